@@ -1,0 +1,205 @@
+/* Collectives, point-to-point messages and operations.
+ *
+ * Shapes. `count` is in elements. P is the size of the context.
+ * Buffers. `input` is read, `output` is written; both belong to the caller and
+ *   must stay valid, and be left alone, until the operation has completed or
+ *   failed. They need no alignment. They must not overlap, except that
+ *   GLOO_IN_PLACE (or input == output) is allowed where noted.
+ * Forms. Each collective has three. Blocking: returns when this rank is done.
+ *   `_start`: returns at once with an operation to test or wait for. `_init`:
+ *   returns an operation that can be started any number of times. Blocking is
+ *   start + wait.
+ * Matching. All ranks call the same collectives, with the same count, type, op,
+ *   root and tag, in the same order (per tag). A disagreement is detected with
+ *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
+ *   rank.
+ * Errors. Arguments that cannot be used give GLOO_ERR_INVALID,
+ *   GLOO_ERR_UNSUPPORTED or GLOO_ERR_NOT_FOUND at once, and nothing was sent.
+ *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL and
+ *   GLOO_ERR_CANCELLED poison the context on every rank. After an error the
+ *   output is undefined, and neither buffer is touched any more.
+ * Threads. Any thread; operations on one context may be started by several
+ *   threads if each uses a tag of its own, or if the program orders them.
+ * Results are bitwise the same on all ranks. */
+#ifndef GLOO_C_COLLECTIVES_H
+#define GLOO_C_COLLECTIVES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/context.h"
+#include "gloo_c/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
+
+typedef struct gloo_operation gloo_operation;
+
+typedef struct gloo_options {
+  size_t struct_size;
+  int64_t timeout_ns;    /* 0: the context's; below 0: no limit */
+  const char *algorithm; /* by name, see `gloo plan --list`; NULL: chosen by
+                            size and ranks. All ranks must agree */
+  uint32_t tag;          /* orders operations separately per tag */
+  gloo_error *error;     /* filled when the call, or the wait of a blocking
+                            call, fails; may be NULL */
+} gloo_options;
+#define GLOO_OPTIONS_INIT {sizeof(gloo_options), 0, 0, 0, 0}
+
+/* ---- collectives --------------------------------------------------------- */
+
+/* Return when all ranks have called it. Dissemination (Hensgen, Finkel and
+ * Manber 1988): ceil(log2 P) rounds of empty messages. */
+GLOO_API gloo_status gloo_barrier(gloo_context *context, const gloo_options *options);
+GLOO_API gloo_status gloo_barrier_start(gloo_context *context,
+                               const gloo_options *options,
+                               gloo_operation **operation);
+GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
+                              const gloo_options *options,
+                              gloo_operation **operation);
+
+/* Copy root's `count` elements to every rank's output. `input` is read at the
+ * root only; in place: the root's data is already in its output. */
+GLOO_API gloo_status gloo_broadcast(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           int root, const gloo_options *options);
+GLOO_API gloo_status gloo_broadcast_start(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 int root, const gloo_options *options,
+                                 gloo_operation **operation);
+GLOO_API gloo_status gloo_broadcast_init(gloo_context *context, const void *input,
+                                void *output, size_t count, gloo_dtype dtype,
+                                int root, const gloo_options *options,
+                                gloo_operation **operation);
+
+/* Combine all ranks' inputs (count elements each) element by element; every
+ * rank's output (count elements) gets the result. In place: output holds the
+ * input. */
+GLOO_API gloo_status gloo_allreduce(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           gloo_op op, const gloo_options *options);
+GLOO_API gloo_status gloo_allreduce_start(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 gloo_op op, const gloo_options *options,
+                                 gloo_operation **operation);
+GLOO_API gloo_status gloo_allreduce_init(gloo_context *context, const void *input,
+                                void *output, size_t count, gloo_dtype dtype,
+                                gloo_op op, const gloo_options *options,
+                                gloo_operation **operation);
+
+/* Combine all ranks' inputs (P * count elements each); rank r's output (count
+ * elements) gets elements r * count ... (r + 1) * count - 1 of the result.
+ * In place: output has room for P * count elements and holds the input; the
+ * result is its first count elements, the rest is undefined. */
+GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
+                                void *output, size_t count, gloo_dtype dtype,
+                                gloo_op op, const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_scatter_start(gloo_context *context, const void *input,
+                                      void *output, size_t count,
+                                      gloo_dtype dtype, gloo_op op,
+                                      const gloo_options *options,
+                                      gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context, const void *input,
+                                     void *output, size_t count,
+                                     gloo_dtype dtype, gloo_op op,
+                                     const gloo_options *options,
+                                     gloo_operation **operation);
+
+/* Every rank's output (P * count elements) gets all inputs (count elements
+ * each) in rank order. In place: rank r's input is already at element
+ * r * count of its output. */
+GLOO_API gloo_status gloo_allgather(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           const gloo_options *options);
+GLOO_API gloo_status gloo_allgather_start(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 const gloo_options *options,
+                                 gloo_operation **operation);
+GLOO_API gloo_status gloo_allgather_init(gloo_context *context, const void *input,
+                                void *output, size_t count, gloo_dtype dtype,
+                                const gloo_options *options,
+                                gloo_operation **operation);
+
+/* ---- point to point ------------------------------------------------------ */
+
+/* Send `count` elements to rank `peer` (may be this rank). Completes when the
+ * buffer may be reused, which may be before the peer receives. Messages
+ * between two ranks with the same tag arrive in the order they were started.
+ * options->tag is the message's tag; options->algorithm must be NULL. */
+GLOO_API gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options);
+GLOO_API gloo_status gloo_send_start(gloo_context *context, const void *input,
+                            size_t count, gloo_dtype dtype, int peer,
+                            const gloo_options *options,
+                            gloo_operation **operation);
+GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
+                           size_t count, gloo_dtype dtype, int peer,
+                           const gloo_options *options,
+                           gloo_operation **operation);
+
+/* Receive `count` elements from rank `peer`. The message must have the same
+ * count and type; another one is a GLOO_ERR_MISMATCH. */
+GLOO_API gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options);
+GLOO_API gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
+                            gloo_dtype dtype, int peer,
+                            const gloo_options *options,
+                            gloo_operation **operation);
+GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output, size_t count,
+                           gloo_dtype dtype, int peer,
+                           const gloo_options *options,
+                           gloo_operation **operation);
+
+/* Receive from whichever of `n_peers` listed ranks (NULL and 0: any rank) sends
+ * first; gloo_operation_source, or `source` (may be NULL), says which. The list
+ * is copied. */
+GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output, size_t count,
+                          gloo_dtype dtype, const int *peers, size_t n_peers,
+                          const gloo_options *options, int *source);
+GLOO_API gloo_status gloo_recv_any_start(gloo_context *context, void *output,
+                                size_t count, gloo_dtype dtype,
+                                const int *peers, size_t n_peers,
+                                const gloo_options *options,
+                                gloo_operation **operation);
+GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
+                               size_t count, gloo_dtype dtype,
+                               const int *peers, size_t n_peers,
+                               const gloo_options *options,
+                               gloo_operation **operation);
+
+/* ---- operations ---------------------------------------------------------- */
+
+/* Start a persistent operation (made by `_init`) once more. The timeout counts
+ * from here. GLOO_ERR_BUSY when it is still running. */
+GLOO_API gloo_status gloo_operation_start(gloo_operation *operation);
+
+/* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes
+ * progress; does not block. Any thread. */
+GLOO_API gloo_status gloo_operation_test(gloo_operation *operation);
+
+/* Block until it completes or fails, at the latest at its deadline. Any
+ * thread; several may wait for one operation. */
+GLOO_API gloo_status gloo_operation_wait(gloo_operation *operation);
+
+/* Give up. A receive that no message has reached and a send of which nothing
+ * has left are withdrawn quietly; anything else poisons the context, for the
+ * other ranks cannot complete either. GLOO_OK also when it was complete. */
+GLOO_API gloo_status gloo_operation_cancel(gloo_operation *operation);
+
+/* The rank that a completed receive got its message from, else -1. */
+GLOO_API int gloo_operation_source(const gloo_operation *operation);
+
+/* Details of a failed operation; GLOO_OK when there are none. */
+GLOO_API gloo_status gloo_operation_error(const gloo_operation *operation,
+                                 gloo_error *error);
+
+/* Release it, cancelling it first when it is running. NULL is allowed. */
+GLOO_API void gloo_operation_destroy(gloo_operation *operation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

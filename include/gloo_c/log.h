@@ -1,0 +1,35 @@
+/* Logging. Lines go to standard error unless the program takes them over. */
+#ifndef GLOO_C_LOG_H
+#define GLOO_C_LOG_H
+
+#include "gloo_c/visibility.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gloo_log_level {
+  GLOO_LOG_DEBUG = 0,
+  GLOO_LOG_INFO = 1,
+  GLOO_LOG_WARN = 2,
+  GLOO_LOG_ERROR = 3,
+  GLOO_LOG_OFF = 4
+} gloo_log_level;
+
+/* Receives one line without a newline. May be called from any thread that is
+ * inside the library, and from its helper threads; must not call back. */
+typedef void (*gloo_log_fn)(gloo_log_level level, const char *line, void *user);
+
+/* Set the lowest level that is written. The default is GLOO_LOG_WARN, or what
+ * the environment variable GLOO_LOG_LEVEL says (debug, info, warn, error, off;
+ * read at the first line). Any thread. */
+GLOO_API void gloo_log_set_level(gloo_log_level level);
+
+/* Send lines to `fn` instead of standard error; NULL restores that. Call it
+ * before other threads use the library. */
+GLOO_API void gloo_log_set_sink(gloo_log_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,21 @@
+/* Cores: how many there are for this process, and how to give one away. */
+#ifndef GLI_CORE_CPU_H
+#define GLI_CORE_CPU_H
+
+/* Cores that this process may use at once: its affinity mask and, on Linux, the
+ * CPU limit of its control group. At least 1. */
+unsigned gli_cpu_effective(void);
+
+/* Let another thread run on this core, if one is ready to. */
+void gli_cpu_yield(void);
+
+/* Tell the core that this is a spin loop. */
+static inline void gli_cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");
+#endif
+}
+
+#endif

@@ -1,0 +1,46 @@
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Arguments may point into the message itself, hence the detour. */
+static void set_message(gloo_error *error, const char *text) {
+  size_t length = strlen(text);
+  if (length >= sizeof error->message) length = sizeof error->message - 1;
+  memcpy(error->message, text, length);
+  error->message[length] = '\0';
+}
+
+gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
+                     const char *format, ...) {
+  char text[GLOO_ERROR_MESSAGE_BYTES];
+  va_list arguments;
+  if (error == NULL) return status;
+  va_start(arguments, format);
+  if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
+  va_end(arguments);
+  error->status = status;
+  error->rank = rank;
+  set_message(error, text);
+  return status;
+}
+
+void gli_error_prefix(gloo_error *error, const char *format, ...) {
+  char text[2 * GLOO_ERROR_MESSAGE_BYTES];
+  va_list arguments;
+  if (error == NULL) return;
+  va_start(arguments, format);
+  int written = vsnprintf(text, GLOO_ERROR_MESSAGE_BYTES, format, arguments);
+  va_end(arguments);
+  if (written < 0) return;
+  size_t length = strlen(text);
+  snprintf(text + length, sizeof text - length, "%s", error->message);
+  set_message(error, text);
+}
+
+void gli_error_clear(gloo_error *error) {
+  if (error == NULL) return;
+  memset(error, 0, sizeof *error);
+  error->rank = -1;
+}

@@ -1,0 +1,48 @@
+/* Filling in gloo_error values, and checked size arithmetic. */
+#ifndef GLI_CORE_ERROR_H
+#define GLI_CORE_ERROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/status.h"
+
+#if defined(__GNUC__)
+#define GLI_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
+#else
+#define GLI_PRINTF(at, first)
+#endif
+
+/* Fill `error` (may be NULL) and return `status`, so that a failing function
+ * reads `return gli_fail(error, ...)`. `rank` is the one at fault or -1. A
+ * message that does not fit is cut. */
+gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
+                     const char *format, ...) GLI_PRINTF(4, 5);
+
+/* Put "prefix: " style text before a message that is already there. */
+void gli_error_prefix(gloo_error *error, const char *format, ...)
+    GLI_PRINTF(2, 3);
+
+/* An empty gloo_error with status GLOO_OK. */
+void gli_error_clear(gloo_error *error);
+
+/* a + b and a * b into *result; false, leaving it alone, on overflow. */
+static inline bool gli_add_u64(uint64_t a, uint64_t b, uint64_t *result) {
+  if (a > UINT64_MAX - b) return false;
+  *result = a + b;
+  return true;
+}
+static inline bool gli_mul_u64(uint64_t a, uint64_t b, uint64_t *result) {
+  if (b != 0 && a > UINT64_MAX / b) return false;
+  *result = a * b;
+  return true;
+}
+
+/* Is [offset, offset + bytes) within a buffer of `size` bytes? */
+static inline bool gli_in_bounds(uint64_t offset, uint64_t bytes,
+                                 uint64_t size) {
+  return bytes <= size && offset <= size - bytes;
+}
+
+#endif

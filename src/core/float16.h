@@ -1,0 +1,77 @@
+/* 16-bit floats to and from float32, as integer arithmetic without branches,
+ * so that loops over them vectorise. Neither direction touches a subnormal
+ * float32, which is slow on many processors and zero on those told so. */
+#ifndef GLI_CORE_FLOAT16_H
+#define GLI_CORE_FLOAT16_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float gli_float_of_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline uint32_t gli_bits_of_float(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* binary16 has 5 exponent bits with bias 15 and 10 mantissa bits, binary32 has
+ * 8 with bias 127 and 23: shift the mantissa by 13, add 112 to the exponent. */
+#define GLI_HALF_REBIAS ((uint32_t)112 << 23)
+
+/* Compilers turn ?: with floating-point work on one side into a branch, and
+ * then cannot vectorise; a mask they leave alone. */
+static inline uint32_t gli_select(int condition, uint32_t yes, uint32_t no) {
+  uint32_t mask = (uint32_t)-condition;
+  return (yes & mask) | (no & ~mask);
+}
+
+/* 0.5 has its last mantissa bit at 2^-24, which is where the last bit of a
+ * binary16 subnormal is: adding 0.5 makes the processor round there. */
+#define GLI_HALF_MAGIC ((uint32_t)126 << 23)
+
+static inline float gli_float16_to_float(uint16_t half) {
+  uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+  uint32_t body = (uint32_t)(half & 0x7fff);
+  uint32_t normal = (body << 13) + GLI_HALF_REBIAS;
+  uint32_t special = normal + GLI_HALF_REBIAS; /* infinity, NaN */
+  float small = gli_float_of_bits(GLI_HALF_MAGIC | body) -
+                gli_float_of_bits(GLI_HALF_MAGIC);
+  uint32_t bits = gli_select((int32_t)body >= 0x7c00, special, normal);
+  bits = gli_select((int32_t)body < 0x0400, gli_bits_of_float(small), bits);
+  return gli_float_of_bits(bits | sign);
+}
+
+/* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
+static inline uint16_t gli_float16_from_float(float value) {
+  uint32_t bits = gli_bits_of_float(value);
+  uint32_t sign = (bits >> 16) & 0x8000;
+  int32_t body = (int32_t)(bits & 0x7fffffff);
+  uint32_t rebased = (uint32_t)body - GLI_HALF_REBIAS;
+  uint32_t normal = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
+  float pushed =
+      gli_float_of_bits((uint32_t)body) + gli_float_of_bits(GLI_HALF_MAGIC);
+  uint32_t small = gli_bits_of_float(pushed) - GLI_HALF_MAGIC;
+  uint32_t half = gli_select(body < 0x38800000, small, normal); /* 2^-14 */
+  half = gli_select(body >= 0x47800000, 0x7c00, half);          /* 2^16 */
+  half = gli_select(body > 0x7f800000, 0x7e00, half | sign);
+  return (uint16_t)half;
+}
+
+static inline float gli_bfloat16_to_float(uint16_t half) {
+  return gli_float_of_bits((uint32_t)half << 16);
+}
+
+/* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
+static inline uint16_t gli_bfloat16_from_float(float value) {
+  uint32_t bits = gli_bits_of_float(value);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  rounded = (int32_t)(bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded;
+  return (uint16_t)rounded;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* Option structs of other versions. */
+#include "core/options.h"
+
+#include <string.h>
+
+#include "core/error.h"
+
+/* Larger than any option struct will be; protects against a size that is not
+ * one. */
+enum { LARGEST_STRUCT = 4096 };
+
+gloo_status gli_options_load(void *ours, size_t size, const void *theirs,
+                             const char *name, gloo_error *error) {
+  memset(ours, 0, size);
+  if (!theirs) return GLOO_OK;
+  size_t given;
+  memcpy(&given, theirs, sizeof given);
+  if (given < sizeof given || given > LARGEST_STRUCT) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s.struct_size is %zu; initialise the struct with its "
+                    "_INIT macro",
+                    name, given);
+  }
+  memcpy(ours, theirs, given < size ? given : size);
+  const unsigned char *bytes = theirs;
+  for (size_t i = size; i < given; i++) {
+    if (bytes[i] == 0) continue;
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s sets a field that this version of the library (struct "
+                    "of %zu bytes) does not know",
+                    name, size);
+  }
+  return GLOO_OK;
+}
