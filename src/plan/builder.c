@@ -1,0 +1,347 @@
+/* Collecting the steps of an algorithm: rules, cutting, slot numbers. */
+#include "plan/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "plan/raw.h"
+
+/* ---- errors ------------------------------------------------------------- */
+
+static const char *const buffer_names[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
+                                                      "TOKEN"};
+
+static bool failed(const gli_builder *b) {
+  return b->error.status != GLOO_OK;
+}
+
+static void fail(gli_builder *b, gloo_status status, const char *what) {
+  if (failed(b)) return;
+  gli_fail(&b->error, status, (int)b->params.rank,
+           "%s of rank %u of %u, step %llu: %s",
+           gli_collective_name(b->params.collective), b->params.rank,
+           b->params.size, (unsigned long long)b->n_seen, what);
+}
+
+static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
+  if (failed(b)) return;
+  gli_fail(&b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
+           "%s of rank %u of %u, step %llu: %s[%llu, +%llu) is outside of its "
+           "%llu bytes",
+           gli_collective_name(b->params.collective), b->params.rank,
+           b->params.size, (unsigned long long)b->n_seen,
+           buffer_names[r.buffer], (unsigned long long)r.offset,
+           (unsigned long long)r.bytes, (unsigned long long)limit);
+}
+
+/* ---- ranges ------------------------------------------------------------- */
+
+/* Check a range against its buffer. */
+static bool range_ok(gli_builder *b, gli_range r) {
+  uint64_t limit = UINT64_MAX;
+  switch (r.buffer) {
+    case GLI_IN:
+      limit = b->in_bytes;
+      break;
+    case GLI_OUT:
+      limit = b->out_bytes;
+      break;
+    case GLI_SCRATCH:
+      limit = b->scratch_bytes;
+      break;
+    case GLI_TOKEN:
+      break;
+    default:
+      fail(b, GLOO_ERR_INTERNAL, "there is no such buffer");
+      return false;
+  }
+  if (gli_in_bounds(r.offset, r.bytes, limit)) return true;
+  fail_range(b, r, limit);
+  return false;
+}
+
+/* A range that is read: in place, what is IN to the algorithm lies in OUT. */
+static bool readable(gli_builder *b, gli_range *r) {
+  if (!range_ok(b, *r)) return false;
+  if (r->buffer != GLI_IN) return true;
+  if (!b->reads_in) {
+    fail(b, GLOO_ERR_INTERNAL, "reads IN, which only the root has");
+    return false;
+  }
+  if (!b->params.in_place) return true;
+  r->buffer = GLI_OUT;
+  r->offset += b->in_shift;
+  return true;
+}
+
+static bool writable(gli_builder *b, gli_range r) {
+  if (!range_ok(b, r)) return false;
+  if (r.buffer != GLI_IN) return true;
+  fail(b, GLOO_ERR_INTERNAL, "writes IN, which belongs to the caller");
+  return false;
+}
+
+/* Local work is done element by element: an operand is where the result goes,
+ * or elsewhere, but not half of each. */
+static bool apart_or_same(gli_builder *b, gli_range r, gli_range dst) {
+  if (r.buffer != dst.buffer || r.offset == dst.offset) return true;
+  uint64_t distance =
+      r.offset > dst.offset ? r.offset - dst.offset : dst.offset - r.offset;
+  if (distance >= dst.bytes) return true;
+  fail(b, GLOO_ERR_INTERNAL, "an operand overlaps the result in part");
+  return false;
+}
+
+static bool is_memory(gli_builder *b, gli_range r) {
+  if (r.buffer != GLI_TOKEN) return true;
+  fail(b, GLOO_ERR_INTERNAL, "works on TOKEN, which has no bytes");
+  return false;
+}
+
+static bool same_bytes(gli_builder *b, uint64_t x, uint64_t y) {
+  if (x == y) return true;
+  fail(b, GLOO_ERR_INTERNAL, "the ranges have different lengths");
+  return false;
+}
+
+static bool may_reduce(gli_builder *b, gli_range dst) {
+  if (!b->reduces) {
+    fail(b, GLOO_ERR_INTERNAL, "reduces in a collective that has no operation");
+    return false;
+  }
+  if (dst.bytes % b->params.elem_bytes == 0) return true;
+  fail(b, GLOO_ERR_INTERNAL, "reduces a part of an element");
+  return false;
+}
+
+gli_range gli_scratch(gli_builder *b, uint64_t bytes) {
+  /* Each piece begins at a multiple of 64 bytes: aligned, and on a cache line
+   * of its own. */
+  uint64_t first = b->scratch_bytes, end;
+  if (first > UINT64_MAX - 63 ||
+      !gli_add_u64((first + 63) & ~(uint64_t)63, bytes, &end) ||
+      end > SIZE_MAX / 2) {
+    fail(b, GLOO_ERR_INVALID, "needs more scratch memory than fits a size_t");
+    return gli_bytes(GLI_SCRATCH, 0, 0);
+  }
+  first = (first + 63) & ~(uint64_t)63;
+  b->scratch_bytes = end;
+  return gli_bytes(GLI_SCRATCH, first, bytes);
+}
+
+/* ---- peers -------------------------------------------------------------- */
+
+static uint32_t hash_rank(uint32_t rank) {
+  uint32_t h = rank * 2654435769u;
+  return h ^ (h >> 16);
+}
+
+static bool grow_peers(gli_builder *b) {
+  uint32_t capacity = b->peer_capacity * 2;
+  bool inlined = b->peers == b->inline_peers;
+  gli_plan_peer *peers =
+      realloc(inlined ? NULL : b->peers, (size_t)capacity * sizeof(*peers));
+  if (peers == NULL) return false;
+  if (inlined) memcpy(peers, b->peers, b->n_peers * sizeof(*peers));
+  b->peers = peers;
+  b->peer_capacity = capacity;
+  uint32_t slots = capacity * 2;
+  uint32_t *table = calloc(slots, sizeof(*table));
+  if (table == NULL) return false;
+  free(b->table);
+  b->table = table;
+  b->table_mask = slots - 1;
+  for (uint32_t i = 0; i < b->n_peers; i++) {
+    uint32_t at = hash_rank(peers[i].rank) & b->table_mask;
+    while (table[at] != 0) at = (at + 1) & b->table_mask;
+    table[at] = i + 1;
+  }
+  return true;
+}
+
+static uint32_t add_peer(gli_builder *b, uint32_t rank) {
+  if (b->n_peers == b->peer_capacity && !grow_peers(b)) {
+    fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
+    return GLI_NO_PEER;
+  }
+  uint32_t index = b->n_peers++;
+  b->peers[index] = (gli_plan_peer){.rank = rank};
+  if (b->table != NULL) {
+    uint32_t at = hash_rank(rank) & b->table_mask;
+    while (b->table[at] != 0) at = (at + 1) & b->table_mask;
+    b->table[at] = index + 1;
+  }
+  return index;
+}
+
+static uint32_t search_peer(const gli_builder *b, uint32_t rank) {
+  if (b->table == NULL) {
+    for (uint32_t i = 0; i < b->n_peers; i++) {
+      if (b->peers[i].rank == rank) return i;
+    }
+    return GLI_NO_PEER;
+  }
+  uint32_t at = hash_rank(rank) & b->table_mask;
+  for (; b->table[at] != 0; at = (at + 1) & b->table_mask) {
+    if (b->peers[b->table[at] - 1].rank == rank) return b->table[at] - 1;
+  }
+  return GLI_NO_PEER;
+}
+
+static uint32_t peer_index(gli_builder *b, uint32_t rank) {
+  for (int i = 0; i < 2; i++) {
+    uint32_t index = b->recent[i];
+    if (index < b->n_peers && b->peers[index].rank == rank) return index;
+  }
+  if (rank >= b->params.size || rank == b->params.rank) {
+    fail(b, GLOO_ERR_INTERNAL,
+         rank == b->params.rank ? "talks to itself"
+                                : "talks to a rank that does not exist");
+    return GLI_NO_PEER;
+  }
+  uint32_t index = search_peer(b, rank);
+  if (index == GLI_NO_PEER) index = add_peer(b, rank);
+  b->recent[1] = b->recent[0];
+  b->recent[0] = index;
+  return index;
+}
+
+/* ---- steps -------------------------------------------------------------- */
+
+static bool grow_steps(gli_builder *b) {
+  size_t capacity = b->capacity * 2;
+  bool inlined = b->steps == b->inline_steps;
+  gli_step *steps =
+      realloc(inlined ? NULL : b->steps, capacity * sizeof(*steps));
+  if (steps == NULL) {
+    fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
+    return false;
+  }
+  if (inlined) memcpy(steps, b->steps, b->n_steps * sizeof(*steps));
+  b->steps = steps;
+  b->capacity = capacity;
+  return true;
+}
+
+static void append(gli_builder *b, const gli_step *s) {
+  uint64_t index = b->n_seen;
+  if (index >= b->window_end || index < b->window_first) {
+    b->n_seen++;
+    return;
+  }
+  if (b->n_steps == b->capacity && !grow_steps(b)) return;
+  b->n_seen++;
+  b->steps[b->n_steps++] = *s;
+}
+
+/* Number the message that this step sends or receives. */
+static void number(gli_builder *b, gli_step *s) {
+  gli_plan_peer *peer = &b->peers[s->peer];
+  if (s->kind == GLI_STEP_SEND) {
+    s->slot = peer->sends++;
+    peer->send_bytes += gli_step_wire_bytes(s);
+  } else {
+    s->slot = peer->recvs++;
+    peer->recv_bytes += gli_step_wire_bytes(s);
+  }
+}
+
+/* Take a step, cut into segments. How it is cut follows from its length alone,
+ * so the two ends of a message cut it alike. */
+static void push(gli_builder *b, gli_step *s) {
+  bool token =
+      (s->kind == GLI_STEP_SEND ? s->a_buffer : s->dst_buffer) == GLI_TOKEN;
+  uint64_t rest = s->bytes;
+  uint64_t longest = token ? rest : b->segment;
+  if (rest / longest >= UINT32_MAX - 1 - b->n_seen) {
+    fail(b, GLOO_ERR_INVALID,
+         "too many steps for one plan; use longer segments");
+    return;
+  }
+  while (rest != 0 && !failed(b)) {
+    s->bytes = rest < longest ? rest : longest;
+    if (s->peer != GLI_NO_PEER) number(b, s);
+    append(b, s);
+    s->a += s->bytes;
+    s->b += s->bytes;
+    s->dst += s->bytes;
+    rest -= s->bytes;
+  }
+}
+
+void gli_send(gli_builder *b, uint32_t to, gli_range src) {
+  if (failed(b) || !readable(b, &src) || src.bytes == 0) return;
+  gli_step s = {.kind = GLI_STEP_SEND,
+                .a_buffer = (uint8_t)src.buffer,
+                .a = src.offset,
+                .bytes = src.bytes,
+                .peer = peer_index(b, to)};
+  if (s.peer == GLI_NO_PEER) return;
+  push(b, &s);
+}
+
+void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
+  if (failed(b) || !writable(b, dst) || dst.bytes == 0) return;
+  gli_step s = {.kind = GLI_STEP_RECV,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .peer = peer_index(b, from)};
+  if (s.peer == GLI_NO_PEER) return;
+  push(b, &s);
+}
+
+void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
+                     gli_range dst, bool incoming_left) {
+  if (failed(b) || !same_bytes(b, local.bytes, dst.bytes)) return;
+  if (!is_memory(b, local) || !is_memory(b, dst)) return;
+  if (!readable(b, &local) || !writable(b, dst) || dst.bytes == 0) return;
+  if (!may_reduce(b, dst) || !apart_or_same(b, local, dst)) return;
+  gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
+                .incoming_left = incoming_left,
+                .a_buffer = (uint8_t)local.buffer,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .a = local.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .peer = peer_index(b, from)};
+  if (s.peer == GLI_NO_PEER) return;
+  push(b, &s);
+}
+
+void gli_copy(gli_builder *b, gli_range src, gli_range dst) {
+  if (failed(b) || !same_bytes(b, src.bytes, dst.bytes)) return;
+  if (!is_memory(b, src) || !is_memory(b, dst)) return;
+  if (!readable(b, &src) || !writable(b, dst) || dst.bytes == 0) return;
+  if (src.buffer == dst.buffer && src.offset == dst.offset) return;
+  if (!apart_or_same(b, src, dst)) return;
+  gli_step s = {.kind = GLI_STEP_COPY,
+                .a_buffer = (uint8_t)src.buffer,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .a = src.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .peer = GLI_NO_PEER};
+  push(b, &s);
+}
+
+void gli_reduce(gli_builder *b, gli_range left, gli_range right,
+                gli_range dst) {
+  if (failed(b) || !same_bytes(b, left.bytes, dst.bytes)) return;
+  if (!same_bytes(b, right.bytes, dst.bytes)) return;
+  if (!is_memory(b, left) || !is_memory(b, right) || !is_memory(b, dst)) return;
+  if (!readable(b, &left) || !readable(b, &right)) return;
+  if (!writable(b, dst) || dst.bytes == 0 || !may_reduce(b, dst)) return;
+  if (!apart_or_same(b, left, dst) || !apart_or_same(b, right, dst)) return;
+  gli_step s = {.kind = GLI_STEP_REDUCE,
+                .a_buffer = (uint8_t)left.buffer,
+                .b_buffer = (uint8_t)right.buffer,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .a = left.offset,
+                .b = right.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .peer = GLI_NO_PEER};
+  push(b, &s);
+}

@@ -1,0 +1,48 @@
+/* Plans that were made before, by what they were made from.
+ *
+ * Not thread-safe: whoever shares a cache between threads holds a lock. A plan
+ * that somebody holds is never freed; the bound covers what nobody holds as
+ * well as what is held, and is kept by dropping the plans that were given back
+ * longest ago. Finding a plan that is there allocates nothing. */
+#ifndef GLI_PLAN_CACHE_H
+#define GLI_PLAN_CACHE_H
+
+#include <stddef.h>
+
+#include "plan/plan.h"
+
+typedef struct gli_plan_cache gli_plan_cache;
+
+/* A plan on loan. `user` belongs to the holder's side (a free list of run
+ * states, say); it starts as NULL, stays with the plan while it is cached and
+ * goes through `free_user`, when not NULL, just before the plan is freed. */
+typedef struct gli_plan_ref {
+  const gli_plan *plan;
+  void *user;
+} gli_plan_ref;
+
+/* Keep plans of at most `max_steps` steps together (each plan counts a few
+ * more, for its own size). NULL when out of memory. `free_user` may be NULL. */
+gli_plan_cache *gli_plan_cache_create(size_t max_steps,
+                                      void (*free_user)(void *user));
+
+/* Free all plans. Every ref was put back. NULL is allowed. */
+void gli_plan_cache_destroy(gli_plan_cache *cache);
+
+/* The plan of `build` for `params`, made when it is not there. Each get is
+ * followed by one put; the same ref may be handed out many times meanwhile.
+ * Errors: those of gli_plan_make. */
+gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
+                               const gli_plan_params *params,
+                               gli_plan_ref **ref, gloo_error *error);
+void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref);
+
+typedef struct gli_plan_cache_stats {
+  size_t plans, steps; /* there now */
+  size_t hits, misses; /* since the cache was created */
+} gli_plan_cache_stats;
+
+void gli_plan_cache_get_stats(const gli_plan_cache *cache,
+                              gli_plan_cache_stats *stats);
+
+#endif

@@ -1,0 +1,55 @@
+/* The checker: all ranks' plans, run together, with no network and no bytes.
+ *
+ * What a check that passes proves, for these parameters:
+ *  - Matching: every message that a rank sends is received by the rank it is
+ *    sent to, as the same slot and with the same length, and the other way
+ *    round.
+ *  - No deadlock without any buffering: a message moves only when both its send
+ *    and its receive have all that they wait for. What is ready stays ready and
+ *    no step ever disables another, so one order in which all steps complete
+ *    shows that every order does.
+ *  - Content: each byte is followed as (set of ranks that went into it, which
+ *    byte of their inputs). Nothing undefined is read, no rank's contribution
+ *    is added twice, only bytes of the same place are combined, and at the end
+ *    every output byte holds what the collective defines. For the sendrecv of
+ *    point-to-point messages: each byte of the output comes from one rank's
+ *    input, from the same place. For the barrier: every rank has heard, through
+ *    messages that waited for each other, of every rank.
+ *
+ * Plans that do not fit in memory together are streamed: each rank's plan is
+ * packed, and a window of its steps is unpacked and held, in program order,
+ * which moves on as steps are done. Steps that are done order nothing any more,
+ * so this is one of the orders of the whole plan, and proves the same; only
+ * `rounds` is then not counted. A stall with full windows is reported as a
+ * deadlock, although in a larger window it might pass. */
+#ifndef GLI_PLAN_CHECK_H
+#define GLI_PLAN_CHECK_H
+
+#include "plan/plan.h"
+
+typedef struct gli_checker gli_checker;
+
+typedef struct gli_check_report {
+  uint64_t steps, messages; /* of all ranks */
+  uint32_t rounds;          /* longest chain of messages; 0 when streamed */
+  bool streamed;
+  uint64_t max_sent_bytes;    /* the most that one rank sends */
+  uint64_t max_scratch_bytes; /* the most that one rank needs */
+  uint64_t failed_step;       /* with a failure: at which step of error.rank */
+} gli_check_report;
+
+/* A checker keeps its memory from one check to the next; one thread at a time.
+ * It holds at most `max_steps` steps at once (0: 8 million, below 1 GB).
+ * NULL when out of memory. */
+gli_checker *gli_checker_create(uint64_t max_steps);
+void gli_checker_destroy(gli_checker *checker);
+
+/* Check `build` for params (params->rank is ignored: all ranks are checked).
+ * GLOO_ERR_INTERNAL when a plan is wrong: the error names rank and step.
+ * GLOO_ERR_INVALID and GLOO_ERR_NO_MEMORY as for gli_plan_make. `report` is
+ * filled in as far as the check went. */
+gloo_status gli_checker_run(gli_checker *checker, gli_build_fn build,
+                            const gli_plan_params *params,
+                            gli_check_report *report, gloo_error *error);
+
+#endif

@@ -1,0 +1,251 @@
+/* Symbolic content of buffers: pieces, and series of pieces. */
+#include "plan/content.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gli_content_free(gli_content *c) {
+  free(c->pieces);
+  *c = (gli_content){0};
+}
+
+static bool reserve(gli_content *c, size_t n) {
+  if (n <= c->capacity) return true;
+  size_t capacity = c->capacity == 0 ? 4 : c->capacity * 2;
+  if (capacity < n) capacity = n;
+  gli_piece *pieces = realloc(c->pieces, capacity * sizeof(*pieces));
+  if (pieces == NULL) return false;
+  c->pieces = pieces;
+  c->capacity = capacity;
+  return true;
+}
+
+/* ---- pieces ------------------------------------------------------------- */
+
+static uint64_t length(const gli_piece *p) {
+  return p->end - p->start;
+}
+
+uint64_t gli_piece_blocks(const gli_piece *p) {
+  return p->stride == 0 ? 1 : length(p) / p->stride;
+}
+
+gli_piece gli_piece_block(const gli_piece *p, uint32_t size, uint64_t j) {
+  if (p->stride == 0) return *p;
+  gli_piece block = {.start = p->start + j * p->stride,
+                     .source = p->source + j * p->source_step,
+                     .ranks = p->ranks};
+  block.end = block.start + p->stride;
+  block.ranks.first = (uint32_t)((p->ranks.first + j * p->first_step) % size);
+  block.ranks.n += (uint32_t)j * p->n_step;
+  return block;
+}
+
+/* Blocks [from, to) of a series, as a piece. */
+static gli_piece blocks(const gli_piece *p, uint32_t size, uint64_t from,
+                        uint64_t to) {
+  gli_piece first = gli_piece_block(p, size, from);
+  if (to - from == 1) return first;
+  gli_piece part = *p;
+  part.start = first.start;
+  part.end = first.start + (to - from) * p->stride;
+  part.source = first.source;
+  part.ranks = first.ranks;
+  return part;
+}
+
+/* [a, b) of a piece without blocks. */
+static gli_piece plain_part(gli_piece p, uint64_t a, uint64_t b) {
+  if (a > p.start) {
+    p.source += a - p.start;
+    p.start = a;
+  }
+  if (b < p.end) p.end = b;
+  return p;
+}
+
+/* [a, b) of a piece: at most a part of a block, whole blocks, a part. */
+static int cut(const gli_piece *p, uint32_t size, uint64_t a, uint64_t b,
+               gli_piece out[3]) {
+  if (a < p->start) a = p->start;
+  if (b > p->end) b = p->end;
+  if (a >= b) return 0;
+  if (p->stride == 0) {
+    out[0] = plain_part(*p, a, b);
+    return 1;
+  }
+  uint64_t from = (a - p->start) / p->stride;
+  uint64_t last = (b - 1 - p->start) / p->stride;
+  gli_piece head = gli_piece_block(p, size, from);
+  gli_piece tail = gli_piece_block(p, size, last);
+  if (from == last) {
+    out[0] = plain_part(head, a, b);
+    return 1;
+  }
+  int n = 0;
+  if (head.start != a) out[n++] = plain_part(head, a, b);
+  uint64_t whole_from = head.start == a ? from : from + 1;
+  uint64_t whole_to = tail.end == b ? last + 1 : last;
+  if (whole_from < whole_to) out[n++] = blocks(p, size, whole_from, whole_to);
+  if (tail.end != b) out[n++] = plain_part(tail, a, b);
+  return n;
+}
+
+/* ---- joining ------------------------------------------------------------ */
+
+static bool continues(const gli_piece *a, const gli_piece *b) {
+  return gli_ranks_equal(a->ranks, b->ranks) &&
+         a->source + length(a) == b->source;
+}
+
+/* What changes from block a to block b. */
+static void set_steps(gli_piece *series, uint32_t size, const gli_piece *a,
+                      const gli_piece *b) {
+  series->source_step = b->source - a->source;
+  series->first_step = b->ranks.first >= a->ranks.first
+                           ? b->ranks.first - a->ranks.first
+                           : b->ranks.first + (size - a->ranks.first);
+  series->n_step = b->ranks.n - a->ranks.n;
+}
+
+static bool same_steps(const gli_piece *a, const gli_piece *b) {
+  return a->source_step == b->source_step && a->first_step == b->first_step &&
+         a->n_step == b->n_step;
+}
+
+static bool simple(const gli_piece *p) {
+  return p->ranks.n != GLI_RANKS_LISTED;
+}
+
+/* Two pieces, b right behind a, as one. False when they cannot be. */
+static bool join(gli_piece *a, uint32_t size, const gli_piece *b) {
+  if (a->end != b->start) return false;
+  if (a->stride == 0 && b->stride == 0 && continues(a, b)) {
+    a->end = b->end;
+    return true;
+  }
+  uint64_t stride = a->stride != 0 ? a->stride : length(a);
+  uint64_t b_stride = b->stride != 0 ? b->stride : length(b);
+  if (stride != b_stride || !simple(a) || !simple(b)) return false;
+  gli_piece a_last = gli_piece_block(a, size, gli_piece_blocks(a) - 1);
+  gli_piece b_first = gli_piece_block(b, size, 0);
+  gli_piece step = {0};
+  set_steps(&step, size, &a_last, &b_first);
+  if (a->stride != 0 && !same_steps(a, &step)) return false;
+  if (b->stride != 0 && !same_steps(b, &step)) return false;
+  if (a->stride == 0) {
+    a->stride = stride;
+    set_steps(a, size, &a_last, &b_first);
+  }
+  a->end = b->end;
+  return true;
+}
+
+bool gli_content_append(gli_content *c, uint32_t size, gli_piece piece) {
+  while (c->n > 0) {
+    gli_piece joined = c->pieces[c->n - 1];
+    if (!join(&joined, size, &piece)) break;
+    piece = joined;
+    c->n--;
+  }
+  if (!reserve(c, c->n + 1)) return false;
+  c->pieces[c->n++] = piece;
+  return true;
+}
+
+/* ---- reading and writing ------------------------------------------------ */
+
+/* The first piece that ends behind x. */
+static size_t find(const gli_content *c, uint64_t x) {
+  size_t low = 0, high = c->n;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (c->pieces[middle].end > x) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+bool gli_content_read(const gli_content *c, uint32_t size, uint64_t offset,
+                      uint64_t bytes, gli_content *out) {
+  uint64_t end = offset + bytes;
+  out->n = 0;
+  for (size_t i = find(c, offset); i < c->n && c->pieces[i].start < end; i++) {
+    gli_piece parts[3];
+    int n = cut(&c->pieces[i], size, offset, end, parts);
+    for (int j = 0; j < n; j++) {
+      parts[j].start -= offset;
+      parts[j].end -= offset;
+      if (!gli_content_append(out, size, parts[j])) return false;
+    }
+  }
+  return true;
+}
+
+uint64_t gli_content_first_gap(const gli_content *c, uint64_t bytes) {
+  uint64_t at = 0;
+  for (size_t i = 0; i < c->n && at < bytes; i++) {
+    if (c->pieces[i].start > at) return at;
+    at = c->pieces[i].end;
+  }
+  return at < bytes ? at : bytes;
+}
+
+/* Replace pieces [from, to) by those of `by`. */
+static bool splice(gli_content *c, size_t from, size_t to,
+                   const gli_content *by) {
+  if (!reserve(c, c->n - (to - from) + by->n)) return false;
+  memmove(&c->pieces[from + by->n], &c->pieces[to],
+          (c->n - to) * sizeof(gli_piece));
+  memcpy(&c->pieces[from], by->pieces, by->n * sizeof(gli_piece));
+  c->n = c->n - (to - from) + by->n;
+  return true;
+}
+
+/* What replaces pieces [from, to): what they hold outside of the range, and in
+ * between what is new. The neighbours are among them, so that all can join. */
+static bool compose(const gli_content *c, uint32_t size, size_t from, size_t to,
+                    uint64_t offset, uint64_t end, const gli_content *in,
+                    gli_content *by) {
+  gli_piece parts[3];
+  for (size_t i = from; i < to; i++) {
+    int n = cut(&c->pieces[i], size, 0, offset, parts);
+    for (int j = 0; j < n; j++) {
+      if (!gli_content_append(by, size, parts[j])) return false;
+    }
+  }
+  for (size_t i = 0; i < in->n; i++) {
+    gli_piece piece = in->pieces[i];
+    piece.start += offset;
+    piece.end += offset;
+    if (!gli_content_append(by, size, piece)) return false;
+  }
+  for (size_t i = from; i < to; i++) {
+    int n = cut(&c->pieces[i], size, end, UINT64_MAX, parts);
+    for (int j = 0; j < n; j++) {
+      if (!gli_content_append(by, size, parts[j])) return false;
+    }
+  }
+  return true;
+}
+
+bool gli_content_write(gli_content *c, uint32_t size, uint64_t offset,
+                       uint64_t bytes, const gli_content *in) {
+  uint64_t end = offset + bytes;
+  size_t from = find(c, offset), to = from;
+  while (to < c->n && c->pieces[to].start < end) to++;
+  if (from > 0) from--;
+  if (to < c->n) to++;
+  gli_piece few[16];
+  gli_content by = {few, 0, 16};
+  gli_content grown = {0};
+  bool fits = in->n + 3 * (to - from) <= 16;
+  gli_content *used = fits ? &by : &grown;
+  bool ok = compose(c, size, from, to, offset, end, in, used) &&
+            splice(c, from, to, used);
+  gli_content_free(&grown);
+  return ok;
+}

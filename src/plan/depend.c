@@ -1,0 +1,292 @@
+/* Order from data, by interval maps.
+ *
+ * The ends of all ranges of a buffer cut it into pieces that no step touches in
+ * part. Each piece knows who wrote it last and who has read it since; a step
+ * visits the pieces that it covers. */
+#include "plan/depend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+#define TRACKED 3 /* OUT, SCRATCH, TOKEN; IN is never written */
+
+/* Readers of a piece form a list of pairs (step, next) in d->readers. */
+typedef struct piece {
+  uint32_t writer, readers;
+} piece;
+
+typedef struct map {
+  uint64_t *ends; /* ascending, none twice */
+  size_t n_ends;
+  size_t hint; /* where the last range began: the next is often near */
+  piece *pieces;
+} map;
+
+typedef struct pass {
+  gli_depend *d;
+  map maps[TRACKED];
+  uint32_t *seen; /* [n_steps] the last step that an edge leads to, + 1 */
+  bool ok;
+} pass;
+
+typedef struct access {
+  uint8_t buffer;
+  uint64_t offset;
+} access;
+
+/* ---- what a step touches ------------------------------------------------ */
+
+static int reads_of(const gli_step *s, access out[2]) {
+  switch (s->kind) {
+    case GLI_STEP_SEND:
+    case GLI_STEP_COPY:
+    case GLI_STEP_RECV_REDUCE:
+      out[0] = (access){s->a_buffer, s->a};
+      return 1;
+    case GLI_STEP_REDUCE:
+      out[0] = (access){s->a_buffer, s->a};
+      out[1] = (access){s->b_buffer, s->b};
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+static int writes_of(const gli_step *s, access *out) {
+  if (s->kind == GLI_STEP_SEND) return 0;
+  *out = (access){s->dst_buffer, s->dst};
+  return 1;
+}
+
+/* ---- sorting ------------------------------------------------------------ */
+
+static void insertion_sort(uint64_t *keys, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    uint64_t key = keys[i];
+    size_t at = i;
+    for (; at > 0 && keys[at - 1] > key; at--) keys[at] = keys[at - 1];
+    keys[at] = key;
+  }
+}
+
+/* By bytes from the lowest, through `other`; the result is in `keys`. */
+static void radix_sort(uint64_t *keys, uint64_t *other, size_t n,
+                       uint64_t largest) {
+  uint64_t *from = keys, *to = other;
+  for (int shift = 0; shift < 64 && (largest >> shift) != 0; shift += 8) {
+    size_t starts[257] = {0};
+    for (size_t i = 0; i < n; i++) starts[((from[i] >> shift) & 255) + 1]++;
+    for (int i = 0; i < 256; i++) starts[i + 1] += starts[i];
+    for (size_t i = 0; i < n; i++) {
+      to[starts[(from[i] >> shift) & 255]++] = from[i];
+    }
+    uint64_t *swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != keys) memcpy(keys, from, n * sizeof(*keys));
+}
+
+static size_t sort_unique(uint64_t *keys, uint64_t *other, size_t n) {
+  if (n == 0) return 0;
+  if (n <= 48) {
+    insertion_sort(keys, n);
+  } else {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < n; i++) largest |= keys[i];
+    radix_sort(keys, other, n, largest);
+  }
+  size_t unique = 1;
+  for (size_t i = 1; i < n; i++) {
+    if (keys[i] != keys[unique - 1]) keys[unique++] = keys[i];
+  }
+  return unique;
+}
+
+/* ---- the maps ----------------------------------------------------------- */
+
+static void note_end(map *m, uint64_t x) {
+  size_t n = m->n_ends;
+  if (n >= 1 && m->ends[n - 1] == x) return;
+  if (n >= 2 && m->ends[n - 2] == x) return;
+  m->ends[m->n_ends++] = x;
+}
+
+static void note_ends(pass *p, const gli_step *s) {
+  access at[3];
+  int n = reads_of(s, at);
+  n += writes_of(s, at + n);
+  for (int i = 0; i < n; i++) {
+    if (at[i].buffer == GLI_IN) continue;
+    map *m = &p->maps[at[i].buffer - GLI_OUT];
+    note_end(m, at[i].offset);
+    note_end(m, at[i].offset + s->bytes);
+  }
+}
+
+/* The piece that begins at x, which is one of the ends. */
+static size_t find_piece(map *m, uint64_t x) {
+  size_t h = m->hint;
+  if (m->ends[h] == x) return h;
+  if (h + 1 < m->n_ends && m->ends[h + 1] == x) return m->hint = h + 1;
+  if (h > 0 && m->ends[h - 1] == x) return m->hint = h - 1;
+  size_t low = 0, high = m->n_ends;
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (m->ends[middle] <= x) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return m->hint = low;
+}
+
+/* ---- edges -------------------------------------------------------------- */
+
+static void add_edge(pass *p, uint32_t from, uint32_t to) {
+  if (p->seen[from] == to + 1) return;
+  p->seen[from] = to + 1;
+  gli_depend *d = p->d;
+  if (d->n_edges == d->edge_capacity) {
+    size_t capacity = d->edge_capacity == 0 ? 256 : d->edge_capacity * 2;
+    gli_edge *edges = realloc(d->edges, capacity * sizeof(*edges));
+    if (edges == NULL) {
+      p->ok = false;
+      return;
+    }
+    d->edges = edges;
+    d->edge_capacity = capacity;
+  }
+  d->edges[d->n_edges++] = (gli_edge){from, to};
+}
+
+static void add_reader(pass *p, piece *at, uint32_t step) {
+  gli_depend *d = p->d;
+  if (d->n_readers + 2 > d->reader_capacity) {
+    size_t capacity = d->reader_capacity == 0 ? 256 : d->reader_capacity * 2;
+    uint32_t *readers = realloc(d->readers, capacity * sizeof(*readers));
+    if (readers == NULL) {
+      p->ok = false;
+      return;
+    }
+    d->readers = readers;
+    d->reader_capacity = capacity;
+  }
+  if (d->n_readers > UINT32_MAX - 2) {
+    p->ok = false;
+    return;
+  }
+  d->readers[d->n_readers] = step;
+  d->readers[d->n_readers + 1] = at->readers;
+  at->readers = (uint32_t)d->n_readers;
+  d->n_readers += 2;
+}
+
+static void visit_read(pass *p, access r, uint64_t bytes, uint32_t step) {
+  if (r.buffer == GLI_IN) return;
+  map *m = &p->maps[r.buffer - GLI_OUT];
+  uint64_t end = r.offset + bytes;
+  for (size_t i = find_piece(m, r.offset); m->ends[i] < end; i++) {
+    piece *at = &m->pieces[i];
+    if (at->writer != NONE) add_edge(p, at->writer, step);
+    add_reader(p, at, step);
+  }
+}
+
+/* Those who read since the last write waited for it, so it is enough to wait
+ * for them; the step itself may be one of them. */
+static void visit_write(pass *p, access w, uint64_t bytes, uint32_t step) {
+  map *m = &p->maps[w.buffer - GLI_OUT];
+  uint64_t end = w.offset + bytes;
+  for (size_t i = find_piece(m, w.offset); m->ends[i] < end; i++) {
+    piece *at = &m->pieces[i];
+    if (at->readers == NONE && at->writer != NONE) {
+      add_edge(p, at->writer, step);
+    }
+    for (uint32_t r = at->readers; r != NONE; r = p->d->readers[r + 1]) {
+      if (p->d->readers[r] != step) add_edge(p, p->d->readers[r], step);
+    }
+    at->writer = step;
+    at->readers = NONE;
+  }
+}
+
+/* ---- the pass ----------------------------------------------------------- */
+
+static bool reserve(gli_depend *d, size_t bytes) {
+  if (bytes <= d->arena_bytes) return true;
+  void *arena = realloc(d->arena, bytes);
+  if (arena == NULL) return false;
+  d->arena = arena;
+  d->arena_bytes = bytes;
+  return true;
+}
+
+/* How many ends each map may get. */
+static void count_ends(const gli_step *steps, uint32_t n,
+                       size_t counts[TRACKED]) {
+  for (uint32_t i = 0; i < n; i++) {
+    access at[3];
+    int k = reads_of(&steps[i], at);
+    k += writes_of(&steps[i], at + k);
+    for (int j = 0; j < k; j++) {
+      if (at[j].buffer != GLI_IN) counts[at[j].buffer - GLI_OUT] += 2;
+    }
+  }
+}
+
+static bool make_maps(pass *p, const gli_step *steps, uint32_t n) {
+  size_t counts[TRACKED] = {0}, all = 0, most = 0;
+  count_ends(steps, n, counts);
+  for (int i = 0; i < TRACKED; i++) {
+    all += counts[i];
+    if (counts[i] > most) most = counts[i];
+  }
+  if (!reserve(p->d, (all + most) * sizeof(uint64_t) + all * sizeof(piece) +
+                         n * sizeof(uint32_t))) {
+    return false;
+  }
+  uint64_t *ends = p->d->arena;
+  uint64_t *other = ends + all;
+  piece *pieces = (piece *)(other + most);
+  p->seen = (uint32_t *)(pieces + all);
+  memset(p->seen, 0, n * sizeof(uint32_t));
+  for (int i = 0; i < TRACKED; i++) {
+    p->maps[i] = (map){.ends = ends, .pieces = pieces};
+    ends += counts[i];
+    pieces += counts[i];
+  }
+  for (uint32_t i = 0; i < n; i++) note_ends(p, &steps[i]);
+  for (int i = 0; i < TRACKED; i++) {
+    map *m = &p->maps[i];
+    m->n_ends = sort_unique(m->ends, other, m->n_ends);
+    memset(m->pieces, 0xff, m->n_ends * sizeof(piece)); /* all NONE */
+  }
+  return true;
+}
+
+bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n) {
+  d->n_edges = 0;
+  d->n_readers = 0;
+  if (n == 0) return true;
+  pass p = {.d = d, .ok = true};
+  if (!make_maps(&p, steps, n)) return false;
+  for (uint32_t i = 0; i < n && p.ok; i++) {
+    access at[2];
+    int reads = reads_of(&steps[i], at);
+    for (int j = 0; j < reads; j++) visit_read(&p, at[j], steps[i].bytes, i);
+    if (writes_of(&steps[i], at) != 0) {
+      visit_write(&p, at[0], steps[i].bytes, i);
+    }
+  }
+  return p.ok;
+}
+
+void gli_depend_free(gli_depend *d) {
+  free(d->edges);
+  free(d->arena);
+  free(d->readers);
+  *d = (gli_depend){0};
+}

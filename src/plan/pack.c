@@ -1,0 +1,101 @@
+/* Packing steps as straight lines. */
+#include "plan/pack.h"
+
+#include <stdlib.h>
+
+void gli_pack_free(gli_pack *pack) {
+  free(pack->lines);
+  *pack = (gli_pack){0};
+}
+
+static bool alike(const gli_step *x, const gli_step *y) {
+  return x->kind == y->kind && x->incoming_left == y->incoming_left &&
+         x->a_buffer == y->a_buffer && x->b_buffer == y->b_buffer &&
+         x->dst_buffer == y->dst_buffer && x->peer == y->peer;
+}
+
+static bool same(const gli_step *x, const gli_step *y) {
+  return alike(x, y) && x->slot == y->slot && x->a == y->a && x->b == y->b &&
+         x->dst == y->dst && x->bytes == y->bytes;
+}
+
+/* The step behind x on the line from w through x. */
+static gli_step onward(const gli_step *w, const gli_step *x) {
+  gli_step s = *x;
+  s.slot += x->slot - w->slot;
+  s.a += x->a - w->a;
+  s.b += x->b - w->b;
+  s.dst += x->dst - w->dst;
+  s.bytes += x->bytes - w->bytes;
+  return s;
+}
+
+/* ---- packing ------------------------------------------------------------ */
+
+/* Is step i on the line of this period? */
+static bool on_line(const gli_step *steps, size_t i, uint32_t period) {
+  if (i < 2 * (size_t)period) return false;
+  const gli_step *x = &steps[i - period], *w = &steps[i - 2 * period];
+  if (!alike(w, x)) return false;
+  gli_step told = onward(w, x);
+  return same(&told, &steps[i]);
+}
+
+/* Can the last line go on to step i? A line that has no followers yet may
+ * choose its period. */
+static bool follow(gli_pack_line *line, const gli_step *steps, size_t i) {
+  if (line->follow == UINT32_MAX) return false;
+  uint32_t from = line->follow == 0 ? 1 : line->period;
+  uint32_t to = line->follow == 0 ? GLI_PACK_PERIODS : line->period;
+  for (uint32_t period = from; period <= to; period++) {
+    if (!on_line(steps, i, period)) continue;
+    line->period = period;
+    line->follow++;
+    return true;
+  }
+  return false;
+}
+
+bool gli_pack_fill(gli_pack *pack, const gli_step *steps, size_t n) {
+  pack->n_lines = pack->line = 0;
+  pack->followed = 0;
+  pack->n_read = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (i > 0 && follow(&pack->lines[pack->n_lines - 1], steps, i)) continue;
+    if (pack->n_lines == pack->capacity) {
+      size_t capacity = pack->capacity == 0 ? 16 : pack->capacity * 2;
+      gli_pack_line *lines = realloc(pack->lines, capacity * sizeof(*lines));
+      if (lines == NULL) return false;
+      pack->lines = lines;
+      pack->capacity = capacity;
+    }
+    pack->lines[pack->n_lines++] = (gli_pack_line){.step = steps[i]};
+  }
+  return true;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static gli_step *recent(gli_pack *pack, uint64_t i) {
+  return &pack->last[i % (2 * GLI_PACK_PERIODS)];
+}
+
+size_t gli_pack_take(gli_pack *pack, gli_step *steps, size_t n) {
+  size_t taken = 0;
+  while (taken < n && pack->line < pack->n_lines) {
+    const gli_pack_line *line = &pack->lines[pack->line];
+    uint64_t i = pack->n_read++;
+    gli_step s = line->step;
+    if (pack->followed > 0) {
+      s = onward(recent(pack, i - 2 * line->period),
+                 recent(pack, i - line->period));
+    }
+    *recent(pack, i) = s;
+    steps[taken++] = s;
+    if (pack->followed++ == line->follow) {
+      pack->line++;
+      pack->followed = 0;
+    }
+  }
+  return taken;
+}

@@ -1,0 +1,84 @@
+/* Plans: what one rank does in one collective, as data.
+ *
+ * A finished plan holds no pointers to user memory, no connections and no
+ * time; it never changes, and any number of operations may run it at once. */
+#ifndef GLI_PLAN_PLAN_H
+#define GLI_PLAN_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/status.h"
+#include "plan/builder.h"
+
+typedef enum gli_step_kind {
+  GLI_STEP_SEND,        /* a -> peer */
+  GLI_STEP_RECV,        /* peer -> dst */
+  GLI_STEP_RECV_REDUCE, /* dst = a op incoming */
+  GLI_STEP_COPY,        /* dst = a */
+  GLI_STEP_REDUCE,      /* dst = a op b */
+  GLI_STEP_KINDS
+} gli_step_kind;
+
+#define GLI_NO_PEER UINT32_MAX
+
+typedef struct gli_step {
+  uint8_t kind;          /* gli_step_kind */
+  uint8_t incoming_left; /* RECV_REDUCE: dst = incoming op a */
+  uint8_t a_buffer, b_buffer, dst_buffer;
+  uint32_t peer; /* index into peers[], GLI_NO_PEER for local steps */
+  uint32_t slot; /* number of the message among those between the two ranks in
+                    this direction */
+  uint64_t a, b, dst; /* byte offsets */
+  uint64_t bytes;     /* length of each range; GLI_TOKEN carries 0 on the wire,
+                         see gli_step_wire_bytes */
+} gli_step;
+
+/* All that a plan exchanges with one other rank. */
+typedef struct gli_plan_peer {
+  uint32_t rank;
+  uint32_t sends, recvs;           /* messages */
+  uint32_t first_recv;             /* recv_steps[first_recv + slot] is a step */
+  uint64_t send_bytes, recv_bytes; /* on the wire, without headers */
+} gli_plan_peer;
+
+typedef struct gli_plan {
+  gli_plan_params params;
+  uint32_t n_steps;
+  gli_step *steps;      /* in program order */
+  uint32_t *n_deps;     /* [n_steps] how many steps each waits for */
+  uint32_t *next_first; /* [n_steps + 1] */
+  uint32_t *next;       /* steps waiting for step i: next[next_first[i] ..
+                           next_first[i + 1] - 1] */
+  uint32_t n_peers;
+  gli_plan_peer *peers; /* ascending by rank */
+  uint32_t *recv_steps;
+  uint64_t in_bytes, out_bytes; /* what the caller must provide */
+  uint64_t scratch_bytes;
+} gli_plan;
+
+static inline uint64_t gli_step_wire_bytes(const gli_step *s) {
+  return (s->kind == GLI_STEP_SEND ? s->a_buffer : s->dst_buffer) == GLI_TOKEN
+             ? 0
+             : s->bytes;
+}
+
+/* An algorithm: see algorithms/registry.h for the list. */
+typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
+
+/* Run `build`, then the passes: segment, number slots, derive dependencies.
+ * On failure nothing is made. Errors: GLOO_ERR_NO_MEMORY, GLOO_ERR_INVALID
+ * (sizes that overflow), GLOO_ERR_INTERNAL (the algorithm broke a rule; the
+ * message names rank and step). */
+gloo_status gli_plan_make(gli_build_fn build, const gli_plan_params *params,
+                          gli_plan **plan, gloo_error *error);
+void gli_plan_free(gli_plan *plan);
+
+/* Bytes of the caller's buffers for these parameters; false on overflow. */
+bool gli_plan_buffer_bytes(const gli_plan_params *params, uint64_t *in_bytes,
+                           uint64_t *out_bytes);
+
+/* Index of `rank` in plan->peers, or GLI_NO_PEER. */
+uint32_t gli_plan_find_peer(const gli_plan *plan, uint32_t rank);
+
+#endif

@@ -1,0 +1,90 @@
+/* Life of a builder. */
+#include "plan/raw.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+
+static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
+  if ((unsigned)p->collective >= GLI_COLLECTIVES) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "there is no collective number %d", (int)p->collective);
+  }
+  if (p->size == 0 || p->rank >= p->size) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "rank %u is not below the number of ranks, %u", p->rank,
+                    p->size);
+  }
+  if (p->root >= p->size) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "root %u is not below the number of ranks, %u", p->root,
+                    p->size);
+  }
+  if (p->elem_bytes == 0) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "an element has 0 bytes");
+  }
+  return GLOO_OK;
+}
+
+static uint64_t in_place_shift(const gli_plan_params *p) {
+  if (p->collective != GLI_ALLGATHER) return 0;
+  return p->rank * p->count * p->elem_bytes; /* below out_bytes */
+}
+
+/* Whole elements, at least one. */
+static uint64_t segment_length(const gli_plan_params *p) {
+  if (p->segment_bytes == 0) return UINT64_MAX;
+  if (p->segment_bytes < p->elem_bytes) return p->elem_bytes;
+  return p->segment_bytes - p->segment_bytes % p->elem_bytes;
+}
+
+void gli_raw_init(gli_builder *b) {
+  b->steps = b->inline_steps;
+  b->capacity = GLI_RAW_INLINE_STEPS;
+  b->peers = b->inline_peers;
+  b->peer_capacity = GLI_RAW_INLINE_PEERS;
+  b->table = NULL;
+  b->table_mask = 0;
+}
+
+gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
+                          gloo_error *error) {
+  b->params = *p;
+  gloo_status status = check_params(p, error);
+  if (status != GLOO_OK) return status;
+  if (!gli_plan_buffer_bytes(p, &b->in_bytes, &b->out_bytes) ||
+      b->in_bytes > SIZE_MAX / 2 || b->out_bytes > SIZE_MAX / 2) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%llu elements of %llu bytes from %u ranks are more bytes "
+                    "than this machine can address",
+                    (unsigned long long)p->count,
+                    (unsigned long long)p->elem_bytes, p->size);
+  }
+  b->in_shift = in_place_shift(p);
+  b->segment = segment_length(p);
+  b->reads_in = p->collective != GLI_BROADCAST || p->rank == p->root;
+  b->reduces = gli_collective_reduces(p->collective);
+  gli_raw_restart(b, 0, UINT64_MAX);
+  return GLOO_OK;
+}
+
+void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {
+  b->scratch_bytes = 0;
+  b->n_seen = 0;
+  b->window_first = first;
+  b->window_end = count > UINT64_MAX - first ? UINT64_MAX : first + count;
+  b->n_steps = 0;
+  if (b->table != NULL) {
+    memset(b->table, 0, ((size_t)b->table_mask + 1) * sizeof(*b->table));
+  }
+  b->n_peers = 0;
+  b->recent[0] = b->recent[1] = GLI_NO_PEER;
+  gli_error_clear(&b->error);
+}
+
+void gli_raw_free(gli_builder *b) {
+  if (b->steps != b->inline_steps) free(b->steps);
+  if (b->peers != b->inline_peers) free(b->peers);
+  free(b->table);
+}
