@@ -1,0 +1,110 @@
+/* Broadcast, scatter and allgather.
+ *
+ * Wins: long vectors on more than two ranks: no rank sends more than twice the
+ * vector, however many ranks there are.
+ * Cost for P ranks and m bytes: ceil(log2 P) rounds each for scattering and for
+ * gathering, in which the root sends 2 m (P-1)/P bytes, and nobody more.
+ * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor
+ * Collective Communication Library (InterCom)", 1994. Gathering is that of
+ * allgather_recursive.c.
+ *
+ * Ranks are numbered from the root, and the vector is cut into P parts. Down a
+ * binomial tree every rank gets the parts of its whole subtree; then in round
+ * k = ceil(log2 P), ..., 1 it gets more from the rank ceil(P / 2^k) after it,
+ * but never what it already has (so the root gets nothing). P = 4, parts held
+ * after each round:
+ *
+ *   number     0         1         2         3
+ *   scatter    0 1 2 3             2 3
+ *              0 1 2 3   1         2 3       3
+ *   gather     0 1 2 3   1 2       2 3       3 0
+ *              0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2
+ */
+#include "plan/builder.h"
+
+static uint64_t least(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+/* The lowest bit of `number`; for the root, the first above all numbers. */
+static uint64_t lowest_bit(uint64_t size, uint64_t number) {
+  uint64_t bit = 1;
+  while (bit < size && !(number & bit)) bit *= 2;
+  return bit;
+}
+
+/* How many parts, from its own on, a rank has after scattering: its subtree. */
+static uint64_t scattered(uint64_t size, uint64_t number) {
+  return least(lowest_bit(size, number), size - number);
+}
+
+static uint32_t rank_of(const gli_plan_params *p, uint64_t number) {
+  return (uint32_t)((number + p->root) % p->size);
+}
+
+/* `parts` parts from part `first` on, all taken modulo P, are two ranges where
+ * they pass the end: `half` 0 lies before it, `half` 1 behind; either may be
+ * empty. */
+static gli_range arc(const gli_plan_params *p, gli_buffer buffer,
+                     uint64_t first, uint64_t parts, int half) {
+  uint64_t size = p->size, end = first % size + parts;
+  if (half == 0)
+    return gli_parts(p, buffer, size, first % size, least(end, size));
+  return gli_parts(p, buffer, size, 0, end > size ? end - size : 0);
+}
+
+/* Scattering and gathering overlap a little: the longest chain has one to three
+ * messages fewer than there are rounds. With Q = 2^k the largest power of two
+ * up to P + 1, it has 2 k - 1, and one more when P > 5/4 Q; found by counting.
+ */
+uint32_t gli_broadcast_scatter_allgather_rounds(uint32_t size) {
+  uint64_t power = 2;
+  uint32_t rounds = 1;
+  if (size == 1 || size == 3) return size - 1;
+  for (; 2 * power <= (uint64_t)size + 1; power *= 2) rounds += 2;
+  return rounds + ((uint64_t)4 * size > 5 * power);
+}
+
+uint64_t gli_broadcast_scatter_allgather_bytes(uint32_t size,
+                                               uint64_t vector_bytes) {
+  return 2 * (vector_bytes - vector_bytes / size);
+}
+
+void gli_broadcast_scatter_allgather(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size, me = (p->rank + size - p->root) % size;
+  uint64_t mine = scattered(size, me), bit = lowest_bit(size, me);
+  gli_buffer from = me == 0 ? GLI_IN : GLI_OUT;
+
+  if (me != 0)
+    gli_recv(b, rank_of(p, me - bit),
+             gli_parts(p, GLI_OUT, size, me, me + mine));
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if (me + bit < size)
+      gli_send(b, rank_of(p, me + bit),
+               gli_parts(p, from, size, me + bit, least(me + 2 * bit, size)));
+  }
+
+  /* With `have` parts on both sides of a gathering round, and `want` after it,
+   * a rank lacks parts have ... want - 1, counted from its own. */
+  uint64_t have = 1, rounds = 0;
+  while (((size - 1) >> rounds) > 0) rounds++;
+  for (; rounds > 0; rounds--) {
+    uint64_t want = ((size - 1) >> (rounds - 1)) + 1;
+    uint64_t to = (me + size - have) % size, after = (me + have) % size;
+    uint64_t to_has = scattered(size, to);
+    uint64_t send_first = have > to_has ? have : to_has;
+    uint64_t recv_first = have > mine ? have : mine;
+    for (int half = 0; half < 2; half++) {
+      if (send_first < want)
+        gli_send(b, rank_of(p, to),
+                 arc(p, from, to + send_first, want - send_first, half));
+      if (recv_first < want)
+        gli_recv(b, rank_of(p, after),
+                 arc(p, GLI_OUT, me + recv_first, want - recv_first, half));
+    }
+    have = want;
+  }
+  if (me == 0)
+    gli_copy(b, gli_elems(p, GLI_IN, 0, p->count),
+             gli_elems(p, GLI_OUT, 0, p->count));
+}

@@ -1,0 +1,88 @@
+/* Reduce-scatter, recursive halving on a circulant graph.
+ *
+ * Wins: short and middle-sized vectors on more than two ranks: as few bytes as
+ * the ring in a logarithmic number of rounds. Needs scratch for half the input.
+ * Cost for P ranks, P not only a power of two, and m bytes of input:
+ * ceil(log2 P) rounds; every rank sends m (P-1)/P bytes. In the first round
+ * blocks that pass the end of the input travel as two messages.
+ * Source: Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce
+ * Algorithms", 2024.
+ *
+ * Each rank counts blocks from its own on, modulo P. With s blocks in hand it
+ * keeps the first half, rounded up, sends the rest as far ahead as half is, and
+ * adds what comes in to what it keeps. P = 4, blocks in hand:
+ *
+ *   rank   0         1         2         3         sends
+ *          0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2   two to rank + 2
+ *          0 1       1 2       2 3       3 0       one to rank + 1
+ *          0         1         2         3
+ */
+#include "plan/builder.h"
+
+/* Blocks in hand after `round` halvings: ceil(size / 2^round). */
+static uint64_t in_hand(uint64_t size, uint32_t round) {
+  return ((size - 1) >> round) + 1;
+}
+
+/* Input blocks [from, to), counted from this rank's own on modulo P, are two
+ * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind;
+ * either may be empty. */
+static gli_range arc(const gli_plan_params *p, uint64_t from, uint64_t to,
+                     int half) {
+  uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
+  uint64_t before = end < p->size ? end : p->size;
+  if (half == 0)
+    return gli_elems(p, GLI_IN, begin * p->count, (before - begin) * p->count);
+  return gli_elems(p, GLI_IN, 0, (end - before) * p->count);
+}
+
+/* The two rounds that take three blocks to one need not wait for each other. */
+uint32_t gli_reduce_scatter_recursive_rounds(uint32_t size) {
+  uint32_t rounds = 0;
+  for (uint64_t left = size; left > 1; left = (left + 1) / 2)
+    rounds += left != 3;
+  return rounds;
+}
+
+uint64_t gli_reduce_scatter_recursive_bytes(uint32_t size,
+                                            uint64_t vector_bytes) {
+  return vector_bytes - vector_bytes / size;
+}
+
+void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size, block = p->count * p->elem_bytes;
+  gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
+  if (size == 1) {
+    gli_copy(b, arc(p, 0, 1, 0), out);
+    return;
+  }
+
+  /* What a rank keeps lies in scratch in its own order, so that from the second
+   * round on its blocks never wrap; the last sum goes to OUT. */
+  uint64_t had = size, keep = in_hand(size, 1);
+  uint32_t ahead = (uint32_t)((p->rank + keep) % size);
+  uint32_t behind = (uint32_t)((p->rank + size - keep) % size);
+  gli_range kept = keep == 1 ? out : gli_scratch(b, keep * block);
+  uint64_t filled = kept.offset;
+  for (int half = 0; half < 2; half++) {
+    gli_range mine = arc(p, 0, had - keep, half);
+    gli_send(b, ahead, arc(p, keep, had, half));
+    gli_recv_reduce(b, behind, mine, gli_bytes(kept.buffer, filled, mine.bytes),
+                    true);
+    filled += mine.bytes;
+  }
+  if (size % 2) /* the block in the middle was neither sent nor added to */
+    gli_copy(b, arc(p, size / 2, size / 2 + 1, 0),
+             gli_bytes(kept.buffer, filled, block));
+
+  for (uint32_t round = 2; keep > 1; round++) {
+    had = keep, keep = in_hand(size, round);
+    ahead = (uint32_t)((p->rank + keep) % size);
+    behind = (uint32_t)((p->rank + size - keep) % size);
+    gli_range rest = gli_bytes(kept.buffer, kept.offset + keep * block,
+                               (had - keep) * block);
+    gli_range mine = gli_bytes(kept.buffer, kept.offset, rest.bytes);
+    gli_send(b, ahead, rest);
+    gli_recv_reduce(b, behind, mine, keep == 1 ? out : mine, true);
+  }
+}

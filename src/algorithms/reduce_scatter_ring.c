@@ -1,0 +1,55 @@
+/* Reduce-scatter, ring.
+ *
+ * Wins: long vectors, and few ranks: every byte goes to the next rank only, and
+ * two blocks of scratch memory suffice.
+ * Cost for P ranks and m bytes of input: P-1 rounds; every rank sends
+ * m (P-1)/P bytes.
+ * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for
+ * Clusters of Workstations", 2009 (its first half).
+ *
+ * Block i starts at rank i + 1 and goes round, growing by one rank's share at
+ * each, until it is complete at rank i. P = 4, what arrives at each rank (ranks
+ * summed : block):
+ *
+ *   rank     0        1        2        3
+ *            3:2      0:3      1:0      2:1
+ *            23:1     30:2     01:3     12:0
+ *            123:0    230:1    301:2    012:3     and its own share completes
+ * it
+ */
+#include "plan/builder.h"
+
+uint32_t gli_reduce_scatter_ring_rounds(uint32_t size) {
+  return size - 1;
+}
+
+uint64_t gli_reduce_scatter_ring_bytes(uint32_t size, uint64_t vector_bytes) {
+  return vector_bytes - vector_bytes / size;
+}
+
+void gli_reduce_scatter_ring(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size;
+  uint32_t next = (uint32_t)((p->rank + 1) % size);
+  uint32_t previous = (uint32_t)((p->rank + size - 1) % size);
+  gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
+  if (size == 1) {
+    gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), out);
+    return;
+  }
+
+  /* A sum passes through scratch, for in place OUT still holds input. Two take
+   * turns: one is being sent while the other fills. */
+  gli_range turn[2] = {out, out};
+  for (uint64_t i = 0; i < 2 && i + 2 < size; i++)
+    turn[i] = gli_scratch(b, out.bytes);
+  gli_range held =
+      gli_elems(p, GLI_IN, (p->rank + size - 1) % size * p->count, p->count);
+  for (uint64_t round = 1; round < size; round++) {
+    uint64_t got = (p->rank + size - round - 1) % size;
+    gli_range sum = round == size - 1 ? out : turn[(round - 1) % 2];
+    gli_send(b, next, held);
+    gli_recv_reduce(b, previous, gli_elems(p, GLI_IN, got * p->count, p->count),
+                    sum, true);
+    held = sum;
+  }
+}

@@ -1,0 +1,54 @@
+/* Runs the finished plans of all ranks on real bytes, in one thread, with no
+ * buffering at all: a message moves when its send and its receive are both
+ * ready, in an order drawn from a seed. It shares no code with the checker. */
+#ifndef GLI_TESTS_ALGORITHMS_EXECUTOR_H
+#define GLI_TESTS_ALGORITHMS_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/reduce.h"
+#include "plan/plan.h"
+
+typedef struct world_rank {
+  gli_plan *plan;
+  uint8_t *in, *out, *scratch; /* exactly as long as the plan says */
+  uint32_t *send_of;           /* [n_steps] of a receive: ready send + 1 */
+  uint32_t *waits_for;         /* [n_steps] */
+  uint32_t *depth;             /* [n_steps] messages on the longest way here */
+  uint32_t n_done;
+} world_rank;
+
+typedef struct world {
+  uint32_t size;
+  world_rank *ranks;
+  uint64_t moved_bytes_max; /* most bytes any rank sent, set by world_run */
+  uint32_t depth;           /* longest chain of messages, set by world_run */
+} world;
+
+typedef enum world_layout {
+  WORLD_APART,
+  WORLD_IN_PLACE,
+  WORLD_MIXED
+} world_layout;
+
+/* Make all plans and their buffers; input and output hold bytes drawn from the
+ * seed. In a mixed world every other rank is in place. False, with a message
+ * printed, when a plan cannot be made. */
+bool world_open(world *w, gli_build_fn build, gli_plan_params params,
+                world_layout layout, uint64_t seed);
+void world_close(world *w);
+
+#define WORLD_ALL UINT32_MAX
+
+/* Run until nothing moves any more; rank `held_back` takes no step (WORLD_ALL:
+ * none is held back). True when every step of every rank was taken. False is
+ * printed with the first step that is stuck, unless a rank was held back. */
+bool world_run(world *w, gli_reduce_fn reduce, uint32_t held_back,
+               uint64_t seed);
+
+/* The next of a sequence of random numbers. */
+uint64_t world_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,364 @@
+/* Every algorithm, run on real data by all ranks at once: the right result, in
+ * any order of events, with no buffering, however the vector is cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after the four above */
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "executor.h"
+
+/* ---- operations --------------------------------------------------------- */
+
+static uint64_t load(const void *from, size_t i) {
+  uint64_t value;
+  memcpy(&value, (const uint8_t *)from + 8 * i, 8);
+  return value;
+}
+static void store(void *to, size_t i, uint64_t value) {
+  memcpy((uint8_t *)to + 8 * i, &value, 8);
+}
+
+static void add(void *dst, const void *left, const void *right, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    store(dst, i, load(left, i) + load(right, i));
+}
+
+static void add_bytes(void *dst, const void *left, const void *right,
+                      size_t count) {
+  const uint8_t *l = left, *r = right;
+  uint8_t *sum = dst;
+  for (size_t i = 0; i < count; i++) sum[i] = (uint8_t)(l[i] + r[i]);
+}
+
+/* Neither commutative nor associative: any two ways to combine the inputs give
+ * different bits, as NaNs and rounding may. */
+static void mix(void *dst, const void *left, const void *right, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t state = load(left, i) * 3 + (load(right, i) ^ 0x5555555555555555u);
+    store(dst, i, world_random(&state));
+  }
+}
+
+/* Associative, not commutative: maps x -> a x + b, a and b 32 bits each, the
+ * left one applied first. */
+static void compose(void *dst, const void *left, const void *right,
+                    size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t l = load(left, i), r = load(right, i);
+    uint32_t la = (uint32_t)(l >> 32), lb = (uint32_t)l;
+    uint32_t ra = (uint32_t)(r >> 32), rb = (uint32_t)r;
+    uint32_t a = ra * la, b = ra * lb + rb;
+    store(dst, i, (uint64_t)a << 32 | b);
+  }
+}
+
+/* ---- one case ----------------------------------------------------------- */
+
+typedef struct inputs {
+  uint8_t **of; /* [size] what each rank put in */
+  uint64_t bytes, elem_bytes;
+} inputs;
+
+static uint8_t *input_of(const world *w, uint32_t rank) {
+  const gli_plan *plan = w->ranks[rank].plan;
+  const gli_plan_params *p = &plan->params;
+  if (!p->in_place) return w->ranks[rank].in;
+  uint64_t shift = p->collective == GLI_ALLGATHER ? rank * plan->in_bytes : 0;
+  return w->ranks[rank].out + shift;
+}
+
+static inputs inputs_copy(const world *w) {
+  const gli_plan *plan = w->ranks[0].plan;
+  inputs all = {.bytes = plan->in_bytes, .elem_bytes = plan->params.elem_bytes};
+  all.of = malloc(w->size * sizeof(*all.of));
+  assert_non_null(all.of);
+  for (uint32_t i = 0; i < w->size; i++) {
+    all.of[i] = malloc(all.bytes == 0 ? 1 : all.bytes);
+    assert_non_null(all.of[i]);
+    memcpy(all.of[i], input_of(w, i), all.bytes);
+  }
+  return all;
+}
+
+static void inputs_free(inputs *all, uint32_t size) {
+  for (uint32_t i = 0; i < size; i++) free(all->of[i]);
+  free(all->of);
+}
+
+/* All inputs reduced in the order of ranks by one reader alone. */
+static uint8_t *reduce_all(const inputs *all, uint32_t size,
+                           gli_reduce_fn reduce) {
+  uint8_t *sum = malloc(all->bytes == 0 ? 1 : all->bytes);
+  assert_non_null(sum);
+  memcpy(sum, all->of[0], all->bytes);
+  for (uint32_t i = 1; i < size; i++)
+    reduce(sum, sum, all->of[i], (size_t)(all->bytes / all->elem_bytes));
+  return sum;
+}
+
+static bool content_is_right(const world *w, const inputs *all,
+                             gli_reduce_fn reduce) {
+  const gli_plan_params *p = &w->ranks[0].plan->params;
+  uint64_t bytes = p->count * p->elem_bytes;
+  uint8_t *sum = NULL;
+  bool right = true;
+  if (gli_collective_reduces(p->collective))
+    sum = reduce_all(all, w->size, reduce);
+  for (uint32_t i = 0; i < w->size && right; i++) {
+    const uint8_t *out = w->ranks[i].out;
+    switch (p->collective) {
+      case GLI_BROADCAST:
+        right = memcmp(out, all->of[p->root], bytes) == 0;
+        break;
+      case GLI_ALLREDUCE:
+        right = memcmp(out, sum, bytes) == 0;
+        break;
+      case GLI_REDUCE_SCATTER:
+        right = memcmp(out, sum + i * bytes, bytes) == 0;
+        break;
+      case GLI_ALLGATHER:
+        for (uint32_t k = 0; k < w->size && right; k++)
+          right = memcmp(out + k * bytes, all->of[k], bytes) == 0;
+        break;
+      default:
+        break;
+    }
+    if (right && !w->ranks[i].plan->params.in_place)
+      right = memcmp(w->ranks[i].in, all->of[i], all->bytes) == 0;
+    if (!right) printf("# rank %u has the wrong bytes\n", i);
+  }
+  free(sum);
+  return right;
+}
+
+static bool all_outputs_equal(const world *w) {
+  for (uint32_t i = 1; i < w->size; i++) {
+    if (memcmp(w->ranks[0].out, w->ranks[i].out, w->ranks[0].plan->out_bytes) ==
+        0)
+      continue;
+    printf("# ranks 0 and %u have different bits\n", i);
+    return false;
+  }
+  return true;
+}
+
+static void fail_case(const gli_algorithm *a, const gli_plan_params *p,
+                      world_layout layout, uint64_t seed) {
+  const char *const names[] = {"apart", "in place", "mixed"};
+  fail_msg(
+      "%s %s: %u ranks, root %u, count %llu of %llu bytes, %s, segments "
+      "of %llu, seed %llu",
+      gli_collective_name(a->collective), a->name, p->size, p->root,
+      (unsigned long long)p->count, (unsigned long long)p->elem_bytes,
+      names[layout], (unsigned long long)p->segment_bytes,
+      (unsigned long long)seed);
+}
+
+static void run_case(const gli_algorithm *a, gli_plan_params p,
+                     world_layout layout) {
+  static uint64_t seed = 1;
+  gli_reduce_fn reduce = p.elem_bytes == 1 ? add_bytes : add;
+  seed++;
+  world w;
+  if (!world_open(&w, a->build, p, layout, seed))
+    fail_case(a, &p, layout, seed);
+  inputs all = inputs_copy(&w);
+  bool right = world_run(&w, reduce, WORLD_ALL, seed) &&
+               content_is_right(&w, &all, reduce);
+  inputs_free(&all, w.size);
+  world_close(&w);
+  if (!right) fail_case(a, &p, layout, seed);
+}
+
+/* ---- all cases ---------------------------------------------------------- */
+
+static const uint32_t sizes[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                 12, 13, 14, 15, 16, 17, 31, 32, 33, 64};
+#define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* Long ones in segments that do not divide them. */
+static void run_layouts(const gli_algorithm *a, gli_plan_params p) {
+  uint64_t in, out;
+  assert_true(gli_plan_buffer_bytes(&p, &in, &out));
+  uint64_t segment = p.elem_bytes * 3 + (in > out ? in : out) / 24;
+  for (int layout = WORLD_APART; layout <= WORLD_MIXED; layout++) {
+    p.segment_bytes = 0;
+    run_case(a, p, (world_layout)layout);
+    p.segment_bytes = segment;
+    run_case(a, p, (world_layout)layout);
+  }
+}
+
+static void run_counts(const gli_algorithm *a, uint32_t size, uint32_t root) {
+  const uint64_t counts[] = {0, 1, size - 1, size, size + 1, 100, 1000};
+  for (size_t i = 0; i < 7; i++)
+    run_layouts(a, (gli_plan_params){.collective = a->collective,
+                                     .size = size,
+                                     .root = root,
+                                     .count = counts[i],
+                                     .elem_bytes = i % 2 == 0 ? 8 : 1});
+}
+
+static void run_collective(gli_collective collective) {
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->collective != collective) continue;
+    for (size_t k = 0; k < N_SIZES; k++) {
+      uint32_t roots = gli_collective_rooted(collective) ? sizes[k] : 1;
+      uint32_t step = sizes[k] <= 17 ? 1 : 7; /* the checker sees every root */
+      for (uint32_t root = 0; root < roots; root += step)
+        run_counts(a, sizes[k], root);
+    }
+  }
+}
+
+static void broadcast_gives_all_ranks_the_bytes_of_the_root(void **state) {
+  (void)state;
+  run_collective(GLI_BROADCAST);
+}
+static void allreduce_adds_every_input_once(void **state) {
+  (void)state;
+  run_collective(GLI_ALLREDUCE);
+}
+static void reduce_scatter_gives_each_rank_its_block(void **state) {
+  (void)state;
+  run_collective(GLI_REDUCE_SCATTER);
+}
+static void allgather_puts_every_block_in_its_place(void **state) {
+  (void)state;
+  run_collective(GLI_ALLGATHER);
+}
+
+static void a_thousand_ranks_get_it_right(void **state) {
+  (void)state;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    bool shared =
+        a->collective == GLI_REDUCE_SCATTER || a->collective == GLI_ALLGATHER;
+    run_case(a,
+             (gli_plan_params){.collective = a->collective,
+                               .size = 1000,
+                               .root = 333,
+                               .count = shared ? 1 : 1000,
+                               .elem_bytes = 8},
+             WORLD_MIXED);
+  }
+}
+
+/* ---- bits --------------------------------------------------------------- */
+
+static void run_reduction(const gli_algorithm *a, gli_plan_params p,
+                          world_layout layout, gli_reduce_fn reduce,
+                          bool in_order) {
+  world w;
+  if (!world_open(&w, a->build, p, layout, p.size))
+    fail_case(a, &p, layout, p.size);
+  inputs all = inputs_copy(&w);
+  bool right = world_run(&w, reduce, WORLD_ALL, p.count) &&
+               all_outputs_equal(&w) &&
+               (!in_order || content_is_right(&w, &all, reduce));
+  inputs_free(&all, w.size);
+  world_close(&w);
+  if (!right) fail_case(a, &p, layout, p.size);
+}
+
+static void allreduce_gives_all_ranks_the_same_bits(void **state) {
+  (void)state;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->collective != GLI_ALLREDUCE) continue;
+    for (uint32_t size = 1; size <= 64; size++) {
+      gli_plan_params p = {.collective = GLI_ALLREDUCE,
+                           .size = size,
+                           .count = 97,
+                           .elem_bytes = 8};
+      run_reduction(a, p, WORLD_APART, mix, false);
+      p.segment_bytes = 40;
+      run_reduction(a, p, WORLD_IN_PLACE, mix, false);
+    }
+  }
+}
+
+static void recursive_doubling_keeps_operands_in_order(void **state) {
+  (void)state;
+  const gli_algorithm *a =
+      gli_algorithm_find(GLI_ALLREDUCE, "recursive_doubling");
+  for (uint32_t size = 1; size <= 64; size++) {
+    gli_plan_params p = {
+        .collective = GLI_ALLREDUCE, .size = size, .count = 9, .elem_bytes = 8};
+    run_reduction(a, p, WORLD_APART, compose, true);
+    run_reduction(a, p, WORLD_IN_PLACE, compose, true);
+  }
+}
+
+/* A reduction into the buffer that its own round sends would wait for that
+ * send, and with no buffering for ever. */
+static void recursive_doubling_never_reduces_into_what_it_sends(void **state) {
+  (void)state;
+  const gli_algorithm *a =
+      gli_algorithm_find(GLI_ALLREDUCE, "recursive_doubling");
+  for (uint32_t i = 0; i < 128; i++) {
+    gli_plan_params p = {.collective = GLI_ALLREDUCE,
+                         .size = i / 2 + 1,
+                         .count = 5,
+                         .elem_bytes = 8,
+                         .in_place = i % 2 != 0};
+    for (p.rank = 0; p.rank < p.size; p.rank++) {
+      gli_plan *plan;
+      assert_int_equal(gli_plan_make(a->build, &p, &plan, NULL), GLOO_OK);
+      for (uint32_t k = 1; k < plan->n_steps; k++) {
+        const gli_step *s = &plan->steps[k - 1], *r = &plan->steps[k];
+        if (s->kind != GLI_STEP_SEND || r->kind != GLI_STEP_RECV_REDUCE)
+          continue;
+        assert_int_not_equal(s->a_buffer, r->dst_buffer);
+      }
+      gli_plan_free(plan);
+    }
+  }
+}
+
+/* ---- barrier ------------------------------------------------------------ */
+
+static void barrier_ends_when_all_have_come(void **state) {
+  (void)state;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->collective != GLI_BARRIER) continue;
+    for (uint32_t size = 1; size <= 33; size++) {
+      gli_plan_params p = {
+          .collective = GLI_BARRIER, .size = size, .elem_bytes = 1};
+      world w;
+      if (!world_open(&w, a->build, p, WORLD_APART, 1))
+        fail_case(a, &p, WORLD_APART, 1);
+      if (!world_run(&w, add, WORLD_ALL, size))
+        fail_case(a, &p, WORLD_APART, size);
+      for (uint32_t late = 0; late < size && size > 1; late++) {
+        assert_false(world_run(&w, add, late, size));
+        for (uint32_t r = 0; r < size; r++)
+          assert_true(w.ranks[r].n_done < w.ranks[r].plan->n_steps);
+      }
+      world_close(&w);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(barrier_ends_when_all_have_come),
+      cmocka_unit_test(broadcast_gives_all_ranks_the_bytes_of_the_root),
+      cmocka_unit_test(allreduce_adds_every_input_once),
+      cmocka_unit_test(reduce_scatter_gives_each_rank_its_block),
+      cmocka_unit_test(allgather_puts_every_block_in_its_place),
+      cmocka_unit_test(a_thousand_ranks_get_it_right),
+      cmocka_unit_test(allreduce_gives_all_ranks_the_same_bits),
+      cmocka_unit_test(recursive_doubling_keeps_operands_in_order),
+      cmocka_unit_test(recursive_doubling_never_reduces_into_what_it_sends),
+  };
+  return cmocka_run_group_tests_name("algorithms/content", tests, NULL, NULL);
+}
