@@ -1,0 +1,65 @@
+/* Layout on the wire, little endian:
+ *    0 magic       4 type, charged, collective, dtype    8 op, algorithm, 0, 0
+ *   12 context    16 tag    20 slot    24 root    28 credit
+ *   32 operation  40 count  48 length  56 zero */
+#include "transport/header.h"
+
+#include "core/bytes.h"
+
+#define MAGIC UINT32_C(0x314d4c47) /* "GLM1" */
+#define LENGTH_MAX ((uint64_t)INT64_MAX)
+#define ABORT_LENGTH_MAX UINT64_C(4096)
+
+void gli_header_encode(const gli_header *header,
+                       uint8_t out[GLI_HEADER_BYTES]) {
+  gli_put_u32(out, MAGIC);
+  out[4] = header->type;
+  out[5] = header->charged;
+  out[6] = header->collective;
+  out[7] = header->dtype;
+  out[8] = header->op;
+  out[9] = header->algorithm;
+  out[10] = 0;
+  out[11] = 0;
+  gli_put_u32(out + 12, header->context);
+  gli_put_u32(out + 16, header->tag);
+  gli_put_u32(out + 20, header->slot);
+  gli_put_u32(out + 24, header->root);
+  gli_put_u32(out + 28, header->credit);
+  gli_put_u64(out + 32, header->operation);
+  gli_put_u64(out + 40, header->count);
+  gli_put_u64(out + 48, header->length);
+  gli_put_u64(out + 56, 0);
+}
+
+static uint64_t longest_payload(uint8_t type) {
+  if (type == GLI_MESSAGE_DATA) return LENGTH_MAX;
+  if (type == GLI_MESSAGE_ABORT) return ABORT_LENGTH_MAX;
+  return 0;
+}
+
+bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
+  if (gli_get_u32(in) != MAGIC) return false;
+  if (in[4] < GLI_MESSAGE_DATA || in[4] >= GLI_MESSAGE_TYPES) return false;
+  if (in[5] > 1) return false;
+  if (in[10] != 0 || in[11] != 0 || gli_get_u64(in + 56) != 0) return false;
+  uint64_t length = gli_get_u64(in + 48);
+  if (length > longest_payload(in[4])) return false;
+  *header = (gli_header){
+      .type = in[4],
+      .charged = in[5],
+      .collective = in[6],
+      .dtype = in[7],
+      .op = in[8],
+      .algorithm = in[9],
+      .context = gli_get_u32(in + 12),
+      .tag = gli_get_u32(in + 16),
+      .slot = gli_get_u32(in + 20),
+      .root = gli_get_u32(in + 24),
+      .credit = gli_get_u32(in + 28),
+      .operation = gli_get_u64(in + 32),
+      .count = gli_get_u64(in + 40),
+      .length = length,
+  };
+  return true;
+}

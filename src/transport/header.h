@@ -1,0 +1,46 @@
+/* The header of every message, and its form on the wire. */
+#ifndef GLI_TRANSPORT_HEADER_H
+#define GLI_TRANSPORT_HEADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum gli_message_type {
+  GLI_MESSAGE_DATA = 1, /* payload of slot `slot` of an operation */
+  GLI_MESSAGE_WANT,     /* "I have data for this operation, may I send it?" */
+  GLI_MESSAGE_STARTED,  /* "I have started this operation: send all of it" */
+  GLI_MESSAGE_CREDIT,   /* carries only `credit` */
+  GLI_MESSAGE_PROBE,    /* "I am late with this operation: are you in it?" */
+  GLI_MESSAGE_WAITING,  /* "yes, and waiting for somebody else" */
+  GLI_MESSAGE_ABORT,    /* the context failed; payload: the cause */
+  GLI_MESSAGE_BYE,      /* the context was destroyed; nothing follows */
+  GLI_MESSAGE_TYPES
+} gli_message_type;
+
+#define GLI_HEADER_BYTES 64
+
+/* `charged`: the message counts against the receiver's parking budget.
+ * An operation is known by (context, tag, operation); point-to-point messages
+ * (collective == GLI_SENDRECV) number theirs per pair. collective .. count is
+ * the operation's signature, which must be equal on both sides. */
+typedef struct gli_header {
+  uint8_t type; /* gli_message_type */
+  uint8_t charged;
+  uint8_t collective, dtype, op, algorithm;
+  uint32_t context;
+  uint32_t tag;
+  uint32_t slot;
+  uint32_t root;
+  uint32_t credit;    /* bytes taken out of parking since the start, mod 2^32 */
+  uint64_t operation;
+  uint64_t count;
+  uint64_t length; /* bytes of payload that follow */
+} gli_header;
+
+void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
+
+/* False when the bytes are no header: wrong magic or type, or a length that
+ * its type cannot have (only DATA and ABORT have payload). */
+bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
+
+#endif

@@ -1,0 +1,175 @@
+/* The contract between the engine and every transport.
+ *
+ * A transport moves messages between two ranks: a header and `length` bytes of
+ * payload. It knows nothing of plans or operations. When a header has arrived it
+ * asks the engine where the payload goes (the `header` upcall fills in a sink),
+ * puts it there (storing it, or reducing it as it arrives) and reports it. The
+ * engine does all matching, parking and flow control, once for all transports.
+ *
+ * Threads. The engine calls everything but `sleep`, `wake` and `now_ns` with its
+ * lock held: one call at a time per transport. `sleep` is called without the lock
+ * and by several threads at once; `wake` and `now_ns` by any thread.
+ * Upcalls come from within `poll` only, on the thread that polls.
+ * Blocking. Only `sleep` blocks, and `close` for at most the linger time.
+ * Trust. Nothing that arrives is trusted: a transport hands up only headers that
+ * gli_header_decode accepts, and fails the pair otherwise. */
+#ifndef GLI_TRANSPORT_TRANSPORT_H
+#define GLI_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/reduce.h"
+#include "gloo_c/status.h"
+#include "transport/header.h"
+
+typedef struct gli_transport gli_transport; /* one per device */
+typedef struct gli_pair gli_pair;           /* one per (context, other rank) */
+
+#define GLI_ADDRESS_MAX ((size_t)160)
+#define GLI_LINGER_NS ((int64_t)2000000000)
+
+typedef struct gli_address {
+  uint16_t bytes;
+  uint8_t data[GLI_ADDRESS_MAX]; /* opaque to all but its transport */
+} gli_address;
+
+/* ---- sending ------------------------------------------------------------ */
+
+/* One message to send. The engine owns it; between a `send` that returned
+ * GLI_POST_IN_PROGRESS and its `sent` upcall (or pair_close) the transport uses
+ * `next` and `private_` freely, and reads header and payload. */
+typedef struct gli_send_request {
+  gli_header header; /* header.length bytes of payload */
+  const void *payload;
+  struct gli_send_request *next;
+  uint64_t private_;
+} gli_send_request;
+
+typedef enum gli_post {
+  GLI_POST_DONE,        /* taken and done: payload may be reused, no upcall */
+  GLI_POST_IN_PROGRESS, /* taken; exactly one `sent` upcall follows, unless
+                           the pair fails or is closed first */
+  GLI_POST_AGAIN        /* nothing taken; offer it again after a later poll */
+} gli_post;
+
+/* ---- receiving ---------------------------------------------------------- */
+
+/* Where a payload goes. With fn NULL it is stored at dst; else
+ * dst = local op incoming (incoming op local when incoming_left), element by
+ * element, with header.length a multiple of elem_bytes. */
+typedef struct gli_sink {
+  void *dst;
+  const void *local;
+  gli_reduce_fn fn;
+  uint32_t elem_bytes;
+  bool incoming_left;
+  void *token; /* the engine's; comes back in `received` */
+} gli_sink;
+
+typedef struct gli_upcalls {
+  /* A header of `pair_user`'s pair has arrived. On GLOO_OK the sink is filled
+   * in and `received` follows once the whole payload is there (also when it has
+   * no bytes). Otherwise the transport stops reading from this pair and makes no
+   * more upcalls for it; the engine has already dealt with the error. */
+  gloo_status (*header)(void *pair_user, const gli_header *header,
+                        gli_sink *sink);
+  void (*received)(void *pair_user, void *token);
+  /* A request that was in progress is done: its payload may be reused. */
+  void (*sent)(void *pair_user, gli_send_request *request);
+  /* The pair is dead (connection refused, reset or closed without a BYE or ABORT
+   * message). At most once, and no more upcalls for it afterwards. `cause`
+   * names the peer's rank. The engine calls pair_close later. */
+  void (*failed)(void *pair_user, const gloo_error *cause);
+  /* A peer asks for a connection that is not open here yet. `key` is what it
+   * presents, to be compared with the `local_key` of a context. The engine opens
+   * the pair (pair_open, from inside this upcall) and returns it, or returns the
+   * existing one; NULL refuses. */
+  gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
+} gli_upcalls;
+
+/* ---- the operations of a transport -------------------------------------- */
+
+typedef struct gli_transport_config {
+  const char *host;      /* see gloo_device_options; NULL when not given */
+  const char *interface;
+  uint16_t port;
+  int streams; /* >= 1 */
+  const gli_upcalls *upcalls;
+  void *device_user; /* for the accept upcall */
+} gli_transport_config;
+
+typedef struct gli_pair_config {
+  uint32_t self_rank, peer_rank; /* never equal */
+  uint64_t local_key;  /* what the peer must present */
+  uint64_t remote_key; /* what to present to the peer */
+  gli_address address; /* where the peer listens */
+  void *user;          /* pair_user of the upcalls */
+} gli_pair_config;
+
+typedef struct gli_transport_ops {
+  const char *name;
+
+  /* Open the end point and listen. Errors: GLOO_ERR_ADDRESS (does not resolve,
+   * cannot be bound; says which and why), GLOO_ERR_NOT_FOUND (interface),
+   * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO. */
+  gloo_status (*open)(const gli_transport_config *config, gli_transport **t,
+                      gloo_error *error);
+
+  /* Where peers reach this end point. */
+  void (*address)(const gli_transport *t, gli_address *address);
+
+  /* The clock that all deadlines use: monotonic nanoseconds. */
+  uint64_t (*now_ns)(gli_transport *t);
+
+  /* Begin to connect. Does not wait; sends may be posted at once. Both sides may
+   * do this at the same moment, and end up with one connection. */
+  gloo_status (*pair_open)(gli_transport *t, const gli_pair_config *config,
+                           gli_pair **pair, gloo_error *error);
+
+  /* Messages of a pair arrive whole and once. Those with slot 0 and control
+   * messages (all types but GLI_MESSAGE_DATA) arrive in the order in which they
+   * were posted; others may overtake when there are several streams. A failing
+   * connection is not an error here: take it, and report `failed` from poll. */
+  gli_post (*send)(gli_pair *pair, gli_send_request *request);
+
+  /* Stop using a pair. When it returns, no more upcalls come for it, and none of
+   * its requests, payloads and sinks is touched any more: what was begun is
+   * copied or dropped. `last` (a BYE or ABORT, may be NULL; copied with its
+   * payload) is still delivered if the peer is there, after what was begun; with a
+   * BYE also after everything that was taken before. The transport keeps what it
+   * needs for that, at most GLI_LINGER_NS long. */
+  void (*pair_close)(gli_pair *pair, const gli_send_request *last);
+
+  /* Do all that can be done without waiting, making upcalls. Returns how many
+   * things happened (0: idle). */
+  int (*poll)(gli_transport *t);
+
+  /* Is something left to deliver for closed pairs? */
+  bool (*lingering)(gli_transport *t);
+
+  /* Wait, at most timeout_ns (below 0: no limit), until poll has something to do
+   * or wake was called since the last poll. May return early for no reason. */
+  void (*sleep)(gli_transport *t, int64_t timeout_ns);
+
+  /* Make all present sleepers return, and the next one if there is none. */
+  void (*wake)(gli_transport *t);
+
+  /* Close the end point. All pairs are closed already. Waits for what lingers. */
+  void (*close)(gli_transport *t);
+} gli_transport_ops;
+
+/* Common heads, so that the engine reaches the operations. A transport puts them
+ * first in its own structs and sets `ops` (open, pair_open do). */
+struct gli_transport {
+  const gli_transport_ops *ops;
+};
+struct gli_pair {
+  const gli_transport_ops *ops;
+};
+
+/* By name; NULL when there is none. The list is in transport/registry.c. */
+const gli_transport_ops *gli_transport_find(const char *name);
+
+#endif

@@ -1,0 +1,283 @@
+/* Links of the in-process transport: how two sides find each other and part. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "transport_inproc/inproc.h"
+
+/* ---- lists -------------------------------------------------------------- */
+
+void gli_inproc_list_push(gli_inproc_list *list, gli_send_request *m) {
+  m->next = NULL;
+  if (list->head == NULL) {
+    list->head = m;
+  } else {
+    list->tail->next = m;
+  }
+  list->tail = m;
+}
+
+gli_send_request *gli_inproc_list_pop(gli_inproc_list *list) {
+  gli_send_request *m = list->head;
+  if (m != NULL) list->head = m->next;
+  return m;
+}
+
+/* ---- life of a link ----------------------------------------------------- */
+
+gli_inproc_side *gli_inproc_other_side(gli_inproc_side *side) {
+  gli_inproc_link *link = side->link;
+  return side == &link->sides[0] ? &link->sides[1] : &link->sides[0];
+}
+
+static void free_own(gli_send_request *m) {
+  if (m->private_ != GLI_INPROC_BORROWED) free(m);
+}
+
+static void free_all(gli_send_request *first) {
+  while (first != NULL) {
+    gli_send_request *next = first->next;
+    free_own(first);
+    first = next;
+  }
+}
+
+void gli_inproc_link_unref(gli_inproc_link *link) {
+  if (atomic_fetch_sub(&link->references, 1) != 1) return;
+  for (int i = 0; i < 2; i++) {
+    free_all(link->sides[i].queue.head);
+    free_all(link->sides[i].spare);
+  }
+  uv_cond_destroy(&link->read);
+  uv_mutex_destroy(&link->lock);
+  free(link);
+}
+
+static gli_inproc_link *link_create(void) {
+  gli_inproc_link *link = calloc(1, sizeof *link);
+  if (link == NULL) return NULL;
+  if (uv_mutex_init(&link->lock) != 0) goto free_link;
+  if (uv_cond_init(&link->read) != 0) goto destroy_lock;
+  return link;
+
+destroy_lock:
+  uv_mutex_destroy(&link->lock);
+free_link:
+  free(link);
+  return NULL;
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+/* Both sides may open at the same moment: the first leaves an offer with the
+ * other's end point, the second finds it there. */
+static gli_inproc_link *take_offer(gli_inproc_endpoint *self, uint64_t from,
+                                   const gli_pair_config *config) {
+  for (gli_inproc_link **at = &self->offers; *at; at = &(*at)->offer_next) {
+    gli_inproc_link *link = *at;
+    const gli_inproc_side *theirs = &link->sides[0], *ours = &link->sides[1];
+    if (link->from != from) continue;
+    if (theirs->key != config->remote_key) continue;
+    if (theirs->rank != config->peer_rank) continue;
+    if (ours->key != config->local_key) continue;
+    if (ours->rank != config->self_rank) continue;
+    *at = link->offer_next;
+    link->offered = false;
+    return link;
+  }
+  return NULL;
+}
+
+static void attach(gli_inproc_side *side, void *user) {
+  uv_mutex_lock(&side->link->lock);
+  side->user = user;
+  side->attached = true;
+  atomic_fetch_add(&side->link->references, 1);
+  gli_inproc_mark_ready(side);
+  uv_mutex_unlock(&side->link->lock);
+}
+
+/* An offer is on its side 1's ready list, so that poll calls `accept`. */
+static void make_offer(gli_inproc_endpoint *to, gli_inproc_link *link) {
+  link->offered = true;
+  link->offer_next = NULL;
+  gli_inproc_link **at = &to->offers;
+  while (*at != NULL) at = &(*at)->offer_next;
+  *at = link;
+  atomic_fetch_add(&link->references, 1);
+  uv_mutex_lock(&link->lock);
+  gli_inproc_mark_ready(&link->sides[1]);
+  uv_mutex_unlock(&link->lock);
+}
+
+static gli_inproc_side side_init(gli_inproc_link *link, uint32_t rank,
+                                 uint64_t key, gli_inproc_endpoint *endpoint) {
+  return (gli_inproc_side){.pair = {&gli_transport_inproc},
+                           .link = link,
+                           .endpoint = endpoint,
+                           .rank = rank,
+                           .key = key};
+}
+
+/* The side that this pair is: of the offer that is here, or of a new link. */
+static gli_inproc_side *open_side(gli_inproc_endpoint *self,
+                                  const gli_pair_config *config) {
+  uint64_t id = gli_inproc_address_id(&config->address);
+  gli_inproc_link *link = id == 0 ? NULL : take_offer(self, id, config);
+  if (link != NULL) {
+    attach(&link->sides[1], config->user);
+    gli_inproc_link_unref(link); /* for it is no offer any more */
+    return &link->sides[1];
+  }
+  link = link_create();
+  if (link == NULL) return NULL;
+  gli_inproc_endpoint *to = gli_inproc_find(id);
+  link->from = self->id;
+  gli_inproc_side *ours = &link->sides[0], *theirs = &link->sides[1];
+  *ours = side_init(link, config->self_rank, config->local_key, self);
+  *theirs = side_init(link, config->peer_rank, config->remote_key, to);
+  if (to == NULL) {
+    ours->failure = id == 0 ? GLI_INPROC_FOREIGN : GLI_INPROC_ABSENT;
+    theirs->closed = true;
+  }
+  attach(ours, config->user);
+  if (to != NULL) make_offer(to, link);
+  return ours;
+}
+
+gloo_status gli_inproc_pair_open(gli_transport *t,
+                                 const gli_pair_config *config, gli_pair **pair,
+                                 gloo_error *error) {
+  gli_inproc_table_lock();
+  gli_inproc_side *side = open_side((gli_inproc_endpoint *)t, config);
+  gli_inproc_table_unlock();
+  if (side == NULL) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for an in-process connection to rank %u",
+                    (unsigned)config->peer_rank);
+  }
+  *pair = &side->pair;
+  return GLOO_OK;
+}
+
+void gli_inproc_link_refuse(gli_inproc_link *link, gli_inproc_failure why) {
+  gli_inproc_side *offerer = &link->sides[0], *refuser = &link->sides[1];
+  link->offered = false;
+  uv_mutex_lock(&link->lock);
+  refuser->closed = true;
+  if (!offerer->closed) {
+    offerer->failure = why;
+    gli_inproc_mark_ready(offerer);
+  }
+  uv_mutex_unlock(&link->lock);
+  gli_inproc_link_unref(link);
+}
+
+/* ---- closing ------------------------------------------------------------ */
+
+static gli_send_request *copy_of(const gli_send_request *m) {
+  size_t bytes = (size_t)m->header.length;
+  gli_send_request *copy = malloc(sizeof *copy + bytes);
+  if (copy == NULL) return NULL;
+  copy->header = m->header;
+  copy->private_ = GLI_INPROC_COPIED;
+  copy->payload = copy + 1;
+  if (bytes > 0) memcpy(copy + 1, m->payload, bytes);
+  return copy;
+}
+
+/* Replace the closer's own requests by copies. A BYE leaves all messages; an
+ * ABORT those before the first large one whose delivery has not begun. False
+ * when there was no memory to copy one; it and the rest are gone then. */
+static bool copy_queue(gli_inproc_side *to, bool all) {
+  gli_inproc_list old = to->queue;
+  bool keep = true, enough = true, begun = to->begun;
+  to->queue = (gli_inproc_list){NULL, NULL};
+  for (gli_send_request *m; (m = gli_inproc_list_pop(&old)) != NULL;) {
+    if (keep && m->private_ == GLI_INPROC_BORROWED) {
+      gli_send_request *copy = all || begun ? copy_of(m) : NULL;
+      if (copy == NULL) {
+        keep = false;
+        enough = !(all || begun);
+      } else {
+        m = copy;
+      }
+    }
+    if (keep) {
+      gli_inproc_list_push(&to->queue, m);
+    } else {
+      free_own(m);
+    }
+    begun = false;
+  }
+  return enough;
+}
+
+static void drop_queue(gli_inproc_side *to) {
+  free_all(to->queue.head);
+  to->queue = (gli_inproc_list){NULL, NULL};
+}
+
+/* What the closing side has sent: leave copies and `last`, or nothing. */
+static void leave_behind(gli_inproc_side *peer, const gli_send_request *last) {
+  gli_send_request *farewell = NULL;
+  if (last == NULL) {
+    peer->failure = GLI_INPROC_DROPPED;
+  } else if (!copy_queue(peer, last->header.type == GLI_MESSAGE_BYE)) {
+    peer->failure = GLI_INPROC_EXHAUSTED;
+  } else if ((farewell = copy_of(last)) == NULL) {
+    peer->failure = GLI_INPROC_EXHAUSTED;
+  }
+  if (peer->failure != GLI_INPROC_NO_FAILURE) {
+    drop_queue(peer);
+    free(farewell);
+  } else {
+    gli_inproc_list_push(&peer->queue, farewell);
+  }
+}
+
+/* Large messages that were never read: their sender may have them back. */
+static void give_back_queue(gli_inproc_side *side, gli_inproc_side *peer) {
+  for (gli_send_request *m; (m = gli_inproc_list_pop(&side->queue)) != NULL;) {
+    if (m->private_ != GLI_INPROC_BORROWED) {
+      free(m);
+    } else if (!peer->closed) {
+      gli_inproc_list_push(&peer->done, m);
+    }
+  }
+}
+
+/* A connection that its maker gives up before anybody took it leaves no trace.
+ */
+static void withdraw_offer(gli_inproc_link *link) {
+  gli_inproc_table_lock();
+  bool offered = link->offered;
+  if (offered) {
+    gli_inproc_link **at = &link->sides[1].endpoint->offers;
+    while (*at != link) at = &(*at)->offer_next;
+    *at = link->offer_next;
+    link->offered = false;
+  }
+  gli_inproc_table_unlock();
+  if (offered) gli_inproc_link_unref(link);
+}
+
+void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last) {
+  gli_inproc_side *side = (gli_inproc_side *)pair;
+  gli_inproc_side *peer = gli_inproc_other_side(side);
+  gli_inproc_link *link = side->link;
+  if (last == NULL) withdraw_offer(link);
+
+  uv_mutex_lock(&link->lock);
+  side->closed = true;
+  while (peer->reading) uv_cond_wait(&link->read, &link->lock);
+  give_back_queue(side, peer);
+  if (peer->closed || side->failure != GLI_INPROC_NO_FAILURE) {
+    drop_queue(peer);
+  } else {
+    leave_behind(peer, last);
+    gli_inproc_mark_ready(peer);
+  }
+  uv_mutex_unlock(&link->lock);
+  gli_inproc_link_unref(link);
+}

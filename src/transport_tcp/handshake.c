@@ -1,0 +1,67 @@
+/* hello: 0 magic  8 version  12 stream  16 streams  20 from  24 to  28 zero
+ *       32 key   40 zero
+ * reply: 0 magic  8 version  12 answer  16 streams  20 zero  24 key
+ * Little endian. Magic and version stay where they are in all versions. */
+#include "transport_tcp/handshake.h"
+
+#include <string.h>
+
+#include "core/bytes.h"
+#include "transport_tcp/tcp.h"
+
+static const uint8_t hello_magic[8] = "gloo_c>";
+static const uint8_t reply_magic[8] = "gloo_c<";
+
+void gli_tcp_hello_encode(const gli_tcp_hello *hello,
+                          uint8_t out[GLI_TCP_HELLO_BYTES]) {
+  memset(out, 0, GLI_TCP_HELLO_BYTES);
+  memcpy(out, hello_magic, sizeof hello_magic);
+  gli_put_u32(out + 8, hello->version);
+  gli_put_u32(out + 12, hello->stream);
+  gli_put_u32(out + 16, hello->streams);
+  gli_put_u32(out + 20, hello->from);
+  gli_put_u32(out + 24, hello->to);
+  gli_put_u64(out + 32, hello->key);
+}
+
+bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
+                          gli_tcp_hello *hello) {
+  if (memcmp(in, hello_magic, sizeof hello_magic) != 0) return false;
+  gli_tcp_hello got = {.version = gli_get_u32(in + 8)};
+  if (got.version == GLI_TCP_VERSION) {
+    if (gli_get_u32(in + 28) != 0 || gli_get_u64(in + 40) != 0) return false;
+    got.stream = gli_get_u32(in + 12);
+    got.streams = gli_get_u32(in + 16);
+    got.from = gli_get_u32(in + 20);
+    got.to = gli_get_u32(in + 24);
+    got.key = gli_get_u64(in + 32);
+    if (got.streams == 0 || got.streams > GLI_TCP_STREAMS_MAX) return false;
+    if (got.stream >= got.streams || got.from == got.to) return false;
+  }
+  *hello = got;
+  return true;
+}
+
+void gli_tcp_reply_encode(const gli_tcp_reply *reply,
+                          uint8_t out[GLI_TCP_REPLY_BYTES]) {
+  memcpy(out, reply_magic, sizeof reply_magic);
+  gli_put_u32(out + 8, reply->version);
+  gli_put_u32(out + 12, reply->answer);
+  gli_put_u32(out + 16, reply->streams);
+  gli_put_u32(out + 20, 0);
+  gli_put_u64(out + 24, reply->key);
+}
+
+bool gli_tcp_reply_decode(const uint8_t in[GLI_TCP_REPLY_BYTES],
+                          gli_tcp_reply *reply) {
+  if (memcmp(in, reply_magic, sizeof reply_magic) != 0) return false;
+  gli_tcp_reply got = {
+      .version = gli_get_u32(in + 8),
+      .answer = gli_get_u32(in + 12),
+      .streams = gli_get_u32(in + 16),
+      .key = gli_get_u64(in + 24),
+  };
+  if (got.answer == 0 || got.answer >= GLI_TCP_ANSWERS) return false;
+  *reply = got;
+  return true;
+}

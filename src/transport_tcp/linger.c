@@ -1,0 +1,149 @@
+/* Closing a pair. What its peer must still get is copied, so that the caller's
+ * memory is free at once, and goes out while the pair lingers: the rest of what
+ * was begun (with a BYE also what was taken but not begun), then the last
+ * message on every stream, then the end of our direction. The connection is
+ * kept, and what arrives is thrown away, until the peer closes too: closing
+ * with unread data would reset it and could cost the peer what it has not read.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport_tcp/socket.h"
+#include "transport_tcp/tcp.h"
+
+/* More than this of a half-sent message is not copied for an ABORT's sake: the
+ * connection just ends, which the peer takes for an error as well. */
+#define ABORT_COPY_MAX ((uint64_t)256 * 1024 * 1024)
+
+typedef struct owned_request {
+  gli_send_request request; /* first: freed as this */
+  uint8_t payload[];
+} owned_request;
+
+/* A copy of what is left to be sent of a request; NULL without memory. */
+static gli_send_request *copy_request(const gli_send_request *from) {
+  uint64_t length = from->header.length, begun = 0;
+  if (length > SIZE_MAX - sizeof(owned_request)) return NULL;
+  owned_request *copy = malloc(sizeof *copy + (size_t)length);
+  if (copy == NULL) return NULL;
+  copy->request = *from;
+  copy->request.next = NULL;
+  copy->request.payload = copy->payload;
+  if (from->private_ > GLI_HEADER_BYTES)
+    begun = from->private_ - GLI_HEADER_BYTES;
+  if (length > begun)
+    memcpy(copy->payload + begun, (const uint8_t *)from->payload + begun,
+           (size_t)(length - begun));
+  return &copy->request;
+}
+
+/* Replace requests by copies: all of them, or only one that is half sent. */
+static bool own_queue(gli_tcp_queue *queue, bool all) {
+  gli_tcp_queue theirs = *queue;
+  *queue = (gli_tcp_queue){NULL, NULL};
+  gli_send_request *request;
+  while ((request = gli_tcp_queue_pop(&theirs)) != NULL) {
+    if (!all && request->private_ == 0) continue;
+    if (!all && request->header.length > ABORT_COPY_MAX + request->private_)
+      return false;
+    gli_send_request *copy = copy_request(request);
+    if (copy == NULL) return false;
+    gli_tcp_queue_push(queue, copy);
+  }
+  return true;
+}
+
+static bool own_queues(gli_tcp_pair *pair, bool all) {
+  bool owned = own_queue(&pair->waiting, all);
+  for (uint32_t i = 0; i < pair->stream_capacity; i++)
+    owned = own_queue(&pair->stream[i].queue, all) && owned;
+  return owned;
+}
+
+void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
+  if (pair->last == NULL) return;
+  for (uint32_t i = 0; i < pair->streams; i++) {
+    gli_tcp_stream *stream = &pair->stream[i];
+    if (stream->state == GLI_TCP_ENDED) continue;
+    gli_send_request *copy = copy_request(pair->last);
+    if (copy == NULL)
+      gli_tcp_stream_end(stream);
+    else
+      gli_tcp_queue_push(&stream->queue, copy);
+  }
+}
+
+void gli_tcp_stream_shut(gli_tcp_stream *stream) {
+  if (stream->shut) return;
+  stream->shut = true;
+  (void)shutdown(stream->watch->fd, SHUT_WR);
+}
+
+/* Nobody has heard of this pair, and a BYE is all that there is to say. */
+static bool never_spoke(const gli_tcp_pair *pair, bool bye) {
+  return bye && !pair->greeted && pair->waiting.head == NULL;
+}
+
+static bool worth_lingering(gli_tcp_pair *pair, const gli_send_request *last) {
+  bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
+  /* Also when the pair goes at once: afterwards all queues are ours to free. */
+  if (!own_queues(pair, bye)) return false;
+  if (pair->broken || pair->left || never_spoke(pair, bye)) return false;
+  if (last == NULL) return pair->streams != 0;
+  pair->last = copy_request(last);
+  return pair->last != NULL;
+}
+
+void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  gli_tcp *t = pair->t;
+  pair->live = false;
+  pair->closed = true;
+  gli_tcp_pair_move(pair, &t->leaving);
+  if (!worth_lingering(pair, last)) {
+    gli_tcp_pair_dispose(pair);
+    return;
+  }
+  pair->linger_until_ns = uv_hrtime() + (uint64_t)GLI_LINGER_NS;
+  gli_tcp_schedule(t, pair->linger_until_ns);
+  gli_tcp_pair_queue_last(pair);
+  for (uint32_t i = 0; i < pair->streams; i++) {
+    gli_tcp_stream *stream = &pair->stream[i];
+    if (stream->state != GLI_TCP_UP) continue;
+    gli_tcp_stream_flush(stream);
+  }
+}
+
+void gli_tcp_stream_linger(gli_tcp_stream *stream, int events) {
+  if ((events & UV_WRITABLE) != 0) gli_tcp_stream_flush(stream);
+  if ((events & UV_READABLE) == 0 || stream->state != GLI_TCP_UP) return;
+  gli_tcp_stream_discard(stream);
+}
+
+void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns) {
+  if (now_ns < pair->linger_until_ns) {
+    gli_tcp_schedule(pair->t, pair->linger_until_ns);
+    if (pair->streams == 0) return;
+    for (uint32_t i = 0; i < pair->streams; i++)
+      if (pair->stream[i].state != GLI_TCP_ENDED) return;
+  }
+  gli_tcp_pair_dispose(pair);
+}
+
+/* The peer's kernel has it all, as far as this system can tell. */
+static bool stream_delivered(const gli_tcp_stream *stream) {
+  if (stream->state == GLI_TCP_ENDED) return true;
+  if (stream->state != GLI_TCP_UP || !stream->shut) return false;
+  return gli_tcp_socket_unacknowledged(stream->watch->fd) == 0;
+}
+
+bool gli_tcp_lingering(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  for (gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
+    if (pair->streams == 0) return true;
+    for (uint32_t i = 0; i < pair->streams; i++)
+      if (!stream_delivered(&pair->stream[i])) return true;
+  }
+  return false;
+}

@@ -1,0 +1,93 @@
+/* One turn of the loop, and the deadlines. */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "transport_tcp/tcp.h"
+
+uint64_t gli_tcp_now(gli_transport *t) {
+  (void)t;
+  return uv_hrtime();
+}
+
+static void begin_pairs(gli_tcp *t) {
+  if (!t->to_begin) return;
+  t->to_begin = false;
+  gli_tcp_pair *lists[2] = {t->pairs, t->leaving};
+  for (int i = 0; i < 2; i++) {
+    gli_tcp_pair *next;
+    for (gli_tcp_pair *pair = lists[i]; pair != NULL; pair = next) {
+      next = pair->next;
+      if (pair->begun) continue;
+      pair->begun = true;
+      gli_tcp_stream_begin(&pair->stream[0]);
+    }
+  }
+}
+
+static void free_garbage(gli_tcp *t) {
+  while (t->garbage != NULL) {
+    gli_tcp_pair *pair = t->garbage;
+    t->garbage = pair->next;
+    free(pair);
+  }
+}
+
+int gli_tcp_poll(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  t->happened = 0;
+  t->in_poll = true;
+  gli_tcp_wake_reset(t);
+  begin_pairs(t);
+  if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
+    atomic_store(&t->needs_poll, false);
+  uv_run(&t->loop, UV_RUN_NOWAIT);
+  if (t->to_report) gli_tcp_pairs_report(t);
+  free_garbage(t);
+  t->in_poll = false;
+  return t->happened;
+}
+
+/* ---- deadlines: one timer, set to the earliest --------------------------- */
+
+static void set_timer(gli_tcp *t, uint64_t due_ns) {
+  uint64_t now = uv_hrtime();
+  uint64_t ms = due_ns > now ? (due_ns - now + 999999) / 1000000 : 0;
+  uv_update_time(&t->loop);
+  uv_timer_start(&t->timer, gli_tcp_timer_expired, ms, 0);
+  t->timer_due_ns = due_ns;
+  atomic_store(&t->next_due_ns, due_ns);
+}
+
+void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns) {
+  if (t->timer_due_ns != 0 && t->timer_due_ns <= due_ns) return;
+  set_timer(t, due_ns);
+  gli_tcp_touch(t); /* a present sleeper knows only the old one */
+}
+
+static void pairs_due(gli_tcp_pair *list, uint64_t now) {
+  gli_tcp_pair *next;
+  for (gli_tcp_pair *pair = list; pair != NULL; pair = next) {
+    next = pair->next;
+    gli_tcp *t = pair->t;
+    for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+      gli_tcp_stream *stream = &pair->stream[i];
+      if (stream->due_ns == 0) continue;
+      if (stream->due_ns <= now)
+        gli_tcp_stream_due(stream, now);
+      else
+        gli_tcp_schedule(t, stream->due_ns);
+    }
+    if (pair->closed) gli_tcp_linger_check(pair, now);
+  }
+}
+
+void gli_tcp_timer_expired(uv_timer_t *timer) {
+  gli_tcp *t = timer->data;
+  uint64_t now = uv_hrtime();
+  t->timer_due_ns = 0;
+  atomic_store(&t->next_due_ns, 0);
+  pairs_due(t->pairs, now);
+  pairs_due(t->leaving, now);
+  gli_tcp_guests_expire(t, now);
+  gli_tcp_listener_due(t, now);
+}

@@ -1,0 +1,144 @@
+/* Pairs: opening them, choosing streams, and what happens when they fail. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "transport_tcp/tcp.h"
+
+void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
+  if (pair->link != NULL) {
+    *pair->link = pair->next;
+    if (pair->next != NULL) pair->next->link = pair->link;
+  }
+  pair->next = *list;
+  pair->link = list;
+  if (pair->next != NULL) pair->next->link = &pair->next;
+  *list = pair;
+}
+
+gloo_status gli_tcp_pair_open(gli_transport *base,
+                              const gli_pair_config *config, gli_pair **pair,
+                              gloo_error *error) {
+  gli_tcp *t = (gli_tcp *)base;
+  gli_tcp_endpoint peer;
+  if (!gli_tcp_address_decode(&config->address, &t->local, &peer))
+    return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
+                    "what rank %u published is not a TCP address; all ranks "
+                    "must use the same transport",
+                    (unsigned)config->peer_rank);
+  gli_tcp_pair *made =
+      calloc(1, sizeof *made + t->streams * sizeof made->stream[0]);
+  if (made == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a connection to rank %u",
+                    (unsigned)config->peer_rank);
+  made->base.ops = &gli_transport_tcp;
+  made->t = t;
+  made->config = *config;
+  made->peer = peer;
+  gli_tcp_endpoint_text(&peer, made->peer_text);
+  made->live = true;
+  made->stream_capacity = t->streams;
+  for (uint32_t i = 0; i < t->streams; i++) {
+    made->stream[i].pair = made;
+    made->stream[i].index = i;
+  }
+  gli_tcp_pair_move(made, &t->pairs);
+  /* The next poll begins to connect; unless the peer's hello, for which this
+   * pair may just be opened, comes first. */
+  t->to_begin = true;
+  gli_tcp_touch(t);
+  *pair = &made->base;
+  return GLOO_OK;
+}
+
+gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
+                                    const gli_header *header) {
+  if (header->type != GLI_MESSAGE_DATA) return &pair->stream[0];
+  return &pair->stream[header->slot % pair->streams];
+}
+
+gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  request->private_ = 0;
+  request->next = NULL;
+  if (!pair->live) return GLI_POST_IN_PROGRESS;
+  if (pair->streams == 0) {
+    gli_tcp_queue_push(&pair->waiting, request);
+    return GLI_POST_IN_PROGRESS;
+  }
+  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, &request->header);
+  if (stream->state == GLI_TCP_ENDED) return GLI_POST_IN_PROGRESS;
+  return gli_tcp_stream_send(stream, request);
+}
+
+void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
+  pair->streams = streams;
+  pair->initiator = initiator;
+  gli_send_request *request;
+  while ((request = gli_tcp_queue_pop(&pair->waiting)) != NULL)
+    gli_tcp_queue_push(&gli_tcp_pair_stream(pair, &request->header)->queue,
+                       request);
+  if (pair->closed) gli_tcp_pair_queue_last(pair);
+  if (!initiator) return;
+  for (uint32_t i = 1; i < streams; i++) gli_tcp_stream_begin(&pair->stream[i]);
+}
+
+/* ---- failing ------------------------------------------------------------- */
+
+void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
+                        const char *format, ...) {
+  if (pair->broken) return;
+  char message[GLOO_ERROR_MESSAGE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  (void)gli_fail(&pair->cause, status, (int)pair->config.peer_rank, "%s",
+                 message);
+  pair->broken = true;
+  pair->to_tell = pair->live && !pair->left;
+  pair->live = false;
+  pair->to_report = true;
+  pair->t->to_report = true;
+  gli_tcp_touch(pair->t);
+}
+
+static void end_streams(gli_tcp_pair *pair) {
+  for (uint32_t i = 0; i < pair->stream_capacity; i++)
+    gli_tcp_stream_end(&pair->stream[i]);
+}
+
+static gli_tcp_pair *find_to_report(gli_tcp *t) {
+  gli_tcp_pair *lists[2] = {t->pairs, t->leaving};
+  for (int i = 0; i < 2; i++) {
+    for (gli_tcp_pair *pair = lists[i]; pair != NULL; pair = pair->next)
+      if (pair->to_report) return pair;
+  }
+  return NULL;
+}
+
+void gli_tcp_pairs_report(gli_tcp *t) {
+  t->to_report = false;
+  gli_tcp_pair *pair;
+  while ((pair = find_to_report(t)) != NULL) {
+    pair->to_report = false;
+    t->happened++;
+    if (pair->closed) {
+      gli_tcp_pair_dispose(pair);
+      continue;
+    }
+    end_streams(pair);
+    if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
+  }
+}
+
+void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
+  end_streams(pair);
+  gli_tcp_queue_free(&pair->waiting);
+  free(pair->last);
+  pair->last = NULL;
+  pair->to_report = false;
+  gli_tcp_pair_move(pair, &pair->t->garbage);
+}

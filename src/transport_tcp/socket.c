@@ -1,0 +1,158 @@
+/* The one file of this transport with differences between systems. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* accept4, pipe2, ppoll */
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#elif defined(__FreeBSD__)
+#undef _POSIX_C_SOURCE /* hides all that is not POSIX */
+#endif
+
+#include "transport_tcp/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
+enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
+
+static void set_option(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+#if !defined(__linux__)
+static bool set_flags(int fd) {
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return false;
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+static int with_flags(int fd) {
+  if (fd < 0 || set_flags(fd)) return fd;
+  int code = errno;
+  close(fd);
+  errno = code;
+  return -1;
+}
+#endif
+
+int gli_tcp_socket_new(int family) {
+#if defined(__linux__)
+  return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+#else
+  return with_flags(socket(family, SOCK_STREAM, 0));
+#endif
+}
+
+int gli_tcp_socket_accept(int listener) {
+#if defined(__linux__)
+  return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+#else
+  return with_flags(accept(listener, NULL, NULL));
+#endif
+}
+
+bool gli_tcp_pipe(int fds[2]) {
+#if defined(__linux__)
+  return pipe2(fds, O_NONBLOCK | O_CLOEXEC) == 0;
+#else
+  if (pipe(fds) != 0) return false;
+  if (set_flags(fds[0]) && set_flags(fds[1])) return true;
+  close(fds[0]);
+  close(fds[1]);
+  return false;
+#endif
+}
+
+void gli_tcp_socket_tune(int fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  /* A host that vanished is noticed while a connection is idle. The kernel
+   * answers probes for a process that is merely busy; TCP_USER_TIMEOUT would
+   * not spare that one (it also counts time with a closed window), so a
+   * vanished host with data under way is left to the deadlines of operations.
+   */
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#if defined(TCP_KEEPIDLE)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+#elif defined(TCP_KEEPALIVE)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPALIVE, KEEPALIVE_IDLE_S);
+#endif
+#if defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+#endif
+#if defined(SO_NOSIGPIPE)
+  set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+}
+
+int gli_tcp_socket_error(int fd) {
+  int code = 0;
+  socklen_t bytes = sizeof code;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0) return errno;
+  return code;
+}
+
+ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
+#if defined(MSG_NOSIGNAL)
+  const int flags = MSG_NOSIGNAL;
+#else
+  const int flags = 0;
+#endif
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = (struct iovec *)parts;
+  message.msg_iovlen = (unsigned)count;
+  ssize_t bytes;
+  do bytes = sendmsg(fd, &message, flags);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = (struct iovec *)parts;
+  message.msg_iovlen = (unsigned)count;
+  ssize_t bytes;
+  do bytes = recvmsg(fd, &message, 0);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+bool gli_tcp_would_block(int code) {
+  return code == EAGAIN || code == EWOULDBLOCK;
+}
+
+int gli_tcp_socket_unacknowledged(int fd) {
+#if defined(SIOCOUTQ)
+  int bytes;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : -1;
+#else
+  (void)fd;
+  return -1;
+#endif
+}
+
+void gli_tcp_wait_readable(int a, int b, int64_t timeout_ns) {
+  struct pollfd fds[2] = {{.fd = a, .events = POLLIN},
+                          {.fd = b, .events = POLLIN}};
+#if defined(__linux__)
+  struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+                           .tv_nsec = (long)(timeout_ns % 1000000000)};
+  (void)ppoll(fds, 2, timeout_ns < 0 ? NULL : &limit, NULL);
+#else
+  const int64_t longest_ms = 1000000000;
+  int64_t ms = timeout_ns < 0 ? -1 : timeout_ns / 1000000 + 1;
+  (void)poll(fds, 2, (int)(ms > longest_ms ? longest_ms : ms));
+#endif
+}

@@ -1,0 +1,37 @@
+/* Sockets as this transport wants them, on every system. */
+#ifndef GLI_TRANSPORT_TCP_SOCKET_H
+#define GLI_TRANSPORT_TCP_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* Non-blocking and closed on exec. -1 with errno. */
+int gli_tcp_socket_new(int family);
+int gli_tcp_socket_accept(int listener);
+bool gli_tcp_pipe(int fds[2]);
+
+/* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
+ * better than a constant could. */
+void gli_tcp_socket_tune(int fd);
+
+/* The error that is pending on a socket, 0 when there is none. */
+int gli_tcp_socket_error(int fd);
+
+/* As sendmsg and recvmsg, never raising a signal, over interruptions. */
+ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count);
+ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count);
+
+/* Is `code` "nothing now, try again when ready"? */
+bool gli_tcp_would_block(int code);
+
+/* Bytes that the peer's kernel has not acknowledged; -1 when this system does
+ * not tell. */
+int gli_tcp_socket_unacknowledged(int fd);
+
+/* poll(2) for input on two descriptors; timeout_ns below 0: no limit. */
+void gli_tcp_wait_readable(int a, int b, int64_t timeout_ns);
+
+#endif

@@ -1,0 +1,76 @@
+/* A stream's life: up, lost, ended. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "transport_tcp/socket.h"
+#include "transport_tcp/tcp.h"
+
+enum { DISCARDS_PER_TURN = 16 };
+
+static void stream_ready(void *owner, int events, bool broken) {
+  gli_tcp_stream *stream = owner;
+  gli_tcp_pair *pair = stream->pair;
+  if (pair->closed) {
+    gli_tcp_stream_linger(stream, events);
+    return;
+  }
+  if ((events & UV_READABLE) != 0) gli_tcp_stream_read(stream, broken);
+  if ((events & UV_WRITABLE) == 0) return;
+  if (pair->live && stream->state == GLI_TCP_UP) gli_tcp_stream_flush(stream);
+}
+
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
+  gli_tcp_pair *pair = stream->pair;
+  stream->state = GLI_TCP_UP;
+  stream->watch = watch;
+  stream->due_ns = 0;
+  gli_tcp_watch_give(watch, stream_ready, stream);
+  bool used = pair->live || pair->closed;
+  gli_tcp_watch_for(watch, used ? UV_READABLE : 0);
+  if (used) gli_tcp_stream_flush(stream);
+}
+
+void gli_tcp_stream_end(gli_tcp_stream *stream) {
+  if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
+  stream->watch = NULL;
+  stream->state = GLI_TCP_ENDED;
+  stream->due_ns = 0;
+  if (stream->pair->closed) gli_tcp_queue_free(&stream->queue);
+  stream->queue = (gli_tcp_queue){NULL, NULL};
+}
+
+void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
+  gli_tcp_pair *pair = stream->pair;
+  if (pair->closed || pair->left || stream->finished) {
+    gli_tcp_stream_end(stream);
+    if (pair->closed) gli_tcp_linger_check(pair, uv_hrtime());
+    return;
+  }
+  if (code == 0 || code == ECONNRESET || code == EPIPE)
+    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
+                       "rank %" PRIu32
+                       " (%s) closed the connection unexpectedly; it may have "
+                       "been killed",
+                       pair->config.peer_rank, pair->peer_text);
+  else
+    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
+                       "the connection to rank %" PRIu32
+                       " (%s) was lost: %s; its host or the network may be "
+                       "down",
+                       pair->config.peer_rank, pair->peer_text, strerror(code));
+}
+
+void gli_tcp_stream_discard(gli_tcp_stream *stream) {
+  struct iovec part = {stream->pair->t->buffer, GLI_TCP_BUFFER_BYTES};
+  for (int i = 0; i < DISCARDS_PER_TURN; i++) {
+    ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
+    if (got < 0 && gli_tcp_would_block(errno)) return;
+    if (got <= 0) {
+      gli_tcp_stream_lost(stream, got < 0 ? errno : 0);
+      return;
+    }
+    if ((size_t)got < part.iov_len) return;
+  }
+}

@@ -1,0 +1,248 @@
+/* Receiving. One read takes a small message with its header, and the messages
+ * behind it. A large payload that is stored goes straight to its destination,
+ * and the next header comes along in the same read; one that is reduced passes
+ * through the transport's buffer in pieces that stay in cache. Reading stops
+ * after a short read: to read until nothing is there would double the system
+ * calls of a small message. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "transport_tcp/socket.h"
+#include "transport_tcp/tcp.h"
+
+#define READ_AHEAD ((size_t)64 * 1024)
+#define REDUCE_PIECE ((size_t)128 * 1024)
+/* From here on a payload is "large": the next message is likely to be as large,
+ * so little more than its header is read, lest it be copied twice. */
+#define LARGE_PAYLOAD ((uint64_t)32 * 1024)
+#define READ_AHEAD_LARGE ((size_t)4096)
+#define BYTES_PER_TURN ((size_t)4 * 1024 * 1024)
+
+static size_t min_size(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static void stop_reading(gli_tcp_pair *pair) {
+  pair->live = false;
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    gli_tcp_watch *watch = pair->stream[i].watch;
+    if (watch != NULL) gli_tcp_watch_for(watch, 0);
+  }
+}
+
+/* ---- whole messages
+ * ---------------------------------------------------------- */
+
+static bool ask_for_sink(gli_tcp_pair *pair, const gli_header *header,
+                         gli_sink *sink) {
+  gli_tcp *t = pair->t;
+  *sink = (gli_sink){0};
+  t->happened++;
+  gloo_status status = t->upcalls->header(pair->config.user, header, sink);
+  if (!pair->live) return false;
+  if (status == GLOO_OK) return true;
+  stop_reading(pair);
+  return false;
+}
+
+static void payload_complete(gli_tcp_stream *stream) {
+  gli_tcp_pair *pair = stream->pair;
+  gli_tcp *t = pair->t;
+  stream->in_payload = false;
+  stream->large = stream->header.length >= LARGE_PAYLOAD;
+  if (stream->header.type == GLI_MESSAGE_ABORT)
+    pair->left = stream->finished = true;
+  t->happened++;
+  t->upcalls->received(pair->config.user, stream->sink.token);
+}
+
+/* The peer has left when all streams say so. */
+static void bye_arrived(gli_tcp_stream *stream) {
+  gli_tcp_pair *pair = stream->pair;
+  stream->bye = stream->finished = true;
+  if (stream->index == 0) pair->bye = stream->header;
+  for (uint32_t i = 0; i < pair->streams; i++)
+    if (!pair->stream[i].bye) return;
+  pair->left = true;
+  gli_sink sink;
+  if (!ask_for_sink(pair, &pair->bye, &sink)) return;
+  pair->t->happened++;
+  pair->t->upcalls->received(pair->config.user, sink.token);
+}
+
+static bool sink_is_sound(const gli_sink *sink, const gli_header *header) {
+  if (sink->fn == NULL) return true;
+  if (sink->elem_bytes == 0 || sink->elem_bytes > GLI_HEADER_BYTES)
+    return false;
+  return header->length % sink->elem_bytes == 0;
+}
+
+static void header_arrived(gli_tcp_stream *stream, const uint8_t *bytes) {
+  gli_tcp_pair *pair = stream->pair;
+  if (!gli_header_decode(bytes, &stream->header)) {
+    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
+                       "rank %" PRIu32
+                       " (%s) sent bytes that are no message; the connection "
+                       "or the peer is damaged",
+                       pair->config.peer_rank, pair->peer_text);
+    return;
+  }
+  /* An ABORT comes on every stream: one is enough, and nothing new after it. */
+  if (pair->aborting) {
+    stream->finished = true;
+    return;
+  }
+  if (stream->header.type == GLI_MESSAGE_BYE) {
+    bye_arrived(stream);
+    return;
+  }
+  pair->aborting = stream->header.type == GLI_MESSAGE_ABORT;
+  stream->placed = 0;
+  if (!ask_for_sink(pair, &stream->header, &stream->sink)) return;
+  if (!sink_is_sound(&stream->sink, &stream->header)) {
+    gli_tcp_pair_break(pair, GLOO_ERR_INTERNAL,
+                       "a message of %" PRIu64
+                       " bytes was to be reduced in elements of %" PRIu32,
+                       stream->header.length, stream->sink.elem_bytes);
+    return;
+  }
+  stream->in_payload = true;
+  if (stream->header.length == 0) payload_complete(stream);
+}
+
+/* ---- bytes
+ * -------------------------------------------------------------------- */
+
+static uint64_t payload_left(const gli_tcp_stream *stream) {
+  return stream->header.length - stream->placed;
+}
+
+/* Store or reduce the front of data; returns how much of it was used, which for
+ * a reduction is a whole number of elements. */
+static size_t place(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
+  const gli_sink *sink = &stream->sink;
+  uint64_t left = payload_left(stream);
+  size_t n = left < bytes ? (size_t)left : bytes;
+  uint8_t *dst = (uint8_t *)sink->dst + stream->placed;
+  if (sink->fn == NULL) {
+    memcpy(dst, data, n);
+  } else {
+    n -= n % sink->elem_bytes;
+    const uint8_t *local = (const uint8_t *)sink->local + stream->placed;
+    size_t count = n / sink->elem_bytes;
+    if (sink->incoming_left)
+      sink->fn(dst, data, local, count);
+    else
+      sink->fn(dst, local, data, count);
+  }
+  stream->placed += n;
+  return n;
+}
+
+static bool readable(const gli_tcp_stream *stream) {
+  if (!stream->pair->live || stream->finished) return false;
+  return stream->state == GLI_TCP_UP;
+}
+
+/* Act on bytes that have arrived; what is less than a header or an element is
+ * kept in `partial`. */
+static void consume(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
+  while (bytes > 0 && readable(stream)) {
+    size_t used = 0;
+    if (stream->in_payload) {
+      used = place(stream, data, bytes);
+      if (payload_left(stream) == 0) payload_complete(stream);
+    } else if (bytes >= GLI_HEADER_BYTES) {
+      used = GLI_HEADER_BYTES;
+      header_arrived(stream, data);
+    }
+    if (used == 0) break;
+    data += used;
+    bytes -= used;
+  }
+  if (!readable(stream)) return;
+  memcpy(stream->partial, data, bytes);
+  stream->partial_bytes = bytes;
+}
+
+/* ---- reads
+ * -------------------------------------------------------------------- */
+
+static size_t read_ahead(const gli_tcp_stream *stream, bool in_payload) {
+  uint64_t length = stream->header.length;
+  if (!in_payload) return stream->large ? READ_AHEAD_LARGE : READ_AHEAD;
+  return length >= LARGE_PAYLOAD ? GLI_HEADER_BYTES : READ_AHEAD;
+}
+
+/* Into the destination, and the next message into the buffer. */
+static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
+  uint8_t *buffer = stream->pair->t->buffer;
+  uint64_t left = payload_left(stream);
+  size_t direct = left < GLI_TCP_IO_MAX ? (size_t)left : GLI_TCP_IO_MAX;
+  size_t ahead = direct == left ? read_ahead(stream, true) : 0;
+  struct iovec parts[2] = {
+      {(uint8_t *)stream->sink.dst + stream->placed, direct}, {buffer, ahead}};
+  *asked = direct + ahead;
+  ssize_t got =
+      gli_tcp_socket_receive(stream->watch->fd, parts, ahead > 0 ? 2 : 1);
+  if (got <= 0) return got;
+  size_t placed = min_size((size_t)got, direct);
+  stream->placed += placed;
+  if (payload_left(stream) == 0) payload_complete(stream);
+  consume(stream, buffer, (size_t)got - placed);
+  return got;
+}
+
+/* Into the buffer, behind what was left over. */
+static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
+  uint8_t *buffer = stream->pair->t->buffer;
+  size_t kept = stream->partial_bytes;
+  size_t room = read_ahead(stream, false);
+  if (stream->in_payload) {
+    uint64_t left = payload_left(stream) - kept;
+    room = left < REDUCE_PIECE ? (size_t)left + read_ahead(stream, true)
+                               : REDUCE_PIECE;
+  }
+  memcpy(buffer, stream->partial, kept);
+  struct iovec part = {buffer + kept, room};
+  *asked = room;
+  ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
+  if (got <= 0) return got;
+  stream->partial_bytes = 0;
+  consume(stream, buffer, kept + (size_t)got);
+  return got;
+}
+
+static void read_failed(gli_tcp_stream *stream, bool broken) {
+  if (!gli_tcp_would_block(errno)) {
+    gli_tcp_stream_lost(stream, errno);
+    return;
+  }
+  int code = broken ? gli_tcp_socket_error(stream->watch->fd) : 0;
+  if (code != 0) gli_tcp_stream_lost(stream, code);
+}
+
+void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
+  size_t budget = BYTES_PER_TURN;
+  while (readable(stream)) {
+    bool direct = stream->in_payload && stream->sink.fn == NULL;
+    size_t asked;
+    ssize_t got =
+        direct ? read_direct(stream, &asked) : read_buffered(stream, &asked);
+    if (got < 0) {
+      read_failed(stream, broken);
+      return;
+    }
+    if (got == 0) {
+      gli_tcp_stream_lost(stream, 0);
+      return;
+    }
+    if ((size_t)got < asked && !broken) return;
+    if ((size_t)got >= budget) return;
+    budget -= (size_t)got;
+  }
+  if (!stream->pair->live || stream->state != GLI_TCP_UP) return;
+  if (stream->finished) gli_tcp_stream_discard(stream);
+}

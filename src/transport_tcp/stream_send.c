@@ -1,0 +1,160 @@
+/* Sending: header and payload, and as many queued messages as fit, go out in
+ * one vectored write. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include "transport_tcp/socket.h"
+#include "transport_tcp/tcp.h"
+
+enum { BATCH_MESSAGES = 16 };
+
+typedef struct batch {
+  size_t bytes;
+  int messages, parts;
+  struct iovec part[2 * BATCH_MESSAGES];
+  uint8_t header[BATCH_MESSAGES][GLI_HEADER_BYTES];
+} batch;
+
+/* ---- queues
+ * ------------------------------------------------------------------ */
+
+void gli_tcp_queue_push(gli_tcp_queue *queue, gli_send_request *request) {
+  request->next = NULL;
+  if (queue->head == NULL)
+    queue->head = request;
+  else
+    queue->tail->next = request;
+  queue->tail = request;
+}
+
+gli_send_request *gli_tcp_queue_pop(gli_tcp_queue *queue) {
+  gli_send_request *head = queue->head;
+  if (head != NULL) queue->head = head->next;
+  return head;
+}
+
+void gli_tcp_queue_free(gli_tcp_queue *queue) {
+  gli_send_request *request;
+  while ((request = gli_tcp_queue_pop(queue)) != NULL) free(request);
+}
+
+/* ---- batches
+ * ------------------------------------------------------------------ */
+
+static void add_part(batch *b, const void *from, size_t bytes) {
+  if (bytes == 0) return;
+  b->part[b->parts++] = (struct iovec){(void *)(uintptr_t)from, bytes};
+  b->bytes += bytes;
+}
+
+/* What is left of a message; false when the batch is full with it. */
+static bool add_message(batch *b, const gli_send_request *request) {
+  uint64_t sent = request->private_, into_payload = 0;
+  if (sent < GLI_HEADER_BYTES) {
+    uint8_t *header = b->header[b->messages];
+    gli_header_encode(&request->header, header);
+    add_part(b, header + sent, GLI_HEADER_BYTES - (size_t)sent);
+  } else {
+    into_payload = sent - GLI_HEADER_BYTES;
+  }
+  b->messages++;
+  uint64_t left = request->header.length - into_payload;
+  size_t room = GLI_TCP_IO_MAX - b->bytes;
+  size_t bytes = left < room ? (size_t)left : room;
+  if (bytes > 0)
+    add_part(b, (const uint8_t *)request->payload + into_payload, bytes);
+  return b->messages < BATCH_MESSAGES && bytes == left;
+}
+
+static ssize_t write_batch(gli_tcp_stream *stream, const batch *b) {
+  return gli_tcp_socket_send(stream->watch->fd, b->part, b->parts);
+}
+
+/* Take note that `bytes` of the queue are written; those that are complete
+ * come off it, in order. */
+static gli_tcp_queue advance(gli_tcp_queue *queue, size_t bytes) {
+  gli_tcp_queue done = {NULL, NULL};
+  while (bytes > 0) {
+    gli_send_request *head = queue->head;
+    uint64_t left = GLI_HEADER_BYTES + head->header.length - head->private_;
+    if (bytes < left) {
+      head->private_ += bytes;
+      break;
+    }
+    bytes -= (size_t)left;
+    gli_tcp_queue_push(&done, gli_tcp_queue_pop(queue));
+  }
+  return done;
+}
+
+static void complete(gli_tcp_pair *pair, gli_tcp_queue *done) {
+  if (pair->closed) {
+    gli_tcp_queue_free(done);
+    return;
+  }
+  gli_tcp *t = pair->t;
+  /* An upcall may close the pair, and with it give up its requests. */
+  while (pair->live) {
+    gli_send_request *request = gli_tcp_queue_pop(done);
+    if (request == NULL) return;
+    t->happened++;
+    t->upcalls->sent(pair->config.user, request);
+  }
+}
+
+static void wait_writable(gli_tcp_stream *stream) {
+  gli_tcp_watch_for(stream->watch, UV_READABLE | UV_WRITABLE);
+}
+
+gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
+                             gli_send_request *request) {
+  if (stream->state != GLI_TCP_UP || stream->queue.head != NULL) {
+    gli_tcp_queue_push(&stream->queue, request);
+    return GLI_POST_IN_PROGRESS;
+  }
+  batch b;
+  b.bytes = 0;
+  b.messages = b.parts = 0;
+  bool whole = add_message(&b, request);
+  ssize_t written = write_batch(stream, &b);
+  if (whole && written == (ssize_t)b.bytes) return GLI_POST_DONE;
+  int code = errno;
+  gli_tcp_queue_push(&stream->queue, request);
+  if (written >= 0)
+    request->private_ = (uint64_t)written;
+  else if (!gli_tcp_would_block(code)) {
+    gli_tcp_stream_lost(stream, code);
+    return GLI_POST_IN_PROGRESS;
+  }
+  wait_writable(stream);
+  return GLI_POST_IN_PROGRESS;
+}
+
+void gli_tcp_stream_flush(gli_tcp_stream *stream) {
+  gli_tcp_pair *pair = stream->pair;
+  while (stream->queue.head != NULL) {
+    batch b;
+    b.bytes = 0;
+    b.messages = b.parts = 0;
+    gli_send_request *request = stream->queue.head;
+    while (request != NULL && add_message(&b, request)) request = request->next;
+    ssize_t written = write_batch(stream, &b);
+    if (written < 0 && !gli_tcp_would_block(errno)) {
+      gli_tcp_stream_lost(stream, errno);
+      return;
+    }
+    if (written > 0) {
+      gli_tcp_queue done = advance(&stream->queue, (size_t)written);
+      complete(pair, &done);
+    }
+    if (stream->state != GLI_TCP_UP) return;
+    if (!pair->live && !pair->closed) return;
+    if (written != (ssize_t)b.bytes) {
+      wait_writable(stream);
+      return;
+    }
+  }
+  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  if (pair->closed) gli_tcp_stream_shut(stream);
+}

@@ -1,0 +1,226 @@
+/* Inside the TCP transport.
+ *
+ * A pair is 1..16 streams (connections), as many as the side with fewer is
+ * configured for: they agree when stream 0 is made. Whoever made stream 0 also
+ * makes the others. Every socket is watched by one libuv loop and moved by
+ * sendmsg and recvmsg; a small message is one system call on either side.
+ *
+ * Failures are noted where they are seen (gli_tcp_pair_break) and reported at
+ * the end of poll; upcalls may close any pair, so after each one look at
+ * `pair->live`. Memory of pairs is freed at the end of poll only. */
+#ifndef GLI_TRANSPORT_TCP_TCP_H
+#define GLI_TRANSPORT_TCP_TCP_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "transport/transport.h"
+#include "transport_tcp/address.h"
+#include "transport_tcp/handshake.h"
+#include "transport_tcp/watch.h"
+
+extern const gli_transport_ops gli_transport_tcp;
+
+#define GLI_TCP_STREAMS_MAX 16
+#define GLI_TCP_BUFFER_BYTES ((size_t)256 * 1024)
+#define GLI_TCP_IO_MAX ((size_t)1 << 30) /* some systems refuse 2^31 */
+
+typedef struct gli_tcp_pair gli_tcp_pair;
+typedef struct gli_tcp_guest gli_tcp_guest;
+
+typedef struct gli_tcp_queue {
+  gli_send_request *head, *tail;
+} gli_tcp_queue;
+
+typedef enum gli_tcp_stream_state {
+  GLI_TCP_UNCONNECTED, /* nothing begun: the peer makes this stream */
+  GLI_TCP_CONNECTING,  /* our connect is under way, no hello sent */
+  GLI_TCP_GREETING,    /* our hello is sent, the answer is to come */
+  GLI_TCP_WAITING,     /* trying again at due_ns, unless the peer comes first */
+  GLI_TCP_UP,
+  GLI_TCP_ENDED
+} gli_tcp_stream_state;
+
+typedef struct gli_tcp_stream {
+  gli_tcp_pair *pair;
+  uint32_t index;
+  gli_tcp_stream_state state;
+  gli_tcp_watch *watch; /* of CONNECTING, GREETING, UP */
+
+  /* making the connection */
+  uint64_t due_ns;           /* when to act next; 0: never */
+  uint64_t failing_since_ns; /* the first failed attempt; 0: none failed */
+  uint32_t attempts;
+  uint8_t reply[GLI_TCP_REPLY_BYTES];
+  size_t reply_bytes;
+
+  /* sending: private_ of the head counts its bytes that are gone, header
+   * included */
+  gli_tcp_queue queue;
+  bool shut; /* our direction is closed */
+
+  /* receiving: `partial` holds the begin of a header, or of an element to be
+   * reduced */
+  uint8_t partial[GLI_HEADER_BYTES];
+  size_t partial_bytes;
+  bool in_payload;
+  bool large;    /* the last payload was a large one, the next may be too */
+  bool bye;      /* the peer's BYE has arrived */
+  bool finished; /* nothing that follows matters */
+  gli_header header;
+  gli_sink sink;
+  uint64_t placed; /* bytes of the payload that are stored or reduced */
+} gli_tcp_stream;
+
+struct gli_tcp_pair {
+  gli_pair base;
+  struct gli_tcp *t;
+  gli_tcp_pair *next, **link; /* in one of the transport's lists */
+  gli_pair_config config;
+  gli_tcp_endpoint peer;
+  char peer_text[GLI_TCP_TEXT_BYTES];
+
+  bool live;      /* upcalls may be made */
+  bool begun;     /* connecting has begun, or the peer has come */
+  bool greeted;   /* the peer may know of this pair */
+  bool initiator; /* we made stream 0 */
+  bool closed;    /* pair_close was called: the pair lingers */
+  bool broken;    /* failed, for `cause` */
+  bool to_report; /* poll has to deal with that */
+  bool to_tell;   /* by the `failed` upcall */
+  bool aborting;  /* the peer's ABORT is arriving */
+  bool left;      /* the peer's BYE or ABORT is here: it reads nothing more */
+  gloo_error cause;
+  gli_header bye; /* the peer's, as it came on stream 0 */
+
+  gli_tcp_queue waiting;  /* requests until the number of streams is agreed */
+  gli_send_request *last; /* of a closed pair: ends every stream; owned */
+  uint64_t linger_until_ns;
+
+  uint32_t streams; /* agreed; 0: not yet */
+  uint32_t stream_capacity;
+  gli_tcp_stream stream[];
+};
+
+typedef struct gli_tcp {
+  gli_transport base;
+  const gli_upcalls *upcalls;
+  void *device_user;
+  uint32_t streams;
+  gli_tcp_endpoint local;
+
+  uv_loop_t loop;
+  uv_timer_t timer;
+  uint64_t timer_due_ns; /* 0: not set */
+  int happened;          /* in this poll */
+  bool in_poll;
+  bool to_begin;  /* a pair of `pairs` has not begun to connect */
+  bool to_report; /* a pair is newly broken */
+
+  gli_tcp_pair *pairs, *leaving, *garbage;
+
+  gli_tcp_watch *listener;
+  uint64_t listener_due_ns; /* end of a pause; 0: not paused */
+  gli_tcp_guest *guests;    /* connections that have not said who they are */
+  int guest_count;
+  uint64_t refused_count;
+
+  /* sleeping; see wake.c */
+  int wake_read, wake_write;
+  atomic_bool wake_signalled;
+  atomic_uint wake_generation;
+  atomic_int sleepers;
+  atomic_bool needs_poll; /* the kernel does not know all that we wait for */
+  atomic_ullong next_due_ns;
+
+  uint8_t
+      *buffer; /* of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed */
+} gli_tcp;
+
+/* loop.c */
+uint64_t gli_tcp_now(gli_transport *t);
+int gli_tcp_poll(gli_transport *t);
+/* Have the deadlines looked at no later than due_ns. */
+void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns);
+void gli_tcp_timer_expired(uv_timer_t *timer);
+
+/* wake.c */
+bool gli_tcp_wake_open(gli_tcp *t);
+void gli_tcp_wake_close(gli_tcp *t);
+void gli_tcp_wake_reset(gli_tcp *t);
+void gli_tcp_wake(gli_transport *t);
+void gli_tcp_sleep(gli_transport *t, int64_t timeout_ns);
+/* Something changed that only the next poll acts on: do not sleep before. */
+void gli_tcp_touch(gli_tcp *t);
+
+/* listen.c */
+gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
+                           gloo_error *error);
+/* Stop accepting for a while (no descriptors, too many guests). */
+void gli_tcp_listener_pause(gli_tcp *t);
+void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
+
+/* accept.c */
+void gli_tcp_listener_ready(void *t, int events, bool broken);
+void gli_tcp_guests_expire(gli_tcp *t, uint64_t now_ns);
+void gli_tcp_guests_close(gli_tcp *t);
+
+/* connect.c */
+void gli_tcp_stream_begin(gli_tcp_stream *stream);
+void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns);
+/* Decide about a valid hello that came on `watch` for this pair, and answer.
+ * True when the watch was taken over. */
+bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
+                       gli_tcp_watch *watch);
+bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply);
+
+/* pair.c */
+gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
+                              gli_pair **pair, gloo_error *error);
+gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
+void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list);
+/* The stream that a message travels on; the number is agreed. */
+gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
+                                    const gli_header *header);
+/* Stream 0 is up: both sides know the number of streams. */
+void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
+void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
+                        const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void gli_tcp_pairs_report(gli_tcp *t);
+/* Drop all connections and have the memory freed. */
+void gli_tcp_pair_dispose(gli_tcp_pair *pair);
+
+/* stream.c */
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch);
+void gli_tcp_stream_end(gli_tcp_stream *stream);
+/* Throw away what arrives; until its end, if that comes. */
+void gli_tcp_stream_discard(gli_tcp_stream *stream);
+/* The connection is gone: `code` from errno, 0 for its orderly end. */
+void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
+
+/* stream_send.c */
+void gli_tcp_queue_push(gli_tcp_queue *queue, gli_send_request *request);
+gli_send_request *gli_tcp_queue_pop(gli_tcp_queue *queue);
+void gli_tcp_queue_free(gli_tcp_queue *queue); /* of owned requests */
+gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
+/* Write what is queued, as far as the kernel takes it. */
+void gli_tcp_stream_flush(gli_tcp_stream *stream);
+
+/* stream_recv.c */
+void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
+
+/* linger.c */
+void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);
+bool gli_tcp_lingering(gli_transport *t);
+/* Append the last message to every stream, once their number is known. */
+void gli_tcp_pair_queue_last(gli_tcp_pair *pair);
+void gli_tcp_stream_linger(gli_tcp_stream *stream, int events);
+/* A stream of a closed pair has nothing more to send. */
+void gli_tcp_stream_shut(gli_tcp_stream *stream);
+/* A closed pair may have nothing left to do. */
+void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns);
+
+#endif

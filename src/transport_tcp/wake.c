@@ -1,0 +1,72 @@
+/* Sleeping and being woken.
+ *
+ * A wake-up is a byte in a pipe, so it is level-triggered: every sleeper sees
+ * it until the next poll takes it out. That poll must not take it from under a
+ * thread that is still on its way out of poll(2) (the kernel looks again before
+ * it returns), so it leaves the byte as long as anybody is inside; those who
+ * come meanwhile return early, which is allowed. */
+#include <unistd.h>
+
+#include "transport_tcp/socket.h"
+#include "transport_tcp/tcp.h"
+
+bool gli_tcp_wake_open(gli_tcp *t) {
+  int fds[2] = {-1, -1};
+  bool opened = gli_tcp_pipe(fds);
+  t->wake_read = fds[0];
+  t->wake_write = fds[1];
+  return opened;
+}
+
+void gli_tcp_wake_close(gli_tcp *t) {
+  if (t->wake_read >= 0) close(t->wake_read);
+  if (t->wake_write >= 0) close(t->wake_write);
+}
+
+static void signal_once(gli_tcp *t) {
+  if (atomic_exchange(&t->wake_signalled, true)) return;
+  /* The pipe holds one byte at most, so this cannot fail for want of room. */
+  ssize_t written = write(t->wake_write, "", 1);
+  (void)written;
+}
+
+void gli_tcp_wake(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  atomic_fetch_add(&t->wake_generation, 1);
+  signal_once(t);
+}
+
+void gli_tcp_wake_reset(gli_tcp *t) {
+  if (!atomic_load_explicit(&t->wake_signalled, memory_order_relaxed)) return;
+  if (atomic_load(&t->sleepers) > 0) return;
+  unsigned generation = atomic_load(&t->wake_generation);
+  char byte;
+  ssize_t taken = read(t->wake_read, &byte, 1);
+  if (taken != 1) return; /* the waker is about to write it: next time */
+  atomic_store(&t->wake_signalled, false);
+  /* A wake that found the signal still set has written nothing. */
+  if (atomic_load(&t->wake_generation) != generation) signal_once(t);
+}
+
+void gli_tcp_touch(gli_tcp *t) {
+  atomic_store(&t->needs_poll, true);
+  if (!t->in_poll && atomic_load(&t->sleepers) > 0) gli_tcp_wake(&t->base);
+}
+
+static int64_t until_due(gli_tcp *t, int64_t timeout_ns) {
+  uint64_t due = atomic_load(&t->next_due_ns);
+  if (due == 0) return timeout_ns;
+  uint64_t now = uv_hrtime();
+  int64_t left = due > now ? (int64_t)(due - now) : 0;
+  left += 1000000; /* the loop's timers tick in milliseconds */
+  return timeout_ns < 0 || left < timeout_ns ? left : timeout_ns;
+}
+
+void gli_tcp_sleep(gli_transport *base, int64_t timeout_ns) {
+  gli_tcp *t = (gli_tcp *)base;
+  atomic_fetch_add(&t->sleepers, 1);
+  if (!atomic_load(&t->wake_signalled) && !atomic_load(&t->needs_poll))
+    gli_tcp_wait_readable(uv_backend_fd(&t->loop), t->wake_read,
+                          until_due(t, timeout_ns));
+  atomic_fetch_sub(&t->sleepers, 1);
+}

@@ -1,0 +1,69 @@
+/* End points of the TCP transport driven by hand, in one thread: no engine. */
+#ifndef TESTS_TRANSPORT_TCP_HARNESS_H
+#define TESTS_TRANSPORT_TCP_HARNESS_H
+
+/* cmocka.h needs the first four. */
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "transport_tcp/tcp.h"
+
+enum { HAR_BYTES = 1 << 20, HAR_PAIRS = 4 };
+
+typedef struct har_end har_end;
+
+/* One pair, and what its upcalls said. */
+typedef struct har_pair {
+  har_end *end;
+  gli_pair *pair; /* NULL: not open */
+  gli_pair_config config;
+  int headers, received, sent, failed, byes;
+  gloo_error cause;
+  gli_header header; /* the last one */
+  uint8_t *data;     /* of HAR_BYTES: the last payload */
+} har_pair;
+
+struct har_end {
+  gli_transport *t;
+  gli_upcalls upcalls;
+  har_pair pairs[HAR_PAIRS]; /* those with `data` are in use */
+};
+
+void har_open(har_end *end, const char *host, int streams);
+void har_close(har_end *end);
+
+/* Introduce two end points, as ranks; open neither pair. Keys are made of
+ * ranks: har_key(rank, peer) is what `peer` presents to `rank`. */
+void har_introduce(har_end *a, uint32_t rank_a, har_end *b, uint32_t rank_b,
+                   har_pair **pair_a, har_pair **pair_b);
+uint64_t har_key(uint32_t rank, uint32_t peer);
+
+void har_pair_open(har_pair *pair);
+void har_pair_close(har_pair *pair, int last_type); /* 0: no last message */
+gli_post har_send(har_pair *pair, gli_send_request *request, uint32_t slot,
+                  const void *payload, size_t bytes);
+
+/* Poll both (b may be NULL) until *counter reaches `value`. Sleeps in between,
+ * and fails the test when nothing helps. */
+void har_until(har_end *a, har_end *b, const int *counter, int value);
+/* Until both pairs can send and receive. */
+void har_connect(har_pair *a, har_pair *b);
+void har_poll(har_end *a, har_end *b, int times);
+
+/* A plain blocking socket, connected to where `end` listens. */
+int har_stranger(har_end *end);
+/* The answer to a hello; its `answer` is 0 when the connection ends instead. */
+gli_tcp_reply har_read_reply(har_end *end, int fd);
+/* The connection is closed from the other side within bounded time. */
+void har_assert_hung_up(har_end *end, int fd);
+
+#endif

@@ -1,0 +1,246 @@
+/* Everything that is decoded: headers, hellos, replies, addresses. */
+#include "core/bytes.h"
+#include "harness.h"
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t random_u64(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+static void random_bytes(uint8_t *to, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) to[i] = (uint8_t)random_u64();
+}
+
+static gli_header random_header(void) {
+  gli_header h = {
+      .type = (uint8_t)(1 + random_u64() % (GLI_MESSAGE_TYPES - 1)),
+      .charged = (uint8_t)(random_u64() % 2),
+      .collective = (uint8_t)random_u64(),
+      .dtype = (uint8_t)random_u64(),
+      .op = (uint8_t)random_u64(),
+      .algorithm = (uint8_t)random_u64(),
+      .context = (uint32_t)random_u64(),
+      .tag = (uint32_t)random_u64(),
+      .slot = (uint32_t)random_u64(),
+      .root = (uint32_t)random_u64(),
+      .credit = (uint32_t)random_u64(),
+      .operation = random_u64(),
+      .count = random_u64(),
+  };
+  if (h.type == GLI_MESSAGE_DATA) h.length = random_u64() >> 1;
+  if (h.type == GLI_MESSAGE_ABORT) h.length = random_u64() % 600;
+  return h;
+}
+
+static void assert_same_header(const gli_header *a, const gli_header *b) {
+  assert_int_equal(a->type, b->type);
+  assert_int_equal(a->charged, b->charged);
+  assert_int_equal(a->collective, b->collective);
+  assert_int_equal(a->dtype, b->dtype);
+  assert_int_equal(a->op, b->op);
+  assert_int_equal(a->algorithm, b->algorithm);
+  assert_int_equal(a->context, b->context);
+  assert_int_equal(a->tag, b->tag);
+  assert_int_equal(a->slot, b->slot);
+  assert_int_equal(a->root, b->root);
+  assert_int_equal(a->credit, b->credit);
+  assert_true(a->operation == b->operation);
+  assert_true(a->count == b->count);
+  assert_true(a->length == b->length);
+}
+
+static void header_survives_the_wire(void **state) {
+  (void)state;
+  for (int i = 0; i < 10000; i++) {
+    gli_header out = random_header(), in;
+    uint8_t bytes[GLI_HEADER_BYTES];
+    gli_header_encode(&out, bytes);
+    assert_true(gli_header_decode(bytes, &in));
+    assert_same_header(&out, &in);
+  }
+}
+
+/* Whatever is accepted must mean exactly the bytes that came. */
+static void header_with_changed_bytes_is_refused_or_exact(void **state) {
+  (void)state;
+  int refused = 0;
+  for (int i = 0; i < 50000; i++) {
+    gli_header h = random_header();
+    uint8_t bytes[GLI_HEADER_BYTES], again[GLI_HEADER_BYTES];
+    gli_header_encode(&h, bytes);
+    bytes[random_u64() % sizeof bytes] ^= (uint8_t)(1u << random_u64() % 8);
+    if (!gli_header_decode(bytes, &h)) {
+      refused++;
+      continue;
+    }
+    gli_header_encode(&h, again);
+    assert_memory_equal(bytes, again, sizeof bytes);
+  }
+  assert_true(refused > 5000);
+}
+
+static void random_bytes_are_no_header(void **state) {
+  (void)state;
+  for (int i = 0; i < 100000; i++) {
+    gli_header h;
+    uint8_t bytes[GLI_HEADER_BYTES];
+    random_bytes(bytes, sizeof bytes);
+    bytes[0] = 0; /* not even by chance */
+    assert_false(gli_header_decode(bytes, &h));
+  }
+}
+
+static void header_length_must_suit_its_type(void **state) {
+  (void)state;
+  static const struct {
+    uint8_t type;
+    uint64_t length;
+    bool good;
+  } cases[] = {
+      {GLI_MESSAGE_DATA, 0, true},
+      {GLI_MESSAGE_DATA, INT64_MAX, true},
+      {GLI_MESSAGE_DATA, (uint64_t)INT64_MAX + 1, false},
+      {GLI_MESSAGE_WANT, 1, false},
+      {GLI_MESSAGE_STARTED, 1, false},
+      {GLI_MESSAGE_CREDIT, 1, false},
+      {GLI_MESSAGE_BYE, 1, false},
+      {GLI_MESSAGE_ABORT, 4096, true},
+      {GLI_MESSAGE_ABORT, 4097, false},
+      {0, 0, false},
+      {GLI_MESSAGE_TYPES, 0, false},
+      {255, 0, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    gli_header h = {.type = cases[i].type, .length = cases[i].length};
+    uint8_t bytes[GLI_HEADER_BYTES];
+    gli_header_encode(&h, bytes);
+    assert_int_equal(gli_header_decode(bytes, &h), cases[i].good);
+  }
+}
+
+static const gli_tcp_hello good_hello = {.version = GLI_TCP_VERSION,
+                                         .stream = 3,
+                                         .streams = 4,
+                                         .from = 7,
+                                         .to = 9,
+                                         .key = UINT64_C(0x1234567890abcdef)};
+
+static bool hello_decodes(const gli_tcp_hello *hello) {
+  uint8_t bytes[GLI_TCP_HELLO_BYTES];
+  gli_tcp_hello got;
+  gli_tcp_hello_encode(hello, bytes);
+  return gli_tcp_hello_decode(bytes, &got);
+}
+
+static void hello_is_checked(void **state) {
+  (void)state;
+  uint8_t bytes[GLI_TCP_HELLO_BYTES];
+  gli_tcp_hello got, bad;
+  gli_tcp_hello_encode(&good_hello, bytes);
+  assert_true(gli_tcp_hello_decode(bytes, &got));
+  assert_int_equal(got.stream, 3);
+  assert_int_equal(got.streams, 4);
+  assert_int_equal(got.from, 7);
+  assert_int_equal(got.to, 9);
+  assert_true(got.key == good_hello.key);
+
+  bad = good_hello;
+  bad.streams = 0;
+  assert_false(hello_decodes(&bad));
+  bad.streams = GLI_TCP_STREAMS_MAX + 1;
+  assert_false(hello_decodes(&bad));
+  bad = good_hello;
+  bad.stream = 4;
+  assert_false(hello_decodes(&bad));
+  bad = good_hello;
+  bad.to = bad.from;
+  assert_false(hello_decodes(&bad));
+  bad = good_hello;
+  bad.version++;
+  assert_true(hello_decodes(&bad)); /* so that it can be told */
+  bytes[0] ^= 1;
+  assert_false(gli_tcp_hello_decode(bytes, &got));
+}
+
+static void reply_is_checked(void **state) {
+  (void)state;
+  uint8_t bytes[GLI_TCP_REPLY_BYTES];
+  gli_tcp_reply reply = {.version = GLI_TCP_VERSION,
+                         .answer = GLI_TCP_ACCEPTED,
+                         .streams = 2,
+                         .key = 77},
+                got;
+  gli_tcp_reply_encode(&reply, bytes);
+  assert_true(gli_tcp_reply_decode(bytes, &got));
+  assert_int_equal(got.answer, GLI_TCP_ACCEPTED);
+  assert_int_equal(got.streams, 2);
+  assert_true(got.key == 77);
+  gli_put_u32(bytes + 12, GLI_TCP_ANSWERS);
+  assert_false(gli_tcp_reply_decode(bytes, &got));
+  gli_put_u32(bytes + 12, 0);
+  assert_false(gli_tcp_reply_decode(bytes, &got));
+}
+
+static void address_survives_publication(void **state) {
+  (void)state;
+  gli_tcp_endpoint v4 = {.v4 = {.sin_family = AF_INET}}, got;
+  gli_tcp_endpoint v6 = {.v6 = {.sin6_family = AF_INET6}};
+  gli_address address;
+  char text[GLI_TCP_TEXT_BYTES];
+  v4.v4.sin_addr.s_addr = htonl(0x0a000102);
+  v4.v4.sin_port = htons(4242);
+  gli_tcp_address_encode(&v4, &address);
+  assert_true(gli_tcp_address_decode(&address, &v4, &got));
+  gli_tcp_endpoint_text(&got, text);
+  assert_string_equal(text, "10.0.1.2:4242");
+  v6.v6.sin6_addr = in6addr_loopback;
+  v6.v6.sin6_port = htons(65535);
+  gli_tcp_address_encode(&v6, &address);
+  assert_true(gli_tcp_address_decode(&address, &v4, &got));
+  gli_tcp_endpoint_text(&got, text);
+  assert_string_equal(text, "[::1]:65535");
+}
+
+static void damaged_address_is_refused(void **state) {
+  (void)state;
+  gli_tcp_endpoint v4 = {.v4 = {.sin_family = AF_INET}}, got;
+  gli_address good, bad;
+  v4.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  v4.v4.sin_port = htons(1);
+  gli_tcp_address_encode(&v4, &good);
+  for (uint16_t bytes = 0; bytes <= GLI_ADDRESS_MAX; bytes++) {
+    bad = good;
+    bad.bytes = bytes;
+    assert_int_equal(gli_tcp_address_decode(&bad, &v4, &got),
+                     bytes == good.bytes);
+  }
+  bad = good;
+  bad.data[0] = 5;
+  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+  bad = good;
+  gli_put_u32(bad.data + 4, 0);
+  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+  gli_put_u32(bad.data + 4, 65536);
+  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+  bad = good;
+  memset(bad.data + 12, 0, 4); /* 0.0.0.0 */
+  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(header_survives_the_wire),
+      cmocka_unit_test(header_with_changed_bytes_is_refused_or_exact),
+      cmocka_unit_test(random_bytes_are_no_header),
+      cmocka_unit_test(header_length_must_suit_its_type),
+      cmocka_unit_test(hello_is_checked),
+      cmocka_unit_test(reply_is_checked),
+      cmocka_unit_test(address_survives_publication),
+      cmocka_unit_test(damaged_address_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* Both sides connecting at once, several streams, and peers that are not there
+ * or are killed. */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static void send_text(har_pair *from, uint32_t slot, const char *text) {
+  static gli_send_request requests[64];
+  static unsigned next;
+  (void)har_send(from, &requests[next++ % 64], slot, text, strlen(text) + 1);
+}
+
+/* Every order in which two sides can act, by chance, and every number of
+ * streams on either side: one connection each time, nothing lost. */
+static void both_sides_at_once(void **state) {
+  (void)state;
+  srand(1);
+  for (int round = 0; round < 400; round++) {
+    har_end a, b;
+    har_pair *ab, *ba;
+    static const int streams[] = {1, 2, 4, 16};
+    har_open(&a, "127.0.0.1", streams[rand() % 4]);
+    har_open(&b, "127.0.0.1", streams[rand() % 4]);
+    har_introduce(&a, 4, &b, 9, &ab, &ba);
+    har_pair_open(ab);
+    har_poll(&a, NULL, rand() % 4);
+    if (ba->pair == NULL) har_pair_open(ba);
+    for (uint32_t slot = 0; slot < 20; slot++) {
+      har_poll(rand() % 2 ? &a : NULL, rand() % 2 ? &b : NULL, rand() % 3);
+      send_text(ab, slot, "to the higher");
+      send_text(ba, slot, "to the lower");
+    }
+    har_until(&a, &b, &ab->received, 20);
+    har_until(&a, &b, &ba->received, 20);
+    assert_string_equal((char *)ab->data, "to the lower");
+    assert_string_equal((char *)ba->data, "to the higher");
+    assert_int_equal(ab->failed + ba->failed, 0);
+    har_pair_close(ab, GLI_MESSAGE_BYE);
+    har_until(&a, &b, &ba->byes, 1);
+    har_poll(&a, &b, 3);
+    assert_int_equal(ba->failed, 0);
+    har_close(&a);
+    har_close(&b);
+  }
+}
+
+/* What each stream carries is on one connection: so a slot keeps its order. */
+static void messages_of_one_slot_keep_their_order(void **state) {
+  (void)state;
+  enum { MESSAGES = 300 };
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "127.0.0.1", 4);
+  har_open(&b, "127.0.0.1", 3);
+  har_introduce(&a, 0, &b, 1, &ab, &ba);
+  har_connect(ab, ba);
+  static gli_send_request requests[MESSAGES];
+  static uint8_t payload[100000];
+  for (int i = 0; i < MESSAGES; i++) {
+    int before = ba->received;
+    (void)har_send(ab, &requests[i], 7, payload, i % 3 ? 8 : sizeof payload);
+    har_until(&a, &b, &ba->received, before + 1);
+    assert_int_equal(ba->header.length, i % 3 ? 8 : sizeof payload);
+  }
+  har_close(&a);
+  har_close(&b);
+}
+
+static void peer_that_is_gone_is_named(void **state) {
+  (void)state;
+  har_end a, b;
+  har_pair *ab, *ba;
+  char text[GLI_TCP_TEXT_BYTES];
+  har_open(&a, "127.0.0.1", 1);
+  har_open(&b, "127.0.0.1", 1);
+  har_introduce(&a, 3, &b, 5, &ab, &ba);
+  gli_tcp_endpoint_text(&((gli_tcp *)b.t)->local, text);
+  har_close(&b);
+  har_pair_open(ab);
+  send_text(ab, 0, "anybody?");
+  har_until(&a, NULL, &ab->failed, 1);
+  assert_int_equal(ab->cause.status, GLOO_ERR_PEER);
+  assert_int_equal(ab->cause.rank, 5);
+  assert_non_null(strstr(ab->cause.message, "rank 5"));
+  assert_non_null(strstr(ab->cause.message, text));
+  har_poll(&a, NULL, 10);
+  assert_int_equal(ab->failed, 1);
+  har_close(&a);
+}
+
+/* A listener that never says a word, as of a program that is busy or is another
+ * program altogether: not an error by itself, but closing must not hang. */
+static void silent_listener_does_not_hang(void **state) {
+  (void)state;
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "127.0.0.1", 2);
+  har_open(&b, "127.0.0.1", 2);
+  har_introduce(&a, 0, &b, 1, &ab, &ba);
+  har_pair_open(ab);
+  send_text(ab, 0, "hello?");
+  har_poll(&a, NULL, 50);
+  assert_int_equal(ab->failed, 0);
+  har_close(&a);
+  har_close(&b);
+}
+
+static void program_that_is_not_ours_is_an_error(void **state) {
+  (void)state;
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "127.0.0.1", 1);
+  har_open(&b, "127.0.0.1", 1);
+  har_introduce(&a, 0, &b, 1, &ab, &ba);
+  har_close(&b);
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  socklen_t bytes = sizeof at;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  assert_int_equal(bind(listener, (struct sockaddr *)&at, bytes), 0);
+  assert_int_equal(listen(listener, 1), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
+  gli_tcp_endpoint other = {.v4 = at};
+  gli_tcp_address_encode(&other, &ab->config.address);
+  har_pair_open(ab);
+  har_poll(&a, NULL, 3);
+  int fd = accept(listener, NULL, NULL);
+  assert_true(fd >= 0);
+  static const char page[] =
+      "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n";
+  assert_int_equal(send(fd, page, sizeof page, MSG_NOSIGNAL), sizeof page);
+  har_until(&a, NULL, &ab->failed, 1);
+  assert_int_equal(ab->cause.status, GLOO_ERR_PROTOCOL);
+  assert_int_equal(ab->cause.rank, 1);
+  close(fd);
+  close(listener);
+  har_close(&a);
+}
+
+static void ipv6_works_where_there_is_any(void **state) {
+  (void)state;
+  int probe = socket(AF_INET6, SOCK_STREAM, 0);
+  struct sockaddr_in6 at = {.sin6_family = AF_INET6,
+                            .sin6_addr = in6addr_loopback};
+  bool there =
+      probe >= 0 && bind(probe, (struct sockaddr *)&at, sizeof at) == 0;
+  if (probe >= 0) close(probe);
+  if (!there) {
+    print_message("skipped: this machine has no IPv6 loopback\n");
+    skip();
+  }
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "::1", 2);
+  har_open(&b, "::1", 2);
+  har_introduce(&a, 0, &b, 1, &ab, &ba);
+  har_connect(ab, ba);
+  har_close(&a);
+  har_close(&b);
+}
+
+/* ---- a peer in another process ------------------------------------------- */
+
+typedef struct shared_addresses {
+  int to_child[2], to_parent[2];
+} shared_addresses;
+
+static void exchange(har_end *end, int write_to, int read_from,
+                     gli_address *theirs) {
+  gli_address mine;
+  gli_transport_tcp.address(end->t, &mine);
+  if (write(write_to, &mine, sizeof mine) != (ssize_t)sizeof mine) abort();
+  if (read(read_from, theirs, sizeof *theirs) != (ssize_t)sizeof *theirs)
+    abort();
+}
+
+/* Connects, and then sends as fast as it can until it is killed. */
+static _Noreturn void child(const shared_addresses *fds) {
+  static gli_send_request requests[8];
+  static uint8_t payload[500000];
+  har_end end, nobody;
+  har_pair *pair, *unused;
+  har_open(&end, "127.0.0.1", 2);
+  har_open(&nobody, "127.0.0.1", 2);
+  har_introduce(&end, 1, &nobody, 0, &pair, &unused);
+  exchange(&end, fds->to_parent[1], fds->to_child[0], &pair->config.address);
+  har_pair_open(pair);
+  for (int posted = 0;; har_poll(&end, NULL, 1)) {
+    if (posted - pair->sent >= 8) continue;
+    if (har_send(pair, &requests[posted % 8], (uint32_t)posted, payload,
+                 sizeof payload) == GLI_POST_DONE)
+      pair->sent++;
+    posted++;
+  }
+}
+
+static void killed_peer_is_reported(void **state) {
+  (void)state;
+  for (int round = 0; round < 5; round++) {
+    shared_addresses fds;
+    assert_int_equal(pipe(fds.to_child), 0);
+    assert_int_equal(pipe(fds.to_parent), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) child(&fds);
+    har_end end, nobody;
+    har_pair *pair, *unused;
+    har_open(&end, "127.0.0.1", 2);
+    har_open(&nobody, "127.0.0.1", 2);
+    har_introduce(&end, 0, &nobody, 1, &pair, &unused);
+    exchange(&end, fds.to_child[1], fds.to_parent[0], &pair->config.address);
+    if (round % 2) har_pair_open(pair);
+    har_until(&end, NULL, &pair->received, 10 * round);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    if (pair->pair == NULL) har_pair_open(pair);
+    har_until(&end, NULL, &pair->failed, 1);
+    assert_int_equal(pair->failed, 1);
+    assert_int_equal(pair->cause.status, GLOO_ERR_PEER);
+    assert_int_equal(pair->cause.rank, 1);
+    assert_non_null(strstr(pair->cause.message, "rank 1 (127.0.0.1:"));
+    for (int i = 0; i < 2; i++) {
+      close(fds.to_child[i]);
+      close(fds.to_parent[i]);
+    }
+    har_close(&end);
+    har_close(&nobody);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(killed_peer_is_reported),
+      cmocka_unit_test(both_sides_at_once),
+      cmocka_unit_test(messages_of_one_slot_keep_their_order),
+      cmocka_unit_test(peer_that_is_gone_is_named),
+      cmocka_unit_test(silent_listener_does_not_hang),
+      cmocka_unit_test(program_that_is_not_ours_is_an_error),
+      cmocka_unit_test(ipv6_works_where_there_is_any),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* Where an end point listens, and what it says when it cannot. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static gloo_status try_open(const gli_transport_config *config,
+                            gli_transport **t, gloo_error *error) {
+  static const gli_upcalls none;
+  gli_transport_config with = *config;
+  with.upcalls = &none;
+  if (with.streams == 0) with.streams = 1;
+  *t = NULL;
+  return gli_transport_tcp.open(&with, t, error);
+}
+
+static void assert_refused(const gli_transport_config *config,
+                           gloo_status status, const char *part) {
+  gli_transport *t;
+  gloo_error error;
+  assert_int_equal(try_open(config, &t, &error), status);
+  assert_null(t);
+  assert_int_equal(error.status, status);
+  if (strstr(error.message, part) == NULL)
+    fail_msg("\"%s\" does not contain \"%s\"", error.message, part);
+}
+
+/* As text: "127.0.0.1:4242". */
+static void open_and_tell(const gli_transport_config *config,
+                          char text[GLI_TCP_TEXT_BYTES]) {
+  gli_transport *t;
+  gloo_error error;
+  gli_address address;
+  gli_tcp_endpoint at = {.any = {.sa_family = AF_INET}};
+  if (try_open(config, &t, &error) != GLOO_OK) fail_msg("%s", error.message);
+  gli_transport_tcp.address(t, &address);
+  assert_true(gli_tcp_address_decode(&address, &at, &at));
+  gli_tcp_endpoint_text(&at, text);
+  gli_transport_tcp.close(t);
+}
+
+static void default_is_loopback(void **state) {
+  (void)state;
+  char text[GLI_TCP_TEXT_BYTES];
+  open_and_tell(&(gli_transport_config){0}, text);
+  assert_true(strncmp(text, "127.0.0.1:", 10) == 0 ||
+              strncmp(text, "[::1]:", 6) == 0);
+}
+
+static void port_is_the_one_asked_for(void **state) {
+  (void)state;
+  char first[GLI_TCP_TEXT_BYTES], second[GLI_TCP_TEXT_BYTES];
+  gli_transport_config config = {.host = "127.0.0.1"};
+  open_and_tell(&config, first);
+  config.port = (uint16_t)atoi(strchr(first, ':') + 1);
+  open_and_tell(&config, second);
+  assert_string_equal(first, second);
+}
+
+static void port_in_use_is_an_error(void **state) {
+  (void)state;
+  har_end end;
+  gli_address address;
+  gli_tcp_endpoint at = {.any = {.sa_family = AF_INET}};
+  har_open(&end, "127.0.0.1", 1);
+  gli_transport_tcp.address(end.t, &address);
+  assert_true(gli_tcp_address_decode(&address, &at, &at));
+  gli_transport_config config = {.host = "127.0.0.1",
+                                 .port = gli_tcp_endpoint_port(&at)};
+  char text[GLI_TCP_TEXT_BYTES];
+  gli_tcp_endpoint_text(&at, text);
+  assert_refused(&config, GLOO_ERR_ADDRESS, text);
+  assert_refused(&config, GLOO_ERR_ADDRESS, "in use");
+  config.host = NULL;
+  assert_refused(&config, GLOO_ERR_ADDRESS, "in use");
+  har_close(&end);
+}
+
+static void host_that_does_not_resolve_is_an_error(void **state) {
+  (void)state;
+  assert_refused(&(gli_transport_config){.host = "no-such-host.invalid"},
+                 GLOO_ERR_ADDRESS, "no-such-host.invalid");
+  assert_refused(&(gli_transport_config){.host = ""}, GLOO_ERR_ADDRESS,
+                 "resolve");
+  assert_refused(&(gli_transport_config){.host = "127.0.0.1.5"},
+                 GLOO_ERR_ADDRESS, "127.0.0.1.5");
+}
+
+static void address_of_another_machine_is_an_error(void **state) {
+  (void)state;
+  assert_refused(&(gli_transport_config){.host = "192.0.2.1"}, GLOO_ERR_ADDRESS,
+                 "192.0.2.1");
+}
+
+static void address_of_every_interface_is_an_error(void **state) {
+  (void)state;
+  assert_refused(&(gli_transport_config){.host = "0.0.0.0"}, GLOO_ERR_ADDRESS,
+                 "one address");
+  assert_refused(&(gli_transport_config){.host = "::"}, GLOO_ERR_ADDRESS,
+                 "one address");
+}
+
+static void unknown_interface_names_the_known(void **state) {
+  (void)state;
+  assert_refused(&(gli_transport_config){.interface = "nosuch0"},
+                 GLOO_ERR_NOT_FOUND, "nosuch0");
+  assert_refused(&(gli_transport_config){.interface = "nosuch0"},
+                 GLOO_ERR_NOT_FOUND, "lo");
+}
+
+static void interface_gives_its_address(void **state) {
+  (void)state;
+  char text[GLI_TCP_TEXT_BYTES];
+  if (access("/sys/class/net/lo", F_OK) != 0) {
+    print_message("skipped: the loopback interface is not called lo here\n");
+    skip();
+  }
+  open_and_tell(&(gli_transport_config){.interface = "lo"}, text);
+  assert_true(strncmp(text, "127.0.0.1:", 10) == 0);
+}
+
+static void interface_may_come_from_the_environment(void **state) {
+  (void)state;
+  char text[GLI_TCP_TEXT_BYTES];
+  setenv("GLOO_SOCKET_IFNAME", "nosuch1", 1);
+  assert_refused(&(gli_transport_config){0}, GLOO_ERR_NOT_FOUND,
+                 "GLOO_SOCKET_IFNAME");
+  open_and_tell(&(gli_transport_config){.host = "127.0.0.1"}, text);
+  setenv("GLOO_SOCKET_IFNAME", "", 1);
+  open_and_tell(&(gli_transport_config){0}, text);
+  unsetenv("GLOO_SOCKET_IFNAME");
+}
+
+static void streams_have_bounds(void **state) {
+  (void)state;
+  assert_refused(&(gli_transport_config){.streams = 17}, GLOO_ERR_INVALID,
+                 "17");
+  assert_refused(&(gli_transport_config){.streams = -1}, GLOO_ERR_INVALID,
+                 "-1");
+}
+
+static void descriptors_run_out_gracefully(void **state) {
+  (void)state;
+  int held[4096], count = 0;
+  while (count < 4096 && (held[count] = dup(0)) >= 0) count++;
+  if (count == 4096) {
+    print_message("skipped: the limit on open files is above 4096\n");
+    while (count > 0) close(held[--count]);
+    skip();
+  }
+  for (int room = 0; room < 8; room++) {
+    gli_transport *t;
+    gloo_error error;
+    if (try_open(&(gli_transport_config){0}, &t, &error) == GLOO_OK)
+      gli_transport_tcp.close(t);
+    else
+      assert_true(error.message[0] != '\0');
+    close(held[--count]);
+  }
+  while (count > 0) close(held[--count]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(default_is_loopback),
+      cmocka_unit_test(port_is_the_one_asked_for),
+      cmocka_unit_test(port_in_use_is_an_error),
+      cmocka_unit_test(host_that_does_not_resolve_is_an_error),
+      cmocka_unit_test(address_of_another_machine_is_an_error),
+      cmocka_unit_test(address_of_every_interface_is_an_error),
+      cmocka_unit_test(unknown_interface_names_the_known),
+      cmocka_unit_test(interface_gives_its_address),
+      cmocka_unit_test(interface_may_come_from_the_environment),
+      cmocka_unit_test(streams_have_bounds),
+      cmocka_unit_test(descriptors_run_out_gracefully),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
