@@ -1,0 +1,324 @@
+#include "rendezvous/bootstrap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "core/bytes.h"
+#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/store.h"
+#include "rendezvous/text.h"
+#include "rendezvous/value.h"
+
+/* What a rank publishes: magic, size, rank, nonce, and then its blob. The nonce
+ * tells two processes apart that claim to be the same rank. */
+#define MAGIC 0x31626c67u /* "glb1" */
+#define HEAD_BYTES ((size_t)20)
+_Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
+
+/* While ranks are missing, those that are there are looked at this often: they
+ * may show why. */
+#define LOOK_MIN_NS ((int64_t)100000000)
+#define LOOK_MAX_NS ((int64_t)1000000000)
+
+typedef struct exchange {
+  gloo_store *store;
+  uint32_t rank, size;
+  uint64_t nonce;
+  size_t max_blob_bytes;
+  gli_rank_key *texts; /* per rank */
+  const char **keys;   /* of the ranks in `pending` */
+  uint32_t *pending;   /* the ranks that have not been fetched */
+  size_t n_pending;
+  bool *present;      /* per pending rank */
+  gloo_value *values; /* per pending rank */
+  gloo_value *blobs;  /* per rank */
+} exchange;
+
+/* ---- publishing --------------------------------------------------------- */
+
+static gloo_status claimed_twice(uint32_t rank, uint32_t size,
+                                 gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_BUSY, (int)rank,
+                  "rank %u of %u is there already: two processes were given "
+                  "this rank, or the store still holds an earlier run: use a "
+                  "new one, or another job or epoch",
+                  (unsigned)rank, (unsigned)size);
+}
+
+static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
+                                uint32_t other_size, gloo_error *error) {
+  return gli_fail(
+      error, GLOO_ERR_MISMATCH, (int)other_rank,
+      "rank %u was told that the job has %u ranks, but rank %u that "
+      "it has %u: give all ranks the same WORLD_SIZE",
+      (unsigned)other_rank, (unsigned)other_size, (unsigned)x->rank,
+      (unsigned)x->size);
+}
+
+static gloo_status publish(const exchange *x, const void *blob,
+                           size_t blob_bytes, gloo_error *error) {
+  gli_rank_key key = gli_bootstrap_key("rank", x->rank);
+  size_t bytes = HEAD_BYTES + blob_bytes;
+  uint8_t *data = malloc(bytes);
+  if (data == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory to publish %zu bytes", bytes);
+  gli_put_u32(data, MAGIC);
+  gli_put_u32(data + 4, x->size);
+  gli_put_u32(data + 8, x->rank);
+  gli_put_u64(data + 12, x->nonce);
+  if (blob_bytes > 0) memcpy(data + HEAD_BYTES, blob, blob_bytes);
+  gloo_status status = gli_store_compare_and_set(x->store, key.text, NULL, 0,
+                                                 data, bytes, NULL, error);
+  if (status == GLOO_ERR_UNSUPPORTED)
+    status = gli_store_set(x->store, key.text, data, bytes, error);
+  free(data);
+  if (status == GLOO_ERR_COMPARE) return claimed_twice(x->rank, x->size, error);
+  return status;
+}
+
+/* The first rank leaves the size it was told; the others compare theirs. This
+ * finds a rank beyond the others' size, at which they would never look. */
+static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
+  uint8_t mine[8];
+  gloo_value first = {NULL, 0};
+  gli_put_u32(mine, x->size);
+  gli_put_u32(mine + 4, x->rank);
+  gloo_status status = gli_store_compare_and_set(
+      x->store, "gloo/size", NULL, 0, mine, sizeof(mine), &first, error);
+  if (status == GLOO_ERR_UNSUPPORTED) return GLOO_OK; /* take_blob compares */
+  if (status == GLOO_ERR_COMPARE) {
+    status = GLOO_OK;
+    if (first.bytes != sizeof(mine)) {
+      status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                        "key 'gloo/size' in %s was not written by this library",
+                        x->store->label);
+    } else {
+      const uint8_t *theirs = first.data;
+      if (gli_get_u32(theirs) != x->size)
+        status = sizes_differ(x, gli_get_u32(theirs + 4), gli_get_u32(theirs),
+                              error);
+    }
+  }
+  gli_value_free(&first);
+  return status;
+}
+
+/* ---- fetching ----------------------------------------------------------- */
+
+/* Take `value` apart into blobs[rank]. It is freed, whatever the outcome. */
+static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
+                             gloo_error *error) {
+  uint8_t *data = value->data;
+  size_t bytes = value->bytes;
+  gloo_status status = GLOO_OK;
+  if (bytes < HEAD_BYTES || gli_get_u32(data) != MAGIC ||
+      gli_get_u32(data + 8) != rank) {
+    status = gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
+                      "what rank %u of %u published in %s is not what this "
+                      "version of the library publishes",
+                      (unsigned)rank, (unsigned)x->size, x->store->label);
+  } else if (gli_get_u32(data + 4) != x->size) {
+    status = sizes_differ(x, rank, gli_get_u32(data + 4), error);
+  } else if (rank == x->rank && gli_get_u64(data + 12) != x->nonce) {
+    status = claimed_twice(rank, x->size, error);
+  } else if (bytes - HEAD_BYTES > x->max_blob_bytes) {
+    status = gli_fail(error, GLOO_ERR_INVALID, (int)rank,
+                      "rank %u of %u published %zu bytes, at most %zu are "
+                      "allowed",
+                      (unsigned)rank, (unsigned)x->size, bytes - HEAD_BYTES,
+                      x->max_blob_bytes);
+  } else {
+    status = gli_value_copy(data + HEAD_BYTES, bytes - HEAD_BYTES,
+                            &x->blobs[rank], error);
+  }
+  gli_value_free(value);
+  return status;
+}
+
+/* Fetch those of the pending ranks that are present, and forget them. */
+static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
+                                 gloo_error *error) {
+  size_t n = 0, kept = 0;
+  bool *ignored = x->present;
+  /* Bring the present ones to the front, the order does not matter. */
+  for (size_t i = 0; i < x->n_pending; i++) {
+    if (!x->present[i]) continue;
+    uint32_t rank = x->pending[i];
+    x->pending[i] = x->pending[n];
+    x->pending[n++] = rank;
+  }
+  for (size_t i = 0; i < n; i++) x->keys[i] = x->texts[x->pending[i]].text;
+  gloo_status status = gli_store_fetch(x->store, x->keys, n, deadline_ns,
+                                       x->values, ignored, error);
+  if (status == GLOO_ERR_TIMEOUT)
+    gli_fail(error, status, (int)x->pending[0],
+             "what the ranks published has vanished from %s: somebody deletes "
+             "its keys",
+             x->store->label);
+  for (size_t i = 0; i < n; i++) {
+    if (status == GLOO_OK)
+      status = take_blob(x, x->pending[i], &x->values[i], error);
+    gli_value_free(&x->values[i]);
+  }
+  for (size_t i = n; i < x->n_pending; i++) x->pending[kept++] = x->pending[i];
+  x->n_pending = kept;
+  return status;
+}
+
+static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
+                                    gloo_error *error) {
+  uint32_t first = x->size;
+  for (uint32_t i = 0; i < x->size; i++) x->present[i] = true;
+  for (size_t i = 0; i < x->n_pending; i++) {
+    x->present[x->pending[i]] = false;
+    if (x->pending[i] < first) first = x->pending[i];
+  }
+  size_t here = x->size - x->n_pending;
+  return gli_fail(error, GLOO_ERR_TIMEOUT, (int)first,
+                  "%s of %u did not arrive in %s within %s; %zu %s did",
+                  gli_missing_ranks(x->present, x->size).text,
+                  (unsigned)x->size, x->store->label,
+                  gli_duration(timeout_ns).text, here,
+                  here == 1 ? "rank" : "ranks");
+}
+
+static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  int64_t look_ns = LOOK_MIN_NS;
+  while (x->n_pending > 0) {
+    uint64_t until = gli_deadline_after(look_ns);
+    bool last = until >= deadline;
+    if (last) until = deadline;
+    look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
+    for (size_t i = 0; i < x->n_pending; i++)
+      x->keys[i] = x->texts[x->pending[i]].text;
+    gloo_status status = gli_store_fetch(x->store, x->keys, x->n_pending, until,
+                                         NULL, x->present, error);
+    if (status != GLOO_OK && status != GLOO_ERR_TIMEOUT) return status;
+    if (status == GLOO_OK) memset(x->present, true, x->n_pending);
+    gloo_status fetched = fetch_present(x, deadline, error);
+    if (fetched != GLOO_OK) return fetched;
+    if (x->n_pending == 0) break;
+    gloo_status heard = gli_bootstrap_heard(x->store, error);
+    if (heard != GLOO_OK) return heard;
+    if (last) return somebody_missing(x, timeout_ns, error);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status check(const gloo_store *store, uint32_t rank, uint32_t size,
+                         gloo_error *error) {
+  if (store == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "the store is NULL");
+  if (size == 0 || size > INT32_MAX || rank >= size)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "rank %u of %u: a job has at least one rank, and ranks "
+                    "count from 0",
+                    (unsigned)rank, (unsigned)size);
+  return GLOO_OK;
+}
+
+static gloo_status prepare(exchange *x, gloo_error *error) {
+  x->texts = calloc(x->size, sizeof(*x->texts));
+  x->keys = calloc(x->size, sizeof(*x->keys));
+  x->pending = calloc(x->size, sizeof(*x->pending));
+  x->present = calloc(x->size, sizeof(*x->present));
+  x->values = calloc(x->size, sizeof(*x->values));
+  x->blobs = calloc(x->size, sizeof(*x->blobs));
+  if (x->texts == NULL || x->keys == NULL || x->pending == NULL ||
+      x->present == NULL || x->values == NULL || x->blobs == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
+                    (unsigned)x->size);
+  int rc = uv_random(NULL, NULL, &x->nonce, sizeof(x->nonce), 0, NULL);
+  if (rc != 0)
+    return gli_fail(error, GLOO_ERR_IO, -1, "no random numbers: %s",
+                    uv_strerror(rc));
+  x->n_pending = x->size;
+  for (uint32_t i = 0; i < x->size; i++) {
+    x->pending[i] = i;
+    x->texts[i] = gli_bootstrap_key("rank", i);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status check_blob(const exchange *x, size_t blob_bytes,
+                              gloo_error *error) {
+  size_t max = x->max_blob_bytes < GLI_BOOTSTRAP_BLOB_MAX
+                   ? x->max_blob_bytes
+                   : GLI_BOOTSTRAP_BLOB_MAX;
+  if (blob_bytes <= max) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, (int)x->rank,
+                  "rank %u of %u cannot publish %zu bytes: at most %zu are "
+                  "allowed",
+                  (unsigned)x->rank, (unsigned)x->size, blob_bytes, max);
+}
+
+static void release(exchange *x, gloo_value *blobs) {
+  for (uint32_t i = 0; i < x->size && x->blobs != NULL; i++) {
+    if (blobs != NULL) {
+      blobs[i] = x->blobs[i];
+    } else {
+      gli_value_free(&x->blobs[i]);
+    }
+  }
+  free(x->texts);
+  free(x->keys);
+  free(x->pending);
+  free(x->present);
+  free(x->values);
+  free(x->blobs);
+}
+
+gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
+                                   uint32_t size, const void *blob,
+                                   size_t blob_bytes, size_t max_blob_bytes,
+                                   int64_t timeout_ns, gloo_value *blobs,
+                                   gloo_error *error) {
+  gloo_error cause;
+  exchange x = {.store = store, .rank = rank, .size = size};
+  x.max_blob_bytes = max_blob_bytes;
+  gloo_status status = check(store, rank, size, error);
+  if (status != GLOO_OK) return status;
+  status = prepare(&x, &cause);
+  if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
+  if (status == GLOO_OK) status = publish(&x, blob, blob_bytes, &cause);
+  bool published = status == GLOO_OK;
+  if (status == GLOO_OK) status = agree_on_size(&x, &cause);
+  if (status == GLOO_OK) status = collect(&x, timeout_ns, &cause);
+  release(&x, status == GLOO_OK ? blobs : NULL);
+  if (status == GLOO_OK) return status;
+  gli_bootstrap_give_up(store, rank, size, published, &cause);
+  if (error != NULL) *error = cause;
+  return status;
+}
+
+gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
+                                 uint32_t size, int64_t timeout_ns,
+                                 gloo_error *error) {
+  gloo_status status = check(store, rank, size, error);
+  if (status != GLOO_OK) return status;
+  gli_rank_key key = gli_bootstrap_key("done", rank);
+  status = gli_store_set(store, key.text, "1", 1, error);
+  if (status != GLOO_OK || !gli_store_serves(store)) return status;
+  bool *present = calloc(size, sizeof(*present));
+  if (present == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory to wait for %u ranks", (unsigned)size);
+  status = gli_bootstrap_wait(store, "done", size, NULL,
+                              gli_deadline_after(timeout_ns), present, error);
+  if (status == GLOO_ERR_TIMEOUT) {
+    uint32_t first = 0;
+    while (first + 1 < size && present[first]) first++;
+    gli_fail(error, status, (int)first,
+             "%s of %u did not finish with %s, which this process serves, "
+             "within %s",
+             gli_missing_ranks(present, size).text, (unsigned)size,
+             store->label, gli_duration(timeout_ns).text);
+  }
+  free(present);
+  if (status != GLOO_OK) return status;
+  return gli_bootstrap_heard(store, error);
+}

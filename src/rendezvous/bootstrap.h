@@ -1,0 +1,45 @@
+/* How the ranks of a job meet: each publishes a few bytes in a store and gets
+ * those of all others. One context per store or prefix: the keys are fixed. */
+#ifndef GLI_RENDEZVOUS_BOOTSTRAP_H
+#define GLI_RENDEZVOUS_BOOTSTRAP_H
+
+#include <stdint.h>
+
+#include "gloo_c/store.h"
+
+/* Longest blob that fits in a value with what the exchange adds. */
+#define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
+
+/* Publish `blob` as rank `rank` of `size`, wait for all others, and copy all
+ * blobs (one's own too) to blobs[0 .. size - 1], for free(). Set on success
+ * only.
+ *
+ * GLOO_ERR_TIMEOUT  the message names the ranks that never came; error->rank is
+ *                   the first of them
+ * GLOO_ERR_BUSY     another process has published as this rank (always found
+ *                   where the store has compare_and_set, and where not, by one
+ *                   of the two, if both are there in time)
+ * GLOO_ERR_MISMATCH another rank was told another size
+ * GLOO_ERR_INVALID  a blob, one's own or one that came, is longer than the cap
+ * GLOO_ERR_PROTOCOL what a rank published was not published by this function
+ *  and whatever the store fails with. In all these cases error->rank is the
+ * rank at fault, and the other ranks that wait fail with the same cause ("rank
+ * 2 reports: ..."); a process that serves the store gives them up to 3 s to
+ * hear of it. Costs: two requests to publish, two to fetch, and a few more per
+ * second while ranks are missing. */
+gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
+                                   uint32_t size, const void *blob,
+                                   size_t blob_bytes, size_t max_blob_bytes,
+                                   int64_t timeout_ns, gloo_value *blobs,
+                                   gloo_error *error);
+
+/* Call it once this rank needs the store no more. A rank whose process serves
+ * the store to others waits, at most `timeout_ns`, until all ranks have called
+ * it, and may destroy the store then; the others return at once. Not needed
+ * after an exchange that failed. GLOO_ERR_TIMEOUT names the ranks that have
+ * not; and a rank that serves fails if another rank's exchange has failed. */
+gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
+                                 uint32_t size, int64_t timeout_ns,
+                                 gloo_error *error);
+
+#endif

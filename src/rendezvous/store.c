@@ -1,0 +1,94 @@
+/* The operations of every store: to the implementation, or a clear refusal. */
+#include "rendezvous/store.h"
+
+#include <string.h>
+#include <uv.h>
+
+#include "rendezvous/text.h"
+
+static gloo_status unsupported(const gloo_store *store, const char *operation,
+                               gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1, "%s does not support %s",
+                  store->label, operation);
+}
+
+gloo_status gli_store_set(gloo_store *store, const char *key, const void *data,
+                          size_t bytes, gloo_error *error) {
+  return store->ops->set(store, key, data, bytes, error);
+}
+
+gloo_status gli_store_fetch(gloo_store *store, const char *const *keys,
+                            size_t n_keys, uint64_t deadline_ns,
+                            gloo_value *values, bool *present,
+                            gloo_error *error) {
+  if (n_keys == 0) return GLOO_OK;
+  return store->ops->fetch(store, keys, n_keys, deadline_ns, values, present,
+                           error);
+}
+
+gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
+                          int64_t *result, gloo_error *error) {
+  if (store->ops->add == NULL) return unsupported(store, "add", error);
+  return store->ops->add(store, key, amount, result, error);
+}
+
+gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,
+                                      const void *expected,
+                                      size_t expected_bytes,
+                                      const void *desired, size_t desired_bytes,
+                                      gloo_value *current, gloo_error *error) {
+  if (store->ops->compare_and_set == NULL)
+    return unsupported(store, "compare_and_set", error);
+  gloo_status status =
+      store->ops->compare_and_set(store, key, expected, expected_bytes, desired,
+                                  desired_bytes, current, error);
+  if (status != GLOO_ERR_COMPARE) return status;
+  return gli_fail(error, status, -1,
+                  "key '%s' in %s does not hold the expected value",
+                  gli_quote(key).text, store->label);
+}
+
+gloo_status gli_store_append(gloo_store *store, const char *key,
+                             const void *data, size_t bytes,
+                             gloo_error *error) {
+  if (store->ops->append == NULL) return unsupported(store, "append", error);
+  return store->ops->append(store, key, data, bytes, error);
+}
+
+gloo_status gli_store_remove(gloo_store *store, const char *key,
+                             gloo_error *error) {
+  if (store->ops->remove == NULL) return unsupported(store, "delete", error);
+  gloo_status status = store->ops->remove(store, key, error);
+  if (status != GLOO_ERR_NOT_FOUND) return status;
+  return gli_fail(error, status, -1,
+                  "cannot delete key '%s': %s does not hold it",
+                  gli_quote(key).text, store->label);
+}
+
+bool gli_store_serves(const gloo_store *store) {
+  return store->ops->serves != NULL && store->ops->serves(store);
+}
+
+uint64_t gli_deadline_after(int64_t timeout_ns) {
+  uint64_t deadline;
+  if (timeout_ns < 0) return GLI_NEVER;
+  return gli_add_u64(uv_hrtime(), (uint64_t)timeout_ns, &deadline) ? deadline
+                                                                   : GLI_NEVER;
+}
+
+int64_t gli_deadline_left(uint64_t deadline_ns) {
+  if (deadline_ns == GLI_NEVER) return -1;
+  uint64_t now = uv_hrtime();
+  if (now >= deadline_ns) return 0;
+  uint64_t left = deadline_ns - now;
+  return left > INT64_MAX ? INT64_MAX : (int64_t)left;
+}
+
+gloo_status gli_job_check(const char **job, gloo_error *error) {
+  if (*job == NULL) *job = "";
+  size_t bytes = strlen(*job);
+  if (bytes <= GLI_JOB_MAX) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the job's name has %zu bytes, at most %zu are allowed",
+                  bytes, GLI_JOB_MAX);
+}

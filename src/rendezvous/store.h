@@ -1,0 +1,94 @@
+/* What every kind of store implements, and what they share.
+ *
+ * The public functions (store.c) check their arguments and dispatch here, so
+ * an implementation sees only keys of 1 to GLOO_STORE_KEY_MAX bytes and values
+ * of at most GLOO_STORE_VALUE_MAX bytes. Stores that keep another one inside
+ * (prefix), and the bootstrap, use the gli_store_ functions.
+ *
+ * Threads: any thread, several at once, except destroy. */
+#ifndef GLI_RENDEZVOUS_STORE_H
+#define GLI_RENDEZVOUS_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "gloo_c/store.h"
+
+#define GLI_JOB_MAX ((size_t)1024) /* bytes of a job's name */
+#define GLI_STORE_LABEL_BYTES 256
+
+/* An absolute time of uv_hrtime; never reached when it is GLI_NEVER. */
+#define GLI_NEVER UINT64_MAX
+
+typedef struct gli_store_ops {
+  gloo_status (*set)(gloo_store *store, const char *key, const void *data,
+                     size_t bytes, gloo_error *error);
+
+  /* Wait until all keys exist and, unless `values` is NULL, copy their values.
+   * `values` comes in zeroed; on failure the caller frees what is in it. With
+   * GLOO_ERR_TIMEOUT `present` (never NULL) says for each key whether it
+   * exists, and the caller writes the message. Looks at least once, whatever
+   * the deadline. */
+  gloo_status (*fetch)(gloo_store *store, const char *const *keys,
+                       size_t n_keys, uint64_t deadline_ns, gloo_value *values,
+                       bool *present, gloo_error *error);
+
+  /* The others may be NULL: not supported. `current` may be NULL; it is set
+   * with GLOO_OK and GLOO_ERR_COMPARE, and only then. GLOO_ERR_COMPARE and the
+   * GLOO_ERR_NOT_FOUND of `remove` need no message. */
+  gloo_status (*add)(gloo_store *store, const char *key, int64_t amount,
+                     int64_t *result, gloo_error *error);
+  gloo_status (*compare_and_set)(gloo_store *store, const char *key,
+                                 const void *expected, size_t expected_bytes,
+                                 const void *desired, size_t desired_bytes,
+                                 gloo_value *current, gloo_error *error);
+  gloo_status (*append)(gloo_store *store, const char *key, const void *data,
+                        size_t bytes, gloo_error *error);
+  gloo_status (*remove)(gloo_store *store, const char *key, gloo_error *error);
+
+  /* Do other processes lose the store when this one destroys it? NULL: no. */
+  bool (*serves)(const gloo_store *store);
+  void (*destroy)(gloo_store *store);
+} gli_store_ops;
+
+/* The common head: an implementation puts it first in its own struct. `label`
+ * says which store it is in messages ("the file store in /tmp/job"). */
+struct gloo_store {
+  const gli_store_ops *ops;
+  char label[GLI_STORE_LABEL_BYTES];
+};
+
+/* As the operations above, with a clear GLOO_ERR_UNSUPPORTED for those that
+ * the store does not have, and messages for COMPARE and NOT_FOUND. */
+gloo_status gli_store_fetch(gloo_store *store, const char *const *keys,
+                            size_t n_keys, uint64_t deadline_ns,
+                            gloo_value *values, bool *present,
+                            gloo_error *error);
+gloo_status gli_store_set(gloo_store *store, const char *key, const void *data,
+                          size_t bytes, gloo_error *error);
+gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
+                          int64_t *result, gloo_error *error);
+gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,
+                                      const void *expected,
+                                      size_t expected_bytes,
+                                      const void *desired, size_t desired_bytes,
+                                      gloo_value *current, gloo_error *error);
+gloo_status gli_store_append(gloo_store *store, const char *key,
+                             const void *data, size_t bytes, gloo_error *error);
+gloo_status gli_store_remove(gloo_store *store, const char *key,
+                             gloo_error *error);
+bool gli_store_serves(const gloo_store *store);
+
+/* ---- shared by the implementations -------------------------------------- */
+
+/* The moment `timeout_ns` (below 0: GLI_NEVER) from now. */
+uint64_t gli_deadline_after(int64_t timeout_ns);
+
+/* What is left until then: 0 when it has passed, -1 for GLI_NEVER. */
+int64_t gli_deadline_left(uint64_t deadline_ns);
+
+/* NULL becomes ""; too long a name is refused. */
+gloo_status gli_job_check(const char **job, gloo_error *error);
+
+#endif

@@ -1,0 +1,293 @@
+/* The TCP store's client side: operations become requests. Every request has a
+ * connection to itself while it lasts, so that a thread that waits does not
+ * hold up another; idle connections are kept for the next. */
+#include "core/options.h"
+#include "rendezvous/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "rendezvous/tcp_client.h"
+#include "rendezvous/tcp_connection.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/text.h"
+#include "rendezvous/value.h"
+
+/* How many bytes of keys one FETCH asks for at most. */
+#define FETCH_BYTES ((size_t)1 << 20)
+
+typedef struct tcp_store {
+  gloo_store base;
+  gli_tcp_server *server; /* NULL in a mere client */
+  gli_tcp_client *client;
+} tcp_store;
+
+static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
+                                gloo_error *error) {
+  free(reply->data);
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                  "%s sent a reply that makes no sense", store->label);
+}
+
+/* A refusal's sentence is the body of the reply. */
+static gloo_status refused(gli_tcp_reply *reply, gloo_error *error) {
+  size_t bytes = reply->body.left;
+  if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
+  gloo_status status = gli_fail(error, reply->status, -1, "%.*s", (int)bytes,
+                                (const char *)reply->body.at);
+  free(reply->data);
+  return status;
+}
+
+/* Call, for the operations that succeed with an empty reply. */
+static gloo_status simple_call(gloo_store *store, gli_frame *request,
+                               gli_tcp_op op, gloo_error *error) {
+  gli_tcp_reply reply;
+  gloo_status status = gli_tcp_client_call(
+      ((tcp_store *)store)->client, request, op, GLI_NEVER, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (reply.body.left != 0) return broken_reply(store, &reply, error);
+  free(reply.data);
+  return GLOO_OK;
+}
+
+static gloo_status tcp_set(gloo_store *store, const char *key, const void *data,
+                           size_t bytes, gloo_error *error) {
+  gli_frame request;
+  gli_frame_begin(&request, strlen(key) + bytes + 16);
+  gli_frame_put_key(&request, key);
+  gli_frame_put_blob(&request, data, bytes);
+  return simple_call(store, &request, GLI_TCP_SET, error);
+}
+
+static gloo_status tcp_append(gloo_store *store, const char *key,
+                              const void *data, size_t bytes,
+                              gloo_error *error) {
+  gli_frame request;
+  gli_frame_begin(&request, strlen(key) + bytes + 16);
+  gli_frame_put_key(&request, key);
+  gli_frame_put_blob(&request, data, bytes);
+  return simple_call(store, &request, GLI_TCP_APPEND, error);
+}
+
+static gloo_status tcp_remove(gloo_store *store, const char *key,
+                              gloo_error *error) {
+  gli_frame request;
+  gli_frame_begin(&request, strlen(key) + 8);
+  gli_frame_put_key(&request, key);
+  return simple_call(store, &request, GLI_TCP_REMOVE, error);
+}
+
+static gloo_status tcp_add(gloo_store *store, const char *key, int64_t amount,
+                           int64_t *result, gloo_error *error) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  uint64_t sum;
+  gli_frame_begin(&request, strlen(key) + 16);
+  gli_frame_put_key(&request, key);
+  gli_frame_put_u64(&request, (uint64_t)amount);
+  gloo_status status =
+      gli_tcp_client_call(((tcp_store *)store)->client, &request, GLI_TCP_ADD,
+                          GLI_NEVER, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (!gli_body_u64(&reply.body, &sum) || reply.body.left != 0)
+    return broken_reply(store, &reply, error);
+  free(reply.data);
+  *result = (int64_t)sum;
+  return GLOO_OK;
+}
+
+static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
+                                       const void *expected,
+                                       size_t expected_bytes,
+                                       const void *desired,
+                                       size_t desired_bytes,
+                                       gloo_value *current, gloo_error *error) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  const void *data;
+  size_t bytes;
+  gli_frame_begin(&request, strlen(key) + expected_bytes + desired_bytes + 24);
+  gli_frame_put_key(&request, key);
+  gli_frame_put_blob(&request, expected, expected_bytes);
+  gli_frame_put_blob(&request, desired, desired_bytes);
+  gli_frame_put_u32(&request, current != NULL);
+  gloo_status status =
+      gli_tcp_client_call(((tcp_store *)store)->client, &request,
+                          GLI_TCP_COMPARE, GLI_NEVER, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply.status != GLOO_OK && reply.status != GLOO_ERR_COMPARE)
+    return refused(&reply, error);
+  if (!gli_body_blob(&reply.body, GLOO_STORE_VALUE_MAX, &data, &bytes) ||
+      reply.body.left != 0)
+    return broken_reply(store, &reply, error);
+  if (current != NULL) status = gli_value_copy(data, bytes, current, error);
+  free(reply.data);
+  return status == GLOO_OK ? reply.status : status;
+}
+
+/* ---- fetch -------------------------------------------------------------- */
+
+/* How many of the keys go into one request. */
+static size_t batch_of(const char *const *keys, size_t n_keys, size_t *bytes) {
+  size_t n = 0;
+  *bytes = 0;
+  while (n < n_keys && (n == 0 || *bytes < FETCH_BYTES))
+    *bytes += strlen(keys[n++]) + 5;
+  return n;
+}
+
+static gloo_status take_values(gli_body *body, size_t n, gloo_value *values,
+                               bool *sane, gloo_error *error) {
+  for (size_t i = 0; i < n; i++) {
+    const void *data;
+    size_t bytes;
+    *sane = gli_body_blob(body, GLOO_STORE_VALUE_MAX, &data, &bytes);
+    if (!*sane) return GLOO_OK;
+    gloo_status status = gli_value_copy(data, bytes, &values[i], error);
+    if (status != GLOO_OK) return status;
+  }
+  *sane = body->left == 0;
+  return GLOO_OK;
+}
+
+/* One request for a batch. `*done` is how many of its keys are dealt with. */
+static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
+                               size_t n, size_t key_bytes, uint64_t deadline_ns,
+                               gloo_value *values, bool *present, size_t *done,
+                               gloo_error *error) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  uint32_t k;
+  bool sane = false;
+  gli_frame_begin(&request, key_bytes + 16);
+  gli_frame_put_u64(&request, (uint64_t)gli_deadline_left(deadline_ns));
+  gli_frame_put_u32(&request, values != NULL);
+  gli_frame_put_u32(&request, (uint32_t)n);
+  for (size_t i = 0; i < n; i++) gli_frame_put_key(&request, keys[i]);
+  gloo_status status =
+      gli_tcp_client_call(((tcp_store *)store)->client, &request, GLI_TCP_FETCH,
+                          deadline_ns, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply.status == GLOO_ERR_TIMEOUT) {
+    if (reply.body.left != n) return broken_reply(store, &reply, error);
+    for (size_t i = 0; i < n; i++) present[i] = reply.body.at[i] != 0;
+    free(reply.data);
+    *done = n;
+    return GLOO_ERR_TIMEOUT;
+  }
+  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (!gli_body_u32(&reply.body, &k) || k > n || (values != NULL) != (k > 0))
+    return broken_reply(store, &reply, error);
+  status = take_values(&reply.body, k, values, &sane, error);
+  if (status == GLOO_OK && !sane) return broken_reply(store, &reply, error);
+  free(reply.data);
+  *done = values != NULL ? k : n;
+  for (size_t i = 0; i < *done; i++) present[i] = true;
+  return status;
+}
+
+/* After a timeout the other batches are still asked what they have, so that
+ * the message can name all that is missing. */
+static gloo_status tcp_fetch(gloo_store *store, const char *const *keys,
+                             size_t n_keys, uint64_t deadline_ns,
+                             gloo_value *values, bool *present,
+                             gloo_error *error) {
+  gloo_status outcome = GLOO_OK;
+  for (size_t i = 0, done = 0; i < n_keys; i += done) {
+    size_t key_bytes;
+    size_t n = batch_of(keys + i, n_keys - i, &key_bytes);
+    gloo_status status = fetch_batch(store, keys + i, n, key_bytes, deadline_ns,
+                                     values == NULL ? NULL : values + i,
+                                     present + i, &done, error);
+    if (status == GLOO_ERR_TIMEOUT) {
+      outcome = status;
+      values = NULL;
+      deadline_ns = 0;
+    } else if (status != GLOO_OK) {
+      return status;
+    }
+  }
+  return outcome;
+}
+
+/* ---- the store ---------------------------------------------------------- */
+
+static bool tcp_serves(const gloo_store *store) {
+  return ((const tcp_store *)store)->server != NULL;
+}
+
+static void tcp_destroy(gloo_store *store) {
+  tcp_store *self = (tcp_store *)store;
+  gli_tcp_client_destroy(self->client);
+  if (self->server != NULL) gli_tcp_server_destroy(self->server);
+  free(self);
+}
+
+static const gli_store_ops tcp_ops = {
+    .set = tcp_set,
+    .fetch = tcp_fetch,
+    .add = tcp_add,
+    .compare_and_set = tcp_compare_and_set,
+    .append = tcp_append,
+    .remove = tcp_remove,
+    .serves = tcp_serves,
+    .destroy = tcp_destroy,
+};
+
+static gloo_status check(gloo_store_tcp_options *options, gloo_store **store,
+                         gloo_error *error) {
+  if (store == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "store is NULL: there is nowhere to put the result");
+  if (options->host == NULL || options->host[0] == '\0')
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the TCP store needs a host: the name or address of the "
+                    "machine that serves it");
+  if (options->port == 0 && !options->serve)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the TCP store needs a port: 0 is for the server only");
+  if (options->timeout_ns == 0) options->timeout_ns = 30000000000;
+  return gli_job_check(&options->job, error);
+}
+
+gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
+                                  gloo_store **store, gloo_error *error) {
+  gloo_store_tcp_options options;
+  gloo_status status = gli_options_load(&options, sizeof(options), given,
+                                        "gloo_store_tcp_options", error);
+  if (status == GLOO_OK) status = check(&options, store, error);
+  if (status != GLOO_OK) return status;
+  tcp_store *self = calloc(1, sizeof(*self));
+  if (self == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
+  self->base.ops = &tcp_ops;
+  const struct sockaddr_storage *address = NULL;
+  if (options.serve) {
+    status = gli_tcp_server_create(options.host, options.port, options.job,
+                                   options.epoch, &self->server, error);
+    if (status != GLOO_OK) goto free_self;
+    address = gli_tcp_server_address(self->server);
+  }
+  status = gli_tcp_client_create(&options, address, &self->client, error);
+  if (status != GLOO_OK) goto destroy_server;
+  snprintf(self->base.label, sizeof(self->base.label), "the TCP store at %s",
+           gli_tcp_client_name(self->client));
+  *store = &self->base;
+  return GLOO_OK;
+
+destroy_server:
+  if (self->server != NULL) gli_tcp_server_destroy(self->server);
+free_self:
+  free(self);
+  return status;
+}
+
+uint16_t gloo_store_tcp_port(const gloo_store *store) {
+  if (store == NULL || store->ops != &tcp_ops) return 0;
+  return gli_tcp_client_port(((const tcp_store *)store)->client);
+}

@@ -1,0 +1,248 @@
+#include "rendezvous/tcp_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "rendezvous/text.h"
+
+#define IDLE_MAX 4 /* connections kept for later */
+/* A server keeps a FETCH's deadline itself; its answer may take this long. */
+#define GRACE_NS ((int64_t)5000000000)
+/* One attempt to connect: other addresses want their turn, too. */
+#define ATTEMPT_NS ((int64_t)3000000000)
+#define PAUSE_MIN_MS 5u
+#define PAUSE_MAX_MS 200u
+
+struct gli_tcp_client {
+  uv_mutex_t lock; /* guards idle and n_idle */
+  gli_tcp_connection *idle;
+  size_t n_idle;
+  struct sockaddr_storage address; /* the one that answered */
+  char name[sizeof(gli_tcp_name)];
+  int64_t timeout_ns;
+  uint64_t epoch;
+  char job[];
+};
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+static gloo_status say_hello(const gli_tcp_client *self,
+                             gli_tcp_connection *connection,
+                             uint64_t deadline_ns, gloo_error *error) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  gli_frame_begin(&request, GLI_TCP_HELLO_MAX);
+  gli_frame_put_u64(&request, GLI_TCP_MAGIC);
+  gli_frame_put_u32(&request, GLI_TCP_VERSION);
+  gli_frame_put_u64(&request, self->epoch);
+  gli_frame_put_key(&request, self->job);
+  gli_frame_end(&request, GLI_TCP_HELLO);
+  gloo_status status =
+      request.failed
+          ? gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a request")
+          : gli_tcp_connection_call(connection, &request, deadline_ns, &reply,
+                                    error);
+  free(request.data);
+  if (status != GLOO_OK) return status;
+  size_t bytes = reply.body.left;
+  if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
+  if (reply.status != GLOO_OK)
+    gli_fail(error, reply.status, -1, "%.*s", (int)bytes,
+             (const char *)reply.body.at);
+  free(reply.data);
+  return reply.status;
+}
+
+/* One attempt at one address: connect and greet. */
+static gloo_status open_one(const gli_tcp_client *self,
+                            const struct sockaddr_storage *address,
+                            uint64_t deadline_ns,
+                            gli_tcp_connection **connection,
+                            gloo_error *error) {
+  gli_tcp_connection *opened;
+  uint64_t attempt = earlier(deadline_ns, gli_deadline_after(ATTEMPT_NS));
+  gloo_status status =
+      gli_tcp_connection_open(address, attempt, &opened, error);
+  if (status != GLOO_OK) return status;
+  attempt = earlier(deadline_ns, gli_deadline_after(GRACE_NS));
+  status = say_hello(self, opened, attempt, error);
+  if (status == GLOO_OK) {
+    *connection = opened;
+  } else {
+    gli_tcp_connection_close(opened);
+  }
+  return status;
+}
+
+/* ---- the first connection ----------------------------------------------- */
+
+/* Resolve, and try all addresses once. */
+static gloo_status try_all(gli_tcp_client *self,
+                           const gloo_store_tcp_options *options,
+                           uint64_t deadline_ns, gloo_error *error) {
+  gli_tcp_addresses addresses;
+  gli_tcp_connection *connection;
+  gloo_status status =
+      gli_tcp_resolve(options->host, options->port, &addresses, error);
+  if (status != GLOO_OK) return status;
+  for (size_t i = 0; i < addresses.n; i++) {
+    status =
+        open_one(self, &addresses.list[i], deadline_ns, &connection, error);
+    if (status == GLOO_ERR_PEER) continue;
+    if (status != GLOO_OK) return status;
+    self->address = addresses.list[i];
+    self->idle = connection;
+    self->n_idle = 1;
+    return GLOO_OK;
+  }
+  return status;
+}
+
+static gloo_status connect_patiently(gli_tcp_client *self,
+                                     const gloo_store_tcp_options *options,
+                                     gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(self->timeout_ns);
+  unsigned pause_ms = PAUSE_MIN_MS;
+  bool told = false;
+  for (;;) {
+    gloo_error cause;
+    gloo_status status = try_all(self, options, deadline, &cause);
+    if (status == GLOO_OK) return status;
+    bool again = status == GLOO_ERR_PEER || status == GLOO_ERR_ADDRESS;
+    int64_t left = gli_deadline_left(deadline);
+    if (!again) return gli_fail(error, status, -1, "%s", cause.message);
+    if (left == 0)
+      return gli_fail(
+          error, status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
+          "%s (tried for %s; is the rank that serves the store running?)",
+          cause.message, gli_duration(self->timeout_ns).text);
+    if (!told && status == GLOO_ERR_ADDRESS)
+      gli_log(GLOO_LOG_WARN, "%s; trying again", cause.message);
+    told = true;
+    if (left > 0 && (int64_t)pause_ms * 1000000 > left)
+      pause_ms = (unsigned)(left / 1000000) + 1;
+    uv_sleep(pause_ms);
+    pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+  }
+}
+
+gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
+                                  const struct sockaddr_storage *address,
+                                  gli_tcp_client **client, gloo_error *error) {
+  size_t job_bytes = strlen(options->job);
+  gloo_status status = GLOO_ERR_NO_MEMORY;
+  gli_tcp_client *self = calloc(1, sizeof(*self) + job_bytes + 1);
+  if (self == NULL) goto no_memory;
+  memcpy(self->job, options->job, job_bytes + 1);
+  self->epoch = options->epoch;
+  self->timeout_ns = options->timeout_ns;
+  if (uv_mutex_init(&self->lock) != 0) goto free_self;
+  if (address != NULL) {
+    self->address = *address;
+    gli_tcp_address_reachable(&self->address);
+    status = open_one(self, &self->address,
+                      gli_deadline_after(self->timeout_ns), &self->idle, error);
+    if (status == GLOO_OK) self->n_idle = 1;
+  } else {
+    status = connect_patiently(self, options, error);
+  }
+  if (status != GLOO_OK) goto destroy_lock;
+  memcpy(self->name, gli_tcp_address_name(&self->address).text,
+         sizeof(self->name));
+  *client = self;
+  return GLOO_OK;
+
+destroy_lock:
+  uv_mutex_destroy(&self->lock);
+  free(self);
+  return status;
+free_self:
+  free(self);
+no_memory:
+  return gli_fail(error, status, -1, "no memory for a client of a TCP store");
+}
+
+void gli_tcp_client_destroy(gli_tcp_client *self) {
+  while (self->idle != NULL) {
+    gli_tcp_connection *connection = self->idle;
+    self->idle = *gli_tcp_connection_next(connection);
+    gli_tcp_connection_close(connection);
+  }
+  uv_mutex_destroy(&self->lock);
+  free(self);
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+static gli_tcp_connection *take_idle(gli_tcp_client *self) {
+  uv_mutex_lock(&self->lock);
+  gli_tcp_connection *connection = self->idle;
+  if (connection != NULL) {
+    self->idle = *gli_tcp_connection_next(connection);
+    self->n_idle--;
+  }
+  uv_mutex_unlock(&self->lock);
+  return connection;
+}
+
+static void put_back(gli_tcp_client *self, gli_tcp_connection *connection) {
+  uv_mutex_lock(&self->lock);
+  bool keep = self->n_idle < IDLE_MAX;
+  if (keep) {
+    *gli_tcp_connection_next(connection) = self->idle;
+    self->idle = connection;
+    self->n_idle++;
+  }
+  uv_mutex_unlock(&self->lock);
+  if (!keep) gli_tcp_connection_close(connection);
+}
+
+/* When to give up on a server that stays silent. */
+static uint64_t patience(const gli_tcp_client *self, gli_tcp_op op,
+                         uint64_t deadline_ns) {
+  if (op != GLI_TCP_FETCH) return gli_deadline_after(self->timeout_ns);
+  if (deadline_ns == GLI_NEVER) return GLI_NEVER;
+  int64_t left = gli_deadline_left(deadline_ns);
+  return gli_deadline_after(left > INT64_MAX - GRACE_NS ? INT64_MAX
+                                                        : left + GRACE_NS);
+}
+
+gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
+                                gli_tcp_op op, uint64_t deadline_ns,
+                                gli_tcp_reply *reply, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  uint64_t limit = patience(self, op, deadline_ns);
+  gli_tcp_connection *connection = NULL;
+  gli_frame_end(request, (uint32_t)op);
+  if (request->failed) {
+    status =
+        gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                 "no memory for a request to the TCP store at %s", self->name);
+    goto free_request;
+  }
+  connection = take_idle(self);
+  if (connection == NULL)
+    status = open_one(self, &self->address, limit, &connection, error);
+  if (status != GLOO_OK) goto free_request;
+  status = gli_tcp_connection_call(connection, request, limit, reply, error);
+  if (status == GLOO_OK) {
+    put_back(self, connection);
+  } else {
+    gli_tcp_connection_close(connection);
+  }
+
+free_request:
+  free(request->data);
+  return status;
+}
+
+const char *gli_tcp_client_name(const gli_tcp_client *self) {
+  return self->name;
+}
+
+uint16_t gli_tcp_client_port(const gli_tcp_client *self) {
+  return gli_tcp_address_port(&self->address);
+}

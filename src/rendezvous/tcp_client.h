@@ -1,0 +1,30 @@
+/* The connections of one client to the TCP store's server. */
+#ifndef GLI_RENDEZVOUS_TCP_CLIENT_H
+#define GLI_RENDEZVOUS_TCP_CLIENT_H
+
+#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_connection.h"
+
+typedef struct gli_tcp_client gli_tcp_client;
+
+/* Connect to the options' host and port, or to `address` when it is not NULL,
+ * trying again until the options' timeout: the server may come later.
+ * GLOO_ERR_STALE, GLOO_ERR_PROTOCOL: what answers is not our server.
+ * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then. */
+gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
+                                  const struct sockaddr_storage *address,
+                                  gli_tcp_client **client, gloo_error *error);
+void gli_tcp_client_destroy(gli_tcp_client *client);
+
+/* Send a request (its memory is taken) and wait for the reply, at most until a
+ * little after `deadline_ns`; GLI_NEVER for an operation other than FETCH means
+ * the client's own timeout. Any thread; several at once. */
+gloo_status gli_tcp_client_call(gli_tcp_client *client, gli_frame *request,
+                                gli_tcp_op op, uint64_t deadline_ns,
+                                gli_tcp_reply *reply, gloo_error *error);
+
+/* The server's address as text, and its port. */
+const char *gli_tcp_client_name(const gli_tcp_client *client);
+uint16_t gli_tcp_client_port(const gli_tcp_client *client);
+
+#endif

@@ -1,0 +1,39 @@
+/* One connection of a client to the TCP store's server. Used by one thread at
+ * a time, which runs its event loop while it waits. */
+#ifndef GLI_RENDEZVOUS_TCP_CONNECTION_H
+#define GLI_RENDEZVOUS_TCP_CONNECTION_H
+
+#include <uv.h>
+
+#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_protocol.h"
+
+typedef struct gli_tcp_connection gli_tcp_connection;
+
+/* Connect. One attempt, at most until the deadline. GLOO_ERR_PEER when nobody
+ * answers; GLOO_ERR_IO when this process lacks what it takes. */
+gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
+                                    uint64_t deadline_ns,
+                                    gli_tcp_connection **connection,
+                                    gloo_error *error);
+
+typedef struct gli_tcp_reply {
+  gloo_status status;
+  uint8_t *data; /* for free() */
+  gli_body body; /* in data */
+} gli_tcp_reply;
+
+/* Send a frame and wait for the reply. GLOO_OK: `reply` has come, whatever its
+ * status. Otherwise (GLOO_ERR_PEER, GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY) the
+ * connection is of no further use; close it. */
+gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
+                                    const gli_frame *request,
+                                    uint64_t deadline_ns, gli_tcp_reply *reply,
+                                    gloo_error *error);
+
+void gli_tcp_connection_close(gli_tcp_connection *connection);
+
+/* For a list that the owner keeps. */
+gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *connection);
+
+#endif

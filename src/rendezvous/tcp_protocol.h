@@ -1,0 +1,85 @@
+/* The TCP store's protocol: one request, one reply, per connection.
+ *
+ * Request:  u32 bytes of body, u32 operation, body
+ * Reply:    u32 bytes of body, u32 status (0 - gloo_status), body
+ * Numbers are little endian; a blob is a u32 length and its bytes; a key is a
+ * blob whose last byte, and no other, is 0.
+ *
+ *   HELLO    u64 magic, u32 version, u64 epoch, key-like blob job -> empty
+ *   SET      key, blob value -> empty
+ *   FETCH    i64 timeout_ns, u32 want values, u32 n, n keys
+ *            -> u32 k, k blobs: the values of the first k keys (as many as fit;
+ *            0 when none are wanted). GLOO_ERR_TIMEOUT -> n bytes, 1: present
+ *   ADD      key, i64 amount -> i64 sum
+ *   COMPARE  key, blob expected, blob desired, u32 want current
+ *            -> blob current, with GLOO_OK and GLOO_ERR_COMPARE
+ *   APPEND   key, blob value -> empty
+ *   REMOVE   key -> empty
+ * Any other failure -> its sentence. The first request is HELLO. */
+#ifndef GLI_RENDEZVOUS_TCP_PROTOCOL_H
+#define GLI_RENDEZVOUS_TCP_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/store.h"
+#include "rendezvous/store.h"
+
+#define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
+#define GLI_TCP_VERSION 1u
+#define GLI_TCP_HEAD_BYTES ((size_t)8)
+/* The longest hello, and the longest frame of any kind: two values and a key.
+ */
+#define GLI_TCP_HELLO_MAX (GLI_JOB_MAX + 64)
+#define GLI_TCP_FRAME_MAX (2 * GLOO_STORE_VALUE_MAX + GLOO_STORE_KEY_MAX + 64)
+
+typedef enum gli_tcp_op {
+  GLI_TCP_HELLO = 1,
+  GLI_TCP_SET,
+  GLI_TCP_FETCH,
+  GLI_TCP_ADD,
+  GLI_TCP_COMPARE,
+  GLI_TCP_APPEND,
+  GLI_TCP_REMOVE
+} gli_tcp_op;
+
+/* ---- writing a frame ---------------------------------------------------- */
+
+/* A frame being built, in memory that grows. Running out of memory sticks:
+ * look at `failed` once, at the end. */
+typedef struct gli_frame {
+  uint8_t *data; /* for free() */
+  size_t bytes, room;
+  bool failed;
+} gli_frame;
+
+/* Begin with room for a head. `expect` is the size to allocate at first. */
+void gli_frame_begin(gli_frame *frame, size_t expect);
+void gli_frame_put_u32(gli_frame *frame, uint32_t value);
+void gli_frame_put_u64(gli_frame *frame, uint64_t value);
+void gli_frame_put_bytes(gli_frame *frame, const void *data, size_t bytes);
+void gli_frame_put_blob(gli_frame *frame, const void *data, size_t bytes);
+void gli_frame_put_key(gli_frame *frame, const char *key);
+/* Fill in the head: `word` is the operation or the status. */
+void gli_frame_end(gli_frame *frame, uint32_t word);
+
+/* ---- reading a body ----------------------------------------------------- */
+
+/* What is left of a body. The getters return false, for good, when it does not
+ * hold what is asked for. Results point into the body. */
+typedef struct gli_body {
+  const uint8_t *at;
+  size_t left;
+} gli_body;
+
+bool gli_body_u32(gli_body *body, uint32_t *value);
+bool gli_body_u64(gli_body *body, uint64_t *value);
+bool gli_body_blob(gli_body *body, size_t max_bytes, const void **data,
+                   size_t *bytes);
+/* A string of at least `min_bytes` and at most `max_bytes` bytes. */
+bool gli_body_string(gli_body *body, size_t min_bytes, size_t max_bytes,
+                     const char **text);
+bool gli_body_key(gli_body *body, const char **key);
+
+#endif

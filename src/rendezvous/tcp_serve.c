@@ -1,0 +1,312 @@
+/* What the server does for each request. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "rendezvous/tcp_session.h"
+#include "rendezvous/text.h"
+#include "rendezvous/value.h"
+
+static void broken(gli_session *session) {
+  gli_session_drop(session, "it sent a broken request");
+}
+
+static void serve_hello(gli_session *session, gli_body *body) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  uint64_t magic, epoch;
+  uint32_t version;
+  const char *job;
+  if (!gli_body_u64(body, &magic) || magic != GLI_TCP_MAGIC ||
+      !gli_body_u32(body, &version)) {
+    gli_session_drop(session, "it does not speak the store's protocol");
+    return;
+  }
+  if (version != GLI_TCP_VERSION) {
+    gli_fail(&error, GLOO_ERR_PROTOCOL, -1,
+             "the TCP store at %s speaks version %u of its protocol, this "
+             "client version %u: use the same release of the library on all "
+             "ranks",
+             service->address, GLI_TCP_VERSION, (unsigned)version);
+    goto refuse;
+  }
+  if (!gli_body_u64(body, &epoch) ||
+      !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
+    broken(session);
+    return;
+  }
+  if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
+    uv_timer_stop(&session->timer);
+    gli_session_reply_status(session, GLOO_OK, NULL);
+    return;
+  }
+  gli_fail(&error, GLOO_ERR_STALE, -1,
+           "the TCP store at %s belongs to job '%s', epoch %" PRIu64
+           "; this client is of job '%s', epoch %" PRIu64
+           ": give all ranks the same job and epoch, or use another port",
+           service->address, gli_quote(service->job).text, service->epoch,
+           gli_quote(job).text, epoch);
+
+refuse:
+  gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
+          error.message);
+  gli_session_reply_status(session, error.status, &error);
+  gli_session_close(session);
+}
+
+/* ---- waiting ------------------------------------------------------------ */
+
+/* Look on from where the fetch stood; true when all keys are there now. */
+static bool all_there(const gli_table *table, gli_tcp_fetch *fetch) {
+  for (int pass = 0; pass < 2; pass++) {
+    while (fetch->next < fetch->n_keys &&
+           gli_table_find(table, fetch->keys[fetch->next]) != NULL)
+      fetch->next++;
+    if (fetch->next < fetch->n_keys) return false;
+    /* Those seen long ago may have been deleted: look at all once more. */
+    if (pass == 0) fetch->next = 0;
+  }
+  return true;
+}
+
+static void reply_values(gli_session *session) {
+  const gli_tcp_fetch *fetch = &session->fetch;
+  size_t bytes = 4, n = 0;
+  while (fetch->want_values && n < fetch->n_keys) {
+    size_t more =
+        gli_table_find(session->service->table, fetch->keys[n])->bytes + 4;
+    if (bytes + more > GLI_TCP_FRAME_MAX) break;
+    bytes += more;
+    n++;
+  }
+  gli_frame reply;
+  gli_frame_begin(&reply, bytes);
+  gli_frame_put_u32(&reply, (uint32_t)n);
+  for (size_t i = 0; i < n; i++) {
+    const gloo_value *value =
+        gli_table_find(session->service->table, fetch->keys[i]);
+    gli_frame_put_blob(&reply, value->data, value->bytes);
+  }
+  gli_session_reply(session, &reply, GLOO_OK);
+}
+
+static gli_session **bucket_of(gli_tcp_service *service, const char *key) {
+  return &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+}
+
+static void park(gli_session *session) {
+  gli_session **bucket =
+      bucket_of(session->service, session->fetch.keys[session->fetch.next]);
+  session->state = GLI_SESSION_PARKED;
+  session->wait_next = *bucket;
+  session->wait_link = bucket;
+  if (*bucket != NULL) (*bucket)->wait_link = &session->wait_next;
+  *bucket = session;
+}
+
+void gli_session_unpark(gli_session *session) {
+  if (session->wait_link == NULL) return;
+  *session->wait_link = session->wait_next;
+  if (session->wait_next != NULL)
+    session->wait_next->wait_link = session->wait_link;
+  session->wait_link = NULL;
+  session->wait_next = NULL;
+}
+
+/* `key` exists now: go on with those that wait for it. */
+static void wake(gli_tcp_service *service, const char *key) {
+  gli_session *woken = NULL;
+  for (gli_session *s = *bucket_of(service, key), *next; s != NULL; s = next) {
+    next = s->wait_next;
+    if (strcmp(s->fetch.keys[s->fetch.next], key) != 0) continue;
+    gli_session_unpark(s);
+    s->wait_next = woken;
+    woken = s;
+  }
+  for (gli_session *next; woken != NULL; woken = next) {
+    next = woken->wait_next;
+    woken->wait_next = NULL;
+    if (!all_there(service->table, &woken->fetch)) {
+      park(woken);
+      continue;
+    }
+    uv_timer_stop(&woken->timer);
+    reply_values(woken);
+  }
+}
+
+void gli_session_expire(gli_session *session) {
+  const gli_tcp_fetch *fetch = &session->fetch;
+  gli_frame reply;
+  gli_session_unpark(session);
+  gli_frame_begin(&reply, fetch->n_keys);
+  for (size_t i = 0; i < fetch->n_keys; i++) {
+    uint8_t here =
+        gli_table_find(session->service->table, fetch->keys[i]) != NULL;
+    gli_frame_put_bytes(&reply, &here, 1);
+  }
+  gli_session_reply(session, &reply, GLOO_ERR_TIMEOUT);
+}
+
+static void serve_fetch(gli_session *session, gli_body *body) {
+  gli_tcp_fetch *fetch = &session->fetch;
+  uint64_t timeout;
+  uint32_t want, n;
+  if (!gli_body_u64(body, &timeout) || !gli_body_u32(body, &want) ||
+      !gli_body_u32(body, &n) || n == 0 || n > body->left / 4) {
+    broken(session);
+    return;
+  }
+  fetch->keys = malloc(n * sizeof(*fetch->keys));
+  if (fetch->keys == NULL) {
+    gli_session_drop(session, "no memory for its list of keys");
+    return;
+  }
+  fetch->n_keys = n;
+  fetch->want_values = want != 0;
+  bool good = true;
+  for (size_t i = 0; i < n && good; i++)
+    good = gli_body_key(body, &fetch->keys[i]);
+  if (!good || body->left != 0) {
+    broken(session);
+  } else if (all_there(session->service->table, fetch)) {
+    reply_values(session);
+  } else if (timeout == 0) {
+    gli_session_expire(session);
+  } else {
+    park(session);
+    if (timeout <= INT64_MAX) /* as int64 below 0: no limit */
+      gli_session_set_timer(session, timeout / 1000000 + 1);
+  }
+}
+
+/* ---- the others --------------------------------------------------------- */
+
+/* Reply first: it frees the request. `key` must outlive that. */
+static void reply_and_wake(gli_session *session, gloo_status status,
+                           const gloo_error *error, const char *key) {
+  gli_tcp_service *service = session->service;
+  uint8_t *body = session->body; /* keeps `key` until the end */
+  session->body = NULL;
+  gli_session_reply_status(session, status, error);
+  if (status == GLOO_OK) wake(service, key);
+  free(body);
+}
+
+static void serve_set_or_append(gli_session *session, gli_body *body) {
+  gli_table *table = session->service->table;
+  gloo_error error;
+  const char *key;
+  const void *data;
+  size_t bytes;
+  if (!gli_body_key(body, &key) ||
+      !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &data, &bytes) ||
+      body->left != 0) {
+    broken(session);
+    return;
+  }
+  gloo_status status = session->op == GLI_TCP_SET
+                           ? gli_table_set(table, key, data, bytes, &error)
+                           : gli_table_append(table, key, data, bytes, &error);
+  reply_and_wake(session, status, &error, key);
+}
+
+static void serve_add(gli_session *session, gli_body *body) {
+  gloo_error error;
+  gli_frame reply;
+  const char *key;
+  uint64_t amount;
+  int64_t sum;
+  if (!gli_body_key(body, &key) || !gli_body_u64(body, &amount) ||
+      body->left != 0) {
+    broken(session);
+    return;
+  }
+  gloo_status status = gli_table_add(session->service->table, key,
+                                     (int64_t)amount, &sum, &error);
+  if (status != GLOO_OK) {
+    gli_session_reply_status(session, status, &error);
+    return;
+  }
+  gli_tcp_service *service = session->service;
+  uint8_t *held = session->body;
+  session->body = NULL;
+  gli_frame_begin(&reply, 8);
+  gli_frame_put_u64(&reply, (uint64_t)sum);
+  gli_session_reply(session, &reply, GLOO_OK);
+  wake(service, key);
+  free(held);
+}
+
+static void serve_compare(gli_session *session, gli_body *body) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  gloo_value current = {NULL, 0};
+  gli_frame reply;
+  const char *key;
+  const void *expected, *desired;
+  size_t expected_bytes, desired_bytes;
+  uint32_t want;
+  if (!gli_body_key(body, &key) ||
+      !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &expected, &expected_bytes) ||
+      !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &desired, &desired_bytes) ||
+      !gli_body_u32(body, &want) || body->left != 0) {
+    broken(session);
+    return;
+  }
+  gloo_status status = gli_table_compare_and_set(
+      service->table, key, expected, expected_bytes, desired, desired_bytes,
+      want != 0 ? &current : NULL, &error);
+  if (status != GLOO_OK && status != GLOO_ERR_COMPARE) {
+    gli_session_reply_status(session, status, &error);
+    return;
+  }
+  uint8_t *held = session->body;
+  session->body = NULL;
+  gli_frame_begin(&reply, 4 + current.bytes);
+  gli_frame_put_blob(&reply, current.data, current.bytes);
+  gli_value_free(&current);
+  gli_session_reply(session, &reply, status);
+  if (status == GLOO_OK) wake(service, key);
+  free(held);
+}
+
+static void serve_remove(gli_session *session, gli_body *body) {
+  gloo_error error;
+  const char *key;
+  if (!gli_body_key(body, &key) || body->left != 0) {
+    broken(session);
+    return;
+  }
+  gloo_status status = gli_table_remove(session->service->table, key);
+  gli_error_clear(&error);
+  gli_session_reply_status(session, status, &error);
+}
+
+void gli_session_serve(gli_session *session) {
+  gli_body body = {session->body, session->body_bytes};
+  switch (session->op) {
+    case GLI_TCP_HELLO:
+      serve_hello(session, &body);
+      break;
+    case GLI_TCP_SET:
+    case GLI_TCP_APPEND:
+      serve_set_or_append(session, &body);
+      break;
+    case GLI_TCP_FETCH:
+      serve_fetch(session, &body);
+      break;
+    case GLI_TCP_ADD:
+      serve_add(session, &body);
+      break;
+    case GLI_TCP_COMPARE:
+      serve_compare(session, &body);
+      break;
+    case GLI_TCP_REMOVE:
+      serve_remove(session, &body);
+      break;
+    default:
+      broken(session);
+  }
+}

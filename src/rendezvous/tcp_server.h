@@ -1,0 +1,26 @@
+/* The server of the TCP store: a table, served by one thread with its own
+ * event loop. */
+#ifndef GLI_RENDEZVOUS_TCP_SERVER_H
+#define GLI_RENDEZVOUS_TCP_SERVER_H
+
+#include <uv.h>
+
+#include "core/error.h"
+
+typedef struct gli_tcp_server gli_tcp_server;
+
+/* Bind `host` (the first of its addresses that can be) and `port` (0: any free
+ * one), listen and serve. GLOO_ERR_ADDRESS says why that is not possible. */
+gloo_status gli_tcp_server_create(const char *host, uint16_t port,
+                                  const char *job, uint64_t epoch,
+                                  gli_tcp_server **server, gloo_error *error);
+
+/* Where it listens. Any thread. */
+const struct sockaddr_storage *gli_tcp_server_address(
+    const gli_tcp_server *server);
+
+/* Stop. Clients that are connected, waiting ones too, see the connection close.
+ * Does not wait for them. */
+void gli_tcp_server_destroy(gli_tcp_server *server);
+
+#endif

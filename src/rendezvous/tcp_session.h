@@ -1,0 +1,92 @@
+/* One client's connection, as the server sees it. All on the server's thread.
+ */
+#ifndef GLI_RENDEZVOUS_TCP_SESSION_H
+#define GLI_RENDEZVOUS_TCP_SESSION_H
+
+#include <uv.h>
+
+#include "rendezvous/table.h"
+#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_protocol.h"
+
+#define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
+
+typedef struct gli_session gli_session;
+
+/* What the sessions of one server share. */
+typedef struct gli_tcp_service {
+  gli_table *table;
+  const char *job;
+  uint64_t epoch;
+  char address[sizeof(gli_tcp_name)];
+  size_t n_sessions;
+  gli_session *sessions; /* all */
+  /* Those parked, by the hash of the key they need next. */
+  gli_session *waiting[GLI_TCP_WAIT_BUCKETS];
+} gli_tcp_service;
+
+typedef enum gli_session_state {
+  GLI_SESSION_HELLO,   /* has to say hello, before its timer ends */
+  GLI_SESSION_READY,   /* the next request is awaited */
+  GLI_SESSION_PARKED,  /* waits for keys; its timer is the deadline */
+  GLI_SESSION_WRITING, /* a reply is on its way out */
+  GLI_SESSION_CLOSED
+} gli_session_state;
+
+/* A FETCH in progress. Everything points into the session's body. */
+typedef struct gli_tcp_fetch {
+  const char **keys; /* for free() */
+  size_t n_keys;
+  size_t next; /* the keys before this one were there when last looked at */
+  bool want_values;
+} gli_tcp_fetch;
+
+struct gli_session {
+  uv_tcp_t tcp;
+  uv_timer_t timer;
+  uv_write_t write;
+  gli_tcp_service *service;
+  gli_session *next, **link;           /* in `sessions` */
+  gli_session *wait_next, **wait_link; /* in `waiting`, when parked */
+  int open_handles;
+  gli_session_state state;
+  size_t got; /* bytes of the head, then of head and body */
+  uint8_t head[GLI_TCP_HEAD_BYTES];
+  uint8_t *body;
+  size_t body_bytes;
+  uint32_t op;
+  uint8_t *out; /* what is being written */
+  gli_tcp_fetch fetch;
+  char peer[sizeof(gli_tcp_name)];
+};
+
+/* Take a connection that waits at `listener`. */
+void gli_session_accept(gli_tcp_service *service, uv_stream_t *listener);
+
+/* Close it; it frees itself later, from the loop. Idempotent. */
+void gli_session_close(gli_session *session);
+
+/* Close it because of what the client sent or did; logged. */
+void gli_session_drop(gli_session *session, const char *why);
+
+/* End the state that the session is in, HELLO or PARKED, after `ms`. */
+void gli_session_set_timer(gli_session *session, uint64_t ms);
+
+/* Send a reply. Takes the frame's memory. */
+void gli_session_reply(gli_session *session, gli_frame *reply,
+                       gloo_status status);
+/* ... of no body, or of the error's sentence. */
+void gli_session_reply_status(gli_session *session, gloo_status status,
+                              const gloo_error *error);
+
+/* Serve the request that is complete in `op` and `body`: reply, park or drop.
+ */
+void gli_session_serve(gli_session *session);
+
+/* A parked session's time is over: reply which keys are missing. */
+void gli_session_expire(gli_session *session);
+
+/* Take a session out of `waiting`. Idempotent. */
+void gli_session_unpark(gli_session *session);
+
+#endif

@@ -1,0 +1,105 @@
+#include "rendezvous/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+gli_text gli_quote(const char *text) {
+  gli_text quoted;
+  size_t used = 0;
+  const size_t room = sizeof(quoted.text) - 4; /* "..." and the end */
+  for (; *text != '\0'; text++) {
+    unsigned char c = (unsigned char)*text;
+    bool plain = c >= 0x20 && c != 0x7f && c != '\\';
+    size_t need = plain ? 1 : 4;
+    if (used + need > room) {
+      memcpy(quoted.text + used, "...", 3);
+      used += 3;
+      break;
+    }
+    if (plain) {
+      quoted.text[used] = (char)c;
+    } else {
+      snprintf(quoted.text + used, need + 1, "\\x%02x", c);
+    }
+    used += need;
+  }
+  quoted.text[used] = '\0';
+  return quoted;
+}
+
+gli_text gli_duration(int64_t ns) {
+  static const struct {
+    int64_t ns;
+    const char *name;
+  } units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
+  gli_text duration = {"no time"};
+  for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    if (ns < units[i].ns) continue;
+    int64_t tenths =
+        ns / units[i].ns * 10 + ns % units[i].ns * 10 / units[i].ns;
+    int64_t whole = tenths / 10, rest = tenths % 10;
+    if (rest == 0) {
+      snprintf(duration.text, sizeof(duration.text), "%" PRId64 " %s", whole,
+               units[i].name);
+    } else {
+      snprintf(duration.text, sizeof(duration.text),
+               "%" PRId64 ".%" PRId64 " %s", whole, rest, units[i].name);
+    }
+    return duration;
+  }
+  return duration;
+}
+
+/* Room that is kept for " and N more". */
+#define TAIL_BYTES 32
+
+/* Append `item` if there is room for it and the tail. */
+static bool list_add(gli_long_text *list, size_t *used, const char *item) {
+  size_t bytes = strlen(item);
+  if (*used + bytes + 2 + TAIL_BYTES > sizeof(list->text)) return false;
+  int n = snprintf(list->text + *used, sizeof(list->text) - *used, "%s%s",
+                   *used == 0 ? "" : ", ", item);
+  *used += (size_t)n;
+  return true;
+}
+
+static void list_end(gli_long_text *list, size_t used, size_t more) {
+  if (more == 0) return;
+  snprintf(list->text + used, sizeof(list->text) - used, " and %zu more", more);
+}
+
+gli_long_text gli_missing_keys(const char *const *keys, const bool *present,
+                               size_t n_keys) {
+  gli_long_text list = {""};
+  size_t used = 0, more = 0;
+  for (size_t i = 0; i < n_keys; i++) {
+    char item[sizeof(gli_text) + 2];
+    if (present[i]) continue;
+    snprintf(item, sizeof(item), "'%s'", gli_quote(keys[i]).text);
+    if (more > 0 || !list_add(&list, &used, item)) more++;
+  }
+  list_end(&list, used, more);
+  return list;
+}
+
+gli_long_text gli_missing_ranks(const bool *present, size_t size) {
+  gli_long_text list = {""};
+  size_t used = 0, more = 0, missing = 0;
+  for (size_t i = 0; i < size; i++) missing += present[i] ? 0 : 1;
+  for (size_t i = 0, last; i < size; i = last + 1) {
+    char item[48];
+    last = i;
+    if (present[i]) continue;
+    while (last + 1 < size && !present[last + 1]) last++;
+    const char *word = used > 0 ? "" : missing == 1 ? "rank " : "ranks ";
+    if (last == i) {
+      snprintf(item, sizeof(item), "%s%zu", word, i);
+    } else {
+      snprintf(item, sizeof(item), "%s%zu-%zu", word, i, last);
+    }
+    if (more > 0 || !list_add(&list, &used, item)) more += last - i + 1;
+  }
+  list_end(&list, used, more);
+  return list;
+}

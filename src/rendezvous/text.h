@@ -1,0 +1,32 @@
+/* Pieces of messages. Each is a small struct returned by value, for use right
+ * inside a call: gli_fail(..., "no key '%s'", gli_quote(key).text). */
+#ifndef GLI_RENDEZVOUS_TEXT_H
+#define GLI_RENDEZVOUS_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gli_text {
+  char text[80];
+} gli_text;
+
+/* A key, job name or variable that may hold any bytes, made printable: control
+ * characters become \xHH, and one that is too long ends in "...". */
+gli_text gli_quote(const char *text);
+
+/* "30 s", "1.5 s", "20 ms", "7 ns"; "no time" for 0. */
+gli_text gli_duration(int64_t ns);
+
+typedef struct gli_long_text {
+  char text[320];
+} gli_long_text;
+
+/* The keys that are not present: "'a', 'b' and 12 more". */
+gli_long_text gli_missing_keys(const char *const *keys, const bool *present,
+                               size_t n_keys);
+
+/* The ranks that are not present: "rank 3", "ranks 3, 8-15 and 12 more". */
+gli_long_text gli_missing_ranks(const bool *present, size_t size);
+
+#endif

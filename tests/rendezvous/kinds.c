@@ -1,0 +1,188 @@
+#define _XOPEN_SOURCE 700 /* nftw */
+#include "kinds.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <unistd.h>
+#include <uv.h>
+
+/* The event loop library closes descriptors by a bare system call, which the
+ * thread sanitizer does not see: to it, the next one with the same number is
+ * still in another thread's use. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(UNDER_THREAD_SANITIZER)
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) {
+  return "race:^epoll_create1$\nrace:^pipe2$\nrace:^eventfd$\n"
+         "race:^socket$\nrace:^accept4$\n";
+}
+#endif
+
+/* ---- a host program's store: another one, through callbacks -------------- */
+
+static gloo_status lent_set(void *user, const char *key, const void *data,
+                            size_t bytes) {
+  return gloo_store_set(user, key, data, bytes, NULL);
+}
+
+static gloo_status lent_get(void *user, const char *key, int64_t timeout_ns,
+                            gloo_value *value) {
+  return gloo_store_get(user, key, timeout_ns, value, NULL);
+}
+
+static gloo_status lent_wait(void *user, const char *const *keys, size_t n_keys,
+                             int64_t timeout_ns) {
+  return gloo_store_wait(user, keys, n_keys, timeout_ns, NULL);
+}
+
+static gloo_status lent_add(void *user, const char *key, int64_t amount,
+                            int64_t *result) {
+  return gloo_store_add(user, key, amount, result, NULL);
+}
+
+static gloo_status lent_compare(void *user, const char *key,
+                                const void *expected, size_t expected_bytes,
+                                const void *desired, size_t desired_bytes,
+                                gloo_value *current) {
+  return gloo_store_compare_and_set(user, key, expected, expected_bytes,
+                                    desired, desired_bytes, current, NULL);
+}
+
+static gloo_status lent_append(void *user, const char *key, const void *data,
+                               size_t bytes) {
+  return gloo_store_append(user, key, data, bytes, NULL);
+}
+
+static gloo_status lent_remove(void *user, const char *key) {
+  return gloo_store_delete(user, key, NULL);
+}
+
+static void lent_destroy(void *user) {
+  gloo_store_destroy(user);
+}
+
+static void open_callbacks(test_store *t) {
+  gloo_store *memory;
+  assert_int_equal(gloo_store_memory_create(&memory, NULL), GLOO_OK);
+  gloo_store_callbacks callbacks = {
+      .struct_size = sizeof(callbacks),
+      .user = memory,
+      .set = lent_set,
+      .get = lent_get,
+      .wait = lent_wait,
+      .add = lent_add,
+      .compare_and_set = lent_compare,
+      .append = lent_append,
+      .remove = lent_remove,
+      .destroy = lent_destroy,
+  };
+  assert_int_equal(gloo_store_callbacks_create(&callbacks, &t->store, NULL),
+                   GLOO_OK);
+}
+
+/* ---- the others ---------------------------------------------------------- */
+
+static gloo_status open_tcp(const char *host, gloo_store **store) {
+  gloo_error error;
+  gloo_store_tcp_options options = GLOO_STORE_TCP_OPTIONS_INIT;
+  options.host = host;
+  options.serve = 1;
+  options.job = "battery";
+  gloo_status status = gloo_store_tcp_create(&options, store, &error);
+  if (status != GLOO_OK) print_message("# %s\n", error.message);
+  return status;
+}
+
+static void open_file(test_store *t) {
+  gloo_store_file_options options = GLOO_STORE_FILE_OPTIONS_INIT;
+  test_directory_name(t->directory);
+  options.directory = t->directory;
+  assert_int_equal(gloo_store_file_create(&options, &t->store, NULL), GLOO_OK);
+}
+
+static void open_prefix(test_store *t) {
+  assert_int_equal(
+      gloo_store_prefix_create(t->inner, "some/prefix/", &t->store, NULL),
+      GLOO_OK);
+  t->key_max = GLOO_STORE_KEY_MAX - strlen("some/prefix/");
+}
+
+bool test_kind_available(const char *kind) {
+  gloo_store *store;
+  if (strcmp(kind, "tcp6") != 0) return true;
+  if (open_tcp("::1", &store) != GLOO_OK) return false;
+  gloo_store_destroy(store);
+  return true;
+}
+
+void test_store_open(const char *kind, test_store *t) {
+  *t = (test_store){.key_max = GLOO_STORE_KEY_MAX};
+  if (strcmp(kind, "memory") == 0) {
+    assert_int_equal(gloo_store_memory_create(&t->store, NULL), GLOO_OK);
+  } else if (strcmp(kind, "file") == 0) {
+    open_file(t);
+  } else if (strcmp(kind, "tcp4") == 0) {
+    assert_int_equal(open_tcp("127.0.0.1", &t->store), GLOO_OK);
+  } else if (strcmp(kind, "tcp6") == 0) {
+    assert_int_equal(open_tcp("::1", &t->store), GLOO_OK);
+  } else if (strcmp(kind, "prefix_memory") == 0) {
+    assert_int_equal(gloo_store_memory_create(&t->inner, NULL), GLOO_OK);
+    open_prefix(t);
+  } else if (strcmp(kind, "prefix_tcp") == 0) {
+    assert_int_equal(open_tcp("127.0.0.1", &t->inner), GLOO_OK);
+    open_prefix(t);
+  } else if (strcmp(kind, "callbacks") == 0) {
+    open_callbacks(t);
+  } else {
+    fail_msg("no such kind of store: %s", kind);
+  }
+}
+
+void test_store_close(test_store *t) {
+  gloo_store_destroy(t->store);
+  gloo_store_destroy(t->inner);
+  if (t->directory[0] != '\0') test_directory_remove(t->directory);
+}
+
+/* ---- directories and descriptors ----------------------------------------- */
+
+void test_directory_name(char name[64]) {
+  snprintf(name, 64, "/tmp/gloo_c-test-XXXXXX");
+  assert_non_null(mkdtemp(name));
+  assert_int_equal(rmdir(name), 0);
+}
+
+static int remove_one(const char *path, const struct stat *info, int type,
+                      struct FTW *where) {
+  (void)info;
+  (void)type;
+  (void)where;
+  return remove(path);
+}
+
+void test_directory_remove(const char *name) {
+  nftw(name, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int test_open_descriptors(void) {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) != -1;
+  return n;
+}
+
+void test_warm_up(void) {
+  gloo_store *store;
+  assert_int_equal(open_tcp("127.0.0.1", &store), GLOO_OK);
+  gloo_store_destroy(store);
+}

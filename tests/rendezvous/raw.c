@@ -1,0 +1,55 @@
+#include "raw.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct sockaddr_in loopback(uint16_t port) {
+  struct sockaddr_in address;
+  memset(&address, 0, sizeof(address));
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+int raw_connect(uint16_t port) {
+  struct sockaddr_in address = loopback(port);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(
+      connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+  return fd;
+}
+
+/* The other side may have closed already: that is no failure. */
+void raw_send(int fd, const void *data, size_t bytes) {
+  send(fd, data, bytes, MSG_NOSIGNAL);
+}
+
+void raw_expect_closed(int fd) {
+  char buffer[4096];
+  while (recv(fd, buffer, sizeof(buffer), 0) > 0) {
+  }
+  close(fd);
+}
+
+int raw_listen(uint16_t *port) {
+  struct sockaddr_in address = loopback(0);
+  socklen_t bytes = sizeof(address);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)),
+                   0);
+  assert_int_equal(listen(fd, 8), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+  *port = ntohs(address.sin_port);
+  return fd;
+}

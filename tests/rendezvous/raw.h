@@ -1,0 +1,17 @@
+/* Plain sockets, for clients and servers that do not speak the protocol. */
+#ifndef TESTS_RENDEZVOUS_RAW_H
+#define TESTS_RENDEZVOUS_RAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A connection to 127.0.0.1. */
+int raw_connect(uint16_t port);
+void raw_send(int fd, const void *data, size_t bytes);
+/* Wait until the other side closes, taking what it sends before. */
+void raw_expect_closed(int fd);
+
+/* A socket that listens at 127.0.0.1, and its port. */
+int raw_listen(uint16_t *port);
+
+#endif

@@ -1,0 +1,329 @@
+/* Ranks that meet, and those that do not. Ranks are threads; each has a store
+ * of its own where that is possible. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "kinds.h"
+#include "rendezvous/bootstrap.h"
+
+enum { RANKS_MAX = 8, BLOB_MAX = 100 };
+
+typedef struct rank_run {
+  gloo_store *store; /* rank 0's is the one that others depend on */
+  int owned;         /* destroy it at once, like a program that ends */
+  uint32_t rank, size;
+  size_t blob_bytes, max_bytes;
+  int64_t timeout_ns;
+  unsigned delay_ms;
+  gloo_value blobs[RANKS_MAX * 8];
+  gloo_status status;
+  gloo_error error;
+} rank_run;
+
+static const char *kind;
+
+static void run_rank(void *argument) {
+  rank_run *r = argument;
+  char blob[2 * BLOB_MAX];
+  memset(blob, 'a' + (int)r->rank, sizeof(blob));
+  uv_sleep(r->delay_ms);
+  r->status =
+      gli_bootstrap_exchange(r->store, r->rank, r->size, blob, r->blob_bytes,
+                             r->max_bytes, r->timeout_ns, r->blobs, &r->error);
+  if (r->status == GLOO_OK)
+    r->status = gli_bootstrap_finish(r->store, r->rank, r->size, r->timeout_ns,
+                                     &r->error);
+  if (r->owned) gloo_store_destroy(r->store);
+}
+
+static gloo_store *open_client(gloo_store *server) {
+  gloo_store *store;
+  gloo_store_tcp_options options = GLOO_STORE_TCP_OPTIONS_INIT;
+  options.host = "127.0.0.1";
+  options.port = gloo_store_tcp_port(server);
+  options.job = "battery";
+  assert_int_equal(gloo_store_tcp_create(&options, &store, NULL), GLOO_OK);
+  return store;
+}
+
+/* Run n ranks, run[i].rank and so on given; the first one has the server. */
+static void run_all(rank_run *runs, int n) {
+  test_store t;
+  uv_thread_t threads[RANKS_MAX];
+  test_store_open(kind, &t);
+  int tcp = strcmp(kind, "tcp4") == 0;
+  for (int i = 0; i < n; i++) {
+    runs[i].store = tcp && i > 0 ? open_client(t.store) : t.store;
+    runs[i].owned = tcp;
+  }
+  for (int i = 0; i < n; i++)
+    assert_int_equal(uv_thread_create(&threads[i], run_rank, &runs[i]), 0);
+  for (int i = 0; i < n; i++) uv_thread_join(&threads[i]);
+  if (tcp) t.store = NULL;
+  test_store_close(&t);
+}
+
+static void prepare(rank_run *runs, int n, uint32_t size, int64_t timeout_ns) {
+  memset(runs, 0, (size_t)n * sizeof(*runs));
+  for (int i = 0; i < n; i++) {
+    runs[i].rank = (uint32_t)i;
+    runs[i].size = size;
+    runs[i].blob_bytes = (size_t)i * 7;
+    runs[i].max_bytes = BLOB_MAX;
+    runs[i].timeout_ns = timeout_ns;
+  }
+}
+
+static void expect_failure(const rank_run *r, gloo_status status, int rank,
+                           const char *word) {
+  if (r->status != status)
+    fail_msg("rank %u: %s: %s", (unsigned)r->rank,
+             gloo_status_string(r->status), r->error.message);
+  assert_int_equal(r->error.status, status);
+  if (rank >= 0) assert_int_equal(r->error.rank, rank);
+  if (strstr(r->error.message, word) == NULL)
+    fail_msg("'%s' is not in: %s", word, r->error.message);
+  for (uint32_t i = 0; i < r->size; i++) assert_null(r->blobs[i].data);
+}
+
+static void expect_met(rank_run *r) {
+  if (r->status != GLOO_OK) fail_msg("%s", r->error.message);
+  for (uint32_t i = 0; i < r->size; i++) {
+    const char *data = r->blobs[i].data;
+    assert_int_equal(r->blobs[i].bytes, i * 7);
+    for (uint32_t k = 0; k < i * 7; k++)
+      assert_int_equal(data[k], 'a' + (int)i);
+    free(r->blobs[i].data);
+  }
+}
+
+static void all_ranks_get_all_blobs(void **state) {
+  rank_run runs[RANKS_MAX];
+  (void)state;
+  for (int n = 1; n <= RANKS_MAX; n += n < 3 ? 1 : 5) {
+    prepare(runs, n, (uint32_t)n, LONG_TIME);
+    run_all(runs, n);
+    for (int i = 0; i < n; i++) expect_met(&runs[i]);
+  }
+}
+
+static void late_ranks_are_waited_for(void **state) {
+  rank_run runs[3];
+  (void)state;
+  prepare(runs, 3, 3, LONG_TIME);
+  runs[1].delay_ms = 300;
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++) expect_met(&runs[i]);
+}
+
+static void missing_ranks_are_named_on_every_rank(void **state) {
+  rank_run runs[3];
+  (void)state;
+  prepare(runs, 3, 8, 4 * SHORT_TIME);
+  runs[2].rank = 6;
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++) {
+    expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 2, "ranks 2-5, 7 of 8 did not");
+    expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 2, "within 200 ms; 3 ranks did");
+  }
+}
+
+static void one_missing_rank_is_named(void **state) {
+  rank_run runs[2];
+  (void)state;
+  prepare(runs, 2, 3, SHORT_TIME);
+  run_all(runs, 2);
+  for (int i = 0; i < 2; i++)
+    expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 2, "rank 2 of 3 did not");
+}
+
+static void two_processes_of_one_rank_are_found(void **state) {
+  rank_run runs[4];
+  (void)state;
+  prepare(runs, 4, 4, LONG_TIME);
+  runs[3].rank = 2;
+  run_all(runs, 4);
+  for (int i = 0; i < 4; i++)
+    expect_failure(&runs[i], GLOO_ERR_BUSY, 2, "rank 2 of 4 is there already");
+}
+
+static void different_sizes_are_found_on_every_rank(void **state) {
+  rank_run runs[3];
+  (void)state;
+  prepare(runs, 3, 4, LONG_TIME);
+  runs[1].size = 5;
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++) {
+    expect_failure(&runs[i], GLOO_ERR_MISMATCH, -1, "4");
+    expect_failure(&runs[i], GLOO_ERR_MISMATCH, -1, "5");
+    expect_failure(&runs[i], GLOO_ERR_MISMATCH, -1, "WORLD_SIZE");
+  }
+}
+
+/* The others would never look for a rank that is not in their world. */
+static void a_rank_beyond_the_others_size_is_found(void **state) {
+  rank_run runs[2];
+  (void)state;
+  prepare(runs, 2, 2, LONG_TIME);
+  runs[1].rank = 6;
+  runs[1].size = 7;
+  runs[0].delay_ms = 100;
+  run_all(runs, 2);
+  for (int i = 0; i < 2; i++)
+    expect_failure(&runs[i], GLOO_ERR_MISMATCH, -1, "WORLD_SIZE");
+}
+
+static void blobs_that_are_too_long_are_named(void **state) {
+  rank_run runs[3];
+  (void)state;
+  prepare(runs, 3, 3, LONG_TIME);
+  runs[1].blob_bytes = BLOB_MAX + 1; /* refused by oneself */
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++)
+    expect_failure(&runs[i], GLOO_ERR_INVALID, 1, "101 bytes");
+  prepare(runs, 3, 3, LONG_TIME);
+  runs[1].blob_bytes = BLOB_MAX + 1;
+  runs[1].max_bytes = 2 * BLOB_MAX; /* refused by the others */
+  run_all(runs, 3);
+  expect_failure(&runs[0], GLOO_ERR_INVALID, 1, "101 bytes");
+  expect_failure(&runs[2], GLOO_ERR_INVALID, 1, "101 bytes");
+  for (int i = 0; i < 3; i++) free(runs[1].blobs[i].data); /* it may have met */
+}
+
+static void bad_ranks_are_refused(void **state) {
+  gloo_value blobs[2];
+  gloo_store *store;
+  (void)state;
+  assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  assert_int_equal(
+      gli_bootstrap_exchange(store, 2, 2, "", 0, 1, 0, blobs, NULL),
+      GLOO_ERR_INVALID);
+  assert_int_equal(
+      gli_bootstrap_exchange(store, 0, 0, "", 0, 1, 0, blobs, NULL),
+      GLOO_ERR_INVALID);
+  assert_int_equal(gli_bootstrap_exchange(NULL, 0, 1, "", 0, 1, 0, blobs, NULL),
+                   GLOO_ERR_INVALID);
+  assert_int_equal(gli_bootstrap_finish(NULL, 0, 1, 0, NULL), GLOO_ERR_INVALID);
+  gloo_store_destroy(store);
+}
+
+static void strange_values_are_refused(void **state) {
+  static const char *const strange[] = {"", "short",
+                                        "0123456789012345678901234"};
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    gloo_value blobs[2] = {{NULL, 0}, {NULL, 0}};
+    gloo_store *store;
+    gloo_error e;
+    assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+    gloo_store_set(store, "gloo/rank/1", strange[i], strlen(strange[i]), NULL);
+    assert_int_equal(
+        gli_bootstrap_exchange(store, 0, 2, "", 0, 1, LONG_TIME, blobs, &e),
+        GLOO_ERR_PROTOCOL);
+    assert_int_equal(e.rank, 1);
+    gloo_store_destroy(store);
+  }
+}
+
+/* ---- a host program's store that cannot compare -------------------------- */
+
+static gloo_status plain_set(void *user, const char *key, const void *data,
+                             size_t bytes) {
+  return gloo_store_set(user, key, data, bytes, NULL);
+}
+static gloo_status plain_get(void *user, const char *key, int64_t timeout_ns,
+                             gloo_value *value) {
+  return gloo_store_get(user, key, timeout_ns, value, NULL);
+}
+static gloo_status plain_wait(void *user, const char *const *keys,
+                              size_t n_keys, int64_t timeout_ns) {
+  return gloo_store_wait(user, keys, n_keys, timeout_ns, NULL);
+}
+
+static void a_store_that_cannot_compare_will_do(void **state) {
+  gloo_store *memory, *store;
+  gloo_error e;
+  int64_t sum;
+  rank_run runs[3];
+  uv_thread_t threads[3];
+  (void)state;
+  assert_int_equal(gloo_store_memory_create(&memory, NULL), GLOO_OK);
+  gloo_store_callbacks callbacks = {.struct_size = sizeof(callbacks),
+                                    .user = memory,
+                                    .set = plain_set,
+                                    .get = plain_get,
+                                    .wait = plain_wait};
+  assert_int_equal(gloo_store_callbacks_create(&callbacks, &store, NULL),
+                   GLOO_OK);
+  assert_int_equal(gloo_store_add(store, "n", 1, &sum, &e),
+                   GLOO_ERR_UNSUPPORTED);
+  assert_non_null(strstr(e.message, "does not support add"));
+  assert_int_equal(gloo_store_append(store, "n", "", 0, NULL),
+                   GLOO_ERR_UNSUPPORTED);
+  assert_int_equal(gloo_store_delete(store, "n", NULL), GLOO_ERR_UNSUPPORTED);
+  prepare(runs, 3, 3, LONG_TIME);
+  for (int i = 0; i < 3; i++) {
+    runs[i].store = store;
+    assert_int_equal(uv_thread_create(&threads[i], run_rank, &runs[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) uv_thread_join(&threads[i]);
+  for (int i = 0; i < 3; i++) expect_met(&runs[i]);
+  gloo_store_destroy(store);
+  gloo_store_destroy(memory);
+}
+
+static void callbacks_that_misbehave_are_named(void **state) {
+  gloo_store *store;
+  gloo_error e;
+  (void)state;
+  gloo_store_callbacks callbacks = {
+      .struct_size = sizeof(callbacks), .set = plain_set, .get = plain_get};
+  assert_int_equal(gloo_store_callbacks_create(&callbacks, &store, &e),
+                   GLOO_ERR_INVALID);
+  assert_non_null(strstr(e.message, "'wait'"));
+}
+
+/* ---- leaving ------------------------------------------------------------- */
+
+static void the_server_waits_until_all_have_finished(void **state) {
+  test_store t;
+  gloo_error e;
+  (void)state;
+  test_store_open("tcp4", &t);
+  gloo_store *client = open_client(t.store);
+  assert_int_equal(gli_bootstrap_finish(client, 1, 3, 0, &e), GLOO_OK);
+  assert_int_equal(gli_bootstrap_finish(t.store, 0, 3, SHORT_TIME, &e),
+                   GLOO_ERR_TIMEOUT);
+  assert_int_equal(e.rank, 2);
+  assert_non_null(strstr(e.message, "rank 2 of 3 did not finish"));
+  assert_int_equal(gli_bootstrap_finish(client, 2, 3, 0, &e), GLOO_OK);
+  assert_int_equal(gli_bootstrap_finish(t.store, 0, 3, LONG_TIME, &e), GLOO_OK);
+  gloo_store_destroy(client);
+  test_store_close(&t);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_ranks_get_all_blobs),
+      cmocka_unit_test(late_ranks_are_waited_for),
+      cmocka_unit_test(missing_ranks_are_named_on_every_rank),
+      cmocka_unit_test(one_missing_rank_is_named),
+      cmocka_unit_test(two_processes_of_one_rank_are_found),
+      cmocka_unit_test(different_sizes_are_found_on_every_rank),
+      cmocka_unit_test(a_rank_beyond_the_others_size_is_found),
+      cmocka_unit_test(blobs_that_are_too_long_are_named),
+      cmocka_unit_test(bad_ranks_are_refused),
+      cmocka_unit_test(strange_values_are_refused),
+      cmocka_unit_test(a_store_that_cannot_compare_will_do),
+      cmocka_unit_test(callbacks_that_misbehave_are_named),
+      cmocka_unit_test(the_server_waits_until_all_have_finished),
+  };
+  kind = argc > 1 ? argv[1] : "memory";
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

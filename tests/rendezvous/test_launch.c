@@ -1,0 +1,135 @@
+/* What the environment may say, and what it must not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rendezvous/launch.h"
+
+static const char *const names[] = {"RANK",        "WORLD_SIZE",  "MASTER_ADDR",
+                                    "MASTER_PORT", "GLOO_JOB_ID", "GLOO_EPOCH"};
+enum { NAMES = 6 };
+
+/* Values in the order of `names`; NULL: not set. */
+static void set_environment(const char *const values[NAMES]) {
+  for (int i = 0; i < NAMES; i++) {
+    if (values[i] != NULL) {
+      assert_int_equal(setenv(names[i], values[i], 1), 0);
+    } else {
+      assert_int_equal(unsetenv(names[i]), 0);
+    }
+  }
+}
+
+static void nothing_set_is_one_rank_alone(void **state) {
+  gli_launch launch;
+  (void)state;
+  set_environment((const char *const[NAMES]){NULL});
+  assert_int_equal(gli_launch_read(&launch, NULL), GLOO_OK);
+  assert_int_equal(launch.rank, 0);
+  assert_int_equal(launch.size, 1);
+  assert_string_equal(launch.host, "");
+  assert_string_equal(launch.job, "");
+  assert_int_equal(launch.epoch, 0);
+  assert_string_equal(launch.launcher, "none");
+}
+
+static void a_complete_environment_is_read(void **state) {
+  gli_launch launch;
+  (void)state;
+  set_environment((const char *const[NAMES]){"3", "8", "node-1", "29500",
+                                             "train", "18446744073709551615"});
+  assert_int_equal(gli_launch_read(&launch, NULL), GLOO_OK);
+  assert_int_equal(launch.rank, 3);
+  assert_int_equal(launch.size, 8);
+  assert_string_equal(launch.host, "node-1");
+  assert_int_equal(launch.port, 29500);
+  assert_string_equal(launch.job, "train");
+  assert_true(launch.epoch == UINT64_MAX);
+  assert_string_equal(launch.launcher, "torchrun");
+}
+
+/* What is wrong, and the words that the sentence must have. */
+typedef struct bad {
+  const char *values[NAMES];
+  const char *words[3];
+} bad;
+
+static const bad table[] = {
+    {{"", "2", "h", "1"}, {"RANK", "''", "0 to 1"}},
+    {{"-1", "2", "h", "1"}, {"RANK", "'-1'", "0 to 1"}},
+    {{"+1", "2", "h", "1"}, {"RANK", "'+1'"}},
+    {{" 1", "2", "h", "1"}, {"RANK", "' 1'"}},
+    {{"1 ", "2", "h", "1"}, {"RANK", "'1 '"}},
+    {{"0x1", "2", "h", "1"}, {"RANK", "'0x1'"}},
+    {{"1.0", "2", "h", "1"}, {"RANK", "'1.0'"}},
+    {{"one", "2", "h", "1"}, {"RANK", "'one'"}},
+    {{"2", "2", "h", "1"}, {"RANK", "'2'", "below WORLD_SIZE"}},
+    {{"18446744073709551616", "2", "h", "1"}, {"RANK", "18446744073709551616"}},
+    {{"0", "0", "h", "1"}, {"WORLD_SIZE", "'0'", "1 to 2147483647"}},
+    {{"0", "2147483648", "h", "1"}, {"WORLD_SIZE", "'2147483648'"}},
+    {{"0", "2\n", "h", "1"}, {"WORLD_SIZE", "'2\\x0a'"}},
+    {{"0", "2", "", "1"}, {"MASTER_ADDR", "''", "host name"}},
+    {{"0", "2", "h", "0"}, {"MASTER_PORT", "'0'", "1 to 65535"}},
+    {{"0", "2", "h", "65536"}, {"MASTER_PORT", "'65536'"}},
+    {{"0", "2", "h", "http"}, {"MASTER_PORT", "'http'"}},
+    {{"0", "2", "h", "1", "j", "-1"}, {"GLOO_EPOCH", "'-1'"}},
+    {{"0", "2", "h", "1", "j", ""}, {"GLOO_EPOCH", "''"}},
+    {{"0", "2", "h", "1", "j", "18446744073709551616"}, {"GLOO_EPOCH"}},
+    {{NULL, NULL, NULL, NULL, "j", "x"}, {"GLOO_EPOCH", "'x'"}},
+    {{"0"}, {"has RANK", "not WORLD_SIZE, MASTER_ADDR, MASTER_PORT"}},
+    {{NULL, "2"}, {"has WORLD_SIZE", "not RANK, MASTER_ADDR, MASTER_PORT"}},
+    {{"0", "2", "h"}, {"has RANK, WORLD_SIZE, MASTER_ADDR", "not MASTER_PORT"}},
+    {{NULL, NULL, NULL, "1"}, {"has MASTER_PORT", "RANK"}},
+};
+
+static void bad_values_are_named(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+    gli_launch launch = {.rank = 77};
+    gloo_error error;
+    set_environment(table[i].values);
+    assert_int_equal(gli_launch_read(&launch, &error), GLOO_ERR_INVALID);
+    assert_int_equal(launch.rank, 77); /* left alone */
+    for (int k = 0; k < 3 && table[i].words[k] != NULL; k++)
+      if (strstr(error.message, table[i].words[k]) == NULL)
+        fail_msg("'%s' is not in: %s", table[i].words[k], error.message);
+  }
+}
+
+static void texts_that_are_too_long_are_named(void **state) {
+  gli_launch launch;
+  gloo_error error;
+  char text[1026];
+  (void)state;
+  memset(text, 'x', sizeof(text) - 1);
+  text[1025] = '\0';
+  set_environment((const char *const[NAMES]){"0", "1", "h", "1", text});
+  assert_int_equal(gli_launch_read(&launch, &error), GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "GLOO_JOB_ID"));
+  text[1024] = '\0';
+  assert_int_equal(setenv("GLOO_JOB_ID", text, 1), 0);
+  assert_int_equal(gli_launch_read(&launch, &error), GLOO_OK);
+  assert_string_equal(launch.job, text);
+  text[256] = '\0';
+  set_environment((const char *const[NAMES]){"0", "1", text, "1"});
+  assert_int_equal(gli_launch_read(&launch, &error), GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "MASTER_ADDR"));
+  text[255] = '\0';
+  assert_int_equal(setenv("MASTER_ADDR", text, 1), 0);
+  assert_int_equal(gli_launch_read(&launch, &error), GLOO_OK);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_set_is_one_rank_alone),
+      cmocka_unit_test(a_complete_environment_is_read),
+      cmocka_unit_test(bad_values_are_named),
+      cmocka_unit_test(texts_that_are_too_long_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
