@@ -1,0 +1,312 @@
+/* Contexts: links to other ranks, counters, and the end of it all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/internal.h"
+
+/* Steps of all cached plans together; a step takes about 80 bytes. */
+enum { CACHED_STEPS = 1 << 18 };
+
+/* ---- open ---------------------------------------------------------------- */
+
+static uint32_t budget_for(uint32_t size) {
+  uint32_t each = GLI_PARK_BUDGET_ALL / size;
+  if (each > GLI_PARK_BUDGET_MAX) return GLI_PARK_BUDGET_MAX;
+  return each < GLI_PARK_BUDGET_MIN ? GLI_PARK_BUDGET_MIN : each;
+}
+
+gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
+                             uint64_t key, int64_t timeout_ns,
+                             gloo_context **out, gloo_error *error) {
+  gloo_context *context = calloc(1, sizeof *context);
+  if (!context) goto no_memory;
+  context->peers = calloc(size, sizeof *context->peers);
+  if (!context->peers) goto no_memory;
+  context->cache = gli_plan_cache_create(CACHED_STEPS, gli_operation_free_pool);
+  if (!context->cache) goto no_memory;
+  context->device = device;
+  context->rank = rank;
+  context->size = size;
+  context->key = key;
+  context->timeout_ns = timeout_ns;
+  context->budget = budget_for(size);
+  gli_device_lock(device);
+  context->next = device->contexts;
+  device->contexts = context;
+  gli_device_unlock(device);
+  *out = context;
+  return GLOO_OK;
+
+no_memory:
+  if (context) free(context->peers);
+  free(context);
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a context of %u ranks", size);
+}
+
+void gli_context_set_peer(gloo_context *context, uint32_t rank,
+                          const gli_address *address, uint64_t key) {
+  gli_device_lock(context->device);
+  context->peers[rank].address = *address;
+  context->peers[rank].key = key;
+  gli_device_unlock(context->device);
+}
+
+void gli_context_own_device(gloo_context *context) {
+  context->owns_device = true;
+}
+
+gloo_device *gli_context_device(const gloo_context *context) {
+  return context->device;
+}
+
+/* ---- links --------------------------------------------------------------- */
+
+gli_link *gli_context_link(gloo_context *context, uint32_t rank,
+                           gloo_error *error) {
+  gli_peer *peer = &context->peers[rank];
+  if (peer->link) return peer->link;
+  gli_link *link = calloc(1, sizeof *link);
+  if (!link) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+             "out of memory for the link to rank %u", rank);
+    return NULL;
+  }
+  link->context = context;
+  link->rank = rank;
+  link->self = rank == context->rank;
+  if (!link->self) {
+    gli_pair_config config = {.self_rank = context->rank,
+                              .peer_rank = rank,
+                              .local_key = context->key,
+                              .remote_key = peer->key,
+                              .address = peer->address,
+                              .user = link};
+    gloo_device *device = context->device;
+    gloo_status status =
+        device->ops->pair_open(device->transport, &config, &link->pair, error);
+    if (status != GLOO_OK) {
+      free(link);
+      return NULL;
+    }
+  }
+  peer->link = link;
+  return link;
+}
+
+gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
+  gloo_device *device = context->device;
+  gloo_status status = GLOO_OK;
+  gli_device_lock(device);
+  /* The neighbours of a rank differ from it in one bit: its parent lacks its
+   * lowest one, its children have one more below that. */
+  for (uint32_t bit = 1; status == GLOO_OK && bit < context->size; bit <<= 1) {
+    uint32_t other = context->rank ^ bit;
+    if (other < context->size && !gli_context_link(context, other, error)) {
+      status = error->status;
+    }
+    if (context->rank & bit) break;
+  }
+  gli_device_poll(device);
+  gli_device_unlock(device);
+  return status;
+}
+
+/* ---- counters ------------------------------------------------------------ */
+
+/* Open addressing; slots are a power of two and at most half full. */
+static gli_tag_counter *find_counter(const gloo_context *context,
+                                     uint32_t tag) {
+  if (context->counter_slots == 0) return NULL;
+  uint32_t mask = context->counter_slots - 1;
+  uint32_t at = tag * UINT32_C(0x9e3779b1) & mask;
+  while (context->counters[at].used && context->counters[at].tag != tag) {
+    at = (at + 1) & mask;
+  }
+  return &context->counters[at];
+}
+
+static bool grow_counters(gloo_context *context) {
+  uint32_t slots = context->counter_slots ? context->counter_slots * 2 : 16;
+  gloo_context bigger = {.counter_slots = slots};
+  bigger.counters = calloc(slots, sizeof *bigger.counters);
+  if (!bigger.counters) return false;
+  for (uint32_t i = 0; i < context->counter_slots; i++) {
+    const gli_tag_counter *old = &context->counters[i];
+    if (old->used) *find_counter(&bigger, old->tag) = *old;
+  }
+  free(context->counters);
+  context->counters = bigger.counters;
+  context->counter_slots = slots;
+  return true;
+}
+
+uint64_t *gli_context_counter(gloo_context *context, uint32_t tag) {
+  if (context->n_counters * 2 >= context->counter_slots &&
+      !grow_counters(context)) {
+    return NULL;
+  }
+  gli_tag_counter *counter = find_counter(context, tag);
+  if (!counter->used) {
+    *counter = (gli_tag_counter){.tag = tag, .used = true};
+    context->n_counters++;
+  }
+  return &counter->next;
+}
+
+uint64_t gli_context_started(const gloo_context *context, uint32_t tag) {
+  const gli_tag_counter *counter = find_counter(context, tag);
+  return counter && counter->used ? counter->next : 0;
+}
+
+/* ---- errors -------------------------------------------------------------- */
+
+gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
+  gli_log(GLOO_LOG_INFO, "refused a call: %s", error->message);
+  gli_device_lock(context->device);
+  context->refused = *error;
+  gli_device_unlock(context->device);
+  return error->status;
+}
+
+void gli_context_poison(gloo_context *context, const gloo_error *cause) {
+  if (gli_context_poisoned(context)) return;
+  context->cause = *cause;
+  context->unsettled = true;
+  context->device->unsettled = true;
+  gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->rank,
+          cause->message);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* The cause without "reported by rank N: ", which the next rank puts there. */
+static const char *original_text(const gloo_error *cause) {
+  static const char start[] = "reported by rank ";
+  if (strncmp(cause->message, start, sizeof start - 1) != 0) {
+    return cause->message;
+  }
+  const char *colon = strchr(cause->message, ':');
+  return colon && colon[1] == ' ' ? colon + 2 : cause->message;
+}
+
+static void make_abort(const gloo_error *cause, gli_send_request *request,
+                       uint8_t payload[GLI_ABORT_MAX]) {
+  const char *text = original_text(cause);
+  size_t length = strlen(text);
+  gli_put_u32(payload, (uint32_t)cause->status);
+  gli_put_u32(payload + 4, (uint32_t)cause->rank);
+  memcpy(payload + 8, text, length);
+  *request = (gli_send_request){.payload = payload};
+  request->header.type = GLI_MESSAGE_ABORT;
+  request->header.length = 8 + length;
+}
+
+static void close_link(gli_link *link, const gli_send_request *last) {
+  gloo_device *device = link->context->device;
+  if (link->pair) {
+    bool silent = link->left || link->failed;
+    device->ops->pair_close(link->pair, silent ? NULL : last);
+    link->pair = NULL;
+  }
+  gli_flow_drop(link);
+}
+
+static void close_links(gloo_context *context, gli_send_request *last) {
+  for (uint32_t rank = 0; rank < context->size; rank++) {
+    gli_link *link = context->peers[rank].link;
+    if (!link) continue;
+    last->header.credit = link->consumed;
+    close_link(link, last);
+  }
+}
+
+void gli_context_settle(gloo_context *context) {
+  if (!context->unsettled) return;
+  context->unsettled = false;
+  gli_send_request request;
+  uint8_t payload[GLI_ABORT_MAX];
+  make_abort(&context->cause, &request, payload);
+  close_links(context, &request);
+  while (context->active.first) {
+    gli_operation_finish(context->active.first, &context->cause);
+  }
+  while (context->posted.first) {
+    gli_operation_finish(context->posted.first, &context->cause);
+  }
+  gli_parked_drop(context);
+}
+
+/* Operations that the caller still holds outlive the context, as mere results.
+ */
+static void detach_operations(gloo_context *context) {
+  while (context->all) {
+    gloo_operation *op = context->all;
+    context->all = op->all_next;
+    op->context = NULL;
+    gli_plan_cache_put(context->cache, op->ref);
+  }
+}
+
+static void unlist(gloo_context *context) {
+  gloo_context **at = &context->device->contexts;
+  while (*at != context) at = &(*at)->next;
+  *at = context->next;
+}
+
+void gli_context_close(gloo_context *context) {
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  if (context->active.first || context->posted.first) {
+    gloo_error cause;
+    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->rank,
+             "rank %u destroyed its context while operations were running",
+             context->rank);
+    gli_context_poison(context, &cause);
+  }
+  gli_context_settle(context);
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(context, &bye);
+  gli_parked_drop(context);
+  detach_operations(context);
+  unlist(context);
+  gli_device_unlock(device);
+  for (uint32_t rank = 0; rank < context->size; rank++) {
+    free(context->peers[rank].link);
+  }
+  gli_plan_cache_destroy(context->cache);
+  bool owns_device = context->owns_device;
+  free(context->peers);
+  free(context->counters);
+  free(context);
+  if (owns_device) {
+    gli_device_close(device);
+  } else {
+    gli_device_kick(device);
+  }
+}
+
+/* ---- public -------------------------------------------------------------- */
+
+int gloo_context_rank(const gloo_context *context) {
+  return context ? (int)context->rank : -1;
+}
+
+int gloo_context_size(const gloo_context *context) {
+  return context ? (int)context->size : -1;
+}
+
+gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
+  if (!context || !error) return GLOO_ERR_INVALID;
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  gli_device_poll(device);
+  gli_device_check_deadlines(device);
+  bool poisoned = gli_context_poisoned(context);
+  *error = poisoned ? context->cause : context->refused;
+  gli_device_unlock(device);
+  return error->status;
+}

@@ -1,0 +1,151 @@
+/* Devices: a transport, its lock, and what is shared by its contexts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/internal.h"
+
+void gli_device_lock(gloo_device *device) {
+  if (uv_mutex_trylock(&device->lock) == 0) return;
+  atomic_fetch_add(&device->lock_wanted, 1);
+  uv_mutex_lock(&device->lock);
+  atomic_fetch_sub(&device->lock_wanted, 1);
+}
+
+void gli_device_unlock(gloo_device *device) {
+  uv_mutex_unlock(&device->lock);
+}
+
+gloo_status gli_device_open(const gli_transport_ops *ops,
+                            const gli_transport_config *config, bool helper,
+                            gloo_device **out, gloo_error *error) {
+  gloo_device *device = calloc(1, sizeof *device);
+  if (!device) goto no_memory;
+  device->ops = ops;
+  atomic_init(&device->lock_wanted, 0);
+  atomic_init(&device->crowded, false);
+  if (uv_mutex_init(&device->lock) != 0) goto no_lock;
+  if (uv_cond_init(&device->helper_wake) != 0) goto no_condition;
+  gloo_status status = gli_device_read_wait_mode(device, error);
+  if (status != GLOO_OK) goto no_transport;
+  gli_transport_config full = *config;
+  full.upcalls = &gli_engine_upcalls;
+  full.device_user = device;
+  status = ops->open(&full, &device->transport, error);
+  if (status != GLOO_OK) goto no_transport;
+  if (helper) {
+    status = gli_device_start_helper(device, error);
+    if (status != GLOO_OK) goto no_helper;
+  }
+  *out = device;
+  return GLOO_OK;
+
+no_helper:
+  ops->close(device->transport);
+no_transport:
+  uv_cond_destroy(&device->helper_wake);
+  uv_mutex_destroy(&device->lock);
+  free(device);
+  return status;
+no_condition:
+  uv_mutex_destroy(&device->lock);
+no_lock:
+  free(device);
+no_memory:
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory or locks for a device");
+}
+
+void gli_device_close(gloo_device *device) {
+  gli_device_stop_helper(device);
+  device->ops->close(device->transport);
+  gli_transfer_free_pool(device);
+  gli_parked_free_pools(device);
+  uv_cond_destroy(&device->helper_wake);
+  uv_mutex_destroy(&device->lock);
+  free(device);
+}
+
+void gli_device_address(const gloo_device *device, gli_address *address) {
+  device->ops->address(device->transport, address);
+}
+
+const char *gli_device_transport(const gloo_device *device) {
+  return device->ops->name;
+}
+
+void gli_device_set_crowded(gloo_device *device, bool crowded) {
+  atomic_store(&device->crowded, crowded);
+}
+
+/* ---- progress ------------------------------------------------------------ */
+
+void gli_device_settle(gloo_device *device) {
+  gli_device_run(device);
+  if (!device->unsettled) return;
+  device->unsettled = false;
+  for (gloo_context *c = device->contexts; c; c = c->next) {
+    gli_context_settle(c);
+  }
+}
+
+int gli_device_poll(gloo_device *device) {
+  size_t completed = device->completed;
+  int events = device->ops->poll(device->transport);
+  if (device->self_queue.first) events += gli_self_poll(device);
+  if (device->again_links) events += gli_flow_retry(device);
+  gli_device_settle(device);
+  if (device->completed != completed && device->sleepers > 0) {
+    device->ops->wake(device->transport);
+  }
+  return events;
+}
+
+/* Sound the alarms that are due; returns the time of the next one. */
+static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
+  uint64_t next_ns = UINT64_MAX;
+  for (gloo_operation *op = list->first; op; op = op->active_next) {
+    if (op->alarm_ns <= now_ns) gli_late_alarm(op, now_ns);
+    if (op->alarm_ns < next_ns) next_ns = op->alarm_ns;
+  }
+  return next_ns;
+}
+
+static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
+  if (context->suspect.status == GLOO_OK) return UINT64_MAX;
+  if (gli_context_poisoned(context)) return UINT64_MAX;
+  if (now_ns < context->suspect_ns) return context->suspect_ns;
+  gli_context_poison(context, &context->suspect);
+  return UINT64_MAX;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+int64_t gli_device_check_deadlines(gloo_device *device) {
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  uint64_t next_ns = UINT64_MAX;
+  for (gloo_context *c = device->contexts; c; c = c->next) {
+    next_ns = earlier(next_ns, check_suspect(c, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->active, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->posted, now_ns));
+  }
+  if (device->unsettled) {
+    gli_device_settle(device);
+    if (device->sleepers > 0) device->ops->wake(device->transport);
+  }
+  if (next_ns == UINT64_MAX) return INT64_MAX;
+  if (next_ns <= now_ns) return 0;
+  return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);
+}
+
+int gli_device_progress(gloo_device *device) {
+  gli_device_lock(device);
+  int events = gli_device_poll(device);
+  gli_device_check_deadlines(device);
+  gli_device_unlock(device);
+  return events;
+}

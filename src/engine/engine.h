@@ -1,0 +1,84 @@
+/* The engine: runs plans on pairs. This is its face towards src/api and tests.
+ *
+ * It calls no clock and waits nowhere but through the transport of its device,
+ * so that a simulated transport can drive it. */
+#ifndef GLI_ENGINE_ENGINE_H
+#define GLI_ENGINE_ENGINE_H
+
+#include "gloo_c/collectives.h"
+#include "plan/plan.h"
+#include "transport/transport.h"
+
+/* ---- devices ------------------------------------------------------------- */
+
+/* Open a device on any transport. `config`'s upcalls and device_user are set
+ * here. Without a helper thread, operations advance inside test and wait only.
+ */
+gloo_status gli_device_open(const gli_transport_ops *ops,
+                            const gli_transport_config *config, bool helper,
+                            gloo_device **device, gloo_error *error);
+void gli_device_close(gloo_device *device);
+void gli_device_address(const gloo_device *device, gli_address *address);
+const char *gli_device_transport(const gloo_device *device);
+
+/* One round of progress for all contexts of the device, deadlines included.
+ * Returns how many things happened. */
+int gli_device_progress(gloo_device *device);
+
+/* How to wait: `crowded` when the ranks on this host outnumber its cores, which
+ * makes spinning harmful. The environment variable GLOO_WAIT (spin, yield,
+ * sleep) overrides what is set here. */
+void gli_device_set_crowded(gloo_device *device, bool crowded);
+
+/* ---- contexts ------------------------------------------------------------ */
+
+/* A context that knows nobody yet. `key` must be hard to guess: it is what
+ * others present to connect. From now on their connections are accepted. */
+gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
+                             uint64_t key, int64_t timeout_ns,
+                             gloo_context **context, gloo_error *error);
+/* Say where a rank listens, before operations are started. */
+void gli_context_set_peer(gloo_context *context, uint32_t rank,
+                          const gli_address *address, uint64_t key);
+/* Connect to the neighbours in a binomial tree over all ranks, without waiting.
+ * It stays open, so that an error reaches every rank, whoever uses which links.
+ */
+gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
+/* Tie the life of the device to the context's. */
+void gli_context_own_device(gloo_context *context);
+void gli_context_close(gloo_context *context);
+gloo_device *gli_context_device(const gloo_context *context);
+
+/* Remember a refused call for gloo_context_error; returns error->status. */
+gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
+
+/* ---- operations ---------------------------------------------------------- */
+
+/* What to run, in the words of one call. `build` and `params` name the plan.
+ * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
+ * ranks 0 (sender) and 1 (receiver), and `peers` says who may really be at the
+ * other end. */
+typedef struct gli_call {
+  gli_build_fn build;
+  gli_plan_params params;
+  uint8_t algorithm; /* number for the signature */
+  gloo_dtype dtype;  /* GLOO_DTYPE_COUNT: none */
+  gloo_op op;        /* GLOO_OP_COUNT: none */
+  uint32_t tag;
+  const void *input;
+  void *output;
+  int64_t timeout_ns; /* 0: the context's; below 0: none */
+  const int *peers;   /* GLI_SENDRECV; NULL: any */
+  size_t n_peers;
+} gli_call;
+
+/* Prepare an operation; nothing is sent. Cheap when the plan is cached. */
+gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
+                                  gloo_operation **operation,
+                                  gloo_error *error);
+
+/* Prepare, start, wait and release. `source` may be NULL. */
+gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
+                              int *source, gloo_error *error);
+
+#endif

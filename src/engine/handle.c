@@ -1,0 +1,233 @@
+/* Operations as callers see them: prepare, start, test, wait, cancel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/internal.h"
+
+static gloo_status poisoned(const gloo_context *context, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
+                  "the context is unusable: %s", context->cause.message);
+}
+
+/* ---- prepare ------------------------------------------------------------- */
+
+static gloo_status copy_candidates(gloo_operation *op, const gli_call *call,
+                                   gloo_error *error) {
+  op->p2p_peer = -1;
+  op->n_candidates = 0;
+  if (call->n_peers == 1) op->p2p_peer = call->peers[0];
+  if (call->n_peers <= 1) return GLOO_OK;
+  if (call->n_peers > SIZE_MAX / sizeof(int)) goto no_memory;
+  op->candidates = malloc(call->n_peers * sizeof(int));
+  if (!op->candidates) goto no_memory;
+  memcpy(op->candidates, call->peers, call->n_peers * sizeof(int));
+  op->n_candidates = call->n_peers;
+  return GLOO_OK;
+
+no_memory:
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a list of %zu ranks", call->n_peers);
+}
+
+static void sign(gloo_operation *op, const gli_call *call) {
+  op->signature = (gli_header){
+      .collective = (uint8_t)call->params.collective,
+      .dtype = (uint8_t)call->dtype,
+      .op = (uint8_t)call->op,
+      .algorithm = call->algorithm,
+      .tag = call->tag,
+      .root = call->params.collective == GLI_SENDRECV ? 0 : call->params.root,
+      .count = call->params.count,
+  };
+}
+
+static gloo_status prepare(gloo_context *context, const gli_call *call,
+                           gloo_operation **out, gloo_error *error) {
+  if (gli_context_poisoned(context)) return poisoned(context, error);
+  gli_plan_ref *ref;
+  gloo_status status = gli_plan_cache_get(context->cache, call->build,
+                                          &call->params, &ref, error);
+  if (status != GLOO_OK) return status;
+  gloo_operation *op = gli_operation_new(context, ref);
+  if (!op) {
+    gli_plan_cache_put(context->cache, ref);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for an operation of %u steps",
+                    ref->plan->n_steps);
+  }
+  sign(op, call);
+  op->reduce = gli_reduce_kernel(call->dtype, call->op);
+  /* Plans only read IN. */
+  op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
+  op->base[GLI_OUT] = call->output;
+  op->base[GLI_SCRATCH] = op->scratch;
+  op->timeout_ns =
+      call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
+  status = copy_candidates(op, call, error);
+  if (status != GLOO_OK) {
+    gli_operation_release(op);
+    return status;
+  }
+  *out = op;
+  return GLOO_OK;
+}
+
+gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
+                                  gloo_operation **operation,
+                                  gloo_error *error) {
+  gli_device_lock(context->device);
+  gloo_status status = prepare(context, call, operation, error);
+  gli_device_unlock(context->device);
+  return status;
+}
+
+gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
+                              int *source, gloo_error *error) {
+  gloo_device *device = context->device;
+  gloo_operation *op = NULL;
+  gli_device_lock(device);
+  gloo_status status = prepare(context, call, &op, error);
+  if (status == GLOO_OK) {
+    status = gli_operation_begin(op, error);
+    gli_device_settle(device);
+    if (status == GLOO_OK) {
+      gli_device_wait(device, op);
+      status = op->error.status;
+      if (status != GLOO_OK) *error = op->error;
+      if (source) *source = op->source;
+    }
+    gli_operation_release(op);
+  }
+  gli_device_unlock(device);
+  return status;
+}
+
+/* ---- handles ------------------------------------------------------------- */
+
+static bool is_running(const gloo_operation *op) {
+  return op->state == GLI_OPERATION_RUNNING ||
+         op->state == GLI_OPERATION_POSTED;
+}
+
+gloo_status gloo_operation_start(gloo_operation *op) {
+  if (!op) return GLOO_ERR_INVALID;
+  if (!op->context) return GLOO_ERR_POISONED;
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  gloo_error error;
+  gloo_status status;
+  if (is_running(op)) {
+    status = GLOO_ERR_BUSY;
+  } else if (gli_context_poisoned(op->context)) {
+    status = poisoned(op->context, &op->error);
+  } else {
+    status = gli_operation_begin(op, &error);
+    gli_device_settle(device);
+    if (status == GLOO_OK && is_running(op)) {
+      gli_device_poll(device);
+      gli_device_kick_locked(device);
+    }
+  }
+  gli_device_unlock(device);
+  return status;
+}
+
+static gloo_status result(const gloo_operation *op) {
+  return is_running(op) ? GLOO_IN_PROGRESS : op->error.status;
+}
+
+gloo_status gloo_operation_test(gloo_operation *op) {
+  if (!op) return GLOO_ERR_INVALID;
+  if (!op->context) return op->error.status;
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  if (is_running(op)) {
+    gli_device_poll(device);
+    gli_device_check_deadlines(device);
+  }
+  gloo_status status = result(op);
+  gli_device_unlock(device);
+  return status;
+}
+
+gloo_status gloo_operation_wait(gloo_operation *op) {
+  if (!op) return GLOO_ERR_INVALID;
+  if (!op->context) return op->error.status;
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  if (is_running(op)) gli_device_wait(device, op);
+  gloo_status status = result(op);
+  gli_device_unlock(device);
+  return status;
+}
+
+/* Has no other rank heard of it? */
+static bool is_private(const gloo_operation *op) {
+  if (op->state == GLI_OPERATION_POSTED) return true;
+  if (!gli_operation_is_send(op) || op->peers[0].wanted) return false;
+  uint32_t blocked = 0;
+  const gli_link *link = op->peers[0].link;
+  for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
+    if (t->operation == op) blocked++;
+  }
+  return blocked == op->plan->n_steps;
+}
+
+static void withdraw(gloo_operation *op) {
+  if (op->state == GLI_OPERATION_RUNNING) {
+    gli_link *link = op->peers[0].link;
+    gli_flow_withdraw(link, op);
+  }
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_CANCELLED, -1, "cancelled before any rank knew");
+  gli_operation_finish(op, &error);
+}
+
+static void cancel(gloo_operation *op) {
+  if (is_private(op)) {
+    withdraw(op);
+    return;
+  }
+  gloo_error error;
+  char text[GLI_TEXT_BYTES];
+  gli_fail(&error, GLOO_ERR_CANCELLED, (int)op->context->rank,
+           "rank %u cancelled %s", op->context->rank,
+           gli_describe_call(&op->signature, text));
+  gli_context_poison(op->context, &error);
+}
+
+gloo_status gloo_operation_cancel(gloo_operation *op) {
+  if (!op) return GLOO_ERR_INVALID;
+  if (!op->context) return GLOO_OK;
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  if (is_running(op)) {
+    cancel(op);
+    gli_device_settle(device);
+    if (device->sleepers > 0) device->ops->wake(device->transport);
+  }
+  gli_device_unlock(device);
+  return GLOO_OK;
+}
+
+int gloo_operation_source(const gloo_operation *op) {
+  if (!op || op->state != GLI_OPERATION_DONE) return -1;
+  return op->error.status == GLOO_OK ? op->source : -1;
+}
+
+gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
+  if (!op || !error) return GLOO_ERR_INVALID;
+  gli_error_clear(error);
+  if (op->state == GLI_OPERATION_DONE) *error = op->error;
+  return error->status;
+}
+
+void gloo_operation_destroy(gloo_operation *op) {
+  if (!op) return;
+  gloo_device *device = op->context ? op->device : NULL;
+  gloo_operation_cancel(op);
+  if (device) gli_device_lock(device);
+  gli_operation_release(op);
+  if (device) gli_device_unlock(device);
+}

@@ -1,0 +1,441 @@
+/* What the files of the engine share. Everything here is guarded by the
+ * device's lock, except where a comment says otherwise. */
+#ifndef GLI_ENGINE_INTERNAL_H
+#define GLI_ENGINE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "engine/engine.h"
+#include "plan/cache.h"
+
+typedef struct gli_link gli_link;
+
+/* ---- messages on their way ----------------------------------------------- */
+
+/* A message that is moving, in one list of its link: blocked (waits for credit
+ * or for the receiver to start), again (the transport had no room), flying (the
+ * transport has it) or arriving. `operation` is NULL for control messages. */
+typedef struct gli_transfer {
+  gli_send_request request; /* first: `sent` upcalls get its address */
+  gli_link *link;
+  gloo_operation *operation;
+  struct gli_parked *parked; /* arriving: where to, when not to a step */
+  uint32_t step;
+  uint32_t peer; /* index into the plan's peers */
+  struct gli_transfer *prev, *next;
+} gli_transfer;
+
+typedef struct gli_transfer_list {
+  gli_transfer *first, *last;
+} gli_transfer_list;
+
+/* ---- messages that came before their receive was ready ------------------- */
+
+/* A parked message. `complete` once its payload is in `data`. A WANT that came
+ * before its operation was started is parked too, without payload. */
+typedef struct gli_parked {
+  gli_header header;
+  gli_link *link;
+  gloo_operation *operation; /* NULL until the operation is known */
+  uint32_t step;             /* its receive, once the operation is known */
+  struct gli_parked *next;   /* in a bucket or in operation->parked */
+  struct gli_parked *envelope_prev, *envelope_next;
+  uint32_t size_class;
+  bool complete;
+  bool awaited;  /* its receive step is ready and waits for `complete` */
+  bool envelope; /* in context->envelopes */
+  _Alignas(16) uint8_t data[];
+} gli_parked;
+
+/* ---- links: everything about one other rank ------------------------------ */
+
+enum { GLI_EARLY_NOTES = 16, GLI_PARKED_CLASSES = 3 };
+
+typedef struct gli_note {
+  uint32_t tag;
+  uint64_t operation;
+} gli_note;
+
+struct gli_link {
+  gloo_context *context;
+  uint32_t rank;
+  gli_pair *pair; /* NULL: self, or not open */
+  bool self;
+  bool left;         /* the peer said BYE */
+  bool again_queued; /* member of device->again_links */
+  gli_link *again_next;
+
+  /* Outgoing credit. All three count bytes modulo 2^32. */
+  uint32_t charged;  /* sent at the receiver's parking expense */
+  uint32_t credited; /* of those, known to be taken out again */
+  /* Incoming credit. */
+  uint32_t consumed;
+  uint32_t consumed_told;
+  uint32_t parked_bytes; /* charged and still parked */
+
+  gli_transfer_list blocked, again, flying, arriving;
+  uint32_t unannounced; /* of `blocked`: the peer has no WANT for them yet */
+  uint32_t wants_out;   /* WANTs of ours that wait for their STARTED */
+  uint32_t wants_in;    /* WANTs of the peer that are parked here */
+  uint64_t p2p_sent;    /* number of the next message to this rank */
+
+  /* STARTED notes that came before the operation was started here. Forgetting
+   * one costs a round trip, so a few are enough. */
+  gli_note notes[GLI_EARLY_NOTES];
+  uint32_t notes_count;
+
+  bool failed; /* the transport said so: no farewell */
+};
+
+typedef struct gli_peer {
+  gli_address address;
+  uint64_t key;
+  gli_link *link; /* made when first needed */
+} gli_peer;
+
+/* ---- operations ---------------------------------------------------------- */
+
+typedef enum gli_wait_mode {
+  GLI_WAIT_ADAPT,
+  GLI_WAIT_SPIN,
+  GLI_WAIT_YIELD,
+  GLI_WAIT_SLEEP
+} gli_wait_mode;
+
+typedef enum gli_operation_state {
+  GLI_OPERATION_IDLE,
+  GLI_OPERATION_POSTED, /* a receive that no message has met yet */
+  GLI_OPERATION_RUNNING,
+  GLI_OPERATION_DONE
+} gli_operation_state;
+
+/* How far the search for the rank at fault has come: see late.c. */
+typedef enum gli_lateness {
+  GLI_ON_TIME,
+  GLI_PROBING,
+  GLI_LISTENING
+} gli_lateness;
+
+typedef enum gli_recv_state {
+  GLI_RECV_UNREADY, /* waits for other steps */
+  GLI_RECV_READY,   /* may be written to */
+  GLI_RECV_ARRIVING,
+  GLI_RECV_DONE
+} gli_recv_state;
+
+/* Per plan peer of an operation. */
+typedef struct gli_op_peer {
+  gli_link *link;
+  bool granted;  /* the peer has started: send without credit */
+  bool wanted;   /* WANT was sent */
+  bool innocent; /* it answered a PROBE: it waits like us */
+} gli_op_peer;
+
+struct gloo_operation {
+  gloo_context *context; /* NULL once the context is destroyed */
+  gloo_device *device;   /* lives until the operation is detached */
+  gli_plan_ref *ref;
+  const gli_plan *plan;
+
+  gli_operation_state state;
+  bool held;        /* the caller has a handle */
+  gloo_error error; /* of the last run; status GLOO_OK when none */
+  int source;
+
+  gli_header signature; /* what every message of it carries */
+  gli_reduce_fn reduce;
+  uint8_t *base[GLI_BUFFERS];
+  uint8_t *scratch;
+  int64_t timeout_ns;
+  uint64_t alarm_ns; /* when to look after it next; UINT64_MAX: never */
+  gli_lateness lateness;
+
+  /* Point to point. */
+  int *candidates; /* ranks a receive takes messages from; NULL: any */
+  size_t n_candidates;
+  int64_t p2p_peer; /* the one rank of a send or receive; -1: see candidates */
+
+  uint32_t steps_left;
+  uint32_t ready_head, ready_tail;
+  bool runnable; /* in device->runnable */
+  gloo_operation *runnable_next;
+  gli_parked *parked;
+
+  /* Arrays of the plan's sizes, in the same allocation. */
+  gli_op_peer *peers;
+  uint32_t *pending; /* steps that each step still waits for */
+  uint32_t *ready;   /* queue of steps that may run */
+  uint8_t *recv_state;
+
+  gloo_operation *active_prev, *active_next; /* context->active or ->posted */
+  gloo_operation *hash_next;
+  gloo_operation *all_prev, *all_next; /* context->all */
+  gloo_operation *pool_next;
+};
+
+typedef struct gli_operation_list {
+  gloo_operation *first, *last;
+} gli_operation_list;
+
+/* ---- contexts ------------------------------------------------------------ */
+
+enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+
+typedef struct gli_tag_counter {
+  uint32_t tag;
+  bool used;
+  uint64_t next;
+} gli_tag_counter;
+
+struct gloo_context {
+  gloo_device *device;
+  bool owns_device;
+  uint32_t rank, size;
+  uint64_t key;
+  int64_t timeout_ns;
+  uint32_t budget; /* bytes that one peer may park here */
+  gli_peer *peers; /* [size] */
+
+  gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
+  gloo_error refused; /* the last refused call */
+  gloo_error suspect; /* a lost connection, to become the cause at suspect_ns */
+  uint64_t suspect_ns;
+  bool unsettled; /* poisoned, but operations and links still live */
+
+  gli_plan_cache *cache;
+  gli_operation_list active; /* running, oldest first */
+  gli_operation_list posted; /* receives that no message has met yet */
+  gloo_operation *all;       /* every operation with a handle or running */
+  gloo_operation *buckets[GLI_BUCKETS];
+  gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
+  gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
+
+  gli_tag_counter *counters; /* operations started, per tag */
+  uint32_t n_counters, counter_slots;
+  gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
+  uint32_t n_finished;
+
+  gloo_context *next;
+};
+
+struct gloo_device {
+  const gli_transport_ops *ops;
+  gli_transport *transport;
+  uv_mutex_t lock;
+  atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
+  atomic_bool crowded;     /* no lock needed */
+  gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
+  gloo_context *contexts;
+  gli_link *again_links;
+  gli_transfer_list self_queue; /* messages of ranks to themselves */
+  gli_transfer *free_transfers;
+  gli_parked *free_parked[GLI_PARKED_CLASSES];
+  gloo_operation *runnable; /* operations with steps to run, or just finished */
+  size_t outstanding;       /* operations posted or running */
+  size_t completed;         /* ever; lets a poller see that something ended */
+  uint32_t waiters;         /* threads in wait */
+  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
+  bool unsettled;    /* a context waits for gli_context_settle */
+
+  bool has_helper;
+  bool helper_idle;
+  bool stop;
+  uv_thread_t helper;
+  uv_cond_t helper_wake;
+};
+
+/* ---- constants ----------------------------------------------------------- */
+
+/* From this many bytes on a receiver tells the sender at once that it has
+ * started, so that the sender need not stop at the end of its credit. */
+#define GLI_EAGER_BYTES ((uint64_t)64 * 1024)
+#define GLI_PARK_BUDGET_MAX ((uint32_t)1 << 20)
+#define GLI_PARK_BUDGET_MIN ((uint32_t)128 << 10)
+#define GLI_PARK_BUDGET_ALL ((uint32_t)256 << 20)
+/* How long a lost connection waits for a peer that knows why. */
+#define GLI_SUSPECT_NS UINT64_C(50000000)
+#define GLI_WANTS_MAX 1024u
+#define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
+
+/* ---- device.c, wait.c ---------------------------------------------------- */
+
+void gli_device_lock(gloo_device *device);
+void gli_device_unlock(gloo_device *device);
+/* Progress with the lock held. */
+int gli_device_poll(gloo_device *device);
+/* Fail what is overdue; returns the time to the next deadline. */
+int64_t gli_device_check_deadlines(gloo_device *device);
+/* Run what is runnable, and end poisoned contexts. The last thing that every
+ * entry into the engine does. */
+void gli_device_settle(gloo_device *device);
+/* After operations were started that nobody waits for. */
+void gli_device_kick(gloo_device *device);
+void gli_device_kick_locked(gloo_device *device);
+/* Until the operation is done. */
+void gli_device_wait(gloo_device *device, gloo_operation *operation);
+gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
+void gli_device_stop_helper(gloo_device *device);
+gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);
+
+/* ---- context.c ----------------------------------------------------------- */
+
+/* The link to a rank, made and opened when first asked for; NULL with `error`.
+ */
+gli_link *gli_context_link(gloo_context *context, uint32_t rank,
+                           gloo_error *error);
+/* The first error wins. Operations end, and links are closed, when the poll
+ * that is under way is over (gli_context_settle), for a transport must not lose
+ * a pair from under its feet. */
+void gli_context_poison(gloo_context *context, const gloo_error *cause);
+void gli_context_settle(gloo_context *context);
+static inline bool gli_context_poisoned(const gloo_context *context) {
+  return context->cause.status != GLOO_OK;
+}
+/* The counter of operations started with a tag; NULL when out of memory. */
+uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
+/* Operations started so far with a tag. */
+uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
+
+/* ---- operation.c --------------------------------------------------------- */
+
+gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error);
+void gli_operation_step_done(gloo_operation *op, uint32_t step);
+/* Run all steps that can run. Every upcall ends with it. */
+void gli_device_run(gloo_device *device);
+/* End it with an error (NULL: success). */
+void gli_operation_finish(gloo_operation *op, const gloo_error *error);
+void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
+void gli_operation_free_pool(void *pool);       /* for the plan cache */
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
+/* Start the steps of an operation whose links are known. */
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
+/* Move data into a receive step's place, reducing where it says so. */
+void gli_operation_deliver(gloo_operation *op, uint32_t step,
+                           const uint8_t *data);
+/* Its bytes, and the link of a step's peer. */
+uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
+                          uint64_t offset);
+bool gli_operation_is_recv(const gloo_operation *op);
+bool gli_operation_is_send(const gloo_operation *op);
+void gli_operation_list_add(gli_operation_list *list, gloo_operation *op);
+void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op);
+
+/* ---- late.c ------------------------------------------------------------- */
+
+/* Set the first alarm of an operation that starts now. */
+void gli_late_arm(gloo_operation *op);
+/* The alarm went off. */
+void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
+void gli_late_probed(gli_link *link, const gli_header *header);
+void gli_late_answered(gli_link *link, const gli_header *header);
+
+/* ---- describe.c ---------------------------------------------------------- */
+
+enum { GLI_TEXT_BYTES = 160 };
+/* "allreduce #7 (ring, 100 x float32, sum)" */
+const char *gli_describe_call(const gli_header *signature,
+                              char text[GLI_TEXT_BYTES]);
+/* Does the operation still need something from, or of, this peer? */
+bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer);
+/* Names the ranks it waits for; only those not known to be innocent, if any. */
+void gli_describe_timeout(const gloo_operation *op, gloo_error *error);
+void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
+                           const gli_header *mine, const gli_header *theirs,
+                           gloo_error *error);
+bool gli_signature_equal(const gli_header *a, const gli_header *b);
+
+/* ---- match.c ------------------------------------------------------------- */
+
+/* Where an operation is looked up: collectives by tag and number, messages by
+ * direction, rank and number. */
+typedef enum gli_kind {
+  GLI_KIND_COLLECTIVE,
+  GLI_KIND_SEND,
+  GLI_KIND_RECV
+} gli_kind;
+typedef struct gli_key {
+  gli_kind kind;
+  uint32_t who; /* tag of a collective, the other rank of a message */
+  uint64_t operation;
+} gli_key;
+
+gli_key gli_match_key_of(const gloo_operation *op);
+gli_key gli_match_key(gli_kind kind, uint32_t peer_rank, const gli_header *h);
+gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
+void gli_match_insert(gloo_operation *op);
+void gli_match_remove(gloo_operation *op);
+/* Take over what came for it before it was started. */
+gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error);
+/* A receive step has become ready: use a parked message if there is one.
+ * Returns true when the step is done now. */
+bool gli_match_ready(gloo_operation *op, uint32_t step);
+gloo_status gli_match_data(gli_link *link, const gli_header *header,
+                           gli_sink *sink, gloo_error *error);
+gloo_status gli_match_want(gli_link *link, const gli_header *header,
+                           gloo_error *error);
+gloo_status gli_match_started(gli_link *link, const gli_header *header,
+                              gloo_error *error);
+
+/* ---- park.c -------------------------------------------------------------- */
+
+gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
+                           uint64_t bytes);
+void gli_parked_free(gli_parked *parked);
+/* Where it waits until its operation is known; takes it out again. */
+void gli_parked_keep(gli_parked *parked, gli_key key);
+gli_parked *gli_parked_take(gloo_context *context, gli_key key);
+void gli_parked_add_envelope(gli_parked *parked);
+void gli_parked_remove_envelope(gli_parked *parked);
+bool gli_parked_has_envelope(const gloo_context *context, gli_key key);
+void gli_parked_drop(gloo_context *context);
+void gli_parked_free_pools(gloo_device *device);
+
+/* ---- p2p.c --------------------------------------------------------------- */
+
+/* Start a receive: bind it to the oldest message that fits, or post it. */
+gloo_status gli_p2p_post(gloo_operation *op, gloo_error *error);
+/* The posted receive that a new message belongs to, bound to it; NULL: none. */
+gloo_operation *gli_p2p_claim(gli_link *link, const gli_header *header,
+                              gloo_error *error);
+bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
+
+/* ---- upcalls.c ----------------------------------------------------------- */
+
+extern const gli_upcalls gli_engine_upcalls;
+/* A rank is gone for good; does this operation still need it? */
+void gli_link_left(gli_link *link);
+
+/* ---- flow.c -------------------------------------------------------------- */
+
+void gli_flow_send_step(gloo_operation *op, uint32_t step);
+/* A message without payload. `slot`: of a WANT, the first one that is blocked;
+ * of a STARTED, 1 when it answers a WANT. */
+void gli_flow_control(gli_link *link, gli_message_type type,
+                      const gli_header *about, uint32_t slot);
+/* Took a charged message of this many payload bytes. */
+void gli_flow_consumed(gli_link *link, uint64_t length);
+gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
+void gli_flow_granted(gloo_operation *op, uint32_t peer);
+int gli_flow_retry(gloo_device *device);
+void gli_flow_drop(gli_link *link);
+/* Take back the blocked messages of an operation that was never announced. */
+void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
+static inline uint64_t gli_flow_cost(uint64_t length) {
+  return length + GLI_HEADER_BYTES;
+}
+
+/* ---- transfer.c ---------------------------------------------------------- */
+
+void gli_transfer_list_add(gli_transfer_list *list, gli_transfer *t);
+void gli_transfer_list_remove(gli_transfer_list *list, gli_transfer *t);
+gli_transfer *gli_transfer_new(gli_link *link);
+void gli_transfer_free(gli_transfer *t);
+void gli_transfer_free_pool(gloo_device *device);
+
+/* ---- self.c -------------------------------------------------------------- */
+
+/* Deliver the messages of ranks to themselves. */
+int gli_self_poll(gloo_device *device);
+
+#endif

@@ -1,0 +1,83 @@
+/* Operations that are late: finding out who is to blame.
+ *
+ * When one rank does not come, most others wait for a rank that waits itself.
+ * So shortly before its deadline an operation asks (PROBE) the ranks it waits
+ * for. One that is in the same operation answers (WAITING), and starts to ask
+ * in turn. The rank next to the missing one gets no answer: at the deadline it
+ * accuses, and its sentence reaches all. The others hold theirs back for a
+ * moment. */
+#include "engine/internal.h"
+
+#define PROBE_NS_MAX UINT64_C(100000000)
+/* The share of the timeout that is spent on asking. */
+#define PROBE_SHARE 8
+
+static uint64_t probe_ns(const gloo_operation *op) {
+  uint64_t share = (uint64_t)op->timeout_ns / PROBE_SHARE;
+  return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
+}
+
+void gli_late_arm(gloo_operation *op) {
+  gloo_device *device = op->device;
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  op->lateness = GLI_ON_TIME;
+  op->alarm_ns = UINT64_MAX;
+  if (op->timeout_ns <= 0) return;
+  uint64_t wait_ns = (uint64_t)op->timeout_ns - probe_ns(op);
+  if (wait_ns < UINT64_MAX - now_ns) op->alarm_ns = now_ns + wait_ns;
+}
+
+static void probe(gloo_operation *op, uint64_t now_ns) {
+  op->lateness = GLI_PROBING;
+  op->alarm_ns = now_ns + probe_ns(op);
+  if (op->state != GLI_OPERATION_RUNNING) return;
+  if (op->signature.collective == GLI_SENDRECV) return;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (!gli_operation_waits_for(op, i)) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature, 0);
+  }
+}
+
+static bool all_innocent(const gloo_operation *op) {
+  if (op->state != GLI_OPERATION_RUNNING) return false;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (!op->peers[i].innocent && gli_operation_waits_for(op, i)) return false;
+  }
+  return true;
+}
+
+void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
+  if (op->lateness == GLI_ON_TIME) {
+    probe(op, now_ns);
+    return;
+  }
+  if (op->lateness == GLI_PROBING && all_innocent(op)) {
+    op->lateness = GLI_LISTENING;
+    op->alarm_ns = now_ns + 4 * probe_ns(op);
+    return;
+  }
+  gloo_error error;
+  gli_describe_timeout(op, &error);
+  gli_context_poison(op->context, &error);
+}
+
+static gloo_operation *find(const gli_link *link, const gli_header *h) {
+  gli_key key = gli_match_key(GLI_KIND_COLLECTIVE, link->rank, h);
+  return gli_match_find(link->context, key);
+}
+
+void gli_late_probed(gli_link *link, const gli_header *h) {
+  gloo_operation *op = find(link, h);
+  if (!op) return; /* not there yet: silence is the answer */
+  gli_flow_control(link, GLI_MESSAGE_WAITING, h, 0);
+  if (op->lateness != GLI_ON_TIME || op->timeout_ns <= 0) return;
+  gloo_device *device = op->device;
+  probe(op, device->ops->now_ns(device->transport));
+}
+
+void gli_late_answered(gli_link *link, const gli_header *h) {
+  gloo_operation *op = find(link, h);
+  if (!op) return;
+  uint32_t peer = gli_plan_find_peer(op->plan, link->rank);
+  if (peer != GLI_NO_PEER) op->peers[peer].innocent = true;
+}

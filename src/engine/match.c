@@ -1,0 +1,384 @@
+/* Matching: which operation, and which of its receives, a message belongs to.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/internal.h"
+
+/* ---- operations by key --------------------------------------------------- */
+
+gli_key gli_match_key(gli_kind kind, uint32_t peer_rank, const gli_header *h) {
+  uint32_t who = kind == GLI_KIND_COLLECTIVE ? h->tag : peer_rank;
+  return (gli_key){kind, who, h->operation};
+}
+
+gli_key gli_match_key_of(const gloo_operation *op) {
+  if (op->signature.collective != GLI_SENDRECV) {
+    return gli_match_key(GLI_KIND_COLLECTIVE, 0, &op->signature);
+  }
+  gli_kind kind = gli_operation_is_send(op) ? GLI_KIND_SEND : GLI_KIND_RECV;
+  return gli_match_key(kind, op->peers[0].link->rank, &op->signature);
+}
+
+static size_t bucket_of(gli_key key) {
+  uint64_t mixed = key.operation * 3 + key.who * UINT64_C(0x9e3779b1) +
+                   (uint64_t)key.kind * 64;
+  return (size_t)(mixed % GLI_BUCKETS);
+}
+
+static bool keys_equal(gli_key a, gli_key b) {
+  return a.kind == b.kind && a.who == b.who && a.operation == b.operation;
+}
+
+gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
+  gloo_operation *op = context->buckets[bucket_of(key)];
+  while (op && !keys_equal(gli_match_key_of(op), key)) op = op->hash_next;
+  return op;
+}
+
+void gli_match_insert(gloo_operation *op) {
+  gloo_operation **bucket =
+      &op->context->buckets[bucket_of(gli_match_key_of(op))];
+  op->hash_next = *bucket;
+  *bucket = op;
+}
+
+void gli_match_remove(gloo_operation *op) {
+  if (op->plan->n_peers > 0 && !op->peers[0].link) return; /* never inserted */
+  gloo_operation **at = &op->context->buckets[bucket_of(gli_match_key_of(op))];
+  while (*at && *at != op) at = &(*at)->hash_next;
+  if (*at) *at = op->hash_next;
+}
+
+/* ---- what came early ----------------------------------------------------- */
+
+/* Check a message against an operation, and find its receive step. */
+static gloo_status find_step(gloo_operation *op, gli_link *link,
+                             const gli_header *h, uint32_t *step,
+                             gloo_error *error) {
+  if (!gli_signature_equal(&op->signature, h)) {
+    gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
+    return GLOO_ERR_MISMATCH;
+  }
+  const gli_plan *plan = op->plan;
+  uint32_t index =
+      h->collective == GLI_SENDRECV ? 0 : gli_plan_find_peer(plan, link->rank);
+  if (index == GLI_NO_PEER || h->slot >= plan->peers[index].recvs) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent message %u of an operation that has no such "
+                    "message; are all ranks running the same version?",
+                    link->rank, h->slot);
+  }
+  *step = plan->recv_steps[plan->peers[index].first_recv + h->slot];
+  uint64_t expected = gli_step_wire_bytes(&plan->steps[*step]);
+  if (h->length != expected) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent %" PRIu64
+                    " bytes in message %u where %" PRIu64 " belong",
+                    link->rank, h->length, h->slot, expected);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status repeated(gli_link *link, const gli_header *h,
+                            gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u sent message %u of an operation twice", link->rank,
+                  h->slot);
+}
+
+static void attach(gloo_operation *op, gli_parked *parked, uint32_t step) {
+  parked->operation = op;
+  parked->step = step;
+  parked->next = op->parked;
+  op->parked = parked;
+}
+
+static gli_parked *attached(const gloo_operation *op, uint32_t step) {
+  gli_parked *parked = op->parked;
+  while (parked && parked->step != step) parked = parked->next;
+  return parked;
+}
+
+static void detach(gloo_operation *op, gli_parked *parked) {
+  gli_parked **at = &op->parked;
+  while (*at != parked) at = &(*at)->next;
+  *at = parked->next;
+}
+
+static uint32_t peer_index(const gloo_operation *op, const gli_link *link) {
+  return op->signature.collective == GLI_SENDRECV
+             ? 0
+             : gli_plan_find_peer(op->plan, link->rank);
+}
+
+/* Take in one thing that came before the operation was started. */
+static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
+                             gloo_error *error) {
+  gli_link *link = parked->link;
+  if (parked->envelope) gli_parked_remove_envelope(parked);
+  gli_header header = parked->header;
+  if (header.type == GLI_MESSAGE_WANT) {
+    gli_parked_free(parked);
+    link->wants_in--;
+    if (!gli_signature_equal(&op->signature, &header)) {
+      gli_describe_mismatch(op->context, link->rank, &op->signature, &header,
+                            error);
+      return GLOO_ERR_MISMATCH;
+    }
+    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 1);
+    return GLOO_OK;
+  }
+  uint32_t step = 0;
+  gloo_status status = find_step(op, link, &header, &step, error);
+  if (status == GLOO_OK && attached(op, step)) {
+    status = repeated(link, &header, error);
+  }
+  attach(op, parked, step); /* also on failure: freed with the operation */
+  link->parked_bytes -= (uint32_t)gli_flow_cost(header.length);
+  gli_flow_consumed(link, header.length);
+  return status;
+}
+
+gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error) {
+  gloo_context *context = op->context;
+  gli_key key = gli_match_key_of(op);
+  if (key.kind == GLI_KIND_SEND) return GLOO_OK;
+  gli_parked *parked;
+  while ((parked = gli_parked_take(context, key)) != NULL) {
+    gloo_status status = adopt_one(op, parked, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (key.kind != GLI_KIND_COLLECTIVE) return GLOO_OK;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    gli_link *link = op->peers[i].link;
+    for (uint32_t n = 0; n < link->notes_count; n++) {
+      if (link->notes[n].tag != key.who) continue;
+      if (link->notes[n].operation != key.operation) continue;
+      link->notes[n] = link->notes[--link->notes_count];
+      op->peers[i].granted = true;
+      break;
+    }
+  }
+  return GLOO_OK;
+}
+
+bool gli_match_ready(gloo_operation *op, uint32_t step) {
+  gli_parked *parked = op->parked ? attached(op, step) : NULL;
+  if (!parked) {
+    const gli_link *link = op->peers[op->plan->steps[step].peer].link;
+    if (link->left) {
+      gloo_error error;
+      char text[GLI_TEXT_BYTES];
+      gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
+               "rank %u has left (destroyed its context), but %s needs it",
+               link->rank, gli_describe_call(&op->signature, text));
+      gli_context_poison(op->context, &error);
+    }
+    return false;
+  }
+  if (!parked->complete) {
+    parked->awaited = true;
+    op->recv_state[step] = GLI_RECV_ARRIVING;
+    return false;
+  }
+  gli_operation_deliver(op, step, parked->data);
+  op->recv_state[step] = GLI_RECV_DONE;
+  detach(op, parked);
+  gli_parked_free(parked);
+  return true;
+}
+
+/* ---- what arrives -------------------------------------------------------- */
+
+static gloo_status out_of_memory(gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a message from rank %u", link->rank);
+}
+
+/* The payload goes to `parked`. */
+static gloo_status sink_parked(gli_link *link, gli_parked *parked,
+                               gli_sink *sink, gloo_error *error) {
+  gli_transfer *t = gli_transfer_new(link);
+  if (!t) return out_of_memory(link, error);
+  t->parked = parked;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink = (gli_sink){.dst = parked->data, .token = t};
+  return GLOO_OK;
+}
+
+static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
+                             gli_sink *sink, gloo_error *error) {
+  gli_transfer *t = gli_transfer_new(link);
+  if (!t) return out_of_memory(link, error);
+  t->operation = op;
+  t->step = step;
+  gli_transfer_list_add(&link->arriving, t);
+  op->recv_state[step] = GLI_RECV_ARRIVING;
+  const gli_step *s = &op->plan->steps[step];
+  *sink = (gli_sink){.token = t};
+  if (gli_step_wire_bytes(s) == 0) return GLOO_OK;
+  sink->dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  if (s->kind == GLI_STEP_RECV) return GLOO_OK;
+  sink->local = gli_operation_at(op, s->a_buffer, s->a);
+  sink->fn = op->reduce;
+  sink->elem_bytes = (uint32_t)op->plan->params.elem_bytes;
+  sink->incoming_left = s->incoming_left != 0;
+  return GLOO_OK;
+}
+
+static gloo_status data_for(gloo_operation *op, gli_link *link,
+                            const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  uint32_t step;
+  gloo_status status = find_step(op, link, h, &step, error);
+  if (status != GLOO_OK) return status;
+  if (h->charged) gli_flow_consumed(link, h->length);
+  if (op->recv_state[step] == GLI_RECV_READY) {
+    return sink_step(op, link, step, sink, error);
+  }
+  if (op->recv_state[step] != GLI_RECV_UNREADY || attached(op, step)) {
+    return repeated(link, h, error);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  if (!parked) return out_of_memory(link, error);
+  attach(op, parked, step);
+  return sink_parked(link, parked, sink, error);
+}
+
+/* The operation is over here, or never had a message from this rank. */
+static gloo_status too_late(gli_link *link, const gli_header *h,
+                            gloo_error *error) {
+  const gloo_context *context = link->context;
+  for (uint32_t i = 0; i < GLI_FINISHED && i < context->n_finished; i++) {
+    const gli_header *mine = &context->finished[i];
+    if (mine->tag != h->tag || mine->operation != h->operation) continue;
+    if (gli_signature_equal(mine, h)) break;
+    gli_describe_mismatch(context, link->rank, mine, h, error);
+    return GLOO_ERR_MISMATCH;
+  }
+  char text[GLI_TEXT_BYTES];
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u sent data for %s, which is over on rank %u",
+                  link->rank, gli_describe_call(h, text), context->rank);
+}
+
+static bool is_over(const gloo_context *context, const gli_header *h) {
+  return h->collective != GLI_SENDRECV &&
+         h->operation < gli_context_started(context, h->tag);
+}
+
+static gli_key incoming_key(const gli_link *link, const gli_header *h) {
+  gli_kind kind =
+      h->collective == GLI_SENDRECV ? GLI_KIND_RECV : GLI_KIND_COLLECTIVE;
+  return gli_match_key(kind, link->rank, h);
+}
+
+/* The operation a message is for; binds a posted receive to its first one. */
+static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
+                                     gloo_error *error) {
+  gli_key key = incoming_key(link, h);
+  gloo_operation *op = gli_match_find(link->context, key);
+  if (op || key.kind != GLI_KIND_RECV || h->slot != 0) return op;
+  if (gli_parked_has_envelope(link->context, key)) return NULL;
+  return gli_p2p_claim(link, h, error);
+}
+
+static void keep(gli_link *link, gli_parked *parked) {
+  const gli_header *h = &parked->header;
+  gli_key key = incoming_key(link, h);
+  if (key.kind == GLI_KIND_RECV && h->slot == 0 &&
+      !gli_parked_has_envelope(link->context, key)) {
+    gli_parked_add_envelope(parked);
+  }
+  gli_parked_keep(parked, key);
+}
+
+gloo_status gli_match_data(gli_link *link, const gli_header *h, gli_sink *sink,
+                           gloo_error *error) {
+  gli_error_clear(error);
+  gloo_operation *op = find_or_claim(link, h, error);
+  if (error->status != GLOO_OK) return error->status;
+  if (op) return data_for(op, link, h, sink, error);
+  if (is_over(link->context, h)) return too_late(link, h, error);
+  uint64_t cost = gli_flow_cost(h->length);
+  uint32_t budget = link->context->budget;
+  if (!h->charged || cost > budget - link->parked_bytes) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent more ahead than the %u bytes it may",
+                    link->rank, budget);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  if (!parked) return out_of_memory(link, error);
+  link->parked_bytes += (uint32_t)cost;
+  keep(link, parked);
+  return sink_parked(link, parked, sink, error);
+}
+
+/* Data that credit let through may overtake a WANT on another stream, and end
+ * the operation before it comes. Slot 0 of a message never overtakes. */
+static bool is_answered(const gli_link *link, const gli_header *h) {
+  if (h->collective != GLI_SENDRECV) return is_over(link->context, h);
+  return h->slot != 0 &&
+         !gli_parked_has_envelope(link->context, incoming_key(link, h));
+}
+
+gloo_status gli_match_want(gli_link *link, const gli_header *h,
+                           gloo_error *error) {
+  gli_error_clear(error);
+  gloo_operation *op = find_or_claim(link, h, error);
+  if (error->status != GLOO_OK) return error->status;
+  if (op) {
+    if (!gli_signature_equal(&op->signature, h)) {
+      gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
+      return GLOO_ERR_MISMATCH;
+    }
+    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 1);
+    return GLOO_OK;
+  }
+  if (is_answered(link, h)) {
+    gli_flow_control(link, GLI_MESSAGE_STARTED, h, 1);
+    return GLOO_OK;
+  }
+  if (link->wants_in >= GLI_WANTS_MAX) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u announced more than %u operations ahead",
+                    link->rank, GLI_WANTS_MAX);
+  }
+  gli_parked *parked = gli_parked_new(link, h, 0);
+  if (!parked) return out_of_memory(link, error);
+  link->wants_in++;
+  keep(link, parked);
+  return GLOO_OK;
+}
+
+gloo_status gli_match_started(gli_link *link, const gli_header *h,
+                              gloo_error *error) {
+  bool message = h->collective == GLI_SENDRECV;
+  if (h->slot != 0) {
+    if (link->wants_out == 0) {
+      return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                      "rank %u answered a question that was not asked",
+                      link->rank);
+    }
+    link->wants_out--;
+  }
+  gli_key key = gli_match_key(message ? GLI_KIND_SEND : GLI_KIND_COLLECTIVE,
+                              link->rank, h);
+  gloo_operation *op = gli_match_find(link->context, key);
+  if (op) {
+    if (!gli_signature_equal(&op->signature, h)) {
+      gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
+      return GLOO_ERR_MISMATCH;
+    }
+    uint32_t index = peer_index(op, link);
+    if (index != GLI_NO_PEER) gli_flow_granted(op, index);
+    return GLOO_OK;
+  }
+  if (message || is_over(link->context, h)) return GLOO_OK;
+  if (link->notes_count < GLI_EARLY_NOTES) {
+    link->notes[link->notes_count++] = (gli_note){h->tag, h->operation};
+  }
+  return GLOO_OK;
+}

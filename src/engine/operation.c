@@ -1,0 +1,336 @@
+/* Operations: one run of a plan. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/internal.h"
+#include "gloo_c/collectives.h"
+
+enum { POOL_PER_PLAN = 4 };
+
+/* ---- memory -------------------------------------------------------------- */
+
+static size_t align_up(size_t bytes) {
+  return (bytes + 15) & ~(size_t)15;
+}
+
+/* The operation and its arrays are one allocation; scratch is another. */
+static gloo_operation *allocate(const gli_plan *plan) {
+  size_t head = align_up(sizeof(gloo_operation));
+  size_t peers = align_up(plan->n_peers * sizeof(gli_op_peer));
+  size_t steps = align_up(plan->n_steps * sizeof(uint32_t));
+  size_t total = head + peers + 2 * steps + plan->n_steps;
+  if (plan->scratch_bytes > SIZE_MAX) return NULL;
+  uint8_t *memory = calloc(1, total);
+  if (!memory) return NULL;
+  gloo_operation *op = (gloo_operation *)(void *)memory;
+  op->peers = (gli_op_peer *)(void *)(memory + head);
+  op->pending = (uint32_t *)(void *)(memory + head + peers);
+  op->ready = (uint32_t *)(void *)(memory + head + peers + steps);
+  op->recv_state = memory + head + peers + 2 * steps;
+  if (plan->scratch_bytes > 0) {
+    op->scratch = malloc((size_t)plan->scratch_bytes);
+    if (!op->scratch) {
+      free(memory);
+      return NULL;
+    }
+  }
+  return op;
+}
+
+static void free_operation(gloo_operation *op) {
+  free(op->candidates);
+  free(op->scratch);
+  free(op);
+}
+
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
+  gloo_operation *op = ref->user;
+  if (op) {
+    ref->user = op->pool_next;
+  } else {
+    op = allocate(ref->plan);
+    if (!op) return NULL;
+  }
+  op->context = context;
+  op->device = context->device;
+  op->ref = ref;
+  op->plan = ref->plan;
+  op->state = GLI_OPERATION_IDLE;
+  op->source = -1;
+  gli_error_clear(&op->error);
+  op->all_prev = NULL;
+  op->all_next = context->all;
+  if (context->all) context->all->all_prev = op;
+  context->all = op;
+  return op;
+}
+
+void gli_operation_release(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (!context) { /* its context is gone, and its plan with it */
+    free_operation(op);
+    return;
+  }
+  if (op->all_prev) {
+    op->all_prev->all_next = op->all_next;
+  } else {
+    context->all = op->all_next;
+  }
+  if (op->all_next) op->all_next->all_prev = op->all_prev;
+  free(op->candidates);
+  op->candidates = NULL;
+  gli_plan_ref *ref = op->ref;
+  size_t pooled = 0;
+  for (gloo_operation *p = ref->user; p; p = p->pool_next) pooled++;
+  if (pooled < POOL_PER_PLAN) {
+    op->pool_next = ref->user;
+    ref->user = op;
+  } else {
+    free_operation(op);
+  }
+  gli_plan_cache_put(context->cache, ref);
+}
+
+void gli_operation_free_pool(void *pool) {
+  gloo_operation *op = pool;
+  while (op) {
+    gloo_operation *next = op->pool_next;
+    free_operation(op);
+    op = next;
+  }
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
+void gli_operation_list_add(gli_operation_list *list, gloo_operation *op) {
+  op->active_next = NULL;
+  op->active_prev = list->last;
+  if (list->last) {
+    list->last->active_next = op;
+  } else {
+    list->first = op;
+  }
+  list->last = op;
+}
+
+void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op) {
+  if (op->active_prev) {
+    op->active_prev->active_next = op->active_next;
+  } else {
+    list->first = op->active_next;
+  }
+  if (op->active_next) {
+    op->active_next->active_prev = op->active_prev;
+  } else {
+    list->last = op->active_prev;
+  }
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
+                          uint64_t offset) {
+  return op->base[buffer] + offset;
+}
+
+static void make_runnable(gloo_operation *op) {
+  if (op->runnable) return;
+  op->runnable = true;
+  op->runnable_next = op->device->runnable;
+  op->device->runnable = op;
+}
+
+static void push_ready(gloo_operation *op, uint32_t step) {
+  op->ready[op->ready_tail++] = step;
+}
+
+void gli_operation_step_done(gloo_operation *op, uint32_t step) {
+  const gli_plan *plan = op->plan;
+  op->steps_left--;
+  for (uint32_t i = plan->next_first[step]; i < plan->next_first[step + 1];
+       i++) {
+    uint32_t next = plan->next[i];
+    if (--op->pending[next] == 0) push_ready(op, next);
+  }
+  make_runnable(op);
+}
+
+void gli_operation_deliver(gloo_operation *op, uint32_t index,
+                           const uint8_t *data) {
+  const gli_step *s = &op->plan->steps[index];
+  uint64_t bytes = gli_step_wire_bytes(s);
+  if (bytes == 0) return;
+  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  if (s->kind == GLI_STEP_RECV) {
+    memcpy(dst, data, (size_t)bytes);
+    return;
+  }
+  const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
+  size_t count = (size_t)(bytes / op->plan->params.elem_bytes);
+  if (s->incoming_left) {
+    op->reduce(dst, data, local, count);
+  } else {
+    op->reduce(dst, local, data, count);
+  }
+}
+
+static void run_local(gloo_operation *op, const gli_step *s) {
+  if (s->dst_buffer == GLI_TOKEN || s->bytes == 0) return;
+  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  const uint8_t *a = gli_operation_at(op, s->a_buffer, s->a);
+  if (s->kind == GLI_STEP_COPY) {
+    memmove(dst, a, (size_t)s->bytes);
+    return;
+  }
+  const uint8_t *b = gli_operation_at(op, s->b_buffer, s->b);
+  op->reduce(dst, a, b, (size_t)(s->bytes / op->plan->params.elem_bytes));
+}
+
+static void run_step(gloo_operation *op, uint32_t index) {
+  const gli_step *s = &op->plan->steps[index];
+  switch ((gli_step_kind)s->kind) {
+    case GLI_STEP_SEND:
+      gli_flow_send_step(op, index);
+      return;
+    case GLI_STEP_RECV:
+    case GLI_STEP_RECV_REDUCE:
+      op->recv_state[index] = GLI_RECV_READY;
+      if (gli_match_ready(op, index)) gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_COPY:
+    case GLI_STEP_REDUCE:
+      run_local(op, s);
+      gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_KINDS:
+      break;
+  }
+}
+
+void gli_device_run(gloo_device *device) {
+  while (device->runnable) {
+    gloo_operation *op = device->runnable;
+    device->runnable = op->runnable_next;
+    while (op->ready_head < op->ready_tail &&
+           !gli_context_poisoned(op->context)) {
+      run_step(op, op->ready[op->ready_head++]);
+    }
+    /* Cleared only now: steps that finish on the spot queue their followers in
+     * op->ready, which the loop above sees. */
+    op->runnable = false;
+    if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
+        !gli_context_poisoned(op->context)) {
+      gli_operation_finish(op, NULL);
+    }
+  }
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+bool gli_operation_is_recv(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 1;
+}
+
+bool gli_operation_is_send(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
+}
+
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+  const gli_plan *plan = op->plan;
+  op->state = GLI_OPERATION_RUNNING;
+  op->steps_left = plan->n_steps;
+  op->ready_head = op->ready_tail = 0;
+  if (plan->n_steps > 0) {
+    memcpy(op->pending, plan->n_deps, plan->n_steps * sizeof *op->pending);
+    memset(op->recv_state, GLI_RECV_UNREADY, plan->n_steps);
+  }
+  gli_operation_list_add(&op->context->active, op);
+  gli_match_insert(op);
+  gloo_status status = gli_match_adopt(op, error);
+  if (status != GLOO_OK) return status;
+  for (uint32_t i = 0; i < plan->n_peers; i++) {
+    if (plan->peers[i].recv_bytes <= GLI_EAGER_BYTES) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_STARTED, &op->signature, 0);
+  }
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    if (plan->n_deps[i] == 0) push_ready(op, i);
+  }
+  make_runnable(op);
+  return GLOO_OK;
+}
+
+static gloo_status open_links(gloo_operation *op, gloo_error *error) {
+  gloo_context *context = op->context;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    uint32_t rank = op->signature.collective == GLI_SENDRECV
+                        ? (uint32_t)op->p2p_peer
+                        : op->plan->peers[i].rank;
+    gli_link *link = gli_context_link(context, rank, error);
+    if (!link) return error->status;
+    op->peers[i] = (gli_op_peer){.link = link};
+  }
+  return GLOO_OK;
+}
+
+static gloo_status number_it(gloo_operation *op, gloo_error *error) {
+  if (gli_operation_is_send(op)) {
+    op->signature.operation = op->peers[0].link->p2p_sent++;
+    return GLOO_OK;
+  }
+  uint64_t *counter = gli_context_counter(op->context, op->signature.tag);
+  if (!counter) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
+                    op->signature.tag);
+  }
+  op->signature.operation = (*counter)++;
+  return GLOO_OK;
+}
+
+gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
+  gloo_context *context = op->context;
+  gloo_device *device = op->device;
+  op->source = -1;
+  gli_error_clear(&op->error);
+  gli_late_arm(op);
+  device->outstanding++;
+  gloo_status status;
+  if (gli_operation_is_recv(op)) {
+    status = gli_p2p_post(op, error);
+  } else {
+    status = open_links(op, error);
+    if (status == GLOO_OK) status = number_it(op, error);
+    if (status == GLOO_OK) status = gli_operation_launch(op, error);
+  }
+  if (status == GLOO_OK) return GLOO_OK;
+  /* The other ranks count on this operation now, so it cannot just not be. */
+  gli_context_poison(context, error);
+  if (op->state == GLI_OPERATION_IDLE || op->state == GLI_OPERATION_DONE) {
+    op->state = GLI_OPERATION_RUNNING;
+    gli_operation_list_add(&context->active, op);
+  }
+  return status;
+}
+
+void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
+  gloo_context *context = op->context;
+  if (op->state == GLI_OPERATION_POSTED) {
+    gli_operation_list_remove(&context->posted, op);
+  } else {
+    gli_operation_list_remove(&context->active, op);
+    gli_match_remove(op);
+  }
+  if (error) {
+    op->error = *error;
+  } else if (op->signature.collective != GLI_SENDRECV) {
+    context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+  }
+  while (op->parked) {
+    gli_parked *parked = op->parked;
+    op->parked = parked->next;
+    gli_parked_free(parked);
+  }
+  op->state = GLI_OPERATION_DONE;
+  op->device->outstanding--;
+  op->device->completed++;
+}

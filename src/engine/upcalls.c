@@ -1,0 +1,228 @@
+/* What transports call when something arrives, was sent, or broke. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/internal.h"
+
+/* A token that is no transfer: the message had nothing to say but its header.
+ */
+static char nothing;
+
+/* ---- the end of a peer --------------------------------------------------- */
+
+static bool still_needs(const gloo_operation *op, const gli_link *link) {
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (op->peers[i].link != link) continue;
+    const gli_plan_peer *p = &op->plan->peers[i];
+    for (uint32_t slot = 0; slot < p->recvs; slot++) {
+      uint32_t step = op->plan->recv_steps[p->first_recv + slot];
+      if (op->recv_state[step] == GLI_RECV_READY) return true;
+    }
+  }
+  const gli_transfer *t = link->blocked.first;
+  while (t && t->operation != op) t = t->next;
+  return t != NULL;
+}
+
+static bool can_still_come(const gloo_operation *posted) {
+  const gloo_context *context = posted->context;
+  for (uint32_t rank = 0; rank < context->size; rank++) {
+    if (!gli_p2p_takes_from(posted, rank)) continue;
+    const gli_link *link = context->peers[rank].link;
+    if (!link || !link->left) return true;
+  }
+  return false;
+}
+
+void gli_link_left(gli_link *link) {
+  gloo_context *context = link->context;
+  link->left = true;
+  const gloo_operation *victim = context->active.first;
+  while (victim && !still_needs(victim, link)) victim = victim->active_next;
+  if (!victim) {
+    victim = context->posted.first;
+    while (victim && can_still_come(victim)) victim = victim->active_next;
+  }
+  if (!victim) return;
+  gloo_error error;
+  char text[GLI_TEXT_BYTES];
+  gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
+           "rank %u left (destroyed its context) while %s needed it",
+           link->rank, gli_describe_call(&victim->signature, text));
+  gli_context_poison(context, &error);
+}
+
+/* ---- ABORT --------------------------------------------------------------- */
+
+/* Nothing in it is trusted: not the status, the rank or the text. */
+static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
+  gloo_error cause;
+  gli_error_clear(&cause);
+  gloo_context *context = link->context;
+  int status = bytes >= 8 ? (int)(int32_t)gli_get_u32(data) : 0;
+  uint32_t rank = bytes >= 8 ? gli_get_u32(data + 4) : UINT32_MAX;
+  char text[GLOO_ERROR_MESSAGE_BYTES] = "";
+  if (bytes > 8) memcpy(text, data + 8, bytes - 8);
+  text[sizeof text - 1] = '\0';
+  for (char *c = text; *c; c++) {
+    if (!isprint((unsigned char)*c)) *c = '?';
+  }
+  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL) {
+    status = GLOO_ERR_PEER;
+  }
+  gli_fail(&cause, (gloo_status)status,
+           rank < context->size ? (int)rank : (int)link->rank,
+           "reported by rank %u: %s", link->rank, text);
+  link->failed = true; /* it has closed its side */
+  gli_context_poison(context, &cause);
+}
+
+static gloo_status abort_header(gli_link *link, const gli_header *h,
+                                gli_sink *sink, gloo_error *error) {
+  if (h->length > GLI_ABORT_MAX) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent an abort message of impossible length",
+                    link->rank);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  gli_transfer *t = parked ? gli_transfer_new(link) : NULL;
+  if (!t) {
+    if (parked) gli_parked_free(parked);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for a message from rank %u", link->rank);
+  }
+  t->parked = parked;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink = (gli_sink){.dst = parked->data, .token = t};
+  return GLOO_OK;
+}
+
+/* ---- upcalls ------------------------------------------------------------- */
+
+static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  *sink = (gli_sink){.token = &nothing};
+  if (h->context != 0 || h->collective >= GLI_COLLECTIVES) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent a message for an unknown group or collective",
+                    link->rank);
+  }
+  gloo_status status = gli_flow_credit(link, h->credit, error);
+  if (status != GLOO_OK) return status;
+  switch ((gli_message_type)h->type) {
+    case GLI_MESSAGE_DATA:
+      return gli_match_data(link, h, sink, error);
+    case GLI_MESSAGE_WANT:
+      return gli_match_want(link, h, error);
+    case GLI_MESSAGE_STARTED:
+      return gli_match_started(link, h, error);
+    case GLI_MESSAGE_ABORT:
+      return abort_header(link, h, sink, error);
+    case GLI_MESSAGE_BYE:
+      gli_link_left(link);
+      return GLOO_OK;
+    case GLI_MESSAGE_PROBE:
+      gli_late_probed(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_WAITING:
+      gli_late_answered(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_CREDIT:
+    case GLI_MESSAGE_TYPES:
+      break;
+  }
+  return GLOO_OK;
+}
+
+static gloo_status on_header(void *pair_user, const gli_header *h,
+                             gli_sink *sink) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  if (gli_context_poisoned(context)) return context->cause.status;
+  gloo_error error;
+  gli_error_clear(&error);
+  gloo_status status = dispatch(link, h, sink, &error);
+  if (status != GLOO_OK) gli_context_poison(context, &error);
+  gli_device_run(context->device);
+  return status;
+}
+
+static void on_received(void *pair_user, void *token) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  if (token == &nothing || gli_context_poisoned(context)) return;
+  gli_transfer *t = token;
+  gli_parked *parked = t->parked;
+  gloo_operation *op = t->operation;
+  uint32_t step = t->step;
+  gli_transfer_list_remove(&link->arriving, t);
+  gli_transfer_free(t);
+  if (!parked) {
+    op->recv_state[step] = GLI_RECV_DONE;
+    gli_operation_step_done(op, step);
+  } else if (parked->header.type == GLI_MESSAGE_ABORT) {
+    take_abort(link, parked->data, (size_t)parked->header.length);
+    gli_parked_free(parked);
+  } else {
+    parked->complete = true;
+    op = parked->operation;
+    step = parked->step;
+    if (parked->awaited && gli_match_ready(op, step)) {
+      gli_operation_step_done(op, step);
+    }
+  }
+  gli_device_run(context->device);
+}
+
+static void on_sent(void *pair_user, gli_send_request *request) {
+  gli_link *link = pair_user;
+  gli_transfer *t = (gli_transfer *)(void *)request;
+  gloo_operation *op = t->operation;
+  uint32_t step = t->step;
+  gli_transfer_list_remove(&link->flying, t);
+  gli_transfer_free(t);
+  if (!op || gli_context_poisoned(link->context)) return;
+  gli_operation_step_done(op, step);
+  gli_device_run(link->context->device);
+}
+
+/* A rank that fails for a reason says it to those it is connected to, and is
+ * gone. To the others it looks as if it had died: give them a moment to hear
+ * the reason from somebody before they believe that. */
+static void on_failed(void *pair_user, const gloo_error *cause) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  gloo_device *device = context->device;
+  link->failed = true;
+  if (context->suspect.status != GLOO_OK) return;
+  context->suspect = *cause;
+  context->suspect_ns = device->ops->now_ns(device->transport) + GLI_SUSPECT_NS;
+}
+
+static gli_pair *on_accept(void *device_user, uint64_t key,
+                           uint32_t peer_rank) {
+  gloo_device *device = device_user;
+  gloo_context *context = device->contexts;
+  while (context && context->key != key) context = context->next;
+  if (!context || gli_context_poisoned(context)) return NULL;
+  if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
+  gloo_error error;
+  gli_link *link = gli_context_link(context, peer_rank, &error);
+  if (!link) {
+    gli_log(GLOO_LOG_WARN, "refused rank %u: %s", peer_rank, error.message);
+    return NULL;
+  }
+  return link->left || link->failed ? NULL : link->pair;
+}
+
+const gli_upcalls gli_engine_upcalls = {
+    .header = on_header,
+    .received = on_received,
+    .sent = on_sent,
+    .failed = on_failed,
+    .accept = on_accept,
+};

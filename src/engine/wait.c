@@ -1,0 +1,166 @@
+/* Waiting, in one place: the thread that waits does the work.
+ *
+ * With a core per rank it polls for about as long as waking a sleeper would
+ * cost, then lets others run between polls, then sleeps. With more ranks than
+ * cores the peer it waits for may need this very core, so it yields at once and
+ * sleeps sooner. The helper thread makes progress only while operations are
+ * outstanding and nobody waits; it never spins. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "engine/internal.h"
+
+#define SPIN_NS UINT64_C(60000)
+#define YIELD_NS UINT64_C(100000)
+#define CROWDED_YIELD_NS UINT64_C(60000)
+#define LONGEST_SLEEP_NS INT64_C(100000000)
+#define HELPER_DELAY_NS UINT64_C(50000)
+
+gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
+  static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
+  const char *value = getenv("GLOO_WAIT");
+  device->wait_mode = GLI_WAIT_ADAPT;
+  if (!value || !*value) return GLOO_OK;
+  for (int i = 0; i < 4; i++) {
+    if (strcmp(value, names[i]) != 0) continue;
+    device->wait_mode = (gli_wait_mode)i;
+    return GLOO_OK;
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "GLOO_WAIT is \"%s\"; it must be adapt, spin, yield or sleep",
+                  value);
+}
+
+/* Let threads that wait for the lock have it. */
+static void offer_lock(gloo_device *device) {
+  gli_device_unlock(device);
+  for (int i = 0; i < 64; i++) {
+    gli_cpu_yield();
+    if (atomic_load(&device->lock_wanted) == 0) break;
+  }
+  gli_device_lock(device);
+}
+
+static void sleep_until_event(gloo_device *device) {
+  size_t completed = device->completed;
+  int64_t timeout_ns = gli_device_check_deadlines(device);
+  if (device->completed != completed) return;
+  if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
+  device->sleepers++;
+  gli_device_unlock(device);
+  device->ops->sleep(device->transport, timeout_ns);
+  gli_device_lock(device);
+  device->sleepers--;
+}
+
+/* What to do after an idle poll, `idle_ns` after the last event. */
+static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
+  if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
+  if (atomic_load_explicit(&device->crowded, memory_order_relaxed)) {
+    return idle_ns < CROWDED_YIELD_NS ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+  }
+  if (idle_ns < SPIN_NS) return GLI_WAIT_SPIN;
+  return idle_ns < SPIN_NS + YIELD_NS ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+}
+
+void gli_device_wait(gloo_device *device, gloo_operation *op) {
+  const gli_transport_ops *ops = device->ops;
+  uint64_t busy_ns = ops->now_ns(device->transport);
+  device->waiters++;
+  for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
+    int events = gli_device_poll(device);
+    if (polls % 256 == 0) gli_device_check_deadlines(device);
+    if (op->state == GLI_OPERATION_DONE) break;
+    if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
+      offer_lock(device);
+    }
+    uint64_t now_ns = ops->now_ns(device->transport);
+    if (events > 0) {
+      busy_ns = now_ns;
+      continue;
+    }
+    switch (next_pause(device, now_ns - busy_ns)) {
+      case GLI_WAIT_YIELD:
+        gli_device_unlock(device);
+        gli_cpu_yield();
+        gli_device_lock(device);
+        break;
+      case GLI_WAIT_SLEEP:
+        sleep_until_event(device);
+        break;
+      case GLI_WAIT_SPIN:
+      case GLI_WAIT_ADAPT:
+        gli_cpu_relax();
+        break;
+    }
+  }
+  device->waiters--;
+  gli_device_kick_locked(device);
+}
+
+/* ---- the helper thread --------------------------------------------------- */
+
+static bool has_work(gloo_device *device) {
+  if (device->waiters > 0) return false;
+  return device->outstanding > 0 || device->ops->lingering(device->transport);
+}
+
+void gli_device_kick_locked(gloo_device *device) {
+  if (!device->has_helper || !device->helper_idle) return;
+  if (has_work(device)) uv_cond_signal(&device->helper_wake);
+}
+
+void gli_device_kick(gloo_device *device) {
+  gli_device_lock(device);
+  gli_device_kick_locked(device);
+  gli_device_unlock(device);
+}
+
+static void help(gloo_device *device) {
+  /* Most operations are waited for at once: do not get in their way. */
+  uv_cond_timedwait(&device->helper_wake, &device->lock, HELPER_DELAY_NS);
+  while (!device->stop && has_work(device)) {
+    if (gli_device_poll(device) > 0) {
+      if (atomic_load(&device->lock_wanted) > 0) offer_lock(device);
+      continue;
+    }
+    sleep_until_event(device);
+  }
+}
+
+static void helper_main(void *argument) {
+  gloo_device *device = argument;
+  gli_device_lock(device);
+  while (!device->stop) {
+    if (has_work(device)) {
+      help(device);
+      continue;
+    }
+    device->helper_idle = true;
+    uv_cond_wait(&device->helper_wake, &device->lock);
+    device->helper_idle = false;
+  }
+  gli_device_unlock(device);
+}
+
+gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
+  int failed = uv_thread_create(&device->helper, helper_main, device);
+  if (failed) {
+    return gli_fail(error, GLOO_ERR_IO, -1,
+                    "cannot start the helper thread: %s", uv_strerror(failed));
+  }
+  device->has_helper = true;
+  return GLOO_OK;
+}
+
+void gli_device_stop_helper(gloo_device *device) {
+  if (!device->has_helper) return;
+  gli_device_lock(device);
+  device->stop = true;
+  uv_cond_signal(&device->helper_wake);
+  device->ops->wake(device->transport);
+  gli_device_unlock(device);
+  uv_thread_join(&device->helper);
+}

@@ -1,0 +1,130 @@
+/* What the files of the simulated transport share. */
+#ifndef TESTS_SIM_INTERNAL_H
+#define TESTS_SIM_INTERNAL_H
+
+#include <stdnoreturn.h>
+
+#include "core/error.h"
+#include "sim.h"
+
+#define SIM_NEVER UINT64_MAX
+
+typedef struct sim_node sim_node;
+typedef struct sim_link sim_link;
+typedef struct sim_side sim_side;
+typedef struct sim_message sim_message;
+
+/* A request in progress: it has its `sent` upcall at `due_ns`. While `message`
+ * is set the payload has not been read to its end. */
+typedef struct sim_flight {
+  gli_send_request *request;
+  sim_message *message;
+  uint64_t due_ns;
+  struct sim_flight *next;
+} sim_flight;
+
+/* A message on its way. The next thing happens to it at `due_ns`. */
+struct sim_message {
+  gli_header header;
+  const uint8_t *payload; /* the sender's, or `copy` */
+  uint8_t *copy;
+  sim_flight *flight; /* NULL once the payload is copied */
+  uint64_t digest;    /* of the payload as it was posted */
+  uint64_t due_ns;
+  uint64_t arrived; /* bytes given to the sink */
+  gli_sink sink;
+  bool begun; /* the header was handed up */
+  bool last;  /* a farewell: after all other streams */
+  sim_message *next;
+};
+
+typedef struct sim_queue {
+  sim_message *head, *tail;
+} sim_queue;
+
+/* One rank's end of a link: the engine's gli_pair. */
+struct sim_side {
+  gli_pair pair;
+  sim_world *world;
+  sim_link *link;
+  sim_node *node; /* NULL: there is no such end point */
+  uint32_t rank;
+  uint64_t key; /* what the other must present */
+  void *user;
+  bool attached, closed, stopped;
+  uint64_t failure_ns; /* when `failed` is reported */
+  const char *failure;
+  sim_queue streams[SIM_STREAMS_MAX]; /* messages to this side */
+  sim_flight *flights;                /* of this side's requests */
+  sim_side *next;                     /* in the node's list of open sides */
+};
+
+/* Kept until the end of the world, so that use after close is noticed. */
+struct sim_link {
+  sim_side sides[2]; /* [0] opened it first */
+  bool offered;      /* waits for side 1; `offer_ns`: it is asked then */
+  uint64_t offer_ns;
+  sim_link *next;
+};
+
+struct sim_node {
+  gli_transport transport;
+  sim_world *world;
+  uint32_t rank;
+  uint64_t id;
+  gli_upcalls upcalls;
+  void *device_user;
+  bool open, dead, frozen;
+  bool polling;
+  sim_side *sides;
+  sim_node *next; /* closed end points are kept as well */
+};
+
+struct sim_world {
+  sim_options options;
+  uint64_t random;
+  uint64_t now_ns;
+  uint64_t last_id;
+  int number;
+  sim_node *nodes;
+  sim_link *links;
+  char hosts[SIM_RANKS_MAX][32];
+};
+
+/* ---- world.c ------------------------------------------------------------- */
+
+/* A broken contract: say so and stop. */
+noreturn void sim_violation(const sim_world *world, const char *format, ...)
+    GLI_PRINTF(2, 3);
+
+/* From now, at least 1 ns. */
+uint64_t sim_soon_ns(sim_world *world);
+bool sim_chance(sim_world *world, int percent);
+void *sim_alloc(size_t bytes); /* zeroed; never NULL */
+uint64_t sim_digest(const void *data, uint64_t bytes);
+
+/* ---- link.c -------------------------------------------------------------- */
+
+sim_side *sim_other(sim_side *side);
+gloo_status sim_pair_open(gli_transport *t, const gli_pair_config *config,
+                          gli_pair **pair, gloo_error *error);
+void sim_pair_close(gli_pair *pair, const gli_send_request *last);
+/* The other end is gone, or the connection is. */
+void sim_fail(sim_side *side, const char *why);
+/* Drop messages that need the sender's memory, and all behind them. */
+void sim_drop_borrowed(sim_side *to);
+void sim_drop_all(sim_side *to);
+void sim_free_flights(sim_side *side);
+
+/* ---- message.c ----------------------------------------------------------- */
+
+gli_post sim_send(gli_pair *pair, gli_send_request *request);
+void sim_queue_push(sim_queue *queue, sim_message *m);
+void sim_message_free(sim_message *m);
+void sim_message_copy(sim_side *sender, sim_message *m);
+/* When something happens next on this side; SIM_NEVER. */
+uint64_t sim_side_due_ns(sim_side *side);
+/* Do one thing that is due; there is one. */
+void sim_side_act(sim_side *side);
+
+#endif
