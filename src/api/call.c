@@ -1,0 +1,263 @@
+/* Checking arguments, choosing the algorithm, making the call. */
+#include "api/call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/options.h"
+
+/* ---- point-to-point plans ------------------------------------------------ */
+
+/* A message of no elements is still a message. */
+static gli_range whole(const gli_plan_params *p, gli_buffer buffer) {
+  if (p->count == 0) return gli_bytes(GLI_TOKEN, 0, 1);
+  return gli_elems(p, buffer, 0, p->count);
+}
+
+static void build_send(gli_builder *b, const gli_plan_params *p) {
+  gli_send(b, 1, whole(p, GLI_IN));
+}
+
+static void build_recv(gli_builder *b, const gli_plan_params *p) {
+  gli_recv(b, 0, whole(p, GLI_OUT));
+}
+
+enum { MESSAGE_SEGMENT_BYTES = 512 << 10 };
+
+/* ---- checks -------------------------------------------------------------- */
+
+static gloo_status check_values(const gli_arguments *a, int size,
+                                gloo_error *error) {
+  if (a->collective == GLI_BARRIER) return GLOO_OK;
+  if (gloo_dtype_size(a->dtype) == 0) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: unknown type %d; see gloo_dtype", a->function,
+                    (int)a->dtype);
+  }
+  if (gli_collective_reduces(a->collective)) {
+    if ((unsigned)a->op >= (unsigned)GLOO_OP_COUNT) {
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s: unknown reduction %d; see gloo_op", a->function,
+                      (int)a->op);
+    }
+    if (!gli_reduce_kernel(a->dtype, a->op)) {
+      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                      "%s: there is no %s of %s", a->function,
+                      gloo_op_name(a->op), gloo_dtype_name(a->dtype));
+    }
+  }
+  if (gli_collective_rooted(a->collective) &&
+      (a->root < 0 || a->root >= size)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: root %d is not a rank; ranks are 0 to %d", a->function,
+                    a->root, size - 1);
+  }
+  if (a->n_peers > 0 && !a->peers) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: a list of %zu peers is NULL", a->function, a->n_peers);
+  }
+  for (size_t i = 0; i < a->n_peers; i++) {
+    if (a->peers[i] >= 0 && a->peers[i] < size) continue;
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: peer %d is not a rank; ranks are 0 to %d", a->function,
+                    a->peers[i], size - 1);
+  }
+  return GLOO_OK;
+}
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b,
+                    uint64_t b_bytes) {
+  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
+}
+
+static bool reads_input(const gli_arguments *a, const gli_plan_params *p) {
+  if (a->collective == GLI_BROADCAST) return p->rank == p->root;
+  return !a->receives;
+}
+
+/* Where this rank's input is when the call is in place. */
+static uint64_t in_place_offset(const gli_plan_params *p) {
+  if (p->collective != GLI_ALLGATHER) return 0;
+  return p->rank * p->count * p->elem_bytes;
+}
+
+/* Decide whether it is in place, and refuse NULL and overlapping buffers. */
+static gloo_status check_buffers(const gli_arguments *a, gli_plan_params *p,
+                                 gloo_error *error) {
+  uint64_t in_bytes, out_bytes;
+  bool is_send = a->collective == GLI_SENDRECV && !a->receives;
+  p->in_place = false;
+  if (!gli_plan_buffer_bytes(p, &in_bytes, &out_bytes) ||
+      in_bytes > PTRDIFF_MAX || out_bytes > PTRDIFF_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: %" PRIu64 " elements of %" PRIu64
+                    " bytes do not fit in memory",
+                    a->function, p->count, p->elem_bytes);
+  }
+  if (is_send) out_bytes = 0;
+  bool needs_input = reads_input(a, p);
+  if (!needs_input) in_bytes = 0;
+  if (out_bytes > 0 && !a->output) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the output is NULL but takes %" PRIu64 " bytes",
+                    a->function, out_bytes);
+  }
+  const uint8_t *own = a->output;
+  if (own) own += in_place_offset(p);
+  bool same = a->input == GLOO_IN_PLACE ||
+              (a->input == own && needs_input && in_bytes > 0);
+  if (is_send && a->input == GLOO_IN_PLACE) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: there is no in-place form", a->function);
+  }
+  if (same && !is_send) {
+    p->in_place = true;
+    return GLOO_OK;
+  }
+  if (in_bytes > 0 && !a->input) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the input is NULL but has %" PRIu64
+                    " bytes; use GLOO_IN_PLACE when it is in the output",
+                    a->function, in_bytes);
+  }
+  if (overlap(a->input, in_bytes, a->output, out_bytes)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: input and output overlap; use GLOO_IN_PLACE or "
+                    "buffers that do not",
+                    a->function);
+  }
+  return GLOO_OK;
+}
+
+/* ---- algorithm ----------------------------------------------------------- */
+
+static gloo_status unknown_algorithm(const gli_arguments *a, const char *name,
+                                     gloo_error *error) {
+  char known[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    if (gli_algorithms[i].collective != a->collective) continue;
+    int n = snprintf(known + used, sizeof known - used, "%s%s",
+                     used ? ", " : "", gli_algorithms[i].name);
+    if (n > 0 && (size_t)n < sizeof known - used) used += (size_t)n;
+  }
+  return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
+                  "%s: there is no algorithm \"%.64s\"; known are: %s",
+                  a->function, name, used ? known : "none");
+}
+
+static gloo_status choose(const gli_arguments *a, const char *name,
+                          gli_call *call, gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  if (a->collective == GLI_SENDRECV) {
+    if (name) return unknown_algorithm(a, name, error);
+    call->build = a->receives ? build_recv : build_send;
+    p->segment_bytes = MESSAGE_SEGMENT_BYTES;
+    return GLOO_OK;
+  }
+  const gli_algorithm *algorithm =
+      name ? gli_algorithm_find(a->collective, name) : gli_algorithm_select(p);
+  if (!algorithm) return unknown_algorithm(a, name, error);
+  call->build = algorithm->build;
+  call->algorithm = gli_algorithm_id(algorithm);
+  p->segment_bytes = gli_segment_bytes(algorithm, p);
+  return GLOO_OK;
+}
+
+/* ---- the call ------------------------------------------------------------ */
+
+static gloo_status make_call(gloo_context *context, const gli_arguments *a,
+                             const gloo_options *options, gli_call *call,
+                             gloo_error *error) {
+  int size = gloo_context_size(context);
+  gloo_status status = check_values(a, size, error);
+  if (status != GLOO_OK) return status;
+  bool message = a->collective == GLI_SENDRECV;
+  bool typed = a->collective != GLI_BARRIER;
+  *call = (gli_call){
+      .params = {.collective = a->collective,
+                 .rank = message ? a->receives
+                                 : (uint32_t)gloo_context_rank(context),
+                 .size = message ? 2 : (uint32_t)size,
+                 .root = (uint32_t)a->root,
+                 .count = a->count,
+                 .elem_bytes = typed ? gloo_dtype_size(a->dtype) : 1},
+      .dtype = typed ? a->dtype : GLOO_DTYPE_COUNT,
+      .op = gli_collective_reduces(a->collective) ? a->op : GLOO_OP_COUNT,
+      .tag = options->tag,
+      .input = a->input,
+      .output = a->output,
+      .timeout_ns = options->timeout_ns,
+      .peers = a->peers,
+      .n_peers = a->n_peers};
+  status = check_buffers(a, &call->params, error);
+  if (status != GLOO_OK) return status;
+  return choose(a, options->algorithm, call, error);
+}
+
+/* Bad arguments stay with this rank; they are remembered but break nothing. */
+static gloo_status refuse(gloo_context *context, const gloo_options *options,
+                          const gloo_error *error) {
+  if (options->error) *options->error = *error;
+  return gli_context_refuse(context, error);
+}
+
+static gloo_status read_call(gloo_context *context, const gli_arguments *a,
+                             const gloo_options *options, gloo_options *ours,
+                             gli_call *call) {
+  if (!context) return GLOO_ERR_INVALID;
+  gloo_error error;
+  gloo_status status =
+      gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
+  if (status == GLOO_OK) status = make_call(context, a, ours, call, &error);
+  if (status != GLOO_OK) return refuse(context, ours, &error);
+  return GLOO_OK;
+}
+
+gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
+                         const gloo_options *options, int *source) {
+  gloo_options ours;
+  gli_call call;
+  gloo_status status = read_call(context, a, options, &ours, &call);
+  if (status != GLOO_OK) return status;
+  gloo_error error;
+  status = gli_operation_run(context, &call, source, &error);
+  if (status != GLOO_OK && ours.error) *ours.error = error;
+  return status;
+}
+
+gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
+                          const gloo_options *options,
+                          gloo_operation **operation) {
+  gloo_options ours;
+  gli_call call;
+  if (!operation) return GLOO_ERR_INVALID;
+  gloo_status status = read_call(context, a, options, &ours, &call);
+  if (status != GLOO_OK) return status;
+  gloo_error error;
+  status = gli_operation_prepare(context, &call, operation, &error);
+  if (status != GLOO_OK && ours.error) *ours.error = error;
+  return status;
+}
+
+gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
+                           const gloo_options *options,
+                           gloo_operation **operation) {
+  gloo_operation *op;
+  if (!operation) return GLOO_ERR_INVALID;
+  gloo_status status = gli_call_init(context, a, options, &op);
+  if (status != GLOO_OK) return status;
+  status = gloo_operation_start(op);
+  if (status == GLOO_OK) {
+    *operation = op;
+    return GLOO_OK;
+  }
+  if (options && options->error) gloo_operation_error(op, options->error);
+  gloo_operation_destroy(op);
+  return status;
+}

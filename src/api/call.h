@@ -1,0 +1,34 @@
+/* From the arguments of a public function to an operation. */
+#ifndef GLI_API_CALL_H
+#define GLI_API_CALL_H
+
+#include "engine/engine.h"
+
+/* The arguments of any collective or message, in one struct. Fields that a
+ * collective does not have stay zero. */
+typedef struct gli_arguments {
+  gli_collective collective;
+  const char *function; /* public name, for messages */
+  const void *input;
+  void *output;
+  size_t count;
+  gloo_dtype dtype;
+  gloo_op op;
+  int root;
+  bool receives; /* GLI_SENDRECV: this side */
+  const int *peers;
+  size_t n_peers;
+} gli_arguments;
+
+/* The three forms of every call. */
+gloo_status gli_call_run(gloo_context *context, const gli_arguments *arguments,
+                         const gloo_options *options, int *source);
+gloo_status gli_call_start(gloo_context *context,
+                           const gli_arguments *arguments,
+                           const gloo_options *options,
+                           gloo_operation **operation);
+gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
+                          const gloo_options *options,
+                          gloo_operation **operation);
+
+#endif

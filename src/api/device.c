@@ -1,0 +1,45 @@
+/* Public devices: options to a transport. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/options.h"
+#include "engine/engine.h"
+#include "gloo_c/context.h"
+
+enum { STREAMS_MAX = 16 };
+
+gloo_status gloo_device_create(const gloo_device_options *options,
+                               gloo_device **device, gloo_error *error) {
+  gloo_device_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
+  if (status != GLOO_OK) return status;
+  if (!device) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_device_create: no place for the device");
+  }
+  const char *name = o.transport;
+  if (!name) name = getenv("GLOO_TRANSPORT");
+  if (!name || !*name) name = "tcp";
+  const gli_transport_ops *ops = gli_transport_find(name);
+  if (!ops) {
+    return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
+                    "there is no transport \"%.64s\"; known are: tcp, inproc",
+                    name);
+  }
+  if (o.streams < 0 || o.streams > STREAMS_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%d streams per pair: must be 1 to %d, or 0 for 1",
+                    o.streams, STREAMS_MAX);
+  }
+  gli_transport_config config = {.host = o.host,
+                                 .interface = o.interface,
+                                 .port = o.port,
+                                 .streams = o.streams ? o.streams : 1};
+  return gli_device_open(ops, &config, !o.no_helper, device, error);
+}
+
+void gloo_device_destroy(gloo_device *device) {
+  if (device) gli_device_close(device);
+}

@@ -1,0 +1,90 @@
+/* Point-to-point messages. */
+#include "api/call.h"
+#include "gloo_c/collectives.h"
+
+/* The peer is handed on as a list of one, which must outlive the call. */
+static gli_arguments send_arguments(const void *input, size_t count,
+                                    gloo_dtype dtype, const int *peer) {
+  return (gli_arguments){.collective = GLI_SENDRECV,
+                         .function = "gloo_send",
+                         .input = input,
+                         .count = count,
+                         .dtype = dtype,
+                         .peers = peer,
+                         .n_peers = 1};
+}
+
+gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options) {
+  gli_arguments a = send_arguments(input, count, dtype, &peer);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_send_start(gloo_context *context, const void *input,
+                            size_t count, gloo_dtype dtype, int peer,
+                            const gloo_options *options,
+                            gloo_operation **operation) {
+  gli_arguments a = send_arguments(input, count, dtype, &peer);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_send_init(gloo_context *context, const void *input,
+                           size_t count, gloo_dtype dtype, int peer,
+                           const gloo_options *options,
+                           gloo_operation **operation) {
+  gli_arguments a = send_arguments(input, count, dtype, &peer);
+  return gli_call_init(context, &a, options, operation);
+}
+
+static gli_arguments recv_arguments(void *output, size_t count,
+                                    gloo_dtype dtype, const int *peers,
+                                    size_t n_peers) {
+  return (gli_arguments){.collective = GLI_SENDRECV,
+                         .function = "gloo_recv",
+                         .output = output,
+                         .count = count,
+                         .dtype = dtype,
+                         .receives = true,
+                         .peers = peers,
+                         .n_peers = n_peers};
+}
+
+gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options) {
+  gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
+                            gloo_dtype dtype, int peer,
+                            const gloo_options *options,
+                            gloo_operation **operation) {
+  gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_recv_init(gloo_context *context, void *output, size_t count,
+                           gloo_dtype dtype, int peer,
+                           const gloo_options *options,
+                           gloo_operation **operation) {
+  gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
+  return gli_call_init(context, &a, options, operation);
+}
+
+gloo_status gloo_recv_any(gloo_context *context, void *output, size_t count,
+                          gloo_dtype dtype, const int *peers, size_t n_peers,
+                          const gloo_options *options, int *source) {
+  gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
+  return gli_call_run(context, &a, options, source);
+}
+gloo_status gloo_recv_any_start(gloo_context *context, void *output,
+                                size_t count, gloo_dtype dtype,
+                                const int *peers, size_t n_peers,
+                                const gloo_options *options,
+                                gloo_operation **operation) {
+  gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_recv_any_init(gloo_context *context, void *output,
+                               size_t count, gloo_dtype dtype, const int *peers,
+                               size_t n_peers, const gloo_options *options,
+                               gloo_operation **operation) {
+  gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
+  return gli_call_init(context, &a, options, operation);
+}

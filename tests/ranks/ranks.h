@@ -1,0 +1,50 @@
+/* Ranks as threads of one process, over any transport, for tests of the whole
+ * library through its public interface. */
+#ifndef TESTS_RANKS_RANKS_H
+#define TESTS_RANKS_RANKS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gloo_c/gloo_c.h"
+
+/* What a rank has in hand. Checks inside a body use RANK_CHECK, which notes the
+ * first failure instead of jumping out of a foreign thread. */
+typedef struct rank_env {
+  int rank, size;
+  gloo_context *context;
+  gloo_device *device;
+  gloo_store *store; /* shared by all ranks */
+  void *user;
+  char failure[256];
+} rank_env;
+
+typedef void (*rank_body)(rank_env *env);
+
+typedef struct ranks_options {
+  const char *transport; /* NULL: "inproc" */
+  int streams;
+  int no_helper;
+  int64_t timeout_ns; /* 0: 20 s */
+  void *user;
+} ranks_options;
+
+/* Run `body` on `size` ranks; fails the test when a rank noted a failure. */
+void ranks_run(int size, const ranks_options *options, rank_body body);
+
+#define RANK_CHECK(env, condition)                                    \
+  do {                                                                \
+    if (!(condition)) rank_fail(env, __FILE__, __LINE__, #condition); \
+  } while (0)
+void rank_fail(rank_env *env, const char *file, int line, const char *what);
+
+/* Check a status; the message shows the context's error. */
+#define RANK_OK(env, call) rank_ok(env, (call), __FILE__, __LINE__, #call)
+void rank_ok(rank_env *env, gloo_status status, const char *file, int line,
+             const char *what);
+
+#endif

@@ -1,0 +1,227 @@
+/* Every collective and algorithm over every transport, against a plain
+ * reference. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "ranks.h"
+
+typedef struct job {
+  const gli_algorithm *algorithm; /* NULL: let the library choose */
+  gli_collective collective;
+  size_t count;
+  int root;
+  int in_place;
+  int form; /* 0 blocking, 1 start, 2 persistent (three runs) */
+} job;
+
+/* Element i of rank r's input; sums of 16 of them fit. */
+static int64_t input_at(int rank, size_t i, int run) {
+  return (int64_t)((i * 2654435761u + (size_t)rank * 40503u + (size_t)run) %
+                   100003u) -
+         50000;
+}
+
+static size_t in_elements(const job *j, int size) {
+  return j->collective == GLI_REDUCE_SCATTER ? j->count * (size_t)size
+                                             : j->count;
+}
+
+static size_t out_elements(const job *j, int size) {
+  bool all = j->collective == GLI_ALLGATHER ||
+             (j->collective == GLI_REDUCE_SCATTER && j->in_place);
+  return all ? j->count * (size_t)size : j->count;
+}
+
+static int64_t sum_at(int size, size_t i, int run) {
+  int64_t sum = 0;
+  for (int r = 0; r < size; r++) sum += input_at(r, i, run);
+  return sum;
+}
+
+static int64_t expected_at(const job *j, int rank, int size, size_t i,
+                           int run) {
+  switch (j->collective) {
+    case GLI_ALLREDUCE:
+      return sum_at(size, i, run);
+    case GLI_REDUCE_SCATTER:
+      return sum_at(size, (size_t)rank * j->count + i, run);
+    case GLI_BROADCAST:
+      return input_at(j->root, i, run);
+    case GLI_ALLGATHER:
+      return input_at((int)(i / j->count), i % j->count, run);
+    default:
+      return 0;
+  }
+}
+
+typedef struct buffers {
+  int64_t *in, *out; /* misaligned on purpose */
+  void *in_memory, *out_memory;
+} buffers;
+
+static buffers make_buffers(const job *j, int size) {
+  buffers b;
+  b.in_memory = malloc(in_elements(j, size) * 8 + 16);
+  b.out_memory = malloc(out_elements(j, size) * 8 + 16);
+  b.in = (int64_t *)(void *)((char *)b.in_memory + 1);
+  b.out = (int64_t *)(void *)((char *)b.out_memory + 3);
+  return b;
+}
+
+static void put(int64_t *at, size_t i, int64_t value) {
+  memcpy((char *)at + i * 8, &value, 8);
+}
+
+static int64_t get(const int64_t *at, size_t i) {
+  int64_t value;
+  memcpy(&value, (const char *)at + i * 8, 8);
+  return value;
+}
+
+static void fill(const rank_env *env, const job *j, buffers *b, int run) {
+  size_t shift = 0;
+  int64_t *target = b->in;
+  if (j->in_place) {
+    target = b->out;
+    if (j->collective == GLI_ALLGATHER) shift = (size_t)env->rank * j->count;
+  }
+  memset(b->out, 0x5a, out_elements(j, env->size) * 8);
+  if (j->collective == GLI_BARRIER) return;
+  for (size_t i = 0; i < in_elements(j, env->size); i++) {
+    put(target, shift + i, input_at(env->rank, i, run));
+  }
+}
+
+static gloo_status call(rank_env *env, const job *j, buffers *b,
+                        const gloo_options *o, gloo_operation **op) {
+  const void *in = j->in_place ? GLOO_IN_PLACE : b->in;
+  gloo_context *c = env->context;
+#define FORMS(name, ...)                                      \
+  (j->form == 0   ? gloo_##name(c, __VA_ARGS__ o)             \
+   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__ o, op) \
+                  : gloo_##name##_init(c, __VA_ARGS__ o, op))
+#define ARGS in, b->out, j->count, GLOO_INT64
+  switch (j->collective) {
+    case GLI_BARRIER:
+      return FORMS(barrier, );
+    case GLI_BROADCAST:
+      return FORMS(broadcast, ARGS, j->root, );
+    case GLI_ALLREDUCE:
+      return FORMS(allreduce, ARGS, GLOO_SUM, );
+    case GLI_REDUCE_SCATTER:
+      return FORMS(reduce_scatter, ARGS, GLOO_SUM, );
+    case GLI_ALLGATHER:
+      return FORMS(allgather, ARGS, );
+    default:
+      return GLOO_ERR_INTERNAL;
+  }
+#undef ARGS
+#undef FORMS
+}
+
+static void check(rank_env *env, const job *j, const buffers *b, int run) {
+  if (j->collective == GLI_BARRIER) return;
+  size_t n =
+      j->collective == GLI_ALLGATHER ? j->count * (size_t)env->size : j->count;
+  for (size_t i = 0; i < n; i++) {
+    int64_t want = expected_at(j, env->rank, env->size, i, run);
+    if (get(b->out, i) == want) continue;
+    char text[200];
+    snprintf(text, sizeof text,
+             "%s %s count %zu root %d in place %d form %d: element %zu is "
+             "%lld, not %lld",
+             gli_collective_name(j->collective),
+             j->algorithm ? j->algorithm->name : "auto", j->count, j->root,
+             j->in_place, j->form, i, (long long)get(b->out, i),
+             (long long)want);
+    rank_fail(env, __FILE__, __LINE__, text);
+    return;
+  }
+}
+
+static void run_job(rank_env *env, const job *j) {
+  buffers b = make_buffers(j, env->size);
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = j->algorithm ? j->algorithm->name : NULL;
+  gloo_operation *op = NULL;
+  fill(env, j, &b, 0);
+  RANK_OK(env, call(env, j, &b, &o, &op));
+  if (j->form == 1 && op) RANK_OK(env, gloo_operation_wait(op));
+  for (int run = 0; j->form == 2 && op && run < 3; run++) {
+    fill(env, j, &b, run);
+    RANK_OK(env, gloo_operation_start(op));
+    RANK_OK(env, gloo_operation_wait(op));
+    check(env, j, &b, run);
+  }
+  if (j->form != 2) check(env, j, &b, 0);
+  gloo_operation_destroy(op);
+  free(b.in_memory);
+  free(b.out_memory);
+}
+
+static void all_jobs(rank_env *env) {
+  static const size_t counts[] = {0, 1, 7, 100, 4097, 300000};
+  int n = 0;
+  for (size_t a = 0; a < gli_algorithm_count; a++) {
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+      for (int in_place = 0; in_place < 2; in_place++) {
+        const gli_algorithm *algorithm = &gli_algorithms[a];
+        int roots =
+            gli_collective_rooted(algorithm->collective) ? env->size : 1;
+        for (int root = 0; root < roots && !env->failure[0]; root++) {
+          job j = {.algorithm = n % 5 ? algorithm : NULL,
+                   .collective = algorithm->collective,
+                   .count = counts[c],
+                   .root = root,
+                   .in_place = in_place,
+                   .form = n % 3};
+          n++;
+          run_job(env, &j);
+        }
+      }
+    }
+  }
+}
+
+static void over(const char *transport, int streams, int no_helper) {
+  static const int sizes[] = {1, 2, 3, 4, 5, 8};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    ranks_options o = {
+        .transport = transport, .streams = streams, .no_helper = no_helper};
+    ranks_run(sizes[i], &o, all_jobs);
+  }
+}
+
+static void collectives_over_inproc(void **state) {
+  (void)state;
+  over("inproc", 0, 0);
+}
+static void collectives_over_inproc_without_helper(void **state) {
+  (void)state;
+  over("inproc", 0, 1);
+}
+static void collectives_over_tcp(void **state) {
+  (void)state;
+  over("tcp", 1, 0);
+}
+static void collectives_over_tcp_with_three_streams(void **state) {
+  (void)state;
+  over("tcp", 3, 0);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest inproc[] = {
+      cmocka_unit_test(collectives_over_inproc),
+      cmocka_unit_test(collectives_over_inproc_without_helper),
+  };
+  const struct CMUnitTest tcp[] = {
+      cmocka_unit_test(collectives_over_tcp),
+      cmocka_unit_test(collectives_over_tcp_with_three_streams),
+  };
+  if (argc > 1 && strcmp(argv[1], "tcp") == 0) {
+    return cmocka_run_group_tests(tcp, NULL, NULL);
+  }
+  return cmocka_run_group_tests(inproc, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+/* What goes wrong becomes a status and a sentence, on every rank, in time. */
+#include "ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+static const char *transport;
+#define SECOND INT64_C(1000000000)
+
+static void run(int size, rank_body body) {
+  ranks_options o = {.transport = transport, .timeout_ns = 10 * SECOND};
+  ranks_run(size, &o, body);
+}
+
+/* The next call on every rank must report the cause, whatever the first did. */
+static void expect_cause(rank_env *env, gloo_status cause, const char *part) {
+  gloo_error error;
+  for (int i = 0; i < 3; i++) {
+    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+  }
+  gloo_status status = gloo_context_error(env->context, &error);
+  if (status != cause || !strstr(error.message, part)) {
+    rank_fail(env, __FILE__, __LINE__, error.message);
+  }
+  RANK_CHECK(env, gloo_barrier(env->context, NULL) == GLOO_ERR_POISONED);
+}
+
+static void counts_differ(rank_env *env) {
+  float data[16] = {0};
+  size_t count = env->rank == 2 ? 8 : 4;
+  (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
+                       GLOO_SUM, NULL);
+  expect_cause(env, GLOO_ERR_MISMATCH, "8 x float32");
+}
+
+static void one_count_is_zero(rank_env *env) {
+  float data[16] = {0};
+  size_t count = env->rank == 0 ? 0 : 4;
+  (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
+                       GLOO_SUM, NULL);
+  expect_cause(env, GLOO_ERR_MISMATCH, "0 x float32");
+}
+
+/* A call without elements sends nothing. Where nobody sends to it either, only
+ * the deadline tells, and what it did next. */
+static void one_root_has_no_elements(rank_env *env) {
+  float data[16] = {0};
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.timeout_ns = SECOND / 2;
+  size_t count = env->rank == 0 ? 0 : 4;
+  (void)gloo_broadcast(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
+                       0, &o);
+  expect_cause(env, GLOO_ERR_TIMEOUT, "did it make the same calls?");
+}
+
+static void types_differ(rank_env *env) {
+  float data[16] = {0};
+  (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4,
+                       env->rank == 1 ? GLOO_INT32 : GLOO_FLOAT32, GLOO_SUM,
+                       NULL);
+  expect_cause(env, GLOO_ERR_MISMATCH, "int32");
+}
+
+static void ops_differ(rank_env *env) {
+  float data[16] = {0};
+  (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
+                       env->rank == 1 ? GLOO_MAX : GLOO_SUM, NULL);
+  expect_cause(env, GLOO_ERR_MISMATCH, "max");
+}
+
+static void roots_differ(rank_env *env) {
+  float data[16] = {0};
+  (void)gloo_broadcast(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
+                       env->rank == 1 ? 1 : 0, NULL);
+  expect_cause(env, GLOO_ERR_MISMATCH, "root 1");
+}
+
+static void collectives_differ(rank_env *env) {
+  float data[64] = {0};
+  if (env->rank == 1) {
+    (void)gloo_allgather(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
+                         NULL);
+  } else {
+    (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
+                         GLOO_SUM, NULL);
+  }
+  expect_cause(env, GLOO_ERR_MISMATCH, "allgather");
+}
+
+static void algorithms_differ(rank_env *env) {
+  float data[64] = {0};
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = env->rank == 1 ? "ring" : "recursive_doubling";
+  (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
+                       GLOO_SUM, &o);
+  expect_cause(env, GLOO_ERR_MISMATCH, "another algorithm");
+}
+
+/* Not in any call, but asking how things are. */
+static void wait_for_trouble(rank_env *env) {
+  gloo_error error;
+  for (int i = 0; i < 1000; i++) {
+    if (gloo_context_error(env->context, &error) != GLOO_OK) return;
+    uv_sleep(10);
+  }
+}
+
+static void one_never_calls(rank_env *env) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.timeout_ns = SECOND / 2;
+  if (env->rank == 1) {
+    wait_for_trouble(env);
+  } else {
+    RANK_CHECK(env, gloo_barrier(env->context, &o) == GLOO_ERR_TIMEOUT);
+  }
+  expect_cause(env, GLOO_ERR_TIMEOUT, "rank 1");
+}
+
+/* Rank 0 leaves; the others still want something from it. */
+static void one_leaves(rank_env *env) {
+  gloo_status status = gloo_barrier(env->context, NULL);
+  if (env->rank == 0) {
+    RANK_OK(env, status);
+    return;
+  }
+  expect_cause(env, GLOO_ERR_PEER, "rank 0");
+}
+
+/* What was sent before leaving still counts. */
+static void leaving_keeps_data(rank_env *env) {
+  enum { COUNT = 50000 };
+  int32_t *data = malloc(COUNT * sizeof *data);
+  if (env->rank == 0) {
+    for (int i = 0; i < COUNT; i++) data[i] = i;
+  } else {
+    uv_sleep(50);
+  }
+  RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, data, COUNT,
+                              GLOO_INT32, 0, NULL));
+  for (int i = 0; i < COUNT; i++) RANK_CHECK(env, data[i] == i);
+  free(data);
+}
+
+static void cancelled(rank_env *env) {
+  float data[4] = {0};
+  if (env->rank == 0) {
+    gloo_operation *op;
+    RANK_OK(env, gloo_allreduce_start(env->context, GLOO_IN_PLACE, data, 4,
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op));
+    RANK_OK(env, gloo_operation_cancel(op));
+    RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
+    gloo_operation_destroy(op);
+  } else {
+    wait_for_trouble(env);
+  }
+  expect_cause(env, GLOO_ERR_CANCELLED, "rank 0 cancelled allreduce");
+}
+
+/* Destroying a context ends its operations; their handles stay good. */
+static void destroyed_while_running(rank_env *env) {
+  float data[4] = {0};
+  gloo_context *second = NULL;
+  gloo_store *view;
+  gloo_error error;
+  RANK_CHECK(env, gloo_store_prefix_create(env->store, "second", &view,
+                                           &error) == GLOO_OK);
+  RANK_CHECK(env, gloo_context_create(env->rank, env->size, view, env->device,
+                                      NULL, &second, &error) == GLOO_OK);
+  if (!second) return;
+  gloo_operation *op = NULL;
+  if (env->rank == 0) {
+    RANK_OK(env, gloo_allreduce_start(second, GLOO_IN_PLACE, data, 4,
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op));
+  }
+  /* Rank 1 leaves only when rank 0 has, so that it is not rank 1 that is missed
+   */
+  if (env->rank == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+  gloo_context_destroy(second);
+  gloo_store_destroy(view);
+  if (op) {
+    RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
+    RANK_CHECK(env, gloo_operation_test(op) == GLOO_ERR_CANCELLED);
+    gloo_operation_destroy(op);
+    RANK_OK(env, gloo_barrier(env->context, NULL));
+  }
+}
+
+static void bad_arguments(rank_env *env) {
+  gloo_context *c = env->context;
+  float x[8] = {0}, y[8] = {0};
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+#define REFUSED(status, part, call)                             \
+  do {                                                          \
+    memset(&error, 0, sizeof error);                            \
+    RANK_CHECK(env, (call) == (status));                        \
+    RANK_CHECK(env, strstr(error.message, (part)) != NULL);     \
+    RANK_CHECK(env, gloo_context_error(c, &error) == (status)); \
+  } while (0)
+  REFUSED(GLOO_ERR_INVALID, "unknown type",
+          gloo_allreduce(c, x, y, 4, (gloo_dtype)77, GLOO_SUM, &o));
+  REFUSED(GLOO_ERR_INVALID, "unknown type",
+          gloo_allreduce(c, x, y, 4, (gloo_dtype)-1, GLOO_SUM, &o));
+  REFUSED(GLOO_ERR_INVALID, "unknown reduction",
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, (gloo_op)99, &o));
+  REFUSED(GLOO_ERR_UNSUPPORTED, "band of float32",
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_BAND, &o));
+  REFUSED(GLOO_ERR_INVALID, "output is NULL",
+          gloo_allreduce(c, x, NULL, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+  REFUSED(GLOO_ERR_INVALID, "input is NULL",
+          gloo_allreduce(c, NULL, y, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+  REFUSED(GLOO_ERR_INVALID, "overlap",
+          gloo_allreduce(c, x, x + 2, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+  REFUSED(GLOO_ERR_INVALID, "root 9",
+          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, 9, &o));
+  REFUSED(GLOO_ERR_INVALID, "root -1",
+          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, -1, &o));
+  REFUSED(GLOO_ERR_INVALID, "peer 5", gloo_send(c, x, 4, GLOO_FLOAT32, 5, &o));
+  REFUSED(GLOO_ERR_INVALID, "do not fit",
+          gloo_allgather(c, x, y, SIZE_MAX / 4, GLOO_FLOAT32, &o));
+  o.algorithm = "magic";
+  REFUSED(GLOO_ERR_NOT_FOUND, "recursive_doubling",
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+  o.algorithm = NULL;
+  o.struct_size = 3;
+  RANK_CHECK(env, gloo_barrier(c, &o) == GLOO_ERR_INVALID);
+#undef REFUSED
+  RANK_CHECK(env, gloo_barrier(NULL, NULL) == GLOO_ERR_INVALID);
+  RANK_CHECK(env, gloo_allreduce(c, NULL, NULL, 0, GLOO_FLOAT32, GLOO_SUM,
+                                 NULL) == GLOO_OK);
+  RANK_OK(env, gloo_barrier(c, NULL)); /* nothing of this did harm */
+}
+
+static void started_twice(rank_env *env) {
+  gloo_operation *op;
+  RANK_OK(env, gloo_barrier_init(env->context, NULL, &op));
+  if (env->rank == 0) {
+    RANK_OK(env, gloo_operation_start(op));
+    RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_BUSY);
+  } else {
+    uv_sleep(20);
+    RANK_OK(env, gloo_operation_start(op));
+  }
+  RANK_OK(env, gloo_operation_wait(op));
+  gloo_operation_destroy(op);
+}
+
+#define CASE(name, size)                    \
+  static void errors_##name(void **state) { \
+    (void)state;                            \
+    run(size, name);                        \
+  }
+CASE(counts_differ, 4)
+CASE(one_count_is_zero, 2)
+CASE(one_root_has_no_elements, 2)
+CASE(types_differ, 3)
+CASE(ops_differ, 4)
+CASE(roots_differ, 4)
+CASE(collectives_differ, 3)
+CASE(algorithms_differ, 4)
+CASE(one_never_calls, 4)
+CASE(one_leaves, 4)
+CASE(leaving_keeps_data, 4)
+CASE(cancelled, 3)
+CASE(destroyed_while_running, 2)
+CASE(bad_arguments, 2)
+CASE(started_twice, 3)
+
+static void a_rank_never_comes_and_is_named(void **state) {
+  (void)state;
+  gloo_store *store;
+  gloo_context *context;
+  gloo_error error;
+  gloo_context_options o = GLOO_CONTEXT_OPTIONS_INIT;
+  o.timeout_ns = SECOND / 5;
+  assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  assert_int_equal(gloo_context_create(1, 3, store, NULL, &o, &context, &error),
+                   GLOO_ERR_TIMEOUT);
+  assert_non_null(strstr(error.message, "ranks 0, 2 of 3"));
+  assert_int_equal(error.rank, 0);
+  gloo_store_destroy(store);
+}
+
+static void bad_worlds_are_refused(void **state) {
+  (void)state;
+  gloo_context *context;
+  gloo_device *device;
+  gloo_error error;
+  assert_int_equal(
+      gloo_context_create(0, 0, NULL, NULL, NULL, &context, &error),
+      GLOO_ERR_INVALID);
+  assert_int_equal(
+      gloo_context_create(3, 3, NULL, NULL, NULL, &context, &error),
+      GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "ranks are 0 to 2"));
+  assert_int_equal(
+      gloo_context_create(-1, 3, NULL, NULL, NULL, &context, &error),
+      GLOO_ERR_INVALID);
+  assert_int_equal(
+      gloo_context_create(0, 2, NULL, NULL, NULL, &context, &error),
+      GLOO_ERR_INVALID);
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = "pigeon";
+  assert_int_equal(gloo_device_create(&d, &device, &error), GLOO_ERR_NOT_FOUND);
+  assert_non_null(strstr(error.message, "pigeon"));
+  d.transport = "tcp";
+  d.streams = 99;
+  assert_int_equal(gloo_device_create(&d, &device, &error), GLOO_ERR_INVALID);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(errors_counts_differ),
+      cmocka_unit_test(errors_one_count_is_zero),
+      cmocka_unit_test(errors_one_root_has_no_elements),
+      cmocka_unit_test(errors_types_differ),
+      cmocka_unit_test(errors_ops_differ),
+      cmocka_unit_test(errors_roots_differ),
+      cmocka_unit_test(errors_collectives_differ),
+      cmocka_unit_test(errors_algorithms_differ),
+      cmocka_unit_test(errors_one_never_calls),
+      cmocka_unit_test(errors_one_leaves),
+      cmocka_unit_test(errors_leaving_keeps_data),
+      cmocka_unit_test(errors_cancelled),
+      cmocka_unit_test(errors_destroyed_while_running),
+      cmocka_unit_test(errors_bad_arguments),
+      cmocka_unit_test(errors_started_twice),
+      cmocka_unit_test(a_rank_never_comes_and_is_named),
+      cmocka_unit_test(bad_worlds_are_refused),
+  };
+  transport = argc > 1 ? argv[1] : "inproc";
+  return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+}
