@@ -1,0 +1,88 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "digits.h"
+
+enum { AT_LOSS = WEIGHTS, AT_RIGHT, AT_IMAGES, SUMS };
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void check(gloo_status status, const gloo_error *error) {
+  if (status == GLOO_OK) return;
+  fprintf(stderr, "digits: %s\n", error->message);
+  exit(1);
+}
+
+/* This rank's part of one step: sums over its images. */
+static void learn(trainer *t, const size_t *order, size_t first) {
+  memset(t->sums, 0, SUMS * sizeof *t->sums);
+  size_t end = first + t->per_step;
+  if (end > t->mine.count) end = t->mine.count;
+  for (size_t i = first; i < end; i++) {
+    bool right;
+    t->sums[AT_LOSS] +=
+        mlp_learn(t->weights, &t->mine.list[order[i]], t->sums, &right);
+    t->sums[AT_RIGHT] += right ? 1.0f : 0.0f;
+    t->sums[AT_IMAGES] += 1;
+  }
+}
+
+/* Gradient descent with momentum on the mean over all ranks' images. */
+static void step(trainer *t, float rate) {
+  float count = t->sums[AT_IMAGES];
+  if (count == 0) return;
+  for (int i = 0; i < WEIGHTS; i++) {
+    t->velocity[i] = 0.9f * t->velocity[i] + t->sums[i] / count;
+    t->weights[i] -= rate * t->velocity[i];
+  }
+}
+
+void train_epoch(trainer *t, float rate, epoch_result *result) {
+  double start = now();
+  memset(result, 0, sizeof *result);
+  size_t *order = malloc((t->mine.count + 1) * sizeof *order);
+  if (order == NULL) {
+    fprintf(stderr, "digits: out of memory\n");
+    exit(1);
+  }
+  for (size_t i = 0; i < t->mine.count; i++) order[i] = i;
+  random_shuffle(&t->random, order, t->mine.count);
+
+  gloo_error error;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.error = &error;
+  for (size_t i = 0; i < t->steps; i++) {
+    learn(t, order, i * t->per_step);
+    double before = now();
+    check(gloo_allreduce(t->context, GLOO_IN_PLACE, t->sums, SUMS, GLOO_FLOAT32,
+                         GLOO_SUM, &options),
+          &error);
+    result->communicating += now() - before;
+    step(t, rate);
+    result->loss += (double)t->sums[AT_LOSS] / (double)t->n_train;
+    result->accuracy += (double)t->sums[AT_RIGHT] / (double)t->n_train;
+  }
+  free(order);
+  result->seconds = now() - start;
+}
+
+double test_accuracy(trainer *t, const images *held_out) {
+  int64_t right = 0;
+  for (size_t i = (size_t)t->rank; i < held_out->count; i += (size_t)t->ranks) {
+    const image *one = &held_out->list[i];
+    if (mlp_classify(t->weights, one) == one->label) right++;
+  }
+  gloo_error error;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.error = &error;
+  check(gloo_allreduce(t->context, GLOO_IN_PLACE, &right, 1, GLOO_INT64,
+                       GLOO_SUM, &options),
+        &error);
+  return (double)right / (double)held_out->count;
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# The command line: help, bad options, and JSON that can be read.
+# usage: command.sh GLOO JSON_CHECK
+gloo=$1 json=$2
+. "$(dirname "$0")/tap.sh"
+
+# says STATUS TEXT ARGUMENTS: exit status, and part of what it says.
+says() {
+  status=$1 text=$2
+  shift 2
+  out=$("$gloo" "$@" 2>&1)
+  equal $? "$status" && has "$out" "$text"
+  result "gloo $*: $text"
+}
+
+says 2 "usage: gloo COMMAND"
+says 0 "usage: gloo COMMAND" --help
+says 0 "gloo_c 0." --version
+says 2 "no command 'walk'; the commands are run, bench, plan, info" walk
+for tool in run bench plan info; do
+  says 0 "usage: gloo" $tool --help
+  says 2 "--frobnicate" $tool --frobnicate
+done
+says 0 "usage: gloo bench limits" bench limits --help
+
+# ---- values -----------------------------------------------------------------
+
+says 2 "option -n is required" run true
+says 2 "which program?" run -n 2
+says 2 "option --ranks: 'two' is not a whole number from 1 to" run -n two true
+says 2 "option --ranks: '0' is not" run -n0 true
+says 2 "option --ranks: '99999999999999999999' is not" run -n 99999999999999999999 true
+says 2 "option --ranks needs a value" run -n
+says 2 "option --prefix takes no value" run --prefix=yes -n 1 true
+says 2 "option --grace-ms: '-1' is not" run -n 1 --grace-ms -1 true
+says 2 "option --port: '70000' is not a whole number from 1 to 65535" run -n 1 --port 70000 true
+says 2 "which collective?" bench
+says 2 "collective: 'allreduse' is none of barrier, broadcast, allreduce" bench allreduse
+says 2 "option --dtype: 'float31' is none of int8," bench allreduce --dtype float31
+says 2 "option --op: 'plus' is none of sum," bench allreduce --op plus
+says 2 "bxor is not defined for float32" bench allreduce --op bxor
+says 2 "option --algorithm: 'rings' is none of" bench allreduce --algorithm rings
+says 2 "sendrecv has none to choose from" bench sendrecv --algorithm ring
+says 2 "option --sizes: '4X' is not a size" bench allreduce --sizes 1K,4X
+says 2 "option --sizes: '' is not a size" bench allreduce --sizes 1K,
+says 2 "option --min: '4X' is not a size from 1 to 1024G" bench allreduce --min 4X
+says 2 "option --max: 4 is less than --min, 8" bench allreduce --min 8 --max 4
+says 2 "give either --sizes or" bench allreduce --min 8 --sizes 4
+says 2 "option --time: '0' is not a number of seconds" bench allreduce --time 0
+says 2 "option --time: 'nan' is not a number of seconds" bench allreduce --time nan
+says 2 "option --buffers: '0' is neither" bench allreduce --buffers 0
+says 2 "option --in-place: barrier has no such form" bench barrier --in-place
+says 2 "option --threads needs --ranks" bench allreduce --threads
+says 2 "option --ranks needs --threads" bench allreduce --ranks 4
+says 2 "only one collective" bench allreduce barrier
+says 2 "there is no limit 'speed'" bench limits --only speed
+says 2 "takes no operands" info everything
+says 1 "carrier-pigeon" bench allreduce --ranks 2 --threads --transport carrier-pigeon
+out=$(RANK=0 WORLD_SIZE=4 "$gloo" bench allreduce --transport inproc 2>&1)
+equal $? 2 && has "$out" "use --ranks 4 --threads"
+result "inproc between processes is refused"
+out=$(RANK=5 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$gloo" bench allreduce 2>&1)
+equal $? 1 && has "$out" "RANK"
+result "a bad environment is said"
+
+# ---- JSON -------------------------------------------------------------------
+
+"$gloo" info --json | "$json" > "$scratch/out"
+equal "$(cat "$scratch/out")" 1
+result "gloo info --json is one object"
+
+"$gloo" bench limits --json --time 0.001 > "$scratch/limits"
+equal $? 0 && lines=$("$json" limit bytes value unit < "$scratch/limits") && equal "$lines" 15
+result "gloo bench limits --json: objects with the promised keys"
+for limit in memcpy add fused_add tcp_pingpong_roundtrip tcp_stream flag_one_way; do
+  grep "\"limit\": \"$limit\"," "$scratch/limits" | grep -qv '"value": 0,'
+  result "the limit $limit is measured"
+done
+
+"$gloo" bench allreduce --ranks 2 --threads --sizes 4,1K --algorithm all --iterations 5 --json \
+  > "$scratch/results"
+equal $? 0 && "$json" collective transport algorithm dtype op ranks bytes iterations \
+  min_us p50_us p99_us algbw_gbps busbw_gbps verified < "$scratch/results" > "$scratch/out"
+result "gloo bench --json: objects with the promised keys"
+equal "$(grep -c '"verified": true' "$scratch/results")" "$(cat "$scratch/out")"
+result "all of them verified"
+grep -q '"ranks": 2, "bytes": 1024, "iterations": 5,' "$scratch/results"
+result "ranks, bytes and iterations are those asked for"
+
+out=$("$gloo" bench allreduce --ranks 2 --threads --min 4 --max 64 --factor 4 --iterations 2)
+equal "$(echo "$out" | grep -v '^#' | awk 'NR > 1 {print $1}' | tr '\n' ' ')" "4 16 64 "
+result "sizes from --min to --max"
+
+finish

@@ -1,0 +1,144 @@
+#!/bin/sh
+# gloo run: what ranks get, and what happens when they fail.
+# usage: run.sh GLOO DEFAULT_SIGNALS
+gloo=$1 defaults=$2
+. "$(dirname "$0")/tap.sh"
+
+# ---- what ranks get ---------------------------------------------------------
+
+out=$("$gloo" run -n 3 -- sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR' | sort)
+equal "$out" "0 3 0 3 127.0.0.1
+1 3 1 3 127.0.0.1
+2 3 2 3 127.0.0.1"
+result "each rank gets its rank and the size"
+
+out=$("$gloo" run -n 4 -- sh -c 'echo $MASTER_PORT $GLOO_JOB_ID' | sort -u)
+[ "$(echo "$out" | wc -l)" -eq 1 ] && [ "${out%% *}" -gt 0 ] && [ -n "${out##* }" ]
+result "all ranks get one port and one job id"
+
+other=$("$gloo" run -n 1 -- sh -c 'echo $GLOO_JOB_ID')
+[ "$other" != "${out##* }" ]
+result "another run gets another job id"
+
+out=$(RANK=7 WORLD_SIZE=9 "$gloo" run -n 1 -- env | grep -E '^(RANK|WORLD_SIZE)=' | sort)
+equal "$out" "RANK=0
+WORLD_SIZE=1"
+result "variables of an outer job are replaced"
+
+out=$("$gloo" run -n 1 --port 4321 -- sh -c 'echo $MASTER_PORT')
+equal "$out" 4321
+result "--port is passed on"
+
+out=$("$gloo" run -n 2 sh -c 'printf "%s " "$@"; echo' x -n 5 -- --prefix | sort -u)
+equal "$out" "-n 5 -- --prefix "
+result "options after the program are the program's"
+
+out=$(echo hello | "$gloo" run -n 2 --prefix -- cat)
+equal "$out" "[0] hello"
+result "rank 0 reads the standard input"
+
+out=$(PATH=/usr/bin:/bin "$gloo" run -n 2 -- gloo --version | sort -u)
+has "$out" "gloo_c 0." && equal "$out" "$("$gloo" --version)"
+result "the program gloo is this command"
+
+# ---- output -----------------------------------------------------------------
+
+"$gloo" run -n 3 --prefix -- sh -c 'i=0; while [ $i -lt 200 ]; do
+  printf "line "; echo "$i of $RANK"; i=$((i + 1)); done' > "$scratch/lines"
+whole=$(grep -c '^\[\([0-2]\)\] line [0-9]* of \1$' "$scratch/lines")
+equal "$whole $(wc -l < "$scratch/lines" | tr -d ' ')" "600 600"
+result "lines of several ranks stay whole"
+
+out=$("$gloo" run -n 1 --prefix -- sh -c 'echo to-stderr >&2' 2>&1 > /dev/null)
+equal "$out" "[0] to-stderr"
+result "the error output keeps its way, with a prefix"
+
+out=$("$gloo" run -n 1 --prefix -- printf 'a\n\nno newline')
+equal "$out" "[0] a
+[0] 
+[0] no newline"
+result "empty and unfinished lines are kept"
+
+"$gloo" run -n 1 --prefix -- sh -c 'head -c 3000000 /dev/zero | tr "\0" x' > "$scratch/long"
+equal "$(tr -cd x < "$scratch/long" | wc -c | tr -d ' ')" 3000000
+result "a line of 3 MB loses nothing"
+
+out=$("$gloo" run -n 2 --prefix -- yes 2> "$scratch/err" | head -1)
+has "$out" "] y"
+result "ranks end when nobody reads their output"
+
+# ---- failures ---------------------------------------------------------------
+
+"$gloo" run -n 2 -- true 2> "$scratch/err"
+equal "$? $(cat "$scratch/err")" "0 "
+result "success is silent"
+
+"$gloo" run -n 3 --grace-ms 100 -- sh -c '[ $RANK != 1 ] || exit 7; sleep 600' 2> "$scratch/err"
+equal $? 7
+result "the status is that of the rank that failed"
+has "$(cat "$scratch/err")" "rank 1 (pid " && has "$(cat "$scratch/err")" "failed: exit status 7"
+result "the rank that failed is named"
+has "$(cat "$scratch/err")" "stopping ranks 0, 2"
+result "those that are stopped are named"
+
+"$gloo" run -n 2 --grace-ms 100 -- sh -c '[ $RANK != 1 ] || kill -KILL $$; sleep 600' 2> "$scratch/err"
+equal $? 137
+result "a killed rank gives 128 plus the signal"
+has "$(cat "$scratch/err")" "killed by signal 9"
+result "and the signal is named"
+
+"$gloo" run -n 2 --grace-ms 50 -- sh -c 'trap "" TERM; [ $RANK != 1 ] || exit 3
+  while :; do sleep 1; done' 2> "$scratch/err"
+equal $? 3 && has "$(cat "$scratch/err")" "killing rank 0"
+result "a rank that ignores SIGTERM is killed"
+
+out=$("$gloo" run -n 2 --grace-ms 20000 -- sh -c '[ $RANK != 1 ] || exit 3
+  while kill -0 $PPID && ! grep -q failed "'"$scratch/err"'"; do sleep 0.1; done
+  echo my own story; exit 4' 2> "$scratch/err")
+equal "$? $out" "3 my own story" && has "$(cat "$scratch/err")" "1 more failed"
+result "others may tell their own story within the grace"
+
+"$gloo" run -n 2 --grace-ms 50 -- sh -c 'sleep 600 & echo $! > "'"$scratch"'/left.$RANK"'
+[ -s "$scratch/left.0" ] && [ -s "$scratch/left.1" ] &&
+  wait_until gone "$(cat "$scratch/left.0")" && wait_until gone "$(cat "$scratch/left.1")"
+result "processes that a rank leaves behind are ended"
+
+for program in no-such-program ./no-such-program; do
+  "$gloo" run -n 3 -- $program 2> "$scratch/err"
+  equal "$? $(wc -l < "$scratch/err" | tr -d ' ')" "127 1" &&
+    has "$(cat "$scratch/err")" "gloo run: cannot run '$program'"
+  result "$program: one line and status 127"
+done
+
+printf '#!/no/such/interpreter\n' > "$scratch/script"
+chmod +x "$scratch/script"
+"$gloo" run -n 2 -- "$scratch/script" 2> "$scratch/err"
+equal $? 127 && has "$(cat "$scratch/err")" "interpreter"
+result "a missing interpreter is said"
+
+"$gloo" run -n 2 -- "$scratch" 2> "$scratch/err"
+equal $? 126
+result "a folder gives status 126"
+
+# ---- signals ----------------------------------------------------------------
+
+ready() {
+  [ -e "$scratch/ready.0" ] && [ -e "$scratch/ready.1" ]
+}
+
+for signal in USR1 USR2 HUP INT TERM; do
+  rm -f "$scratch"/ready.*
+  # A shell starts background commands with SIGINT ignored: undo that.
+  "$defaults" "$gloo" run -n 2 --prefix -- sh -c '
+    trap "echo got it; exit 5" '$signal'
+    : > "'"$scratch"'/ready.$RANK"
+    while :; do sleep 0.05; done' > "$scratch/out" 2> "$scratch/err" &
+  pid=$!
+  wait_until ready
+  kill -$signal $pid
+  wait $pid
+  equal "$? $(sort -u "$scratch/out" | tr '\n' ,)" "5 [0] got it,[1] got it,"
+  result "SIG$signal reaches all ranks"
+done
+
+finish

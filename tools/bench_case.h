@@ -1,0 +1,62 @@
+/* One collective at one size: its buffers, the call, and the check. */
+#ifndef GLI_TOOLS_BENCH_CASE_H
+#define GLI_TOOLS_BENCH_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/collective.h"
+#include "gloo_c/gloo_c.h"
+#include "tools/bench_values.h"
+
+/* What is measured, without a size. */
+typedef struct gli_bench_call {
+  gli_collective collective;
+  gloo_dtype dtype;
+  gloo_op op;
+  int root;
+  bool in_place;
+  const char *algorithm; /* NULL: the library's choice */
+} gli_bench_call;
+
+typedef struct gli_bench_case {
+  gli_bench_call call;
+  gloo_context *context;
+  int rank, ranks;
+  int partner; /* sendrecv: the other rank of the pair, itself, or -1: idle */
+  size_t count;
+  uint64_t bytes;             /* of the larger buffer: what is reported */
+  size_t in_bytes, out_bytes; /* 0: no such buffer */
+  gli_period input, expected; /* expected: unless it differs by block */
+} gli_bench_case;
+
+typedef struct gli_bench_buffers {
+  void *in, *out;
+} gli_bench_buffers;
+
+/* The case whose larger buffer has about `bytes` bytes: rounded down to whole
+ * elements per rank, but at least one. */
+void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
+                   gloo_context *context, uint64_t bytes);
+/* The size that such a case has. */
+uint64_t gli_case_bytes(const gli_bench_call *call, int ranks, uint64_t bytes);
+
+/* False when memory runs out. The buffers are written to. */
+bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers);
+void gli_case_free(gli_bench_buffers *buffers);
+
+/* Write the inputs, and nonsense wherever results will come. */
+void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers);
+
+/* The call that is timed. */
+gloo_status gli_case_run(const gli_bench_case *c,
+                         const gli_bench_buffers *buffers, gloo_error *error);
+
+/* Are the results exactly what they must be? If not, `where` says which
+ * element is wrong. */
+#define GLI_CASE_WHERE 160
+bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *buffers,
+                    char where[GLI_CASE_WHERE]);
+
+#endif

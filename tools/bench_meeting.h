@@ -1,0 +1,41 @@
+/* Where the ranks of one host meet before each timed call: outside the library,
+ * so that what is measured is the call and not how they came to it. */
+#ifndef GLI_TOOLS_BENCH_MEETING_H
+#define GLI_TOOLS_BENCH_MEETING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "gloo_c/gloo_c.h"
+
+typedef struct gli_meeting_area {
+  _Alignas(64) atomic_uint arrived;
+  _Alignas(64) atomic_uint round;
+  _Alignas(64) atomic_uint broken;
+} gli_meeting_area;
+
+typedef struct gli_meeting {
+  gli_meeting_area *area; /* NULL: the ranks share no memory, and meet in
+                             gloo_barrier */
+  bool mapped;            /* from shared memory, by gli_meeting_open */
+  unsigned ranks;
+  gloo_context *context;
+} gli_meeting;
+
+/* For processes, through the library: find out whether all share memory. When
+ * they do not, rank 0 says so, and gloo_barrier is used. Collective. */
+gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
+                             gloo_error *error);
+/* For threads. `area` must be zero, and outlive the meeting. */
+void gli_meeting_share(gli_meeting *meeting, gloo_context *context,
+                       gli_meeting_area *area);
+void gli_meeting_close(gli_meeting *meeting);
+
+/* Wait for the others, giving way to them. Fails when a rank broke the meeting
+ * up, or has not come for a minute. */
+gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error);
+
+/* This rank will not come any more. */
+void gli_meeting_break(gli_meeting *meeting);
+
+#endif

@@ -1,0 +1,88 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "gloo_c/version.h"
+#include "tools/bench.h"
+#include "tools/json.h"
+#include "tools/options.h"
+
+static const char *dtype_text(const gli_bench_call *call) {
+  return call->collective == GLI_BARRIER ? "none"
+                                         : gloo_dtype_name(call->dtype);
+}
+
+static const char *op_text(const gli_bench_call *call) {
+  return gli_collective_reduces(call->collective) ? gloo_op_name(call->op)
+                                                  : "none";
+}
+
+static const char *algorithm_text(const gli_bench_call *call) {
+  if (call->collective == GLI_SENDRECV) return "none";
+  return call->algorithm != NULL ? call->algorithm : "auto";
+}
+
+double gli_bench_bus_factor(gli_collective collective, int ranks) {
+  double p = ranks;
+  switch (collective) {
+    case GLI_ALLREDUCE:
+      return 2 * (p - 1) / p;
+    case GLI_REDUCE_SCATTER:
+    case GLI_ALLGATHER:
+      return (p - 1) / p;
+    case GLI_SENDRECV:
+      return 2; /* a round trip is two messages */
+    default:
+      return 1;
+  }
+}
+
+void gli_bench_report_begin(const gli_bench_settings *settings, int ranks) {
+  if (settings->json) return;
+  const gli_bench_call *call = &settings->call;
+  printf("# gloo_c %s: %s", gloo_version(),
+         gli_collective_name(call->collective));
+  if (call->collective != GLI_BARRIER) printf(" %s", dtype_text(call));
+  if (gli_collective_reduces(call->collective)) printf(" %s", op_text(call));
+  if (call->in_place) printf(" in place");
+  printf(", %d rank%s (%s), %s\n", ranks, ranks == 1 ? "" : "s",
+         settings->threads > 0 ? "threads" : "processes", settings->transport);
+  printf("# times in us, bandwidths in 10^9 bytes/s\n");
+  printf("%12s  %-20s %8s %10s %10s %10s %8s %8s  %s\n", "bytes", "algorithm",
+         "iters", "min", "p50", "p99", "algbw", "busbw", "verified");
+  fflush(stdout);
+}
+
+static void report_json(const gli_bench_result *r) {
+  gli_json out;
+  gli_json_open(&out, stdout);
+  gli_json_text(&out, "collective", gli_collective_name(r->call.collective));
+  gli_json_text(&out, "transport", r->transport);
+  gli_json_text(&out, "algorithm", algorithm_text(&r->call));
+  gli_json_text(&out, "dtype", dtype_text(&r->call));
+  gli_json_text(&out, "op", op_text(&r->call));
+  gli_json_integer(&out, "ranks", (uint64_t)r->ranks);
+  gli_json_integer(&out, "bytes", r->bytes);
+  gli_json_integer(&out, "iterations", r->iterations);
+  gli_json_number(&out, "min_us", r->min_us);
+  gli_json_number(&out, "p50_us", r->p50_us);
+  gli_json_number(&out, "p99_us", r->p99_us);
+  gli_json_number(&out, "algbw_gbps", r->algbw_gbps);
+  gli_json_number(&out, "busbw_gbps", r->busbw_gbps);
+  gli_json_bool(&out, "verified", r->verified);
+  gli_json_close(&out);
+}
+
+void gli_bench_report(const gli_bench_settings *settings,
+                      const gli_bench_result *r) {
+  if (settings->json) {
+    report_json(r);
+    return;
+  }
+  printf("%12" PRIu64 "  %-20s %8" PRIu64
+         " %10.2f %10.2f %10.2f %8.3f %8.3f"
+         "  %s\n",
+         r->bytes, algorithm_text(&r->call), r->iterations, r->min_us,
+         r->p50_us, r->p99_us, r->algbw_gbps, r->busbw_gbps,
+         r->verified ? "yes" : "no");
+  fflush(stdout);
+}

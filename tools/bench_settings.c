@@ -1,0 +1,292 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "core/reduce.h"
+#include "tools/bench.h"
+#include "tools/tools.h"
+
+#define MAX_BYTES (INT64_C(1) << 40)
+
+/* As given on the command line. */
+static struct {
+  const char *sizes, *dtype, *op, *algorithm, *transport, *buffers;
+  uint64_t min, max;
+  int64_t factor, streams, iterations, warmup, root, ranks;
+  double seconds;
+  bool in_place, json, threads;
+} given = {.factor = 4, .warmup = 5, .seconds = 1.0};
+
+static const gli_option options[] = {
+    {"sizes", 0, GLI_OPTION_TEXT, &given.sizes, "A,B,..",
+     "bytes of the larger buffer (4,1K,16K,256K,4M,64M)", 0, 0},
+    {"min", 0, GLI_OPTION_BYTES, &given.min, "BYTES", "or: from here", 1,
+     MAX_BYTES},
+    {"max", 0, GLI_OPTION_BYTES, &given.max, "BYTES", "up to here", 1,
+     MAX_BYTES},
+    {"factor", 0, GLI_OPTION_INTEGER, &given.factor, "F",
+     "each size F times the one before (4)", 2, 1 << 20},
+    {"dtype", 0, GLI_OPTION_TEXT, &given.dtype, "TYPE",
+     "element type (float32)", 0, 0},
+    {"op", 0, GLI_OPTION_TEXT, &given.op, "OP", "reduction (sum)", 0, 0},
+    {"algorithm", 0, GLI_OPTION_TEXT, &given.algorithm, "NAME",
+     "by name, or 'all'; default: the library's choice", 0, 0},
+    {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
+     "tcp, or inproc (for threads)", 0, 0},
+    {"streams", 0, GLI_OPTION_INTEGER, &given.streams, "N",
+     "connections per pair of ranks", 1, 16},
+    {"time", 0, GLI_OPTION_SECONDS, &given.seconds, "SECONDS",
+     "for each line (1)", 0, 86400},
+    {"iterations", 0, GLI_OPTION_INTEGER, &given.iterations, "N",
+     "this many instead of --time", 1, GLI_BENCH_MAX_ITERATIONS},
+    {"warmup", 0, GLI_OPTION_INTEGER, &given.warmup, "N",
+     "iterations before those that count (5)", 0, GLI_BENCH_MAX_ITERATIONS},
+    {"in-place", 0, GLI_OPTION_FLAG, &given.in_place, NULL,
+     "input and output are the same buffer", 0, 0},
+    {"buffers", 0, GLI_OPTION_TEXT, &given.buffers, "N|fresh",
+     "use N sets of buffers in turn; fresh: one, new for each line (fresh)", 0,
+     0},
+    {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "of a broadcast (0)",
+     0, INT32_MAX},
+    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "one JSON object per line",
+     0, 0},
+    {"ranks", 0, GLI_OPTION_INTEGER, &given.ranks, "N",
+     "with --threads: how many", 1, 1024},
+    {"threads", 0, GLI_OPTION_FLAG, &given.threads, NULL,
+     "the ranks are threads of this process", 0, 0},
+};
+
+static const gli_command command = {
+    .name = "bench",
+    .usage =
+        "gloo run -n N -- gloo bench COLLECTIVE [options]\n"
+        "       gloo bench COLLECTIVE --ranks N --threads [options]\n"
+        "       gloo bench limits [options]",
+    .about =
+        "COLLECTIVE is one of barrier, broadcast, allreduce, reduce_scatter,\n"
+        "allgather, sendrecv (round trips between ranks 0 and 1, 2 and 3, "
+        "...).\n"
+        "Before each call the ranks meet outside the library; the figure of "
+        "an\n"
+        "iteration is that of its slowest rank. Results are compared with "
+        "what\n"
+        "they must be, bit by bit, on every rank, before and after the "
+        "timing;\n"
+        "a difference ends the program with status 1.\n"
+        "algbw is bytes/p50; busbw counts what crosses a rank's link.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+/* ---- choices by name ---------------------------------------------------- */
+
+static bool unknown(const char *option, const char *value,
+                    const char *const *known, size_t n_known) {
+  char list[512];
+  size_t used = 0;
+  list[0] = 0;
+  for (size_t i = 0; i < n_known && used < sizeof list; i++) {
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                             i > 0 ? ", " : "", known[i]);
+  }
+  gli_usage_error(&command, "%s: '%s' is none of %s", option, value, list);
+  return false;
+}
+
+static bool choose_collective(gli_bench_settings *s, const char *name) {
+  if (gli_collective_from_name(name, &s->call.collective)) return true;
+  const char *known[GLI_COLLECTIVES + 1];
+  for (int i = 0; i < GLI_COLLECTIVES; i++) {
+    known[i] = gli_collective_name((gli_collective)i);
+  }
+  known[GLI_COLLECTIVES] = "limits";
+  return unknown("collective", name, known, GLI_COLLECTIVES + 1);
+}
+
+static bool choose_dtype(gli_bench_settings *s) {
+  s->call.dtype = GLOO_FLOAT32;
+  if (given.dtype == NULL) return true;
+  if (gli_dtype_from_name(given.dtype, &s->call.dtype)) return true;
+  const char *known[GLOO_DTYPE_COUNT];
+  for (int i = 0; i < GLOO_DTYPE_COUNT; i++) {
+    known[i] = gloo_dtype_name((gloo_dtype)i);
+  }
+  return unknown("option --dtype", given.dtype, known, GLOO_DTYPE_COUNT);
+}
+
+static bool choose_op(gli_bench_settings *s) {
+  s->call.op = GLOO_SUM;
+  if (given.op != NULL && !gli_op_from_name(given.op, &s->call.op)) {
+    const char *known[GLOO_OP_COUNT];
+    for (int i = 0; i < GLOO_OP_COUNT; i++) {
+      known[i] = gloo_op_name((gloo_op)i);
+    }
+    return unknown("option --op", given.op, known, GLOO_OP_COUNT);
+  }
+  if (!gli_collective_reduces(s->call.collective)) return true;
+  if (gli_reduce_kernel(s->call.dtype, s->call.op) != NULL) return true;
+  gli_usage_error(&command, "option --op: %s is not defined for %s",
+                  gloo_op_name(s->call.op), gloo_dtype_name(s->call.dtype));
+  return false;
+}
+
+static bool choose_algorithms(gli_bench_settings *s) {
+  s->n_algorithms = 1;
+  s->algorithms[0] = NULL;
+  if (given.algorithm == NULL) return true;
+  const char *known[GLI_BENCH_MAX_ALGORITHMS + 1];
+  size_t n_known = 0;
+  bool all = strcmp(given.algorithm, "all") == 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *algorithm = &gli_algorithms[i];
+    if (algorithm->collective != s->call.collective) continue;
+    if (n_known == GLI_BENCH_MAX_ALGORITHMS) break;
+    known[n_known++] = algorithm->name;
+    if (!all && strcmp(algorithm->name, given.algorithm) != 0) continue;
+    s->algorithms[all ? n_known - 1 : 0] = algorithm->name;
+  }
+  if (n_known == 0 && !all) {
+    gli_usage_error(&command, "option --algorithm: %s has none to choose from",
+                    gli_collective_name(s->call.collective));
+    return false;
+  }
+  if (all && n_known > 0) s->n_algorithms = n_known;
+  if (all || s->algorithms[0] != NULL) return true;
+  known[n_known++] = "all";
+  return unknown("option --algorithm", given.algorithm, known, n_known);
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static bool add_size(gli_bench_settings *s, uint64_t bytes) {
+  if (s->n_sizes == GLI_BENCH_MAX_SIZES) {
+    gli_usage_error(&command, "more than %d sizes", GLI_BENCH_MAX_SIZES);
+    return false;
+  }
+  s->sizes[s->n_sizes++] = bytes;
+  return true;
+}
+
+static bool list_sizes(gli_bench_settings *s, const char *list) {
+  for (const char *at = list;;) {
+    char one[32];
+    size_t length = strcspn(at, ",");
+    int width = length < sizeof one ? (int)length : (int)sizeof one - 1;
+    snprintf(one, sizeof one, "%.*s", width, at);
+    uint64_t bytes;
+    if (!gli_parse_bytes(one, &bytes) || bytes > (uint64_t)MAX_BYTES) {
+      gli_usage_error(&command,
+                      "option --sizes: '%s' is not a size up to 1024G, such as "
+                      "4, 16K or 64M",
+                      one);
+      return false;
+    }
+    if (!add_size(s, bytes)) return false;
+    if (at[length] == 0) return true;
+    at += length + 1;
+  }
+}
+
+static bool choose_sizes(gli_bench_settings *s) {
+  if (s->call.collective == GLI_BARRIER) return add_size(s, 0);
+  bool range = given.min != 0 || given.max != 0;
+  if (!range) {
+    return list_sizes(
+        s, given.sizes != NULL ? given.sizes : "4,1K,16K,256K,4M,64M");
+  }
+  if (given.sizes != NULL) {
+    gli_usage_error(&command, "give either --sizes or --min and --max");
+    return false;
+  }
+  uint64_t min = given.min != 0 ? given.min : 4;
+  uint64_t max = given.max != 0 ? given.max : UINT64_C(64) << 20;
+  if (min > max) {
+    gli_usage_error(&command,
+                    "option --max: %" PRIu64 " is less than --min, %" PRIu64,
+                    max, min);
+    return false;
+  }
+  for (uint64_t bytes = min; bytes <= max; bytes *= (uint64_t)given.factor) {
+    if (!add_size(s, bytes)) return false;
+  }
+  return true;
+}
+
+/* ---- ranks, buffers ----------------------------------------------------- */
+
+static bool choose_ranks(gli_bench_settings *s) {
+  s->threads = given.threads ? given.ranks : 0;
+  if (given.threads && given.ranks == 0) {
+    gli_usage_error(&command, "option --threads needs --ranks N: how many");
+    return false;
+  }
+  if (!given.threads && given.ranks != 0) {
+    gli_usage_error(&command,
+                    "option --ranks needs --threads; for processes use 'gloo "
+                    "run -n %" PRId64 " -- gloo bench ...'",
+                    given.ranks);
+    return false;
+  }
+  s->transport = given.transport;
+  if (s->transport == NULL) s->transport = getenv("GLOO_TRANSPORT");
+  if (s->transport == NULL) s->transport = given.threads ? "inproc" : "tcp";
+  const char *world = getenv("WORLD_SIZE");
+  bool many = !given.threads && world != NULL && strtol(world, NULL, 10) > 1;
+  if (!many || strcmp(s->transport, "inproc") != 0) return true;
+  gli_usage_error(&command,
+                  "transport inproc connects threads of one process, but the "
+                  "%s ranks are processes: use --ranks %s --threads",
+                  world, world);
+  return false;
+}
+
+static bool choose_buffers(gli_bench_settings *s) {
+  s->sets = 0;
+  s->call.in_place = given.in_place;
+  gli_collective collective = s->call.collective;
+  if (given.in_place &&
+      (collective == GLI_BARRIER || collective == GLI_SENDRECV)) {
+    gli_usage_error(&command, "option --in-place: %s has no such form",
+                    gli_collective_name(collective));
+    return false;
+  }
+  if (given.buffers == NULL || strcmp(given.buffers, "fresh") == 0) return true;
+  char *end;
+  long sets = strtol(given.buffers, &end, 10);
+  bool good = end != given.buffers && *end == 0 && sets >= 1 && sets <= 1024;
+  s->sets = sets;
+  if (good) return true;
+  gli_usage_error(&command,
+                  "option --buffers: '%s' is neither 'fresh' nor a whole "
+                  "number from 1 to 1024",
+                  given.buffers);
+  return false;
+}
+
+bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
+                              int *exit_status) {
+  int n_operands;
+  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  *exit_status = parsed == GLI_PARSE_HELP ? GLI_EXIT_OK : GLI_EXIT_USAGE;
+  if (parsed != GLI_PARSE_OK) return false;
+  if (n_operands != 1) {
+    gli_usage_error(&command, n_operands == 0
+                                  ? "which collective? see --help"
+                                  : "only one collective at a time");
+    return false;
+  }
+  memset(s, 0, sizeof *s);
+  if (!choose_collective(s, argv[0])) return false;
+  if (!choose_dtype(s) || !choose_op(s)) return false;
+  if (!choose_algorithms(s) || !choose_sizes(s)) return false;
+  if (!choose_ranks(s) || !choose_buffers(s)) return false;
+  s->call.root = (int)given.root;
+  s->streams = given.streams;
+  s->seconds = given.seconds;
+  s->iterations = given.iterations;
+  s->warmup = given.warmup;
+  s->json = given.json;
+  return true;
+}

@@ -1,0 +1,48 @@
+/* Inputs whose results are exact in every type, whatever the order in which
+ * they are combined, and the results to expect.
+ *
+ * Element i of rank r's input depends on r and on i modulo a prime, so that a
+ * block that is misplaced, missing, or counted twice shows. One period is
+ * computed; longer vectors repeat it. */
+#ifndef GLI_TOOLS_BENCH_VALUES_H
+#define GLI_TOOLS_BENCH_VALUES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/types.h"
+
+enum { GLI_VALUES_PERIOD = 1021, GLI_VALUES_MAX_ELEMENT = 8 };
+
+typedef struct gli_period {
+  size_t elem_bytes;
+  uint8_t data[GLI_VALUES_PERIOD * GLI_VALUES_MAX_ELEMENT];
+} gli_period;
+
+/* What rank `rank` of `ranks` puts in for a reduction. */
+void gli_period_input(gli_period *period, gloo_dtype dtype, gloo_op op,
+                      int ranks, int rank);
+/* What the reduction over all ranks gives. */
+void gli_period_reduced(gli_period *period, gloo_dtype dtype, gloo_op op,
+                        int ranks);
+/* Arbitrary bits, for what is only moved. */
+void gli_period_moved(gli_period *period, gloo_dtype dtype, int rank);
+
+/* Elements [first, first + count) of the repeated period, into `to`. */
+void gli_period_fill(const gli_period *period, void *to, size_t first,
+                     size_t count);
+
+/* The first of `count` elements at `data` that is not element first + i; or
+ * `count` when all are right. */
+size_t gli_period_mismatch(const gli_period *period, const void *data,
+                           size_t first, size_t count);
+
+/* One element as text: a number, and the bits of a 16-bit float. */
+#define GLI_ELEMENT_TEXT 40
+const char *gli_element_text(gloo_dtype dtype, const void *element,
+                             char text[GLI_ELEMENT_TEXT]);
+/* The address of element i of the repeated period. */
+const void *gli_period_at(const gli_period *period, size_t i);
+
+#endif

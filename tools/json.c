@@ -1,0 +1,69 @@
+#include "tools/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static void put_text(FILE *to, const char *text) {
+  putc('"', to);
+  for (; *text != 0; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\') {
+      fprintf(to, "\\%c", c);
+    } else if (c < 0x20) {
+      fprintf(to, "\\u%04x", c);
+    } else {
+      putc(c, to);
+    }
+  }
+  putc('"', to);
+}
+
+static void put_key(gli_json *json, const char *key) {
+  if (!json->first) fputs(", ", json->to);
+  json->first = false;
+  put_text(json->to, key);
+  fputs(": ", json->to);
+}
+
+void gli_json_open(gli_json *json, FILE *to) {
+  json->to = to;
+  json->first = true;
+  putc('{', to);
+}
+
+void gli_json_text(gli_json *json, const char *key, const char *value) {
+  put_key(json, key);
+  put_text(json->to, value);
+}
+
+void gli_json_integer(gli_json *json, const char *key, uint64_t value) {
+  put_key(json, key);
+  fprintf(json->to, "%" PRIu64, value);
+}
+
+void gli_json_number(gli_json *json, const char *key, double value) {
+  put_key(json, key);
+  if (isfinite(value)) fprintf(json->to, "%.6g", value);
+  if (!isfinite(value)) fputs("null", json->to);
+}
+
+void gli_json_bool(gli_json *json, const char *key, bool value) {
+  put_key(json, key);
+  fputs(value ? "true" : "false", json->to);
+}
+
+void gli_json_list(gli_json *json, const char *key, const char *const *values,
+                   size_t n_values) {
+  put_key(json, key);
+  putc('[', json->to);
+  for (size_t i = 0; i < n_values; i++) {
+    if (i > 0) fputs(", ", json->to);
+    put_text(json->to, values[i]);
+  }
+  putc(']', json->to);
+}
+
+void gli_json_close(gli_json *json) {
+  fputs("}\n", json->to);
+  fflush(json->to);
+}

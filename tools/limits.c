@@ -1,0 +1,175 @@
+#include "tools/limits.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "core/cpu.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+typedef struct limit {
+  const char *name;
+  uint64_t bytes;
+  const char *unit;
+  gli_limit_fn measure;
+} limit;
+
+static const limit limits[] = {
+    {"memcpy", 512 << 10, "GB/s", gli_limit_memcpy},
+    {"memcpy", 4 << 20, "GB/s", gli_limit_memcpy},
+    {"memcpy", 64 << 20, "GB/s", gli_limit_memcpy},
+    {"add", 512 << 10, "GB/s", gli_limit_add},
+    {"add", 4 << 20, "GB/s", gli_limit_add},
+    {"add", 64 << 20, "GB/s", gli_limit_add},
+    {"fused_add", 512 << 10, "GB/s", gli_limit_fused_add},
+    {"fused_add", 4 << 20, "GB/s", gli_limit_fused_add},
+    {"fused_add", 64 << 20, "GB/s", gli_limit_fused_add},
+    {"tcp_pingpong_roundtrip", 4, "us", gli_limit_tcp_pingpong},
+    {"tcp_pingpong_roundtrip", 1 << 10, "us", gli_limit_tcp_pingpong},
+    {"tcp_pingpong_roundtrip", 64 << 10, "us", gli_limit_tcp_pingpong},
+    {"tcp_stream", 1 << 20, "GB/s", gli_limit_tcp_stream},
+    {"tcp_stream_both", 1 << 20, "GB/s", gli_limit_tcp_stream_both},
+    {"flag_one_way", 64, "us", gli_limit_flag},
+};
+enum { N_LIMITS = sizeof limits / sizeof limits[0] };
+
+/* ---- samples ------------------------------------------------------------ */
+
+bool gli_samples_begin(gli_samples *samples, const gli_limit_effort *effort) {
+  samples->count = 0;
+  samples->min_samples = effort->min_samples;
+  samples->ends_ns = uv_hrtime() + (uint64_t)(effort->seconds * 1e9);
+  samples->values = malloc(GLI_LIMIT_MAX_SAMPLES * sizeof(double));
+  return samples->values != NULL;
+}
+
+bool gli_samples_wanted(const gli_samples *samples) {
+  if (samples->count >= GLI_LIMIT_MAX_SAMPLES) return false;
+  if (samples->count < samples->min_samples) return true;
+  return uv_hrtime() < samples->ends_ns;
+}
+
+void gli_samples_add(gli_samples *samples, double value) {
+  samples->values[samples->count++] = value;
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double gli_samples_end(gli_samples *samples) {
+  double median = 0;
+  if (samples->count > 0) {
+    qsort(samples->values, samples->count, sizeof(double), compare);
+    median = samples->values[samples->count / 2];
+  }
+  free(samples->values);
+  samples->values = NULL;
+  return median;
+}
+
+void gli_spin(void) {
+  static atomic_int cores = 0;
+  int known = atomic_load_explicit(&cores, memory_order_relaxed);
+  if (known == 0) {
+    known = (int)gli_cpu_effective();
+    atomic_store_explicit(&cores, known, memory_order_relaxed);
+  }
+  if (known < 2) gli_cpu_yield();
+}
+
+/* ---- the command -------------------------------------------------------- */
+
+static double seconds = 0.3;
+static bool json = false;
+static const char *only = NULL;
+
+static const gli_option options[] = {
+    {"only", 0, GLI_OPTION_TEXT, &only, "NAME", "one limit instead of all", 0,
+     0},
+    {"time", 0, GLI_OPTION_SECONDS, &seconds, "SECONDS", "for each line (0.3)",
+     0, 3600},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object per line", 0, 0},
+};
+
+static const gli_command command = {
+    .name = "bench limits",
+    .usage = "gloo bench limits [options]",
+    .about =
+        "Measures this machine without the library; figures are medians.\n"
+        "  memcpy, add       one thread; GB/s of one vector (float32 a += b)\n"
+        "  fused_add         two threads, each storing its half of the sum of\n"
+        "                    two vectors into two others; GB/s of one vector\n"
+        "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
+        "  tcp_stream, tcp_stream_both  one way, and GB/s each way at once\n"
+        "  flag_one_way      until another thread sees a changed cache line\n",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+static void print_result(const limit *l, double value) {
+  if (json) {
+    gli_json out;
+    gli_json_open(&out, stdout);
+    gli_json_text(&out, "limit", l->name);
+    gli_json_integer(&out, "bytes", l->bytes);
+    gli_json_number(&out, "value", value);
+    gli_json_text(&out, "unit", l->unit);
+    gli_json_close(&out);
+    return;
+  }
+  char text[GLI_BYTES_TEXT];
+  printf("%-24s %8s %12.3f %s\n", l->name, gli_format_bytes(l->bytes, text),
+         value, l->unit);
+  fflush(stdout);
+}
+
+static bool is_limit(const char *name) {
+  for (int i = 0; i < N_LIMITS; i++) {
+    if (strcmp(limits[i].name, name) == 0) return true;
+  }
+  return false;
+}
+
+static int unknown_limit(void) {
+  gli_usage_error(&command, "option --only: there is no limit '%s'", only);
+  fprintf(stderr, "gloo bench limits: the limits are");
+  for (int i = 0; i < N_LIMITS; i++) {
+    bool repeated = i > 0 && strcmp(limits[i].name, limits[i - 1].name) == 0;
+    if (!repeated) fprintf(stderr, "%s %s", i > 0 ? "," : "", limits[i].name);
+  }
+  fprintf(stderr, "\n");
+  return GLI_EXIT_USAGE;
+}
+
+int gli_bench_limits(int argc, char **argv) {
+  int n_operands;
+  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
+  if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  if (n_operands > 0) {
+    return gli_usage_error(&command, "takes no operands, but got '%s'",
+                           argv[0]);
+  }
+  if (only != NULL && !is_limit(only)) return unknown_limit();
+  if (!json) printf("%-24s %8s %12s %s\n", "limit", "bytes", "value", "unit");
+
+  gli_limit_effort effort = {seconds, 5};
+  for (int i = 0; i < N_LIMITS; i++) {
+    const limit *l = &limits[i];
+    if (only != NULL && strcmp(only, l->name) != 0) continue;
+    gloo_error error;
+    double value;
+    if (!l->measure(l->bytes, &effort, &value, &error)) {
+      fprintf(stderr, "gloo bench limits: %s: %s\n", l->name, error.message);
+      return GLI_EXIT_FAILED;
+    }
+    print_result(l, value);
+  }
+  return GLI_EXIT_OK;
+}

@@ -1,0 +1,207 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "tools/limits.h"
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0
+#endif
+
+enum { STREAM_ROUND_BYTES = 64 << 20 };
+
+/* ---- sending and receiving, spinning ------------------------------------ */
+
+/* Bytes moved, 0 when nothing can be now, -1 when the other side has left. */
+static ssize_t try_send(int fd, const char *data, size_t bytes) {
+  ssize_t n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (n >= 0) return n;
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+static ssize_t try_recv(int fd, char *data, size_t bytes) {
+  ssize_t n = recv(fd, data, bytes, MSG_DONTWAIT);
+  if (n > 0) return n;
+  if (n == 0) return -1;
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+}
+
+/* Send `to_send` and receive `to_recv` bytes, in any order, `unit` at a time,
+ * through buffers of `unit` bytes. */
+static bool exchange(int fd, char *out, char *in, uint64_t unit,
+                     uint64_t to_send, uint64_t to_recv) {
+  uint64_t sent = 0, received = 0;
+  while (sent < to_send || received < to_recv) {
+    ssize_t moved = 0;
+    if (sent < to_send) {
+      uint64_t at = sent % unit, left = unit - at;
+      if (left > to_send - sent) left = to_send - sent;
+      ssize_t n = try_send(fd, out + at, (size_t)left);
+      if (n < 0) return false;
+      sent += (uint64_t)n;
+      moved += n;
+    }
+    if (received < to_recv) {
+      uint64_t at = received % unit, left = unit - at;
+      if (left > to_recv - received) left = to_recv - received;
+      ssize_t n = try_recv(fd, in + at, (size_t)left);
+      if (n < 0) return false;
+      received += (uint64_t)n;
+      moved += n;
+    }
+    if (moved == 0) gli_spin();
+  }
+  return true;
+}
+
+/* ---- two connected processes -------------------------------------------- */
+
+/* What both sides do, over and over; `first` is the side that measures. */
+typedef bool (*round_fn)(int fd, bool first, char *out, char *in,
+                         uint64_t bytes);
+
+static bool pingpong_round(int fd, bool first, char *out, char *in,
+                           uint64_t bytes) {
+  if (first && !exchange(fd, out, in, bytes, bytes, 0)) return false;
+  if (!exchange(fd, out, in, bytes, 0, bytes)) return false;
+  return first || exchange(fd, out, in, bytes, bytes, 0);
+}
+
+/* The receiver answers with one byte when it has all. */
+static bool stream_round(int fd, bool first, char *out, char *in,
+                         uint64_t bytes) {
+  uint64_t forth = first ? STREAM_ROUND_BYTES : 0;
+  uint64_t back = first ? 0 : STREAM_ROUND_BYTES;
+  if (!exchange(fd, out, in, bytes, forth, back)) return false;
+  return exchange(fd, out, in, bytes, first ? 0 : 1, first ? 1 : 0);
+}
+
+static bool both_round(int fd, bool first, char *out, char *in,
+                       uint64_t bytes) {
+  (void)first;
+  return exchange(fd, out, in, bytes, STREAM_ROUND_BYTES, STREAM_ROUND_BYTES);
+}
+
+/* A connected pair of TCP sockets over 127.0.0.1. */
+static bool connect_pair(int fds[2], gloo_error *error) {
+  struct sockaddr_in address;
+  memset(&address, 0, sizeof address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  struct sockaddr *generic = (struct sockaddr *)&address;
+  socklen_t length = sizeof address;
+  int yes = 1;
+  fds[0] = fds[1] = -1;
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (listener < 0) goto failed;
+  if (bind(listener, generic, length) != 0) goto failed;
+  if (listen(listener, 1) != 0) goto failed;
+  if (getsockname(listener, generic, &length) != 0) goto failed;
+  fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+  if (fds[0] < 0) goto failed;
+  if (connect(fds[0], generic, length) != 0) goto failed;
+  fds[1] = accept(listener, NULL, NULL);
+  if (fds[1] < 0) goto failed;
+  for (int i = 0; i < 2; i++) {
+    if (setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0) {
+      goto failed;
+    }
+  }
+  close(listener);
+  return true;
+failed:
+  gli_fail(error, GLOO_ERR_IO, -1, "cannot connect over 127.0.0.1: %s",
+           strerror(errno));
+  if (listener >= 0) close(listener);
+  if (fds[0] >= 0) close(fds[0]);
+  if (fds[1] >= 0) close(fds[1]);
+  return false;
+}
+
+/* The other process: goes on until the first closes the connection. */
+static void second_side(int fd, round_fn round, char *out, char *in,
+                        uint64_t bytes) {
+  while (round(fd, false, out, in, bytes)) {
+  }
+  _exit(0);
+}
+
+/* Nanoseconds of one round, the median. */
+static bool measure_rounds(int fd, round_fn round, char *out, char *in,
+                           uint64_t bytes, const gli_limit_effort *effort,
+                           double *ns, gloo_error *error) {
+  gli_samples samples;
+  if (!gli_samples_begin(&samples, effort)) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
+    return false;
+  }
+  bool good = round(fd, true, out, in, bytes); /* not counted */
+  while (good && gli_samples_wanted(&samples)) {
+    uint64_t start = uv_hrtime();
+    good = round(fd, true, out, in, bytes);
+    gli_samples_add(&samples, (double)(uv_hrtime() - start));
+  }
+  *ns = gli_samples_end(&samples);
+  if (!good) {
+    gli_fail(error, GLOO_ERR_IO, -1, "the second process left early");
+  }
+  return good;
+}
+
+static bool measure(round_fn round, uint64_t bytes,
+                    const gli_limit_effort *effort, double *ns,
+                    gloo_error *error) {
+  char *out = calloc(1, (size_t)bytes), *in = calloc(1, (size_t)bytes);
+  int fds[2];
+  bool good = out != NULL && in != NULL;
+  if (!good) gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
+  good = good && connect_pair(fds, error);
+  if (!good) goto free_buffers;
+  pid_t child = fork();
+  if (child == 0) {
+    close(fds[0]);
+    second_side(fds[1], round, out, in, bytes);
+  }
+  close(fds[1]);
+  if (child > 0) {
+    good = measure_rounds(fds[0], round, out, in, bytes, effort, ns, error);
+  } else {
+    good = false;
+    gli_fail(error, GLOO_ERR_IO, -1, "cannot start a second process: %s",
+             strerror(errno));
+  }
+  close(fds[0]);
+  if (child > 0) waitpid(child, NULL, 0);
+free_buffers:
+  free(out);
+  free(in);
+  return good;
+}
+
+bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,
+                            double *value, gloo_error *error) {
+  if (!measure(pingpong_round, bytes, effort, value, error)) return false;
+  *value /= 1e3;
+  return true;
+}
+
+bool gli_limit_tcp_stream(uint64_t bytes, const gli_limit_effort *effort,
+                          double *value, gloo_error *error) {
+  if (!measure(stream_round, bytes, effort, value, error)) return false;
+  *value = (double)STREAM_ROUND_BYTES / *value;
+  return true;
+}
+
+bool gli_limit_tcp_stream_both(uint64_t bytes, const gli_limit_effort *effort,
+                               double *value, gloo_error *error) {
+  if (!measure(both_round, bytes, effort, value, error)) return false;
+  *value = (double)STREAM_ROUND_BYTES / *value;
+  return true;
+}

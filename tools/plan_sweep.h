@@ -1,0 +1,25 @@
+/* Checking every algorithm for a range of sizes. */
+#ifndef GLI_TOOLS_PLAN_SWEEP_H
+#define GLI_TOOLS_PLAN_SWEEP_H
+
+#include "algorithms/registry.h"
+
+/* Up to this many ranks every root and count is checked; beyond, four roots and
+ * one count that the number of ranks does not divide. */
+#define GLI_SWEEP_ALL_RANKS 128
+
+typedef struct gli_sweep_result {
+  const gli_algorithm *algorithm;
+  uint64_t plans, steps, failures;
+  gloo_error first; /* the failure with the fewest ranks */
+} gli_sweep_result;
+
+/* Check the `n` algorithms for `from` to `to` ranks: every root, counts 0, 1,
+ * P-1, P, P+1, 64 P and 64 P + 13, in place and not; once cut into segments;
+ * and the promised rounds and bytes. results[i] is about algorithms[i]. Uses
+ * `threads` threads. */
+gloo_status gli_sweep(const gli_algorithm *algorithms, size_t n, uint32_t from,
+                      uint32_t to, unsigned threads, gli_sweep_result *results,
+                      gloo_error *error);
+
+#endif

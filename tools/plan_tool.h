@@ -1,0 +1,30 @@
+/* What the parts of `gloo plan` share. */
+#ifndef GLI_TOOLS_PLAN_TOOL_H
+#define GLI_TOOLS_PLAN_TOOL_H
+
+#include "algorithms/registry.h"
+#include "plan/simulate.h"
+
+/* One question of the command line. */
+typedef struct gli_plan_question {
+  gli_plan_params params;
+  const gli_algorithm *algorithm;
+  bool algorithm_given, segment_given;
+} gli_plan_question;
+
+/* The parameters with the segment size that the library would use for this
+ * algorithm, unless one was given. */
+gli_plan_params gli_plan_params_for(const gli_plan_question *question,
+                                    const gli_algorithm *algorithm);
+
+/* They print to standard output, or why not to standard error, and return the
+ * exit status. */
+int gli_plan_list(void);
+int gli_plan_print(const gli_plan_question *question);
+int gli_plan_check(const gli_plan_question *question);
+int gli_plan_check_all(uint32_t from, uint32_t to);
+int gli_plan_simulate(const gli_plan_question *question,
+                      const gli_sim_model *model);
+int gli_plan_docs(void);
+
+#endif

@@ -1,0 +1,107 @@
+#include "tools/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tools/tools.h"
+
+enum { MAX_RANKS = 16384 };
+
+static int64_t ranks = 0;
+static int64_t grace_ms = 2000;
+static int64_t port = 0;
+static bool prefix = false;
+
+static const gli_option options[] = {
+    {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N", "how many ranks (required)",
+     1, MAX_RANKS},
+    {"prefix", 0, GLI_OPTION_FLAG, &prefix, NULL,
+     "start each line of output with its rank: [0]", 0, 0},
+    {"grace-ms", 0, GLI_OPTION_INTEGER, &grace_ms, "MS",
+     "time between a failure and the end of the rest (2000)", 0, 3600000},
+    {"port", 0, GLI_OPTION_INTEGER, &port, "PORT",
+     "MASTER_PORT; default: a free one", 1, 65535},
+};
+
+static const gli_command command = {
+    .name = "run",
+    .usage = "gloo run -n N [options] [--] program [arguments]",
+    .about =
+        "Starts the program N times on this host and waits for all of them.\n"
+        "Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
+        "MASTER_ADDR,\n"
+        "MASTER_PORT and GLOO_JOB_ID. The program 'gloo' is this command.\n"
+        "Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP, SIGUSR1 "
+        "and\n"
+        "SIGUSR2 are passed on; a third SIGINT or SIGTERM kills.\n"
+        "When a rank fails, the others get some time to report it themselves\n"
+        "(--grace-ms), then SIGTERM, then SIGKILL, and the exit status is "
+        "that\n"
+        "of the rank that failed first (128 + signal for a signal).\n",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .stop_at_operand = true,
+};
+
+/* 128 random bits in hexadecimal. */
+static bool make_job_id(char text[33], gloo_error *error) {
+  unsigned char random[16];
+  int result = uv_random(NULL, NULL, random, sizeof random, 0, NULL);
+  if (result != 0) {
+    gli_fail(error, GLOO_ERR_IO, -1, "cannot get random bytes for a job id: %s",
+             uv_strerror(result));
+    return false;
+  }
+  for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+  return true;
+}
+
+static char **copy_arguments(char **argv, int count) {
+  char **copy = calloc((size_t)count + 1, sizeof *copy);
+  for (int i = 0; copy != NULL && i < count; i++) copy[i] = argv[i];
+  return copy;
+}
+
+static int fail(int exit_status, const gloo_error *error) {
+  fprintf(stderr, "gloo run: %s\n", error->message);
+  return exit_status;
+}
+
+int gli_tool_run(int argc, char **argv) {
+  int n_operands;
+  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
+  if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  if (ranks == 0) {
+    return gli_usage_error(&command, "option -n is required: how many ranks");
+  }
+  if (n_operands == 0) {
+    return gli_usage_error(&command, "which program? usage: %s", command.usage);
+  }
+
+  gloo_error error;
+  char path[GLI_RUN_PATH_MAX];
+  int status = GLI_EXIT_FAILED;
+  if (!gli_run_find(argv[0], path, &status, &error)) {
+    return fail(status, &error);
+  }
+  gli_run_options job = {.ranks = (int)ranks,
+                         .prefix = prefix,
+                         .grace_ms = grace_ms,
+                         .path = path,
+                         .environment = {.ranks = (int)ranks}};
+  if (!make_job_id(job.environment.job, &error)) return fail(status, &error);
+  int reservation = -1;
+  job.environment.port = (uint16_t)port;
+  if (port == 0 &&
+      !gli_run_pick_port(&job.environment.port, &reservation, &error)) {
+    return fail(status, &error);
+  }
+  job.arguments = copy_arguments(argv, n_operands);
+  if (job.arguments != NULL) status = gli_run_job(&job);
+  if (job.arguments == NULL) fprintf(stderr, "gloo run: out of memory\n");
+  free(job.arguments);
+  if (reservation >= 0) close(reservation);
+  return status;
+}

@@ -1,0 +1,86 @@
+/* `gloo run`: one program, started as the ranks of one job on this host. */
+#ifndef GLI_TOOLS_RUN_H
+#define GLI_TOOLS_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/error.h"
+
+/* Why the job could not be started is `error`'s message; `exit_status` is what
+ * a shell would say. */
+
+/* ---- the program and its environment: run_environment.c ------------------ */
+
+#define GLI_RUN_PATH_MAX 4096
+
+/* Where `program` is: itself when it has a slash, this very command when it is
+ * "gloo", else searched in PATH. False, with *exit_status 126 or 127. */
+bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
+                  int *exit_status, gloo_error *error);
+
+/* A port on 127.0.0.1 that was free. On Linux *reservation is a socket that
+ * keeps others from being given it, while a server that sets SO_REUSEADDR may
+ * listen on it; elsewhere it is -1. */
+bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error);
+
+typedef struct gli_run_environment {
+  int ranks;
+  uint16_t port;
+  char job[33];
+} gli_run_environment;
+
+/* This process's environment with the variables of `rank`. NULL when memory
+ * runs out. Release with gli_run_environment_free. */
+char **gli_run_environment_make(const gli_run_environment *shared, int rank);
+void gli_run_environment_free(char **environment);
+
+/* ---- output by rank: run_output.c ---------------------------------------- */
+
+/* Reads one stream of one rank and writes it to `fd` line by line, each after
+ * "[rank] ". */
+typedef struct gli_run_stream {
+  uv_pipe_t pipe;
+  int rank, fd;
+  bool open;
+  char *data;
+  size_t used, capacity;
+  void (*on_close)(void *user);
+  void *user;
+} gli_run_stream;
+
+/* `on_close` comes once, when the rank has closed its end, or when nobody
+ * reads `fd` any more. */
+int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
+                        int fd);
+void gli_run_stream_start(gli_run_stream *stream, void (*on_close)(void *user),
+                          void *user);
+/* Write what is left and close. */
+void gli_run_stream_stop(gli_run_stream *stream);
+
+/* ---- the processes: run_job.c ------------------------------------------- */
+
+typedef struct gli_run_options {
+  int ranks;
+  bool prefix;
+  int64_t grace_ms;
+  const char *path;
+  char **arguments; /* argv of the program, ended by NULL */
+  gli_run_environment environment;
+} gli_run_options;
+
+/* Start all ranks, wait for them, and return the exit status of the job. */
+int gli_run_job(const gli_run_options *options);
+
+/* ---- a rank before it is the program: run_exec.c ------------------------- */
+
+/* On Linux a rank starts as this command under the name below, so that it can
+ * ask to be killed together with `gloo run`, and then becomes the program. */
+#define GLI_RUN_EXEC_NAME "gloo-rank"
+
+/* argv: GLI_RUN_EXEC_NAME, process id of `gloo run`, path, argv of the
+ * program. Returns only when the program cannot be run. */
+int gli_run_exec(int argc, char **argv);
+
+#endif

@@ -1,0 +1,169 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/run.h"
+#include "tools/tools.h"
+
+extern char **environ;
+
+/* ---- finding the program ------------------------------------------------ */
+
+/* 0 when `path` can be executed, else the reason. */
+static int check_executable(const char *path) {
+  struct stat info;
+  if (stat(path, &info) != 0) return errno;
+  if (S_ISDIR(info.st_mode)) return EISDIR;
+  return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+/* Look in each directory of PATH. Returns 0, or the most telling reason. */
+static int search_path(const char *program, char path[GLI_RUN_PATH_MAX]) {
+  int reason = ENOENT;
+  const char *list = getenv("PATH");
+  if (list == NULL) list = "/usr/local/bin:/usr/bin:/bin";
+  for (const char *at = list;;) {
+    size_t length = strcspn(at, ":");
+    const char *directory = length == 0 ? "." : at;
+    int width = length == 0 ? 1 : (int)length;
+    int used =
+        snprintf(path, GLI_RUN_PATH_MAX, "%.*s/%s", width, directory, program);
+    if (used > 0 && used < GLI_RUN_PATH_MAX) {
+      int result = check_executable(path);
+      if (result == 0) return 0;
+      if (result == EACCES) reason = EACCES;
+    }
+    if (at[length] == 0) return reason;
+    at += length + 1;
+  }
+}
+
+bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
+                  int *exit_status, gloo_error *error) {
+  size_t size = GLI_RUN_PATH_MAX;
+  if (strcmp(program, "gloo") == 0 && uv_exepath(path, &size) == 0) return true;
+  bool has_slash = strchr(program, '/') != NULL;
+  int reason;
+  if (has_slash) {
+    int used = snprintf(path, GLI_RUN_PATH_MAX, "%s", program);
+    reason = used < GLI_RUN_PATH_MAX ? check_executable(path) : ENAMETOOLONG;
+  } else {
+    reason = *program != 0 ? search_path(program, path) : ENOENT;
+  }
+  if (reason == 0) return true;
+  bool absent = reason == ENOENT || reason == ENOTDIR;
+  *exit_status = absent ? GLI_EXIT_NOT_FOUND : GLI_EXIT_CANNOT_RUN;
+  gli_fail(error, GLOO_ERR_NOT_FOUND, -1, "cannot run '%s': %s%s", program,
+           strerror(reason),
+           absent && !has_slash ? " in any directory of PATH" : "");
+  return false;
+}
+
+/* ---- the port ----------------------------------------------------------- */
+
+bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
+  struct sockaddr_in address;
+  memset(&address, 0, sizeof address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0) goto failed;
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) goto failed;
+  if (bind(fd, (struct sockaddr *)&address, length) != 0) goto failed;
+  if (getsockname(fd, (struct sockaddr *)&address, &length) != 0) goto failed;
+  *port = ntohs(address.sin_port);
+#ifdef __linux__
+  /* Bound, but never listening: Linux then gives the port to nobody who did
+   * not ask for it, and lets one listen who asks with SO_REUSEADDR. */
+  int yes = 1;
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0) {
+    goto failed;
+  }
+  *reservation = fd;
+#else
+  close(fd);
+  *reservation = -1;
+#endif
+  return true;
+failed:
+  gli_fail(error, GLOO_ERR_ADDRESS, -1,
+           "cannot find a free port on 127.0.0.1: %s; name one with --port",
+           strerror(errno));
+  if (fd >= 0) close(fd);
+  return false;
+}
+
+/* ---- the variables ------------------------------------------------------ */
+
+enum { N_VARIABLES = 7 };
+static const char *const variable_names[N_VARIABLES] = {
+    "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_ID"};
+
+/* "NAME=value", allocated. */
+static char *make_variable(const gli_run_environment *shared, int rank, int i) {
+  char value[64];
+  switch (i) {
+    case 0:
+    case 2:
+      snprintf(value, sizeof value, "%d", rank);
+      break;
+    case 1:
+    case 3:
+      snprintf(value, sizeof value, "%d", shared->ranks);
+      break;
+    case 4:
+      snprintf(value, sizeof value, "127.0.0.1");
+      break;
+    case 5:
+      snprintf(value, sizeof value, "%d", shared->port);
+      break;
+    default:
+      snprintf(value, sizeof value, "%s", shared->job);
+  }
+  size_t bytes = strlen(variable_names[i]) + strlen(value) + 2;
+  char *text = malloc(bytes);
+  if (text != NULL) snprintf(text, bytes, "%s=%s", variable_names[i], value);
+  return text;
+}
+
+static bool is_ours(const char *variable) {
+  size_t length = strcspn(variable, "=");
+  for (int i = 0; i < N_VARIABLES; i++) {
+    if (strlen(variable_names[i]) != length) continue;
+    if (strncmp(variable_names[i], variable, length) == 0) return true;
+  }
+  return false;
+}
+
+/* The first N_VARIABLES entries are allocated, the others are borrowed. */
+char **gli_run_environment_make(const gli_run_environment *shared, int rank) {
+  size_t inherited = 0;
+  while (environ[inherited] != NULL) inherited++;
+  char **all = calloc(inherited + N_VARIABLES + 1, sizeof *all);
+  if (all == NULL) return NULL;
+  for (int i = 0; i < N_VARIABLES; i++) {
+    all[i] = make_variable(shared, rank, i);
+    if (all[i] != NULL) continue;
+    gli_run_environment_free(all);
+    return NULL;
+  }
+  size_t used = N_VARIABLES;
+  for (size_t i = 0; i < inherited; i++) {
+    if (!is_ours(environ[i])) all[used++] = environ[i];
+  }
+  return all;
+}
+
+void gli_run_environment_free(char **environment) {
+  if (environment == NULL) return;
+  for (int i = 0; i < N_VARIABLES; i++) free(environment[i]);
+  free(environment);
+}

@@ -1,0 +1,24 @@
+/* The `gloo` command: its subcommands, and what they share. */
+#ifndef GLI_TOOLS_TOOLS_H
+#define GLI_TOOLS_TOOLS_H
+
+#include "tools/options.h"
+
+/* Exit statuses of the command itself. `gloo run` adds those of its program,
+ * and the two that shells use. */
+enum {
+  GLI_EXIT_OK = 0,
+  GLI_EXIT_FAILED = 1, /* it ran, and the answer is no */
+  GLI_EXIT_USAGE = 2,  /* it was asked in a way that it does not understand */
+  GLI_EXIT_CANNOT_RUN = 126,
+  GLI_EXIT_NOT_FOUND = 127
+};
+
+/* One function per subcommand; argv[0] is its name. They return the exit
+ * status. */
+int gli_tool_run(int argc, char **argv);
+int gli_tool_bench(int argc, char **argv);
+int gli_tool_plan(int argc, char **argv);
+int gli_tool_info(int argc, char **argv);
+
+#endif
