@@ -1,0 +1,117 @@
+# shellcheck shell=bash
+# Shared by scripts/demo, scripts/test and .ci/run: packages and building.
+# Sourced by bash; nothing here runs by itself.
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() { # status, text
+  local status=$1
+  shift
+  say "$0: $*"
+  exit "$status"
+}
+
+compiles() { # compiler: does it work, with the C library's headers?
+  command -v "$1" >/dev/null &&
+    printf '#include <stdio.h>\nint main(void) { return 0; }\n' |
+    "$1" -x c -o /dev/null - 2>/dev/null
+}
+
+has_library() { # pkg-config name
+  command -v pkg-config >/dev/null && pkg-config --exists "$1"
+}
+
+# The Debian packages that are missing, out of what building needs and, with
+# "tests", what the tests need. One line, empty when nothing is.
+missing_packages() { # compiler, ["tests"]
+  local missing=()
+  compiles "$1" || missing+=("$1" libc6-dev)
+  command -v meson >/dev/null || missing+=(meson)
+  command -v ninja >/dev/null || missing+=(ninja-build)
+  command -v pkg-config >/dev/null || missing+=(pkg-config)
+  has_library libuv || missing+=(libuv1-dev)
+  if [ "${2:-}" = tests ]; then
+    has_library cmocka || missing+=(libcmocka-dev)
+  fi
+  echo "${missing[*]}"
+}
+
+# Become root for one command, without ever asking for a password.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  else
+    sudo -n "$@"
+  fi
+}
+
+can_be_root() {
+  [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+# Install Debian packages, or say what has to be installed and leave.
+install_packages() { # packages...
+  local log how="apt-get update && apt-get install --no-install-recommends $*"
+  [ $# -gt 0 ] || return 0
+  command -v apt-get >/dev/null ||
+    die 2 "these are missing (by their Debian names), please install them: $*"
+  can_be_root ||
+    die 2 "packages are missing, and this is neither root nor allowed to use sudo. Run as root:
+  $how"
+  say "installing $*"
+  log=$(mktemp)
+  if ! as_root apt-get update >"$log" 2>&1 ||
+    ! as_root env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1 </dev/null
+  then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die 2 "packages could not be installed (is there a network?). What is missing:
+  $how"
+  fi
+  rm -f "$log"
+}
+
+ensure_packages() { # compiler, ["tests"]
+  local missing
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  # shellcheck disable=SC2086  # one word per package
+  install_packages $missing
+  missing=$(missing_packages "$@")
+  [ -z "$missing" ] ||
+    die 2 "still missing after installation: $missing (is another version first in PATH?)"
+}
+
+# Configure a build directory, or bring it up to date: a package that was not
+# there the last time is found now.
+configure() { # directory, meson options...
+  local dir=$1 log
+  shift
+  log=$(mktemp)
+  if [ -f "$dir/build.ninja" ] &&
+    meson setup --reconfigure "$@" "$dir" >"$log" 2>&1; then
+    rm -f "$log"
+    return 0
+  fi
+  # Not there yet, or made by another meson or in another place.
+  rm -rf "$dir"
+  if ! meson setup "$@" "$dir" >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}
+
+build() { # directory
+  local log
+  log=$(mktemp)
+  say "building in $1/"
+  if ! ninja -C "$1" >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    return 1
+  fi
+  rm -f "$log"
+}

@@ -1,0 +1,113 @@
+# Who may include whom. Run with the names of the files below src/ and
+# include/gloo_c/ as arguments, relative to the project; prints one line per
+# violation and exits 1 when there is one.
+#
+#   parts[x]: the folders of src/ that x may include besides itself and gloo_c/
+#   libs[x]:  what it may use besides the C standard library:
+#             "-" nothing, "system" the operating system, "uv" that and libuv,
+#             "locks" libuv alone
+
+BEGIN {
+  law("core", "", "system")
+  law("plan", "core", "-")
+  law("algorithms", "core plan", "-")
+  law("transport", "core", "-")
+  law("transport_inproc", "core transport", "uv")
+  law("transport_tcp", "core transport", "uv")
+  law("rendezvous", "core", "uv")
+  law("memory", "core", "uv")
+  law("engine", "core plan transport memory", "locks")
+  law("api", "core plan algorithms transport transport_inproc transport_tcp " \
+      "rendezvous memory engine", "uv")
+  law("gloo_c", "", "-")
+
+  n = split("assert complex ctype errno fenv float inttypes iso646 limits " \
+            "locale math setjmp signal stdalign stdarg stdatomic stdbool " \
+            "stddef stdint stdio stdlib stdnoreturn string tgmath threads " \
+            "time uchar wchar wctype", names, " ")
+  for (i = 1; i <= n; i++) standard[names[i] ".h"] = 1
+}
+
+function law(part, may_include, may_use) {
+  known[part] = 1
+  parts[part] = " " part " " may_include " "
+  libs[part] = may_use
+}
+
+function complain(text) {
+  printf "%s:%d: %s\n", FILENAME, FNR, text
+  violations++
+}
+
+function check_system(part, name, use) {
+  use = libs[part]
+  # Clocks belong to transports, so that a virtual one can drive the engine.
+  if (name == "time.h" && use != "system" && use != "uv") {
+    complain(part " may not look at clocks: no <time.h>")
+    return
+  }
+  if (name in standard) return
+  if (name ~ /^(openssl|infiniband|cuda|rdma)/) {
+    complain("<" name "> is for the folder that exists for it")
+  } else if (name == "uv.h") {
+    if (use != "uv" && use != "locks") complain(part " may not use libuv")
+  } else if (use != "system" && use != "uv") {
+    complain(part " may use the C standard library only, not <" name ">")
+  }
+}
+
+# An algorithm knows the builder and nothing else; the list and the selector
+# of the same folder know plans as well.
+function check_algorithm(file, name) {
+  if (file ~ /\/(registry|select)\.[ch]$/) return
+  if (name == "plan/builder.h" || name == "core/collective.h") return
+  complain("an algorithm may include \"plan/builder.h\" only, not \"" name "\"")
+}
+
+function check_project(part, file, name, target) {
+  target = name
+  if (target !~ /\//) {
+    target = part
+  } else {
+    sub(/\/.*/, "", target)
+  }
+  if (part == "gloo_c" && target != "gloo_c") {
+    complain("a public header may include public headers only, not \"" name "\"")
+  } else if (target == "gloo_c") {
+    return
+  } else if (!(target in known)) {
+    complain("\"" name "\" is in no folder of src/")
+  } else if (index(parts[part], " " target " ") == 0) {
+    complain(part " may not include \"" name "\"; it may include:" parts[part])
+  } else if (part == "algorithms") {
+    check_algorithm(file, name)
+  }
+}
+
+FNR == 1 {
+  files++
+  split(FILENAME, path, "/")
+  part = path[2]
+  if (!(part in known)) complain("no law for the folder " part ": add one")
+}
+
+/^[ \t]*#[ \t]*include/ && (part in known) {
+  name = $0
+  sub(/^[ \t]*#[ \t]*include[ \t]*/, "", name)
+  system_header = name ~ /^</
+  if (name !~ /^[<"]/) complain("#include of something that is not a file name")
+  sub(/^./, "", name)
+  sub(/[>"].*/, "", name)
+  if (name ~ /\.\./) {
+    complain("\"" name "\" climbs out of its folder")
+  } else if (system_header) {
+    check_system(part, name)
+  } else {
+    check_project(part, FILENAME, name)
+  }
+}
+
+END {
+  if (files == 0) print "no files were given"
+  exit violations > 0 || files == 0
+}
