@@ -19,17 +19,18 @@ void gli_signal_restore(gli_signal_guard *guard) {
 
 #else
 
-static bool is_pending(int signal_number) {
+static void look(bool *pipe_pending, bool *size_pending) {
   sigset_t pending;
-  if (sigpending(&pending) != 0) return false;
-  return sigismember(&pending, signal_number) == 1;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  *pipe_pending = sigismember(&pending, SIGPIPE) == 1;
+  *size_pending = sigismember(&pending, SIGXFSZ) == 1;
 }
 
-/* Take a signal that was raised meanwhile, and only that one, out again. */
-static void take(int signal_number, bool was_pending) {
+/* Take a signal that is pending, and only that one, out again. */
+static void take(int signal_number) {
   sigset_t set;
   int taken;
-  if (was_pending || !is_pending(signal_number)) return;
   sigemptyset(&set);
   sigaddset(&set, signal_number);
   sigwait(&set, &taken);
@@ -37,18 +38,21 @@ static void take(int signal_number, bool was_pending) {
 
 void gli_signal_guard_enter(gli_signal_guard *guard) {
   sigset_t set;
-  guard->pending_pipe = is_pending(SIGPIPE);
-  guard->pending_size = is_pending(SIGXFSZ);
+  look(&guard->pending_pipe, &guard->pending_size);
   sigemptyset(&set);
   sigaddset(&set, SIGPIPE);
   sigaddset(&set, SIGXFSZ);
   guard->active = pthread_sigmask(SIG_BLOCK, &set, &guard->before) == 0;
 }
 
+/* A signal that was pending before stays so; one that was raised meanwhile is
+ * taken. */
 void gli_signal_guard_leave(gli_signal_guard *guard) {
+  bool pipe_pending, size_pending;
   if (!guard->active) return;
-  take(SIGPIPE, guard->pending_pipe);
-  take(SIGXFSZ, guard->pending_size);
+  look(&pipe_pending, &size_pending);
+  if (pipe_pending && !guard->pending_pipe) take(SIGPIPE);
+  if (size_pending && !guard->pending_size) take(SIGXFSZ);
   pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 

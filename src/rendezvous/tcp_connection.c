@@ -34,16 +34,13 @@ static void on_timer(uv_timer_t *timer) {
 
 /* Run the loop until everything awaited has happened, or something failed. */
 static void run(gli_tcp_connection *self, uint64_t deadline_ns) {
-  gli_signal_guard guard;
   int64_t left = gli_deadline_left(deadline_ns);
   if (left >= 0) {
     uv_update_time(&self->loop);
     uv_timer_start(&self->timer, on_timer, (uint64_t)left / 1000000 + 1, 0);
   }
-  gli_signal_guard_enter(&guard);
   while (self->failure == FINE && self->steps_left > 0)
     uv_run(&self->loop, UV_RUN_ONCE);
-  gli_signal_guard_leave(&guard);
   uv_timer_stop(&self->timer);
 }
 
@@ -215,11 +212,11 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
   self->steps_left = 2;
   gli_signal_guard_enter(&guard);
   int rc = uv_write(&write, stream, &buffer, 1, on_written);
-  gli_signal_guard_leave(&guard);
   if (rc != 0) self->steps_left--;
   if (rc == 0) rc = uv_read_start(stream, on_alloc, on_read);
   if (rc != 0) fail_with(self, rc);
   run(self, deadline_ns);
+  gli_signal_guard_leave(&guard);
   if (self->failure != FINE) {
     /* The write request lives on this stack: have it called back first. */
     uv_close((uv_handle_t *)stream, NULL);

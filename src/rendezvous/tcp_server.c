@@ -93,25 +93,26 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
                                   gli_tcp_server **result, gloo_error *error) {
   size_t job_bytes = strlen(job);
   gli_signal_guard signals;
-  gloo_status status = GLOO_ERR_NO_MEMORY;
+  gloo_status status = GLOO_OK; /* or else rc says what failed */
+  int rc = UV_ENOMEM;
   gli_tcp_server *server = calloc(1, sizeof(*server) + job_bytes + 1);
-  if (server == NULL) goto no_memory;
+  if (server == NULL) goto failed;
   memcpy(server->job, job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = epoch;
   server->service.table = gli_table_create(KEYS_MAX, BYTES_MAX);
   if (server->service.table == NULL) goto free_server;
-  if (uv_loop_init(&server->loop) != 0) goto destroy_table;
+  rc = uv_loop_init(&server->loop);
+  if (rc != 0) goto destroy_table;
   status = listen_anywhere(server, host, port, error);
   if (status != GLOO_OK) goto close_loop;
   memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
          sizeof(server->service.address));
-  status = GLOO_ERR_NO_MEMORY;
-  if (uv_async_init(&server->loop, &server->stop, on_stop) != 0)
-    goto close_listener;
+  rc = uv_async_init(&server->loop, &server->stop, on_stop);
+  if (rc != 0) goto close_listener;
   server->stop.data = server;
   gli_signal_block_all(&signals);
-  int rc = uv_thread_create(&server->thread, serve, server);
+  rc = uv_thread_create(&server->thread, serve, server);
   gli_signal_restore(&signals);
   if (rc != 0) goto close_stop;
   gli_log(GLOO_LOG_INFO, "the TCP store listens at %s",
@@ -130,11 +131,11 @@ destroy_table:
   gli_table_destroy(server->service.table);
 free_server:
   free(server);
-no_memory:
-  if (status != GLOO_ERR_NO_MEMORY) return status;
-  return gli_fail(error, status, -1,
-                  "no memory, descriptors or threads left for the server of a "
-                  "TCP store");
+failed:
+  if (status != GLOO_OK) return status;
+  return gli_fail(error, rc == UV_ENOMEM ? GLOO_ERR_NO_MEMORY : GLOO_ERR_IO, -1,
+                  "cannot start the server of a TCP store: %s",
+                  uv_strerror(rc));
 }
 
 const struct sockaddr_storage *gli_tcp_server_address(

@@ -93,7 +93,7 @@ static gli_tcp_pair *find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
 
 static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello) {
   gli_tcp_pair *pair = find_leaving(t, hello);
-  if (pair == NULL)
+  if (pair == NULL && !t->closing)
     pair = (gli_tcp_pair *)t->upcalls->accept(t->device_user, hello->key,
                                               hello->from);
   if (pair == NULL || pair->broken) return NULL;

@@ -116,6 +116,7 @@ typedef struct gli_tcp {
   uint64_t timer_due_ns; /* 0: not set */
   int happened;          /* in this poll */
   bool in_poll;
+  bool closing;   /* only what lingers is still served */
   bool to_begin;  /* a pair of `pairs` has not begun to connect */
   bool to_report; /* a pair is newly broken */
 

@@ -73,6 +73,7 @@ static void tcp_address(const gli_transport *t, gli_address *address) {
 
 static void tcp_close(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
+  t->closing = true;
   gli_tcp_poll(base);
   while (gli_tcp_lingering(base)) {
     gli_tcp_sleep(base, close_nap_ns);

@@ -1,0 +1,100 @@
+/* Repeating a small operation allocates nothing, here or in libuv.
+ *
+ * The linker sends the library's calls of malloc and its kin through the
+ * counters below; libuv takes its allocator from uv_replace_allocator. */
+#include "ranks.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <uv.h>
+
+static atomic_size_t allocations;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_malloc(bytes);
+}
+void *__wrap_calloc(size_t n, size_t bytes) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_calloc(n, bytes);
+}
+void *__wrap_realloc(void *old, size_t bytes) {
+  atomic_fetch_add(&allocations, 1);
+  return __real_realloc(old, bytes);
+}
+
+enum { ROUNDS = 8, REPEATS = 300 };
+
+static void one_of_each(rank_env *env, float *data) {
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, data, 1,
+                              GLOO_FLOAT32, GLOO_SUM, NULL));
+  RANK_OK(env, gloo_allreduce(env->context, data, data + 1000, 1000,
+                              GLOO_FLOAT32, GLOO_MAX, NULL));
+  RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, data, 10,
+                              GLOO_FLOAT32, 0, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+  gloo_operation *op;
+  RANK_OK(env, gloo_allreduce_start(env->context, GLOO_IN_PLACE, data, 8,
+                                    GLOO_FLOAT32, GLOO_SUM, NULL, &op));
+  RANK_OK(env, gloo_operation_wait(op));
+  gloo_operation_destroy(op);
+}
+
+/* How far ranks run ahead of each other varies, and pools grow to the most that
+ * was ever needed; so some round must be free of allocations, not the first. */
+static void repeat(rank_env *env) {
+  float data[2000] = {0};
+  size_t *least = env->user;
+  for (int round = 0; round < ROUNDS && !env->failure[0]; round++) {
+    RANK_OK(env, gloo_barrier(env->context, NULL));
+    size_t before = atomic_load(&allocations);
+    for (int i = 0; i < REPEATS; i++) one_of_each(env, data);
+    size_t spent = atomic_load(&allocations) - before;
+    if (env->rank == 0 && spent < *least) *least = spent;
+  }
+}
+
+static void steady_over(const char *transport, int size) {
+  size_t least = SIZE_MAX;
+  ranks_options o = {.transport = transport, .user = &least};
+  ranks_run(size, &o, repeat);
+  assert_int_equal(least, 0);
+}
+
+static void inproc_allocates_nothing(void **state) {
+  (void)state;
+  steady_over("inproc", 2);
+  steady_over("inproc", 3);
+}
+
+static void tcp_allocates_nothing(void **state) {
+  (void)state;
+  steady_over("tcp", 2);
+  steady_over("tcp", 3);
+}
+
+/* The counters count: setting up is full of allocations. */
+static void setting_up_allocates(void **state) {
+  (void)state;
+  assert_true(atomic_load(&allocations) > 100);
+}
+
+int main(void) {
+  if (uv_replace_allocator(__wrap_malloc, __wrap_realloc, __wrap_calloc,
+                           free) != 0) {
+    return 1;
+  }
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(inproc_allocates_nothing),
+      cmocka_unit_test(tcp_allocates_nothing),
+      cmocka_unit_test(setting_up_allocates),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
