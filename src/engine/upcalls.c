@@ -210,6 +210,8 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   while (context && context->key != key) context = context->next;
   if (!context || gli_context_poisoned(context)) return NULL;
   if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
+  const gli_peer *peer = &context->peers[peer_rank];
+  if (!peer->link && peer->address.bytes == 0) return GLI_PAIR_LATER;
   gloo_error error;
   gli_link *link = gli_context_link(context, peer_rank, &error);
   if (!link) {

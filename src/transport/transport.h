@@ -68,6 +68,8 @@ typedef struct gli_sink {
   void *token; /* the engine's; comes back in `received` */
 } gli_sink;
 
+#define GLI_PAIR_LATER ((gli_pair *)(uintptr_t)1)
+
 typedef struct gli_upcalls {
   /* A header of `pair_user`'s pair has arrived. On GLOO_OK the sink is filled
    * in and `received` follows once the whole payload is there (also when it has
@@ -85,7 +87,8 @@ typedef struct gli_upcalls {
   /* A peer asks for a connection that is not open here yet. `key` is what it
    * presents, to be compared with the `local_key` of a context. The engine opens
    * the pair (pair_open, from inside this upcall) and returns it, or returns the
-   * existing one; NULL refuses. */
+   * existing one. NULL refuses; GLI_PAIR_LATER does so for now, for the context
+   * is still being made: the peer, or the transport, tries again. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
 } gli_upcalls;
 

@@ -204,9 +204,13 @@ static int greet(gli_inproc_side *side) {
   if (!offered) return 0;
 
   uint32_t peer_rank = gli_inproc_other_side(side)->rank;
-  e->upcalls.accept(e->device_user, side->key, peer_rank);
+  gli_pair *pair = e->upcalls.accept(e->device_user, side->key, peer_rank);
   gli_inproc_table_lock();
-  if (link->offered) {
+  if (link->offered && pair == GLI_PAIR_LATER) {
+    uv_mutex_lock(&link->lock);
+    gli_inproc_mark_ready(side);
+    uv_mutex_unlock(&link->lock);
+  } else if (link->offered) {
     gli_inproc_link **at = &e->offers;
     while (*at != link) at = &(*at)->offer_next;
     *at = link->offer_next;

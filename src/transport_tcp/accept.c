@@ -93,9 +93,11 @@ static gli_tcp_pair *find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
 
 static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello) {
   gli_tcp_pair *pair = find_leaving(t, hello);
-  if (pair == NULL && !t->closing)
-    pair = (gli_tcp_pair *)t->upcalls->accept(t->device_user, hello->key,
-                                              hello->from);
+  if (pair == NULL && !t->closing) {
+    gli_pair *accepted =
+        t->upcalls->accept(t->device_user, hello->key, hello->from);
+    if (accepted != GLI_PAIR_LATER) pair = (gli_tcp_pair *)accepted;
+  }
   if (pair == NULL || pair->broken) return NULL;
   if (pair->config.local_key != hello->key) return NULL;
   if (pair->config.peer_rank != hello->from) return NULL;

@@ -73,6 +73,15 @@ bool gli_tcp_pipe(int fds[2]) {
 #endif
 }
 
+bool gli_tcp_descriptors_left(int count) {
+  int fds[16], got = 0;
+  while (got < count && (fds[got] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0)
+    got++;
+  bool left = got == count;
+  while (got > 0) close(fds[--got]);
+  return left;
+}
+
 void gli_tcp_socket_tune(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   /* A host that vanished is noticed while a connection is idle. The kernel

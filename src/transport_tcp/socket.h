@@ -12,6 +12,8 @@
 int gli_tcp_socket_new(int family);
 int gli_tcp_socket_accept(int listener);
 bool gli_tcp_pipe(int fds[2]);
+/* Can `count` more descriptors be opened at the moment? At most 16. */
+bool gli_tcp_descriptors_left(int count);
 
 /* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
  * better than a constant could. */

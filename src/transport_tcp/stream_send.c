@@ -107,9 +107,21 @@ static void wait_writable(gli_tcp_stream *stream) {
   gli_tcp_watch_for(stream->watch, UV_READABLE | UV_WRITABLE);
 }
 
+/* The peer takes no more. What it sent before may still be unread, and be an ABORT
+ * or a BYE that tells why: so it is reading that finds the end. */
+static void write_failed(gli_tcp_stream *stream, int code) {
+  if (stream->pair->closed) {
+    gli_tcp_stream_lost(stream, code);
+    return;
+  }
+  stream->deaf = true;
+  gli_tcp_watch_for(stream->watch, UV_READABLE);
+}
+
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
-  if (stream->state != GLI_TCP_UP || stream->queue.head != NULL) {
+  if (stream->state != GLI_TCP_UP || stream->deaf ||
+      stream->queue.head != NULL) {
     gli_tcp_queue_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
@@ -124,7 +136,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   if (written >= 0)
     request->private_ = (uint64_t)written;
   else if (!gli_tcp_would_block(code)) {
-    gli_tcp_stream_lost(stream, code);
+    write_failed(stream, code);
     return GLI_POST_IN_PROGRESS;
   }
   wait_writable(stream);
@@ -133,7 +145,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
 
 void gli_tcp_stream_flush(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
-  while (stream->queue.head != NULL) {
+  while (stream->queue.head != NULL && !stream->deaf) {
     batch b;
     b.bytes = 0;
     b.messages = b.parts = 0;
@@ -141,7 +153,7 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
     while (request != NULL && add_message(&b, request)) request = request->next;
     ssize_t written = write_batch(stream, &b);
     if (written < 0 && !gli_tcp_would_block(errno)) {
-      gli_tcp_stream_lost(stream, errno);
+      write_failed(stream, errno);
       return;
     }
     if (written > 0) {

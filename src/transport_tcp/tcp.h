@@ -60,6 +60,7 @@ typedef struct gli_tcp_stream {
    * included */
   gli_tcp_queue queue;
   bool shut; /* our direction is closed */
+  bool deaf; /* the peer takes no more; what it sent is still to be read */
 
   /* receiving: `partial` holds the begin of a header, or of an element to be
    * reduced */

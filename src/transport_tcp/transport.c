@@ -4,8 +4,12 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
+enum {
+  DESCRIPTORS_NEEDED = 12
+}; /* by the loop, the wake-up and the listener */
 static const int64_t close_nap_ns = 5000000;
 
 static void release(gli_tcp *t) {
@@ -22,10 +26,11 @@ static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
   if (t->buffer == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the TCP transport");
-  if (!gli_tcp_wake_open(t))
+  /* Some versions of libuv leak when they run out of them half-way. */
+  if (!gli_tcp_descriptors_left(DESCRIPTORS_NEEDED) || !gli_tcp_wake_open(t))
     return gli_fail(error, GLOO_ERR_IO, -1,
-                    "the TCP transport cannot make a pipe; the limit on open "
-                    "files may be reached");
+                    "too few file descriptors are left for the TCP transport; "
+                    "raise the limit on open files (ulimit -n)");
   int code = uv_loop_init(&t->loop);
   if (code != 0)
     return gli_fail(error, GLOO_ERR_IO, -1,

@@ -24,8 +24,8 @@
 #if defined(__SANITIZE_THREAD__) || defined(UNDER_THREAD_SANITIZER)
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
-  return "race:^epoll_create1$\nrace:^pipe2$\nrace:^eventfd$\n"
-         "race:^socket$\nrace:^accept4$\n";
+  return "race:epoll_create1\nrace:pipe2\nrace:eventfd\nrace:socket\n"
+         "race:accept4\n";
 }
 #endif
 

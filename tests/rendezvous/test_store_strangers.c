@@ -1,0 +1,237 @@
+/* What comes to a TCP store's port and is not one of its clients; and what
+ * answers a client and is not its server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "gloo_c/log.h"
+#include "kinds.h"
+#include "raw.h"
+#include "rendezvous/tcp_protocol.h"
+#include "tcp_help.h"
+
+static void another_job_or_epoch_is_refused(void **state) {
+  gloo_store *client;
+  gloo_error e;
+  (void)state;
+  gloo_store *store = serve(0);
+  gloo_store_tcp_options options = options_for(gloo_store_tcp_port(store));
+  options.job = "other";
+  assert_int_equal(gloo_store_tcp_create(&options, &client, &e),
+                   GLOO_ERR_STALE);
+  expect_address(&e, options.port);
+  expect_message(&e, "job 'job', epoch 7");
+  expect_message(&e, "job 'other', epoch 7");
+  options = options_for(options.port);
+  options.epoch = 6;
+  assert_int_equal(gloo_store_tcp_create(&options, &client, &e),
+                   GLOO_ERR_STALE);
+  expect_message(&e, "job 'job', epoch 6");
+  expect_served(store);
+  gloo_store_destroy(store);
+}
+
+static void answer_nonsense(void *argument) {
+  static const char page[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+  int listener = *(int *)argument;
+  int fd = accept(listener, NULL, NULL);
+  raw_send(fd, page, sizeof(page) - 1);
+  raw_expect_closed(fd);
+}
+
+static void a_server_of_something_else_is_recognised(void **state) {
+  gloo_store *store;
+  gloo_error e;
+  uint16_t port;
+  uv_thread_t thread;
+  int listener = raw_listen(&port);
+  (void)state;
+  assert_int_equal(uv_thread_create(&thread, answer_nonsense, &listener), 0);
+  gloo_store_tcp_options options = options_for(port);
+  assert_int_equal(gloo_store_tcp_create(&options, &store, &e),
+                   GLOO_ERR_PROTOCOL);
+  expect_address(&e, port);
+  uv_thread_join(&thread);
+  close(listener);
+}
+
+static uv_mutex_t log_lock;
+static int log_lines;
+
+static void count_lines(gloo_log_level level, const char *line, void *user) {
+  (void)level;
+  (void)user;
+  uv_mutex_lock(&log_lock);
+  if (strstr(line, "dropped") != NULL) log_lines++;
+  uv_mutex_unlock(&log_lock);
+}
+
+static void make_hello(gli_frame *frame, uint64_t magic, const char *job) {
+  gli_frame_begin(frame, 64);
+  gli_frame_put_u64(frame, magic);
+  gli_frame_put_u32(frame, GLI_TCP_VERSION);
+  gli_frame_put_u64(frame, 7);
+  gli_frame_put_key(frame, job);
+}
+
+/* Send a frame after a good hello, or in its place. */
+static void expect_dropped(uint16_t port, gli_frame *frame, uint32_t op,
+                           int greet) {
+  gli_frame hello;
+  int fd = raw_connect(port);
+  make_hello(&hello, GLI_TCP_MAGIC, "job");
+  gli_frame_end(&hello, GLI_TCP_HELLO);
+  if (greet) raw_send(fd, hello.data, hello.bytes);
+  gli_frame_end(frame, op);
+  raw_send(fd, frame->data, frame->bytes);
+  raw_expect_closed(fd);
+  free(hello.data);
+  free(frame->data);
+}
+
+static void expect_garbage_dropped(uint16_t port) {
+  static const char *const garbage[] = {
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "\n\n\n\n\n\n\n\n\n\n\n\n",
+      "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+      "SSH-2.0-OpenSSH_9.2\r\n"};
+  static const char zeros[64];
+  for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+    int fd = raw_connect(port);
+    raw_send(fd, garbage[i], strlen(garbage[i]));
+    raw_expect_closed(fd);
+  }
+  int fd = raw_connect(port);
+  raw_send(fd, zeros, sizeof(zeros));
+  raw_expect_closed(fd);
+  fd = raw_connect(port); /* half of a head */
+  raw_send(fd, zeros, 4);
+  shutdown(fd, SHUT_WR);
+  raw_expect_closed(fd);
+}
+
+static void expect_broken_hellos_dropped(uint16_t port) {
+  gli_frame frame;
+  make_hello(&frame, 12345, "job");
+  expect_dropped(port, &frame, GLI_TCP_HELLO, 0);
+  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* another operation */
+  expect_dropped(port, &frame, GLI_TCP_SET, 0);
+  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* twice */
+  expect_dropped(port, &frame, GLI_TCP_HELLO, 1);
+  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* bytes after the end */
+  gli_frame_put_u32(&frame, 0);
+  expect_dropped(port, &frame, GLI_TCP_HELLO, 0);
+}
+
+static void expect_broken_requests_dropped(uint16_t port) {
+  gli_frame frame;
+  gli_frame_begin(&frame, 64); /* an operation that does not exist */
+  expect_dropped(port, &frame, 99, 1);
+  gli_frame_begin(&frame, 64); /* nothing in it */
+  expect_dropped(port, &frame, GLI_TCP_SET, 1);
+  gli_frame_begin(&frame, 64); /* an empty key */
+  gli_frame_put_key(&frame, "");
+  gli_frame_put_blob(&frame, "x", 1);
+  expect_dropped(port, &frame, GLI_TCP_SET, 1);
+  gli_frame_begin(&frame, 64); /* a key without its end */
+  gli_frame_put_blob(&frame, "key", 3);
+  gli_frame_put_blob(&frame, "x", 1);
+  expect_dropped(port, &frame, GLI_TCP_SET, 1);
+  gli_frame_begin(&frame, 64); /* a key with an end in the middle */
+  gli_frame_put_blob(&frame, "k\0y", 4);
+  gli_frame_put_blob(&frame, "x", 1);
+  expect_dropped(port, &frame, GLI_TCP_APPEND, 1);
+  gli_frame_begin(&frame, 64); /* a value longer than the request */
+  gli_frame_put_key(&frame, "key");
+  gli_frame_put_u32(&frame, 1000000);
+  expect_dropped(port, &frame, GLI_TCP_SET, 1);
+  gli_frame_begin(&frame, 64); /* more keys than there are */
+  gli_frame_put_u64(&frame, 0);
+  gli_frame_put_u32(&frame, 1);
+  gli_frame_put_u32(&frame, UINT32_MAX);
+  gli_frame_put_key(&frame, "key");
+  expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
+  gli_frame_begin(&frame, 64); /* no keys */
+  gli_frame_put_u64(&frame, 0);
+  gli_frame_put_u32(&frame, 1);
+  gli_frame_put_u32(&frame, 0);
+  expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
+  gli_frame_begin(&frame, 64); /* cut short */
+  gli_frame_put_key(&frame, "key");
+  gli_frame_put_u32(&frame, 1);
+  expect_dropped(port, &frame, GLI_TCP_ADD, 1);
+}
+
+/* A client that talks on while it should wait for a reply. */
+static void expect_impatience_dropped(uint16_t port) {
+  gli_frame hello, fetch;
+  int fd = raw_connect(port);
+  make_hello(&hello, GLI_TCP_MAGIC, "job");
+  gli_frame_end(&hello, GLI_TCP_HELLO);
+  raw_send(fd, hello.data, hello.bytes);
+  gli_frame_begin(&fetch, 64);
+  gli_frame_put_u64(&fetch, (uint64_t)-1);
+  gli_frame_put_u32(&fetch, 1);
+  gli_frame_put_u32(&fetch, 1);
+  gli_frame_put_key(&fetch, "never");
+  gli_frame_end(&fetch, GLI_TCP_FETCH);
+  raw_send(fd, fetch.data, fetch.bytes);
+  raw_send(fd, fetch.data, fetch.bytes);
+  raw_expect_closed(fd);
+  free(hello.data);
+  free(fetch.data);
+}
+
+static void strangers_are_dropped_and_the_job_goes_on(void **state) {
+  (void)state;
+  gloo_store *store = serve(0);
+  uint16_t port = gloo_store_tcp_port(store);
+  uv_mutex_init(&log_lock);
+  log_lines = 0;
+  gloo_log_set_sink(count_lines, NULL);
+  expect_garbage_dropped(port);
+  expect_served(store);
+  expect_broken_hellos_dropped(port);
+  expect_served(store);
+  expect_broken_requests_dropped(port);
+  expect_impatience_dropped(port);
+  expect_served(store);
+  gloo_store_destroy(store);
+  gloo_log_set_sink(NULL, NULL);
+  uv_mutex_destroy(&log_lock);
+  assert_int_equal(log_lines, 6 + 4 + 9 + 1);
+}
+
+static void silent_clients_are_dropped(void **state) {
+  (void)state;
+  gloo_store *store = serve(0);
+  gloo_log_set_level(GLOO_LOG_OFF);
+  int fd = raw_connect(gloo_store_tcp_port(store));
+  raw_send(fd, "\x1f", 1);
+  expect_served(store);
+  raw_expect_closed(fd);
+  expect_served(store);
+  gloo_log_set_level(GLOO_LOG_WARN);
+  gloo_store_destroy(store);
+}
+
+/* The one that waits for a deadline of the library runs apart. */
+int main(int argc, char **argv) {
+  (void)argv;
+  const struct CMUnitTest tests[] = {
+      TEST(another_job_or_epoch_is_refused),
+      TEST(a_server_of_something_else_is_recognised),
+      TEST(strangers_are_dropped_and_the_job_goes_on),
+  };
+  const struct CMUnitTest patient[] = {
+      TEST(silent_clients_are_dropped),
+  };
+  test_warm_up();
+  if (argc > 1) return cmocka_run_group_tests(patient, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
