@@ -56,8 +56,12 @@ static unsigned quota(void) {
 
 #else
 
-static unsigned affinity(void) { return 0; }
-static unsigned quota(void) { return 0; }
+static unsigned affinity(void) {
+  return 0;
+}
+static unsigned quota(void) {
+  return 0;
+}
 
 #endif
 
@@ -71,4 +75,6 @@ unsigned gli_cpu_effective(void) {
   return cores;
 }
 
-void gli_cpu_yield(void) { sched_yield(); }
+void gli_cpu_yield(void) {
+  sched_yield();
+}

@@ -10,6 +10,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/signals.h"
 #include "engine/internal.h"
 
 #define SPIN_NS UINT64_C(60000)
@@ -146,7 +147,10 @@ static void helper_main(void *argument) {
 }
 
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
+  gli_signal_guard guard;
+  gli_signal_block_all(&guard);
   int failed = uv_thread_create(&device->helper, helper_main, device);
+  gli_signal_restore(&guard);
   if (failed) {
     return gli_fail(error, GLOO_ERR_IO, -1,
                     "cannot start the helper thread: %s", uv_strerror(failed));

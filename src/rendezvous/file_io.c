@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "rendezvous/file_store.h"
-#include "rendezvous/signals.h"
+#include "core/signals.h"
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "rendezvous/signals.h"
+#include "core/signals.h"
 
 /* A failing libuv call leaves its code in `failure`; what is not a libuv error
  * has a code of its own. */

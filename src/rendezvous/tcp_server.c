@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "rendezvous/signals.h"
+#include "core/signals.h"
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/text.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/signals.h"
+#include "core/signals.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Keeps signals that a write may raise away from the host program. */
-#ifndef GLI_RENDEZVOUS_SIGNALS_H
-#define GLI_RENDEZVOUS_SIGNALS_H
+#ifndef GLI_CORE_SIGNALS_H
+#define GLI_CORE_SIGNALS_H
 
 #include <stdbool.h>
 #if !defined(_WIN32)
