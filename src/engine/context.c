@@ -206,10 +206,9 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
 }
 
 static void close_link(gli_link *link, const gli_send_request *last) {
-  gloo_device *device = link->context->device;
   if (link->pair) {
     bool silent = link->left || link->failed;
-    device->ops->pair_close(link->pair, silent ? NULL : last);
+    link->pair->ops->pair_close(link->pair, silent ? NULL : last);
     link->pair = NULL;
   }
   gli_flow_drop(link);

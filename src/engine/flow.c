@@ -22,7 +22,7 @@ static gli_post hand_over(gli_transfer *t) {
     gli_transfer_list_add(&device->self_queue, t);
     return GLI_POST_IN_PROGRESS;
   }
-  gli_post posted = device->ops->send(link->pair, &t->request);
+  gli_post posted = link->pair->ops->send(link->pair, &t->request);
   if (posted == GLI_POST_IN_PROGRESS) gli_transfer_list_add(&link->flying, t);
   return posted;
 }

@@ -12,6 +12,7 @@
 
 #define NONE UINT32_MAX
 #define MAX_STEPS ((uint64_t)8 << 20)
+#define FEW_STEPS ((uint64_t)4 << 20) /* that windows may always hold */
 
 /* ---- life --------------------------------------------------------------- */
 
@@ -179,6 +180,13 @@ static bool waits_for(const gli_checker *c, check_ready at, check_ready *on) {
   return false;
 }
 
+static bool all_loaded(const gli_checker *c) {
+  for (uint32_t i = 0; i < c->params.size; i++) {
+    if (c->ranks[i].loaded < c->ranks[i].total) return false;
+  }
+  return true;
+}
+
 /* Follow what waits for what; after as many steps as there are it must be on
  * the circle. */
 static gloo_status fail_deadlock(gli_checker *c) {
@@ -208,9 +216,10 @@ static gloo_status fail_deadlock(gli_checker *c) {
   }
   const check_step *s = &c->ranks[at.rank].steps[at.index];
   return gli_check_fail(c, at.rank, s->number, &s->step,
-                        "deadlock, with %" PRIu64
+                        "deadlock%s, with %" PRIu64
                         " steps of all ranks left: it waits for %s",
-                        left, used > 0 ? chain : "a step not yet in view");
+                        all_loaded(c) ? "" : " as far as memory lets see", left,
+                        used > 0 ? chain : "a step that is not in view");
 }
 
 /* ---- windows ------------------------------------------------------------ */
@@ -228,13 +237,18 @@ static gloo_status load_more(gli_checker *c, uint32_t window, bool *any) {
   *any = false;
   for (uint32_t i = 0; i < c->params.size; i++) {
     check_rank *r = &c->ranks[i];
-    if (r->loaded == r->total || r->n - r->done > 2 * (uint64_t)window)
-      continue;
+    if (r->loaded == r->total || r->n - r->done > window) continue;
     gloo_status status = gli_check_load_more(c, i, window);
     if (status != GLOO_OK) return status;
     *any = true;
   }
   return GLOO_OK;
+}
+
+/* Two windows are held at most: what is left of one, and the next. */
+static bool may_grow(const gli_checker *c, uint32_t window) {
+  uint64_t held = 4 * (uint64_t)window * c->params.size;
+  return held <= 4 * c->max_steps || held <= FEW_STEPS;
 }
 
 static gloo_status run_all(gli_checker *c) {
@@ -250,7 +264,11 @@ static gloo_status run_all(gli_checker *c) {
     if (status != GLOO_OK || all_done(c)) break;
     bool any;
     status = load_more(c, window, &any);
-    if (status == GLOO_OK && !any) status = fail_deadlock(c);
+    if (status != GLOO_OK || any) continue;
+    if (!c->report->streamed || all_loaded(c) || !may_grow(c, window)) {
+      return fail_deadlock(c);
+    }
+    window *= 2;
   }
   return status;
 }

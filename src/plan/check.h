@@ -20,8 +20,9 @@
  * packed, and a window of its steps is unpacked and held, in program order,
  * which moves on as steps are done. Steps that are done order nothing any more,
  * so this is one of the orders of the whole plan, and proves the same; only
- * `rounds` is then not counted. A stall with full windows is reported as a
- * deadlock, although in a larger window it might pass. */
+ * `rounds` is then not counted. Windows grow when they are full and nothing
+ * moves; when they are as large as they may be, that is reported as a deadlock,
+ * with a note that not all could be seen. */
 #ifndef GLI_PLAN_CHECK_H
 #define GLI_PLAN_CHECK_H
 
@@ -39,8 +40,8 @@ typedef struct gli_check_report {
 } gli_check_report;
 
 /* A checker keeps its memory from one check to the next; one thread at a time.
- * It holds at most `max_steps` steps at once (0: 8 million, below 1 GB).
- * NULL when out of memory. */
+ * It holds about `max_steps` steps at once (0: 8 million, below 1 GB; up to
+ * four times as many when windows have to grow). NULL when out of memory. */
 gli_checker *gli_checker_create(uint64_t max_steps);
 void gli_checker_destroy(gli_checker *checker);
 

@@ -91,12 +91,18 @@ static gli_tcp_pair *find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
   return NULL;
 }
 
-static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello) {
+/* NULL with the answer that refuses. */
+static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
+                               gli_tcp_answer *refusal) {
+  *refusal = GLI_TCP_UNKNOWN;
   gli_tcp_pair *pair = find_leaving(t, hello);
   if (pair == NULL && !t->closing) {
     gli_pair *accepted =
         t->upcalls->accept(t->device_user, hello->key, hello->from);
-    if (accepted != GLI_PAIR_LATER) pair = (gli_tcp_pair *)accepted;
+    if (accepted == GLI_PAIR_LATER)
+      *refusal = GLI_TCP_LATER;
+    else
+      pair = (gli_tcp_pair *)accepted;
   }
   if (pair == NULL || pair->broken) return NULL;
   if (pair->config.local_key != hello->key) return NULL;
@@ -123,10 +129,13 @@ static void guest_introduced(gli_tcp_guest *guest) {
                           "it speaks another version of the protocol");
     return;
   }
-  gli_tcp_pair *pair = find_pair(guest->t, &hello);
+  gli_tcp_answer refusal;
+  gli_tcp_pair *pair = find_pair(guest->t, &hello, &refusal);
   if (pair == NULL) {
-    guest_refuse_politely(guest, GLI_TCP_UNKNOWN,
-                          "no context here has this key and rank");
+    guest_refuse_politely(guest, refusal,
+                          refusal == GLI_TCP_LATER
+                              ? "its context is still being made here"
+                              : "no context here has this key and rank");
     return;
   }
   gli_tcp_watch *watch = guest->watch;

@@ -45,22 +45,26 @@ static void wait_until(gli_tcp_stream *stream, uint64_t due_ns) {
   set_due(stream, due_ns);
 }
 
+static void try_again(gli_tcp_stream *stream, uint64_t now_ns) {
+  uint32_t doublings = stream->attempts++;
+  if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
+  wait_until(stream, now_ns + (backoff_ns << doublings));
+}
+
 /* Try again after a while, or give up when it has failed for too long. */
 static void attempt_failed(gli_tcp_stream *stream, const char *why,
                            const char *guess) {
   gli_tcp_pair *pair = stream->pair;
   uint64_t now = uv_hrtime();
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
-  if (now - stream->failing_since_ns >= patience_ns) {
-    drop_attempt(stream);
-    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                       "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
-                       pair->config.peer_rank, pair->peer_text, why, guess);
+  if (now - stream->failing_since_ns < patience_ns) {
+    try_again(stream, now);
     return;
   }
-  uint32_t doublings = stream->attempts++;
-  if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
-  wait_until(stream, now + (backoff_ns << doublings));
+  drop_attempt(stream);
+  gli_tcp_pair_break(pair, GLOO_ERR_PEER,
+                     "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
+                     pair->config.peer_rank, pair->peer_text, why, guess);
 }
 
 static void connect_failed(gli_tcp_stream *stream, int code) {
@@ -176,6 +180,12 @@ static void accepted(gli_tcp_stream *stream, const gli_tcp_reply *reply) {
   gli_tcp_stream_up(stream, watch);
 }
 
+/* The peer is there: patience begins anew. */
+static void come_later(gli_tcp_stream *stream) {
+  stream->failing_since_ns = 0;
+  try_again(stream, uv_hrtime());
+}
+
 static void answered(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_reply reply;
@@ -199,6 +209,8 @@ static void answered(gli_tcp_stream *stream) {
     accepted(stream, &reply);
   else if (reply.answer == GLI_TCP_USE_MINE)
     wait_until(stream, uv_hrtime() + ask_again_ns);
+  else if (reply.answer == GLI_TCP_LATER)
+    come_later(stream);
   else if (reply.answer == GLI_TCP_TAKEN)
     attempt_failed(stream, "it says that we are connected already",
                    "two processes may have the same rank");

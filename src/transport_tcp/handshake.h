@@ -20,7 +20,8 @@ typedef struct gli_tcp_hello {
 typedef enum gli_tcp_answer {
   GLI_TCP_ACCEPTED = 1,
   GLI_TCP_USE_MINE, /* our own connection to you is under way: wait for it */
-  GLI_TCP_UNKNOWN,  /* no such key and rank here (not yet, or no more) */
+  GLI_TCP_UNKNOWN,  /* no such key and rank here */
+  GLI_TCP_LATER,    /* not yet, but soon: ask again */
   GLI_TCP_TAKEN,    /* this stream is connected already */
   GLI_TCP_OTHER_VERSION,
   GLI_TCP_ANSWERS

@@ -48,6 +48,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
     if (pair->closed) gli_tcp_linger_check(pair, uv_hrtime());
     return;
   }
+  if (code == 0) code = stream->write_error;
   if (code == 0 || code == ECONNRESET || code == EPIPE)
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "rank %" PRIu32

@@ -107,20 +107,20 @@ static void wait_writable(gli_tcp_stream *stream) {
   gli_tcp_watch_for(stream->watch, UV_READABLE | UV_WRITABLE);
 }
 
-/* The peer takes no more. What it sent before may still be unread, and be an ABORT
- * or a BYE that tells why: so it is reading that finds the end. */
+/* The peer takes no more. What it sent before may still be unread, and be an
+ * ABORT or a BYE that tells why: so it is reading that finds the end. */
 static void write_failed(gli_tcp_stream *stream, int code) {
   if (stream->pair->closed) {
     gli_tcp_stream_lost(stream, code);
     return;
   }
-  stream->deaf = true;
+  stream->write_error = code;
   gli_tcp_watch_for(stream->watch, UV_READABLE);
 }
 
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
-  if (stream->state != GLI_TCP_UP || stream->deaf ||
+  if (stream->state != GLI_TCP_UP || stream->write_error != 0 ||
       stream->queue.head != NULL) {
     gli_tcp_queue_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
@@ -145,7 +145,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
 
 void gli_tcp_stream_flush(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
-  while (stream->queue.head != NULL && !stream->deaf) {
+  while (stream->queue.head != NULL && stream->write_error == 0) {
     batch b;
     b.bytes = 0;
     b.messages = b.parts = 0;

@@ -59,8 +59,9 @@ typedef struct gli_tcp_stream {
   /* sending: private_ of the head counts its bytes that are gone, header
    * included */
   gli_tcp_queue queue;
-  bool shut; /* our direction is closed */
-  bool deaf; /* the peer takes no more; what it sent is still to be read */
+  bool shut;       /* our direction is closed */
+  int write_error; /* errno: the peer takes no more; what it sent is still
+                      to be read, and tells whether that is a failure */
 
   /* receiving: `partial` holds the begin of a header, or of an element to be
    * reduced */

@@ -21,7 +21,9 @@ static uint64_t draw(uint64_t *r, uint64_t n) {
   return script_random(r) % n;
 }
 
-static uint64_t draw_count(uint64_t *r, uint64_t ranks) {
+static uint64_t draw_count(const script *s, uint64_t *r) {
+  uint64_t ranks = s->ranks;
+  if (s->heavy && draw(r, 4)) return 10000 + draw(r, 60000);
   switch (draw(r, 12)) {
     case 0:
       return 0;
@@ -36,8 +38,6 @@ static uint64_t draw_count(uint64_t *r, uint64_t ranks) {
     case 5:
     case 6:
       return 200 + draw(r, 3000);
-    case 7: /* more than may be parked, now and then */
-      return draw(r, 6) ? draw(r, 600) : draw(r, 900000 / (ranks * ranks));
     default:
       return draw(r, 100);
   }
@@ -58,7 +58,7 @@ static void draw_call(script *s, int index, uint64_t *r) {
   script_call *c = &s->calls[index];
   *c = (script_call){.again_of = -1};
   c->collective = (gli_collective)draw(r, GLI_COLLECTIVES);
-  c->count = draw_count(r, s->ranks);
+  c->count = draw_count(s, r);
   do {
     c->dtype = (gloo_dtype)draw(r, GLOO_DTYPE_COUNT);
     c->op = (gloo_op)draw(r, GLOO_OP_COUNT);
@@ -74,7 +74,7 @@ static void draw_call(script *s, int index, uint64_t *r) {
     if (!c->any) return;
     c->tag = SCRIPT_ANY_TAG; /* any may take any: they must be alike */
     c->dtype = GLOO_UINT8;
-    c->count = 100 + s->seed % 50 * 40 + c->to;
+    c->count = 100 + s->seed % 50 * (s->heavy ? 20000 : 40) + c->to;
     return;
   }
   c->algorithm = draw_algorithm(r, c->collective);
@@ -84,6 +84,8 @@ void script_make(script *s, uint64_t seed) {
   uint64_t r = seed * 2 + 1;
   *s = (script){.seed = seed};
   s->ranks = 1 + (uint32_t)draw(&r, SCRIPT_RANKS_MAX);
+  s->heavy = draw(&r, 24) == 0;
+  if (s->heavy) s->ranks = 2 + (uint32_t)draw(&r, 2);
   s->n_calls = 1 + (int)draw(&r, SCRIPT_CALLS_MAX);
   for (int i = 0; i < s->n_calls; i++) {
     int old = (int)draw(&r, 4 * (uint64_t)i + 4);

@@ -30,6 +30,7 @@ typedef struct script_call {
 typedef struct script {
   uint64_t seed;
   uint32_t ranks;
+  bool heavy; /* few ranks that send each other more than they may park */
   int n_calls;
   script_call calls[SCRIPT_CALLS_MAX];
 } script;

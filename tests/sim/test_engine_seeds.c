@@ -30,37 +30,37 @@ static void run_seeds(job_fault fault, uint64_t seeds) {
 
 static void all_ranks_get_the_right_data(void **state) {
   (void)state;
-  run_seeds(JOB_NO_FAULT, 1500);
+  run_seeds(JOB_NO_FAULT, 3000);
 }
 
 static void killed_rank_is_named_by_all_that_need_it(void **state) {
   (void)state;
-  run_seeds(JOB_KILL, 500);
+  run_seeds(JOB_KILL, 1000);
 }
 
 static void frozen_rank_costs_no_more_than_the_timeout(void **state) {
   (void)state;
-  run_seeds(JOB_FREEZE, 200);
+  run_seeds(JOB_FREEZE, 300);
 }
 
 static void cut_connection_ends_both_sides(void **state) {
   (void)state;
-  run_seeds(JOB_CUT, 300);
+  run_seeds(JOB_CUT, 500);
 }
 
 static void rank_that_leaves_early_is_named(void **state) {
   (void)state;
-  run_seeds(JOB_LEAVE, 300);
+  run_seeds(JOB_LEAVE, 500);
 }
 
 static void cancelled_call_ends_on_all_ranks(void **state) {
   (void)state;
-  run_seeds(JOB_CANCEL, 300);
+  run_seeds(JOB_CANCEL, 500);
 }
 
 static void disagreement_is_a_mismatch_on_all_ranks(void **state) {
   (void)state;
-  run_seeds(JOB_DISAGREE, 300);
+  run_seeds(JOB_DISAGREE, 500);
 }
 
 int main(void) {
