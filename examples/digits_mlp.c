@@ -10,41 +10,41 @@ void mlp_init(float weights[WEIGHTS], uint64_t *random) {
   /* Glorot and Bengio 2010: keeps activations in the range of tanh. */
   float hidden = sqrtf(6.0f / (PIXELS + HIDDEN));
   float output = sqrtf(6.0f / (HIDDEN + CLASSES));
-  for (int i = 0; i < WEIGHTS; i++) {
+  for (size_t i = 0; i < WEIGHTS; i++) {
     weights[i] = random_uniform(random) * (i < OUTPUTS_AT ? hidden : output);
   }
 }
 
-static float dot(const float *row, const float *values, int count) {
+static float dot(const float *row, const float *values, size_t count) {
   float sum = row[count]; /* the bias */
-  for (int i = 0; i < count; i++) sum += row[i] * values[i];
+  for (size_t i = 0; i < count; i++) sum += row[i] * values[i];
   return sum;
 }
 
 /* `hidden` gets what the hidden units say, `outputs` probabilities. */
 static void forward(const float *weights, const float *pixels, float *hidden,
                     float *outputs) {
-  for (int h = 0; h < HIDDEN; h++) {
+  for (size_t h = 0; h < HIDDEN; h++) {
     hidden[h] = tanhf(dot(weights + h * HIDDEN_ROW, pixels, PIXELS));
   }
   float largest = -INFINITY, total = 0;
-  for (int c = 0; c < CLASSES; c++) {
+  for (size_t c = 0; c < CLASSES; c++) {
     outputs[c] = dot(weights + OUTPUTS_AT + c * OUTPUT_ROW, hidden, HIDDEN);
     if (outputs[c] > largest) largest = outputs[c];
   }
-  for (int c = 0; c < CLASSES; c++) {
+  for (size_t c = 0; c < CLASSES; c++) {
     outputs[c] = expf(outputs[c] - largest);
     total += outputs[c];
   }
-  for (int c = 0; c < CLASSES; c++) outputs[c] /= total;
+  for (size_t c = 0; c < CLASSES; c++) outputs[c] /= total;
 }
 
 static int most_probable(const float *outputs) {
-  int best = 0;
-  for (int c = 1; c < CLASSES; c++) {
+  size_t best = 0;
+  for (size_t c = 1; c < CLASSES; c++) {
     if (outputs[c] > outputs[best]) best = c;
   }
-  return best;
+  return (int)best;
 }
 
 float mlp_learn(const float weights[WEIGHTS], const image *one,
@@ -54,20 +54,20 @@ float mlp_learn(const float weights[WEIGHTS], const image *one,
   *right = most_probable(outputs) == one->label;
   float loss = -logf(fmaxf(outputs[one->label], 1e-12f));
 
-  for (int c = 0; c < CLASSES; c++) {
-    float error = outputs[c] - (c == one->label ? 1.0f : 0.0f);
+  for (size_t c = 0; c < CLASSES; c++) {
+    float error = outputs[c] - (c == (size_t)one->label ? 1.0f : 0.0f);
     const float *row = weights + OUTPUTS_AT + c * OUTPUT_ROW;
     float *slope = gradient + OUTPUTS_AT + c * OUTPUT_ROW;
-    for (int h = 0; h < HIDDEN; h++) {
+    for (size_t h = 0; h < HIDDEN; h++) {
       slope[h] += error * hidden[h];
       blame[h] += error * row[h];
     }
     slope[HIDDEN] += error;
   }
-  for (int h = 0; h < HIDDEN; h++) {
+  for (size_t h = 0; h < HIDDEN; h++) {
     float error = blame[h] * (1 - hidden[h] * hidden[h]);
     float *slope = gradient + h * HIDDEN_ROW;
-    for (int i = 0; i < PIXELS; i++) slope[i] += error * one->pixels[i];
+    for (size_t i = 0; i < PIXELS; i++) slope[i] += error * one->pixels[i];
     slope[PIXELS] += error;
   }
   return loss;

@@ -29,6 +29,10 @@ static const gli_command command = {
 
 enum { MAX_NAMES = 64 };
 
+/* As gloo_c/context.h promises. */
+#define DEFAULT_TIMEOUT_S "30"
+#define DEFAULT_STREAMS "1"
+
 typedef struct names {
   const char *list[MAX_NAMES];
   size_t count;
@@ -45,6 +49,21 @@ static names built_transports(void) {
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     if (gli_transport_find(all[i]) != NULL) add(&n, all[i]);
   }
+  return n;
+}
+
+/* What the build options of these names added. So far nothing uses them. */
+static names optional_features(void) {
+  names n = {.count = 0};
+#ifdef GLI_HAVE_OPENSSL
+  add(&n, "openssl");
+#endif
+#ifdef GLI_HAVE_IBVERBS
+  add(&n, "ibverbs");
+#endif
+#ifdef GLI_HAVE_CUDA
+  add(&n, "cuda");
+#endif
   return n;
 }
 
@@ -89,10 +108,12 @@ static void print_names(const char *title, const names *n) {
 }
 
 static void print_text(void) {
-  names transports = built_transports(), types = dtypes(), reductions = ops();
+  names transports = built_transports(), features = optional_features();
+  names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
   print_names("transports", &transports);
+  print_names("optional features", &features);
   print_names("types", &types);
   print_names("operations", &reductions);
   printf("algorithms\n");
@@ -109,18 +130,22 @@ static void print_text(void) {
          setting("GLOO_SOCKET_IFNAME",
                  "loopback, or the one that reaches "
                  "MASTER_ADDR"));
+  printf("%-20s %s\n", "default timeout", DEFAULT_TIMEOUT_S " s");
+  printf("%-20s %s\n", "default streams", DEFAULT_STREAMS);
   printf("%-20s %s\n", "log level", setting("GLOO_LOG_LEVEL", "warn"));
 }
 
 /* ---- as JSON ------------------------------------------------------------ */
 
 static void print_json(void) {
-  names transports = built_transports(), types = dtypes(), reductions = ops();
+  names transports = built_transports(), features = optional_features();
+  names types = dtypes(), reductions = ops();
   gli_json out;
   gli_json_open(&out, stdout);
   gli_json_text(&out, "version", gloo_version());
   gli_json_text(&out, "libuv", uv_version_string());
   gli_json_list(&out, "transports", transports.list, transports.count);
+  gli_json_list(&out, "features", features.list, features.count);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
   for (int i = 0; i < GLI_COLLECTIVES; i++) {
@@ -132,6 +157,9 @@ static void print_json(void) {
   }
   gli_json_integer(&out, "effective_cores", gli_cpu_effective());
   gli_json_text(&out, "default_transport", setting("GLOO_TRANSPORT", "tcp"));
+  gli_json_integer(&out, "default_timeout_s",
+                   strtoul(DEFAULT_TIMEOUT_S, NULL, 10));
+  gli_json_integer(&out, "default_streams", strtoul(DEFAULT_STREAMS, NULL, 10));
   gli_json_text(&out, "log_level", setting("GLOO_LOG_LEVEL", "warn"));
   gli_json_close(&out);
 }

@@ -35,7 +35,7 @@ static const limit limits[] = {
     {"tcp_stream_both", 1 << 20, "GB/s", gli_limit_tcp_stream_both},
     {"flag_one_way", 64, "us", gli_limit_flag},
 };
-enum { N_LIMITS = sizeof limits / sizeof limits[0] };
+enum { N_LIMITS = sizeof limits / sizeof limits[0], SPINS_BEFORE_YIELD = 1000 };
 
 /* ---- samples ------------------------------------------------------------ */
 
@@ -73,14 +73,14 @@ double gli_samples_end(gli_samples *samples) {
   return median;
 }
 
-void gli_spin(void) {
+void gli_spin(unsigned tries) {
   static atomic_int cores = 0;
   int known = atomic_load_explicit(&cores, memory_order_relaxed);
   if (known == 0) {
     known = (int)gli_cpu_effective();
     atomic_store_explicit(&cores, known, memory_order_relaxed);
   }
-  if (known < 2) gli_cpu_yield();
+  if (known < 2 || tries > SPINS_BEFORE_YIELD) gli_cpu_yield();
 }
 
 /* ---- the command -------------------------------------------------------- */

@@ -68,8 +68,9 @@ bool gli_limit_flag(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_sum_bypassing(float *dst0, float *dst1, const float *a, const float *b,
                        size_t count);
 
-/* Called in a loop that waits for another thread or process: keeps spinning
- * when that has a core of its own, else gives way. */
-void gli_spin(void);
+/* Called in a loop that waits for another thread or process, with the number
+ * of calls in a row: spins while that one surely runs, on a core of its own,
+ * and gives way when there is only one core or it takes suspiciously long. */
+void gli_spin(unsigned tries);
 
 #endif

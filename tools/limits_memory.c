@@ -113,9 +113,10 @@ static void sum_half(fused *f, int half, unsigned round) {
 static void fused_thread(void *user) {
   fused *f = user;
   for (unsigned round = 1;; round++) {
+    unsigned tries = 0;
     while (atomic_load_explicit(&f->go, memory_order_acquire) != round) {
       if (atomic_load_explicit(&f->stop, memory_order_acquire)) return;
-      gli_spin();
+      gli_spin(tries++);
     }
     sum_half(f, 1, round);
   }
@@ -125,8 +126,9 @@ static void fused_round(fused *f, unsigned round, uint64_t bytes,
                         gli_samples *samples) {
   atomic_store_explicit(&f->go, round, memory_order_release);
   sum_half(f, 0, round);
+  unsigned tries = 0;
   while (atomic_load_explicit(&f->done[1], memory_order_acquire) != round) {
-    gli_spin();
+    gli_spin(tries++);
   }
   int first = f->start_ns[0] < f->start_ns[1] ? 0 : 1;
   int last = f->end_ns[0] > f->end_ns[1] ? 0 : 1;
@@ -187,9 +189,10 @@ typedef struct flags {
 static void flag_thread(void *user) {
   flags *f = user;
   for (unsigned expected = 1;; expected++) {
+    unsigned tries = 0;
     while (atomic_load_explicit(&f->ping, memory_order_acquire) != expected) {
       if (atomic_load_explicit(&f->stop, memory_order_relaxed)) return;
-      gli_spin();
+      gli_spin(tries++);
     }
     atomic_store_explicit(&f->pong, expected, memory_order_release);
   }
@@ -216,8 +219,9 @@ bool gli_limit_flag(uint64_t bytes, const gli_limit_effort *effort,
     uint64_t start = uv_hrtime();
     for (int i = 0; i < FLAG_BATCH; i++) {
       atomic_store_explicit(&f.ping, ++trip, memory_order_release);
+      unsigned tries = 0;
       while (atomic_load_explicit(&f.pong, memory_order_acquire) != trip) {
-        gli_spin();
+        gli_spin(tries++);
       }
     }
     gli_samples_add(&samples,

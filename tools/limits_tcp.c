@@ -38,6 +38,7 @@ static ssize_t try_recv(int fd, char *data, size_t bytes) {
 static bool exchange(int fd, char *out, char *in, uint64_t unit,
                      uint64_t to_send, uint64_t to_recv) {
   uint64_t sent = 0, received = 0;
+  unsigned tries = 0;
   while (sent < to_send || received < to_recv) {
     ssize_t moved = 0;
     if (sent < to_send) {
@@ -56,7 +57,8 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
       received += (uint64_t)n;
       moved += n;
     }
-    if (moved == 0) gli_spin();
+    tries = moved == 0 ? tries + 1 : 0;
+    if (moved == 0) gli_spin(tries);
   }
   return true;
 }

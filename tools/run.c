@@ -53,7 +53,9 @@ static bool make_job_id(char text[33], gloo_error *error) {
              uv_strerror(result));
     return false;
   }
-  for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+  for (size_t i = 0; i < sizeof random; i++) {
+    snprintf(text + 2 * i, 3, "%02x", random[i]);
+  }
   return true;
 }
 

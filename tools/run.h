@@ -65,7 +65,7 @@ typedef struct gli_run_options {
   int ranks;
   bool prefix;
   int64_t grace_ms;
-  const char *path;
+  char *path;       /* of the program */
   char **arguments; /* argv of the program, ended by NULL */
   gli_run_environment environment;
 } gli_run_options;

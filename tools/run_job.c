@@ -221,7 +221,7 @@ static char **exec_arguments(const gli_run_options *options, char *parent) {
   if (argv == NULL) return NULL;
   argv[0] = name;
   argv[1] = parent;
-  argv[2] = (char *)(uintptr_t)options->path;
+  argv[2] = options->path;
   memcpy(argv + 3, options->arguments, count * sizeof *argv);
   return argv;
 }

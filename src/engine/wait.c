@@ -1,10 +1,12 @@
 /* Waiting, in one place: the thread that waits does the work.
  *
- * With a core per rank it polls for about as long as waking a sleeper would
- * cost, then lets others run between polls, then sleeps. With more ranks than
- * cores the peer it waits for may need this very core, so it yields at once and
- * sleeps sooner. The helper thread makes progress only while operations are
- * outstanding and nobody waits; it never spins. */
+ * With a core per rank it polls for a microsecond or two, then lets others run
+ * between polls: that costs next to nothing when nobody wants to, and makes all
+ * the difference when the peer, or another program, wants this core. After
+ * several times the price of waking a sleeper it sleeps. With more ranks than
+ * cores it yields at once and sleeps sooner. The helper thread makes progress
+ * only while operations are outstanding and nobody waits; it never spins.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +15,8 @@
 #include "core/signals.h"
 #include "engine/internal.h"
 
-#define SPIN_NS UINT64_C(60000)
-#define YIELD_NS UINT64_C(100000)
+#define SPIN_NS UINT64_C(1500)
+#define YIELD_NS UINT64_C(200000)
 #define CROWDED_YIELD_NS UINT64_C(60000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
 #define HELPER_DELAY_NS UINT64_C(50000)

@@ -3,6 +3,7 @@
 # usage: bench.sh GLOO RANKS...
 gloo=$1
 shift
+# shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 sizes=1,4,1000,4100,70000,1100000
 
@@ -23,27 +24,27 @@ for ranks in "$@"; do
     set -- --iterations 3 --warmup 1 --sizes $sizes
     [ $collective = sendrecv ] || set -- "$@" --algorithm all
     verifies "$collective, $ranks threads, inproc" \
-      "$gloo" bench $collective --ranks $ranks --threads --transport inproc "$@"
+      "$gloo" bench $collective --ranks "$ranks" --threads --transport inproc "$@"
     verifies "$collective, $ranks processes, tcp" \
-      "$gloo" run -n $ranks -- gloo bench $collective --transport tcp "$@"
+      "$gloo" run -n "$ranks" -- gloo bench $collective --transport tcp "$@"
     case $collective in barrier | sendrecv) continue ;; esac
     verifies "$collective, $ranks threads, inproc, in place" \
-      "$gloo" bench $collective --ranks $ranks --threads --transport inproc --in-place "$@"
+      "$gloo" bench $collective --ranks "$ranks" --threads --transport inproc --in-place "$@"
   done
   root=$((ranks - 1))
   verifies "broadcast from the last of $ranks" \
-    "$gloo" bench broadcast --ranks $ranks --threads --root $root --sizes $sizes --iterations 2
+    "$gloo" bench broadcast --ranks "$ranks" --threads --root $root --sizes $sizes --iterations 2
   verifies "allreduce, $ranks threads, tcp, 3 sets of buffers" \
-    "$gloo" bench allreduce --ranks $ranks --threads --transport tcp --buffers 3 \
+    "$gloo" bench allreduce --ranks "$ranks" --threads --transport tcp --buffers 3 \
     --sizes $sizes --iterations 7
   for dtype in int8 uint16 int64 float16 bfloat16 float64; do
     verifies "allreduce of $dtype, $ranks threads" \
-      "$gloo" bench allreduce --ranks $ranks --threads --dtype $dtype --sizes $sizes \
+      "$gloo" bench allreduce --ranks "$ranks" --threads --dtype $dtype --sizes $sizes \
       --algorithm all --iterations 1 --warmup 0
   done
   for op in product min max; do
     verifies "reduce_scatter with $op, $ranks threads" \
-      "$gloo" bench reduce_scatter --ranks $ranks --threads --op $op --sizes $sizes \
+      "$gloo" bench reduce_scatter --ranks "$ranks" --threads --op $op --sizes $sizes \
       --algorithm all --iterations 1 --warmup 0
   done
 done

@@ -2,6 +2,7 @@
 # The command line: help, bad options, and JSON that can be read.
 # usage: command.sh GLOO JSON_CHECK
 gloo=$1 json=$2
+# shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
 # says STATUS TEXT ARGUMENTS: exit status, and part of what it says.

@@ -2,6 +2,7 @@
 # The examples: hello, and training that ends with the same weights everywhere.
 # usage: examples.sh GLOO HELLO DIGITS
 gloo=$1 hello=$2 digits=$3
+# shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
 out=$("$gloo" run -n 3 -- "$hello" | sort)

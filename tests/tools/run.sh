@@ -1,7 +1,9 @@
 #!/bin/sh
+# shellcheck disable=SC2016,SC2317
 # gloo run: what ranks get, and what happens when they fail.
 # usage: run.sh GLOO DEFAULT_SIGNALS
 gloo=$1 defaults=$2
+# shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
 # ---- what ranks get ---------------------------------------------------------
@@ -29,8 +31,8 @@ out=$("$gloo" run -n 1 --port 4321 -- sh -c 'echo $MASTER_PORT')
 equal "$out" 4321
 result "--port is passed on"
 
-out=$("$gloo" run -n 2 sh -c 'printf "%s " "$@"; echo' x -n 5 -- --prefix | sort -u)
-equal "$out" "-n 5 -- --prefix "
+out=$("$gloo" run -n 2 sh -c 'printf "%s\n" "$*"' x -n 5 -- --prefix | sort -u)
+equal "$out" "-n 5 -- --prefix"
 result "options after the program are the program's"
 
 out=$(echo hello | "$gloo" run -n 2 --prefix -- cat)
@@ -140,5 +142,19 @@ for signal in USR1 USR2 HUP INT TERM; do
   equal "$? $(sort -u "$scratch/out" | tr '\n' ,)" "5 [0] got it,[1] got it,"
   result "SIG$signal reaches all ranks"
 done
+
+# ---- when gloo run itself is killed ------------------------------------------
+
+if [ "$(uname)" = Linux ]; then
+  rm -f "$scratch"/ready.*
+  "$gloo" run -n 2 -- sh -c 'echo $$ > "'"$scratch"'/new.$RANK"
+    mv "'"$scratch"'/new.$RANK" "'"$scratch"'/ready.$RANK"; exec sleep 600' &
+  pid=$!
+  wait_until ready
+  kill -KILL $pid
+  wait $pid
+  wait_until gone "$(cat "$scratch/ready.0")" && wait_until gone "$(cat "$scratch/ready.1")"
+  result "its ranks die with it"
+fi
 
 finish

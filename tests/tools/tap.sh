@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2001
 # Included by the shell tests here: results in TAP.
 # result TEXT: passes when the command before it succeeded, as in
 #   [ "$a" = b ]; result "a is b"
