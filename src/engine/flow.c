@@ -251,6 +251,10 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
+    /* An ABORT that is still arriving is known to nobody else. */
+    if (t->parked && t->parked->header.type == GLI_MESSAGE_ABORT) {
+      gli_parked_free(t->parked);
+    }
     gli_transfer_free(t);
   }
 }

@@ -208,7 +208,7 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   gloo_device *device = device_user;
   gloo_context *context = device->contexts;
   while (context && context->key != key) context = context->next;
-  if (!context || gli_context_poisoned(context)) return NULL;
+  if (!context) return NULL;
   if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
   const gli_peer *peer = &context->peers[peer_rank];
   if (!peer->link && peer->address.bytes == 0) return GLI_PAIR_LATER;
@@ -217,6 +217,10 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   if (!link) {
     gli_log(GLOO_LOG_WARN, "refused rank %u: %s", peer_rank, error.message);
     return NULL;
+  }
+  /* One that comes late hears what the others have heard. */
+  if (gli_context_poisoned(context)) {
+    context->unsettled = device->unsettled = true;
   }
   return link->left || link->failed ? NULL : link->pair;
 }

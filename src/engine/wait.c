@@ -3,7 +3,7 @@
  * With a core per rank it polls for a microsecond or two, then lets others run
  * between polls: that costs next to nothing when nobody wants to, and makes all
  * the difference when the peer, or another program, wants this core. After
- * several times the price of waking a sleeper it sleeps. With more ranks than
+ * about twice the price of waking a sleeper it sleeps. With more ranks than
  * cores it yields at once and sleeps sooner. The helper thread makes progress
  * only while operations are outstanding and nobody waits; it never spins.
  */
@@ -16,7 +16,7 @@
 #include "engine/internal.h"
 
 #define SPIN_NS UINT64_C(1500)
-#define YIELD_NS UINT64_C(200000)
+#define YIELD_NS UINT64_C(80000)
 #define CROWDED_YIELD_NS UINT64_C(60000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
 #define HELPER_DELAY_NS UINT64_C(50000)

@@ -1,18 +1,19 @@
 /* The contract between the engine and every transport.
  *
  * A transport moves messages between two ranks: a header and `length` bytes of
- * payload. It knows nothing of plans or operations. When a header has arrived it
- * asks the engine where the payload goes (the `header` upcall fills in a sink),
- * puts it there (storing it, or reducing it as it arrives) and reports it. The
- * engine does all matching, parking and flow control, once for all transports.
+ * payload. It knows nothing of plans or operations. When a header has arrived
+ * it asks the engine where the payload goes (the `header` upcall fills in a
+ * sink), puts it there (storing it, or reducing it as it arrives) and reports
+ * it. The engine does all matching, parking and flow control, once for all
+ * transports.
  *
- * Threads. The engine calls everything but `sleep`, `wake` and `now_ns` with its
- * lock held: one call at a time per transport. `sleep` is called without the lock
- * and by several threads at once; `wake` and `now_ns` by any thread.
+ * Threads. The engine calls everything but `sleep`, `wake` and `now_ns` with
+ * its lock held: one call at a time per transport. `sleep` is called without
+ * the lock and by several threads at once; `wake` and `now_ns` by any thread.
  * Upcalls come from within `poll` only, on the thread that polls.
  * Blocking. Only `sleep` blocks, and `close` for at most the linger time.
- * Trust. Nothing that arrives is trusted: a transport hands up only headers that
- * gli_header_decode accepts, and fails the pair otherwise. */
+ * Trust. Nothing that arrives is trusted: a transport hands up only headers
+ * that gli_header_decode accepts, and fails the pair otherwise. */
 #ifndef GLI_TRANSPORT_TRANSPORT_H
 #define GLI_TRANSPORT_TRANSPORT_H
 
@@ -69,33 +70,36 @@ typedef struct gli_sink {
 } gli_sink;
 
 #define GLI_PAIR_LATER ((gli_pair *)(uintptr_t)1)
+#define GLI_PAIR_ELSEWHERE ((gli_pair *)(uintptr_t)2)
 
 typedef struct gli_upcalls {
   /* A header of `pair_user`'s pair has arrived. On GLOO_OK the sink is filled
    * in and `received` follows once the whole payload is there (also when it has
-   * no bytes). Otherwise the transport stops reading from this pair and makes no
-   * more upcalls for it; the engine has already dealt with the error. */
+   * no bytes). Otherwise the transport stops reading from this pair and makes
+   * no more upcalls for it; the engine has already dealt with the error. */
   gloo_status (*header)(void *pair_user, const gli_header *header,
                         gli_sink *sink);
   void (*received)(void *pair_user, void *token);
   /* A request that was in progress is done: its payload may be reused. */
   void (*sent)(void *pair_user, gli_send_request *request);
-  /* The pair is dead (connection refused, reset or closed without a BYE or ABORT
-   * message). At most once, and no more upcalls for it afterwards. `cause`
-   * names the peer's rank. The engine calls pair_close later. */
+  /* The pair is dead (connection refused, reset or closed without a BYE or
+   * ABORT message). At most once, and no more upcalls for it afterwards.
+   * `cause` names the peer's rank. The engine calls pair_close later. */
   void (*failed)(void *pair_user, const gloo_error *cause);
   /* A peer asks for a connection that is not open here yet. `key` is what it
-   * presents, to be compared with the `local_key` of a context. The engine opens
-   * the pair (pair_open, from inside this upcall) and returns it, or returns the
-   * existing one. NULL refuses; GLI_PAIR_LATER does so for now, for the context
-   * is still being made: the peer, or the transport, tries again. */
+   * presents, to be compared with the `local_key` of a context. The engine
+   * opens the pair (pair_open, from inside this upcall) and returns it, or
+   * returns the existing one. NULL refuses; GLI_PAIR_LATER does so for now, for
+   * the context is still being made: the peer, or the transport, tries again.
+   * GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
+   * transport. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
 } gli_upcalls;
 
 /* ---- the operations of a transport -------------------------------------- */
 
 typedef struct gli_transport_config {
-  const char *host;      /* see gloo_device_options; NULL when not given */
+  const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
   uint16_t port;
   int streams; /* >= 1 */
@@ -105,11 +109,29 @@ typedef struct gli_transport_config {
 
 typedef struct gli_pair_config {
   uint32_t self_rank, peer_rank; /* never equal */
-  uint64_t local_key;  /* what the peer must present */
-  uint64_t remote_key; /* what to present to the peer */
-  gli_address address; /* where the peer listens */
-  void *user;          /* pair_user of the upcalls */
+  uint64_t local_key;            /* what the peer must present */
+  uint64_t remote_key;           /* what to present to the peer */
+  gli_address address;           /* where the peer listens */
+  void *user;                    /* pair_user of the upcalls */
 } gli_pair_config;
+
+/* ---- sleeping on several transports at once ------------------------------ */
+
+enum { GLI_SLEEP_FDS = 8, GLI_WHY_BYTES = 160 };
+
+/* What ends a sleep: any of these descriptors is readable, or the time. */
+typedef struct gli_sleep {
+  int fds;
+  int fd[GLI_SLEEP_FDS];
+  uint64_t due_ns; /* 0: none */
+} gli_sleep;
+
+void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns);
+/* Wait for it, at most timeout_ns (below 0: no limit). May return early. */
+void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
+                    int64_t timeout_ns);
+
+/* ---- the table ----------------------------------------------------------- */
 
 typedef struct gli_transport_ops {
   const char *name;
@@ -126,23 +148,25 @@ typedef struct gli_transport_ops {
   /* The clock that all deadlines use: monotonic nanoseconds. */
   uint64_t (*now_ns)(gli_transport *t);
 
-  /* Begin to connect. Does not wait; sends may be posted at once. Both sides may
-   * do this at the same moment, and end up with one connection. */
+  /* Begin to connect. Does not wait; sends may be posted at once. Both sides
+   * may do this at the same moment, and end up with one connection. */
   gloo_status (*pair_open)(gli_transport *t, const gli_pair_config *config,
                            gli_pair **pair, gloo_error *error);
 
   /* Messages of a pair arrive whole and once. Those with slot 0 and control
    * messages (all types but GLI_MESSAGE_DATA) arrive in the order in which they
-   * were posted; others may overtake when there are several streams. A failing
-   * connection is not an error here: take it, and report `failed` from poll. */
+   * were posted; others may overtake when there are several streams. What is
+   * under way to a peer when its BYE arrives, or is posted later, is dropped,
+   * and counts as sent: the peer needs it no more. A failing connection is not
+   * an error here: take it, and report `failed` from poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
 
-  /* Stop using a pair. When it returns, no more upcalls come for it, and none of
-   * its requests, payloads and sinks is touched any more: what was begun is
+  /* Stop using a pair. When it returns, no more upcalls come for it, and none
+   * of its requests, payloads and sinks is touched any more: what was begun is
    * copied or dropped. `last` (a BYE or ABORT, may be NULL; copied with its
-   * payload) is still delivered if the peer is there, after what was begun; with a
-   * BYE also after everything that was taken before. The transport keeps what it
-   * needs for that, at most GLI_LINGER_NS long. */
+   * payload) is still delivered if the peer is there, after what was begun;
+   * with a BYE also after everything that was taken before. The transport keeps
+   * what it needs for that, at most GLI_LINGER_NS long. */
   void (*pair_close)(gli_pair *pair, const gli_send_request *last);
 
   /* Do all that can be done without waiting, making upcalls. Returns how many
@@ -152,19 +176,40 @@ typedef struct gli_transport_ops {
   /* Is something left to deliver for closed pairs? */
   bool (*lingering)(gli_transport *t);
 
-  /* Wait, at most timeout_ns (below 0: no limit), until poll has something to do
-   * or wake was called since the last poll. May return early for no reason. */
+  /* Wait, at most timeout_ns (below 0: no limit), until poll has something to
+   * do or wake was called since the last poll. May return early for no reason.
+   */
   void (*sleep)(gli_transport *t, int64_t timeout_ns);
 
   /* Make all present sleepers return, and the next one if there is none. */
   void (*wake)(gli_transport *t);
 
-  /* Close the end point. All pairs are closed already. Waits for what lingers. */
+  /* Close the end point. All pairs are closed already. Waits for what lingers.
+   */
   void (*close)(gli_transport *t);
+
+  /* The rest is for transports that others are combined with (NULL elsewhere).
+   */
+
+  /* Could the end point at `address` be reached? If not, `why` continues a
+   * sentence about its rank. */
+  bool (*reachable)(const gli_transport *t, const gli_address *address,
+                    char why[GLI_WHY_BYTES]);
+
+  /* Has the pair been connected, so that only the peer's end can break it? As
+   * long as it is not, and nothing was sent, another transport may take over:
+   * `failed` has GLOO_ERR_UNSUPPORTED when that is sensible. */
+  bool (*pair_up)(const gli_pair *pair);
+
+  /* `sleep` in parts, under the same rules: add to `sleep` what would end it.
+   * False: there is something to do, do not sleep. sleep_end follows in either
+   * case. */
+  bool (*sleep_begin)(gli_transport *t, gli_sleep *sleep);
+  void (*sleep_end)(gli_transport *t);
 } gli_transport_ops;
 
-/* Common heads, so that the engine reaches the operations. A transport puts them
- * first in its own structs and sets `ops` (open, pair_open do). */
+/* Common heads, so that the engine reaches the operations. A transport puts
+ * them first in its own structs and sets `ops` (open, pair_open do). */
 struct gli_transport {
   const gli_transport_ops *ops;
 };

@@ -63,6 +63,7 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
   request->private_ = 0;
   request->next = NULL;
+  if (pair->left) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
   if (pair->streams == 0) {
     gli_tcp_queue_push(&pair->waiting, request);

@@ -70,6 +70,8 @@ static void bye_arrived(gli_tcp_stream *stream) {
   if (!ask_for_sink(pair, &pair->bye, &sink)) return;
   pair->t->happened++;
   pair->t->upcalls->received(pair->config.user, sink.token);
+  for (uint32_t i = 0; i < pair->streams && pair->live; i++)
+    gli_tcp_stream_drop(&pair->stream[i]);
 }
 
 static bool sink_is_sound(const gli_sink *sink, const gli_header *header) {

@@ -143,6 +143,14 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   return GLI_POST_IN_PROGRESS;
 }
 
+void gli_tcp_stream_drop(gli_tcp_stream *stream) {
+  gli_tcp_queue dropped = stream->queue;
+  stream->queue = (gli_tcp_queue){NULL, NULL};
+  stream->write_error = EPIPE;
+  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, UV_READABLE);
+  complete(stream->pair, &dropped);
+}
+
 void gli_tcp_stream_flush(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   while (stream->queue.head != NULL && stream->write_error == 0) {

@@ -211,6 +211,8 @@ void gli_tcp_queue_free(gli_tcp_queue *queue); /* of owned requests */
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
 /* Write what is queued, as far as the kernel takes it. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);
+/* The peer has left: what is queued for it counts as sent. */
+void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
 /* stream_recv.c */
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);

@@ -270,7 +270,7 @@ static void both_send_64_mib_before_either_polls(void **state) {
 }
 
 static void thousands_of_small_messages_cross(void **state) {
-  enum { MESSAGES = 10000 };
+  enum { MESSAGES = 4000 };
   bat_world *w = *state;
   bat_pair *a, *b;
   bat_connect(w, 0, 1, &a, &b);

@@ -2,10 +2,12 @@
 #include "battery.h"
 
 extern const gli_transport_ops gli_transport_inproc;
+extern const gli_transport_ops gli_transport_shm;
 extern const gli_transport_ops gli_transport_tcp;
 
 const bat_variant bat_variants[] = {
     {.name = "inproc", .ops = &gli_transport_inproc, .streams = 1},
+    {.name = "shm", .ops = &gli_transport_shm, .streams = 1},
     {.name = "tcp",
      .ops = &gli_transport_tcp,
      .host = "127.0.0.1",

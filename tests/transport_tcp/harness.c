@@ -38,6 +38,8 @@ static void on_failed(void *user, const gloo_error *cause) {
 
 static gli_pair *on_accept(void *user, uint64_t key, uint32_t rank) {
   har_end *end = user;
+  end->asked++;
+  if (end->later) return GLI_PAIR_LATER;
   for (int i = 0; i < HAR_PAIRS; i++) {
     har_pair *pair = &end->pairs[i];
     if (pair->data == NULL || pair->config.local_key != key) continue;

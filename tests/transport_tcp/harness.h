@@ -36,6 +36,8 @@ struct har_end {
   gli_transport *t;
   gli_upcalls upcalls;
   har_pair pairs[HAR_PAIRS]; /* those with `data` are in use */
+  bool later;                /* whoever asks is told to come later */
+  int asked;
 };
 
 void har_open(har_end *end, const char *host, int streams);

@@ -92,6 +92,25 @@ static void peer_that_is_gone_is_named(void **state) {
   har_close(&a);
 }
 
+/* For longer than one that does not exist is asked. */
+static void peer_that_is_not_ready_is_asked_again(void **state) {
+  (void)state;
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "127.0.0.1", 2);
+  har_open(&b, "127.0.0.1", 2);
+  har_introduce(&a, 1, &b, 0, &ab, &ba);
+  b.later = true;
+  har_pair_open(ab);
+  send_text(ab, 1, "when you are ready");
+  har_until(&a, &b, &b.asked, 18);
+  assert_int_equal(ab->failed, 0);
+  b.later = false;
+  har_until(&a, &b, &ba->received, 1);
+  har_close(&a);
+  har_close(&b);
+}
+
 /* A listener that never says a word, as of a program that is busy or is another
  * program altogether: not an error by itself, but closing must not hang. */
 static void silent_listener_does_not_hang(void **state) {
@@ -107,6 +126,31 @@ static void silent_listener_does_not_hang(void **state) {
   assert_int_equal(ab->failed, 0);
   har_close(&a);
   har_close(&b);
+}
+
+/* A peer says goodbye and is gone before we look, while we go on sending to it:
+ * our writes fail first, but its last words are there to be read. */
+static void last_words_are_heard_after_writes_fail(void **state) {
+  (void)state;
+  for (int streams = 1; streams <= 4; streams *= 2) {
+    har_end a, b;
+    har_pair *ab, *ba;
+    har_open(&a, "127.0.0.1", streams);
+    har_open(&b, "127.0.0.1", streams);
+    har_introduce(&a, 0, &b, 1, &ab, &ba);
+    har_connect(ab, ba);
+    int before = ba->received;
+    for (uint32_t i = 0; i < 10; i++) send_text(ab, i, "well, goodbye");
+    har_pair_close(ab, GLI_MESSAGE_BYE);
+    har_close(&a);
+    for (uint32_t i = 0; i < 40; i++) send_text(ba, i, "wait, one more thing");
+    har_until(&b, NULL, &ba->byes, 1);
+    assert_int_equal(ba->received, before + 11);
+    for (uint32_t i = 0; i < 40; i++) send_text(ba, i, "and another");
+    har_poll(&b, NULL, 20);
+    assert_int_equal(ba->failed, 0);
+    har_close(&b);
+  }
 }
 
 static void program_that_is_not_ours_is_an_error(void **state) {
@@ -190,11 +234,12 @@ static _Noreturn void child(const shared_addresses *fds) {
   exchange(&end, fds->to_parent[1], fds->to_child[0], &pair->config.address);
   har_pair_open(pair);
   for (int posted = 0;; har_poll(&end, NULL, 1)) {
-    if (posted - pair->sent >= 8) continue;
-    if (har_send(pair, &requests[posted % 8], (uint32_t)posted, payload,
-                 sizeof payload) == GLI_POST_DONE)
-      pair->sent++;
-    posted++;
+    if (pair->sent < posted) continue;
+    for (uint32_t i = 0; i < 8; i++, posted++) {
+      if (har_send(pair, &requests[i], i, payload, sizeof payload) ==
+          GLI_POST_DONE)
+        pair->sent++;
+    }
   }
 }
 
@@ -238,7 +283,9 @@ int main(void) {
       cmocka_unit_test(both_sides_at_once),
       cmocka_unit_test(messages_of_one_slot_keep_their_order),
       cmocka_unit_test(peer_that_is_gone_is_named),
+      cmocka_unit_test(peer_that_is_not_ready_is_asked_again),
       cmocka_unit_test(silent_listener_does_not_hang),
+      cmocka_unit_test(last_words_are_heard_after_writes_fail),
       cmocka_unit_test(program_that_is_not_ours_is_an_error),
       cmocka_unit_test(ipv6_works_where_there_is_any),
   };

@@ -136,17 +136,17 @@ static void queued_messages_share_writes(void **state) {
   static gli_send_request large, small[MESSAGES];
   static uint8_t payload[HAR_BYTES];
   open_scene(&s, 1);
-  int before = s.ba->received, blocked = 0;
+  int before = s.ba->received, sent = s.ab->sent, done = 0;
   /* Nobody reads: fill the connection until a message has to wait. */
   while (har_send(s.ab, &large, 0, payload, sizeof payload) == GLI_POST_DONE)
-    blocked++;
+    done++;
   for (int i = 0; i < MESSAGES; i++)
     assert_int_equal(har_send(s.ab, &small[i], 0, payload, 8),
                      GLI_POST_IN_PROGRESS);
-  har_until(&s.a, &s.b, &s.ab->sent, 1);
+  har_until(&s.a, &s.b, &s.ab->sent, sent + 1);
   count_from_here();
-  har_until(&s.a, &s.b, &s.ba->received, before + blocked + 1 + MESSAGES);
-  assert_int_equal(s.ab->sent, 1 + MESSAGES);
+  har_until(&s.a, &s.b, &s.ba->received, before + done + 1 + MESSAGES);
+  assert_int_equal(s.ab->sent, sent + 1 + MESSAGES);
   assert_true(writes < MESSAGES / 2);
   assert_int_equal(allocations, 0);
   close_scene(&s);
