@@ -64,7 +64,7 @@ install_packages() { # packages...
     ! as_root env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1 </dev/null
   then
-    tail -n 20 "$log" >&2
+    tail -n 5 "$log" >&2
     rm -f "$log"
     die 2 "packages could not be installed (is there a network?). What is missing:
   $how"

@@ -1,0 +1,48 @@
+#!/bin/sh
+# scripts/count-tests counts what it says it counts.
+# usage: count.sh PROJECT
+set -u
+project=$1
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+number=0
+
+case_of() { # name, expected last line, expected status, log lines
+  number=$((number + 1))
+  printf '%s\n' "$4" >"$work/log.json"
+  "$project/scripts/count-tests" "$work/log.json" >"$work/said" 2>&1
+  status=$?
+  if [ "$(tail -n 1 "$work/said")" = "$2" ] && [ "$status" -eq "$3" ]; then
+    echo "ok $number - $1"
+  else
+    sed 's/^/# /' "$work/said"
+    echo "not ok $number - $1 (status $status)"
+  fi
+}
+
+line() { # result, returncode, stdout
+  printf '{"name": "t", "stdout": "%s", "result": "%s", "returncode": %s}\n' "$3" "$1" "$2"
+}
+
+echo 1..11
+case_of "cases are counted, not programs" "3 passed, 0 failed, 0 skipped" 0 \
+  "$(line OK 0 '1..2\nok 1 - a\nok 2 - b\n'; line OK 0 'ok 1 - c\n1..1\n')"
+case_of "a program without cases is one" "1 passed, 0 failed, 0 skipped" 0 \
+  "$(line OK 0 'hello\n')"
+case_of "a failing program without cases is one" "0 passed, 1 failed, 0 skipped" 1 \
+  "$(line FAIL 1 '')"
+case_of "failed cases are counted" "1 passed, 2 failed, 0 skipped" 1 \
+  "$(line FAIL 1 'ok 1 - a\nnot ok 2 - b\nnot ok 3 - c\n')"
+case_of "a crash after passed cases is a failure" "1 passed, 1 failed, 0 skipped" 1 \
+  "$(line ERROR -11 '1..2\nok 1 - a\n')"
+case_of "running out of time is a failure" "1 passed, 1 failed, 0 skipped" 1 \
+  "$(line TIMEOUT -15 '1..2\nok 1 - a\n')"
+case_of "skipped cases are counted" "1 passed, 0 failed, 1 skipped" 0 \
+  "$(line OK 0 'ok 1 - a\nok 2 - b # SKIP no network\n')"
+case_of "a skipped program is one" "0 passed, 0 failed, 1 skipped" 0 \
+  "$(line SKIP 0 '1..0 # SKIP no strace\n')"
+case_of "the other way of skipping a program" "0 passed, 0 failed, 1 skipped" 0 \
+  "$(line SKIP 77 '')"
+case_of "skips as cmocka writes them" "1 passed, 0 failed, 1 skipped" 0 \
+  "$(line FAIL 0 '1..2\nok 1 - a\nnot ok 2 # SKIP b\n')"
+case_of "no test at all is a failure" "0 passed, 1 failed, 0 skipped" 1 ''

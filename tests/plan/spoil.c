@@ -1,0 +1,93 @@
+#include "plan/spoil.h"
+
+#include <stdlib.h>
+
+#include "plan/raw.h"
+
+static spoil now;
+
+void spoil_set(spoil what) {
+  now = what;
+}
+
+static void swap_ranges(gli_step *x, gli_step *y) {
+  gli_step old = *x;
+  x->a = y->a;
+  x->b = y->b;
+  x->dst = y->dst;
+  y->a = old.a;
+  y->b = old.b;
+  y->dst = old.dst;
+}
+
+static gli_range range(uint8_t buffer, uint64_t at, const gli_step *s) {
+  return gli_bytes((gli_buffer)buffer, at, s->bytes);
+}
+
+/* Say the step once more, to another builder. */
+static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
+  gli_range a = range(s->a_buffer, s->a, s),
+            dst = range(s->dst_buffer, s->dst, s);
+  switch (s->kind) {
+    case GLI_STEP_SEND:
+      gli_send(b, peer, a);
+      break;
+    case GLI_STEP_RECV:
+      gli_recv(b, peer, dst);
+      break;
+    case GLI_STEP_RECV_REDUCE:
+      gli_recv_reduce(b, peer, a, dst, s->incoming_left != 0);
+      break;
+    case GLI_STEP_COPY:
+      gli_copy(b, a, dst);
+      break;
+    default:
+      gli_reduce(b, a, range(s->b_buffer, s->b, s), dst);
+      break;
+  }
+}
+
+static uint32_t peer_of(const gli_builder *inner, const gli_step *s) {
+  return s->peer == GLI_NO_PEER ? 0 : inner->peers[s->peer].rank;
+}
+
+static void replay_spoilt(gli_builder *b, gli_builder *inner) {
+  gli_step *at = &inner->steps[now.step];
+  uint32_t size = b->params.size;
+  if (now.how == SPOIL_BLOCK) swap_ranges(at, &inner->steps[now.other]);
+  if (now.how == SPOIL_LENGTH) at->bytes -= b->params.elem_bytes;
+  if (now.how == SPOIL_EARLY) replay(b, at, peer_of(inner, at));
+  for (size_t i = 0; i < inner->n_steps; i++) {
+    const gli_step *s = &inner->steps[i];
+    uint32_t peer = peer_of(inner, s);
+    if (s == at && (now.how == SPOIL_DROP || now.how == SPOIL_EARLY)) continue;
+    if (s == at && now.how == SPOIL_PEER) {
+      peer = (peer + 1) % size;
+      if (peer == b->params.rank) peer = (peer + 1) % size;
+    }
+    replay(b, s, peer);
+    if (s == at && now.how == SPOIL_TWICE) replay(b, s, peer);
+  }
+}
+
+void spoil_build(gli_builder *b, const gli_plan_params *p) {
+  if (now.how == SPOIL_NOTHING || p->rank != now.rank) {
+    now.build(b, p);
+    return;
+  }
+  gli_builder inner;
+  gli_raw_init(&inner);
+  if (gli_raw_begin(&inner, p, NULL) == GLOO_OK) {
+    now.build(&inner, p);
+    gli_scratch(b, inner.scratch_bytes);
+    replay_spoilt(b, &inner);
+  }
+  gli_raw_free(&inner);
+}
+
+gli_plan *spoil_look(gli_build_fn build, gli_plan_params p, uint32_t rank) {
+  gli_plan *plan = NULL;
+  p.rank = rank;
+  if (gli_plan_make(build, &p, &plan, NULL) != GLOO_OK) abort();
+  return plan;
+}

@@ -1,0 +1,81 @@
+/* Every algorithm of the registry is correct, and costs what it promises. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "plan/check.h"
+#include "plan/cmocka_all.h"
+#include "tools/plan_sweep.h"
+
+static void all_are_correct_for_1_to_64_ranks(void **state) {
+  (void)state;
+  gli_sweep_result *results = calloc(gli_algorithm_count, sizeof(*results));
+  assert_non_null(results);
+  gloo_error error;
+  gloo_status status =
+      gli_sweep(gli_algorithms, gli_algorithm_count, 1, 64, 2, results, &error);
+  if (status != GLOO_OK) fail_msg("%s", error.message);
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    if (results[i].failures != 0) fail_msg("%s", results[i].first.message);
+    assert_true(results[i].plans > 0);
+  }
+  free(results);
+}
+
+/* Those whose plans are short. */
+static void logarithmic_ones_are_correct_for_10000_ranks(void **state) {
+  (void)state;
+  size_t n = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->rounds == NULL || a->rounds(10000) > 100) continue;
+    gli_sweep_result result;
+    gloo_error error;
+    assert_int_equal(gli_sweep(a, 1, 10000, 10000, 1, &result, &error),
+                     GLOO_OK);
+    if (result.failures != 0) fail_msg("%s", result.first.message);
+    n++;
+  }
+  assert_true(n >= 7);
+}
+
+/* An algorithm that breaks its promise, or is wrong, is reported. */
+static void build_nothing(gli_builder *b, const gli_plan_params *p) {
+  (void)b;
+  (void)p;
+}
+static uint32_t one_round(uint32_t size) {
+  return size > 1 ? 1 : 0;
+}
+static uint64_t no_bytes(uint32_t size, uint64_t bytes) {
+  (void)size;
+  (void)bytes;
+  return 0;
+}
+
+static void wrong_ones_and_broken_promises_are_reported(void **state) {
+  (void)state;
+  const gli_algorithm *ring = gli_algorithm_find(GLI_ALLREDUCE, "ring");
+  assert_non_null(ring);
+  gli_algorithm planted[3] = {*ring, *ring, *ring};
+  planted[0].build = build_nothing;
+  planted[1].rounds = one_round;
+  planted[2].bytes = no_bytes;
+  gli_sweep_result results[3];
+  gloo_error error;
+  assert_int_equal(gli_sweep(planted, 3, 2, 5, 2, results, &error), GLOO_OK);
+  for (int i = 0; i < 3; i++) assert_true(results[i].failures > 0);
+  assert_non_null(strstr(results[0].first.message, "no step writes element"));
+  assert_non_null(strstr(results[0].first.message, "2 ranks"));
+  assert_non_null(strstr(results[1].first.message, "promises 1"));
+  assert_non_null(strstr(results[2].first.message, "promises 0"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_are_correct_for_1_to_64_ranks),
+      cmocka_unit_test(logarithmic_ones_are_correct_for_10000_ranks),
+      cmocka_unit_test(wrong_ones_and_broken_promises_are_reported),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

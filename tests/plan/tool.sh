@@ -1,0 +1,56 @@
+#!/bin/sh
+# What `gloo plan` prints and how it answers to bad arguments.
+gloo=$1
+n=0 failed=0
+
+report() {
+  n=$((n + 1))
+  if [ "$1" -eq 0 ]; then
+    echo "ok $n - $2"
+  else
+    echo "not ok $n - $2"
+    printf '%s\n' "$out" | sed 's/^/# /'
+    failed=1
+  fi
+}
+
+# expect STATUS TEXT ARGUMENTS...: exits with STATUS and prints TEXT.
+expect() {
+  status=$1 text=$2
+  shift 2
+  out=$("$gloo" plan "$@" 2>&1)
+  got=$?
+  case $out in *"$text"*) found=0 ;; *) found=1 ;; esac
+  [ "$got" -eq "$status" ] && [ "$found" -eq 0 ]
+  report $? "gloo plan $* exits with $status and says '$text'"
+}
+
+echo 1..27
+expect 0 'halving_doubling' --list
+expect 0 'rank 3 of 8, count 1024' allreduce --ranks 8 --rank 3
+expect 0 '(chosen)' allreduce --ranks 8 --rank 3
+expect 0 'OUT[0..25) = incoming op IN[0..25)' allreduce -a ring -n 4 -r 1 -c 100
+expect 0 'in place' allgather -n 4 --in-place
+expect 0 'root 2' broadcast -n 4 --root 2
+expect 0 'TOKEN[' barrier -n 4
+expect 0 '8 bytes each' allreduce -n 4 --dtype float64
+expect 0 'segments of 128 bytes' allreduce -n 4 --segment 128
+expect 0 '4 plans' allreduce -n 4 --check
+expect 0 'all correct' --check-all --ranks 1-9
+expect 0 'all correct' --check-all --ranks 7
+expect 0 'bytes across' allreduce -n 16 --hosts 4 --simulate --alpha-us 20 --beta-gbps 1
+expect 0 '<- chosen' allreduce -n 16 --simulate
+expect 0 'usage: gloo plan' --help
+expect 2 'there is no collective' alltoall -n 4
+expect 2 'barrier, broadcast, allreduce' sendrecv -n 4
+expect 2 'recursive_doubling, ring, halving_doubling' allreduce -n 4 -a best
+expect 2 'there is no type' allreduce -n 4 --dtype float128
+expect 2 'option --ranks is required' allreduce
+expect 2 'whole number from 1 to' allreduce -n 0
+expect 2 'whole number from 1 to' allreduce -n 1-4
+expect 2 'neither a number nor a range' --check-all -n 9-2
+expect 2 '--rank: 4 is not below' allreduce -n 4 -r 4
+expect 2 'too many bytes' allgather -n 4 -c 9223372036854775807
+expect 2 'only one of' allreduce -n 4 --check --simulate
+expect 2 'beta-gbps' allreduce -n 4 --simulate --beta-gbps fast
+exit $failed
