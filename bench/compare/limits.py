@@ -1,0 +1,87 @@
+"""The machine's own limits, and what they mean for two ranks.
+
+A floor is what an operation would take if it did nothing but move its bytes
+the least number of times, at the speed that `gloo bench limits` measured. It is
+an estimate: it leaves out everything that a library has to do besides, and
+figures between two measured sizes are taken from the nearest. The limits are
+measured before and after everything else, and the better figure counts."""
+
+import json
+import math
+import os
+import subprocess
+
+
+def measure_once(build):
+    command = [os.path.join(build, "tools/gloo"), "bench", "limits", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise SystemExit("compare: gloo bench limits failed: " + done.stderr.strip())
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def better(a, b):
+    """What a machine can do is disturbed in one direction only."""
+    choose = min if a["unit"] == "us" else max
+    return choose(a, b, key=lambda limit: limit["value"])
+
+
+def combine(before, after):
+    return [better(a, b) for a, b in zip(before, after)]
+
+
+def nearest(limits, name, size):
+    """The value of a limit at the measured size that is nearest, as a ratio."""
+    known = [l for l in limits if l["limit"] == name]
+    if not known:
+        return math.nan
+    def distance(limit):
+        return abs(math.log((limit["bytes"] + 1) / (size + 1)))
+    return min(known, key=distance)["value"]
+
+
+# Messages that follow each other, and bytes that cross a link one way and both
+# ways at once, as a share of the larger buffer, with two ranks.
+SHAPES = {
+    "barrier": (1, 0, 0),
+    "sendrecv": (2, 2, 0),
+    "broadcast": (1, 1, 0),
+    "reduce": (1, 1, 0),
+    "allreduce": (1, 0, 1),
+    "allgather": (1, 0, 0.5),
+    "reduce_scatter": (1, 0, 0.5),
+    "alltoall": (1, 0, 0.5),
+}
+# What two ranks do to their memory, each on a core of its own: the limit that
+# says how fast, and bytes of it, as a share of the larger buffer.
+MEMORY = {
+    "sendrecv": ("memcpy", 2),
+    "broadcast": ("memcpy", 1),
+    "reduce": ("fused_add", 0.5),
+    "allreduce": ("fused_add", 1),
+    "allgather": ("memcpy", 1),
+    "reduce_scatter": ("fused_add", 0.5),
+    "alltoall": ("memcpy", 1),
+}
+
+
+def microseconds(size, gigabytes_per_second):
+    return size / gigabytes_per_second / 1e3
+
+
+def floor_us(limits, transport, ranks, collective, size):
+    """NaN where there is no estimate: with more than two ranks."""
+    if ranks != 2 or collective not in SHAPES:
+        return math.nan
+    messages, one_way, both_ways = SHAPES[collective]
+    if transport == "tcp":
+        latency = nearest(limits, "tcp_pingpong_roundtrip", 4) / 2
+        stream = nearest(limits, "tcp_stream", size)
+        both = nearest(limits, "tcp_stream_both", size)
+        return (messages * latency + microseconds(size * one_way, stream)
+                + microseconds(size * both_ways, both))
+    floor = messages * nearest(limits, "flag_one_way", 64)
+    if collective in MEMORY:
+        name, share = MEMORY[collective]
+        floor += microseconds(size * share, nearest(limits, name, size))
+    return floor

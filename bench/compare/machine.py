@@ -1,0 +1,58 @@
+"""What is measured on, and with which versions."""
+
+import datetime
+import os
+import platform
+import subprocess
+
+
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+def physical_cores():
+    siblings = set()
+    for cpu in os.sched_getaffinity(0):
+        path = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            with open(path, encoding="ascii") as file:
+                siblings.add(file.read().strip())
+        except OSError:
+            siblings.add(cpu)
+    return len(siblings)
+
+
+def field(path, key):
+    """The value after "key :" in a file of such lines."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == key:
+                    return value.strip()
+    except OSError:
+        pass
+    return "unknown"
+
+
+def version(package):
+    """As dpkg knows it; empty when it does not."""
+    command = ["dpkg-query", "-W", "-f", "${Version}", package]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def describe(libraries):
+    return {
+        "date": datetime.date.today().isoformat(),
+        "cpu": field("/proc/cpuinfo", "model name"),
+        "architecture": platform.machine(),
+        "cores": cores(),
+        "memory": field("/proc/meminfo", "MemTotal"),
+        "kernel": platform.system() + " " + platform.release(),
+        "load_before": os.getloadavg()[0],
+        "versions": {l.name: version(l.package) for l in libraries if l.package},
+    }

@@ -1,0 +1,133 @@
+"""Running one program, within a limit of time, and leaving nothing behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+
+TERM_SECONDS = 3
+
+
+@dataclass
+class Run:
+    lines: list = field(default_factory=list)  # the JSON objects it printed
+    complaint: str = ""  # why it failed, in its own words
+    over_limit: bool = False
+
+
+# ---- processes --------------------------------------------------------------
+
+
+def all_processes():
+    """{pid: (parent, start time)}; the start time tells apart two processes
+    that had the same pid."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(name)] = (int(fields[1]), fields[19])
+    return found
+
+
+def descendants(pid):
+    """{pid: start time} of a process and all that it started."""
+    processes = all_processes()
+    family = {pid} if pid in processes else set()
+    grown = True
+    while grown:
+        children = {p for p, (parent, _) in processes.items() if parent in family}
+        grown = not children <= family
+        family |= children
+    return {p: processes[p][1] for p in family}
+
+
+def kill_what_is_left(family):
+    processes = all_processes()
+    for pid, start in family.items():
+        if pid in processes and processes[pid][1] == start:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def end(process):
+    """Ask the launcher to end its ranks; whoever does not is killed."""
+    family = descendants(process.pid)
+    process.terminate()
+    try:
+        process.wait(TERM_SECONDS)
+    except subprocess.TimeoutExpired:
+        family.update(descendants(process.pid))
+    kill_what_is_left(family)
+    process.wait()
+
+
+# ---- one run ----------------------------------------------------------------
+
+
+def parse(text):
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("{"):
+            continue
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue  # cut off in the middle
+    return lines
+
+
+def first_words(text):
+    """What a failed program said, rather than what its launcher says of it."""
+    said = [line.strip() for line in text.splitlines() if line.strip(" -=|*")]
+    own = [line for line in said if line.startswith("gloo bench: ")]
+    telling = [line for line in said if "rank" in line or "rror" in line]
+    return (own or telling or said or ["it said nothing"])[0][:300]
+
+
+def run(command, environment, directory, limit):
+    """Start `command`, for at most `limit` seconds. What it measured before the
+    limit is kept."""
+    result = Run()
+    with open(os.path.join(directory, "out"), "w+", encoding="utf-8", errors="replace") as out, \
+         open(os.path.join(directory, "err"), "w+", encoding="utf-8", errors="replace") as err:
+        try:
+            process = subprocess.Popen(
+                command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                stdout=out, stderr=err, start_new_session=True)
+        except OSError as problem:
+            result.complaint = str(problem)
+            return result
+        try:
+            process.wait(limit)
+        except subprocess.TimeoutExpired:
+            result.over_limit = True
+        finally:
+            if process.returncode is None:
+                end(process)
+        out.seek(0)
+        err.seek(0)
+        result.lines = parse(out.read())
+        if process.returncode != 0 and not result.over_limit:
+            result.complaint = first_words(err.read())
+    return result
+
+
+class job_directory:
+    """A directory for one job, gone afterwards."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="gloo-compare-")
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,261 @@
+// gloo_c's functions on top of Gloo over TCP: its function interface with the
+// algorithms that it chooses by itself.
+//
+// Reduce-scatter exists in its older class interface only. That has a context
+// of its own here, because Gloo slows down where both share one; and it works
+// in place only.
+//
+// Ranks are told apart by RANK and WORLD_SIZE, as `gloo run` sets them, and
+// meet in the directory PEER_STORE, which must be new for each job.
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/reduce_scatter.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "bench/peers/peer.h"
+#include "gloo_c/gloo_c.h"
+
+extern "C" {
+const bool gli_peer_sleeps = true;
+void gli_peer_poke(void) {}
+}
+
+namespace {
+
+using Key = std::pair<void *, size_t>;
+
+std::shared_ptr<gloo::Context> connect(const char *prefix, int rank, int size) {
+  const char *path = std::getenv("PEER_STORE");
+  if (path == nullptr) throw std::runtime_error("PEER_STORE is not set");
+  gloo::rendezvous::FileStore files(path);
+  gloo::rendezvous::PrefixStore store(prefix, files);
+  gloo::transport::tcp::attr attributes("127.0.0.1");
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+  context->connectFullMesh(store, device);
+  return context;
+}
+
+int number(const char *variable) {
+  const char *text = std::getenv(variable);
+  if (text == nullptr) {
+    throw std::runtime_error(std::string(variable) + " is not set");
+  }
+  return std::stoi(text);
+}
+
+gloo_status fail(gloo_error *error, const char *text) {
+  if (error != nullptr) {
+    error->status = GLOO_ERR_INTERNAL;
+    error->rank = -1;
+    std::snprintf(error->message, sizeof error->message, "Gloo: %s", text);
+  }
+  return GLOO_ERR_INTERNAL;
+}
+
+// Gloo speaks of failures by throwing, which must not leave these functions.
+template <typename Work>
+gloo_status guarded(gloo_error *error, Work work) {
+  try {
+    work();
+    return GLOO_OK;
+  } catch (const std::exception &e) {
+    return fail(error, e.what());
+  }
+}
+
+// Call work(T()) for the type that `dtype` names.
+template <typename Work>
+void with_type(gloo_dtype dtype, Work work) {
+  switch (dtype) {
+    case GLOO_INT32:
+      return work(int32_t());
+    case GLOO_INT64:
+      return work(int64_t());
+    case GLOO_UINT8:
+      return work(uint8_t());
+    case GLOO_UINT64:
+      return work(uint64_t());
+    case GLOO_FLOAT32:
+      return work(float());
+    case GLOO_FLOAT64:
+      return work(double());
+    default:
+      throw std::runtime_error(std::string("no ") + gloo_dtype_name(dtype) +
+                               " here");
+  }
+}
+
+template <typename T>
+gloo::AllreduceOptions::Func function_of(gloo_op op) {
+  void (*chosen)(void *, const void *, const void *, size_t) = nullptr;
+  if (op == GLOO_SUM) chosen = &gloo::sum<T>;
+  if (op == GLOO_PRODUCT) chosen = &gloo::product<T>;
+  if (op == GLOO_MIN) chosen = &gloo::min<T>;
+  if (op == GLOO_MAX) chosen = &gloo::max<T>;
+  if (chosen == nullptr) throw std::runtime_error("no such operation here");
+  return chosen;
+}
+
+template <typename T>
+T *input_of(const void *input) {
+  return static_cast<T *>(const_cast<void *>(input));
+}
+
+gloo_error *error_of(const gloo_options *options) {
+  return options != nullptr ? options->error : nullptr;
+}
+
+}  // namespace
+
+struct gloo_context {
+  std::shared_ptr<gloo::Context> functions, classes;
+  // One object for each buffer and count. All ranks make them in the same
+  // order, since the measuring part uses a buffer's address again only for
+  // another count.
+  std::map<Key, std::unique_ptr<gloo::Algorithm>> scatters;
+};
+
+extern "C" {
+
+// ---- contexts --------------------------------------------------------------
+
+gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
+                      gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
+    auto made = std::make_unique<gloo_context>();
+    made->functions =
+        connect("functions", number("RANK"), number("WORLD_SIZE"));
+    *context = made.release();
+  });
+}
+
+void gloo_context_destroy(gloo_context *context) {
+  delete context;
+}
+
+int gloo_context_rank(const gloo_context *context) {
+  return context->functions->rank;
+}
+
+int gloo_context_size(const gloo_context *context) {
+  return context->functions->size;
+}
+
+// ---- collectives -----------------------------------------------------------
+
+gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    gloo::BarrierOptions call(context->functions);
+    gloo::barrier(call);
+  });
+}
+
+gloo_status gloo_broadcast(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           int root, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::BroadcastOptions call(context->functions);
+      bool separate =
+          input != GLOO_IN_PLACE && root == gloo_context_rank(context);
+      if (separate) call.setInput(input_of<T>(input), count);
+      call.setOutput(static_cast<T *>(output), count);
+      call.setRoot(root);
+      gloo::broadcast(call);
+    });
+  });
+}
+
+gloo_status gloo_allreduce(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           gloo_op op, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::AllreduceOptions call(context->functions);
+      if (input != GLOO_IN_PLACE) call.setInput(input_of<T>(input), count);
+      call.setOutput(static_cast<T *>(output), count);
+      call.setReduceFunction(function_of<T>(op));
+      gloo::allreduce(call);
+    });
+  });
+}
+
+gloo_status gloo_allgather(gloo_context *context, const void *input,
+                           void *output, size_t count, gloo_dtype dtype,
+                           const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::AllgatherOptions call(context->functions);
+      if (input != GLOO_IN_PLACE) call.setInput(input_of<T>(input), count);
+      size_t all = count * static_cast<size_t>(gloo_context_size(context));
+      call.setOutput(static_cast<T *>(output), all);
+      gloo::allgather(call);
+    });
+  });
+}
+
+gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
+                                void *output, size_t count, gloo_dtype dtype,
+                                gloo_op op, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (input != GLOO_IN_PLACE || op != GLOO_SUM || dtype != GLOO_FLOAT32) {
+      throw std::runtime_error("only sums of float32 in place are measured");
+    }
+    int rank = gloo_context_rank(context), size = gloo_context_size(context);
+    if (!context->classes) context->classes = connect("classes", rank, size);
+    auto &scatter = context->scatters[Key(output, count)];
+    if (!scatter) {
+      std::vector<int> counts(static_cast<size_t>(size),
+                              static_cast<int>(count));
+      std::vector<float *> pointers = {static_cast<float *>(output)};
+      scatter.reset(new gloo::ReduceScatterHalvingDoubling<float>(
+          context->classes, pointers, static_cast<int>(count) * size, counts));
+    }
+    scatter->run();
+  });
+}
+
+// ---- messages --------------------------------------------------------------
+
+gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    auto buffer = context->functions->createUnboundBuffer(
+        const_cast<void *>(input), count * gloo_dtype_size(dtype));
+    buffer->send(peer, 0);
+    buffer->waitSend();
+  });
+}
+
+gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
+                      gloo_dtype dtype, int peer, const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    auto buffer = context->functions->createUnboundBuffer(
+        output, count * gloo_dtype_size(dtype));
+    buffer->recv(peer, 0);
+    buffer->waitRecv();
+  });
+}
+
+}  // extern "C"

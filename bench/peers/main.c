@@ -1,0 +1,12 @@
+/* `gloo bench`, without the rest of the command. */
+#include "tools/bench.h"
+
+int main(int argc, char **argv) {
+  static gli_bench_settings settings;
+  int exit_status;
+  if (!gli_bench_settings_parse(&settings, argc, argv, &exit_status)) {
+    return exit_status;
+  }
+  settings.json = true; /* the other form says "gloo_c" */
+  return gli_bench_ranks(&settings);
+}

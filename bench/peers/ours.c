@@ -1,0 +1,6 @@
+/* gloo_c itself needs nothing in between. */
+#include "bench/peers/peer.h"
+
+const bool gli_peer_sleeps = false;
+
+void gli_peer_poke(void) {}
