@@ -19,7 +19,9 @@ typedef struct gloo_context gloo_context;
 
 typedef struct gloo_device_options {
   size_t struct_size;
-  const char *transport; /* "tcp" or "inproc"; NULL: GLOO_TRANSPORT, or "tcp" */
+  const char *transport; /* "auto" (shared memory between ranks on one host, TCP
+                            between others), "tcp", "shm" or "inproc" (ranks
+                            are threads); NULL: GLOO_TRANSPORT, or "auto" */
   const char *host;      /* tcp: name or address to listen on. NULL: the address
                             of `interface`, or of GLOO_SOCKET_IFNAME, or loopback */
   const char *interface; /* tcp: network interface, e.g. "eth0" */

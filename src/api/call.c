@@ -231,33 +231,41 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
   return status;
 }
 
+static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
+                                  const gloo_options *options,
+                                  gloo_options *ours,
+                                  gloo_operation **operation) {
+  gli_call call;
+  if (!operation) return GLOO_ERR_INVALID;
+  gloo_status status = read_call(context, a, options, ours, &call);
+  if (status != GLOO_OK) return status;
+  gloo_error error;
+  status = gli_operation_prepare(context, &call, operation, &error);
+  if (status != GLOO_OK && ours->error) *ours->error = error;
+  return status;
+}
+
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
                           const gloo_options *options,
                           gloo_operation **operation) {
   gloo_options ours;
-  gli_call call;
-  if (!operation) return GLOO_ERR_INVALID;
-  gloo_status status = read_call(context, a, options, &ours, &call);
-  if (status != GLOO_OK) return status;
-  gloo_error error;
-  status = gli_operation_prepare(context, &call, operation, &error);
-  if (status != GLOO_OK && ours.error) *ours.error = error;
-  return status;
+  return init_operation(context, a, options, &ours, operation);
 }
 
 gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
                            const gloo_options *options,
                            gloo_operation **operation) {
+  gloo_options ours;
   gloo_operation *op;
   if (!operation) return GLOO_ERR_INVALID;
-  gloo_status status = gli_call_init(context, a, options, &op);
+  gloo_status status = init_operation(context, a, options, &ours, &op);
   if (status != GLOO_OK) return status;
   status = gloo_operation_start(op);
   if (status == GLOO_OK) {
     *operation = op;
     return GLOO_OK;
   }
-  if (options && options->error) gloo_operation_error(op, options->error);
+  if (ours.error) gloo_operation_error(op, ours.error);
   gloo_operation_destroy(op);
   return status;
 }

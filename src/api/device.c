@@ -21,11 +21,12 @@ gloo_status gloo_device_create(const gloo_device_options *options,
   }
   const char *name = o.transport;
   if (!name) name = getenv("GLOO_TRANSPORT");
-  if (!name || !*name) name = "tcp";
+  if (!name || !*name) name = "auto";
   const gli_transport_ops *ops = gli_transport_find(name);
   if (!ops) {
     return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                    "there is no transport \"%.64s\"; known are: tcp, inproc",
+                    "there is no transport \"%.64s\"; known are: auto, "
+                    "tcp, shm, inproc",
                     name);
   }
   if (o.streams < 0 || o.streams > STREAMS_MAX) {

@@ -89,6 +89,7 @@ void gli_device_settle(gloo_device *device) {
   for (gloo_context *c = device->contexts; c; c = c->next) {
     gli_context_settle(c);
   }
+  if (device->sleepers > 0) device->ops->wake(device->transport);
 }
 
 int gli_device_poll(gloo_device *device) {
@@ -133,10 +134,7 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
     next_ns = earlier(next_ns, check_list(&c->active, now_ns));
     next_ns = earlier(next_ns, check_list(&c->posted, now_ns));
   }
-  if (device->unsettled) {
-    gli_device_settle(device);
-    if (device->sleepers > 0) device->ops->wake(device->transport);
-  }
+  if (device->unsettled) gli_device_settle(device);
   if (next_ns == UINT64_MAX) return INT64_MAX;
   if (next_ns <= now_ns) return 0;
   return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);

@@ -94,23 +94,47 @@ int gli_flow_retry(gloo_device *device) {
   return sent;
 }
 
-void gli_flow_control(gli_link *link, gli_message_type type,
-                      const gli_header *about, uint32_t slot) {
-  if (link->left || link->failed || (!link->pair && !link->self)) return;
+static gli_transfer *new_control(gli_link *link, gli_message_type type,
+                                 const gli_header *about, uint32_t slot) {
+  if (link->left || link->failed || (!link->pair && !link->self)) return NULL;
   gli_transfer *t = gli_transfer_new(link);
   if (!t) {
     gloo_error error;
     gli_fail(&error, GLOO_ERR_NO_MEMORY, -1,
              "out of memory for a message to rank %u", link->rank);
     gli_context_poison(link->context, &error);
-    return;
+    return NULL;
   }
   if (about) t->request.header = *about;
   t->request.header.type = (uint8_t)type;
   t->request.header.slot = slot;
   t->request.header.charged = 0;
   t->request.header.length = 0;
+  return t;
+}
+
+void gli_flow_control(gli_link *link, gli_message_type type,
+                      const gli_header *about, uint32_t slot) {
+  gli_transfer *t = new_control(link, type, about, slot);
+  if (t) post(t);
+}
+
+gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
+                            const gli_header *about, gloo_error *error) {
+  /* WAITING takes half of the room, and can be done without. */
+  bool vital = type == GLI_MESSAGE_STARTED;
+  if (!vital && link->answers >= GLI_WANTS_MAX) return GLOO_OK;
+  if (link->answers >= 2 * GLI_WANTS_MAX) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u asks and asks, but does not take the answers",
+                    link->rank);
+  }
+  gli_transfer *t = new_control(link, type, about, vital ? 1 : 0);
+  if (!t) return GLOO_OK;
+  t->answer = true;
+  link->answers++;
   post(t);
+  return GLOO_OK;
 }
 
 /* ---- credit -------------------------------------------------------------- */
@@ -152,6 +176,11 @@ static void announce(gli_link *link) {
   }
 }
 
+void gli_flow_answered(gli_link *link) {
+  link->wants_out--;
+  announce(link);
+}
+
 static void block(gli_transfer *t) {
   gli_link *link = t->link;
   gli_transfer_list_add(&link->blocked, t);
@@ -168,6 +197,7 @@ static void release(gli_transfer *t) {
 
 void gli_flow_consumed(gli_link *link, uint64_t length) {
   link->consumed += (uint32_t)gli_flow_cost(length);
+  if (link->again.first) return; /* that will tell it, once it can be sent */
   if (link->consumed - link->consumed_told >= link->context->budget / 2) {
     gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
   }

@@ -95,7 +95,7 @@ gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
       gli_device_wait(device, op);
       status = op->error.status;
       if (status != GLOO_OK) *error = op->error;
-      if (source) *source = op->source;
+      if (status == GLOO_OK && source) *source = op->source;
     }
     gli_operation_release(op);
   }
@@ -121,6 +121,7 @@ gloo_status gloo_operation_start(gloo_operation *op) {
     status = GLOO_ERR_BUSY;
   } else if (gli_context_poisoned(op->context)) {
     status = poisoned(op->context, &op->error);
+    op->state = GLI_OPERATION_DONE; /* with that error */
   } else {
     status = gli_operation_begin(op, &error);
     gli_device_settle(device);
@@ -212,14 +213,23 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
 }
 
 int gloo_operation_source(const gloo_operation *op) {
-  if (!op || op->state != GLI_OPERATION_DONE) return -1;
-  return op->error.status == GLOO_OK ? op->source : -1;
+  if (!op) return -1;
+  gloo_device *device = op->context ? op->device : NULL;
+  if (device) gli_device_lock(device);
+  bool received =
+      op->state == GLI_OPERATION_DONE && op->error.status == GLOO_OK;
+  int source = received ? op->source : -1;
+  if (device) gli_device_unlock(device);
+  return source;
 }
 
 gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
   if (!op || !error) return GLOO_ERR_INVALID;
   gli_error_clear(error);
+  gloo_device *device = op->context ? op->device : NULL;
+  if (device) gli_device_lock(device);
   if (op->state == GLI_OPERATION_DONE) *error = op->error;
+  if (device) gli_device_unlock(device);
   return error->status;
 }
 

@@ -23,6 +23,7 @@ typedef struct gli_transfer {
   struct gli_parked *parked; /* arriving: where to, when not to a step */
   uint32_t step;
   uint32_t peer; /* index into the plan's peers */
+  bool answer;   /* counted in link->answers */
   struct gli_transfer *prev, *next;
 } gli_transfer;
 
@@ -50,7 +51,7 @@ typedef struct gli_parked {
 
 /* ---- links: everything about one other rank ------------------------------ */
 
-enum { GLI_EARLY_NOTES = 16, GLI_PARKED_CLASSES = 3 };
+enum { GLI_EARLY_NOTES = 16, GLI_PARKED_CLASSES = 11 };
 
 typedef struct gli_note {
   uint32_t tag;
@@ -78,6 +79,7 @@ struct gli_link {
   uint32_t unannounced; /* of `blocked`: the peer has no WANT for them yet */
   uint32_t wants_out;   /* WANTs of ours that wait for their STARTED */
   uint32_t wants_in;    /* WANTs of the peer that are parked here */
+  uint32_t answers;     /* to WANT and PROBE, not yet taken by the transport */
   uint64_t p2p_sent;    /* number of the next message to this rank */
 
   /* STARTED notes that came before the operation was started here. Forgetting
@@ -148,8 +150,10 @@ struct gloo_operation {
   uint8_t *base[GLI_BUFFERS];
   uint8_t *scratch;
   int64_t timeout_ns;
+  uint64_t deadline_ns;
   uint64_t alarm_ns; /* when to look after it next; UINT64_MAX: never */
   gli_lateness lateness;
+  bool pressed; /* the time of somebody who waits for us is up */
 
   /* Point to point. */
   int *candidates; /* ranks a receive takes messages from; NULL: any */
@@ -168,7 +172,7 @@ struct gloo_operation {
   uint32_t *ready;   /* queue of steps that may run */
   uint8_t *recv_state;
 
-  gloo_operation *active_prev, *active_next; /* context->active or ->posted */
+  gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
   gloo_operation *hash_next;
   gloo_operation *all_prev, *all_next; /* context->all */
   gloo_operation *pool_next;
@@ -207,6 +211,8 @@ struct gloo_context {
   gli_operation_list active; /* running, oldest first */
   gli_operation_list posted; /* receives that no message has met yet */
   gloo_operation *all;       /* every operation with a handle or running */
+  gli_operation_list idle;   /* in a plan's pool, with scratch */
+  uint64_t idle_bytes;       /* scratch of those */
   gloo_operation *buckets[GLI_BUCKETS];
   gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
   gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
@@ -226,6 +232,7 @@ struct gloo_device {
   atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
   atomic_bool crowded;     /* no lock needed */
   gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
+  uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
   gloo_context *contexts;
   gli_link *again_links;
   gli_transfer_list self_queue; /* messages of ranks to themselves */
@@ -256,6 +263,8 @@ struct gloo_device {
 /* How long a lost connection waits for a peer that knows why. */
 #define GLI_SUSPECT_NS UINT64_C(50000000)
 #define GLI_WANTS_MAX 1024u
+/* Scratch that is kept for later runs; the last one is, however large. */
+#define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
 #define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
 
 /* ---- device.c, wait.c ---------------------------------------------------- */
@@ -410,9 +419,16 @@ void gli_link_left(gli_link *link);
 
 void gli_flow_send_step(gloo_operation *op, uint32_t step);
 /* A message without payload. `slot`: of a WANT, the first one that is blocked;
- * of a STARTED, 1 when it answers a WANT. */
+ * of a STARTED, 1 when it answers a WANT; of a PROBE, 1 when time is up. */
 void gli_flow_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
+/* Answer a WANT (STARTED) or a PROBE (WAITING). A peer that goes on asking but
+ * does not take its answers gets no more of them; of a WANT, which is an error.
+ */
+gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
+                            const gli_header *about, gloo_error *error);
+/* A WANT of ours was answered. */
+void gli_flow_answered(gli_link *link);
 /* Took a charged message of this many payload bytes. */
 void gli_flow_consumed(gli_link *link, uint64_t length);
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);

@@ -2,10 +2,12 @@
  *
  * When one rank does not come, most others wait for a rank that waits itself.
  * So shortly before its deadline an operation asks (PROBE) the ranks it waits
- * for. One that is in the same operation answers (WAITING), and starts to ask
- * in turn. The rank next to the missing one gets no answer: at the deadline it
- * accuses, and its sentence reaches all. The others hold theirs back for a
- * moment. */
+ * for. One that is in the same operation answers (WAITING), and asks in turn.
+ * The rank next to the missing one gets no answer: at the deadline it accuses,
+ * and its sentence reaches all. Those that got all their answers hold theirs
+ * back for a moment, and press the ranks they wait for (PROBE with slot 1),
+ * which press on: for these may have come later, and have time left, which they
+ * would not give up for a question alone. */
 #include "engine/internal.h"
 
 #define PROBE_NS_MAX UINT64_C(100000000)
@@ -21,21 +23,35 @@ void gli_late_arm(gloo_operation *op) {
   gloo_device *device = op->device;
   uint64_t now_ns = device->ops->now_ns(device->transport);
   op->lateness = GLI_ON_TIME;
-  op->alarm_ns = UINT64_MAX;
+  op->pressed = false;
+  op->alarm_ns = op->deadline_ns = UINT64_MAX;
   if (op->timeout_ns <= 0) return;
-  uint64_t wait_ns = (uint64_t)op->timeout_ns - probe_ns(op);
-  if (wait_ns < UINT64_MAX - now_ns) op->alarm_ns = now_ns + wait_ns;
+  if ((uint64_t)op->timeout_ns >= UINT64_MAX - now_ns) return;
+  op->deadline_ns = now_ns + (uint64_t)op->timeout_ns;
+  op->alarm_ns = op->deadline_ns - probe_ns(op);
+}
+
+static void ask(const gloo_operation *op) {
+  if (op->state != GLI_OPERATION_RUNNING) return;
+  if (op->signature.collective == GLI_SENDRECV) return;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (!gli_operation_waits_for(op, i)) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
+                     op->pressed ? 1 : 0);
+  }
 }
 
 static void probe(gloo_operation *op, uint64_t now_ns) {
   op->lateness = GLI_PROBING;
   op->alarm_ns = now_ns + probe_ns(op);
-  if (op->state != GLI_OPERATION_RUNNING) return;
-  if (op->signature.collective == GLI_SENDRECV) return;
-  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (!gli_operation_waits_for(op, i)) continue;
-    gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature, 0);
-  }
+  ask(op);
+}
+
+/* Asked by others, and there is time left. */
+static void relax(gloo_operation *op) {
+  op->lateness = GLI_ON_TIME;
+  op->pressed = false;
+  op->alarm_ns = op->deadline_ns - probe_ns(op);
 }
 
 static bool all_innocent(const gloo_operation *op) {
@@ -46,14 +62,26 @@ static bool all_innocent(const gloo_operation *op) {
   return true;
 }
 
+static void listen_on(gloo_operation *op, uint64_t now_ns) {
+  op->lateness = GLI_LISTENING;
+  op->alarm_ns = now_ns + 4 * probe_ns(op);
+  if (op->pressed) return;
+  op->pressed = true;
+  ask(op);
+}
+
 void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
+  bool over = now_ns >= op->deadline_ns;
   if (op->lateness == GLI_ON_TIME) {
     probe(op, now_ns);
     return;
   }
+  if (!over && (!op->pressed || op->lateness == GLI_LISTENING)) {
+    relax(op);
+    return;
+  }
   if (op->lateness == GLI_PROBING && all_innocent(op)) {
-    op->lateness = GLI_LISTENING;
-    op->alarm_ns = now_ns + 4 * probe_ns(op);
+    listen_on(op, now_ns);
     return;
   }
   gloo_error error;
@@ -69,8 +97,11 @@ static gloo_operation *find(const gli_link *link, const gli_header *h) {
 void gli_late_probed(gli_link *link, const gli_header *h) {
   gloo_operation *op = find(link, h);
   if (!op) return; /* not there yet: silence is the answer */
-  gli_flow_control(link, GLI_MESSAGE_WAITING, h, 0);
-  if (op->lateness != GLI_ON_TIME || op->timeout_ns <= 0) return;
+  (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
+  if (op->timeout_ns <= 0) return;
+  bool pressed = h->slot != 0 && !op->pressed;
+  if (op->lateness != GLI_ON_TIME && !pressed) return;
+  if (pressed) op->pressed = true;
   gloo_device *device = op->device;
   probe(op, device->ops->now_ns(device->transport));
 }

@@ -127,8 +127,7 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
                             error);
       return GLOO_ERR_MISMATCH;
     }
-    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 1);
-    return GLOO_OK;
+    return gli_flow_answer(link, GLI_MESSAGE_STARTED, &op->signature, error);
   }
   uint32_t step = 0;
   gloo_status status = find_step(op, link, &header, &step, error);
@@ -334,12 +333,10 @@ gloo_status gli_match_want(gli_link *link, const gli_header *h,
       gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
       return GLOO_ERR_MISMATCH;
     }
-    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 1);
-    return GLOO_OK;
+    return gli_flow_answer(link, GLI_MESSAGE_STARTED, &op->signature, error);
   }
   if (is_answered(link, h)) {
-    gli_flow_control(link, GLI_MESSAGE_STARTED, h, 1);
-    return GLOO_OK;
+    return gli_flow_answer(link, GLI_MESSAGE_STARTED, h, error);
   }
   if (link->wants_in >= GLI_WANTS_MAX) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
@@ -362,7 +359,7 @@ gloo_status gli_match_started(gli_link *link, const gli_header *h,
                       "rank %u answered a question that was not asked",
                       link->rank);
     }
-    link->wants_out--;
+    gli_flow_answered(link);
   }
   gli_key key = gli_match_key(message ? GLI_KIND_SEND : GLI_KIND_COLLECTIVE,
                               link->rank, h);

@@ -44,14 +44,42 @@ static void free_operation(gloo_operation *op) {
   free(op);
 }
 
-gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
-  gloo_operation *op = ref->user;
-  if (op) {
-    ref->user = op->pool_next;
-  } else {
-    op = allocate(ref->plan);
-    if (!op) return NULL;
+/* ---- the pool ------------------------------------------------------------ */
+
+static void unshelve(gloo_operation *op) {
+  if (!op->scratch) return;
+  gli_operation_list_remove(&op->context->idle, op);
+  op->context->idle_bytes -= op->plan->scratch_bytes;
+}
+
+/* Programs whose sizes vary would otherwise keep scratch for all of them. */
+static void shelve(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (!op->scratch) return;
+  gli_operation_list_add(&context->idle, op);
+  context->idle_bytes += op->plan->scratch_bytes;
+  while (context->idle_bytes > GLI_IDLE_SCRATCH && context->idle.first != op) {
+    gloo_operation *oldest = context->idle.first;
+    unshelve(oldest);
+    free(oldest->scratch);
+    oldest->scratch = NULL;
   }
+}
+
+static gloo_operation *take_pooled(gli_plan_ref *ref) {
+  gloo_operation *op = ref->user;
+  ref->user = op->pool_next;
+  unshelve(op);
+  if (op->scratch || op->plan->scratch_bytes == 0) return op;
+  op->scratch = malloc((size_t)op->plan->scratch_bytes);
+  if (op->scratch) return op;
+  free_operation(op);
+  return NULL;
+}
+
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
+  gloo_operation *op = ref->user ? take_pooled(ref) : allocate(ref->plan);
+  if (!op) return NULL;
   op->context = context;
   op->device = context->device;
   op->ref = ref;
@@ -86,6 +114,7 @@ void gli_operation_release(gloo_operation *op) {
   if (pooled < POOL_PER_PLAN) {
     op->pool_next = ref->user;
     ref->user = op;
+    shelve(op);
   } else {
     free_operation(op);
   }
@@ -96,6 +125,7 @@ void gli_operation_free_pool(void *pool) {
   gloo_operation *op = pool;
   while (op) {
     gloo_operation *next = op->pool_next;
+    unshelve(op);
     free_operation(op);
     op = next;
   }

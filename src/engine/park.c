@@ -4,19 +4,22 @@
 
 #include "engine/internal.h"
 
-/* Sizes that are kept for reuse; what is larger is allocated each time. */
-static const size_t class_bytes[GLI_PARKED_CLASSES] = {512, 8 << 10, 64 << 10};
+/* Powers of two are kept for reuse; what is larger is allocated each time. The
+ * room that a message takes is thus within a factor of what it was charged. */
+static uint64_t class_bytes(uint32_t size_class) {
+  return UINT64_C(64) << size_class;
+}
 
 gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
                            uint64_t bytes) {
   gloo_device *device = link->context->device;
   uint32_t size_class = 0;
-  while (size_class < GLI_PARKED_CLASSES && bytes > class_bytes[size_class]) {
+  while (size_class < GLI_PARKED_CLASSES && bytes > class_bytes(size_class)) {
     size_class++;
   }
   gli_parked *parked = NULL;
   if (size_class < GLI_PARKED_CLASSES) {
-    bytes = class_bytes[size_class];
+    bytes = class_bytes(size_class);
     parked = device->free_parked[size_class];
     if (parked) device->free_parked[size_class] = parked->next;
   }

@@ -1,12 +1,18 @@
 /* Waiting, in one place: the thread that waits does the work.
  *
- * With a core per rank it polls for a microsecond or two, then lets others run
- * between polls: that costs next to nothing when nobody wants to, and makes all
- * the difference when the peer, or another program, wants this core. After
- * about twice the price of waking a sleeper it sleeps. With more ranks than
- * cores it yields at once and sleeps sooner. The helper thread makes progress
- * only while operations are outstanding and nobody waits; it never spins.
- */
+ * With a core per rank it polls for a microsecond or two, with more ranks than
+ * cores not at all; then it lets others run between polls, and at last it
+ * sleeps. Yielding costs next to nothing when nobody else wants the core, and
+ * hands it to the peer when the peer needs it. How long to go on with it is
+ * learnt: when what was waited for comes soon after falling asleep, sleeping
+ * was wrong, and the next wait yields for longer; after a long sleep it yields
+ * for a short time again. So ranks in step never sleep, and one that waits for
+ * a late peer leaves its core. (Two ranks that sleep in turn would also stay on
+ * one core: each wakes the other where it runs itself. Two that are always
+ * ready to run get moved apart.)
+ *
+ * The helper thread makes progress only while operations are outstanding and
+ * nobody waits; it never spins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +22,10 @@
 #include "engine/internal.h"
 
 #define SPIN_NS UINT64_C(1500)
-#define YIELD_NS UINT64_C(80000)
-#define CROWDED_YIELD_NS UINT64_C(60000)
+#define YIELD_MIN_NS UINT64_C(60000)
+#define YIELD_MAX_NS UINT64_C(4000000)
+#define SHORT_SLEEP_NS UINT64_C(400000)
+#define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
 #define HELPER_DELAY_NS UINT64_C(50000)
 
@@ -25,6 +33,7 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
   const char *value = getenv("GLOO_WAIT");
   device->wait_mode = GLI_WAIT_ADAPT;
+  device->yield_ns = YIELD_MIN_NS;
   if (!value || !*value) return GLOO_OK;
   for (int i = 0; i < 4; i++) {
     if (strcmp(value, names[i]) != 0) continue;
@@ -61,25 +70,38 @@ static void sleep_until_event(gloo_device *device) {
 /* What to do after an idle poll, `idle_ns` after the last event. */
 static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
   if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
-  if (atomic_load_explicit(&device->crowded, memory_order_relaxed)) {
-    return idle_ns < CROWDED_YIELD_NS ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+  bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
+  uint64_t spin_ns = crowded ? 0 : SPIN_NS;
+  if (idle_ns < spin_ns) return GLI_WAIT_SPIN;
+  return idle_ns < spin_ns + device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+}
+
+/* Was it right to sleep? */
+static void learn(gloo_device *device, uint64_t slept_ns, int events) {
+  if (slept_ns > LONG_SLEEP_NS) {
+    device->yield_ns = YIELD_MIN_NS;
+  } else if (events > 0 && slept_ns < SHORT_SLEEP_NS) {
+    uint64_t longer_ns = 2 * device->yield_ns;
+    device->yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
   }
-  if (idle_ns < SPIN_NS) return GLI_WAIT_SPIN;
-  return idle_ns < SPIN_NS + YIELD_NS ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
 }
 
 void gli_device_wait(gloo_device *device, gloo_operation *op) {
   const gli_transport_ops *ops = device->ops;
-  uint64_t busy_ns = ops->now_ns(device->transport);
+  uint64_t busy_ns = ops->now_ns(device->transport), asleep_ns = 0;
   device->waiters++;
   for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
     int events = gli_device_poll(device);
     if (polls % 256 == 0) gli_device_check_deadlines(device);
-    if (op->state == GLI_OPERATION_DONE) break;
+    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       offer_lock(device);
     }
     uint64_t now_ns = ops->now_ns(device->transport);
+    if (asleep_ns > 0) learn(device, now_ns - asleep_ns, events);
+    asleep_ns = 0;
+    /* Whoever borrowed the lock may have completed it. */
+    if (op->state == GLI_OPERATION_DONE) break;
     if (events > 0) {
       busy_ns = now_ns;
       continue;
@@ -91,6 +113,7 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
         gli_device_lock(device);
         break;
       case GLI_WAIT_SLEEP:
+        asleep_ns = now_ns;
         sleep_until_event(device);
         break;
       case GLI_WAIT_SPIN:

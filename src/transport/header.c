@@ -38,14 +38,17 @@ static uint64_t longest_payload(uint8_t type) {
   return 0;
 }
 
+bool gli_header_valid(const gli_header *header) {
+  if (header->type < GLI_MESSAGE_DATA || header->type >= GLI_MESSAGE_TYPES)
+    return false;
+  return header->charged <= 1 &&
+         header->length <= longest_payload(header->type);
+}
+
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
   if (gli_get_u32(in) != MAGIC) return false;
-  if (in[4] < GLI_MESSAGE_DATA || in[4] >= GLI_MESSAGE_TYPES) return false;
-  if (in[5] > 1) return false;
   if (in[10] != 0 || in[11] != 0 || gli_get_u64(in + 56) != 0) return false;
-  uint64_t length = gli_get_u64(in + 48);
-  if (length > longest_payload(in[4])) return false;
-  *header = (gli_header){
+  const gli_header got = {
       .type = in[4],
       .charged = in[5],
       .collective = in[6],
@@ -59,7 +62,9 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
       .credit = gli_get_u32(in + 28),
       .operation = gli_get_u64(in + 32),
       .count = gli_get_u64(in + 40),
-      .length = length,
+      .length = gli_get_u64(in + 48),
   };
+  if (!gli_header_valid(&got)) return false;
+  *header = got;
   return true;
 }

@@ -31,7 +31,7 @@ typedef struct gli_header {
   uint32_t tag;
   uint32_t slot;
   uint32_t root;
-  uint32_t credit;    /* bytes taken out of parking since the start, mod 2^32 */
+  uint32_t credit; /* bytes taken out of parking since the start, mod 2^32 */
   uint64_t operation;
   uint64_t count;
   uint64_t length; /* bytes of payload that follow */
@@ -42,5 +42,8 @@ void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
 /* False when the bytes are no header: wrong magic or type, or a length that
  * its type cannot have (only DATA and ABORT have payload). */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
+
+/* Could it be the header of a message? For those that travel in other forms. */
+bool gli_header_valid(const gli_header *header);
 
 #endif

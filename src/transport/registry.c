@@ -4,11 +4,15 @@
 
 #include "transport/transport.h"
 
+extern const gli_transport_ops gli_transport_auto;
 extern const gli_transport_ops gli_transport_tcp;
+extern const gli_transport_ops gli_transport_shm;
 extern const gli_transport_ops gli_transport_inproc;
 
 static const gli_transport_ops *const transports[] = {
+    &gli_transport_auto,
     &gli_transport_tcp,
+    &gli_transport_shm,
     &gli_transport_inproc,
 };
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/reduce.h"
+#include "core/sleep.h"
 #include "gloo_c/status.h"
 #include "transport/header.h"
 
@@ -115,23 +116,9 @@ typedef struct gli_pair_config {
   void *user;                    /* pair_user of the upcalls */
 } gli_pair_config;
 
-/* ---- sleeping on several transports at once ------------------------------ */
-
-enum { GLI_SLEEP_FDS = 8, GLI_WHY_BYTES = 160 };
-
-/* What ends a sleep: any of these descriptors is readable, or the time. */
-typedef struct gli_sleep {
-  int fds;
-  int fd[GLI_SLEEP_FDS];
-  uint64_t due_ns; /* 0: none */
-} gli_sleep;
-
-void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns);
-/* Wait for it, at most timeout_ns (below 0: no limit). May return early. */
-void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
-                    int64_t timeout_ns);
-
 /* ---- the table ----------------------------------------------------------- */
+
+enum { GLI_WHY_BYTES = 160 };
 
 typedef struct gli_transport_ops {
   const char *name;
@@ -164,9 +151,10 @@ typedef struct gli_transport_ops {
   /* Stop using a pair. When it returns, no more upcalls come for it, and none
    * of its requests, payloads and sinks is touched any more: what was begun is
    * copied or dropped. `last` (a BYE or ABORT, may be NULL; copied with its
-   * payload) is still delivered if the peer is there, after what was begun;
-   * with a BYE also after everything that was taken before. The transport keeps
-   * what it needs for that, at most GLI_LINGER_NS long. */
+   * payload) is still delivered if the peer is there, after what was begun (an
+   * ABORT may cut that short: it then has no `received` upcall); with a BYE
+   * also after everything that was taken before. The transport keeps what it
+   * needs for that, at most GLI_LINGER_NS long. */
   void (*pair_close)(gli_pair *pair, const gli_send_request *last);
 
   /* Do all that can be done without waiting, making upcalls. Returns how many

@@ -101,7 +101,7 @@ static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
         t->upcalls->accept(t->device_user, hello->key, hello->from);
     if (accepted == GLI_PAIR_LATER)
       *refusal = GLI_TCP_LATER;
-    else
+    else if (accepted != GLI_PAIR_ELSEWHERE)
       pair = (gli_tcp_pair *)accepted;
   }
   if (pair == NULL || pair->broken) return NULL;

@@ -1,6 +1,6 @@
 /* The one file of this transport with differences between systems. */
 #if defined(__linux__)
-#define _GNU_SOURCE /* accept4, pipe2, ppoll */
+#define _GNU_SOURCE /* accept4, pipe2 */
 #elif defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #elif defined(__FreeBSD__)
@@ -13,10 +13,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <linux/sockios.h>
@@ -149,19 +147,5 @@ int gli_tcp_socket_unacknowledged(int fd) {
 #else
   (void)fd;
   return -1;
-#endif
-}
-
-void gli_tcp_wait_readable(int a, int b, int64_t timeout_ns) {
-  struct pollfd fds[2] = {{.fd = a, .events = POLLIN},
-                          {.fd = b, .events = POLLIN}};
-#if defined(__linux__)
-  struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000),
-                           .tv_nsec = (long)(timeout_ns % 1000000000)};
-  (void)ppoll(fds, 2, timeout_ns < 0 ? NULL : &limit, NULL);
-#else
-  const int64_t longest_ms = 1000000000;
-  int64_t ms = timeout_ns < 0 ? -1 : timeout_ns / 1000000 + 1;
-  (void)poll(fds, 2, (int)(ms > longest_ms ? longest_ms : ms));
 #endif
 }

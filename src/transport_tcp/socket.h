@@ -33,7 +33,4 @@ bool gli_tcp_would_block(int code);
  * not tell. */
 int gli_tcp_socket_unacknowledged(int fd);
 
-/* poll(2) for input on two descriptors; timeout_ns below 0: no limit. */
-void gli_tcp_wait_readable(int a, int b, int64_t timeout_ns);
-
 #endif

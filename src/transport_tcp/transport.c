@@ -109,4 +109,6 @@ const gli_transport_ops gli_transport_tcp = {
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,
+    .sleep_begin = gli_tcp_sleep_begin,
+    .sleep_end = gli_tcp_sleep_end,
 };

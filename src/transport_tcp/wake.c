@@ -53,20 +53,24 @@ void gli_tcp_touch(gli_tcp *t) {
   if (!t->in_poll && atomic_load(&t->sleepers) > 0) gli_tcp_wake(&t->base);
 }
 
-static int64_t until_due(gli_tcp *t, int64_t timeout_ns) {
+bool gli_tcp_sleep_begin(gli_transport *base, gli_sleep *sleep) {
+  gli_tcp *t = (gli_tcp *)base;
+  atomic_fetch_add(&t->sleepers, 1);
   uint64_t due = atomic_load(&t->next_due_ns);
-  if (due == 0) return timeout_ns;
-  uint64_t now = uv_hrtime();
-  int64_t left = due > now ? (int64_t)(due - now) : 0;
-  left += 1000000; /* the loop's timers tick in milliseconds */
-  return timeout_ns < 0 || left < timeout_ns ? left : timeout_ns;
+  if (due != 0) due += 1000000; /* the loop's timers tick in milliseconds */
+  gli_sleep_add(sleep, uv_backend_fd(&t->loop), due);
+  gli_sleep_add(sleep, t->wake_read, 0);
+  return !atomic_load(&t->wake_signalled) && !atomic_load(&t->needs_poll);
+}
+
+void gli_tcp_sleep_end(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  atomic_fetch_sub(&t->sleepers, 1);
 }
 
 void gli_tcp_sleep(gli_transport *base, int64_t timeout_ns) {
-  gli_tcp *t = (gli_tcp *)base;
-  atomic_fetch_add(&t->sleepers, 1);
-  if (!atomic_load(&t->wake_signalled) && !atomic_load(&t->needs_poll))
-    gli_tcp_wait_readable(uv_backend_fd(&t->loop), t->wake_read,
-                          until_due(t, timeout_ns));
-  atomic_fetch_sub(&t->sleepers, 1);
+  gli_sleep sleep = {.fds = 0};
+  if (gli_tcp_sleep_begin(base, &sleep))
+    gli_sleep_wait(&sleep, uv_hrtime(), timeout_ns);
+  gli_tcp_sleep_end(base);
 }

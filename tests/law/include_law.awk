@@ -13,12 +13,13 @@ BEGIN {
   law("algorithms", "core plan", "-")
   law("transport", "core", "-")
   law("transport_inproc", "core transport", "uv")
+  law("transport_shm", "core transport", "uv")
   law("transport_tcp", "core transport", "uv")
   law("rendezvous", "core", "uv")
   law("memory", "core", "uv")
   law("engine", "core plan transport memory", "locks")
-  law("api", "core plan algorithms transport transport_inproc transport_tcp " \
-      "rendezvous memory engine", "uv")
+  law("api", "core plan algorithms transport transport_inproc transport_shm " \
+      "transport_tcp rendezvous memory engine", "uv")
   law("gloo_c", "", "-")
   law("examples", "", "system")
 

@@ -19,6 +19,9 @@
 
 enum { RANKS = 4, NAMED = 42, WRONG = 43 };
 
+static const char *transport;
+static int kills = 20;
+
 static void nap_us(long us) {
   struct timespec t = {us / 1000000, us % 1000000 * 1000};
   nanosleep(&t, NULL);
@@ -48,10 +51,14 @@ static int rank_main(int rank, int victim, const char *directory) {
   f.directory = directory;
   gloo_context_options o = GLOO_CONTEXT_OPTIONS_INIT;
   o.timeout_ns = INT64_C(20000000000);
+  gloo_device *device;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = transport;
   float *data = calloc(ROOM, sizeof *data);
   if (!data) return WRONG;
   if (gloo_store_file_create(&f, &store, &error) != GLOO_OK ||
-      gloo_context_create(rank, RANKS, store, NULL, &o, &context, &error) !=
+      gloo_device_create(&d, &device, &error) != GLOO_OK ||
+      gloo_context_create(rank, RANKS, store, device, &o, &context, &error) !=
           GLOO_OK) {
     fprintf(stderr, "rank %d: %s\n", rank, error.message);
     return WRONG;
@@ -64,6 +71,7 @@ static int rank_main(int rank, int victim, const char *directory) {
             gloo_status_string(status), error.message);
   }
   gloo_context_destroy(context);
+  gloo_device_destroy(device);
   gloo_store_destroy(store);
   free(data);
   return named ? NAMED : WRONG;
@@ -105,13 +113,16 @@ static void killed_rank_is_named_by_all(void **state) {
   (void)state;
   unsigned seed = (unsigned)getpid();
   print_message("# seed %u\n", seed);
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < kills; i++) {
     seed = seed * 1103515245u + 12345u;
     kill_one((int)((seed >> 8) % RANKS), 300000 + (long)(seed >> 12) % 200000);
   }
 }
 
-int main(void) {
+/* Arguments: the transport, and how many to kill. */
+int main(int argc, char **argv) {
+  if (argc > 1) transport = argv[1];
+  if (argc > 2) kills = atoi(argv[2]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_rank_is_named_by_all),
   };

@@ -80,6 +80,12 @@ static void tcp_allocates_nothing(void **state) {
   steady_over("tcp", 3);
 }
 
+static void default_transport_allocates_nothing(void **state) {
+  (void)state;
+  steady_over("auto", 2);
+  steady_over("auto", 3);
+}
+
 /* The counters count: setting up is full of allocations. */
 static void setting_up_allocates(void **state) {
   (void)state;
@@ -94,6 +100,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(inproc_allocates_nothing),
       cmocka_unit_test(tcp_allocates_nothing),
+      cmocka_unit_test(default_transport_allocates_nothing),
       cmocka_unit_test(setting_up_allocates),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,8 +179,10 @@ static void three_threads_exchange_at_once(void **state) {
 static bool peer_ended(const driver *d) {
   const bat_pair *p = d->pairs[0];
   if (p->failed > 0) return true;
-  return p->n_received > 0 && p->n_received == p->n_in &&
-         p->in[p->n_in - 1].header.type != GLI_MESSAGE_DATA;
+  if (p->n_received == 0 || !p->in[p->n_in - 1].received) return false;
+  uint8_t last = p->in[p->n_in - 1].header.type;
+  if (last == GLI_MESSAGE_ABORT) return true; /* may cut a message short */
+  return last == GLI_MESSAGE_BYE && p->n_received == p->n_in;
 }
 
 /* The sender closes, and poisons and frees its payloads, while the receiver's

@@ -1,6 +1,7 @@
 /* The transports under test. A new one names itself here and in meson.build. */
 #include "battery.h"
 
+extern const gli_transport_ops gli_transport_auto;
 extern const gli_transport_ops gli_transport_inproc;
 extern const gli_transport_ops gli_transport_shm;
 extern const gli_transport_ops gli_transport_tcp;
@@ -8,6 +9,10 @@ extern const gli_transport_ops gli_transport_tcp;
 const bat_variant bat_variants[] = {
     {.name = "inproc", .ops = &gli_transport_inproc, .streams = 1},
     {.name = "shm", .ops = &gli_transport_shm, .streams = 1},
+    {.name = "auto",
+     .ops = &gli_transport_auto,
+     .host = "127.0.0.1",
+     .streams = 1},
     {.name = "tcp",
      .ops = &gli_transport_tcp,
      .host = "127.0.0.1",

@@ -1,0 +1,185 @@
+/* The end point of combined transports: opening, polling, sleeping. */
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "transport/auto.h"
+
+static const char *const child_names[GLI_AUTO_CHILDREN] = {"shm", "tcp"};
+
+/* TCP costs a system call to look at. With no TCP pair it is looked at once in
+ * a while, for strangers and newcomers; with some, and others in shared memory,
+ * at every poll for a while after something came, and else at every few. */
+enum { POLLS_PER_CLOCK = 24, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
+static const uint64_t look_every_ns = 50000;
+static const int64_t close_nap_ns = 5000000;
+
+/* ---- opening and closing ------------------------------------------------- */
+
+static gloo_status open_children(gli_auto *t,
+                                 const gli_transport_config *config,
+                                 gloo_error *error) {
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_auto_child *child = &t->child[i];
+    gli_transport_config own = *config;
+    child->parent = t;
+    own.upcalls = &gli_auto_upcalls;
+    own.device_user = child;
+    gloo_error wrong;
+    gloo_status status =
+        gli_transport_find(child_names[i])->open(&own, &child->t, &wrong);
+    if (status == GLOO_OK) continue;
+    child->t = NULL;
+    if (i == GLI_AUTO_TCP) {
+      if (error != NULL) *error = wrong;
+      return status;
+    }
+    t->absent = wrong;
+    gli_log(GLOO_LOG_INFO, "%s", wrong.message);
+  }
+  return GLOO_OK;
+}
+
+static void close_children(gli_auto *t) {
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->close(child);
+  }
+}
+
+static gloo_status auto_open(const gli_transport_config *config,
+                             gli_transport **transport, gloo_error *error) {
+  gli_auto *t = calloc(1, sizeof *t);
+  if (t == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for transports");
+  t->base.ops = &gli_transport_auto;
+  t->upcalls = config->upcalls;
+  t->device_user = config->device_user;
+  t->opening_via = GLI_AUTO_ANY;
+  gloo_status status = open_children(t, config, error);
+  if (status != GLOO_OK) {
+    close_children(t);
+    free(t);
+    return status;
+  }
+  *transport = &t->base;
+  return GLOO_OK;
+}
+
+static gli_transport *tcp_of(gli_auto *t) {
+  return t->child[GLI_AUTO_TCP].t;
+}
+
+static uint64_t auto_now_ns(gli_transport *base) {
+  gli_transport *tcp = tcp_of((gli_auto *)base);
+  return tcp->ops->now_ns(tcp);
+}
+
+/* ---- polling ------------------------------------------------------------- */
+
+static bool tcp_due(gli_auto *t) {
+  if (t->count[GLI_AUTO_SHM] == 0) return true;
+  if (atomic_load_explicit(&t->look, memory_order_relaxed)) {
+    atomic_store(&t->look, false);
+    return true;
+  }
+  t->polls++;
+  if (t->hot > 0) {
+    t->hot--;
+    return true;
+  }
+  if (t->count[GLI_AUTO_TCP] > 0) return t->polls % POLLS_PER_LOOK == 0;
+  if (t->polls % POLLS_PER_CLOCK != 0) return false;
+  gli_transport *tcp = tcp_of(t);
+  uint64_t now_ns = tcp->ops->now_ns(tcp);
+  if (now_ns < t->next_look_ns) return false;
+  t->next_look_ns = now_ns + look_every_ns;
+  return true;
+}
+
+static int auto_poll(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  gli_transport *shm = t->child[GLI_AUTO_SHM].t, *tcp = tcp_of(t);
+  int events = 0;
+  t->in_poll = true;
+  if (shm != NULL) events += shm->ops->poll(shm);
+  if (t->trying != NULL) events += gli_auto_decide(t);
+  if (tcp_due(t)) {
+    int arrived = tcp->ops->poll(tcp);
+    if (arrived > 0 && t->count[GLI_AUTO_TCP] > 0) t->hot = HOT_POLLS;
+    events += arrived;
+  }
+  gli_auto_free_garbage(t);
+  t->in_poll = false;
+  return events;
+}
+
+static bool auto_lingering(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  if (gli_auto_waiting_to_deliver(t)) return true;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL && child->ops->lingering(child)) return true;
+  }
+  return false;
+}
+
+/* ---- sleeping ------------------------------------------------------------ */
+
+static bool auto_sleep_begin(gli_transport *base, gli_sleep *sleep) {
+  gli_auto *t = (gli_auto *)base;
+  bool quiet = true;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL && !child->ops->sleep_begin(child, sleep)) quiet = false;
+  }
+  return quiet;
+}
+
+static void auto_sleep_end(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->sleep_end(child);
+  }
+  atomic_store(&t->look, true);
+}
+
+static void auto_sleep(gli_transport *base, int64_t timeout_ns) {
+  gli_sleep sleep = {.fds = 0};
+  if (auto_sleep_begin(base, &sleep))
+    gli_sleep_wait(&sleep, auto_now_ns(base), timeout_ns);
+  auto_sleep_end(base);
+}
+
+/* Who sleeps sleeps on all children, so waking one wakes all. */
+static void auto_wake(gli_transport *base) {
+  gli_transport *tcp = tcp_of((gli_auto *)base);
+  tcp->ops->wake(tcp);
+}
+
+static void auto_close(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  while (gli_auto_waiting_to_deliver(t)) {
+    auto_sleep(base, close_nap_ns);
+    auto_poll(base);
+  }
+  close_children(t);
+  gli_auto_free_garbage(t);
+  free(t);
+}
+
+const gli_transport_ops gli_transport_auto = {
+    .name = "auto",
+    .open = auto_open,
+    .address = gli_auto_address,
+    .now_ns = auto_now_ns,
+    .pair_open = gli_auto_pair_open,
+    .send = gli_auto_send,
+    .pair_close = gli_auto_pair_close,
+    .poll = auto_poll,
+    .lingering = auto_lingering,
+    .sleep = auto_sleep,
+    .wake = auto_wake,
+    .close = auto_close,
+};

@@ -1,0 +1,80 @@
+/* Several transports as one: each pair of ranks talks through the best that
+ * reaches.
+ *
+ * The children are TCP, which reaches everybody, and before it those that are
+ * faster where they reach (shared memory). An end point publishes the addresses
+ * of all of them. A pair is tried through the first child that can reach the
+ * peer's; as long as that has not connected, messages wait in the pair's queue,
+ * so that none is lost when it cannot be set up after all (no memory, no
+ * descriptors) and TCP takes over: then the child's `failed` upcall has
+ * GLOO_ERR_UNSUPPORTED on both sides, or the peer's TCP connection arrives, and
+ * the pair is moved. A child that has connected is final.
+ *
+ * The children's upcalls come through here, with the gli_auto_pair as their
+ * pair_user: after pair_close a pair that still has messages to deliver waits
+ * for its transport, and its engine must not hear of it. */
+#ifndef GLI_TRANSPORT_AUTO_H
+#define GLI_TRANSPORT_AUTO_H
+
+#include <stdatomic.h>
+
+#include "transport/transport.h"
+
+extern const gli_transport_ops gli_transport_auto;
+
+enum { GLI_AUTO_SHM, GLI_AUTO_TCP, GLI_AUTO_CHILDREN, GLI_AUTO_ANY = -1 };
+
+typedef struct gli_auto_child {
+  struct gli_auto *parent;
+  gli_transport *t; /* NULL: not available here */
+} gli_auto_child;
+
+typedef struct gli_auto_pair {
+  gli_pair base;
+  struct gli_auto *t;
+  struct gli_auto_pair *next, **link; /* in one of the transport's lists */
+  gli_pair_config config;
+  gli_address address[GLI_AUTO_CHILDREN]; /* bytes 0: none */
+  int via;
+  gli_pair *child; /* NULL: moving it failed */
+  bool decided;
+  gli_send_request *head, *tail; /* until then */
+  /* Closed, and still to deliver the queue and `last`: copies of ours. */
+  bool closed;
+  gli_send_request *last;
+  struct gli_auto_copy *copies;
+  uint64_t linger_until_ns;
+} gli_auto_pair;
+
+typedef struct gli_auto {
+  gli_transport base;
+  const gli_upcalls *upcalls;
+  void *device_user;
+  gli_auto_child child[GLI_AUTO_CHILDREN];
+  gloo_error absent; /* why there is no shared memory */
+  bool in_poll;
+  int opening_via; /* while a child's accept upcall is passed on */
+  size_t count[GLI_AUTO_CHILDREN]; /* of pairs */
+  gli_auto_pair *pairs, *trying, *garbage;
+  unsigned polls, hot;
+  uint64_t next_look_ns;
+  atomic_bool look; /* somebody has slept: poll all children */
+} gli_auto;
+
+/* auto_address.c */
+void gli_auto_address(const gli_transport *t, gli_address *address);
+bool gli_auto_address_decode(const gli_address *address,
+                             gli_address part[GLI_AUTO_CHILDREN]);
+
+/* auto_pair.c */
+extern const gli_upcalls gli_auto_upcalls;
+gloo_status gli_auto_pair_open(gli_transport *t, const gli_pair_config *config,
+                               gli_pair **pair, gloo_error *error);
+gli_post gli_auto_send(gli_pair *pair, gli_send_request *request);
+void gli_auto_pair_close(gli_pair *pair, const gli_send_request *last);
+/* Pairs whose child has connected in the meantime. Returns how many. */
+int gli_auto_decide(gli_auto *t);
+void gli_auto_free_garbage(gli_auto *t);
+bool gli_auto_waiting_to_deliver(const gli_auto *t);
+
+#endif

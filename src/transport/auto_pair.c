@@ -1,0 +1,341 @@
+/* Pairs of combined transports: which child, and moving from one to the other.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "transport/auto.h"
+
+static const char *const names[GLI_AUTO_CHILDREN] = {"shared memory", "TCP"};
+
+static void link_into(gli_auto_pair *pair, gli_auto_pair **list) {
+  if (pair->link != NULL) {
+    *pair->link = pair->next;
+    if (pair->next != NULL) pair->next->link = pair->link;
+  }
+  pair->next = *list;
+  pair->link = list;
+  if (pair->next != NULL) pair->next->link = &pair->next;
+  *list = pair;
+}
+
+static void push(gli_auto_pair *pair, gli_send_request *request) {
+  request->next = NULL;
+  if (pair->head == NULL)
+    pair->head = request;
+  else
+    pair->tail->next = request;
+  pair->tail = request;
+}
+
+/* A request that outlives its sender. */
+typedef struct gli_auto_copy {
+  gli_send_request request; /* first */
+  struct gli_auto_copy *next;
+  uint8_t payload[];
+} gli_auto_copy;
+
+static gli_send_request *copy_request(gli_auto_pair *pair,
+                                      const gli_send_request *from) {
+  uint64_t length = from->header.length;
+  if (length > SIZE_MAX - sizeof(gli_auto_copy)) return NULL;
+  gli_auto_copy *copy = malloc(sizeof *copy + (size_t)length);
+  if (copy == NULL) return NULL;
+  copy->request = *from;
+  copy->request.payload = copy->payload;
+  if (length > 0) memcpy(copy->payload, from->payload, (size_t)length);
+  copy->next = pair->copies;
+  pair->copies = copy;
+  return &copy->request;
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
+static void close_child(gli_auto_pair *pair, const gli_send_request *last) {
+  if (pair->child == NULL) return;
+  pair->t->count[pair->via]--;
+  pair->child->ops->pair_close(pair->child, last);
+  pair->child = NULL;
+}
+
+/* The child's part is over. */
+static void dispose(gli_auto_pair *pair) {
+  gli_auto *t = pair->t;
+  while (pair->copies != NULL) {
+    gli_auto_copy *copy = pair->copies;
+    pair->copies = copy->next;
+    free(copy);
+  }
+  pair->head = pair->last = NULL;
+  link_into(pair, &t->garbage);
+}
+
+void gli_auto_free_garbage(gli_auto *t) {
+  while (t->garbage != NULL) {
+    gli_auto_pair *pair = t->garbage;
+    t->garbage = pair->next;
+    free(pair);
+  }
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static gloo_status open_child(gli_auto_pair *pair, int via, gloo_error *error) {
+  gli_auto *t = pair->t;
+  gli_transport *child = t->child[via].t;
+  gli_pair_config config = pair->config;
+  config.address = pair->address[via];
+  config.user = pair;
+  gloo_status status =
+      child->ops->pair_open(child, &config, &pair->child, error);
+  if (status != GLOO_OK) return status;
+  pair->via = via;
+  pair->decided = via == GLI_AUTO_TCP;
+  t->count[via]++;
+  return GLOO_OK;
+}
+
+static void tell(const gli_auto_pair *pair, int via, const char *why) {
+  gli_log(GLOO_LOG_INFO, "rank %u talks to rank %u through %s%s%s",
+          (unsigned)pair->config.self_rank, (unsigned)pair->config.peer_rank,
+          names[via], why[0] != '\0' ? ", not shared memory: " : "", why);
+}
+
+/* Is shared memory worth trying? If not, why. */
+static bool shares_memory(const gli_auto_pair *pair, char why[GLI_WHY_BYTES]) {
+  const gli_auto *t = pair->t;
+  const gli_transport *shm = t->child[GLI_AUTO_SHM].t;
+  const char *simple = NULL;
+  if (shm == NULL)
+    simple = t->absent.message;
+  else if (t->opening_via == GLI_AUTO_TCP)
+    simple = "the other rank cannot";
+  else if (pair->address[GLI_AUTO_SHM].bytes == 0)
+    simple = "the other rank has none";
+  if (simple == NULL)
+    return shm->ops->reachable(shm, &pair->address[GLI_AUTO_SHM], why);
+  gloo_error text;
+  gli_fail(&text, GLOO_ERR_UNSUPPORTED, -1, "%.*s", GLI_WHY_BYTES - 1, simple);
+  memcpy(why, text.message, GLI_WHY_BYTES);
+  return false;
+}
+
+static gloo_status open_best(gli_auto_pair *pair, gloo_error *error) {
+  char why[GLI_WHY_BYTES] = "";
+  if (shares_memory(pair, why)) {
+    if (open_child(pair, GLI_AUTO_SHM, error) == GLOO_OK) return GLOO_OK;
+    memcpy(why, error->message, sizeof why - 1);
+    why[sizeof why - 1] = '\0';
+  }
+  tell(pair, GLI_AUTO_TCP, why);
+  return open_child(pair, GLI_AUTO_TCP, error);
+}
+
+gloo_status gli_auto_pair_open(gli_transport *base,
+                               const gli_pair_config *config, gli_pair **out,
+                               gloo_error *error) {
+  gli_auto *t = (gli_auto *)base;
+  gli_auto_pair *pair = calloc(1, sizeof *pair);
+  if (pair == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a connection to rank %u",
+                    (unsigned)config->peer_rank);
+  pair->base.ops = &gli_transport_auto;
+  pair->t = t;
+  pair->config = *config;
+  gloo_error wrong;
+  gloo_status status = GLOO_OK;
+  if (!gli_auto_address_decode(&config->address, pair->address))
+    status = gli_fail(&wrong, GLOO_ERR_ADDRESS, (int)config->peer_rank,
+                      "what rank %u published is no list of addresses; all "
+                      "ranks must use the same transport",
+                      (unsigned)config->peer_rank);
+  if (status == GLOO_OK) status = open_best(pair, &wrong);
+  if (status != GLOO_OK) {
+    if (error != NULL) *error = wrong;
+    free(pair);
+    return status;
+  }
+  link_into(pair, pair->decided ? &t->pairs : &t->trying);
+  *out = &pair->base;
+  return GLOO_OK;
+}
+
+/* ---- deciding ------------------------------------------------------------ */
+
+/* Everything goes to the child; that is the end of a closed pair. */
+static void settle(gli_auto_pair *pair) {
+  gli_auto *t = pair->t;
+  pair->decided = true;
+  link_into(pair, &t->pairs);
+  while (pair->head != NULL) {
+    gli_send_request *request = pair->head;
+    pair->head = request->next;
+    gli_post posted = pair->child->ops->send(pair->child, request);
+    if (posted == GLI_POST_DONE && !pair->closed)
+      t->upcalls->sent(pair->config.user, request);
+  }
+  if (!pair->closed || pair->last == NULL) return;
+  close_child(pair, pair->last);
+  dispose(pair);
+}
+
+/* From shared memory, which has not connected, to TCP. */
+static void move(gli_auto_pair *pair, const char *why) {
+  gli_auto *t = pair->t;
+  close_child(pair, NULL);
+  tell(pair, GLI_AUTO_TCP, why);
+  gloo_error error;
+  if (open_child(pair, GLI_AUTO_TCP, &error) == GLOO_OK) {
+    settle(pair);
+    return;
+  }
+  pair->decided = true;
+  pair->head = NULL;
+  if (pair->closed) {
+    dispose(pair);
+    return;
+  }
+  error.rank = (int)pair->config.peer_rank;
+  link_into(pair, &t->pairs);
+  t->upcalls->failed(pair->config.user, &error);
+}
+
+int gli_auto_decide(gli_auto *t) {
+  int decided = 0;
+  gli_auto_pair *next;
+  for (gli_auto_pair *pair = t->trying; pair != NULL; pair = next) {
+    next = pair->next;
+    if (pair->child->ops->pair_up(pair->child)) {
+      tell(pair, GLI_AUTO_SHM, "");
+      settle(pair);
+      decided++;
+      next = t->trying; /* upcalls may have closed any */
+    } else if (pair->closed) {
+      gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
+      if (tcp->ops->now_ns(tcp) < pair->linger_until_ns) continue;
+      close_child(pair, NULL);
+      dispose(pair);
+    }
+  }
+  return decided;
+}
+
+/* ---- upcalls ------------------------------------------------------------- */
+
+static gloo_status on_header(void *pair_user, const gli_header *header,
+                             gli_sink *sink) {
+  gli_auto_pair *pair = pair_user;
+  if (pair->closed) return GLOO_ERR_CANCELLED;
+  return pair->t->upcalls->header(pair->config.user, header, sink);
+}
+
+static void on_received(void *pair_user, void *token) {
+  gli_auto_pair *pair = pair_user;
+  pair->t->upcalls->received(pair->config.user, token);
+}
+
+static void on_sent(void *pair_user, gli_send_request *request) {
+  gli_auto_pair *pair = pair_user;
+  if (!pair->closed) pair->t->upcalls->sent(pair->config.user, request);
+}
+
+static void on_failed(void *pair_user, const gloo_error *cause) {
+  gli_auto_pair *pair = pair_user;
+  if (!pair->decided && cause->status == GLOO_ERR_UNSUPPORTED) {
+    move(pair, cause->message);
+  } else if (pair->closed) {
+    close_child(pair, NULL);
+    dispose(pair);
+  } else {
+    pair->decided = true;
+    pair->head = NULL;
+    link_into(pair, &pair->t->pairs);
+    pair->t->upcalls->failed(pair->config.user, cause);
+  }
+}
+
+/* The peer of a pair comes through child `via`. */
+static gli_pair *meet(gli_auto_pair *pair, int via) {
+  if (pair->via == GLI_AUTO_SHM && via == GLI_AUTO_TCP && !pair->decided) {
+    gli_auto_pair *closing = pair->closed ? pair : NULL;
+    gli_pair *child = NULL;
+    move(pair, "the other rank cannot");
+    /* Of a closed pair the child is on its own now, and found by its keys. */
+    if (closing == NULL) child = pair->child;
+    return child != NULL ? child : GLI_PAIR_LATER;
+  }
+  if (pair->via != via || pair->child == NULL) return GLI_PAIR_ELSEWHERE;
+  return pair->child;
+}
+
+static gli_pair *on_accept(void *device_user, uint64_t key,
+                           uint32_t peer_rank) {
+  gli_auto_child *child = device_user;
+  gli_auto *t = child->parent;
+  int via = (int)(child - t->child);
+  for (gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next) {
+    if (!pair->closed || pair->config.local_key != key) continue;
+    if (pair->config.peer_rank == peer_rank) return meet(pair, via);
+  }
+  t->opening_via = via;
+  gli_pair *found = t->upcalls->accept(t->device_user, key, peer_rank);
+  t->opening_via = GLI_AUTO_ANY;
+  if (found == NULL || found == GLI_PAIR_LATER || found == GLI_PAIR_ELSEWHERE)
+    return found;
+  return meet((gli_auto_pair *)found, via);
+}
+
+const gli_upcalls gli_auto_upcalls = {
+    .header = on_header,
+    .received = on_received,
+    .sent = on_sent,
+    .failed = on_failed,
+    .accept = on_accept,
+};
+
+/* ---- messages, and the end ----------------------------------------------- */
+
+gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
+  gli_auto_pair *pair = (gli_auto_pair *)base;
+  if (pair->decided && pair->child != NULL)
+    return pair->child->ops->send(pair->child, request);
+  if (!pair->decided) push(pair, request);
+  return GLI_POST_IN_PROGRESS;
+}
+
+/* Copies of all that is queued, and of `last`. */
+static bool keep(gli_auto_pair *pair, const gli_send_request *last) {
+  gli_send_request *request = pair->head;
+  pair->head = NULL;
+  for (; request != NULL; request = request->next) {
+    gli_send_request *copy = copy_request(pair, request);
+    if (copy == NULL) return false;
+    push(pair, copy);
+  }
+  pair->last = copy_request(pair, last);
+  return pair->last != NULL;
+}
+
+void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
+  gli_auto_pair *pair = (gli_auto_pair *)base;
+  gli_auto *t = pair->t;
+  pair->closed = true;
+  bool owes = !pair->decided && pair->head != NULL && last != NULL &&
+              last->header.type == GLI_MESSAGE_BYE;
+  if (owes && keep(pair, last)) {
+    gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
+    pair->linger_until_ns = tcp->ops->now_ns(tcp) + (uint64_t)GLI_LINGER_NS;
+    return;
+  }
+  close_child(pair, owes ? NULL : last);
+  dispose(pair);
+  if (!t->in_poll) gli_auto_free_garbage(t);
+}
+
+bool gli_auto_waiting_to_deliver(const gli_auto *t) {
+  for (const gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next)
+    if (pair->closed) return true;
+  return false;
+}

@@ -1,0 +1,19 @@
+/* Where there is no shared memory transport: it takes memfd, abstract Unix
+ * sockets, eventfd and epoll, which only Linux has. */
+#include "core/error.h"
+#include "transport/transport.h"
+
+extern const gli_transport_ops gli_transport_shm;
+
+static gloo_status absent_open(const gli_transport_config *config,
+                               gli_transport **transport, gloo_error *error) {
+  (void)config;
+  (void)transport;
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "the shared memory transport exists on Linux only; use tcp");
+}
+
+const gli_transport_ops gli_transport_shm = {
+    .name = "shm",
+    .open = absent_open,
+};

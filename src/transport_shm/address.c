@@ -1,0 +1,135 @@
+/* Layout: 0 magic  4 boot id  40 namespace: device, inode  56 user  60 name.
+ * Linux only. */
+#define _GNU_SOURCE
+#include "transport_shm/address.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/bytes.h"
+
+#define ADDRESS_MAGIC UINT32_C(0x314d4853) /* "SHM1" */
+enum { ADDRESS_BYTES = 76, BACKLOG = 512 };
+
+_Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
+
+static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  ssize_t got = read(fd, boot, GLI_SHM_BOOT_BYTES);
+  close(fd);
+  return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
+}
+
+int gli_shm_place_here(gli_shm_place *place) {
+  int code = read_boot_id(place->boot);
+  if (code != 0) return code;
+  struct stat net;
+  if (stat("/proc/self/ns/net", &net) != 0) return errno;
+  place->net_device = (uint64_t)net.st_dev;
+  place->net_inode = (uint64_t)net.st_ino;
+  place->user = (uint32_t)geteuid();
+  code = uv_random(NULL, NULL, place->name, sizeof place->name, 0, NULL);
+  return code == 0 ? 0 : EIO;
+}
+
+void gli_shm_place_encode(const gli_shm_place *place, gli_address *address) {
+  *address = (gli_address){.bytes = ADDRESS_BYTES};
+  uint8_t *out = address->data;
+  gli_put_u32(out, ADDRESS_MAGIC);
+  memcpy(out + 4, place->boot, sizeof place->boot);
+  gli_put_u64(out + 40, place->net_device);
+  gli_put_u64(out + 48, place->net_inode);
+  gli_put_u32(out + 56, place->user);
+  memcpy(out + 60, place->name, sizeof place->name);
+}
+
+bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place) {
+  const uint8_t *in = address->data;
+  if (address->bytes != ADDRESS_BYTES) return false;
+  if (gli_get_u32(in) != ADDRESS_MAGIC) return false;
+  memcpy(place->boot, in + 4, sizeof place->boot);
+  place->net_device = gli_get_u64(in + 40);
+  place->net_inode = gli_get_u64(in + 48);
+  place->user = gli_get_u32(in + 56);
+  memcpy(place->name, in + 60, sizeof place->name);
+  return true;
+}
+
+const char *gli_shm_place_apart(const gli_shm_place *here,
+                                const gli_shm_place *there) {
+  if (memcmp(here->boot, there->boot, sizeof here->boot) != 0)
+    return "is on another host";
+  if (here->net_device != there->net_device ||
+      here->net_inode != there->net_inode)
+    return "is in another network namespace";
+  if (here->user != there->user) return "runs as another user";
+  return NULL;
+}
+
+/* ---- sockets ------------------------------------------------------------- */
+
+/* An abstract name: it lives in no file system and ends with its socket. */
+static socklen_t name_of(const gli_shm_place *place, struct sockaddr_un *name) {
+  static const char prefix[] = "gloo_c-";
+  static const char digits[] = "0123456789abcdef";
+  memset(name, 0, sizeof *name);
+  name->sun_family = AF_UNIX;
+  char *at = name->sun_path + 1;
+  memcpy(at, prefix, sizeof prefix - 1);
+  at += sizeof prefix - 1;
+  for (int i = 0; i < GLI_SHM_NAME_BYTES; i++) {
+    *at++ = digits[place->name[i] >> 4];
+    *at++ = digits[place->name[i] & 15];
+  }
+  return (socklen_t)(at - (char *)name);
+}
+
+static int new_socket(void) {
+  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* Close without losing errno. */
+static int give_up(int fd) {
+  int code = errno;
+  close(fd);
+  errno = code;
+  return -1;
+}
+
+int gli_shm_listen(const gli_shm_place *here) {
+  struct sockaddr_un name;
+  socklen_t bytes = name_of(here, &name);
+  int fd = new_socket();
+  if (fd < 0) return -1;
+  if (bind(fd, (struct sockaddr *)&name, bytes) != 0) return give_up(fd);
+  if (listen(fd, BACKLOG) != 0) return give_up(fd);
+  return fd;
+}
+
+int gli_shm_connect(const gli_shm_place *there) {
+  struct sockaddr_un name;
+  socklen_t bytes = name_of(there, &name);
+  int fd = new_socket();
+  if (fd < 0) return -1;
+  if (connect(fd, (struct sockaddr *)&name, bytes) != 0) return give_up(fd);
+  return fd;
+}
+
+int gli_shm_accept(int listener) {
+  return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+bool gli_shm_same_user(int fd, uint32_t user) {
+  struct ucred peer;
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
+  return (uint32_t)peer.uid == user;
+}

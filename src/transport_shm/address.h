@@ -1,0 +1,35 @@
+/* Who can be reached: the same running kernel, network namespace (in which the
+ * names of Unix sockets are) and user. Linux only. */
+#ifndef GLI_TRANSPORT_SHM_ADDRESS_H
+#define GLI_TRANSPORT_SHM_ADDRESS_H
+
+#include <stdbool.h>
+
+#include "transport/transport.h"
+
+enum { GLI_SHM_BOOT_BYTES = 36, GLI_SHM_NAME_BYTES = 16 };
+
+typedef struct gli_shm_place {
+  uint8_t boot[GLI_SHM_BOOT_BYTES]; /* the kernel's boot id, as text */
+  uint64_t net_device, net_inode;   /* the network namespace */
+  uint32_t user;
+  uint8_t name[GLI_SHM_NAME_BYTES]; /* random: names the socket */
+} gli_shm_place;
+
+/* Where this process is, with a new random name. 0, or errno. */
+int gli_shm_place_here(gli_shm_place *place);
+void gli_shm_place_encode(const gli_shm_place *place, gli_address *address);
+bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place);
+/* NULL: `there` can be reached from `here`; else why not, to be put after "rank
+ * N". */
+const char *gli_shm_place_apart(const gli_shm_place *here,
+                                const gli_shm_place *there);
+
+/* Sockets. Each returns a descriptor, or -1 with errno. */
+int gli_shm_listen(const gli_shm_place *here);
+int gli_shm_connect(const gli_shm_place *there);
+int gli_shm_accept(int listener);
+/* Is the process at the other end one of the same user? */
+bool gli_shm_same_user(int socket, uint32_t user);
+
+#endif

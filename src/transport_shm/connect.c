@@ -1,0 +1,317 @@
+/* Making the connection of a pair. Linux only.
+ *
+ * Both sides may begin at the same moment; one connection must win, and both
+ * must know which. The rule is the one that TCP has: a HELLO that the lower
+ * rank has sent is never turned down in favour of the higher rank's.
+ *
+ * Who began decides last: HELLO and ACCEPTED carry descriptors, and each side
+ * maps what it gets before it answers; with CONFIRMED both know that the other
+ * has mapped. Until then a side that cannot says DECLINED, and neither has
+ * taken anything out of the other's ring. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+static const uint64_t patience_ns = 300000000;
+static const uint64_t ask_again_ns = 1000000000;
+static const uint64_t backoff_ns = 2000000;
+enum { BACKOFF_DOUBLINGS = 5 };
+
+/* ---- attempts ------------------------------------------------------------ */
+
+static void wait_until(gli_shm_pair *pair, uint64_t due_ns) {
+  gli_shm_watch_close(&pair->watch);
+  gli_shm_set_state(pair, GLI_SHM_WAITING);
+  pair->due_ns = due_ns;
+  gli_shm_schedule(pair->t, due_ns);
+}
+
+static void try_again(gli_shm_pair *pair, uint64_t now_ns) {
+  uint32_t doublings = pair->attempts++;
+  if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
+  wait_until(pair, now_ns + (backoff_ns << doublings));
+}
+
+/* Try again after a while, or give up when it has failed for too long. The
+ * patience gives a peer that failed for a reason the time to say so elsewhere.
+ */
+static void attempt_failed(gli_shm_pair *pair, const char *why) {
+  uint64_t now = uv_hrtime();
+  if (pair->failing_since_ns == 0) pair->failing_since_ns = now;
+  if (now - pair->failing_since_ns < patience_ns) {
+    try_again(pair, now);
+    return;
+  }
+  gli_shm_pair_break(pair, GLOO_ERR_PEER,
+                     "rank %" PRIu32
+                     " cannot be reached through shared memory: %s",
+                     pair->config.peer_rank, why);
+}
+
+/* Not the peer's fault: another transport may do better. */
+static void impossible(gli_shm_pair *pair, const char *what, int code) {
+  gli_shm_pair_break(pair, GLOO_ERR_UNSUPPORTED,
+                     "no shared memory with rank %" PRIu32 ": %s%s%s",
+                     pair->config.peer_rank, what, code ? ": " : "",
+                     code ? strerror(code) : "");
+}
+
+/* ---- descriptors --------------------------------------------------------- */
+
+static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
+  const gli_shm *t = pair->t;
+  return (gli_shm_note){
+      .version = GLI_SHM_VERSION,
+      .say = say,
+      .from = pair->config.self_rank,
+      .to = pair->config.peer_rank,
+      .key = pair->config.remote_key,
+      .data_bytes = pair->out.data_bytes,
+      .chunk = pair->out.chunk,
+      .fds = {pair->ring_fd, t->page_fd, t->bell.fd},
+  };
+}
+
+static gli_shm_note plain(const gli_shm_pair *pair, gli_shm_say say, int why) {
+  return (gli_shm_note){.version = GLI_SHM_VERSION,
+                        .say = say,
+                        .from = pair->config.self_rank,
+                        .to = pair->config.peer_rank,
+                        .why = (uint32_t)why,
+                        .fds = {-1, -1, -1}};
+}
+
+static bool sizes_make_sense(const gli_shm_note *note) {
+  if (note->data_bytes < GLI_SHM_DATA_MIN) return false;
+  if (note->data_bytes > GLI_SHM_DATA_MAX) return false;
+  if ((note->data_bytes & (note->data_bytes - 1)) != 0) return false;
+  return note->chunk >= GLI_SHM_LINE && note->chunk % GLI_SHM_LINE == 0 &&
+         note->chunk <= note->data_bytes / 2;
+}
+
+/* Map what the peer sent. 0, or errno; the note's descriptors are taken. */
+static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
+  if (note->fds[GLI_SHM_FD_BELL] < 0) return EMFILE; /* they got lost */
+  if (!sizes_make_sense(note)) return EINVAL;
+  int code = gli_shm_bell_check(note->fds[GLI_SHM_FD_BELL]);
+  if (code != 0) return code;
+  void *memory, *page;
+  size_t bytes = gli_shm_ring_bytes(note->data_bytes);
+  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
+                              &page);
+  if (code != 0) return code;
+  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_RING], bytes, &memory);
+  if (code != 0) {
+    gli_shm_memory_drop(page, GLI_SHM_PAGE_BYTES);
+    return code;
+  }
+  pair->in.memory = memory;
+  pair->in.bytes = bytes;
+  pair->in.data_bytes = note->data_bytes;
+  pair->in.chunk = note->chunk;
+  pair->peer_page = page;
+  pair->peer_bell = note->fds[GLI_SHM_FD_BELL];
+  note->fds[GLI_SHM_FD_BELL] = -1;
+  return 0;
+}
+
+static int adopt(gli_shm_pair *pair, gli_shm_note *note) {
+  int code = map_all(pair, note);
+  gli_shm_note_close(note);
+  return code;
+}
+
+static void up(gli_shm_pair *pair) {
+  if (pair->ring_fd >= 0) close(pair->ring_fd);
+  pair->ring_fd = -1;
+  pair->due_ns = 0;
+  gli_shm_set_state(pair, GLI_SHM_UP);
+}
+
+/* The life line has ended. What is in the ring is still read. */
+static void hang_up(gli_shm_pair *pair) {
+  pair->hung = true;
+  gli_shm_watch_close(&pair->watch);
+}
+
+/* ---- beginning ----------------------------------------------------------- */
+
+static void connect_failed(gli_shm_pair *pair, int code) {
+  if (code == EAGAIN || code == EINTR) /* many knock at its door */
+    try_again(pair, uv_hrtime());
+  else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
+    attempt_failed(pair, "nobody listens there any more; it may have exited");
+  else
+    impossible(pair, "cannot connect a Unix socket", code);
+}
+
+void gli_shm_begin(gli_shm_pair *pair) {
+  gli_shm *t = pair->t;
+  int fd = gli_shm_connect(&pair->peer);
+  if (fd < 0) {
+    connect_failed(pair, errno);
+    return;
+  }
+  pair->watch.fd = fd;
+  if (!gli_shm_same_user(fd, t->here.user)) {
+    impossible(pair, "another user listens in its place", 0);
+    return;
+  }
+  gli_shm_note hello = offer(pair, GLI_SHM_HELLO);
+  int code = gli_shm_watch_add(t, &pair->watch) ? 0 : errno;
+  if (code == 0) code = gli_shm_note_send(fd, &hello);
+  if (code != 0) {
+    gli_shm_watch_close(&pair->watch);
+    connect_failed(pair, code);
+    return;
+  }
+  pair->greeted = true;
+  gli_shm_set_state(pair, GLI_SHM_GREETING);
+}
+
+void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
+  (void)now_ns;
+  if (pair->state == GLI_SHM_WAITING && !pair->broken) gli_shm_begin(pair);
+}
+
+/* ---- the answer to our HELLO --------------------------------------------- */
+
+static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
+  if (note->key != pair->config.local_key) {
+    gli_shm_note_close(note);
+    gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
+                       "rank %" PRIu32 " answered with a wrong key",
+                       pair->config.peer_rank);
+    return;
+  }
+  int code = adopt(pair, note);
+  gli_shm_note answer =
+      plain(pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
+  int sent = gli_shm_note_send(pair->watch.fd, &answer);
+  if (code != 0) {
+    impossible(pair, "cannot map what it shares", code);
+    return;
+  }
+  up(pair);
+  if (sent != 0) hang_up(pair);
+}
+
+static void answered(gli_shm_pair *pair, gli_shm_note *note) {
+  if (note->version != GLI_SHM_VERSION) {
+    impossible(pair, "it runs another version of the library", 0);
+    return;
+  }
+  switch ((gli_shm_say)note->say) {
+    case GLI_SHM_ACCEPTED:
+      accepted(pair, note);
+      return;
+    case GLI_SHM_USE_MINE:
+      wait_until(pair, uv_hrtime() + ask_again_ns);
+      return;
+    case GLI_SHM_LATER:
+      try_again(pair, uv_hrtime());
+      return;
+    case GLI_SHM_DECLINED:
+      impossible(pair, "it has none", (int)note->why);
+      return;
+    case GLI_SHM_UNKNOWN:
+      attempt_failed(
+          pair,
+          "it does not know this context; it has left, or belongs to "
+          "another job");
+      return;
+    case GLI_SHM_TAKEN:
+      attempt_failed(pair,
+                     "it says that we are connected already; two processes may "
+                     "have the same rank");
+      return;
+    case GLI_SHM_OTHER_VERSION:
+      impossible(pair, "it runs another version of the library", 0);
+      return;
+    case GLI_SHM_HELLO:
+    case GLI_SHM_CONFIRMED:
+    case GLI_SHM_SAYS:
+      break;
+  }
+  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
+                     "rank %" PRIu32 " gave an answer that makes no sense",
+                     pair->config.peer_rank);
+}
+
+/* After our ACCEPTED. A peer that ends without a word has still written all
+ * that it had to say. */
+static void confirmed(gli_shm_pair *pair, const gli_shm_note *note) {
+  if (note->say == GLI_SHM_DECLINED)
+    impossible(pair, "it could not map ours", (int)note->why);
+  else
+    up(pair);
+}
+
+void gli_shm_pair_ready(gli_shm_pair *pair) {
+  gli_shm_note note;
+  gli_shm_received got = gli_shm_note_receive(pair->watch.fd, &note);
+  if (got == GLI_SHM_GOT_NOTHING) return;
+  bool greeting = pair->state == GLI_SHM_GREETING;
+  if (got == GLI_SHM_GOT_END) {
+    if (pair->state == GLI_SHM_OFFERED) up(pair);
+    if (greeting)
+      attempt_failed(pair, "it hung up instead of answering");
+    else
+      hang_up(pair);
+  } else if (got == GLI_SHM_GOT_NOTE && greeting) {
+    answered(pair, &note);
+  } else if (got == GLI_SHM_GOT_NOTE && pair->state == GLI_SHM_OFFERED) {
+    confirmed(pair, &note);
+  } else {
+    gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
+                       "what rank %" PRIu32
+                       " said on its connection makes no sense",
+                       pair->config.peer_rank);
+  }
+  gli_shm_note_close(&note);
+}
+
+/* ---- a HELLO from the peer ----------------------------------------------- */
+
+static gli_shm_say decide(const gli_shm_pair *pair) {
+  bool lower = pair->config.self_rank < pair->config.peer_rank;
+  switch (pair->state) {
+    case GLI_SHM_OFFERED:
+    case GLI_SHM_UP:
+    case GLI_SHM_ENDED:
+      return GLI_SHM_TAKEN;
+    case GLI_SHM_GREETING:
+      return lower ? GLI_SHM_USE_MINE : GLI_SHM_ACCEPTED;
+    case GLI_SHM_IDLE:
+    case GLI_SHM_WAITING:
+      break;
+  }
+  return GLI_SHM_ACCEPTED;
+}
+
+bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
+  gli_shm_say say = decide(pair);
+  int code = say == GLI_SHM_ACCEPTED ? adopt(pair, hello) : 0;
+  if (code != 0) say = GLI_SHM_DECLINED;
+  gli_shm_note answer =
+      say == GLI_SHM_ACCEPTED ? offer(pair, say) : plain(pair, say, code);
+  int sent = gli_shm_note_send(socket, &answer);
+  if (code != 0) impossible(pair, "cannot map what it shares", code);
+  if (say != GLI_SHM_ACCEPTED) return false;
+
+  gli_shm_watch_close(&pair->watch); /* of our own attempt */
+  pair->watch.fd = socket;
+  pair->greeted = true;
+  pair->due_ns = 0;
+  gli_shm_set_state(pair, GLI_SHM_OFFERED);
+  if (sent == 0 && gli_shm_watch_add(pair->t, &pair->watch)) return true;
+  /* The peer is gone: it has written all that it had to say. */
+  up(pair);
+  hang_up(pair);
+  return true;
+}

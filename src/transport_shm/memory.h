@@ -1,0 +1,26 @@
+/* Sealed memory that has no name, and descriptors that a peer lent. Linux only.
+ */
+#ifndef GLI_TRANSPORT_SHM_MEMORY_H
+#define GLI_TRANSPORT_SHM_MEMORY_H
+
+#include <stddef.h>
+
+/* Make memory of `bytes`, reserve all of it, seal its size and map it. 0, or
+ * errno. The pages are there when this returns: using them later cannot fail
+ * for want of memory. */
+int gli_shm_memory_make(size_t bytes, int *fd, void **memory);
+
+/* Map memory that a peer made: of just this size, which cannot change any more.
+ * 0, or errno (EINVAL: it is something else). */
+int gli_shm_memory_adopt(int fd, size_t bytes, void **memory);
+
+void gli_shm_memory_drop(void *memory, size_t bytes);
+
+/* A bell: rung with gli_shm_bell_ring, from any process that has it. */
+int gli_shm_bell_make(int *fd);
+/* Is this descriptor of a peer's fit for that? Ringing must never block. */
+int gli_shm_bell_check(int fd);
+void gli_shm_bell_ring(int fd);
+void gli_shm_bell_quiet(int fd);
+
+#endif

@@ -1,0 +1,50 @@
+/* What two processes say to each other on the Unix socket of a pair, and the
+ * descriptors that go with it. Packets keep their boundaries, so that one is
+ * read whole or not at all. Linux only. */
+#ifndef GLI_TRANSPORT_SHM_NOTE_H
+#define GLI_TRANSPORT_SHM_NOTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GLI_SHM_VERSION 1
+
+typedef enum gli_shm_say {
+  GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
+  GLI_SHM_ACCEPTED,  /* yes; with descriptors as well */
+  GLI_SHM_CONFIRMED, /* I have mapped yours: from now on we are a pair */
+  GLI_SHM_DECLINED,  /* I cannot: no memory or descriptors are left */
+  GLI_SHM_USE_MINE,  /* my own hello is on its way to you: wait for it */
+  GLI_SHM_UNKNOWN,   /* no such key and rank here */
+  GLI_SHM_LATER,     /* not yet, but soon: ask again */
+  GLI_SHM_TAKEN,     /* we are a pair already */
+  GLI_SHM_OTHER_VERSION,
+  GLI_SHM_SAYS
+} gli_shm_say;
+
+/* Descriptors of a HELLO and an ACCEPTED: what they are for. */
+enum { GLI_SHM_FD_RING, GLI_SHM_FD_PAGE, GLI_SHM_FD_BELL, GLI_SHM_FDS };
+
+typedef struct gli_shm_note {
+  uint32_t version;
+  uint32_t say;      /* gli_shm_say */
+  uint32_t from, to; /* ranks */
+  uint64_t key;      /* HELLO, ACCEPTED: what the receiver of it expects */
+  uint32_t data_bytes, chunk; /* of the ring that comes with it */
+  uint32_t why;               /* DECLINED: errno, 0: not known */
+  int fds[GLI_SHM_FDS];       /* -1: none; in a received note ours to close */
+} gli_shm_note;
+
+typedef enum gli_shm_received {
+  GLI_SHM_GOT_NOTE,
+  GLI_SHM_GOT_NOTHING, /* not yet */
+  GLI_SHM_GOT_END,     /* the other side is gone */
+  GLI_SHM_GOT_GARBAGE
+} gli_shm_received;
+
+/* 0, or errno. */
+int gli_shm_note_send(int socket, const gli_shm_note *note);
+gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note);
+void gli_shm_note_close(gli_shm_note *note);
+
+#endif

@@ -1,0 +1,213 @@
+/* Pairs: opening them, and what happens when they fail. Linux only. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+static void link_into(gli_shm_pair *pair, gli_shm_pair **list) {
+  if (pair->link != NULL) {
+    *pair->link = pair->next;
+    if (pair->next != NULL) pair->next->link = pair->link;
+  }
+  pair->next = *list;
+  pair->link = list;
+  if (pair->next != NULL) pair->next->link = &pair->next;
+  *list = pair;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* Our ring. 0, or errno. */
+static int make_ring(gli_shm_pair *pair) {
+  gli_shm *t = pair->t;
+  gli_shm_out *out = &pair->out;
+  uint32_t data = t->memory_bytes < GLI_SHM_MEMORY_MAX / 2 ? GLI_SHM_DATA_LARGE
+                                                           : GLI_SHM_DATA_SMALL;
+  size_t bytes = gli_shm_ring_bytes(data);
+  if (t->memory_bytes + bytes > GLI_SHM_MEMORY_MAX) return ENOSPC;
+  void *memory;
+  int code = gli_shm_memory_make(bytes, &pair->ring_fd, &memory);
+  if (code != 0) return code;
+  out->memory = memory;
+  out->bytes = bytes;
+  out->data_bytes = data;
+  out->chunk = data / GLI_SHM_CHUNKS;
+  t->memory_bytes += bytes;
+  return 0;
+}
+
+static gloo_status no_ring(const gli_pair_config *config, int code,
+                           gloo_error *error) {
+  if (code == ENOSPC)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no shared memory for rank %" PRIu32
+                    ": the bound of %u MiB per rank is reached, or there is no "
+                    "room",
+                    config->peer_rank,
+                    (unsigned)(GLI_SHM_MEMORY_MAX / 1024 / 1024));
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "no shared memory for rank %" PRIu32 ": %s",
+                  config->peer_rank, strerror(code));
+}
+
+gloo_status gli_shm_pair_open(gli_transport *base,
+                              const gli_pair_config *config, gli_pair **pair,
+                              gloo_error *error) {
+  gli_shm *t = (gli_shm *)base;
+  gli_shm_place peer;
+  if (!gli_shm_place_decode(&config->address, &peer))
+    return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
+                    "what rank %" PRIu32
+                    " published is no address in shared memory; all ranks must "
+                    "use the same transport",
+                    config->peer_rank);
+  const char *apart = gli_shm_place_apart(&t->here, &peer);
+  if (apart != NULL)
+    return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
+                    "rank %" PRIu32
+                    " cannot be reached through shared memory: it %s; use the "
+                    "transport auto or tcp",
+                    config->peer_rank, apart);
+  gli_shm_pair *made = calloc(1, sizeof *made);
+  if (made == NULL) return no_ring(config, ENOMEM, error);
+  made->base.ops = &gli_transport_shm;
+  made->watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, -1};
+  made->t = t;
+  made->config = *config;
+  made->peer = peer;
+  made->ring_fd = made->peer_bell = -1;
+  int code = make_ring(made);
+  if (code != 0) {
+    free(made);
+    return no_ring(config, code, error);
+  }
+  made->live = true;
+  link_into(made, &t->pairs);
+  t->unsettled++;
+  /* The next poll begins to connect; unless the peer's HELLO, for which this
+   * pair may just be opened, comes first. */
+  t->to_begin = true;
+  gli_shm_touch(t);
+  *pair = &made->base;
+  return GLOO_OK;
+}
+
+/* ---- states -------------------------------------------------------------- */
+
+static bool settled(gli_shm_state state) {
+  return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
+}
+
+static void leave_up(gli_shm_pair *pair) {
+  gli_shm *t = pair->t;
+  uv_mutex_lock(&t->up_lock);
+  size_t i = 0;
+  while (t->up[i] != pair) i++;
+  t->up[i] = t->up[--t->n_up];
+  uv_mutex_unlock(&t->up_lock);
+}
+
+static bool enter_up(gli_shm_pair *pair) {
+  gli_shm *t = pair->t;
+  bool room = true;
+  uv_mutex_lock(&t->up_lock);
+  if (t->n_up == t->up_capacity) {
+    size_t capacity = t->up_capacity * 2 + 8;
+    gli_shm_pair **more = realloc(t->up, capacity * sizeof(gli_shm_pair *));
+    room = more != NULL;
+    if (room) {
+      t->up = more;
+      t->up_capacity = capacity;
+    }
+  }
+  if (room) t->up[t->n_up++] = pair;
+  uv_mutex_unlock(&t->up_lock);
+  return room;
+}
+
+void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
+  if (pair->state == state) return;
+  if (pair->state == GLI_SHM_UP) leave_up(pair);
+  if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
+  pair->state = state;
+  if (state != GLI_SHM_UP || enter_up(pair)) return;
+  pair->state = GLI_SHM_ENDED;
+  gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
+                     "no memory for the connection to rank %" PRIu32,
+                     pair->config.peer_rank);
+}
+
+bool gli_shm_pair_up(const gli_pair *base) {
+  const gli_shm_pair *pair = (const gli_shm_pair *)base;
+  return pair->state == GLI_SHM_UP;
+}
+
+/* ---- failing ------------------------------------------------------------- */
+
+void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
+                        const char *format, ...) {
+  if (pair->broken) return;
+  char message[GLOO_ERROR_MESSAGE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  (void)gli_fail(&pair->cause, status, (int)pair->config.peer_rank, "%s",
+                 message);
+  pair->broken = true;
+  pair->to_tell = pair->live && !pair->left;
+  pair->live = false;
+  pair->to_report = true;
+  pair->t->to_report = true;
+  gli_shm_touch(pair->t);
+}
+
+static gli_shm_pair *find_to_report(gli_shm *t) {
+  gli_shm_pair *pair = t->pairs;
+  while (pair != NULL && !pair->to_report) pair = pair->next;
+  return pair;
+}
+
+void gli_shm_pairs_report(gli_shm *t) {
+  t->to_report = false;
+  gli_shm_pair *pair;
+  while ((pair = find_to_report(t)) != NULL) {
+    pair->to_report = false;
+    t->happened++;
+    if (pair->closed) {
+      gli_shm_pair_dispose(pair);
+      continue;
+    }
+    gli_shm_set_state(pair, GLI_SHM_ENDED);
+    gli_shm_watch_close(&pair->watch);
+    if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
+  }
+}
+
+void gli_shm_pair_dispose(gli_shm_pair *pair) {
+  gli_shm_set_state(pair, GLI_SHM_ENDED);
+  gli_shm_watch_close(&pair->watch);
+  gli_shm_queue_free(&pair->queue);
+  pair->to_report = false;
+  link_into(pair, &pair->t->garbage);
+}
+
+void gli_shm_free_garbage(gli_shm *t) {
+  while (t->garbage != NULL) {
+    gli_shm_pair *pair = t->garbage;
+    t->garbage = pair->next;
+    t->memory_bytes -= pair->out.bytes;
+    gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
+    gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
+    gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
+    if (pair->ring_fd >= 0) close(pair->ring_fd);
+    if (pair->peer_bell >= 0) close(pair->peer_bell);
+    free(pair);
+  }
+}

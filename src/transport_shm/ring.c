@@ -1,0 +1,221 @@
+#include "transport_shm/ring.h"
+
+#include <string.h>
+
+size_t gli_shm_ring_bytes(uint32_t data_bytes) {
+  return offsetof(gli_shm_memory, data) + data_bytes;
+}
+
+/* Where the next `bytes` lie. A chunk never passes the end. */
+static uint64_t place(uint64_t at, uint32_t data_bytes, size_t bytes) {
+  uint64_t left = data_bytes - at % data_bytes;
+  return bytes > left ? at + left : at;
+}
+
+/* The start of the data part, at or after `at`. */
+static uint64_t start_after(uint64_t at, uint32_t data_bytes) {
+  return (at + data_bytes - 1) / data_bytes * data_bytes;
+}
+
+static uint64_t lines(size_t bytes) {
+  return (bytes + GLI_SHM_LINE - 1) / GLI_SHM_LINE * GLI_SHM_LINE;
+}
+
+static size_t least(uint64_t a, uint64_t b) {
+  return (size_t)(a < b ? a : b);
+}
+
+/* ---- sending ------------------------------------------------------------- */
+
+static bool fits(const gli_shm_out *out, uint64_t end) {
+  uint32_t slots = atomic_load_explicit(&out->slots_seen, memory_order_relaxed);
+  uint64_t bytes = atomic_load_explicit(&out->bytes_seen, memory_order_relaxed);
+  return out->next - slots < GLI_SHM_SLOTS && end - bytes <= out->data_bytes;
+}
+
+/* Read how far the receiver has come: never back, nor ahead of us. */
+static void look(gli_shm_out *out) {
+  gli_shm_memory *m = out->memory;
+  uint64_t bytes = atomic_load(&m->bytes_taken);
+  uint32_t slots = atomic_load(&m->slots_taken);
+  uint32_t slots_seen =
+      atomic_load_explicit(&out->slots_seen, memory_order_relaxed);
+  uint64_t bytes_seen =
+      atomic_load_explicit(&out->bytes_seen, memory_order_relaxed);
+  if (slots - slots_seen > out->next - slots_seen ||
+      bytes - bytes_seen > out->at - bytes_seen) {
+    out->broken = true;
+    return;
+  }
+  atomic_store_explicit(&out->slots_seen, slots, memory_order_relaxed);
+  atomic_store_explicit(&out->bytes_seen, bytes, memory_order_relaxed);
+}
+
+bool gli_shm_room_made(gli_shm_out *out) {
+  gli_shm_memory *m = out->memory;
+  /* The receiver stores `bytes_taken` last: who reads that store also sees the
+   * other counter. */
+  return atomic_load(&m->bytes_taken) != atomic_load(&out->bytes_seen) ||
+         atomic_load(&m->slots_taken) != atomic_load(&out->slots_seen);
+}
+
+static bool has_room(gli_shm_out *out, uint64_t end) {
+  if (fits(out, end)) return true;
+  look(out);
+  return !out->broken && fits(out, end);
+}
+
+static gli_shm_slot *slot_of(gli_shm_out *out) {
+  return &out->memory->slots[out->next % GLI_SHM_SLOTS];
+}
+
+static void publish(gli_shm_out *out, gli_shm_slot *slot) {
+  out->next++;
+  atomic_store(&slot->flag.sequence, out->next);
+}
+
+/* Copy a chunk into the data part; it has room. */
+static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
+                     size_t bytes) {
+  memcpy(out->memory->data + from % out->data_bytes, data, bytes);
+  out->at = from + lines(bytes);
+}
+
+static void write_header(gli_shm_record *r, const gli_header *h) {
+  r->kind = GLI_SHM_HEAD;
+  r->type = h->type;
+  r->charged = h->charged;
+  r->collective = h->collective;
+  r->dtype = h->dtype;
+  r->op = h->op;
+  r->algorithm = h->algorithm;
+  r->context = h->context;
+  r->tag = h->tag;
+  r->slot = h->slot;
+  r->root = h->root;
+  r->credit = h->credit;
+  r->operation = h->operation;
+  r->count = h->count;
+  r->length = h->length;
+}
+
+/* Nothing is under way, and the next chunk would lie far back. Looking at the
+ * counters costs a cache miss, so it is done once per GLI_SHM_NEAR bytes. */
+static bool may_rewind(gli_shm_out *out) {
+  if (out->at % out->data_bytes < GLI_SHM_NEAR) return false;
+  look(out);
+  return atomic_load_explicit(&out->bytes_seen, memory_order_relaxed) ==
+         out->at;
+}
+
+static bool put_head(gli_shm_out *out, const gli_header *header,
+                     const uint8_t *payload, uint64_t *progress) {
+  size_t bytes = least(header->length, out->chunk);
+  bool in_slot = header->length <= GLI_SHM_INLINE;
+  bool rewind = !in_slot && may_rewind(out);
+  uint64_t from = out->at, end = from;
+  if (!in_slot) {
+    from = rewind ? start_after(from, out->data_bytes)
+                  : place(from, out->data_bytes, bytes);
+    end = from + lines(bytes);
+  }
+  if (!has_room(out, end)) return false;
+  gli_shm_slot *slot = slot_of(out);
+  write_header(&slot->record, header);
+  slot->record.rewind = rewind;
+  if (!in_slot) {
+    put_data(out, from, payload, bytes);
+  } else if (bytes > 0) {
+    memcpy(slot->record.data, payload, bytes);
+  }
+  publish(out, slot);
+  *progress = 1 + bytes;
+  return true;
+}
+
+bool gli_shm_put(gli_shm_out *out, const gli_header *header,
+                 const uint8_t *payload, uint64_t *progress) {
+  if (*progress == 0 && !put_head(out, header, payload, progress)) return false;
+  while (*progress - 1 < header->length) {
+    uint64_t placed = *progress - 1;
+    size_t bytes = least(header->length - placed, out->chunk);
+    uint64_t from = place(out->at, out->data_bytes, bytes);
+    if (!has_room(out, from + lines(bytes))) return false;
+    gli_shm_slot *slot = slot_of(out);
+    slot->record.kind = GLI_SHM_MORE;
+    put_data(out, from, payload + placed, bytes);
+    publish(out, slot);
+    *progress += bytes;
+  }
+  return true;
+}
+
+bool gli_shm_put_cut(gli_shm_out *out) {
+  if (!has_room(out, out->at)) return false;
+  gli_shm_slot *slot = slot_of(out);
+  slot->record.kind = GLI_SHM_CUT;
+  publish(out, slot);
+  return true;
+}
+
+/* ---- receiving ----------------------------------------------------------- */
+
+void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  const gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
+  /* Leaving out the sequence number, which is atomic. */
+  memcpy(record, slot, offsetof(gli_shm_record, unused));
+  memcpy(&record->operation, &slot->record.operation,
+         sizeof *record - offsetof(gli_shm_record, operation));
+  /* The compiler must not read from shared memory again what was checked. */
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
+bool gli_shm_record_header(const gli_shm_record *r, gli_header *header) {
+  *header = (gli_header){
+      .type = r->type,
+      .charged = r->charged,
+      .collective = r->collective,
+      .dtype = r->dtype,
+      .op = r->op,
+      .algorithm = r->algorithm,
+      .context = r->context,
+      .tag = r->tag,
+      .slot = r->slot,
+      .root = r->root,
+      .credit = r->credit,
+      .operation = r->operation,
+      .count = r->count,
+      .length = r->length,
+  };
+  return r->rewind <= 1 && gli_header_valid(header);
+}
+
+void gli_shm_rewind(gli_shm_in *in) {
+  in->at = start_after(in->at, in->data_bytes);
+}
+
+const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {
+  uint64_t from = place(in->at, in->data_bytes, bytes);
+  in->at = from + lines(bytes);
+  return in->memory->data + from % in->data_bytes;
+}
+
+void gli_shm_take(gli_shm_in *in) {
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  atomic_store_explicit(&in->next, next + 1, memory_order_relaxed);
+  in->unsaid = true;
+}
+
+bool gli_shm_tell(gli_shm_in *in, bool ask) {
+  gli_shm_memory *m = in->memory;
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  atomic_store_explicit(&m->slots_taken, next, memory_order_release);
+  if (!ask) {
+    atomic_store_explicit(&m->bytes_taken, in->at, memory_order_release);
+    return false;
+  }
+  in->unsaid = false;
+  atomic_store(&m->bytes_taken, in->at);
+  return atomic_load(&m->wants) != 0;
+}

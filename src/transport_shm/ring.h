@@ -1,0 +1,147 @@
+/* One direction of a pair: a ring in memory that both processes map.
+ *
+ * The sender makes the memory, writes slots and data; the receiver reads them
+ * and says how far it has come. There is no lock and nobody ever waits for the
+ * other while holding anything, so a process that is killed leaves nothing
+ * taken.
+ *
+ * A slot is one cache line: a record's header, up to GLI_SHM_INLINE bytes of
+ * payload, and a sequence number. Larger payloads lie in the data part: a
+ * message is a HEAD record with the first chunk of payload and as many MORE
+ * records as are needed, each with min(rest, chunk) bytes. Both sides compute
+ * from the lengths where a chunk lies: a chunk is contiguous and begins on a
+ * line, so one that would pass the end of the data part begins at its start
+ * instead. No position and no length of a chunk is ever read from shared
+ * memory.
+ *
+ * Order. Record n is valid when its slot's `sequence` is n + 1 (mod 2^32); that
+ * word is stored last, after header and data, with (at least) release order,
+ * and read first, with acquire order: who sees it sees all of the record. The
+ * slot and the data are written again only after the sender has read, with
+ * acquire order, counters that the receiver stored with release order after it
+ * had read them. Old values of `sequence` are smaller by a multiple of the
+ * number of slots, and fresh memory holds 0, which is awaited only once 2^32
+ * records have passed: neither is ever taken for a new record. Payload lies in
+ * no word that is polled.
+ *
+ * Sleeping (see wait.c) needs more: both the store of `sequence` and the
+ * sender's next load, of `asleep`, are sequentially consistent, and so are the
+ * sleeper's store of `asleep` and its next load, of `sequence`. In the single
+ * order of these four, one of the loads comes after the other side's store: the
+ * sender sees a sleeper, or the sleeper sees the record. The same holds for
+ * `wants` and the counters when the sender waits for room. */
+#ifndef GLI_TRANSPORT_SHM_RING_H
+#define GLI_TRANSPORT_SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "transport/header.h"
+
+#define GLI_SHM_LINE ((size_t)64)
+#define GLI_SHM_SLOTS 256u /* a power of two */
+#define GLI_SHM_INLINE 8u
+#define GLI_SHM_CHUNKS 32u /* chunks that the data part holds */
+#define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
+#define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)
+#define GLI_SHM_DATA_MAX ((uint32_t)16 * 1024 * 1024)
+
+typedef enum gli_shm_kind {
+  GLI_SHM_HEAD = 1,
+  GLI_SHM_MORE,
+  GLI_SHM_CUT /* the message under way ends here: its sender has closed */
+} gli_shm_kind;
+
+/* Plain copies of a slot's words: what is not atomic in it. */
+typedef struct gli_shm_record {
+  uint8_t kind, type, charged, collective, dtype, op, algorithm, rewind;
+  uint32_t context, tag, slot, root, credit;
+  uint32_t unused; /* where the sequence number is in shared memory */
+  uint64_t operation, count, length;
+  uint8_t data[GLI_SHM_INLINE];
+} gli_shm_record;
+
+typedef union gli_shm_slot {
+  gli_shm_record record;
+  struct {
+    uint8_t before[28];
+    _Atomic uint32_t sequence;
+  } flag;
+} gli_shm_slot;
+
+_Static_assert(sizeof(gli_shm_slot) == GLI_SHM_LINE, "a slot is a line");
+_Static_assert(offsetof(gli_shm_record, unused) == 28, "see flag.before");
+
+/* The shared memory; the data part follows. The two sides write to lines that
+ * are apart even where lines are fetched in pairs. */
+typedef struct gli_shm_memory {
+  _Alignas(256) _Atomic uint32_t wants;       /* sender: I wait for room */
+  _Alignas(256) _Atomic uint32_t slots_taken; /* receiver */
+  _Atomic uint64_t bytes_taken;
+  _Alignas(4096) gli_shm_slot slots[GLI_SHM_SLOTS];
+  _Alignas(4096) uint8_t data[];
+} gli_shm_memory;
+
+/* What the end points of one process share with all peers: a page each. */
+typedef struct gli_shm_page {
+  _Alignas(256) _Atomic uint32_t asleep; /* ring the bell after a change */
+} gli_shm_page;
+
+#define GLI_SHM_PAGE_BYTES ((size_t)4096)
+
+/* The sender's end. Those that are atomic are read by sleepers too. */
+typedef struct gli_shm_out {
+  gli_shm_memory *memory;
+  size_t bytes; /* mapped */
+  uint32_t data_bytes, chunk;
+  uint32_t next;               /* records written */
+  _Atomic uint32_t slots_seen; /* the counters as last read */
+  _Atomic uint64_t bytes_seen;
+  uint64_t at; /* bytes of the data part used, as if it were endless */
+  bool broken; /* the receiver's counters made no sense */
+} gli_shm_out;
+
+/* The receiver's end. */
+typedef struct gli_shm_in {
+  gli_shm_memory *memory;
+  size_t bytes;
+  uint32_t data_bytes, chunk;
+  _Atomic uint32_t next;
+  uint64_t at;
+  bool unsaid; /* records taken, counters not stored */
+} gli_shm_in;
+
+/* How much memory a ring with this data part takes. */
+size_t gli_shm_ring_bytes(uint32_t data_bytes);
+
+/* Write what there is room for of a message. `progress` is 0 at first, and
+ * belongs to this function until it returns true: all is in the ring, and the
+ * request may go. Sets out->broken when the receiver misbehaves. */
+bool gli_shm_put(gli_shm_out *out, const gli_header *header,
+                 const uint8_t *payload, uint64_t *progress);
+/* End a message that is partly written. False without room. */
+bool gli_shm_put_cut(gli_shm_out *out);
+/* Has the receiver made room since the sender last looked? Any thread. */
+bool gli_shm_room_made(gli_shm_out *out);
+
+/* Is there a record? Any thread may ask; `order` is for the caller to choose.
+ */
+static inline bool gli_shm_ready(gli_shm_in *in, memory_order order) {
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
+  return atomic_load_explicit(&slot->flag.sequence, order) == next + 1;
+}
+/* Copy the record that is ready. */
+void gli_shm_get(gli_shm_in *in, gli_shm_record *record);
+bool gli_shm_record_header(const gli_shm_record *record, gli_header *header);
+void gli_shm_rewind(gli_shm_in *in);
+/* Its chunk of `bytes`, and going on to the next record. */
+const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
+void gli_shm_take(gli_shm_in *in);
+/* Store the counters. With `ask`, true when the sender waits for room. */
+bool gli_shm_tell(gli_shm_in *in, bool ask);
+
+#endif

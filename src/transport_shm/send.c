@@ -1,0 +1,193 @@
+/* Sending, and closing a pair. Linux only.
+ *
+ * What a closed pair still owes its peer is copied, so that the caller's memory
+ * is free at once, and goes into the ring while the pair lingers: with a BYE
+ * all that was taken before; with an ABORT a CUT in place of the rest of the
+ * message under way. Once it is all in the ring, and the peer has mapped that,
+ * there is nothing left to wait for: the memory lives as long as the peer looks
+ * at it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "transport_shm/shm.h"
+
+static void push(gli_shm_pair *pair, gli_send_request *request) {
+  request->next = NULL;
+  if (pair->queue.head == NULL)
+    pair->queue.head = request;
+  else
+    pair->queue.tail->next = request;
+  pair->queue.tail = request;
+}
+
+static gli_send_request *pop(gli_shm_pair *pair) {
+  gli_send_request *request = pair->queue.head;
+  pair->queue.head = request->next;
+  return request;
+}
+
+void gli_shm_queue_free(gli_shm_queue *queue) {
+  while (queue->head != NULL) {
+    gli_send_request *next = queue->head->next;
+    free(queue->head);
+    queue->head = next;
+  }
+}
+
+static void nonsense(gli_shm_pair *pair) {
+  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
+                     "rank %u spoiled the shared memory: it says that it has "
+                     "read what was never written",
+                     (unsigned)pair->config.peer_rank);
+}
+
+static bool put(gli_shm_pair *pair, gli_send_request *request) {
+  uint32_t before = pair->out.next;
+  bool all = gli_shm_put(&pair->out, &request->header, request->payload,
+                         &request->private_);
+  if (pair->out.next != before && gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
+  if (pair->out.broken) nonsense(pair);
+  return all;
+}
+
+static void await_room(gli_shm_pair *pair) {
+  if (atomic_load_explicit(&pair->waiting, memory_order_relaxed)) return;
+  atomic_store(&pair->out.memory->wants, 1);
+  atomic_store(&pair->waiting, true);
+}
+
+gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  request->private_ = 0;
+  if (pair->left) return GLI_POST_DONE;
+  if (!pair->live) return GLI_POST_IN_PROGRESS;
+  if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
+  push(pair, request);
+  await_room(pair);
+  return GLI_POST_IN_PROGRESS;
+}
+
+static void all_sent(gli_shm_pair *pair) {
+  atomic_store_explicit(&pair->waiting, false, memory_order_relaxed);
+  atomic_store_explicit(&pair->out.memory->wants, 0, memory_order_relaxed);
+}
+
+/* The request at the head is done with. */
+static void finish(gli_shm_pair *pair) {
+  gli_send_request *request = pop(pair);
+  if (pair->closed) {
+    free(request);
+    return;
+  }
+  if (pair->queue.head == NULL) all_sent(pair);
+  pair->t->upcalls->sent(pair->config.user, request);
+}
+
+int gli_shm_flush(gli_shm_pair *pair) {
+  int done = 0;
+  if (pair->cut) {
+    if (!gli_shm_put_cut(&pair->out)) return 0;
+    pair->cut = false;
+  }
+  while (pair->queue.head != NULL && (pair->live || pair->closed)) {
+    /* A peer that has left reads nothing more. */
+    if (!pair->left && !put(pair, pair->queue.head)) break;
+    finish(pair);
+    done++;
+  }
+  return done;
+}
+
+/* ---- closing ------------------------------------------------------------- */
+
+typedef struct owned_request {
+  gli_send_request request; /* first: freed as this */
+  uint8_t payload[];
+} owned_request;
+
+/* A copy of what is left to be sent of a request; NULL without memory. */
+static gli_send_request *copy_request(const gli_send_request *from) {
+  uint64_t length = from->header.length, begun = 0;
+  if (length > SIZE_MAX - sizeof(owned_request)) return NULL;
+  owned_request *copy = malloc(sizeof *copy + (size_t)length);
+  if (copy == NULL) return NULL;
+  copy->request = *from;
+  copy->request.payload = copy->payload;
+  if (from->private_ > 0) begun = from->private_ - 1;
+  if (length > begun)
+    memcpy(copy->payload + begun, (const uint8_t *)from->payload + begun,
+           (size_t)(length - begun));
+  return &copy->request;
+}
+
+/* Replace the caller's requests by copies. False: not enough memory; the queue
+ * holds only what is ours, then as well. */
+static bool own_queue(gli_shm_pair *pair) {
+  gli_send_request *request = pair->queue.head;
+  pair->queue = (gli_shm_queue){NULL, NULL};
+  for (; request != NULL; request = request->next) {
+    gli_send_request *copy = copy_request(request);
+    if (copy == NULL) return false;
+    push(pair, copy);
+  }
+  return true;
+}
+
+static void drop_queue(gli_shm_pair *pair) {
+  const gli_send_request *head = pair->queue.head;
+  pair->cut = head != NULL && head->private_ > 0;
+  pair->queue = (gli_shm_queue){NULL, NULL};
+}
+
+/* Nobody has heard of this pair, and a BYE is all that there is to say. */
+static bool never_spoke(const gli_shm_pair *pair, bool bye) {
+  return bye && !pair->greeted && pair->out.next == 0 &&
+         pair->queue.head == NULL;
+}
+
+static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
+  bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
+  if (pair->broken || pair->left || last == NULL || never_spoke(pair, bye)) {
+    pair->queue = (gli_shm_queue){NULL, NULL};
+    return false;
+  }
+  if (!bye) drop_queue(pair);
+  if (bye && !own_queue(pair)) return false;
+  gli_send_request *farewell = copy_request(last);
+  if (farewell == NULL) return false;
+  farewell->private_ = 0;
+  push(pair, farewell);
+  return true;
+}
+
+void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  gli_shm *t = pair->t;
+  pair->live = false;
+  pair->closed = true;
+  if (worth_lingering(pair, last)) {
+    uint64_t now_ns = uv_hrtime();
+    pair->linger_until_ns = now_ns + (uint64_t)GLI_LINGER_NS;
+    gli_shm_schedule(t, pair->linger_until_ns);
+    (void)gli_shm_flush(pair);
+    if (pair->queue.head != NULL) await_room(pair);
+    gli_shm_linger_check(pair, now_ns);
+  } else {
+    gli_shm_pair_dispose(pair);
+  }
+  if (!t->in_poll) gli_shm_free_garbage(t);
+}
+
+void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns) {
+  bool delivered = pair->state == GLI_SHM_UP && pair->queue.head == NULL;
+  if (!delivered && !pair->hung && now_ns < pair->linger_until_ns) return;
+  gli_shm_pair_dispose(pair);
+}
+
+bool gli_shm_lingering(gli_transport *base) {
+  const gli_shm *t = (const gli_shm *)base;
+  for (const gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
+    if (pair->closed) return true;
+  return false;
+}

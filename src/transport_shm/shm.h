@@ -1,0 +1,210 @@
+/* Inside the shared memory transport. Linux only: memfd, abstract Unix sockets
+ * and epoll; elsewhere absent.c says so in its place.
+ *
+ * An end point listens on a Unix socket without a name in any file system. A
+ * pair is one connection, over which each side hands the other three
+ * descriptors: the memory of the ring that it writes (ring.h), its page, where
+ * it says whether it sleeps, and its bell. The connection stays open as a life
+ * line: its end means that the peer is gone. Nothing has a name, so nothing is
+ * left when all are killed.
+ *
+ * Memory. Each pair costs a rank one ring. The first ones are large, the next
+ * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
+ * All of it is reserved when a pair is opened.
+ *
+ * Failures are noted where they are seen (gli_shm_pair_break) and reported at
+ * the end of poll; upcalls may close any pair, so after each one look at
+ * `pair->live`. Pairs are freed at the end of poll only. */
+#ifndef GLI_TRANSPORT_SHM_SHM_H
+#define GLI_TRANSPORT_SHM_SHM_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "transport/transport.h"
+#include "transport_shm/address.h"
+#include "transport_shm/note.h"
+#include "transport_shm/ring.h"
+
+extern const gli_transport_ops gli_transport_shm;
+
+#define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
+#define GLI_SHM_DATA_LARGE ((uint32_t)256 * 1024)
+#define GLI_SHM_DATA_SMALL ((uint32_t)64 * 1024)
+enum { GLI_SHM_GUESTS_MAX = 64 };
+
+typedef struct gli_shm_pair gli_shm_pair;
+
+/* What an epoll event is about. */
+typedef enum gli_shm_about {
+  GLI_SHM_ABOUT_LISTENER,
+  GLI_SHM_ABOUT_BELL,
+  GLI_SHM_ABOUT_GUEST,
+  GLI_SHM_ABOUT_PAIR
+} gli_shm_about;
+
+typedef struct gli_shm_watch {
+  gli_shm_about about;
+  int fd; /* -1: none */
+} gli_shm_watch;
+
+/* A connection that has not said who it is. */
+typedef struct gli_shm_guest {
+  gli_shm_watch watch; /* first */
+  uint64_t until_ns;
+} gli_shm_guest;
+
+typedef enum gli_shm_state {
+  GLI_SHM_IDLE,     /* nothing begun */
+  GLI_SHM_GREETING, /* our HELLO is sent */
+  GLI_SHM_WAITING,  /* trying again at due_ns, unless the peer comes first */
+  GLI_SHM_OFFERED,  /* we said ACCEPTED; the peer will confirm it */
+  GLI_SHM_UP,
+  GLI_SHM_ENDED
+} gli_shm_state;
+
+typedef struct gli_shm_queue {
+  gli_send_request *head, *tail;
+} gli_shm_queue;
+
+struct gli_shm_pair {
+  gli_pair base;
+  gli_shm_watch watch; /* the life line */
+  struct gli_shm *t;
+  gli_shm_pair *next, **link; /* in one of the transport's lists */
+  gli_pair_config config;
+  gli_shm_place peer;
+
+  gli_shm_state state;
+  bool live;      /* upcalls may be made */
+  bool greeted;   /* the peer may know of this pair */
+  bool closed;    /* pair_close was called: the pair lingers */
+  bool broken;    /* failed, for `cause` */
+  bool to_report; /* poll has to deal with that */
+  bool to_tell;   /* by the `failed` upcall */
+  bool hung;      /* the peer's end of the life line is closed */
+  bool left;      /* the peer's BYE or ABORT is here: it reads nothing more */
+  bool cut; /* closed in the middle of a message: a CUT is to be written */
+  gloo_error cause;
+
+  /* making the connection */
+  uint64_t due_ns;           /* when to act next; 0: never */
+  uint64_t failing_since_ns; /* 0: no attempt has failed */
+  uint32_t attempts;
+  uint64_t linger_until_ns; /* of a closed pair */
+
+  /* sending: private_ of a request is its progress in gli_shm_put */
+  gli_shm_out out;
+  int ring_fd; /* of our ring, until the peer has it; else -1 */
+  gli_shm_queue queue;
+  atomic_bool waiting; /* the queue is not empty; sleepers read it */
+  gli_shm_page *peer_page;
+  int peer_bell;
+
+  /* receiving */
+  gli_shm_in in;
+  bool in_message;
+  gli_header header;
+  gli_sink sink;
+  uint64_t placed;
+};
+
+typedef struct gli_shm {
+  gli_transport base;
+  const gli_upcalls *upcalls;
+  void *device_user;
+  gli_shm_place here;
+  uint64_t memory_bytes; /* in our rings */
+  bool in_poll;
+  bool closing;   /* only what lingers is still served */
+  bool to_begin;  /* a pair of `pairs` has not begun to connect */
+  bool to_report; /* a pair is newly broken */
+  int happened;   /* in this poll */
+  unsigned polls;
+  uint64_t next_look_ns; /* at the descriptors */
+  unsigned unsettled;    /* pairs whose connection is being made */
+
+  gli_shm_pair *pairs,
+      *garbage; /* closed ones that linger are in `pairs` too */
+  /* Those that are up. `up_lock` is held to change the array, and by sleepers
+   * that read it; who has the engine's lock reads it without. */
+  gli_shm_pair **up;
+  size_t n_up, up_capacity;
+  uv_mutex_t up_lock;
+
+  int epoll;
+  gli_shm_watch listener, bell;
+  bool deaf; /* the listener is not watched: no descriptors, too many guests */
+  uint64_t deaf_until_ns;
+  gli_shm_guest guests[GLI_SHM_GUESTS_MAX];
+  uint64_t refused_count;
+
+  /* sleeping; see wait.c */
+  gli_shm_page *page;
+  int page_fd;
+  atomic_int sleepers;
+  atomic_uint wakes;
+  atomic_bool needs_poll; /* something changed that only poll acts on */
+  atomic_bool look;       /* poll must look at the descriptors */
+  atomic_ullong next_due_ns;
+} gli_shm;
+
+/* wait.c */
+void gli_shm_schedule(gli_shm *t, uint64_t due_ns);
+void gli_shm_touch(gli_shm *t);
+void gli_shm_wake(gli_transport *t);
+void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
+bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
+void gli_shm_sleep_end(gli_transport *t);
+/* The bell is heard: take that back, unless somebody is still to hear it. */
+void gli_shm_heard(gli_shm *t);
+/* Wake the peer if it sleeps. After a store that the peer polls for. */
+static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
+  return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;
+}
+void gli_shm_ring(gli_shm_pair *pair);
+
+/* poll.c */
+int gli_shm_poll(gli_transport *t);
+bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch);
+void gli_shm_watch_close(gli_shm_watch *watch);
+
+/* accept.c */
+void gli_shm_knock(gli_shm *t);
+void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest);
+void gli_shm_guests_due(gli_shm *t, uint64_t now_ns);
+void gli_shm_guests_close(gli_shm *t);
+
+/* connect.c */
+void gli_shm_begin(gli_shm_pair *pair);
+void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns);
+void gli_shm_pair_ready(gli_shm_pair *pair);
+/* Answer a HELLO that came on `socket`. True when the socket was taken over.
+ * Descriptors that are still in the note are the caller's to close. */
+bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
+
+/* pair.c */
+gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
+                              gli_pair **pair, gloo_error *error);
+bool gli_shm_pair_up(const gli_pair *pair);
+void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
+void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
+                        const char *format, ...) GLI_PRINTF(3, 4);
+void gli_shm_pairs_report(gli_shm *t);
+void gli_shm_pair_dispose(gli_shm_pair *pair);
+void gli_shm_free_garbage(gli_shm *t);
+
+/* send.c */
+gli_post gli_shm_send(gli_pair *pair, gli_send_request *request);
+/* Write what is queued, as far as there is room. Returns what was completed. */
+int gli_shm_flush(gli_shm_pair *pair);
+void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);
+bool gli_shm_lingering(gli_transport *t);
+/* A closed pair may have nothing left to do. */
+void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
+void gli_shm_queue_free(gli_shm_queue *queue);
+
+/* receive.c */
+int gli_shm_receive(gli_shm_pair *pair);
+
+#endif

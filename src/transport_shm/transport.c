@@ -1,0 +1,132 @@
+/* Opening and closing the end point, and the table of operations. Linux only.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+static const int64_t close_nap_ns = 5000000;
+
+static void release(gli_shm *t) {
+  gli_shm_watch_close(&t->listener);
+  gli_shm_watch_close(&t->bell);
+  gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
+  if (t->page_fd >= 0) close(t->page_fd);
+  if (t->epoll >= 0) close(t->epoll);
+  uv_mutex_destroy(&t->up_lock);
+  free(t->up);
+  free(t);
+}
+
+/* 0, or errno with what could not be made. */
+static int open_parts(gli_shm *t, const char **what) {
+  *what = "this host and namespace cannot be identified";
+  int code = gli_shm_place_here(&t->here);
+  if (code != 0) return code;
+  *what = "no sealed memory (memfd_create)";
+  void *page;
+  code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, &t->page_fd, &page);
+  if (code != 0) return code;
+  t->page = page;
+  *what = "no bell (eventfd)";
+  code = gli_shm_bell_make(&t->bell.fd);
+  if (code != 0) return code;
+  *what = "no abstract Unix socket";
+  t->listener.fd = gli_shm_listen(&t->here);
+  if (t->listener.fd < 0) return errno;
+  *what = "no epoll";
+  t->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (t->epoll < 0) return errno;
+  if (!gli_shm_watch_add(t, &t->listener)) return errno;
+  if (!gli_shm_watch_add(t, &t->bell)) return errno;
+  return 0;
+}
+
+static gloo_status shm_open_endpoint(const gli_transport_config *config,
+                                     gli_transport **transport,
+                                     gloo_error *error) {
+  gli_shm *t = calloc(1, sizeof *t);
+  if (t == NULL || uv_mutex_init(&t->up_lock) != 0) {
+    free(t);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for the shared memory transport");
+  }
+  t->base.ops = &gli_transport_shm;
+  t->upcalls = config->upcalls;
+  t->device_user = config->device_user;
+  t->page_fd = t->epoll = -1;
+  t->listener = (gli_shm_watch){GLI_SHM_ABOUT_LISTENER, -1};
+  t->bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, -1};
+  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++)
+    t->guests[i].watch = (gli_shm_watch){GLI_SHM_ABOUT_GUEST, -1};
+  const char *what = "";
+  int code = open_parts(t, &what);
+  if (code != 0) {
+    release(t);
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "shared memory between processes cannot be used here: %s: "
+                    "%s",
+                    what, strerror(code));
+  }
+  *transport = &t->base;
+  return GLOO_OK;
+}
+
+static void shm_address(const gli_transport *t, gli_address *address) {
+  gli_shm_place_encode(&((const gli_shm *)t)->here, address);
+}
+
+static uint64_t shm_now_ns(gli_transport *t) {
+  (void)t;
+  return uv_hrtime();
+}
+
+static bool shm_reachable(const gli_transport *t, const gli_address *address,
+                          char why[GLI_WHY_BYTES]) {
+  gli_shm_place there;
+  const char *apart = "published no address in shared memory";
+  if (gli_shm_place_decode(address, &there))
+    apart = gli_shm_place_apart(&((const gli_shm *)t)->here, &there);
+  if (apart == NULL) return true;
+  (void)snprintf(why, GLI_WHY_BYTES, "it %s", apart);
+  return false;
+}
+
+static void shm_close_endpoint(gli_transport *base) {
+  gli_shm *t = (gli_shm *)base;
+  t->closing = true;
+  gli_shm_poll(base);
+  while (gli_shm_lingering(base)) {
+    gli_shm_sleep(base, close_nap_ns);
+    gli_shm_poll(base);
+  }
+  gli_shm_guests_close(t);
+  gli_shm_free_garbage(t);
+  release(t);
+}
+
+const gli_transport_ops gli_transport_shm = {
+    .name = "shm",
+    .open = shm_open_endpoint,
+    .address = shm_address,
+    .now_ns = shm_now_ns,
+    .pair_open = gli_shm_pair_open,
+    .send = gli_shm_send,
+    .pair_close = gli_shm_pair_close,
+    .poll = gli_shm_poll,
+    .lingering = gli_shm_lingering,
+    .sleep = gli_shm_sleep,
+    .wake = gli_shm_wake,
+    .close = shm_close_endpoint,
+    .reachable = shm_reachable,
+    .pair_up = gli_shm_pair_up,
+    .sleep_begin = gli_shm_sleep_begin,
+    .sleep_end = gli_shm_sleep_end,
+};

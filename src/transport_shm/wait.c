@@ -1,0 +1,84 @@
+/* Sleeping and being woken. Linux only.
+ *
+ * All that can end a sleep is in one epoll descriptor: the listener, the life
+ * lines, and the bell, an eventfd that is rung by this process (wake) and by
+ * peers. A peer rings it when it finds `asleep` set after it has changed
+ * something; it takes the flag back, so that it rings once. ring.h argues that
+ * no change is missed.
+ *
+ * The bell stays readable until a poll quiets it, so every sleeper hears it. A
+ * poll must not quiet it under a thread that is on its way to or out of the
+ * kernel, so it leaves it alone as long as somebody is inside; those who come
+ * meanwhile return early, which is allowed. A thread that goes to sleep just
+ * when the bell is being quieted may lose a ring, but not the reason: the poll
+ * sets `asleep` again for it and then looks for records itself. */
+#define _GNU_SOURCE
+#include <poll.h>
+
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+void gli_shm_ring(gli_shm_pair *pair) {
+  if (atomic_exchange(&pair->peer_page->asleep, 0) != 0)
+    gli_shm_bell_ring(pair->peer_bell);
+}
+
+void gli_shm_wake(gli_transport *base) {
+  gli_shm *t = (gli_shm *)base;
+  atomic_fetch_add(&t->wakes, 1);
+  gli_shm_bell_ring(t->bell.fd);
+}
+
+void gli_shm_heard(gli_shm *t) {
+  if (atomic_load(&t->sleepers) > 0) return;
+  unsigned wakes = atomic_load(&t->wakes);
+  gli_shm_bell_quiet(t->bell.fd);
+  if (atomic_load(&t->wakes) != wakes) gli_shm_bell_ring(t->bell.fd);
+  if (atomic_load(&t->sleepers) > 0) atomic_store(&t->page->asleep, 1);
+}
+
+void gli_shm_touch(gli_shm *t) {
+  atomic_store(&t->needs_poll, true);
+  if (!t->in_poll && atomic_load(&t->sleepers) > 0) gli_shm_wake(&t->base);
+}
+
+void gli_shm_schedule(gli_shm *t, uint64_t due_ns) {
+  uint64_t known = atomic_load(&t->next_due_ns);
+  if (known != 0 && known <= due_ns) return;
+  atomic_store(&t->next_due_ns, due_ns);
+  gli_shm_touch(t); /* a present sleeper knows only the old one */
+}
+
+static bool something_came(gli_shm *t) {
+  bool came = false;
+  uv_mutex_lock(&t->up_lock);
+  for (size_t i = 0; i < t->n_up && !came; i++) {
+    gli_shm_pair *pair = t->up[i];
+    came = gli_shm_ready(&pair->in, memory_order_seq_cst);
+    if (atomic_load(&pair->waiting))
+      came = came || gli_shm_room_made(&pair->out);
+  }
+  uv_mutex_unlock(&t->up_lock);
+  return came;
+}
+
+bool gli_shm_sleep_begin(gli_transport *base, gli_sleep *sleep) {
+  gli_shm *t = (gli_shm *)base;
+  atomic_fetch_add(&t->sleepers, 1);
+  atomic_store(&t->page->asleep, 1);
+  gli_sleep_add(sleep, t->epoll, atomic_load(&t->next_due_ns));
+  return !atomic_load(&t->needs_poll) && !something_came(t);
+}
+
+void gli_shm_sleep_end(gli_transport *base) {
+  gli_shm *t = (gli_shm *)base;
+  atomic_fetch_sub(&t->sleepers, 1);
+  atomic_store(&t->look, true);
+}
+
+void gli_shm_sleep(gli_transport *base, int64_t timeout_ns) {
+  gli_sleep sleep = {.fds = 0};
+  if (gli_shm_sleep_begin(base, &sleep))
+    gli_sleep_wait(&sleep, uv_hrtime(), timeout_ns);
+  gli_shm_sleep_end(base);
+}
