@@ -47,81 +47,98 @@ typedef struct gloo_options {
   gloo_error *error;     /* filled when the call, or the wait of a blocking
                             call, fails; may be NULL */
 } gloo_options;
-#define GLOO_OPTIONS_INIT {sizeof(gloo_options), 0, 0, 0, 0}
+#define GLOO_OPTIONS_INIT \
+  { sizeof(gloo_options), 0, 0, 0, 0 }
 
 /* ---- collectives --------------------------------------------------------- */
 
 /* Return when all ranks have called it. Dissemination (Hensgen, Finkel and
  * Manber 1988): ceil(log2 P) rounds of empty messages. */
-GLOO_API gloo_status gloo_barrier(gloo_context *context, const gloo_options *options);
+GLOO_API gloo_status gloo_barrier(gloo_context *context,
+                                  const gloo_options *options);
 GLOO_API gloo_status gloo_barrier_start(gloo_context *context,
-                               const gloo_options *options,
-                               gloo_operation **operation);
+                                        const gloo_options *options,
+                                        gloo_operation **operation);
 GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
-                              const gloo_options *options,
-                              gloo_operation **operation);
+                                       const gloo_options *options,
+                                       gloo_operation **operation);
 
 /* Copy root's `count` elements to every rank's output. `input` is read at the
  * root only; in place: the root's data is already in its output. */
 GLOO_API gloo_status gloo_broadcast(gloo_context *context, const void *input,
-                           void *output, size_t count, gloo_dtype dtype,
-                           int root, const gloo_options *options);
-GLOO_API gloo_status gloo_broadcast_start(gloo_context *context, const void *input,
-                                 void *output, size_t count, gloo_dtype dtype,
-                                 int root, const gloo_options *options,
-                                 gloo_operation **operation);
-GLOO_API gloo_status gloo_broadcast_init(gloo_context *context, const void *input,
-                                void *output, size_t count, gloo_dtype dtype,
-                                int root, const gloo_options *options,
-                                gloo_operation **operation);
+                                    void *output, size_t count,
+                                    gloo_dtype dtype, int root,
+                                    const gloo_options *options);
+GLOO_API gloo_status gloo_broadcast_start(gloo_context *context,
+                                          const void *input, void *output,
+                                          size_t count, gloo_dtype dtype,
+                                          int root, const gloo_options *options,
+                                          gloo_operation **operation);
+GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
+                                         const void *input, void *output,
+                                         size_t count, gloo_dtype dtype,
+                                         int root, const gloo_options *options,
+                                         gloo_operation **operation);
 
 /* Combine all ranks' inputs (count elements each) element by element; every
  * rank's output (count elements) gets the result. In place: output holds the
  * input. */
 GLOO_API gloo_status gloo_allreduce(gloo_context *context, const void *input,
-                           void *output, size_t count, gloo_dtype dtype,
-                           gloo_op op, const gloo_options *options);
-GLOO_API gloo_status gloo_allreduce_start(gloo_context *context, const void *input,
-                                 void *output, size_t count, gloo_dtype dtype,
-                                 gloo_op op, const gloo_options *options,
-                                 gloo_operation **operation);
-GLOO_API gloo_status gloo_allreduce_init(gloo_context *context, const void *input,
-                                void *output, size_t count, gloo_dtype dtype,
-                                gloo_op op, const gloo_options *options,
-                                gloo_operation **operation);
+                                    void *output, size_t count,
+                                    gloo_dtype dtype, gloo_op op,
+                                    const gloo_options *options);
+GLOO_API gloo_status gloo_allreduce_start(gloo_context *context,
+                                          const void *input, void *output,
+                                          size_t count, gloo_dtype dtype,
+                                          gloo_op op,
+                                          const gloo_options *options,
+                                          gloo_operation **operation);
+GLOO_API gloo_status gloo_allreduce_init(gloo_context *context,
+                                         const void *input, void *output,
+                                         size_t count, gloo_dtype dtype,
+                                         gloo_op op,
+                                         const gloo_options *options,
+                                         gloo_operation **operation);
 
 /* Combine all ranks' inputs (P * count elements each); rank r's output (count
  * elements) gets elements r * count ... (r + 1) * count - 1 of the result.
  * In place: output has room for P * count elements and holds the input; the
  * result is its first count elements, the rest is undefined. */
-GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
-                                void *output, size_t count, gloo_dtype dtype,
-                                gloo_op op, const gloo_options *options);
-GLOO_API gloo_status gloo_reduce_scatter_start(gloo_context *context, const void *input,
-                                      void *output, size_t count,
-                                      gloo_dtype dtype, gloo_op op,
-                                      const gloo_options *options,
-                                      gloo_operation **operation);
-GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context, const void *input,
-                                     void *output, size_t count,
-                                     gloo_dtype dtype, gloo_op op,
-                                     const gloo_options *options,
-                                     gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context,
+                                         const void *input, void *output,
+                                         size_t count, gloo_dtype dtype,
+                                         gloo_op op,
+                                         const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_scatter_start(gloo_context *context,
+                                               const void *input, void *output,
+                                               size_t count, gloo_dtype dtype,
+                                               gloo_op op,
+                                               const gloo_options *options,
+                                               gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context,
+                                              const void *input, void *output,
+                                              size_t count, gloo_dtype dtype,
+                                              gloo_op op,
+                                              const gloo_options *options,
+                                              gloo_operation **operation);
 
 /* Every rank's output (P * count elements) gets all inputs (count elements
  * each) in rank order. In place: rank r's input is already at element
  * r * count of its output. */
 GLOO_API gloo_status gloo_allgather(gloo_context *context, const void *input,
-                           void *output, size_t count, gloo_dtype dtype,
-                           const gloo_options *options);
-GLOO_API gloo_status gloo_allgather_start(gloo_context *context, const void *input,
-                                 void *output, size_t count, gloo_dtype dtype,
-                                 const gloo_options *options,
-                                 gloo_operation **operation);
-GLOO_API gloo_status gloo_allgather_init(gloo_context *context, const void *input,
-                                void *output, size_t count, gloo_dtype dtype,
-                                const gloo_options *options,
-                                gloo_operation **operation);
+                                    void *output, size_t count,
+                                    gloo_dtype dtype,
+                                    const gloo_options *options);
+GLOO_API gloo_status gloo_allgather_start(gloo_context *context,
+                                          const void *input, void *output,
+                                          size_t count, gloo_dtype dtype,
+                                          const gloo_options *options,
+                                          gloo_operation **operation);
+GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
+                                         const void *input, void *output,
+                                         size_t count, gloo_dtype dtype,
+                                         const gloo_options *options,
+                                         gloo_operation **operation);
 
 /* ---- point to point ------------------------------------------------------ */
 
@@ -129,46 +146,49 @@ GLOO_API gloo_status gloo_allgather_init(gloo_context *context, const void *inpu
  * buffer may be reused, which may be before the peer receives. Messages
  * between two ranks with the same tag arrive in the order they were started.
  * options->tag is the message's tag; options->algorithm must be NULL. */
-GLOO_API gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options);
+GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
+                               size_t count, gloo_dtype dtype, int peer,
+                               const gloo_options *options);
 GLOO_API gloo_status gloo_send_start(gloo_context *context, const void *input,
-                            size_t count, gloo_dtype dtype, int peer,
-                            const gloo_options *options,
-                            gloo_operation **operation);
+                                     size_t count, gloo_dtype dtype, int peer,
+                                     const gloo_options *options,
+                                     gloo_operation **operation);
 GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
-                           size_t count, gloo_dtype dtype, int peer,
-                           const gloo_options *options,
-                           gloo_operation **operation);
+                                    size_t count, gloo_dtype dtype, int peer,
+                                    const gloo_options *options,
+                                    gloo_operation **operation);
 
 /* Receive `count` elements from rank `peer`. The message must have the same
  * count and type; another one is a GLOO_ERR_MISMATCH. */
-GLOO_API gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options);
-GLOO_API gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
-                            gloo_dtype dtype, int peer,
-                            const gloo_options *options,
-                            gloo_operation **operation);
-GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output, size_t count,
-                           gloo_dtype dtype, int peer,
-                           const gloo_options *options,
-                           gloo_operation **operation);
+GLOO_API gloo_status gloo_recv(gloo_context *context, void *output,
+                               size_t count, gloo_dtype dtype, int peer,
+                               const gloo_options *options);
+GLOO_API gloo_status gloo_recv_start(gloo_context *context, void *output,
+                                     size_t count, gloo_dtype dtype, int peer,
+                                     const gloo_options *options,
+                                     gloo_operation **operation);
+GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
+                                    size_t count, gloo_dtype dtype, int peer,
+                                    const gloo_options *options,
+                                    gloo_operation **operation);
 
 /* Receive from whichever of `n_peers` listed ranks (NULL and 0: any rank) sends
  * first; gloo_operation_source, or `source` (may be NULL), says which. The list
  * is copied. */
-GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output, size_t count,
-                          gloo_dtype dtype, const int *peers, size_t n_peers,
-                          const gloo_options *options, int *source);
+GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output,
+                                   size_t count, gloo_dtype dtype,
+                                   const int *peers, size_t n_peers,
+                                   const gloo_options *options, int *source);
 GLOO_API gloo_status gloo_recv_any_start(gloo_context *context, void *output,
-                                size_t count, gloo_dtype dtype,
-                                const int *peers, size_t n_peers,
-                                const gloo_options *options,
-                                gloo_operation **operation);
+                                         size_t count, gloo_dtype dtype,
+                                         const int *peers, size_t n_peers,
+                                         const gloo_options *options,
+                                         gloo_operation **operation);
 GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
-                               size_t count, gloo_dtype dtype,
-                               const int *peers, size_t n_peers,
-                               const gloo_options *options,
-                               gloo_operation **operation);
+                                        size_t count, gloo_dtype dtype,
+                                        const int *peers, size_t n_peers,
+                                        const gloo_options *options,
+                                        gloo_operation **operation);
 
 /* ---- operations ---------------------------------------------------------- */
 
@@ -194,7 +214,7 @@ GLOO_API int gloo_operation_source(const gloo_operation *operation);
 
 /* Details of a failed operation; GLOO_OK when there are none. */
 GLOO_API gloo_status gloo_operation_error(const gloo_operation *operation,
-                                 gloo_error *error);
+                                          gloo_error *error);
 
 /* Release it, cancelling it first when it is running. NULL is allowed. */
 GLOO_API void gloo_operation_destroy(gloo_operation *operation);

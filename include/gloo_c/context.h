@@ -30,8 +30,8 @@ typedef struct gloo_device_options {
   int no_helper;         /* nonzero: no helper thread; operations advance only
                             while a thread is inside test or wait */
 } gloo_device_options;
-#define GLOO_DEVICE_OPTIONS_INIT                                               \
-  {sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0}
+#define GLOO_DEVICE_OPTIONS_INIT \
+  { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0 }
 
 /* Open a device: the transport's end point in this process, plus the progress
  * that drives it. Several contexts may share one device; threads that use
@@ -39,7 +39,8 @@ typedef struct gloo_device_options {
  * Errors: GLOO_ERR_NOT_FOUND (unknown transport, interface), GLOO_ERR_ADDRESS
  * (host does not resolve, port in use), GLOO_ERR_INVALID. Any thread. */
 GLOO_API gloo_status gloo_device_create(const gloo_device_options *options,
-                               gloo_device **device, gloo_error *error);
+                                        gloo_device **device,
+                                        gloo_error *error);
 
 /* Close a device. All its contexts must be destroyed. NULL is allowed. */
 GLOO_API void gloo_device_destroy(gloo_device *device);
@@ -51,7 +52,8 @@ typedef struct gloo_context_options {
   int64_t timeout_ns; /* default for every operation, and the time to wait for
                          the other ranks here; 0: 30 s; below 0: no limit */
 } gloo_context_options;
-#define GLOO_CONTEXT_OPTIONS_INIT {sizeof(gloo_context_options), 0}
+#define GLOO_CONTEXT_OPTIONS_INIT \
+  { sizeof(gloo_context_options), 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a
@@ -62,9 +64,10 @@ typedef struct gloo_context_options {
  * blocks. Cost: one set and one multi_get on the store. Connections along a
  * binomial tree are begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
-                                gloo_device *device,
-                                const gloo_context_options *options,
-                                gloo_context **context, gloo_error *error);
+                                         gloo_device *device,
+                                         const gloo_context_options *options,
+                                         gloo_context **context,
+                                         gloo_error *error);
 
 typedef struct gloo_init_options {
   size_t struct_size;
@@ -72,14 +75,15 @@ typedef struct gloo_init_options {
                                           the address that reaches MASTER_ADDR */
   const gloo_context_options *context; /* NULL: defaults */
 } gloo_init_options;
-#define GLOO_INIT_OPTIONS_INIT {sizeof(gloo_init_options), 0, 0}
+#define GLOO_INIT_OPTIONS_INIT \
+  { sizeof(gloo_init_options), 0, 0 }
 
 /* Build a context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and
  * MASTER_PORT, as `gloo run` and torchrun set them. Rank 0 serves the store on
  * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree. With none
  * of the variables set, the job is one rank. Errors name the variable. */
-GLOO_API gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
-                      gloo_error *error);
+GLOO_API gloo_status gloo_init(const gloo_init_options *options,
+                               gloo_context **context, gloo_error *error);
 
 /* Leave. Outstanding operations are cancelled; what was handed to the network
  * is still delivered. Peers that need this rank afterwards get an error that
@@ -93,9 +97,10 @@ GLOO_API int gloo_context_size(const gloo_context *context);
  * cancelled collective makes the context unusable for good: this returns the
  * cause, and later calls return GLOO_ERR_POISONED. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
- * happened. GLOO_OK, with an empty message, when all is well. Looks for news from
- * the other ranks, without blocking. Any thread. */
-GLOO_API gloo_status gloo_context_error(const gloo_context *context, gloo_error *error);
+ * happened. GLOO_OK, with an empty message, when all is well. Looks for news
+ * from the other ranks, without blocking. Any thread. */
+GLOO_API gloo_status gloo_context_error(const gloo_context *context,
+                                        gloo_error *error);
 
 #ifdef __cplusplus
 }

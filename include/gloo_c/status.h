@@ -1,4 +1,5 @@
-/* Status codes and errors: every fallible call of gloo_c returns a gloo_status. */
+/* Status codes and errors: every fallible call of gloo_c returns a gloo_status.
+ */
 #ifndef GLOO_C_STATUS_H
 #define GLOO_C_STATUS_H
 
@@ -9,24 +10,24 @@ extern "C" {
 #endif
 
 /* The one list of codes, with the text gloo_status_string() gives for each. */
-#define GLOO_STATUS_LIST(X)                                                    \
-  X(GLOO_OK, 0, "success")                                                     \
-  X(GLOO_IN_PROGRESS, 1, "operation still in progress")                        \
-  X(GLOO_ERR_INVALID, -1, "invalid argument")                                  \
-  X(GLOO_ERR_UNSUPPORTED, -2, "not supported")                                 \
-  X(GLOO_ERR_NOT_FOUND, -3, "not found")                                       \
-  X(GLOO_ERR_NO_MEMORY, -4, "out of memory")                                   \
-  X(GLOO_ERR_IO, -5, "input/output error")                                     \
-  X(GLOO_ERR_ADDRESS, -6, "address cannot be used")                            \
-  X(GLOO_ERR_TIMEOUT, -7, "deadline passed")                                   \
-  X(GLOO_ERR_PEER, -8, "a peer failed or left")                                \
-  X(GLOO_ERR_MISMATCH, -9, "ranks disagree about the call")                    \
-  X(GLOO_ERR_PROTOCOL, -10, "a peer broke the protocol")                       \
-  X(GLOO_ERR_STALE, -11, "belongs to another job or epoch")                    \
-  X(GLOO_ERR_BUSY, -12, "already in use")                                      \
-  X(GLOO_ERR_CANCELLED, -13, "cancelled")                                      \
-  X(GLOO_ERR_POISONED, -14, "context unusable after an earlier error")         \
-  X(GLOO_ERR_COMPARE, -15, "compare-and-set found another value")              \
+#define GLOO_STATUS_LIST(X)                                            \
+  X(GLOO_OK, 0, "success")                                             \
+  X(GLOO_IN_PROGRESS, 1, "operation still in progress")                \
+  X(GLOO_ERR_INVALID, -1, "invalid argument")                          \
+  X(GLOO_ERR_UNSUPPORTED, -2, "not supported")                         \
+  X(GLOO_ERR_NOT_FOUND, -3, "not found")                               \
+  X(GLOO_ERR_NO_MEMORY, -4, "out of memory")                           \
+  X(GLOO_ERR_IO, -5, "input/output error")                             \
+  X(GLOO_ERR_ADDRESS, -6, "address cannot be used")                    \
+  X(GLOO_ERR_TIMEOUT, -7, "deadline passed")                           \
+  X(GLOO_ERR_PEER, -8, "a peer failed or left")                        \
+  X(GLOO_ERR_MISMATCH, -9, "ranks disagree about the call")            \
+  X(GLOO_ERR_PROTOCOL, -10, "a peer broke the protocol")               \
+  X(GLOO_ERR_STALE, -11, "belongs to another job or epoch")            \
+  X(GLOO_ERR_BUSY, -12, "already in use")                              \
+  X(GLOO_ERR_CANCELLED, -13, "cancelled")                              \
+  X(GLOO_ERR_POISONED, -14, "context unusable after an earlier error") \
+  X(GLOO_ERR_COMPARE, -15, "compare-and-set found another value")      \
   X(GLOO_ERR_INTERNAL, -16, "internal error, please report")
 
 typedef enum gloo_status {

@@ -32,7 +32,8 @@ typedef struct gloo_value {
 /* ---- kinds of stores ----------------------------------------------------- */
 
 /* A store in this process's memory, for ranks that are threads. */
-GLOO_API gloo_status gloo_store_memory_create(gloo_store **store, gloo_error *error);
+GLOO_API gloo_status gloo_store_memory_create(gloo_store **store,
+                                              gloo_error *error);
 
 typedef struct gloo_store_file_options {
   size_t struct_size;
@@ -40,36 +41,41 @@ typedef struct gloo_store_file_options {
   const char *job;       /* identifies the job; NULL means "" */
   uint64_t epoch;        /* attempt number of that job */
 } gloo_store_file_options;
-#define GLOO_STORE_FILE_OPTIONS_INIT {sizeof(gloo_store_file_options), 0, 0, 0}
+#define GLOO_STORE_FILE_OPTIONS_INIT \
+  { sizeof(gloo_store_file_options), 0, 0, 0 }
 
 /* A store in a directory that all ranks can reach. A directory that was made
  * by another job or epoch is refused with GLOO_ERR_STALE, never mixed with. */
-GLOO_API gloo_status gloo_store_file_create(const gloo_store_file_options *options,
-                                   gloo_store **store, gloo_error *error);
+GLOO_API gloo_status
+gloo_store_file_create(const gloo_store_file_options *options,
+                       gloo_store **store, gloo_error *error);
 
 typedef struct gloo_store_tcp_options {
   size_t struct_size;
-  const char *host;   /* address of the server; required */
-  uint16_t port;      /* 0 with `serve`: pick a free one, see ..._port() */
-  int serve;          /* nonzero: this process runs the server as well */
-  const char *job;    /* a client of another job or epoch is refused */
+  const char *host; /* address of the server; required */
+  uint16_t port;    /* 0 with `serve`: pick a free one, see ..._port() */
+  int serve;        /* nonzero: this process runs the server as well */
+  const char *job;  /* a client of another job or epoch is refused */
   uint64_t epoch;
   int64_t timeout_ns; /* for connecting, retried until then; 0: 30 s */
 } gloo_store_tcp_options;
-#define GLOO_STORE_TCP_OPTIONS_INIT                                            \
-  {sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0}
+#define GLOO_STORE_TCP_OPTIONS_INIT \
+  { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0 }
 
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
  * binds `host` only. It lives until the store that serves it is destroyed. */
-GLOO_API gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *options,
-                                  gloo_store **store, gloo_error *error);
+GLOO_API gloo_status
+gloo_store_tcp_create(const gloo_store_tcp_options *options, gloo_store **store,
+                      gloo_error *error);
 /* The port the server listens on, 0 for other kinds of stores. */
 GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 
 /* A view of `base` in which every key starts with `prefix`. `base` must
  * outlive it and stays the caller's. */
-GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
-                                     gloo_store **store, gloo_error *error);
+GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base,
+                                              const char *prefix,
+                                              gloo_store **store,
+                                              gloo_error *error);
 
 /* A host program's own store. Each callback returns a gloo_status, may be
  * called from any thread, and gets `user`. set, get and wait are required;
@@ -96,8 +102,9 @@ typedef struct gloo_store_callbacks {
   gloo_status (*remove)(void *user, const char *key);
   void (*destroy)(void *user); /* optional */
 } gloo_store_callbacks;
-GLOO_API gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
-                                        gloo_store **store, gloo_error *error);
+GLOO_API gloo_status
+gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
+                            gloo_store **store, gloo_error *error);
 
 /* Close a store. Nobody may be using it. NULL is allowed. */
 GLOO_API void gloo_store_destroy(gloo_store *store);
@@ -106,51 +113,54 @@ GLOO_API void gloo_store_destroy(gloo_store *store);
 
 /* Set `key`, whatever it held. */
 GLOO_API gloo_status gloo_store_set(gloo_store *store, const char *key,
-                           const void *data, size_t bytes, gloo_error *error);
+                                    const void *data, size_t bytes,
+                                    gloo_error *error);
 
 /* Wait until `key` exists and copy its value. GLOO_ERR_TIMEOUT names it. */
 GLOO_API gloo_status gloo_store_get(gloo_store *store, const char *key,
-                           int64_t timeout_ns, gloo_value *value,
-                           gloo_error *error);
+                                    int64_t timeout_ns, gloo_value *value,
+                                    gloo_error *error);
 
 /* Wait until all keys exist. On GLOO_ERR_TIMEOUT the message names those that
  * never came (as many as fit, and how many more). */
 GLOO_API gloo_status gloo_store_wait(gloo_store *store, const char *const *keys,
-                            size_t n_keys, int64_t timeout_ns,
-                            gloo_error *error);
+                                     size_t n_keys, int64_t timeout_ns,
+                                     gloo_error *error);
 
 /* Add to the decimal integer that `key` holds (0 when absent); `result` gets
  * the sum. Values are ASCII decimal, so that get reads them. */
-GLOO_API gloo_status gloo_store_add(gloo_store *store, const char *key, int64_t amount,
-                           int64_t *result, gloo_error *error);
+GLOO_API gloo_status gloo_store_add(gloo_store *store, const char *key,
+                                    int64_t amount, int64_t *result,
+                                    gloo_error *error);
 
 /* If `key` holds `expected` (or is absent and expected_bytes is 0), store
  * `desired` and return GLOO_OK, else GLOO_ERR_COMPARE. `current` (may be NULL)
  * gets what the key holds afterwards, in both cases. */
-GLOO_API gloo_status gloo_store_compare_and_set(gloo_store *store, const char *key,
-                                       const void *expected,
-                                       size_t expected_bytes,
-                                       const void *desired,
-                                       size_t desired_bytes,
-                                       gloo_value *current, gloo_error *error);
+GLOO_API gloo_status gloo_store_compare_and_set(
+    gloo_store *store, const char *key, const void *expected,
+    size_t expected_bytes, const void *desired, size_t desired_bytes,
+    gloo_value *current, gloo_error *error);
 
 /* Several at once; not atomic as a whole. multi_get waits for all keys; on
  * failure no value is handed out. */
-GLOO_API gloo_status gloo_store_multi_get(gloo_store *store, const char *const *keys,
-                                 size_t n_keys, int64_t timeout_ns,
-                                 gloo_value *values, gloo_error *error);
-GLOO_API gloo_status gloo_store_multi_set(gloo_store *store, const char *const *keys,
-                                 const gloo_value *values, size_t n_keys,
-                                 gloo_error *error);
+GLOO_API gloo_status gloo_store_multi_get(gloo_store *store,
+                                          const char *const *keys,
+                                          size_t n_keys, int64_t timeout_ns,
+                                          gloo_value *values,
+                                          gloo_error *error);
+GLOO_API gloo_status gloo_store_multi_set(gloo_store *store,
+                                          const char *const *keys,
+                                          const gloo_value *values,
+                                          size_t n_keys, gloo_error *error);
 
 /* Append to what `key` holds (nothing when absent). */
 GLOO_API gloo_status gloo_store_append(gloo_store *store, const char *key,
-                              const void *data, size_t bytes,
-                              gloo_error *error);
+                                       const void *data, size_t bytes,
+                                       gloo_error *error);
 
 /* Delete a key. GLOO_ERR_NOT_FOUND when it does not exist. */
 GLOO_API gloo_status gloo_store_delete(gloo_store *store, const char *key,
-                              gloo_error *error);
+                                       gloo_error *error);
 
 #ifdef __cplusplus
 }

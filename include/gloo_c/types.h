@@ -11,19 +11,20 @@ extern "C" {
 #endif
 
 /* X(constant, name, bytes). float16 is IEEE binary16, bfloat16 the upper half
- * of an IEEE binary32; both are added in float32 and rounded to nearest even. */
-#define GLOO_DTYPE_LIST(X)                                                     \
-  X(GLOO_INT8, "int8", 1)                                                      \
-  X(GLOO_INT16, "int16", 2)                                                    \
-  X(GLOO_INT32, "int32", 4)                                                    \
-  X(GLOO_INT64, "int64", 8)                                                    \
-  X(GLOO_UINT8, "uint8", 1)                                                    \
-  X(GLOO_UINT16, "uint16", 2)                                                  \
-  X(GLOO_UINT32, "uint32", 4)                                                  \
-  X(GLOO_UINT64, "uint64", 8)                                                  \
-  X(GLOO_FLOAT16, "float16", 2)                                                \
-  X(GLOO_BFLOAT16, "bfloat16", 2)                                              \
-  X(GLOO_FLOAT32, "float32", 4)                                                \
+ * of an IEEE binary32; both are added in float32 and rounded to nearest even.
+ */
+#define GLOO_DTYPE_LIST(X)        \
+  X(GLOO_INT8, "int8", 1)         \
+  X(GLOO_INT16, "int16", 2)       \
+  X(GLOO_INT32, "int32", 4)       \
+  X(GLOO_INT64, "int64", 8)       \
+  X(GLOO_UINT8, "uint8", 1)       \
+  X(GLOO_UINT16, "uint16", 2)     \
+  X(GLOO_UINT32, "uint32", 4)     \
+  X(GLOO_UINT64, "uint64", 8)     \
+  X(GLOO_FLOAT16, "float16", 2)   \
+  X(GLOO_BFLOAT16, "bfloat16", 2) \
+  X(GLOO_FLOAT32, "float32", 4)   \
   X(GLOO_FLOAT64, "float64", 8)
 
 typedef enum gloo_dtype {
@@ -36,13 +37,13 @@ typedef enum gloo_dtype {
 /* X(constant, name). Integer sums and products wrap around. min and max
  * propagate NaN and order -0.0 below +0.0, so that the order of operands never
  * shows. The bitwise operations exist for integer types only. */
-#define GLOO_OP_LIST(X)                                                        \
-  X(GLOO_SUM, "sum")                                                           \
-  X(GLOO_PRODUCT, "product")                                                   \
-  X(GLOO_MIN, "min")                                                           \
-  X(GLOO_MAX, "max")                                                           \
-  X(GLOO_BAND, "band")                                                         \
-  X(GLOO_BOR, "bor")                                                           \
+#define GLOO_OP_LIST(X)      \
+  X(GLOO_SUM, "sum")         \
+  X(GLOO_PRODUCT, "product") \
+  X(GLOO_MIN, "min")         \
+  X(GLOO_MAX, "max")         \
+  X(GLOO_BAND, "band")       \
+  X(GLOO_BOR, "bor")         \
   X(GLOO_BXOR, "bxor")
 
 typedef enum gloo_op {

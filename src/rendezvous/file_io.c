@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "rendezvous/file_store.h"
 #include "core/signals.h"
+#include "rendezvous/file_store.h"
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 

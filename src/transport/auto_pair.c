@@ -106,18 +106,21 @@ static void tell(const gli_auto_pair *pair, int via, const char *why) {
 static bool shares_memory(const gli_auto_pair *pair, char why[GLI_WHY_BYTES]) {
   const gli_auto *t = pair->t;
   const gli_transport *shm = t->child[GLI_AUTO_SHM].t;
+  const gli_address *address = &pair->address[GLI_AUTO_SHM];
   const char *simple = NULL;
   if (shm == NULL)
     simple = t->absent.message;
+  else if (address->bytes == 0)
+    simple = "the other rank has none";
+  else if (!shm->ops->reachable(shm, address, why))
+    return false;
   else if (t->opening_via == GLI_AUTO_TCP)
     simple = "the other rank cannot";
-  else if (pair->address[GLI_AUTO_SHM].bytes == 0)
-    simple = "the other rank has none";
-  if (simple == NULL)
-    return shm->ops->reachable(shm, &pair->address[GLI_AUTO_SHM], why);
-  gloo_error text;
-  gli_fail(&text, GLOO_ERR_UNSUPPORTED, -1, "%.*s", GLI_WHY_BYTES - 1, simple);
-  memcpy(why, text.message, GLI_WHY_BYTES);
+  if (simple == NULL) return true;
+  size_t length = strlen(simple);
+  if (length >= GLI_WHY_BYTES) length = GLI_WHY_BYTES - 1;
+  memcpy(why, simple, length);
+  why[length] = '\0';
   return false;
 }
 

@@ -10,7 +10,8 @@ typedef enum gli_message_type {
   GLI_MESSAGE_WANT,     /* "I have data for this operation, may I send it?" */
   GLI_MESSAGE_STARTED,  /* "I have started this operation: send all of it" */
   GLI_MESSAGE_CREDIT,   /* carries only `credit` */
-  GLI_MESSAGE_PROBE,    /* "I am late with this operation: are you in it?" */
+  GLI_MESSAGE_PROBE,    /* "are you in this operation?" slot 1: my time for
+                           it is up, ask on */
   GLI_MESSAGE_WAITING,  /* "yes, and waiting for somebody else" */
   GLI_MESSAGE_ABORT,    /* the context failed; payload: the cause */
   GLI_MESSAGE_BYE,      /* the context was destroyed; nothing follows */

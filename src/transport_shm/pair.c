@@ -23,14 +23,26 @@ static void link_into(gli_shm_pair *pair, gli_shm_pair **list) {
 
 /* ---- opening ------------------------------------------------------------- */
 
+uint32_t gli_shm_data_for(uint64_t used) {
+  static const struct {
+    uint64_t until;
+    uint32_t data_bytes;
+  } tiers[] = {{GLI_SHM_MEMORY_MAX / 4, 1024 * 1024},
+               {GLI_SHM_MEMORY_MAX / 4 * 3, 256 * 1024},
+               {GLI_SHM_MEMORY_MAX, 64 * 1024}};
+  for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++)
+    if (used + gli_shm_ring_bytes(tiers[i].data_bytes) <= tiers[i].until)
+      return tiers[i].data_bytes;
+  return 0;
+}
+
 /* Our ring. 0, or errno. */
 static int make_ring(gli_shm_pair *pair) {
   gli_shm *t = pair->t;
   gli_shm_out *out = &pair->out;
-  uint32_t data = t->memory_bytes < GLI_SHM_MEMORY_MAX / 2 ? GLI_SHM_DATA_LARGE
-                                                           : GLI_SHM_DATA_SMALL;
+  uint32_t data = gli_shm_data_for(t->memory_bytes);
+  if (data == 0) return ENOSPC;
   size_t bytes = gli_shm_ring_bytes(data);
-  if (t->memory_bytes + bytes > GLI_SHM_MEMORY_MAX) return ENOSPC;
   void *memory;
   int code = gli_shm_memory_make(bytes, &pair->ring_fd, &memory);
   if (code != 0) return code;
@@ -113,19 +125,20 @@ static void leave_up(gli_shm_pair *pair) {
   uv_mutex_unlock(&t->up_lock);
 }
 
+static bool room_up(gli_shm *t) {
+  if (t->n_up < t->up_capacity) return true;
+  size_t capacity = t->up_capacity * 2 + 8;
+  gli_shm_pair **more = realloc(t->up, capacity * sizeof(gli_shm_pair *));
+  if (more == NULL) return false;
+  t->up = more;
+  t->up_capacity = capacity;
+  return true;
+}
+
 static bool enter_up(gli_shm_pair *pair) {
   gli_shm *t = pair->t;
-  bool room = true;
   uv_mutex_lock(&t->up_lock);
-  if (t->n_up == t->up_capacity) {
-    size_t capacity = t->up_capacity * 2 + 8;
-    gli_shm_pair **more = realloc(t->up, capacity * sizeof(gli_shm_pair *));
-    room = more != NULL;
-    if (room) {
-      t->up = more;
-      t->up_capacity = capacity;
-    }
-  }
+  bool room = room_up(t);
   if (room) t->up[t->n_up++] = pair;
   uv_mutex_unlock(&t->up_lock);
   return room;

@@ -44,7 +44,7 @@
 #define GLI_SHM_LINE ((size_t)64)
 #define GLI_SHM_SLOTS 256u /* a power of two */
 #define GLI_SHM_INLINE 8u
-#define GLI_SHM_CHUNKS 32u /* chunks that the data part holds */
+#define GLI_SHM_CHUNKS 32u                 /* chunks that the data part holds */
 #define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
 #define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)
 #define GLI_SHM_DATA_MAX ((uint32_t)16 * 1024 * 1024)

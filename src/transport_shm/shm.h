@@ -29,8 +29,6 @@
 extern const gli_transport_ops gli_transport_shm;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
-#define GLI_SHM_DATA_LARGE ((uint32_t)256 * 1024)
-#define GLI_SHM_DATA_SMALL ((uint32_t)64 * 1024)
 enum { GLI_SHM_GUESTS_MAX = 64 };
 
 typedef struct gli_shm_pair gli_shm_pair;
@@ -186,6 +184,9 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
 /* pair.c */
 gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
+/* The data part of the next ring, when `used` bytes are in rings already; 0: no
+ * more. */
+uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,

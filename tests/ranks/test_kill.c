@@ -1,5 +1,6 @@
 /* Ranks as processes; one is killed at a moment drawn by chance. The others
  * must end with an error that names it, and none may hang. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,6 +26,23 @@ static int kills = 20;
 static void nap_us(long us) {
   struct timespec t = {us / 1000000, us % 1000000 * 1000};
   nanosleep(&t, NULL);
+}
+
+/* Entries of a directory whose names begin like this; 0 when there is none. */
+static int entries(const char *directory, const char *prefix) {
+  DIR *dir = opendir(directory);
+  if (!dir) return 0;
+  int n = 0;
+  for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+    if (strncmp(d->d_name, prefix, strlen(prefix)) == 0) n++;
+  }
+  closedir(dir);
+  return n;
+}
+
+/* What this process has: descriptors and threads, where one can count them. */
+static int belongings(void) {
+  return entries("/proc/self/fd", "") + 1000 * entries("/proc/self/task", "");
 }
 
 /* Calls without end, small and large. */
@@ -56,6 +74,10 @@ static int rank_main(int rank, int victim, const char *directory) {
   d.transport = transport;
   float *data = calloc(ROOM, sizeof *data);
   if (!data) return WRONG;
+  /* The first event loop opens a few descriptors that are kept for the next. */
+  if (gloo_device_create(&d, &device, &error) != GLOO_OK) return WRONG;
+  gloo_device_destroy(device);
+  int before = belongings();
   if (gloo_store_file_create(&f, &store, &error) != GLOO_OK ||
       gloo_device_create(&d, &device, &error) != GLOO_OK ||
       gloo_context_create(rank, RANKS, store, device, &o, &context, &error) !=
@@ -74,7 +96,12 @@ static int rank_main(int rank, int victim, const char *directory) {
   gloo_device_destroy(device);
   gloo_store_destroy(store);
   free(data);
-  return named ? NAMED : WRONG;
+  int after = belongings();
+  if (after != before) {
+    fprintf(stderr, "rank %d: left behind: %d before, %d after\n", rank, before,
+            after);
+  }
+  return named && after == before ? NAMED : WRONG;
 }
 
 static void remove_directory(const char *directory) {
@@ -119,12 +146,36 @@ static void killed_rank_is_named_by_all(void **state) {
   }
 }
 
+/* No file is left in shared memory even when nobody is left to remove it. */
+static void all_killed_leave_nothing(void **state) {
+  (void)state;
+  int before = entries("/dev/shm", "gloo");
+  char directory[] = "/tmp/gloo_c_kill_XXXXXX";
+  assert_non_null(mkdtemp(directory));
+  pid_t pids[RANKS];
+  for (int rank = 0; rank < RANKS; rank++) {
+    pids[rank] = fork();
+    if (pids[rank] == 0) _exit(rank_main(rank, -1, directory));
+  }
+  nap_us(400000);
+  for (int rank = 0; rank < RANKS; rank++) kill(pids[rank], SIGSTOP);
+  for (int rank = 0; rank < RANKS; rank++) kill(pids[rank], SIGKILL);
+  for (int rank = 0; rank < RANKS; rank++) {
+    int status = 0;
+    waitpid(pids[rank], &status, 0);
+    assert_true(WIFSIGNALED(status));
+  }
+  remove_directory(directory);
+  assert_int_equal(entries("/dev/shm", "gloo"), before);
+}
+
 /* Arguments: the transport, and how many to kill. */
 int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   if (argc > 2) kills = atoi(argv[2]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_rank_is_named_by_all),
+      cmocka_unit_test(all_killed_leave_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,226 @@
+/* Rings, with both ends in one thread. */
+#include "transport_shm/ring.h"
+
+#include <stdlib.h>
+
+#include "ends.h"
+
+typedef struct ring {
+  gli_shm_out out;
+  gli_shm_in in;
+} ring;
+
+enum { DATA = 64 * 1024, CHUNK = DATA / GLI_SHM_CHUNKS };
+
+static int set_up(void **state) {
+  ring *r = calloc(1, sizeof *r);
+  size_t bytes = gli_shm_ring_bytes(DATA);
+  gli_shm_memory *memory = aligned_alloc(4096, bytes);
+  assert_true(r && memory);
+  memset(memory, 0, bytes);
+  r->out.memory = r->in.memory = memory;
+  r->out.data_bytes = r->in.data_bytes = DATA;
+  r->out.chunk = r->in.chunk = CHUNK;
+  *state = r;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  ring *r = *state;
+  free(r->out.memory);
+  free(r);
+  return 0;
+}
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64, Steele 2014 */
+  uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+static gli_header header_of(uint64_t length, uint64_t number) {
+  return (gli_header){.type = GLI_MESSAGE_DATA,
+                      .tag = 7,
+                      .slot = (uint32_t)number,
+                      .operation = number * 3,
+                      .length = length};
+}
+
+/* A message on its way out of the ring. */
+typedef struct arrival {
+  bool inside;
+  gli_header header;
+  uint8_t *data;
+  uint64_t placed;
+} arrival;
+
+/* Take one record, if there is one. True when that completed a message. */
+static bool take_one(ring *r, arrival *a) {
+  if (!gli_shm_ready(&r->in, memory_order_acquire)) return false;
+  gli_shm_record record;
+  gli_shm_get(&r->in, &record);
+  assert_int_equal(record.kind, a->inside ? GLI_SHM_MORE : GLI_SHM_HEAD);
+  if (!a->inside) {
+    assert_true(gli_shm_record_header(&record, &a->header));
+    if (record.rewind) gli_shm_rewind(&r->in);
+    a->placed = 0;
+  }
+  uint64_t left = a->header.length - a->placed;
+  size_t bytes = (size_t)(left < CHUNK ? left : CHUNK);
+  const uint8_t *from = record.data;
+  if (a->header.length > GLI_SHM_INLINE) from = gli_shm_chunk(&r->in, bytes);
+  memcpy(a->data + a->placed, from, bytes);
+  a->placed += bytes;
+  gli_shm_take(&r->in);
+  (void)gli_shm_tell(&r->in, true);
+  a->inside = a->placed < a->header.length;
+  return !a->inside;
+}
+
+/* Any lengths, with the receiver any distance behind. */
+static void messages_of_all_lengths_go_round(void **state) {
+  enum { MESSAGES = 20000, LONGEST = 3 * DATA };
+  ring *r = *state;
+  uint64_t random = 1, sent = 0, got = 0, progress = 0;
+  uint8_t *out = malloc(LONGEST), *in = malloc(LONGEST);
+  uint32_t *lengths = malloc(MESSAGES * sizeof *lengths);
+  assert_true(out && in && lengths);
+  for (size_t i = 0; i < LONGEST; i++) out[i] = (uint8_t)(i * 7 + i / 251);
+  static const uint32_t limits[] = {9, 9, 70, 70, 2000, DATA, LONGEST};
+  for (int i = 0; i < MESSAGES; i++)
+    lengths[i] =
+        (uint32_t)(next_random(&random) % limits[next_random(&random) % 7]);
+  arrival a = {.data = in};
+  while (got < MESSAGES) {
+    bool send = next_random(&random) % 3 != 0;
+    if (send && sent < MESSAGES) {
+      gli_header h = header_of(lengths[sent], sent);
+      if (gli_shm_put(&r->out, &h, out + sent % 64, &progress)) {
+        sent++;
+        progress = 0;
+      }
+    } else if (take_one(r, &a)) {
+      assert_int_equal(a.header.length, lengths[got]);
+      assert_int_equal(a.header.operation, got * 3);
+      assert_int_equal(a.header.tag, 7);
+      assert_memory_equal(in, out + got % 64, lengths[got]);
+      got++;
+    }
+    assert_false(r->out.broken);
+  }
+  assert_true(r->out.at == r->in.at);
+  free(out);
+  free(in);
+  free(lengths);
+}
+
+static void full_ring_takes_nothing_until_there_is_room(void **state) {
+  ring *r = *state;
+  uint8_t byte = 5, got;
+  uint64_t progress = 0, n = 0;
+  gli_header h = header_of(1, 0);
+  while (gli_shm_put(&r->out, &h, &byte, &progress)) {
+    progress = 0;
+    n++;
+  }
+  assert_int_equal(n, GLI_SHM_SLOTS);
+  assert_int_equal(progress, 0);
+  assert_false(gli_shm_room_made(&r->out));
+  assert_false(gli_shm_put_cut(&r->out));
+  arrival a = {.data = &got};
+  assert_true(take_one(r, &a));
+  assert_true(gli_shm_room_made(&r->out));
+  assert_true(gli_shm_put(&r->out, &h, &byte, &progress));
+}
+
+static void cut_is_seen_in_place_of_the_rest(void **state) {
+  enum { BYTES = 4 * DATA };
+  ring *r = *state;
+  uint8_t *data = calloc(1, BYTES);
+  assert_non_null(data);
+  uint64_t progress = 0;
+  gli_header h = header_of(BYTES, 0);
+  assert_false(gli_shm_put(&r->out, &h, data, &progress));
+  assert_true(progress > 1);
+  assert_true(gli_shm_put_cut(&r->out));
+  arrival a = {.data = data};
+  for (unsigned i = 0; i < GLI_SHM_CHUNKS; i++) assert_false(take_one(r, &a));
+  gli_shm_record record;
+  assert_true(gli_shm_ready(&r->in, memory_order_acquire));
+  gli_shm_get(&r->in, &record);
+  assert_int_equal(record.kind, GLI_SHM_CUT);
+  free(data);
+}
+
+/* The counters are in memory that the receiver writes. */
+static void counters_that_make_no_sense_are_noticed(void **state) {
+  static const struct {
+    uint32_t slots;
+    uint64_t bytes;
+  } wrong[] = {{GLI_SHM_SLOTS + 1, 0},
+               {UINT32_MAX, 0},
+               {0, UINT64_MAX},
+               {0, 64},
+               {1u << 31, UINT64_C(1) << 63}};
+  tear_down(state);
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    set_up(state);
+    ring *r = *state;
+    uint64_t progress = 0;
+    gli_header h = header_of(0, 0);
+    while (gli_shm_put(&r->out, &h, NULL, &progress)) progress = 0;
+    atomic_store(&r->out.memory->slots_taken, wrong[i].slots);
+    atomic_store(&r->out.memory->bytes_taken, wrong[i].bytes);
+    assert_false(gli_shm_put(&r->out, &h, NULL, &progress));
+    assert_true(r->out.broken);
+    tear_down(state);
+  }
+  set_up(state);
+}
+
+/* Whatever the peer writes, a record is refused or has a header within bounds,
+ * and its chunk lies in the data part. */
+static void garbage_in_slots_stays_within_bounds(void **state) {
+  ring *r = *state;
+  uint64_t random = 3;
+  for (int i = 0; i < 200000; i++) {
+    gli_shm_slot *slot =
+        &r->in.memory->slots[atomic_load(&r->in.next) % GLI_SHM_SLOTS];
+    uint64_t words[8];
+    for (int w = 0; w < 8; w++) words[w] = next_random(&random);
+    memcpy(slot, words, sizeof words);
+    if (i % 2 == 0) {
+      slot->record.type = GLI_MESSAGE_DATA;
+      slot->record.charged = slot->record.rewind = 1;
+      slot->record.length = words[0] % (2 * DATA);
+    }
+    gli_shm_record record;
+    gli_header header;
+    gli_shm_get(&r->in, &record);
+    if (!gli_shm_record_header(&record, &header)) continue;
+    assert_in_range(header.type, GLI_MESSAGE_DATA, GLI_MESSAGE_TYPES - 1);
+    if (record.rewind) gli_shm_rewind(&r->in);
+    size_t bytes = (size_t)(header.length < CHUNK ? header.length : CHUNK);
+    const uint8_t *at = gli_shm_chunk(&r->in, bytes);
+    assert_true(at >= r->in.memory->data);
+    assert_true(at + bytes <= r->in.memory->data + DATA);
+    gli_shm_take(&r->in);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(messages_of_all_lengths_go_round, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(
+          full_ring_takes_nothing_until_there_is_room, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(cut_is_seen_in_place_of_the_rest, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(counters_that_make_no_sense_are_noticed,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(garbage_in_slots_stays_within_bounds,
+                                      set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

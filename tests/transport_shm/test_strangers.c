@@ -1,0 +1,243 @@
+/* Whoever knocks at the socket: strangers, other versions, damaged peers. None
+ * may disturb the pair that there is. Linux only. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "ends.h"
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+typedef struct scene {
+  end ends[2];
+} scene;
+
+static int set_up(void **state) {
+  scene *s = calloc(1, sizeof *s);
+  assert_non_null(s);
+  ends_open(s->ends, &gli_transport_shm);
+  gloo_error error;
+  assert_int_equal(end_connect(&s->ends[0], &error), GLOO_OK);
+  end_send(&s->ends[0], "first");
+  ends_until(s->ends, &s->ends[1].n_received, 1);
+  *state = s;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  scene *s = *state;
+  ends_close(s->ends);
+  free(s);
+  return 0;
+}
+
+static void assert_undisturbed(scene *s) {
+  for (int i = 0; i < 2; i++) {
+    int before = s->ends[!i].n_received;
+    end_send(&s->ends[i], "still there");
+    ends_until(s->ends, &s->ends[!i].n_received, before + 1);
+    assert_string_equal(s->ends[!i].texts[before], "still there");
+    assert_int_equal(s->ends[i].n_failed, 0);
+  }
+}
+
+/* A socket that is connected to where rank 1 listens. */
+static int stranger(scene *s) {
+  gli_shm_place place;
+  assert_true(gli_shm_place_decode(&s->ends[0].config.address, &place));
+  int fd = gli_shm_connect(&place);
+  assert_true(fd >= 0);
+  return fd;
+}
+
+static gli_shm_received answer_on(scene *s, int fd, gli_shm_note *note) {
+  gli_shm_received got = GLI_SHM_GOT_NOTHING;
+  for (int i = 0; i < 5000 && got == GLI_SHM_GOT_NOTHING; i++) {
+    ends_poll(s->ends, 1);
+    got = gli_shm_note_receive(fd, note);
+  }
+  return got;
+}
+
+/* What rank 0 would say to rank 1 about a pair of its own. */
+static gli_shm_note hello_of(scene *s) {
+  const gli_pair_config *c = &s->ends[0].config;
+  return (gli_shm_note){.version = GLI_SHM_VERSION,
+                        .say = GLI_SHM_HELLO,
+                        .from = c->self_rank,
+                        .to = c->peer_rank,
+                        .key = c->remote_key,
+                        .data_bytes = 65536,
+                        .chunk = 2048,
+                        .fds = {-1, -1, -1}};
+}
+
+static void garbage_is_hung_up_on(void **state) {
+  scene *s = *state;
+  char bytes[300];
+  memset(bytes, 'g', sizeof bytes);
+  for (size_t n = 1; n < sizeof bytes; n += 7) {
+    int fd = stranger(s);
+    assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), n);
+    gli_shm_note note;
+    assert_int_equal(answer_on(s, fd, &note), GLI_SHM_GOT_END);
+    close(fd);
+  }
+  assert_undisturbed(s);
+}
+
+static void many_silent_strangers_keep_nobody_out(void **state) {
+  enum { STRANGERS = 60 };
+  scene *s = *state;
+  int fds[STRANGERS];
+  for (int i = 0; i < STRANGERS; i++) fds[i] = stranger(s);
+  ends_poll(s->ends, 50);
+  assert_undisturbed(s);
+  for (int i = 0; i < STRANGERS; i++) close(fds[i]);
+  ends_poll(s->ends, 50);
+  assert_undisturbed(s);
+}
+
+static uint32_t answer_to(scene *s, const gli_shm_note *hello) {
+  int fd = stranger(s);
+  gli_shm_note note;
+  assert_int_equal(gli_shm_note_send(fd, hello), 0);
+  assert_int_equal(answer_on(s, fd, &note), GLI_SHM_GOT_NOTE);
+  assert_int_equal(note.fds[0], -1);
+  close(fd);
+  return note.say;
+}
+
+static void wrong_keys_ranks_and_versions_are_refused(void **state) {
+  scene *s = *state;
+  gli_shm_note hello = hello_of(s);
+  hello.key ^= 1;
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_UNKNOWN);
+  hello = hello_of(s);
+  hello.from = 9;
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_UNKNOWN);
+  hello = hello_of(s);
+  hello.to = 9;
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_UNKNOWN);
+  hello = hello_of(s);
+  hello.version++;
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_OTHER_VERSION);
+  assert_undisturbed(s);
+}
+
+static void second_connection_of_a_rank_is_refused(void **state) {
+  scene *s = *state;
+  gli_shm_note hello = hello_of(s);
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_TAKEN);
+  assert_undisturbed(s);
+}
+
+/* ---- descriptors that are not what they should be ------------------------ */
+
+static int memory_of(size_t bytes, bool sealed) {
+  int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+  if (sealed)
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  return fd;
+}
+
+typedef struct offer {
+  size_t ring_bytes, page_bytes;
+  bool ring_sealed, page_sealed, real_bell;
+  uint32_t data_bytes, chunk;
+} offer;
+
+static const offer good = {0,   GLI_SHM_PAGE_BYTES, true, true, true, 65536,
+                           2048};
+
+/* The answer of a rank that has no pair yet. */
+static uint32_t answer_to_offer(const offer *o) {
+  scene *s = calloc(1, sizeof *s);
+  assert_non_null(s);
+  ends_open(s->ends, &gli_transport_shm);
+  gli_shm_note hello = hello_of(s);
+  size_t ring = o->ring_bytes ? o->ring_bytes : gli_shm_ring_bytes(65536);
+  int pipe_fds[2];
+  assert_int_equal(pipe(pipe_fds), 0);
+  hello.data_bytes = o->data_bytes;
+  hello.chunk = o->chunk;
+  hello.fds[GLI_SHM_FD_RING] = memory_of(ring, o->ring_sealed);
+  hello.fds[GLI_SHM_FD_PAGE] = memory_of(o->page_bytes, o->page_sealed);
+  hello.fds[GLI_SHM_FD_BELL] =
+      o->real_bell ? eventfd(0, EFD_NONBLOCK) : pipe_fds[1];
+  int fd = stranger(s);
+  assert_int_equal(gli_shm_note_send(fd, &hello), 0);
+  gli_shm_note note;
+  assert_int_equal(answer_on(s, fd, &note), GLI_SHM_GOT_NOTE);
+  uint32_t say = note.say;
+  gli_shm_note_close(&note);
+  if (!o->real_bell) hello.fds[GLI_SHM_FD_BELL] = -1;
+  gli_shm_note_close(&hello);
+  close(fd);
+  close(pipe_fds[0]);
+  close(pipe_fds[1]);
+  ends_close(s->ends);
+  free(s);
+  return say;
+}
+
+static void descriptors_are_checked_before_they_are_used(void **state) {
+  (void)state;
+  assert_int_equal(answer_to_offer(&good), GLI_SHM_ACCEPTED);
+  offer o = good;
+  o.ring_sealed = false; /* it could be made smaller under our feet */
+  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  o = good;
+  o.page_sealed = false;
+  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  o = good;
+  o.ring_bytes = 4096;
+  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  o = good;
+  o.page_bytes = 1;
+  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  o = good;
+  o.real_bell = false; /* writing to it could block */
+  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  static const uint32_t sizes[][2] = {
+      {0, 2048},    {65536, 0},         {65537, 2048}, {65536, 65536},
+      {65536, 100}, {UINT32_MAX, 2048}, {131072, 2048}};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    o = good;
+    o.data_bytes = sizes[i][0];
+    o.chunk = sizes[i][1];
+    assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
+  }
+}
+
+static void greeting_without_descriptors_is_declined(void **state) {
+  (void)state;
+  scene *s = calloc(1, sizeof *s);
+  assert_non_null(s);
+  ends_open(s->ends, &gli_transport_shm);
+  gli_shm_note hello = hello_of(s);
+  assert_int_equal(answer_to(s, &hello), GLI_SHM_DECLINED);
+  ends_close(s->ends);
+  free(s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(garbage_is_hung_up_on, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(many_silent_strangers_keep_nobody_out,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(wrong_keys_ranks_and_versions_are_refused,
+                                      set_up, tear_down),
+      cmocka_unit_test_setup_teardown(second_connection_of_a_rank_is_refused,
+                                      set_up, tear_down),
+      cmocka_unit_test(descriptors_are_checked_before_they_are_used),
+      cmocka_unit_test(greeting_without_descriptors_is_declined),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
