@@ -58,7 +58,7 @@ static void connect_end(end *e) {
 /* Three messages from each side, some of them queued already, arrive in order.
  */
 static void send_three(end *e, int from) {
-  char text[16];
+  char text[32];
   for (int i = from; i < 3; i++) {
     snprintf(text, sizeof text, "message %d", i);
     end_send(e, text);
@@ -69,7 +69,7 @@ static void assert_three(scene *s, int to) {
   end *e = &s->ends[to];
   ends_until(s->ends, &e->n_received, 3);
   for (int i = 0; i < 3; i++) {
-    char text[16];
+    char text[32];
     snprintf(text, sizeof text, "message %d", i);
     assert_string_equal(e->texts[i], text);
   }
@@ -190,7 +190,7 @@ static void messages_of_one_who_left_arrive(void **state) {
     ends_until(s->ends, &s->ends[1].n_received, 4);
     assert_int_equal(s->ends[1].types[3], GLI_MESSAGE_BYE);
     for (int i = 0; i < 3; i++) {
-      char text[16];
+      char text[32];
       snprintf(text, sizeof text, "message %d", i);
       assert_string_equal(s->ends[1].texts[i], text);
     }
