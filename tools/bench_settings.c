@@ -34,7 +34,7 @@ static const gli_option options[] = {
     {"algorithm", 0, GLI_OPTION_TEXT, &given.algorithm, "NAME",
      "by name, or 'all'; default: the library's choice", 0, 0},
     {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
-     "tcp, or inproc (for threads)", 0, 0},
+     "auto, shm, tcp, or inproc (for threads)", 0, 0},
     {"streams", 0, GLI_OPTION_INTEGER, &given.streams, "N",
      "connections per pair of ranks", 1, 16},
     {"time", 0, GLI_OPTION_SECONDS, &given.seconds, "SECONDS",

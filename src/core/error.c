@@ -41,6 +41,7 @@ void gli_error_prefix(gloo_error *error, const char *format, ...) {
 
 void gli_error_clear(gloo_error *error) {
   if (error == NULL) return;
-  memset(error, 0, sizeof *error);
+  error->status = GLOO_OK;
   error->rank = -1;
+  error->message[0] = '\0';
 }

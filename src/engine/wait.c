@@ -88,7 +88,9 @@ static void learn(gloo_device *device, uint64_t slept_ns, int events) {
 
 void gli_device_wait(gloo_device *device, gloo_operation *op) {
   const gli_transport_ops *ops = device->ops;
-  uint64_t busy_ns = ops->now_ns(device->transport), asleep_ns = 0;
+  /* When the idle polls began, and when it fell asleep; 0: it did not. The
+   * clock costs as much as a poll, so it is read after idle ones only. */
+  uint64_t idle_ns = 0, asleep_ns = 0;
   device->waiters++;
   for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
     int events = gli_device_poll(device);
@@ -97,16 +99,20 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       offer_lock(device);
     }
-    uint64_t now_ns = ops->now_ns(device->transport);
-    if (asleep_ns > 0) learn(device, now_ns - asleep_ns, events);
-    asleep_ns = 0;
     /* Whoever borrowed the lock may have completed it. */
-    if (op->state == GLI_OPERATION_DONE) break;
-    if (events > 0) {
-      busy_ns = now_ns;
+    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
+    if (events > 0 && asleep_ns == 0) {
+      idle_ns = 0;
       continue;
     }
-    switch (next_pause(device, now_ns - busy_ns)) {
+    uint64_t now_ns = ops->now_ns(device->transport);
+    if (asleep_ns > 0) {
+      learn(device, now_ns - asleep_ns, events);
+      asleep_ns = idle_ns = 0;
+      continue;
+    }
+    if (idle_ns == 0) idle_ns = now_ns;
+    switch (next_pause(device, now_ns - idle_ns)) {
       case GLI_WAIT_YIELD:
         gli_device_unlock(device);
         gli_cpu_yield();
