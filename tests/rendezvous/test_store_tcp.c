@@ -1,5 +1,6 @@
 /* Clients and servers of a TCP store that come late, leave early or cannot be
  * reached. */
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,9 +69,21 @@ static void the_port_is_told(void **state) {
   gloo_store_destroy(store);
 }
 
+/* A bare root file system has no /etc/hosts. */
+static bool resolves(const char *name) {
+  struct addrinfo *list = NULL;
+  if (getaddrinfo(name, NULL, NULL, &list) != 0) return false;
+  freeaddrinfo(list);
+  return true;
+}
+
 static void names_and_wildcards_are_served(void **state) {
   static const char *const hosts[] = {"localhost", "0.0.0.0"};
   (void)state;
+  if (!resolves("localhost")) {
+    print_message("# skipped: localhost does not resolve here\n");
+    skip();
+  }
   for (int i = 0; i < 2; i++) {
     gloo_store *server, *client;
     gloo_error e;
