@@ -6,12 +6,31 @@
 #include <string.h>
 #include <unistd.h>
 
+bool gli_case_knows(gli_collective collective) {
+  switch (collective) {
+    case GLI_BARRIER:
+    case GLI_BROADCAST:
+    case GLI_ALLREDUCE:
+    case GLI_REDUCE_SCATTER:
+    case GLI_ALLGATHER:
+    case GLI_SENDRECV:
+    case GLI_ALLTOALL:
+    case GLI_REDUCE:
+    case GLI_GATHER:
+    case GLI_SCATTER:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /* ---- sizes -------------------------------------------------------------- */
 
 /* How many times `count` elements the larger buffer holds. */
 static size_t blocks(gli_collective collective, int ranks) {
-  bool by_rank =
-      collective == GLI_REDUCE_SCATTER || collective == GLI_ALLGATHER;
+  bool by_rank = collective == GLI_REDUCE_SCATTER ||
+                 collective == GLI_ALLGATHER || collective == GLI_ALLTOALL ||
+                 collective == GLI_GATHER || collective == GLI_SCATTER;
   return by_rank ? (size_t)ranks : 1;
 }
 
@@ -27,12 +46,40 @@ uint64_t gli_case_bytes(const gli_bench_call *call, int ranks, uint64_t bytes) {
          gloo_dtype_size(call->dtype) * blocks(call->collective, ranks);
 }
 
+static bool is_root(const gli_bench_case *c) {
+  return c->rank == c->call.root;
+}
+
+/* Blocks that go to or come from a root are in place there only. */
+static bool in_place(const gli_bench_case *c) {
+  gli_collective collective = c->call.collective;
+  if (!c->call.in_place) return false;
+  return (collective != GLI_GATHER && collective != GLI_SCATTER) || is_root(c);
+}
+
 static void set_buffer_sizes(gli_bench_case *c) {
-  size_t one = c->count * gloo_dtype_size(c->call.dtype);
   size_t all = (size_t)c->bytes;
-  c->in_bytes = c->call.collective == GLI_REDUCE_SCATTER ? all : one;
-  c->out_bytes = c->call.collective == GLI_ALLGATHER ? all : one;
-  if (!c->call.in_place) return;
+  c->in_bytes = c->out_bytes = c->count * gloo_dtype_size(c->call.dtype);
+  switch (c->call.collective) {
+    case GLI_ALLTOALL:
+      c->in_bytes = c->out_bytes = all;
+      break;
+    case GLI_REDUCE_SCATTER:
+      c->in_bytes = all;
+      break;
+    case GLI_ALLGATHER:
+      c->out_bytes = all;
+      break;
+    case GLI_GATHER:
+      c->out_bytes = is_root(c) ? all : 0;
+      break;
+    case GLI_SCATTER:
+      c->in_bytes = is_root(c) ? all : 0;
+      break;
+    default:
+      break;
+  }
+  if (!in_place(c)) return;
   if (c->in_bytes > c->out_bytes) c->out_bytes = c->in_bytes;
   c->in_bytes = 0;
 }
@@ -55,7 +102,9 @@ void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
   set_buffer_sizes(c);
   c->partner = find_partner(c->rank, c->ranks);
   int source = c->rank;
-  if (call->collective == GLI_BROADCAST) source = call->root;
+  bool from_root =
+      call->collective == GLI_BROADCAST || call->collective == GLI_SCATTER;
+  if (from_root) source = call->root;
   if (call->collective == GLI_SENDRECV) source = c->partner;
   if (gli_collective_reduces(call->collective)) {
     gli_period_input(&c->input, call->dtype, call->op, c->ranks, c->rank);
@@ -68,11 +117,13 @@ void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
 
 /* ---- buffers ------------------------------------------------------------ */
 
-static void *allocate(size_t bytes) {
+static void *allocate(size_t bytes, bool shareable) {
   long page = sysconf(_SC_PAGESIZE);
   void *memory = NULL;
-  if (posix_memalign(&memory, page > 0 ? (size_t)page : 4096,
-                     bytes > 0 ? bytes : 1) != 0) {
+  if (shareable) {
+    if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK) return NULL;
+  } else if (posix_memalign(&memory, page > 0 ? (size_t)page : 4096,
+                            bytes > 0 ? bytes : 1) != 0) {
     return NULL;
   }
   memset(memory, 0xa5, bytes);
@@ -80,16 +131,18 @@ static void *allocate(size_t bytes) {
 }
 
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
-  buffers->in = allocate(c->in_bytes);
-  buffers->out = allocate(c->out_bytes);
+  buffers->shareable = c->call.shareable;
+  buffers->in = allocate(c->in_bytes, c->call.shareable);
+  buffers->out = allocate(c->out_bytes, c->call.shareable);
   if (buffers->in != NULL && buffers->out != NULL) return true;
   gli_case_free(buffers);
   return false;
 }
 
 void gli_case_free(gli_bench_buffers *buffers) {
-  free(buffers->in);
-  free(buffers->out);
+  void (*release)(void *) = buffers->shareable ? gloo_free : free;
+  release(buffers->in);
+  release(buffers->out);
   buffers->in = buffers->out = NULL;
 }
 
@@ -98,8 +151,13 @@ void gli_case_free(gli_bench_buffers *buffers) {
 static void fill_in_place(const gli_bench_case *c, uint8_t *out) {
   size_t first = 0, count = c->count;
   size_t elem = gloo_dtype_size(c->call.dtype);
-  if (c->call.collective == GLI_REDUCE_SCATTER) count *= (size_t)c->ranks;
-  if (c->call.collective == GLI_ALLGATHER) first = (size_t)c->rank * count;
+  if (c->call.collective == GLI_REDUCE_SCATTER ||
+      c->call.collective == GLI_ALLTOALL || c->call.collective == GLI_SCATTER) {
+    count *= (size_t)c->ranks;
+  }
+  if (c->call.collective == GLI_ALLGATHER || c->call.collective == GLI_GATHER) {
+    first = (size_t)c->rank * count;
+  }
   if (c->call.collective == GLI_BROADCAST && c->rank != c->call.root) return;
   gli_period_fill(&c->input, out + first * elem, 0, count);
 }
@@ -107,7 +165,7 @@ static void fill_in_place(const gli_bench_case *c, uint8_t *out) {
 void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return;
   memset(buffers->out, 0xa5, c->out_bytes);
-  if (c->call.in_place) {
+  if (in_place(c)) {
     fill_in_place(c, buffers->out);
     return;
   }
@@ -157,7 +215,7 @@ gloo_status gli_case_run(const gli_bench_case *c, const gli_bench_buffers *b,
   gloo_options options = GLOO_OPTIONS_INIT;
   options.algorithm = call->algorithm;
   options.error = error;
-  const void *in = call->in_place ? GLOO_IN_PLACE : b->in;
+  const void *in = in_place(c) ? GLOO_IN_PLACE : b->in;
   switch (call->collective) {
     case GLI_BARRIER:
       return gloo_barrier(c->context, &options);
@@ -173,6 +231,18 @@ gloo_status gli_case_run(const gli_bench_case *c, const gli_bench_buffers *b,
     case GLI_ALLGATHER:
       return gloo_allgather(c->context, in, b->out, c->count, call->dtype,
                             &options);
+    case GLI_ALLTOALL:
+      return gloo_alltoall(c->context, in, b->out, c->count, call->dtype,
+                           &options);
+    case GLI_REDUCE:
+      return gloo_reduce(c->context, in, b->out, c->count, call->dtype,
+                         call->op, call->root, &options);
+    case GLI_GATHER:
+      return gloo_gather(c->context, in, b->out, c->count, call->dtype,
+                         call->root, &options);
+    case GLI_SCATTER:
+      return gloo_scatter(c->context, in, b->out, c->count, call->dtype,
+                          call->root, &options);
     default:
       break;
   }
@@ -200,23 +270,62 @@ static bool check_range(const gli_bench_case *c, const gli_period *expected,
   return false;
 }
 
-static bool check_allgather(const gli_bench_case *c, const void *out,
-                            char where[GLI_CASE_WHERE]) {
+/* A block from every rank: its elements from `first` on. */
+static bool check_blocks(const gli_bench_case *c, const void *out, size_t first,
+                         char where[GLI_CASE_WHERE]) {
   gli_period expected;
   for (int r = 0; r < c->ranks; r++) {
     gli_period_moved(&expected, c->call.dtype, r);
     size_t at = (size_t)r * c->count;
-    if (!check_range(c, &expected, out, at, 0, c->count, where)) return false;
+    if (!check_range(c, &expected, out, at, first, c->count, where)) {
+      return false;
+    }
   }
   return true;
+}
+
+/* The output of a rank that gets no result must be what it was. */
+static bool check_untouched(const gli_bench_case *c, const void *out,
+                            char where[GLI_CASE_WHERE]) {
+  const uint8_t *bytes = out;
+  if (in_place(c)) {
+    return check_range(c, &c->input, out, 0, 0, c->count, where);
+  }
+  for (size_t i = 0; i < c->out_bytes; i++) {
+    if (bytes[i] == 0xa5) continue;
+    snprintf(where, GLI_CASE_WHERE,
+             "byte %zu of the output was written to, at a rank that has none",
+             i);
+    return false;
+  }
+  return true;
+}
+
+static bool check_rooted(const gli_bench_case *c, const void *out,
+                         char where[GLI_CASE_WHERE]) {
+  size_t own = (size_t)c->rank * c->count;
+  if (c->call.collective == GLI_SCATTER) {
+    size_t at = in_place(c) ? own : 0;
+    return check_range(c, &c->expected, out, at, own, c->count, where);
+  }
+  if (!is_root(c)) return check_untouched(c, out, where);
+  if (c->call.collective == GLI_GATHER) return check_blocks(c, out, 0, where);
+  return check_range(c, &c->expected, out, 0, 0, c->count, where);
 }
 
 bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *b,
                     char where[GLI_CASE_WHERE]) {
   if (c->call.collective == GLI_BARRIER) return true;
+  if (c->call.collective == GLI_REDUCE || c->call.collective == GLI_GATHER ||
+      c->call.collective == GLI_SCATTER) {
+    return check_rooted(c, b->out, where);
+  }
   if (c->call.collective == GLI_SENDRECV && c->partner < 0) return true;
   if (c->call.collective == GLI_ALLGATHER) {
-    return check_allgather(c, b->out, where);
+    return check_blocks(c, b->out, 0, where);
+  }
+  if (c->call.collective == GLI_ALLTOALL) {
+    return check_blocks(c, b->out, (size_t)c->rank * c->count, where);
   }
   size_t first = 0;
   if (c->call.collective == GLI_REDUCE_SCATTER) {

@@ -17,6 +17,7 @@ typedef struct gli_bench_call {
   gloo_op op;
   int root;
   bool in_place;
+  bool shareable;        /* buffers come from gloo_alloc */
   const char *algorithm; /* NULL: the library's choice */
 } gli_bench_call;
 
@@ -33,7 +34,11 @@ typedef struct gli_bench_case {
 
 typedef struct gli_bench_buffers {
   void *in, *out;
+  bool shareable;
 } gli_bench_buffers;
+
+/* Is there such a case? */
+bool gli_case_knows(gli_collective collective);
 
 /* The case whose larger buffer has about `bytes` bytes: rounded down to whole
  * elements per rank, but at least one. */

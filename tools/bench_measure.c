@@ -148,17 +148,27 @@ static uint64_t fit(double seconds, double each_s, uint64_t least) {
   return count > (double)least ? (uint64_t)count : least;
 }
 
+/* As many calls as were asked for, but with calls so slow that these take
+ * longer than what is measured, fewer: rank 0 decides after the first. */
+static bool warm_up(const point *p, double *each_s) {
+  const gli_bench_settings *settings = p->rank->settings;
+  uint64_t calls = (uint64_t)settings->warmup;
+  if (settings->iterations > 0) return calls == 0 || run(p, calls, each_s);
+  if (!run(p, 1, each_s)) return false;
+  if (calls <= 1) return true;
+  uint64_t rest = fit(settings->seconds, *each_s, 1);
+  if (!take_from_first(p, &rest)) return false;
+  return run(p, rest < calls - 1 ? rest : calls - 1, each_s);
+}
+
 /* Warm up, and find out how many iterations fit into the time: rank 0 decides,
  * once after the warm-up proper and once after a tenth of the time. */
 static bool choose_iterations(const point *p, uint64_t *iterations) {
   const gli_bench_settings *settings = p->rank->settings;
   double each_s = 0;
-  if (settings->warmup > 0 && !run(p, (uint64_t)settings->warmup, &each_s)) {
-    return false;
-  }
+  if (!warm_up(p, &each_s)) return false;
   *iterations = (uint64_t)settings->iterations;
   if (*iterations > 0) return true;
-  if (settings->warmup == 0 && !run(p, 1, &each_s)) return false;
   uint64_t trial = fit(settings->seconds / 10, each_s, 1);
   if (!take_from_first(p, &trial)) return false;
   if (!run(p, trial, &each_s)) return false;

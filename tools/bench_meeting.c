@@ -10,11 +10,25 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/signals.h"
 
 enum { NAME_BYTES = 32, SPINS_PER_CLOCK = 4096 };
 #define PATIENCE_NS (UINT64_C(60) * 1000000000)
 
 /* ---- shared memory ------------------------------------------------------ */
+
+/* Have the memory before it is used: of a full file system it cannot be had
+ * later, which is a signal then. */
+static bool reserve(int fd, off_t bytes) {
+  gli_signal_guard guard;
+  gli_signal_guard_enter(&guard);
+  bool good = ftruncate(fd, bytes) == 0;
+#if defined(_POSIX_ADVISORY_INFO) && _POSIX_ADVISORY_INFO > 0
+  if (good) good = posix_fallocate(fd, 0, bytes) == 0;
+#endif
+  gli_signal_guard_leave(&guard);
+  return good;
+}
 
 /* Make a name that nobody has, or open it. NULL when it cannot be. */
 static gli_meeting_area *map_area(const char *name, bool create) {
@@ -22,7 +36,7 @@ static gli_meeting_area *map_area(const char *name, bool create) {
   int fd = shm_open(name, flags, S_IRUSR | S_IWUSR);
   if (fd < 0) return NULL;
   void *memory = MAP_FAILED;
-  if (!create || ftruncate(fd, (off_t)sizeof(gli_meeting_area)) == 0) {
+  if (!create || reserve(fd, (off_t)sizeof(gli_meeting_area))) {
     memory = mmap(NULL, sizeof(gli_meeting_area), PROT_READ | PROT_WRITE,
                   MAP_SHARED, fd, 0);
   }

@@ -12,7 +12,7 @@
 
 /* As given on the command line. */
 static struct {
-  const char *sizes, *dtype, *op, *algorithm, *transport, *buffers;
+  const char *sizes, *dtype, *op, *algorithm, *transport, *buffers, *memory;
   uint64_t min, max;
   int64_t factor, streams, iterations, warmup, root, ranks;
   double seconds;
@@ -42,13 +42,16 @@ static const gli_option options[] = {
     {"iterations", 0, GLI_OPTION_INTEGER, &given.iterations, "N",
      "this many instead of --time", 1, GLI_BENCH_MAX_ITERATIONS},
     {"warmup", 0, GLI_OPTION_INTEGER, &given.warmup, "N",
-     "iterations before those that count (5)", 0, GLI_BENCH_MAX_ITERATIONS},
+     "iterations before those that count, fewer of slow ones (5)", 0,
+     GLI_BENCH_MAX_ITERATIONS},
     {"in-place", 0, GLI_OPTION_FLAG, &given.in_place, NULL,
      "input and output are the same buffer", 0, 0},
     {"buffers", 0, GLI_OPTION_TEXT, &given.buffers, "N|fresh",
      "use N sets of buffers in turn; fresh: one, new for each line (fresh)", 0,
      0},
-    {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "of a broadcast (0)",
+    {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
+     "where buffers come from: malloc, or gloo_alloc (malloc)", 0, 0},
+    {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "to or from which (0)",
      0, INT32_MAX},
     {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "one JSON object per line",
      0, 0},
@@ -65,9 +68,11 @@ static const gli_command command = {
         "       gloo bench COLLECTIVE --ranks N --threads [options]\n"
         "       gloo bench limits [options]",
     .about =
-        "COLLECTIVE is one of barrier, broadcast, allreduce, reduce_scatter,\n"
-        "allgather, sendrecv (round trips between ranks 0 and 1, 2 and 3, "
-        "...).\n"
+        "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, "
+        "allgather,\n"
+        "reduce_scatter, alltoall, gather, scatter, sendrecv (round trips "
+        "between\n"
+        "ranks 0 and 1, 2 and 3, ...).\n"
         "Before each call the ranks meet outside the library; the figure of "
         "an\n"
         "iteration is that of its slowest rank. Results are compared with "
@@ -96,13 +101,18 @@ static bool unknown(const char *option, const char *value,
 }
 
 static bool choose_collective(gli_bench_settings *s, const char *name) {
-  if (gli_collective_from_name(name, &s->call.collective)) return true;
-  const char *known[GLI_COLLECTIVES + 1];
-  for (int i = 0; i < GLI_COLLECTIVES; i++) {
-    known[i] = gli_collective_name((gli_collective)i);
+  if (gli_collective_from_name(name, &s->call.collective) &&
+      gli_case_knows(s->call.collective)) {
+    return true;
   }
-  known[GLI_COLLECTIVES] = "limits";
-  return unknown("collective", name, known, GLI_COLLECTIVES + 1);
+  const char *known[GLI_COLLECTIVES + 1];
+  size_t n_known = 0;
+  for (int i = 0; i < GLI_COLLECTIVES; i++) {
+    if (!gli_case_knows((gli_collective)i)) continue;
+    known[n_known++] = gli_collective_name((gli_collective)i);
+  }
+  known[n_known++] = "limits";
+  return unknown("collective", name, known, n_known);
 }
 
 static bool choose_dtype(gli_bench_settings *s) {
@@ -242,6 +252,14 @@ static bool choose_ranks(gli_bench_settings *s) {
   return false;
 }
 
+static bool choose_memory(gli_bench_settings *s) {
+  static const char *const known[] = {"malloc", "gloo_alloc"};
+  if (given.memory == NULL || strcmp(given.memory, known[0]) == 0) return true;
+  s->call.shareable = strcmp(given.memory, known[1]) == 0;
+  return s->call.shareable ||
+         unknown("option --memory", given.memory, known, 2);
+}
+
 static bool choose_buffers(gli_bench_settings *s) {
   s->sets = 0;
   s->call.in_place = given.in_place;
@@ -281,7 +299,7 @@ bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
   if (!choose_collective(s, argv[0])) return false;
   if (!choose_dtype(s) || !choose_op(s)) return false;
   if (!choose_algorithms(s) || !choose_sizes(s)) return false;
-  if (!choose_ranks(s) || !choose_buffers(s)) return false;
+  if (!choose_ranks(s) || !choose_buffers(s) || !choose_memory(s)) return false;
   s->call.root = (int)given.root;
   s->streams = given.streams;
   s->seconds = given.seconds;

@@ -15,18 +15,34 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ (x >> 31);
 }
 
+static bool is_complex(gloo_dtype dtype) {
+  return dtype == GLOO_COMPLEX64 || dtype == GLOO_COMPLEX128;
+}
+
+static bool is_float8(gloo_dtype dtype) {
+  return dtype == GLOO_FLOAT8_E4M3FN || dtype == GLOO_FLOAT8_E5M2;
+}
+
+/* Or made of floats: complex numbers are real here. */
 static bool is_float(gloo_dtype dtype) {
   return dtype == GLOO_FLOAT16 || dtype == GLOO_BFLOAT16 ||
-         dtype == GLOO_FLOAT32 || dtype == GLOO_FLOAT64;
+         dtype == GLOO_FLOAT32 || dtype == GLOO_FLOAT64 || is_complex(dtype) ||
+         is_float8(dtype);
 }
 
 static bool is_unsigned(gloo_dtype dtype) {
   return dtype == GLOO_UINT8 || dtype == GLOO_UINT16 || dtype == GLOO_UINT32 ||
-         dtype == GLOO_UINT64;
+         dtype == GLOO_UINT64 || dtype == GLOO_BOOL;
+}
+
+static bool is_logical(gloo_op op) {
+  return op == GLOO_LAND || op == GLOO_LOR || op == GLOO_LXOR;
 }
 
 /* Integers up to here, and their sums, are exact in a type. */
 static uint64_t exact_limit(gloo_dtype dtype) {
+  if (dtype == GLOO_FLOAT8_E5M2) return 1 << 3;
+  if (dtype == GLOO_FLOAT8_E4M3FN) return 1 << 4;
   if (dtype == GLOO_BFLOAT16) return 1 << 8;
   if (dtype == GLOO_FLOAT16) return 1 << 11;
   return 1 << 24;
@@ -65,8 +81,11 @@ static uint64_t input_value(gloo_dtype dtype, gloo_op op, int ranks, int rank,
   if (is_float(dtype)) {
     if (op == GLOO_SUM) return float_term(dtype, p, r, i);
     if (op == GLOO_PRODUCT) return float_factor(p, r, i);
-    return mix(r, i) % 201 - 100;
+    uint64_t most = is_float8(dtype) ? 8 : 100;
+    return mix(r, i) % (2 * most + 1) - most;
   }
+  if (dtype == GLOO_BOOL) return mix(r, i) & 1;
+  if (is_logical(op) && mix(r, i) % 4 == 0) return 0;
   if (op == GLOO_PRODUCT) return wrapped(dtype, mix(r, i) | 1);
   return wrapped(dtype, mix(r, i));
 }
@@ -89,6 +108,12 @@ static uint64_t combine(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b) {
       return a & b;
     case GLOO_BOR:
       return a | b;
+    case GLOO_LAND:
+      return a != 0 && b != 0;
+    case GLOO_LOR:
+      return a != 0 || b != 0;
+    case GLOO_LXOR:
+      return (a != 0) != (b != 0);
     default:
       return a ^ b;
   }
@@ -115,12 +140,24 @@ static uint16_t bfloat_of(int64_t value) {
   return (uint16_t)(bits >> 16);
 }
 
+/* A small integer in e4m3fn: exact up to 16, and the powers of two to 256. */
+static uint8_t e4m3fn_of(int64_t value) {
+  uint16_t half = half_of(value);
+  int magnitude = half & 0x7fff;
+  if (magnitude != 0) magnitude = (magnitude >> 7) - (8 << 3);
+  return (uint8_t)(half >> 8 & 0x80 ? 0x80 | magnitude : magnitude);
+}
+
 static void store(gloo_dtype dtype, uint64_t value, uint8_t *to) {
   uint8_t u8 = (uint8_t)value;
   uint16_t u16 = (uint16_t)value;
   uint32_t u32 = (uint32_t)value;
   float f32 = (float)(int64_t)value;
   double f64 = (double)(int64_t)value;
+  float c64[2] = {f32, 0};
+  double c128[2] = {f64, 0};
+  if (dtype == GLOO_FLOAT8_E4M3FN) u8 = e4m3fn_of((int64_t)value);
+  if (dtype == GLOO_FLOAT8_E5M2) u8 = (uint8_t)(half_of((int64_t)value) >> 8);
   if (dtype == GLOO_FLOAT16) u16 = half_of((int64_t)value);
   if (dtype == GLOO_BFLOAT16) u16 = bfloat_of((int64_t)value);
   const void *from = &value;
@@ -130,6 +167,8 @@ static void store(gloo_dtype dtype, uint64_t value, uint8_t *to) {
   if (bytes == 4) from = &u32;
   if (dtype == GLOO_FLOAT32) from = &f32;
   if (dtype == GLOO_FLOAT64) from = &f64;
+  if (dtype == GLOO_COMPLEX64) from = c64;
+  if (dtype == GLOO_COMPLEX128) from = c128;
   memcpy(to, from, bytes);
 }
 
@@ -139,8 +178,8 @@ const char *gli_element_text(gloo_dtype dtype, const void *element,
   uint16_t u16;
   uint32_t u32;
   uint64_t value = 0;
-  float f32;
-  double f64;
+  float f32, c64[2];
+  double f64, c128[2];
   switch (gloo_dtype_size(dtype)) {
     case 1:
       memcpy(&u8, element, 1), value = u8;
@@ -156,10 +195,19 @@ const char *gli_element_text(gloo_dtype dtype, const void *element,
   }
   memcpy(&f32, element, dtype == GLOO_FLOAT32 ? sizeof f32 : 0);
   memcpy(&f64, element, dtype == GLOO_FLOAT64 ? sizeof f64 : 0);
+  memcpy(c64, element, dtype == GLOO_COMPLEX64 ? sizeof c64 : 0);
+  memcpy(c128, element, dtype == GLOO_COMPLEX128 ? sizeof c128 : 0);
   if (dtype == GLOO_FLOAT32) {
     snprintf(text, GLI_ELEMENT_TEXT, "%.9g", (double)f32);
   } else if (dtype == GLOO_FLOAT64) {
     snprintf(text, GLI_ELEMENT_TEXT, "%.17g", f64);
+  } else if (dtype == GLOO_COMPLEX64) {
+    snprintf(text, GLI_ELEMENT_TEXT, "%.9g%+.9gi", (double)c64[0],
+             (double)c64[1]);
+  } else if (dtype == GLOO_COMPLEX128) {
+    snprintf(text, GLI_ELEMENT_TEXT, "%.17g%+.17gi", c128[0], c128[1]);
+  } else if (is_float8(dtype)) {
+    snprintf(text, GLI_ELEMENT_TEXT, "0x%02" PRIx64, value);
   } else if (is_float(dtype)) {
     snprintf(text, GLI_ELEMENT_TEXT, "0x%04" PRIx64, value);
   } else if (is_unsigned(dtype)) {
@@ -197,8 +245,8 @@ void gli_period_reduced(gli_period *period, gloo_dtype dtype, gloo_op op,
 void gli_period_moved(gli_period *period, gloo_dtype dtype, int rank) {
   period->elem_bytes = gloo_dtype_size(dtype);
   for (size_t i = 0; i < GLI_VALUES_PERIOD; i++) {
-    uint64_t bits = mix((uint64_t)rank, i);
-    memcpy(period->data + i * period->elem_bytes, &bits, period->elem_bytes);
+    uint64_t bits[2] = {mix((uint64_t)rank, i), mix(i, (uint64_t)rank)};
+    memcpy(period->data + i * period->elem_bytes, bits, period->elem_bytes);
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "gloo_c/types.h"
 
-enum { GLI_VALUES_PERIOD = 1021, GLI_VALUES_MAX_ELEMENT = 8 };
+enum { GLI_VALUES_PERIOD = 1021, GLI_VALUES_MAX_ELEMENT = 16 };
 
 typedef struct gli_period {
   size_t elem_bytes;
@@ -38,8 +38,8 @@ void gli_period_fill(const gli_period *period, void *to, size_t first,
 size_t gli_period_mismatch(const gli_period *period, const void *data,
                            size_t first, size_t count);
 
-/* One element as text: a number, and the bits of a 16-bit float. */
-#define GLI_ELEMENT_TEXT 40
+/* One element as text: a number, and the bits of a 16-bit or 8-bit float. */
+#define GLI_ELEMENT_TEXT 64
 const char *gli_element_text(gloo_dtype dtype, const void *element,
                              char text[GLI_ELEMENT_TEXT]);
 /* The address of element i of the repeated period. */

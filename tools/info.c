@@ -7,22 +7,49 @@
 #include "core/cpu.h"
 #include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
+#include "rendezvous/launch.h"
+#include "tools/info.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 #include "transport/transport.h"
+#include "transport_shm/shm.h"
 
-static bool json = false;
+static bool json = false, local = false, tuning = false;
+static int64_t ranks = 0;
+static const char *transport = NULL;
 
 static const gli_option options[] = {
     {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object", 0, 0},
+    {"local", 0, GLI_OPTION_FLAG, &local, NULL,
+     "in a job too: nothing of the other ranks", 0, 0},
+    {"tuning", 0, GLI_OPTION_FLAG, &tuning, NULL,
+     "only which algorithms are chosen, by bytes of the longest buffer", 0, 0},
+    {"ranks", 0, GLI_OPTION_INTEGER, &ranks, "N",
+     "with --tuning: for so many on one host (4)", 1, 1 << 20},
+    {"transport", 0, GLI_OPTION_TEXT, &transport, "NAME",
+     "with --tuning: auto, shm, tcp or inproc (auto)", 0, 0},
 };
 
 static const gli_command command = {
     .name = "info",
-    .usage = "gloo info [--json]",
+    .usage =
+        "gloo info [--json] [--local]\n"
+        "       gloo info --tuning [--ranks N] [--transport NAME]",
     .about =
         "Prints what this build can do, what it found here, and what it\n"
-        "would do by default.\n",
+        "would do by default.\n"
+        "\n"
+        "Started as the ranks of a job, as in\n"
+        "\n"
+        "    gloo run -n 4 -- gloo info\n"
+        "\n"
+        "rank 0 also prints for each rank where it is and how it waits, and "
+        "for\n"
+        "each pair of ranks what they talk through and why not through shared\n"
+        "memory. To find out, every two ranks connect and exchange messages,\n"
+        "with the transport that GLOO_TRANSPORT says. Ranks in a row that "
+        "have\n"
+        "the same in common share a line: '0 with 2-3'.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -32,6 +59,9 @@ enum { MAX_NAMES = 64 };
 /* As gloo_c/context.h promises. */
 #define DEFAULT_TIMEOUT_S "30"
 #define DEFAULT_STREAMS "1"
+#define WAIT_DEFAULT                                                          \
+  "spin briefly, yield, then sleep; with more ranks than cores: yield, then " \
+  "sleep"
 
 typedef struct names {
   const char *list[MAX_NAMES];
@@ -42,14 +72,40 @@ static void add(names *n, const char *name) {
   if (n->count < MAX_NAMES) n->list[n->count++] = name;
 }
 
-/* Transports that exist anywhere, as far as this build has them. */
+/* Transports that exist anywhere. */
+static const char *const all_transports[] = {"auto", "tcp", "shm", "inproc",
+                                             "ibv"};
+enum { N_TRANSPORTS = sizeof all_transports / sizeof all_transports[0] };
+
+/* Those of this build. */
 static names built_transports(void) {
-  static const char *const all[] = {"tcp", "inproc", "shm", "ibv"};
   names n = {.count = 0};
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-    if (gli_transport_find(all[i]) != NULL) add(&n, all[i]);
+  for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    if (gli_transport_find(all_transports[i]) != NULL)
+      add(&n, all_transports[i]);
   }
   return n;
+}
+
+/* Can it be used here? Tried, not guessed; if not, `error` says why. */
+static bool works_here(const char *name, gloo_error *error) {
+  gloo_device_options o = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_device *device;
+  o.transport = name;
+  o.no_helper = 1;
+  if (gloo_device_create(&o, &device, error) != GLOO_OK) return false;
+  gloo_device_destroy(device);
+  return true;
+}
+
+/* Those that can be used here. */
+static names working_transports(void) {
+  names n = built_transports(), working = {.count = 0};
+  gloo_error error;
+  for (size_t i = 0; i < n.count; i++) {
+    if (works_here(n.list[i], &error)) add(&working, n.list[i]);
+  }
+  return working;
 }
 
 /* What the build options of these names added. So far nothing uses them. */
@@ -107,12 +163,26 @@ static void print_names(const char *title, const names *n) {
   printf("%s\n", n->count == 0 ? " none" : "");
 }
 
+static void print_transports(void) {
+  printf("transports\n");
+  for (size_t i = 0; i < N_TRANSPORTS; i++) {
+    gloo_error error;
+    const char *name = all_transports[i], *why = "yes";
+    if (gli_transport_find(name) == NULL)
+      why = "no: not in this build";
+    else if (!works_here(name, &error))
+      why = NULL;
+    printf("  %-18s %s%s\n", name,
+           why != NULL ? why : "no: ", why != NULL ? "" : error.message);
+  }
+}
+
 static void print_text(void) {
-  names transports = built_transports(), features = optional_features();
+  names features = optional_features();
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
-  print_names("transports", &transports);
+  print_transports();
   print_names("optional features", &features);
   print_names("types", &types);
   print_names("operations", &reductions);
@@ -124,8 +194,12 @@ static void print_text(void) {
              gli_collective_name((gli_collective)i));
     if (known.count > 0) print_names(title, &known);
   }
+  char bound[GLI_BYTES_TEXT];
+  printf("%-20s at most %s per rank, for messages\n", "shared memory",
+         gli_format_bytes(GLI_SHM_MEMORY_MAX, bound));
   printf("%-20s %u\n", "effective cores", gli_cpu_effective());
-  printf("%-20s %s\n", "default transport", setting("GLOO_TRANSPORT", "tcp"));
+  printf("%-20s %s\n", "waiting", setting("GLOO_WAIT", WAIT_DEFAULT));
+  printf("%-20s %s\n", "default transport", setting("GLOO_TRANSPORT", "auto"));
   printf("%-20s %s\n", "default interface",
          setting("GLOO_SOCKET_IFNAME",
                  "loopback, or the one that reaches "
@@ -137,14 +211,16 @@ static void print_text(void) {
 
 /* ---- as JSON ------------------------------------------------------------ */
 
-static void print_json(void) {
+/* An object that is left open. */
+static void print_json(gli_json *object) {
   names transports = built_transports(), features = optional_features();
-  names types = dtypes(), reductions = ops();
+  names working = working_transports(), types = dtypes(), reductions = ops();
   gli_json out;
   gli_json_open(&out, stdout);
   gli_json_text(&out, "version", gloo_version());
   gli_json_text(&out, "libuv", uv_version_string());
   gli_json_list(&out, "transports", transports.list, transports.count);
+  gli_json_list(&out, "transports_usable", working.list, working.count);
   gli_json_list(&out, "features", features.list, features.count);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
@@ -156,12 +232,49 @@ static void print_json(void) {
     if (known.count > 0) gli_json_list(&out, key, known.list, known.count);
   }
   gli_json_integer(&out, "effective_cores", gli_cpu_effective());
-  gli_json_text(&out, "default_transport", setting("GLOO_TRANSPORT", "tcp"));
+  gli_json_integer(&out, "shared_memory_max_bytes", GLI_SHM_MEMORY_MAX);
+  gli_json_text(&out, "waiting", setting("GLOO_WAIT", "adapt"));
+  gli_json_text(&out, "default_transport", setting("GLOO_TRANSPORT", "auto"));
   gli_json_integer(&out, "default_timeout_s",
                    strtoul(DEFAULT_TIMEOUT_S, NULL, 10));
   gli_json_integer(&out, "default_streams", strtoul(DEFAULT_STREAMS, NULL, 10));
   gli_json_text(&out, "log_level", setting("GLOO_LOG_LEVEL", "warn"));
-  gli_json_close(&out);
+  *object = out;
+}
+
+/* ---- the command -------------------------------------------------------- */
+
+/* As the ranks of a job: rank 0 prints. */
+static int print_all(const gli_launch *launch) {
+  gli_json out;
+  bool first = launch->rank == 0;
+  int status = GLI_EXIT_OK;
+  if (first && json) print_json(&out);
+  if (first && !json) print_text();
+  fflush(stdout);
+  if (launch->size > 1) status = gli_info_job(json ? &out : NULL);
+  if (first && json) gli_json_close(&out);
+  return status;
+}
+
+/* The choices, with what the environment says about them. */
+static int print_tuning(void) {
+  gli_info_tuning what = {.ranks = ranks > 0 ? ranks : 4};
+  const char *name =
+      transport != NULL ? transport : setting("GLOO_TRANSPORT", "auto");
+  const gli_transport_ops *ops = gli_transport_find(name);
+  if (ops == NULL) {
+    return gli_usage_error(&command,
+                           "option --transport: '%s' is no transport of this "
+                           "build",
+                           name);
+  }
+  what.near = ops->refer != NULL;
+  gli_json out;
+  if (json) gli_json_open(&out, stdout);
+  int status = gli_info_print_tuning(&what, json ? &out : NULL);
+  if (json) gli_json_close(&out);
+  return status;
 }
 
 int gli_tool_info(int argc, char **argv) {
@@ -173,7 +286,16 @@ int gli_tool_info(int argc, char **argv) {
     return gli_usage_error(&command, "takes no operands, but got '%s'",
                            argv[0]);
   }
-  if (json) print_json();
-  if (!json) print_text();
-  return GLI_EXIT_OK;
+  if (tuning) return print_tuning();
+  if (ranks > 0 || transport != NULL) {
+    return gli_usage_error(&command, "%s belongs to --tuning",
+                           ranks > 0 ? "--ranks" : "--transport");
+  }
+  gli_launch launch = {.size = 1};
+  gloo_error error;
+  if (!local && gli_launch_read(&launch, &error) != GLOO_OK) {
+    fprintf(stderr, "gloo info: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
+  return print_all(&launch);
 }

@@ -28,6 +28,9 @@ static const limit limits[] = {
     {"fused_add", 512 << 10, "GB/s", gli_limit_fused_add},
     {"fused_add", 4 << 20, "GB/s", gli_limit_fused_add},
     {"fused_add", 64 << 20, "GB/s", gli_limit_fused_add},
+    {"fused_allreduce", 256 << 10, "us", gli_limit_fused_allreduce},
+    {"fused_allreduce", 4 << 20, "us", gli_limit_fused_allreduce},
+    {"fused_allreduce", 64 << 20, "us", gli_limit_fused_allreduce},
     {"tcp_pingpong_roundtrip", 4, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 1 << 10, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 64 << 10, "us", gli_limit_tcp_pingpong},
@@ -105,6 +108,9 @@ static const gli_command command = {
         "  memcpy, add       one thread; GB/s of one vector (float32 a += b)\n"
         "  fused_add         two threads, each storing its half of the sum of\n"
         "                    two vectors into two others; GB/s of one vector\n"
+        "  fused_allreduce   the same as a time: what an allreduce of two "
+        "ranks\n"
+        "                    takes that does nothing else\n"
         "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
         "  tcp_stream, tcp_stream_both  one way, and GB/s each way at once\n"
         "  flag_one_way      until another thread sees a changed cache line\n",

@@ -49,6 +49,10 @@ bool gli_limit_add(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
                          double *value, gloo_error *error);
 
+/* The same in microseconds: the floor of an allreduce of two ranks. */
+bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
+                               double *value, gloo_error *error);
+
 /* Two processes, a TCP connection over loopback, both spinning. Round trip in
  * microseconds; one way, and both ways at once, in GB/s each way. */
 bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,

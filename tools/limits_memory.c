@@ -176,6 +176,16 @@ bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
   return true;
 }
 
+bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
+                               double *value, gloo_error *error) {
+  double gigabytes_per_s;
+  if (!gli_limit_fused_add(bytes, effort, &gigabytes_per_s, error)) {
+    return false;
+  }
+  *value = gigabytes_per_s > 0 ? (double)bytes / gigabytes_per_s / 1e3 : 0;
+  return true;
+}
+
 /* ---- a flag between two threads ----------------------------------------- */
 
 enum { FLAG_BATCH = 256 }; /* round trips per sample */

@@ -16,6 +16,7 @@ static const tool tools[] = {
     {"run", gli_tool_run, "start a program as the ranks of one job"},
     {"bench", gli_tool_bench, "measure collectives, and the machine's limits"},
     {"plan", gli_tool_plan, "print, check and simulate plans"},
+    {"tune", gli_tool_tune, "measure which algorithms are best here"},
     {"info", gli_tool_info, "what this build can do, and its defaults"},
 };
 enum { N_TOOLS = sizeof tools / sizeof tools[0] };

@@ -9,6 +9,10 @@
 static const uint32_t sizes[] = {2, 4, 5, 8, 16, 64};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], ELEM_BYTES = 4 };
 
+/* For algorithms that go by hosts: hosts, ranks on each. */
+static const uint32_t shapes[][2] = {{2, 2}, {2, 4}, {4, 2}, {4, 4}, {8, 8}};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0], MOST_RANKS = 64 };
+
 /* A multiple of all sizes: in each, every rank's part is equally long. */
 enum { VECTOR_ELEMENTS = 320 * 64 };
 
@@ -21,7 +25,7 @@ static const char intro[] =
     "found\n"
     "them correct. P is the number of ranks and m the length of the vector in\n"
     "bytes: of the longer buffer, that is all inputs together for\n"
-    "`reduce_scatter` and the whole output for `allgather`.\n"
+    "`reduce_scatter`, the whole output for `allgather`.\n"
     "\n"
     "- **rounds**: messages in the longest chain in which each waits for the "
     "one\n"
@@ -37,7 +41,11 @@ static const char intro[] =
     "how\n"
     "long it would take on a given machine. When a call names no algorithm, "
     "one\n"
-    "is chosen by the length of the vector and the number of ranks.\n";
+    "is chosen by the length of the vector, the number of ranks, which of "
+    "them\n"
+    "share a host, and whether they outnumber its cores. Costs of algorithms "
+    "that\n"
+    "go by hosts are counted on H hosts of L ranks, H x L.\n";
 
 static void print_share(uint64_t bytes, uint64_t vector) {
   if (bytes == 0) {
@@ -47,21 +55,25 @@ static void print_share(uint64_t bytes, uint64_t vector) {
   printf(" %.4g m |", (double)bytes / (double)vector);
 }
 
+/* The row of `size` ranks on these hosts, without its first cell. */
 static bool print_row(gli_checker *checker, const gli_algorithm *a,
-                      uint32_t size, gloo_error *error) {
-  bool shared =
-      a->collective == GLI_REDUCE_SCATTER || a->collective == GLI_ALLGATHER;
+                      uint32_t size, const gli_hosts *hosts,
+                      gloo_error *error) {
+  gli_plan_params one = {
+      .collective = a->collective, .size = 2, .count = 1, .elem_bytes = 1};
+  bool shared = gli_plan_vector_bytes(&one) > 1; /* a block for each rank */
   uint64_t vector = (uint64_t)VECTOR_ELEMENTS * ELEM_BYTES;
   gli_plan_params p = {
       .collective = a->collective,
       .size = size,
       .count = shared ? VECTOR_ELEMENTS / size : VECTOR_ELEMENTS,
-      .elem_bytes = ELEM_BYTES};
+      .elem_bytes = ELEM_BYTES,
+      .hosts = hosts};
   gli_check_report report;
   if (gli_checker_run(checker, a->build, &p, &report, error) != GLOO_OK) {
     return false;
   }
-  printf("| %u | %u |", size, report.rounds);
+  printf(" %u |", report.rounds);
   print_share(report.max_sent_bytes, vector);
   printf(" %" PRIu64 " |", report.steps);
   print_share(report.max_scratch_bytes, vector);
@@ -69,14 +81,33 @@ static bool print_row(gli_checker *checker, const gli_algorithm *a,
   return true;
 }
 
+static bool print_row_of_shape(gli_checker *checker, const gli_algorithm *a,
+                               uint32_t n, uint32_t each, gloo_error *error) {
+  uint64_t keys[MOST_RANKS];
+  gli_hosts *hosts;
+  for (uint32_t i = 0; i < n * each; i++) keys[i] = i / each;
+  if (gli_hosts_make(keys, n * each, &hosts, error) != GLOO_OK) return false;
+  printf("| %u x %u |", n, each);
+  bool ok = print_row(checker, a, n * each, hosts, error);
+  gli_hosts_free(hosts);
+  return ok;
+}
+
 static bool print_algorithm(gli_checker *checker, const gli_algorithm *a,
                             gloo_error *error) {
   printf("\n### %s\n\n", a->name);
   if (a->summary != NULL) printf("%s.\n\n", a->summary);
-  printf("| P | rounds | sent | steps | scratch |\n");
+  bool goes_by_hosts = a->rounds == NULL;
+  printf("| %s | rounds | sent | steps | scratch |\n",
+         goes_by_hosts ? "H x L" : "P");
   printf("|--:|--:|--:|--:|--:|\n");
-  for (int i = 0; i < N_SIZES; i++) {
-    if (!print_row(checker, a, sizes[i], error)) return false;
+  for (int i = 0; !goes_by_hosts && i < N_SIZES; i++) {
+    printf("| %u |", sizes[i]);
+    if (!print_row(checker, a, sizes[i], NULL, error)) return false;
+  }
+  for (int i = 0; goes_by_hosts && i < N_SHAPES; i++) {
+    const uint32_t *s = shapes[i];
+    if (!print_row_of_shape(checker, a, s[0], s[1], error)) return false;
   }
   return true;
 }

@@ -14,10 +14,11 @@
 enum { MAX_RANKS = 1000000 };
 
 static bool list = false, check = false, check_all = false, simulate = false;
-static bool docs = false, in_place = false;
+static bool docs = false, in_place = false, reach = false;
 static const char *algorithm_name = NULL, *ranks_text = NULL;
 static const char *dtype_name = "float32";
-static int64_t rank = 0, root = 0, count = 1024, hosts = 0;
+static const char *hosts_text = NULL;
+static int64_t rank = 0, root = 0, count = 1024;
 static uint64_t segment = UINT64_MAX;
 static const char *alpha = NULL, *beta = NULL, *gap = NULL, *overhead = NULL;
 static const char *alpha_inside = NULL, *beta_inside = NULL;
@@ -49,8 +50,10 @@ static const gli_option options[] = {
     {"docs", 0, GLI_OPTION_FLAG, &docs, NULL, "print docs/algorithms.md", 0, 0},
     {"simulate", 0, GLI_OPTION_FLAG, &simulate, NULL,
      "how long it would take, in a model of a machine", 0, 0},
-    {"hosts", 0, GLI_OPTION_INTEGER, &hosts, "N",
-     "simulate: hosts that share the ranks (one per rank)", 1, MAX_RANKS},
+    {"hosts", 0, GLI_OPTION_TEXT, &hosts_text, "HOSTS",
+     "which ranks share a host: 4, 4x2, 2+3 or 0,0,1,1 (all share one)", 0, 0},
+    {"reach", 0, GLI_OPTION_FLAG, &reach, NULL,
+     "simulate: ranks of one host reach each other's memory", 0, 0},
     {"alpha-us", 0, GLI_OPTION_TEXT, &alpha, "US",
      "simulate: latency across hosts (1.5)", 0, 0},
     {"beta-gbps", 0, GLI_OPTION_TEXT, &beta, "GB/S",
@@ -174,15 +177,9 @@ static bool parse_gbps(const char *option, const char *text,
   return true;
 }
 
-static bool parse_model(uint32_t size, gli_sim_model *m) {
+static bool parse_model(gli_sim_model *m) {
   *m = (gli_sim_model)GLI_SIM_MODEL_DEFAULT;
-  if (hosts > (int64_t)size) {
-    gli_usage_error(&command, "option --hosts: there are only %u ranks", size);
-    return false;
-  }
-  if (hosts != 0) {
-    m->ranks_per_host = (uint32_t)((size - 1) / (uint64_t)hosts + 1);
-  }
+  m->reach = reach;
   double reduce = m->reduce_ns;
   bool ok =
       parse_us("alpha-us", alpha, &m->across.latency_ns) &&
@@ -228,6 +225,17 @@ static bool ask_ranks(gli_plan_params *p) {
   }
   p->rank = (uint32_t)rank;
   p->root = (uint32_t)root;
+  return true;
+}
+
+static bool ask_hosts(gli_plan_params *p, gli_hosts **hosts) {
+  gloo_error error;
+  if (hosts_text == NULL) return true;
+  if (gli_plan_hosts(hosts_text, p->size, hosts, &error) != GLOO_OK) {
+    gli_usage_error(&command, "option --hosts: %s", error.message);
+    return false;
+  }
+  if ((*hosts)->n > 1) p->hosts = *hosts;
   return true;
 }
 
@@ -307,20 +315,28 @@ static int run_check_all(void) {
   return gli_plan_check_all(from, to);
 }
 
+static int answer(gli_plan_question *q) {
+  if (!ask_elements(&q->params) || !ask_algorithm(q)) return GLI_EXIT_USAGE;
+  if (check) return gli_plan_check(q);
+  if (!simulate) return gli_plan_print(q);
+  gli_sim_model model;
+  if (!parse_model(&model)) return GLI_EXIT_USAGE;
+  return gli_plan_simulate(q, &model);
+}
+
 static int run_one(const char *collective) {
   gli_plan_question q = {0};
+  gli_hosts *hosts = NULL;
   if (!gli_collective_from_name(collective, &q.params.collective) ||
       !has_algorithms(q.params.collective)) {
     return unknown_name("collective", collective, GLI_COLLECTIVES);
   }
-  if (!ask_ranks(&q.params) || !ask_elements(&q.params) || !ask_algorithm(&q)) {
+  if (!ask_ranks(&q.params) || !ask_hosts(&q.params, &hosts)) {
     return GLI_EXIT_USAGE;
   }
-  if (check) return gli_plan_check(&q);
-  if (!simulate) return gli_plan_print(&q);
-  gli_sim_model model;
-  if (!parse_model(q.params.size, &model)) return GLI_EXIT_USAGE;
-  return gli_plan_simulate(&q, &model);
+  int exit_status = answer(&q);
+  gli_hosts_free(hosts);
+  return exit_status;
 }
 
 int gli_tool_plan(int argc, char **argv) {

@@ -32,10 +32,11 @@ static void print_link(const char *name, const gli_sim_link *l) {
 /* With no algorithm given, all of the collective are compared. */
 int gli_plan_simulate(const gli_plan_question *q, const gli_sim_model *model) {
   const gli_plan_params *p = &q->params;
-  printf("%s of %u ranks, %u per host, count %" PRIu64 " of %" PRIu64
+  printf("%s of %u ranks on %u hosts, count %" PRIu64 " of %" PRIu64
          " bytes%s\n",
-         gli_collective_name(p->collective), p->size, model->ranks_per_host,
-         p->count, p->elem_bytes, p->in_place ? ", in place" : "");
+         gli_collective_name(p->collective), p->size,
+         p->hosts != NULL ? p->hosts->n : 1, p->count, p->elem_bytes,
+         p->in_place ? ", in place" : "");
   print_link("inside a host", &model->inside);
   print_link("across hosts ", &model->across);
   printf("\n%-20s %14s %14s %12s %16s %16s\n", "algorithm", "last done us",

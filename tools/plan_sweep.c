@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "plan/check.h"
+#include "tools/sample_counts.h"
 
 enum { MAX_THREADS = 64, ELEM_BYTES = 4 };
 
@@ -29,11 +30,7 @@ static gloo_status check_promises(const gli_algorithm *a,
                                   const gli_plan_params *p,
                                   const gli_check_report *report,
                                   gloo_error *error) {
-  uint64_t in, out;
-  gli_plan_params apart = *p; /* in place, both are the longer one */
-  apart.in_place = false;
-  if (!gli_plan_buffer_bytes(&apart, &in, &out)) return GLOO_OK;
-  uint64_t vector = in > out ? in : out;
+  uint64_t vector = gli_plan_vector_bytes(p);
   uint32_t rounds = a->rounds != NULL ? a->rounds(p->size) : report->rounds;
   if (rounds != report->rounds && !report->streamed) {
     return gli_fail(error, GLOO_ERR_INTERNAL, -1,
@@ -55,7 +52,7 @@ static gloo_status check_promises(const gli_algorithm *a,
 static void note_failure(gli_sweep_result *r, const gli_algorithm *a,
                          const gli_plan_params *p, gloo_error *error) {
   if (r->failures++ > 0) return;
-  gli_error_prefix(error, "%s %s, %u ranks, root %u, count %" PRIu64 "%s%s",
+  gli_error_prefix(error, "%s %s, %u ranks, root %u, count %" PRIu64 "%s%s: ",
                    gli_collective_name(a->collective), a->name, p->size,
                    p->root, p->count, p->in_place ? ", in place" : "",
                    p->segment_bytes != 0 ? ", in segments" : "");
@@ -99,18 +96,57 @@ static bool check_counts(gli_checker *checker, const gli_algorithm *a,
 /* Segments of two elements; every part of a vector is longer than one. */
 static bool check_segments(gli_checker *checker, const gli_algorithm *a,
                            gli_plan_params *p, gli_sweep_result *r) {
-  bool blocks =
-      a->collective == GLI_REDUCE_SCATTER || a->collective == GLI_ALLGATHER;
+  gli_plan_params one = {
+      .collective = a->collective, .size = 2, .count = 1, .elem_bytes = 1};
+  bool blocks = gli_plan_vector_bytes(&one) > 1;
   p->count = blocks ? 5 : 3 * (uint64_t)p->size + 1;
   p->in_place = p->size % 2 != 0;
   p->segment_bytes = 2 * ELEM_BYTES + 1;
   return check_one(checker, a, p, r);
 }
 
+/* Uneven blocks, some of them empty; with gaps and in place every other time.
+ */
+static bool check_sample(gli_checker *checker, const gli_algorithm *a,
+                         gli_plan_params p, uint64_t seed,
+                         gli_sweep_result *r) {
+  gli_sample_counts sample;
+  p.in_place = seed % 2 != 0;
+  p.segment_bytes = seed % 4 == 3 ? 5 * ELEM_BYTES : 0;
+  if (!gli_sample_counts_make(&sample, a->collective, p.size, p.root, 13, seed,
+                              seed % 4 >= 2, p.in_place)) {
+    gli_fail(&r->first, GLOO_ERR_NO_MEMORY, -1, "out of memory for counts");
+    r->failures++;
+    return false;
+  }
+  p.counts = sample.of;
+  p.count = sample.count;
+  gli_check_report report;
+  gloo_error error;
+  gloo_status status = gli_checker_run(checker, a->build, &p, &report, &error);
+  gli_sample_counts_free(&sample);
+  r->plans += p.size;
+  r->steps += report.steps;
+  if (status == GLOO_OK) return true;
+  note_failure(r, a, &p, &error);
+  return status != GLOO_ERR_NO_MEMORY;
+}
+
+static bool check_samples(gli_checker *checker, const gli_algorithm *a,
+                          const gli_plan_params *p, gli_sweep_result *r) {
+  if (p->size > GLI_SWEEP_ALL_RANKS) return true; /* P^2 numbers */
+  for (uint64_t seed = 0; seed < 8; seed++) {
+    if (!check_sample(checker, a, *p, seed, r)) return false;
+  }
+  return true;
+}
+
 static bool check_root(gli_checker *checker, const gli_algorithm *a,
                        gli_plan_params *p, gli_sweep_result *r) {
   return check_counts(checker, a, p, r) &&
-         (p->size > GLI_SWEEP_ALL_RANKS || check_segments(checker, a, p, r));
+         (p->size > GLI_SWEEP_ALL_RANKS || check_segments(checker, a, p, r)) &&
+         (!gli_collective_counted(a->collective) ||
+          check_samples(checker, a, p, r));
 }
 
 static bool check_size(gli_checker *checker, const gli_algorithm *a,

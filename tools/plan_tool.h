@@ -17,6 +17,10 @@ typedef struct gli_plan_question {
 gli_plan_params gli_plan_params_for(const gli_plan_question *question,
                                     const gli_algorithm *algorithm);
 
+/* From the text of --hosts; set on success only. */
+gloo_status gli_plan_hosts(const char *text, uint32_t size, gli_hosts **hosts,
+                           gloo_error *error);
+
 /* They print to standard output, or why not to standard error, and return the
  * exit status. */
 int gli_plan_list(void);

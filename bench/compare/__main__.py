@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 
 import campaign
 import limits
@@ -17,10 +18,11 @@ import machine
 import page
 import results
 import tables
+import webpage
 from libraries import LIBRARIES
 
 COLLECTIVES = ["barrier", "sendrecv", "broadcast", "reduce", "allreduce", "allgather",
-               "reduce_scatter", "alltoall"]
+               "reduce_scatter", "alltoall", "gather", "scatter"]
 PAGE = "docs/performance.md"
 
 
@@ -67,17 +69,22 @@ def parse(argv):
     add("--transports", type=list_of(one_of(["shm", "tcp"])), default=["shm", "tcp"],
         metavar="NAME,..", help="shm, tcp (both)")
     add("--libraries", type=list_of(one_of([l.name for l in LIBRARIES])), metavar="NAME,..",
-        default=[l.name for l in LIBRARIES], help="gloo_c, openmpi, mpich, gloo (all)")
+        default=[l.name for l in LIBRARIES],
+        help="gloo_c, gloo_c_alloc (with memory from gloo_alloc), openmpi, mpich, gloo (all)")
     add("--repetitions", type=int, metavar="N", help="of everything (3)")
     add("--time", type=float, metavar="SECONDS", help="for each size of a run (0.1)")
     add("--warmup", type=int, metavar="N", default=5, help="calls before those that count (5)")
     add("--buffers", default="2", metavar="N|fresh",
         help="sets of buffers that each rank uses in turn (2)")
-    add("--limit", type=float, metavar="SECONDS", help="for one run of all sizes (20)")
+    add("--limit", type=float, metavar="SECONDS",
+        help="for one run of all sizes; less when time gets short (20)")
     add("--budget", type=float, metavar="MINUTES", default=20, help="for everything (20)")
     add("--quick", action="store_true",
         help="2 ranks, 4 B to 4 MiB, one short repetition, unless said otherwise")
     add("--json", metavar="FILE", help="where the figures go (build-compare/compare.json)")
+    add("--from", dest="source", metavar="FILE",
+        help="measure nothing, make tables and page from the JSON of an earlier run")
+    add("--html", metavar="FILE", help="write a page with curves, for a browser")
     add("--write-docs", action="store_true", help="put the tables into docs/performance.md")
     add("--build", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -109,17 +116,34 @@ def plain(value):
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def write_json(path, here, command, found_limits, work, cells):
+def write_json(path, run, cells):
+    """Single figures, from which all else can be made again, and what was made
+    of them."""
     everything = {
-        "machine": here, "command": command, "limits": found_limits, "notes": work.notes,
+        **run,
         "cells": [dataclasses.asdict(cell) for cell in cells],
-        "means": [dict(zip(("transport", "ranks", "geometric_mean", "above_1", "cells"), row))
-                  for row in results.means(cells)],
-        "runs": work.measured, "over_limit": work.over_limit,
+        "means": [dataclasses.asdict(mean) for mean in results.means(cells)],
+        "above_1": [{"library": name, "transport": c.transport, "ranks": c.ranks,
+                     "collective": c.collective, "bytes": c.bytes,
+                     "ratio": c.ratio(name).value, "best_peer": c.best_peer}
+                    for name, c in results.above_1(cells)],
     }
     with open(path, "w", encoding="utf-8") as file:
         json.dump(plain(everything), file, indent=1)
         file.write("\n")
+
+
+RUN_KEYS = ("machine", "command", "limits", "notes", "runs", "over_limit")
+
+
+def read_json(path):
+    """The run that write_json wrote."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            everything = json.load(file)
+        return {key: everything[key] for key in RUN_KEYS}
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise SystemExit(f"compare: {path} is not the JSON of a comparison: {problem!r}")
 
 
 def interrupt(*_):
@@ -127,15 +151,12 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-def main(argv):
-    options = parse(argv)
-    if options.write_docs:
-        page.split(PAGE)  # complains before the work rather than after it
-    signal.signal(signal.SIGTERM, interrupt)
+def measure(options, command):
+    """A run, as it goes into the JSON."""
     chosen = [l for l in LIBRARIES if l.name in options.libraries]
     here = machine.describe(chosen)
-    limits_before = limits.measure_once(options.build)
     work = campaign.Campaign(options, chosen)
+    limits_before = limits.measure_once(options.build)
     if here["load_before"] > here["cores"]:
         work.note(f"the load average was {here['load_before']:.1f} on {here['cores']} cores at the "
                   "start: other programs ran, and the figures show little of how fast anything is")
@@ -144,14 +165,33 @@ def main(argv):
     except KeyboardInterrupt:
         work.note("interrupted")
     here["load_after"] = os.getloadavg()[0]
-    found_limits = limits.combine(limits_before, limits.measure_once(options.build))
-    cells = results.cells_of(work)
-    command = command_line(argv)
-    text = tables.report(here, command, found_limits, cells, chosen, work.notes)
+    here["minutes"] = (time.monotonic() - work.began) / 60
+    return {
+        "machine": here, "command": command, "notes": work.notes, "runs": work.measured,
+        "limits": limits.combine(limits_before, limits.measure_once(options.build)),
+        "over_limit": work.over_limit,
+    }
+
+
+def main(argv):
+    options = parse(argv)
+    if options.write_docs:
+        page.split(PAGE)  # complains before the work rather than after it
+    signal.signal(signal.SIGTERM, interrupt)
+    if options.source:
+        run = read_json(options.source)
+    else:
+        run = measure(options, command_line(argv))
+    cells = results.cells_of(run["runs"], run["over_limit"])
+    if not options.source:
+        write_json(options.json, run, cells)
+    text = tables.report(run, cells, LIBRARIES)
     print(text, end="")
-    write_json(options.json, here, command, found_limits, work, cells)
     if options.write_docs:
         page.write(PAGE, text)
+    if options.html:
+        with open(options.html, "w", encoding="utf-8") as file:
+            file.write(webpage.render(run, cells, LIBRARIES))
     return 0 if cells else 1
 
 

@@ -1,7 +1,9 @@
 """What is run, in which order, and when it is given up."""
 
+import statistics
 import sys
 import time
+from dataclasses import dataclass
 
 import libraries
 import machine
@@ -9,7 +11,7 @@ import runs
 
 # Ranks that each hold a block of the larger buffer make its size a multiple of
 # their number.
-BY_RANK = ("allgather", "reduce_scatter", "alltoall")
+BY_RANK = ("allgather", "reduce_scatter", "alltoall", "gather", "scatter")
 ELEMENT_BYTES = 4  # float32
 
 
@@ -21,18 +23,44 @@ def rounded(collective, ranks, size):
     return max(size // unit, 1) * unit
 
 
+# The first repetition may take this share of the time: what it leaves is
+# divided among the others.
+FIRST_SHARE = 0.5
+# A run may take so many times its fair share of that, but in any case so long.
+PATIENCE, SHORTEST_LIMIT_S = 6, 4
+# A peer this much slower than the fastest, at all sizes, is measured again only
+# when there is time to spare.
+FAR_BEHIND = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """A library at one collective: all sizes."""
+
+    library: libraries.Library
+    transport: str
+    ranks: int
+    collective: str
+
+    def key(self):
+        return self.library.name, self.transport, self.ranks, self.collective
+
+
 class Campaign:
     def __init__(self, options, chosen):
         self.options = options
         self.libraries = chosen
-        self.deadline = time.monotonic() + options.budget * 60
+        self.began = time.monotonic()
+        self.deadline = self.began + options.budget * 60
         self.measured = []  # JSON objects, with "library" and "repetition"
         self.over_limit = []  # what took too long: keys as in `measured`
         self.notes = []
-        self.given_up = set()  # (library, transport, ranks, collective)
+        self.given_up = set()  # keys of jobs
         self.late = set()  # the same: once over the limit
         self.collapsed = set()  # (library, transport, ranks)
-        self.unknown = set()  # (library, collective or transport)
+        self.unknown = set()  # (library, transport)
+        self.took_s = {}  # by key: the longest run
+        self.ahead = 0  # jobs of the first repetition that are still to come
 
     def note(self, text):
         if text not in self.notes:
@@ -58,95 +86,157 @@ class Campaign:
             return ""
         return once.complaint or "it did not end within 20 s"
 
+    def transports_of(self, library):
+        """Those over which it runs."""
+        if library.tcp_for_all:
+            return ["tcp"]
+        return [t for t in self.options.transports if t in library.transports]
+
     def find_unknown(self):
-        """Collectives and transports that gloo_c has not got are left out; so is
-        a peer that does not start."""
-        working = []
+        """A library that does not start is left out, and so are collectives that
+        gloo_c has not got."""
+        ours = None
         for library in self.libraries:
-            for transport in self.options.transports:
+            for transport in self.transports_of(library):
                 problem = self.probe(library, transport, "barrier")
                 if not problem:
-                    working.append((library, transport))
+                    ours = ours or (library.ours and (library, transport))
                     continue
                 self.unknown.add((library.name, transport))
                 self.note(f"{library.title} is left out over {transport}: {problem}")
-        working.sort(key=lambda pair: not pair[0].ours)
-        if not working:
+        if all((l.name, t) in self.unknown for l in self.libraries for t in self.transports_of(l)):
             raise SystemExit("compare: none of the libraries runs")
-        for collective in list(self.options.collectives):
-            problem = self.probe(*working[0], collective)
+        for collective in list(self.options.collectives) if ours else []:
+            problem = self.probe(*ours, collective)
             if problem:
                 self.options.collectives.remove(collective)
                 self.note(f"{collective} is left out: {problem}")
 
     # ---- the order -----------------------------------------------------------
 
+    def jobs(self, ranks, collective):
+        """What is compared with each other, side by side."""
+        return [Job(library, transport, ranks, collective)
+                for library in self.libraries if library.measures(collective)
+                for transport in self.transports_of(library)
+                if (library.name, transport) not in self.unknown]
+
+    def groups(self):
+        return [self.jobs(ranks, collective)
+                for ranks in self.options.ranks for collective in self.options.collectives]
+
     def run(self):
         self.find_unknown()
+        self.ahead = sum(len(group) for group in self.groups())
         for repetition in range(self.options.repetitions):
-            for transport in self.options.transports:
-                for ranks in self.options.ranks:
-                    for collective in self.options.collectives:
-                        if not self.compare(repetition, transport, ranks, collective):
-                            return
+            left_out = self.not_again(repetition) if repetition > 0 else set()
+            for group in self.groups():
+                # Another one first each time.
+                first = repetition * len(group) // self.options.repetitions
+                for job in group[first:] + group[:first]:
+                    if time.monotonic() > self.deadline:
+                        self.note(f"the time for all of it, {self.options.budget:g} minutes, was "
+                                  f"up in repetition {repetition + 1}, at {job.collective} of "
+                                  f"{job.ranks} ranks")
+                        return
+                    if job.key() not in left_out:
+                        self.measure(job, repetition)
+                    self.ahead -= repetition == 0
 
-    def compare(self, repetition, transport, ranks, collective):
-        """All libraries, one after the other, another one first each time. False
-        when time is up."""
-        n = len(self.libraries)
-        for i in range(n):
-            library = self.libraries[(i + repetition) % n]
-            if time.monotonic() > self.deadline:
-                self.note(f"the time for all of it, {self.options.budget} minutes, was up in "
-                          f"repetition {repetition + 1}, at {collective} of {ranks} ranks "
-                          f"over {transport}")
-                return False
-            self.measure(library, repetition, transport, ranks, collective)
-        return True
+    # ---- what is not repeated ------------------------------------------------
+
+    def hopeful(self):
+        """Keys of what was near the fastest peer at one size at least; ours
+        always is."""
+        p50 = {}
+        for line in self.measured:
+            cell = (line["transport"], line["ranks"], line["collective"], line["bytes"])
+            p50.setdefault(cell, {}).setdefault(line["library"], []).append(line["p50_us"])
+        ours = {library.name for library in self.libraries if library.ours}
+        over_tcp = {library.name for library in self.libraries if library.tcp_for_all}
+        found = set()
+        for (transport, ranks, collective, _), by_library in p50.items():
+            medians = {name: statistics.median(times) for name, times in by_library.items()}
+            best = min((us for name, us in medians.items() if name not in ours), default=0)
+            for name, us in medians.items():
+                if name in ours or us <= FAR_BEHIND * best:
+                    ran_over = "tcp" if name in over_tcp else transport
+                    found.add((name, ran_over, ranks, collective))
+        return found
+
+    def not_again(self, repetition):
+        """Keys of the jobs for which there is no time in this repetition: of
+        those that are far behind the costliest, and then of the others."""
+        left = self.options.repetitions - repetition
+        time_s = (self.deadline - time.monotonic()) / left
+        jobs = [job.key() for group in self.groups() for job in group
+                if job.key() not in self.given_up and job.key() in self.took_s]
+        hopeful = self.hopeful()
+        jobs.sort(key=lambda key: (key in hopeful, -self.took_s[key]))
+        sum_s, dropped = sum(self.took_s[key] for key in jobs), set()
+        for key in jobs:
+            if sum_s <= time_s:
+                break
+            sum_s -= self.took_s[key]
+            dropped.add(key)
+        if dropped:
+            self.say(f"repetition {repetition + 1} leaves out {len(dropped)} of {len(jobs)} runs, "
+                     "for the time that they take")
+        return dropped
 
     # ---- one run -------------------------------------------------------------
 
-    def limit(self, library, transport, ranks):
-        """A library that did not get half way through its sizes once, with more
-        ranks than cores, will not do so later, and need not be waited for as
-        long."""
-        collapsed = (library.name, transport, ranks) in self.collapsed
-        return self.options.limit / (4 if collapsed else 1)
+    def limit(self, job):
+        """In the first repetition, fair to those that are still to come. A
+        library that did not get half way through its sizes once, with more ranks
+        than cores, will not do so later, and need not be waited for as long."""
+        collapsed = (job.library.name, job.transport, job.ranks) in self.collapsed
+        limit = self.options.limit / (4 if collapsed else 1)
+        if self.ahead > 0:
+            ends = self.began + FIRST_SHARE * (self.deadline - self.began)
+            fair = (ends - time.monotonic()) / self.ahead
+            limit = min(limit, max(PATIENCE * fair, SHORTEST_LIMIT_S))
+        return limit
 
-    def measure(self, library, repetition, transport, ranks, collective):
-        key = (library.name, transport, ranks, collective)
-        if (library.name, transport) in self.unknown or key in self.given_up:
+    def add(self, job, line):
+        """What a library does over TCP may count for all transports."""
+        transports = [job.transport]
+        if job.library.tcp_for_all:
+            transports = self.options.transports
+        return [{**line, "library": job.library.name, "transport": t} for t in transports]
+
+    def measure(self, job, repetition):
+        if job.key() in self.given_up:
             return
-        sizes = sorted({rounded(collective, ranks, s) for s in self.options.sizes})
+        sizes = sorted({rounded(job.collective, job.ranks, s) for s in self.options.sizes})
         began = time.monotonic()
-        result = self.launch(library, transport, ranks, collective, sizes,
-                             self.limit(library, transport, ranks))
+        result = self.launch(job.library, job.transport, job.ranks, job.collective, sizes,
+                             self.limit(job))
+        took = time.monotonic() - began
+        self.took_s[job.key()] = max(took, self.took_s.get(job.key(), 0))
         for line in result.lines:
-            line.update(library=library.name, transport=transport, repetition=repetition)
-            self.measured.append(line)
-        self.say(f"{repetition + 1}/{self.options.repetitions} {transport} {ranks} ranks "
-                 f"{collective} {library.title}: {time.monotonic() - began:.1f} s"
+            self.measured += self.add(job, {**line, "repetition": repetition})
+        self.say(f"{repetition + 1}/{self.options.repetitions} {job.ranks} ranks {job.collective} "
+                 f"{job.transport} {job.library.title}: {took:.1f} s"
                  + (", over the limit" if result.over_limit else ""))
         if result.over_limit:
-            self.give_up(key, sizes, result)
+            self.give_up(job, sizes, result)
         elif result.complaint:
-            self.given_up.add(key)
-            self.note(f"{library.title}, {collective} of {ranks} ranks over {transport} "
-                      f"failed: {result.complaint}")
+            self.given_up.add(job.key())
+            self.note(f"{job.library.title}, {job.collective} of {job.ranks} ranks over "
+                      f"{job.transport} failed: {result.complaint}")
 
-    def give_up(self, key, sizes, result):
+    def give_up(self, job, sizes, result):
         """What it did measure counts. It may have been the fault of another
         program, so with a core for each rank it is tried once more."""
-        library, transport, ranks, collective = key
         done = {line["bytes"] for line in result.lines}
-        crowded = ranks > machine.cores()
-        if crowded or key in self.late:
-            self.given_up.add(key)
-        self.late.add(key)
+        crowded = job.ranks > machine.cores()
+        if crowded or job.key() in self.late:
+            self.given_up.add(job.key())
+        self.late.add(job.key())
         if crowded and len(done) * 2 < len(sizes):
-            self.collapsed.add((library, transport, ranks))
+            self.collapsed.add((job.library.name, job.transport, job.ranks))
         for size in sizes:
             if size not in done:
-                self.over_limit.append({
-                    "library": library, "transport": transport, "ranks": ranks,
-                    "collective": collective, "bytes": size})
+                self.over_limit += self.add(job, {
+                    "ranks": job.ranks, "collective": job.collective, "bytes": size})

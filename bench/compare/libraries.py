@@ -10,20 +10,33 @@ import machine
 IN_PLACE = {"broadcast": ("gloo_c", "openmpi", "mpich", "gloo"), "reduce_scatter": ("gloo",)}
 
 
-@dataclass
+OURS, OURS_ALLOC = "gloo_c", "gloo_c_alloc"
+TRANSPORTS = ("shm", "tcp")
+
+
+@dataclass(frozen=True)
 class Library:
     name: str  # in JSON
     title: str  # in tables
     program: str  # relative to the build directory
     package: str = ""  # whose version is reported
     ours: bool = False
+    memory: str = ""  # where buffers come from; empty: there is only one kind
+    transports: tuple = TRANSPORTS
+    # It has no shared memory: what it does over TCP is compared with both.
+    tcp_for_all: bool = False
+
+    def measures(self, collective):
+        return self.memory != "gloo_alloc" or collective != "barrier"
 
 
 LIBRARIES = [
-    Library("gloo_c", "gloo_c", "bench/peers/peer-gloo_c", ours=True),
+    Library(OURS, "gloo_c", "bench/peers/peer-gloo_c", ours=True, memory="malloc"),
+    Library(OURS_ALLOC, "gloo_c, gloo_alloc", "bench/peers/peer-gloo_c", ours=True,
+            memory="gloo_alloc", transports=("shm",)),
     Library("openmpi", "Open MPI", "bench/peers/peer-openmpi", "openmpi-bin"),
     Library("mpich", "MPICH", "bench/peers/peer-mpich", "mpich"),
-    Library("gloo", "Gloo", "bench/peers/peer-gloo", "libgloo0"),
+    Library("gloo", "Gloo", "bench/peers/peer-gloo", "libgloo0", tcp_for_all=True),
 ]
 
 
@@ -81,7 +94,7 @@ def arguments(library, collective, sizes, options, transport):
         given += ["--sizes", ",".join(str(size) for size in sizes)]
         given += ["--buffers", options.buffers]
     if library.ours:
-        given += ["--transport", transport]
+        given += ["--transport", transport, "--memory", library.memory]
     if library.name in IN_PLACE.get(collective, ()):
         given.append("--in-place")
     return given

@@ -65,6 +65,11 @@ MEMORY = {
 }
 
 
+def exactly(limits, name, size):
+    """The value of a limit at just this size; NaN when it was not measured."""
+    return next((l["value"] for l in limits if (l["limit"], l["bytes"]) == (name, size)), math.nan)
+
+
 def microseconds(size, gigabytes_per_second):
     return size / gigabytes_per_second / 1e3
 

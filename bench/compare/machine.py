@@ -45,8 +45,19 @@ def version(package):
     return found.stdout.strip() if found.returncode == 0 else ""
 
 
+def revision():
+    """Of the source, as git knows it; "+" where files differ from it."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return found.stdout.strip() if found.returncode == 0 else "unknown"
+
+
 def describe(libraries):
     return {
+        "revision": revision(),
         "date": datetime.date.today().isoformat(),
         "cpu": field("/proc/cpuinfo", "model name"),
         "architecture": platform.machine(),

@@ -1,20 +1,26 @@
-"""The part of a page that a program writes."""
+"""The parts of a page that a program writes."""
 
-BEGIN, END = "<!-- scripts/compare: begin -->", "<!-- scripts/compare: end -->"
+TABLES = "scripts/compare"
 
 
-def split(path):
+def marks(section):
+    return f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
+
+
+def split(path, section=TABLES):
     """What stands before and after that part."""
+    begin_mark, end_mark = marks(section)
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(begin_mark)
+    _, end, after = rest.partition(end_mark)
     if not begin or not end:
-        raise SystemExit(f"compare: {path} lacks the lines {BEGIN} and {END}")
+        raise SystemExit(f"compare: {path} lacks the lines {begin_mark} and {end_mark}")
     return before, after
 
 
-def write(path, text):
-    before, after = split(path)
+def write(path, text, section=TABLES):
+    before, after = split(path, section)
+    begin_mark, end_mark = marks(section)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+        file.write(f"{before}{begin_mark}\n\n{text}\n{end_mark}{after}")

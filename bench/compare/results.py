@@ -4,6 +4,8 @@ import math
 import statistics
 from dataclasses import dataclass, field
 
+from libraries import OURS, OURS_ALLOC
+
 
 @dataclass
 class Figure:
@@ -18,6 +20,15 @@ class Figure:
 
 
 @dataclass
+class Ratio:
+    """Ours divided by the best peer's."""
+
+    value: float = math.nan  # of the medians
+    low: float = math.nan  # within single repetitions
+    high: float = math.nan
+
+
+@dataclass
 class Cell:
     transport: str
     ranks: int
@@ -26,9 +37,10 @@ class Cell:
     figures: dict = field(default_factory=dict)  # library: Figure
     over_limit: set = field(default_factory=set)  # libraries
     best_peer: str = ""
-    ratio: float = math.nan  # ours / best peer
-    ratio_low: float = math.nan  # the same within single repetitions
-    ratio_high: float = math.nan
+    ratios: dict = field(default_factory=dict)  # OURS, OURS_ALLOC: Ratio
+
+    def ratio(self, name=OURS):
+        return self.ratios.get(name, Ratio())
 
 
 def key_of(line):
@@ -43,53 +55,92 @@ def figure(lines):
         statistics.median(line["p99_us"] for line in lines), len(lines))
 
 
-def set_ratio(cell, lines, ours):
-    peers = [name for name in cell.figures if name != ours]
+def ratio_of(cell, lines, name):
+    best = cell.figures[cell.best_peer].median_us
+    ratio = Ratio(cell.figures[name].median_us / best)
+    p50 = {(line["library"], line["repetition"]): line["p50_us"] for line in lines}
+    pairs = [p50[name, r] / p50[cell.best_peer, r]
+             for (library, r) in p50 if library == name and (cell.best_peer, r) in p50]
+    if pairs:
+        ratio.low, ratio.high = min(pairs), max(pairs)
+    return ratio
+
+
+def set_ratios(cell, lines):
+    peers = [name for name in cell.figures if name not in (OURS, OURS_ALLOC)]
     if not peers:
         return
     cell.best_peer = min(peers, key=lambda name: cell.figures[name].median_us)
-    if ours not in cell.figures:
-        return
-    best = cell.figures[cell.best_peer].median_us
-    cell.ratio = cell.figures[ours].median_us / best
-    p50 = {(line["library"], line["repetition"]): line["p50_us"] for line in lines}
-    pairs = [p50[ours, r] / p50[cell.best_peer, r]
-             for (library, r) in p50 if library == ours and (cell.best_peer, r) in p50]
-    if pairs:
-        cell.ratio_low, cell.ratio_high = min(pairs), max(pairs)
+    for name in (OURS, OURS_ALLOC):
+        if name in cell.figures:
+            cell.ratios[name] = ratio_of(cell, lines, name)
 
 
-def cells_of(campaign, ours="gloo_c"):
-    """All cells, in the order in which they were measured."""
+def cells_of(measured, over_limit):
+    """All cells: by transport, ranks and collective as they were measured, and
+    by size."""
     cells, lines_of = {}, {}
-    for line in campaign.measured + campaign.over_limit:
+    for line in measured + over_limit:
         cells.setdefault(key_of(line), Cell(*key_of(line)))
-    for line in campaign.measured:
+    for line in measured:
         lines_of.setdefault(key_of(line), []).append(line)
-    for line in campaign.over_limit:
+    for line in over_limit:
         cells[key_of(line)].over_limit.add(line["library"])
     for key, lines in lines_of.items():
         cell = cells[key]
         for name in {line["library"] for line in lines}:
             cell.figures[name] = figure([l for l in lines if l["library"] == name])
         cell.over_limit -= set(cell.figures)
-        set_ratio(cell, lines, ours)
-    return list(cells.values())
+        set_ratios(cell, lines)
+    return in_order(list(cells.values()))
 
 
-def geometric_mean(cells):
-    ratios = [cell.ratio for cell in cells if not math.isnan(cell.ratio)]
+def in_order(cells):
+    collectives = list(dict.fromkeys(c.collective for c in cells))
+    transports = list(dict.fromkeys(c.transport for c in cells))
+    return sorted(cells, key=lambda c: (transports.index(c.transport), c.ranks,
+                                        collectives.index(c.collective), c.bytes))
+
+
+@dataclass
+class Mean:
+    """Of the cells of a transport; of all numbers of ranks when ranks is 0."""
+
+    transport: str
+    ranks: int
+    library: str
+    geometric_mean: float
+    above_1: int
+    cells: int
+
+
+def geometric_mean(ratios):
     if not ratios:
         return math.nan
     return math.exp(sum(math.log(r) for r in ratios) / len(ratios))
 
 
+def mean(cells, transport, ranks, name):
+    ratios = [c.ratio(name).value for c in cells
+              if c.transport == transport and ranks in (0, c.ranks)]
+    ratios = [r for r in ratios if not math.isnan(r)]
+    return Mean(transport, ranks, name, geometric_mean(ratios),
+                sum(1 for r in ratios if r > 1), len(ratios))
+
+
 def means(cells):
-    """[(transport, ranks, geometric mean, cells above 1, cells)]"""
-    rows = []
-    for transport, ranks in dict.fromkeys((c.transport, c.ranks) for c in cells):
-        group = [c for c in cells if (c.transport, c.ranks) == (transport, ranks)]
-        ratios = [c.ratio for c in group if not math.isnan(c.ratio)]
-        above = sum(1 for r in ratios if r > 1)
-        rows.append((transport, ranks, geometric_mean(group), above, len(ratios)))
-    return rows
+    """For each transport: each number of ranks, then all of them; ours with
+    ordinary memory, then with gloo_alloc where that was measured."""
+    found = []
+    for transport in dict.fromkeys(c.transport for c in cells):
+        groups = list(dict.fromkeys(c.ranks for c in cells if c.transport == transport))
+        for ranks in groups + ([0] if len(groups) > 1 else []):
+            both = [mean(cells, transport, ranks, name) for name in (OURS, OURS_ALLOC)]
+            found += [m for m in both if m.cells > 0]
+    return found
+
+
+def above_1(cells):
+    """[(library, cell)], the worst first."""
+    worse = [(name, c) for c in cells for name in c.ratios if c.ratio(name).value > 1]
+    return sorted(worse, key=lambda pair: -pair[1].ratio(pair[0]).value)

@@ -4,6 +4,7 @@ import math
 
 import limits as machine_limits
 import results
+from libraries import OURS, OURS_ALLOC
 
 NAMES = {"sendrecv": "ping-pong", "reduce_scatter": "reduce-scatter"}
 
@@ -31,10 +32,10 @@ def ratio_text(ratio):
     return "" if math.isnan(ratio) else f"{ratio:.2f}"
 
 
-def range_text(cell):
-    if math.isnan(cell.ratio_low) or cell.ratio_low == cell.ratio_high:
+def range_text(ratio):
+    if math.isnan(ratio.low) or ratio.low == ratio.high:
         return ""
-    return f"{cell.ratio_low:.2f}-{cell.ratio_high:.2f}"
+    return f"{ratio.low:.2f}-{ratio.high:.2f}"
 
 
 def spread_text(figure):
@@ -62,31 +63,102 @@ def figure_text(cell, library):
     return "over the limit" if library in cell.over_limit else ""
 
 
+def name_of(collective):
+    return NAMES.get(collective, collective)
+
+
+def present(cells, libraries):
+    return [l for l in libraries
+            if any(l.name in c.figures or l.name in c.over_limit for c in cells)]
+
+
+def ratio_columns(cell, names):
+    """With a star where a peer is left out that was over the limit."""
+    row = []
+    for name in names:
+        ratio = cell.ratio(name)
+        mark = "*" if cell.over_limit and not math.isnan(ratio.value) else ""
+        row += [ratio_text(ratio.value) + mark, range_text(ratio)]
+    return row
+
+
 def cells_table(cells, libraries, limits):
-    present = [l for l in libraries
-               if any(l.name in c.figures or l.name in c.over_limit for c in cells)]
+    shown = present(cells, libraries)
+    ours = [l.name for l in shown if l.ours]
     floors = {id(c): machine_limits.floor_us(limits, c.transport, c.ranks, c.collective, c.bytes)
               for c in cells}
     has_floor = any(not math.isnan(f) for f in floors.values())
-    header = ["collective", "size"] + [l.title for l in present]
-    header += ["ours/best", "range", "our spread"] + (["floor"] if has_floor else [])
+    header = ["collective", "size"] + [l.title for l in shown]
+    for name in ours:
+        header += ["ours/best" if name == OURS else "gloo_alloc/best", "range"]
+    header += ["our spread"] + (["floor"] if has_floor else [])
     rows = []
     for cell in cells:
-        row = [NAMES.get(cell.collective, cell.collective), size_text(cell.bytes)]
-        row += [figure_text(cell, l.name) for l in present]
-        ours = next((cell.figures.get(l.name) for l in present if l.ours), None)
-        mark = "*" if cell.over_limit and not math.isnan(cell.ratio) else ""
-        row += [ratio_text(cell.ratio) + mark, range_text(cell), spread_text(ours)]
+        row = [name_of(cell.collective), size_text(cell.bytes)]
+        row += [figure_text(cell, l.name) for l in shown]
+        row += ratio_columns(cell, ours) + [spread_text(cell.figures.get(OURS))]
         row += [time_text(floors[id(cell)])] if has_floor else []
         rows.append(row)
     return table(header, rows)
 
 
+def ranks_text(ranks):
+    return str(ranks) if ranks else "all"
+
+
+def above_text(mean):
+    return f"{mean.above_1} of {mean.cells}" if mean and mean.cells else ""
+
+
 def means_table(cells):
+    found = {(m.transport, m.ranks, m.library): m for m in results.means(cells)}
+    alloc = any(m.library == OURS_ALLOC for m in found.values())
     rows = []
-    for transport, ranks, mean, above, n in results.means(cells):
-        rows.append([transport, ranks, ratio_text(mean), f"{above} of {n}" if n else ""])
-    return table(["transport", "ranks", "geometric mean", "cells above 1"], rows)
+    for transport, ranks in dict.fromkeys(key[:2] for key in found):
+        row = [transport, ranks_text(ranks)]
+        for name in (OURS, OURS_ALLOC) if alloc else (OURS,):
+            mean = found.get((transport, ranks, name))
+            row += [ratio_text(mean.geometric_mean) if mean else "", above_text(mean)]
+        rows.append(row)
+    header = ["transport", "ranks", "geometric mean", "cells above 1"]
+    header += ["with gloo_alloc", "cells above 1"] if alloc else []
+    return table(header, rows)
+
+
+def above_table(cells, libraries):
+    titles = {l.name: l.title for l in libraries}
+    rows = []
+    for name, cell in results.above_1(cells):
+        ratio = cell.ratio(name)
+        rows.append([cell.transport, cell.ranks, name_of(cell.collective), size_text(cell.bytes),
+                     titles.get(name, name), ratio_text(ratio.value), range_text(ratio),
+                     titles.get(cell.best_peer, cell.best_peer)])
+    header = ["transport", "ranks", "collective", "size", "ours", "ratio", "range", "fastest peer"]
+    return table(header, rows) if rows else "None."
+
+
+# Of two ranks: what the machine could do, and how much of it we may take.
+GOALS = [
+    ("barrier", 0, OURS, "flag_one_way", 64, 3),
+    ("allreduce", 1 << 26, OURS_ALLOC, "fused_allreduce", 1 << 26, 1.3),
+    ("allreduce", 1 << 26, OURS, "fused_allreduce", 1 << 26, None),
+]
+
+
+def goals_table(cells, limits):
+    rows = []
+    for collective, size, name, limit, limit_size, goal in GOALS:
+        cell = next((c for c in cells if (c.transport, c.ranks, c.collective, c.bytes)
+                     == ("shm", 2, collective, size)), None)
+        floor = machine_limits.exactly(limits, limit, limit_size)
+        if cell is None or name not in cell.figures or math.isnan(floor) or floor <= 0:
+            continue
+        took = cell.figures[name].median_us
+        what = collective + ("" if size == 0 else " of " + size_text(size))
+        what += ", gloo_alloc" if name == OURS_ALLOC else ""
+        rows.append([what, time_text(took), limit, time_text(floor), f"{took / floor:.2f}",
+                     f"at most {goal}" if goal else ""])
+    return table(["2 ranks, shm", "ours", "limit", "it takes", "ratio", "goal"], rows) if rows else ""
 
 
 def limits_table(limits):
@@ -97,22 +169,31 @@ def limits_table(limits):
 def machine_text(machine):
     known = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
     versions = ", ".join(f"{known.get(n, n)} {v}" for n, v in machine["versions"].items() if v)
-    return (f"{machine['date']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory']}, "
-            f"{machine['kernel']}. Load average {machine['load_before']:.1f} before, "
+    return (f"{machine['date']}, gloo_c at {machine.get('revision', 'unknown')}: {machine['cpu']}, "
+            f"{machine['cores']} cores, {machine['memory']}, {machine['kernel']}. "
+            f"Load average {machine['load_before']:.1f} before, "
             f"{machine['load_after']:.1f} after. {versions}.")
 
 
-def report(machine, command, limits, cells, libraries, notes):
-    parts = [machine_text(machine), f"    {command}"]
+def groups_of(cells):
+    """[((transport, ranks), cells)]"""
+    keys = dict.fromkeys((c.transport, c.ranks) for c in cells)
+    return [(key, [c for c in cells if (c.transport, c.ranks) == key]) for key in keys]
+
+
+def report(run, cells, libraries):
+    """`run` is what the JSON holds of a run."""
+    limits = run["limits"]
+    parts = [machine_text(run["machine"]), f"    {run['command']}"]
     parts.append("Ours divided by the best peer's; below 1 is faster than all of them:")
     parts.append(means_table(cells))
-    for transport, ranks in dict.fromkeys((c.transport, c.ranks) for c in cells):
-        group = [c for c in cells if (c.transport, c.ranks) == (transport, ranks)]
+    goals = goals_table(cells, limits)
+    parts += ["Against the machine itself:", goals] if goals else []
+    parts += ["### Cells above 1", above_table(cells, libraries)]
+    for (transport, ranks), group in groups_of(cells):
         parts.append(f"### {transport}, {ranks} ranks")
         parts.append(cells_table(group, libraries, limits))
-    parts.append("### The machine")
-    parts.append(limits_table(limits))
-    if notes:
-        parts.append("### Notes")
-        parts.append("\n".join("- " + note for note in notes))
+    parts += ["### The machine", limits_table(limits)]
+    if run["notes"]:
+        parts += ["### Notes", "\n".join("- " + note for note in run["notes"])]
     return "\n\n".join(parts) + "\n"

@@ -1,21 +1,42 @@
 """Tests of what happens between the single runs and the tables; no library is
 started. Prints TAP."""
 
+import importlib.machinery
+import importlib.util
+import math
 import os
+import re
 import sys
 import tempfile
 import time
 import types
 import unittest
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import campaign  # noqa: E402
+import charts  # noqa: E402
+import hosts  # noqa: E402
+import libraries  # noqa: E402
 import limits  # noqa: E402
 import page  # noqa: E402
 import results  # noqa: E402
 import runs  # noqa: E402
 import tables  # noqa: E402
+import webpage  # noqa: E402
+
+
+def script(name):
+    """A program of the folder above, as a module."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", name)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+instructions = script("instructions")
 
 
 def line(library, repetition, p50, size=1024, collective="allreduce", ranks=2):
@@ -25,7 +46,7 @@ def line(library, repetition, p50, size=1024, collective="allreduce", ranks=2):
 
 
 def cells(measured, over_limit=()):
-    return results.cells_of(types.SimpleNamespace(measured=measured, over_limit=list(over_limit)))
+    return results.cells_of(measured, list(over_limit))
 
 
 class Ratios(unittest.TestCase):
@@ -34,21 +55,34 @@ class Ratios(unittest.TestCase):
                       + [line("mpich", r, 4.0) for r in range(3)]
                       + [line("openmpi", r, 8.0) for r in range(3)])
         self.assertEqual(cell.best_peer, "mpich")
-        self.assertEqual(cell.ratio, 0.5)
-        self.assertEqual((cell.ratio_low, cell.ratio_high), (0.25, 1.0))
+        self.assertEqual(cell.ratio(), results.Ratio(0.5, 0.25, 1.0))
 
     def test_without_ours_or_without_peers_there_is_no_ratio(self):
         for name in ("gloo_c", "mpich"):
             cell, = cells([line(name, 0, 1.0)])
-            self.assertNotEqual(cell.ratio, cell.ratio)
+            self.assertTrue(math.isnan(cell.ratio().value))
 
     def test_the_geometric_mean_weighs_cells_alike(self):
         found = cells([line("gloo_c", 0, 1.0), line("mpich", 0, 4.0),
                        line("gloo_c", 0, 4.0, size=4096), line("mpich", 0, 1.0, size=4096)])
-        self.assertAlmostEqual(results.geometric_mean(found), 1.0)
-        (transport, ranks, mean, above, n), = results.means(found)
-        self.assertEqual((transport, ranks, above, n), ("shm", 2, 1, 2))
-        self.assertAlmostEqual(mean, 1.0)
+        mean, = results.means(found)
+        self.assertAlmostEqual(mean.geometric_mean, 1.0)
+        mean.geometric_mean = 1.0
+        self.assertEqual(mean, results.Mean("shm", 2, "gloo_c", 1.0, 1, 2))
+
+    def test_memory_from_gloo_alloc_has_ratios_of_its_own_and_is_no_peer(self):
+        cell, = cells([line("gloo_c", 0, 3.0), line("gloo_c_alloc", 0, 1.0), line("mpich", 0, 2.0)])
+        self.assertEqual(cell.best_peer, "mpich")
+        self.assertEqual(cell.ratio("gloo_c").value, 1.5)
+        self.assertEqual(cell.ratio("gloo_c_alloc").value, 0.5)
+        self.assertEqual([m.library for m in results.means([cell])], ["gloo_c", "gloo_c_alloc"])
+        self.assertEqual(results.above_1([cell]), [("gloo_c", cell)])
+
+    def test_all_numbers_of_ranks_have_a_mean_together(self):
+        found = cells([line("gloo_c", 0, 1.0), line("mpich", 0, 4.0),
+                       line("gloo_c", 0, 1.0, ranks=4), line("mpich", 0, 1.0, ranks=4)])
+        self.assertEqual([(m.ranks, m.geometric_mean) for m in results.means(found)],
+                         [(2, 0.25), (4, 1.0), (0, 0.5)])
 
     def test_what_was_over_the_limit_is_said_unless_it_was_measured_once(self):
         late = {k: line("mpich", 0, 1.0)[k]
@@ -90,15 +124,164 @@ class Floors(unittest.TestCase):
         self.assertEqual(limits.combine(worse, self.LIMITS), self.LIMITS)
 
 
+def options(**given):
+    settings = dict(ranks=[2], sizes=[4, 1024], collectives=["allreduce"],
+                    transports=["shm", "tcp"], repetitions=3, budget=20, limit=20, build="build",
+                    time=0.1, warmup=5, buffers="2")
+    return types.SimpleNamespace(**{**settings, **given})
+
+
+class Campaigns(unittest.TestCase):
+    """A campaign whose runs are made up: each takes `seconds` of an imagined
+    clock, and all calls the same time."""
+
+    def campaign(self, seconds, p50, **given):
+        work = campaign.Campaign(options(**given), libraries.LIBRARIES)
+        work.say = lambda text: None
+        clock, self.order = [work.began], []
+
+        def launch(library, transport, ranks, collective, sizes, limit, extra=()):
+            clock[0] += seconds[library.name]
+            if not extra:
+                self.order.append((library.name, transport))
+            return runs.Run([{"ranks": ranks, "collective": collective, "bytes": s, "min_us": 1,
+                              "p50_us": p50[library.name], "p99_us": 1} for s in sizes])
+        work.launch = launch
+        monotonic = campaign.time.monotonic
+        campaign.time.monotonic = lambda: clock[0]
+        try:
+            work.run()
+        finally:
+            campaign.time.monotonic = monotonic
+        return work
+
+    FAST = {l.name: 1.0 for l in libraries.LIBRARIES}
+
+    def test_everything_is_measured_side_by_side_and_as_often_as_asked(self):
+        work = self.campaign(self.FAST, self.FAST)
+        found = cells(work.measured)
+        self.assertEqual(len(found), 4)
+        for cell in found:
+            expected = {l.name for l in libraries.LIBRARIES
+                        if cell.transport in l.transports}
+            self.assertEqual(set(cell.figures), expected)
+            self.assertEqual({f.repetitions for f in cell.figures.values()}, {3})
+        per_repetition = len(self.order) // 3
+        firsts = {self.order[i * per_repetition] for i in range(3)}
+        self.assertEqual(len(firsts), 3)
+
+    def test_gloo_runs_once_and_counts_for_both_transports(self):
+        self.campaign(self.FAST, self.FAST, repetitions=1)
+        self.assertEqual([pair for pair in self.order if pair[0] == "gloo"], [("gloo", "tcp")])
+
+    def test_what_is_slow_and_far_behind_is_not_repeated_when_time_is_short(self):
+        slow = {**self.FAST, "mpich": 100.0, "gloo": 90.0}
+        work = self.campaign(slow, {**self.FAST, "mpich": 50.0}, budget=15)
+        repetitions = {name: f.repetitions for name, f in cells(work.measured)[0].figures.items()}
+        self.assertEqual(repetitions["mpich"], 1)
+        for name in ("gloo_c", "gloo_c_alloc", "openmpi", "gloo"):
+            self.assertEqual(repetitions[name], 3, name)
+
+    def test_a_run_gets_no_more_than_several_times_its_fair_share(self):
+        work = campaign.Campaign(options(budget=1), libraries.LIBRARIES)
+        job = campaign.Job(libraries.LIBRARIES[0], "shm", 2, "allreduce")
+        self.assertEqual(work.limit(job), 20)
+        work.ahead = 1000
+        self.assertEqual(work.limit(job), campaign.SHORTEST_LIMIT_S)
+        work.ahead = 15
+        self.assertLess(work.limit(job), 20)
+
+
+class Charts(unittest.TestCase):
+    def test_labels_keep_their_distance_and_stay_inside(self):
+        for wanted in ([5, 5, 5], [0, 100, 100, 100], [50, 10, 30], [99, 98, 97, 1]):
+            places = charts.spread(wanted, 0, 100, gap=10)
+            ordered = sorted(places)
+            self.assertTrue(all(b - a >= 9.999 for a, b in zip(ordered, ordered[1:])), places)
+            self.assertTrue(-0.001 <= ordered[0] and ordered[-1] <= 100.001, places)
+
+    def test_labels_far_apart_stay_where_they_belong(self):
+        self.assertEqual(charts.spread([80, 10, 40], 0, 100, gap=10), [80, 10, 40])
+
+
+class WebPages(unittest.TestCase):
+    def setUp(self):
+        measured = []
+        for name, us in (("gloo_c", 2.0), ("gloo_c_alloc", 1.0), ("openmpi", 3.0), ("gloo", 90.0)):
+            measured += [line(name, 0, us * (1 + size / 1024), size=size) for size in (4, 1024)]
+            if name != "gloo_c_alloc":
+                measured += [line(name, 0, us, size=0, collective="barrier")]
+        run = {"machine": {"date": "today", "cpu": "a <fast> one", "cores": 2, "memory": "1 GB",
+                           "kernel": "K", "load_before": 0.0, "load_after": 0.0, "versions": {}},
+               "command": "scripts/compare", "limits": Floors.LIMITS, "notes": ["one & all"]}
+        self.page = webpage.render(run, cells(measured), libraries.LIBRARIES)
+
+    def test_the_page_fetches_and_runs_nothing(self):
+        for word in ("http:", "https:", "<script", "<link", "<img", "@import", "url("):
+            self.assertNotIn(word, self.page)
+
+    def test_its_pictures_are_well_formed_and_hold_every_point(self):
+        pictures = re.findall(r"<figure>.*?</figure>", self.page)
+        self.assertEqual(len(pictures), 2)
+        points = {}
+        for picture in pictures:
+            figure = xml.etree.ElementTree.fromstring(picture)
+            points[figure[0].text] = len(figure.findall(".//circle[@class='dot']"))
+        # Four libraries and the limit at two sizes; barriers without gloo_alloc.
+        self.assertEqual(points, {"allreduce": 10, "barrier": 4})
+
+    def test_texts_are_escaped_and_ratios_shown(self):
+        self.assertIn("a &lt;fast&gt; one", self.page)
+        self.assertIn("one &amp; all", self.page)
+        self.assertIn(">0.67</td>", self.page)
+        self.assertIn(">0.33</td>", self.page)
+
+
+class Hosts(unittest.TestCase):
+    def test_the_limit_of_a_link_is_its_bytes_with_headers(self):
+        self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 1), 1514 * 8, places=3)
+        self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 10), 1514 * 0.8, places=3)
+
+
+class Instructions(unittest.TestCase):
+    PROFILE = """events: Ir
+ob=(1) /lib/libgloo_c.so
+fl=(1) file.c
+fn=(1) send
+0 10
+cfn=(2) copy
+calls=3 0
+0 300
+0 5
+fn=(2)
+0 30
+ob=(2) /lib/libuv.so.1
+fn=(3) 0x0000000000001234
++3 7
+fn=(4) 0x0000000000005678
+* 2
+summary: 54""".splitlines()
+
+    def test_calls_are_not_counted_twice_and_nameless_functions_are_their_librarys(self):
+        self.assertEqual(instructions.costs(self.PROFILE),
+                         {"send": 15, "copy": 30, "(in libuv.so.1)": 9})
+
+    def test_only_growth_beyond_the_tolerance_is_an_error(self):
+        self.assertEqual([instructions.verdict(count, 1000)[1] for count in (500, 1050, 1051)],
+                         [False, False, True])
+        self.assertFalse(instructions.verdict(1, None)[1])
+
+
 class Pages(unittest.TestCase):
     def test_only_what_is_between_the_marks_is_replaced(self):
+        begin, end = page.marks("scripts/compare")
         with tempfile.NamedTemporaryFile("w+") as file:
-            file.write(f"above\n{page.BEGIN}\nold\n{page.END}\nbelow\n")
+            file.write(f"above\n{begin}\nold\n{end}\nbelow\n")
             file.flush()
             page.write(file.name, "new\n")
             page.write(file.name, "newer\n")
             with open(file.name, encoding="utf-8") as again:
-                expected = f"above\n{page.BEGIN}\n\nnewer\n\n{page.END}\nbelow\n"
+                expected = f"above\n{begin}\n\nnewer\n\n{end}\nbelow\n"
                 self.assertEqual(again.read(), expected)
 
     def test_a_page_without_marks_is_refused(self):

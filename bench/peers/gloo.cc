@@ -6,16 +6,21 @@
 // in place only.
 //
 // Ranks are told apart by RANK and WORLD_SIZE, as `gloo run` sets them, and
-// meet in the directory PEER_STORE, which must be new for each job.
+// meet in the directory PEER_STORE, which must be new for each job. They listen on
+// PEER_ADDRESS, which is 127.0.0.1 unless it is set.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <cstdio>
@@ -27,6 +32,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/peers/peer.h"
 #include "gloo_c/gloo_c.h"
@@ -45,7 +51,8 @@ std::shared_ptr<gloo::Context> connect(const char *prefix, int rank, int size) {
   if (path == nullptr) throw std::runtime_error("PEER_STORE is not set");
   gloo::rendezvous::FileStore files(path);
   gloo::rendezvous::PrefixStore store(prefix, files);
-  gloo::transport::tcp::attr attributes("127.0.0.1");
+  const char *address = std::getenv("PEER_ADDRESS");
+  gloo::transport::tcp::attr attributes(address ? address : "127.0.0.1");
   auto device = gloo::transport::tcp::CreateDevice(attributes);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   context->connectFullMesh(store, device);
@@ -130,6 +137,7 @@ struct gloo_context {
   // order, since the measuring part uses a buffer's address again only for
   // another count.
   std::map<Key, std::unique_ptr<gloo::Algorithm>> scatters;
+  std::vector<char> room;  // for reductions of a rank that is not their root
 };
 
 extern "C" {
@@ -215,6 +223,24 @@ gloo_status gloo_allgather(gloo_context *context, const void *input,
   });
 }
 
+gloo_status gloo_alltoall(gloo_context *context, const void *input,
+                          void *output, size_t count, gloo_dtype dtype,
+                          const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (input == GLOO_IN_PLACE) {
+      throw std::runtime_error("its alltoall has no in-place form");
+    }
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::AlltoallOptions call(context->functions);
+      size_t all = count * static_cast<size_t>(gloo_context_size(context));
+      call.setInput(input_of<T>(input), all);
+      call.setOutput(static_cast<T *>(output), all);
+      gloo::alltoall(call);
+    });
+  });
+}
+
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options) {
@@ -233,6 +259,72 @@ gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
           context->classes, pointers, static_cast<int>(count) * size, counts));
     }
     scatter->run();
+  });
+}
+
+// ---- to and from a root ----------------------------------------------------
+
+// Gloo works in the output of every rank; those that have none of their own, as
+// far as gloo_c's function goes, get one here.
+gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
+                        size_t count, gloo_dtype dtype, gloo_op op, int root,
+                        const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      bool mine = root == gloo_context_rank(context);
+      if (!mine && context->room.size() < count * sizeof(T)) {
+        context->room.resize(count * sizeof(T));
+      }
+      const void *from = input == GLOO_IN_PLACE ? output : input;
+      void *to = mine ? output : context->room.data();
+      gloo::ReduceOptions call(context->functions);
+      if (from != to) call.setInput(input_of<T>(from), count);
+      call.setOutput(static_cast<T *>(to), count);
+      call.setRoot(root);
+      call.setReduceFunction(function_of<T>(op));
+      gloo::reduce(call);
+    });
+  });
+}
+
+gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
+                        size_t count, gloo_dtype dtype, int root,
+                        const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (input == GLOO_IN_PLACE) throw std::runtime_error("no gather in place");
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::GatherOptions call(context->functions);
+      call.setInput(input_of<T>(input), count);
+      size_t all = count * static_cast<size_t>(gloo_context_size(context));
+      bool mine = root == gloo_context_rank(context);
+      if (mine) call.setOutput(static_cast<T *>(output), all);
+      call.setRoot(root);
+      gloo::gather(call);
+    });
+  });
+}
+
+gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
+                         size_t count, gloo_dtype dtype, int root,
+                         const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (input == GLOO_IN_PLACE) throw std::runtime_error("no scatter in place");
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::ScatterOptions call(context->functions);
+      size_t size = static_cast<size_t>(gloo_context_size(context));
+      std::vector<T *> blocks;
+      bool mine = root == gloo_context_rank(context);
+      for (size_t i = 0; mine && i < size; i++) {
+        blocks.push_back(input_of<T>(input) + i * count);
+      }
+      if (mine) call.setInputs(blocks, count);
+      call.setOutput(static_cast<T *>(output), count);
+      call.setRoot(root);
+      gloo::scatter(call);
+    });
   });
 }
 

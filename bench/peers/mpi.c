@@ -196,6 +196,62 @@ gloo_status gloo_allgather(gloo_context *context, const void *input,
                    options);
 }
 
+gloo_status gloo_alltoall(gloo_context *context, const void *input,
+                          void *output, size_t count, gloo_dtype dtype,
+                          const gloo_options *options) {
+  (void)context;
+  arguments a;
+  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  if (status != GLOO_OK) return status;
+  return result_of(MPI_Alltoall(input_of(input), a.count, a.type, output,
+                                a.count, a.type, MPI_COMM_WORLD),
+                   options);
+}
+
+/* ---- to and from a root -------------------------------------------------- */
+
+/* MPI has the form in place at the root only. */
+gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
+                        size_t count, gloo_dtype dtype, gloo_op op, int root,
+                        const gloo_options *options) {
+  arguments a;
+  gloo_status status = convert(count, dtype, op, options, &a);
+  if (status != GLOO_OK) return status;
+  bool other = input == GLOO_IN_PLACE && root != context->rank;
+  return result_of(MPI_Reduce(other ? output : input_of(input), output, a.count,
+                              a.type, a.op, root, MPI_COMM_WORLD),
+                   options);
+}
+
+gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
+                        size_t count, gloo_dtype dtype, int root,
+                        const gloo_options *options) {
+  (void)context;
+  arguments a;
+  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  if (status != GLOO_OK) return status;
+  return result_of(MPI_Gather(input_of(input), a.count, a.type, output, a.count,
+                              a.type, root, MPI_COMM_WORLD),
+                   options);
+}
+
+gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
+                         size_t count, gloo_dtype dtype, int root,
+                         const gloo_options *options) {
+  (void)context;
+  if (input == GLOO_IN_PLACE) {
+    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
+                    "MPI scatters in place in another form; leave out "
+                    "--in-place");
+  }
+  arguments a;
+  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  if (status != GLOO_OK) return status;
+  return result_of(MPI_Scatter(input, a.count, a.type, output, a.count, a.type,
+                               root, MPI_COMM_WORLD),
+                   options);
+}
+
 /* ---- messages ----------------------------------------------------------- */
 
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,

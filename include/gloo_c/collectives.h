@@ -140,6 +140,234 @@ GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
                                          const gloo_options *options,
                                          gloo_operation **operation);
 
+/* Every rank sends a block of `count` elements to every rank: input and output
+ * have P blocks, one behind the other; block j of rank i's input becomes block
+ * i of rank j's output. In place: output holds the input; this takes as much
+ * memory again for as long as the operation exists. Each rank sends
+ * (P-1) * count elements, short blocks on many ranks more (Bruck et al. 1997).
+ */
+GLOO_API gloo_status gloo_alltoall(gloo_context *context, const void *input,
+                                   void *output, size_t count, gloo_dtype dtype,
+                                   const gloo_options *options);
+GLOO_API gloo_status gloo_alltoall_start(gloo_context *context,
+                                         const void *input, void *output,
+                                         size_t count, gloo_dtype dtype,
+                                         const gloo_options *options,
+                                         gloo_operation **operation);
+GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
+                                        const void *input, void *output,
+                                        size_t count, gloo_dtype dtype,
+                                        const gloo_options *options,
+                                        gloo_operation **operation);
+
+/* Combine all ranks' inputs (count elements each) element by element; root's
+ * output (count elements) gets the result. Other ranks' outputs may be NULL,
+ * and are left alone. In place: output holds the input; at other ranks too,
+ * where it is only read. Binomial tree, or for long vectors reduce-scatter and
+ * gather (Rabenseifner 2004). */
+GLOO_API gloo_status gloo_reduce(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 gloo_op op, int root,
+                                 const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_start(gloo_context *context, const void *input,
+                                       void *output, size_t count,
+                                       gloo_dtype dtype, gloo_op op, int root,
+                                       const gloo_options *options,
+                                       gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
+                                      void *output, size_t count,
+                                      gloo_dtype dtype, gloo_op op, int root,
+                                      const gloo_options *options,
+                                      gloo_operation **operation);
+
+/* Combine the inputs (count elements each) of this rank and of those below it,
+ * element by element and in rank order: rank r's output (count elements) gets
+ * input 0 op input 1 op ... op input r. In place: output holds the input.
+ * ceil(log2 P) rounds (Hillis and Steele 1986), or from rank to rank for long
+ * vectors. */
+GLOO_API gloo_status gloo_scan(gloo_context *context, const void *input,
+                               void *output, size_t count, gloo_dtype dtype,
+                               gloo_op op, const gloo_options *options);
+GLOO_API gloo_status gloo_scan_start(gloo_context *context, const void *input,
+                                     void *output, size_t count,
+                                     gloo_dtype dtype, gloo_op op,
+                                     const gloo_options *options,
+                                     gloo_operation **operation);
+GLOO_API gloo_status gloo_scan_init(gloo_context *context, const void *input,
+                                    void *output, size_t count,
+                                    gloo_dtype dtype, gloo_op op,
+                                    const gloo_options *options,
+                                    gloo_operation **operation);
+
+/* The same without this rank's own input: rank r's output gets input 0 op ...
+ * op input r - 1. Rank 0's output is left alone. */
+GLOO_API gloo_status gloo_exscan(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 gloo_op op, const gloo_options *options);
+GLOO_API gloo_status gloo_exscan_start(gloo_context *context, const void *input,
+                                       void *output, size_t count,
+                                       gloo_dtype dtype, gloo_op op,
+                                       const gloo_options *options,
+                                       gloo_operation **operation);
+GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
+                                      void *output, size_t count,
+                                      gloo_dtype dtype, gloo_op op,
+                                      const gloo_options *options,
+                                      gloo_operation **operation);
+
+/* Root's output (P * count elements) gets all inputs (count elements each) in
+ * rank order. Other ranks' outputs may be NULL, and are left alone. In place,
+ * at the root only: its input is already at element root * count of its output.
+ * Binomial tree, or straight to the root for long blocks. */
+GLOO_API gloo_status gloo_gather(gloo_context *context, const void *input,
+                                 void *output, size_t count, gloo_dtype dtype,
+                                 int root, const gloo_options *options);
+GLOO_API gloo_status gloo_gather_start(gloo_context *context, const void *input,
+                                       void *output, size_t count,
+                                       gloo_dtype dtype, int root,
+                                       const gloo_options *options,
+                                       gloo_operation **operation);
+GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
+                                      void *output, size_t count,
+                                      gloo_dtype dtype, int root,
+                                      const gloo_options *options,
+                                      gloo_operation **operation);
+
+/* Rank r's output (count elements) gets elements r * count ... (r + 1) * count
+ * - 1 of root's input (P * count elements), which is read at the root only. In
+ * place, at the root: its output holds its input, and its own block stays where
+ * it is. Binomial tree, or straight from the root for long blocks. */
+GLOO_API gloo_status gloo_scatter(gloo_context *context, const void *input,
+                                  void *output, size_t count, gloo_dtype dtype,
+                                  int root, const gloo_options *options);
+GLOO_API gloo_status gloo_scatter_start(gloo_context *context,
+                                        const void *input, void *output,
+                                        size_t count, gloo_dtype dtype,
+                                        int root, const gloo_options *options,
+                                        gloo_operation **operation);
+GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
+                                       void *output, size_t count,
+                                       gloo_dtype dtype, int root,
+                                       const gloo_options *options,
+                                       gloo_operation **operation);
+
+/* ---- blocks that differ in length ------------------------------------------
+ */
+
+/* Counts and displacements are in elements, one for each rank; they are read
+ * before the call returns. NULL for displacements: the blocks lie one behind
+ * the other in rank order. Zero counts are legal. Blocks of an output must not
+ * overlap (GLOO_ERR_INVALID), and what lies between them is left alone.
+ *
+ * Where all ranks give the same counts (allgatherv, reduce_scatterv), another
+ * list on another rank is a GLOO_ERR_MISMATCH on every rank; where only two
+ * know a length (gatherv, scatterv, alltoallv), one of them gets it when they
+ * differ, and the sentence names both. For that a message is sent even when a
+ * block is empty. */
+
+/* gloo_allgather of inputs that differ in length: rank r's has counts[r]
+ * elements, and goes to element displacements[r] of every rank's output. In
+ * place: it is already there. */
+GLOO_API gloo_status gloo_allgatherv(gloo_context *context, const void *input,
+                                     void *output, const size_t *counts,
+                                     const size_t *displacements,
+                                     gloo_dtype dtype,
+                                     const gloo_options *options);
+GLOO_API gloo_status gloo_allgatherv_start(
+    gloo_context *context, const void *input, void *output,
+    const size_t *counts, const size_t *displacements, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_allgatherv_init(
+    gloo_context *context, const void *input, void *output,
+    const size_t *counts, const size_t *displacements, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation);
+
+/* gloo_reduce_scatter in blocks that differ in length: rank r's output gets the
+ * counts[r] elements of the result that follow those of the ranks below it. In
+ * place: output holds the whole input; the result is its first counts[r]
+ * elements, the rest is undefined. */
+GLOO_API gloo_status gloo_reduce_scatterv(gloo_context *context,
+                                          const void *input, void *output,
+                                          const size_t *counts,
+                                          gloo_dtype dtype, gloo_op op,
+                                          const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_scatterv_start(gloo_context *context,
+                                                const void *input, void *output,
+                                                const size_t *counts,
+                                                gloo_dtype dtype, gloo_op op,
+                                                const gloo_options *options,
+                                                gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_scatterv_init(gloo_context *context,
+                                               const void *input, void *output,
+                                               const size_t *counts,
+                                               gloo_dtype dtype, gloo_op op,
+                                               const gloo_options *options,
+                                               gloo_operation **operation);
+
+/* gloo_gather of inputs that differ in length: rank r's input_count elements go
+ * to element displacements[r] of root's output, which must have counts[r] equal
+ * to that. Both lists are read at the root only. In place, at the root only:
+ * its input is already there, and input_count is not read. */
+GLOO_API gloo_status gloo_gatherv(gloo_context *context, const void *input,
+                                  size_t input_count, void *output,
+                                  const size_t *counts,
+                                  const size_t *displacements, gloo_dtype dtype,
+                                  int root, const gloo_options *options);
+GLOO_API gloo_status gloo_gatherv_start(
+    gloo_context *context, const void *input, size_t input_count, void *output,
+    const size_t *counts, const size_t *displacements, gloo_dtype dtype,
+    int root, const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_gatherv_init(
+    gloo_context *context, const void *input, size_t input_count, void *output,
+    const size_t *counts, const size_t *displacements, gloo_dtype dtype,
+    int root, const gloo_options *options, gloo_operation **operation);
+
+/* gloo_scatter in blocks that differ in length: rank r's output_count elements
+ * come from element displacements[r] of root's input, which must have counts[r]
+ * equal to that. Both lists are read at the root only. In place, at the root:
+ * its output holds its input, its own block stays where it is, and output_count
+ * is not read there. */
+GLOO_API gloo_status gloo_scatterv(gloo_context *context, const void *input,
+                                   const size_t *counts,
+                                   const size_t *displacements, void *output,
+                                   size_t output_count, gloo_dtype dtype,
+                                   int root, const gloo_options *options);
+GLOO_API gloo_status gloo_scatterv_start(
+    gloo_context *context, const void *input, const size_t *counts,
+    const size_t *displacements, void *output, size_t output_count,
+    gloo_dtype dtype, int root, const gloo_options *options,
+    gloo_operation **operation);
+GLOO_API gloo_status gloo_scatterv_init(gloo_context *context,
+                                        const void *input, const size_t *counts,
+                                        const size_t *displacements,
+                                        void *output, size_t output_count,
+                                        gloo_dtype dtype, int root,
+                                        const gloo_options *options,
+                                        gloo_operation **operation);
+
+/* gloo_alltoall in blocks that differ in length: rank i sends rank j the
+ * input_counts[j] elements from input_displacements[j] on, and rank j puts them
+ * at output_displacements[i], where output_counts[i] must equal that. In place
+ * (GLOO_IN_PLACE only): what is sent is where what comes in goes, as the output
+ * lists say; the input lists are not read. */
+GLOO_API gloo_status gloo_alltoallv(gloo_context *context, const void *input,
+                                    const size_t *input_counts,
+                                    const size_t *input_displacements,
+                                    void *output, const size_t *output_counts,
+                                    const size_t *output_displacements,
+                                    gloo_dtype dtype,
+                                    const gloo_options *options);
+GLOO_API gloo_status gloo_alltoallv_start(
+    gloo_context *context, const void *input, const size_t *input_counts,
+    const size_t *input_displacements, void *output,
+    const size_t *output_counts, const size_t *output_displacements,
+    gloo_dtype dtype, const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_alltoallv_init(
+    gloo_context *context, const void *input, const size_t *input_counts,
+    const size_t *input_displacements, void *output,
+    const size_t *output_counts, const size_t *output_displacements,
+    gloo_dtype dtype, const gloo_options *options, gloo_operation **operation);
+
 /* ---- point to point ------------------------------------------------------ */
 
 /* Send `count` elements to rank `peer` (may be this rank). Completes when the
@@ -189,6 +417,19 @@ GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                         const int *peers, size_t n_peers,
                                         const gloo_options *options,
                                         gloo_operation **operation);
+
+/* Send `send_count` elements to rank `to` and receive `recv_count` from rank
+ * `from` at the same time, so that pairs and rings of ranks that call it do not
+ * wait for each other's receive. Either rank may be GLOO_NO_RANK (nothing in
+ * that direction) or this rank; both may be the same. The buffers must not
+ * overlap. The messages are ordinary ones: the other end may also be a
+ * gloo_send or gloo_recv. For other forms start a send and a receive. */
+#define GLOO_NO_RANK (-1)
+GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,
+                                   size_t send_count, int to, void *output,
+                                   size_t recv_count, int from,
+                                   gloo_dtype dtype,
+                                   const gloo_options *options);
 
 /* ---- operations ---------------------------------------------------------- */
 

@@ -49,20 +49,26 @@ GLOO_API void gloo_device_destroy(gloo_device *device);
 
 typedef struct gloo_context_options {
   size_t struct_size;
-  int64_t timeout_ns; /* default for every operation, and the time to wait for
-                         the other ranks here; 0: 30 s; below 0: no limit */
+  int64_t timeout_ns;  /* default for every operation, and the time to wait for
+                          the other ranks here; 0: 30 s; below 0: no limit */
+  const char *host_id; /* which host this rank is on, where collectives go by
+                          that: ranks with the same text share one. Any text of
+                          up to 255 bytes; NULL: GLOO_HOST_ID, or found out. */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
-  { sizeof(gloo_context_options), 0 }
+  { sizeof(gloo_context_options), 0, 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a
  * store serves one context only, so give each its own gloo_store_prefix.
  * `device` may be NULL: the context then owns a device with default options.
- * Errors: GLOO_ERR_INVALID (rank, size), GLOO_ERR_TIMEOUT (names the ranks
- * that never came), GLOO_ERR_STALE, and what the store reports. Any thread;
- * blocks. Cost: one set and one multi_get on the store. Connections along a
- * binomial tree are begun here, all others when first used. */
+ * GLOO_ALGORITHM, and the file that GLOO_TUNING_FILE names, choose algorithms
+ * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
+ * Errors: GLOO_ERR_INVALID (rank, size, a mistake in those two),
+ * GLOO_ERR_TIMEOUT (names the ranks that never came), GLOO_ERR_STALE, and what
+ * the store reports. Any thread; blocks. Cost: one set and one multi_get on the
+ * store. Connections along a binomial tree are begun here, all others when
+ * first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                          gloo_device *device,
                                          const gloo_context_options *options,

@@ -10,22 +10,42 @@
 extern "C" {
 #endif
 
-/* X(constant, name, bytes). float16 is IEEE binary16, bfloat16 the upper half
- * of an IEEE binary32; both are added in float32 and rounded to nearest even.
- */
-#define GLOO_DTYPE_LIST(X)        \
-  X(GLOO_INT8, "int8", 1)         \
-  X(GLOO_INT16, "int16", 2)       \
-  X(GLOO_INT32, "int32", 4)       \
-  X(GLOO_INT64, "int64", 8)       \
-  X(GLOO_UINT8, "uint8", 1)       \
-  X(GLOO_UINT16, "uint16", 2)     \
-  X(GLOO_UINT32, "uint32", 4)     \
-  X(GLOO_UINT64, "uint64", 8)     \
-  X(GLOO_FLOAT16, "float16", 2)   \
-  X(GLOO_BFLOAT16, "bfloat16", 2) \
-  X(GLOO_FLOAT32, "float32", 4)   \
-  X(GLOO_FLOAT64, "float64", 8)
+/* X(constant, name, bytes).
+ *
+ * float16 is IEEE binary16, bfloat16 the upper half of an IEEE binary32; both
+ * are added in float32 and rounded to nearest even.
+ *
+ * complex64 and complex128 are two float32 or float64, the real part first, as
+ * C's complex types are. A product is (ac - bd) + (ad + bc)i, computed as it
+ * stands. Whichever part is NaN is the same quiet NaN.
+ *
+ * bool is a byte; any value but 0 is true, and results are 0 or 1.
+ *
+ * The 8-bit floats are those of the Open Compute Project (OFP8, 2023), added in
+ * float32 and rounded to nearest even like the 16-bit ones. Nothing saturates:
+ * what is too large becomes infinity in e5m2, and NaN in e4m3fn, which has no
+ * infinity and whose largest number is 448 (so does 464 round to 448, and all
+ * above to NaN). Every NaN that comes out is 0x7f in e4m3fn and 0x7e in e5m2.
+ *
+ * The numbers travel between ranks: new types are added at the end. */
+#define GLOO_DTYPE_LIST(X)                  \
+  X(GLOO_INT8, "int8", 1)                   \
+  X(GLOO_INT16, "int16", 2)                 \
+  X(GLOO_INT32, "int32", 4)                 \
+  X(GLOO_INT64, "int64", 8)                 \
+  X(GLOO_UINT8, "uint8", 1)                 \
+  X(GLOO_UINT16, "uint16", 2)               \
+  X(GLOO_UINT32, "uint32", 4)               \
+  X(GLOO_UINT64, "uint64", 8)               \
+  X(GLOO_FLOAT16, "float16", 2)             \
+  X(GLOO_BFLOAT16, "bfloat16", 2)           \
+  X(GLOO_FLOAT32, "float32", 4)             \
+  X(GLOO_FLOAT64, "float64", 8)             \
+  X(GLOO_COMPLEX64, "complex64", 8)         \
+  X(GLOO_COMPLEX128, "complex128", 16)      \
+  X(GLOO_BOOL, "bool", 1)                   \
+  X(GLOO_FLOAT8_E4M3FN, "float8_e4m3fn", 1) \
+  X(GLOO_FLOAT8_E5M2, "float8_e5m2", 1)
 
 typedef enum gloo_dtype {
 #define GLOO_DTYPE_ENUM(constant, name, bytes) constant,
@@ -36,7 +56,17 @@ typedef enum gloo_dtype {
 
 /* X(constant, name). Integer sums and products wrap around. min and max
  * propagate NaN and order -0.0 below +0.0, so that the order of operands never
- * shows. The bitwise operations exist for integer types only. */
+ * shows. The logical operations take any value but 0 for true and give 0 or 1.
+ * average is the sum divided by the number of operands; on integers the sum
+ * wraps around, and the quotient is truncated toward zero.
+ *
+ *                      integers  floats  complex  bool
+ *     sum, product        x        x        x
+ *     average             x        x        x
+ *     min, max            x        x                 x (and, or)
+ *     band, bor, bxor     x                          x
+ *     land, lor, lxor     x                          x
+ */
 #define GLOO_OP_LIST(X)      \
   X(GLOO_SUM, "sum")         \
   X(GLOO_PRODUCT, "product") \
@@ -44,7 +74,11 @@ typedef enum gloo_dtype {
   X(GLOO_MAX, "max")         \
   X(GLOO_BAND, "band")       \
   X(GLOO_BOR, "bor")         \
-  X(GLOO_BXOR, "bxor")
+  X(GLOO_BXOR, "bxor")       \
+  X(GLOO_AVERAGE, "average") \
+  X(GLOO_LAND, "land")       \
+  X(GLOO_LOR, "lor")         \
+  X(GLOO_LXOR, "lxor")
 
 typedef enum gloo_op {
 #define GLOO_OP_ENUM(constant, name) constant,

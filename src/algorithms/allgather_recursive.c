@@ -26,16 +26,20 @@ static uint64_t in_hand(uint64_t size, uint32_t rounds) {
   return ((size - 1) >> rounds) + 1;
 }
 
-/* Output blocks [from, to), counted from this rank's own on modulo P, are two
- * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind;
- * either may be empty. */
-static gli_range arc(const gli_plan_params *p, uint64_t from, uint64_t to,
-                     int half) {
+/* Blocks [from, to) of what is gathered, counted from this rank's own on modulo
+ * P, are two ranges where they pass the end: `half` 0 lies before it, `half` 1
+ * behind; either may be empty. */
+static gli_range arc(const gli_plan_params *p, gli_range gathered,
+                     uint64_t from, uint64_t to, int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
   uint64_t before = end < p->size ? end : p->size;
-  if (half == 0)
-    return gli_elems(p, GLI_OUT, begin * p->count, (before - begin) * p->count);
-  return gli_elems(p, GLI_OUT, 0, (end - before) * p->count);
+  uint64_t first = half == 0 ? begin : 0,
+           last = half == 0 ? before : end - before;
+  uint64_t at = gli_elems_before(p, GLI_OUT, first);
+  gli_range blocks = gli_elems(p, gathered.buffer, at,
+                               gli_elems_before(p, GLI_OUT, last) - at);
+  blocks.offset += gathered.offset;
+  return blocks;
 }
 
 /* The two rounds that take one block to three need not wait for each other. */
@@ -50,18 +54,27 @@ uint64_t gli_allgather_recursive_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
+/* Blocks with gaps between them are gathered elsewhere and then put in place.
+ */
 void gli_allgather_recursive(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t rounds = 0;
+  bool aside = p->counts != NULL && !p->counts->packed;
+  gli_range own = gli_own(p, GLI_IN), all = gli_bytes(GLI_OUT, 0, 0);
+  if (aside)
+    all = gli_scratch(b, gli_elems_before(p, GLI_OUT, size) * p->elem_bytes);
   while (in_hand(size, rounds) > 1) rounds++;
-  gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), arc(p, 0, 1, 0));
+  gli_copy(b, own, arc(p, all, 0, 1, 0));
   for (; rounds > 0; rounds--) {
     uint64_t want = in_hand(size, rounds - 1), have = in_hand(size, rounds);
     uint32_t ahead = (uint32_t)((p->rank + have) % size);
     uint32_t behind = (uint32_t)((p->rank + size - have) % size);
     for (int half = 0; half < 2; half++) {
-      gli_send(b, behind, arc(p, 0, want - have, half));
-      gli_recv(b, ahead, arc(p, have, want, half));
+      gli_send(b, behind, arc(p, all, 0, want - have, half));
+      gli_recv(b, ahead, arc(p, all, have, want, half));
     }
   }
+  for (uint64_t k = 0; k < size && aside; k++)
+    gli_copy(b, arc(p, all, k, k + 1, 0),
+             gli_block(p, GLI_OUT, (p->rank + k) % size));
 }

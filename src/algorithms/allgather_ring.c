@@ -27,12 +27,12 @@ void gli_allgather_ring(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t next = (uint32_t)((p->rank + 1) % size);
   uint32_t previous = (uint32_t)((p->rank + size - 1) % size);
-  gli_range own = gli_elems(p, GLI_IN, 0, p->count), held = own;
+  gli_range own = gli_own(p, GLI_IN), held = own;
   for (uint64_t round = 1; round < size; round++) {
     uint64_t got = (p->rank + size - round) % size;
     gli_send(b, next, held);
-    held = gli_elems(p, GLI_OUT, got * p->count, p->count);
+    held = gli_block(p, GLI_OUT, got);
     gli_recv(b, previous, held);
   }
-  gli_copy(b, own, gli_elems(p, GLI_OUT, p->rank * p->count, p->count));
+  gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));
 }

@@ -31,9 +31,15 @@ static gli_range arc(const gli_plan_params *p, uint64_t from, uint64_t to,
                      int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
   uint64_t before = end < p->size ? end : p->size;
-  if (half == 0)
-    return gli_elems(p, GLI_IN, begin * p->count, (before - begin) * p->count);
-  return gli_elems(p, GLI_IN, 0, (end - before) * p->count);
+  uint64_t first = half == 0 ? begin : 0,
+           last = half == 0 ? before : end - before;
+  uint64_t at = gli_elems_before(p, GLI_IN, first);
+  return gli_elems(p, GLI_IN, at, gli_elems_before(p, GLI_IN, last) - at);
+}
+
+static uint64_t arc_bytes(const gli_plan_params *p, uint64_t from,
+                          uint64_t to) {
+  return arc(p, from, to, 0).bytes + arc(p, from, to, 1).bytes;
 }
 
 /* The two rounds that take three blocks to one need not wait for each other. */
@@ -50,8 +56,8 @@ uint64_t gli_reduce_scatter_recursive_bytes(uint32_t size,
 }
 
 void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
-  uint64_t size = p->size, block = p->count * p->elem_bytes;
-  gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
+  uint64_t size = p->size;
+  gli_range out = gli_own(p, GLI_OUT);
   if (size == 1) {
     gli_copy(b, arc(p, 0, 1, 0), out);
     return;
@@ -62,7 +68,8 @@ void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
   uint64_t had = size, keep = in_hand(size, 1);
   uint32_t ahead = (uint32_t)((p->rank + keep) % size);
   uint32_t behind = (uint32_t)((p->rank + size - keep) % size);
-  gli_range kept = keep == 1 ? out : gli_scratch(b, keep * block);
+  gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
+  gli_range kept = keep == 1 ? result : gli_scratch(b, arc_bytes(p, 0, keep));
   uint64_t filled = kept.offset;
   for (int half = 0; half < 2; half++) {
     gli_range mine = arc(p, 0, had - keep, half);
@@ -71,18 +78,21 @@ void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
                     true);
     filled += mine.bytes;
   }
-  if (size % 2) /* the block in the middle was neither sent nor added to */
-    gli_copy(b, arc(p, size / 2, size / 2 + 1, 0),
-             gli_bytes(kept.buffer, filled, block));
+  if (size % 2) { /* the block in the middle was neither sent nor added to */
+    gli_range middle = arc(p, size / 2, size / 2 + 1, 0);
+    gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
+  }
 
   for (uint32_t round = 2; keep > 1; round++) {
     had = keep, keep = in_hand(size, round);
     ahead = (uint32_t)((p->rank + keep) % size);
     behind = (uint32_t)((p->rank + size - keep) % size);
-    gli_range rest = gli_bytes(kept.buffer, kept.offset + keep * block,
-                               (had - keep) * block);
-    gli_range mine = gli_bytes(kept.buffer, kept.offset, rest.bytes);
+    gli_range rest = gli_bytes(kept.buffer, kept.offset + arc_bytes(p, 0, keep),
+                               arc_bytes(p, keep, had));
+    gli_range mine =
+        gli_bytes(kept.buffer, kept.offset, arc_bytes(p, 0, had - keep));
     gli_send(b, ahead, rest);
-    gli_recv_reduce(b, behind, mine, keep == 1 ? out : mine, true);
+    gli_recv_reduce(b, behind, mine, keep == 1 ? result : mine, true);
   }
+  gli_copy(b, result, out);
 }

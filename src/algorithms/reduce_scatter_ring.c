@@ -27,29 +27,42 @@ uint64_t gli_reduce_scatter_ring_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
+static uint64_t longest_block(const gli_plan_params *p) {
+  uint64_t longest = gli_block(p, GLI_IN, 0).bytes;
+  for (uint64_t k = 1; k < p->size && p->counts != NULL; k++) {
+    uint64_t bytes = gli_block(p, GLI_IN, k).bytes;
+    if (bytes > longest) longest = bytes;
+  }
+  return longest;
+}
+
 void gli_reduce_scatter_ring(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t next = (uint32_t)((p->rank + 1) % size);
   uint32_t previous = (uint32_t)((p->rank + size - 1) % size);
-  gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
+  gli_range out = gli_own(p, GLI_OUT);
   if (size == 1) {
-    gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), out);
+    gli_copy(b, gli_block(p, GLI_IN, 0), out);
     return;
   }
 
   /* A sum passes through scratch, for in place OUT still holds input. Two take
    * turns: one is being sent while the other fills. */
-  gli_range turn[2] = {out, out};
+  gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
+  gli_range turn[2] = {result, result};
   for (uint64_t i = 0; i < 2 && i + 2 < size; i++)
-    turn[i] = gli_scratch(b, out.bytes);
-  gli_range held =
-      gli_elems(p, GLI_IN, (p->rank + size - 1) % size * p->count, p->count);
+    turn[i] = gli_scratch(b, longest_block(p));
+  gli_range held = gli_block(p, GLI_IN, (p->rank + size - 1) % size);
   for (uint64_t round = 1; round < size; round++) {
     uint64_t got = (p->rank + size - round - 1) % size;
-    gli_range sum = round == size - 1 ? out : turn[(round - 1) % 2];
+    gli_range block = gli_block(p, GLI_IN, got), sum = result;
+    if (round < size - 1) {
+      sum = turn[(round - 1) % 2];
+      sum.bytes = block.bytes;
+    }
     gli_send(b, next, held);
-    gli_recv_reduce(b, previous, gli_elems(p, GLI_IN, got * p->count, p->count),
-                    sum, true);
+    gli_recv_reduce(b, previous, block, sum, true);
     held = sum;
   }
+  gli_copy(b, result, out);
 }

@@ -5,26 +5,95 @@
 #include <string.h>
 
 /* X(constant, collective, name, summary). New lines go to the end: places in
- * the list are the numbers that travel in message signatures. */
-#define GLI_ALGORITHM_LIST(X)                                                 \
-  X(GLI_BARRIER, barrier, dissemination, "empty messages, log P rounds")      \
-  X(GLI_BROADCAST, broadcast, binomial, "tree, log P rounds; short vectors")  \
-  X(GLI_BROADCAST, broadcast, scatter_allgather,                              \
-    "scatter, then gather, 2 log P rounds; long vectors")                     \
-  X(GLI_ALLREDUCE, allreduce, recursive_doubling,                             \
-    "whole vectors swapped, log P rounds; short vectors")                     \
-  X(GLI_ALLREDUCE, allreduce, ring,                                           \
-    "fewest bytes, neighbours only, 2 (P-1) rounds; long vectors")            \
-  X(GLI_ALLREDUCE, allreduce, halving_doubling,                               \
-    "fewest bytes, 2 log P rounds on a circulant graph; any number of ranks") \
-  X(GLI_REDUCE_SCATTER, reduce_scatter, ring,                                 \
-    "fewest bytes, neighbours only, P-1 rounds; long vectors")                \
-  X(GLI_REDUCE_SCATTER, reduce_scatter, recursive,                            \
-    "fewest bytes, halving in log P rounds on a circulant graph")             \
-  X(GLI_ALLGATHER, allgather, ring,                                           \
-    "fewest bytes, neighbours only, P-1 rounds; long vectors")                \
-  X(GLI_ALLGATHER, allgather, recursive,                                      \
-    "fewest bytes, doubling in log P rounds on a circulant graph")
+ * the list are the numbers that travel in message signatures. An algorithm that
+ * asks for its blocks (gli_block) serves given counts as well, by another line.
+ */
+#define GLI_ALGORITHM_LIST(X)                                                  \
+  X(GLI_BARRIER, barrier, dissemination, "empty messages, log P rounds")       \
+  X(GLI_BROADCAST, broadcast, binomial, "tree, log P rounds; short vectors")   \
+  X(GLI_BROADCAST, broadcast, scatter_allgather,                               \
+    "scatter, then gather, 2 log P rounds; long vectors")                      \
+  X(GLI_ALLREDUCE, allreduce, recursive_doubling,                              \
+    "whole vectors swapped, log P rounds; short vectors")                      \
+  X(GLI_ALLREDUCE, allreduce, ring,                                            \
+    "fewest bytes, neighbours only, 2 (P-1) rounds; long vectors")             \
+  X(GLI_ALLREDUCE, allreduce, halving_doubling,                                \
+    "fewest bytes, 2 log P rounds on a circulant graph; any number of ranks")  \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, ring,                                  \
+    "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, recursive,                             \
+    "fewest bytes, halving in log P rounds on a circulant graph")              \
+  X(GLI_ALLGATHER, allgather, ring,                                            \
+    "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
+  X(GLI_ALLGATHER, allgather, recursive,                                       \
+    "fewest bytes, doubling in log P rounds on a circulant graph")             \
+  X(GLI_BARRIER, barrier, all_to_all, "empty messages, one round; few ranks")  \
+  X(GLI_BARRIER, barrier, all_to_one, "empty messages, fewest of them")        \
+  X(GLI_BROADCAST, broadcast, flat, "the root sends to all; few ranks")        \
+  X(GLI_ALLREDUCE, allreduce, one_shot,                                        \
+    "everything to everybody, one round, in rank order; very short vectors")   \
+  X(GLI_ALLREDUCE, allreduce, direct,                                          \
+    "fewest bytes, two rounds, in rank order; few ranks on one host")          \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, direct,                                \
+    "fewest bytes, one round, in rank order; few ranks on one host")           \
+  X(GLI_ALLGATHER, allgather, direct,                                          \
+    "fewest bytes, one round; few ranks on one host")                          \
+  X(GLI_ALLTOALL, alltoall, direct,                                            \
+    "fewest bytes, 16 exchanges at a time; nearly always")                     \
+  X(GLI_ALLTOALL, alltoall, pairwise,                                          \
+    "fewest bytes, one exchange at a time; long blocks, many ranks")           \
+  X(GLI_ALLTOALL, alltoall, bruck,                                             \
+    "log P rounds, blocks travel together; short blocks, many ranks")          \
+  X(GLI_ALLREDUCE, allreduce, fused,                                           \
+    "each rank reduces its part of all inputs where they are, in rank order")  \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, fused,                                 \
+    "each rank reduces its block of all inputs where they are, in rank order") \
+  X(GLI_REDUCE, reduce, binomial, "tree, log P rounds; short vectors")         \
+  X(GLI_REDUCE, reduce, scatter_gather,                                        \
+    "reduce-scatter, then gather, 2 log P rounds; long vectors")               \
+  X(GLI_REDUCE, reduce, flat,                                                  \
+    "all send to the root, in rank order; few ranks")                          \
+  X(GLI_GATHER, gather, binomial, "tree, log P rounds; short blocks")          \
+  X(GLI_GATHER, gather, flat, "all send to the root; long blocks")             \
+  X(GLI_SCATTER, scatter, binomial, "tree, log P rounds; short blocks")        \
+  X(GLI_SCATTER, scatter, flat, "the root sends to all; long blocks")          \
+  X(GLI_SCAN, scan, recursive_doubling,                                        \
+    "log P rounds, in rank order; short vectors")                              \
+  X(GLI_SCAN, scan, linear, "from rank to rank, in rank order; long vectors")  \
+  X(GLI_EXSCAN, exscan, recursive_doubling,                                    \
+    "log P rounds, in rank order; short vectors")                              \
+  X(GLI_EXSCAN, exscan, linear,                                                \
+    "from rank to rank, in rank order; long vectors")                          \
+  X(GLI_ALLGATHERV, allgather, ring,                                           \
+    "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
+  X(GLI_ALLGATHERV, allgather, recursive,                                      \
+    "fewest bytes, doubling in log P rounds on a circulant graph")             \
+  X(GLI_ALLGATHERV, allgather, direct,                                         \
+    "fewest bytes, one round; few ranks on one host")                          \
+  X(GLI_GATHERV, gather, flat, "all send to the root")                         \
+  X(GLI_SCATTERV, scatter, flat, "the root sends to all")                      \
+  X(GLI_ALLTOALLV, alltoall, direct,                                           \
+    "fewest bytes, 16 exchanges at a time; nearly always")                     \
+  X(GLI_ALLTOALLV, alltoall, pairwise,                                         \
+    "fewest bytes, one exchange at a time; long blocks, many ranks")           \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, ring,                                 \
+    "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, recursive,                            \
+    "fewest bytes, halving in log P rounds on a circulant graph")              \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, direct,                               \
+    "fewest bytes, one round, in rank order; few ranks on one host")
+
+/* Those that are made of others: what they cost depends on the hosts. */
+#define GLI_COMPOSED_LIST(X)                                           \
+  X(GLI_BARRIER, barrier, two_level, "within hosts, then across them") \
+  X(GLI_BROADCAST, broadcast, two_level,                               \
+    "to every host once, by several leaders; then within hosts")       \
+  X(GLI_ALLREDUCE, allreduce, two_level,                               \
+    "within hosts, across them by several leaders, and within hosts")  \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, two_level,                     \
+    "within hosts, then across them by several leaders")               \
+  X(GLI_ALLGATHER, allgather, two_level,                               \
+    "to every host once, by several leaders; then within hosts")
 
 #define GLI_ALGORITHM_DECLARE(constant, collective, name, summary)          \
   void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p); \
@@ -33,6 +102,10 @@
                                              uint64_t vector_bytes);
 GLI_ALGORITHM_LIST(GLI_ALGORITHM_DECLARE)
 
+#define GLI_COMPOSED_DECLARE(constant, collective, name, summary) \
+  void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p);
+GLI_COMPOSED_LIST(GLI_COMPOSED_DECLARE)
+
 #define GLI_ALGORITHM_ENTRY(constant, collective, name, summary) \
   {constant,                                                     \
    #name,                                                        \
@@ -40,8 +113,10 @@ GLI_ALGORITHM_LIST(GLI_ALGORITHM_DECLARE)
    gli_##collective##_##name##_rounds,                           \
    gli_##collective##_##name##_bytes,                            \
    summary},
-const gli_algorithm gli_algorithms[] = {
-    GLI_ALGORITHM_LIST(GLI_ALGORITHM_ENTRY)};
+#define GLI_COMPOSED_ENTRY(constant, collective, name, summary) \
+  {constant, #name, gli_##collective##_##name, NULL, NULL, summary},
+const gli_algorithm gli_algorithms[] = {GLI_ALGORITHM_LIST(
+    GLI_ALGORITHM_ENTRY) GLI_COMPOSED_LIST(GLI_COMPOSED_ENTRY)};
 
 const size_t gli_algorithm_count =
     sizeof(gli_algorithms) / sizeof(gli_algorithms[0]);

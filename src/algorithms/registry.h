@@ -13,7 +13,7 @@ typedef struct gli_algorithm {
   gli_build_fn build;
   /* Promised cost for P ranks, checked against the plans: the longest chain of
    * messages, and the most bytes that any rank sends, for vectors that P
-   * divides. The vector is the longer of the two buffers: all inputs of a
+   * divides. The vector is what gli_plan_vector_bytes says: all inputs of a
    * reduce-scatter, all outputs of an allgather. NULL for none promised. */
   uint32_t (*rounds)(uint32_t size);
   uint64_t (*bytes)(uint32_t size, uint64_t vector_bytes);
@@ -30,13 +30,21 @@ const gli_algorithm *gli_algorithm_find(gli_collective collective,
 /* The number that stands for it in message signatures. */
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm);
 
-/* The choice when the caller names none. Every rank must choose alike, so it
- * looks at nothing that may differ between ranks. NULL only for GLI_SENDRECV,
- * which has no algorithms. */
+/* The selector's choice, for when nobody names one. Every rank must choose
+ * alike, so it looks at nothing that may differ between ranks. NULL only for
+ * GLI_SENDRECV, which has no algorithms. */
 const gli_algorithm *gli_algorithm_select(const gli_plan_params *params);
 
 /* The segment size that goes with it; a function of the same things only. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *params);
+
+/* Both at once, quickly when they were chosen before. params->tuning comes
+ * before the selector. */
+typedef struct gli_choice {
+  const gli_algorithm *algorithm;
+  uint64_t segment_bytes;
+} gli_choice;
+gli_choice gli_algorithm_choose(const gli_plan_params *params);
 
 #endif

@@ -1,116 +1,284 @@
 /* The choice of algorithm and segment size when the caller makes none.
  *
  * The model is alpha + beta m: a message costs a latency, and a time for each
- * of its bytes. Only their ratio matters, so everything here counts in bytes:
- * LATENCY is how many bytes could travel while one empty message does. For TCP
- * that is some 10 to 50 KiB (10 us at 2 GB/s, 30 us at 1.2 GB/s); the number
- * below is an estimate, not a measurement.
+ * of its bytes. Only their ratio matters, so everything here counts in bytes
+ * within a host: LATENCY is how many of them could travel while one empty
+ * message does. The numbers below are estimates, not measurements.
  *
- *   cost = rounds x LATENCY + bytes sent + bytes reduced / REDUCE_SPEED
+ *   cost = rounds x LATENCY + messages x MESSAGE + bytes sent
+ *          + bytes reduced / REDUCE_SPEED
  *
- * Algorithms with logarithmic rounds talk to ranks far away. Where several
- * ranks share a host, all of them then cross its network card at once, while a
- * ring crosses it once; far() makes their bytes an eighth dearer for it. So a
- * ring takes over when the vector is longer than about 4 LATENCY for each round
- * that the ring has more (8 for the one-way collectives).
+ * where `messages` are those that the busiest rank sends and receives. When
+ * there are more ranks than cores, a round takes longer, for ranks wait for a
+ * core as well. Where in addition a message is work for the operating system
+ * (without shared memory), what counts is how much there is to do:
  *
- * Where the lines run with these numbers, in KiB of vector:
+ *   cost = messages of all ranks / ranks x TURN + bytes sent + ...
  *
- *   ranks                                2     4     8    16     64
- *   allreduce     halving_doubling from  -    51    31    24     19
- *                 ring from            128   171   586  1502   7416
- *   broadcast     scatter_allgather      -    64    38    30     24
- *   the others    ring from              0   171   586  1502   7416
+ * Between hosts latencies are longer and bytes slower; and the ranks of a host
+ * share what connects it to others: bytes count as often as ranks send at the
+ * same time. An algorithm in which ranks talk to the next rank only crosses
+ * between hosts once for each host when ranks are in order of hosts.
  *
- * and below the first of them recursive_doubling, binomial and recursive. */
+ * An algorithm of two levels costs what its parts cost. Its parts are chosen
+ * here, too, so the choice is the same wherever it is made. */
 #include <stddef.h>
 
 #include "algorithms/registry.h"
+#include "algorithms/select.h"
+#include "algorithms/two_level.h"
+#include "core/error.h"
 
-#define LATENCY ((uint64_t)16 << 10)
-#define REDUCE_SPEED 4              /* reducing is faster than links by this */
-#define LONGEST ((uint64_t)1 << 48) /* beyond it no choice changes */
+#define LATENCY GLI_SELECT_LATENCY
+#define MESSAGE (LATENCY / 8)
+#define TURN ((uint64_t)24 << 10)
+#define LONGEST GLI_SELECT_LONGEST
+
+/* The same between hosts, in bytes within one: of TCP at 2 GB/s, and shared
+ * memory at 8 GB/s. */
+#define FAR_LATENCY ((uint64_t)128 << 10)
+#define FAR_MESSAGE (FAR_LATENCY / 8)
+#define FAR_BYTE 4
 
 #define SEGMENT ((uint64_t)512 << 10)
+#define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define SEGMENTS 1024 /* that one rank sends or copies in a plan, about */
 
-typedef struct candidate {
+/* ---- costs -------------------------------------------------------------- */
+
+typedef struct work {
+  uint64_t rounds;
+  uint64_t messages, all; /* of the busiest rank; of all ranks together */
+  uint64_t sent, reduced;
+  bool along; /* every rank talks to the next one only */
+} work;
+
+/* No sum of a few of these overflows. */
+static uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  bool fits = gli_mul_u64(a, b, &product) && product < (uint64_t)1 << 60;
+  return fits ? product : (uint64_t)1 << 60;
+}
+
+static uint64_t cost(const gli_plan_params *p, work w) {
+  uint64_t reducing = w.reduced / GLI_SELECT_REDUCE_SPEED;
+  if (p->hosts == NULL && p->crowded && !p->near)
+    return w.all * TURN / p->size + w.sent + reducing;
+  if (p->hosts == NULL) {
+    uint64_t latency = p->crowded ? 2 * LATENCY : LATENCY;
+    return w.rounds * latency + w.messages * MESSAGE + w.sent + reducing;
+  }
+  uint64_t crowd = w.along ? p->hosts->leaving : p->hosts->crowd;
+  return w.rounds * FAR_LATENCY + w.messages * FAR_MESSAGE +
+         times(w.sent, crowd * FAR_BYTE) + reducing;
+}
+
+static uint64_t logarithm(uint64_t size) {
+  uint64_t log = 0;
+  while (((uint64_t)1 << log) < size) log++;
+  return log;
+}
+
+/* ---- two levels --------------------------------------------------------- */
+
+static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice);
+
+/* The best that `n` ranks can do with `count` elements each. */
+static uint64_t part(const gli_plan_params *p, gli_collective collective,
+                     uint32_t n, uint64_t count, const gli_hosts *hosts) {
+  gli_plan_params q = {.collective = collective,
+                       .size = n,
+                       .count = count,
+                       .elem_bytes = p->elem_bytes,
+                       .hosts = hosts,
+                       .crowded = p->crowded,
+                       .near = p->near};
+  const gli_algorithm *choice;
+  return best(&q, &choice);
+}
+
+/* One round within a host, in which each of `busy` ranks sends a message to all
+ * others there, or gets one from them. */
+static uint64_t within(const gli_plan_params *p, uint64_t busy, uint64_t sent,
+                       uint64_t reduced) {
+  uint64_t size = p->hosts->most, others = size - 1;
+  gli_plan_params one_host = {
+      .size = (uint32_t)size, .crowded = p->crowded, .near = p->near};
+  return cost(&one_host,
+              (work){1, 2 * others, busy * others, sent, reduced, false});
+}
+
+/* Both levels are busy at once, but for the beginning and the end. */
+static uint64_t together(uint64_t near, uint64_t far) {
+  return near > far ? near + far / 4 : far + near / 4;
+}
+
+/* Blocks that are not sorted; see allgather_two_level.c. */
+static uint64_t two_levels_of_blocks(const gli_plan_params *p, uint64_t m) {
+  const gli_hosts *h = p->hosts;
+  uint64_t own = m / p->size * h->most, others = own - m / p->size;
+  return together(
+      times(within(p, h->most, others, others), h->n),
+      times(m - own, FAR_BYTE) + FAR_LATENCY + 2 * (h->n - 1) * FAR_MESSAGE);
+}
+
+/* Of m bytes. */
+static uint64_t two_levels(const gli_plan_params *p, uint64_t m) {
+  const gli_hosts *h = p->hosts;
+  uint64_t others = h->most - 1, leaders = gli_leaders(p, m);
+  uint64_t one = m / leaders, near, far;
+  gli_collective c = p->collective;
+  switch (c) {
+    case GLI_BARRIER:
+      return 2 * within(p, 1, 0, 0) + part(p, c, h->n, 0, h->apart);
+    case GLI_BROADCAST:
+      near = part(p, c, h->most, m / p->elem_bytes, NULL) +
+             within(p, leaders, others * one, 0);
+      far = part(p, c, h->n, one / p->elem_bytes, h->apart);
+      return leaders > 1 ? together(near, far) : near + far;
+    case GLI_ALLREDUCE:
+      near = within(p, leaders, m - one, others * one) +
+             within(p, leaders, others * one, 0);
+      far = part(p, c, h->n, one / p->elem_bytes, h->apart);
+      return gli_turns(p, m, (uint32_t)leaders) > 1 ? together(near, far)
+                                                    : near + far;
+    case GLI_ALLGATHER:
+    case GLI_REDUCE_SCATTER:
+      if (h->least != h->most || !gli_is_short(p))
+        return two_levels_of_blocks(p, m);
+      return part(p, c, h->most, p->count * h->n, NULL) + m +
+             part(p, c, h->n, p->count, h->apart);
+    default:
+      return UINT64_MAX;
+  }
+}
+
+/* ---- the choice --------------------------------------------------------- */
+
+typedef struct shortlist {
+  const gli_plan_params *p;
   const char *name;
   uint64_t cost;
-} candidate;
+} shortlist;
 
-static uint64_t cost(uint64_t rounds, uint64_t sent, uint64_t reduced) {
-  return rounds * LATENCY + sent + reduced / REDUCE_SPEED;
+static void consider(shortlist *s, const char *name, uint64_t cost_of_it) {
+  if (s->name != NULL && s->cost <= cost_of_it) return;
+  s->name = name;
+  s->cost = cost_of_it;
 }
 
-static uint64_t far(uint64_t bytes) {
-  return bytes + bytes / 8;
+static void flat(shortlist *s, const char *name, work w) {
+  consider(s, name, cost(s->p, w));
 }
 
-static const gli_algorithm *cheapest(gli_collective collective,
-                                     const candidate *list, size_t n) {
-  const candidate *best = &list[0];
-  for (size_t i = 1; i < n; i++) {
-    if (list[i].cost < best->cost) best = &list[i];
+/* In each line: rounds, messages, messages of all, bytes sent, reduced. */
+static void consider_one_level(shortlist *s, uint64_t m) {
+  uint64_t size = s->p->size, others = size - 1, log = logarithm(size);
+  uint64_t logs = size * log, pairs = times(size, others);
+  /* Of recursive doubling: a power of two swap, the rest are folded. */
+  uint64_t power = (uint64_t)1 << log, swaps = log, swapped = logs;
+  if (power != size) {
+    power /= 2;
+    swaps = log + 1;
+    swapped = power * (log - 1) + 2 * (size - power);
   }
-  return gli_algorithm_find(collective, best->name);
+  uint64_t most = m - m / size, all = times(others, m);
+  /* A tree keeps its root busy; where ranks take turns on the cores, what
+   * counts is how much all copy, and a scatter and gather copy no less. */
+  bool turns = s->p->hosts == NULL && s->p->crowded && size > 2;
+  uint64_t in_tree = turns ? 2 * most + m / 16 : log * m;
+  switch (s->p->collective) {
+    case GLI_BARRIER:
+      flat(s, "dissemination", (work){log, 2 * log, logs, 0, 0, false});
+      flat(s, "all_to_all", (work){1, 2 * others, pairs, 0, 0, false});
+      flat(s, "all_to_one", (work){2, 2 * others, 2 * others, 0, 0, false});
+      break;
+    case GLI_BROADCAST:
+      flat(s, "binomial", (work){log, log, others, in_tree, 0, false});
+      flat(s, "flat", (work){1, others, others, all, 0, false});
+      flat(s, "scatter_allgather",
+           (work){2 * log, 3 * log, others + logs, 2 * most, 0, false});
+      break;
+    case GLI_ALLREDUCE:
+      flat(s, "recursive_doubling",
+           (work){swaps, 2 * swaps, swapped, swaps * m, swaps * m, false});
+      flat(s, "one_shot", (work){1, 2 * others, pairs, all, all, false});
+      flat(s, "ring",
+           (work){2 * others, 4 * others, 2 * pairs, 2 * most, most, true});
+      flat(s, "direct",
+           (work){2, 4 * others, 2 * pairs, 2 * most, most, false});
+      flat(s, "halving_doubling",
+           (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
+      break;
+    case GLI_REDUCE_SCATTER:
+      flat(s, "ring", (work){others, 2 * others, pairs, most, most, true});
+      flat(s, "direct", (work){1, 2 * others, pairs, most, most, false});
+      flat(s, "recursive", (work){log, 2 * log, logs, most, most, false});
+      break;
+    case GLI_ALLGATHER:
+      flat(s, "ring", (work){others, 2 * others, pairs, most, 0, true});
+      flat(s, "direct", (work){1, 2 * others, pairs, most, 0, false});
+      flat(s, "recursive", (work){log, 2 * log, logs, most, 0, false});
+      break;
+    default:
+      break;
+  }
 }
 
-/* Bytes of the longer buffer: all inputs together for reduce-scatter, all
- * outputs for allgather. Sizes that overflow are refused elsewhere. */
-static uint64_t vector_bytes(const gli_plan_params *p) {
-  uint64_t in, out;
-  if (!gli_plan_buffer_bytes(p, &in, &out)) return UINT64_MAX;
-  return in > out ? in : out;
+/* The choice, and its cost. */
+static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
+  uint64_t m = gli_plan_vector_bytes(p);
+  if (m > LONGEST) m = LONGEST;
+  shortlist s = {.p = p};
+  consider_one_level(&s, m);
+  *choice = gli_algorithm_select_near(p, m);
+  if (*choice != NULL) return s.cost;
+  if (s.name == NULL) {
+    *choice = gli_algorithm_select_blocks(p);
+    return 0;
+  }
+  if (gli_two_levels(p)) consider(&s, "two_level", two_levels(p, m));
+  *choice = gli_algorithm_find(p->collective, s.name);
+  return s.cost;
 }
 
 const gli_algorithm *gli_algorithm_select(const gli_plan_params *p) {
-  uint64_t size = p->size, m = vector_bytes(p), log = 0;
-  if (m > LONGEST) m = LONGEST;
-  while (((uint64_t)1 << log) < size) log++;
-  bool folds = (size & (size - 1)) != 0; /* recursive doubling, see there */
-  uint64_t swaps = folds ? log + 1 : log;
-  uint64_t most = m - m / size; /* all but a rank's own part */
-  switch (p->collective) {
-    case GLI_BARRIER:
-      return gli_algorithm_find(GLI_BARRIER, "dissemination");
-    case GLI_BROADCAST: {
-      candidate list[] = {{"binomial", cost(log, log * m, 0)},
-                          {"scatter_allgather", cost(2 * log, 2 * most, 0)}};
-      return cheapest(GLI_BROADCAST, list, 2);
-    }
-    case GLI_ALLREDUCE: {
-      candidate list[] = {
-          {"recursive_doubling", cost(swaps, swaps * m, swaps * m)},
-          {"ring", cost(2 * (size - 1), 2 * most, most)},
-          {"halving_doubling", cost(2 * log, far(2 * most), most)}};
-      return cheapest(GLI_ALLREDUCE, list, 3);
-    }
-    case GLI_REDUCE_SCATTER: {
-      candidate list[] = {{"ring", cost(size - 1, most, most)},
-                          {"recursive", cost(log, far(most), most)}};
-      return cheapest(GLI_REDUCE_SCATTER, list, 2);
-    }
-    case GLI_ALLGATHER: {
-      candidate list[] = {{"ring", cost(size - 1, most, 0)},
-                          {"recursive", cost(log, far(most), 0)}};
-      return cheapest(GLI_ALLGATHER, list, 2);
-    }
-    default:
-      return NULL;
-  }
+  const gli_algorithm *choice;
+  best(p, &choice);
+  return choice;
 }
+
+void gli_best(gli_builder *b, const gli_plan_params *p) {
+  gli_algorithm_select(p)->build(b, p);
+}
+
+const gli_algorithm *gli_select_cheapest(gli_collective collective,
+                                         const gli_candidate *list, size_t n) {
+  const gli_candidate *cheapest = &list[0];
+  for (size_t i = 1; i < n; i++) {
+    if (list[i].cost < cheapest->cost) cheapest = &list[i];
+  }
+  return gli_algorithm_find(collective, cheapest->name);
+}
+
+/* ---- segments ----------------------------------------------------------- */
 
 /* Segments long enough that their latency does not show, and short enough that
  * a few of them fit a cache; longer where there would be too many. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *p) {
-  uint64_t m = vector_bytes(p);
-  if (m <= SEGMENT) return 0;
+  uint64_t m = gli_plan_vector_bytes(p);
+  bool pairwise = gli_collective_pairwise(p->collective);
+  if (m <= SEGMENT && !pairwise) return 0;
   if (m > LONGEST) m = LONGEST;
   uint64_t sent = algorithm->bytes ? algorithm->bytes(p->size, m) : 0;
   uint64_t most = sent > m ? sent : m;
-  uint64_t bytes = most / SEGMENTS > SEGMENT ? most / SEGMENTS : SEGMENT;
+  /* The root of a reduction in one round takes in every vector. */
+  if (p->collective == GLI_REDUCE && algorithm->rounds(p->size) == 1)
+    most = times(m, p->size - 1);
+  bool levels = algorithm->bytes == NULL && gli_two_levels(p);
+  uint64_t least = levels ? SEGMENT_OF_LEVEL : SEGMENT;
+  uint64_t bytes = most / SEGMENTS > least ? most / SEGMENTS : least;
   uint64_t whole = (bytes + p->elem_bytes - 1) / p->elem_bytes;
   return whole * p->elem_bytes;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
+#include "api/counts.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -44,10 +45,18 @@ static gloo_status check_values(const gli_arguments *a, int size,
                       "%s: unknown reduction %d; see gloo_op", a->function,
                       (int)a->op);
     }
-    if (!gli_reduce_kernel(a->dtype, a->op)) {
+    const char *refusal = gli_reduce_refusal(a->dtype, a->op);
+    if (refusal) {
       return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                      "%s: there is no %s of %s", a->function,
-                      gloo_op_name(a->op), gloo_dtype_name(a->dtype));
+                      "%s: there is no %s of %s: %s", a->function,
+                      gloo_op_name(a->op), gloo_dtype_name(a->dtype), refusal);
+    }
+    bool prefix = a->collective == GLI_SCAN || a->collective == GLI_EXSCAN;
+    if (prefix && a->op == GLOO_AVERAGE) {
+      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                      "%s: there is no average of some of the ranks; take the "
+                      "sum and divide it",
+                      a->function);
     }
   }
   if (gli_collective_rooted(a->collective) &&
@@ -75,57 +84,91 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b,
   return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
-static bool reads_input(const gli_arguments *a, const gli_plan_params *p) {
-  if (a->collective == GLI_BROADCAST) return p->rank == p->root;
-  return !a->receives;
+static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
+  if (a->collective == GLI_SENDRECV) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: there is no in-place form", a->function);
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: only the root can work in place; other ranks have no "
+                  "output that their input could be in",
+                  a->function);
 }
 
-/* Where this rank's input is when the call is in place. */
-static uint64_t in_place_offset(const gli_plan_params *p) {
-  if (p->collective != GLI_ALLGATHER) return 0;
-  return p->rank * p->count * p->elem_bytes;
+/* The last shapes that this thread found: programs repeat their calls. */
+typedef struct shapes {
+  gli_plan_params params;
+  gli_shape apart, within;
+  bool known;
+} shapes;
+static _Thread_local shapes last_shapes;
+
+static bool are_last(const gli_plan_params *p) {
+  const gli_plan_params *q = &last_shapes.params;
+  return last_shapes.known && !p->counts && q->collective == p->collective &&
+         q->count == p->count && q->rank == p->rank && q->size == p->size &&
+         q->root == p->root && q->elem_bytes == p->elem_bytes;
 }
 
-/* Decide whether it is in place, and refuse NULL and overlapping buffers. */
-static gloo_status check_buffers(const gli_arguments *a, gli_plan_params *p,
-                                 gloo_error *error) {
-  uint64_t in_bytes, out_bytes;
-  bool is_send = a->collective == GLI_SENDRECV && !a->receives;
+/* The call's shape as it is, and as it would be in place. */
+static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
+                               gli_shape *apart, gli_shape *within,
+                               gloo_error *error) {
+  if (are_last(p)) {
+    *apart = last_shapes.apart;
+    *within = last_shapes.within;
+    return GLOO_OK;
+  }
+  p->in_place = true;
+  bool fits = gli_plan_shape(p, within);
   p->in_place = false;
-  if (!gli_plan_buffer_bytes(p, &in_bytes, &out_bytes) ||
-      in_bytes > PTRDIFF_MAX || out_bytes > PTRDIFF_MAX) {
+  if (!fits || !gli_plan_shape(p, apart) || within->in_bytes > PTRDIFF_MAX ||
+      within->out_bytes > PTRDIFF_MAX) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: %" PRIu64 " elements of %" PRIu64
                     " bytes do not fit in memory",
                     a->function, p->count, p->elem_bytes);
   }
-  if (is_send) out_bytes = 0;
-  bool needs_input = reads_input(a, p);
-  if (!needs_input) in_bytes = 0;
+  if (a->collective == GLI_SENDRECV) {
+    within->in_place = false;
+    apart->reads_in = !a->receives;
+    if (a->receives) apart->in_bytes = 0;
+    if (!a->receives) apart->out_bytes = 0;
+  }
+  if (!p->counts) last_shapes = (shapes){*p, *apart, *within, true};
+  return GLOO_OK;
+}
+
+static bool is_in_place(const gli_arguments *a, const gli_shape *within) {
+  if (!within->in_place) return false;
+  if (a->input == GLOO_IN_PLACE) return true;
+  if (a->collective == GLI_ALLTOALLV) return false; /* it has two lists */
+  if (a->output == NULL || within->in_bytes == 0) return false;
+  return a->input == (const uint8_t *)a->output + within->in_shift;
+}
+
+/* Decide whether it is in place, and refuse NULL and overlapping buffers. */
+static gloo_status check_buffers(const gli_arguments *a, gli_plan_params *p,
+                                 gloo_error *error) {
+  gli_shape apart, within;
+  gloo_status status = find_shapes(a, p, &apart, &within, error);
+  if (status != GLOO_OK) return status;
+  p->in_place = is_in_place(a, &within);
+  uint64_t out_bytes = p->in_place ? within.out_bytes : apart.out_bytes;
   if (out_bytes > 0 && !a->output) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: the output is NULL but takes %" PRIu64 " bytes",
                     a->function, out_bytes);
   }
-  const uint8_t *own = a->output;
-  if (own) own += in_place_offset(p);
-  bool same = a->input == GLOO_IN_PLACE ||
-              (a->input == own && needs_input && in_bytes > 0);
-  if (is_send && a->input == GLOO_IN_PLACE) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: there is no in-place form", a->function);
-  }
-  if (same && !is_send) {
-    p->in_place = true;
-    return GLOO_OK;
-  }
-  if (in_bytes > 0 && !a->input) {
+  if (p->in_place) return GLOO_OK;
+  if (apart.reads_in && a->input == GLOO_IN_PLACE) return no_place(a, error);
+  if (apart.in_bytes > 0 && !a->input) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: the input is NULL but has %" PRIu64
                     " bytes; use GLOO_IN_PLACE when it is in the output",
-                    a->function, in_bytes);
+                    a->function, apart.in_bytes);
   }
-  if (overlap(a->input, in_bytes, a->output, out_bytes)) {
+  if (overlap(a->input, apart.in_bytes, a->output, out_bytes)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: input and output overlap; use GLOO_IN_PLACE or "
                     "buffers that do not",
@@ -160,12 +203,19 @@ static gloo_status choose(const gli_arguments *a, const char *name,
     p->segment_bytes = MESSAGE_SEGMENT_BYTES;
     return GLOO_OK;
   }
-  const gli_algorithm *algorithm =
-      name ? gli_algorithm_find(a->collective, name) : gli_algorithm_select(p);
-  if (!algorithm) return unknown_algorithm(a, name, error);
-  call->build = algorithm->build;
-  call->algorithm = gli_algorithm_id(algorithm);
-  p->segment_bytes = gli_segment_bytes(algorithm, p);
+  gli_choice choice = {.algorithm = NULL};
+  if (!name) {
+    choice = gli_algorithm_choose(p);
+  } else {
+    choice.algorithm = gli_algorithm_find(a->collective, name);
+    if (choice.algorithm) {
+      choice.segment_bytes = gli_segment_bytes(choice.algorithm, p);
+    }
+  }
+  if (!choice.algorithm) return unknown_algorithm(a, name, error);
+  call->build = choice.algorithm->build;
+  call->algorithm = gli_algorithm_id(choice.algorithm);
+  p->segment_bytes = choice.segment_bytes;
   return GLOO_OK;
 }
 
@@ -173,7 +223,7 @@ static gloo_status choose(const gli_arguments *a, const char *name,
 
 static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                              const gloo_options *options, gli_call *call,
-                             gloo_error *error) {
+                             gli_numbers *numbers, gloo_error *error) {
   int size = gloo_context_size(context);
   gloo_status status = check_values(a, size, error);
   if (status != GLOO_OK) return status;
@@ -186,7 +236,11 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                  .size = message ? 2 : (uint32_t)size,
                  .root = (uint32_t)a->root,
                  .count = a->count,
-                 .elem_bytes = typed ? gloo_dtype_size(a->dtype) : 1},
+                 .elem_bytes = typed ? gloo_dtype_size(a->dtype) : 1,
+                 .hosts = message ? NULL : gli_context_hosts(context),
+                 .crowded = gli_context_crowded(context),
+                 .near = gli_context_near(context),
+                 .tuning = gli_context_tuning(context)},
       .dtype = typed ? a->dtype : GLOO_DTYPE_COUNT,
       .op = gli_collective_reduces(a->collective) ? a->op : GLOO_OP_COUNT,
       .tag = options->tag,
@@ -195,6 +249,10 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
       .timeout_ns = options->timeout_ns,
       .peers = a->peers,
       .n_peers = a->n_peers};
+  if (gli_collective_counted(a->collective)) {
+    status = gli_numbers_read(numbers, a, &call->params, error);
+    if (status != GLOO_OK) return status;
+  }
   status = check_buffers(a, &call->params, error);
   if (status != GLOO_OK) return status;
   return choose(a, options->algorithm, call, error);
@@ -209,24 +267,30 @@ static gloo_status refuse(gloo_context *context, const gloo_options *options,
 
 static gloo_status read_call(gloo_context *context, const gli_arguments *a,
                              const gloo_options *options, gloo_options *ours,
-                             gli_call *call) {
+                             gli_call *call, gli_numbers *numbers) {
   if (!context) return GLOO_ERR_INVALID;
   gloo_error error;
   gloo_status status =
       gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
-  if (status == GLOO_OK) status = make_call(context, a, ours, call, &error);
-  if (status != GLOO_OK) return refuse(context, ours, &error);
-  return GLOO_OK;
+  numbers->many = NULL;
+  if (status == GLOO_OK) {
+    status = make_call(context, a, ours, call, numbers, &error);
+  }
+  if (status == GLOO_OK) return GLOO_OK;
+  gli_numbers_free(numbers);
+  return refuse(context, ours, &error);
 }
 
 gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
                          const gloo_options *options, int *source) {
   gloo_options ours;
   gli_call call;
-  gloo_status status = read_call(context, a, options, &ours, &call);
+  gli_numbers numbers;
+  gloo_status status = read_call(context, a, options, &ours, &call, &numbers);
   if (status != GLOO_OK) return status;
   gloo_error error;
   status = gli_operation_run(context, &call, source, &error);
+  gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours.error) *ours.error = error;
   return status;
 }
@@ -236,11 +300,13 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
                                   gloo_options *ours,
                                   gloo_operation **operation) {
   gli_call call;
+  gli_numbers numbers;
   if (!operation) return GLOO_ERR_INVALID;
-  gloo_status status = read_call(context, a, options, ours, &call);
+  gloo_status status = read_call(context, a, options, ours, &call, &numbers);
   if (status != GLOO_OK) return status;
   gloo_error error;
   status = gli_operation_prepare(context, &call, operation, &error);
+  gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours->error) *ours->error = error;
   return status;
 }
@@ -267,5 +333,62 @@ gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
   }
   if (ours.error) gloo_operation_error(op, ours.error);
   gloo_operation_destroy(op);
+  return status;
+}
+
+/* ---- exchange ------------------------------------------------------------ */
+
+/* An operation of the exchange has failed, or could not be started. */
+static gloo_status exchange_failed(const gloo_options *ours,
+                                   const gloo_operation *op,
+                                   gloo_status status) {
+  gloo_error error;
+  bool known = gloo_operation_error(op, &error) != GLOO_OK;
+  if (ours->error && known) *ours->error = error;
+  return status;
+}
+
+/* Both are started before either is waited for. */
+static gloo_status run_both(const gloo_options *ours, gloo_operation *recv,
+                            gloo_operation *send) {
+  gloo_operation *both[2] = {recv, send};
+  for (int i = 0; i < 2; i++) {
+    if (!both[i]) continue;
+    gloo_status status = gloo_operation_start(both[i]);
+    if (status != GLOO_OK) return exchange_failed(ours, both[i], status);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!both[i]) continue;
+    gloo_status status = gloo_operation_wait(both[i]);
+    if (status != GLOO_OK) return exchange_failed(ours, both[i], status);
+  }
+  return GLOO_OK;
+}
+
+gloo_status gli_call_exchange(gloo_context *context, const gli_arguments *send,
+                              const gli_arguments *recv,
+                              const gloo_options *options) {
+  if (!context) return GLOO_ERR_INVALID;
+  gloo_options ours;
+  gloo_error error;
+  gloo_status status =
+      gli_options_load(&ours, sizeof ours, options, "gloo_options", &error);
+  if (status != GLOO_OK) return refuse(context, &ours, &error);
+  size_t elem = gloo_dtype_size(send ? send->dtype : GLOO_INT8);
+  if (send && recv &&
+      overlap(send->input, send->count * elem, recv->output,
+              recv->count * elem)) {
+    gli_fail(&error, GLOO_ERR_INVALID, -1, "%s: input and output overlap",
+             send->function);
+    return refuse(context, &ours, &error);
+  }
+  gloo_operation *receiving = NULL, *sending = NULL;
+  if (recv) status = gli_call_init(context, recv, options, &receiving);
+  if (status == GLOO_OK && send) {
+    status = gli_call_init(context, send, options, &sending);
+  }
+  if (status == GLOO_OK) status = run_both(&ours, receiving, sending);
+  gloo_operation_destroy(sending);
+  gloo_operation_destroy(receiving);
   return status;
 }

@@ -18,6 +18,9 @@ typedef struct gli_arguments {
   bool receives; /* GLI_SENDRECV: this side */
   const int *peers;
   size_t n_peers;
+  /* Of the collectives with given counts, one for each rank. `count` is the
+   * length of a buffer that is one block then. */
+  const size_t *in_counts, *in_first, *out_counts, *out_first;
 } gli_arguments;
 
 /* The three forms of every call. */
@@ -30,5 +33,10 @@ gloo_status gli_call_start(gloo_context *context,
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options,
                           gloo_operation **operation);
+
+/* A message there and one back, at the same time; either may be NULL. */
+gloo_status gli_call_exchange(gloo_context *context, const gli_arguments *send,
+                              const gli_arguments *recv,
+                              const gloo_options *options);
 
 #endif

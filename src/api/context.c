@@ -6,8 +6,8 @@
 #include <uv.h>
 
 #include "api/host.h"
-#include "core/bytes.h"
-#include "core/cpu.h"
+#include "api/meet.h"
+#include "api/tuning.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -16,97 +16,12 @@
 #include "rendezvous/launch.h"
 
 #define DEFAULT_TIMEOUT_NS INT64_C(30000000000)
+#define FAREWELL_NS INT64_C(2000000000)
 
-/* ---- what a rank publishes ----------------------------------------------- */
+/* ---- create -------------------------------------------------------------- */
 
-/* version, key, host id, transport (16 bytes, zero padded), address. */
-enum {
-  CARD_VERSION = 1,
-  CARD_TRANSPORT_BYTES = 16,
-  CARD_HEAD_BYTES = 4 + 8 + 8 + CARD_TRANSPORT_BYTES,
-  CARD_MAX_BYTES = CARD_HEAD_BYTES + GLI_ADDRESS_MAX
-};
-
-static size_t write_card(uint8_t card[CARD_MAX_BYTES],
-                         const gloo_device *device, uint64_t key) {
-  gli_address address;
-  gli_device_address(device, &address);
-  memset(card, 0, CARD_HEAD_BYTES);
-  gli_put_u32(card, CARD_VERSION);
-  gli_put_u64(card + 4, key);
-  gli_put_u64(card + 12, gli_host_id());
-  const char *name = gli_device_transport(device);
-  memcpy(card + 20, name, strlen(name));
-  memcpy(card + CARD_HEAD_BYTES, address.data, address.bytes);
-  return CARD_HEAD_BYTES + address.bytes;
-}
-
-static gloo_status read_card(gloo_context *context, uint32_t rank,
-                             const gloo_value *card, uint64_t *host,
-                             gloo_error *error) {
-  const uint8_t *data = card->data;
-  if (card->bytes < CARD_HEAD_BYTES || card->bytes > CARD_MAX_BYTES ||
-      gli_get_u32(data) != CARD_VERSION) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
-                    "rank %u published something else than its address; do "
-                    "all ranks run the same version of the library?",
-                    rank);
-  }
-  char name[CARD_TRANSPORT_BYTES + 1] = "";
-  memcpy(name, data + 20, CARD_TRANSPORT_BYTES);
-  const char *own = gli_device_transport(gli_context_device(context));
-  if (strcmp(name, own) != 0) {
-    return gli_fail(error, GLOO_ERR_MISMATCH, (int)rank,
-                    "rank %u uses another transport than rank %d, which uses "
-                    "\"%s\"",
-                    rank, gloo_context_rank(context), own);
-  }
-  gli_address address = {.bytes = (uint16_t)(card->bytes - CARD_HEAD_BYTES)};
-  memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
-  gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
-  *host = gli_get_u64(data + 12);
-  return GLOO_OK;
-}
-
-/* ---- meeting ------------------------------------------------------------- */
-
-static gloo_status read_cards(gloo_context *context, uint32_t size,
-                              const gloo_value *cards, gloo_error *error) {
-  uint64_t own = gli_host_id();
-  unsigned local = 0;
-  for (uint32_t rank = 0; rank < size; rank++) {
-    uint64_t host = 0;
-    gloo_status status = read_card(context, rank, &cards[rank], &host, error);
-    if (status != GLOO_OK) return status;
-    if (host == own) local++;
-  }
-  unsigned cores = gli_cpu_effective();
-  gli_device_set_crowded(gli_context_device(context), local > cores);
-  gli_log(GLOO_LOG_INFO,
-          "rank %d of %u: transport %s; %u ranks on this host, %u cores: %s",
-          gloo_context_rank(context), size,
-          gli_device_transport(gli_context_device(context)), local, cores,
-          local > cores ? "yield while waiting" : "spin while waiting");
-  return GLOO_OK;
-}
-
-static gloo_status meet(gloo_context *context, gloo_store *store, uint64_t key,
-                        int64_t timeout_ns, gloo_error *error) {
-  uint32_t rank = (uint32_t)gloo_context_rank(context);
-  uint32_t size = (uint32_t)gloo_context_size(context);
-  gloo_value *cards = calloc(size, sizeof *cards);
-  if (!cards) {
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for the addresses of %u ranks", size);
-  }
-  uint8_t card[CARD_MAX_BYTES];
-  size_t bytes = write_card(card, gli_context_device(context), key);
-  gloo_status status = gli_bootstrap_exchange(
-      store, rank, size, card, bytes, CARD_MAX_BYTES, timeout_ns, cards, error);
-  if (status == GLOO_OK) status = read_cards(context, size, cards, error);
-  for (uint32_t i = 0; i < size; i++) free(cards[i].data);
-  free(cards);
-  return status;
+static int64_t timeout_of(const gloo_context_options *options) {
+  return options->timeout_ns == 0 ? DEFAULT_TIMEOUT_NS : options->timeout_ns;
 }
 
 static gloo_status random_key(uint64_t *key, gloo_error *error) {
@@ -128,10 +43,6 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
   return GLOO_OK;
 }
 
-static int64_t timeout_of(const gloo_context_options *options) {
-  return options->timeout_ns == 0 ? DEFAULT_TIMEOUT_NS : options->timeout_ns;
-}
-
 gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
@@ -150,14 +61,20 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
   uint64_t key = 0;
   status = random_key(&key, error);
   if (status != GLOO_OK) return status;
+  gli_tuning *tuning;
+  status = gli_tuning_load(&tuning, error);
+  if (status != GLOO_OK) return status;
   bool owns_device = !device;
   if (owns_device) status = gloo_device_create(NULL, &device, error);
-  if (status != GLOO_OK) return status;
+  if (status != GLOO_OK) goto no_device;
   gloo_context *context = NULL;
   status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
                             timeout_of(&o), &context, error);
   if (status != GLOO_OK) goto no_context;
-  if (size > 1) status = meet(context, store, key, timeout_of(&o), error);
+  gli_context_set_tuning(context, tuning);
+  tuning = NULL;
+  if (size > 1)
+    status = gli_meet(context, store, key, o.host_id, timeout_of(&o), error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
   if (status != GLOO_OK) goto nobody_met;
   if (owns_device) gli_context_own_device(context);
@@ -168,6 +85,8 @@ nobody_met:
   gli_context_close(context);
 no_context:
   if (owns_device) gloo_device_destroy(device);
+no_device:
+  free(tuning);
   return status;
 }
 
@@ -229,6 +148,10 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
     status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
                                   error);
     if (status != GLOO_OK) gloo_context_destroy(*context);
+  } else if (status == GLOO_ERR_MISMATCH) {
+    /* All ranks find that some differ, once they have read it there. */
+    (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
+                               NULL);
   }
   gloo_store_destroy(store);
   return status;

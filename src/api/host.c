@@ -4,8 +4,10 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <uv.h>
@@ -20,18 +22,80 @@ static uint64_t mix(uint64_t hash, const char *text, size_t bytes) {
   return hash;
 }
 
-uint64_t gli_host_id(void) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+static const uint64_t nothing = UINT64_C(0xcbf29ce484222325);
+
+static uint64_t mix_name(uint64_t hash) {
   char text[256];
   size_t bytes = sizeof text;
-  if (uv_os_gethostname(text, &bytes) == 0) hash = mix(hash, text, bytes);
-  /* Linux: changes with every boot, so that clones of a machine differ. */
-  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-  if (!file) return hash;
-  bytes = fread(text, 1, sizeof text, file);
-  fclose(file);
+  if (uv_os_gethostname(text, &bytes) != 0) return hash;
   return mix(hash, text, bytes);
 }
+
+/* Linux: changes with every boot, so that clones of a machine differ. */
+static bool mix_boot(uint64_t *hash) {
+  char text[256];
+  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+  if (!file) return false;
+  size_t bytes = fread(text, 1, sizeof text, file);
+  fclose(file);
+  *hash = mix(*hash, text, bytes);
+  return bytes > 0;
+}
+
+uint64_t gli_host_id(void) {
+  uint64_t hash = mix_name(nothing);
+  mix_boot(&hash);
+  return hash;
+}
+
+/* ---- hosts in plans ------------------------------------------------------ */
+
+enum { MAX_ID_BYTES = 255 };
+
+static gloo_status check_id(const char *id, gloo_error *error) {
+  size_t bytes = strnlen(id, MAX_ID_BYTES + 1);
+  bool printable = true;
+  for (size_t i = 0; i < bytes; i++) {
+    unsigned char c = (unsigned char)id[i];
+    if (c < 0x20 || c == 0x7f) printable = false;
+  }
+  if (bytes > 0 && bytes <= MAX_ID_BYTES && printable) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the host id (GLOO_HOST_ID, or host_id in "
+                  "gloo_context_options) %s; give each host a short text",
+                  bytes == 0             ? "is empty"
+                  : bytes > MAX_ID_BYTES ? "is longer than 255 bytes"
+                                         : "has control characters");
+}
+
+/* What shared memory needs to be the same, besides the running system: see
+ * transport_shm/address.h. */
+static uint64_t mix_reach(uint64_t hash) {
+  struct stat net;
+  uint64_t parts[3] = {(uint64_t)geteuid()};
+  if (stat("/proc/self/ns/net", &net) == 0) {
+    parts[1] = (uint64_t)net.st_dev;
+    parts[2] = (uint64_t)net.st_ino;
+  }
+  return mix(hash, (const char *)parts, sizeof parts);
+}
+
+gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
+                         gloo_error *error) {
+  if (!id) id = getenv("GLOO_HOST_ID");
+  if (id) {
+    gloo_status status = check_id(id, error);
+    if (status == GLOO_OK) *key = mix(mix(nothing, "id", 2), id, strlen(id));
+    return status;
+  }
+  uint64_t hash = nothing;
+  if (!mix_boot(&hash)) hash = mix_name(hash);
+  bool shares = strcmp(transport, "auto") == 0 || strcmp(transport, "shm") == 0;
+  *key = shares ? mix_reach(hash) : hash;
+  return GLOO_OK;
+}
+
+/* ---- routes -------------------------------------------------------------- */
 
 /* A datagram socket that is connected learns its own address; nothing is sent.
  */

@@ -9,6 +9,16 @@
 /* A number that processes on one running system share, and others do not. */
 uint64_t gli_host_id(void);
 
+/* A number that stands for this rank's host in plans: ranks have the same when
+ * they share a host. `id` is what the user says (NULL: the environment variable
+ * GLOO_HOST_ID, if it is set): the same text, the same host. Otherwise, for a
+ * transport ("auto", "shm") that can use shared memory, it is the same where
+ * shared memory can connect two ranks: the same running system, network
+ * namespace and user. For others, it is the same on the same running system.
+ * GLOO_ERR_INVALID when the text is empty, too long or not printable. */
+gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
+                         gloo_error *error);
+
 /* The address of this host from which `host` would be reached, as text;
  * resolves `host`, sends nothing. `text` holds 64 bytes. */
 gloo_status gli_host_towards(const char *host, char *text, gloo_error *error);

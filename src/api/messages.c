@@ -88,3 +88,16 @@ gloo_status gloo_recv_any_init(gloo_context *context, void *output,
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
   return gli_call_init(context, &a, options, operation);
 }
+
+/* ---- both at once -------------------------------------------------------- */
+
+gloo_status gloo_sendrecv(gloo_context *context, const void *input,
+                          size_t send_count, int to, void *output,
+                          size_t recv_count, int from, gloo_dtype dtype,
+                          const gloo_options *options) {
+  gli_arguments send = send_arguments(input, send_count, dtype, &to);
+  gli_arguments recv = recv_arguments(output, recv_count, dtype, &from, 1);
+  send.function = recv.function = "gloo_sendrecv";
+  return gli_call_exchange(context, to == GLOO_NO_RANK ? NULL : &send,
+                           from == GLOO_NO_RANK ? NULL : &recv, options);
+}

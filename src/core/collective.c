@@ -34,6 +34,16 @@ bool gli_collective_reduces(gli_collective collective) {
   return known(collective) && collectives[collective].reduces;
 }
 
+bool gli_collective_counted(gli_collective collective) {
+  return collective == GLI_ALLGATHERV || collective == GLI_REDUCE_SCATTERV ||
+         gli_collective_pairwise(collective);
+}
+
+bool gli_collective_pairwise(gli_collective collective) {
+  return collective == GLI_GATHERV || collective == GLI_SCATTERV ||
+         collective == GLI_ALLTOALLV;
+}
+
 bool gli_collective_rooted(gli_collective collective) {
   return known(collective) && collectives[collective].rooted;
 }

@@ -14,12 +14,18 @@ static void set_message(gloo_error *error, const char *text) {
 
 gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
                      const char *format, ...) {
-  char text[GLOO_ERROR_MESSAGE_BYTES];
   va_list arguments;
-  if (error == NULL) return status;
   va_start(arguments, format);
-  if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
+  (void)gli_vfail(error, status, rank, format, arguments);
   va_end(arguments);
+  return status;
+}
+
+gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
+                      const char *format, va_list arguments) {
+  char text[GLOO_ERROR_MESSAGE_BYTES];
+  if (error == NULL) return status;
+  if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
   error->status = status;
   error->rank = rank;
   set_message(error, text);

@@ -2,6 +2,7 @@
 #ifndef GLI_CORE_ERROR_H
 #define GLI_CORE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,10 @@
  * message that does not fit is cut. */
 gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
                      const char *format, ...) GLI_PRINTF(4, 5);
+
+/* The same with the arguments as a list. */
+gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
+                      const char *format, va_list arguments) GLI_PRINTF(4, 0);
 
 /* Put "prefix: " style text before a message that is already there. */
 void gli_error_prefix(gloo_error *error, const char *format, ...)

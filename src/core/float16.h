@@ -34,9 +34,11 @@ static inline uint32_t gli_select(int condition, uint32_t yes, uint32_t no) {
  * binary16 subnormal is: adding 0.5 makes the processor round there. */
 #define GLI_HALF_MAGIC ((uint32_t)126 << 23)
 
-static inline float gli_float16_to_float(uint16_t half) {
-  uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-  uint32_t body = (uint32_t)(half & 0x7fff);
+/* The bits are the low ones of 32: where operands are, results need not change
+ * lanes of a vector. */
+static inline float gli_float16_to_float(uint32_t half) {
+  uint32_t sign = (half & 0x8000) << 16;
+  uint32_t body = half & 0x7fff;
   uint32_t normal = (body << 13) + GLI_HALF_REBIAS;
   uint32_t special = normal + GLI_HALF_REBIAS; /* infinity, NaN */
   float small = gli_float_of_bits(GLI_HALF_MAGIC | body) -
@@ -47,7 +49,7 @@ static inline float gli_float16_to_float(uint16_t half) {
 }
 
 /* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
-static inline uint16_t gli_float16_from_float(float value) {
+static inline uint32_t gli_float16_from_float(float value) {
   uint32_t bits = gli_bits_of_float(value);
   uint32_t sign = (bits >> 16) & 0x8000;
   int32_t body = (int32_t)(bits & 0x7fffffff);
@@ -59,19 +61,23 @@ static inline uint16_t gli_float16_from_float(float value) {
   uint32_t half = gli_select(body < 0x38800000, small, normal); /* 2^-14 */
   half = gli_select(body >= 0x47800000, 0x7c00, half);          /* 2^16 */
   half = gli_select(body > 0x7f800000, 0x7e00, half | sign);
-  return (uint16_t)half;
+  return half;
 }
 
-static inline float gli_bfloat16_to_float(uint16_t half) {
-  return gli_float_of_bits((uint32_t)half << 16);
+static inline float gli_bfloat16_to_float(uint32_t half) {
+  return gli_float_of_bits(half << 16);
 }
 
-/* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
-static inline uint16_t gli_bfloat16_from_float(float value) {
+/* To nearest, ties to even; the upper half of the result is the number. Every
+ * NaN becomes the same quiet NaN. */
+static inline uint32_t gli_bfloat16_round(float value) {
   uint32_t bits = gli_bits_of_float(value);
-  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  rounded = (int32_t)(bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded;
-  return (uint16_t)rounded;
+  uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  return (int32_t)(bits & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : rounded;
+}
+
+static inline uint32_t gli_bfloat16_from_float(float value) {
+  return gli_bfloat16_round(value) >> 16;
 }
 
 #endif

@@ -13,8 +13,51 @@ typedef void (*gli_reduce_fn)(void *dst, const void *left, const void *right,
                               size_t count);
 
 /* The kernel for a type and an operation, NULL when the pair is not supported
- * or either value is unknown. */
+ * or either value is unknown. There is none for average: see gli_op_between. */
 gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
+
+/* Why a type and an operation do not go together, as the second half of a
+ * sentence ("complex numbers have no order"), or that either is unknown. NULL:
+ * they do, average included. */
+const char *gli_reduce_refusal(gloo_dtype dtype, gloo_op op);
+
+/* What is done between operands: sum for average, which then takes
+ * gli_scale_kernel with 1.0 / operands, and the operation itself otherwise. */
+gloo_op gli_op_between(gloo_op op);
+
+/* dsts[k][i] = srcs[0][i] op srcs[1][i] op ... for every k, the operands taken
+ * in this order. One source is copied to all destinations. 16-bit and 8-bit
+ * floats are accumulated in float32 and rounded once; all other types give the
+ * bits that a chain of two-operand kernels gives. Any dst may be the very same
+ * address as any src; no other overlap. At least one source and one
+ * destination. With `stream`, destinations are written around the caches where
+ * the processor can; the stores are fenced on return. A dst that is also a src
+ * may be written normally. */
+typedef void (*gli_combine_fn)(void *const *dsts, size_t n_dsts,
+                               const void *const *srcs, size_t n_srcs,
+                               size_t count, bool stream);
+
+/* The kernel for a type and an operation, NULL where gli_reduce_kernel has
+ * none. */
+gli_combine_fn gli_combine_kernel(gloo_dtype dtype, gloo_op op);
+
+/* dst[i] = src[i] * factor, dst may be src; no other overlap. Where factor is
+ * exactly 1.0 / n for a whole number n up to 2^24, elements are divided by n:
+ * floats are rounded to nearest even once, integers truncated toward zero. With
+ * other factors, float32 is multiplied in float64, narrower floats in float32
+ * with the factor rounded to it; integers are multiplied in float64 and
+ * truncated toward zero, and what does not fit becomes the nearest number that
+ * does. The parts of complex numbers are scaled each. */
+typedef void (*gli_scale_fn)(void *dst, const void *src, size_t count,
+                             double factor);
+
+/* NULL for bool and for unknown types. */
+gli_scale_fn gli_scale_kernel(gloo_dtype dtype);
+
+/* memcpy around the caches where the processor can, fenced on return: for
+ * destinations that nobody reads from this core's caches soon. dst may be src;
+ * no other overlap. */
+void gli_copy_stream(void *dst, const void *src, size_t bytes);
 
 /* Look up by name; false when there is no such name. */
 bool gli_dtype_from_name(const char *name, gloo_dtype *dtype);

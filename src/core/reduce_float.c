@@ -1,34 +1,8 @@
-/* Kernels for floats. The order of operands never shows in the result, not even
- * when both are NaN: every NaN that comes out is the same quiet NaN. */
-#include "core/float16.h"
+/* Kernels for float32, float64 and complex numbers made of them. The order of
+ * operands never shows in the result, not even when both are NaN: every NaN
+ * that comes out is the same quiet NaN. */
+#include "core/reduce_float.h"
 #include "core/reduce_kernel.h"
-
-#ifdef __FAST_MATH__
-#error "NaN, infinity and signed zero matter here: build without -ffast-math"
-#endif
-
-#define FLOAT32_NAN ((uint32_t)0x7fc00000)
-#define FLOAT64_NAN ((uint64_t)0x7ff8000000000000)
-
-static inline double double_of_bits(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-static inline uint64_t bits_of_double(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static inline float settle_float(float r) {
-  return r != r ? gli_float_of_bits(FLOAT32_NAN) : r;
-}
-
-static inline double settle_double(double r) {
-  return r != r ? double_of_bits(FLOAT64_NAN) : r;
-}
 
 /* Operands that are neither smaller nor larger nor NaN are equal: the same
  * bits, or zeros that differ in sign. OR of the bits gives -0.0 when there is
@@ -38,7 +12,7 @@ static inline float min_float(float a, float b) {
   float r = gli_float_of_bits(bits);
   r = a < b ? a : r;
   r = b < a ? b : r;
-  return ((a != a) | (b != b)) ? gli_float_of_bits(FLOAT32_NAN) : r;
+  return ((a != a) | (b != b)) ? gli_float_of_bits(GLI_FLOAT32_NAN) : r;
 }
 
 static inline float max_float(float a, float b) {
@@ -46,75 +20,93 @@ static inline float max_float(float a, float b) {
   float r = gli_float_of_bits(bits);
   r = a > b ? a : r;
   r = b > a ? b : r;
-  return ((a != a) | (b != b)) ? gli_float_of_bits(FLOAT32_NAN) : r;
+  return ((a != a) | (b != b)) ? gli_float_of_bits(GLI_FLOAT32_NAN) : r;
 }
 
 static inline double min_double(double a, double b) {
-  double r = double_of_bits(bits_of_double(a) | bits_of_double(b));
+  double r = gli_double_of_bits(gli_bits_of_double(a) | gli_bits_of_double(b));
   r = a < b ? a : r;
   r = b < a ? b : r;
-  return ((a != a) | (b != b)) ? double_of_bits(FLOAT64_NAN) : r;
+  return ((a != a) | (b != b)) ? gli_double_of_bits(GLI_FLOAT64_NAN) : r;
 }
 
 static inline double max_double(double a, double b) {
-  double r = double_of_bits(bits_of_double(a) & bits_of_double(b));
+  double r = gli_double_of_bits(gli_bits_of_double(a) & gli_bits_of_double(b));
   r = a > b ? a : r;
   r = b > a ? b : r;
-  return ((a != a) | (b != b)) ? double_of_bits(FLOAT64_NAN) : r;
+  return ((a != a) | (b != b)) ? gli_double_of_bits(GLI_FLOAT64_NAN) : r;
 }
 
-GLI_KERNEL(sum_float32, float, settle_float(a + b))
-GLI_KERNEL(product_float32, float, settle_float(a *b))
+GLI_KERNEL_FUSED(sum_float32, float, gli_settle_float(a + b))
+GLI_KERNEL(product_float32, float, gli_settle_float(a *b))
 GLI_KERNEL(min_float32, float, min_float(a, b))
 GLI_KERNEL(max_float32, float, max_float(a, b))
 
-GLI_KERNEL(sum_float64, double, settle_double(a + b))
-GLI_KERNEL(product_float64, double, settle_double(a *b))
+GLI_KERNEL_FUSED(sum_float64, double, gli_settle_double(a + b))
+GLI_KERNEL(product_float64, double, gli_settle_double(a *b))
 GLI_KERNEL(min_float64, double, min_double(a, b))
 GLI_KERNEL(max_float64, double, max_double(a, b))
 
-/* The 16-bit formats are added and multiplied in float32. */
-#define IN_FLOAT(format, operation)                    \
-  gli_##format##_from_float(gli_##format##_to_float(a) \
-                                operation gli_##format##_to_float(b))
+/* GCC 12 makes one fused multiply-add/subtract of the two
+ * parts of a product, whatever -ffp-contract says. It cannot where it does not
+ * know where a factor comes from. */
+#if (defined(__FMA__) || defined(__AVX512F__)) && defined(__GNUC__) && \
+    !defined(__clang__)
+#define OPAQUE(x) __asm__("" : "+x"(x))
+#else
+#define OPAQUE(x) ((void)0)
+#endif
 
-GLI_KERNEL(sum_float16, uint16_t, IN_FLOAT(float16, +))
-GLI_KERNEL(product_float16, uint16_t, IN_FLOAT(float16, *))
-GLI_KERNEL(sum_bfloat16, uint16_t, IN_FLOAT(bfloat16, +))
-GLI_KERNEL(product_bfloat16, uint16_t, IN_FLOAT(bfloat16, *))
+/* A sum of complex numbers is a sum of twice as many parts. A product is worked
+ * out as it is written down: the same bits whichever operand is the left one,
+ * and the same everywhere, for nothing here is compiled with contraction. */
+#define COMPLEX(name, part, base, settle)                                    \
+  typedef struct name {                                                      \
+    part real, imaginary;                                                    \
+  } name;                                                                    \
+  static void sum_##name(void *dst, const void *left, const void *right,     \
+                         size_t count) {                                     \
+    sum_##base(dst, left, right, 2 * count);                                 \
+  }                                                                          \
+  GLI_COMBINE(sum_##name, sum_##base##_parts, 2)                             \
+  GLI_INLINE void product_##name##_group(name *t, const unsigned char *left, \
+                                         const unsigned char *right,         \
+                                         size_t n) {                         \
+    GLI_LANES for (size_t j = 0; j < n; j++) {                               \
+      name a, b;                                                             \
+      memcpy(&a, left + j * sizeof a, sizeof a);                             \
+      memcpy(&b, right + j * sizeof b, sizeof b);                            \
+      part reals = a.real * b.real, imaginaries = a.imaginary * b.imaginary; \
+      OPAQUE(reals);                                                         \
+      OPAQUE(imaginaries);                                                   \
+      part imaginary = a.real * b.imaginary + a.imaginary * b.real;          \
+      t[j].real = settle(reals - imaginaries);                               \
+      t[j].imaginary = settle(imaginary);                                    \
+    }                                                                        \
+  }                                                                          \
+  GLI_WALK(product_##name, name, 1, sizeof(name), sizeof(name),              \
+           GLI_GROUP_BYTES / sizeof(name))                                   \
+  GLI_WITHOUT_FUSED(product_##name, name, sizeof(name))                      \
+  GLI_COMBINE(product_##name, product_##name##_parts, 1)
 
-/* Sign and magnitude to two's complement and back (it is its own inverse): then
- * 16-bit floats compare like integers, with -0.0 (-1) below +0.0 (0). */
-static inline int16_t ordered(int16_t bits) {
-  return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
-}
+COMPLEX(complex64, float, float32, gli_settle_float)
+COMPLEX(complex128, double, float64, gli_settle_double)
 
-static inline int16_t min_ordered(int16_t a, int16_t b, int infinity, int nan) {
-  int16_t r = ordered(a) < ordered(b) ? a : b;
-  bool is_nan = ((a & 0x7fff) > infinity) | ((b & 0x7fff) > infinity);
-  return is_nan ? (int16_t)nan : r;
-}
-
-static inline int16_t max_ordered(int16_t a, int16_t b, int infinity, int nan) {
-  int16_t r = ordered(a) > ordered(b) ? a : b;
-  bool is_nan = ((a & 0x7fff) > infinity) | ((b & 0x7fff) > infinity);
-  return is_nan ? (int16_t)nan : r;
-}
-
-GLI_KERNEL(min_float16, int16_t, min_ordered(a, b, 0x7c00, 0x7e00))
-GLI_KERNEL(max_float16, int16_t, max_ordered(a, b, 0x7c00, 0x7e00))
-GLI_KERNEL(min_bfloat16, int16_t, min_ordered(a, b, 0x7f80, 0x7fc0))
-GLI_KERNEL(max_bfloat16, int16_t, max_ordered(a, b, 0x7f80, 0x7fc0))
-
-#define ROW(type)                                             \
-  {                                                           \
-    [GLOO_SUM] = sum_##type, [GLOO_PRODUCT] = product_##type, \
-    [GLOO_MIN] = min_##type, [GLOO_MAX] = max_##type,         \
+#define ROW(type)                                                           \
+  {                                                                         \
+    [GLOO_SUM] = GLI_ENTRY(sum_##type),                                     \
+    [GLOO_PRODUCT] = GLI_ENTRY(product_##type),                             \
+    [GLOO_MIN] = GLI_ENTRY(min_##type), [GLOO_MAX] = GLI_ENTRY(max_##type), \
+  }
+#define COMPLEX_ROW(type)                       \
+  {                                             \
+    [GLOO_SUM] = GLI_ENTRY(sum_##type),         \
+    [GLOO_PRODUCT] = GLI_ENTRY(product_##type), \
   }
 
 const gli_reduce_table GLI_OF_VARIANT(gli_reduce_float) = {{
-    [GLOO_FLOAT16] = ROW(float16),
-    [GLOO_BFLOAT16] = ROW(bfloat16),
     [GLOO_FLOAT32] = ROW(float32),
     [GLOO_FLOAT64] = ROW(float64),
+    [GLOO_COMPLEX64] = COMPLEX_ROW(complex64),
+    [GLOO_COMPLEX128] = COMPLEX_ROW(complex128),
 }};

@@ -55,6 +55,35 @@ void gli_context_set_peer(gloo_context *context, uint32_t rank,
   gli_device_unlock(context->device);
 }
 
+void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
+                           bool crowded) {
+  context->crowded = crowded;
+  gli_hosts_free(context->hosts);
+  context->hosts = hosts->n > 1 ? hosts : NULL;
+  if (hosts->n == 1) gli_hosts_free(hosts);
+}
+
+const gli_hosts *gli_context_hosts(const gloo_context *context) {
+  return context->hosts;
+}
+
+void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning) {
+  free(context->tuning);
+  context->tuning = tuning;
+}
+
+const gli_tuning *gli_context_tuning(const gloo_context *context) {
+  return context->tuning;
+}
+
+bool gli_context_crowded(const gloo_context *context) {
+  return context->crowded;
+}
+
+bool gli_context_near(const gloo_context *context) {
+  return context->device->ops->refer != NULL;
+}
+
 void gli_context_own_device(gloo_context *context) {
   context->owns_device = true;
 }
@@ -113,6 +142,23 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
   gli_device_poll(device);
   gli_device_unlock(device);
   return status;
+}
+
+const char *gli_context_route(gloo_context *context, uint32_t peer,
+                              char why[GLI_WHY_BYTES]) {
+  const char *route = "its own memory";
+  why[0] = '\0';
+  if (peer == context->rank) return route;
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  const gli_link *link = context->peers[peer].link;
+  route = device->ops->name;
+  if (link == NULL || link->pair == NULL)
+    route = NULL;
+  else if (device->ops->route != NULL)
+    route = device->ops->route(link->pair, why);
+  gli_device_unlock(device);
+  return route;
 }
 
 /* ---- counters ------------------------------------------------------------ */
@@ -277,6 +323,8 @@ void gli_context_close(gloo_context *context) {
     free(context->peers[rank].link);
   }
   gli_plan_cache_destroy(context->cache);
+  gli_hosts_free(context->hosts);
+  free(context->tuning);
   bool owns_device = context->owns_device;
   free(context->peers);
   free(context->counters);

@@ -7,10 +7,16 @@
 #include "core/error.h"
 #include "engine/internal.h"
 
+/* Where two ranks alone know how much they exchange, see check_pair. */
+static bool counts_equal(const gli_header *a, const gli_header *b) {
+  return a->count == b->count ||
+         gli_collective_pairwise((gli_collective)a->collective);
+}
+
 bool gli_signature_equal(const gli_header *a, const gli_header *b) {
   return a->collective == b->collective && a->dtype == b->dtype &&
          a->op == b->op && a->algorithm == b->algorithm && a->root == b->root &&
-         a->count == b->count && a->tag == b->tag;
+         counts_equal(a, b) && a->tag == b->tag;
 }
 
 const char *gli_describe_call(const gli_header *h, char text[GLI_TEXT_BYTES]) {
@@ -32,7 +38,11 @@ const char *gli_describe_call(const gli_header *h, char text[GLI_TEXT_BYTES]) {
     snprintf(root, sizeof root, ", root %u", h->root);
   }
   bool reduces = gli_collective_reduces(collective);
-  snprintf(at, room, " (%" PRIu64 " x %s%s%s%s%s)", h->count,
+  char count[32] = "";
+  if (!gli_collective_pairwise(collective)) {
+    snprintf(count, sizeof count, "%" PRIu64 " x ", h->count);
+  }
+  snprintf(at, room, " (%s%s%s%s%s%s)", count,
            gloo_dtype_name((gloo_dtype)h->dtype), reduces ? ", " : "",
            reduces ? gloo_op_name((gloo_op)h->op) : "", root, tag);
   return text;
@@ -45,7 +55,10 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
   gli_describe_call(mine, here);
   gli_describe_call(theirs, there);
   const char *hint = "";
-  if (strcmp(here, there) == 0) hint = " with another algorithm";
+  if (strcmp(here, there) == 0) {
+    hint = mine->root != theirs->root ? " with other counts of single ranks"
+                                      : " with another algorithm";
+  }
   gli_fail(error, GLOO_ERR_MISMATCH, (int)peer,
            "rank %u called %s where rank %u called %s%s; all ranks must make "
            "the same calls in the same order",
@@ -75,7 +88,7 @@ bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
   }
   const gli_link *link = op->peers[peer].link;
   const gli_transfer_list *lists[] = {&link->blocked, &link->again,
-                                      &link->flying};
+                                      &link->flying, &link->shown};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     for (const gli_transfer *t = lists[i]->first; t; t = t->next) {
       if (t->operation == op) return true;

@@ -89,7 +89,7 @@ void gli_device_settle(gloo_device *device) {
   for (gloo_context *c = device->contexts; c; c = c->next) {
     gli_context_settle(c);
   }
-  if (device->sleepers > 0) device->ops->wake(device->transport);
+  gli_device_wake_sleepers(device);
 }
 
 int gli_device_poll(gloo_device *device) {
@@ -98,7 +98,9 @@ int gli_device_poll(gloo_device *device) {
   if (device->self_queue.first) events += gli_self_poll(device);
   if (device->again_links) events += gli_flow_retry(device);
   gli_device_settle(device);
-  if (device->completed != completed && device->sleepers > 0) {
+  if (device->completed != completed) {
+    gli_device_wake_sleepers(device);
+  } else if (device->to_wake > 0) {
     device->ops->wake(device->transport);
   }
   return events;

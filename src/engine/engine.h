@@ -7,6 +7,7 @@
 
 #include "gloo_c/collectives.h"
 #include "plan/plan.h"
+#include "plan/tuning.h"
 #include "transport/transport.h"
 
 /* ---- devices ------------------------------------------------------------- */
@@ -29,6 +30,8 @@ int gli_device_progress(gloo_device *device);
  * makes spinning harmful. The environment variable GLOO_WAIT (spin, yield,
  * sleep) overrides what is set here. */
 void gli_device_set_crowded(gloo_device *device, bool crowded);
+/* What it does while it waits, in words for people. */
+const char *gli_device_wait_policy(const gloo_device *device);
 
 /* ---- contexts ------------------------------------------------------------ */
 
@@ -40,6 +43,21 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
 /* Say where a rank listens, before operations are started. */
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
                           const gli_address *address, uint64_t key);
+/* What plans may know of hosts, to be said before operations are started: which
+ * ranks share one (the context takes `hosts` over, and keeps them unless there
+ * is only one), and whether ranks outnumber cores. The same on all ranks. */
+void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
+                           bool crowded);
+/* What chooses algorithms before the selector does; the context takes it over.
+ * To be said before operations are started. NULL: nothing does. */
+void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);
+/* For gli_plan_params. */
+const gli_tuning *gli_context_tuning(const gloo_context *context);
+const gli_hosts *gli_context_hosts(const gloo_context *context);
+bool gli_context_crowded(const gloo_context *context);
+/* Can ranks that share a host reach each other's memory? The same on every
+ * rank. */
+bool gli_context_near(const gloo_context *context);
 /* Connect to the neighbours in a binomial tree over all ranks, without waiting.
  * It stays open, so that an error reaches every rank, whoever uses which links.
  */
@@ -48,6 +66,11 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
 void gli_context_own_device(gloo_context *context);
 void gli_context_close(gloo_context *context);
 gloo_device *gli_context_device(const gloo_context *context);
+/* Through what this rank's messages to `peer` go, and why not through something
+ * better (may be ""), in words for people. NULL as long as nothing has made
+ * them connect. */
+const char *gli_context_route(gloo_context *context, uint32_t peer,
+                              char why[GLI_WHY_BYTES]);
 
 /* Remember a refused call for gloo_context_error; returns error->status. */
 gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);

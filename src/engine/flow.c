@@ -27,8 +27,12 @@ static gli_post hand_over(gli_transfer *t) {
   return posted;
 }
 
-static void finish_send(gli_transfer *t) {
+void gli_flow_sent(gli_transfer *t) {
   gloo_operation *op = t->operation;
+  if (t->shown && !t->link->left) {
+    gli_transfer_list_add(&t->link->shown, t);
+    return;
+  }
   uint32_t step = t->step;
   gli_transfer_free(t);
   if (op) gli_operation_step_done(op, step);
@@ -51,7 +55,7 @@ static void post(gli_transfer *t) {
   }
   gli_post posted = hand_over(t);
   if (posted == GLI_POST_AGAIN) queue_again(t);
-  if (posted == GLI_POST_DONE) finish_send(t);
+  if (posted == GLI_POST_DONE) gli_flow_sent(t);
 }
 
 static int retry_link(gli_link *link) {
@@ -71,7 +75,7 @@ static int retry_link(gli_link *link) {
       return sent;
     }
     sent++;
-    if (posted == GLI_POST_DONE) finish_send(t);
+    if (posted == GLI_POST_DONE) gli_flow_sent(t);
   }
   return sent;
 }
@@ -105,8 +109,9 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
     gli_context_poison(link->context, &error);
     return NULL;
   }
-  if (about) t->request.header = *about;
+  t->request.header = about ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
+  t->request.header.form = GLI_FORM_BYTES;
   t->request.header.slot = slot;
   t->request.header.charged = 0;
   t->request.header.length = 0;
@@ -263,10 +268,12 @@ void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   t->request.header = op->signature;
   t->request.header.type = GLI_MESSAGE_DATA;
   t->request.header.slot = step->slot;
-  t->request.header.length = gli_step_wire_bytes(step);
-  if (t->request.header.length > 0) {
-    t->request.payload = gli_operation_at(op, step->a_buffer, step->a);
+  const gli_plan_params *p = &op->plan->params;
+  if (gli_collective_pairwise(p->collective)) {
+    t->request.header.count =
+        op->plan->peers[step->peer].send_bytes / p->elem_bytes;
   }
+  gli_reach_offer(t);
   /* Messages between two ranks keep their order: they must not pass one that
    * the receiver does not know of. */
   bool stuck = is_message(t) && link->unannounced > 0;
@@ -294,6 +301,7 @@ void gli_flow_drop(gli_link *link) {
   drop_list(&link->blocked);
   drop_list(&link->again);
   drop_list(&link->flying);
+  drop_list(&link->shown);
   drop_list(&link->arriving);
   link->unannounced = 0;
   gli_transfer *next;

@@ -30,6 +30,14 @@ no_memory:
                   "out of memory for a list of %zu ranks", call->n_peers);
 }
 
+/* What stands in a signature for the root, which messages do not have; of given
+ * counts that all ranks know, a hash. */
+static uint32_t signed_root(const gli_plan_params *p) {
+  if (p->collective == GLI_SENDRECV) return 0;
+  bool counted = p->counts != NULL && !gli_collective_rooted(p->collective);
+  return counted ? p->counts->hash : p->root;
+}
+
 static void sign(gloo_operation *op, const gli_call *call) {
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
@@ -37,9 +45,21 @@ static void sign(gloo_operation *op, const gli_call *call) {
       .op = (uint8_t)call->op,
       .algorithm = call->algorithm,
       .tag = call->tag,
-      .root = call->params.collective == GLI_SENDRECV ? 0 : call->params.root,
+      .root = signed_root(&call->params),
       .count = call->params.count,
   };
+}
+
+/* An operation from the pool often has them already. */
+static void find_kernels(gloo_operation *op, const gli_call *call) {
+  const gli_header *last = &op->signature;
+  if (op->reduce && last->dtype == call->dtype && last->op == call->op) return;
+  gloo_op between = gli_op_between(call->op);
+  op->reduce = gli_reduce_kernel(call->dtype, between);
+  op->combine = NULL;
+  if (op->plan->n_places > 0) {
+    op->combine = gli_combine_kernel(call->dtype, between);
+  }
 }
 
 static gloo_status prepare(gloo_context *context, const gli_call *call,
@@ -56,8 +76,8 @@ static gloo_status prepare(gloo_context *context, const gli_call *call,
                     "out of memory for an operation of %u steps",
                     ref->plan->n_steps);
   }
+  find_kernels(op, call);
   sign(op, call);
-  op->reduce = gli_reduce_kernel(call->dtype, call->op);
   /* Plans only read IN. */
   op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
   op->base[GLI_OUT] = call->output;
@@ -127,6 +147,7 @@ gloo_status gloo_operation_start(gloo_operation *op) {
     gli_device_settle(device);
     if (status == GLOO_OK && is_running(op)) {
       gli_device_poll(device);
+      gli_late_start_clock(op);
       gli_device_kick_locked(device);
     }
   }
@@ -206,7 +227,7 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
   if (is_running(op)) {
     cancel(op);
     gli_device_settle(device);
-    if (device->sleepers > 0) device->ops->wake(device->transport);
+    gli_device_wake_sleepers(device);
   }
   gli_device_unlock(device);
   return GLOO_OK;

@@ -15,7 +15,8 @@ typedef struct gli_link gli_link;
 
 /* A message that is moving, in one list of its link: blocked (waits for credit
  * or for the receiver to start), again (the transport had no room), flying (the
- * transport has it) or arriving. `operation` is NULL for control messages. */
+ * transport has it), shown (the peer has a reference) or arriving. `operation`
+ * is NULL for control messages. */
 typedef struct gli_transfer {
   gli_send_request request; /* first: `sent` upcalls get its address */
   gli_link *link;
@@ -24,6 +25,9 @@ typedef struct gli_transfer {
   uint32_t step;
   uint32_t peer; /* index into the plan's peers */
   bool answer;   /* counted in link->answers */
+  bool shown;    /* sent by reference: over when the peer says TAKEN */
+  uint8_t form;  /* arriving: gli_form */
+  uint8_t reference[GLI_REFERENCE_BYTES];
   struct gli_transfer *prev, *next;
 } gli_transfer;
 
@@ -75,7 +79,7 @@ struct gli_link {
   uint32_t consumed_told;
   uint32_t parked_bytes; /* charged and still parked */
 
-  gli_transfer_list blocked, again, flying, arriving;
+  gli_transfer_list blocked, again, flying, shown, arriving;
   uint32_t unannounced; /* of `blocked`: the peer has no WANT for them yet */
   uint32_t wants_out;   /* WANTs of ours that wait for their STARTED */
   uint32_t wants_in;    /* WANTs of the peer that are parked here */
@@ -86,6 +90,11 @@ struct gli_link {
    * one costs a round trip, so a few are enough. */
   gli_note notes[GLI_EARLY_NOTES];
   uint32_t notes_count;
+
+  /* The last collective started that talks to this rank, while it runs, and the
+   * rank's index among the peers of its plan: most messages are for it. */
+  gloo_operation *recent;
+  uint32_t recent_peer;
 
   bool failed; /* the transport said so: no farewell */
 };
@@ -132,7 +141,35 @@ typedef struct gli_op_peer {
   bool granted;  /* the peer has started: send without credit */
   bool wanted;   /* WANT was sent */
   bool innocent; /* it answered a PROBE: it waits like us */
+  uint32_t lent; /* ranges that it may write to now */
 } gli_op_peer;
+
+/* A view or a loan of a plan. */
+typedef struct gli_op_place {
+  gli_link *link;
+  uint8_t *memory;    /* NULL: a view to be fetched; a loan out of reach */
+  uint64_t reference; /* of a view */
+  bool shown;         /* a view of the peer's memory, not of bytes it sent */
+  bool filled;        /* a loan: the result is there */
+} gli_op_place;
+
+/* Memory of this rank or a peer. */
+typedef struct gli_source {
+  gli_pair *pair;
+  const uint8_t *memory; /* NULL: fetch it */
+  uint64_t reference;
+} gli_source;
+
+/* Room for the operands of one step. */
+typedef struct gli_operands {
+  size_t n, n_to;
+  bool fetches;
+  gli_source *from;
+  uint8_t **room; /* to fetch to; NULL where mapped */
+  uint8_t **to;
+  const void **srcs; /* for the kernel */
+  void **dsts;
+} gli_operands;
 
 struct gloo_operation {
   gloo_context *context; /* NULL once the context is destroyed */
@@ -147,6 +184,7 @@ struct gloo_operation {
 
   gli_header signature; /* what every message of it carries */
   gli_reduce_fn reduce;
+  gli_combine_fn combine; /* plans with places only */
   uint8_t *base[GLI_BUFFERS];
   uint8_t *scratch;
   int64_t timeout_ns;
@@ -171,11 +209,14 @@ struct gloo_operation {
   uint32_t *pending; /* steps that each step still waits for */
   uint32_t *ready;   /* queue of steps that may run */
   uint8_t *recv_state;
+  gli_op_place *places;
+  gli_operands operands;
 
   gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
   gloo_operation *hash_next;
   gloo_operation *all_prev, *all_next; /* context->all */
   gloo_operation *pool_next;
+  uint32_t pool_depth; /* in a pool: how many there are from here on */
 };
 
 typedef struct gli_operation_list {
@@ -198,8 +239,11 @@ struct gloo_context {
   uint32_t rank, size;
   uint64_t key;
   int64_t timeout_ns;
-  uint32_t budget; /* bytes that one peer may park here */
-  gli_peer *peers; /* [size] */
+  uint32_t budget;  /* bytes that one peer may park here */
+  gli_peer *peers;  /* [size] */
+  gli_hosts *hosts; /* NULL: all ranks share one */
+  gli_tuning *tuning;
+  bool crowded; /* on some host there are more ranks than cores */
 
   gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
   gloo_error refused; /* the last refused call */
@@ -215,6 +259,7 @@ struct gloo_context {
   uint64_t idle_bytes;       /* scratch of those */
   gloo_operation *buckets[GLI_BUCKETS];
   gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
+  size_t n_parked;                 /* in these */
   gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
   gli_tag_counter *counters; /* operations started, per tag */
@@ -243,7 +288,10 @@ struct gloo_device {
   size_t completed;         /* ever; lets a poller see that something ended */
   uint32_t waiters;         /* threads in wait */
   uint32_t sleepers; /* of those, and the helper: asleep in the transport */
-  bool unsettled;    /* a context waits for gli_context_settle */
+  /* Sleepers that were woken and have not come back. One that is on its way to
+   * sleep may miss it when somebody polls at that moment: it is repeated. */
+  uint32_t to_wake;
+  bool unsettled; /* a context waits for gli_context_settle */
 
   bool has_helper;
   bool helper_idle;
@@ -281,6 +329,8 @@ void gli_device_settle(gloo_device *device);
 /* After operations were started that nobody waits for. */
 void gli_device_kick(gloo_device *device);
 void gli_device_kick_locked(gloo_device *device);
+/* What they wait for may be over. */
+void gli_device_wake_sleepers(gloo_device *device);
 /* Until the operation is done. */
 void gli_device_wait(gloo_device *device, gloo_operation *operation);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
@@ -311,7 +361,10 @@ uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
 gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error);
 void gli_operation_step_done(gloo_operation *op, uint32_t step);
 /* Run all steps that can run. Every upcall ends with it. */
-void gli_device_run(gloo_device *device);
+void gli_device_run_all(gloo_device *device);
+static inline void gli_device_run(gloo_device *device) {
+  if (device->runnable) gli_device_run_all(device);
+}
 /* End it with an error (NULL: success). */
 void gli_operation_finish(gloo_operation *op, const gloo_error *error);
 void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
@@ -319,9 +372,10 @@ void gli_operation_free_pool(void *pool);       /* for the plan cache */
 gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
 /* Start the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
-/* Move data into a receive step's place, reducing where it says so. */
-void gli_operation_deliver(gloo_operation *op, uint32_t step,
-                           const uint8_t *data);
+/* Move a message that was parked to where its receive step wants it. False when
+ * the step is not done, for the context has failed. */
+bool gli_operation_deliver(gloo_operation *op, uint32_t step,
+                           const gli_parked *parked);
 /* Its bytes, and the link of a step's peer. */
 uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
                           uint64_t offset);
@@ -334,6 +388,8 @@ void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op);
 
 /* Set the first alarm of an operation that starts now. */
 void gli_late_arm(gloo_operation *op);
+/* Its time runs from now at the latest: nobody may look for long. */
+void gli_late_start_clock(gloo_operation *op);
 /* The alarm went off. */
 void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
 void gli_late_probed(gli_link *link, const gli_header *header);
@@ -412,12 +468,16 @@ bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
 /* ---- upcalls.c ----------------------------------------------------------- */
 
 extern const gli_upcalls gli_engine_upcalls;
+/* A link does not work any more; a better reason may come within a moment. */
+void gli_link_suspect(gli_link *link, const gloo_error *cause);
 /* A rank is gone for good; does this operation still need it? */
 void gli_link_left(gli_link *link);
 
 /* ---- flow.c -------------------------------------------------------------- */
 
 void gli_flow_send_step(gloo_operation *op, uint32_t step);
+/* A message is sent: its step is done, unless it was sent by reference. */
+void gli_flow_sent(gli_transfer *t);
 /* A message without payload. `slot`: of a WANT, the first one that is blocked;
  * of a STARTED, 1 when it answers a WANT; of a PROBE, 1 when time is up. */
 void gli_flow_control(gli_link *link, gli_message_type type,
@@ -440,6 +500,33 @@ void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
 static inline uint64_t gli_flow_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
 }
+
+/* ---- reach.c ------------------------------------------------------------- */
+
+/* Messages up to this long always go as bytes. Transports have limits of their
+ * own. */
+#define GLI_REFER_BYTES ((uint64_t)256)
+
+/* How the message of a send step goes: sets form, length and payload. */
+void gli_reach_offer(gli_transfer *t);
+/* Can this message be the one that a receive step waits for? */
+bool gli_reach_fits(const gloo_operation *op, uint32_t step,
+                    const gli_header *header);
+/* A message that is not for a plain receive of bytes is here. False when its
+ * step is not done, for the context has failed, or will. */
+bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
+                       const uint8_t *payload);
+/* Is it one? */
+static inline bool gli_reach_is_plain(const gli_step *s, uint8_t form) {
+  return form == GLI_FORM_BYTES && s->role == GLI_ROLE_BYTES;
+}
+bool gli_reach_reduce_all(gloo_operation *op, uint32_t step);
+gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
+                            gloo_error *error);
+/* The peer has left in order: it needs nothing more of what it was shown. */
+void gli_reach_left(gli_link *link);
+/* The operation failed: no peer may write to its memory any more. */
+void gli_reach_recall(gloo_operation *op);
 
 /* ---- transfer.c ---------------------------------------------------------- */
 

@@ -19,16 +19,30 @@ static uint64_t probe_ns(const gloo_operation *op) {
   return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
 }
 
+/* Most operations that are waited for end before anybody looks at the clock:
+ * theirs starts to run when somebody does. */
 void gli_late_arm(gloo_operation *op) {
-  gloo_device *device = op->device;
-  uint64_t now_ns = device->ops->now_ns(device->transport);
   op->lateness = GLI_ON_TIME;
   op->pressed = false;
-  op->alarm_ns = op->deadline_ns = UINT64_MAX;
-  if (op->timeout_ns <= 0) return;
+  op->alarm_ns = op->timeout_ns > 0 ? 0 : UINT64_MAX;
+  op->deadline_ns = UINT64_MAX;
+}
+
+static bool is_armed(const gloo_operation *op) {
+  return op->alarm_ns != 0;
+}
+
+static void start_clock(gloo_operation *op, uint64_t now_ns) {
+  op->alarm_ns = UINT64_MAX;
   if ((uint64_t)op->timeout_ns >= UINT64_MAX - now_ns) return;
   op->deadline_ns = now_ns + (uint64_t)op->timeout_ns;
   op->alarm_ns = op->deadline_ns - probe_ns(op);
+}
+
+void gli_late_start_clock(gloo_operation *op) {
+  gloo_device *device = op->device;
+  if (is_armed(op)) return;
+  start_clock(op, device->ops->now_ns(device->transport));
 }
 
 static void ask(const gloo_operation *op) {
@@ -71,6 +85,10 @@ static void listen_on(gloo_operation *op, uint64_t now_ns) {
 }
 
 void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
+  if (!is_armed(op)) {
+    start_clock(op, now_ns);
+    return;
+  }
   bool over = now_ns >= op->deadline_ns;
   if (op->lateness == GLI_ON_TIME) {
     probe(op, now_ns);
@@ -99,11 +117,13 @@ void gli_late_probed(gli_link *link, const gli_header *h) {
   if (!op) return; /* not there yet: silence is the answer */
   (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
   if (op->timeout_ns <= 0) return;
+  gli_late_start_clock(op);
+  gloo_device *device = op->device;
+  uint64_t now_ns = device->ops->now_ns(device->transport);
   bool pressed = h->slot != 0 && !op->pressed;
   if (op->lateness != GLI_ON_TIME && !pressed) return;
   if (pressed) op->pressed = true;
-  gloo_device *device = op->device;
-  probe(op, device->ops->now_ns(device->transport));
+  probe(op, now_ns);
 }
 
 void gli_late_answered(gli_link *link, const gli_header *h) {

@@ -51,7 +51,31 @@ void gli_match_remove(gloo_operation *op) {
   if (*at) *at = op->hash_next;
 }
 
+/* Among the peers of the operation's plan. */
+static uint32_t peer_index(const gloo_operation *op, const gli_link *link) {
+  if (link->recent == op) return link->recent_peer;
+  return op->signature.collective == GLI_SENDRECV
+             ? 0
+             : gli_plan_find_peer(op->plan, link->rank);
+}
+
 /* ---- what came early ----------------------------------------------------- */
+
+/* Do both ends agree on how much goes from one to the other? */
+static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
+                              const gli_plan_peer *peer, const gli_header *h,
+                              gloo_error *error) {
+  if (!gli_collective_pairwise((gli_collective)h->collective)) return GLOO_OK;
+  uint64_t expected = peer->recv_bytes / op->plan->params.elem_bytes;
+  if (h->count == expected) return GLOO_OK;
+  char text[GLI_TEXT_BYTES];
+  return gli_fail(error, GLOO_ERR_MISMATCH, (int)link->rank,
+                  "in %s, rank %u sends %" PRIu64
+                  " elements to rank %u, which expects %" PRIu64
+                  " from it: their counts must agree",
+                  gli_describe_call(&op->signature, text), link->rank, h->count,
+                  op->context->rank, expected);
+}
 
 /* Check a message against an operation, and find its receive step. */
 static gloo_status find_step(gloo_operation *op, gli_link *link,
@@ -62,8 +86,11 @@ static gloo_status find_step(gloo_operation *op, gli_link *link,
     return GLOO_ERR_MISMATCH;
   }
   const gli_plan *plan = op->plan;
-  uint32_t index =
-      h->collective == GLI_SENDRECV ? 0 : gli_plan_find_peer(plan, link->rank);
+  uint32_t index = peer_index(op, link);
+  if (index != GLI_NO_PEER) {
+    gloo_status status = check_pair(op, link, &plan->peers[index], h, error);
+    if (status != GLOO_OK) return status;
+  }
   if (index == GLI_NO_PEER || h->slot >= plan->peers[index].recvs) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u sent message %u of an operation that has no such "
@@ -71,8 +98,8 @@ static gloo_status find_step(gloo_operation *op, gli_link *link,
                     link->rank, h->slot);
   }
   *step = plan->recv_steps[plan->peers[index].first_recv + h->slot];
-  uint64_t expected = gli_step_wire_bytes(&plan->steps[*step]);
-  if (h->length != expected) {
+  if (!gli_reach_fits(op, *step, h)) {
+    uint64_t expected = gli_step_wire_bytes(&plan->steps[*step]);
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u sent %" PRIu64
                     " bytes in message %u where %" PRIu64 " belong",
@@ -105,12 +132,6 @@ static void detach(gloo_operation *op, gli_parked *parked) {
   gli_parked **at = &op->parked;
   while (*at != parked) at = &(*at)->next;
   *at = parked->next;
-}
-
-static uint32_t peer_index(const gloo_operation *op, const gli_link *link) {
-  return op->signature.collective == GLI_SENDRECV
-             ? 0
-             : gli_plan_find_peer(op->plan, link->rank);
 }
 
 /* Take in one thing that came before the operation was started. */
@@ -182,11 +203,11 @@ bool gli_match_ready(gloo_operation *op, uint32_t step) {
     op->recv_state[step] = GLI_RECV_ARRIVING;
     return false;
   }
-  gli_operation_deliver(op, step, parked->data);
-  op->recv_state[step] = GLI_RECV_DONE;
+  bool done = gli_operation_deliver(op, step, parked);
   detach(op, parked);
   gli_parked_free(parked);
-  return true;
+  op->recv_state[step] = done ? GLI_RECV_DONE : GLI_RECV_ARRIVING;
+  return done;
 }
 
 /* ---- what arrives -------------------------------------------------------- */
@@ -208,7 +229,7 @@ static gloo_status sink_parked(gli_link *link, gli_parked *parked,
 }
 
 static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
-                             gli_sink *sink, gloo_error *error) {
+                             uint8_t form, gli_sink *sink, gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
   if (!t) return out_of_memory(link, error);
   t->operation = op;
@@ -216,8 +237,13 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   gli_transfer_list_add(&link->arriving, t);
   op->recv_state[step] = GLI_RECV_ARRIVING;
   const gli_step *s = &op->plan->steps[step];
+  t->form = form;
   *sink = (gli_sink){.token = t};
-  if (gli_step_wire_bytes(s) == 0) return GLOO_OK;
+  if (form == GLI_FORM_REFERENCE || s->role == GLI_ROLE_LEND) {
+    sink->dst = t->reference;
+    return GLOO_OK;
+  }
+  if (form == GLI_FORM_PLACED || gli_step_wire_bytes(s) == 0) return GLOO_OK;
   sink->dst = gli_operation_at(op, s->dst_buffer, s->dst);
   if (s->kind == GLI_STEP_RECV) return GLOO_OK;
   sink->local = gli_operation_at(op, s->a_buffer, s->a);
@@ -235,7 +261,7 @@ static gloo_status data_for(gloo_operation *op, gli_link *link,
   if (status != GLOO_OK) return status;
   if (h->charged) gli_flow_consumed(link, h->length);
   if (op->recv_state[step] == GLI_RECV_READY) {
-    return sink_step(op, link, step, sink, error);
+    return sink_step(op, link, step, h->form, sink, error);
   }
   if (op->recv_state[step] != GLI_RECV_UNREADY || attached(op, step)) {
     return repeated(link, h, error);
@@ -277,8 +303,13 @@ static gli_key incoming_key(const gli_link *link, const gli_header *h) {
 /* The operation a message is for; binds a posted receive to its first one. */
 static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
                                      gloo_error *error) {
+  gloo_operation *op = link->recent;
+  if (op && op->signature.operation == h->operation &&
+      op->signature.tag == h->tag && h->collective != GLI_SENDRECV) {
+    return op;
+  }
   gli_key key = incoming_key(link, h);
-  gloo_operation *op = gli_match_find(link->context, key);
+  op = gli_match_find(link->context, key);
   if (op || key.kind != GLI_KIND_RECV || h->slot != 0) return op;
   if (gli_parked_has_envelope(link->context, key)) return NULL;
   return gli_p2p_claim(link, h, error);

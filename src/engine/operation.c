@@ -5,37 +5,57 @@
 #include "core/error.h"
 #include "engine/internal.h"
 #include "gloo_c/collectives.h"
+#include "plan/shape.h"
 
 enum { POOL_PER_PLAN = 4 };
 
 /* ---- memory -------------------------------------------------------------- */
 
-static size_t align_up(size_t bytes) {
-  return (bytes + 15) & ~(size_t)15;
+/* Cuts one block into aligned arrays: with NULL for the block, measures it. */
+typedef struct carver {
+  uint8_t *memory;
+  size_t used;
+} carver;
+
+static void *carve(carver *c, size_t bytes) {
+  void *at = c->memory ? c->memory + c->used : NULL;
+  c->used += (bytes + 15) & ~(size_t)15;
+  return at;
+}
+
+/* The operation's own place is the first. */
+static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
+  size_t places = plan->n_places, operands = places > 0 ? places + 1 : 0;
+  gli_operands *o = &op->operands;
+  c->used = 0;
+  carve(c, sizeof *op);
+  op->peers = carve(c, plan->n_peers * sizeof *op->peers);
+  op->pending = carve(c, plan->n_steps * sizeof *op->pending);
+  op->ready = carve(c, plan->n_steps * sizeof *op->ready);
+  op->recv_state = carve(c, plan->n_steps);
+  op->places = carve(c, places * sizeof *op->places);
+  o->from = carve(c, operands * sizeof *o->from);
+  o->room = carve(c, operands * sizeof *o->room);
+  o->to = carve(c, operands * sizeof *o->to);
+  o->srcs = carve(c, operands * sizeof *o->srcs);
+  o->dsts = carve(c, operands * sizeof *o->dsts);
 }
 
 /* The operation and its arrays are one allocation; scratch is another. */
 static gloo_operation *allocate(const gli_plan *plan) {
-  size_t head = align_up(sizeof(gloo_operation));
-  size_t peers = align_up(plan->n_peers * sizeof(gli_op_peer));
-  size_t steps = align_up(plan->n_steps * sizeof(uint32_t));
-  size_t total = head + peers + 2 * steps + plan->n_steps;
   if (plan->scratch_bytes > SIZE_MAX) return NULL;
-  uint8_t *memory = calloc(1, total);
-  if (!memory) return NULL;
-  gloo_operation *op = (gloo_operation *)(void *)memory;
-  op->peers = (gli_op_peer *)(void *)(memory + head);
-  op->pending = (uint32_t *)(void *)(memory + head + peers);
-  op->ready = (uint32_t *)(void *)(memory + head + peers + steps);
-  op->recv_state = memory + head + peers + 2 * steps;
-  if (plan->scratch_bytes > 0) {
-    op->scratch = malloc((size_t)plan->scratch_bytes);
-    if (!op->scratch) {
-      free(memory);
-      return NULL;
-    }
-  }
-  return op;
+  gloo_operation blank;
+  carver c = {NULL, 0};
+  lay_out(&c, plan, &blank);
+  c.memory = calloc(1, c.used);
+  if (!c.memory) return NULL;
+  gloo_operation *op = (gloo_operation *)(void *)c.memory;
+  lay_out(&c, plan, op);
+  if (plan->scratch_bytes == 0) return op;
+  op->scratch = malloc((size_t)plan->scratch_bytes);
+  if (op->scratch) return op;
+  free(op);
+  return NULL;
 }
 
 static void free_operation(gloo_operation *op) {
@@ -109,9 +129,9 @@ void gli_operation_release(gloo_operation *op) {
   free(op->candidates);
   op->candidates = NULL;
   gli_plan_ref *ref = op->ref;
-  size_t pooled = 0;
-  for (gloo_operation *p = ref->user; p; p = p->pool_next) pooled++;
-  if (pooled < POOL_PER_PLAN) {
+  const gloo_operation *next = ref->user;
+  op->pool_depth = next ? next->pool_depth + 1 : 1;
+  if (op->pool_depth <= POOL_PER_PLAN) {
     op->pool_next = ref->user;
     ref->user = op;
     shelve(op);
@@ -186,23 +206,33 @@ void gli_operation_step_done(gloo_operation *op, uint32_t step) {
   make_runnable(op);
 }
 
-void gli_operation_deliver(gloo_operation *op, uint32_t index,
-                           const uint8_t *data) {
-  const gli_step *s = &op->plan->steps[index];
-  uint64_t bytes = gli_step_wire_bytes(s);
-  if (bytes == 0) return;
+/* Bytes that arrived elsewhere, to where a receive step wants them. */
+static void store(gloo_operation *op, const gli_step *s, const uint8_t *data,
+                  size_t bytes) {
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   if (s->kind == GLI_STEP_RECV) {
-    memcpy(dst, data, (size_t)bytes);
+    memcpy(dst, data, bytes);
     return;
   }
   const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
-  size_t count = (size_t)(bytes / op->plan->params.elem_bytes);
+  size_t count = bytes / (size_t)op->plan->params.elem_bytes;
   if (s->incoming_left) {
     op->reduce(dst, data, local, count);
   } else {
     op->reduce(dst, local, data, count);
   }
+}
+
+bool gli_operation_deliver(gloo_operation *op, uint32_t index,
+                           const gli_parked *parked) {
+  const gli_step *s = &op->plan->steps[index];
+  uint64_t bytes = gli_step_wire_bytes(s);
+  uint8_t form = parked->header.form;
+  if (form == GLI_FORM_BYTES && s->role != GLI_ROLE_LEND && bytes > 0) {
+    store(op, s, parked->data, (size_t)bytes);
+  }
+  if (gli_reach_is_plain(s, form)) return true;
+  return gli_reach_arrived(op, index, form, parked->data);
 }
 
 static void run_local(gloo_operation *op, const gli_step *s) {
@@ -233,12 +263,15 @@ static void run_step(gloo_operation *op, uint32_t index) {
       run_local(op, s);
       gli_operation_step_done(op, index);
       return;
+    case GLI_STEP_REDUCE_ALL:
+      if (gli_reach_reduce_all(op, index)) gli_operation_step_done(op, index);
+      return;
     case GLI_STEP_KINDS:
       break;
   }
 }
 
-void gli_device_run(gloo_device *device) {
+void gli_device_run_all(gloo_device *device) {
   while (device->runnable) {
     gloo_operation *op = device->runnable;
     device->runnable = op->runnable_next;
@@ -275,6 +308,9 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
     memcpy(op->pending, plan->n_deps, plan->n_steps * sizeof *op->pending);
     memset(op->recv_state, GLI_RECV_UNREADY, plan->n_steps);
   }
+  if (plan->n_places > 0) {
+    memset(op->places, 0, plan->n_places * sizeof *op->places);
+  }
   gli_operation_list_add(&op->context->active, op);
   gli_match_insert(op);
   gloo_status status = gli_match_adopt(op, error);
@@ -292,13 +328,19 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
 
 static gloo_status open_links(gloo_operation *op, gloo_error *error) {
   gloo_context *context = op->context;
+  bool message = op->signature.collective == GLI_SENDRECV;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    uint32_t rank = op->signature.collective == GLI_SENDRECV
-                        ? (uint32_t)op->p2p_peer
-                        : op->plan->peers[i].rank;
-    gli_link *link = gli_context_link(context, rank, error);
-    if (!link) return error->status;
+    gli_link *link = op->peers[i].link; /* of an earlier run */
+    if (message || !link) {
+      uint32_t rank =
+          message ? (uint32_t)op->p2p_peer : op->plan->peers[i].rank;
+      link = gli_context_link(context, rank, error);
+      if (!link) return error->status;
+    }
     op->peers[i] = (gli_op_peer){.link = link};
+    if (message) continue;
+    link->recent = op;
+    link->recent_peer = i;
   }
   return GLOO_OK;
 }
@@ -342,6 +384,20 @@ gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
   return status;
 }
 
+/* Sums have become averages only when they are divided: by each rank, all of
+ * whose sums have the same bits. */
+static void divide(const gloo_operation *op) {
+  const gli_plan_params *p = &op->plan->params;
+  gli_shape shape;
+  if (op->signature.op != GLOO_AVERAGE || !gli_plan_shape(p, &shape)) return;
+  if (!shape.writes_out) return;
+  uint64_t count = p->counts ? p->counts->own : p->count;
+  uint8_t *out = op->base[GLI_OUT];
+  if (count == 0) return;
+  gli_scale_kernel((gloo_dtype)op->signature.dtype)(out, out, (size_t)count,
+                                                    1.0 / p->size);
+}
+
 void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   gloo_context *context = op->context;
   if (op->state == GLI_OPERATION_POSTED) {
@@ -349,10 +405,16 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   } else {
     gli_operation_list_remove(&context->active, op);
     gli_match_remove(op);
+    for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+      gli_link *link = op->peers[i].link;
+      if (link && link->recent == op) link->recent = NULL;
+    }
   }
   if (error) {
     op->error = *error;
+    gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
+    divide(op);
     context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
   }
   while (op->parked) {

@@ -77,15 +77,19 @@ static bool belongs(const gli_parked *parked, gli_key key) {
 
 void gli_parked_keep(gli_parked *parked, gli_key key) {
   gli_parked **bucket = &parked->link->context->parked[bucket_of(key)];
+  parked->link->context->n_parked++;
   parked->next = *bucket;
   *bucket = parked;
 }
 
 gli_parked *gli_parked_take(gloo_context *context, gli_key key) {
+  if (context->n_parked == 0) return NULL;
   gli_parked **at = &context->parked[bucket_of(key)];
   while (*at && !belongs(*at, key)) at = &(*at)->next;
   gli_parked *found = *at;
-  if (found) *at = found->next;
+  if (!found) return NULL;
+  *at = found->next;
+  context->n_parked--;
   return found;
 }
 
@@ -131,4 +135,5 @@ void gli_parked_drop(gloo_context *context) {
       gli_parked_free(parked);
     }
   }
+  context->n_parked = 0;
 }

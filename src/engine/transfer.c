@@ -1,6 +1,5 @@
 /* Messages on their way: lists, and a pool so that none is allocated twice. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/internal.h"
 
@@ -38,8 +37,15 @@ gli_transfer *gli_transfer_new(gli_link *link) {
     t = malloc(sizeof *t);
     if (!t) return NULL;
   }
-  memset(t, 0, sizeof *t);
+  /* The header, half of a transfer, is the sender's to fill in. */
+  t->request.payload = NULL;
   t->link = link;
+  t->operation = NULL;
+  t->parked = NULL;
+  t->step = t->peer = 0;
+  t->answer = t->shown = false;
+  t->form = GLI_FORM_BYTES;
+  t->prev = t->next = NULL;
   return t;
 }
 

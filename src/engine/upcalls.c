@@ -41,6 +41,7 @@ static bool can_still_come(const gloo_operation *posted) {
 void gli_link_left(gli_link *link) {
   gloo_context *context = link->context;
   link->left = true;
+  gli_reach_left(link);
   const gloo_operation *victim = context->active.first;
   while (victim && !still_needs(victim, link)) victim = victim->active_next;
   if (!victim) {
@@ -111,8 +112,10 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
                     "rank %u sent a message for an unknown group or collective",
                     link->rank);
   }
-  gloo_status status = gli_flow_credit(link, h->credit, error);
-  if (status != GLOO_OK) return status;
+  if (h->credit != link->credited) {
+    gloo_status status = gli_flow_credit(link, h->credit, error);
+    if (status != GLOO_OK) return status;
+  }
   switch ((gli_message_type)h->type) {
     case GLI_MESSAGE_DATA:
       return gli_match_data(link, h, sink, error);
@@ -131,6 +134,8 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
     case GLI_MESSAGE_WAITING:
       gli_late_answered(link, h);
       return GLOO_OK;
+    case GLI_MESSAGE_TAKEN:
+      return gli_reach_taken(link, h, error);
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;
@@ -160,7 +165,10 @@ static void on_received(void *pair_user, void *token) {
   gloo_operation *op = t->operation;
   uint32_t step = t->step;
   gli_transfer_list_remove(&link->arriving, t);
+  bool done = parked || gli_reach_is_plain(&op->plan->steps[step], t->form) ||
+              gli_reach_arrived(op, step, t->form, t->reference);
   gli_transfer_free(t);
+  if (!done) return;
   if (!parked) {
     op->recv_state[step] = GLI_RECV_DONE;
     gli_operation_step_done(op, step);
@@ -181,26 +189,30 @@ static void on_received(void *pair_user, void *token) {
 static void on_sent(void *pair_user, gli_send_request *request) {
   gli_link *link = pair_user;
   gli_transfer *t = (gli_transfer *)(void *)request;
-  gloo_operation *op = t->operation;
-  uint32_t step = t->step;
   gli_transfer_list_remove(&link->flying, t);
-  gli_transfer_free(t);
-  if (!op || gli_context_poisoned(link->context)) return;
-  gli_operation_step_done(op, step);
+  if (gli_context_poisoned(link->context)) {
+    gli_transfer_free(t);
+    return;
+  }
+  gli_flow_sent(t);
   gli_device_run(link->context->device);
 }
 
 /* A rank that fails for a reason says it to those it is connected to, and is
  * gone. To the others it looks as if it had died: give them a moment to hear
  * the reason from somebody before they believe that. */
-static void on_failed(void *pair_user, const gloo_error *cause) {
-  gli_link *link = pair_user;
+void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   gloo_context *context = link->context;
   gloo_device *device = context->device;
-  link->failed = true;
   if (context->suspect.status != GLOO_OK) return;
   context->suspect = *cause;
   context->suspect_ns = device->ops->now_ns(device->transport) + GLI_SUSPECT_NS;
+}
+
+static void on_failed(void *pair_user, const gloo_error *cause) {
+  gli_link *link = pair_user;
+  link->failed = true;
+  gli_link_suspect(link, cause);
 }
 
 static gli_pair *on_accept(void *device_user, uint64_t key,

@@ -1,15 +1,15 @@
 /* Waiting, in one place: the thread that waits does the work.
  *
- * With a core per rank it polls for a microsecond or two, with more ranks than
- * cores not at all; then it lets others run between polls, and at last it
- * sleeps. Yielding costs next to nothing when nobody else wants the core, and
- * hands it to the peer when the peer needs it. How long to go on with it is
- * learnt: when what was waited for comes soon after falling asleep, sleeping
- * was wrong, and the next wait yields for longer; after a long sleep it yields
- * for a short time again. So ranks in step never sleep, and one that waits for
- * a late peer leaves its core. (Two ranks that sleep in turn would also stay on
- * one core: each wakes the other where it runs itself. Two that are always
- * ready to run get moved apart.)
+ * With a core per rank it polls for about as long as it takes to wake a sleeper
+ * on another core, with more ranks than cores not at all; then it lets others
+ * run between polls, and at last it sleeps. Yielding costs next to nothing when
+ * nobody else wants the core, and hands it to the peer when the peer needs it.
+ * How long to go on with it is learnt: when what was waited for comes soon
+ * after falling asleep, sleeping was wrong, and the next wait yields for
+ * longer; after a long sleep it yields for a short time again. So ranks in step
+ * never sleep, and one that waits for a late peer leaves its core. (Two ranks
+ * that sleep in turn would also stay on one core: each wakes the other where it
+ * runs itself. Two that are always ready to run get moved apart.)
  *
  * The helper thread makes progress only while operations are outstanding and
  * nobody waits; it never spins. */
@@ -21,7 +21,8 @@
 #include "core/signals.h"
 #include "engine/internal.h"
 
-#define SPIN_NS UINT64_C(1500)
+#define SPIN_NS UINT64_C(40000)
+#define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */
 #define YIELD_MIN_NS UINT64_C(60000)
 #define YIELD_MAX_NS UINT64_C(4000000)
 #define SHORT_SLEEP_NS UINT64_C(400000)
@@ -45,6 +46,21 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
                   value);
 }
 
+const char *gli_device_wait_policy(const gloo_device *device) {
+  switch (device->wait_mode) {
+    case GLI_WAIT_SPIN:
+      return "spin, as GLOO_WAIT says";
+    case GLI_WAIT_YIELD:
+      return "yield, as GLOO_WAIT says";
+    case GLI_WAIT_SLEEP:
+      return "sleep, as GLOO_WAIT says";
+    case GLI_WAIT_ADAPT:
+      break;
+  }
+  return atomic_load(&device->crowded) ? "yield, then sleep"
+                                       : "spin briefly, yield, then sleep";
+}
+
 /* Let threads that wait for the lock have it. */
 static void offer_lock(gloo_device *device) {
   gli_device_unlock(device);
@@ -65,15 +81,26 @@ static void sleep_until_event(gloo_device *device) {
   device->ops->sleep(device->transport, timeout_ns);
   gli_device_lock(device);
   device->sleepers--;
+  if (device->to_wake > 0) device->to_wake--;
+}
+
+void gli_device_wake_sleepers(gloo_device *device) {
+  if (device->sleepers == 0) return;
+  device->to_wake = device->sleepers;
+  device->ops->wake(device->transport);
+}
+
+static uint64_t spin_ns(gloo_device *device) {
+  bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
+  return crowded ? 0 : SPIN_NS;
 }
 
 /* What to do after an idle poll, `idle_ns` after the last event. */
 static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
   if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
-  bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
-  uint64_t spin_ns = crowded ? 0 : SPIN_NS;
-  if (idle_ns < spin_ns) return GLI_WAIT_SPIN;
-  return idle_ns < spin_ns + device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+  uint64_t spin = spin_ns(device);
+  if (idle_ns < spin) return GLI_WAIT_SPIN;
+  return idle_ns - spin < device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
 }
 
 /* Was it right to sleep? */
@@ -88,8 +115,11 @@ static void learn(gloo_device *device, uint64_t slept_ns, int events) {
 
 void gli_device_wait(gloo_device *device, gloo_operation *op) {
   const gli_transport_ops *ops = device->ops;
-  /* When the idle polls began, and when it fell asleep; 0: it did not. The
-   * clock costs as much as a poll, so it is read after idle ones only. */
+  /* Idle polls in a row; when the first of them looked at the clock, and when
+   * it fell asleep (0: it did not). */
+  unsigned idle = 0;
+  bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
+  bool spins = may_spin;
   uint64_t idle_ns = 0, asleep_ns = 0;
   device->waiters++;
   for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
@@ -102,17 +132,26 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     /* Whoever borrowed the lock may have completed it. */
     if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
+      idle = 0;
       idle_ns = 0;
+      spins = may_spin;
+      continue;
+    }
+    if (spins && asleep_ns == 0 && ++idle % POLLS_PER_CLOCK != 0) {
+      gli_cpu_relax();
       continue;
     }
     uint64_t now_ns = ops->now_ns(device->transport);
     if (asleep_ns > 0) {
       learn(device, now_ns - asleep_ns, events);
       asleep_ns = idle_ns = 0;
+      spins = may_spin;
       continue;
     }
     if (idle_ns == 0) idle_ns = now_ns;
-    switch (next_pause(device, now_ns - idle_ns)) {
+    gli_wait_mode pause = next_pause(device, now_ns - idle_ns);
+    spins = spins && pause == GLI_WAIT_SPIN;
+    switch (pause) {
       case GLI_WAIT_YIELD:
         gli_device_unlock(device);
         gli_cpu_yield();

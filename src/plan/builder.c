@@ -5,19 +5,19 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "plan/raw.h"
+#include "plan/build.h"
 
 /* ---- errors ------------------------------------------------------------- */
 
 static const char *const buffer_names[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
-                                                      "TOKEN"};
+                                                      "TOKEN", "PLACE"};
 
-static bool failed(const gli_builder *b) {
+bool gli_build_failed(const gli_builder *b) {
   return b->error.status != GLOO_OK;
 }
 
-static void fail(gli_builder *b, gloo_status status, const char *what) {
-  if (failed(b)) return;
+void gli_build_fail(gli_builder *b, gloo_status status, const char *what) {
+  if (gli_build_failed(b)) return;
   gli_fail(&b->error, status, (int)b->params.rank,
            "%s of rank %u of %u, step %llu: %s",
            gli_collective_name(b->params.collective), b->params.rank,
@@ -25,7 +25,7 @@ static void fail(gli_builder *b, gloo_status status, const char *what) {
 }
 
 static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
-  if (failed(b)) return;
+  if (gli_build_failed(b)) return;
   gli_fail(&b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
            "%s of rank %u of %u, step %llu: %s[%llu, +%llu) is outside of its "
            "%llu bytes",
@@ -38,7 +38,7 @@ static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
 /* ---- ranges ------------------------------------------------------------- */
 
 /* Check a range against its buffer. */
-static bool range_ok(gli_builder *b, gli_range r) {
+bool gli_build_range(gli_builder *b, gli_range r) {
   uint64_t limit = UINT64_MAX;
   switch (r.buffer) {
     case GLI_IN:
@@ -51,67 +51,81 @@ static bool range_ok(gli_builder *b, gli_range r) {
       limit = b->scratch_bytes;
       break;
     case GLI_TOKEN:
+      limit = UINT64_MAX - 1;
       break;
     default:
-      fail(b, GLOO_ERR_INTERNAL, "there is no such buffer");
+      gli_build_fail(b, GLOO_ERR_INTERNAL, "there is no such buffer");
       return false;
   }
-  if (gli_in_bounds(r.offset, r.bytes, limit)) return true;
-  fail_range(b, r, limit);
-  return false;
+  if (!gli_in_bounds(r.offset, r.bytes, limit)) {
+    fail_range(b, r, limit);
+    return false;
+  }
+  bool last_token = r.buffer == GLI_TOKEN && r.offset + r.bytes > b->tokens;
+  if (last_token) b->tokens = r.offset + r.bytes;
+  return true;
 }
 
 /* A range that is read: in place, what is IN to the algorithm lies in OUT. */
-static bool readable(gli_builder *b, gli_range *r) {
-  if (!range_ok(b, *r)) return false;
-  if (r->buffer != GLI_IN) return true;
-  if (!b->reads_in) {
-    fail(b, GLOO_ERR_INTERNAL, "reads IN, which only the root has");
+bool gli_build_reads(gli_builder *b, gli_range *r) {
+  if (b->sub != NULL && !gli_sub_place(b, r, false)) return false;
+  if (r->buffer == GLI_IN && !b->reads_in) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "reads IN, which only the root has");
     return false;
   }
-  if (!b->params.in_place) return true;
+  if (!gli_build_range(b, *r)) return false;
+  if (r->buffer != GLI_IN || !b->in_place) return true;
   r->buffer = GLI_OUT;
   r->offset += b->in_shift;
   return true;
 }
 
-static bool writable(gli_builder *b, gli_range r) {
-  if (!range_ok(b, r)) return false;
-  if (r.buffer != GLI_IN) return true;
-  fail(b, GLOO_ERR_INTERNAL, "writes IN, which belongs to the caller");
-  return false;
+bool gli_build_writes(gli_builder *b, gli_range *r) {
+  if (b->sub != NULL && !gli_sub_place(b, r, true)) return false;
+  if (r->buffer == GLI_IN) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL,
+                   "writes IN, which belongs to the caller");
+    return false;
+  }
+  if (r->buffer == GLI_OUT && !b->writes_out) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "writes OUT, which only the root has");
+    return false;
+  }
+  return gli_build_range(b, *r);
 }
 
 /* Local work is done element by element: an operand is where the result goes,
  * or elsewhere, but not half of each. */
-static bool apart_or_same(gli_builder *b, gli_range r, gli_range dst) {
+bool gli_build_apart(gli_builder *b, gli_range r, gli_range dst) {
   if (r.buffer != dst.buffer || r.offset == dst.offset) return true;
   uint64_t distance =
       r.offset > dst.offset ? r.offset - dst.offset : dst.offset - r.offset;
   if (distance >= dst.bytes) return true;
-  fail(b, GLOO_ERR_INTERNAL, "an operand overlaps the result in part");
+  gli_build_fail(b, GLOO_ERR_INTERNAL,
+                 "an operand overlaps the result in part");
   return false;
 }
 
-static bool is_memory(gli_builder *b, gli_range r) {
+bool gli_build_memory(gli_builder *b, gli_range r) {
   if (r.buffer != GLI_TOKEN) return true;
-  fail(b, GLOO_ERR_INTERNAL, "works on TOKEN, which has no bytes");
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "works on TOKEN, which has no bytes");
   return false;
 }
 
-static bool same_bytes(gli_builder *b, uint64_t x, uint64_t y) {
+bool gli_build_same(gli_builder *b, uint64_t x, uint64_t y) {
   if (x == y) return true;
-  fail(b, GLOO_ERR_INTERNAL, "the ranges have different lengths");
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "the ranges have different lengths");
   return false;
 }
 
-static bool may_reduce(gli_builder *b, gli_range dst) {
+bool gli_build_reduces(gli_builder *b, gli_range dst) {
   if (!b->reduces) {
-    fail(b, GLOO_ERR_INTERNAL, "reduces in a collective that has no operation");
+    gli_build_fail(b, GLOO_ERR_INTERNAL,
+                   "reduces in a collective that has no operation");
     return false;
   }
   if (dst.bytes % b->params.elem_bytes == 0) return true;
-  fail(b, GLOO_ERR_INTERNAL, "reduces a part of an element");
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "reduces a part of an element");
   return false;
 }
 
@@ -122,7 +136,8 @@ gli_range gli_scratch(gli_builder *b, uint64_t bytes) {
   if (first > UINT64_MAX - 63 ||
       !gli_add_u64((first + 63) & ~(uint64_t)63, bytes, &end) ||
       end > SIZE_MAX / 2) {
-    fail(b, GLOO_ERR_INVALID, "needs more scratch memory than fits a size_t");
+    gli_build_fail(b, GLOO_ERR_INVALID,
+                   "needs more scratch memory than fits a size_t");
     return gli_bytes(GLI_SCRATCH, 0, 0);
   }
   first = (first + 63) & ~(uint64_t)63;
@@ -162,7 +177,7 @@ static bool grow_peers(gli_builder *b) {
 
 static uint32_t add_peer(gli_builder *b, uint32_t rank) {
   if (b->n_peers == b->peer_capacity && !grow_peers(b)) {
-    fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
+    gli_build_fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
     return GLI_NO_PEER;
   }
   uint32_t index = b->n_peers++;
@@ -189,15 +204,24 @@ static uint32_t search_peer(const gli_builder *b, uint32_t rank) {
   return GLI_NO_PEER;
 }
 
-static uint32_t peer_index(gli_builder *b, uint32_t rank) {
+uint32_t gli_build_peer(gli_builder *b, uint32_t rank) {
+  if (b->sub != NULL) {
+    if (rank >= b->sub->size) {
+      gli_build_fail(b, GLOO_ERR_INTERNAL,
+                     "talks to a rank that does not exist");
+      return GLI_NO_PEER;
+    }
+    rank = b->sub->members[rank];
+  }
   for (int i = 0; i < 2; i++) {
     uint32_t index = b->recent[i];
     if (index < b->n_peers && b->peers[index].rank == rank) return index;
   }
   if (rank >= b->params.size || rank == b->params.rank) {
-    fail(b, GLOO_ERR_INTERNAL,
-         rank == b->params.rank ? "talks to itself"
-                                : "talks to a rank that does not exist");
+    gli_build_fail(b, GLOO_ERR_INTERNAL,
+                   rank == b->params.rank
+                       ? "talks to itself"
+                       : "talks to a rank that does not exist");
     return GLI_NO_PEER;
   }
   uint32_t index = search_peer(b, rank);
@@ -215,7 +239,7 @@ static bool grow_steps(gli_builder *b) {
   gli_step *steps =
       realloc(inlined ? NULL : b->steps, capacity * sizeof(*steps));
   if (steps == NULL) {
-    fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
+    gli_build_fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
     return false;
   }
   if (inlined) memcpy(steps, b->steps, b->n_steps * sizeof(*steps));
@@ -238,6 +262,7 @@ static void append(gli_builder *b, const gli_step *s) {
 /* Number the message that this step sends or receives. */
 static void number(gli_builder *b, gli_step *s) {
   gli_plan_peer *peer = &b->peers[s->peer];
+  s->lane = b->lane;
   if (s->kind == GLI_STEP_SEND) {
     s->slot = peer->sends++;
     peer->send_bytes += gli_step_wire_bytes(s);
@@ -247,19 +272,40 @@ static void number(gli_builder *b, gli_step *s) {
   }
 }
 
+/* Take a step as it is. */
+void gli_build_whole(gli_builder *b, gli_step *s) {
+  if (b->n_seen >= UINT32_MAX - 1) {
+    gli_build_fail(b, GLOO_ERR_INVALID, "too many steps for one plan");
+    return;
+  }
+  b->refers = true;
+  if (s->peer != GLI_NO_PEER) number(b, s);
+  append(b, s);
+}
+
+/* Where only two ranks know how long a message is, segments that suit it are
+ * found here: a thousand of them for all peers together. */
+static uint64_t longest_segment(const gli_builder *b, uint64_t bytes) {
+  if (!gli_collective_pairwise(b->params.collective)) return b->segment;
+  uint64_t pieces = 1 + 1024 / b->params.size;
+  uint64_t least = bytes / pieces + 1, elem = b->params.elem_bytes;
+  if (b->segment > least) return b->segment;
+  return (least + elem - 1) / elem * elem;
+}
+
 /* Take a step, cut into segments. How it is cut follows from its length alone,
  * so the two ends of a message cut it alike. */
 static void push(gli_builder *b, gli_step *s) {
   bool token =
       (s->kind == GLI_STEP_SEND ? s->a_buffer : s->dst_buffer) == GLI_TOKEN;
   uint64_t rest = s->bytes;
-  uint64_t longest = token ? rest : b->segment;
+  uint64_t longest = token ? rest : longest_segment(b, rest);
   if (rest / longest >= UINT32_MAX - 1 - b->n_seen) {
-    fail(b, GLOO_ERR_INVALID,
-         "too many steps for one plan; use longer segments");
+    gli_build_fail(b, GLOO_ERR_INVALID,
+                   "too many steps for one plan; use longer segments");
     return;
   }
-  while (rest != 0 && !failed(b)) {
+  while (rest != 0 && !gli_build_failed(b)) {
     s->bytes = rest < longest ? rest : longest;
     if (s->peer != GLI_NO_PEER) number(b, s);
     append(b, s);
@@ -270,34 +316,46 @@ static void push(gli_builder *b, gli_step *s) {
   }
 }
 
+void gli_lane(gli_builder *b, unsigned lane) {
+  if (lane <= UINT8_MAX) {
+    b->lane = (uint8_t)lane;
+    return;
+  }
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "uses a lane that does not exist");
+}
+
 void gli_send(gli_builder *b, uint32_t to, gli_range src) {
-  if (failed(b) || !readable(b, &src) || src.bytes == 0) return;
+  if (gli_build_failed(b) || !gli_build_reads(b, &src) || src.bytes == 0)
+    return;
   gli_step s = {.kind = GLI_STEP_SEND,
                 .a_buffer = (uint8_t)src.buffer,
                 .a = src.offset,
                 .bytes = src.bytes,
-                .peer = peer_index(b, to)};
+                .peer = gli_build_peer(b, to)};
   if (s.peer == GLI_NO_PEER) return;
   push(b, &s);
 }
 
 void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
-  if (failed(b) || !writable(b, dst) || dst.bytes == 0) return;
+  if (gli_build_failed(b) || !gli_build_writes(b, &dst) || dst.bytes == 0)
+    return;
   gli_step s = {.kind = GLI_STEP_RECV,
                 .dst_buffer = (uint8_t)dst.buffer,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
-                .peer = peer_index(b, from)};
+                .peer = gli_build_peer(b, from)};
   if (s.peer == GLI_NO_PEER) return;
   push(b, &s);
 }
 
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                      gli_range dst, bool incoming_left) {
-  if (failed(b) || !same_bytes(b, local.bytes, dst.bytes)) return;
-  if (!is_memory(b, local) || !is_memory(b, dst)) return;
-  if (!readable(b, &local) || !writable(b, dst) || dst.bytes == 0) return;
-  if (!may_reduce(b, dst) || !apart_or_same(b, local, dst)) return;
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
+  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
+      dst.bytes == 0)
+    return;
+  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
   gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
                 .incoming_left = incoming_left,
                 .a_buffer = (uint8_t)local.buffer,
@@ -305,17 +363,18 @@ void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                 .a = local.offset,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
-                .peer = peer_index(b, from)};
+                .peer = gli_build_peer(b, from)};
   if (s.peer == GLI_NO_PEER) return;
   push(b, &s);
 }
 
 void gli_copy(gli_builder *b, gli_range src, gli_range dst) {
-  if (failed(b) || !same_bytes(b, src.bytes, dst.bytes)) return;
-  if (!is_memory(b, src) || !is_memory(b, dst)) return;
-  if (!readable(b, &src) || !writable(b, dst) || dst.bytes == 0) return;
+  if (gli_build_failed(b) || !gli_build_same(b, src.bytes, dst.bytes)) return;
+  if (!gli_build_memory(b, src) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &src) || !gli_build_writes(b, &dst) || dst.bytes == 0)
+    return;
   if (src.buffer == dst.buffer && src.offset == dst.offset) return;
-  if (!apart_or_same(b, src, dst)) return;
+  if (!gli_build_apart(b, src, dst)) return;
   gli_step s = {.kind = GLI_STEP_COPY,
                 .a_buffer = (uint8_t)src.buffer,
                 .dst_buffer = (uint8_t)dst.buffer,
@@ -328,12 +387,16 @@ void gli_copy(gli_builder *b, gli_range src, gli_range dst) {
 
 void gli_reduce(gli_builder *b, gli_range left, gli_range right,
                 gli_range dst) {
-  if (failed(b) || !same_bytes(b, left.bytes, dst.bytes)) return;
-  if (!same_bytes(b, right.bytes, dst.bytes)) return;
-  if (!is_memory(b, left) || !is_memory(b, right) || !is_memory(b, dst)) return;
-  if (!readable(b, &left) || !readable(b, &right)) return;
-  if (!writable(b, dst) || dst.bytes == 0 || !may_reduce(b, dst)) return;
-  if (!apart_or_same(b, left, dst) || !apart_or_same(b, right, dst)) return;
+  if (gli_build_failed(b) || !gli_build_same(b, left.bytes, dst.bytes)) return;
+  if (!gli_build_same(b, right.bytes, dst.bytes)) return;
+  if (!gli_build_memory(b, left) || !gli_build_memory(b, right) ||
+      !gli_build_memory(b, dst))
+    return;
+  if (!gli_build_reads(b, &left) || !gli_build_reads(b, &right)) return;
+  if (!gli_build_writes(b, &dst) || dst.bytes == 0 ||
+      !gli_build_reduces(b, dst))
+    return;
+  if (!gli_build_apart(b, left, dst) || !gli_build_apart(b, right, dst)) return;
   gli_step s = {.kind = GLI_STEP_REDUCE,
                 .a_buffer = (uint8_t)left.buffer,
                 .b_buffer = (uint8_t)right.buffer,

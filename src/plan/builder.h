@@ -12,9 +12,11 @@
 #define GLI_PLAN_BUILDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/collective.h"
+#include "plan/hosts.h"
 
 typedef enum gli_buffer {
   GLI_IN,      /* the caller's input; in place, the builder maps it to OUT */
@@ -22,6 +24,7 @@ typedef enum gli_buffer {
   GLI_SCRATCH, /* memory of the operation, undefined at the start */
   GLI_TOKEN,   /* no memory at all: orders steps like bytes do, but a message
                   from it carries none. For synchronisation. */
+  GLI_PLACE,   /* where memory of other ranks is, see below: a byte a place */
   GLI_BUFFERS
 } gli_buffer;
 
@@ -31,17 +34,40 @@ typedef struct gli_range {
   uint64_t bytes;
 } gli_range;
 
+/* How the buffers of one rank are cut into blocks, where these differ from rank
+ * to rank (allgatherv and the like): block k is for, or from, rank k. Arrays of
+ * `size`, in elements; NULL for a buffer that is one block or that the rank
+ * does not have. A plan keeps a copy. */
+typedef struct gli_counts {
+  const uint64_t *in, *in_first;   /* lengths; where each begins */
+  const uint64_t *out, *out_first; /* the same of the output */
+  uint64_t own;  /* length of a buffer that is one block: this rank's own */
+  bool packed;   /* blocks lie one behind the other, in order, in all buffers */
+  uint32_t hash; /* of the lengths, where all ranks know them and must agree */
+} gli_counts;
+
 /* What an algorithm may look at. */
 typedef struct gli_plan_params {
   gli_collective collective;
   uint32_t rank, size, root;
-  uint64_t count;      /* elements, as in the public call */
+  uint64_t count;      /* elements, as in the public call; of all blocks
+                          together, or 0, where there are `counts` */
   uint64_t elem_bytes; /* 1 when the collective has no elements */
   bool in_place;
-  uint64_t segment_bytes; /* for the segmenting pass; 0: do not cut */
+  const gli_counts *counts; /* NULL: all blocks have `count` elements */
+  uint64_t segment_bytes;   /* for the segmenting pass; 0: do not cut */
+  const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,
+                               it outlives the plans made with it. */
+  bool crowded;             /* on some host there are more ranks than cores */
+  bool near;                /* ranks that share a host can share memory */
+  const struct gli_tuning *tuning; /* NULL: the selector chooses alone; not for
+                                      builders. Outlives the plans, too. */
 } gli_plan_params;
 
 typedef struct gli_builder gli_builder;
+
+/* An algorithm: see algorithms/registry.h for the list. */
+typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
 
 /* ---- ranges ------------------------------------------------------------- */
 
@@ -71,8 +97,50 @@ static inline gli_range gli_parts(const gli_plan_params *p, gli_buffer buffer,
   return gli_elems(p, buffer, a, gli_part_first(p->count, parts, to) - a);
 }
 
+/* Block k of a buffer that has one for each rank. */
+static inline gli_range gli_block(const gli_plan_params *p, gli_buffer buffer,
+                                  uint64_t k) {
+  const gli_counts *c = p->counts;
+  if (c == NULL) return gli_elems(p, buffer, k * p->count, p->count);
+  const uint64_t *lengths = buffer == GLI_IN ? c->in : c->out;
+  const uint64_t *first = buffer == GLI_IN ? c->in_first : c->out_first;
+  if (lengths[k] == 0) return gli_bytes(buffer, 0, 0); /* wherever it is */
+  return gli_elems(p, buffer, first[k], lengths[k]);
+}
+
+/* Elements in the blocks before block k, k up to `size`, wherever they lie. */
+static inline uint64_t gli_elems_before(const gli_plan_params *p,
+                                        gli_buffer buffer, uint64_t k) {
+  if (p->counts == NULL) return k * p->count;
+  const uint64_t *lengths = buffer == GLI_IN ? p->counts->in : p->counts->out;
+  uint64_t elements = 0;
+  for (uint64_t i = 0; i < k; i++) elements += lengths[i];
+  return elements;
+}
+
+/* A buffer that is one block. */
+static inline gli_range gli_own(const gli_plan_params *p, gli_buffer buffer) {
+  return gli_elems(p, buffer, 0, p->counts == NULL ? p->count : p->counts->own);
+}
+
 /* `bytes` of fresh scratch memory. */
 gli_range gli_scratch(gli_builder *b, uint64_t bytes);
+
+/* Where to put what is computed from `block` of IN and belongs into `out`: in
+ * place the two may overlap in part, then it is scratch memory. */
+static inline gli_range gli_apart(gli_builder *b, const gli_plan_params *p,
+                                  gli_range block, gli_range out) {
+  bool overlaps = p->in_place && block.offset > 0 && block.offset < out.bytes;
+  return overlaps ? gli_scratch(b, out.bytes) : out;
+}
+
+/* A message whose length only its two ranks know is sent even when it is empty,
+ * as token number `token`: else one that should not be would be waited for. */
+static inline gli_range gli_told(const gli_plan_params *p, gli_range block,
+                                 uint64_t token) {
+  if (p->counts == NULL || block.bytes > 0) return block;
+  return gli_bytes(GLI_TOKEN, token, 1);
+}
 
 /* ---- steps -------------------------------------------------------------- */
 
@@ -88,10 +156,112 @@ void gli_recv(gli_builder *b, uint32_t from, gli_range dst);
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                      gli_range dst, bool incoming_left);
 
+/* From here on, messages are in lane `lane` (1 to 255; 0: in none). A send
+ * waits for the messages before it in its lane, sent and received. For a rank
+ * that could send to everybody at once and would rather take turns; what it
+ * computes is the same without. */
+void gli_lane(gli_builder *b, unsigned lane);
+
 /* dst = src; vanishes when both are the same range. */
 void gli_copy(gli_builder *b, gli_range src, gli_range dst);
 
 /* dst = left op right. dst may be left or right. */
 void gli_reduce(gli_builder *b, gli_range left, gli_range right, gli_range dst);
+
+/* ---- memory of other ranks ---------------------------------------------- */
+
+/* Where two ranks can reach each other's memory (mapped shared memory), bytes
+ * need not travel. The steps below say what may be left out then; where memory
+ * is out of reach, and that is known for each buffer at run time only, they
+ * are ordinary messages. So a plan works in either case, and with both among
+ * its ranks.
+ *
+ * A view is a message that its receiver may look at where it is. A loan is
+ * memory of a rank that another may write its result to, instead of sending it.
+ * Views and loans of a plan are numbered as they are made: `gli_places`.
+ *
+ * Who shows or lends a range must not touch it (a view: not write it) until a
+ * message that says so comes back from the same rank: a fill or a signal whose
+ * range was written by a step that read the view. None of these steps is cut
+ * into segments. */
+
+/* `n` places for views or loans; the first of them. */
+uint32_t gli_places(gli_builder *b, uint32_t n);
+
+/* Like gli_send and gli_recv, but the receiver may get to see src itself. dst
+ * is SCRATCH; it holds the bytes only when they had to be sent, and only
+ * gli_reduce_all reads it, as `place`. */
+void gli_send_view(gli_builder *b, uint32_t to, gli_range src);
+void gli_recv_view(gli_builder *b, uint32_t from, gli_range dst,
+                   uint32_t place);
+
+/* Tell a rank where a range is, for it to write; hear of it. */
+void gli_lend(gli_builder *b, uint32_t to, gli_range dst);
+void gli_borrow(gli_builder *b, uint32_t from, uint64_t bytes, uint32_t place);
+
+/* Give back what was borrowed, filled with src: without bytes when a step that
+ * had `loan` has written them already; src is then what that step wrote.
+ * gli_recv_filled receives it: dst is what was lent. */
+void gli_fill(gli_builder *b, uint32_t to, gli_range src, uint32_t loan);
+void gli_recv_filled(gli_builder *b, uint32_t from, gli_range dst);
+
+/* A message without bytes: what was done with the sender's range is done. What
+ * the receiver does with its range comes after it; TOKEN where that is nothing.
+ */
+void gli_signal(gli_builder *b, uint32_t to, gli_range range);
+void gli_await(gli_builder *b, uint32_t from, gli_range range);
+
+/* dst = s[0] op s[1] op ... op s[n], where s[own] is `local` and the others are
+ * the views `view` .. `view + n - 1` in this order, received into scratch at
+ * blocks, blocks + stride, ... The result also goes to the loans `loan` ..
+ * `loan + n_loans - 1`, which all have dst's length, as far as they are within
+ * reach. dst may be local. */
+typedef struct gli_reduction {
+  gli_range local, dst;
+  uint32_t own;
+  uint32_t n;
+  gli_range blocks; /* the first one; has dst's length */
+  uint64_t stride;
+  uint32_t view;
+  uint32_t loan, n_loans;
+} gli_reduction;
+void gli_reduce_all(gli_builder *b, const gli_reduction *r);
+
+/* gli_recv_reduce of something sent with gli_send_view; the result also goes to
+ * a loan as above. Needs no scratch memory when the bytes are sent. */
+void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
+                          gli_range dst, bool incoming_left, uint32_t loan,
+                          uint32_t n_loans);
+
+/* ---- common sequences --------------------------------------------------- */
+
+/* dst = inputs of all ranks, added in their order: `own` is this rank's, the
+ * others come as a message from each. Sums of some of them are kept in `sum`,
+ * which must not be `own` but may be dst. */
+void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
+                         gli_range own, gli_range sum, gli_range dst);
+
+/* ---- plans of plans ----------------------------------------------------- */
+
+/* A plan of some of the ranks, within the plan of all. */
+typedef struct gli_sub {
+  gli_collective collective;
+  const uint32_t *members; /* [size] who takes part, as ranks of the plan */
+  uint32_t size;
+  uint32_t rank, root;    /* places in members; members[rank] is this rank */
+  uint64_t count;         /* elements, of the size that all have */
+  gli_range in, out;      /* where the buffers are; unused without any */
+  const gli_hosts *hosts; /* of the members; NULL: they share one */
+} gli_sub;
+
+/* Add what `build` does for those parameters, as if the members were all ranks
+ * there are. It is in place when `in` and `out` are one memory; else what of
+ * them overlaps is read before it is written only if `build` does so. In a plan
+ * within, token 0, what a rank knows at the start, is all that it has heard so
+ * far. Plans within plans within plans are refused. */
+void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub);
+
+/* All tokens that this rank has written: all that it has heard. */
+gli_range gli_heard(const gli_builder *b);
 
 #endif

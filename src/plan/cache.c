@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "plan/counts.h"
 
 #define BUCKETS 256       /* a power of two */
 #define STEPS_PER_PLAN 16 /* what a plan counts besides its steps */
@@ -32,7 +33,9 @@ static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
   return a->collective == b->collective && a->rank == b->rank &&
          a->size == b->size && a->root == b->root && a->count == b->count &&
          a->elem_bytes == b->elem_bytes && a->in_place == b->in_place &&
-         a->segment_bytes == b->segment_bytes;
+         a->segment_bytes == b->segment_bytes && a->hosts == b->hosts &&
+         a->crowded == b->crowded &&
+         gli_counts_equal(a->counts, b->counts, a->size);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -47,13 +50,20 @@ static size_t bucket_of(gli_build_fn build, const gli_plan_params *p) {
   hash = mix(hash, p->count);
   hash = mix(hash, p->elem_bytes);
   hash = mix(hash, p->segment_bytes);
+  hash = mix(hash, (uint64_t)(uintptr_t)p->hosts);
+  hash = mix(hash, gli_counts_hash(p->counts, p->size));
   return (size_t)(hash >> 40) & (BUCKETS - 1);
+}
+
+static bool is_for(const entry *e, gli_build_fn build,
+                   const gli_plan_params *params) {
+  return e->build == build && same_params(&e->plan->params, params);
 }
 
 static entry *find(const gli_plan_cache *cache, size_t bucket,
                    gli_build_fn build, const gli_plan_params *params) {
   for (entry *e = cache->buckets[bucket]; e != NULL; e = e->chain) {
-    if (e->build == build && same_params(&e->plan->params, params)) return e;
+    if (is_for(e, build, params)) return e;
   }
   return NULL;
 }
@@ -142,8 +152,15 @@ static gloo_status insert(gli_plan_cache *cache, size_t bucket,
 gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
                                const gli_plan_params *params,
                                gli_plan_ref **ref, gloo_error *error) {
+  entry *e = cache->newest; /* calls are repeated */
+  if (e != NULL && is_for(e, build, params)) {
+    cache->stats.hits++;
+    e->holders++;
+    *ref = &e->ref;
+    return GLOO_OK;
+  }
   size_t bucket = bucket_of(build, params);
-  entry *e = find(cache, bucket, build, params);
+  e = find(cache, bucket, build, params);
   if (e != NULL) {
     cache->stats.hits++;
     unlink_entry(cache, e);

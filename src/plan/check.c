@@ -34,6 +34,7 @@ static void free_rank(check_rank *r) {
   free(r->next_first);
   free(r->next);
   free(r->peers);
+  free(r->ties);
   gli_pack_free(&r->rest);
   gli_content_free(&r->out);
   gli_content_free(&r->scratch);
@@ -273,6 +274,19 @@ static gloo_status run_all(gli_checker *c) {
   return status;
 }
 
+/* ---- memory of other ranks ---------------------------------------------- */
+
+static gloo_status check_references(gli_checker *c) {
+  gloo_status status = GLOO_OK;
+  for (uint32_t i = 0; i < c->params.size && status == GLOO_OK; i++) {
+    status = gli_check_views(c, i);
+  }
+  for (uint32_t i = 0; i < c->params.size && status == GLOO_OK; i++) {
+    status = gli_check_loans(c, i);
+  }
+  return status;
+}
+
 /* ---- interface ---------------------------------------------------------- */
 
 static bool prepare(gli_checker *c) {
@@ -292,6 +306,7 @@ static bool prepare(gli_checker *c) {
     r->loaded = r->total = 0;
   }
   gli_ranks_pool_reset(c->pool, size);
+  c->refers = false;
   c->n_ready = 0;
   c->n_posts = c->posted = 0;
   c->free_post = NONE;
@@ -319,5 +334,6 @@ gloo_status gli_checker_run(gli_checker *c, gli_build_fn build,
   for (uint32_t i = 0; i < params->size && status == GLOO_OK; i++) {
     status = gli_check_output(c, i);
   }
+  if (status == GLOO_OK && c->refers) status = check_references(c);
   return status;
 }

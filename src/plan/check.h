@@ -15,6 +15,13 @@
  *    point-to-point messages: each byte of the output comes from one rank's
  *    input, from the same place. For the barrier: every rank has heard, through
  *    messages that waited for each other, of every rank.
+ *  - Memory of other ranks: the above holds with all bytes sent. It holds with
+ *    any of them left where they are, too, for both ends of a message say the
+ *    same of it; a view is read by one REDUCE_ALL or RECV_REDUCE, and nothing
+ *    else reads what stands for it; no step writes what is shown, or touches
+ *    what is lent, before the message that gives it back, which comes after
+ *    whatever looked at it or wrote to it; and every view and every loan is
+ *    given back, a loan with what was written to it.
  *
  * Plans that do not fit in memory together are streamed: each rank's plan is
  * packed, and a window of its steps is unpacked and held, in program order,
@@ -45,7 +52,8 @@ typedef struct gli_check_report {
 gli_checker *gli_checker_create(uint64_t max_steps);
 void gli_checker_destroy(gli_checker *checker);
 
-/* Check `build` for params (params->rank is ignored: all ranks are checked).
+/* Check `build` for params (params->rank is ignored: all ranks are checked;
+ * params->counts is an array of all ranks' then).
  * GLOO_ERR_INTERNAL when a plan is wrong: the error names rank and step.
  * GLOO_ERR_INVALID and GLOO_ERR_NO_MEMORY as for gli_plan_make. `report` is
  * filled in as far as the check went. */

@@ -134,12 +134,36 @@ static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s) {
 
 /* ---- local steps -------------------------------------------------------- */
 
+/* Operand k of a REDUCE_ALL. */
+static gloo_status read_operand(gli_checker *c, uint32_t rank,
+                                const check_step *s, uint32_t k,
+                                gli_content *into) {
+  const gli_step *t = &s->step;
+  if (k == t->own) return read_range(c, rank, s, t->a_buffer, t->a, into);
+  uint32_t view = k < t->own ? k : k - 1;
+  return read_range(c, rank, s, t->b_buffer, t->b + view * t->stride, into);
+}
+
+static gloo_status reduce_all(gli_checker *c, uint32_t rank,
+                              const check_step *s) {
+  gloo_status status = read_operand(c, rank, s, 0, &c->result);
+  for (uint32_t k = 1; k <= s->step.n && status == GLOO_OK; k++) {
+    gli_content sum = c->result;
+    c->result = c->a;
+    c->a = sum;
+    status = read_operand(c, rank, s, k, &c->b);
+    if (status == GLOO_OK) status = combine(c, rank, s);
+  }
+  return status == GLOO_OK ? write_range(c, rank, s, &c->result) : status;
+}
+
 gloo_status gli_check_local(gli_checker *c, uint32_t rank,
                             const check_step *s) {
   gloo_status status =
       read_range(c, rank, s, s->step.a_buffer, s->step.a, &c->a);
   if (status != GLOO_OK) return status;
   if (s->step.kind == GLI_STEP_COPY) return write_range(c, rank, s, &c->a);
+  if (s->step.kind == GLI_STEP_REDUCE_ALL) return reduce_all(c, rank, s);
   status = read_range(c, rank, s, s->step.b_buffer, s->step.b, &c->b);
   if (status == GLOO_OK) status = combine(c, rank, s);
   if (status == GLOO_OK) status = write_range(c, rank, s, &c->result);
@@ -188,10 +212,36 @@ static gloo_status pass_token(gli_checker *c, uint32_t from,
   return write_range(c, to, recv, &c->a);
 }
 
+/* Do both ends say the same of memory of other ranks? */
+static gloo_status match_roles(gli_checker *c, uint32_t from,
+                               const check_step *send, uint32_t to,
+                               const check_step *recv) {
+  static const char *const names[GLI_ROLES] = {"bytes", "a view", "a loan",
+                                               "a filled loan", "a signal"};
+  if (send->step.role != recv->step.role) {
+    return gli_check_fail(c, to, recv->number, &recv->step,
+                          "expects %s, but step %u of rank %u sends %s",
+                          names[recv->step.role], send->number, from,
+                          names[send->step.role]);
+  }
+  if (send->step.role != GLI_ROLE_LEND ||
+      send->step.bytes == recv->step.bytes) {
+    return GLOO_OK;
+  }
+  return gli_check_fail(c, to, recv->number, &recv->step,
+                        "borrows %" PRIu64
+                        " bytes, but step %u of rank %u lends %" PRIu64,
+                        recv->step.bytes, send->number, from, send->step.bytes);
+}
+
 gloo_status gli_check_message(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv) {
+  gloo_status status = match_roles(c, from, send, to, recv);
+  if (status != GLOO_OK || send->step.role == GLI_ROLE_LEND) return status;
   bool token = send->step.a_buffer == GLI_TOKEN;
+  bool both = token && recv->step.dst_buffer == GLI_TOKEN;
+  if (send->step.role == GLI_ROLE_SIGNAL && !both) return GLOO_OK;
   if (token != (recv->step.dst_buffer == GLI_TOKEN) ||
       gli_step_wire_bytes(&send->step) != gli_step_wire_bytes(&recv->step)) {
     return gli_check_fail(c, to, recv->number, &recv->step,
@@ -202,8 +252,7 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
                           gli_step_wire_bytes(&send->step));
   }
   if (token) return pass_token(c, from, send, to, recv);
-  gloo_status status =
-      read_range(c, from, send, send->step.a_buffer, send->step.a, &c->b);
+  status = read_range(c, from, send, send->step.a_buffer, send->step.a, &c->b);
   if (status != GLOO_OK) return status;
   if (recv->step.kind == GLI_STEP_RECV) return write_range(c, to, recv, &c->b);
   status = read_range(c, to, recv, recv->step.a_buffer, recv->step.a, &c->a);
@@ -216,15 +265,13 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
 
 bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   check_rank *r = &c->ranks[rank];
-  const gli_plan_params *p = &c->params;
   r->out.n = r->scratch.n = r->token.n = 0;
   r->heard = (gli_ranks){rank, 1};
-  if (!p->in_place) return true;
-  if (p->collective == GLI_BROADCAST && rank != p->root) return true;
-  uint64_t in, out;
-  if (!gli_plan_buffer_bytes(p, &in, &out)) return false;
-  if (in == 0) return true;
+  gli_plan_params own = gli_check_params(c, rank);
+  gli_shape shape;
+  if (!gli_plan_shape(&own, &shape)) return false;
+  uint64_t in = shape.in_bytes;
+  if (!shape.in_place || in == 0) return true;
   if (!read_input(c, rank, 0, in, &c->a)) return false;
-  uint64_t at = p->collective == GLI_ALLGATHER ? rank * in : 0;
-  return gli_content_write(&r->out, p->size, at, in, &c->a);
+  return gli_content_write(&r->out, c->params.size, shape.in_shift, in, &c->a);
 }

@@ -4,32 +4,10 @@
 
 #include "plan/check_internal.h"
 
-/* What bytes [x, until) of the output are to be. */
-typedef struct expected {
-  gli_ranks ranks;
-  uint64_t source, until;
-} expected;
-
-static expected expect(const gli_plan_params *p, uint32_t rank, uint64_t x) {
-  uint64_t one = p->count * p->elem_bytes;
-  gli_ranks all = {0, p->size};
-  switch (p->collective) {
-    case GLI_BROADCAST:
-      return (expected){{p->root, 1}, x, one};
-    case GLI_REDUCE_SCATTER:
-      return (expected){all, rank * one + x, one};
-    case GLI_ALLGATHER:
-      return (expected){{(uint32_t)(x / one), 1}, x % one, (x / one + 1) * one};
-    default:
-      return (expected){all, x, one};
-  }
-}
-
 /* The last step that wrote byte x of OUT, on the failing path only. */
 static gloo_status fail_byte(gli_checker *c, uint32_t rank, uint64_t x,
                              const char *what) {
-  gli_plan_params p = c->params;
-  p.rank = rank;
+  gli_plan_params p = gli_check_params(c, rank);
   uint64_t element = x / p.elem_bytes;
   gloo_status status = gli_raw_begin(&c->builder, &p, c->error);
   if (status != GLOO_OK) return status;
@@ -37,6 +15,7 @@ static gloo_status fail_byte(gli_checker *c, uint32_t rank, uint64_t x,
   for (size_t i = c->builder.n_steps; i-- > 0;) {
     gli_step s = c->builder.steps[i];
     if (s.kind == GLI_STEP_SEND || s.dst_buffer != GLI_OUT) continue;
+    if (s.role == GLI_ROLE_SIGNAL) continue;
     if (x < s.dst || x - s.dst >= s.bytes) continue;
     if (s.peer != GLI_NO_PEER) s.peer = c->builder.peers[s.peer].rank;
     return gli_check_fail(c, rank, i, &s,
@@ -82,18 +61,59 @@ static gloo_status fail_source(gli_checker *c, uint32_t rank, uint64_t x,
   return fail_byte(c, rank, x, what);
 }
 
-/* A piece without blocks. */
-static gloo_status check_block(gli_checker *c, uint32_t rank,
-                               const gli_piece *b, uint64_t end) {
-  uint64_t stop = b->end < end ? b->end : end;
-  for (uint64_t x = b->start; x < stop;) {
-    uint64_t source = b->source + (x - b->start);
-    expected e = expect(&c->params, rank, x);
-    if (!gli_ranks_equal(b->ranks, e.ranks)) {
-      return fail_ranks(c, rank, x, b->ranks, e.ranks);
+/* What bytes that nothing defines must be: as they were. */
+static gloo_status check_kept(gli_checker *c, uint32_t rank, const gli_piece *b,
+                              uint64_t x) {
+  gli_plan_params p = gli_check_params(c, rank);
+  gli_shape shape;
+  if (!gli_plan_shape(&p, &shape)) return gli_check_no_memory(c);
+  uint64_t end = shape.in_shift + shape.in_bytes;
+  gli_ranks own = {rank, 1};
+  uint64_t source = b->source + (x - b->start);
+  if (shape.in_place && x >= shape.in_shift && x < end &&
+      gli_ranks_equal(b->ranks, own) && source == x - shape.in_shift) {
+    return GLOO_OK;
+  }
+  return fail_byte(c, rank, x, "nothing is to be written there");
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+/* Bytes [from, to), which nothing has ever written. */
+static gloo_status check_gap(gli_checker *c, const gli_plan_params *p,
+                             uint64_t from, uint64_t to) {
+  for (uint64_t x = from; x < to;) {
+    gli_result want = gli_plan_result(p, x);
+    if (want.kind == GLI_RESULT_OF) {
+      return fail_byte(c, p->rank, x, "it is undefined");
     }
-    if (source != e.source) return fail_source(c, rank, x, source, e.source);
-    x = e.until;
+    x = want.until;
+  }
+  return GLOO_OK;
+}
+
+/* A piece without blocks. */
+static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
+                               const gli_piece *b) {
+  for (uint64_t x = b->start; x < b->end;) {
+    uint64_t source = b->source + (x - b->start);
+    gli_result want = gli_plan_result(p, x);
+    if (want.kind == GLI_RESULT_KEPT) {
+      gloo_status status = check_kept(c, p->rank, b, x);
+      if (status != GLOO_OK) return status;
+    }
+    if (want.kind == GLI_RESULT_OF) {
+      gli_ranks ranks = {want.first, want.n};
+      if (!gli_ranks_equal(b->ranks, ranks)) {
+        return fail_ranks(c, p->rank, x, b->ranks, ranks);
+      }
+      if (source != want.source) {
+        return fail_source(c, p->rank, x, source, want.source);
+      }
+    }
+    x = least(want.until, b->end);
   }
   return GLOO_OK;
 }
@@ -125,24 +145,31 @@ static gloo_status check_barrier(gli_checker *c, uint32_t rank) {
                   rank, c->ranks[rank].total, text, missing);
 }
 
-gloo_status gli_check_output(gli_checker *c, uint32_t rank) {
-  const gli_plan_params *p = &c->params;
-  if (p->collective == GLI_BARRIER) return check_barrier(c, rank);
-  const gli_content *out = &c->ranks[rank].out;
-  uint64_t in, end;
-  if (!gli_plan_buffer_bytes(p, &in, &end)) return gli_check_no_memory(c);
-  if (p->collective == GLI_REDUCE_SCATTER) end = p->count * p->elem_bytes;
-  bool all_of_it = p->collective != GLI_SENDRECV;
-  uint64_t gap = all_of_it ? gli_content_first_gap(out, end) : end;
-  if (gap < end) return fail_byte(c, rank, gap, "it is undefined");
-  for (size_t i = 0; i < out->n && out->pieces[i].start < end; i++) {
+static gloo_status check_pieces(gli_checker *c, const gli_plan_params *p,
+                                uint64_t end) {
+  const gli_content *out = &c->ranks[p->rank].out;
+  bool message = p->collective == GLI_SENDRECV;
+  uint64_t at = 0; /* checked so far */
+  gloo_status status = GLOO_OK;
+  for (size_t i = 0; i < out->n && status == GLOO_OK; i++) {
     const gli_piece *piece = &out->pieces[i];
-    for (uint64_t j = 0; j < gli_piece_blocks(piece); j++) {
+    uint64_t blocks = gli_piece_blocks(piece);
+    if (!message) status = check_gap(c, p, at, piece->start);
+    for (uint64_t j = 0; j < blocks && status == GLOO_OK; j++) {
       gli_piece block = gli_piece_block(piece, p->size, j);
-      gloo_status status = all_of_it ? check_block(c, rank, &block, end)
-                                     : check_sendrecv(c, rank, &block);
-      if (status != GLOO_OK) return status;
+      status = message ? check_sendrecv(c, p->rank, &block)
+                       : check_block(c, p, &block);
     }
+    at = piece->end;
   }
-  return GLOO_OK;
+  if (status != GLOO_OK || message) return status;
+  return check_gap(c, p, at, end);
+}
+
+gloo_status gli_check_output(gli_checker *c, uint32_t rank) {
+  gli_plan_params p = gli_check_params(c, rank);
+  if (p.collective == GLI_BARRIER) return check_barrier(c, rank);
+  gli_shape shape;
+  if (!gli_plan_shape(&p, &shape)) return gli_check_no_memory(c);
+  return check_pieces(c, &p, shape.out_bytes);
 }

@@ -25,6 +25,14 @@ typedef struct check_step {
   uint32_t state;
 } check_step;
 
+/* A view or a loan that a rank has received. */
+typedef struct check_tie {
+  uint32_t peer, slot; /* who sent it, as which message */
+  uint32_t step;       /* which reads the view, or writes the loan */
+  uint32_t back;       /* slot of the message that gives it back */
+  bool loan;           /* UINT32_MAX in step and back: none */
+} check_tie;
+
 typedef struct check_rank {
   check_step *steps;
   uint32_t n, capacity, done;
@@ -36,6 +44,8 @@ typedef struct check_rank {
   gli_plan_peer *peers; /* ascending by rank */
   uint32_t n_peers, peer_capacity;
   gli_content out, scratch, token;
+  check_tie *ties; /* ascending by peer and slot */
+  size_t n_ties, tie_capacity;
   gli_ranks heard; /* of whom it has heard, through tokens or bytes */
 } check_rank;
 
@@ -66,6 +76,7 @@ struct gli_checker {
   gli_step *gather; /* steps of one rank in a row, for the dependency pass */
   size_t gather_capacity;
   gli_depend depend;
+  bool refers; /* some plan has views or loans */
   gli_ranks_pool *pool;
   gli_content a, b, result; /* operands */
 
@@ -84,6 +95,12 @@ gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
 gloo_status gli_check_no_memory(gli_checker *c);
 
 /* ---- check_load.c: plans into windows ----------------------------------- */
+
+/* Put the steps of a rank's whole plan into c->builder. */
+gloo_status gli_check_collect(gli_checker *c, uint32_t rank);
+
+/* The parameters of one rank. */
+gli_plan_params gli_check_params(const gli_checker *c, uint32_t rank);
 
 /* Steps of one rank to hold at a time. */
 uint32_t gli_check_window(const gli_checker *c);
@@ -117,6 +134,45 @@ gloo_status gli_check_local(gli_checker *c, uint32_t rank, const check_step *s);
 gloo_status gli_check_message(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv);
+
+/* ---- check_views.c, check_loans.c, check_spans.c: memory of other ranks -- */
+
+/* Memory that a step of a rank touches there. */
+typedef struct check_touch {
+  uint64_t at, bytes;
+  uint8_t buffer;
+  bool writes;
+} check_touch;
+
+#define CHECK_TOUCHES 3
+
+/* All but the views that a REDUCE_ALL reads. */
+int gli_check_touches(const gli_step *step, check_touch out[CHECK_TOUCHES]);
+
+/* OUT and SCRATCH of a rank, cut into spans that no step touches in part. */
+typedef struct check_spans {
+  uint64_t *ends[2]; /* ascending */
+  size_t n[2], capacity[2];
+} check_spans;
+
+bool gli_check_spans_make(check_spans *s, const gli_step *steps, uint32_t n);
+void gli_check_spans_free(check_spans *s);
+
+/* The spans of a range, as [from, to) of all n[0] + n[1]; none elsewhere. */
+void gli_check_spans_of(const check_spans *s, const check_touch *range,
+                        size_t *from, size_t *to);
+
+/* Are views read and loans written and given back as they should be? Finds the
+ * rank's ties. The rank's steps are in c->builder. */
+gloo_status gli_check_views(gli_checker *c, uint32_t rank);
+
+/* What `rank` received from `peer` as message `slot`; NULL: no view or loan. */
+const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
+                                    uint32_t peer, uint32_t slot);
+
+/* Does nobody touch what another rank may be looking at or writing to? With the
+ * ties of all ranks. */
+gloo_status gli_check_loans(gli_checker *c, uint32_t rank);
 
 /* ---- check_final.c ------------------------------------------------------ */
 

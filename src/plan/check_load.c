@@ -12,9 +12,15 @@ uint32_t gli_check_window(const gli_checker *c) {
 
 /* ---- collecting --------------------------------------------------------- */
 
-static gloo_status collect(gli_checker *c, uint32_t rank) {
+gli_plan_params gli_check_params(const gli_checker *c, uint32_t rank) {
   gli_plan_params p = c->params;
   p.rank = rank;
+  if (p.counts != NULL) p.counts += rank;
+  return p;
+}
+
+gloo_status gli_check_collect(gli_checker *c, uint32_t rank) {
+  gli_plan_params p = gli_check_params(c, rank);
   gloo_status status = gli_raw_begin(&c->builder, &p, c->error);
   if (status != GLOO_OK) return status;
   c->build(&c->builder, &c->builder.params);
@@ -165,7 +171,7 @@ static bool order(gli_checker *c, uint32_t rank, const gli_step *steps,
 
 gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window) {
   check_rank *r = &c->ranks[rank];
-  gloo_status status = collect(c, rank);
+  gloo_status status = gli_check_collect(c, rank);
   if (status != GLOO_OK) return status;
   gli_builder *b = &c->builder;
   for (size_t i = 0; i < b->n_steps; i++) {
@@ -173,6 +179,7 @@ gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window) {
     if (s->peer != GLI_NO_PEER) s->peer = b->peers[s->peer].rank;
   }
   size_t n = b->n_steps < window ? b->n_steps : window;
+  if (b->refers) c->refers = true;
   if (!keep_totals(c, r) || !hold(r, b->steps, n) ||
       !order(c, rank, b->steps, 0)) {
     return gli_check_no_memory(c);
@@ -218,7 +225,7 @@ static const gli_plan_peer *peer_of(const check_rank *r, uint32_t rank) {
 /* A message that has one end: say which step it is. */
 static gloo_status fail_lonely(gli_checker *c, uint32_t rank, uint32_t peer,
                                bool is_send, uint32_t slot) {
-  gloo_status status = collect(c, rank);
+  gloo_status status = gli_check_collect(c, rank);
   if (status != GLOO_OK) return status;
   const gli_builder *b = &c->builder;
   for (size_t i = 0; i < b->n_steps; i++) {

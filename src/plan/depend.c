@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-#define TRACKED 3 /* OUT, SCRATCH, TOKEN; IN is never written */
+#define TRACKED (GLI_BUFFERS - GLI_OUT) /* IN is never written */
 
 /* Readers of a piece form a list of pairs (step, next) in d->readers. */
 typedef struct piece {
@@ -26,37 +26,65 @@ typedef struct map {
 typedef struct pass {
   gli_depend *d;
   map maps[TRACKED];
+  piece lanes[UINT8_MAX + 1]; /* the last send, and what was received since */
+  bool has_lanes;
   uint32_t *seen; /* [n_steps] the last step that an edge leads to, + 1 */
   bool ok;
 } pass;
 
 typedef struct access {
+  uint64_t offset, bytes;
   uint8_t buffer;
-  uint64_t offset;
+  bool writes;
 } access;
+
+#define ACCESSES 4 /* of one step, at most */
 
 /* ---- what a step touches ------------------------------------------------ */
 
-static int reads_of(const gli_step *s, access out[2]) {
-  switch (s->kind) {
-    case GLI_STEP_SEND:
-    case GLI_STEP_COPY:
-    case GLI_STEP_RECV_REDUCE:
-      out[0] = (access){s->a_buffer, s->a};
-      return 1;
-    case GLI_STEP_REDUCE:
-      out[0] = (access){s->a_buffer, s->a};
-      out[1] = (access){s->b_buffer, s->b};
-      return 2;
-    default:
-      return 0;
-  }
+static access reads(const gli_step *s, uint8_t buffer, uint64_t offset) {
+  return (access){offset, s->bytes, buffer, false};
 }
 
-static int writes_of(const gli_step *s, access *out) {
-  if (s->kind == GLI_STEP_SEND) return 0;
-  *out = (access){s->dst_buffer, s->dst};
-  return 1;
+static access writes(const gli_step *s, uint8_t buffer, uint64_t offset) {
+  return (access){offset, s->bytes, buffer, true};
+}
+
+static access reads_places(uint32_t first, uint32_t n) {
+  return (access){first, n, GLI_PLACE, false};
+}
+
+/* Reads come before writes. All but the blocks of a REDUCE_ALL. */
+static int accesses_of(const gli_step *s, access out[ACCESSES]) {
+  int n = 0;
+  switch (s->kind) {
+    case GLI_STEP_SEND:
+      if (s->role == GLI_ROLE_FILL) out[n++] = reads_places(s->place, 1);
+      out[n++] = s->role == GLI_ROLE_LEND ? writes(s, s->a_buffer, s->a)
+                                          : reads(s, s->a_buffer, s->a);
+      return n;
+    case GLI_STEP_RECV:
+      out[n++] = writes(s, s->dst_buffer, s->dst);
+      if (s->role == GLI_ROLE_LEND) out[0].bytes = 1;
+      return n;
+    case GLI_STEP_REDUCE:
+      out[n++] = reads(s, s->b_buffer, s->b);
+      break;
+    default:
+      if (s->n_loans > 0) out[n++] = reads_places(s->loan, s->n_loans);
+      break;
+  }
+  out[n++] = reads(s, s->a_buffer, s->a);
+  out[n++] = writes(s, s->dst_buffer, s->dst);
+  return n;
+}
+
+static uint32_t blocks_of(const gli_step *s) {
+  return s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
+}
+
+static access block_of(const gli_step *s, uint32_t k) {
+  return reads(s, s->b_buffer, s->b + k * s->stride);
 }
 
 /* ---- sorting ------------------------------------------------------------ */
@@ -113,16 +141,19 @@ static void note_end(map *m, uint64_t x) {
   m->ends[m->n_ends++] = x;
 }
 
+static void note_access(pass *p, access at) {
+  if (at.buffer == GLI_IN) return;
+  map *m = &p->maps[at.buffer - GLI_OUT];
+  note_end(m, at.offset);
+  note_end(m, at.offset + at.bytes);
+}
+
 static void note_ends(pass *p, const gli_step *s) {
-  access at[3];
-  int n = reads_of(s, at);
-  n += writes_of(s, at + n);
-  for (int i = 0; i < n; i++) {
-    if (at[i].buffer == GLI_IN) continue;
-    map *m = &p->maps[at[i].buffer - GLI_OUT];
-    note_end(m, at[i].offset);
-    note_end(m, at[i].offset + s->bytes);
-  }
+  access at[ACCESSES];
+  uint32_t blocks = blocks_of(s);
+  for (uint32_t k = 0; k < blocks; k++) note_access(p, block_of(s, k));
+  int n = accesses_of(s, at);
+  for (int i = 0; i < n; i++) note_access(p, at[i]);
 }
 
 /* The piece that begins at x, which is one of the ends. */
@@ -184,10 +215,10 @@ static void add_reader(pass *p, piece *at, uint32_t step) {
   d->n_readers += 2;
 }
 
-static void visit_read(pass *p, access r, uint64_t bytes, uint32_t step) {
+static void visit_read(pass *p, access r, uint32_t step) {
   if (r.buffer == GLI_IN) return;
   map *m = &p->maps[r.buffer - GLI_OUT];
-  uint64_t end = r.offset + bytes;
+  uint64_t end = r.offset + r.bytes;
   for (size_t i = find_piece(m, r.offset); m->ends[i] < end; i++) {
     piece *at = &m->pieces[i];
     if (at->writer != NONE) add_edge(p, at->writer, step);
@@ -197,9 +228,9 @@ static void visit_read(pass *p, access r, uint64_t bytes, uint32_t step) {
 
 /* Those who read since the last write waited for it, so it is enough to wait
  * for them; the step itself may be one of them. */
-static void visit_write(pass *p, access w, uint64_t bytes, uint32_t step) {
+static void visit_write(pass *p, access w, uint32_t step) {
   map *m = &p->maps[w.buffer - GLI_OUT];
-  uint64_t end = w.offset + bytes;
+  uint64_t end = w.offset + w.bytes;
   for (size_t i = find_piece(m, w.offset); m->ends[i] < end; i++) {
     piece *at = &m->pieces[i];
     if (at->readers == NONE && at->writer != NONE) {
@@ -211,6 +242,38 @@ static void visit_write(pass *p, access w, uint64_t bytes, uint32_t step) {
     at->writer = step;
     at->readers = NONE;
   }
+}
+
+static void visit(pass *p, const gli_step *s, uint32_t step) {
+  access at[ACCESSES];
+  uint32_t blocks = blocks_of(s);
+  for (uint32_t k = 0; k < blocks; k++) visit_read(p, block_of(s, k), step);
+  int n = accesses_of(s, at);
+  for (int i = 0; i < n; i++) {
+    if (at[i].writes) {
+      visit_write(p, at[i], step);
+    } else {
+      visit_read(p, at[i], step);
+    }
+  }
+}
+
+/* A send waits for all messages before it in its lane. */
+static void visit_lane(pass *p, const gli_step *s, uint32_t step) {
+  if (!p->has_lanes) {
+    p->has_lanes = true;
+    memset(p->lanes, 0xff, sizeof(p->lanes)); /* all NONE */
+  }
+  piece *lane = &p->lanes[s->lane];
+  if (s->kind != GLI_STEP_SEND) {
+    add_reader(p, lane, step);
+    return;
+  }
+  if (lane->writer != NONE) add_edge(p, lane->writer, step);
+  for (uint32_t r = lane->readers; r != NONE; r = p->d->readers[r + 1]) {
+    add_edge(p, p->d->readers[r], step);
+  }
+  *lane = (piece){step, NONE};
 }
 
 /* ---- the pass ----------------------------------------------------------- */
@@ -228,12 +291,13 @@ static bool reserve(gli_depend *d, size_t bytes) {
 static void count_ends(const gli_step *steps, uint32_t n,
                        size_t counts[TRACKED]) {
   for (uint32_t i = 0; i < n; i++) {
-    access at[3];
-    int k = reads_of(&steps[i], at);
-    k += writes_of(&steps[i], at + k);
+    access at[ACCESSES];
+    int k = accesses_of(&steps[i], at);
     for (int j = 0; j < k; j++) {
       if (at[j].buffer != GLI_IN) counts[at[j].buffer - GLI_OUT] += 2;
     }
+    size_t blocks = blocks_of(&steps[i]);
+    if (blocks > 0) counts[steps[i].b_buffer - GLI_OUT] += 2 * blocks;
   }
 }
 
@@ -271,15 +335,14 @@ bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n) {
   d->n_edges = 0;
   d->n_readers = 0;
   if (n == 0) return true;
-  pass p = {.d = d, .ok = true};
+  pass p;
+  p.d = d;
+  p.ok = true;
+  p.has_lanes = false;
   if (!make_maps(&p, steps, n)) return false;
   for (uint32_t i = 0; i < n && p.ok; i++) {
-    access at[2];
-    int reads = reads_of(&steps[i], at);
-    for (int j = 0; j < reads; j++) visit_read(&p, at[j], steps[i].bytes, i);
-    if (writes_of(&steps[i], at) != 0) {
-      visit_write(&p, at[0], steps[i].bytes, i);
-    }
+    if (steps[i].lane != 0) visit_lane(&p, &steps[i], i);
+    visit(&p, &steps[i], i);
   }
   return p.ok;
 }

@@ -24,9 +24,10 @@ typedef struct gli_depend {
 
 /* Derive the edges between `n` steps from the ranges they share: a step waits
  * for those before it that wrote what it reads (or overwrites), and for those
- * that read what it overwrites. Edges that others imply may be left out. IN is
- * never written and orders nothing. False when out of memory.
- * Cost: sorting the ends of the ranges, then one visit per step and piece. */
+ * that read what it overwrites, and a send for those in its lane. Edges that
+ * others imply may be left out. IN is never written and orders nothing. False
+ * when out of memory. Cost: sorting the ends of the ranges, then one visit per
+ * step and piece. */
 bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n);
 void gli_depend_free(gli_depend *d);
 

@@ -9,13 +9,16 @@ void gli_pack_free(gli_pack *pack) {
 }
 
 static bool alike(const gli_step *x, const gli_step *y) {
-  return x->kind == y->kind && x->incoming_left == y->incoming_left &&
-         x->a_buffer == y->a_buffer && x->b_buffer == y->b_buffer &&
-         x->dst_buffer == y->dst_buffer && x->peer == y->peer;
+  return x->kind == y->kind && x->role == y->role &&
+         x->incoming_left == y->incoming_left && x->a_buffer == y->a_buffer &&
+         x->b_buffer == y->b_buffer && x->dst_buffer == y->dst_buffer &&
+         x->lane == y->lane && x->peer == y->peer && x->n == y->n &&
+         x->own == y->own && x->n_loans == y->n_loans && x->stride == y->stride;
 }
 
 static bool same(const gli_step *x, const gli_step *y) {
-  return alike(x, y) && x->slot == y->slot && x->a == y->a && x->b == y->b &&
+  return alike(x, y) && x->slot == y->slot && x->place == y->place &&
+         x->loan == y->loan && x->a == y->a && x->b == y->b &&
          x->dst == y->dst && x->bytes == y->bytes;
 }
 
@@ -23,6 +26,8 @@ static bool same(const gli_step *x, const gli_step *y) {
 static gli_step onward(const gli_step *w, const gli_step *x) {
   gli_step s = *x;
   s.slot += x->slot - w->slot;
+  s.place += x->place - w->place;
+  s.loan += x->loan - w->loan;
   s.a += x->a - w->a;
   s.b += x->b - w->b;
   s.dst += x->dst - w->dst;

@@ -5,33 +5,9 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "plan/counts.h"
 #include "plan/depend.h"
 #include "plan/raw.h"
-
-bool gli_plan_buffer_bytes(const gli_plan_params *p, uint64_t *in_bytes,
-                           uint64_t *out_bytes) {
-  uint64_t one, all;
-  if (!gli_mul_u64(p->count, p->elem_bytes, &one)) return false;
-  if (!gli_mul_u64(one, p->size, &all)) return false;
-  uint64_t in = one, out = one;
-  switch (p->collective) {
-    case GLI_BARRIER:
-      in = out = 0;
-      break;
-    case GLI_REDUCE_SCATTER:
-      in = all;
-      if (p->in_place) out = all;
-      break;
-    case GLI_ALLGATHER:
-      out = all;
-      break;
-    default:
-      break;
-  }
-  *in_bytes = in;
-  *out_bytes = out;
-  return true;
-}
 
 /* ---- layout ------------------------------------------------------------- */
 
@@ -42,8 +18,10 @@ static size_t take(size_t *total, size_t count, size_t each) {
   return at;
 }
 
-static gli_plan *plan_allocate(uint32_t n_steps, size_t n_edges,
-                               uint32_t n_peers, size_t n_recvs) {
+static gli_plan *plan_allocate(const gli_plan_params *params, uint32_t n_steps,
+                               size_t n_edges, uint32_t n_peers,
+                               size_t n_recvs) {
+  const gli_counts *given = params->counts;
   size_t total = 0;
   take(&total, 1, sizeof(gli_plan));
   size_t steps = take(&total, n_steps, sizeof(gli_step));
@@ -52,10 +30,14 @@ static gli_plan *plan_allocate(uint32_t n_steps, size_t n_edges,
   size_t next = take(&total, n_edges, sizeof(uint32_t));
   size_t peers = take(&total, n_peers, sizeof(gli_plan_peer));
   size_t recv_steps = take(&total, n_recvs, sizeof(uint32_t));
+  size_t counts = take(&total, given != NULL, sizeof(gli_counts));
+  size_t numbers =
+      take(&total, gli_counts_numbers(given, params->size), sizeof(uint64_t));
   char *memory = malloc(total);
   if (memory == NULL) return NULL;
   gli_plan *plan = (gli_plan *)(void *)memory;
   *plan = (gli_plan){
+      .params = *params,
       .n_steps = n_steps,
       .steps = (gli_step *)(void *)(memory + steps),
       .n_deps = (uint32_t *)(void *)(memory + n_deps),
@@ -65,6 +47,11 @@ static gli_plan *plan_allocate(uint32_t n_steps, size_t n_edges,
       .peers = (gli_plan_peer *)(void *)(memory + peers),
       .recv_steps = (uint32_t *)(void *)(memory + recv_steps),
   };
+  if (given == NULL) return plan;
+  gli_counts *own = (gli_counts *)(void *)(memory + counts);
+  gli_counts_copy(given, params->size, own,
+                  (uint64_t *)(void *)(memory + numbers));
+  plan->params.counts = own;
   return plan;
 }
 
@@ -154,15 +141,16 @@ static gloo_status finish(const gli_builder *b, gli_depend *d, gli_plan **plan,
   }
   size_t n_recvs = 0;
   for (uint32_t i = 0; i < b->n_peers; i++) n_recvs += b->peers[i].recvs;
-  gli_plan *made = plan_allocate(n, d->n_edges, b->n_peers, n_recvs);
+  gli_plan *made =
+      plan_allocate(&b->params, n, d->n_edges, b->n_peers, n_recvs);
   if (made == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for a plan of %u steps", n);
   }
-  made->params = b->params;
   made->in_bytes = b->in_bytes;
   made->out_bytes = b->out_bytes;
   made->scratch_bytes = b->scratch_bytes;
+  made->n_places = b->n_places;
   fill_steps(made, b);
   fill_recv_steps(made);
   fill_edges(made, d);

@@ -10,6 +10,7 @@
 
 #include "gloo_c/status.h"
 #include "plan/builder.h"
+#include "plan/shape.h"
 
 typedef enum gli_step_kind {
   GLI_STEP_SEND,        /* a -> peer */
@@ -17,21 +18,41 @@ typedef enum gli_step_kind {
   GLI_STEP_RECV_REDUCE, /* dst = a op incoming */
   GLI_STEP_COPY,        /* dst = a */
   GLI_STEP_REDUCE,      /* dst = a op b */
+  GLI_STEP_REDUCE_ALL,  /* dst = views op a op views */
   GLI_STEP_KINDS
 } gli_step_kind;
 
+/* What a message is, see "memory of other ranks" in builder.h. */
+typedef enum gli_role {
+  GLI_ROLE_BYTES,  /* its range, as bytes */
+  GLI_ROLE_VIEW,   /* or by reference, for the time of the operation */
+  GLI_ROLE_LEND,   /* a reference, or none */
+  GLI_ROLE_FILL,   /* its range; without bytes where it is in place already */
+  GLI_ROLE_SIGNAL, /* nothing; its range only orders steps */
+  GLI_ROLES
+} gli_role;
+
 #define GLI_NO_PEER UINT32_MAX
+#define GLI_PLAN_REFERENCE_BYTES 8 /* of a message that lends */
 
 typedef struct gli_step {
   uint8_t kind;          /* gli_step_kind */
+  uint8_t role;          /* gli_role */
   uint8_t incoming_left; /* RECV_REDUCE: dst = incoming op a */
   uint8_t a_buffer, b_buffer, dst_buffer;
-  uint32_t peer; /* index into peers[], GLI_NO_PEER for local steps */
-  uint32_t slot; /* number of the message among those between the two ranks in
-                    this direction */
-  uint64_t a, b, dst; /* byte offsets */
-  uint64_t bytes;     /* length of each range; GLI_TOKEN carries 0 on the wire,
-                         see gli_step_wire_bytes */
+  uint8_t lane;    /* a SEND waits for the messages before it in its lane; 0:
+                      none */
+  uint32_t peer;   /* index into peers[], GLI_NO_PEER for local steps */
+  uint32_t slot;   /* number of the message among those between the two ranks in
+                      this direction */
+  uint32_t place;  /* RECV: a view or loan; SEND FILL: the loan;
+                      REDUCE_ALL: the first view */
+  uint32_t n, own; /* REDUCE_ALL: how many views, those before a */
+  uint32_t loan, n_loans; /* REDUCE_ALL, RECV_REDUCE: dst goes there too */
+  uint64_t stride;        /* REDUCE_ALL: view k is at b + k stride */
+  uint64_t a, b, dst;     /* byte offsets */
+  uint64_t bytes; /* length of each range; GLI_TOKEN carries 0 on the wire,
+                     see gli_step_wire_bytes */
 } gli_step;
 
 /* All that a plan exchanges with one other rank. */
@@ -55,16 +76,17 @@ typedef struct gli_plan {
   uint32_t *recv_steps;
   uint64_t in_bytes, out_bytes; /* what the caller must provide */
   uint64_t scratch_bytes;
+  uint32_t n_places; /* views and loans */
 } gli_plan;
 
+/* Of payload, when it goes as bytes. */
 static inline uint64_t gli_step_wire_bytes(const gli_step *s) {
+  if (s->role == GLI_ROLE_LEND) return GLI_PLAN_REFERENCE_BYTES;
+  if (s->role == GLI_ROLE_SIGNAL) return 0;
   return (s->kind == GLI_STEP_SEND ? s->a_buffer : s->dst_buffer) == GLI_TOKEN
              ? 0
              : s->bytes;
 }
-
-/* An algorithm: see algorithms/registry.h for the list. */
-typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
 
 /* Run `build`, then the passes: segment, number slots, derive dependencies.
  * On failure nothing is made. Errors: GLOO_ERR_NO_MEMORY, GLOO_ERR_INVALID
@@ -73,10 +95,6 @@ typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
 gloo_status gli_plan_make(gli_build_fn build, const gli_plan_params *params,
                           gli_plan **plan, gloo_error *error);
 void gli_plan_free(gli_plan *plan);
-
-/* Bytes of the caller's buffers for these parameters; false on overflow. */
-bool gli_plan_buffer_bytes(const gli_plan_params *params, uint64_t *in_bytes,
-                           uint64_t *out_bytes);
 
 /* Index of `rank` in plan->peers, or GLI_NO_PEER. */
 uint32_t gli_plan_find_peer(const gli_plan *plan, uint32_t rank);

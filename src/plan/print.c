@@ -6,9 +6,13 @@
 #include <string.h>
 
 static const char *const buffers[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
-                                                 "TOKEN"};
-static const char *const kinds[GLI_STEP_KINDS] = {"SEND", "RECV", "RECV_REDUCE",
-                                                  "COPY", "REDUCE"};
+                                                 "TOKEN", "PLACE"};
+static const char *const kinds[GLI_STEP_KINDS] = {
+    "SEND", "RECV", "RECV_REDUCE", "COPY", "REDUCE", "REDUCE_ALL"};
+static const char *const sends[GLI_ROLES] = {"SEND", "SEND_VIEW", "LEND",
+                                             "FILL", "SIGNAL"};
+static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_VIEW", "BORROW",
+                                             "RECV_FILLED", "AWAIT"};
 
 /* ---- ranges ------------------------------------------------------------- */
 
@@ -30,46 +34,107 @@ static const char *range(const gli_plan_params *p, uint8_t buffer,
   return text;
 }
 
+/* "view 3" or "views 3-5". */
+static const char *places(const char *what, uint32_t first, uint32_t n,
+                          char text[RANGE_BYTES]) {
+  if (n == 1) {
+    snprintf(text, RANGE_BYTES, "%s %u", what, first);
+  } else {
+    snprintf(text, RANGE_BYTES, "%ss %u-%u", what, first, first + n - 1);
+  }
+  return text;
+}
+
+static void print_send(const gli_step *s, const char *a, char *text,
+                       size_t bytes) {
+  if (s->role == GLI_ROLE_FILL) {
+    snprintf(text, bytes, "loan %u = %s", s->place, a);
+  } else {
+    snprintf(text, bytes, "%s", a);
+  }
+}
+
+static void print_recv(const gli_step *s, const char *dst, char *text,
+                       size_t bytes) {
+  if (s->role == GLI_ROLE_VIEW) {
+    snprintf(text, bytes, "view %u or %s", s->place, dst);
+  } else if (s->role == GLI_ROLE_LEND) {
+    snprintf(text, bytes, "loan %u, %" PRIu64 " bytes", s->place, s->bytes);
+  } else {
+    snprintf(text, bytes, "%s", dst);
+  }
+}
+
+static void print_loans(const gli_step *s, char *text, size_t bytes) {
+  char loans[RANGE_BYTES];
+  if (s->n_loans == 0) return;
+  size_t used = strlen(text);
+  snprintf(text + used, bytes - used, "; %s too",
+           places("loan", s->loan, s->n_loans, loans));
+}
+
+static void print_reduce_all(const gli_step *s, const char *a, const char *dst,
+                             char *text, size_t bytes) {
+  char left[RANGE_BYTES], right[RANGE_BYTES];
+  uint32_t after = s->n - s->own;
+  places("view", s->place, s->own, left);
+  places("view", s->place + s->own, after, right);
+  snprintf(text, bytes, "%s = %s%s%s%s%s", dst, s->own > 0 ? left : "",
+           s->own > 0 ? " op " : "", a, after > 0 ? " op " : "",
+           after > 0 ? right : "");
+}
+
+#define RANGES_BYTES (6 * RANGE_BYTES)
+
 static void print_ranges(const gli_plan_params *p, const gli_step *s,
-                         char *text, size_t bytes) {
+                         char text[RANGES_BYTES]) {
   char a[RANGE_BYTES], b[RANGE_BYTES], dst[RANGE_BYTES];
   range(p, s->a_buffer, s->a, s->bytes, a);
   range(p, s->b_buffer, s->b, s->bytes, b);
   range(p, s->dst_buffer, s->dst, s->bytes, dst);
   switch (s->kind) {
     case GLI_STEP_SEND:
-      snprintf(text, bytes, "%s", a);
+      print_send(s, a, text, RANGES_BYTES);
       break;
     case GLI_STEP_RECV:
-      snprintf(text, bytes, "%s", dst);
+      print_recv(s, dst, text, RANGES_BYTES);
       break;
     case GLI_STEP_COPY:
-      snprintf(text, bytes, "%s = %s", dst, a);
+      snprintf(text, RANGES_BYTES, "%s = %s", dst, a);
       break;
     case GLI_STEP_REDUCE:
-      snprintf(text, bytes, "%s = %s op %s", dst, a, b);
+      snprintf(text, RANGES_BYTES, "%s = %s op %s", dst, a, b);
+      break;
+    case GLI_STEP_REDUCE_ALL:
+      print_reduce_all(s, a, dst, text, RANGES_BYTES);
       break;
     case GLI_STEP_RECV_REDUCE:
       if (s->incoming_left) {
-        snprintf(text, bytes, "%s = incoming op %s", dst, a);
+        snprintf(text, RANGES_BYTES, "%s = incoming op %s", dst, a);
       } else {
-        snprintf(text, bytes, "%s = %s op incoming", dst, a);
+        snprintf(text, RANGES_BYTES, "%s = %s op incoming", dst, a);
       }
       break;
     default:
-      snprintf(text, bytes, "?");
+      snprintf(text, RANGES_BYTES, "?");
       break;
   }
+  print_loans(s, text, RANGES_BYTES);
 }
 
+/* Messages are called what the builder calls them. */
 static const char *kind_name(const gli_step *s) {
-  return s->kind < GLI_STEP_KINDS ? kinds[s->kind] : "?";
+  if (s->kind >= GLI_STEP_KINDS || s->role >= GLI_ROLES) return "?";
+  if (s->kind == GLI_STEP_SEND) return sends[s->role];
+  if (s->kind == GLI_STEP_RECV) return recvs[s->role];
+  bool view = s->kind == GLI_STEP_RECV_REDUCE && s->role == GLI_ROLE_VIEW;
+  return view ? "REDUCE_VIEW" : kinds[s->kind];
 }
 
 void gli_print_step(const gli_plan_params *p, const gli_step *s,
                     uint32_t peer_rank, char *text, size_t bytes) {
-  char ranges[3 * RANGE_BYTES + 16];
-  print_ranges(p, s, ranges, sizeof(ranges));
+  char ranges[RANGES_BYTES];
+  print_ranges(p, s, ranges);
   if (s->peer == GLI_NO_PEER) {
     snprintf(text, bytes, "%s: %s", kind_name(s), ranges);
     return;
@@ -125,8 +190,8 @@ static void print_head(const gli_plan *plan, FILE *out) {
 static void print_row(const gli_plan *plan, const waits *w, uint32_t i,
                       FILE *out) {
   const gli_step *s = &plan->steps[i];
-  char ranges[3 * RANGE_BYTES + 16], peer[24] = "", slot[16] = "";
-  print_ranges(&plan->params, s, ranges, sizeof(ranges));
+  char ranges[RANGES_BYTES], peer[24] = "", slot[16] = "";
+  print_ranges(&plan->params, s, ranges);
   if (s->peer != GLI_NO_PEER) {
     snprintf(peer, sizeof(peer), "%s %u",
              s->kind == GLI_STEP_SEND ? "to" : "from",

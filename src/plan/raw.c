@@ -24,12 +24,12 @@ static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
   if (p->elem_bytes == 0) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "an element has 0 bytes");
   }
+  if (p->hosts != NULL && p->hosts->size != p->size) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the hosts are those of %u ranks, not of %u",
+                    p->hosts->size, p->size);
+  }
   return GLOO_OK;
-}
-
-static uint64_t in_place_shift(const gli_plan_params *p) {
-  if (p->collective != GLI_ALLGATHER) return 0;
-  return p->rank * p->count * p->elem_bytes; /* below out_bytes */
 }
 
 /* Whole elements, at least one. */
@@ -53,17 +53,22 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
   b->params = *p;
   gloo_status status = check_params(p, error);
   if (status != GLOO_OK) return status;
-  if (!gli_plan_buffer_bytes(p, &b->in_bytes, &b->out_bytes) ||
-      b->in_bytes > SIZE_MAX / 2 || b->out_bytes > SIZE_MAX / 2) {
+  gli_shape shape;
+  if (!gli_plan_shape(p, &shape) || shape.in_bytes > SIZE_MAX / 2 ||
+      shape.out_bytes > SIZE_MAX / 2) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%llu elements of %llu bytes from %u ranks are more bytes "
                     "than this machine can address",
                     (unsigned long long)p->count,
                     (unsigned long long)p->elem_bytes, p->size);
   }
-  b->in_shift = in_place_shift(p);
+  b->in_bytes = shape.in_bytes;
+  b->out_bytes = shape.out_bytes;
+  b->in_shift = shape.in_shift;
+  b->in_place = shape.in_place;
+  b->reads_in = shape.reads_in;
+  b->writes_out = shape.writes_out;
   b->segment = segment_length(p);
-  b->reads_in = p->collective != GLI_BROADCAST || p->rank == p->root;
   b->reduces = gli_collective_reduces(p->collective);
   gli_raw_restart(b, 0, UINT64_MAX);
   return GLOO_OK;
@@ -71,6 +76,11 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
 
 void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {
   b->scratch_bytes = 0;
+  b->n_places = 0;
+  b->refers = false;
+  b->sub = NULL;
+  b->tokens = 1; /* its own arrival */
+  b->lane = 0;
   b->n_seen = 0;
   b->window_first = first;
   b->window_end = count > UINT64_MAX - first ? UINT64_MAX : first + count;

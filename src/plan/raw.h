@@ -13,13 +13,23 @@
 struct gli_builder {
   gli_plan_params params;
   uint64_t in_bytes, out_bytes, scratch_bytes;
-  uint64_t in_shift; /* in place: where IN begins in OUT */
-  uint64_t segment;  /* longest step in bytes; UINT64_MAX: do not cut */
-  bool reads_in;     /* false where the caller has no input */
+  uint32_t n_places;
+  bool refers;               /* it has views or loans */
+  uint64_t in_shift;         /* in place: where IN begins in OUT */
+  uint64_t segment;          /* longest step in bytes; UINT64_MAX: do not cut */
+  bool in_place;             /* and that means something for this rank */
+  bool reads_in, writes_out; /* false where the caller has no such buffer */
   bool reduces;
+
+  /* While a plan within this one is built. */
+  const gli_sub *sub;
+  bool inner_reads, inner_writes; /* it has such a buffer here */
+  uint64_t inner_tokens;          /* its token 1 is this one plus 1 */
+  uint64_t tokens;                /* those used so far end here */
 
   /* Steps are numbered from 0 in the order they come; those in
    * [window_first, window_end) are kept. */
+  uint8_t lane; /* of the next message */
   uint64_t n_seen, window_first, window_end;
   gli_step *steps;
   size_t n_steps, capacity;
@@ -49,5 +59,9 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *params,
 /* Collect again from the start, but keep only steps [first, first + count). */
 void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count);
 void gli_raw_free(gli_builder *b);
+
+/* In a plan within: where a range of its buffers is in the plan's. False, with
+ * the error noted, when there is no such range. */
+bool gli_sub_place(gli_builder *b, gli_range *r, bool writes);
 
 #endif

@@ -24,6 +24,7 @@ typedef struct event {
 } event;
 
 typedef struct step_state {
+  uint64_t bytes; /* that its message has */
   uint32_t waits;
   bool is_ready; /* nothing before it is left to do */
   bool is_in;    /* its message is there */
@@ -32,6 +33,8 @@ typedef struct step_state {
 typedef struct rank_state {
   gli_plan *plan;
   step_state *steps;
+  uint32_t *lenders; /* [n_places] whose loan it is, + 1 */
+  bool *written;     /* [n_places] some step writes the loan */
   picoseconds cpu_free, done;
   picoseconds out_free, in_free; /* links inside of the host */
 } rank_state;
@@ -42,6 +45,7 @@ typedef struct host_state {
 
 typedef struct simulation {
   const gli_sim_model *model;
+  const gli_hosts *where; /* NULL: all ranks share a host */
   uint32_t size;
   rank_state *ranks;
   host_state *hosts;
@@ -111,8 +115,12 @@ static picoseconds work(rank_state *r, picoseconds at, picoseconds cost) {
   return r->cpu_free;
 }
 
+static host_state *host_of(const simulation *s, uint32_t rank) {
+  return &s->hosts[s->where == NULL ? 0 : s->where->of[rank]];
+}
+
 static bool is_inside(const simulation *s, uint32_t a, uint32_t b) {
-  return a / s->model->ranks_per_host == b / s->model->ranks_per_host;
+  return host_of(s, a) == host_of(s, b);
 }
 
 static const gli_sim_link *link_of(const simulation *s, uint32_t a,
@@ -128,19 +136,51 @@ static picoseconds pass(picoseconds *link_free, picoseconds at,
   return first;
 }
 
+/* ---- memory of other ranks ---------------------------------------------- */
+
+static bool reaches(const simulation *s, uint32_t a, uint32_t b) {
+  return s->model->reach && is_inside(s, a, b);
+}
+
+/* What of a message travels. */
+static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
+                           const gli_step *step) {
+  if (!reaches(s, from, to)) return gli_step_wire_bytes(step);
+  if (step->role == GLI_ROLE_VIEW) return GLI_PLAN_REFERENCE_BYTES;
+  bool written =
+      step->role == GLI_ROLE_FILL && s->ranks[from].written[step->place];
+  return written ? 0 : gli_step_wire_bytes(step);
+}
+
+/* Of reducing, and of writing the result where it belongs. */
+static picoseconds reduce_cost(const simulation *s, uint32_t rank,
+                               const gli_step *step) {
+  const rank_state *r = &s->ranks[rank];
+  uint64_t n = step->kind == GLI_STEP_REDUCE_ALL ? step->n : 1;
+  picoseconds cost = n * of_bytes(s->model->reduce_ns, step->bytes);
+  for (uint32_t i = step->loan; i < step->loan + step->n_loans; i++) {
+    if (r->lenders[i] == 0 || !reaches(s, rank, r->lenders[i] - 1)) continue;
+    cost += of_bytes(s->model->copy_ns, step->bytes);
+  }
+  return cost;
+}
+
+/* ---- steps -------------------------------------------------------------- */
+
 static bool start_send(simulation *s, event e, const gli_step *step) {
   rank_state *r = &s->ranks[e.rank];
   uint32_t to = r->plan->peers[step->peer].rank;
   const gli_plan *other = s->ranks[to].plan;
   const gli_sim_link *link = link_of(s, e.rank, to);
   bool inside = is_inside(s, e.rank, to);
-  uint64_t bytes = gli_step_wire_bytes(step);
+  uint64_t bytes = bytes_sent(s, e.rank, to, step);
   picoseconds length = of_bytes(link->per_byte_ns, bytes);
-  picoseconds *out = &s->hosts[e.rank / s->model->ranks_per_host].out_free;
+  picoseconds *out = &host_of(s, e.rank)->out_free;
   picoseconds posted = work(r, e.at, ps(link->overhead_ns));
   picoseconds first = pass(inside ? &r->out_free : out, posted, length, link);
   const gli_plan_peer *peer = &other->peers[gli_plan_find_peer(other, e.rank)];
   uint32_t recv = other->recv_steps[peer->first_recv + step->slot];
+  s->ranks[to].steps[recv].bytes = bytes;
   s->report->messages++;
   *(inside ? &s->report->bytes_inside : &s->report->bytes_across) += bytes;
   return push(s, (event){first + length, e.rank, e.step, STEP_DONE}) &&
@@ -153,7 +193,7 @@ static bool finish_recv(simulation *s, event e, const gli_step *step) {
   uint32_t from = r->plan->peers[step->peer].rank;
   picoseconds cost = ps(link_of(s, e.rank, from)->overhead_ns);
   if (step->kind == GLI_STEP_RECV_REDUCE) {
-    cost += of_bytes(s->model->reduce_ns, step->bytes);
+    cost += reduce_cost(s, e.rank, step);
   }
   return push(s, (event){work(r, e.at, cost), e.rank, e.step, STEP_DONE});
 }
@@ -166,9 +206,10 @@ static bool on_ready(simulation *s, event e) {
     r->steps[e.step].is_ready = true;
     return !r->steps[e.step].is_in || finish_recv(s, e, step);
   }
-  double per_byte =
-      step->kind == GLI_STEP_COPY ? s->model->copy_ns : s->model->reduce_ns;
-  picoseconds end = work(r, e.at, of_bytes(per_byte, step->bytes));
+  picoseconds cost = step->kind == GLI_STEP_COPY
+                         ? of_bytes(s->model->copy_ns, step->bytes)
+                         : reduce_cost(s, e.rank, step);
+  picoseconds end = work(r, e.at, cost);
   return push(s, (event){end, e.rank, e.step, STEP_DONE});
 }
 
@@ -177,10 +218,9 @@ static bool on_arrives(simulation *s, event e) {
   const gli_step *step = &r->plan->steps[e.step];
   uint32_t from = r->plan->peers[step->peer].rank;
   const gli_sim_link *link = link_of(s, e.rank, from);
-  picoseconds *in = is_inside(s, e.rank, from)
-                        ? &r->in_free
-                        : &s->hosts[e.rank / s->model->ranks_per_host].in_free;
-  picoseconds length = of_bytes(link->per_byte_ns, gli_step_wire_bytes(step));
+  picoseconds *in =
+      is_inside(s, e.rank, from) ? &r->in_free : &host_of(s, e.rank)->in_free;
+  picoseconds length = of_bytes(link->per_byte_ns, r->steps[e.step].bytes);
   picoseconds first = pass(in, e.at, length, link);
   return push(s, (event){first + length, e.rank, e.step, MESSAGE_IS_IN});
 }
@@ -228,10 +268,6 @@ static bool link_ok(const gli_sim_link *l) {
 }
 
 static gloo_status check_model(const gli_sim_model *m, gloo_error *error) {
-  if (m->ranks_per_host == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the model has 0 ranks per host");
-  }
   if (!link_ok(&m->inside) || !link_ok(&m->across) || !(m->copy_ns >= 0) ||
       !(m->reduce_ns >= 0)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
@@ -240,17 +276,34 @@ static gloo_status check_model(const gli_sim_model *m, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* Whose loans a rank has, and which it writes. */
+static bool note_places(rank_state *r) {
+  const gli_plan *plan = r->plan;
+  r->lenders = calloc((size_t)plan->n_places + 1, sizeof(*r->lenders));
+  r->written = calloc((size_t)plan->n_places + 1, sizeof(*r->written));
+  if (r->lenders == NULL || r->written == NULL) return false;
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    const gli_step *s = &plan->steps[i];
+    if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_LEND) {
+      r->lenders[s->place] = plan->peers[s->peer].rank + 1;
+    }
+    for (uint32_t k = 0; k < s->n_loans; k++) r->written[s->loan + k] = true;
+  }
+  return true;
+}
+
 static gloo_status add_rank(simulation *s, gli_build_fn build,
                             const gli_plan_params *params, uint32_t rank,
                             gloo_error *error) {
   rank_state *r = &s->ranks[rank];
   gli_plan_params p = *params;
   p.rank = rank;
+  if (p.counts != NULL) p.counts += rank;
   gloo_status status = gli_plan_make(build, &p, &r->plan, error);
   if (status != GLOO_OK) return status;
   uint32_t n = r->plan->n_steps;
   r->steps = calloc((size_t)n + 1, sizeof(*r->steps));
-  bool ok = r->steps != NULL;
+  bool ok = r->steps != NULL && note_places(r);
   for (uint32_t i = 0; i < n && ok; i++) {
     r->steps[i].waits = r->plan->n_deps[i];
     if (r->plan->n_deps[i] == 0) {
@@ -284,7 +337,7 @@ static gloo_status check_fit(const simulation *s, gloo_error *error) {
 static gloo_status set_up(simulation *s, gli_build_fn build,
                           const gli_plan_params *params, uint64_t *n_steps,
                           gloo_error *error) {
-  uint32_t hosts = (s->size - 1) / s->model->ranks_per_host + 1;
+  uint32_t hosts = s->where == NULL ? 1 : s->where->n;
   s->ranks = calloc(s->size, sizeof(*s->ranks));
   s->hosts = calloc(hosts, sizeof(*s->hosts));
   if (s->ranks == NULL || s->hosts == NULL) {
@@ -310,6 +363,8 @@ static void tear_down(simulation *s) {
   for (uint32_t i = 0; s->ranks != NULL && i < s->size; i++) {
     gli_plan_free(s->ranks[i].plan);
     free(s->ranks[i].steps);
+    free(s->ranks[i].lenders);
+    free(s->ranks[i].written);
   }
   free(s->ranks);
   free(s->hosts);
@@ -340,7 +395,15 @@ gloo_status gli_simulate(gli_build_fn build, const gli_plan_params *params,
                     "there are 0 ranks to simulate");
   }
   *report = (gli_sim_report){0};
-  simulation s = {.model = model, .size = params->size, .report = report};
+  if (params->hosts != NULL && params->hosts->size != params->size) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the hosts are those of %u ranks, not of %u",
+                    params->hosts->size, params->size);
+  }
+  simulation s = {.model = model,
+                  .where = params->hosts,
+                  .size = params->size,
+                  .report = report};
   uint64_t n_steps = 0, n_done = 0;
   status = set_up(&s, build, params, &n_steps, error);
   if (status == GLOO_OK && !run(&s, &n_done)) {

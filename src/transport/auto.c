@@ -10,7 +10,7 @@ static const char *const child_names[GLI_AUTO_CHILDREN] = {"shm", "tcp"};
 /* TCP costs a system call to look at. With no TCP pair it is looked at once in
  * a while, for strangers and newcomers; with some, and others in shared memory,
  * at every poll for a while after something came, and else at every few. */
-enum { POLLS_PER_CLOCK = 24, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
+enum { POLLS_PER_CLOCK = 96, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
 static const uint64_t look_every_ns = 50000;
 static const int64_t close_nap_ns = 5000000;
 
@@ -177,9 +177,14 @@ const gli_transport_ops gli_transport_auto = {
     .pair_open = gli_auto_pair_open,
     .send = gli_auto_send,
     .pair_close = gli_auto_pair_close,
+    .route = gli_auto_route,
     .poll = auto_poll,
     .lingering = auto_lingering,
     .sleep = auto_sleep,
     .wake = auto_wake,
     .close = auto_close,
+    .refer = gli_auto_refer,
+    .reach = gli_auto_reach,
+    .fetch = gli_auto_fetch,
+    .recalled = gli_auto_recalled,
 };

@@ -18,7 +18,7 @@
 
 #include <stdatomic.h>
 
-#include "transport/transport.h"
+#include "transport/request.h"
 
 extern const gli_transport_ops gli_transport_auto;
 
@@ -38,7 +38,8 @@ typedef struct gli_auto_pair {
   int via;
   gli_pair *child; /* NULL: moving it failed */
   bool decided;
-  gli_send_request *head, *tail; /* until then */
+  char why[GLI_WHY_BYTES]; /* it is not shared memory */
+  gli_request_queue queue; /* until then */
   /* Closed, and still to deliver the queue and `last`: copies of ours. */
   bool closed;
   gli_send_request *last;
@@ -72,6 +73,14 @@ gloo_status gli_auto_pair_open(gli_transport *t, const gli_pair_config *config,
                                gli_pair **pair, gloo_error *error);
 gli_post gli_auto_send(gli_pair *pair, gli_send_request *request);
 void gli_auto_pair_close(gli_pair *pair, const gli_send_request *last);
+const char *gli_auto_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
+bool gli_auto_refer(gli_pair *pair, const void *memory, size_t bytes,
+                    bool write, uint64_t *reference);
+gloo_status gli_auto_reach(gli_pair *pair, uint64_t reference, size_t bytes,
+                           bool write, void **memory, gloo_error *error);
+gloo_status gli_auto_fetch(gli_pair *pair, uint64_t reference, void *dst,
+                           size_t bytes, gloo_error *error);
+bool gli_auto_recalled(gli_pair *pair);
 /* Pairs whose child has connected in the meantime. Returns how many. */
 int gli_auto_decide(gli_auto *t);
 void gli_auto_free_garbage(gli_auto *t);

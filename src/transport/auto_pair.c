@@ -1,5 +1,6 @@
 /* Pairs of combined transports: which child, and moving from one to the other.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,34 +21,24 @@ static void link_into(gli_auto_pair *pair, gli_auto_pair **list) {
   *list = pair;
 }
 
-static void push(gli_auto_pair *pair, gli_send_request *request) {
-  request->next = NULL;
-  if (pair->head == NULL)
-    pair->head = request;
-  else
-    pair->tail->next = request;
-  pair->tail = request;
-}
-
-/* A request that outlives its sender. */
+/* A request that outlives its sender. Its child may have it in a queue. */
 typedef struct gli_auto_copy {
-  gli_send_request request; /* first */
+  gli_send_request *request;
   struct gli_auto_copy *next;
-  uint8_t payload[];
 } gli_auto_copy;
 
 static gli_send_request *copy_request(gli_auto_pair *pair,
                                       const gli_send_request *from) {
-  uint64_t length = from->header.length;
-  if (length > SIZE_MAX - sizeof(gli_auto_copy)) return NULL;
-  gli_auto_copy *copy = malloc(sizeof *copy + (size_t)length);
+  gli_auto_copy *copy = malloc(sizeof *copy);
   if (copy == NULL) return NULL;
-  copy->request = *from;
-  copy->request.payload = copy->payload;
-  if (length > 0) memcpy(copy->payload, from->payload, (size_t)length);
+  copy->request = gli_request_copy(from, 0);
+  if (copy->request == NULL) {
+    free(copy);
+    return NULL;
+  }
   copy->next = pair->copies;
   pair->copies = copy;
-  return &copy->request;
+  return copy->request;
 }
 
 /* ---- ends ---------------------------------------------------------------- */
@@ -65,9 +56,10 @@ static void dispose(gli_auto_pair *pair) {
   while (pair->copies != NULL) {
     gli_auto_copy *copy = pair->copies;
     pair->copies = copy->next;
+    free(copy->request);
     free(copy);
   }
-  pair->head = pair->last = NULL;
+  pair->queue.head = pair->last = NULL;
   link_into(pair, &t->garbage);
 }
 
@@ -96,10 +88,18 @@ static gloo_status open_child(gli_auto_pair *pair, int via, gloo_error *error) {
   return GLOO_OK;
 }
 
-static void tell(const gli_auto_pair *pair, int via, const char *why) {
+static void tell(gli_auto_pair *pair, int via, const char *why) {
+  (void)snprintf(pair->why, sizeof pair->why, "%.*s", GLI_WHY_BYTES - 1, why);
   gli_log(GLOO_LOG_INFO, "rank %u talks to rank %u through %s%s%s",
           (unsigned)pair->config.self_rank, (unsigned)pair->config.peer_rank,
           names[via], why[0] != '\0' ? ", not shared memory: " : "", why);
+}
+
+const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
+  const gli_auto_pair *pair = (const gli_auto_pair *)base;
+  if (!pair->decided || pair->child == NULL) return NULL;
+  memcpy(why, pair->why, GLI_WHY_BYTES);
+  return names[pair->via];
 }
 
 /* Is shared memory worth trying? If not, why. */
@@ -172,9 +172,8 @@ static void settle(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
   pair->decided = true;
   link_into(pair, &t->pairs);
-  while (pair->head != NULL) {
-    gli_send_request *request = pair->head;
-    pair->head = request->next;
+  gli_send_request *request;
+  while ((request = gli_request_pop(&pair->queue)) != NULL) {
     gli_post posted = pair->child->ops->send(pair->child, request);
     if (posted == GLI_POST_DONE && !pair->closed)
       t->upcalls->sent(pair->config.user, request);
@@ -195,7 +194,7 @@ static void move(gli_auto_pair *pair, const char *why) {
     return;
   }
   pair->decided = true;
-  pair->head = NULL;
+  pair->queue.head = NULL;
   if (pair->closed) {
     dispose(pair);
     return;
@@ -253,7 +252,7 @@ static void on_failed(void *pair_user, const gloo_error *cause) {
     dispose(pair);
   } else {
     pair->decided = true;
-    pair->head = NULL;
+    pair->queue.head = NULL;
     link_into(pair, &pair->t->pairs);
     pair->t->upcalls->failed(pair->config.user, cause);
   }
@@ -298,24 +297,66 @@ const gli_upcalls gli_auto_upcalls = {
     .accept = on_accept,
 };
 
-/* ---- messages, and the end ----------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
   if (pair->decided && pair->child != NULL)
     return pair->child->ops->send(pair->child, request);
-  if (!pair->decided) push(pair, request);
+  if (!pair->decided) gli_request_push(&pair->queue, request);
   return GLI_POST_IN_PROGRESS;
 }
 
+/* ---- memory that messages refer to --------------------------------------- */
+
+static gli_pair *sharing_child(gli_pair *base) {
+  gli_pair *child = ((gli_auto_pair *)base)->child;
+  return child != NULL && child->ops->refer != NULL ? child : NULL;
+}
+
+static gloo_status shares_nothing(gli_pair *base, gloo_error *error) {
+  unsigned rank = (unsigned)((gli_auto_pair *)base)->config.peer_rank;
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
+                  "rank %u referred to memory, but shares none with this rank",
+                  rank);
+}
+
+bool gli_auto_refer(gli_pair *base, const void *memory, size_t bytes,
+                    bool write, uint64_t *reference) {
+  gli_pair *child = sharing_child(base);
+  return ((gli_auto_pair *)base)->decided && child != NULL &&
+         child->ops->refer(child, memory, bytes, write, reference);
+}
+
+gloo_status gli_auto_reach(gli_pair *base, uint64_t reference, size_t bytes,
+                           bool write, void **memory, gloo_error *error) {
+  gli_pair *child = sharing_child(base);
+  if (child == NULL) return shares_nothing(base, error);
+  return child->ops->reach(child, reference, bytes, write, memory, error);
+}
+
+gloo_status gli_auto_fetch(gli_pair *base, uint64_t reference, void *dst,
+                           size_t bytes, gloo_error *error) {
+  gli_pair *child = sharing_child(base);
+  if (child == NULL) return shares_nothing(base, error);
+  return child->ops->fetch(child, reference, dst, bytes, error);
+}
+
+bool gli_auto_recalled(gli_pair *base) {
+  gli_pair *child = sharing_child(base);
+  return child == NULL || child->ops->recalled(child);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
 /* Copies of all that is queued, and of `last`. */
 static bool keep(gli_auto_pair *pair, const gli_send_request *last) {
-  gli_send_request *request = pair->head;
-  pair->head = NULL;
+  gli_send_request *request = pair->queue.head;
+  pair->queue.head = NULL;
   for (; request != NULL; request = request->next) {
     gli_send_request *copy = copy_request(pair, request);
     if (copy == NULL) return false;
-    push(pair, copy);
+    gli_request_push(&pair->queue, copy);
   }
   pair->last = copy_request(pair, last);
   return pair->last != NULL;
@@ -325,7 +366,7 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
   gli_auto *t = pair->t;
   pair->closed = true;
-  bool owes = !pair->decided && pair->head != NULL && last != NULL &&
+  bool owes = !pair->decided && pair->queue.head != NULL && last != NULL &&
               last->header.type == GLI_MESSAGE_BYE;
   if (owes && keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;

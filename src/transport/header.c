@@ -1,12 +1,12 @@
 /* Layout on the wire, little endian:
- *    0 magic       4 type, charged, collective, dtype    8 op, algorithm, 0, 0
- *   12 context    16 tag    20 slot    24 root    28 credit
- *   32 operation  40 count  48 length  56 zero */
+ *    0 magic       4 type, charged, collective, dtype    8 op, algorithm, form,
+ * 0 12 context    16 tag    20 slot    24 root    28 credit 32 operation  40
+ * count  48 length  56 zero */
 #include "transport/header.h"
 
 #include "core/bytes.h"
 
-#define MAGIC UINT32_C(0x314d4c47) /* "GLM1" */
+#define MAGIC UINT32_C(0x324d4c47) /* "GLM2" */
 #define LENGTH_MAX ((uint64_t)INT64_MAX)
 #define ABORT_LENGTH_MAX UINT64_C(4096)
 
@@ -19,7 +19,7 @@ void gli_header_encode(const gli_header *header,
   out[7] = header->dtype;
   out[8] = header->op;
   out[9] = header->algorithm;
-  out[10] = 0;
+  out[10] = header->form;
   out[11] = 0;
   gli_put_u32(out + 12, header->context);
   gli_put_u32(out + 16, header->tag);
@@ -38,16 +38,24 @@ static uint64_t longest_payload(uint8_t type) {
   return 0;
 }
 
+static bool form_fits(const gli_header *header) {
+  if (header->form == GLI_FORM_BYTES) return true;
+  if (header->type != GLI_MESSAGE_DATA) return false;
+  if (header->form == GLI_FORM_REFERENCE)
+    return header->length == GLI_REFERENCE_BYTES;
+  return header->form == GLI_FORM_PLACED && header->length == 0;
+}
+
 bool gli_header_valid(const gli_header *header) {
   if (header->type < GLI_MESSAGE_DATA || header->type >= GLI_MESSAGE_TYPES)
     return false;
-  return header->charged <= 1 &&
+  return header->charged <= 1 && form_fits(header) &&
          header->length <= longest_payload(header->type);
 }
 
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
   if (gli_get_u32(in) != MAGIC) return false;
-  if (in[10] != 0 || in[11] != 0 || gli_get_u64(in + 56) != 0) return false;
+  if (in[11] != 0 || gli_get_u64(in + 56) != 0) return false;
   const gli_header got = {
       .type = in[4],
       .charged = in[5],
@@ -55,6 +63,7 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
       .dtype = in[7],
       .op = in[8],
       .algorithm = in[9],
+      .form = in[10],
       .context = gli_get_u32(in + 12),
       .tag = gli_get_u32(in + 16),
       .slot = gli_get_u32(in + 20),

@@ -15,18 +15,34 @@ typedef enum gli_message_type {
   GLI_MESSAGE_WAITING,  /* "yes, and waiting for somebody else" */
   GLI_MESSAGE_ABORT,    /* the context failed; payload: the cause */
   GLI_MESSAGE_BYE,      /* the context was destroyed; nothing follows */
+  GLI_MESSAGE_TAKEN,    /* "what you sent as slot `slot` by reference has been
+                           read" */
   GLI_MESSAGE_TYPES
 } gli_message_type;
+
+/* How a DATA message carries what its step is about. */
+typedef enum gli_form {
+  GLI_FORM_BYTES,     /* as payload */
+  GLI_FORM_REFERENCE, /* the payload says where it is in the sender's memory */
+  GLI_FORM_PLACED,    /* it is where it belongs already; no payload */
+  GLI_FORMS
+} gli_form;
+
+#define GLI_REFERENCE_BYTES 8 /* little-endian; 0: there is none */
 
 #define GLI_HEADER_BYTES 64
 
 /* `charged`: the message counts against the receiver's parking budget.
  * An operation is known by (context, tag, operation); point-to-point messages
  * (collective == GLI_SENDRECV) number theirs per pair. collective .. count is
- * the operation's signature, which must be equal on both sides. */
+ * the operation's signature, which must be equal on both sides; where only the
+ * two know how much they exchange (gli_collective_pairwise), `count` of a DATA
+ * message says it, and of other messages nothing. Collectives without a root
+ * but with given counts have a hash of those in `root`. */
 typedef struct gli_header {
   uint8_t type; /* gli_message_type */
   uint8_t charged;
+  uint8_t form; /* gli_form */
   uint8_t collective, dtype, op, algorithm;
   uint32_t context;
   uint32_t tag;

@@ -189,11 +189,41 @@ typedef struct gli_transport_ops {
    * `failed` has GLOO_ERR_UNSUPPORTED when that is sensible. */
   bool (*pair_up)(const gli_pair *pair);
 
+  /* Of those that combine others: through which of them the pair's messages go,
+   * in words for people, and in `why` why not through a better one (may be "").
+   * NULL as long as that is not settled. */
+  const char *(*route)(const gli_pair *pair, char why[GLI_WHY_BYTES]);
+
   /* `sleep` in parts, under the same rules: add to `sleep` what would end it.
    * False: there is something to do, do not sleep. sleep_end follows in either
    * case. */
   bool (*sleep_begin)(gli_transport *t, gli_sleep *sleep);
   void (*sleep_end)(gli_transport *t);
+
+  /* Memory that one process reads or writes where it is, in another. All four
+   * are NULL in a transport that has no such thing. A reference names a byte
+   * of one rank's memory to one peer; reference + n is n bytes further. */
+
+  /* What to tell the peer so that it reaches [memory, memory + bytes), to read
+   * it or also to write it. False: it cannot (not now, not that memory). */
+  bool (*refer)(gli_pair *pair, const void *memory, size_t bytes, bool write,
+                uint64_t *reference);
+
+  /* The peer's memory, by a reference that it sent. On GLOO_OK `memory` is
+   * where it is mapped here, until the pair is closed or the peer frees it, or
+   * NULL when only `fetch` gets at it. Nothing in the reference is trusted:
+   * GLOO_ERR_PROTOCOL when it is not within memory that the peer shares. */
+  gloo_status (*reach)(gli_pair *pair, uint64_t reference, size_t bytes,
+                       bool write, void **memory, gloo_error *error);
+
+  /* Copy from the peer's memory what `reach` did not map. */
+  gloo_status (*fetch)(gli_pair *pair, uint64_t reference, void *dst,
+                       size_t bytes, gloo_error *error);
+
+  /* Has the peer taken back all that it referred to (its pair_close does that,
+   * before it returns)? False: what has been read was still the peer's to
+   * show. To be asked after reading and before the result is relied on. */
+  bool (*recalled)(gli_pair *pair);
 } gli_transport_ops;
 
 /* Common heads, so that the engine reaches the operations. A transport puts

@@ -11,6 +11,10 @@
  * list. When a side is closed, requests that must still be delivered are
  * replaced by copies, so nothing lingers.
  *
+ * There are no references to memory (transport.h: refer and reach): the
+ * receiver could be in the middle of a buffer that its owner frees, and
+ * payloads are read in place as it is.
+ *
  * Locks, in this order: the table's (end points and offers), a link's, an end
  * point's. No lock is held during an upcall or while a payload is copied;
  * `reading` keeps the sender from closing meanwhile. */
@@ -20,7 +24,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "transport/transport.h"
+#include "transport/request.h"
 
 extern const gli_transport_ops gli_transport_inproc;
 
@@ -40,13 +44,6 @@ enum {
   GLI_INPROC_POOLED,   /* a node of the link's pool */
   GLI_INPROC_COPIED    /* a node of its own, made when the sender closed */
 };
-
-typedef struct gli_inproc_list {
-  gli_send_request *head, *tail;
-} gli_inproc_list;
-
-void gli_inproc_list_push(gli_inproc_list *list, gli_send_request *m);
-gli_send_request *gli_inproc_list_pop(gli_inproc_list *list);
 
 /* ---- links -------------------------------------------------------------- */
 
@@ -75,8 +72,8 @@ struct gli_inproc_side {
   bool begun;    /* the head of `queue` has had its header upcall */
   bool reading;  /* this side is reading the head's payload right now */
   gli_inproc_failure failure;
-  gli_inproc_list queue;   /* messages for this side */
-  gli_inproc_list done;    /* requests of this side that were delivered */
+  gli_request_queue queue; /* messages for this side */
+  gli_request_queue done;  /* requests of this side that were delivered */
   gli_send_request *spare; /* free nodes for messages to this side */
   int nodes;               /* how many nodes exist for it */
   bool ready;              /* in the end point's list */

@@ -1,27 +1,8 @@
 /* Links of the in-process transport: how two sides find each other and part. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/error.h"
 #include "transport_inproc/inproc.h"
-
-/* ---- lists -------------------------------------------------------------- */
-
-void gli_inproc_list_push(gli_inproc_list *list, gli_send_request *m) {
-  m->next = NULL;
-  if (list->head == NULL) {
-    list->head = m;
-  } else {
-    list->tail->next = m;
-  }
-  list->tail = m;
-}
-
-gli_send_request *gli_inproc_list_pop(gli_inproc_list *list) {
-  gli_send_request *m = list->head;
-  if (m != NULL) list->head = m->next;
-  return m;
-}
 
 /* ---- life of a link ----------------------------------------------------- */
 
@@ -176,13 +157,8 @@ void gli_inproc_link_refuse(gli_inproc_link *link, gli_inproc_failure why) {
 /* ---- closing ------------------------------------------------------------ */
 
 static gli_send_request *copy_of(const gli_send_request *m) {
-  size_t bytes = (size_t)m->header.length;
-  gli_send_request *copy = malloc(sizeof *copy + bytes);
-  if (copy == NULL) return NULL;
-  copy->header = m->header;
-  copy->private_ = GLI_INPROC_COPIED;
-  copy->payload = copy + 1;
-  if (bytes > 0) memcpy(copy + 1, m->payload, bytes);
+  gli_send_request *copy = gli_request_copy(m, 0);
+  if (copy != NULL) copy->private_ = GLI_INPROC_COPIED;
   return copy;
 }
 
@@ -190,10 +166,10 @@ static gli_send_request *copy_of(const gli_send_request *m) {
  * ABORT those before the first large one whose delivery has not begun. False
  * when there was no memory to copy one; it and the rest are gone then. */
 static bool copy_queue(gli_inproc_side *to, bool all) {
-  gli_inproc_list old = to->queue;
+  gli_request_queue old = to->queue;
   bool keep = true, enough = true, begun = to->begun;
-  to->queue = (gli_inproc_list){NULL, NULL};
-  for (gli_send_request *m; (m = gli_inproc_list_pop(&old)) != NULL;) {
+  to->queue = (gli_request_queue){NULL, NULL};
+  for (gli_send_request *m; (m = gli_request_pop(&old)) != NULL;) {
     if (keep && m->private_ == GLI_INPROC_BORROWED) {
       gli_send_request *copy = all || begun ? copy_of(m) : NULL;
       if (copy == NULL) {
@@ -204,7 +180,7 @@ static bool copy_queue(gli_inproc_side *to, bool all) {
       }
     }
     if (keep) {
-      gli_inproc_list_push(&to->queue, m);
+      gli_request_push(&to->queue, m);
     } else {
       free_own(m);
     }
@@ -215,7 +191,7 @@ static bool copy_queue(gli_inproc_side *to, bool all) {
 
 static void drop_queue(gli_inproc_side *to) {
   free_all(to->queue.head);
-  to->queue = (gli_inproc_list){NULL, NULL};
+  to->queue = (gli_request_queue){NULL, NULL};
 }
 
 /* What the closing side has sent: leave copies and `last`, or nothing. */
@@ -232,17 +208,17 @@ static void leave_behind(gli_inproc_side *peer, const gli_send_request *last) {
     drop_queue(peer);
     free(farewell);
   } else {
-    gli_inproc_list_push(&peer->queue, farewell);
+    gli_request_push(&peer->queue, farewell);
   }
 }
 
 /* Large messages that were never read: their sender may have them back. */
 static void give_back_queue(gli_inproc_side *side, gli_inproc_side *peer) {
-  for (gli_send_request *m; (m = gli_inproc_list_pop(&side->queue)) != NULL;) {
+  for (gli_send_request *m; (m = gli_request_pop(&side->queue)) != NULL;) {
     if (m->private_ != GLI_INPROC_BORROWED) {
       free(m);
     } else if (!peer->closed) {
-      gli_inproc_list_push(&peer->done, m);
+      gli_request_push(&peer->done, m);
     }
   }
 }

@@ -34,14 +34,14 @@ static gli_post post(gli_inproc_side *peer, gli_send_request *request) {
   if (bytes <= GLI_INPROC_INLINE_BYTES) m = take_node(peer);
   if (m == NULL) {
     request->private_ = GLI_INPROC_BORROWED;
-    gli_inproc_list_push(&peer->queue, request);
+    gli_request_push(&peer->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
   m->header = request->header;
   if (bytes > 0) {
     memcpy(((node *)m)->bytes, request->payload, (size_t)bytes);
   }
-  gli_inproc_list_push(&peer->queue, m);
+  gli_request_push(&peer->queue, m);
   return GLI_POST_DONE;
 }
 
@@ -109,11 +109,11 @@ static bool absorb_borrowed(gli_inproc_side *side, const gli_sink *sink) {
     absorb(sink, m->payload, m->header.length);
     uv_mutex_lock(&link->lock);
     side->reading = false;
-    gli_inproc_list_pop(&side->queue);
+    gli_request_pop(&side->queue);
     if (peer->closed) {
       uv_cond_signal(&link->read);
     } else {
-      gli_inproc_list_push(&peer->done, m);
+      gli_request_push(&peer->done, m);
       gli_inproc_mark_ready(peer);
     }
   }
@@ -137,7 +137,7 @@ static gli_send_request *take_message(gli_inproc_side *side,
     if (m->private_ == GLI_INPROC_BORROWED) {
       side->begun = true;
     } else {
-      *used = gli_inproc_list_pop(&side->queue);
+      *used = gli_request_pop(&side->queue);
     }
   }
   uv_mutex_unlock(&side->link->lock);
@@ -150,7 +150,7 @@ static gli_send_request *take_copy(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);
   gli_send_request *m = NULL;
   if (side->failure == GLI_INPROC_NO_FAILURE) {
-    m = gli_inproc_list_pop(&side->queue);
+    m = gli_request_pop(&side->queue);
   }
   uv_mutex_unlock(&side->link->lock);
   return m;
@@ -222,12 +222,12 @@ static int greet(gli_inproc_side *side) {
 
 static int complete(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);
-  gli_inproc_list done = side->done;
-  side->done = (gli_inproc_list){NULL, NULL};
+  gli_request_queue done = side->done;
+  side->done = (gli_request_queue){NULL, NULL};
   uv_mutex_unlock(&side->link->lock);
   int n = 0;
   while (!side->closed && !side->stopped) {
-    gli_send_request *m = gli_inproc_list_pop(&done);
+    gli_send_request *m = gli_request_pop(&done);
     if (m == NULL) break;
     side->endpoint->upcalls.sent(side->user, m);
     n++;

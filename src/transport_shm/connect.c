@@ -14,10 +14,11 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
-static const uint64_t patience_ns = 300000000;
+static const uint64_t patience_ns = 200000000;
 static const uint64_t ask_again_ns = 1000000000;
 static const uint64_t backoff_ns = 2000000;
 enum { BACKOFF_DOUBLINGS = 5 };
@@ -61,6 +62,13 @@ static void impossible(gli_shm_pair *pair, const char *what, int code) {
                      code ? strerror(code) : "");
 }
 
+static void nonsense(gli_shm_pair *pair) {
+  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
+                     "what rank %" PRIu32
+                     " said on its connection makes no sense",
+                     pair->config.peer_rank);
+}
+
 /* ---- descriptors --------------------------------------------------------- */
 
 static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
@@ -73,6 +81,9 @@ static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
       .key = pair->config.remote_key,
       .data_bytes = pair->out.data_bytes,
       .chunk = pair->out.chunk,
+      .reads = pair->reads,
+      .proof_at = (uint64_t)(uintptr_t)&pair->proof,
+      .proof = pair->proof,
       .fds = {pair->ring_fd, t->page_fd, t->bell.fd},
   };
 }
@@ -83,6 +94,7 @@ static gli_shm_note plain(const gli_shm_pair *pair, gli_shm_say say, int why) {
                         .from = pair->config.self_rank,
                         .to = pair->config.peer_rank,
                         .why = (uint32_t)why,
+                        .reads = pair->reads,
                         .fds = {-1, -1, -1}};
 }
 
@@ -120,9 +132,25 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   return 0;
 }
 
-static int adopt(gli_shm_pair *pair, gli_shm_note *note) {
+/* Does the kernel let us read the peer's memory? */
+static void probe(gli_shm_pair *pair, const gli_shm_note *note, int socket) {
+  uint8_t none;
+  pair->peer_process =
+      (gli_shm_foreign){gli_shm_peer_pid(socket), note->proof_at, note->proof};
+  int code = gli_shm_foreign_read(&pair->peer_process, 0, &none, 0);
+  pair->reads = code == 0;
+  if (code == 0) return;
+  gli_log(GLOO_LOG_INFO,
+          "rank %" PRIu32 " cannot read the memory of rank %" PRIu32
+          " (process_vm_readv: %s): large messages that are not in memory from "
+          "gloo_alloc are copied twice",
+          pair->config.self_rank, pair->config.peer_rank, strerror(code));
+}
+
+static int adopt(gli_shm_pair *pair, gli_shm_note *note, int socket) {
   int code = map_all(pair, note);
   gli_shm_note_close(note);
+  if (code == 0) probe(pair, note, socket);
   return code;
 }
 
@@ -189,7 +217,8 @@ static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
                        pair->config.peer_rank);
     return;
   }
-  int code = adopt(pair, note);
+  int code = adopt(pair, note, pair->watch.fd);
+  pair->readable = note->reads != 0;
   gli_shm_note answer =
       plain(pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
   int sent = gli_shm_note_send(pair->watch.fd, &answer);
@@ -235,12 +264,12 @@ static void answered(gli_shm_pair *pair, gli_shm_note *note) {
       return;
     case GLI_SHM_HELLO:
     case GLI_SHM_CONFIRMED:
+    case GLI_SHM_REGION:
+    case GLI_SHM_FORGET:
     case GLI_SHM_SAYS:
       break;
   }
-  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                     "rank %" PRIu32 " gave an answer that makes no sense",
-                     pair->config.peer_rank);
+  nonsense(pair);
 }
 
 /* After our ACCEPTED. A peer that ends without a word has still written all
@@ -248,14 +277,17 @@ static void answered(gli_shm_pair *pair, gli_shm_note *note) {
 static void confirmed(gli_shm_pair *pair, const gli_shm_note *note) {
   if (note->say == GLI_SHM_DECLINED)
     impossible(pair, "it could not map ours", (int)note->why);
-  else
+  else if (note->say == GLI_SHM_CONFIRMED)
     up(pair);
+  else
+    nonsense(pair);
+  pair->readable = note->reads != 0;
 }
 
-void gli_shm_pair_ready(gli_shm_pair *pair) {
+bool gli_shm_pair_ready(gli_shm_pair *pair) {
   gli_shm_note note;
   gli_shm_received got = gli_shm_note_receive(pair->watch.fd, &note);
-  if (got == GLI_SHM_GOT_NOTHING) return;
+  if (got == GLI_SHM_GOT_NOTHING) return false;
   bool greeting = pair->state == GLI_SHM_GREETING;
   if (got == GLI_SHM_GOT_END) {
     if (pair->state == GLI_SHM_OFFERED) up(pair);
@@ -267,13 +299,12 @@ void gli_shm_pair_ready(gli_shm_pair *pair) {
     answered(pair, &note);
   } else if (got == GLI_SHM_GOT_NOTE && pair->state == GLI_SHM_OFFERED) {
     confirmed(pair, &note);
-  } else {
-    gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "what rank %" PRIu32
-                       " said on its connection makes no sense",
-                       pair->config.peer_rank);
+  } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP ||
+             !gli_shm_region_note(pair, &note)) {
+    nonsense(pair);
   }
   gli_shm_note_close(&note);
+  return true;
 }
 
 /* ---- a HELLO from the peer ----------------------------------------------- */
@@ -296,7 +327,7 @@ static gli_shm_say decide(const gli_shm_pair *pair) {
 
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   gli_shm_say say = decide(pair);
-  int code = say == GLI_SHM_ACCEPTED ? adopt(pair, hello) : 0;
+  int code = say == GLI_SHM_ACCEPTED ? adopt(pair, hello, socket) : 0;
   if (code != 0) say = GLI_SHM_DECLINED;
   gli_shm_note answer =
       say == GLI_SHM_ACCEPTED ? offer(pair, say) : plain(pair, say, code);

@@ -7,7 +7,8 @@
 
 /* Make memory of `bytes`, reserve all of it, seal its size and map it. 0, or
  * errno. The pages are there when this returns: using them later cannot fail
- * for want of memory. */
+ * for want of memory. ENOMEM also when the machine or the control group has
+ * some left, but not much more than that. */
 int gli_shm_memory_make(size_t bytes, int *fd, void **memory);
 
 /* Map memory that a peer made: of just this size, which cannot change any more.

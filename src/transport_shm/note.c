@@ -1,6 +1,7 @@
 /* Layout, little endian: 0 magic  8 version  12 say  16 from  20 to  24 key
- * 32 data_bytes  36 chunk  40 why  44 zero. Magic and version stay where they
- * are in all versions. Linux only. */
+ * 32 data_bytes  36 chunk  40 why  44 reads  48 proof_at  56 proof  64 region
+ * 68 zero  72 region_bytes. Magic and version stay where they are in all
+ * versions. Linux only. */
 #define _GNU_SOURCE
 #include "transport_shm/note.h"
 
@@ -11,7 +12,7 @@
 
 #include "core/bytes.h"
 
-enum { NOTE_BYTES = 48 };
+enum { NOTE_BYTES = 80, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
 
 static void encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
@@ -25,21 +26,33 @@ static void encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
   gli_put_u32(out + 32, note->data_bytes);
   gli_put_u32(out + 36, note->chunk);
   gli_put_u32(out + 40, note->why);
+  gli_put_u32(out + 44, note->reads);
+  gli_put_u64(out + 48, note->proof_at);
+  gli_put_u64(out + 56, note->proof);
+  gli_put_u32(out + 64, note->region);
+  gli_put_u64(out + 72, note->region_bytes);
 }
 
-static bool decode(const uint8_t in[NOTE_BYTES], gli_shm_note *note) {
-  if (memcmp(in, magic, sizeof magic) != 0) return false;
+static bool decode(const uint8_t *in, size_t bytes, gli_shm_note *note) {
+  if (bytes < HEAD_BYTES || memcmp(in, magic, sizeof magic) != 0) return false;
   note->version = gli_get_u32(in + 8);
   note->say = gli_get_u32(in + 12);
   if (note->say == 0) return false;
   if (note->version != GLI_SHM_VERSION) return true;
+  if (bytes != NOTE_BYTES) return false;
   note->from = gli_get_u32(in + 16);
   note->to = gli_get_u32(in + 20);
   note->key = gli_get_u64(in + 24);
   note->data_bytes = gli_get_u32(in + 32);
   note->chunk = gli_get_u32(in + 36);
   note->why = gli_get_u32(in + 40);
-  return note->say < GLI_SHM_SAYS && gli_get_u32(in + 44) == 0;
+  note->reads = gli_get_u32(in + 44);
+  note->proof_at = gli_get_u64(in + 48);
+  note->proof = gli_get_u64(in + 56);
+  note->region = gli_get_u32(in + 64);
+  note->region_bytes = gli_get_u64(in + 72);
+  return note->say < GLI_SHM_SAYS && note->reads <= 1 &&
+         gli_get_u32(in + 68) == 0;
 }
 
 /* Room for descriptors; more than we send would be cut off and closed. */
@@ -48,21 +61,34 @@ typedef union ancillary {
   struct cmsghdr align;
 } ancillary;
 
+/* How many descriptors a note has. */
+static size_t count_fds(const gli_shm_note *note) {
+  size_t n = 0;
+  while (n < GLI_SHM_FDS && note->fds[n] >= 0) n++;
+  return n;
+}
+
+static size_t expected_fds(uint32_t say) {
+  if (say == GLI_SHM_HELLO || say == GLI_SHM_ACCEPTED) return GLI_SHM_FDS;
+  return say == GLI_SHM_REGION ? 1 : 0;
+}
+
 int gli_shm_note_send(int socket, const gli_shm_note *note) {
   uint8_t bytes[NOTE_BYTES];
   encode(note, bytes);
   struct iovec part = {bytes, sizeof bytes};
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   ancillary room;
-  if (note->fds[0] >= 0) {
+  size_t fds_bytes = count_fds(note) * sizeof(int);
+  if (fds_bytes > 0) {
     memset(&room, 0, sizeof room);
     message.msg_control = room.bytes;
-    message.msg_controllen = sizeof room.bytes;
+    message.msg_controllen = CMSG_SPACE(fds_bytes);
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(GLI_SHM_FDS * sizeof(int));
-    memcpy(CMSG_DATA(head), note->fds, GLI_SHM_FDS * sizeof(int));
+    head->cmsg_len = CMSG_LEN(fds_bytes);
+    memcpy(CMSG_DATA(head), note->fds, fds_bytes);
   }
   ssize_t sent;
   do sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -72,8 +98,7 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
 }
 
 /* All descriptors that came are either in the note or closed. */
-static bool take_descriptors(struct msghdr *message, gli_shm_note *note) {
-  bool sensible = (message->msg_flags & MSG_CTRUNC) == 0;
+static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
   for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
        head = CMSG_NXTHDR(message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
@@ -87,9 +112,7 @@ static bool take_descriptors(struct msghdr *message, gli_shm_note *note) {
       else
         close(fd);
     }
-    if (n != GLI_SHM_FDS) sensible = false;
   }
-  return sensible;
 }
 
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
@@ -102,17 +125,19 @@ gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
                            .msg_control = room.bytes,
                            .msg_controllen = sizeof room.bytes};
   ssize_t got;
+  /* A reset comes before what was sent until then, and once. */
+  int resets = 0;
   do got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  while (got < 0 && errno == EINTR);
+  while (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
   if (got < 0) {
     bool later = errno == EAGAIN || errno == EWOULDBLOCK;
     return later ? GLI_SHM_GOT_NOTHING : GLI_SHM_GOT_END;
   }
   if (got == 0) return GLI_SHM_GOT_END;
-  bool whole = take_descriptors(&message, note);
-  if (got == NOTE_BYTES && decode(bytes, note)) {
+  take_descriptors(&message, note);
+  if (decode(bytes, (size_t)got, note)) {
     /* Out of descriptors: what came is of no use, but the note counts. */
-    if (!whole) gli_shm_note_close(note);
+    if (count_fds(note) != expected_fds(note->say)) gli_shm_note_close(note);
     return GLI_SHM_GOT_NOTE;
   }
   gli_shm_note_close(note);

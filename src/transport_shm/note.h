@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GLI_SHM_VERSION 1
+#define GLI_SHM_VERSION 2
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
@@ -19,10 +19,13 @@ typedef enum gli_shm_say {
   GLI_SHM_LATER,     /* not yet, but soon: ask again */
   GLI_SHM_TAKEN,     /* we are a pair already */
   GLI_SHM_OTHER_VERSION,
+  GLI_SHM_REGION, /* memory that messages refer to; with a descriptor */
+  GLI_SHM_FORGET, /* it is freed; its number may come back */
   GLI_SHM_SAYS
 } gli_shm_say;
 
-/* Descriptors of a HELLO and an ACCEPTED: what they are for. */
+/* Descriptors of a HELLO and an ACCEPTED: what they are for. That of a REGION
+ * is the first. */
 enum { GLI_SHM_FD_RING, GLI_SHM_FD_PAGE, GLI_SHM_FD_BELL, GLI_SHM_FDS };
 
 typedef struct gli_shm_note {
@@ -32,7 +35,13 @@ typedef struct gli_shm_note {
   uint64_t key;      /* HELLO, ACCEPTED: what the receiver of it expects */
   uint32_t data_bytes, chunk; /* of the ring that comes with it */
   uint32_t why;               /* DECLINED: errno, 0: not known */
-  int fds[GLI_SHM_FDS];       /* -1: none; in a received note ours to close */
+  uint32_t reads; /* ACCEPTED, CONFIRMED: 1: I can read your memory */
+  /* HELLO, ACCEPTED: where in its memory the sender has which random number,
+   * for the receiver to find out whether it can read that memory. */
+  uint64_t proof_at, proof;
+  uint32_t region; /* REGION, FORGET: its number, and its size */
+  uint64_t region_bytes;
+  int fds[GLI_SHM_FDS]; /* -1: none; in a received note ours to close */
 } gli_shm_note;
 
 typedef enum gli_shm_received {

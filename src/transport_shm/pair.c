@@ -1,7 +1,7 @@
 /* Pairs: opening them, and what happens when they fail. Linux only. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,6 +63,12 @@ static gloo_status no_ring(const gli_pair_config *config, int code,
                     "room",
                     config->peer_rank,
                     (unsigned)(GLI_SHM_MEMORY_MAX / 1024 / 1024));
+  if (code == ENOMEM)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no shared memory for rank %" PRIu32
+                    ": too little memory is left, here or below the limit of "
+                    "the control group",
+                    config->peer_rank);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "no shared memory for rank %" PRIu32 ": %s",
                   config->peer_rank, strerror(code));
@@ -94,7 +100,8 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   made->config = *config;
   made->peer = peer;
   made->ring_fd = made->peer_bell = -1;
-  int code = make_ring(made);
+  int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
+  code = code == 0 ? make_ring(made) : EIO;
   if (code != 0) {
     free(made);
     return no_ring(config, code, error);
@@ -166,13 +173,11 @@ bool gli_shm_pair_up(const gli_pair *base) {
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) {
   if (pair->broken) return;
-  char message[GLOO_ERROR_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  (void)vsnprintf(message, sizeof message, format, arguments);
+  (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
+                  arguments);
   va_end(arguments);
-  (void)gli_fail(&pair->cause, status, (int)pair->config.peer_rank, "%s",
-                 message);
   pair->broken = true;
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
@@ -206,7 +211,7 @@ void gli_shm_pairs_report(gli_shm *t) {
 void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_ENDED);
   gli_shm_watch_close(&pair->watch);
-  gli_shm_queue_free(&pair->queue);
+  gli_request_free_all(&pair->queue);
   pair->to_report = false;
   link_into(pair, &pair->t->garbage);
 }
@@ -219,6 +224,8 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
+    gli_shm_shelf_empty(&pair->shelf);
+    free(pair->told);
     if (pair->ring_fd >= 0) close(pair->ring_fd);
     if (pair->peer_bell >= 0) close(pair->peer_bell);
     free(pair);

@@ -7,7 +7,7 @@
 #include "transport_shm/shm.h"
 
 /* Looking at the descriptors is a system call, looking at a ring is not. */
-enum { POLLS_PER_CLOCK = 24, EVENTS_PER_LOOK = 32 };
+enum { POLLS_PER_CLOCK = 96, EVENTS_PER_LOOK = 32 };
 static const uint64_t look_every_ns = 50000;
 
 bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch) {
@@ -113,6 +113,8 @@ static int turn(gli_shm_pair *pair) {
       gli_shm_ready(&pair->in, memory_order_acquire)) {
     events += gli_shm_receive(pair);
     events += gli_shm_flush(pair);
+  } else if (pair->state == GLI_SHM_UP && gli_shm_untold(&pair->in) > 0) {
+    gli_shm_give_back(pair);
   }
   if (pair->hung && pair->live && !pair->left) bury(pair);
   if (pair->closed) gli_shm_linger_check(pair, 0);
@@ -125,7 +127,10 @@ int gli_shm_poll(gli_transport *base) {
   t->in_poll = true;
   if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
     atomic_store(&t->needs_poll, false);
-  if (time_to_look(t)) look_at_descriptors(t);
+  if (time_to_look(t)) {
+    look_at_descriptors(t);
+    gli_shm_forget_freed(t);
+  }
   begin_pairs(t);
   meet_deadlines(t);
   for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);

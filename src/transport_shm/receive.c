@@ -8,8 +8,8 @@
 /* Records of one pair in one poll, so that all get a turn. */
 enum { RECORDS_PER_POLL = 64 };
 
-/* So much payload is given back to the sender at once. */
-enum { TELL_BYTES = 4096 };
+/* So much is given back to the sender at once. */
+enum { TELL_BYTES = GLI_SHM_TELL_BYTES, TELL_RECORDS = GLI_SHM_TELL_RECORDS };
 
 static void garbled(gli_shm_pair *pair) {
   gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
@@ -101,6 +101,11 @@ static bool receive_one(gli_shm_pair *pair) {
   return pair->live && !pair->left;
 }
 
+void gli_shm_give_back(gli_shm_pair *pair) {
+  if (gli_shm_tell(&pair->in, true) && gli_shm_peer_sleeps(pair))
+    gli_shm_ring(pair);
+}
+
 int gli_shm_receive(gli_shm_pair *pair) {
   int n = 0;
   while (n < RECORDS_PER_POLL &&
@@ -108,7 +113,10 @@ int gli_shm_receive(gli_shm_pair *pair) {
     n++;
     if (!receive_one(pair)) break;
   }
-  if (n > 0 && gli_shm_tell(&pair->in, true) && gli_shm_peer_sleeps(pair))
-    gli_shm_ring(pair);
+  /* It costs a fence, which small messages need not wait for: theirs is done
+   * for several at once, or by the next poll that finds nothing new. */
+  if (gli_shm_untold(&pair->in) >= TELL_RECORDS ||
+      gli_shm_untold_bytes(&pair->in) >= TELL_BYTES)
+    gli_shm_give_back(pair);
   return n;
 }

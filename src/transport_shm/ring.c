@@ -84,7 +84,7 @@ static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
 static void write_header(gli_shm_record *r, const gli_header *h) {
   r->kind = GLI_SHM_HEAD;
   r->type = h->type;
-  r->charged = h->charged;
+  r->charged_form = (uint8_t)(h->charged | h->form << 1);
   r->collective = h->collective;
   r->dtype = h->dtype;
   r->op = h->op;
@@ -174,7 +174,8 @@ void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
 bool gli_shm_record_header(const gli_shm_record *r, gli_header *header) {
   *header = (gli_header){
       .type = r->type,
-      .charged = r->charged,
+      .charged = r->charged_form & 1,
+      .form = r->charged_form >> 1,
       .collective = r->collective,
       .dtype = r->dtype,
       .op = r->op,
@@ -204,7 +205,6 @@ const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {
 void gli_shm_take(gli_shm_in *in) {
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   atomic_store_explicit(&in->next, next + 1, memory_order_relaxed);
-  in->unsaid = true;
 }
 
 bool gli_shm_tell(gli_shm_in *in, bool ask) {
@@ -213,9 +213,10 @@ bool gli_shm_tell(gli_shm_in *in, bool ask) {
   atomic_store_explicit(&m->slots_taken, next, memory_order_release);
   if (!ask) {
     atomic_store_explicit(&m->bytes_taken, in->at, memory_order_release);
-    return false;
+    return false; /* and the sender may still have to be woken */
   }
-  in->unsaid = false;
+  in->told = next;
+  in->told_at = in->at;
   atomic_store(&m->bytes_taken, in->at);
   return atomic_load(&m->wants) != 0;
 }

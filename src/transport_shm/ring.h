@@ -42,10 +42,14 @@
 #include "transport/header.h"
 
 #define GLI_SHM_LINE ((size_t)64)
+#ifndef GLI_SHM_SLOTS      /* tests/model takes less of all */
 #define GLI_SHM_SLOTS 256u /* a power of two */
-#define GLI_SHM_INLINE 8u
-#define GLI_SHM_CHUNKS 32u                 /* chunks that the data part holds */
+#define GLI_SHM_TELL_RECORDS (GLI_SHM_SLOTS / 8) /* are given back at once */
+#define GLI_SHM_TELL_BYTES 4096
 #define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
+#endif
+#define GLI_SHM_INLINE 8u
+#define GLI_SHM_CHUNKS 32u /* chunks that the data part holds */
 #define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)
 #define GLI_SHM_DATA_MAX ((uint32_t)16 * 1024 * 1024)
 
@@ -57,7 +61,9 @@ typedef enum gli_shm_kind {
 
 /* Plain copies of a slot's words: what is not atomic in it. */
 typedef struct gli_shm_record {
-  uint8_t kind, type, charged, collective, dtype, op, algorithm, rewind;
+  uint8_t kind, type;
+  uint8_t charged_form; /* charged + 2 form */
+  uint8_t collective, dtype, op, algorithm, rewind;
   uint32_t context, tag, slot, root, credit;
   uint32_t unused; /* where the sequence number is in shared memory */
   uint64_t operation, count, length;
@@ -79,6 +85,7 @@ _Static_assert(offsetof(gli_shm_record, unused) == 28, "see flag.before");
  * are apart even where lines are fetched in pairs. */
 typedef struct gli_shm_memory {
   _Alignas(256) _Atomic uint32_t wants;       /* sender: I wait for room */
+  _Alignas(256) _Atomic uint32_t recalled;    /* see gli_shm_recall */
   _Alignas(256) _Atomic uint32_t slots_taken; /* receiver */
   _Atomic uint64_t bytes_taken;
   _Alignas(4096) gli_shm_slot slots[GLI_SHM_SLOTS];
@@ -111,7 +118,8 @@ typedef struct gli_shm_in {
   uint32_t data_bytes, chunk;
   _Atomic uint32_t next;
   uint64_t at;
-  bool unsaid; /* records taken, counters not stored */
+  uint32_t told; /* `next` and `at` when the sender was last thought of */
+  uint64_t told_at;
 } gli_shm_in;
 
 /* How much memory a ring with this data part takes. */
@@ -127,12 +135,34 @@ bool gli_shm_put_cut(gli_shm_out *out);
 /* Has the receiver made room since the sender last looked? Any thread. */
 bool gli_shm_room_made(gli_shm_out *out);
 
+/* A word for memory elsewhere, to which messages in the ring refer: the sender
+ * takes all of it back; the receiver asks after it has read some.
+ *
+ * Both are read-modify-writes of one word, so one comes first. If the receiver
+ * finds 0, its own came first; it released what the receiver had read before,
+ * and the sender's acquired that: nothing that the sender writes to the memory
+ * later can have been read. If it finds 1 it does not use what it read. */
+static inline void gli_shm_recall(gli_shm_out *out) {
+  (void)atomic_exchange(&out->memory->recalled, 1);
+}
+static inline bool gli_shm_recalled(gli_shm_in *in) {
+  return atomic_fetch_or(&in->memory->recalled, 0) != 0;
+}
+
 /* Is there a record? Any thread may ask; `order` is for the caller to choose.
  */
 static inline bool gli_shm_ready(gli_shm_in *in, memory_order order) {
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
   return atomic_load_explicit(&slot->flag.sequence, order) == next + 1;
+}
+/* The same for sleepers, who may know an old `next`, for another thread has
+ * read on: then that record or a later one is in its slot. */
+static inline bool gli_shm_came(gli_shm_in *in) {
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
+  uint32_t ahead = atomic_load(&slot->flag.sequence) - next;
+  return ahead - 1 < UINT32_MAX / 2;
 }
 /* Copy the record that is ready. */
 void gli_shm_get(gli_shm_in *in, gli_shm_record *record);
@@ -143,5 +173,12 @@ const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
 void gli_shm_take(gli_shm_in *in);
 /* Store the counters. With `ask`, true when the sender waits for room. */
 bool gli_shm_tell(gli_shm_in *in, bool ask);
+/* What has been taken since then: records, and bytes of the data part. */
+static inline uint32_t gli_shm_untold(const gli_shm_in *in) {
+  return atomic_load_explicit(&in->next, memory_order_relaxed) - in->told;
+}
+static inline uint64_t gli_shm_untold_bytes(const gli_shm_in *in) {
+  return in->at - in->told_at;
+}
 
 #endif

@@ -7,33 +7,9 @@
  * there is nothing left to wait for: the memory lives as long as the peer looks
  * at it. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/error.h"
 #include "transport_shm/shm.h"
-
-static void push(gli_shm_pair *pair, gli_send_request *request) {
-  request->next = NULL;
-  if (pair->queue.head == NULL)
-    pair->queue.head = request;
-  else
-    pair->queue.tail->next = request;
-  pair->queue.tail = request;
-}
-
-static gli_send_request *pop(gli_shm_pair *pair) {
-  gli_send_request *request = pair->queue.head;
-  pair->queue.head = request->next;
-  return request;
-}
-
-void gli_shm_queue_free(gli_shm_queue *queue) {
-  while (queue->head != NULL) {
-    gli_send_request *next = queue->head->next;
-    free(queue->head);
-    queue->head = next;
-  }
-}
 
 static void nonsense(gli_shm_pair *pair) {
   gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
@@ -55,6 +31,9 @@ static void await_room(gli_shm_pair *pair) {
   if (atomic_load_explicit(&pair->waiting, memory_order_relaxed)) return;
   atomic_store(&pair->out.memory->wants, 1);
   atomic_store(&pair->waiting, true);
+  /* Made before the receiver could see that: it will not ring, and a thread
+   * that sleeps already knows of nothing to wait for. */
+  if (gli_shm_room_made(&pair->out)) gli_shm_touch(pair->t);
 }
 
 gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
@@ -63,7 +42,7 @@ gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
   if (pair->left) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
   if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
-  push(pair, request);
+  gli_request_push(&pair->queue, request);
   await_room(pair);
   return GLI_POST_IN_PROGRESS;
 }
@@ -75,7 +54,7 @@ static void all_sent(gli_shm_pair *pair) {
 
 /* The request at the head is done with. */
 static void finish(gli_shm_pair *pair) {
-  gli_send_request *request = pop(pair);
+  gli_send_request *request = gli_request_pop(&pair->queue);
   if (pair->closed) {
     free(request);
     return;
@@ -101,35 +80,20 @@ int gli_shm_flush(gli_shm_pair *pair) {
 
 /* ---- closing ------------------------------------------------------------- */
 
-typedef struct owned_request {
-  gli_send_request request; /* first: freed as this */
-  uint8_t payload[];
-} owned_request;
-
 /* A copy of what is left to be sent of a request; NULL without memory. */
 static gli_send_request *copy_request(const gli_send_request *from) {
-  uint64_t length = from->header.length, begun = 0;
-  if (length > SIZE_MAX - sizeof(owned_request)) return NULL;
-  owned_request *copy = malloc(sizeof *copy + (size_t)length);
-  if (copy == NULL) return NULL;
-  copy->request = *from;
-  copy->request.payload = copy->payload;
-  if (from->private_ > 0) begun = from->private_ - 1;
-  if (length > begun)
-    memcpy(copy->payload + begun, (const uint8_t *)from->payload + begun,
-           (size_t)(length - begun));
-  return &copy->request;
+  return gli_request_copy(from, from->private_ > 0 ? from->private_ - 1 : 0);
 }
 
 /* Replace the caller's requests by copies. False: not enough memory; the queue
  * holds only what is ours, then as well. */
 static bool own_queue(gli_shm_pair *pair) {
   gli_send_request *request = pair->queue.head;
-  pair->queue = (gli_shm_queue){NULL, NULL};
+  pair->queue = (gli_request_queue){NULL, NULL};
   for (; request != NULL; request = request->next) {
     gli_send_request *copy = copy_request(request);
     if (copy == NULL) return false;
-    push(pair, copy);
+    gli_request_push(&pair->queue, copy);
   }
   return true;
 }
@@ -137,7 +101,7 @@ static bool own_queue(gli_shm_pair *pair) {
 static void drop_queue(gli_shm_pair *pair) {
   const gli_send_request *head = pair->queue.head;
   pair->cut = head != NULL && head->private_ > 0;
-  pair->queue = (gli_shm_queue){NULL, NULL};
+  pair->queue = (gli_request_queue){NULL, NULL};
 }
 
 /* Nobody has heard of this pair, and a BYE is all that there is to say. */
@@ -149,7 +113,7 @@ static bool never_spoke(const gli_shm_pair *pair, bool bye) {
 static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
   if (pair->broken || pair->left || last == NULL || never_spoke(pair, bye)) {
-    pair->queue = (gli_shm_queue){NULL, NULL};
+    pair->queue = (gli_request_queue){NULL, NULL};
     return false;
   }
   if (!bye) drop_queue(pair);
@@ -157,7 +121,7 @@ static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
   gli_send_request *farewell = copy_request(last);
   if (farewell == NULL) return false;
   farewell->private_ = 0;
-  push(pair, farewell);
+  gli_request_push(&pair->queue, farewell);
   return true;
 }
 
@@ -166,6 +130,7 @@ void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm *t = pair->t;
   pair->live = false;
   pair->closed = true;
+  gli_shm_recall(&pair->out);
   if (worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();
     pair->linger_until_ns = now_ns + (uint64_t)GLI_LINGER_NS;

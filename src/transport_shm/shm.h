@@ -21,10 +21,12 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "transport/transport.h"
+#include "transport/request.h"
 #include "transport_shm/address.h"
+#include "transport_shm/foreign.h"
 #include "transport_shm/note.h"
 #include "transport_shm/ring.h"
+#include "transport_shm/shelf.h"
 
 extern const gli_transport_ops gli_transport_shm;
 
@@ -61,9 +63,12 @@ typedef enum gli_shm_state {
   GLI_SHM_ENDED
 } gli_shm_state;
 
-typedef struct gli_shm_queue {
-  gli_send_request *head, *tail;
-} gli_shm_queue;
+/* A region of ours (memory/region.h) that the peer knows. */
+typedef struct gli_shm_told {
+  uint64_t serial;
+  const uint8_t *base;
+  uint32_t id;
+} gli_shm_told;
 
 struct gli_shm_pair {
   gli_pair base;
@@ -94,7 +99,7 @@ struct gli_shm_pair {
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
   int ring_fd; /* of our ring, until the peer has it; else -1 */
-  gli_shm_queue queue;
+  gli_request_queue queue;
   atomic_bool waiting; /* the queue is not empty; sleepers read it */
   gli_shm_page *peer_page;
   int peer_bell;
@@ -105,6 +110,15 @@ struct gli_shm_pair {
   gli_header header;
   gli_sink sink;
   uint64_t placed;
+
+  /* memory that messages refer to, see reach.c */
+  uint64_t proof;               /* a random number, for the peer to read */
+  gli_shm_foreign peer_process; /* where we read the peer's */
+  bool reads;                   /* we can read all of the peer's memory */
+  bool readable;                /* the peer can read ours */
+  gli_shm_told *told;           /* by id */
+  size_t n_told, told_capacity;
+  gli_shm_shelf shelf; /* regions of the peer */
 };
 
 typedef struct gli_shm {
@@ -112,7 +126,9 @@ typedef struct gli_shm {
   const gli_upcalls *upcalls;
   void *device_user;
   gli_shm_place here;
-  uint64_t memory_bytes; /* in our rings */
+  uint64_t memory_bytes;      /* in our rings */
+  uint64_t read_min;          /* see gli_shm_read_min */
+  uint64_t region_generation; /* all peers know what was freed until then */
   bool in_poll;
   bool closing;   /* only what lingers is still served */
   bool to_begin;  /* a pair of `pairs` has not begun to connect */
@@ -176,7 +192,8 @@ void gli_shm_guests_close(gli_shm *t);
 /* connect.c */
 void gli_shm_begin(gli_shm_pair *pair);
 void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns);
-void gli_shm_pair_ready(gli_shm_pair *pair);
+/* Read a note on its connection. False: there was none. */
+bool gli_shm_pair_ready(gli_shm_pair *pair);
 /* Answer a HELLO that came on `socket`. True when the socket was taken over.
  * Descriptors that are still in the note are the caller's to close. */
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
@@ -203,9 +220,26 @@ void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);
 bool gli_shm_lingering(gli_transport *t);
 /* A closed pair may have nothing left to do. */
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
-void gli_shm_queue_free(gli_shm_queue *queue);
+
+/* reach.c */
+/* From how many bytes on ordinary memory is read by the peer itself, instead of
+ * going through a ring: GLOO_SHM_READ, by default never. */
+gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error);
+bool gli_shm_refer(gli_pair *pair, const void *memory, size_t bytes, bool write,
+                   uint64_t *reference);
+gloo_status gli_shm_reach(gli_pair *pair, uint64_t reference, size_t bytes,
+                          bool write, void **memory, gloo_error *error);
+gloo_status gli_shm_fetch(gli_pair *pair, uint64_t reference, void *dst,
+                          size_t bytes, gloo_error *error);
+bool gli_shm_pair_recalled(gli_pair *pair);
+/* A note of a pair that is up. False: it makes no sense. */
+bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
+/* Tell the peers which regions have been freed since it was last called. */
+void gli_shm_forget_freed(gli_shm *t);
 
 /* receive.c */
 int gli_shm_receive(gli_shm_pair *pair);
+/* Tell the sender what has been read. */
+void gli_shm_give_back(gli_shm_pair *pair);
 
 #endif

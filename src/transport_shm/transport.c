@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "memory/region.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -59,6 +60,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
                     "no memory for the shared memory transport");
   }
   t->base.ops = &gli_transport_shm;
+  t->region_generation = gli_region_generation();
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->page_fd = t->epoll = -1;
@@ -66,6 +68,11 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   t->bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, -1};
   for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++)
     t->guests[i].watch = (gli_shm_watch){GLI_SHM_ABOUT_GUEST, -1};
+  gloo_status status = gli_shm_read_min(&t->read_min, error);
+  if (status != GLOO_OK) {
+    release(t);
+    return status;
+  }
   const char *what = "";
   int code = open_parts(t, &what);
   if (code != 0) {
@@ -129,4 +136,8 @@ const gli_transport_ops gli_transport_shm = {
     .pair_up = gli_shm_pair_up,
     .sleep_begin = gli_shm_sleep_begin,
     .sleep_end = gli_shm_sleep_end,
+    .refer = gli_shm_refer,
+    .reach = gli_shm_reach,
+    .fetch = gli_shm_fetch,
+    .recalled = gli_shm_pair_recalled,
 };

@@ -10,8 +10,8 @@
  * poll must not quiet it under a thread that is on its way to or out of the
  * kernel, so it leaves it alone as long as somebody is inside; those who come
  * meanwhile return early, which is allowed. A thread that goes to sleep just
- * when the bell is being quieted may lose a ring, but not the reason: the poll
- * sets `asleep` again for it and then looks for records itself. */
+ * when the bell is being quieted may have lost a ring, of a peer or of wake, so
+ * the bell is rung again for it. */
 #define _GNU_SOURCE
 #include <poll.h>
 
@@ -33,8 +33,8 @@ void gli_shm_heard(gli_shm *t) {
   if (atomic_load(&t->sleepers) > 0) return;
   unsigned wakes = atomic_load(&t->wakes);
   gli_shm_bell_quiet(t->bell.fd);
-  if (atomic_load(&t->wakes) != wakes) gli_shm_bell_ring(t->bell.fd);
-  if (atomic_load(&t->sleepers) > 0) atomic_store(&t->page->asleep, 1);
+  if (atomic_load(&t->wakes) != wakes || atomic_load(&t->sleepers) > 0)
+    gli_shm_bell_ring(t->bell.fd);
 }
 
 void gli_shm_touch(gli_shm *t) {
@@ -54,7 +54,7 @@ static bool something_came(gli_shm *t) {
   uv_mutex_lock(&t->up_lock);
   for (size_t i = 0; i < t->n_up && !came; i++) {
     gli_shm_pair *pair = t->up[i];
-    came = gli_shm_ready(&pair->in, memory_order_seq_cst);
+    came = gli_shm_came(&pair->in);
     if (atomic_load(&pair->waiting))
       came = came || gli_shm_room_made(&pair->out);
   }

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -16,40 +15,25 @@
  * connection just ends, which the peer takes for an error as well. */
 #define ABORT_COPY_MAX ((uint64_t)256 * 1024 * 1024)
 
-typedef struct owned_request {
-  gli_send_request request; /* first: freed as this */
-  uint8_t payload[];
-} owned_request;
-
 /* A copy of what is left to be sent of a request; NULL without memory. */
 static gli_send_request *copy_request(const gli_send_request *from) {
-  uint64_t length = from->header.length, begun = 0;
-  if (length > SIZE_MAX - sizeof(owned_request)) return NULL;
-  owned_request *copy = malloc(sizeof *copy + (size_t)length);
-  if (copy == NULL) return NULL;
-  copy->request = *from;
-  copy->request.next = NULL;
-  copy->request.payload = copy->payload;
-  if (from->private_ > GLI_HEADER_BYTES)
-    begun = from->private_ - GLI_HEADER_BYTES;
-  if (length > begun)
-    memcpy(copy->payload + begun, (const uint8_t *)from->payload + begun,
-           (size_t)(length - begun));
-  return &copy->request;
+  uint64_t sent = from->private_;
+  return gli_request_copy(
+      from, sent > GLI_HEADER_BYTES ? sent - GLI_HEADER_BYTES : 0);
 }
 
 /* Replace requests by copies: all of them, or only one that is half sent. */
-static bool own_queue(gli_tcp_queue *queue, bool all) {
-  gli_tcp_queue theirs = *queue;
-  *queue = (gli_tcp_queue){NULL, NULL};
+static bool own_queue(gli_request_queue *queue, bool all) {
+  gli_request_queue theirs = *queue;
+  *queue = (gli_request_queue){NULL, NULL};
   gli_send_request *request;
-  while ((request = gli_tcp_queue_pop(&theirs)) != NULL) {
+  while ((request = gli_request_pop(&theirs)) != NULL) {
     if (!all && request->private_ == 0) continue;
     if (!all && request->header.length > ABORT_COPY_MAX + request->private_)
       return false;
     gli_send_request *copy = copy_request(request);
     if (copy == NULL) return false;
-    gli_tcp_queue_push(queue, copy);
+    gli_request_push(queue, copy);
   }
   return true;
 }
@@ -70,7 +54,7 @@ void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
     if (copy == NULL)
       gli_tcp_stream_end(stream);
     else
-      gli_tcp_queue_push(&stream->queue, copy);
+      gli_request_push(&stream->queue, copy);
   }
 }
 

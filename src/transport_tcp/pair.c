@@ -1,6 +1,5 @@
 /* Pairs: opening them, choosing streams, and what happens when they fail. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -66,7 +65,7 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   if (pair->left) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
   if (pair->streams == 0) {
-    gli_tcp_queue_push(&pair->waiting, request);
+    gli_request_push(&pair->waiting, request);
     return GLI_POST_IN_PROGRESS;
   }
   gli_tcp_stream *stream = gli_tcp_pair_stream(pair, &request->header);
@@ -78,9 +77,9 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   pair->streams = streams;
   pair->initiator = initiator;
   gli_send_request *request;
-  while ((request = gli_tcp_queue_pop(&pair->waiting)) != NULL)
-    gli_tcp_queue_push(&gli_tcp_pair_stream(pair, &request->header)->queue,
-                       request);
+  while ((request = gli_request_pop(&pair->waiting)) != NULL)
+    gli_request_push(&gli_tcp_pair_stream(pair, &request->header)->queue,
+                     request);
   if (pair->closed) gli_tcp_pair_queue_last(pair);
   if (!initiator) return;
   for (uint32_t i = 1; i < streams; i++) gli_tcp_stream_begin(&pair->stream[i]);
@@ -91,13 +90,11 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
                         const char *format, ...) {
   if (pair->broken) return;
-  char message[GLOO_ERROR_MESSAGE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  (void)vsnprintf(message, sizeof message, format, arguments);
+  (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
+                  arguments);
   va_end(arguments);
-  (void)gli_fail(&pair->cause, status, (int)pair->config.peer_rank, "%s",
-                 message);
   pair->broken = true;
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
@@ -137,7 +134,7 @@ void gli_tcp_pairs_report(gli_tcp *t) {
 
 void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
   end_streams(pair);
-  gli_tcp_queue_free(&pair->waiting);
+  gli_request_free_all(&pair->waiting);
   free(pair->last);
   pair->last = NULL;
   pair->to_report = false;

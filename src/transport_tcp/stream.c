@@ -37,8 +37,8 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->watch = NULL;
   stream->state = GLI_TCP_ENDED;
   stream->due_ns = 0;
-  if (stream->pair->closed) gli_tcp_queue_free(&stream->queue);
-  stream->queue = (gli_tcp_queue){NULL, NULL};
+  if (stream->pair->closed) gli_request_free_all(&stream->queue);
+  stream->queue = (gli_request_queue){NULL, NULL};
 }
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {

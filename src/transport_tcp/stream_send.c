@@ -16,31 +16,7 @@ typedef struct batch {
   uint8_t header[BATCH_MESSAGES][GLI_HEADER_BYTES];
 } batch;
 
-/* ---- queues
- * ------------------------------------------------------------------ */
-
-void gli_tcp_queue_push(gli_tcp_queue *queue, gli_send_request *request) {
-  request->next = NULL;
-  if (queue->head == NULL)
-    queue->head = request;
-  else
-    queue->tail->next = request;
-  queue->tail = request;
-}
-
-gli_send_request *gli_tcp_queue_pop(gli_tcp_queue *queue) {
-  gli_send_request *head = queue->head;
-  if (head != NULL) queue->head = head->next;
-  return head;
-}
-
-void gli_tcp_queue_free(gli_tcp_queue *queue) {
-  gli_send_request *request;
-  while ((request = gli_tcp_queue_pop(queue)) != NULL) free(request);
-}
-
-/* ---- batches
- * ------------------------------------------------------------------ */
+/* ---- batches ------------------------------------------------------------- */
 
 static void add_part(batch *b, const void *from, size_t bytes) {
   if (bytes == 0) return;
@@ -73,8 +49,8 @@ static ssize_t write_batch(gli_tcp_stream *stream, const batch *b) {
 
 /* Take note that `bytes` of the queue are written; those that are complete
  * come off it, in order. */
-static gli_tcp_queue advance(gli_tcp_queue *queue, size_t bytes) {
-  gli_tcp_queue done = {NULL, NULL};
+static gli_request_queue advance(gli_request_queue *queue, size_t bytes) {
+  gli_request_queue done = {NULL, NULL};
   while (bytes > 0) {
     gli_send_request *head = queue->head;
     uint64_t left = GLI_HEADER_BYTES + head->header.length - head->private_;
@@ -83,20 +59,20 @@ static gli_tcp_queue advance(gli_tcp_queue *queue, size_t bytes) {
       break;
     }
     bytes -= (size_t)left;
-    gli_tcp_queue_push(&done, gli_tcp_queue_pop(queue));
+    gli_request_push(&done, gli_request_pop(queue));
   }
   return done;
 }
 
-static void complete(gli_tcp_pair *pair, gli_tcp_queue *done) {
+static void complete(gli_tcp_pair *pair, gli_request_queue *done) {
   if (pair->closed) {
-    gli_tcp_queue_free(done);
+    gli_request_free_all(done);
     return;
   }
   gli_tcp *t = pair->t;
   /* An upcall may close the pair, and with it give up its requests. */
   while (pair->live) {
-    gli_send_request *request = gli_tcp_queue_pop(done);
+    gli_send_request *request = gli_request_pop(done);
     if (request == NULL) return;
     t->happened++;
     t->upcalls->sent(pair->config.user, request);
@@ -122,7 +98,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
   if (stream->state != GLI_TCP_UP || stream->write_error != 0 ||
       stream->queue.head != NULL) {
-    gli_tcp_queue_push(&stream->queue, request);
+    gli_request_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
   batch b;
@@ -132,7 +108,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   ssize_t written = write_batch(stream, &b);
   if (whole && written == (ssize_t)b.bytes) return GLI_POST_DONE;
   int code = errno;
-  gli_tcp_queue_push(&stream->queue, request);
+  gli_request_push(&stream->queue, request);
   if (written >= 0)
     request->private_ = (uint64_t)written;
   else if (!gli_tcp_would_block(code)) {
@@ -144,8 +120,8 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
 }
 
 void gli_tcp_stream_drop(gli_tcp_stream *stream) {
-  gli_tcp_queue dropped = stream->queue;
-  stream->queue = (gli_tcp_queue){NULL, NULL};
+  gli_request_queue dropped = stream->queue;
+  stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
   if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, UV_READABLE);
   complete(stream->pair, &dropped);
@@ -165,7 +141,7 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
       return;
     }
     if (written > 0) {
-      gli_tcp_queue done = advance(&stream->queue, (size_t)written);
+      gli_request_queue done = advance(&stream->queue, (size_t)written);
       complete(pair, &done);
     }
     if (stream->state != GLI_TCP_UP) return;

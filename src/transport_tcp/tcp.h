@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "transport/transport.h"
+#include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
 #include "transport_tcp/watch.h"
@@ -29,10 +29,6 @@ extern const gli_transport_ops gli_transport_tcp;
 
 typedef struct gli_tcp_pair gli_tcp_pair;
 typedef struct gli_tcp_guest gli_tcp_guest;
-
-typedef struct gli_tcp_queue {
-  gli_send_request *head, *tail;
-} gli_tcp_queue;
 
 typedef enum gli_tcp_stream_state {
   GLI_TCP_UNCONNECTED, /* nothing begun: the peer makes this stream */
@@ -58,7 +54,7 @@ typedef struct gli_tcp_stream {
 
   /* sending: private_ of the head counts its bytes that are gone, header
    * included */
-  gli_tcp_queue queue;
+  gli_request_queue queue;
   bool shut;       /* our direction is closed */
   int write_error; /* errno: the peer takes no more; what it sent is still
                       to be read, and tells whether that is a failure */
@@ -97,7 +93,8 @@ struct gli_tcp_pair {
   gloo_error cause;
   gli_header bye; /* the peer's, as it came on stream 0 */
 
-  gli_tcp_queue waiting;  /* requests until the number of streams is agreed */
+  gli_request_queue
+      waiting;            /* requests until the number of streams is agreed */
   gli_send_request *last; /* of a closed pair: ends every stream; owned */
   uint64_t linger_until_ns;
 
@@ -207,9 +204,6 @@ void gli_tcp_stream_discard(gli_tcp_stream *stream);
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 
 /* stream_send.c */
-void gli_tcp_queue_push(gli_tcp_queue *queue, gli_send_request *request);
-gli_send_request *gli_tcp_queue_pop(gli_tcp_queue *queue);
-void gli_tcp_queue_free(gli_tcp_queue *queue); /* of owned requests */
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
 /* Write what is queued, as far as the kernel takes it. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);

@@ -30,8 +30,15 @@ static uint8_t *random_bytes(uint64_t bytes, uint64_t *seed) {
   return memory;
 }
 
+/* Only the root of a gather has an output that its input can be in. */
+static bool has_place(const gli_plan_params *p) {
+  bool gathers = p->collective == GLI_GATHER || p->collective == GLI_GATHERV;
+  return !gathers || p->rank == p->root;
+}
+
 bool world_open(world *w, gli_build_fn build, gli_plan_params params,
                 world_layout layout, uint64_t seed) {
+  const gli_counts *counts = params.counts; /* of all ranks */
   *w = (world){.size = params.size};
   w->ranks = calloc(params.size, sizeof(*w->ranks));
   if (w->ranks == NULL) abort();
@@ -40,6 +47,8 @@ bool world_open(world *w, gli_build_fn build, gli_plan_params params,
     gloo_error error;
     params.in_place =
         layout == WORLD_MIXED ? params.rank % 2 != 0 : layout == WORLD_IN_PLACE;
+    if (counts != NULL) params.counts = &counts[params.rank];
+    if (!has_place(&params)) params.in_place = false;
     if (gli_plan_make(build, &params, &r->plan, &error) != GLOO_OK) {
       printf("# no plan: %s\n", error.message);
       world_close(w);
@@ -52,6 +61,8 @@ bool world_open(world *w, gli_build_fn build, gli_plan_params params,
     r->send_of = allocate(words);
     r->waits_for = allocate(words);
     r->depth = allocate(words);
+    r->places = allocate(r->plan->n_places * sizeof(*r->places));
+    r->written = allocate(r->plan->n_places * sizeof(*r->written));
   }
   return true;
 }
@@ -66,6 +77,8 @@ void world_close(world *w) {
     free(r->send_of);
     free(r->waits_for);
     free(r->depth);
+    free(r->places);
+    free(r->written);
   }
   free(w->ranks);
 }
@@ -87,6 +100,7 @@ typedef struct run {
   uint32_t held_back;
   event *events;
   size_t n_events;
+  uint64_t seed;
   bool broken;
 } run;
 
@@ -116,7 +130,8 @@ static bool match(const world *w, uint32_t rank, uint32_t send, event *recv) {
   uint32_t peer = gli_plan_find_peer(to, rank);
   if (peer == GLI_NO_PEER || s->slot >= to->peers[peer].recvs) return false;
   recv->step = to->recv_steps[to->peers[peer].first_recv + s->slot];
-  return gli_step_wire_bytes(&to->steps[recv->step]) == gli_step_wire_bytes(s);
+  const gli_step *r = &to->steps[recv->step];
+  return gli_step_wire_bytes(r) == gli_step_wire_bytes(s) && r->role == s->role;
 }
 
 static void become_ready(run *x, uint32_t rank, uint32_t step) {
@@ -158,17 +173,87 @@ static void finish(run *x, uint32_t rank, uint32_t step) {
   }
 }
 
+static size_t elements(const world_rank *r, const gli_step *s) {
+  return (size_t)(s->bytes / r->plan->params.elem_bytes);
+}
+
+/* The result also goes to the loans that are in reach. */
+static void write_loans(world_rank *r, const gli_step *s) {
+  for (uint32_t i = s->loan; i < s->loan + s->n_loans; i++) {
+    if (r->places[i] == NULL) continue;
+    memcpy(r->places[i], at(r, s->dst_buffer, s->dst, s->bytes),
+           (size_t)s->bytes);
+    r->written[i] = true;
+  }
+}
+
+/* In a buffer of its own: a view may be memory that is lent, too. */
+static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
+  uint8_t *sum = allocate(s->bytes);
+  for (uint32_t i = 0; i <= s->n; i++) {
+    const uint8_t *from = at(r, s->a_buffer, s->a, s->bytes);
+    if (i != s->own) from = r->places[s->place + (i < s->own ? i : i - 1)];
+    if (i == 0) {
+      memcpy(sum, from, (size_t)s->bytes);
+    } else {
+      x->reduce(sum, sum, from, elements(r, s));
+    }
+  }
+  memcpy(at(r, s->dst_buffer, s->dst, s->bytes), sum, (size_t)s->bytes);
+  free(sum);
+  write_loans(r, s);
+}
+
 static void take_local(run *x, uint32_t rank, uint32_t step) {
   world_rank *r = &x->w->ranks[rank];
   const gli_step *s = &r->plan->steps[step];
+  if (s->kind == GLI_STEP_REDUCE_ALL) {
+    take_reduce_all(x, r, s);
+    return;
+  }
   uint8_t *dst = at(r, s->dst_buffer, s->dst, s->bytes);
   const uint8_t *a = at(r, s->a_buffer, s->a, s->bytes);
   if (s->kind == GLI_STEP_COPY) {
     memcpy(dst, a, (size_t)s->bytes);
   } else {
-    x->reduce(dst, a, at(r, s->b_buffer, s->b, s->bytes),
-              (size_t)(s->bytes / r->plan->params.elem_bytes));
+    x->reduce(dst, a, at(r, s->b_buffer, s->b, s->bytes), elements(r, s));
   }
+}
+
+static bool reaches(run *x) {
+  if (x->w->reach != WORLD_MIXES) return x->w->reach == WORLD_REACHES;
+  return world_random(&x->seed) % 2 != 0;
+}
+
+static void take_bytes(run *x, world_rank *r, const gli_step *s,
+                       const uint8_t *src) {
+  uint8_t *dst = at(r, s->dst_buffer, s->dst, s->bytes);
+  if (s->kind == GLI_STEP_RECV) {
+    memcpy(dst, src, (size_t)s->bytes);
+    return;
+  }
+  const uint8_t *local = at(r, s->a_buffer, s->a, s->bytes);
+  x->reduce(dst, s->incoming_left ? src : local, s->incoming_left ? local : src,
+            elements(r, s));
+  write_loans(r, s);
+}
+
+/* m is the step that sends. */
+static void take_payload(run *x, world_rank *r, const gli_step *s,
+                         const world_rank *sender, const gli_step *m) {
+  if (s->role == GLI_ROLE_SIGNAL || m->a_buffer == GLI_TOKEN) return;
+  uint8_t *src = at(sender, m->a_buffer, m->a, m->bytes);
+  if (s->role == GLI_ROLE_LEND) {
+    r->places[s->place] = reaches(x) ? src : NULL;
+    r->written[s->place] = false;
+    return;
+  }
+  if (s->role == GLI_ROLE_FILL && sender->written[m->place]) return;
+  bool view = s->role == GLI_ROLE_VIEW && s->kind == GLI_STEP_RECV;
+  bool looks = view && reaches(x);
+  if (!looks) take_bytes(x, r, s, src);
+  if (!view) return;
+  r->places[s->place] = looks ? src : at(r, s->dst_buffer, s->dst, s->bytes);
 }
 
 static void take_message(run *x, uint32_t rank, uint32_t step) {
@@ -179,18 +264,7 @@ static void take_message(run *x, uint32_t rank, uint32_t step) {
   const gli_step *m = &sender->plan->steps[send];
   if (sender->depth[send] + 1 > r->depth[step])
     r->depth[step] = sender->depth[send] + 1;
-  if (s->dst_buffer != GLI_TOKEN) {
-    const uint8_t *src = at(sender, m->a_buffer, m->a, m->bytes);
-    uint8_t *dst = at(r, s->dst_buffer, s->dst, s->bytes);
-    if (s->kind == GLI_STEP_RECV) {
-      memcpy(dst, src, (size_t)s->bytes);
-    } else {
-      const uint8_t *local = at(r, s->a_buffer, s->a, s->bytes);
-      x->reduce(dst, s->incoming_left ? src : local,
-                s->incoming_left ? local : src,
-                (size_t)(s->bytes / r->plan->params.elem_bytes));
-    }
-  }
+  take_payload(x, r, s, sender, m);
   finish(x, from, send);
 }
 
@@ -221,7 +295,7 @@ bool world_run(world *w, gli_reduce_fn reduce, uint32_t held_back,
       sent += r->plan->peers[k].send_bytes;
     if (sent > w->moved_bytes_max) w->moved_bytes_max = sent;
   }
-  run x = {.w = w, .reduce = reduce, .held_back = held_back};
+  run x = {.w = w, .reduce = reduce, .held_back = held_back, .seed = seed};
   x.events = allocate(n_steps * sizeof(*x.events));
   for (uint32_t i = 0; i < w->size; i++) {
     for (uint32_t k = 0; k < w->ranks[i].plan->n_steps; k++)

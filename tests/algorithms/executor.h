@@ -17,11 +17,21 @@ typedef struct world_rank {
   uint32_t *send_of;           /* [n_steps] of a receive: ready send + 1 */
   uint32_t *waits_for;         /* [n_steps] */
   uint32_t *depth;             /* [n_steps] messages on the longest way here */
+  uint8_t **places;            /* [n_places] views and loans; NULL: no loan */
+  bool *written;               /* [n_places] loans */
   uint32_t n_done;
 } world_rank;
 
+/* Do ranks look at each other's memory, or send the bytes? */
+typedef enum world_reach {
+  WORLD_SENDS,
+  WORLD_REACHES,
+  WORLD_MIXES /* drawn for each message */
+} world_reach;
+
 typedef struct world {
   uint32_t size;
+  world_reach reach; /* to be set before world_run */
   world_rank *ranks;
   uint64_t moved_bytes_max; /* most bytes any rank sent, set by world_run */
   uint32_t depth;           /* longest chain of messages, set by world_run */
@@ -34,8 +44,9 @@ typedef enum world_layout {
 } world_layout;
 
 /* Make all plans and their buffers; input and output hold bytes drawn from the
- * seed. In a mixed world every other rank is in place. False, with a message
- * printed, when a plan cannot be made. */
+ * seed. In a mixed world every other rank is in place. params.counts is an
+ * array of all ranks'. False, with a message printed, when a plan cannot be
+ * made. */
 bool world_open(world *w, gli_build_fn build, gli_plan_params params,
                 world_layout layout, uint64_t seed);
 void world_close(world *w);

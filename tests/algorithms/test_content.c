@@ -12,6 +12,7 @@
 
 #include "algorithms/registry.h"
 #include "executor.h"
+#include "tools/sample_counts.h"
 
 /* ---- operations --------------------------------------------------------- */
 
@@ -60,80 +61,188 @@ static void compose(void *dst, const void *left, const void *right,
 
 /* ---- one case ----------------------------------------------------------- */
 
+/* What buffers held before a run. */
 typedef struct inputs {
-  uint8_t **of; /* [size] what each rank put in */
-  uint64_t bytes, elem_bytes;
+  uint8_t **of;     /* [size] what each rank put in */
+  uint8_t **before; /* [size] its output */
+  uint8_t **sums;   /* [size] the inputs up to each rank's, reduced; only the
+                       last one where no other is needed */
+  uint64_t elem_bytes;
 } inputs;
 
+static void *copy_of(const void *from, uint64_t bytes) {
+  void *copy = malloc(bytes == 0 ? 1 : bytes);
+  assert_non_null(copy);
+  if (bytes > 0) memcpy(copy, from, bytes);
+  return copy;
+}
+
+static const gli_plan_params *params_of(const world *w, uint32_t rank) {
+  return &w->ranks[rank].plan->params;
+}
+
+static bool in_place(const world *w, uint32_t rank) {
+  const gli_plan_params *p = params_of(w, rank);
+  if (!p->in_place) return false;
+  switch (p->collective) {
+    case GLI_BROADCAST:
+    case GLI_SCATTER:
+    case GLI_SCATTERV:
+      return rank == p->root;
+    default:
+      return true;
+  }
+}
+
+/* A block, in bytes: of the input (the i-th of rank's), or of the output. */
+typedef struct block {
+  uint64_t at, bytes;
+} block;
+
+static block in_block(const world *w, uint32_t rank, uint32_t i) {
+  const gli_plan_params *p = params_of(w, rank);
+  const gli_counts *c = p->counts;
+  uint64_t e = p->elem_bytes;
+  if (c == NULL) return (block){i * p->count * e, p->count * e};
+  return (block){c->in_first[i] * e, c->in[i] * e};
+}
+
+static block out_block(const world *w, uint32_t rank, uint32_t i) {
+  const gli_plan_params *p = params_of(w, rank);
+  const gli_counts *c = p->counts;
+  uint64_t e = p->elem_bytes;
+  if (c == NULL) return (block){i * p->count * e, p->count * e};
+  return (block){c->out_first[i] * e, c->out[i] * e};
+}
+
+/* Of a buffer that is one block. */
+static uint64_t own_bytes(const world *w, uint32_t rank) {
+  const gli_plan_params *p = params_of(w, rank);
+  return (p->counts == NULL ? p->count : p->counts->own) * p->elem_bytes;
+}
+
 static uint8_t *input_of(const world *w, uint32_t rank) {
-  const gli_plan *plan = w->ranks[rank].plan;
-  const gli_plan_params *p = &plan->params;
-  if (!p->in_place) return w->ranks[rank].in;
-  uint64_t shift = p->collective == GLI_ALLGATHER ? rank * plan->in_bytes : 0;
-  return w->ranks[rank].out + shift;
+  if (!in_place(w, rank)) return w->ranks[rank].in;
+  gli_collective c = params_of(w, rank)->collective;
+  bool block_of_out = c == GLI_ALLGATHER || c == GLI_ALLGATHERV ||
+                      c == GLI_GATHER || c == GLI_GATHERV;
+  uint64_t at = block_of_out ? out_block(w, rank, rank).at : 0;
+  return w->ranks[rank].out + at;
 }
 
 static inputs inputs_copy(const world *w) {
-  const gli_plan *plan = w->ranks[0].plan;
-  inputs all = {.bytes = plan->in_bytes, .elem_bytes = plan->params.elem_bytes};
+  inputs all = {.elem_bytes = params_of(w, 0)->elem_bytes};
   all.of = malloc(w->size * sizeof(*all.of));
-  assert_non_null(all.of);
+  all.before = malloc(w->size * sizeof(*all.before));
+  all.sums = calloc(w->size, sizeof(*all.sums));
+  assert_true(all.of != NULL && all.before != NULL && all.sums != NULL);
   for (uint32_t i = 0; i < w->size; i++) {
-    all.of[i] = malloc(all.bytes == 0 ? 1 : all.bytes);
-    assert_non_null(all.of[i]);
-    memcpy(all.of[i], input_of(w, i), all.bytes);
+    const gli_plan *plan = w->ranks[i].plan;
+    all.of[i] = copy_of(input_of(w, i), plan->in_bytes);
+    all.before[i] = copy_of(w->ranks[i].out, plan->out_bytes);
   }
   return all;
 }
 
 static void inputs_free(inputs *all, uint32_t size) {
-  for (uint32_t i = 0; i < size; i++) free(all->of[i]);
+  for (uint32_t i = 0; i < size; i++) {
+    free(all->of[i]);
+    free(all->before[i]);
+    free(all->sums[i]);
+  }
+  free(all->sums);
   free(all->of);
+  free(all->before);
 }
 
-/* All inputs reduced in the order of ranks by one reader alone. */
-static uint8_t *reduce_all(const inputs *all, uint32_t size,
-                           gli_reduce_fn reduce) {
-  uint8_t *sum = malloc(all->bytes == 0 ? 1 : all->bytes);
-  assert_non_null(sum);
-  memcpy(sum, all->of[0], all->bytes);
-  for (uint32_t i = 1; i < size; i++)
-    reduce(sum, sum, all->of[i], (size_t)(all->bytes / all->elem_bytes));
-  return sum;
+/* The inputs reduced in the order of ranks by one reader alone. */
+static void reduce_all(const world *w, const inputs *all,
+                       gli_reduce_fn reduce) {
+  gli_collective c = params_of(w, 0)->collective;
+  bool scans = c == GLI_SCAN || c == GLI_EXSCAN;
+  uint64_t bytes = w->ranks[0].plan->in_bytes;
+  uint8_t *sum = copy_of(all->of[0], bytes);
+  for (uint32_t i = 1; i < w->size; i++) {
+    if (scans) all->sums[i - 1] = copy_of(sum, bytes);
+    reduce(sum, sum, all->of[i], (size_t)(bytes / all->elem_bytes));
+  }
+  all->sums[w->size - 1] = sum;
+}
+
+static void put(uint8_t *out, uint64_t at, const uint8_t *from,
+                uint64_t bytes) {
+  if (bytes > 0) memcpy(out + at, from, bytes);
+}
+
+/* What the output of a rank must be; how many bytes of it are defined. */
+static uint8_t *wanted(const world *w, const inputs *all, uint32_t rank,
+                       uint64_t *bytes) {
+  const gli_plan_params *p = params_of(w, rank);
+  uint64_t own = own_bytes(w, rank);
+  uint8_t *out = copy_of(all->before[rank], w->ranks[rank].plan->out_bytes);
+  const uint8_t *sum = all->sums[w->size - 1];
+  bool root = rank == p->root;
+  *bytes = w->ranks[rank].plan->out_bytes;
+  switch (p->collective) {
+    case GLI_BROADCAST:
+      put(out, 0, all->of[p->root], own);
+      break;
+    case GLI_ALLREDUCE:
+    case GLI_REDUCE:
+      if (p->collective == GLI_ALLREDUCE || root) put(out, 0, sum, own);
+      break;
+    case GLI_SCAN:
+      put(out, 0, all->sums[rank], own);
+      break;
+    case GLI_EXSCAN:
+      if (rank > 0) put(out, 0, all->sums[rank - 1], own);
+      break;
+    case GLI_REDUCE_SCATTER:
+    case GLI_REDUCE_SCATTERV:
+      put(out, 0, sum + in_block(w, rank, rank).at, own);
+      *bytes = own;
+      break;
+    case GLI_GATHER:
+    case GLI_GATHERV:
+    case GLI_ALLGATHER:
+    case GLI_ALLGATHERV:
+      if (gli_collective_rooted(p->collective) && !root) break;
+      for (uint32_t k = 0; k < w->size; k++)
+        put(out, out_block(w, rank, k).at, all->of[k],
+            out_block(w, rank, k).bytes);
+      break;
+    case GLI_SCATTER:
+    case GLI_SCATTERV:
+      if (root && p->in_place) break;
+      put(out, 0, all->of[p->root] + in_block(w, p->root, rank).at, own);
+      break;
+    case GLI_ALLTOALL:
+    case GLI_ALLTOALLV:
+      for (uint32_t k = 0; k < w->size; k++)
+        put(out, out_block(w, rank, k).at, all->of[k] + in_block(w, k, rank).at,
+            out_block(w, rank, k).bytes);
+      break;
+    default:
+      break;
+  }
+  return out;
 }
 
 static bool content_is_right(const world *w, const inputs *all,
                              gli_reduce_fn reduce) {
-  const gli_plan_params *p = &w->ranks[0].plan->params;
-  uint64_t bytes = p->count * p->elem_bytes;
-  uint8_t *sum = NULL;
   bool right = true;
-  if (gli_collective_reduces(p->collective))
-    sum = reduce_all(all, w->size, reduce);
+  if (gli_collective_reduces(params_of(w, 0)->collective))
+    reduce_all(w, all, reduce);
   for (uint32_t i = 0; i < w->size && right; i++) {
-    const uint8_t *out = w->ranks[i].out;
-    switch (p->collective) {
-      case GLI_BROADCAST:
-        right = memcmp(out, all->of[p->root], bytes) == 0;
-        break;
-      case GLI_ALLREDUCE:
-        right = memcmp(out, sum, bytes) == 0;
-        break;
-      case GLI_REDUCE_SCATTER:
-        right = memcmp(out, sum + i * bytes, bytes) == 0;
-        break;
-      case GLI_ALLGATHER:
-        for (uint32_t k = 0; k < w->size && right; k++)
-          right = memcmp(out + k * bytes, all->of[k], bytes) == 0;
-        break;
-      default:
-        break;
-    }
-    if (right && !w->ranks[i].plan->params.in_place)
-      right = memcmp(w->ranks[i].in, all->of[i], all->bytes) == 0;
+    uint64_t bytes;
+    uint8_t *want = wanted(w, all, i, &bytes);
+    right = memcmp(w->ranks[i].out, want, bytes) == 0;
+    free(want);
+    if (right && !in_place(w, i))
+      right =
+          memcmp(w->ranks[i].in, all->of[i], w->ranks[i].plan->in_bytes) == 0;
     if (!right) printf("# rank %u has the wrong bytes\n", i);
   }
-  free(sum);
   return right;
 }
 
@@ -235,17 +344,83 @@ static void allgather_puts_every_block_in_its_place(void **state) {
   run_collective(GLI_ALLGATHER);
 }
 
+static void alltoall_swaps_every_pair_of_blocks(void **state) {
+  (void)state;
+  run_collective(GLI_ALLTOALL);
+}
+
+static void reduce_gives_the_root_the_sum(void **state) {
+  (void)state;
+  run_collective(GLI_REDUCE);
+}
+static void gather_collects_at_the_root(void **state) {
+  (void)state;
+  run_collective(GLI_GATHER);
+}
+static void scatter_spreads_from_the_root(void **state) {
+  (void)state;
+  run_collective(GLI_SCATTER);
+}
+static void scans_add_up_to_each_rank(void **state) {
+  (void)state;
+  run_collective(GLI_SCAN);
+  run_collective(GLI_EXSCAN);
+}
+
+/* ---- given counts ------------------------------------------------------- */
+
+static void run_sample(const gli_algorithm *a, uint32_t size, uint32_t root,
+                       uint64_t seed, world_layout layout) {
+  bool gaps = seed % 3 == 2;
+  gli_sample_counts sample;
+  assert_true(gli_sample_counts_make(&sample, a->collective, size, root,
+                                     seed % 40 * 3, seed, gaps,
+                                     layout != WORLD_APART));
+  gli_plan_params p = {.collective = a->collective,
+                       .size = size,
+                       .root = root,
+                       .count = sample.count,
+                       .elem_bytes = seed % 2 == 0 ? 8 : 1,
+                       .counts = sample.of};
+  run_case(a, p, layout);
+  p.segment_bytes = p.elem_bytes * 7;
+  run_case(a, p, layout);
+  gli_sample_counts_free(&sample);
+}
+
+static void counted_blocks_get_to_their_places(void **state) {
+  (void)state;
+  uint64_t seed = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (!gli_collective_counted(a->collective)) continue;
+    for (uint32_t size = 1; size <= 20; size++) {
+      uint32_t roots = gli_collective_rooted(a->collective) ? size : 1;
+      for (uint32_t root = 0; root < roots; root++)
+        for (int n = 0; n < 9; n++)
+          run_sample(a, size, root, seed++, (world_layout)(n / 3));
+    }
+  }
+}
+
+/* A vector with a block for each rank. */
+static bool has_blocks(gli_collective collective) {
+  gli_plan_params p = {
+      .collective = collective, .size = 2, .count = 1, .elem_bytes = 1};
+  return gli_plan_vector_bytes(&p) > 1;
+}
+
 static void a_thousand_ranks_get_it_right(void **state) {
   (void)state;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     const gli_algorithm *a = &gli_algorithms[i];
-    bool shared =
-        a->collective == GLI_REDUCE_SCATTER || a->collective == GLI_ALLGATHER;
+    if (gli_collective_counted(a->collective)) continue;
+    uint32_t size = a->collective == GLI_ALLTOALL ? 250 : 1000;
     run_case(a,
              (gli_plan_params){.collective = a->collective,
-                               .size = 1000,
-                               .root = 333,
-                               .count = shared ? 1 : 1000,
+                               .size = size,
+                               .root = size / 3,
+                               .count = has_blocks(a->collective) ? 1 : size,
                                .elem_bytes = 8},
              WORLD_MIXED);
   }
@@ -355,6 +530,12 @@ int main(void) {
       cmocka_unit_test(allreduce_adds_every_input_once),
       cmocka_unit_test(reduce_scatter_gives_each_rank_its_block),
       cmocka_unit_test(allgather_puts_every_block_in_its_place),
+      cmocka_unit_test(alltoall_swaps_every_pair_of_blocks),
+      cmocka_unit_test(reduce_gives_the_root_the_sum),
+      cmocka_unit_test(gather_collects_at_the_root),
+      cmocka_unit_test(scatter_spreads_from_the_root),
+      cmocka_unit_test(scans_add_up_to_each_rank),
+      cmocka_unit_test(counted_blocks_get_to_their_places),
       cmocka_unit_test(a_thousand_ranks_get_it_right),
       cmocka_unit_test(allreduce_gives_all_ranks_the_same_bits),
       cmocka_unit_test(recursive_doubling_keeps_operands_in_order),

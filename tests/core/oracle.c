@@ -3,58 +3,100 @@
 #include <math.h>
 #include <string.h>
 
-const oracle_half oracle_float16 = {5, 10}, oracle_bfloat16 = {8, 7};
+const oracle_half oracle_float16 = {5, 10, true},
+                  oracle_bfloat16 = {8, 7, true}, oracle_e4m3fn = {4, 3, false},
+                  oracle_e5m2 = {5, 2, true};
+
+static int sign_of(const oracle_half *format) {
+  return 1 << (format->exponent_bits + format->mantissa_bits);
+}
+
+/* The smallest magnitude that is no number. */
+static int end_of(const oracle_half *format) {
+  if (!format->has_infinity) return sign_of(format) - 1;
+  return ((1 << format->exponent_bits) - 1) << format->mantissa_bits;
+}
+
+/* The number that these bits would stand for if there were no end. */
+static double decode_magnitude(const oracle_half *format, int bits) {
+  int bias = (1 << (format->exponent_bits - 1)) - 1;
+  int exponent = bits >> format->mantissa_bits;
+  int one = 1 << format->mantissa_bits;
+  int mantissa = bits & (one - 1);
+  if (exponent == 0) return ldexp(mantissa, 1 - bias - format->mantissa_bits);
+  return ldexp(one + mantissa, exponent - bias - format->mantissa_bits);
+}
 
 double oracle_decode(const oracle_half *format, uint16_t bits) {
-  int bias = (1 << (format->exponent_bits - 1)) - 1;
-  int exponent_max = (1 << format->exponent_bits) - 1;
-  int exponent = (bits >> format->mantissa_bits) & exponent_max;
-  int mantissa = bits & ((1 << format->mantissa_bits) - 1);
-  int one = 1 << format->mantissa_bits;
-  double value;
-  if (exponent == exponent_max) {
-    value = mantissa != 0 ? (double)NAN : (double)INFINITY;
-  } else if (exponent == 0) {
-    value = ldexp(mantissa, 1 - bias - format->mantissa_bits);
-  } else {
-    value = ldexp(one + mantissa, exponent - bias - format->mantissa_bits);
+  int magnitude = bits & (sign_of(format) - 1);
+  double value = decode_magnitude(format, magnitude);
+  if (magnitude >= end_of(format)) {
+    bool infinite = format->has_infinity && magnitude == end_of(format);
+    value = infinite ? (double)INFINITY : (double)NAN;
   }
-  return bits & 0x8000 ? -value : value;
+  return bits & sign_of(format) ? -value : value;
 }
 
 uint16_t oracle_encode(const oracle_half *format, double value) {
-  int infinity = ((1 << format->exponent_bits) - 1) << format->mantissa_bits;
-  int sign = signbit(value) ? 0x8000 : 0;
+  int end = end_of(format);
+  int quiet = format->has_infinity ? 1 << (format->mantissa_bits - 1) : 0;
+  int sign = signbit(value) ? sign_of(format) : 0;
   double size = fabs(value);
-  if (isnan(value)) {
-    return (uint16_t)(infinity | 1 << (format->mantissa_bits - 1));
-  }
+  if (isnan(value)) return (uint16_t)(end | quiet);
   /* Positive numbers are ordered as their bits are: find the last one that is
-   * not above. Where infinity stands, rounding sees the next power of two. */
-  int low = 0, high = infinity;
+   * not above. At the end, rounding sees the number that would stand there. */
+  int low = 0, high = end;
   while (low + 1 < high) {
     int middle = (low + high) / 2;
-    if (oracle_decode(format, (uint16_t)middle) <= size) {
+    if (decode_magnitude(format, middle) <= size) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  double below = oracle_decode(format, (uint16_t)low);
-  double above = high == infinity ? ldexp(1.0, 1 << (format->exponent_bits - 1))
-                                  : oracle_decode(format, (uint16_t)high);
-  double to_below = size - below, to_above = above - size;
+  double to_below = size - decode_magnitude(format, low);
+  double to_above = decode_magnitude(format, high) - size;
   bool up = to_above < to_below || (to_above == to_below && low % 2 != 0);
+  if (up && high == end && !format->has_infinity) return (uint16_t)end;
   return (uint16_t)(sign | (up ? high : low));
 }
 
+static const oracle_half *format_of(gloo_dtype dtype) {
+  switch ((int)dtype) {
+    case GLOO_FLOAT16:
+      return &oracle_float16;
+    case GLOO_BFLOAT16:
+      return &oracle_bfloat16;
+    case GLOO_FLOAT8_E4M3FN:
+      return &oracle_e4m3fn;
+    case GLOO_FLOAT8_E5M2:
+      return &oracle_e5m2;
+    default:
+      return NULL;
+  }
+}
+
+static bool is_complex(gloo_dtype dtype) {
+  return dtype == GLOO_COMPLEX64 || dtype == GLOO_COMPLEX128;
+}
+
 static bool is_float(gloo_dtype dtype) {
-  return dtype >= GLOO_FLOAT16;
+  return dtype == GLOO_FLOAT32 || dtype == GLOO_FLOAT64 ||
+         format_of(dtype) != NULL;
+}
+
+static bool is_among(gloo_op op, const char *names) {
+  return strstr(names, gloo_op_name(op)) != NULL;
 }
 
 bool oracle_supports(gloo_dtype dtype, gloo_op op) {
-  bool bitwise = op == GLOO_BAND || op == GLOO_BOR || op == GLOO_BXOR;
-  return !(bitwise && is_float(dtype));
+  if (op == GLOO_AVERAGE) return false;
+  if (is_complex(dtype)) return is_among(op, "sum product");
+  if (is_float(dtype)) return is_among(op, "sum product min max");
+  if (dtype == GLOO_BOOL) {
+    return is_among(op, "min max band bor bxor land lor lxor");
+  }
+  return true;
 }
 
 /* The smaller of two floats: NaN when there is one, and -0.0 before +0.0. */
@@ -81,18 +123,15 @@ static double decode(gloo_dtype dtype, uint64_t bits) {
   uint32_t low = (uint32_t)bits;
   float single;
   double wide;
-  switch ((int)dtype) {
-    case GLOO_FLOAT16:
-      return oracle_decode(&oracle_float16, (uint16_t)bits);
-    case GLOO_BFLOAT16:
-      return oracle_decode(&oracle_bfloat16, (uint16_t)bits);
-    case GLOO_FLOAT32:
-      memcpy(&single, &low, sizeof single);
-      return (double)single;
-    default:
-      memcpy(&wide, &bits, sizeof wide);
-      return wide;
+  if (format_of(dtype) != NULL) {
+    return oracle_decode(format_of(dtype), (uint16_t)bits);
   }
+  if (dtype == GLOO_FLOAT32 || dtype == GLOO_COMPLEX64) {
+    memcpy(&single, &low, sizeof single);
+    return (double)single;
+  }
+  memcpy(&wide, &bits, sizeof wide);
+  return wide;
 }
 
 /* float32 sums and products made in double and then rounded are exact: double
@@ -101,24 +140,21 @@ static uint64_t encode(gloo_dtype dtype, double value) {
   float single = (float)value;
   uint32_t low;
   uint64_t bits;
-  switch ((int)dtype) {
-    case GLOO_FLOAT16:
-      return oracle_encode(&oracle_float16, (double)single);
-    case GLOO_BFLOAT16:
-      return oracle_encode(&oracle_bfloat16, (double)single);
-    case GLOO_FLOAT32:
-      if (isnan(value)) return 0x7fc00000;
-      memcpy(&low, &single, sizeof low);
-      return low;
-    default:
-      if (isnan(value)) return UINT64_C(0x7ff8000000000000);
-      memcpy(&bits, &value, sizeof bits);
-      return bits;
+  if (format_of(dtype) != NULL) {
+    return oracle_encode(format_of(dtype), (double)single);
   }
+  if (dtype == GLOO_FLOAT32 || dtype == GLOO_COMPLEX64) {
+    if (isnan(value)) return 0x7fc00000;
+    memcpy(&low, &single, sizeof low);
+    return low;
+  }
+  if (isnan(value)) return UINT64_C(0x7ff8000000000000);
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
 }
 
 static uint64_t integer_op(gloo_op op, uint64_t a, uint64_t b, uint64_t order) {
-  switch (op) {
+  switch ((int)op) {
     case GLOO_SUM:
       return a + b;
     case GLOO_PRODUCT:
@@ -131,8 +167,14 @@ static uint64_t integer_op(gloo_op op, uint64_t a, uint64_t b, uint64_t order) {
       return a & b;
     case GLOO_BOR:
       return a | b;
-    default:
+    case GLOO_BXOR:
       return a ^ b;
+    case GLOO_LAND:
+      return a != 0 && b != 0;
+    case GLOO_LOR:
+      return a != 0 || b != 0;
+    default:
+      return (a == 0) != (b == 0);
   }
 }
 
@@ -142,11 +184,127 @@ static uint64_t sign_bit(gloo_dtype dtype, size_t bytes) {
   return dtype <= GLOO_INT64 ? UINT64_C(1) << (8 * bytes - 1) : 0;
 }
 
-uint64_t oracle_reduce(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b) {
-  size_t bytes = gloo_dtype_size(dtype);
-  uint64_t mask = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * bytes) - 1;
-  if (is_float(dtype)) {
-    return encode(dtype, float_op(op, decode(dtype, a), decode(dtype, b)));
+size_t oracle_parts(gloo_dtype dtype) {
+  return is_complex(dtype) ? 2 : 1;
+}
+
+/* Rounded after each of the six operations. */
+static double rounded(gloo_dtype dtype, double value) {
+  return dtype == GLOO_COMPLEX64 ? (double)(float)value : value;
+}
+
+static oracle_value complex_op(gloo_dtype dtype, gloo_op op, oracle_value a,
+                               oracle_value b) {
+  double ar = decode(dtype, a.part[0]), ai = decode(dtype, a.part[1]);
+  double br = decode(dtype, b.part[0]), bi = decode(dtype, b.part[1]);
+  double real = ar + br, imaginary = ai + bi;
+  if (op == GLOO_PRODUCT) {
+    real = rounded(dtype, ar * br) - rounded(dtype, ai * bi);
+    imaginary = rounded(dtype, ar * bi) + rounded(dtype, ai * br);
   }
-  return integer_op(op, a & mask, b & mask, sign_bit(dtype, bytes)) & mask;
+  return (oracle_value){{encode(dtype, real), encode(dtype, imaginary)}};
+}
+
+/* The operations on integers that those on truth values are. */
+static gloo_op truth_op(gloo_op op) {
+  switch ((int)op) {
+    case GLOO_MIN:
+    case GLOO_BAND:
+      return GLOO_LAND;
+    case GLOO_MAX:
+    case GLOO_BOR:
+      return GLOO_LOR;
+    case GLOO_BXOR:
+      return GLOO_LXOR;
+    default:
+      return op;
+  }
+}
+
+static uint64_t mask_of(gloo_dtype dtype) {
+  size_t bytes = gloo_dtype_size(dtype);
+  return bytes >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * bytes) - 1;
+}
+
+oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
+                           oracle_value b) {
+  uint64_t x = a.part[0] & mask_of(dtype), y = b.part[0] & mask_of(dtype);
+  uint64_t order = sign_bit(dtype, gloo_dtype_size(dtype)), r;
+  if (is_complex(dtype)) return complex_op(dtype, op, a, b);
+  if (is_float(dtype)) {
+    r = encode(dtype, float_op(op, decode(dtype, x), decode(dtype, y)));
+  } else {
+    r = integer_op(dtype == GLOO_BOOL ? truth_op(op) : op, x, y, order);
+  }
+  return (oracle_value){{r, 0}};
+}
+
+static bool accumulates_in_float32(gloo_dtype dtype, gloo_op op) {
+  return format_of(dtype) != NULL && (op == GLOO_SUM || op == GLOO_PRODUCT);
+}
+
+oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
+                            const oracle_value *operands, size_t n) {
+  oracle_value result = operands[0];
+  if (n == 1) return result;
+  if (!accumulates_in_float32(dtype, op)) {
+    for (size_t i = 1; i < n; i++) {
+      result = oracle_reduce(dtype, op, result, operands[i]);
+    }
+    return result;
+  }
+  double sum = decode(dtype, result.part[0]);
+  for (size_t i = 1; i < n; i++) {
+    double next = decode(dtype, operands[i].part[0]);
+    sum = (double)(float)float_op(op, sum, next);
+  }
+  result.part[0] = encode(dtype, sum);
+  return result;
+}
+
+static uint64_t scale_part(gloo_dtype dtype, uint64_t bits, double factor,
+                           uint32_t whole) {
+  double x = decode(dtype, bits);
+  if (whole != 0) return encode(dtype, x / whole);
+  if (format_of(dtype) != NULL) factor = (double)(float)factor;
+  return encode(dtype, x * factor);
+}
+
+static uint64_t scale_signed(int64_t x, unsigned bits, double factor,
+                             uint32_t whole) {
+  int64_t least = bits == 64 ? INT64_MIN : -(INT64_C(1) << (bits - 1));
+  if (whole != 0) return (uint64_t)(x / (int64_t)whole);
+  double product = (double)x * factor;
+  if (isnan(product)) return 0;
+  if (product <= (double)least) return (uint64_t)least;
+  if (product >= -(double)least) return (uint64_t)(-1 - least);
+  return (uint64_t)(int64_t)product;
+}
+
+static uint64_t scale_unsigned(uint64_t x, unsigned bits, double factor,
+                               uint32_t whole) {
+  if (whole != 0) return x / whole;
+  double product = (double)x * factor;
+  if (isnan(product) || product < 1) return 0;
+  return product >= ldexp(1, (int)bits) ? UINT64_MAX : (uint64_t)product;
+}
+
+oracle_value oracle_scale(gloo_dtype dtype, oracle_value value, double factor,
+                          uint32_t whole) {
+  unsigned bits = 8 * (unsigned)gloo_dtype_size(dtype);
+  uint64_t x = value.part[0] & mask_of(dtype);
+  uint64_t sign = sign_bit(dtype, bits / 8);
+  if (is_complex(dtype) || is_float(dtype)) {
+    for (size_t p = 0; p < oracle_parts(dtype); p++) {
+      value.part[p] = scale_part(dtype, value.part[p], factor, whole);
+    }
+    return value;
+  }
+  if (sign == 0) {
+    value.part[0] = scale_unsigned(x, bits, factor, whole);
+  } else {
+    int64_t extended = (int64_t)(x | (x & sign ? ~mask_of(dtype) : 0));
+    value.part[0] = scale_signed(extended, bits, factor, whole);
+  }
+  return value;
 }

@@ -8,11 +8,14 @@
 
 #include "gloo_c/types.h"
 
-/* A 16-bit float format, spelled out. */
+/* A narrow float format, spelled out. Without infinity, only the largest
+ * magnitude is NaN. */
 typedef struct oracle_half {
   int exponent_bits, mantissa_bits;
+  bool has_infinity;
 } oracle_half;
-extern const oracle_half oracle_float16, oracle_bfloat16;
+extern const oracle_half oracle_float16, oracle_bfloat16, oracle_e4m3fn,
+    oracle_e5m2;
 
 /* The number that the bits stand for, by the definition of the format. */
 double oracle_decode(const oracle_half *format, uint16_t bits);
@@ -21,8 +24,25 @@ double oracle_decode(const oracle_half *format, uint16_t bits);
  * among all of them. */
 uint16_t oracle_encode(const oracle_half *format, double value);
 
-/* Elements are the low bytes of the integers. */
+/* An element: the low bytes of one integer, or of two where an element has two
+ * parts (real and imaginary). */
+typedef struct oracle_value {
+  uint64_t part[2];
+} oracle_value;
+size_t oracle_parts(gloo_dtype dtype);
+
+/* Is there a kernel? average has none of its own. */
 bool oracle_supports(gloo_dtype dtype, gloo_op op);
-uint64_t oracle_reduce(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b);
+oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
+                           oracle_value b);
+
+/* All n operands in this order. Sums and products of narrow floats are kept as
+ * float32 on the way and rounded once. */
+oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
+                            const oracle_value *operands, size_t n);
+
+/* What scaling by a factor gives; divided by `whole` instead unless it is 0. */
+oracle_value oracle_scale(gloo_dtype dtype, oracle_value value, double factor,
+                          uint32_t whole);
 
 #endif

@@ -13,7 +13,8 @@
 #include "gloo_c/gloo_c.h"
 
 static void types_have_names_and_sizes(void **state) {
-  static const size_t sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+  static const size_t sizes[] = {1, 2, 4, 8, 1,  2, 4, 8, 2,
+                                 2, 4, 8, 8, 16, 1, 1, 1};
   (void)state;
   assert_int_equal(GLOO_DTYPE_COUNT, sizeof sizes / sizeof sizes[0]);
   for (int i = 0; i < GLOO_DTYPE_COUNT; i++) {
@@ -23,6 +24,7 @@ static void types_have_names_and_sizes(void **state) {
     assert_int_equal(found, i);
   }
   assert_string_equal(gloo_dtype_name(GLOO_BFLOAT16), "bfloat16");
+  assert_string_equal(gloo_dtype_name(GLOO_FLOAT8_E5M2), "float8_e5m2");
 }
 
 static void operations_have_names(void **state) {
@@ -33,6 +35,7 @@ static void operations_have_names(void **state) {
     assert_int_equal(found, i);
   }
   assert_string_equal(gloo_op_name(GLOO_BXOR), "bxor");
+  assert_string_equal(gloo_op_name(GLOO_LXOR), "lxor");
 }
 
 static void collectives_have_names(void **state) {

@@ -12,9 +12,9 @@ BEGIN {
   law("plan", "core", "-")
   law("algorithms", "core plan", "-")
   law("transport", "core", "-")
-  law("transport_inproc", "core transport", "uv")
-  law("transport_shm", "core transport", "uv")
-  law("transport_tcp", "core transport", "uv")
+  law("transport_inproc", "core memory transport", "uv")
+  law("transport_shm", "core memory transport", "uv")
+  law("transport_tcp", "core memory transport", "uv")
   law("rendezvous", "core", "uv")
   law("memory", "core", "uv")
   law("engine", "core plan transport memory", "locks")
@@ -58,11 +58,13 @@ function check_system(part, name, use) {
   }
 }
 
-# An algorithm knows the builder and nothing else; the list and the selector
-# of the same folder know plans as well.
+# An algorithm knows the builder, and what those of two levels share; the list
+# and the selector of the same folder know plans as well.
 function check_algorithm(file, name) {
-  if (file ~ /\/(registry|select)\.[ch]$/) return
+  if (file ~ /\/(registry|select|select_blocks|select_near|choose|tuning)\.[ch]$/) return
   if (name == "plan/builder.h" || name == "core/collective.h") return
+  if (name == "algorithms/two_level.h") return
+  if (name == "algorithms/fused.h") return
   complain("an algorithm may include \"plan/builder.h\" only, not \"" name "\"")
 }
 

@@ -24,18 +24,81 @@ static gli_range range(uint8_t buffer, uint64_t at, const gli_step *s) {
   return gli_bytes((gli_buffer)buffer, at, s->bytes);
 }
 
+static void replay_send(gli_builder *b, const gli_step *s, uint32_t peer) {
+  gli_range a = range(s->a_buffer, s->a, s);
+  switch (s->role) {
+    case GLI_ROLE_VIEW:
+      gli_send_view(b, peer, a);
+      break;
+    case GLI_ROLE_LEND:
+      gli_lend(b, peer, a);
+      break;
+    case GLI_ROLE_FILL:
+      gli_fill(b, peer, a, s->place);
+      break;
+    case GLI_ROLE_SIGNAL:
+      gli_signal(b, peer, a);
+      break;
+    default:
+      gli_send(b, peer, a);
+      break;
+  }
+}
+
+static void replay_recv(gli_builder *b, const gli_step *s, uint32_t peer) {
+  gli_range dst = range(s->dst_buffer, s->dst, s);
+  switch (s->role) {
+    case GLI_ROLE_VIEW:
+      gli_recv_view(b, peer, dst, s->place);
+      break;
+    case GLI_ROLE_LEND:
+      gli_borrow(b, peer, s->bytes, s->place);
+      break;
+    case GLI_ROLE_FILL:
+      gli_recv_filled(b, peer, dst);
+      break;
+    case GLI_ROLE_SIGNAL:
+      gli_await(b, peer, dst);
+      break;
+    default:
+      gli_recv(b, peer, dst);
+      break;
+  }
+}
+
+static void replay_reduce_all(gli_builder *b, const gli_step *s) {
+  gli_reduction r = {.local = range(s->a_buffer, s->a, s),
+                     .dst = range(s->dst_buffer, s->dst, s),
+                     .own = s->own,
+                     .n = s->n,
+                     .blocks = range(s->b_buffer, s->b, s),
+                     .stride = s->stride,
+                     .view = s->place,
+                     .loan = s->loan,
+                     .n_loans = s->n_loans};
+  gli_reduce_all(b, &r);
+}
+
 /* Say the step once more, to another builder. */
 static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
   gli_range a = range(s->a_buffer, s->a, s),
             dst = range(s->dst_buffer, s->dst, s);
   switch (s->kind) {
     case GLI_STEP_SEND:
-      gli_send(b, peer, a);
+      replay_send(b, s, peer);
       break;
     case GLI_STEP_RECV:
-      gli_recv(b, peer, dst);
+      replay_recv(b, s, peer);
+      break;
+    case GLI_STEP_REDUCE_ALL:
+      replay_reduce_all(b, s);
       break;
     case GLI_STEP_RECV_REDUCE:
+      if (s->role == GLI_ROLE_VIEW) {
+        gli_recv_reduce_view(b, peer, a, dst, s->incoming_left != 0, s->loan,
+                             s->n_loans);
+        break;
+      }
       gli_recv_reduce(b, peer, a, dst, s->incoming_left != 0);
       break;
     case GLI_STEP_COPY:
@@ -80,6 +143,7 @@ void spoil_build(gli_builder *b, const gli_plan_params *p) {
   if (gli_raw_begin(&inner, p, NULL) == GLOO_OK) {
     now.build(&inner, p);
     gli_scratch(b, inner.scratch_bytes);
+    gli_places(b, inner.n_places);
     replay_spoilt(b, &inner);
   }
   gli_raw_free(&inner);

@@ -121,6 +121,43 @@ static void every_parameter_makes_a_plan_of_its_own(void **state) {
   gli_plan_cache_destroy(cache);
 }
 
+static void build_own(gli_builder *b, const gli_plan_params *p) {
+  builds++;
+  gli_copy(b, gli_own(p, GLI_IN), gli_block(p, GLI_OUT, p->rank));
+}
+
+/* Lists are compared by what they hold, and a plan keeps its own. */
+static void given_counts_belong_to_the_plan(void **state) {
+  (void)state;
+  gli_plan_cache *cache = gli_plan_cache_create(1000, NULL);
+  uint64_t lengths[] = {1, 2, 3, 4}, first[] = {0, 1, 3, 6};
+  gli_counts counts = {
+      .out = lengths, .out_first = first, .own = 2, .packed = true};
+  gli_plan_params p = params(10);
+  p.collective = GLI_ALLGATHERV;
+  p.counts = &counts;
+  gli_plan_ref *ref = get(cache, build_own, p);
+  lengths[3] = 5;
+  gli_plan_ref *other = get(cache, build_own, p);
+  first[3] = 7;
+  gli_plan_ref *moved = get(cache, build_own, p);
+  assert_int_equal(stats(cache).misses, 3);
+  assert_int_equal(ref->plan->params.counts->out[3], 4);
+  assert_int_equal(ref->plan->params.counts->out_first[3], 6);
+  assert_int_equal(ref->plan->out_bytes, 40);
+  assert_int_equal(moved->plan->out_bytes, 48);
+  uint64_t same_lengths[] = {1, 2, 3, 4}, same_first[] = {0, 1, 3, 6};
+  counts.out = same_lengths;
+  counts.out_first = same_first;
+  gli_plan_ref *again = get(cache, build_own, p);
+  assert_ptr_equal(again, ref);
+  gli_plan_cache_put(cache, ref);
+  gli_plan_cache_put(cache, other);
+  gli_plan_cache_put(cache, moved);
+  gli_plan_cache_put(cache, again);
+  gli_plan_cache_destroy(cache);
+}
+
 static void bound_is_kept_by_dropping_the_oldest(void **state) {
   (void)state;
   freed_users = 0;
@@ -190,6 +227,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hit_gives_the_same_plan_without_allocating),
       cmocka_unit_test(every_parameter_makes_a_plan_of_its_own),
+      cmocka_unit_test(given_counts_belong_to_the_plan),
       cmocka_unit_test(bound_is_kept_by_dropping_the_oldest),
       cmocka_unit_test(held_plan_survives_eviction),
       cmocka_unit_test(plan_larger_than_the_cache_can_be_used),

@@ -16,27 +16,46 @@ typedef struct touch {
   bool writes;
 } touch;
 
-static int touches(const gli_step *s, touch t[3]) {
+enum { MAX_VIEWS = 5, MAX_TOUCHES = 4 + MAX_VIEWS };
+
+static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   int n = 0;
+  bool lends = s->role == GLI_ROLE_LEND;
   if (s->kind != GLI_STEP_RECV) {
-    t[n++] = (touch){s->a_buffer, s->a, s->bytes, false};
+    t[n++] =
+        (touch){s->a_buffer, s->a, s->bytes, s->kind == GLI_STEP_SEND && lends};
   }
   if (s->kind == GLI_STEP_REDUCE) {
     t[n++] = (touch){s->b_buffer, s->b, s->bytes, false};
   }
+  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_FILL) {
+    t[n++] = (touch){GLI_PLACE, s->place, 1, false};
+  }
+  for (uint32_t k = 0; s->kind == GLI_STEP_REDUCE_ALL && k < s->n; k++) {
+    t[n++] = (touch){s->b_buffer, s->b + k * s->stride, s->bytes, false};
+  }
+  if (s->n_loans > 0) {
+    t[n++] = (touch){GLI_PLACE, s->loan, s->n_loans, false};
+  }
   if (s->kind != GLI_STEP_SEND) {
-    t[n++] = (touch){s->dst_buffer, s->dst, s->bytes, true};
+    bool borrows = s->kind == GLI_STEP_RECV && lends;
+    t[n++] = (touch){s->dst_buffer, s->dst, borrows ? 1 : s->bytes, true};
   }
   return n;
 }
 
+/* Must x, the later one, wait for y? */
 static bool conflict(const gli_step *x, const gli_step *y) {
-  touch a[3], b[3];
+  if (x->kind == GLI_STEP_SEND && x->lane != 0 && x->lane == y->lane) {
+    return true;
+  }
+  touch a[MAX_TOUCHES], b[MAX_TOUCHES];
   int n = touches(x, a), m = touches(y, b);
   for (int i = 0; i < n; i++) {
     for (int j = 0; j < m; j++) {
       if (a[i].buffer != b[j].buffer || (!a[i].writes && !b[j].writes))
         continue;
+      if (a[i].buffer == GLI_IN) continue;
       if (a[i].offset < b[j].offset + b[j].bytes &&
           b[j].offset < a[i].offset + a[i].bytes) {
         return true;
@@ -85,6 +104,32 @@ static void compare(gli_depend *d, const gli_step *steps, uint32_t n) {
 
 /* ---- random steps ------------------------------------------------------- */
 
+/* Make it one of those for memory of other ranks, sometimes. */
+static void refer(gli_step *s, uint64_t *seed, uint32_t longest) {
+  bool message = s->kind == GLI_STEP_SEND || s->kind == GLI_STEP_RECV;
+  if (message) s->role = (uint8_t)random_below(seed, GLI_ROLES);
+  if (message && random_below(seed, 4) == 0) {
+    s->lane = (uint8_t)random_below(seed, 4);
+  }
+  s->place = random_below(seed, 8);
+  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_LEND) {
+    s->a_buffer = s->dst_buffer; /* never IN */
+  }
+  if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_LEND) {
+    s->dst_buffer = GLI_PLACE;
+    s->dst = s->place;
+  }
+  if (s->kind == GLI_STEP_REDUCE_ALL) {
+    s->b_buffer = GLI_SCRATCH;
+    s->n = 1 + random_below(seed, MAX_VIEWS);
+    s->stride = random_below(seed, 2 * longest);
+  }
+  if (s->kind == GLI_STEP_REDUCE_ALL || s->kind == GLI_STEP_RECV_REDUCE) {
+    s->loan = random_below(seed, 8);
+    s->n_loans = random_below(seed, 4);
+  }
+}
+
 static gli_step random_step(uint64_t *seed, uint32_t space, uint32_t longest) {
   static const uint8_t sources[] = {GLI_IN, GLI_OUT, GLI_OUT, GLI_SCRATCH,
                                     GLI_TOKEN};
@@ -101,6 +146,7 @@ static gli_step random_step(uint64_t *seed, uint32_t space, uint32_t longest) {
     s.a_buffer = s.dst_buffer;
     s.a = s.dst;
   }
+  refer(&s, seed, longest);
   return s;
 }
 
@@ -118,7 +164,8 @@ static void edges_are_those_of_all_pairs(void **state) {
       if (round % 5 == 0) { /* large offsets, for the sort */
         steps[i].a <<= 40;
         steps[i].b <<= 40;
-        steps[i].dst <<= 40;
+        steps[i].stride <<= 40;
+        if (steps[i].dst_buffer != GLI_PLACE) steps[i].dst <<= 40;
         steps[i].bytes <<= 40;
       }
     }
@@ -137,6 +184,11 @@ static gli_step simple(uint8_t kind, uint8_t buffer, uint64_t at,
                     .bytes = bytes};
 }
 
+static gli_step in_lane(gli_step s, uint8_t lane) {
+  s.lane = lane;
+  return s;
+}
+
 static void expect_edges(const gli_step *steps, uint32_t n,
                          const gli_edge *edges, size_t n_edges) {
   gli_depend d = {0};
@@ -147,6 +199,21 @@ static void expect_edges(const gli_step *steps, uint32_t n,
     assert_int_equal(d.edges[i].to, edges[i].to);
   }
   gli_depend_free(&d);
+}
+
+/* A send waits for what was sent and received before it in its lane; nothing
+ * else does. */
+static void lanes_keep_sends_in_order(void **state) {
+  (void)state;
+  gli_step send = in_lane(simple(GLI_STEP_SEND, GLI_IN, 0, 8), 2);
+  gli_step recv = in_lane(simple(GLI_STEP_RECV, GLI_OUT, 0, 8), 2);
+  gli_step apart = in_lane(simple(GLI_STEP_RECV, GLI_OUT, 8, 8), 2);
+  gli_step other = in_lane(send, 3), free = in_lane(send, 0);
+  gli_edge both[] = {{0, 2}, {1, 2}}, back[] = {{1, 2}, {0, 2}};
+  expect_edges((gli_step[]){send, recv, send}, 3, both, 2);
+  expect_edges((gli_step[]){recv, apart, send}, 3, back, 2);
+  expect_edges((gli_step[]){send, recv, apart}, 3, NULL, 0);
+  expect_edges((gli_step[]){send, other, free, free}, 4, NULL, 0);
 }
 
 static void each_kind_of_order_is_found(void **state) {
@@ -177,6 +244,7 @@ static void implied_edges_are_left_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lanes_keep_sends_in_order),
       cmocka_unit_test(each_kind_of_order_is_found),
       cmocka_unit_test(implied_edges_are_left_out),
       cmocka_unit_test(edges_are_those_of_all_pairs),

@@ -7,7 +7,6 @@
 #include "plan/simulate.h"
 
 static const gli_sim_model by_hand = {
-    .ranks_per_host = 1,
     .inside = {10, 1, 0, 0.5},
     .across = {1000, 100, 50, 2},
     .copy_ns = 0.25,
@@ -20,13 +19,33 @@ static gli_plan_params params(gli_collective collective, uint32_t size,
       .collective = collective, .size = size, .count = count, .elem_bytes = 4};
 }
 
-static gli_sim_report run(gli_build_fn build, gli_plan_params p,
-                          gli_sim_model model, double *done) {
+/* Hosts of `each` ranks, one after the other. */
+static gli_hosts *hosts_of(uint32_t size, uint32_t each) {
+  uint64_t keys[10000];
+  assert_true(size <= 10000);
+  for (uint32_t i = 0; i < size; i++) keys[i] = i / each;
+  gli_hosts *hosts;
+  assert_int_equal(gli_hosts_make(keys, size, &hosts, NULL), GLOO_OK);
+  return hosts;
+}
+
+static gli_sim_report run_on(uint32_t each, gli_build_fn build,
+                             gli_plan_params p, gli_sim_model model,
+                             double *done) {
   gli_sim_report report;
   gloo_error error;
+  gli_hosts *hosts = hosts_of(p.size, each);
+  p.hosts = hosts;
   gloo_status status = gli_simulate(build, &p, &model, &report, done, &error);
+  gli_hosts_free(hosts);
   if (status != GLOO_OK) fail_msg("%s", error.message);
   return report;
+}
+
+/* Every rank on a host of its own. */
+static gli_sim_report run(gli_build_fn build, gli_plan_params p,
+                          gli_sim_model model, double *done) {
+  return run_on(1, build, p, model, done);
 }
 
 static void expect_ns(double is, double wanted) {
@@ -53,9 +72,7 @@ static void one_message_takes_two_overheads_a_latency_and_its_bytes(
   assert_int_equal(r.messages, 1);
   assert_int_equal(r.bytes_across, 100);
   assert_int_equal(r.bytes_inside, 0);
-  gli_sim_model one_host = by_hand;
-  one_host.ranks_per_host = 2;
-  r = run(build_one, params(GLI_SENDRECV, 2, 25), one_host, done);
+  r = run_on(2, build_one, params(GLI_SENDRECV, 2, 25), by_hand, done);
   expect_ns(r.total_ns, 1 + 50 + 10 + 1);
   assert_int_equal(r.bytes_inside, 100);
 }
@@ -89,10 +106,9 @@ static void build_across(gli_builder *b, const gli_plan_params *p) {
 
 static void ranks_of_a_host_share_its_link(void **state) {
   (void)state;
-  gli_sim_model m = by_hand;
-  m.ranks_per_host = 4;
   double done[8];
-  gli_sim_report r = run(build_across, params(GLI_SENDRECV, 8, 25), m, done);
+  gli_sim_report r =
+      run_on(4, build_across, params(GLI_SENDRECV, 8, 25), by_hand, done);
   /* The last of four waits for three messages and the gaps behind them. */
   expect_ns(r.total_ns, 100 + 3 * (200 + 50) + 200 + 1000 + 100);
   expect_ns(done[4], 100 + 200 + 1000 + 100);
@@ -136,9 +152,9 @@ static void same_input_gives_the_same_times(void **state) {
     const gli_algorithm *a = &gli_algorithms[i];
     gli_plan_params p = params(a->collective, 24, 1000);
     gli_sim_model m = GLI_SIM_MODEL_DEFAULT;
-    m.ranks_per_host = 5;
     double x[24], y[24];
-    gli_sim_report r = run(a->build, p, m, x), s = run(a->build, p, m, y);
+    gli_sim_report r = run_on(5, a->build, p, m, x);
+    gli_sim_report s = run_on(5, a->build, p, m, y);
     assert_memory_equal(x, y, sizeof(x));
     assert_true(memcmp(&r, &s, sizeof(r)) == 0);
     assert_true(r.total_ns > 0);
@@ -153,6 +169,76 @@ static void logarithmic_plans_run_at_10000_ranks(void **state) {
   gli_sim_report r =
       run(a->build, params(GLI_BARRIER, 10000, 0), by_hand, NULL);
   expect_ns(r.total_ns, 14 * 1200);
+}
+
+/* ---- hosts -------------------------------------------------------------- */
+
+/* Which is why two levels exist, whatever links between hosts are like. */
+static void expect_two_levels_win(const gli_sim_model *m, uint64_t bytes) {
+  static const char *const names[] = {"two_level", "ring", "halving_doubling"};
+  double ns[3];
+  for (int i = 0; i < 3; i++) {
+    const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, names[i]);
+    assert_non_null(a);
+    gli_plan_params p = params(GLI_ALLREDUCE, 32, bytes / 4);
+    p.segment_bytes = gli_segment_bytes(a, &p);
+    ns[i] = run_on(8, a->build, p, *m, NULL).total_ns;
+  }
+  if (ns[0] < 0.97 * ns[1] && ns[0] < 0.5 * ns[2]) return;
+  fail_msg(
+      "%llu bytes: two levels %.0f us, ring %.0f us, halving and doubling "
+      "%.0f us",
+      (unsigned long long)bytes, ns[0] / 1000, ns[1] / 1000, ns[2] / 1000);
+}
+
+static void two_levels_beat_one_on_4_hosts_of_8_ranks(void **state) {
+  (void)state;
+  gli_sim_model fast = GLI_SIM_MODEL_DEFAULT, slow = fast;
+  slow.across.latency_ns = 15000;
+  slow.across.per_byte_ns = 0.8;
+  for (uint64_t bytes = 64 << 10; bytes <= 64 << 20; bytes *= 4) {
+    expect_two_levels_win(&fast, bytes);
+    expect_two_levels_win(&slow, bytes);
+  }
+}
+
+/* ---- memory of other ranks ---------------------------------------------- */
+
+static void memory_in_reach_carries_no_bytes(void **state) {
+  (void)state;
+  const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, "fused");
+  assert_non_null(a);
+  gli_plan_params p = params(GLI_ALLREDUCE, 4, 1000);
+  gli_sim_model m = by_hand;
+  gli_sim_report sent = run_on(4, a->build, p, m, NULL);
+  m.reach = true;
+  gli_sim_report reached = run_on(4, a->build, p, m, NULL);
+  /* each to each: what is lent, shown, and filled */
+  assert_int_equal(sent.bytes_inside, 12 * (8 + 1000 + 1000));
+  assert_int_equal(reached.bytes_inside, 12 * (8 + 8));
+  assert_int_equal(reached.messages, sent.messages);
+  assert_true(reached.total_ns < sent.total_ns);
+  gli_sim_report across = run_on(1, a->build, p, m, NULL);
+  assert_int_equal(across.bytes_across, 12 * (8 + 1000 + 1000));
+  gli_sim_report half = run_on(2, a->build, p, m, NULL);
+  assert_int_equal(half.bytes_across, 8 * (8 + 1000 + 1000));
+  assert_int_equal(half.bytes_inside, 4 * (8 + 8));
+}
+
+/* What is written to a loan, and to how many, is the processor's work. */
+static void writing_loans_costs_what_copying_costs(void **state) {
+  (void)state;
+  const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, "fused");
+  assert_non_null(a);
+  gli_sim_model slow = by_hand, fast = by_hand;
+  slow.reach = fast.reach = true;
+  slow.copy_ns = fast.copy_ns + 1;
+  for (uint32_t size = 2; size <= 4; size++) {
+    gli_plan_params p = params(GLI_ALLREDUCE, size, 250 * size);
+    double more = run_on(size, a->build, p, slow, NULL).total_ns -
+                  run_on(size, a->build, p, fast, NULL).total_ns;
+    assert_int_equal((int)(more + 0.5), 1000 * (size - 1));
+  }
 }
 
 /* ---- errors ------------------------------------------------------------- */
@@ -176,10 +262,14 @@ static void what_cannot_be_simulated_is_an_error(void **state) {
   assert_int_equal(gli_simulate(build_stuck, &p, &m, &r, NULL, &error),
                    GLOO_ERR_INTERNAL);
   assert_non_null(strstr(error.message, "1 of 1 steps can never run"));
-  m.ranks_per_host = 0;
+  gli_hosts *hosts = hosts_of(3, 1);
+  p.hosts = hosts;
   assert_int_equal(gli_simulate(build_one, &p, &m, &r, NULL, &error),
                    GLOO_ERR_INVALID);
-  m = by_hand;
+  assert_non_null(
+      strstr(error.message, "hosts are those of 3 ranks, not of 2"));
+  gli_hosts_free(hosts);
+  p.hosts = NULL;
   m.across.gap_ns = -1;
   assert_int_equal(gli_simulate(build_one, &p, &m, &r, NULL, &error),
                    GLOO_ERR_INVALID);
@@ -197,6 +287,9 @@ int main(void) {
       cmocka_unit_test(ring_takes_what_the_formula_says),
       cmocka_unit_test(same_input_gives_the_same_times),
       cmocka_unit_test(logarithmic_plans_run_at_10000_ranks),
+      cmocka_unit_test(two_levels_beat_one_on_4_hosts_of_8_ranks),
+      cmocka_unit_test(memory_in_reach_carries_no_bytes),
+      cmocka_unit_test(writing_loans_costs_what_copying_costs),
       cmocka_unit_test(what_cannot_be_simulated_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,6 +218,13 @@ static void expect_unpacked(const gli_step *steps, size_t n, gli_pack *pack,
     assert_int_equal(out[i].b_buffer, steps[i].b_buffer);
     assert_int_equal(out[i].dst_buffer, steps[i].dst_buffer);
     assert_int_equal(out[i].peer, steps[i].peer);
+    assert_int_equal(out[i].role, steps[i].role);
+    assert_int_equal(out[i].place, steps[i].place);
+    assert_int_equal(out[i].n, steps[i].n);
+    assert_int_equal(out[i].own, steps[i].own);
+    assert_int_equal(out[i].loan, steps[i].loan);
+    assert_int_equal(out[i].n_loans, steps[i].n_loans);
+    assert_int_equal(out[i].stride, steps[i].stride);
     assert_int_equal(out[i].slot, steps[i].slot);
     assert_int_equal(out[i].a, steps[i].a);
     assert_int_equal(out[i].b, steps[i].b);
@@ -240,12 +247,26 @@ static void packed_steps_come_out_as_they_were(void **state) {
       steps[i] = (gli_step){.kind = (uint8_t)(i % period % 4),
                             .peer = i % period,
                             .slot = i / period,
+                            .role = (uint8_t)(i % period % 3),
+                            .place = 2 * i,
+                            .n = i % period,
+                            .own = period,
+                            .loan = 5000 - i,
+                            .n_loans = i % period,
+                            .stride = 64 * (i % period),
                             .a = 1000 - (i / period),
                             .dst = 8 * (uint64_t)i,
                             .bytes = 8};
       if (random_below(&seed, noise) == 0) steps[i].dst = random_next(&seed);
       if (random_below(&seed, noise) == 0) steps[i].peer++;
       if (random_below(&seed, noise) == 0) steps[i].bytes++;
+      if (random_below(&seed, noise) == 0) steps[i].place++;
+      if (random_below(&seed, noise) == 0) steps[i].loan++;
+      if (random_below(&seed, noise) == 0) steps[i].n++;
+      if (random_below(&seed, noise) == 0) steps[i].own++;
+      if (random_below(&seed, noise) == 0) steps[i].n_loans++;
+      if (random_below(&seed, noise) == 0) steps[i].role++;
+      if (random_below(&seed, noise) == 0) steps[i].stride++;
     }
     expect_unpacked(steps, random_below(&seed, N + 1), &pack,
                     1 + random_below(&seed, 40));

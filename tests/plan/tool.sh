@@ -25,7 +25,7 @@ expect() {
   report $? "gloo plan $* exits with $status and says '$text'"
 }
 
-echo 1..27
+echo 1..37
 expect 0 'halving_doubling' --list
 expect 0 'rank 3 of 8, count 1024' allreduce --ranks 8 --rank 3
 expect 0 '(chosen)' allreduce --ranks 8 --rank 3
@@ -41,7 +41,7 @@ expect 0 'all correct' --check-all --ranks 7
 expect 0 'bytes across' allreduce -n 16 --hosts 4 --simulate --alpha-us 20 --beta-gbps 1
 expect 0 '<- chosen' allreduce -n 16 --simulate
 expect 0 'usage: gloo plan' --help
-expect 2 'there is no collective' alltoall -n 4
+expect 2 'there is no collective' all2all -n 4
 expect 2 'barrier, broadcast, allreduce' sendrecv -n 4
 expect 2 'recursive_doubling, ring, halving_doubling' allreduce -n 4 -a best
 expect 2 'there is no type' allreduce -n 4 --dtype float128
@@ -53,4 +53,14 @@ expect 2 '--rank: 4 is not below' allreduce -n 4 -r 4
 expect 2 'too many bytes' allgather -n 4 -c 9223372036854775807
 expect 2 'only one of' allreduce -n 4 --check --simulate
 expect 2 'beta-gbps' allreduce -n 4 --simulate --beta-gbps fast
+expect 0 'algorithm two_level (chosen)' allreduce -n 8 --hosts 4x2
+expect 0 'algorithm two_level (chosen)' allgather -n 5 --hosts 2+3
+expect 0 'peer 3' broadcast -n 4 -r 1 -c 4096 --hosts 0,0,1,1 -a two_level
+expect 0 '6 plans' allreduce -n 6 --hosts 0,1,0,1,2,1 -a two_level --check
+expect 0 '16 ranks on 4 hosts' allreduce -n 16 --hosts 4 --simulate
+expect 2 'does not put 8 ranks on hosts' allreduce -n 8 --hosts 4x3
+expect 2 'does not put 5 ranks on hosts' allreduce -n 5 --hosts 2+2
+expect 2 'does not put 4 ranks on hosts' allreduce -n 4 --hosts 0,1,2
+expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts 3
+expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts many
 exit $failed

@@ -29,7 +29,8 @@ typedef struct ranks_options {
   const char *transport; /* NULL: "inproc" */
   int streams;
   int no_helper;
-  int64_t timeout_ns; /* 0: 20 s */
+  int64_t timeout_ns;          /* 0: 20 s */
+  const char *const *host_ids; /* [size] NULL: no rank has one */
   void *user;
 } ranks_options;
 

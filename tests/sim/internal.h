@@ -67,6 +67,18 @@ struct sim_link {
   sim_link *next;
 };
 
+/* Memory that one side may read from the other. Kept to the end. */
+typedef struct sim_grant {
+  sim_side *owner;
+  uint64_t number;
+  const uint8_t *memory;
+  size_t bytes;
+  uint64_t digest;
+  bool mapped;
+  uint8_t *junk;
+  struct sim_grant *next;
+} sim_grant;
+
 struct sim_node {
   gli_transport transport;
   sim_world *world;
@@ -88,6 +100,9 @@ struct sim_world {
   int number;
   sim_node *nodes;
   sim_link *links;
+  sim_grant *grants;
+  uint64_t n_grants;
+  int n_lent;
   char hosts[SIM_RANKS_MAX][32];
 };
 
@@ -115,6 +130,17 @@ void sim_fail(sim_side *side, const char *why);
 void sim_drop_borrowed(sim_side *to);
 void sim_drop_all(sim_side *to);
 void sim_free_flights(sim_side *side);
+
+/* ---- reach.c ------------------------------------------------------------- */
+
+bool sim_refer(gli_pair *pair, const void *memory, size_t bytes, bool write,
+               uint64_t *reference);
+gloo_status sim_reach(gli_pair *pair, uint64_t reference, size_t bytes,
+                      bool write, void **memory, gloo_error *error);
+gloo_status sim_fetch(gli_pair *pair, uint64_t reference, void *dst,
+                      size_t bytes, gloo_error *error);
+bool sim_recalled(gli_pair *pair);
+void sim_free_grants(sim_world *world);
 
 /* ---- message.c ----------------------------------------------------------- */
 

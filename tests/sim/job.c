@@ -136,14 +136,15 @@ static void distort(const job *j, gli_arguments *a) {
 static gli_arguments arguments_of(const job *j, const rank *r, int call) {
   const script_call *c = &j->script.calls[call];
   const run *n = &r->runs[call];
-  gli_arguments a = {.collective = c->collective,
-                     .function = "script",
-                     .input = c->in_place ? GLOO_IN_PLACE : n->in,
-                     .output = n->out,
-                     .count = (size_t)c->count,
-                     .dtype = c->dtype,
-                     .op = c->op,
-                     .root = c->collective == GLI_BROADCAST ? (int)c->root : 0};
+  gli_arguments a = {
+      .collective = c->collective,
+      .function = "script",
+      .input = c->in_place ? GLOO_IN_PLACE : n->in,
+      .output = n->out,
+      .count = (size_t)c->count,
+      .dtype = c->dtype,
+      .op = c->op,
+      .root = gli_collective_rooted(c->collective) ? (int)c->root : 0};
   if (differs(j, r, call)) distort(j, &a);
   return a;
 }

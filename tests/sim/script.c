@@ -54,18 +54,26 @@ static const char *draw_algorithm(uint64_t *r, gli_collective collective) {
   return found;
 }
 
+/* 8-bit floats: sums are rounded, so that the order of ranks shows. */
+static bool is_coarse(gloo_dtype dtype) {
+  return dtype == GLOO_FLOAT8_E4M3FN || dtype == GLOO_FLOAT8_E5M2;
+}
+
 static void draw_call(script *s, int index, uint64_t *r) {
   script_call *c = &s->calls[index];
   *c = (script_call){.again_of = -1};
-  c->collective = (gli_collective)draw(r, GLI_COLLECTIVES);
+  do {
+    c->collective = (gli_collective)draw(r, GLI_COLLECTIVES);
+  } while (gli_collective_counted(c->collective));
   c->count = draw_count(s, r);
   do {
     c->dtype = (gloo_dtype)draw(r, GLOO_DTYPE_COUNT);
     c->op = (gloo_op)draw(r, GLOO_OP_COUNT);
-  } while (gli_reduce_kernel(c->dtype, c->op) == NULL);
+  } while (gli_reduce_kernel(c->dtype, c->op) == NULL || is_coarse(c->dtype));
   c->root = (uint32_t)draw(r, s->ranks);
   c->tag = (uint32_t)draw(r, 3);
-  c->in_place = draw(r, 3) == 0;
+  bool at_root = c->collective == GLI_GATHER || c->collective == GLI_SCATTER;
+  c->in_place = draw(r, 3) == 0 && !at_root;
   if (c->collective == GLI_SENDRECV) {
     c->from = (uint32_t)draw(r, s->ranks);
     c->to = (uint32_t)draw(r, s->ranks);
@@ -123,12 +131,13 @@ size_t script_in_bytes(const script *s, const script_call *c, uint32_t rank) {
     case GLI_BROADCAST:
       return rank == c->root ? vector_bytes(c) : 0;
     case GLI_REDUCE_SCATTER:
+    case GLI_ALLTOALL:
       return s->ranks * vector_bytes(c);
+    case GLI_SCATTER:
+      return rank == c->root ? s->ranks * vector_bytes(c) : 0;
     case GLI_SENDRECV:
       return rank == c->from ? vector_bytes(c) : 0;
-    case GLI_ALLREDUCE:
-    case GLI_ALLGATHER:
-    case GLI_COLLECTIVES:
+    default:
       break;
   }
   return vector_bytes(c);
@@ -139,14 +148,17 @@ size_t script_out_bytes(const script *s, const script_call *c, uint32_t rank) {
     case GLI_BARRIER:
       return 0;
     case GLI_ALLGATHER:
+    case GLI_ALLTOALL:
       return s->ranks * vector_bytes(c);
     case GLI_REDUCE_SCATTER:
       return c->in_place ? s->ranks * vector_bytes(c) : vector_bytes(c);
+    case GLI_GATHER:
+      return rank == c->root ? s->ranks * vector_bytes(c) : 0;
+    case GLI_REDUCE:
+      return rank == c->root || c->in_place ? vector_bytes(c) : 0;
     case GLI_SENDRECV:
       return rank == c->to ? vector_bytes(c) : 0;
-    case GLI_BROADCAST:
-    case GLI_ALLREDUCE:
-    case GLI_COLLECTIVES:
+    default:
       break;
   }
   return vector_bytes(c);
@@ -166,6 +178,8 @@ static void put_small(uint8_t *at, gloo_dtype dtype, unsigned value) {
   uint64_t whole = value;
   float single = (float)value;
   double twice = value;
+  float single_complex[2] = {single, 0};
+  double twice_complex[2] = {twice, 0};
   const void *from = &whole;
   uint8_t v8 = (uint8_t)value;
   uint16_t v16 = (uint16_t)value;
@@ -177,6 +191,8 @@ static void put_small(uint8_t *at, gloo_dtype dtype, unsigned value) {
   if (dtype == GLOO_BFLOAT16) from = &brains[value];
   if (dtype == GLOO_FLOAT32) from = &single;
   if (dtype == GLOO_FLOAT64) from = &twice;
+  if (dtype == GLOO_COMPLEX64) from = single_complex;
+  if (dtype == GLOO_COMPLEX128) from = twice_complex;
   memcpy(at, from, bytes);
 }
 
@@ -223,6 +239,22 @@ static uint8_t *reduced(const script *s, int call) {
   return sum;
 }
 
+/* The sums of the inputs up to rank 0, up to rank 1, ... */
+static uint8_t *scanned(const script *s, int call) {
+  const script_call *c = &s->calls[call];
+  size_t each = vector_bytes(c);
+  uint8_t *sums = allocate(each * s->ranks), *next = allocate(each);
+  gli_reduce_fn fn = gli_reduce_kernel(c->dtype, c->op);
+  script_input(s, call, 0, sums);
+  for (uint32_t rank = 1; rank < s->ranks; rank++) {
+    script_input(s, call, rank, next);
+    fn(sums + rank * each, sums + (rank - 1) * each, next,
+       each / gloo_dtype_size(c->dtype));
+  }
+  free(next);
+  return sums;
+}
+
 static uint8_t *gathered(const script *s, int call) {
   size_t each = vector_bytes(&s->calls[call]);
   uint8_t *all = allocate(each * s->ranks);
@@ -232,8 +264,22 @@ static uint8_t *gathered(const script *s, int call) {
   return all;
 }
 
+/* The blocks for rank 0 of all ranks, then those for rank 1, ... */
+static uint8_t *transposed(const script *s, int call) {
+  size_t each = vector_bytes(&s->calls[call]), row = each * s->ranks;
+  uint8_t *all = allocate(row * s->ranks), *input = allocate(row);
+  for (uint32_t rank = 0; rank < s->ranks; rank++) {
+    script_input(s, call, rank, input);
+    for (uint32_t to = 0; to < s->ranks; to++) {
+      memcpy(all + to * row + rank * each, input + to * each, each);
+    }
+  }
+  free(input);
+  return all;
+}
+
 static uint8_t *sent_by(const script *s, int call, uint32_t rank) {
-  uint8_t *data = allocate(vector_bytes(&s->calls[call]));
+  uint8_t *data = allocate(script_in_bytes(s, &s->calls[call], rank));
   script_input(s, call, rank, data);
   return data;
 }
@@ -242,16 +288,23 @@ static uint8_t *compute(const script *s, int call) {
   const script_call *c = &s->calls[call];
   switch (c->collective) {
     case GLI_ALLREDUCE:
+    case GLI_REDUCE:
     case GLI_REDUCE_SCATTER:
       return reduced(s, call);
+    case GLI_SCAN:
+    case GLI_EXSCAN:
+      return scanned(s, call);
     case GLI_ALLGATHER:
+    case GLI_GATHER:
       return gathered(s, call);
+    case GLI_ALLTOALL:
+      return transposed(s, call);
     case GLI_BROADCAST:
+    case GLI_SCATTER:
       return sent_by(s, call, c->root);
     case GLI_SENDRECV:
       return sent_by(s, call, c->from);
-    case GLI_BARRIER:
-    case GLI_COLLECTIVES:
+    default:
       break;
   }
   return allocate(0);
@@ -262,7 +315,22 @@ const uint8_t *script_expected(script *s, int call, uint32_t rank,
   script_call *c = &s->calls[call];
   if (c->expected == NULL) c->expected = compute(s, call);
   *bytes = script_out_bytes(s, c, rank);
-  if (c->collective != GLI_REDUCE_SCATTER) return c->expected;
+  bool none = (c->collective == GLI_REDUCE && rank != c->root) ||
+              (c->collective == GLI_EXSCAN && rank == 0);
+  if (none) *bytes = 0;
+  if (none) return c->expected;
+  switch (c->collective) {
+    case GLI_ALLTOALL:
+    case GLI_SCATTER:
+    case GLI_SCAN:
+      return c->expected + rank * *bytes;
+    case GLI_EXSCAN:
+      return c->expected + (rank - 1) * *bytes;
+    case GLI_REDUCE_SCATTER:
+      break;
+    default:
+      return c->expected;
+  }
   *bytes = vector_bytes(c); /* the rest is undefined when in place */
   return c->expected + rank * *bytes;
 }

@@ -31,6 +31,10 @@ typedef struct sim_options {
   int again_percent;     /* of sends that are not taken */
   int progress_percent; /* of sends that are in progress, the rest being done */
   int pieces_percent;   /* of payloads that arrive bit by bit */
+  int refer_percent;    /* of payloads that can be shown instead of sent */
+  int lends; /* so often memory is within reach for writing, too; and where that
+                is not 0, references to nothing are refused. For a test that
+                plays the peer itself */
 } sim_options;
 
 /* Everything drawn from the seed. */

@@ -76,6 +76,7 @@ sim_options sim_options_from_seed(uint64_t seed) {
   o.again_percent = percents[next_random(&r) % 4];
   o.progress_percent = 10 + percents[next_random(&r) % 5];
   o.pieces_percent = percents[next_random(&r) % 5];
+  o.refer_percent = percents[next_random(&r) % 5];
   return o;
 }
 
@@ -110,6 +111,7 @@ void sim_destroy(sim_world *world) {
     if (node->open) sim_violation(world, "rank %u was not closed", node->rank);
     free(node);
   }
+  sim_free_grants(world);
   worlds[world->number] = NULL;
   free(world);
 }
@@ -275,6 +277,10 @@ const gli_transport_ops sim_transport = {
     .sleep = node_sleep,
     .wake = node_wake,
     .close = node_close,
+    .refer = sim_refer,
+    .reach = sim_reach,
+    .fetch = sim_fetch,
+    .recalled = sim_recalled,
 };
 
 /* ---- faults -------------------------------------------------------------- */

@@ -20,7 +20,7 @@ verifies() {
 }
 
 for ranks in "$@"; do
-  for collective in barrier broadcast allreduce reduce_scatter allgather sendrecv; do
+  for collective in barrier broadcast allreduce reduce_scatter allgather alltoall sendrecv; do
     set -- --iterations 3 --warmup 1 --sizes $sizes
     [ $collective = sendrecv ] || set -- "$@" --algorithm all
     verifies "$collective, $ranks threads, inproc" \
@@ -32,11 +32,21 @@ for ranks in "$@"; do
       "$gloo" bench $collective --ranks "$ranks" --threads --transport inproc --in-place "$@"
   done
   root=$((ranks - 1))
+  for collective in reduce gather scatter; do
+    for place in "" --in-place; do
+      verifies "$collective with root $root of $ranks $place" \
+        "$gloo" bench $collective --ranks "$ranks" --threads --root $root --algorithm all \
+        --sizes $sizes --iterations 2 $place
+    done
+  done
   verifies "broadcast from the last of $ranks" \
     "$gloo" bench broadcast --ranks "$ranks" --threads --root $root --sizes $sizes --iterations 2
   verifies "allreduce, $ranks threads, tcp, 3 sets of buffers" \
     "$gloo" bench allreduce --ranks "$ranks" --threads --transport tcp --buffers 3 \
     --sizes $sizes --iterations 7
+  verifies "allreduce, $ranks processes, memory from gloo_alloc" \
+    "$gloo" run -n "$ranks" -- gloo bench allreduce --memory gloo_alloc --buffers 2 \
+    --sizes $sizes --algorithm all --iterations 3
   for dtype in int8 uint16 int64 float16 bfloat16 float64; do
     verifies "allreduce of $dtype, $ranks threads" \
       "$gloo" bench allreduce --ranks "$ranks" --threads --dtype $dtype --sizes $sizes \

@@ -17,7 +17,7 @@ says() {
 says 2 "usage: gloo COMMAND"
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "no command 'walk'; the commands are run, bench, plan, info" walk
+says 2 "no command 'walk'; the commands are run, bench, plan, tune, info" walk
 for tool in run bench plan info; do
   says 0 "usage: gloo" $tool --help
   says 2 "--frobnicate" $tool --frobnicate
@@ -50,6 +50,7 @@ says 2 "give either --sizes or" bench allreduce --min 8 --sizes 4
 says 2 "option --time: '0' is not a number of seconds" bench allreduce --time 0
 says 2 "option --time: 'nan' is not a number of seconds" bench allreduce --time nan
 says 2 "option --buffers: '0' is neither" bench allreduce --buffers 0
+says 2 "option --memory: 'disk' is none of malloc, gloo_alloc" bench allreduce --memory disk
 says 2 "option --in-place: barrier has no such form" bench barrier --in-place
 says 2 "option --threads needs --ranks" bench allreduce --threads
 says 2 "option --ranks needs --threads" bench allreduce --ranks 4
@@ -71,16 +72,16 @@ equal "$(cat "$scratch/out")" 1
 result "gloo info --json is one object"
 
 "$gloo" bench limits --json --time 0.001 > "$scratch/limits"
-equal $? 0 && lines=$("$json" limit bytes value unit < "$scratch/limits") && equal "$lines" 15
+equal $? 0 && lines=$("$json" limit bytes value unit < "$scratch/limits") && equal "$lines" 18
 result "gloo bench limits --json: objects with the promised keys"
-for limit in memcpy add fused_add tcp_pingpong_roundtrip tcp_stream flag_one_way; do
+for limit in memcpy add fused_add fused_allreduce tcp_pingpong_roundtrip tcp_stream flag_one_way; do
   grep "\"limit\": \"$limit\"," "$scratch/limits" | grep -qv '"value": 0,'
   result "the limit $limit is measured"
 done
 
 "$gloo" bench allreduce --ranks 2 --threads --sizes 4,1K --algorithm all --iterations 5 --json \
   > "$scratch/results"
-equal $? 0 && "$json" collective transport algorithm dtype op ranks bytes iterations \
+equal $? 0 && "$json" collective transport algorithm dtype op memory ranks bytes iterations \
   min_us p50_us p99_us algbw_gbps busbw_gbps verified < "$scratch/results" > "$scratch/out"
 result "gloo bench --json: objects with the promised keys"
 equal "$(grep -c '"verified": true' "$scratch/results")" "$(cat "$scratch/out")"

@@ -70,15 +70,16 @@ static void a_wrong_byte_is_found(void **state) {
     check_call(GLI_ALLREDUCE, in_place == 1);
     check_call(GLI_REDUCE_SCATTER, in_place == 1);
     check_call(GLI_ALLGATHER, in_place == 1);
+    check_call(GLI_ALLTOALL, in_place == 1);
   }
 }
 
 /* A call that does nothing must not look right: outputs start as nonsense. */
 static void nothing_done_is_found(void **state) {
   (void)state;
-  static const gli_collective all[] = {GLI_BROADCAST, GLI_ALLREDUCE,
+  static const gli_collective all[] = {GLI_BROADCAST,      GLI_ALLREDUCE,
                                        GLI_REDUCE_SCATTER, GLI_ALLGATHER,
-                                       GLI_SENDRECV};
+                                       GLI_ALLTOALL,       GLI_SENDRECV};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     gli_bench_call call = {.collective = all[i], .dtype = GLOO_FLOAT32};
     gli_bench_case c;
@@ -90,6 +91,26 @@ static void nothing_done_is_found(void **state) {
     assert_false(gli_case_check(&c, &buffers, where));
     gli_case_free(&buffers);
   }
+}
+
+/* Memory from gloo_alloc holds the same results. */
+static void shareable_buffers_are_used(void **state) {
+  (void)state;
+  gli_bench_call call = {
+      .collective = GLI_ALLREDUCE, .dtype = GLOO_FLOAT32, .shareable = true};
+  gli_bench_case c;
+  gli_bench_buffers buffers;
+  gloo_error error;
+  char where[GLI_CASE_WHERE];
+  gli_case_init(&c, &call, alone, 100000);
+  assert_true(gli_case_allocate(&c, &buffers));
+  assert_true(buffers.shareable);
+  gli_case_fill(&c, &buffers);
+  assert_false(gli_case_check(&c, &buffers, where));
+  assert_int_equal(gli_case_run(&c, &buffers, &error), GLOO_OK);
+  assert_true(gli_case_check(&c, &buffers, where));
+  gli_case_free(&buffers);
+  assert_null(buffers.in);
 }
 
 static void sizes_are_rounded_to_whole_elements(void **state) {
@@ -107,6 +128,7 @@ static void sizes_are_rounded_to_whole_elements(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_wrong_byte_is_found),
+      cmocka_unit_test(shareable_buffers_are_used),
       cmocka_unit_test(nothing_done_is_found),
       cmocka_unit_test(sizes_are_rounded_to_whole_elements),
   };

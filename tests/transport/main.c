@@ -40,6 +40,7 @@ static const struct group {
     {"message", bat_run_message_tests, false},
     {"close", bat_run_close_tests, false},
     {"thread", bat_run_thread_tests, true},
+    {"reach", bat_run_reach_tests, false},
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
@@ -61,6 +62,10 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < GROUPS; i++) {
     if (strcmp(groups[i].name, argv[2]) != 0) continue;
     if (!usable(v)) return SKIPPED;
+    if (groups[i].run == bat_run_reach_tests && v->ops->refer == NULL) {
+      printf("1..0 # SKIP %s does not reach memory of others\n", v->name);
+      return SKIPPED;
+    }
     if (groups[i].threads && v->create != NULL) return usage(argv[0]);
     return groups[i].run((void *)(uintptr_t)v) == 0 ? 0 : 1;
   }

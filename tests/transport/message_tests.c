@@ -69,6 +69,30 @@ static void header_fields_arrive_as_they_were_sent(void **state) {
   assert_memory_equal(b->in[0].data, "abc", 3);
 }
 
+static void forms_of_messages_travel(void **state) {
+  bat_world *w = *state;
+  bat_pair *a, *b;
+  bat_connect(w, 0, 1, &a, &b);
+  gli_header reference = {.type = GLI_MESSAGE_DATA,
+                          .form = GLI_FORM_REFERENCE,
+                          .length = GLI_REFERENCE_BYTES};
+  bat_send_header(a, &reference, "12345678");
+  gli_header placed = {
+      .type = GLI_MESSAGE_DATA, .charged = 1, .form = GLI_FORM_PLACED};
+  bat_send_header(a, &placed, NULL);
+  gli_header taken = {.type = GLI_MESSAGE_TAKEN, .slot = 9};
+  bat_send_header(a, &taken, NULL);
+  BAT_DRIVE(w, b->n_received == 3);
+  assert_int_equal(b->in[0].header.form, GLI_FORM_REFERENCE);
+  assert_int_equal(b->in[0].header.charged, 0);
+  assert_memory_equal(b->in[0].data, "12345678", GLI_REFERENCE_BYTES);
+  assert_int_equal(b->in[1].header.form, GLI_FORM_PLACED);
+  assert_int_equal(b->in[1].header.charged, 1);
+  assert_int_equal(b->in[2].header.type, GLI_MESSAGE_TAKEN);
+  assert_int_equal(b->in[2].header.form, GLI_FORM_BYTES);
+  assert_int_equal(b->in[2].header.slot, 9);
+}
+
 /* ---- sinks --------------------------------------------------------------- */
 
 typedef struct reduction {
@@ -312,6 +336,7 @@ int bat_run_message_tests(void *variant) {
       BAT_TEST(payloads_of_all_sizes_arrive_both_ways),
       BAT_TEST(payloads_sent_together_arrive),
       BAT_TEST(header_fields_arrive_as_they_were_sent),
+      BAT_TEST(forms_of_messages_travel),
       BAT_TEST(sink_reduces_what_arrives),
       BAT_TEST(sink_adds_floats),
       BAT_TEST(sink_may_vanish_once_received),

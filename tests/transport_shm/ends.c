@@ -46,34 +46,34 @@ static const gli_upcalls upcalls = {.header = on_header,
                                     .failed = on_failed,
                                     .accept = on_accept};
 
+void end_open(end *e, const gli_transport_ops *ops, int rank) {
+  memset(e, 0, sizeof *e);
+  gli_transport_config config = {
+      .host = "127.0.0.1", .streams = 1, .upcalls = &upcalls, .device_user = e};
+  gloo_error error;
+  if (ops->open(&config, &e->t, &error) != GLOO_OK)
+    fail_msg("%s", error.message);
+  e->ops = ops;
+  e->expects = true;
+  e->config.self_rank = (uint32_t)rank;
+  e->config.peer_rank = (uint32_t)!rank;
+  e->config.local_key = 100 + (uint64_t)rank;
+  e->config.remote_key = 100 + (uint64_t)!rank;
+  e->config.user = e;
+}
+
+void end_close(end *e) {
+  if (e->pair != NULL) e->ops->pair_close(e->pair, NULL);
+  e->ops->close(e->t);
+}
+
 void ends_open(end ends[2], const gli_transport_ops *ops) {
-  memset(ends, 0, 2 * sizeof ends[0]);
-  for (int i = 0; i < 2; i++) {
-    end *e = &ends[i];
-    gli_transport_config config = {.host = "127.0.0.1",
-                                   .streams = 1,
-                                   .upcalls = &upcalls,
-                                   .device_user = e};
-    gloo_error error;
-    if (ops->open(&config, &e->t, &error) != GLOO_OK)
-      fail_msg("%s", error.message);
-    e->ops = ops;
-    e->expects = true;
-    e->config.self_rank = (uint32_t)i;
-    e->config.peer_rank = (uint32_t)!i;
-    e->config.local_key = 100 + (uint64_t)i;
-    e->config.remote_key = 100 + (uint64_t)!i;
-    e->config.user = e;
-    ops->address(e->t, &ends[!i].config.address);
-  }
+  for (int i = 0; i < 2; i++) end_open(&ends[i], ops, i);
+  for (int i = 0; i < 2; i++) ops->address(ends[i].t, &ends[!i].config.address);
 }
 
 void ends_close(end ends[2]) {
-  for (int i = 0; i < 2; i++) {
-    end *e = &ends[i];
-    if (e->pair != NULL) e->ops->pair_close(e->pair, NULL);
-    e->ops->close(e->t);
-  }
+  for (int i = 0; i < 2; i++) end_close(&ends[i]);
 }
 
 gloo_status end_connect(end *e, gloo_error *error) {
@@ -100,6 +100,12 @@ void end_bye(end *e) {
   e->expects = false;
   memset(e->sending, 'x', sizeof e->sending); /* it is ours again */
   memset(e->requests, 0xee, sizeof e->requests);
+}
+
+void end_until(end *e, const int *counter, int value) {
+  for (int i = 0; i < 20000 && *counter < value; i++)
+    if (e->ops->poll(e->t) == 0) uv_sleep(1);
+  assert_true(*counter >= value);
 }
 
 void ends_poll(end ends[2], int times) {

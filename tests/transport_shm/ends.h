@@ -34,6 +34,10 @@ typedef struct end {
   int n_posted;
 } end;
 
+/* One of them, ranked 0 or 1; the address of the other is still to be set. */
+void end_open(end *e, const gli_transport_ops *ops, int rank);
+void end_close(end *e);
+
 /* Ranks 0 and 1 with end points of this transport, introduced, no pair open. */
 void ends_open(end ends[2], const gli_transport_ops *ops);
 void ends_close(end ends[2]);
@@ -41,6 +45,8 @@ gloo_status end_connect(end *e, gloo_error *error);
 void end_send(end *e, const char *text);
 void end_bye(end *e);
 
+/* Poll one until *counter is at least `value`; fails when it never is. */
+void end_until(end *e, const int *counter, int value);
 /* Poll both until *counter is at least `value`; fails when it never is. */
 void ends_until(end ends[2], const int *counter, int value);
 void ends_poll(end ends[2], int times);

@@ -192,7 +192,7 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
     memcpy(slot, words, sizeof words);
     if (i % 2 == 0) {
       slot->record.type = GLI_MESSAGE_DATA;
-      slot->record.charged = slot->record.rewind = 1;
+      slot->record.charged_form = slot->record.rewind = 1;
       slot->record.length = words[0] % (2 * DATA);
     }
     gli_shm_record record;

@@ -141,7 +141,7 @@ static void second_connection_of_a_rank_is_refused(void **state) {
 
 static int memory_of(size_t bytes, bool sealed) {
   int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+  assert_true(fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0);
   if (sealed)
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
   return fd;

@@ -31,7 +31,12 @@ static gli_header random_header(void) {
       .operation = random_u64(),
       .count = random_u64(),
   };
-  if (h.type == GLI_MESSAGE_DATA) h.length = random_u64() >> 1;
+  if (h.type == GLI_MESSAGE_DATA) {
+    h.form = (uint8_t)(random_u64() % GLI_FORMS);
+    h.length = h.form == GLI_FORM_BYTES       ? random_u64() >> 1
+               : h.form == GLI_FORM_REFERENCE ? GLI_REFERENCE_BYTES
+                                              : 0;
+  }
   if (h.type == GLI_MESSAGE_ABORT) h.length = random_u64() % 600;
   return h;
 }
@@ -39,6 +44,7 @@ static gli_header random_header(void) {
 static void assert_same_header(const gli_header *a, const gli_header *b) {
   assert_int_equal(a->type, b->type);
   assert_int_equal(a->charged, b->charged);
+  assert_int_equal(a->form, b->form);
   assert_int_equal(a->collective, b->collective);
   assert_int_equal(a->dtype, b->dtype);
   assert_int_equal(a->op, b->op);
@@ -113,9 +119,38 @@ static void header_length_must_suit_its_type(void **state) {
       {0, 0, false},
       {GLI_MESSAGE_TYPES, 0, false},
       {255, 0, false},
+      {GLI_MESSAGE_TAKEN, 0, true},
+      {GLI_MESSAGE_TAKEN, 8, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     gli_header h = {.type = cases[i].type, .length = cases[i].length};
+    uint8_t bytes[GLI_HEADER_BYTES];
+    gli_header_encode(&h, bytes);
+    assert_int_equal(gli_header_decode(bytes, &h), cases[i].good);
+  }
+}
+
+static void header_form_must_suit_type_and_length(void **state) {
+  (void)state;
+  static const struct {
+    uint8_t type, form;
+    uint64_t length;
+    bool good;
+  } cases[] = {
+      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 8, true},
+      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 7, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 0, false},
+      {GLI_MESSAGE_ABORT, GLI_FORM_REFERENCE, 8, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_PLACED, 0, true},
+      {GLI_MESSAGE_DATA, GLI_FORM_PLACED, 8, false},
+      {GLI_MESSAGE_BYE, GLI_FORM_PLACED, 0, false},
+      {GLI_MESSAGE_DATA, GLI_FORMS, 0, false},
+      {GLI_MESSAGE_DATA, 255, 8, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    gli_header h = {.type = cases[i].type,
+                    .form = cases[i].form,
+                    .length = cases[i].length};
     uint8_t bytes[GLI_HEADER_BYTES];
     gli_header_encode(&h, bytes);
     assert_int_equal(gli_header_decode(bytes, &h), cases[i].good);
@@ -237,6 +272,7 @@ int main(void) {
       cmocka_unit_test(header_with_changed_bytes_is_refused_or_exact),
       cmocka_unit_test(random_bytes_are_no_header),
       cmocka_unit_test(header_length_must_suit_its_type),
+      cmocka_unit_test(header_form_must_suit_type_and_length),
       cmocka_unit_test(hello_is_checked),
       cmocka_unit_test(reply_is_checked),
       cmocka_unit_test(address_survives_publication),

@@ -1,0 +1,253 @@
+/* Small operations between two ranks that one thread drives in turn, so that
+ * no poll is in vain and the number of instructions of an operation is always
+ * the same. bench/instructions runs this under callgrind, and counts what is
+ * done within measured_operations.
+ *
+ * usage: instructions TRANSPORT CASE OPERATIONS
+ *        instructions --list | --about */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "gloo_c/gloo_c.h"
+
+enum { RANKS = 2, WARM_UP = 100, MAX_COUNT = 256, GIVE_UP_TESTS = 1000000 };
+enum { POKE_AFTER = 2 * RANKS };
+
+typedef struct rank_state {
+  int rank;
+  gloo_store *store;
+  const char *transport;
+  gloo_device *device;
+  gloo_context *context;
+  gloo_status status;
+  gloo_error error;
+  float in[MAX_COUNT], out[MAX_COUNT];
+  gloo_operation *operation; /* persistent, or the one that runs */
+  unsigned long tests;
+} rank_state;
+
+typedef gloo_status (*make_fn)(rank_state *r, gloo_operation **operation);
+
+/* ---- what is measured ---------------------------------------------------- */
+
+static gloo_status make_allreduce(rank_state *r, gloo_operation **operation) {
+  return gloo_allreduce_init(r->context, r->in, r->out, 1, GLOO_FLOAT32,
+                             GLOO_SUM, NULL, operation);
+}
+
+static gloo_status make_allreduce_1k(rank_state *r,
+                                     gloo_operation **operation) {
+  return gloo_allreduce_init(r->context, r->in, r->out, 256, GLOO_FLOAT32,
+                             GLOO_SUM, NULL, operation);
+}
+
+static gloo_status start_allreduce(rank_state *r, gloo_operation **operation) {
+  return gloo_allreduce_start(r->context, r->in, r->out, 1, GLOO_FLOAT32,
+                              GLOO_SUM, NULL, operation);
+}
+
+static gloo_status make_barrier(rank_state *r, gloo_operation **operation) {
+  return gloo_barrier_init(r->context, NULL, operation);
+}
+
+static gloo_status make_broadcast(rank_state *r, gloo_operation **operation) {
+  return gloo_broadcast_init(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0,
+                             NULL, operation);
+}
+
+static gloo_status make_message(rank_state *r, gloo_operation **operation) {
+  if (r->rank == 0) {
+    return gloo_send_init(r->context, r->in, 1, GLOO_FLOAT32, 1, NULL,
+                          operation);
+  }
+  return gloo_recv_init(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL,
+                        operation);
+}
+
+/* Expected is rank 1's first output, for the inputs 1 and 2. */
+static const struct test_case {
+  const char *name;
+  make_fn make;
+  int persistent;
+  float expected;
+} cases[] = {
+    {"allreduce_4", make_allreduce, 1, 3},
+    {"allreduce_4_anew", start_allreduce, 0, 3},
+    {"allreduce_1024", make_allreduce_1k, 1, 3},
+    {"barrier", make_barrier, 1, 0},
+    {"broadcast_4", make_broadcast, 1, 1},
+    {"sendrecv_4", make_message, 1, 1},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+/* ---- two ranks ----------------------------------------------------------- */
+
+static void connect_rank(void *user) {
+  rank_state *r = user;
+  gloo_device_options options = GLOO_DEVICE_OPTIONS_INIT;
+  options.transport = r->transport;
+  options.no_helper = 1;
+  r->status = gloo_device_create(&options, &r->device, &r->error);
+  if (r->status != GLOO_OK) return;
+  r->status = gloo_context_create(r->rank, RANKS, r->store, r->device, NULL,
+                                  &r->context, &r->error);
+}
+
+static gloo_status fail(rank_state *r, gloo_status status) {
+  gloo_error error;
+  error.message[0] = 0;
+  if (r->operation != NULL) gloo_operation_error(r->operation, &error);
+  fprintf(stderr, "instructions: rank %d: %s: %s\n", r->rank,
+          gloo_status_string(status), error.message);
+  return status;
+}
+
+static gloo_status begin(const struct test_case *c, rank_state *r) {
+  gloo_status status = c->persistent ? gloo_operation_start(r->operation)
+                                     : c->make(r, &r->operation);
+  return status == GLOO_OK ? status : fail(r, status);
+}
+
+/* Test both in turn until they are done. A rank that is done may have to drive
+ * what it sent, while the two still connect. */
+static gloo_status finish(const struct test_case *c, rank_state ranks[RANKS]) {
+  int running = RANKS, done[RANKS] = {0};
+  for (unsigned long tries = 0; running > 0; tries++) {
+    rank_state *r = &ranks[tries % RANKS];
+    if (done[r->rank]) {
+      if (tries > POKE_AFTER) gloo_context_error(r->context, &r->error);
+      continue;
+    }
+    r->tests++;
+    gloo_status status = gloo_operation_test(r->operation);
+    if (status == GLOO_IN_PROGRESS && tries < GIVE_UP_TESTS) continue;
+    if (status != GLOO_OK) return fail(r, status);
+    done[r->rank] = 1;
+    running--;
+    if (!c->persistent) gloo_operation_destroy(r->operation);
+    if (!c->persistent) r->operation = NULL;
+  }
+  return GLOO_OK;
+}
+
+/* callgrind counts from the call of this function to its return. */
+static gloo_status measured_operations(const struct test_case *c,
+                                       rank_state ranks[RANKS],
+                                       unsigned long count) {
+  for (unsigned long i = 0; i < count; i++) {
+    for (int r = 0; r < RANKS; r++) {
+      gloo_status status = begin(c, &ranks[r]);
+      if (status != GLOO_OK) return status;
+    }
+    gloo_status status = finish(c, ranks);
+    if (status != GLOO_OK) return status;
+  }
+  return GLOO_OK;
+}
+
+/* So that the compiler makes one function of it and no copies. */
+static gloo_status (*volatile operations)(const struct test_case *,
+                                          rank_state *,
+                                          unsigned long) = measured_operations;
+
+static gloo_status warm_up(const struct test_case *c, rank_state ranks[RANKS]) {
+  for (unsigned long i = 0; i < WARM_UP; i++) {
+    for (int r = 0; r < RANKS; r++) {
+      gloo_status status = begin(c, &ranks[r]);
+      if (status != GLOO_OK) return status;
+    }
+    gloo_status status = finish(c, ranks);
+    if (status != GLOO_OK) return status;
+  }
+  return GLOO_OK;
+}
+
+static gloo_status measure(const struct test_case *c, rank_state ranks[RANKS],
+                           unsigned long count) {
+  for (int r = 0; r < RANKS && c->persistent; r++) {
+    gloo_status status = c->make(&ranks[r], &ranks[r].operation);
+    if (status != GLOO_OK) return fail(&ranks[r], status);
+  }
+  gloo_status status = warm_up(c, ranks);
+  if (status != GLOO_OK) return status;
+  ranks[0].tests = ranks[1].tests = 0;
+  status = operations(c, ranks, count);
+  for (int r = 0; r < RANKS; r++) gloo_operation_destroy(ranks[r].operation);
+  if (status != GLOO_OK) return status;
+  if (ranks[1].out[0] < c->expected || ranks[1].out[0] > c->expected) {
+    fprintf(stderr, "instructions: %s: the result is %g, not %g\n", c->name,
+            (double)ranks[1].out[0], (double)c->expected);
+    return GLOO_ERR_INTERNAL;
+  }
+  printf("operations %lu tests %lu %lu\n", count, ranks[0].tests,
+         ranks[1].tests);
+  return GLOO_OK;
+}
+
+static int run(const char *transport, const struct test_case *c,
+               unsigned long count) {
+  static rank_state ranks[RANKS];
+  gloo_store *store;
+  if (gloo_store_memory_create(&store, NULL) != GLOO_OK) return 1;
+  uv_thread_t threads[RANKS];
+  int started = 0;
+  for (; started < RANKS; started++) {
+    rank_state *r = &ranks[started];
+    *r = (rank_state){.rank = started, .store = store, .transport = transport};
+    for (int i = 0; i < MAX_COUNT; i++) r->in[i] = (float)(started + 1);
+    if (uv_thread_create(&threads[started], connect_rank, r) != 0) break;
+  }
+  int good = started == RANKS;
+  for (int r = 0; r < started; r++) {
+    uv_thread_join(&threads[r]);
+    if (ranks[r].status == GLOO_OK) continue;
+    fprintf(stderr, "instructions: rank %d: %s\n", r, ranks[r].error.message);
+    good = 0;
+  }
+  good = good && measure(c, ranks, count) == GLOO_OK;
+  for (int r = 0; r < RANKS; r++) gloo_context_destroy(ranks[r].context);
+  for (int r = 0; r < RANKS; r++) gloo_device_destroy(ranks[r].device);
+  gloo_store_destroy(store);
+  return good ? 0 : 1;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+/* What counts depend on. */
+static int about(void) {
+#ifdef __clang__
+  const char *compiler = "clang";
+#else
+  const char *compiler = "gcc";
+#endif
+#ifdef __OPTIMIZE__
+  const char *optimized = "optimized";
+#else
+  const char *optimized = "not optimized";
+#endif
+#ifdef __SANITIZE_ADDRESS__
+  optimized = "with AddressSanitizer";
+#endif
+#ifdef __VERSION__
+  printf("%s %s, %s\n", compiler, __VERSION__, optimized);
+#else
+  printf("%s, %s\n", compiler, optimized);
+#endif
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "--about") == 0) return about();
+  for (int i = 0; i < N_CASES; i++) {
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) puts(cases[i].name);
+    if (argc != 4 || strcmp(argv[2], cases[i].name) != 0) continue;
+    unsigned long count = strtoul(argv[3], NULL, 10);
+    if (count > 0) return run(argv[1], &cases[i], count);
+  }
+  if (argc == 2 && strcmp(argv[1], "--list") == 0) return 0;
+  fprintf(stderr,
+          "usage: instructions TRANSPORT CASE OPERATIONS | --list | --about\n");
+  return 2;
+}

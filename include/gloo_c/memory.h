@@ -1,0 +1,58 @@
+/* Memory that the ranks of one host reach directly.
+ *
+ * A message between two processes is copied at least twice: into memory that
+ * both see, and out of it. Memory from gloo_alloc is seen by both from the
+ * start. Collectives whose buffers lie in it move large messages without these
+ * copies, and the fastest ones (allreduce and others on one host) are chosen
+ * for it alone. Any rank may use it or not, each for itself; results are the
+ * same. Between hosts, and in one process, it is memory like any other.
+ *
+ * Use it for the large buffers that a program keeps: gradients, activations.
+ * Each allocation takes whole pages and one file descriptor, its pages are
+ * there when the call returns (about 0.3 ms per MiB, a tenth of that with huge
+ * pages, which are asked for and come where the system has
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled set to "advise"), and each
+ * peer maps it when it first gets a large message from it.
+ *
+ * Peers. Other ranks of the same user can read and write the whole allocation.
+ * They do so only within the ranges and the time that an operation gives them.
+ * When an operation ends with an error, what it had lent is cut off from them,
+ * so nothing is written after it has returned.
+ *
+ * fork. Parent and child see the same memory, not copies of it: what one
+ * writes, the other reads. A child may use it, and free its own view of it. A
+ * program that is run by exec has none of it. */
+#ifndef GLOO_C_MEMORY_H
+#define GLOO_C_MEMORY_H
+
+#include <stddef.h>
+
+#include "gloo_c/status.h"
+#include "gloo_c/visibility.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Allocate `bytes` of it, filled with zeros, at the start of a page. No bytes
+ * are as good as one. Any thread; before there is a context, and after.
+ *
+ * Where memory cannot be shared (limits on open files, file sizes or memory;
+ * systems other than Linux) this is ordinary memory, with the same promises but
+ * without the speed; why is logged once per reason at level warn.
+ *
+ * Errors: GLOO_ERR_NO_MEMORY when there is none of either kind,
+ * GLOO_ERR_INVALID when `memory` is NULL. */
+GLOO_API gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error);
+
+/* Free what gloo_alloc gave; NULL is ignored. No operation may be using it, and
+ * persistent operations on it must not be started again. Ranks that have mapped
+ * it hear of this when first this rank and then they wait for an operation of a
+ * context that they share, or destroy that; the system has the pages back then.
+ * Any thread. */
+GLOO_API void gloo_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,68 @@
+/* Allreduce, two levels.
+ *
+ * Wins: several hosts with several ranks each: what crosses between hosts does
+ * so once for each host and not for each rank.
+ * Cost for H hosts of L ranks and m bytes: one round within the hosts, then
+ * those of the best allreduce of H ranks and m/L bytes, then another round
+ * within. Every rank sends 2 m (L-1)/L bytes within its host, and where parts
+ * are long 2 m/L (H-1)/H bytes across, so the ranks of a host together load its
+ * link as a single rank with the whole vector would.
+ * Source: Bayatpour, Chakraborty, Subramoni, Lu, Panda, "Scalable Reduction
+ * Collectives with Data Partitioning-based Multi-Leader Design", 2017.
+ *
+ * The vector is cut into as many parts as the smallest host has ranks (fewer
+ * when they would be very short). In each host, part i is added up at the rank
+ * with place i; ranks with the same place on all hosts run an allreduce of
+ * their part; and pass the result on within the host. Two hosts of two ranks,
+ * ranks summed : part, at each rank after each level:
+ *
+ *   rank      0       1       2       3
+ *   within    01:0    01:1    23:0    23:1
+ *   across    all:0   all:1   all:0   all:1      0 with 2, 1 with 3
+ *   within    all:0-1 everywhere
+ */
+#include "algorithms/two_level.h"
+
+/* What a rank does for part j within its host. */
+static void within(gli_builder *b, const gli_plan_params *p, uint64_t parts,
+                   uint64_t j, uint32_t root, gli_buffer in,
+                   gli_collective collective, gli_build_fn build) {
+  gli_range out = gli_parts(p, GLI_OUT, parts, j, j + 1);
+  gli_sub sub = gli_sub_host(p, collective, out.bytes / p->elem_bytes);
+  sub.root = root;
+  sub.in = gli_parts(p, in, parts, j, j + 1);
+  sub.out = out;
+  gli_sub_plan(b, build, &sub);
+}
+
+static void across(gli_builder *b, const gli_plan_params *p, uint64_t parts,
+                   uint64_t j, gli_build_fn build) {
+  gli_range part = gli_parts(p, GLI_OUT, parts, j, j + 1);
+  gli_sub sub = gli_sub_across(p, GLI_ALLREDUCE, part.bytes / p->elem_bytes);
+  sub.in = sub.out = part;
+  gli_sub_plan(b, build, &sub);
+}
+
+void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
+  if (!gli_two_levels(p)) {
+    gli_best(b, p);
+    return;
+  }
+  uint64_t bytes = p->count * p->elem_bytes;
+  uint32_t leaders = gli_leaders(p, bytes), place = p->hosts->place[p->rank];
+  uint64_t turns = gli_turns(p, bytes, leaders), parts = turns * leaders;
+  gli_build_fn collect = leaders == 1 ? gli_best : gli_reduce_flat;
+  gli_build_fn spread = leaders == 1 ? gli_best : gli_broadcast_flat;
+  /* In turns, the latency of one hides behind the bytes of others. */
+  gli_build_fn join = turns > 1 ? gli_allreduce_halving_doubling : gli_best;
+  for (uint64_t first = 0; first < parts; first += leaders) {
+    /* To the next rank first, or all would begin with the same one. */
+    for (uint32_t k = 1; k <= leaders; k++) {
+      uint32_t root = (place + k) % leaders;
+      within(b, p, parts, first + root, root, GLI_IN, GLI_REDUCE, collect);
+    }
+    if (place < leaders) across(b, p, parts, first + place, join);
+    for (uint32_t root = 0; root < leaders; root++)
+      within(b, p, parts, first + root, root, GLI_OUT, GLI_BROADCAST, spread);
+  }
+}

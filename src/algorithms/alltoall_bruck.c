@@ -1,0 +1,101 @@
+/* All-to-all, Bruck's: blocks travel together.
+ *
+ * Wins: short blocks on many ranks: a logarithmic number of messages, at the
+ * price of sending each byte about log2(P) / 2 times and of copying it as
+ * often.
+ * Cost for P ranks and m bytes of input: ceil(log2 P) rounds; in round k every
+ * rank sends those of its blocks 1 ... P-1 whose number has bit k.
+ * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for
+ * All-to-All Communications in Multiport Message-Passing Systems", 1997.
+ *
+ * Block d of a rank is the one for the rank d after it, modulo P. For every bit
+ * in d it travels as far as the bit says: in round k all blocks that have bit k
+ * go 2^k ranks ahead in one message. P = 4, blocks at each rank as from:to
+ * (those about to travel in brackets):
+ *
+ *   rank  0                      1                      ...
+ *         [0:1]  0:2  [0:3]      [1:2]  1:3  [1:0]      bit 0, to rank + 1
+ *          3:0  [0:2] [3:2]       0:1  [1:3] [0:3]      bit 1, to rank + 2
+ *          3:0   2:0   1:0        0:1   3:1   2:1
+ *
+ * Each round receives into memory of its own, where the blocks stay in order of
+ * d; so those of the next message lie in runs, and are copied run by run.
+ */
+#include "plan/builder.h"
+
+/* How many of the blocks below `end` have a bit. */
+static uint64_t with_bit(uint64_t end, uint64_t bit) {
+  uint64_t rest = end % (2 * bit);
+  return end / (2 * bit) * bit + (rest > bit ? rest - bit : 0);
+}
+
+/* Of two rounds the later one waits for the earlier one when a block takes part
+ * in both. All rounds below the last one do; the last one, of bit b, waits for
+ * the one before when block b + b/2 exists. */
+uint32_t gli_alltoall_bruck_rounds(uint32_t size) {
+  uint32_t rounds = 0;
+  uint64_t bit = 1;
+  for (; bit < size; bit *= 2) rounds++;
+  if (rounds < 2) return rounds;
+  bit /= 2;
+  return bit + bit / 2 < size ? rounds : rounds - 1;
+}
+
+uint64_t gli_alltoall_bruck_bytes(uint32_t size, uint64_t vector_bytes) {
+  uint64_t blocks = 0;
+  for (uint64_t bit = 1; bit < size; bit *= 2) blocks += with_bit(size, bit);
+  return vector_bytes / size * blocks;
+}
+
+#define ROUNDS 32
+
+typedef struct rounds {
+  gli_range got[ROUNDS]; /* what each has received, blocks in order of d */
+} rounds;
+
+static gli_range nth(gli_range blocks, uint64_t block, uint64_t n,
+                     uint64_t count) {
+  return gli_bytes(blocks.buffer, blocks.offset + n * block, count * block);
+}
+
+/* Copy blocks [from, to) to `at`. They have the same bits above `bit`, and none
+ * of the ones in round `bit` or later has travelled yet: the highest of the
+ * lower bits says in which round each came last. */
+static void pack_run(gli_builder *b, const gli_plan_params *p, const rounds *r,
+                     uint64_t from, uint64_t to, gli_range at) {
+  uint64_t block = p->count * p->elem_bytes, base = from;
+  gli_copy(b, gli_block(p, GLI_IN, (p->rank + base) % p->size),
+           nth(at, block, 0, 1));
+  uint32_t round = 0;
+  for (uint64_t step = 1; base + step < to; step *= 2, round++) {
+    uint64_t first = base + step, last = base + 2 * step;
+    uint64_t count = (last < to ? last : to) - first;
+    gli_copy(b, nth(r->got[round], block, with_bit(first, step), count),
+             nth(at, block, first - base, count));
+  }
+}
+
+void gli_alltoall_bruck(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size, block = p->count * p->elem_bytes;
+  rounds r;
+  uint32_t round = 0;
+  for (uint64_t bit = 1; bit < size; bit *= 2, round++) {
+    uint64_t blocks = with_bit(size, bit), packed = 0;
+    gli_range sent = gli_scratch(b, blocks * block);
+    r.got[round] = gli_scratch(b, blocks * block);
+    for (uint64_t from = bit; from < size; from += 2 * bit) {
+      uint64_t to = from + bit < size ? from + bit : size;
+      pack_run(b, p, &r, from, to, nth(sent, block, packed, to - from));
+      packed += to - from;
+    }
+    gli_send(b, (uint32_t)((p->rank + bit) % size), sent);
+    gli_recv(b, (uint32_t)((p->rank + size - bit) % size), r.got[round]);
+  }
+  gli_copy(b, gli_block(p, GLI_IN, p->rank), gli_block(p, GLI_OUT, p->rank));
+  round = 0;
+  for (uint64_t bit = 1; bit < size; bit *= 2, round++) {
+    for (uint64_t d = bit; d < 2 * bit && d < size; d++)
+      gli_copy(b, nth(r.got[round], block, with_bit(d, bit), 1),
+               gli_block(p, GLI_OUT, (p->rank + size - d) % size));
+  }
+}

@@ -1,0 +1,24 @@
+/* What the fused algorithms share. */
+#ifndef GLI_ALGORITHMS_FUSED_H
+#define GLI_ALGORITHMS_FUSED_H
+
+#include <stdint.h>
+
+/* A part is worked on in pieces, for a step keeps the rank that does it busy
+ * and its results are passed on when it is done. So much of the vector goes
+ * into the P pieces of one turn: a few milliseconds of work. More where pieces
+ * would get so short that messages count, or the plan too long. */
+#define GLI_FUSED_TURN_BYTES ((uint64_t)8 << 20)
+#define GLI_FUSED_PIECE_BYTES ((uint64_t)64 << 10)
+#define GLI_FUSED_MESSAGES 1024
+
+static inline uint64_t gli_fused_turns(uint32_t size, uint64_t vector_bytes) {
+  uint64_t each = GLI_FUSED_PIECE_BYTES * size;
+  if (each < GLI_FUSED_TURN_BYTES) each = GLI_FUSED_TURN_BYTES;
+  uint64_t n = vector_bytes / each + (vector_bytes % each != 0);
+  uint64_t most = size > 1 ? GLI_FUSED_MESSAGES / (size - 1) : 1;
+  if (most == 0) most = 1;
+  return n < most ? n : most;
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* Reduce, reduce-scatter and gather.
+ *
+ * Wins: long vectors on more than two ranks: no rank sends more than one and a
+ * half times the vector, and each adds only its share.
+ * Cost for P ranks and m bytes: ceil(log2 P) rounds for halving and
+ * floor(log2 P) for gathering; every rank sends m (P-1)/P bytes in the first
+ * part and up to m/2 in the second.
+ * Source: Rabenseifner, "Optimization of Collective Reduction Operations",
+ * 2004; halving is that of reduce_scatter_recursive.c.
+ *
+ * Ranks are numbered from the root, and the vector is cut into P parts. With s
+ * parts in hand, from its own on and modulo P, a rank keeps the first half and
+ * sends the rest as far ahead as half is. What every rank then has, its own
+ * part, goes up a binomial tree. P = 4, parts in hand:
+ *
+ *   number   0         1         2         3
+ *            0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2   two to number + 2
+ *            0 1       1 2       2 3       3 0       one to number + 1
+ *            0         1         2         3         1 to 0, 3 to 2
+ *            0 1                 2 3                 2 3 to 0
+ *            0 1 2 3
+ */
+#include "plan/builder.h"
+
+/* Parts in hand after `round` halvings: ceil(size / 2^round). */
+static uint64_t in_hand(uint64_t size, uint32_t round) {
+  return ((size - 1) >> round) + 1;
+}
+
+static uint64_t lowest_bit(uint64_t size, uint64_t number) {
+  uint64_t bit = 1;
+  while (bit < size && !(number & bit)) bit *= 2;
+  return bit;
+}
+
+/* How many parts, from its own on, pass through a rank: those of its subtree.
+ */
+static uint64_t subtree(uint64_t size, uint64_t number) {
+  uint64_t bit = lowest_bit(size, number);
+  return bit < size - number ? bit : size - number;
+}
+
+/* Two rounds of halving, from three parts to one, need not wait for each other;
+ * then the chain to the root is as long as a number has ones. */
+uint32_t gli_reduce_scatter_gather_rounds(uint32_t size) {
+  uint32_t rounds = 0;
+  for (uint64_t left = size; left > 1; left = (left + 1) / 2)
+    rounds += left != 3;
+  for (; size > 1; size /= 2) rounds++;
+  return rounds;
+}
+
+uint64_t gli_reduce_scatter_gather_bytes(uint32_t size, uint64_t vector_bytes) {
+  uint64_t most = 0;
+  for (uint64_t bit = 1; bit < size; bit *= 2) {
+    if (subtree(size, bit) > most) most = subtree(size, bit);
+  }
+  return vector_bytes / size * (size - 1 + most);
+}
+
+/* Parts [from, to) of the input, counted from part `me` on modulo P, are two
+ * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind. */
+static gli_range arc(const gli_plan_params *p, uint64_t me, uint64_t from,
+                     uint64_t to, int half) {
+  uint64_t size = p->size, begin = (me + from) % size, end = begin + to - from;
+  if (half == 0)
+    return gli_parts(p, GLI_IN, size, begin, end < size ? end : size);
+  return gli_parts(p, GLI_IN, size, 0, end > size ? end - size : 0);
+}
+
+static uint64_t arc_bytes(const gli_plan_params *p, uint64_t me, uint64_t from,
+                          uint64_t to) {
+  return arc(p, me, from, to, 0).bytes + arc(p, me, from, to, 1).bytes;
+}
+
+static uint32_t rank_of(const gli_plan_params *p, uint64_t number) {
+  return (uint32_t)((number + p->root) % p->size);
+}
+
+/* Leaves part `me` of the sum in `result`. */
+static void halve(gli_builder *b, const gli_plan_params *p, uint64_t me,
+                  gli_range result) {
+  uint64_t size = p->size, had = size, keep = in_hand(size, 1);
+  gli_range kept = result;
+  if (keep > 1) kept = gli_scratch(b, arc_bytes(p, me, 0, keep));
+  uint32_t ahead = rank_of(p, me + keep), behind = rank_of(p, me + size - keep);
+  uint64_t filled = kept.offset;
+  for (int half = 0; half < 2; half++) {
+    gli_range mine = arc(p, me, 0, had - keep, half);
+    gli_send(b, ahead, arc(p, me, keep, had, half));
+    gli_recv_reduce(b, behind, mine, gli_bytes(kept.buffer, filled, mine.bytes),
+                    true);
+    filled += mine.bytes;
+  }
+  if (size % 2) { /* the part in the middle was neither sent nor added to */
+    gli_range middle = arc(p, me, size / 2, size / 2 + 1, 0);
+    gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
+  }
+  for (uint32_t round = 2; keep > 1; round++) {
+    had = keep, keep = in_hand(size, round);
+    gli_range rest =
+        gli_bytes(kept.buffer, kept.offset + arc_bytes(p, me, 0, keep),
+                  arc_bytes(p, me, keep, had));
+    gli_range mine =
+        gli_bytes(kept.buffer, kept.offset, arc_bytes(p, me, 0, had - keep));
+    gli_send(b, rank_of(p, me + keep), rest);
+    gli_recv_reduce(b, rank_of(p, me + size - keep), mine,
+                    keep == 1 ? result : mine, true);
+  }
+}
+
+void gli_reduce_scatter_gather(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size, me = (p->rank + size - p->root) % size;
+  uint64_t bit = lowest_bit(size, me), mine = subtree(size, me);
+  gli_range all = gli_parts(p, GLI_OUT, size, me, me + mine);
+  if (size == 1) {
+    gli_copy(b, gli_own(p, GLI_IN), all);
+    return;
+  }
+  if (me != 0) all = gli_scratch(b, all.bytes);
+  uint64_t base = gli_parts(p, GLI_OUT, size, 0, me).bytes;
+  halve(b, p, me,
+        gli_bytes(all.buffer, all.offset,
+                  gli_parts(p, GLI_OUT, size, me, me + 1).bytes));
+  for (uint64_t child = 1; child < bit && me + child < size; child *= 2) {
+    uint64_t end = me + 2 * child < size ? me + 2 * child : size;
+    gli_range theirs = gli_parts(p, GLI_OUT, size, me + child, end);
+    gli_recv(
+        b, rank_of(p, me + child),
+        gli_bytes(all.buffer, all.offset + theirs.offset - base, theirs.bytes));
+  }
+  if (me != 0) gli_send(b, rank_of(p, me - bit), all);
+}

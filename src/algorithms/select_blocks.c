@@ -1,0 +1,149 @@
+/* The choice of algorithm for the collectives that are not in select.c, by the
+ * cost that the algorithms promise. The model is the one described there. */
+#include "algorithms/select.h"
+
+#define MESSAGE (GLI_SELECT_LATENCY / 8)
+/* With more ranks than cores: a message, and a round in which all ranks have to
+ * get a core one after the other. */
+#define TURN ((uint64_t)24 << 10)
+#define ROUND (2 * TURN)
+#define LONGEST ((uint64_t)1 << 40) /* times the number of ranks it fits */
+/* Of lengths that this rank cannot know for the others. */
+#define SOME_BYTES ((uint64_t)64 << 10)
+
+/* Messages that the busiest rank sends and receives, and all ranks send. */
+typedef struct load {
+  uint64_t messages, all;
+} load;
+
+static uint64_t logarithm(uint64_t size) {
+  uint64_t log = 0;
+  while (((uint64_t)1 << log) < size) log++;
+  return log;
+}
+
+/* Bytes of the vector. */
+static uint64_t vector_bytes(const gli_plan_params *p) {
+  uint64_t m = gli_plan_vector_bytes(p);
+  if (gli_collective_pairwise(p->collective)) m = SOME_BYTES * p->size;
+  return m < LONGEST ? m : LONGEST;
+}
+
+/* `crowds`: several ranks send to one at a time and share its link unevenly. */
+static gli_candidate candidate(const gli_plan_params *p, const char *name,
+                               load l, uint64_t reduced, bool crowds) {
+  const gli_algorithm *a = gli_algorithm_find(p->collective, name);
+  uint64_t sent = a->bytes(p->size, vector_bytes(p));
+  if (crowds) sent += sent / 8;
+  uint64_t rounds = a->rounds(p->size) * (p->crowded ? ROUND : 1);
+  uint64_t messages =
+      p->crowded ? l.all * TURN / p->size : l.messages * MESSAGE;
+  uint64_t latency = p->crowded ? rounds : gli_select_cost(rounds, 0, 0);
+  return (gli_candidate){
+      name, latency + messages + gli_select_cost(0, sent, reduced)};
+}
+
+#define CHEAPEST(p, list) \
+  gli_select_cheapest((p)->collective, list, sizeof(list) / sizeof((list)[0]))
+
+static const gli_algorithm *select_alltoall(const gli_plan_params *p) {
+  uint64_t others = p->size - 1, log = logarithm(p->size);
+  load pairs = {2 * others, p->size * others};
+  bool many = others > 16;
+  gli_candidate list[] = {
+      candidate(p, "direct", pairs, 0, many),
+      candidate(p, "pairwise", pairs, 0, false),
+      candidate(p, "direct", pairs, 0, many),
+  };
+  if (p->collective == GLI_ALLTOALL) {
+    load tree = {2 * log, p->size * log};
+    list[2] = candidate(p, "bruck", tree, vector_bytes(p), false);
+  }
+  return CHEAPEST(p, list);
+}
+
+static const gli_algorithm *select_reduce(const gli_plan_params *p) {
+  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t m = vector_bytes(p), share = m / p->size;
+  load tree = {log, others};
+  load halving = {3 * log, p->size * log + others};
+  load all = {others, others};
+  /* A tree receives the vector log P times at the root, flat P - 1 times. */
+  gli_candidate list[] = {
+      candidate(p, "binomial", tree, p->crowded ? m : log * m, false),
+      candidate(p, "scatter_gather", halving, m - share, false),
+      candidate(p, "flat", all, others * m, false),
+  };
+  if (p->crowded) {
+    /* The root is not what all wait for, but the rounds of a tree are. */
+    list[0].cost += 2 * TURN * (log > 1 ? log - 1 : 0);
+  } else {
+    if (log > 1) list[0].cost += (log - 1) * m;
+    if (others > 1) list[2].cost += (others - 1) * m;
+  }
+  /* A root that gets all from one other has no work to share out. */
+  if (others == 1) list[1].cost = UINT64_MAX;
+  return CHEAPEST(p, list);
+}
+
+static const gli_algorithm *select_root(const gli_plan_params *p) {
+  uint64_t others = p->size - 1, m = vector_bytes(p);
+  load tree = {logarithm(p->size), others}, all = {others, others};
+  gli_candidate list[] = {candidate(p, "flat", all, 0, false),
+                          candidate(p, "binomial", tree, 0, false)};
+  /* Of gathering, the root receives everything; in a tree, bytes travel again
+   * on the way. */
+  list[0].cost += m;
+  list[1].cost += m + m / 2;
+  return CHEAPEST(p, list);
+}
+
+static const gli_algorithm *select_scan(const gli_plan_params *p) {
+  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t m = vector_bytes(p);
+  load chain = {2, others}, tree = {2 * log, p->size * log - others};
+  gli_candidate list[] = {
+      candidate(p, "recursive_doubling", tree, log * m, false),
+      candidate(p, "linear", chain, m, false)};
+  /* What is too short to be cut into segments waits whole at every rank. */
+  uint64_t waits = m < GLI_SELECT_SEGMENT ? m : GLI_SELECT_SEGMENT;
+  if (others > 0) list[1].cost += (others - 1) * waits;
+  return CHEAPEST(p, list);
+}
+
+/* With given counts: as without, for blocks of the mean length. */
+static const gli_algorithm *select_counted(const gli_plan_params *p) {
+  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t pairs = p->size * others, m = vector_bytes(p);
+  bool reduces = gli_collective_reduces(p->collective);
+  uint64_t most = reduces ? m - m / p->size : 0;
+  load all = {2 * others, pairs}, tree = {2 * log, p->size * log};
+  gli_candidate list[] = {candidate(p, "ring", all, most, false),
+                          candidate(p, "recursive", tree, most, true),
+                          candidate(p, "direct", all, most, true)};
+  return CHEAPEST(p, list);
+}
+
+const gli_algorithm *gli_algorithm_select_blocks(const gli_plan_params *p) {
+  switch (p->collective) {
+    case GLI_ALLTOALL:
+    case GLI_ALLTOALLV:
+      return select_alltoall(p);
+    case GLI_REDUCE:
+      return select_reduce(p);
+    case GLI_GATHER:
+    case GLI_SCATTER:
+      return select_root(p);
+    case GLI_SCAN:
+    case GLI_EXSCAN:
+      return select_scan(p);
+    case GLI_ALLGATHERV:
+    case GLI_REDUCE_SCATTERV:
+      return select_counted(p);
+    case GLI_GATHERV:
+    case GLI_SCATTERV:
+      return gli_algorithm_find(p->collective, "flat");
+    default:
+      return NULL;
+  }
+}

@@ -1,0 +1,68 @@
+/* The choice among ranks of one host that can share memory.
+ *
+ * Two things are different there. A rank's buffers may be in memory that the
+ * others reach (gloo_alloc), which no other rank knows: `fused` is several
+ * times as fast as anything else then, and must be chosen without knowing. And
+ * where ranks outnumber cores, a round is a turn of all ranks on the cores and
+ * costs far more than the messages in it, while bytes cost what all ranks
+ * together copy, not what the busiest one does: so few rounds are good up to
+ * some length, even when one rank sends to all. The borders are measurements
+ * with `gloo tune` of 4 and 8 ranks on 2 cores; other machines are told by a
+ * tuning file. */
+#include "algorithms/select.h"
+
+#define K ((uint64_t)1 << 10)
+#define M ((uint64_t)1 << 20)
+
+/* Of the vector, where `fused` gains much when memory is in reach, and loses
+ * little when it is not. */
+#define FUSED_FROM (16 * K)
+#define FUSED_CROWDED_FROM (128 * K)
+#define FUSED_TO (512 * K)
+#define FUSED_CROWDED_TO (2 * M)
+
+/* Crowded: messages are worth so many bytes, and up to so many in all one round
+ * is best, whatever it costs. */
+#define MESSAGE ((uint64_t)512)
+#define ONE_ROUND (16 * K)
+
+static const char *fused(const gli_plan_params *p, uint64_t m) {
+  bool scatters = p->collective == GLI_REDUCE_SCATTER;
+  if (p->collective != GLI_ALLREDUCE && !scatters) return NULL;
+  if (p->size == 2) return m >= FUSED_FROM ? "fused" : NULL;
+  if (p->size > 4) return NULL;
+  if (!p->crowded) return m >= FUSED_FROM && m <= FUSED_TO ? "fused" : NULL;
+  if (scatters) return NULL;
+  return m >= FUSED_CROWDED_FROM && m < FUSED_CROWDED_TO ? "fused" : NULL;
+}
+
+static const char *crowded(const gli_plan_params *p, uint64_t m) {
+  switch (p->collective) {
+    case GLI_BROADCAST:
+      if (m < 128 * K) return "flat";
+      return m < 8 * M ? "binomial" : "scatter_allgather";
+    case GLI_ALLREDUCE:
+      if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
+      return m < 32 * K ? "recursive_doubling" : "halving_doubling";
+    case GLI_REDUCE_SCATTER:
+    case GLI_ALLGATHER:
+      if (p->size > 16 && m < 2 * M) return "recursive";
+      return m < 2 * M ? "direct" : "ring";
+    case GLI_ALLTOALL:
+      return p->size <= 16 ? "direct" : NULL;
+    case GLI_REDUCE:
+      return m < 128 * K ? "flat" : "binomial";
+    default:
+      return NULL;
+  }
+}
+
+const gli_algorithm *gli_algorithm_select_near(const gli_plan_params *p,
+                                               uint64_t m) {
+  if (!p->near || p->hosts != NULL || p->size < 2) return NULL;
+  const char *name = fused(p, m);
+  bool pair = p->size == 2;
+  if (name == NULL && pair && p->collective == GLI_REDUCE) name = "binomial";
+  if (name == NULL && !pair && p->crowded) name = crowded(p, m);
+  return name != NULL ? gli_algorithm_find(p->collective, name) : NULL;
+}

@@ -1,0 +1,340 @@
+#include "algorithms/tuning.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+/* ---- reading ------------------------------------------------------------ */
+
+enum { WORD = 48 };
+
+typedef struct reader {
+  const char *name, *at;
+  unsigned line;
+  gli_tuning *tuning;
+  size_t room; /* rules */
+  gloo_error *error;
+} reader;
+
+/* A word that is shown in messages: printable, and not too long. */
+static void show(const char *from, size_t length, char word[WORD]) {
+  size_t n = length < WORD - 1 ? length : WORD - 1;
+  for (size_t i = 0; i < n; i++) {
+    unsigned char c = (unsigned char)from[i];
+    word[i] = (char)(c < 0x20 || c >= 0x7f ? '?' : c);
+  }
+  word[n] = 0;
+}
+
+static gloo_status wrong(const reader *r, const char *from, size_t length,
+                         const char *what) {
+  char word[WORD];
+  show(from, length, word);
+  return gli_fail(r->error, GLOO_ERR_INVALID, -1, "%.200s, line %u: '%s' %s",
+                  r->name, r->line, word, what);
+}
+
+static bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+static void skip_blanks(reader *r) {
+  while (is_blank(*r->at)) r->at++;
+}
+
+/* To the next character that means something here, whatever it is. */
+static void skip_to_entry(reader *r) {
+  for (;; r->at++) {
+    if (*r->at == '#') r->at += strcspn(r->at, "\n");
+    if (*r->at == '\n') r->line++;
+    if (*r->at != '\n' && *r->at != ';' && !is_blank(*r->at)) return;
+  }
+}
+
+static size_t word_length(const char *at) {
+  return strcspn(at, " \t\r\n;#,:=@-");
+}
+
+/* A word is expected; `what` it is. */
+static gloo_status take_word(reader *r, const char **word, size_t *length,
+                             const char *what) {
+  skip_blanks(r);
+  *word = r->at;
+  *length = word_length(r->at);
+  if (*length == 0) return wrong(r, r->at, strcspn(r->at, "\n;#"), what);
+  r->at += *length;
+  skip_blanks(r);
+  return GLOO_OK;
+}
+
+static bool take(reader *r, char c) {
+  skip_blanks(r);
+  if (*r->at != c) return false;
+  r->at++;
+  skip_blanks(r);
+  return true;
+}
+
+/* Digits, and one of K, M, G. */
+static bool read_number(const char *word, size_t length, bool units,
+                        uint64_t *number) {
+  static const char letters[] = "kKmMgG";
+  uint64_t value = 0, factor = 1;
+  const char *unit = length > 1 ? strchr(letters, word[length - 1]) : NULL;
+  if (units && unit != NULL) {
+    factor = (uint64_t)1 << 10 * ((unit - letters) / 2 + 1);
+    length--;
+  }
+  for (size_t i = 0; i < length; i++) {
+    if (word[i] < '0' || word[i] > '9') return false;
+    if (!gli_mul_u64(value, 10, &value)) return false;
+    if (!gli_add_u64(value, (uint64_t)(word[i] - '0'), &value)) return false;
+  }
+  return length > 0 && gli_mul_u64(value, factor, number);
+}
+
+static bool is_word(const char *word, size_t length, const char *text) {
+  return strlen(text) == length && memcmp(word, text, length) == 0;
+}
+
+/* ---- parts of an entry -------------------------------------------------- */
+
+static gloo_status read_collective(reader *r, gli_tuning_rule *rule) {
+  const char *word;
+  size_t length;
+  gloo_status status =
+      take_word(r, &word, &length, "stands where a collective must");
+  if (status != GLOO_OK) return status;
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    if (c == GLI_SENDRECV) continue;
+    if (!is_word(word, length, gli_collective_name((gli_collective)c))) {
+      continue;
+    }
+    rule->collective = (gli_collective)c;
+    return GLOO_OK;
+  }
+  return wrong(r, word, length, "is no collective that has algorithms");
+}
+
+static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
+  static const char expected[] = "is none of shm, tcp, ranks=N";
+  const char *word;
+  size_t length;
+  gloo_status status = take_word(r, &word, &length, expected);
+  if (status != GLOO_OK) return status;
+  if (is_word(word, length, "shm")) {
+    rule->link = GLI_TUNING_SHM;
+  } else if (is_word(word, length, "tcp")) {
+    rule->link = GLI_TUNING_TCP;
+  } else if (is_word(word, length, "ranks") && take(r, '=')) {
+    uint64_t ranks;
+    status =
+        take_word(r, &word, &length, "stands where a number of ranks must");
+    if (status != GLOO_OK) return status;
+    if (!read_number(word, length, false, &ranks) || ranks == 0 ||
+        ranks > UINT32_MAX) {
+      return wrong(r, word, length, "is no number of ranks");
+    }
+    rule->ranks = (uint32_t)ranks;
+  } else {
+    return wrong(r, word, length, expected);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status read_size(reader *r, uint64_t *bytes) {
+  const char *word;
+  size_t length;
+  gloo_status status = take_word(r, &word, &length, "stands where a size must");
+  if (status != GLOO_OK) return status;
+  if (read_number(word, length, true, bytes)) return GLOO_OK;
+  return wrong(r, word, length,
+               "is no size: bytes, or with K, M or G, as in 0, 512, 16K");
+}
+
+/* `from`: the first byte that the range before leaves. */
+static gloo_status read_range(reader *r, uint64_t from, gli_tuning_rule *rule) {
+  const char *begin = r->at;
+  gloo_status status = read_size(r, &rule->from);
+  if (status != GLOO_OK) return status;
+  if (!take(r, '-')) {
+    return wrong(r, begin, strcspn(begin, "\n;#,="),
+                 "is no range: write FROM-TO, or FROM- without an end");
+  }
+  uint64_t to = UINT64_MAX;
+  bool ends = *r->at != '=';
+  if (ends) status = read_size(r, &to);
+  if (status != GLOO_OK) return status;
+  size_t length = (size_t)(r->at - begin);
+  if (rule->from < from) {
+    return wrong(r, begin, length,
+                 "begins before the range before it ends; ranges ascend");
+  }
+  if (to <= rule->from) {
+    return wrong(r, begin, length,
+                 "is empty: it ends where it begins, or "
+                 "before");
+  }
+  rule->last = ends ? to - 1 : UINT64_MAX;
+  return GLOO_OK;
+}
+
+static gloo_status unknown_algorithm(const reader *r, gli_collective collective,
+                                     const char *word, size_t length) {
+  char known[192] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    if (gli_algorithms[i].collective != collective) continue;
+    int n = snprintf(known + used, sizeof known - used, "%s%s",
+                     used > 0 ? ", " : "", gli_algorithms[i].name);
+    if (n > 0 && (size_t)n < sizeof known - used) used += (size_t)n;
+  }
+  known[used] = 0;
+  char what[256];
+  snprintf(what, sizeof what, "is no algorithm of %s; known are: %s",
+           gli_collective_name(collective), known);
+  return wrong(r, word, length, what);
+}
+
+static gloo_status read_algorithm(reader *r, gli_tuning_rule *rule) {
+  const char *word;
+  size_t length;
+  if (!take(r, '=')) {
+    return wrong(r, r->at, strcspn(r->at, "\n;#"),
+                 "stands where '=' and an algorithm must");
+  }
+  gloo_status status =
+      take_word(r, &word, &length, "stands where an algorithm must");
+  if (status != GLOO_OK) return status;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->collective != rule->collective) continue;
+    if (!is_word(word, length, a->name)) continue;
+    rule->algorithm = a;
+    return GLOO_OK;
+  }
+  return unknown_algorithm(r, rule->collective, word, length);
+}
+
+/* ---- entries ------------------------------------------------------------ */
+
+static gloo_status keep(reader *r, const gli_tuning_rule *rule) {
+  size_t n = r->tuning->n;
+  if (n == GLI_TUNING_MAX_RULES) {
+    return gli_fail(r->error, GLOO_ERR_INVALID, -1,
+                    "%.200s, line %u: more than %d ranges", r->name, r->line,
+                    GLI_TUNING_MAX_RULES);
+  }
+  if (n == r->room) {
+    size_t room = 2 * r->room;
+    gli_tuning *more =
+        realloc(r->tuning, sizeof *more + room * sizeof *more->rules);
+    if (more == NULL) {
+      return gli_fail(r->error, GLOO_ERR_NO_MEMORY, -1,
+                      "out of memory for %zu choices of algorithms", room);
+    }
+    r->tuning = more;
+    r->room = room;
+  }
+  r->tuning->rules[r->tuning->n++] = *rule;
+  return GLOO_OK;
+}
+
+static gloo_status read_entry(reader *r) {
+  gli_tuning_rule rule = {.ranks = 0};
+  gloo_status status = read_collective(r, &rule);
+  while (status == GLOO_OK && take(r, '@')) status = read_where(r, &rule);
+  if (status != GLOO_OK) return status;
+  if (!take(r, ':')) {
+    return wrong(r, r->at, strcspn(r->at, "\n;#"),
+                 "stands where ':' and a range must");
+  }
+  uint64_t from = 0;
+  do {
+    status = read_range(r, from, &rule);
+    if (status == GLOO_OK) status = read_algorithm(r, &rule);
+    if (status == GLOO_OK) status = keep(r, &rule);
+    if (status != GLOO_OK) return status;
+    /* After one without an end nothing is left. */
+    from = rule.last == UINT64_MAX ? UINT64_MAX : rule.last + 1;
+  } while (take(r, ','));
+  if (*r->at == 0 || strchr("\n;#", *r->at) != NULL) return GLOO_OK;
+  return wrong(r, r->at, strcspn(r->at, "\n;#"),
+               "follows an entry; entries end with ';' or the line");
+}
+
+/* ---- the table ---------------------------------------------------------- */
+
+/* FNV-1a (Fowler, Noll, Vo, 1991). */
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  for (int i = 0; i < 8; i++) {
+    hash ^= value >> 8 * i & 0xff;
+    hash *= UINT64_C(0x100000001b3);
+  }
+  return hash;
+}
+
+static void finish(gli_tuning *tuning) {
+  static _Atomic uint64_t serials;
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < tuning->n; i++) {
+    const gli_tuning_rule *rule = &tuning->rules[i];
+    hash = mix(hash, rule->collective);
+    hash = mix(hash, rule->link);
+    hash = mix(hash, rule->ranks);
+    hash = mix(hash, rule->from);
+    hash = mix(hash, rule->last);
+    hash = mix(hash, gli_algorithm_id(rule->algorithm));
+  }
+  tuning->hash = hash != 0 ? hash : 1;
+  tuning->serial = atomic_fetch_add(&serials, 1) + 1;
+}
+
+gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
+                             gli_tuning **tuning, gloo_error *error) {
+  reader r = {.room = 16, .error = error};
+  gloo_status status = GLOO_OK;
+  r.tuning = malloc(sizeof *r.tuning + r.room * sizeof *r.tuning->rules);
+  if (r.tuning == NULL) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for choices of algorithms");
+  }
+  r.tuning->n = 0;
+  for (size_t i = 0; i < n && status == GLOO_OK; i++) {
+    r.name = texts[i].name;
+    r.at = texts[i].text;
+    r.line = 1;
+    for (skip_to_entry(&r); *r.at != 0 && status == GLOO_OK;
+         skip_to_entry(&r)) {
+      status = read_entry(&r);
+      if (status != GLOO_OK) break;
+    }
+  }
+  if (status == GLOO_OK && r.tuning->n > 0) {
+    finish(r.tuning);
+    *tuning = r.tuning;
+    return GLOO_OK;
+  }
+  free(r.tuning);
+  if (status == GLOO_OK) *tuning = NULL;
+  return status;
+}
+
+const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,
+                                     const gli_plan_params *p) {
+  if (tuning == NULL) return NULL;
+  uint64_t bytes = gli_plan_vector_bytes(p);
+  gli_tuning_link link =
+      p->near && p->hosts == NULL ? GLI_TUNING_SHM : GLI_TUNING_TCP;
+  for (size_t i = 0; i < tuning->n; i++) {
+    const gli_tuning_rule *rule = &tuning->rules[i];
+    if (rule->collective != p->collective) continue;
+    if (rule->link != GLI_TUNING_ANY_LINK && rule->link != link) continue;
+    if (rule->ranks != 0 && rule->ranks != p->size) continue;
+    if (bytes >= rule->from && bytes <= rule->last) return rule->algorithm;
+  }
+  return NULL;
+}

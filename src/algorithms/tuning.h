@@ -1,0 +1,40 @@
+/* Reading choices of algorithms that replace the selector's.
+ *
+ * The grammar, of the environment variable and of files:
+ *
+ *   text   = entry { (";" | newline) entry }     "#": the rest is a comment
+ *   entry  = collective { "@" where } ":" range "=" algorithm
+ *            { "," range "=" algorithm }
+ *   where  = "shm" | "tcp" | "ranks=" number
+ *   range  = from "-" [ to ]                     from <= bytes < to
+ *
+ * as in `allreduce:0-4k=recursive_doubling,4k-=ring;broadcast:0-=binomial`.
+ * Sizes are bytes of the longest buffer that any rank has, with K, M or G for
+ * powers of 1,024; where no rank knows it (gatherv, scatterv, alltoallv) it
+ * counts as 0. Ranges of an entry ascend. What no range holds is left to later
+ * entries, and in the end to the selector. */
+#ifndef GLI_ALGORITHMS_TUNING_H
+#define GLI_ALGORITHMS_TUNING_H
+
+#include "algorithms/registry.h"
+#include "core/error.h"
+#include "plan/tuning.h"
+
+enum { GLI_TUNING_MAX_RULES = 4096 };
+
+typedef struct gli_tuning_text {
+  const char *name; /* of the file or variable, for messages */
+  const char *text;
+} gli_tuning_text;
+
+/* Read texts, earlier ones first in rank. *tuning is NULL when they hold no
+ * entry; else free() it. GLOO_ERR_INVALID names text, line and the word that
+ * is wrong; GLOO_ERR_NO_MEMORY. */
+gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
+                             gli_tuning **tuning, gloo_error *error);
+
+/* What it says for these parameters, or NULL. `tuning` may be NULL. */
+const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,
+                                     const gli_plan_params *params);
+
+#endif

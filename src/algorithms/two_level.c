@@ -1,0 +1,55 @@
+#include "algorithms/two_level.h"
+
+#include <stddef.h>
+
+/* Parts shorter than this are not worth the messages of another leader. */
+#define PART_LEAST ((uint64_t)4 << 10)
+
+#define SHORT_BLOCK ((uint64_t)4 << 10)
+
+/* Of a leader in one turn, about; and not too many turns. */
+#define PIECE ((uint64_t)32 << 10)
+#define PIECE_OF_HOST ((uint64_t)1 << 10)
+#define TURNS 64
+
+bool gli_two_levels(const gli_plan_params *p) {
+  return p->hosts != NULL && p->hosts->n > 1 && p->hosts->n < p->size;
+}
+
+uint32_t gli_leaders(const gli_plan_params *p, uint64_t bytes) {
+  uint64_t parts = bytes / PART_LEAST;
+  if (parts > p->hosts->least) return p->hosts->least;
+  return parts == 0 ? 1 : (uint32_t)parts;
+}
+
+bool gli_is_short(const gli_plan_params *p) {
+  return p->counts == NULL && p->count <= SHORT_BLOCK / p->elem_bytes;
+}
+
+uint64_t gli_turns(const gli_plan_params *p, uint64_t bytes, uint32_t leaders) {
+  uint64_t turns = bytes / leaders / (PIECE + p->hosts->n * PIECE_OF_HOST);
+  if (turns > TURNS) return TURNS;
+  return turns == 0 ? 1 : turns;
+}
+
+gli_sub gli_sub_host(const gli_plan_params *p, gli_collective collective,
+                     uint64_t count) {
+  const gli_hosts *h = p->hosts;
+  uint32_t host = h->of[p->rank];
+  return (gli_sub){.collective = collective,
+                   .members = h->ranks + h->first[host],
+                   .size = h->first[host + 1] - h->first[host],
+                   .rank = h->place[p->rank],
+                   .count = count};
+}
+
+gli_sub gli_sub_across(const gli_plan_params *p, gli_collective collective,
+                       uint64_t count) {
+  const gli_hosts *h = p->hosts;
+  return (gli_sub){.collective = collective,
+                   .members = h->leaders + (size_t)h->place[p->rank] * h->n,
+                   .size = h->n,
+                   .rank = h->of[p->rank],
+                   .count = count,
+                   .hosts = h->apart};
+}

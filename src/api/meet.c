@@ -1,0 +1,197 @@
+/* Meeting the other ranks: cards, and what they say of hosts. */
+#include "api/meet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/host.h"
+#include "core/bytes.h"
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/engine.h"
+#include "rendezvous/bootstrap.h"
+
+/* ---- what a rank publishes ----------------------------------------------- */
+
+/* version, key, machine, host (as plans see it), cores, transport (16 bytes,
+ * zero padded), tuning, address. */
+enum {
+  CARD_VERSION = 3,
+  CARD_TRANSPORT_BYTES = 16,
+  CARD_HEAD_BYTES = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8,
+  CARD_MAX_BYTES = CARD_HEAD_BYTES + GLI_ADDRESS_MAX
+};
+
+/* Of one rank, and the same for all who look. */
+typedef struct place {
+  uint64_t machine; /* see gli_host_id */
+  uint64_t host;    /* see gli_host_key */
+  uint32_t cores;   /* that the rank may use */
+  uint64_t tuning;  /* the hash of its table; 0: it has none */
+} place;
+
+static size_t write_card(uint8_t card[CARD_MAX_BYTES],
+                         const gloo_device *device, uint64_t key,
+                         const place *here) {
+  gli_address address;
+  gli_device_address(device, &address);
+  memset(card, 0, CARD_HEAD_BYTES);
+  gli_put_u32(card, CARD_VERSION);
+  gli_put_u64(card + 4, key);
+  gli_put_u64(card + 12, here->machine);
+  gli_put_u64(card + 20, here->host);
+  gli_put_u32(card + 28, here->cores);
+  const char *name = gli_device_transport(device);
+  memcpy(card + 32, name, strlen(name));
+  gli_put_u64(card + 32 + CARD_TRANSPORT_BYTES, here->tuning);
+  memcpy(card + CARD_HEAD_BYTES, address.data, address.bytes);
+  return CARD_HEAD_BYTES + address.bytes;
+}
+
+static gloo_status read_card(gloo_context *context, uint32_t rank,
+                             const gloo_value *card, place *there,
+                             gloo_error *error) {
+  const uint8_t *data = card->data;
+  if (card->bytes < CARD_HEAD_BYTES || card->bytes > CARD_MAX_BYTES ||
+      gli_get_u32(data) != CARD_VERSION) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
+                    "rank %u published something else than its address; do "
+                    "all ranks run the same version of the library?",
+                    rank);
+  }
+  char name[CARD_TRANSPORT_BYTES + 1] = "";
+  memcpy(name, data + 32, CARD_TRANSPORT_BYTES);
+  const char *own = gli_device_transport(gli_context_device(context));
+  if (strcmp(name, own) != 0) {
+    return gli_fail(error, GLOO_ERR_MISMATCH, (int)rank,
+                    "rank %u uses another transport than rank %d, which uses "
+                    "\"%s\"",
+                    rank, gloo_context_rank(context), own);
+  }
+  gli_address address = {.bytes = (uint16_t)(card->bytes - CARD_HEAD_BYTES)};
+  memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
+  gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
+  *there = (place){.machine = gli_get_u64(data + 12),
+                   .host = gli_get_u64(data + 20),
+                   .cores = gli_get_u32(data + 28),
+                   .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES)};
+  return GLOO_OK;
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+/* Is there a machine on which ranks outnumber the cores that one may use? */
+static bool is_crowded(const gli_hosts *machines, const place *places) {
+  for (uint32_t i = 0; i < machines->size; i++) {
+    uint32_t at = machines->of[i];
+    if (machines->first[at + 1] - machines->first[at] > places[i].cores) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* All ranks read the same cards, so they see the same hosts, whatever these
+ * say. `keys` is memory to work with. */
+static gloo_status learn_hosts(gloo_context *context, const place *places,
+                               uint64_t *keys, uint32_t size,
+                               gloo_error *error) {
+  gli_hosts *machines, *hosts;
+  for (uint32_t i = 0; i < size; i++) keys[i] = places[i].machine;
+  gloo_status status = gli_hosts_make(keys, size, &machines, error);
+  if (status != GLOO_OK) return status;
+  bool crowded = is_crowded(machines, places);
+  gli_hosts_free(machines);
+  for (uint32_t i = 0; i < size; i++) keys[i] = places[i].host;
+  status = gli_hosts_make(keys, size, &hosts, error);
+  if (status != GLOO_OK) return status;
+  gli_log(GLOO_LOG_INFO, "rank %d of %u: %u hosts of %u to %u ranks",
+          gloo_context_rank(context), size, hosts->n, hosts->least,
+          hosts->most);
+  gli_context_set_hosts(context, hosts, crowded);
+  return GLOO_OK;
+}
+
+/* How this rank waits goes by its own machine. */
+static void settle_waiting(gloo_context *context, uint32_t size,
+                           const place *places) {
+  int rank = gloo_context_rank(context);
+  const place *here = &places[rank];
+  gloo_device *device = gli_context_device(context);
+  unsigned local = 0;
+  for (uint32_t i = 0; i < size; i++) {
+    if (places[i].machine == here->machine) local++;
+  }
+  gli_device_set_crowded(device, local > here->cores);
+  gli_log(GLOO_LOG_INFO,
+          "rank %d of %u: transport %s; %u ranks on this host, %u cores: %s",
+          rank, size, gli_device_transport(device), local, here->cores,
+          local > here->cores ? "yield while waiting" : "spin while waiting");
+}
+
+/* Ranks that choose by different tables would not run the same algorithm. All
+ * of them see who differs from rank 0. */
+static gloo_status check_tuning(const place *places, uint32_t size,
+                                gloo_error *error) {
+  for (uint32_t i = 1; i < size; i++) {
+    if (places[i].tuning == places[0].tuning) continue;
+    const char *how = "other choices of algorithms than";
+    if (places[i].tuning == 0) how = "no choice of algorithms, unlike";
+    if (places[0].tuning == 0) how = "choices of algorithms, unlike";
+    return gli_fail(error, GLOO_ERR_MISMATCH, (int)i,
+                    "rank %u was given %s rank 0: GLOO_ALGORITHM and "
+                    "GLOO_TUNING_FILE must say the same on all ranks",
+                    i, how);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status no_memory(uint32_t size, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for the addresses of %u ranks", size);
+}
+
+static gloo_status read_cards(gloo_context *context, uint32_t size,
+                              const gloo_value *cards, gloo_error *error) {
+  place *places = calloc(size, sizeof *places);
+  uint64_t *keys = calloc(size, sizeof *keys);
+  gloo_status status = GLOO_OK;
+  if (!places || !keys) status = no_memory(size, error);
+  for (uint32_t rank = 0; rank < size && status == GLOO_OK; rank++) {
+    status = read_card(context, rank, &cards[rank], &places[rank], error);
+  }
+  if (status == GLOO_OK) status = check_tuning(places, size, error);
+  if (status == GLOO_OK) {
+    status = learn_hosts(context, places, keys, size, error);
+  }
+  if (status == GLOO_OK) settle_waiting(context, size, places);
+  free(places);
+  free(keys);
+  return status;
+}
+
+gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
+                     const char *host_id, int64_t timeout_ns,
+                     gloo_error *error) {
+  uint32_t rank = (uint32_t)gloo_context_rank(context);
+  uint32_t size = (uint32_t)gloo_context_size(context);
+  const gloo_device *device = gli_context_device(context);
+  const gli_tuning *tuning = gli_context_tuning(context);
+  place here = {.machine = gli_host_id(),
+                .cores = gli_cpu_effective(),
+                .tuning = tuning != NULL ? tuning->hash : 0};
+  gloo_status status =
+      gli_host_key(host_id, gli_device_transport(device), &here.host, error);
+  if (status != GLOO_OK) return status;
+  gloo_value *cards = calloc(size, sizeof *cards);
+  if (!cards) return no_memory(size, error);
+  uint8_t card[CARD_MAX_BYTES];
+  size_t bytes = write_card(card, device, key, &here);
+  status = gli_bootstrap_exchange(store, rank, size, card, bytes,
+                                  CARD_MAX_BYTES, timeout_ns, cards, error);
+  if (status == GLOO_OK) status = read_cards(context, size, cards, error);
+  for (uint32_t i = 0; i < size; i++) free(cards[i].data);
+  free(cards);
+  return status;
+}

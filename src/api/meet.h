@@ -1,0 +1,19 @@
+/* How the ranks of a context meet. */
+#ifndef GLI_API_MEET_H
+#define GLI_API_MEET_H
+
+#include <stdint.h>
+
+#include "gloo_c/context.h"
+
+/* Exchange addresses and keys with all ranks through the store, and learn who
+ * shares a host with whom: everything that plans may know of hosts comes from
+ * what was exchanged, so it is the same on all ranks. `host_id` as in
+ * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
+ * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
+ * GLOO_ERR_INVALID for a host id that cannot be used. */
+gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
+                     const char *host_id, int64_t timeout_ns,
+                     gloo_error *error);
+
+#endif

@@ -1,0 +1,75 @@
+#include "api/tuning.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX_BYTES ((size_t)1 << 20)
+
+/* All of the file, as text, for free(). */
+static gloo_status read_text(FILE *file, const char *name, char **out,
+                             gloo_error *error) {
+  char *text = malloc(FILE_MAX_BYTES + 1);
+  if (text == NULL) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "GLOO_TUNING_FILE: out of memory");
+  }
+  size_t bytes = fread(text, 1, FILE_MAX_BYTES + 1, file);
+  gloo_status status = GLOO_OK;
+  if (ferror(file) != 0) {
+    status = gli_fail(error, GLOO_ERR_IO, -1,
+                      "GLOO_TUNING_FILE: cannot read %.200s: %s", name,
+                      strerror(errno));
+  } else if (bytes > FILE_MAX_BYTES) {
+    status = gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "GLOO_TUNING_FILE: %.200s is longer than %zu bytes", name,
+                      FILE_MAX_BYTES);
+  } else if (memchr(text, 0, bytes) != NULL) {
+    status = gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "GLOO_TUNING_FILE: %.200s is not text", name);
+  }
+  if (status != GLOO_OK) {
+    free(text);
+    return status;
+  }
+  text[bytes] = 0;
+  *out = text;
+  return GLOO_OK;
+}
+
+static gloo_status read_file(const char *name, char **text, gloo_error *error) {
+  FILE *file = fopen(name, "r");
+  if (file == NULL) {
+    return gli_fail(error, GLOO_ERR_IO, -1,
+                    "GLOO_TUNING_FILE: cannot open %.200s: %s", name,
+                    strerror(errno));
+  }
+  gloo_status status = read_text(file, name, text, error);
+  fclose(file);
+  return status;
+}
+
+gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
+  const char *words = getenv("GLOO_ALGORITHM");
+  const char *file = getenv("GLOO_TUNING_FILE");
+  gli_tuning_text texts[2];
+  size_t n = 0;
+  char *text = NULL;
+  if (words != NULL && words[0] != 0) {
+    texts[n++] = (gli_tuning_text){"GLOO_ALGORITHM", words};
+  }
+  if (file != NULL && file[0] != 0) {
+    gloo_status status = read_file(file, &text, error);
+    if (status != GLOO_OK) return status;
+    texts[n++] = (gli_tuning_text){file, text};
+  }
+  gloo_status status = GLOO_OK;
+  if (n > 0) {
+    status = gli_tuning_parse(texts, n, tuning, error);
+  } else {
+    *tuning = NULL;
+  }
+  free(text);
+  return status;
+}

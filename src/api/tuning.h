@@ -1,0 +1,13 @@
+/* Choices of algorithms from the environment of the process. */
+#ifndef GLI_API_TUNING_H
+#define GLI_API_TUNING_H
+
+#include "algorithms/tuning.h"
+
+/* Read GLOO_ALGORITHM, which counts first, and the file that GLOO_TUNING_FILE
+ * names. *tuning is NULL when neither says anything; else free() it. Errors:
+ * those of gli_tuning_parse; GLOO_ERR_IO and GLOO_ERR_INVALID for a file that
+ * cannot be read, or is none of text. */
+gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error);
+
+#endif

@@ -1,0 +1,408 @@
+/* Memory of other ranks: what need not travel.
+ *
+ * Where a pair can reach its peer's memory, the sender of a large message sends
+ * only where it lies (a reference), the receiver takes it from there, and says
+ * TAKEN. Views and loans of plans (plan/builder.h) go without TAKEN: a later
+ * message of the plan gives them back.
+ *
+ * Neither side touches the other's memory after an operation has returned. Who
+ * reads asks `recalled` before it relies on what it read: an operation that
+ * failed at its owner fails here too. And when an operation ends with an error,
+ * what it has lent is cut off from whoever may still write to it. */
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "engine/internal.h"
+#include "memory/region.h"
+
+/* Where a step of many megabytes would push everything out of the caches. */
+#define STREAM_BYTES ((uint64_t)16 << 20)
+/* At a time from memory that is not mapped: a part of the nearest cache. */
+#define FETCH_BYTES ((size_t)32 * 1024)
+
+/* ---- sending ------------------------------------------------------------- */
+
+static bool refer(gli_transfer *t, const void *memory, uint64_t bytes,
+                  bool write) {
+  gli_pair *pair = t->link->pair;
+  uint64_t reference = 0;
+  if (!pair || !pair->ops->refer) return false;
+  if (!pair->ops->refer(pair, memory, (size_t)bytes, write, &reference)) {
+    return false;
+  }
+  gli_put_u64(t->reference, reference);
+  return true;
+}
+
+static void by_reference(gli_transfer *t) {
+  t->request.header.length = GLI_REFERENCE_BYTES;
+  t->request.payload = t->reference;
+}
+
+/* A loan goes back; true when the peer has the bytes already. */
+static bool is_placed(gloo_operation *op, const gli_step *s,
+                      const void *memory) {
+  gli_op_place *place = &op->places[s->place];
+  if (!place->memory) return false;
+  if (!place->filled) memcpy(place->memory, memory, (size_t)s->bytes);
+  return true;
+}
+
+void gli_reach_offer(gli_transfer *t) {
+  gloo_operation *op = t->operation;
+  const gli_step *s = &op->plan->steps[t->step];
+  gli_header *h = &t->request.header;
+  h->length = gli_step_wire_bytes(s);
+  if (h->length == 0) return;
+  const void *memory = gli_operation_at(op, s->a_buffer, s->a);
+  t->request.payload = memory;
+  switch ((gli_role)s->role) {
+    case GLI_ROLE_LEND:
+      gli_put_u64(t->reference, 0);
+      if (refer(t, memory, s->bytes, true)) op->peers[t->peer].lent++;
+      by_reference(t);
+      return;
+    case GLI_ROLE_FILL:
+      if (is_placed(op, s, memory)) {
+        h->form = GLI_FORM_PLACED;
+        h->length = 0;
+        return;
+      }
+      break;
+    case GLI_ROLE_BYTES:
+    case GLI_ROLE_VIEW:
+      break;
+    case GLI_ROLE_SIGNAL:
+    case GLI_ROLES:
+      return;
+  }
+  if (h->length <= GLI_REFER_BYTES || !refer(t, memory, h->length, false)) {
+    return;
+  }
+  h->form = GLI_FORM_REFERENCE;
+  t->shown = s->role != GLI_ROLE_VIEW;
+  by_reference(t);
+}
+
+/* ---- what may come ------------------------------------------------------- */
+
+bool gli_reach_fits(const gloo_operation *op, uint32_t step,
+                    const gli_header *h) {
+  const gli_step *s = &op->plan->steps[step];
+  const gli_op_peer *peer = &op->peers[s->peer];
+  uint64_t expected = gli_step_wire_bytes(s);
+  switch ((gli_form)h->form) {
+    case GLI_FORM_BYTES:
+      return h->length == expected;
+    case GLI_FORM_REFERENCE:
+      return expected > 0 && s->role != GLI_ROLE_LEND && peer->link->pair &&
+             peer->link->pair->ops->reach != NULL;
+    case GLI_FORM_PLACED:
+      return s->role == GLI_ROLE_FILL && peer->lent > 0;
+    case GLI_FORMS:
+      break;
+  }
+  return false;
+}
+
+/* ---- taking -------------------------------------------------------------- */
+
+static gloo_status find(gli_link *link, uint64_t reference, uint64_t bytes,
+                        gli_source *from, gloo_error *error) {
+  void *memory = NULL;
+  *from = (gli_source){.pair = link->pair, .reference = reference};
+  gloo_status status = link->pair->ops->reach(
+      link->pair, reference, (size_t)bytes, false, &memory, error);
+  from->memory = memory;
+  return status;
+}
+
+/* Up to FETCH_BYTES of it, in place or in `room`; NULL on failure. */
+static const uint8_t *look(const gli_source *from, uint64_t offset,
+                           size_t bytes, uint8_t *room, gloo_error *error) {
+  if (from->memory) return from->memory + offset;
+  gli_pair *pair = from->pair;
+  gloo_status status =
+      pair->ops->fetch(pair, from->reference + offset, room, bytes, error);
+  return status == GLOO_OK ? room : NULL;
+}
+
+static gloo_status copy_from(const gli_source *from, uint8_t *dst, size_t bytes,
+                             gloo_error *error) {
+  if (!from->memory) {
+    return from->pair->ops->fetch(from->pair, from->reference, dst, bytes,
+                                  error);
+  }
+  if (bytes >= STREAM_BYTES) {
+    gli_copy_stream(dst, from->memory, bytes);
+  } else {
+    memcpy(dst, from->memory, bytes);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status reduce_from(gloo_operation *op, const gli_step *s,
+                               const gli_source *from, gloo_error *error) {
+  _Alignas(64) uint8_t room[FETCH_BYTES];
+  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
+  size_t elem = (size_t)op->plan->params.elem_bytes;
+  size_t whole = (size_t)s->bytes;
+  size_t most = from->memory ? whole : FETCH_BYTES / elem * elem;
+  for (size_t at = 0; at < whole; at += most) {
+    size_t bytes = whole - at < most ? whole - at : most;
+    const uint8_t *theirs = look(from, at, bytes, room, error);
+    if (!theirs) return error->status;
+    const void *left = s->incoming_left ? theirs : local + at;
+    const void *right = s->incoming_left ? local + at : theirs;
+    op->reduce(dst + at, left, right, bytes / elem);
+  }
+  return GLOO_OK;
+}
+
+/* The memory was taken back while it was read: its owner has failed, and will
+ * say why. */
+static bool still_shown(gli_link *link) {
+  if (!link->pair->ops->recalled(link->pair)) return true;
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
+           "rank %u ended the operation while its memory was read", link->rank);
+  gli_link_suspect(link, &error);
+  return false;
+}
+
+static bool failed(gloo_operation *op, const gloo_error *error) {
+  gli_context_poison(op->context, error);
+  return false;
+}
+
+/* ---- several sources and destinations ------------------------------------ */
+
+static void add_source(gli_operands *o, gli_source from, uint8_t *room) {
+  o->room[o->n] = from.memory ? NULL : room;
+  o->fetches = o->fetches || !from.memory;
+  o->from[o->n++] = from;
+}
+
+static void add_target(gli_operands *o, uint8_t *memory) {
+  o->to[o->n_to++] = memory;
+}
+
+static void add_loans(gloo_operation *op, const gli_step *s) {
+  for (uint32_t i = 0; i < s->n_loans; i++) {
+    gli_op_place *loan = &op->places[s->loan + i];
+    if (!loan->memory) continue;
+    loan->filled = true;
+    add_target(&op->operands, loan->memory);
+  }
+}
+
+static gli_source own_source(const gloo_operation *op, const gli_step *s) {
+  return (gli_source){.memory = gli_operation_at(op, s->a_buffer, s->a)};
+}
+
+static void begin_operands(gli_operands *o) {
+  o->n = o->n_to = 0;
+  o->fetches = false;
+}
+
+static gloo_status combine(gloo_operation *op, size_t whole,
+                           gloo_error *error) {
+  gli_operands *o = &op->operands;
+  size_t elem = (size_t)op->plan->params.elem_bytes;
+  size_t most = o->fetches ? FETCH_BYTES / elem * elem : whole;
+  bool stream = op->plan->out_bytes >= STREAM_BYTES;
+  for (size_t at = 0; at < whole; at += most) {
+    size_t bytes = whole - at < most ? whole - at : most;
+    for (size_t i = 0; i < o->n; i++) {
+      o->srcs[i] = look(&o->from[i], at, bytes, o->room[i], error);
+      if (!o->srcs[i]) return error->status;
+    }
+    for (size_t i = 0; i < o->n_to; i++) o->dsts[i] = o->to[i] + at;
+    op->combine(o->dsts, o->n_to, o->srcs, o->n, bytes / elem, stream);
+  }
+  return GLOO_OK;
+}
+
+bool gli_reach_reduce_all(gloo_operation *op, uint32_t index) {
+  const gli_step *s = &op->plan->steps[index];
+  gli_operands *o = &op->operands;
+  begin_operands(o);
+  for (uint32_t i = 0; i <= s->n; i++) {
+    if (i == s->own) add_source(o, own_source(op, s), NULL);
+    if (i == s->n) break;
+    const gli_op_place *p = &op->places[s->place + i];
+    gli_source from = {p->link->pair, p->memory, p->reference};
+    add_source(o, from,
+               gli_operation_at(op, s->b_buffer, s->b + i * s->stride));
+  }
+  add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
+  add_loans(op, s);
+  gloo_error error;
+  gloo_status status = combine(op, (size_t)s->bytes, &error);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const gli_op_place *p = &op->places[s->place + i];
+    if (p->shown && !still_shown(p->link)) return false;
+  }
+  return status == GLOO_OK || failed(op, &error);
+}
+
+/* ---- a reference has arrived --------------------------------------------- */
+
+static gloo_status take(gloo_operation *op, const gli_step *s,
+                        const gli_source *from, gloo_error *error) {
+  if (s->kind == GLI_STEP_RECV) {
+    return copy_from(from, gli_operation_at(op, s->dst_buffer, s->dst),
+                     (size_t)s->bytes, error);
+  }
+  if (s->n_loans == 0 || !from->memory) return reduce_from(op, s, from, error);
+  gli_operands *o = &op->operands;
+  gli_source own = own_source(op, s);
+  begin_operands(o);
+  add_source(o, s->incoming_left ? *from : own, NULL);
+  add_source(o, s->incoming_left ? own : *from, NULL);
+  add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
+  add_loans(op, s);
+  return combine(op, (size_t)s->bytes, error);
+}
+
+static bool arrived_by_reference(gloo_operation *op, uint32_t step,
+                                 uint64_t reference) {
+  const gli_step *s = &op->plan->steps[step];
+  gli_link *link = op->peers[s->peer].link;
+  gloo_error error;
+  gli_source from;
+  if (find(link, reference, s->bytes, &from, &error) != GLOO_OK) {
+    return failed(op, &error);
+  }
+  if (s->role == GLI_ROLE_VIEW && s->kind == GLI_STEP_RECV) {
+    op->places[s->place] = (gli_op_place){.link = link,
+                                          .memory = (uint8_t *)from.memory,
+                                          .reference = reference,
+                                          .shown = true};
+    return true;
+  }
+  gloo_status status = take(op, s, &from, &error);
+  if (!still_shown(link)) return false; /* which is why it may have failed */
+  if (status != GLOO_OK) return failed(op, &error);
+  if (s->role != GLI_ROLE_VIEW) {
+    gli_flow_control(link, GLI_MESSAGE_TAKEN, &op->signature, s->slot);
+  }
+  return true;
+}
+
+static bool borrowed(gloo_operation *op, const gli_step *s,
+                     uint64_t reference) {
+  gli_link *link = op->peers[s->peer].link;
+  gli_op_place *place = &op->places[s->place];
+  *place = (gli_op_place){.link = link};
+  if (reference == 0) return true;
+  gloo_error error;
+  void *memory = NULL;
+  if (!link->pair->ops->reach) {
+    gli_fail(&error, GLOO_ERR_PROTOCOL, (int)link->rank,
+             "rank %u lent memory that cannot be reached", link->rank);
+    return failed(op, &error);
+  }
+  if (link->pair->ops->reach(link->pair, reference, (size_t)s->bytes, true,
+                             &memory, &error) != GLOO_OK) {
+    return failed(op, &error);
+  }
+  place->memory = memory;
+  return true;
+}
+
+/* The peer says that it has filled one of the ranges that it was lent. */
+static bool placed(gloo_operation *op, const gli_step *s) {
+  gli_op_peer *peer = &op->peers[s->peer];
+  gloo_error error;
+  if (peer->lent == 0) {
+    gli_fail(&error, GLOO_ERR_PROTOCOL, (int)peer->link->rank,
+             "rank %u says that it has written to more memory than it was lent",
+             peer->link->rank);
+    return failed(op, &error);
+  }
+  peer->lent--;
+  uint8_t *memory = gli_operation_at(op, s->dst_buffer, s->dst);
+  if (gli_region_retake(memory, (size_t)s->bytes)) return true;
+  gli_fail(&error, GLOO_ERR_IO, -1,
+           "what rank %u wrote cannot be read: an operation of another context "
+           "failed, and had lent memory of the same page",
+           peer->link->rank);
+  return failed(op, &error);
+}
+
+bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
+                       const uint8_t *payload) {
+  const gli_step *s = &op->plan->steps[step];
+  if (s->role == GLI_ROLE_LEND) {
+    return borrowed(op, s, gli_get_u64(payload));
+  }
+  if (form == GLI_FORM_REFERENCE) {
+    return arrived_by_reference(op, step, gli_get_u64(payload));
+  }
+  if (form == GLI_FORM_PLACED) return placed(op, s);
+  if (s->role == GLI_ROLE_VIEW && s->kind == GLI_STEP_RECV) {
+    op->places[s->place] =
+        (gli_op_place){.link = op->peers[s->peer].link,
+                       .memory = gli_operation_at(op, s->dst_buffer, s->dst)};
+  }
+  return true;
+}
+
+/* ---- TAKEN, and the end -------------------------------------------------- */
+
+static gli_transfer *find_shown(const gli_transfer_list *list,
+                                const gli_header *h) {
+  gli_transfer *t = list->first;
+  for (; t; t = t->next) {
+    if (!t->shown || t->request.header.slot != h->slot) continue;
+    if (t->request.header.operation != h->operation) continue;
+    if (gli_signature_equal(&t->request.header, h)) break;
+  }
+  return t;
+}
+
+static void done_showing(gli_transfer *t) {
+  gli_transfer_list_remove(&t->link->shown, t);
+  gloo_operation *op = t->operation;
+  uint32_t step = t->step;
+  gli_transfer_free(t);
+  gli_operation_step_done(op, step);
+}
+
+gloo_status gli_reach_taken(gli_link *link, const gli_header *h,
+                            gloo_error *error) {
+  gli_transfer *t = find_shown(&link->shown, h);
+  if (t) {
+    done_showing(t);
+    return GLOO_OK;
+  }
+  /* It may be faster than the transport is with saying that all is sent. */
+  t = find_shown(&link->flying, h);
+  if (t) {
+    t->shown = false;
+    return GLOO_OK;
+  }
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u says that it has read memory that was not shown to "
+                  "it",
+                  link->rank);
+}
+
+void gli_reach_left(gli_link *link) {
+  while (link->shown.first) done_showing(link->shown.first);
+  for (gli_transfer *t = link->flying.first; t; t = t->next) t->shown = false;
+}
+
+void gli_reach_recall(gloo_operation *op) {
+  const gli_plan *plan = op->plan;
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    const gli_step *s = &plan->steps[i];
+    if (s->kind != GLI_STEP_SEND || s->role != GLI_ROLE_LEND) continue;
+    if (op->peers[s->peer].lent == 0) continue;
+    gli_region_detach(gli_operation_at(op, s->a_buffer, s->a),
+                      (size_t)s->bytes);
+  }
+}

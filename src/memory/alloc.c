@@ -1,0 +1,83 @@
+/* gloo_alloc and gloo_free. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/memory_left.h"
+#include "gloo_c/memory.h"
+#include "memory/region.h"
+#include "memory/sealed.h"
+
+/* Of the memory that is left: at the very end of it the kernel kills. */
+enum { MOST_PERCENT = 90 };
+
+/* Once per reason, as far as errnos tell them apart. */
+static void warn(size_t bytes, const char *what, int code) {
+  static atomic_ullong warned[4];
+  unsigned index = (unsigned)code % 256;
+  unsigned long long bit = 1ull << (index % 64);
+  if ((atomic_fetch_or(&warned[index / 64], bit) & bit) != 0) return;
+  gli_log(GLOO_LOG_WARN,
+          "no memory that other ranks can reach, for an allocation of %zu "
+          "bytes: %s (%s); ordinary memory takes its place, and large messages "
+          "are copied. Further warnings of this kind are left out",
+          bytes, what, strerror(code));
+}
+
+static bool alloc_shared(size_t bytes, void **memory) {
+  const char *what = "it is larger than any that can be shared";
+  int fd = -1, code = EFBIG;
+  void *made = NULL;
+  if (bytes <= GLI_REGION_BYTES_MAX)
+    code = gli_sealed_make(bytes, MOST_PERCENT, &fd, &made, &what);
+  if (code == 0) {
+    what = "there are too many of them";
+    code = gli_region_add(made, bytes, fd);
+    if (code != 0) {
+      gli_sealed_unmap(made, bytes);
+      close(fd);
+    }
+  }
+  if (code != 0) {
+    warn(bytes, what, code);
+    return false;
+  }
+  *memory = made;
+  return true;
+}
+
+gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error) {
+  if (memory == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_alloc needs a place to put the address");
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), asked = bytes;
+  if (bytes == 0) bytes = 1;
+  void *made = NULL;
+  if (bytes <= SIZE_MAX / 2) {
+    bytes = (bytes + page - 1) / page * page;
+    if (alloc_shared(bytes, memory)) return GLOO_OK;
+    if (bytes <= gli_memory_left()) made = aligned_alloc(page, bytes);
+  }
+  if (made == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for %zu bytes",
+                    asked);
+  memset(made, 0, bytes);
+  *memory = made;
+  return GLOO_OK;
+}
+
+void gloo_free(void *memory) {
+  gli_region region;
+  if (memory == NULL) return;
+  if (!gli_region_remove(memory, &region)) {
+    free(memory);
+    return;
+  }
+  gli_sealed_unmap(region.base, region.bytes);
+  close(region.fd);
+}

@@ -1,0 +1,234 @@
+#include "memory/region.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "memory/sealed.h"
+
+typedef struct entry {
+  gli_region region;
+  bool shared;
+  uint64_t *detached; /* which pages are private; NULL: none */
+} entry;
+
+static uv_once_t once = UV_ONCE_INIT;
+static uv_mutex_t lock;
+static bool usable;
+static entry *entries; /* by address */
+static size_t n_entries, capacity;
+static uint64_t last_serial;
+static atomic_size_t count; /* = n_entries, for a look without the lock */
+static atomic_ullong generation;
+static atomic_ullong detachments; /* so far, of any pages */
+
+static void init(void) {
+  usable = uv_mutex_init(&lock) == 0;
+}
+
+/* How many regions begin at or before `at`. */
+static size_t rank_of(const void *at) {
+  size_t low = 0, high = n_entries;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uintptr_t)entries[middle].region.base <= (uintptr_t)at)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static entry *find(const void *memory, size_t bytes) {
+  size_t rank = rank_of(memory);
+  if (rank == 0) return NULL;
+  entry *e = &entries[rank - 1];
+  uint64_t offset = (uintptr_t)memory - (uintptr_t)e->region.base;
+  return gli_in_bounds(offset, bytes, e->region.bytes) ? e : NULL;
+}
+
+static entry *find_base(const void *base) {
+  entry *e = find(base, 0);
+  return e != NULL && e->region.base == base ? e : NULL;
+}
+
+static bool id_taken(uint32_t id) {
+  for (size_t i = 0; i < n_entries; i++)
+    if (entries[i].region.id == id) return true;
+  return false;
+}
+
+/* The next serial whose number is free; there are more numbers than regions. */
+static void number(gli_region *region) {
+  do {
+    region->serial = ++last_serial;
+    region->id = (uint32_t)(region->serial % (GLI_REGION_IDS - 1)) + 1;
+  } while (id_taken(region->id));
+}
+
+static bool make_room(void) {
+  if (n_entries < capacity) return true;
+  if (n_entries >= GLI_REGION_IDS / 2) return false;
+  size_t more = capacity * 2 + 16;
+  entry *larger = realloc(entries, more * sizeof *larger);
+  if (larger == NULL) return false;
+  entries = larger;
+  capacity = more;
+  return true;
+}
+
+int gli_region_add(void *base, size_t bytes, int fd) {
+  uv_once(&once, init);
+  if (!usable) return ENOMEM;
+  gli_region region = {.fd = fd, .base = base, .bytes = bytes};
+  uv_mutex_lock(&lock);
+  bool room = make_room();
+  if (room) {
+    number(&region);
+    size_t at = rank_of(base);
+    memmove(entries + at + 1, entries + at,
+            (n_entries - at) * sizeof entries[0]);
+    entries[at] = (entry){.region = region, .shared = true};
+    atomic_store(&count, ++n_entries);
+  }
+  uv_mutex_unlock(&lock);
+  return room ? 0 : ENOMEM;
+}
+
+/* For those that come often: with no region there is nothing to find. */
+static bool any(void) {
+  return atomic_load_explicit(&count, memory_order_acquire) > 0;
+}
+
+bool gli_region_remove(const void *base, gli_region *region) {
+  if (!any()) return false;
+  uv_mutex_lock(&lock);
+  entry *e = find_base(base);
+  if (e != NULL) {
+    *region = e->region;
+    free(e->detached);
+    size_t after = (size_t)(entries + n_entries - (e + 1));
+    memmove(e, e + 1, after * sizeof *e);
+    atomic_store(&count, --n_entries);
+    atomic_fetch_add(&generation, 1);
+  }
+  uv_mutex_unlock(&lock);
+  return e != NULL;
+}
+
+bool gli_region_find(const void *memory, size_t bytes, gli_region *region) {
+  if (!any()) return false;
+  uv_mutex_lock(&lock);
+  const entry *e = find(memory, bytes);
+  bool found = e != NULL && e->shared;
+  if (found) *region = e->region;
+  uv_mutex_unlock(&lock);
+  return found;
+}
+
+bool gli_region_lives(const void *base, uint64_t serial) {
+  if (!any()) return false;
+  uv_mutex_lock(&lock);
+  const entry *e = find_base(base);
+  bool lives = e != NULL && e->region.serial == serial;
+  uv_mutex_unlock(&lock);
+  return lives;
+}
+
+uint64_t gli_region_generation(void) {
+  return atomic_load_explicit(&generation, memory_order_acquire);
+}
+
+/* ---- detaching ----------------------------------------------------------- */
+
+static bool is_private(const entry *e, size_t page) {
+  return (e->detached[page / 64] >> page % 64 & 1) != 0;
+}
+
+static void set_private(entry *e, size_t page) {
+  e->detached[page / 64] |= UINT64_C(1) << page % 64;
+}
+
+/* The pages [from, to), as far as they are still shared: to do it twice would
+ * bring back what the file holds. */
+static int detach_pages(entry *e, size_t from, size_t to, size_t page_bytes) {
+  while (from < to) {
+    size_t end = from;
+    while (end < to && !is_private(e, end)) end++;
+    if (end > from) {
+      size_t offset = from * page_bytes;
+      int code =
+          gli_sealed_detach(e->region.fd, offset, e->region.base + offset,
+                            (end - from) * page_bytes);
+      if (code != 0) return code;
+    }
+    for (; from < end; from++) set_private(e, from);
+    while (from < to && is_private(e, from)) from++;
+  }
+  return 0;
+}
+
+static int detach(entry *e, const uint8_t *memory, size_t bytes) {
+  size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  size_t offset = (size_t)(memory - e->region.base);
+  if (e->detached == NULL) {
+    size_t pages = e->region.bytes / page_bytes;
+    e->detached = calloc(pages / 64 + 1, sizeof *e->detached);
+    if (e->detached == NULL) return ENOMEM;
+  }
+  return detach_pages(e, offset / page_bytes,
+                      (offset + bytes - 1) / page_bytes + 1, page_bytes);
+}
+
+bool gli_region_detach(void *memory, size_t bytes) {
+  if (bytes == 0 || !any()) return true;
+  int code = 0;
+  uv_mutex_lock(&lock);
+  entry *e = find(memory, bytes);
+  if (e != NULL) {
+    e->shared = false;
+    atomic_fetch_add(&detachments, 1);
+    code = detach(e, memory, bytes);
+  }
+  uv_mutex_unlock(&lock);
+  if (code == 0) return true;
+  gli_log(GLOO_LOG_ERROR,
+          "%zu bytes of memory stay within reach of other ranks after an "
+          "error: %s; end those ranks before the memory is used again",
+          bytes, strerror(code));
+  return false;
+}
+
+/* ---- after that ---------------------------------------------------------- */
+
+static int retake(const entry *e, uint8_t *memory, size_t bytes) {
+  if (e->detached == NULL) return 0;
+  size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  size_t offset = (size_t)(memory - e->region.base);
+  while (bytes > 0) {
+    size_t part = page_bytes - offset % page_bytes;
+    if (part > bytes) part = bytes;
+    int code = 0;
+    if (is_private(e, offset / page_bytes))
+      code = gli_sealed_read(e->region.fd, offset, memory, part);
+    if (code != 0) return code;
+    memory += part;
+    offset += part;
+    bytes -= part;
+  }
+  return 0;
+}
+
+bool gli_region_retake(void *memory, size_t bytes) {
+  if (atomic_load(&detachments) == 0 || !any()) return true;
+  uv_mutex_lock(&lock);
+  const entry *e = find(memory, bytes);
+  int code = e != NULL ? retake(e, memory, bytes) : 0;
+  uv_mutex_unlock(&lock);
+  return code == 0;
+}

@@ -1,0 +1,202 @@
+/* Linux only: memfd, seals. */
+#define _GNU_SOURCE
+#include "memory/sealed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/memory_left.h"
+
+#if !defined(MADV_POPULATE_WRITE) /* in headers of 2021 and later */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
+
+/* Where a huge page may begin; some processors have others as well. */
+static const size_t huge_bytes = (size_t)2 << 20;
+
+/* ---- making -------------------------------------------------------------- */
+
+/* Passing the limit on file sizes would raise a signal, and that of the machine
+ * or a control group would end a process. */
+static int check_limits(size_t bytes, unsigned most_percent,
+                        const char **what) {
+  struct rlimit limit;
+  *what = "the limit on file sizes (RLIMIT_FSIZE) forbids it";
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      limit.rlim_cur < bytes)
+    return EFBIG;
+  *what = "too little is left, here or below the limit of the control group";
+  uint64_t left = gli_memory_left();
+  return bytes <= left / 100 * most_percent ? 0 : ENOMEM;
+}
+
+static int size_and_seal(int fd, size_t bytes) {
+  if (bytes > INT64_MAX) return EFBIG;
+  if (ftruncate(fd, (off_t)bytes) != 0) return errno;
+  if (fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) return errno;
+  return 0;
+}
+
+static int reserve(int fd, size_t bytes) {
+  int code;
+  do code = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
+  while (code == EINTR);
+  return code;
+}
+
+/* Does shared memory get huge pages when that is asked for? */
+static bool huge_on_request(void) {
+  char modes[128];
+  int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+                O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t got = read(fd, modes, sizeof modes - 1);
+  close(fd);
+  if (got <= 0) return false;
+  modes[got] = '\0';
+  return strstr(modes, "[never]") == NULL && strstr(modes, "[deny]") == NULL;
+}
+
+/* Only pages that are made because somebody touches them are huge on request.
+ * What cannot be had this way is left to `reserve`. */
+static void populate_huge(void *memory, size_t bytes) {
+  if (bytes < huge_bytes || !huge_on_request()) return;
+  if (madvise(memory, bytes, MADV_HUGEPAGE) != 0) return;
+  (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
+}
+
+/* Where the kernel does not know this, using the memory does it. */
+void gli_sealed_populate(void *memory, size_t bytes) {
+  (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
+}
+
+static int fill(int fd, size_t bytes, void **memory, const char **what) {
+  *what = "its size cannot be set and sealed";
+  int code = size_and_seal(fd, bytes);
+  if (code != 0) return code;
+  *what = "it cannot be mapped";
+  code = gli_sealed_map(fd, bytes, memory);
+  if (code != 0) return code;
+  populate_huge(*memory, bytes);
+  *what = "there is no room for it";
+  code = reserve(fd, bytes);
+  if (code != 0) {
+    gli_sealed_unmap(*memory, bytes);
+    return code;
+  }
+  gli_sealed_populate(*memory, bytes);
+  return 0;
+}
+
+int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+                    const char **what) {
+  int code = check_limits(bytes, most_percent, what);
+  if (code != 0) return code;
+  *what = "memfd_create";
+  int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (made < 0) return errno;
+  code = fill(made, bytes, memory, what);
+  if (code != 0) {
+    close(made);
+    return code;
+  }
+  *fd = made;
+  return 0;
+}
+
+int gli_sealed_check(int fd, uint64_t bytes) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return errno;
+  if (!S_ISREG(status.st_mode) || status.st_size < 0) return EINVAL;
+  if ((uint64_t)status.st_size != bytes) return EINVAL;
+  if ((uint64_t)status.st_blocks < bytes / BLOCK) return EINVAL;
+  int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & SEALS) == SEALS ? 0 : EINVAL;
+}
+
+/* ---- mapping ------------------------------------------------------------- */
+
+static int map(int fd, size_t bytes, void *where, int flags, void **memory) {
+  void *at =
+      mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+  if (at == MAP_FAILED) return errno;
+  *memory = at;
+  return 0;
+}
+
+/* At an address that suits huge pages. */
+static int map_aligned(int fd, size_t bytes, void **memory) {
+  size_t room = bytes + huge_bytes;
+  uint8_t *at = mmap(NULL, room, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return errno;
+  size_t before = huge_bytes - (uintptr_t)at % huge_bytes;
+  int code = map(fd, bytes, at + before, MAP_FIXED, memory);
+  if (code != 0) {
+    munmap(at, room);
+    return code;
+  }
+  munmap(at, before);
+  if (before < huge_bytes) munmap(at + before + bytes, huge_bytes - before);
+  return 0;
+}
+
+int gli_sealed_map(int fd, size_t bytes, void **memory) {
+  if (bytes < huge_bytes || bytes > SIZE_MAX - huge_bytes)
+    return map(fd, bytes, NULL, 0, memory);
+  return map_aligned(fd, bytes, memory);
+}
+
+int gli_sealed_map_over(int fd, size_t bytes, void *memory) {
+  return map(fd, bytes, memory, MAP_FIXED, &memory);
+}
+
+int gli_sealed_blank(void *memory, size_t bytes) {
+  void *at =
+      mmap(memory, bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  return at == MAP_FAILED ? errno : 0;
+}
+
+void gli_sealed_unmap(void *memory, size_t bytes) {
+  if (memory != NULL) munmap(memory, bytes);
+}
+
+/* ---- detaching ----------------------------------------------------------- */
+
+/* A private mapping of the same pages takes the place of the shared one, in one
+ * step. A page of it is still the shared one until it is written to; the kernel
+ * then copies it, and no write of any thread gets lost on the way. So every
+ * page is written to, with what it holds. */
+int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
+  void *at = mmap(memory, bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset);
+  if (at == MAP_FAILED) return errno;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t i = 0; i < bytes; i += page)
+    (void)atomic_fetch_add((atomic_uchar *)at + i, 0);
+  return 0;
+}
+
+int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes) {
+  uint8_t *at = to;
+  while (bytes > 0) {
+    ssize_t got = pread(fd, at, bytes, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : EINVAL;
+    at += got;
+    offset += (size_t)got;
+    bytes -= (size_t)got;
+  }
+  return 0;
+}

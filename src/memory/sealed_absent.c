@@ -1,0 +1,35 @@
+/* Where memory cannot be handed to another process by descriptor. */
+#include <errno.h>
+
+#include "memory/sealed.h"
+
+int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+                    const char **what) {
+  (void)bytes;
+  (void)most_percent;
+  (void)fd;
+  (void)memory;
+  *what = "only Linux has it";
+  return ENOSYS;
+}
+
+int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
+  (void)fd;
+  (void)offset;
+  (void)memory;
+  (void)bytes;
+  return ENOSYS;
+}
+
+int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes) {
+  (void)fd;
+  (void)offset;
+  (void)to;
+  (void)bytes;
+  return ENOSYS;
+}
+
+void gli_sealed_unmap(void *memory, size_t bytes) {
+  (void)memory;
+  (void)bytes;
+}

@@ -1,0 +1,190 @@
+/* Steps for memory of other ranks: views, loans, and what reads and writes
+ * them. */
+#include "core/error.h"
+#include "plan/build.h"
+
+uint32_t gli_places(gli_builder *b, uint32_t n) {
+  if (gli_build_failed(b)) return 0;
+  if (n > UINT32_MAX - b->n_places) {
+    gli_build_fail(b, GLOO_ERR_INVALID,
+                   "too many views and loans for one plan");
+    return 0;
+  }
+  b->n_places += n;
+  return b->n_places - n;
+}
+
+static bool are_places(gli_builder *b, uint32_t first, uint32_t n) {
+  if (gli_in_bounds(first, n, b->n_places)) return true;
+  gli_build_fail(b, GLOO_ERR_INTERNAL,
+                 "names a place that gli_places has not given");
+  return false;
+}
+
+static bool is_in(gli_builder *b, gli_range r, gli_buffer buffer,
+                  const char *what) {
+  if (r.buffer == buffer) return true;
+  gli_build_fail(b, GLOO_ERR_INTERNAL, what);
+  return false;
+}
+
+static void push_send(gli_builder *b, uint32_t to, gli_role role, gli_range src,
+                      uint32_t place) {
+  gli_step s = {.kind = GLI_STEP_SEND,
+                .role = (uint8_t)role,
+                .a_buffer = (uint8_t)src.buffer,
+                .a = src.offset,
+                .bytes = src.bytes,
+                .place = place,
+                .peer = gli_build_peer(b, to)};
+  if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
+}
+
+static void push_recv(gli_builder *b, uint32_t from, gli_role role,
+                      gli_range dst, uint32_t place) {
+  gli_step s = {.kind = GLI_STEP_RECV,
+                .role = (uint8_t)role,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .place = place,
+                .peer = gli_build_peer(b, from)};
+  if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
+}
+
+void gli_send_view(gli_builder *b, uint32_t to, gli_range src) {
+  if (gli_build_failed(b) || !gli_build_memory(b, src) ||
+      !gli_build_reads(b, &src))
+    return;
+  if (src.bytes != 0) push_send(b, to, GLI_ROLE_VIEW, src, 0);
+}
+
+void gli_recv_view(gli_builder *b, uint32_t from, gli_range dst,
+                   uint32_t place) {
+  if (gli_build_failed(b) || !are_places(b, place, 1) ||
+      !gli_build_writes(b, &dst))
+    return;
+  if (!is_in(b, dst, GLI_SCRATCH, "receives a view outside of SCRATCH")) return;
+  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_VIEW, dst, place);
+}
+
+void gli_lend(gli_builder *b, uint32_t to, gli_range dst) {
+  if (gli_build_failed(b) || !gli_build_memory(b, dst) ||
+      !gli_build_writes(b, &dst))
+    return;
+  if (dst.bytes != 0) push_send(b, to, GLI_ROLE_LEND, dst, 0);
+}
+
+void gli_borrow(gli_builder *b, uint32_t from, uint64_t bytes, uint32_t place) {
+  if (gli_build_failed(b) || !are_places(b, place, 1) || bytes == 0) return;
+  push_recv(b, from, GLI_ROLE_LEND, gli_bytes(GLI_PLACE, place, bytes), place);
+}
+
+void gli_fill(gli_builder *b, uint32_t to, gli_range src, uint32_t loan) {
+  if (gli_build_failed(b) || !are_places(b, loan, 1)) return;
+  if (!gli_build_memory(b, src) || !gli_build_reads(b, &src)) return;
+  if (src.bytes != 0) push_send(b, to, GLI_ROLE_FILL, src, loan);
+}
+
+void gli_recv_filled(gli_builder *b, uint32_t from, gli_range dst) {
+  if (gli_build_failed(b) || !gli_build_memory(b, dst) ||
+      !gli_build_writes(b, &dst))
+    return;
+  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_FILL, dst, 0);
+}
+
+void gli_signal(gli_builder *b, uint32_t to, gli_range range) {
+  if (gli_build_failed(b) || !gli_build_reads(b, &range)) return;
+  if (range.bytes != 0) push_send(b, to, GLI_ROLE_SIGNAL, range, 0);
+}
+
+void gli_await(gli_builder *b, uint32_t from, gli_range range) {
+  if (gli_build_failed(b) || !gli_build_writes(b, &range)) return;
+  if (range.bytes != 0) push_recv(b, from, GLI_ROLE_SIGNAL, range, 0);
+}
+
+/* Are n blocks, `stride` apart, within SCRATCH, apart from each other and from
+ * the result? */
+static bool blocks_ok(gli_builder *b, const gli_reduction *r) {
+  uint64_t distance, all;
+  if (!is_in(b, r->blocks, GLI_SCRATCH, "has views outside of SCRATCH") ||
+      !gli_build_range(b, r->blocks)) {
+    return false;
+  }
+  if (r->n > 1 && r->stride < r->blocks.bytes) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "has views that overlap");
+    return false;
+  }
+  if (!gli_mul_u64(r->stride, r->n - 1, &distance) ||
+      !gli_add_u64(distance, r->blocks.bytes, &all)) {
+    all = UINT64_MAX;
+  }
+  gli_range whole = gli_bytes(GLI_SCRATCH, r->blocks.offset, all);
+  if (!gli_build_range(b, whole)) return false;
+  bool beside = r->dst.buffer != GLI_SCRATCH ||
+                r->dst.offset >= whole.offset + all ||
+                whole.offset >= r->dst.offset + r->dst.bytes;
+  if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a view");
+  return beside;
+}
+
+void gli_reduce_all(gli_builder *b, const gli_reduction *r) {
+  gli_range local = r->local, dst = r->dst;
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
+  if (!gli_build_same(b, r->blocks.bytes, dst.bytes)) return;
+  if (r->n == 0 || r->own > r->n) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL,
+                   r->n == 0 ? "reduces without views"
+                             : "is not among the views that it reduces");
+    return;
+  }
+  if (!are_places(b, r->view, r->n) || !are_places(b, r->loan, r->n_loans)) {
+    return;
+  }
+  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
+      dst.bytes == 0)
+    return;
+  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
+  if (!blocks_ok(b, r)) return;
+  gli_step s = {.kind = GLI_STEP_REDUCE_ALL,
+                .a_buffer = (uint8_t)local.buffer,
+                .b_buffer = GLI_SCRATCH,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .peer = GLI_NO_PEER,
+                .place = r->view,
+                .n = r->n,
+                .own = r->own,
+                .loan = r->loan,
+                .n_loans = r->n_loans,
+                .stride = r->stride,
+                .a = local.offset,
+                .b = r->blocks.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes};
+  gli_build_whole(b, &s);
+}
+
+void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
+                          gli_range dst, bool incoming_left, uint32_t loan,
+                          uint32_t n_loans) {
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
+  if (!are_places(b, loan, n_loans)) return;
+  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
+      dst.bytes == 0)
+    return;
+  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
+  gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
+                .role = GLI_ROLE_VIEW,
+                .incoming_left = incoming_left,
+                .a_buffer = (uint8_t)local.buffer,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .a = local.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .loan = loan,
+                .n_loans = n_loans,
+                .peer = gli_build_peer(b, from)};
+  if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
+}

@@ -1,0 +1,33 @@
+/* Choices of algorithms that somebody made instead of the selector, as data.
+ * What texts they are read from: algorithms/tuning.h. */
+#ifndef GLI_PLAN_TUNING_H
+#define GLI_PLAN_TUNING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/collective.h"
+
+typedef enum gli_tuning_link {
+  GLI_TUNING_ANY_LINK,
+  GLI_TUNING_SHM, /* all ranks share a host and can share memory */
+  GLI_TUNING_TCP  /* they do not */
+} gli_tuning_link;
+
+typedef struct gli_tuning_rule {
+  gli_collective collective;
+  gli_tuning_link link;
+  uint32_t ranks;        /* 0: any number */
+  uint64_t from, last;   /* bytes, as gli_plan_vector_bytes counts them */
+  const void *algorithm; /* gli_algorithm */
+} gli_tuning_rule;
+
+/* Never changes; one block of memory, for free(). */
+typedef struct gli_tuning {
+  uint64_t serial; /* no other in this process has it, or had it */
+  uint64_t hash;   /* of all rules; never 0 */
+  size_t n;
+  gli_tuning_rule rules[]; /* the first that applies counts */
+} gli_tuning;
+
+#endif

@@ -1,0 +1,29 @@
+#include "transport/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct copied_request {
+  gli_send_request request; /* first: freed as this */
+  uint8_t payload[];
+} copied_request;
+
+gli_send_request *gli_request_copy(const gli_send_request *request,
+                                   uint64_t begun) {
+  uint64_t length = request->header.length;
+  if (length > SIZE_MAX - sizeof(copied_request)) return NULL;
+  copied_request *copy = malloc(sizeof *copy + (size_t)length);
+  if (copy == NULL) return NULL;
+  copy->request = *request;
+  copy->request.next = NULL;
+  copy->request.payload = copy->payload;
+  if (length > begun)
+    memcpy(copy->payload + begun, (const uint8_t *)request->payload + begun,
+           (size_t)(length - begun));
+  return &copy->request;
+}
+
+void gli_request_free_all(gli_request_queue *queue) {
+  gli_send_request *request;
+  while ((request = gli_request_pop(queue)) != NULL) free(request);
+}

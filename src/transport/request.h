@@ -1,0 +1,37 @@
+/* Queues of send requests, and copies of requests that outlive their sender. */
+#ifndef GLI_TRANSPORT_REQUEST_H
+#define GLI_TRANSPORT_REQUEST_H
+
+#include "transport/transport.h"
+
+/* `tail` means something only while `head` is not NULL. */
+typedef struct gli_request_queue {
+  gli_send_request *head, *tail;
+} gli_request_queue;
+
+static inline void gli_request_push(gli_request_queue *queue,
+                                    gli_send_request *request) {
+  request->next = NULL;
+  if (queue->head == NULL)
+    queue->head = request;
+  else
+    queue->tail->next = request;
+  queue->tail = request;
+}
+
+/* NULL: it is empty. */
+static inline gli_send_request *gli_request_pop(gli_request_queue *queue) {
+  gli_send_request *head = queue->head;
+  if (head != NULL) queue->head = head->next;
+  return head;
+}
+
+/* A copy of a request with its payload, of which the first `begun` bytes are
+ * not needed any more. To be freed with free(). NULL without memory. */
+gli_send_request *gli_request_copy(const gli_send_request *request,
+                                   uint64_t begun);
+
+/* Free all copies in a queue. */
+void gli_request_free_all(gli_request_queue *queue);
+
+#endif

@@ -1,0 +1,277 @@
+/* Memory that messages refer to. Linux only.
+ *
+ * A reference has bit 63 clear: 19 bits of the number of a region (memory from
+ * gloo_alloc) and 44 bits of the place in it; or bit 63 set: an address in the
+ * sender's process, for the receiver to read from with the kernel's help.
+ *
+ * A region's descriptor goes over the pair's socket when the region is first
+ * referred to, before the message that does so is written to the ring. So a
+ * receiver that does not know a number finds it in its socket. When a region is
+ * freed, its owner says FORGET. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "memory/region.h"
+#include "memory/sealed.h"
+#include "transport_shm/shm.h"
+
+#define ADDRESS_BIT (UINT64_C(1) << 63)
+#define ADDRESS_MAX (UINTPTR_MAX < ADDRESS_BIT ? UINTPTR_MAX : ADDRESS_BIT)
+#define OFFSET_BITS 44
+#define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
+
+/* Below this, copying through the ring is as fast. */
+enum { SHOW_MIN = 4096 };
+
+/* Of one peer, read in a row while a number is searched. */
+enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
+
+gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
+  const char *text = getenv("GLOO_SHM_READ");
+  *bytes = UINT64_MAX;
+  if (text == NULL || *text == '\0' || strcmp(text, "never") == 0)
+    return GLOO_OK;
+  char *end;
+  errno = 0;
+  *bytes = strtoull(text, &end, 10);
+  if (*end == '\0' && errno == 0 && text[0] != '-') return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "GLOO_SHM_READ is \"%s\"; it must be \"never\" or the bytes "
+                  "from which on messages are read with process_vm_readv",
+                  text);
+}
+
+/* ---- what the peer knows of our regions ---------------------------------- */
+
+static int say(gli_shm_pair *pair, gli_shm_say what, uint32_t id, size_t bytes,
+               int fd) {
+  const gli_shm_note note = {.version = GLI_SHM_VERSION,
+                             .say = what,
+                             .from = pair->config.self_rank,
+                             .to = pair->config.peer_rank,
+                             .region = id,
+                             .region_bytes = bytes,
+                             .fds = {fd, -1, -1}};
+  return gli_shm_note_send(pair->watch.fd, &note);
+}
+
+static size_t rank_of(const gli_shm_pair *pair, uint32_t id) {
+  size_t low = 0, high = pair->n_told;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (pair->told[middle].id < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Tell the peer of those that have been freed. False: not all of them. */
+static bool forget_freed(gli_shm_pair *pair) {
+  size_t kept = 0;
+  bool all = true;
+  for (size_t i = 0; i < pair->n_told; i++) {
+    gli_shm_told *told = &pair->told[i];
+    bool lives = gli_region_lives(told->base, told->serial);
+    if (!lives && say(pair, GLI_SHM_FORGET, told->id, 0, -1) == 0) continue;
+    if (!lives) all = false;
+    pair->told[kept++] = *told;
+  }
+  pair->n_told = kept;
+  return all;
+}
+
+void gli_shm_forget_freed(gli_shm *t) {
+  uint64_t generation = gli_region_generation();
+  if (generation == t->region_generation) return;
+  bool all = true;
+  for (size_t i = 0; i < t->n_up; i++) {
+    gli_shm_pair *pair = t->up[i];
+    if (pair->watch.fd >= 0 && !pair->closed && !forget_freed(pair))
+      all = false;
+  }
+  if (all) t->region_generation = generation;
+}
+
+static bool make_room(gli_shm_pair *pair) {
+  if (pair->n_told < pair->told_capacity) return true;
+  if (pair->n_told >= GLI_SHM_REGIONS_MAX) return false;
+  size_t capacity = pair->told_capacity * 2 + 8;
+  gli_shm_told *more = realloc(pair->told, capacity * sizeof *more);
+  if (more == NULL) return false;
+  pair->told = more;
+  pair->told_capacity = capacity;
+  return true;
+}
+
+/* See to it that the peer knows a region. */
+static bool tell(gli_shm_pair *pair, const gli_region *region) {
+  size_t at = rank_of(pair, region->id);
+  if (at < pair->n_told && pair->told[at].id == region->id) {
+    if (pair->told[at].serial == region->serial) return true;
+    if (!forget_freed(pair)) return false; /* the number has come back */
+    at = rank_of(pair, region->id);
+  }
+  if (!make_room(pair)) return false;
+  if (say(pair, GLI_SHM_REGION, region->id, region->bytes, region->fd) != 0)
+    return false;
+  memmove(pair->told + at + 1, pair->told + at,
+          (pair->n_told - at) * sizeof pair->told[0]);
+  pair->told[at] = (gli_shm_told){region->serial, region->base, region->id};
+  pair->n_told++;
+  return true;
+}
+
+bool gli_shm_refer(gli_pair *base, const void *memory, size_t bytes, bool write,
+                   uint64_t *reference) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if (pair->state != GLI_SHM_UP || !pair->live || pair->left) return false;
+  if (pair->watch.fd < 0 || bytes == 0) return false;
+  if (!write && bytes < SHOW_MIN) return false;
+  gli_region region;
+  if (gli_region_find(memory, bytes, &region) && tell(pair, &region)) {
+    uint64_t offset = (uint64_t)((const uint8_t *)memory - region.base);
+    *reference = (uint64_t)region.id << OFFSET_BITS | offset;
+    return true;
+  }
+  if (write || !pair->readable || bytes < pair->t->read_min) return false;
+  *reference = ADDRESS_BIT | (uint64_t)(uintptr_t)memory;
+  return true;
+}
+
+/* ---- what we know of the peer's ------------------------------------------ */
+
+/* 0, or errno: the peer misbehaves. */
+static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
+  uint32_t id = note->region;
+  uint64_t bytes = note->region_bytes;
+  int fd = note->fds[0];
+  if (id == 0 || id >= GLI_REGION_IDS) return EINVAL;
+  if (bytes == 0 || bytes > GLI_REGION_BYTES_MAX || bytes > SIZE_MAX)
+    return EINVAL;
+  if (gli_shm_shelf_find(&pair->shelf, id) != NULL) return EEXIST;
+  int code = fd >= 0 ? gli_sealed_check(fd, bytes) : 0;
+  if (code != 0) return code;
+  note->fds[0] = -1;
+  code = gli_shm_shelf_add(&pair->shelf, id, (size_t)bytes, fd);
+  return code == ENOMEM ? 0 : code; /* it will be missed when it is needed */
+}
+
+bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note) {
+  if (pair->closed) return true;
+  if (note->say == GLI_SHM_FORGET) {
+    gli_shm_shelf_forget(&pair->shelf, note->region);
+    return true;
+  }
+  return note->say == GLI_SHM_REGION && take_region(pair, note) == 0;
+}
+
+static const gli_shm_region *find(gli_shm_pair *pair, uint32_t id) {
+  const gli_shm_region *found = gli_shm_shelf_find(&pair->shelf, id);
+  for (int i = 0; found == NULL && i < NOTES_MAX; i++) {
+    if (pair->watch.fd < 0 || pair->broken || !gli_shm_pair_ready(pair)) break;
+    found = gli_shm_shelf_find(&pair->shelf, id);
+  }
+  return found;
+}
+
+static gloo_status nonsense(const gli_shm_pair *pair, gloo_error *error) {
+  uint32_t rank = pair->config.peer_rank;
+  if (pair->hung)
+    return gli_fail(error, GLOO_ERR_PEER, (int)rank,
+                    "rank %" PRIu32
+                    " closed the connection; the memory it referred to is gone",
+                    rank);
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
+                  "rank %" PRIu32
+                  " referred to memory that it does not share with this rank",
+                  rank);
+}
+
+static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "the memory that rank %" PRIu32
+                  " shares can neither be mapped nor read: this process has no "
+                  "descriptors left; raise the limit on open files",
+                  pair->config.peer_rank);
+}
+
+gloo_status gli_shm_reach(gli_pair *base, uint64_t reference, size_t bytes,
+                          bool write, void **memory, gloo_error *error) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if ((reference & ADDRESS_BIT) != 0) {
+    uint64_t at = reference & ~ADDRESS_BIT;
+    if (write || !pair->reads || !gli_in_bounds(at, bytes, ADDRESS_MAX))
+      return nonsense(pair, error);
+    *memory = NULL;
+    return GLOO_OK;
+  }
+  const gli_shm_region *region =
+      find(pair, (uint32_t)(reference >> OFFSET_BITS));
+  uint64_t offset = reference & OFFSET_MASK;
+  if (region == NULL || !gli_in_bounds(offset, bytes, region->bytes))
+    return nonsense(pair, error);
+  if (region->at == NULL && region->fd < 0) return out_of_reach(pair, error);
+  *memory = region->at != NULL ? region->at + offset : NULL;
+  return GLOO_OK;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static gloo_status unreadable(const gli_shm_pair *pair, int code,
+                              gloo_error *error) {
+  uint32_t rank = pair->config.peer_rank;
+  if (code == EFAULT) return nonsense(pair, error);
+  if (code == ESRCH)
+    return gli_fail(error, GLOO_ERR_PEER, (int)rank,
+                    "rank %" PRIu32 " ended while its memory was read", rank);
+  return gli_fail(error, GLOO_ERR_IO, (int)rank,
+                  "the memory of rank %" PRIu32
+                  " could be read before, and "
+                  "cannot any more: %s",
+                  rank, strerror(code));
+}
+
+static int read_file(int fd, uint64_t offset, uint8_t *dst, size_t bytes) {
+  while (bytes > 0) {
+    ssize_t got = pread(fd, dst, bytes, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : EFAULT;
+    dst += got;
+    offset += (uint64_t)got;
+    bytes -= (size_t)got;
+  }
+  return 0;
+}
+
+gloo_status gli_shm_fetch(gli_pair *base, uint64_t reference, void *dst,
+                          size_t bytes, gloo_error *error) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  void *memory;
+  gloo_status status =
+      gli_shm_reach(base, reference, bytes, false, &memory, error);
+  if (status != GLOO_OK || bytes == 0) return status;
+  int code = 0;
+  if (memory != NULL) {
+    memcpy(dst, memory, bytes);
+  } else if ((reference & ADDRESS_BIT) != 0) {
+    code = gli_shm_foreign_read(&pair->peer_process, reference & ~ADDRESS_BIT,
+                                dst, bytes);
+  } else {
+    const gli_shm_region *region =
+        gli_shm_shelf_find(&pair->shelf, (uint32_t)(reference >> OFFSET_BITS));
+    code = read_file(region->fd, reference & OFFSET_MASK, dst, bytes);
+  }
+  return code == 0 ? GLOO_OK : unreadable(pair, code, error);
+}
+
+bool gli_shm_pair_recalled(gli_pair *base) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if (pair->hung || pair->broken || pair->in.memory == NULL) return true;
+  return gli_shm_recalled(&pair->in);
+}

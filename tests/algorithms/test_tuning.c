@@ -1,0 +1,266 @@
+/* Tables of choices: what is read, what is refused, and what is chosen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after the four above */
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms/tuning.h"
+
+static gli_plan_params params(gli_collective collective, uint32_t size,
+                              uint64_t bytes) {
+  return (gli_plan_params){
+      .collective = collective, .size = size, .count = bytes, .elem_bytes = 1};
+}
+
+static gli_tuning *parse(const char *text) {
+  gli_tuning_text texts[] = {{"here", text}};
+  gli_tuning *tuning = NULL;
+  gloo_error error;
+  if (gli_tuning_parse(texts, 1, &tuning, &error) != GLOO_OK) {
+    fail_msg("%s", error.message);
+  }
+  return tuning;
+}
+
+/* "": nothing. */
+static const char *found(const gli_tuning *tuning, gli_collective collective,
+                         uint32_t size, uint64_t bytes) {
+  gli_plan_params p = params(collective, size, bytes);
+  const gli_algorithm *a = gli_tuning_find(tuning, &p);
+  return a != NULL ? a->name : "";
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static void ranges_hold_their_sizes(void **state) {
+  (void)state;
+  gli_tuning *t = parse(
+      "allreduce:0-4k=recursive_doubling,4k-1M=ring,"
+      "2m-1G=direct;broadcast:0-=binomial");
+  assert_int_equal(t->n, 4);
+  const uint64_t k = 1 << 10, m = 1 << 20;
+  const char *rd = "recursive_doubling";
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, 0), rd);
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, 4 * k - 1), rd);
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, 4 * k), "ring");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, m - 1), "ring");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, m), "");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, 2 * m), "direct");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, (1 << 30) - 1), "direct");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 4, 1 << 30), "");
+  assert_string_equal(found(t, GLI_BROADCAST, 4, UINT64_MAX), "binomial");
+  assert_string_equal(found(t, GLI_REDUCE, 4, 0), "");
+  free(t);
+}
+
+static void lines_comments_and_blanks_are_read(void **state) {
+  (void)state;
+  gli_tuning *t = parse(
+      "# measured\r\n\n  allreduce : 0 - 16 = ring ; # more\n"
+      "\tbarrier:0-=all_to_one\r\n;;\n");
+  assert_int_equal(t->n, 2);
+  assert_string_equal(found(t, GLI_ALLREDUCE, 2, 15), "ring");
+  assert_string_equal(found(t, GLI_BARRIER, 2, 0), "all_to_one");
+  free(t);
+  assert_null(parse(""));
+  assert_null(parse(" # nothing\n;\n"));
+}
+
+static void blocks_count_with_those_of_all_ranks(void **state) {
+  (void)state;
+  gli_tuning *t = parse("allgather:0-4k=ring,4k-=direct");
+  assert_string_equal(found(t, GLI_ALLGATHER, 4, 1023), "ring");
+  assert_string_equal(found(t, GLI_ALLGATHER, 4, 1024), "direct");
+  free(t);
+}
+
+static void qualifiers_limit_an_entry(void **state) {
+  (void)state;
+  gli_tuning *t = parse(
+      "allreduce@shm@ranks=2:0-=fused;"
+      "allreduce@tcp:0-=ring;allreduce:0-=direct");
+  gli_plan_params p = params(GLI_ALLREDUCE, 2, 64);
+  assert_string_equal(gli_tuning_find(t, &p)->name, "ring");
+  p.near = true;
+  assert_string_equal(gli_tuning_find(t, &p)->name, "fused");
+  p.size = 3;
+  assert_string_equal(gli_tuning_find(t, &p)->name, "direct");
+  free(t);
+}
+
+static void earlier_texts_come_first(void **state) {
+  (void)state;
+  gli_tuning_text texts[] = {{"first", "allreduce:0-8=ring"},
+                             {"second", "allreduce:0-=direct"}};
+  gli_tuning *t;
+  assert_int_equal(gli_tuning_parse(texts, 2, &t, NULL), GLOO_OK);
+  assert_string_equal(found(t, GLI_ALLREDUCE, 2, 7), "ring");
+  assert_string_equal(found(t, GLI_ALLREDUCE, 2, 8), "direct");
+  free(t);
+}
+
+static void the_hash_tells_tables_apart(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "allreduce:0-8=ring",      "allreduce:0-9=ring",
+      "allreduce:1-8=ring",      "allreduce:0-8=direct",
+      "allreduce@shm:0-8=ring",  "allreduce@ranks=2:0-8=ring",
+      "reduce_scatter:0-8=ring", "allreduce:0-8=ring;allreduce:0-8=ring"};
+  enum { N = sizeof texts / sizeof texts[0] };
+  uint64_t hashes[N];
+  for (int i = 0; i < N; i++) {
+    gli_tuning *t = parse(texts[i]);
+    hashes[i] = t->hash;
+    assert_true(t->hash != 0);
+    for (int k = 0; k < i; k++) assert_true(hashes[k] != hashes[i]);
+    free(t);
+  }
+  gli_tuning *same = parse("# the same\nallreduce: 0-8 = ring");
+  assert_true(same->hash == hashes[0]);
+  free(same);
+}
+
+/* ---- refusing ----------------------------------------------------------- */
+
+static void mistakes_are_named_with_their_place(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *message;
+  } cases[] = {
+      {"allreduce:0-=ring\nallreducer:0-=ring",
+       "here, line 2: 'allreducer' is no collective"},
+      {"sendrecv:0-=ring", "'sendrecv' is no collective"},
+      {"broadcast:0-=ring",
+       "line 1: 'ring' is no algorithm of broadcast; "
+       "known are: binomial"},
+      {"allreduce:0-=", "stands where an algorithm must"},
+      {"allreduce:0-4k", "stands where '=' and an algorithm must"},
+      {"allreduce=ring", "'=ring' stands where ':' and a range must"},
+      {"allreduce", "stands where ':' and a range must"},
+      {"allreduce:4k=ring", "'4k' is no range"},
+      {"allreduce:-4k=ring", "stands where a size must"},
+      {"allreduce:0-4q=ring", "'4q' is no size"},
+      {"allreduce:0-k=ring", "'k' is no size"},
+      {"allreduce:0-4kk=ring", "'4kk' is no size"},
+      {"allreduce:0-99999999999999999999=ring", "is no size"},
+      {"allreduce:0-99999999999G=ring", "is no size"},
+      {"allreduce:4-4=ring", "'4-4' is empty"},
+      {"allreduce:8-4=ring", "'8-4' is empty"},
+      {"allreduce:0-4=ring,3-5=direct", "'3-5' begins before"},
+      {"allreduce:0-=ring,3-5=direct", "'3-5' begins before"},
+      {"allreduce:0-=ring ring", "'ring' follows an entry"},
+      {"allreduce@ibv:0-=ring", "'ibv' is none of shm, tcp, ranks=N"},
+      {"allreduce@ranks:0-=ring", "'ranks' is none of"},
+      {"allreduce@ranks=0:0-=ring", "'0' is no number of ranks"},
+      {"allreduce@ranks=x:0-=ring", "'x' is no number of ranks"},
+      {"\x01:0-=ring", "'?' is no collective"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    gli_tuning_text text = {"here", cases[i].text};
+    gli_tuning *tuning = NULL;
+    gloo_error error;
+    assert_int_equal(gli_tuning_parse(&text, 1, &tuning, &error),
+                     GLOO_ERR_INVALID);
+    assert_null(tuning);
+    if (strstr(error.message, cases[i].message) == NULL) {
+      fail_msg("'%s': %s", cases[i].text, error.message);
+    }
+  }
+}
+
+/* Every beginning of a good text is read or refused. */
+static void cut_texts_do_no_harm(void **state) {
+  (void)state;
+  const char whole[] =
+      "allreduce@shm@ranks=2:0-4k=ring,4k-=direct;# x\n"
+      "broadcast@tcp:0-=binomial";
+  for (size_t n = 0; n < sizeof whole; n++) {
+    char *cut = malloc(n + 1);
+    assert_non_null(cut);
+    memcpy(cut, whole, n);
+    cut[n] = 0;
+    gli_tuning_text text = {"here", cut};
+    gli_tuning *tuning = NULL;
+    (void)gli_tuning_parse(&text, 1, &tuning, NULL);
+    free(tuning);
+    free(cut);
+  }
+}
+
+static void too_many_ranges_are_refused(void **state) {
+  (void)state;
+  static const char one[] = "allreduce:0-=ring\n";
+  size_t n = GLI_TUNING_MAX_RULES + 1;
+  char *many = malloc(n * (sizeof one - 1) + 1);
+  assert_non_null(many);
+  for (size_t i = 0; i < n; i++) {
+    memcpy(many + i * (sizeof one - 1), one, sizeof one);
+  }
+  gli_tuning_text text = {"here", many};
+  gli_tuning *tuning;
+  gloo_error error;
+  assert_int_equal(gli_tuning_parse(&text, 1, &tuning, &error),
+                   GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "line 4097: more than 4096 ranges"));
+  many[(n - 1) * (sizeof one - 1)] = 0;
+  assert_int_equal(gli_tuning_parse(&text, 1, &tuning, &error), GLOO_OK);
+  assert_int_equal(tuning->n, GLI_TUNING_MAX_RULES);
+  free(tuning);
+  free(many);
+}
+
+/* ---- choosing ----------------------------------------------------------- */
+
+static void tables_come_before_the_selector(void **state) {
+  (void)state;
+  gli_plan_params p = params(GLI_ALLREDUCE, 64, 16);
+  assert_string_equal(gli_algorithm_choose(&p).algorithm->name,
+                      "recursive_doubling");
+  /* The same call again, with and without tables: nothing sticks. */
+  for (int i = 0; i < 3; i++) {
+    gli_tuning *ring = parse("allreduce:0-17=ring");
+    p.tuning = ring;
+    assert_string_equal(gli_algorithm_choose(&p).algorithm->name, "ring");
+    free(ring);
+    gli_tuning *direct = parse("allreduce:0-17=direct");
+    p.tuning = direct;
+    assert_string_equal(gli_algorithm_choose(&p).algorithm->name, "direct");
+    free(direct);
+    p.tuning = NULL;
+    assert_string_equal(gli_algorithm_choose(&p).algorithm->name,
+                        "recursive_doubling");
+  }
+}
+
+static void segments_go_with_the_choice(void **state) {
+  (void)state;
+  gli_tuning *t = parse("allreduce:0-=ring");
+  gli_plan_params p = params(GLI_ALLREDUCE, 5, (uint64_t)1 << 32);
+  p.tuning = t;
+  gli_choice choice = gli_algorithm_choose(&p);
+  assert_int_equal(choice.segment_bytes,
+                   gli_segment_bytes(choice.algorithm, &p));
+  assert_true(choice.segment_bytes > 0);
+  free(t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranges_hold_their_sizes),
+      cmocka_unit_test(lines_comments_and_blanks_are_read),
+      cmocka_unit_test(blocks_count_with_those_of_all_ranks),
+      cmocka_unit_test(qualifiers_limit_an_entry),
+      cmocka_unit_test(earlier_texts_come_first),
+      cmocka_unit_test(the_hash_tells_tables_apart),
+      cmocka_unit_test(mistakes_are_named_with_their_place),
+      cmocka_unit_test(cut_texts_do_no_harm),
+      cmocka_unit_test(too_many_ranges_are_refused),
+      cmocka_unit_test(tables_come_before_the_selector),
+      cmocka_unit_test(segments_go_with_the_choice),
+  };
+  return cmocka_run_group_tests_name("algorithms/tuning", tests, NULL, NULL);
+}

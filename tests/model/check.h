@@ -1,0 +1,26 @@
+/* What the tests expect of an exploration. */
+#ifndef GLI_TESTS_MODEL_CHECK_H
+#define GLI_TESTS_MODEL_CHECK_H
+
+/* cmocka.h needs the first four. */
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#include "model.h"
+
+enum { STATES_MAX = 12 * 1000 * 1000 };
+
+void check_fine(const char *name, const model_result *result);
+void check_fault(const char *name, const model_result *result,
+                 model_fault fault);
+
+/* Was the program called with the argument "deep"? Then it tests less, but
+ * takes larger scenes for that. */
+bool check_deep(int argc, char **argv);
+
+#endif

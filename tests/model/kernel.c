@@ -1,0 +1,143 @@
+#include "kernel.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "model.h"
+#include "transport_shm/memory.h"
+
+void host_set_up(host *h, int process, gli_shm_page *pages[2],
+                 const gli_upcalls *upcalls) {
+  h->t.upcalls = upcalls;
+  h->t.page = pages[process];
+  h->t.page_fd = -1;
+  h->t.epoll = process;
+  h->t.bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, process};
+  h->t.up = h->up;
+  h->t.n_up = h->t.up_capacity = 1;
+  h->up[0] = &h->pair;
+  h->t.pairs = &h->pair;
+  h->pair.link = &h->t.pairs;
+  h->pair.t = &h->t;
+  h->pair.watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, LIFE_LINE + process};
+  h->pair.state = GLI_SHM_UP;
+  h->pair.live = h->pair.greeted = true;
+  h->pair.ring_fd = -1;
+  h->pair.peer_page = pages[1 - process];
+  h->pair.peer_bell = 1 - process;
+  h->pair.config.self_rank = (uint32_t)process;
+  h->pair.config.peer_rank = (uint32_t)(1 - process);
+}
+
+/* ---- the kernel ---------------------------------------------------------- */
+
+int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms) {
+  host *h = host_of_thread();
+  model_check(n >= 2 && ms == 0, "epoll_wait is called as never before");
+  unsigned found = model_look(epoll);
+  int k = 0;
+  if ((found & MODEL_RUNG) != 0)
+    events[k++] = (struct epoll_event){.data.ptr = &h->t.bell};
+  if ((found & MODEL_HUNG_UP) != 0 && h->pair.watch.fd >= 0)
+    events[k++] = (struct epoll_event){.data.ptr = &h->pair.watch};
+  return k;
+}
+
+void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns) {
+  (void)due_ns; /* no time passes */
+  sleep->fd[sleep->fds++] = fd;
+}
+
+void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
+                    int64_t timeout_ns) {
+  (void)now_ns, (void)timeout_ns;
+  model_wait(sleep->fd[0], host_of_thread()->pair.watch.fd >= 0);
+}
+
+void gli_shm_bell_ring(int fd) {
+  model_bell_ring(fd);
+}
+
+void gli_shm_bell_quiet(int fd) {
+  model_bell_quiet(fd);
+}
+
+int model_close(int fd) {
+  if (fd >= LIFE_LINE) model_hang_up();
+  return 0;
+}
+
+uint64_t uv_hrtime(void) {
+  return 1;
+}
+
+/* Each end point has one; in a process of one thread it is always free. */
+void uv_mutex_lock(uv_mutex_t *mutex) {
+  if (model_is_shared(mutex)) model_lock(UP_LOCK);
+}
+
+void uv_mutex_unlock(uv_mutex_t *mutex) {
+  if (model_is_shared(mutex)) model_unlock(UP_LOCK);
+}
+
+void *model_malloc(size_t bytes) {
+  heap *h = heap_of_thread();
+  size_t at = (h->used + 15) / 16 * 16;
+  model_check(bytes <= HEAP_BYTES - at, "the heap is too small");
+  h->used = at + bytes;
+  return h->bytes + at;
+}
+
+void model_free(void *memory) {
+  (void)memory;
+}
+
+/* ---- connections --------------------------------------------------------- */
+
+/* The peer never says more on the life line than that it is gone. */
+bool gli_shm_pair_ready(gli_shm_pair *pair) {
+  pair->hung = true;
+  gli_shm_watch_close(&pair->watch);
+  return true;
+}
+
+static void never(void) {
+  model_check(false, "it goes beyond the scene");
+}
+
+void gli_shm_knock(gli_shm *t) {
+  (void)t;
+  never();
+}
+
+void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest) {
+  (void)t, (void)guest;
+  never();
+}
+
+void gli_shm_guests_due(gli_shm *t, uint64_t now_ns) {
+  (void)t, (void)now_ns;
+  never();
+}
+
+void gli_shm_begin(gli_shm_pair *pair) {
+  (void)pair;
+  never();
+}
+
+void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
+  (void)pair, (void)now_ns;
+  never();
+}
+
+void gli_shm_forget_freed(gli_shm *t) {
+  (void)t;
+}
+
+void gli_shm_shelf_empty(gli_shm_shelf *shelf) {
+  (void)shelf;
+}
+
+void gli_shm_memory_drop(void *memory, size_t bytes) {
+  (void)memory, (void)bytes;
+}

@@ -1,0 +1,36 @@
+/* In place of the operating system and of what makes connections: what poll.c,
+ * wait.c, send.c, receive.c and pair.c call. */
+#ifndef GLI_TESTS_MODEL_KERNEL_H
+#define GLI_TESTS_MODEL_KERNEL_H
+
+#include "transport_shm/shm.h"
+
+enum { HEAP_BYTES = 2048, LIFE_LINE = 100, UP_LOCK = 1 };
+
+typedef struct host {
+  gli_shm t;
+  gli_shm_pair pair;
+  gli_shm_pair *up[1];
+} host;
+
+typedef struct heap {
+  size_t used;
+  _Alignas(16) uint8_t bytes[HEAP_BYTES];
+} heap;
+
+/* Two end points, connected, with a ring in each direction. Descriptors are the
+ * numbers of bells. */
+void host_set_up(host *h, int process, gli_shm_page *pages[2],
+                 const gli_upcalls *upcalls);
+/* Scenes know these. */
+host *host_of_thread(void);
+heap *heap_of_thread(void);
+
+/* The compiler is told to call these instead of the C library's. */
+struct epoll_event;
+int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms);
+int model_close(int fd);
+void *model_malloc(size_t bytes);
+void model_free(void *memory);
+
+#endif

@@ -1,0 +1,264 @@
+/* A rank that works until somebody dies. */
+#include "kill_rank.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "algorithms/registry.h"
+
+enum { MAX_BYTES = 4 << 20, SENDRECV_IN = 8 };
+
+uint64_t kill_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+unsigned kill_random(unsigned *state, unsigned below) {
+  *state = *state * 1664525u + 1013904223u;
+  return (unsigned)(((uint64_t)(*state >> 4) * below) >> 28);
+}
+
+/* ---- belongings ---------------------------------------------------------- */
+
+typedef struct belongings {
+  int descriptors, threads, mappings;
+} belongings;
+
+/* Entries of a directory; 0 where there is none. */
+static int entries(const char *directory) {
+  DIR *dir = opendir(directory);
+  if (dir == NULL) return 0;
+  int n = 0;
+  while (readdir(dir) != NULL) n++;
+  closedir(dir);
+  return n;
+}
+
+static int mappings_of_memfd(bool tell) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  if (maps == NULL) return 0;
+  char line[512];
+  int n = 0;
+  while (fgets(line, sizeof line, maps) != NULL) {
+    if (strstr(line, "memfd:") == NULL) continue;
+    n++;
+    if (tell) fprintf(stderr, "# left: %s", line);
+  }
+  fclose(maps);
+  return n;
+}
+
+static int threads(void) {
+  return entries("/proc/self/task");
+}
+
+/* A thread that has been joined may be listed for another moment. */
+static int threads_in_the_end(int expected) {
+  const struct timespec moment = {0, 1000000};
+  for (int i = 0; i < 2000 && threads() > expected; i++)
+    nanosleep(&moment, NULL);
+  return threads();
+}
+
+static belongings look(int n_threads) {
+  return (belongings){.descriptors = entries("/proc/self/fd"),
+                      .threads = threads_in_the_end(n_threads),
+                      .mappings = mappings_of_memfd(false)};
+}
+
+static void tell_descriptors(void) {
+  DIR *dir = opendir("/proc/self/fd");
+  for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+    char path[300], target[200] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%s", d->d_name);
+    if (readlink(path, target, sizeof target - 1) > 0)
+      fprintf(stderr, "# %s is %s\n", d->d_name, target);
+  }
+  if (dir != NULL) closedir(dir);
+}
+
+static bool more(int rank, const belongings *before, const belongings *after) {
+  if (memcmp(before, after, sizeof *before) == 0) return false;
+  fprintf(stderr,
+          "# rank %d: descriptors %d, then %d; threads %d, then %d; shared "
+          "mappings %d, then %d\n",
+          rank, before->descriptors, after->descriptors, before->threads,
+          after->threads, before->mappings, after->mappings);
+  tell_descriptors();
+  mappings_of_memfd(true);
+  return true;
+}
+
+/* ---- work ---------------------------------------------------------------- */
+
+typedef struct work {
+  gloo_context *context;
+  int rank, ranks;
+  bool shared; /* the buffers are from gloo_alloc */
+  uint8_t *in, *out;
+} work;
+
+/* A block per rank, rounded up. */
+enum { ROOM = MAX_BYTES + 4096 };
+
+static uint8_t *get_buffer(const work *w) {
+  void *memory;
+  if (!w->shared) return calloc(1, ROOM);
+  return gloo_alloc(ROOM, &memory, NULL) == GLOO_OK ? memory : NULL;
+}
+
+static void free_buffer(const work *w, uint8_t *buffer) {
+  if (w->shared)
+    gloo_free(buffer);
+  else
+    free(buffer);
+}
+
+/* 4 bytes to 4 MiB, each power of two as likely as any other. */
+static size_t any_bytes(unsigned *random) {
+  size_t bytes = (size_t)4 << kill_random(random, 21);
+  if (bytes < MAX_BYTES) bytes += kill_random(random, (unsigned)bytes);
+  return bytes & ~(size_t)3;
+}
+
+/* To the next rank, from the one before. */
+static gloo_status pass_on(const work *w, size_t count) {
+  gloo_operation *op;
+  gloo_status status = gloo_send_start(w->context, w->in, count, GLOO_FLOAT32,
+                                       (w->rank + 1) % w->ranks, NULL, &op);
+  if (status != GLOO_OK) return status;
+  status = gloo_recv(w->context, w->out, count, GLOO_FLOAT32,
+                     (w->rank + w->ranks - 1) % w->ranks, NULL);
+  if (status == GLOO_OK) status = gloo_operation_wait(op);
+  gloo_operation_destroy(op);
+  return status;
+}
+
+static gloo_status collective(const work *w, const gli_algorithm *algorithm,
+                              unsigned *random) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  if (kill_random(random, 4) > 0) o.algorithm = algorithm->name;
+  size_t count = any_bytes(random) / 4, each = count / (size_t)w->ranks + 1;
+  int root = (int)kill_random(random, (unsigned)w->ranks);
+  bool in_place = kill_random(random, 2) == 0;
+  const void *in = in_place ? GLOO_IN_PLACE : w->in;
+  switch (algorithm->collective) {
+    case GLI_BARRIER:
+      return gloo_barrier(w->context, &o);
+    case GLI_BROADCAST:
+      return gloo_broadcast(w->context, in, w->out, count, GLOO_FLOAT32, root,
+                            &o);
+    case GLI_ALLREDUCE:
+      return gloo_allreduce(w->context, in, w->out, count, GLOO_FLOAT32,
+                            GLOO_MAX, &o);
+    case GLI_REDUCE_SCATTER:
+      return gloo_reduce_scatter(w->context, in, w->out, each, GLOO_FLOAT32,
+                                 GLOO_MAX, &o);
+    case GLI_ALLGATHER:
+      return gloo_allgather(w->context, in, w->out, each, GLOO_FLOAT32, &o);
+    case GLI_ALLTOALL:
+      return gloo_alltoall(w->context, w->in, w->out, each, GLOO_FLOAT32, &o);
+    case GLI_REDUCE:
+      return gloo_reduce(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
+                         root, &o);
+    case GLI_GATHER:
+      return gloo_gather(w->context, w->in, w->out, each, GLOO_FLOAT32, root,
+                         &o);
+    case GLI_SCATTER:
+      return gloo_scatter(w->context, w->in, w->out, each, GLOO_FLOAT32, root,
+                          &o);
+    case GLI_SCAN:
+      return gloo_scan(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
+                       &o);
+    case GLI_EXSCAN:
+      return gloo_exscan(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
+                         &o);
+    default: /* these with counts: the same algorithms, and messages */
+      return GLOO_OK;
+  }
+}
+
+/* Returns how it ended, never with success. */
+static gloo_status work_on(const work *w, unsigned random) {
+  for (;;) {
+    gloo_status status;
+    if (kill_random(&random, SENDRECV_IN) == 0) {
+      status = pass_on(w, any_bytes(&random) / 4);
+    } else {
+      unsigned pick = kill_random(&random, (unsigned)gli_algorithm_count);
+      status = collective(w, &gli_algorithms[pick], &random);
+    }
+    if (status != GLOO_OK) return status;
+  }
+}
+
+/* ---- the rank ------------------------------------------------------------ */
+
+static void say(int notes, const kill_note *note) {
+  if (write(notes, note, sizeof *note) != (ssize_t)sizeof *note) _exit(3);
+}
+
+static void work_until_the_end(const kill_plan *plan, work *w, int notes,
+                               kill_note *note) {
+  say(notes, note);
+  note->status = work_on(w, plan->seed);
+  note->at_ns = kill_now_ns();
+  gloo_error error;
+  gloo_status cause = gloo_context_error(w->context, &error);
+  /* The news may come between two calls. */
+  if (note->status == GLOO_ERR_POISONED) note->status = cause;
+  note->named = error.rank;
+  snprintf(note->text, sizeof note->text, "%.*s", (int)sizeof note->text - 1,
+           error.message);
+}
+
+int kill_rank(const kill_plan *plan, int rank, int notes) {
+  kill_note note = {.word = KILL_READY, .rank = rank, .named = -1};
+  gloo_error error;
+  gloo_store *store;
+  gloo_device *device;
+  gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
+  f.directory = plan->directory;
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  c.timeout_ns = INT64_C(20000000000);
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = plan->transport;
+  work w = {.rank = rank, .ranks = plan->ranks};
+  /* Most jobs use shared memory of their own, in some one rank does not. */
+  unsigned choice = plan->seed ^ 0x9e3779b9u;
+  unsigned which = kill_random(&choice, 8);
+  w.shared = which > 2 || (which == 2 && rank != 1);
+  int n_threads = threads();
+  /* The first event loop opens a few descriptors that are kept for the next. */
+  if (gloo_device_create(&d, &device, &error) != GLOO_OK) goto failed;
+  gloo_device_destroy(device);
+  belongings before = look(n_threads);
+  w.in = get_buffer(&w);
+  w.out = get_buffer(&w);
+  if (w.in == NULL || w.out == NULL) return 1;
+  if (gloo_store_file_create(&f, &store, &error) != GLOO_OK) goto failed;
+  if (gloo_device_create(&d, &device, &error) != GLOO_OK) goto failed;
+  if (gloo_context_create(rank, plan->ranks, store, device, &c, &w.context,
+                          &error) != GLOO_OK)
+    goto failed;
+  work_until_the_end(plan, &w, notes, &note);
+  gloo_context_destroy(w.context);
+  gloo_device_destroy(device);
+  gloo_store_destroy(store);
+  free_buffer(&w, w.in);
+  free_buffer(&w, w.out);
+  belongings after = look(n_threads);
+  note.left_behind = more(rank, &before, &after);
+  note.word = KILL_ENDED;
+  say(notes, &note);
+  return 0;
+
+failed:
+  fprintf(stderr, "# rank %d: %s\n", rank, error.message);
+  return 1;
+}

@@ -1,0 +1,515 @@
+/* Collectives whose blocks differ in length, over every transport, against a
+ * plain reference; lists that do not agree; and two messages in one call. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "ranks.h"
+
+typedef struct job {
+  const gli_algorithm *algorithm; /* NULL: let the library choose */
+  gli_collective collective;
+  uint64_t seed; /* of the lengths */
+  size_t most;   /* no block is longer */
+  int root;
+  bool gaps, in_place;
+  int form; /* 0 blocking, 1 start, 2 persistent (three runs) */
+} job;
+
+/* splitmix64 (Steele, Lea and Flood 2014) of two numbers. */
+static uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + 1;
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+/* Elements that go from one rank to another; as many come back when it is in
+ * place. A fourth of all blocks are empty. */
+static size_t between(const job *j, int from, int to) {
+  if (j->in_place && from > to) return between(j, to, from);
+  uint64_t drawn = mix(j->seed, (uint64_t)from << 32 | (uint64_t)to);
+  if (j->collective != GLI_ALLTOALLV) drawn = mix(j->seed, (uint64_t)from);
+  return drawn % 4 == 0 ? 0 : (size_t)(drawn / 4 % (j->most + 1));
+}
+
+/* The block of a rank, where each has one. */
+static size_t block_of(const job *j, int rank) {
+  return between(j, rank, rank);
+}
+
+/* Element i of the block that a rank has for another. */
+static int32_t value(int from, int to, size_t i, int run) {
+  return (int32_t)(mix((uint64_t)from << 20 | (uint64_t)to,
+                       (uint64_t)i << 4 | (uint64_t)run) >>
+                   40);
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
+enum { MOST_RANKS = 40 };
+
+typedef struct list {
+  size_t count[MOST_RANKS], first[MOST_RANKS];
+  size_t elements; /* of the buffer */
+} list;
+
+static list make_list(const job *j, int size, int rank, bool input) {
+  list l = {.elements = j->gaps ? 3 : 0};
+  for (int n = 0; n < size; n++) {
+    int k = j->gaps ? size - 1 - n : n; /* with gaps, in descending order */
+    size_t length = input ? between(j, rank, k) : between(j, k, rank);
+    if (j->collective != GLI_ALLTOALLV) length = block_of(j, k);
+    l.count[k] = length;
+    l.first[k] = l.elements;
+    l.elements += length + (j->gaps ? 2 : 0);
+  }
+  return l;
+}
+
+/* ---- one call ------------------------------------------------------------ */
+
+typedef struct buffers {
+  list in_list, out_list;
+  int32_t *in, *out;
+  size_t in_elements, out_elements;
+} buffers;
+
+static bool is_gather(const job *j) {
+  return j->collective == GLI_GATHERV || j->collective == GLI_ALLGATHERV;
+}
+static bool is_root(const rank_env *env, const job *j) {
+  return env->rank == j->root;
+}
+static bool in_place(const rank_env *env, const job *j) {
+  if (!j->in_place) return false;
+  return !gli_collective_rooted(j->collective) || is_root(env, j);
+}
+
+static void make_buffers(const rank_env *env, const job *j, buffers *b) {
+  b->in_list = make_list(j, env->size, env->rank, true);
+  b->out_list = make_list(j, env->size, env->rank, false);
+  size_t own = block_of(j, env->rank);
+  b->in_elements = is_gather(j) ? own : b->in_list.elements;
+  bool blocks = is_gather(j) || j->collective == GLI_ALLTOALLV;
+  b->out_elements = blocks ? b->out_list.elements : own;
+  if (b->out_elements < b->in_elements) b->out_elements = b->in_elements;
+  b->in = malloc((b->in_elements + 1) * sizeof *b->in);
+  b->out = malloc((b->out_elements + 1) * sizeof *b->out);
+}
+
+static int32_t input_at(const rank_env *env, const job *j, int rank, int block,
+                        size_t i, int run) {
+  (void)env;
+  return value(rank,
+               j->collective == GLI_GATHERV || j->collective == GLI_ALLGATHERV
+                   ? 0
+                   : block,
+               i, run);
+}
+
+/* The input, wherever it is; the rest of the output is -1. */
+static void fill(const rank_env *env, const job *j, buffers *b, int run) {
+  for (size_t i = 0; i < b->out_elements; i++) b->out[i] = -1;
+  for (size_t i = 0; i < b->in_elements; i++) b->in[i] = -2;
+  int32_t *to = in_place(env, j) ? b->out : b->in;
+  if (is_gather(j)) {
+    if (in_place(env, j)) to += b->out_list.first[env->rank];
+    for (size_t i = 0; i < b->in_elements; i++) {
+      to[i] = input_at(env, j, env->rank, 0, i, run);
+    }
+    return;
+  }
+  for (int k = 0; k < env->size; k++) {
+    for (size_t i = 0; i < b->in_list.count[k]; i++) {
+      to[b->in_list.first[k] + i] = input_at(env, j, env->rank, k, i, run);
+    }
+  }
+}
+
+static gloo_status call(rank_env *env, const job *j, buffers *b,
+                        const gloo_options *o, gloo_operation **op) {
+  const void *in = in_place(env, j) ? GLOO_IN_PLACE : b->in;
+  gloo_context *c = env->context;
+  const size_t *ic = b->in_list.count, *oc = b->out_list.count;
+  const size_t *id = j->gaps ? b->in_list.first : NULL;
+  const size_t *od = j->gaps ? b->out_list.first : NULL;
+  size_t own = block_of(j, env->rank);
+  gloo_dtype t = GLOO_INT32;
+  bool lists = !gli_collective_rooted(j->collective) || is_root(env, j);
+  void *gathered = lists ? b->out : NULL;
+  const void *spread = lists ? in : NULL;
+  if (!lists) ic = oc = id = od = NULL; /* read at the root only */
+#define FORMS(name, ...)                                       \
+  (j->form == 0   ? gloo_##name(c, __VA_ARGS__, o)             \
+   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__, o, op) \
+                  : gloo_##name##_init(c, __VA_ARGS__, o, op))
+  switch (j->collective) {
+    case GLI_ALLGATHERV:
+      return FORMS(allgatherv, in, b->out, oc, od, t);
+    case GLI_REDUCE_SCATTERV:
+      return FORMS(reduce_scatterv, in, b->out, ic, t, GLOO_SUM);
+    case GLI_GATHERV:
+      return FORMS(gatherv, in, own, gathered, oc, od, t, j->root);
+    case GLI_SCATTERV:
+      return FORMS(scatterv, spread, ic, id, b->out, own, t, j->root);
+    default:
+      return FORMS(alltoallv, in, in == GLOO_IN_PLACE ? NULL : ic, id, b->out,
+                   oc, od, t);
+  }
+#undef FORMS
+}
+
+/* What the output must be, from what it was. */
+static void expect(const rank_env *env, const job *j, const buffers *b,
+                   int32_t *out, int run) {
+  size_t own = block_of(j, env->rank);
+  switch (j->collective) {
+    case GLI_REDUCE_SCATTERV:
+      for (size_t i = 0; i < own; i++) {
+        uint32_t sum = 0;
+        for (int r = 0; r < env->size; r++) {
+          sum += (uint32_t)input_at(env, j, r, env->rank, i, run);
+        }
+        out[i] = (int32_t)sum;
+      }
+      return;
+    case GLI_SCATTERV:
+      for (size_t i = 0; i < own && !in_place(env, j); i++) {
+        out[i] = input_at(env, j, j->root, env->rank, i, run);
+      }
+      return;
+    default:
+      break;
+  }
+  if (j->collective == GLI_GATHERV && !is_root(env, j)) return;
+  for (int k = 0; k < env->size; k++) {
+    for (size_t i = 0; i < b->out_list.count[k]; i++) {
+      out[b->out_list.first[k] + i] = input_at(env, j, k, env->rank, i, run);
+    }
+  }
+}
+
+static void check(rank_env *env, const job *j, const buffers *b,
+                  const int32_t *want, int run) {
+  size_t n = b->out_elements;
+  if (j->collective == GLI_REDUCE_SCATTERV) n = block_of(j, env->rank);
+  for (size_t i = 0; i < n; i++) {
+    if (b->out[i] == want[i]) continue;
+    char text[200];
+    snprintf(text, sizeof text,
+             "%s %s seed %llu root %d gaps %d in place %d form %d run %d: "
+             "element %zu is %d, not %d",
+             gli_collective_name(j->collective),
+             j->algorithm ? j->algorithm->name : "auto",
+             (unsigned long long)j->seed, j->root, j->gaps, j->in_place,
+             j->form, run, i, (int)b->out[i], (int)want[i]);
+    rank_fail(env, __FILE__, __LINE__, text);
+    return;
+  }
+}
+
+/* Fill, run, check. */
+static void run_once(rank_env *env, const job *j, buffers *b, int run,
+                     const gloo_options *o, gloo_operation *persistent) {
+  gloo_operation *op = NULL;
+  int32_t *want = malloc((b->out_elements + 1) * sizeof *want);
+  fill(env, j, b, run);
+  memcpy(want, b->out, b->out_elements * sizeof *want);
+  expect(env, j, b, want, run);
+  if (persistent) {
+    RANK_OK(env, gloo_operation_start(persistent));
+    RANK_OK(env, gloo_operation_wait(persistent));
+  } else {
+    RANK_OK(env, call(env, j, b, o, &op));
+    if (op) RANK_OK(env, gloo_operation_wait(op));
+  }
+  check(env, j, b, want, run);
+  gloo_operation_destroy(op);
+  free(want);
+}
+
+static void run_job(rank_env *env, const job *j) {
+  buffers b;
+  make_buffers(env, j, &b);
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = j->algorithm ? j->algorithm->name : NULL;
+  gloo_operation *op = NULL;
+  if (j->form == 2) {
+    RANK_OK(env, call(env, j, &b, &o, &op));
+    for (int run = 0; op && run < 3; run++) run_once(env, j, &b, run, &o, op);
+  } else {
+    run_once(env, j, &b, 0, &o, NULL);
+  }
+  gloo_operation_destroy(op);
+  free(b.in);
+  free(b.out);
+}
+
+static void all_jobs(rank_env *env) {
+  static const size_t most[] = {0, 1, 9, 10, 300, 40000};
+  uint64_t seed = 0;
+  for (size_t a = 0; a < gli_algorithm_count; a++) {
+    const gli_algorithm *algorithm = &gli_algorithms[a];
+    if (!gli_collective_counted(algorithm->collective)) continue;
+    for (size_t m = 0; m < sizeof most / sizeof *most; m++) {
+      for (int layout = 0; layout < 4 && !env->failure[0]; layout++) {
+        job j = {.algorithm = seed % 5 ? algorithm : NULL,
+                 .collective = algorithm->collective,
+                 .seed = seed,
+                 .most = most[m],
+                 .gaps = layout % 2 != 0,
+                 .in_place = layout / 2 != 0,
+                 .form = (int)(seed % 3)};
+        if (j.collective == GLI_REDUCE_SCATTERV) j.gaps = false;
+        if (gli_collective_rooted(j.collective)) {
+          j.root = (int)(seed % (uint64_t)env->size);
+        }
+        seed++;
+        run_job(env, &j);
+      }
+    }
+  }
+}
+
+static const char *transport;
+
+static void run_on(int size, rank_body body) {
+  ranks_options o = {.transport = transport};
+  ranks_run(size, &o, body);
+}
+
+static void counted_blocks_arrive(void **state) {
+  (void)state;
+  static const int sizes[] = {1, 2, 3, 4, 5, 7, 8};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    run_on(sizes[i], all_jobs);
+  }
+}
+
+/* More ranks than the library has room for at hand. */
+static void many_ranks(rank_env *env) {
+  size_t counts[MOST_RANKS];
+  int64_t out[MOST_RANKS], in = env->rank;
+  for (int r = 0; r < env->size; r++) counts[r] = 1;
+  for (int n = 0; n < 3; n++) {
+    RANK_OK(env, gloo_allgatherv(env->context, &in, out, counts, NULL,
+                                 GLOO_INT64, NULL));
+    for (int r = 0; r < env->size; r++) RANK_CHECK(env, out[r] == r);
+  }
+}
+
+static void more_ranks_than_fit_on_the_stack(void **state) {
+  (void)state;
+  if (strcmp(transport, "inproc") == 0) run_on(MOST_RANKS, many_ranks);
+}
+
+/* ---- lists that do not agree --------------------------------------------- */
+
+/* The cause of the context must be that, on every rank, whatever its own call
+ * came to: it may have been over when the news came. */
+static void expect_mismatch(rank_env *env, const char *a, const char *b) {
+  gloo_error error;
+  for (int i = 0; i < 3; i++) {
+    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+  }
+  gloo_status status = gloo_context_error(env->context, &error);
+  if (status == GLOO_ERR_MISMATCH && strstr(error.message, a) != NULL &&
+      strstr(error.message, b) != NULL) {
+    return;
+  }
+  rank_fail(env, __FILE__, __LINE__, error.message);
+}
+
+/* Equal in sum, but not one by one. */
+static void other_list(rank_env *env) {
+  size_t counts[3] = {4, 4, 4};
+  int32_t in[12] = {0}, out[12];
+  if (env->rank == 2) counts[0] = 3, counts[1] = 5;
+  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_INT32, NULL);
+  expect_mismatch(env, "rank 2 called allgatherv",
+                  "with other counts of single ranks");
+}
+
+static void other_sum(rank_env *env) {
+  size_t counts[3] = {4, 4, 4};
+  int32_t in[13] = {0}, out[13];
+  if (env->rank == 1) counts[1] = 5;
+  (void)gloo_reduce_scatterv(env->context, in, out, counts, GLOO_INT32,
+                             GLOO_SUM, NULL);
+  expect_mismatch(env, "12 x int32", "13 x int32");
+}
+
+/* What rank 1 has for rank 2 is not what rank 2 expects. */
+static void other_pair(rank_env *env, size_t sent, size_t expected) {
+  size_t in_counts[3] = {2, 2, 2}, out_counts[3] = {2, 2, 2};
+  static int32_t in[3][3000000], out[3][3000000];
+  if (env->rank == 1) in_counts[2] = sent;
+  if (env->rank == 2) out_counts[1] = expected;
+  (void)gloo_alltoallv(env->context, in[env->rank], in_counts, NULL,
+                       out[env->rank], out_counts, NULL, GLOO_INT32, NULL);
+  char sends[80], expects[80];
+  snprintf(sends, sizeof sends, "rank 1 sends %zu elements to rank 2", sent);
+  snprintf(expects, sizeof expects, "expects %zu", expected);
+  expect_mismatch(env, sends, expects);
+}
+
+static void pair_more(rank_env *env) {
+  other_pair(env, 7, 2);
+}
+static void pair_nothing_sent(rank_env *env) {
+  other_pair(env, 0, 2);
+}
+static void pair_nothing_expected(rank_env *env) {
+  other_pair(env, 5, 0);
+}
+static void pair_fewer_segments(rank_env *env) {
+  other_pair(env, 1000000, 2000000);
+}
+
+static void gather_pair(rank_env *env) {
+  size_t counts[3] = {1, 2, 3};
+  int32_t in[4] = {0}, out[6];
+  size_t own = (size_t)env->rank + (env->rank == 2 ? 2 : 1);
+  (void)gloo_gatherv(env->context, in, own, out, counts, NULL, GLOO_INT32, 0,
+                     NULL);
+  expect_mismatch(env, "rank 2 sends 4 elements to rank 0", "expects 3");
+}
+
+static void lists_that_differ_are_errors(void **state) {
+  (void)state;
+  run_on(3, other_list);
+  run_on(3, other_sum);
+  run_on(3, pair_more);
+  run_on(3, pair_nothing_sent);
+  run_on(3, pair_nothing_expected);
+  run_on(3, pair_fewer_segments);
+  run_on(3, gather_pair);
+}
+
+/* ---- lists that cannot be ------------------------------------------------ */
+
+static void expect_invalid(rank_env *env, gloo_status status,
+                           const gloo_error *error, const char *part) {
+  RANK_CHECK(env, status == GLOO_ERR_INVALID);
+  if (strstr(error->message, part) != NULL) return;
+  rank_fail(env, __FILE__, __LINE__, error->message);
+}
+
+static void bad_lists(rank_env *env) {
+  int32_t in[8] = {0}, out[8];
+  size_t two[2] = {2, 2}, huge[2] = {SIZE_MAX, 2}, over[2] = {1, 0};
+  size_t five[2] = {5, 5};
+  gloo_context *c = env->context;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  gloo_dtype t = GLOO_INT32;
+  expect_invalid(env, gloo_allgatherv(c, in, out, NULL, NULL, t, &o), &error,
+                 "is NULL");
+  expect_invalid(env, gloo_allgatherv(c, in, out, huge, NULL, t, &o), &error,
+                 "more than fits");
+  expect_invalid(env, gloo_allgatherv(c, in, out, two, over, t, &o), &error,
+                 "overlap");
+  expect_invalid(env, gloo_allgatherv(c, out, out + 1, two, NULL, t, &o),
+                 &error, "overlap");
+  size_t mine[2] = {2, 2};
+  mine[env->rank] = 3;
+  expect_invalid(env, gloo_alltoallv(c, in, mine, NULL, out, two, NULL, t, &o),
+                 &error, "for itself");
+  expect_invalid(env, gloo_alltoallv(c, out, two, NULL, out, two, NULL, t, &o),
+                 &error, "overlap");
+  if (env->rank == 0) {
+    expect_invalid(env, gloo_gatherv(c, in, 3, out, five, NULL, t, 0, &o),
+                   &error, "room for 5");
+  } else {
+    expect_invalid(env,
+                   gloo_gatherv(c, GLOO_IN_PLACE, 3, out, five, NULL, t, 0, &o),
+                   &error, "only the root");
+    expect_invalid(env, gloo_gather(c, GLOO_IN_PLACE, out, 3, t, 0, &o), &error,
+                   "only the root");
+  }
+  o.algorithm = "bruck";
+  RANK_CHECK(env, gloo_alltoallv(c, in, two, NULL, out, two, NULL, t, &o) ==
+                      GLOO_ERR_NOT_FOUND);
+  RANK_OK(env, gloo_barrier(c, NULL)); /* nothing was broken */
+}
+
+static void lists_that_cannot_be_are_refused(void **state) {
+  (void)state;
+  run_on(2, bad_lists);
+}
+
+/* ---- two messages in one call -------------------------------------------- */
+
+static void exchange(rank_env *env) {
+  enum { MOST = 300000 };
+  static const size_t counts[] = {0, 1, 1000, MOST};
+  int32_t *in = malloc(MOST * sizeof *in), *out = malloc(MOST * sizeof *out);
+  int next = (env->rank + 1) % env->size;
+  int previous = (env->rank + env->size - 1) % env->size;
+  for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+    size_t n = counts[k];
+    for (size_t i = 0; i < n; i++) in[i] = value(env->rank, next, i, 0);
+    RANK_OK(env, gloo_sendrecv(env->context, in, n, next, out, n, previous,
+                               GLOO_INT32, NULL));
+    for (size_t i = 0; i < n; i++) {
+      RANK_CHECK(env, out[i] == value(previous, env->rank, i, 0));
+    }
+    RANK_OK(env, gloo_sendrecv(env->context, in, n, env->rank, out, n,
+                               env->rank, GLOO_INT32, NULL));
+    for (size_t i = 0; i < n; i++) RANK_CHECK(env, out[i] == in[i]);
+  }
+  /* Along a line: its ends have one neighbour. */
+  int32_t mine = 100 + env->rank, got = -1;
+  bool last = env->rank + 1 == env->size, first = env->rank == 0;
+  RANK_OK(env, gloo_sendrecv(env->context, &mine, 1, last ? GLOO_NO_RANK : next,
+                             &got, 1, first ? GLOO_NO_RANK : previous,
+                             GLOO_INT32, NULL));
+  RANK_CHECK(env, got == (first ? -1 : 99 + env->rank));
+  RANK_OK(env, gloo_sendrecv(env->context, NULL, 0, GLOO_NO_RANK, NULL, 0,
+                             GLOO_NO_RANK, GLOO_INT32, NULL));
+  free(in);
+  free(out);
+}
+
+static void bad_exchange(rank_env *env) {
+  int32_t data[4] = {0};
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  gloo_context *c = env->context;
+  expect_invalid(env,
+                 gloo_sendrecv(c, data, 3, 0, data + 2, 2, 0, GLOO_INT32, &o),
+                 &error, "overlap");
+  expect_invalid(env,
+                 gloo_sendrecv(c, data, 1, 7, data + 2, 2, 0, GLOO_INT32, &o),
+                 &error, "peer 7 is not a rank");
+  expect_invalid(env,
+                 gloo_sendrecv(c, NULL, 1, 0, data + 2, 2, 0, GLOO_INT32, &o),
+                 &error, "NULL");
+  RANK_OK(env, gloo_barrier(c, NULL));
+}
+
+static void both_messages_arrive(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) run_on(size, exchange);
+}
+static void exchanges_that_cannot_be_are_refused(void **state) {
+  (void)state;
+  run_on(2, bad_exchange);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counted_blocks_arrive),
+      cmocka_unit_test(more_ranks_than_fit_on_the_stack),
+      cmocka_unit_test(lists_that_differ_are_errors),
+      cmocka_unit_test(lists_that_cannot_be_are_refused),
+      cmocka_unit_test(both_messages_arrive),
+      cmocka_unit_test(exchanges_that_cannot_be_are_refused),
+  };
+  transport = argc > 1 ? argv[1] : "inproc";
+  return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+#!/bin/sh
+# gloo info: alone, and as the ranks of a job.
+# usage: info.sh GLOO JSON_CHECK
+gloo=$1 json=$2
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/tap.sh"
+unset GLOO_TRANSPORT GLOO_WAIT
+
+# ---- alone --------------------------------------------------------------------
+
+out=$("$gloo" info)
+equal $? 0 && has "$out" "
+  tcp                yes" && has "$out" "
+  ibv                no: not in this build"
+result "it says which transports can be used, and why the others cannot"
+has "$out" "shared memory        at most 64M per rank"
+result "it says how much shared memory a rank takes at most"
+has "$out" "effective cores      " && has "$out" "waiting              spin briefly"
+result "it says how many cores count, and how ranks wait"
+case $out in *pairs*) false ;; esac
+result "alone there are no pairs to show"
+
+out=$(GLOO_TRANSPORT=tcp GLOO_WAIT=sleep "$gloo" info)
+has "$out" "default transport    tcp" && has "$out" "waiting              sleep"
+result "it shows what the environment changes"
+
+out=$(GLOO_SOCKET_IFNAME=no-such0 "$gloo" info)
+has "$out" "  tcp                no: " && has "$out" "no-such0"
+result "a transport that cannot be used is named, with the reason"
+
+# ---- as a job -------------------------------------------------------------------
+
+# The part of a job's output that follows a heading.
+after() {
+  echo "$out" | sed -n "/^$1/,/^[^ ]/p" | sed '1d; /^[^ ]/d; s/^ *//; s/  */ /g'
+}
+
+for ranks in 2 5; do
+  out=$(GLOO_TRANSPORT=tcp "$gloo" run -n $ranks -- gloo info)
+  equal $? 0 && equal "$(echo "$out" | grep -c '^gloo_c')" 1
+  result "$ranks ranks: one of them prints"
+done
+has "$(after ranks)" "with 5 ranks and "
+result "for each rank: where it is, and how it waits"
+equal "$(after pairs)" "0 with 1-4 tcp
+1 with 2-4 tcp
+2 with 3-4 tcp
+3 with 4 tcp"
+result "for each pair: what it uses"
+
+# Rank 1 can have no shared memory. The shell that this is for is yet to come:
+# shellcheck disable=SC2016
+out=$(GLOO_TRANSPORT=auto "$gloo" run -n 2 -- sh -c '[ "$RANK" = 0 ] || ulimit -f 4
+  exec "$0" info' "$gloo" 2>&1)
+case $(after pairs) in
+  "0 with 1 TCP, not shared memory: rank 1 says: "*"File too large"*) true ;;
+  *) [ "$(uname)" != Linux ] || equal "$(after pairs)" "0 with 1 TCP, and why" ;;
+esac
+result "and why not shared memory, whichever of the two knows"
+
+"$gloo" run -n 3 -- gloo info --json > "$scratch/out"
+equal "$("$json" < "$scratch/out")" 1 && has "$(cat "$scratch/out")" '"pairs": ["0 with 1-2: '
+result "as one JSON object"
+
+equal "$("$gloo" run -n 2 -- gloo info --local | grep -c '^gloo_c')" 2
+result "--local: each rank for itself"
+
+out=$(RANK=1 WORLD_SIZE=2 "$gloo" info 2>&1)
+equal $? 1 && has "$out" "MASTER_ADDR"
+result "half an environment is an error that names what is missing"
+
+finish

@@ -1,0 +1,277 @@
+#include "tools/info.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/host.h"
+#include "core/cpu.h"
+#include "engine/engine.h"
+#include "gloo_c/gloo_c.h"
+#include "tools/tools.h"
+
+/* What ranks tell each other. All of one size and without pointers; whoever
+ * runs this on the other hosts has the same build of it. */
+typedef struct place {
+  char host[64], policy[48];
+  uint64_t host_id;
+  uint32_t cores;
+} place;
+
+typedef struct route {
+  char through[32], why[GLI_WHY_BYTES];
+} route;
+
+typedef struct job {
+  gloo_context *context;
+  int rank, ranks;
+  gloo_error error;
+  gli_json *out;
+  char **lines; /* for the JSON object */
+  size_t n_lines;
+} job;
+
+/* ---- messages ------------------------------------------------------------ */
+
+static bool send_bytes(job *j, int to, const void *data, size_t bytes) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &j->error;
+  return gloo_send(j->context, data, bytes, GLOO_UINT8, to, &o) == GLOO_OK;
+}
+
+static bool recv_bytes(job *j, int from, void *data, size_t bytes) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &j->error;
+  return gloo_recv(j->context, data, bytes, GLOO_UINT8, from, &o) == GLOO_OK;
+}
+
+/* With every other rank: send it out[its rank] and get in[its rank]. */
+static bool with_all(job *j, const void *out, void *in, size_t bytes) {
+  for (int d = 1; d < j->ranks; d++) {
+    int to = (j->rank + d) % j->ranks;
+    int from = (j->rank + j->ranks - d) % j->ranks;
+    gloo_operation *op;
+    gloo_options o = GLOO_OPTIONS_INIT;
+    o.error = &j->error;
+    const uint8_t *data = (const uint8_t *)out + (size_t)to * bytes;
+    if (gloo_send_start(j->context, data, bytes, GLOO_UINT8, to, &o, &op) !=
+        GLOO_OK)
+      return false;
+    bool good =
+        recv_bytes(j, from, (uint8_t *)in + (size_t)from * bytes, bytes);
+    if (good && gloo_operation_wait(op) != GLOO_OK) {
+      gloo_context_error(j->context, &j->error);
+      good = false;
+    }
+    gloo_operation_destroy(op);
+    if (!good) return false;
+  }
+  return true;
+}
+
+/* Text of another process: ended, and nothing that a terminal acts on. */
+static void tidy(char *text, size_t room) {
+  text[room - 1] = '\0';
+  for (; *text != '\0'; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c < 0x20 || c == 0x7f) *text = '?';
+  }
+}
+
+/* ---- lines --------------------------------------------------------------- */
+
+/* "3", or "3-7" */
+static void print_range(char text[32], int first, int last) {
+  if (first == last)
+    (void)snprintf(text, 32, "%d", first);
+  else
+    (void)snprintf(text, 32, "%d-%d", first, last);
+}
+
+static bool keep_line(job *j, const char *text) {
+  char **more = realloc(j->lines, (j->n_lines + 1) * sizeof *more);
+  if (more == NULL) return false;
+  j->lines = more;
+  j->lines[j->n_lines] = malloc(strlen(text) + 1);
+  if (j->lines[j->n_lines] == NULL) return false;
+  strcpy(j->lines[j->n_lines++], text);
+  return true;
+}
+
+static void free_lines(job *j) {
+  for (size_t i = 0; i < j->n_lines; i++) free(j->lines[i]);
+  free(j->lines);
+  j->lines = NULL;
+  j->n_lines = 0;
+}
+
+static void put_line(job *j, const char *who, const char *what) {
+  char line[512];
+  if (j->out == NULL) {
+    printf("  %-18s %s\n", who, what);
+    return;
+  }
+  (void)snprintf(line, sizeof line, "%s: %s", who, what);
+  if (!keep_line(j, line)) fprintf(stderr, "gloo info: out of memory\n");
+}
+
+static void put_heading(job *j, const char *key) {
+  if (j->out == NULL) printf("%s\n", key);
+}
+
+static void put_end(job *j, const char *key) {
+  if (j->out == NULL) return;
+  gli_json_list(j->out, key, (const char *const *)j->lines, j->n_lines);
+  free_lines(j);
+}
+
+/* ---- where ranks are ------------------------------------------------------
+ */
+
+static place own_place(const job *j) {
+  place here = {.host_id = gli_host_id(), .cores = gli_cpu_effective()};
+  size_t bytes = sizeof here.host;
+  if (uv_os_gethostname(here.host, &bytes) != 0) strcpy(here.host, "unknown");
+  const gloo_device *device = gli_context_device(j->context);
+  (void)snprintf(here.policy, sizeof here.policy, "%s",
+                 gli_device_wait_policy(device));
+  return here;
+}
+
+static void print_places(job *j, const place *places) {
+  put_heading(j, "ranks");
+  for (int first = 0, last; first < j->ranks; first = last + 1) {
+    const place *p = &places[first];
+    last = first;
+    while (last + 1 < j->ranks && memcmp(p, p + 1, sizeof *p) == 0) last++, p++;
+    p = &places[first];
+    int here = 0;
+    for (int i = 0; i < j->ranks; i++) here += places[i].host_id == p->host_id;
+    char who[32], what[256];
+    print_range(who, first, last);
+    (void)snprintf(what, sizeof what,
+                   "on %s, with %d rank%s and %u core%s; waiting: %s", p->host,
+                   here, here == 1 ? "" : "s", (unsigned)p->cores,
+                   p->cores == 1 ? "" : "s", p->policy);
+    put_line(j, who, what);
+  }
+  put_end(j, "ranks");
+}
+
+static bool show_places(job *j) {
+  place own = own_place(j);
+  if (j->rank > 0) return send_bytes(j, 0, &own, sizeof own);
+  place *places = calloc((size_t)j->ranks, sizeof *places);
+  bool good = places != NULL;
+  if (good) places[0] = own;
+  for (int i = 1; good && i < j->ranks; i++) {
+    good = recv_bytes(j, i, &places[i], sizeof places[i]);
+    tidy(places[i].host, sizeof places[i].host);
+    tidy(places[i].policy, sizeof places[i].policy);
+  }
+  if (good) print_places(j, places);
+  free(places);
+  return good;
+}
+
+/* ---- what pairs use -------------------------------------------------------
+ */
+
+static void own_routes(const job *j, route *routes) {
+  for (int peer = 0; peer < j->ranks; peer++) {
+    const char *through =
+        gli_context_route(j->context, (uint32_t)peer, routes[peer].why);
+    (void)snprintf(routes[peer].through, sizeof routes[peer].through, "%s",
+                   through == NULL ? "not settled" : through);
+  }
+}
+
+/* Does it say more than that the other rank knows? */
+static bool tells(const char *why) {
+  return why[0] != '\0' && strncmp(why, "the other rank ", 15) != 0;
+}
+
+/* One of the two knows why. */
+static void complete(route *own, const route *theirs, int peer) {
+  char why[GLI_WHY_BYTES];
+  if (tells(own->why) || !tells(theirs->why)) return;
+  (void)snprintf(why, sizeof why, "rank %d says: %.100s", peer, theirs->why);
+  memcpy(own->why, why, sizeof why);
+}
+
+static void print_routes(job *j, int rank, const route *routes) {
+  for (int first = rank + 1, last; first < j->ranks; first = last + 1) {
+    const route *r = &routes[first];
+    last = first;
+    while (last + 1 < j->ranks && strcmp(r->why, r[1].why) == 0 &&
+           strcmp(r->through, r[1].through) == 0)
+      last++, r++;
+    char peers[32], who[64], what[256];
+    print_range(peers, first, last);
+    (void)snprintf(who, sizeof who, "%d with %s", rank, peers);
+    (void)snprintf(what, sizeof what, "%s%s%s", r->through,
+                   r->why[0] != '\0' ? ", not shared memory: " : "", r->why);
+    put_line(j, who, what);
+  }
+}
+
+/* Rank 0 prints the rows of all ranks as they come: a pair is in the row of its
+ * lower rank. */
+static bool gather_routes(job *j, route *routes, route *other) {
+  if (j->rank > 0)
+    return send_bytes(j, 0, routes, (size_t)j->ranks * sizeof *routes);
+  put_heading(j, "pairs");
+  print_routes(j, 0, routes);
+  for (int rank = 1; rank < j->ranks; rank++) {
+    if (!recv_bytes(j, rank, other, (size_t)j->ranks * sizeof *other))
+      return false;
+    for (int i = 0; i < j->ranks; i++) {
+      tidy(other[i].through, sizeof other[i].through);
+      tidy(other[i].why, sizeof other[i].why);
+    }
+    print_routes(j, rank, other);
+  }
+  put_end(j, "pairs");
+  return true;
+}
+
+static bool show_routes(job *j) {
+  route *own = calloc((size_t)j->ranks, sizeof *own);
+  route *theirs = calloc((size_t)j->ranks, sizeof *theirs);
+  /* Pairs connect when they first have something to say. What is said next goes
+   * the way that was settled. */
+  bool good = own != NULL && theirs != NULL;
+  good = good && with_all(j, own, theirs, 1);
+  good = good && with_all(j, own, theirs, 1);
+  if (good) {
+    own_routes(j, own);
+    good = with_all(j, own, theirs, sizeof *own);
+  }
+  for (int i = 0; good && i < j->ranks; i++) {
+    tidy(theirs[i].why, sizeof theirs[i].why);
+    if (i != j->rank) complete(&own[i], &theirs[i], i);
+  }
+  good = good && gather_routes(j, own, theirs);
+  free(own);
+  free(theirs);
+  return good;
+}
+
+int gli_info_job(gli_json *out) {
+  job j = {.out = out};
+  const char *name = getenv("RANK");
+  bool good = gloo_init(NULL, &j.context, &j.error) == GLOO_OK;
+  if (good) {
+    j.rank = gloo_context_rank(j.context);
+    j.ranks = gloo_context_size(j.context);
+    good = show_places(&j) && show_routes(&j);
+    good = good && gloo_barrier(j.context, NULL) == GLOO_OK;
+  }
+  if (!good)
+    fprintf(stderr, "gloo info: rank %s: %s\n", name != NULL ? name : "0",
+            j.error.message[0] != '\0' ? j.error.message : "out of memory");
+  gloo_context_destroy(j.context);
+  free_lines(&j);
+  return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
+}

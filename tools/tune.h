@@ -1,0 +1,62 @@
+/* `gloo tune`: which algorithm is best here, as measured. */
+#ifndef GLI_TOOLS_TUNE_H
+#define GLI_TOOLS_TUNE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "algorithms/registry.h"
+#include "tools/bench.h"
+
+enum { GLI_TUNE_MAX_POINTS = 512, GLI_TUNE_MAX_ALGORITHMS = 16 };
+
+/* One collective at one size. */
+typedef struct gli_tune_point {
+  gli_collective collective;
+  uint64_t bytes;
+  const gli_algorithm *choice; /* the selector's */
+  double choice_us, best_us;   /* 0: not measured */
+  double us[GLI_TUNE_MAX_ALGORITHMS];
+  size_t best; /* gli_tune_algorithm of the collective */
+} gli_tune_point;
+
+typedef struct gli_tune_table {
+  gli_tune_point points[GLI_TUNE_MAX_POINTS]; /* by collective, ascending */
+  size_t n_points, skipped;
+} gli_tune_table;
+
+typedef struct gli_tune_settings {
+  const char *transport, *memory, *output, *collectives, *host;
+  uint64_t min, max;
+  int64_t factor;
+  double seconds; /* for everything, about */
+} gli_tune_settings;
+
+/* ---- tune_measure.c ------------------------------------------------------ */
+
+/* Collective; all ranks get the same table. False when a rank could not go on;
+ * the one that knows why has printed it. */
+bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
+                      gli_tune_table *table);
+
+/* Is it in the list, or is the list empty? */
+bool gli_tune_wants(const gli_tune_settings *settings,
+                    gli_collective collective);
+/* Number i of those of a collective, or NULL. */
+const gli_algorithm *gli_tune_algorithm(gli_collective collective, size_t i);
+/* Can it be measured? */
+bool gli_tune_knows(gli_collective collective);
+
+/* ---- tune_report.c ------------------------------------------------------- */
+
+/* How much slower than the best the choice is: 1 or more. */
+double gli_tune_ratio(const gli_tune_point *point);
+void gli_tune_print(FILE *to, const gli_tune_table *table);
+/* A tuning file. `where` is the qualifiers, "@shm@ranks=2". */
+void gli_tune_write(FILE *to, const gli_tune_table *table,
+                    const gli_tune_settings *settings, const char *where,
+                    int ranks);
+
+#endif
