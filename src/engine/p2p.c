@@ -25,16 +25,20 @@ static gloo_status bind_to(gloo_operation *op, gli_link *link,
   return gli_operation_launch(op, error);
 }
 
-/* Open links to those who may send, so that they can, and so that their failure
- * is seen. */
+/* Who waits for one rank opens a link to it, so that its failure is seen. Of
+ * several ranks, some may have left in order, and would refuse; those who send
+ * open a link themselves, and failures are heard of through the tree. */
 static gloo_status open_candidates(gloo_operation *op, bool *all_left,
                                    gloo_error *error) {
   *all_left = true;
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
-    gli_link *link = gli_context_link(op->context, rank, error);
-    if (!link) return error->status;
-    *all_left = *all_left && link->left;
+    const gli_link *link = op->context->peers[rank].link;
+    if (!link && op->p2p_peer >= 0) {
+      link = gli_context_link(op->context, rank, error);
+      if (!link) return error->status;
+    }
+    *all_left = *all_left && link && link->left;
   }
   return GLOO_OK;
 }

@@ -10,7 +10,7 @@ static const char *const child_names[GLI_AUTO_CHILDREN] = {"shm", "tcp"};
 /* TCP costs a system call to look at. With no TCP pair it is looked at once in
  * a while, for strangers and newcomers; with some, and others in shared memory,
  * at every poll for a while after something came, and else at every few. */
-enum { POLLS_PER_CLOCK = 96, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
+enum { POLLS_PER_CLOCK = 32, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
 static const uint64_t look_every_ns = 50000;
 static const int64_t close_nap_ns = 5000000;
 

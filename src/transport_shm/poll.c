@@ -7,7 +7,7 @@
 #include "transport_shm/shm.h"
 
 /* Looking at the descriptors is a system call, looking at a ring is not. */
-enum { POLLS_PER_CLOCK = 96, EVENTS_PER_LOOK = 32 };
+enum { POLLS_PER_CLOCK = 32, EVENTS_PER_LOOK = 32 };
 static const uint64_t look_every_ns = 50000;
 
 bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch) {
@@ -73,7 +73,8 @@ static void begin_pairs(gli_shm *t) {
   }
 }
 
-/* All deadlines, once the earliest has passed. */
+/* All deadlines, once the earliest has passed. They are not sharp: the clock is
+ * looked at as rarely as the descriptors. */
 static void meet_deadlines(gli_shm *t) {
   uint64_t due = atomic_load_explicit(&t->next_due_ns, memory_order_relaxed);
   if (due == 0) return;
@@ -130,9 +131,9 @@ int gli_shm_poll(gli_transport *base) {
   if (time_to_look(t)) {
     look_at_descriptors(t);
     gli_shm_forget_freed(t);
+    meet_deadlines(t);
   }
   begin_pairs(t);
-  meet_deadlines(t);
   for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);
   if (t->to_report) gli_shm_pairs_report(t);
   gli_shm_free_garbage(t);

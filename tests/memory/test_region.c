@@ -202,6 +202,27 @@ static void only_the_pages_of_a_range_are_detached(void **state) {
   gloo_free(memory);
 }
 
+/* Ranges that peers still write to, on a page that was detached. */
+static void a_range_on_a_detached_page_is_taken_back(void **state) {
+  (void)state;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *memory = shared(3 * page);
+  peer p = peer_start(memory, 3 * page);
+  peer_writes(&p, 1);
+  assert_true(gli_region_detach(memory + page, 10));
+  memset(memory + page, 5, page);
+  peer_writes(&p, 2);
+  assert_true(gli_region_retake(memory + page - 7, page + 7 - 20));
+  assert_all(memory, page, 2);
+  assert_all(memory + page, page - 20, 2);
+  assert_all(memory + 2 * page - 20, 20, 5);
+  assert_true(gli_region_retake(memory + 2 * page - 20, page));
+  assert_all(memory, 3 * page, 2);
+  assert_true(gli_region_retake(&page, sizeof page)); /* of no region */
+  peer_end(&p);
+  gloo_free(memory);
+}
+
 static void other_memory_is_left_alone(void **state) {
   (void)state;
   int local = 7;
@@ -284,6 +305,7 @@ int main(void) {
     cmocka_unit_test(numbers_do_not_come_back_soon),
     cmocka_unit_test(detached_memory_is_out_of_a_peers_reach),
     cmocka_unit_test(only_the_pages_of_a_range_are_detached),
+    cmocka_unit_test(a_range_on_a_detached_page_is_taken_back),
     cmocka_unit_test(other_memory_is_left_alone),
 #if !defined(THREAD_SANITIZED)
     cmocka_unit_test(no_write_of_another_thread_is_lost),
