@@ -1,11 +1,12 @@
-/* Runs a program with the signals that shells ignore for background commands
- * back at their defaults. */
+/* Runs a program with the signals that shells ignore for background commands,
+ * and nohup for any, back at their defaults. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
+  signal(SIGHUP, SIG_DFL);
   signal(SIGINT, SIG_DFL);
   signal(SIGQUIT, SIG_DFL);
   execvp(argv[1], argv + 1);
