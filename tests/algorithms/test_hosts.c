@@ -243,6 +243,17 @@ static void no_byte_crosses_between_hosts_twice(void **state) {
 
 /* ---- one level ---------------------------------------------------------- */
 
+/* Field by field: padding has no say. */
+static bool same_step(const gli_step *x, const gli_step *y) {
+  return x->kind == y->kind && x->role == y->role && x->lane == y->lane &&
+         x->incoming_left == y->incoming_left && x->a_buffer == y->a_buffer &&
+         x->b_buffer == y->b_buffer && x->dst_buffer == y->dst_buffer &&
+         x->peer == y->peer && x->slot == y->slot && x->place == y->place &&
+         x->n == y->n && x->own == y->own && x->loan == y->loan &&
+         x->n_loans == y->n_loans && x->stride == y->stride && x->a == y->a &&
+         x->b == y->b && x->dst == y->dst && x->bytes == y->bytes;
+}
+
 static void without_levels_it_is_the_best_of_one(void **state) {
   (void)state;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -262,8 +273,9 @@ static void without_levels_it_is_the_best_of_one(void **state) {
       assert_int_equal(gli_plan_make(a->build, &p, &plan, NULL), GLOO_OK);
       assert_int_equal(gli_plan_make(choice->build, &p, &best, NULL), GLOO_OK);
       assert_int_equal(plan->n_steps, best->n_steps);
-      assert_memory_equal(plan->steps, best->steps,
-                          best->n_steps * sizeof(gli_step));
+      for (uint32_t k = 0; k < best->n_steps; k++) {
+        assert_true(same_step(&plan->steps[k], &best->steps[k]));
+      }
       gli_plan_free(plan);
       gli_plan_free(best);
       gli_hosts_free(hosts);
