@@ -230,7 +230,8 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
   bench.sets = 1;
   bench.seconds = settings->seconds / 2 / (double)count_points(settings) /
                   (ROUNDS * MEAN_ALGORITHMS);
-  rank->settings = &bench;
+  gli_bench_rank own = *rank;
+  own.settings = &bench;
   uint64_t ends_ns = uv_hrtime() + (uint64_t)(2e9 * settings->seconds);
   field *fields = calloc(GLI_COLLECTIVES, sizeof *fields);
   size_t n = 0;
@@ -240,7 +241,7 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
     gli_collective collective = (gli_collective)c;
     if (!gli_tune_knows(collective)) continue;
     if (!gli_tune_wants(settings, collective)) continue;
-    begin(&fields[n++], rank, collective);
+    begin(&fields[n++], &own, collective);
   }
   /* Short ones first: when time is up, the longest of all are left out. */
   for (uint64_t size = settings->min; good && size <= settings->max;
