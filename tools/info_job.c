@@ -139,13 +139,17 @@ static place own_place(const job *j) {
   return here;
 }
 
+static bool same_place(const place *a, const place *b) {
+  return a->host_id == b->host_id && a->cores == b->cores &&
+         strcmp(a->host, b->host) == 0 && strcmp(a->policy, b->policy) == 0;
+}
+
 static void print_places(job *j, const place *places) {
   put_heading(j, "ranks");
   for (int first = 0, last; first < j->ranks; first = last + 1) {
     const place *p = &places[first];
     last = first;
-    while (last + 1 < j->ranks && memcmp(p, p + 1, sizeof *p) == 0) last++, p++;
-    p = &places[first];
+    while (last + 1 < j->ranks && same_place(p, &places[last + 1])) last++;
     int here = 0;
     for (int i = 0; i < j->ranks; i++) here += places[i].host_id == p->host_id;
     char who[32], what[256];

@@ -25,7 +25,7 @@ allreduce:0-4K=direct,4K-=ring
 "
 result "it shows what the environment changes"
 
-"$gloo" info --tuning --json > "$scratch/json" && "$json" < "$scratch/json"
+"$gloo" info --tuning --json > "$scratch/json" && "$json" < "$scratch/json" > /dev/null
 result "it prints JSON"
 
 out=$("$gloo" info --ranks 4 2>&1)
