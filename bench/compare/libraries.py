@@ -81,9 +81,7 @@ def launch(library, build, ranks, transport, directory):
         return command + [program], environment
     if library.name == "gloo":
         return gloo_run + [program], {"PEER_STORE": directory}
-    # A yielding rank keeps those from running that sleep within a call, which
-    # gloo_c's do when cores are few.
-    return gloo_run + [program], {"PEER_MEETING": "sleep" if ranks > machine.cores() else "yield"}
+    return gloo_run + [program], {"PEER_MEETING": "yield"}
 
 
 def arguments(library, collective, sizes, options, transport):
