@@ -170,9 +170,7 @@ def command_of(library, algorithm, hosts, options, directory):
         return command + arguments, environment
     command = [os.path.join(FOLDER, "on_hosts.sh"), hosts.pid, str(options.per_host), HERE, THERE]
     command += [program] + arguments + (["--algorithm", algorithm] if algorithm else [])
-    crowded = 2 * options.per_host > machine.cores()
-    environment = {"PEER_STORE": directory, "PEER_MEETING": "sleep" if crowded else "yield"}
-    return command, environment if not library.name == "gloo" else {"PEER_STORE": directory}
+    return command, {"PEER_STORE": directory}
 
 
 def contestants(options):

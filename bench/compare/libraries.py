@@ -81,7 +81,7 @@ def launch(library, build, ranks, transport, directory):
         return command + [program], environment
     if library.name == "gloo":
         return gloo_run + [program], {"PEER_STORE": directory}
-    return gloo_run + [program], {"PEER_MEETING": "yield"}
+    return gloo_run + [program], {}
 
 
 def arguments(library, collective, sizes, options, transport):

@@ -21,11 +21,6 @@
  */
 #include "plan/builder.h"
 
-/* Blocks in hand when `rounds` are left: ceil(size / 2^rounds). */
-static uint64_t in_hand(uint64_t size, uint32_t rounds) {
-  return ((size - 1) >> rounds) + 1;
-}
-
 /* Blocks [from, to) of what is gathered, counted from this rank's own on modulo
  * P, are two ranges where they pass the end: `half` 0 lies before it, `half` 1
  * behind; either may be empty. */
@@ -63,10 +58,11 @@ void gli_allgather_recursive(gli_builder *b, const gli_plan_params *p) {
   gli_range own = gli_own(p, GLI_IN), all = gli_bytes(GLI_OUT, 0, 0);
   if (aside)
     all = gli_scratch(b, gli_elems_before(p, GLI_OUT, size) * p->elem_bytes);
-  while (in_hand(size, rounds) > 1) rounds++;
+  while (gli_in_hand(size, rounds) > 1) rounds++;
   gli_copy(b, own, arc(p, all, 0, 1, 0));
   for (; rounds > 0; rounds--) {
-    uint64_t want = in_hand(size, rounds - 1), have = in_hand(size, rounds);
+    uint64_t want = gli_in_hand(size, rounds - 1),
+             have = gli_in_hand(size, rounds);
     uint32_t ahead = (uint32_t)((p->rank + have) % size);
     uint32_t behind = (uint32_t)((p->rank + size - have) % size);
     for (int half = 0; half < 2; half++) {

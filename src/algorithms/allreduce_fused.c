@@ -28,7 +28,6 @@
  * With two ranks the sum needs no scratch memory when bytes are sent: it is
  * made as they come in. */
 #include "algorithms/fused.h"
-#include "plan/builder.h"
 
 uint32_t gli_allreduce_fused_rounds(uint32_t size) {
   return size > 1 ? 2 : 0;
@@ -73,21 +72,16 @@ static layout lay_out(gli_builder *b, const gli_plan_params *p) {
   return l;
 }
 
-/* The k-th other rank from here on, so that not all turn to rank 0 first. */
-static uint32_t other(const layout *l, uint32_t k) {
-  return (uint32_t)(((uint64_t)l->p->rank + 1 + k) % l->p->size);
-}
-
 /* Where something of the k-th other rank is in turn t: in order of ranks. */
 static uint32_t place(const layout *l, uint64_t t, uint32_t k) {
-  uint32_t rank = other(l, k);
+  uint32_t rank = gli_fused_other(l->p, k);
   return (uint32_t)(t * l->others) + (rank < l->p->rank ? rank : rank - 1);
 }
 
 /* Show and lend to the others what is theirs to work on. */
 static void offer(gli_builder *b, const layout *l, uint64_t t) {
   for (uint32_t k = 0; k < l->others; k++) {
-    uint32_t rank = other(l, k);
+    uint32_t rank = gli_fused_other(l->p, k);
     gli_lend(b, rank, piece(l, GLI_OUT, rank, t));
     gli_send_view(b, rank, piece(l, GLI_IN, rank, t));
   }
@@ -101,12 +95,12 @@ static void add_up(gli_builder *b, const layout *l, uint64_t t) {
   uint32_t first = (uint32_t)(t * l->others);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t at = place(l, t, k);
-    gli_borrow(b, other(l, k), in.bytes, l->loans + at);
+    gli_borrow(b, gli_fused_other(l->p, k), in.bytes, l->loans + at);
     if (l->others == 1) continue;
     gli_range block = l->blocks;
     block.offset += at * l->stride;
     block.bytes = in.bytes;
-    gli_recv_view(b, other(l, k), block, l->views + at);
+    gli_recv_view(b, gli_fused_other(l->p, k), block, l->views + at);
   }
   if (l->others == 1) {
     uint32_t peer = 1 - p->rank;
@@ -131,7 +125,7 @@ static void add_up(gli_builder *b, const layout *l, uint64_t t) {
 static void give_back(gli_builder *b, const layout *l, uint64_t t) {
   gli_range sum = piece(l, GLI_OUT, l->p->rank, t);
   for (uint32_t k = 0; k < l->others; k++) {
-    uint32_t rank = other(l, k);
+    uint32_t rank = gli_fused_other(l->p, k);
     gli_fill(b, rank, sum, l->loans + place(l, t, k));
     gli_recv_filled(b, rank, piece(l, GLI_OUT, rank, t));
   }

@@ -24,14 +24,9 @@
  */
 #include "plan/builder.h"
 
-/* Parts in hand after `round` halvings: ceil(size / 2^round). */
-static uint64_t in_hand(uint64_t size, uint32_t round) {
-  return ((size - 1) >> round) + 1;
-}
-
 static uint32_t halvings(uint64_t size) {
   uint32_t rounds = 0;
-  while (in_hand(size, rounds) > 1) rounds++;
+  while (gli_in_hand(size, rounds) > 1) rounds++;
   return rounds;
 }
 
@@ -70,7 +65,8 @@ void gli_allreduce_halving_doubling(gli_builder *b, const gli_plan_params *p) {
     gli_copy(b, arc(p, GLI_IN, me, size / 2, size / 2 + 1, 0),
              arc(p, GLI_OUT, me, size / 2, size / 2 + 1, 0));
   for (uint32_t round = 1; round <= rounds; round++) {
-    uint64_t had = in_hand(size, round - 1), keep = in_hand(size, round);
+    uint64_t had = gli_in_hand(size, round - 1),
+             keep = gli_in_hand(size, round);
     uint32_t ahead = (uint32_t)((me + keep) % size);
     uint32_t behind = (uint32_t)((me + size - keep) % size);
     gli_buffer held = round == 1 ? GLI_IN : GLI_OUT;
@@ -81,7 +77,8 @@ void gli_allreduce_halving_doubling(gli_builder *b, const gli_plan_params *p) {
     }
   }
   for (uint32_t round = rounds; round > 0; round--) {
-    uint64_t want = in_hand(size, round - 1), have = in_hand(size, round);
+    uint64_t want = gli_in_hand(size, round - 1),
+             have = gli_in_hand(size, round);
     uint32_t ahead = (uint32_t)((me + have) % size);
     uint32_t behind = (uint32_t)((me + size - have) % size);
     for (int half = 0; half < 2; half++) {

@@ -30,26 +30,9 @@ uint64_t gli_alltoall_direct_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* How far the blocks of the input reach. */
-static uint64_t input_bytes(const gli_plan_params *p) {
-  uint64_t bytes = 0;
-  for (uint64_t k = 0; k < p->size; k++) {
-    gli_range block = gli_block(p, GLI_IN, k);
-    if (block.bytes > 0 && block.offset + block.bytes > bytes)
-      bytes = block.offset + block.bytes;
-  }
-  return bytes;
-}
-
 void gli_alltoall_direct(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
-  gli_range from = gli_bytes(GLI_IN, 0, 0); /* where blocks are sent from */
-  if (p->in_place && size > 1) from = gli_scratch(b, input_bytes(p));
-  for (uint64_t k = 1; k < size && p->in_place; k++) {
-    gli_range block = gli_block(p, GLI_IN, (p->rank + k) % size);
-    gli_copy(b, block,
-             gli_bytes(from.buffer, from.offset + block.offset, block.bytes));
-  }
+  gli_range from = gli_aside(b, p);
   for (uint64_t k = 1; k < size; k++) {
     uint32_t to = (uint32_t)((p->rank + k) % size);
     uint32_t source = (uint32_t)((p->rank + size - k) % size);

@@ -38,28 +38,10 @@ static void partners(const gli_plan_params *p, uint64_t k, uint32_t *to,
   *from = (uint32_t)(pairs ? p->rank ^ k : (p->rank + size - k) % size);
 }
 
-/* How far the blocks of the input reach. */
-static uint64_t input_bytes(const gli_plan_params *p) {
-  uint64_t bytes = 0;
-  for (uint64_t k = 0; k < p->size; k++) {
-    gli_range block = gli_block(p, GLI_IN, k);
-    if (block.bytes > 0 && block.offset + block.bytes > bytes)
-      bytes = block.offset + block.bytes;
-  }
-  return bytes;
-}
-
 void gli_alltoall_pairwise(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t to, from;
-  gli_range sent = gli_bytes(GLI_IN, 0, 0); /* where blocks are sent from */
-  if (p->in_place && size > 1) sent = gli_scratch(b, input_bytes(p));
-  for (uint64_t k = 1; k < size && p->in_place; k++) {
-    partners(p, k, &to, &from);
-    gli_range block = gli_block(p, GLI_IN, to);
-    gli_copy(b, block,
-             gli_bytes(sent.buffer, sent.offset + block.offset, block.bytes));
-  }
+  gli_range sent = gli_aside(b, p);
   gli_lane(b, 1);
   for (uint64_t k = 1; k < size; k++) {
     partners(p, k, &to, &from);

@@ -26,22 +26,6 @@ static uint64_t least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* The lowest bit of `number`; for the root, the first above all numbers. */
-static uint64_t lowest_bit(uint64_t size, uint64_t number) {
-  uint64_t bit = 1;
-  while (bit < size && !(number & bit)) bit *= 2;
-  return bit;
-}
-
-/* How many parts, from its own on, a rank has after scattering: its subtree. */
-static uint64_t scattered(uint64_t size, uint64_t number) {
-  return least(lowest_bit(size, number), size - number);
-}
-
-static uint32_t rank_of(const gli_plan_params *p, uint64_t number) {
-  return (uint32_t)((number + p->root) % p->size);
-}
-
 /* `parts` parts from part `first` on, all taken modulo P, are two ranges where
  * they pass the end: `half` 0 lies before it, `half` 1 behind; either may be
  * empty. */
@@ -72,34 +56,35 @@ uint64_t gli_broadcast_scatter_allgather_bytes(uint32_t size,
 
 void gli_broadcast_scatter_allgather(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, me = (p->rank + size - p->root) % size;
-  uint64_t mine = scattered(size, me), bit = lowest_bit(size, me);
+  uint64_t mine = gli_subtree(size, me), bit = gli_lowest_bit(size, me);
   gli_buffer from = me == 0 ? GLI_IN : GLI_OUT;
 
   if (me != 0)
-    gli_recv(b, rank_of(p, me - bit),
+    gli_recv(b, gli_numbered(p, me - bit),
              gli_parts(p, GLI_OUT, size, me, me + mine));
   for (bit /= 2; bit > 0; bit /= 2) {
     if (me + bit < size)
-      gli_send(b, rank_of(p, me + bit),
+      gli_send(b, gli_numbered(p, me + bit),
                gli_parts(p, from, size, me + bit, least(me + 2 * bit, size)));
   }
 
   /* With `have` parts on both sides of a gathering round, and `want` after it,
    * a rank lacks parts have ... want - 1, counted from its own. */
-  uint64_t have = 1, rounds = 0;
+  uint64_t have = 1;
+  uint32_t rounds = 0;
   while (((size - 1) >> rounds) > 0) rounds++;
   for (; rounds > 0; rounds--) {
-    uint64_t want = ((size - 1) >> (rounds - 1)) + 1;
+    uint64_t want = gli_in_hand(size, rounds - 1);
     uint64_t to = (me + size - have) % size, after = (me + have) % size;
-    uint64_t to_has = scattered(size, to);
+    uint64_t to_has = gli_subtree(size, to);
     uint64_t send_first = have > to_has ? have : to_has;
     uint64_t recv_first = have > mine ? have : mine;
     for (int half = 0; half < 2; half++) {
       if (send_first < want)
-        gli_send(b, rank_of(p, to),
+        gli_send(b, gli_numbered(p, to),
                  arc(p, from, to + send_first, want - send_first, half));
       if (recv_first < want)
-        gli_recv(b, rank_of(p, after),
+        gli_recv(b, gli_numbered(p, after),
                  arc(p, GLI_OUT, me + recv_first, want - recv_first, half));
     }
     have = want;

@@ -2,7 +2,7 @@
 #ifndef GLI_ALGORITHMS_FUSED_H
 #define GLI_ALGORITHMS_FUSED_H
 
-#include <stdint.h>
+#include "plan/builder.h"
 
 /* A part is worked on in pieces, for a step keeps the rank that does it busy
  * and its results are passed on when it is done. So much of the vector goes
@@ -19,6 +19,11 @@ static inline uint64_t gli_fused_turns(uint32_t size, uint64_t vector_bytes) {
   uint64_t most = size > 1 ? GLI_FUSED_MESSAGES / (size - 1) : 1;
   if (most == 0) most = 1;
   return n < most ? n : most;
+}
+
+/* The k-th other rank from here on, so that not all turn to rank 0 first. */
+static inline uint32_t gli_fused_other(const gli_plan_params *p, uint32_t k) {
+  return (uint32_t)(((uint64_t)p->rank + 1 + k) % p->size);
 }
 
 #endif

@@ -16,17 +16,6 @@
  */
 #include "plan/builder.h"
 
-static uint64_t lowest_bit(uint64_t size, uint64_t number) {
-  uint64_t bit = 1;
-  while (bit < size && !(number & bit)) bit *= 2;
-  return bit;
-}
-
-static uint64_t subtree(uint64_t size, uint64_t number) {
-  uint64_t bit = lowest_bit(size, number);
-  return bit < size - number ? bit : size - number;
-}
-
 uint32_t gli_gather_binomial_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;
@@ -36,36 +25,30 @@ uint32_t gli_gather_binomial_rounds(uint32_t size) {
 uint64_t gli_gather_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
   uint64_t most = 0;
   for (uint64_t bit = 1; bit < size; bit *= 2) {
-    if (subtree(size, bit) > most) most = subtree(size, bit);
+    if (gli_subtree(size, bit) > most) most = gli_subtree(size, bit);
   }
   return vector_bytes / size * most;
 }
 
-/* Of `blocks` blocks from number `from` on, those before the end of the root's
- * output. */
-static uint64_t before_end(const gli_plan_params *p, uint64_t from,
-                           uint64_t blocks) {
-  uint64_t room = p->size - (from + p->root) % p->size;
-  return blocks < room ? blocks : room;
-}
-
 static void receive(gli_builder *b, const gli_plan_params *p, uint64_t child,
                     gli_range all, uint64_t at) {
-  uint64_t block = p->count * p->elem_bytes, blocks = subtree(p->size, child);
-  uint32_t from = (uint32_t)((child + p->root) % p->size);
+  uint64_t block = p->count * p->elem_bytes,
+           blocks = gli_subtree(p->size, child);
+  uint32_t from = gli_numbered(p, child);
   if (p->rank != p->root) {
     gli_recv(b, from,
              gli_bytes(all.buffer, all.offset + at * block, blocks * block));
     return;
   }
-  uint64_t first = before_end(p, child, blocks);
+  uint64_t first = gli_before_end(p, child, blocks);
   gli_recv(b, from, gli_bytes(GLI_OUT, from * block, first * block));
   gli_recv(b, from, gli_bytes(GLI_OUT, 0, (blocks - first) * block));
 }
 
 void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, number = (p->rank + size - p->root) % size;
-  uint64_t bit = lowest_bit(size, number), blocks = subtree(size, number);
+  uint64_t bit = gli_lowest_bit(size, number),
+           blocks = gli_subtree(size, number);
   gli_range own = gli_own(p, GLI_IN), all = own;
   if (number == 0) {
     gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));
@@ -77,8 +60,9 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
     receive(b, p, number + child, all, child);
   if (number == 0) return;
   uint64_t first = blocks;
-  if (number == bit) first = before_end(p, number, blocks); /* to the root */
-  uint32_t parent = (uint32_t)((number - bit + p->root) % size);
+  if (number == bit)
+    first = gli_before_end(p, number, blocks); /* to the root */
+  uint32_t parent = gli_numbered(p, number - bit);
   gli_send(b, parent, gli_bytes(all.buffer, all.offset, first * own.bytes));
   gli_send(b, parent,
            gli_bytes(all.buffer, all.offset + first * own.bytes,

@@ -21,7 +21,6 @@
  * where the result belongs: there a rank adds up into its own block, and moves
  * the sum when rank 0 has told. */
 #include "algorithms/fused.h"
-#include "plan/builder.h"
 
 uint32_t gli_reduce_scatter_fused_rounds(uint32_t size) {
   return size > 1 ? 2 : 0;
@@ -37,11 +36,6 @@ static gli_range piece(const gli_plan_params *p, gli_buffer buffer,
   uint64_t from = gli_part_first(p->count, n_turns, turn);
   uint64_t to = gli_part_first(p->count, n_turns, turn + 1);
   return gli_elems(p, buffer, first + from, to - from);
-}
-
-/* The k-th other rank from here on, so that not all turn to rank 0 first. */
-static uint32_t other(const gli_plan_params *p, uint32_t k) {
-  return (uint32_t)(((uint64_t)p->rank + 1 + k) % p->size);
 }
 
 /* Add up this rank's piece of all inputs. */
@@ -63,7 +57,7 @@ static void add_up(gli_builder *b, const gli_plan_params *p, gli_range in,
                      .view = gli_places(b, others)};
   r.blocks.bytes = in.bytes;
   for (uint32_t k = 0; k < others; k++) {
-    uint32_t rank = other(p, k);
+    uint32_t rank = gli_fused_other(p, k);
     uint32_t place = rank < p->rank ? rank : rank - 1;
     uint64_t at = r.blocks.offset + place * stride;
     gli_recv_view(b, rank, gli_bytes(GLI_SCRATCH, at, in.bytes),
@@ -85,7 +79,7 @@ void gli_reduce_scatter_fused(gli_builder *b, const gli_plan_params *p) {
   uint64_t first = moves ? p->rank * p->count : 0; /* of the sum, in OUT */
   for (uint64_t t = 0; t < n_turns; t++) {
     for (uint32_t k = 0; k + 1 < p->size; k++) {
-      uint32_t rank = other(p, k);
+      uint32_t rank = gli_fused_other(p, k);
       gli_send_view(b, rank, piece(p, GLI_IN, rank * p->count, t, n_turns));
     }
     add_up(b, p, piece(p, GLI_IN, p->rank * p->count, t, n_turns),
@@ -93,7 +87,7 @@ void gli_reduce_scatter_fused(gli_builder *b, const gli_plan_params *p) {
   }
   gli_range sum = gli_elems(p, GLI_OUT, first, p->count);
   for (uint32_t k = 0; k + 1 < p->size; k++) {
-    uint32_t rank = other(p, k);
+    uint32_t rank = gli_fused_other(p, k);
     gli_signal(b, rank, sum);
     gli_await(b, rank,
               moves && rank == 0 ? out : gli_bytes(GLI_TOKEN, rank + 1, 1));

@@ -22,24 +22,6 @@
  */
 #include "plan/builder.h"
 
-/* Parts in hand after `round` halvings: ceil(size / 2^round). */
-static uint64_t in_hand(uint64_t size, uint32_t round) {
-  return ((size - 1) >> round) + 1;
-}
-
-static uint64_t lowest_bit(uint64_t size, uint64_t number) {
-  uint64_t bit = 1;
-  while (bit < size && !(number & bit)) bit *= 2;
-  return bit;
-}
-
-/* How many parts, from its own on, pass through a rank: those of its subtree.
- */
-static uint64_t subtree(uint64_t size, uint64_t number) {
-  uint64_t bit = lowest_bit(size, number);
-  return bit < size - number ? bit : size - number;
-}
-
 /* Two rounds of halving, from three parts to one, need not wait for each other;
  * then the chain to the root is as long as a number has ones. */
 uint32_t gli_reduce_scatter_gather_rounds(uint32_t size) {
@@ -53,7 +35,7 @@ uint32_t gli_reduce_scatter_gather_rounds(uint32_t size) {
 uint64_t gli_reduce_scatter_gather_bytes(uint32_t size, uint64_t vector_bytes) {
   uint64_t most = 0;
   for (uint64_t bit = 1; bit < size; bit *= 2) {
-    if (subtree(size, bit) > most) most = subtree(size, bit);
+    if (gli_subtree(size, bit) > most) most = gli_subtree(size, bit);
   }
   return vector_bytes / size * (size - 1 + most);
 }
@@ -73,17 +55,14 @@ static uint64_t arc_bytes(const gli_plan_params *p, uint64_t me, uint64_t from,
   return arc(p, me, from, to, 0).bytes + arc(p, me, from, to, 1).bytes;
 }
 
-static uint32_t rank_of(const gli_plan_params *p, uint64_t number) {
-  return (uint32_t)((number + p->root) % p->size);
-}
-
 /* Leaves part `me` of the sum in `result`. */
 static void halve(gli_builder *b, const gli_plan_params *p, uint64_t me,
                   gli_range result) {
-  uint64_t size = p->size, had = size, keep = in_hand(size, 1);
+  uint64_t size = p->size, had = size, keep = gli_in_hand(size, 1);
   gli_range kept = result;
   if (keep > 1) kept = gli_scratch(b, arc_bytes(p, me, 0, keep));
-  uint32_t ahead = rank_of(p, me + keep), behind = rank_of(p, me + size - keep);
+  uint32_t ahead = gli_numbered(p, me + keep),
+           behind = gli_numbered(p, me + size - keep);
   uint64_t filled = kept.offset;
   for (int half = 0; half < 2; half++) {
     gli_range mine = arc(p, me, 0, had - keep, half);
@@ -97,21 +76,21 @@ static void halve(gli_builder *b, const gli_plan_params *p, uint64_t me,
     gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
   }
   for (uint32_t round = 2; keep > 1; round++) {
-    had = keep, keep = in_hand(size, round);
+    had = keep, keep = gli_in_hand(size, round);
     gli_range rest =
         gli_bytes(kept.buffer, kept.offset + arc_bytes(p, me, 0, keep),
                   arc_bytes(p, me, keep, had));
     gli_range mine =
         gli_bytes(kept.buffer, kept.offset, arc_bytes(p, me, 0, had - keep));
-    gli_send(b, rank_of(p, me + keep), rest);
-    gli_recv_reduce(b, rank_of(p, me + size - keep), mine,
+    gli_send(b, gli_numbered(p, me + keep), rest);
+    gli_recv_reduce(b, gli_numbered(p, me + size - keep), mine,
                     keep == 1 ? result : mine, true);
   }
 }
 
 void gli_reduce_scatter_gather(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, me = (p->rank + size - p->root) % size;
-  uint64_t bit = lowest_bit(size, me), mine = subtree(size, me);
+  uint64_t bit = gli_lowest_bit(size, me), mine = gli_subtree(size, me);
   gli_range all = gli_parts(p, GLI_OUT, size, me, me + mine);
   if (size == 1) {
     gli_copy(b, gli_own(p, GLI_IN), all);
@@ -126,8 +105,8 @@ void gli_reduce_scatter_gather(gli_builder *b, const gli_plan_params *p) {
     uint64_t end = me + 2 * child < size ? me + 2 * child : size;
     gli_range theirs = gli_parts(p, GLI_OUT, size, me + child, end);
     gli_recv(
-        b, rank_of(p, me + child),
+        b, gli_numbered(p, me + child),
         gli_bytes(all.buffer, all.offset + theirs.offset - base, theirs.bytes));
   }
-  if (me != 0) gli_send(b, rank_of(p, me - bit), all);
+  if (me != 0) gli_send(b, gli_numbered(p, me - bit), all);
 }

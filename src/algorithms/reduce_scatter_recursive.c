@@ -19,11 +19,6 @@
  */
 #include "plan/builder.h"
 
-/* Blocks in hand after `round` halvings: ceil(size / 2^round). */
-static uint64_t in_hand(uint64_t size, uint32_t round) {
-  return ((size - 1) >> round) + 1;
-}
-
 /* Input blocks [from, to), counted from this rank's own on modulo P, are two
  * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind;
  * either may be empty. */
@@ -65,7 +60,7 @@ void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
 
   /* What a rank keeps lies in scratch in its own order, so that from the second
    * round on its blocks never wrap; the last sum goes to OUT. */
-  uint64_t had = size, keep = in_hand(size, 1);
+  uint64_t had = size, keep = gli_in_hand(size, 1);
   uint32_t ahead = (uint32_t)((p->rank + keep) % size);
   uint32_t behind = (uint32_t)((p->rank + size - keep) % size);
   gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
@@ -84,7 +79,7 @@ void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
   }
 
   for (uint32_t round = 2; keep > 1; round++) {
-    had = keep, keep = in_hand(size, round);
+    had = keep, keep = gli_in_hand(size, round);
     ahead = (uint32_t)((p->rank + keep) % size);
     behind = (uint32_t)((p->rank + size - keep) % size);
     gli_range rest = gli_bytes(kept.buffer, kept.offset + arc_bytes(p, 0, keep),

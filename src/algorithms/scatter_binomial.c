@@ -17,17 +17,6 @@
  */
 #include "plan/builder.h"
 
-static uint64_t lowest_bit(uint64_t size, uint64_t number) {
-  uint64_t bit = 1;
-  while (bit < size && !(number & bit)) bit *= 2;
-  return bit;
-}
-
-static uint64_t subtree(uint64_t size, uint64_t number) {
-  uint64_t bit = lowest_bit(size, number);
-  return bit < size - number ? bit : size - number;
-}
-
 uint32_t gli_scatter_binomial_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;
@@ -38,24 +27,17 @@ uint64_t gli_scatter_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* Of `blocks` blocks from number `from` on, those before the end of the root's
- * input. */
-static uint64_t before_end(const gli_plan_params *p, uint64_t from,
-                           uint64_t blocks) {
-  uint64_t room = p->size - (from + p->root) % p->size;
-  return blocks < room ? blocks : room;
-}
-
 static void send_down(gli_builder *b, const gli_plan_params *p, uint64_t child,
                       gli_range all, uint64_t at) {
-  uint64_t block = p->count * p->elem_bytes, blocks = subtree(p->size, child);
-  uint32_t to = (uint32_t)((child + p->root) % p->size);
+  uint64_t block = p->count * p->elem_bytes,
+           blocks = gli_subtree(p->size, child);
+  uint32_t to = gli_numbered(p, child);
   if (p->rank != p->root) {
     gli_send(b, to,
              gli_bytes(all.buffer, all.offset + at * block, blocks * block));
     return;
   }
-  uint64_t first = before_end(p, child, blocks);
+  uint64_t first = gli_before_end(p, child, blocks);
   gli_send(b, to, gli_bytes(GLI_IN, to * block, first * block));
   gli_send(b, to, gli_bytes(GLI_IN, 0, (blocks - first) * block));
 }
@@ -63,12 +45,14 @@ static void send_down(gli_builder *b, const gli_plan_params *p, uint64_t child,
 /* In place, the root's own block stays where it is. */
 void gli_scatter_binomial(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, number = (p->rank + size - p->root) % size;
-  uint64_t bit = lowest_bit(size, number), blocks = subtree(size, number);
+  uint64_t bit = gli_lowest_bit(size, number),
+           blocks = gli_subtree(size, number);
   gli_range own = gli_own(p, GLI_OUT), all = own;
   if (number != 0) {
     uint64_t first = blocks;
-    if (number == bit) first = before_end(p, number, blocks); /* of the root */
-    uint32_t parent = (uint32_t)((number - bit + p->root) % size);
+    if (number == bit)
+      first = gli_before_end(p, number, blocks); /* of the root */
+    uint32_t parent = gli_numbered(p, number - bit);
     if (blocks > 1) all = gli_scratch(b, blocks * own.bytes);
     gli_recv(b, parent, gli_bytes(all.buffer, all.offset, first * own.bytes));
     gli_recv(b, parent,

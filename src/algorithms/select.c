@@ -73,12 +73,6 @@ static uint64_t cost(const gli_plan_params *p, work w) {
          times(w.sent, crowd * FAR_BYTE) + reducing;
 }
 
-static uint64_t logarithm(uint64_t size) {
-  uint64_t log = 0;
-  while (((uint64_t)1 << log) < size) log++;
-  return log;
-}
-
 /* ---- two levels --------------------------------------------------------- */
 
 static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice);
@@ -173,7 +167,8 @@ static void flat(shortlist *s, const char *name, work w) {
 
 /* In each line: rounds, messages, messages of all, bytes sent, reduced. */
 static void consider_one_level(shortlist *s, uint64_t m) {
-  uint64_t size = s->p->size, others = size - 1, log = logarithm(size);
+  uint64_t size = s->p->size, others = size - 1,
+           log = gli_select_logarithm(size);
   uint64_t logs = size * log, pairs = times(size, others);
   /* Of recursive doubling: a power of two swap, the rest are folded. */
   uint64_t power = (uint64_t)1 << log, swaps = log, swapped = logs;

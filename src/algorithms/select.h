@@ -22,6 +22,12 @@ static inline uint64_t gli_select_cost(uint64_t rounds, uint64_t sent,
   return rounds * GLI_SELECT_LATENCY + sent + reduced / GLI_SELECT_REDUCE_SPEED;
 }
 
+static inline uint64_t gli_select_logarithm(uint64_t size) {
+  uint64_t log = 0;
+  while (((uint64_t)1 << log) < size) log++;
+  return log;
+}
+
 /* The first of the cheapest. */
 const gli_algorithm *gli_select_cheapest(gli_collective collective,
                                          const gli_candidate *list, size_t n);

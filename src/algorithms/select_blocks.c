@@ -16,12 +16,6 @@ typedef struct load {
   uint64_t messages, all;
 } load;
 
-static uint64_t logarithm(uint64_t size) {
-  uint64_t log = 0;
-  while (((uint64_t)1 << log) < size) log++;
-  return log;
-}
-
 /* Bytes of the vector. */
 static uint64_t vector_bytes(const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);
@@ -47,7 +41,7 @@ static gli_candidate candidate(const gli_plan_params *p, const char *name,
   gli_select_cheapest((p)->collective, list, sizeof(list) / sizeof((list)[0]))
 
 static const gli_algorithm *select_alltoall(const gli_plan_params *p) {
-  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   load pairs = {2 * others, p->size * others};
   bool many = others > 16;
   gli_candidate list[] = {
@@ -63,7 +57,7 @@ static const gli_algorithm *select_alltoall(const gli_plan_params *p) {
 }
 
 static const gli_algorithm *select_reduce(const gli_plan_params *p) {
-  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   uint64_t m = vector_bytes(p), share = m / p->size;
   load tree = {log, others};
   load halving = {3 * log, p->size * log + others};
@@ -88,7 +82,7 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
 
 static const gli_algorithm *select_root(const gli_plan_params *p) {
   uint64_t others = p->size - 1, m = vector_bytes(p);
-  load tree = {logarithm(p->size), others}, all = {others, others};
+  load tree = {gli_select_logarithm(p->size), others}, all = {others, others};
   gli_candidate list[] = {candidate(p, "flat", all, 0, false),
                           candidate(p, "binomial", tree, 0, false)};
   /* Of gathering, the root receives everything; in a tree, bytes travel again
@@ -99,7 +93,7 @@ static const gli_algorithm *select_root(const gli_plan_params *p) {
 }
 
 static const gli_algorithm *select_scan(const gli_plan_params *p) {
-  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   uint64_t m = vector_bytes(p);
   load chain = {2, others}, tree = {2 * log, p->size * log - others};
   gli_candidate list[] = {
@@ -113,7 +107,7 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
 
 /* With given counts: as without, for blocks of the mean length. */
 static const gli_algorithm *select_counted(const gli_plan_params *p) {
-  uint64_t others = p->size - 1, log = logarithm(p->size);
+  uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   uint64_t pairs = p->size * others, m = vector_bytes(p);
   bool reduces = gli_collective_reduces(p->collective);
   uint64_t most = reduces ? m - m / p->size : 0;

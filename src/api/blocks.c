@@ -3,8 +3,7 @@
 #include "api/call.h"
 #include "gloo_c/collectives.h"
 
-/* ---- alltoall
- * ---------------------------------------------------------------- */
+/* ---- alltoall ------------------------------------------------------------ */
 
 static gli_arguments alltoall(const void *input, void *output, size_t count,
                               gloo_dtype dtype) {
@@ -37,8 +36,7 @@ gloo_status gloo_alltoall_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- gather
- * ------------------------------------------------------------------ */
+/* ---- gather -------------------------------------------------------------- */
 
 static gli_arguments gather(const void *input, void *output, size_t count,
                             gloo_dtype dtype, int root) {
@@ -72,8 +70,7 @@ gloo_status gloo_gather_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- scatter
- * ----------------------------------------------------------------- */
+/* ---- scatter ------------------------------------------------------------- */
 
 static gli_arguments scatter(const void *input, void *output, size_t count,
                              gloo_dtype dtype, int root) {

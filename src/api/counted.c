@@ -3,8 +3,7 @@
 #include "api/call.h"
 #include "gloo_c/collectives.h"
 
-/* ---- allgatherv
- * -------------------------------------------------------------- */
+/* ---- allgatherv ---------------------------------------------------------- */
 
 static gli_arguments allgatherv(const void *input, void *output,
                                 const size_t *counts,
@@ -42,8 +41,7 @@ gloo_status gloo_allgatherv_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- reduce_scatterv
- * --------------------------------------------------------- */
+/* ---- reduce_scatterv ----------------------------------------------------- */
 
 static gli_arguments reduce_scatterv(const void *input, void *output,
                                      const size_t *counts, gloo_dtype dtype,
@@ -81,8 +79,7 @@ gloo_status gloo_reduce_scatterv_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- gatherv
- * ----------------------------------------------------------------- */
+/* ---- gatherv ------------------------------------------------------------- */
 
 static gli_arguments gatherv(const void *input, size_t input_count,
                              void *output, const size_t *counts,
@@ -128,8 +125,7 @@ gloo_status gloo_gatherv_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- scatterv
- * ---------------------------------------------------------------- */
+/* ---- scatterv ------------------------------------------------------------ */
 
 static gli_arguments scatterv(const void *input, const size_t *counts,
                               const size_t *displacements, void *output,
@@ -174,8 +170,7 @@ gloo_status gloo_scatterv_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- alltoallv
- * --------------------------------------------------------------- */
+/* ---- alltoallv ----------------------------------------------------------- */
 
 static gli_arguments alltoallv(const void *input, const size_t *input_counts,
                                const size_t *input_displacements, void *output,

@@ -3,8 +3,7 @@
 #include "api/call.h"
 #include "gloo_c/collectives.h"
 
-/* ---- reduce
- * ------------------------------------------------------------------ */
+/* ---- reduce -------------------------------------------------------------- */
 
 static gli_arguments reduce(const void *input, void *output, size_t count,
                             gloo_dtype dtype, gloo_op op, int root) {
@@ -39,8 +38,7 @@ gloo_status gloo_reduce_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- scan
- * -------------------------------------------------------------------- */
+/* ---- scan ---------------------------------------------------------------- */
 
 static gli_arguments scan(const void *input, void *output, size_t count,
                           gloo_dtype dtype, gloo_op op) {
@@ -74,8 +72,7 @@ gloo_status gloo_scan_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- exscan
- * ------------------------------------------------------------------ */
+/* ---- exscan -------------------------------------------------------------- */
 
 static gli_arguments exscan(const void *input, void *output, size_t count,
                             gloo_dtype dtype, gloo_op op) {

@@ -142,6 +142,41 @@ static inline gli_range gli_told(const gli_plan_params *p, gli_range block,
   return gli_bytes(GLI_TOKEN, token, 1);
 }
 
+/* ---- who talks to whom -------------------------------------------------- */
+
+/* Binomial trees number the ranks from the root on. A number without its lowest
+ * bit is the number of the parent. */
+static inline uint32_t gli_numbered(const gli_plan_params *p, uint64_t number) {
+  return (uint32_t)((number + p->root) % p->size);
+}
+
+/* The lowest bit of `number`; for the root, the first above all numbers. */
+static inline uint64_t gli_lowest_bit(uint64_t size, uint64_t number) {
+  uint64_t bit = 1;
+  while (bit < size && !(number & bit)) bit *= 2;
+  return bit;
+}
+
+/* How many numbers its subtree has, from itself on. */
+static inline uint64_t gli_subtree(uint64_t size, uint64_t number) {
+  uint64_t bit = gli_lowest_bit(size, number);
+  return bit < size - number ? bit : size - number;
+}
+
+/* Of `blocks` blocks from number `from` on, those before the end of a buffer in
+ * order of ranks; the others are at its beginning. */
+static inline uint64_t gli_before_end(const gli_plan_params *p, uint64_t from,
+                                      uint64_t blocks) {
+  uint64_t room = p->size - gli_numbered(p, from);
+  return blocks < room ? blocks : room;
+}
+
+/* Parts that a rank has in hand after `rounds` halvings of `size` parts: the
+ * quotient, rounded up. */
+static inline uint64_t gli_in_hand(uint64_t size, uint32_t rounds) {
+  return ((size - 1) >> rounds) + 1;
+}
+
 /* ---- steps -------------------------------------------------------------- */
 
 /* Errors (out of memory, ranges of different lengths, IN written to) stick to
@@ -240,6 +275,10 @@ void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
  * which must not be `own` but may be dst. */
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst);
+
+/* Where the blocks of IN for other ranks are sent from: each is as far from the
+ * start of this range as gli_block is in IN. In place they are copied first. */
+gli_range gli_aside(gli_builder *b, const gli_plan_params *p);
 
 /* ---- plans of plans ----------------------------------------------------- */
 

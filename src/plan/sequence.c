@@ -21,3 +21,26 @@ void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
     held = to;
   }
 }
+
+/* How far the blocks of the input reach. */
+static uint64_t input_bytes(const gli_plan_params *p) {
+  uint64_t bytes = 0;
+  for (uint64_t k = 0; k < p->size; k++) {
+    gli_range block = gli_block(p, GLI_IN, k);
+    if (block.bytes > 0 && block.offset + block.bytes > bytes)
+      bytes = block.offset + block.bytes;
+  }
+  return bytes;
+}
+
+gli_range gli_aside(gli_builder *b, const gli_plan_params *p) {
+  if (!p->in_place || p->size == 1) return gli_bytes(GLI_IN, 0, 0);
+  gli_range copies = gli_scratch(b, input_bytes(p));
+  for (uint64_t k = 1; k < p->size; k++) {
+    gli_range block = gli_block(p, GLI_IN, (p->rank + k) % p->size);
+    gli_copy(
+        b, block,
+        gli_bytes(copies.buffer, copies.offset + block.offset, block.bytes));
+  }
+  return copies;
+}
