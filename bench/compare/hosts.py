@@ -43,9 +43,9 @@ def parse(argv):
     add("--sizes", type=numbers, default=[4, 1 << 14, 1 << 20, 1 << 26], metavar="BYTES,..",
         help="(4,16384,1048576,67108864)")
     add("--per-host", type=int, default=2, metavar="N", help="ranks of each host (2)")
-    add("--algorithms", metavar="NAME,..", default="two_level,ring,halving_doubling",
+    add("--algorithms", metavar="NAME,..", default="two_level,ring,circulant",
         help="of gloo_c, besides its own choice; unknown ones are left out "
-             "(two_level,ring,halving_doubling)")
+             "(two_level,ring,circulant)")
     add("--repetitions", type=int, default=3, metavar="N", help="of everything (3)")
     add("--time", type=float, default=1, metavar="SECONDS", help="for each size of a run (1)")
     add("--limit", type=float, default=60, metavar="SECONDS", help="for one run of all sizes (60)")

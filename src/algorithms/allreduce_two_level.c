@@ -54,7 +54,7 @@ void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
   gli_build_fn collect = leaders == 1 ? gli_best : gli_reduce_flat;
   gli_build_fn spread = leaders == 1 ? gli_best : gli_broadcast_flat;
   /* In turns, the latency of one hides behind the bytes of others. */
-  gli_build_fn join = turns > 1 ? gli_allreduce_halving_doubling : gli_best;
+  gli_build_fn join = turns > 1 ? gli_allreduce_circulant : gli_best;
   for (uint64_t first = 0; first < parts; first += leaders) {
     /* To the next rank first, or all would begin with the same one. */
     for (uint32_t k = 1; k <= leaders; k++) {

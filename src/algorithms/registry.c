@@ -17,15 +17,15 @@
     "whole vectors swapped, log P rounds; short vectors")                      \
   X(GLI_ALLREDUCE, allreduce, ring,                                            \
     "fewest bytes, neighbours only, 2 (P-1) rounds; long vectors")             \
-  X(GLI_ALLREDUCE, allreduce, halving_doubling,                                \
+  X(GLI_ALLREDUCE, allreduce, circulant,                                       \
     "fewest bytes, 2 log P rounds on a circulant graph; any number of ranks")  \
   X(GLI_REDUCE_SCATTER, reduce_scatter, ring,                                  \
     "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
-  X(GLI_REDUCE_SCATTER, reduce_scatter, recursive,                             \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, circulant,                             \
     "fewest bytes, halving in log P rounds on a circulant graph")              \
   X(GLI_ALLGATHER, allgather, ring,                                            \
     "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
-  X(GLI_ALLGATHER, allgather, recursive,                                       \
+  X(GLI_ALLGATHER, allgather, circulant,                                       \
     "fewest bytes, doubling in log P rounds on a circulant graph")             \
   X(GLI_BARRIER, barrier, all_to_all, "empty messages, one round; few ranks")  \
   X(GLI_BARRIER, barrier, all_to_one, "empty messages, fewest of them")        \
@@ -66,7 +66,7 @@
     "from rank to rank, in rank order; long vectors")                          \
   X(GLI_ALLGATHERV, allgather, ring,                                           \
     "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
-  X(GLI_ALLGATHERV, allgather, recursive,                                      \
+  X(GLI_ALLGATHERV, allgather, circulant,                                      \
     "fewest bytes, doubling in log P rounds on a circulant graph")             \
   X(GLI_ALLGATHERV, allgather, direct,                                         \
     "fewest bytes, one round; few ranks on one host")                          \
@@ -78,7 +78,7 @@
     "fewest bytes, one exchange at a time; long blocks, many ranks")           \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, ring,                                 \
     "fewest bytes, neighbours only, P-1 rounds; long vectors")                 \
-  X(GLI_REDUCE_SCATTERV, reduce_scatter, recursive,                            \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, circulant,                            \
     "fewest bytes, halving in log P rounds on a circulant graph")              \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, direct,                               \
     "fewest bytes, one round, in rank order; few ranks on one host")

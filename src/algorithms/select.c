@@ -202,18 +202,18 @@ static void consider_one_level(shortlist *s, uint64_t m) {
            (work){2 * others, 4 * others, 2 * pairs, 2 * most, most, true});
       flat(s, "direct",
            (work){2, 4 * others, 2 * pairs, 2 * most, most, false});
-      flat(s, "halving_doubling",
+      flat(s, "circulant",
            (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
       break;
     case GLI_REDUCE_SCATTER:
       flat(s, "ring", (work){others, 2 * others, pairs, most, most, true});
       flat(s, "direct", (work){1, 2 * others, pairs, most, most, false});
-      flat(s, "recursive", (work){log, 2 * log, logs, most, most, false});
+      flat(s, "circulant", (work){log, 2 * log, logs, most, most, false});
       break;
     case GLI_ALLGATHER:
       flat(s, "ring", (work){others, 2 * others, pairs, most, 0, true});
       flat(s, "direct", (work){1, 2 * others, pairs, most, 0, false});
-      flat(s, "recursive", (work){log, 2 * log, logs, most, 0, false});
+      flat(s, "circulant", (work){log, 2 * log, logs, most, 0, false});
       break;
     default:
       break;

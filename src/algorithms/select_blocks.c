@@ -113,7 +113,7 @@ static const gli_algorithm *select_counted(const gli_plan_params *p) {
   uint64_t most = reduces ? m - m / p->size : 0;
   load all = {2 * others, pairs}, tree = {2 * log, p->size * log};
   gli_candidate list[] = {candidate(p, "ring", all, most, false),
-                          candidate(p, "recursive", tree, most, true),
+                          candidate(p, "circulant", tree, most, true),
                           candidate(p, "direct", all, most, true)};
   return CHEAPEST(p, list);
 }

@@ -43,10 +43,10 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       return m < 8 * M ? "binomial" : "scatter_allgather";
     case GLI_ALLREDUCE:
       if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
-      return m < 32 * K ? "recursive_doubling" : "halving_doubling";
+      return m < 32 * K ? "recursive_doubling" : "circulant";
     case GLI_REDUCE_SCATTER:
     case GLI_ALLGATHER:
-      if (p->size > 16 && m < 2 * M) return "recursive";
+      if (p->size > 16 && m < 2 * M) return "circulant";
       return m < 2 * M ? "direct" : "ring";
     case GLI_ALLTOALL:
       return p->size <= 16 ? "direct" : NULL;

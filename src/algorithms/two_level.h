@@ -40,7 +40,7 @@ void gli_best(gli_builder *b, const gli_plan_params *p);
 void gli_broadcast_flat(gli_builder *b, const gli_plan_params *p);
 
 /* As few bytes as possible. */
-void gli_allreduce_halving_doubling(gli_builder *b, const gli_plan_params *p);
+void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p);
 
 /* All send their input to the root, which adds them in the order of ranks. */
 void gli_reduce_flat(gli_builder *b, const gli_plan_params *p);

@@ -77,8 +77,8 @@ static void short_vectors_take_few_rounds(void **state) {
     assert_string_equal(choice(GLI_BARRIER, size, 0), "dissemination");
     assert_string_equal(choice(GLI_ALLREDUCE, size, 1), "recursive_doubling");
     assert_string_equal(choice(GLI_BROADCAST, size, 1), "binomial");
-    assert_string_equal(choice(GLI_ALLGATHER, size, 1), "recursive");
-    assert_string_equal(choice(GLI_REDUCE_SCATTER, size, 1), "recursive");
+    assert_string_equal(choice(GLI_ALLGATHER, size, 1), "circulant");
+    assert_string_equal(choice(GLI_REDUCE_SCATTER, size, 1), "circulant");
   }
 }
 
@@ -89,9 +89,9 @@ static void crowded_ranks_take_few_messages(void **state) {
     assert_string_equal(crowded_choice(GLI_ALLREDUCE, size, 1),
                         "recursive_doubling");
     assert_string_equal(crowded_choice(GLI_BROADCAST, size, 1), "binomial");
-    assert_string_equal(crowded_choice(GLI_ALLGATHER, size, 1), "recursive");
+    assert_string_equal(crowded_choice(GLI_ALLGATHER, size, 1), "circulant");
     assert_string_equal(crowded_choice(GLI_REDUCE_SCATTER, size, 1),
-                        "recursive");
+                        "circulant");
   }
 }
 
@@ -112,17 +112,16 @@ static void long_vectors_take_few_bytes(void **state) {
   (void)state;
   uint64_t count = (uint64_t)1 << 33;
   for (uint32_t size = 4; size <= 1024; size++) {
-    const char *few = size <= 16 ? "direct" : "halving_doubling";
+    const char *few = size <= 16 ? "direct" : "circulant";
     if (size > 16 && size < 24) continue; /* where the line is */
     assert_string_equal(choice(GLI_ALLREDUCE, size, count), few);
     assert_string_equal(crowded_choice(GLI_ALLREDUCE, size, count),
-                        "halving_doubling");
+                        "circulant");
     assert_string_equal(choice(GLI_BROADCAST, size, count),
                         "scatter_allgather");
   }
   assert_string_equal(choice(GLI_ALLREDUCE, 2, count), "ring");
-  assert_string_equal(choice(GLI_ALLREDUCE, 10000, 1 << 24),
-                      "halving_doubling");
+  assert_string_equal(choice(GLI_ALLREDUCE, 10000, 1 << 24), "circulant");
 }
 
 /* ---- hosts -------------------------------------------------------------- */

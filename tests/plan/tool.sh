@@ -26,7 +26,7 @@ expect() {
 }
 
 echo 1..37
-expect 0 'halving_doubling' --list
+expect 0 'recursive_doubling' --list
 expect 0 'rank 3 of 8, count 1024' allreduce --ranks 8 --rank 3
 expect 0 '(chosen)' allreduce --ranks 8 --rank 3
 expect 0 'OUT[0..25) = incoming op IN[0..25)' allreduce -a ring -n 4 -r 1 -c 100
@@ -43,7 +43,7 @@ expect 0 '<- chosen' allreduce -n 16 --simulate
 expect 0 'usage: gloo plan' --help
 expect 2 'there is no collective' all2all -n 4
 expect 2 'barrier, broadcast, allreduce' sendrecv -n 4
-expect 2 'recursive_doubling, ring, halving_doubling' allreduce -n 4 -a best
+expect 2 'recursive_doubling, ring, ' allreduce -n 4 -a best
 expect 2 'there is no type' allreduce -n 4 --dtype float128
 expect 2 'option --ranks is required' allreduce
 expect 2 'whole number from 1 to' allreduce -n 0

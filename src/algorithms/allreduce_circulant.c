@@ -1,4 +1,4 @@
-/* Allreduce, halving and doubling.
+/* Allreduce, halving and doubling on a circulant graph.
  *
  * Wins: vectors of middle size, and long ones on many ranks: it sends as few
  * bytes as the ring does, in a logarithmic number of rounds.
@@ -43,19 +43,18 @@ static gli_range arc(const gli_plan_params *p, gli_buffer buffer,
 }
 
 /* The two rounds that take three parts to one need not wait for each other. */
-uint32_t gli_allreduce_halving_doubling_rounds(uint32_t size) {
+uint32_t gli_allreduce_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
     rounds += left != 3;
   return 2 * rounds;
 }
 
-uint64_t gli_allreduce_halving_doubling_bytes(uint32_t size,
-                                              uint64_t vector_bytes) {
+uint64_t gli_allreduce_circulant_bytes(uint32_t size, uint64_t vector_bytes) {
   return 2 * (vector_bytes - vector_bytes / size);
 }
 
-void gli_allreduce_halving_doubling(gli_builder *b, const gli_plan_params *p) {
+void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, me = p->rank;
   uint32_t rounds = halvings(size);
 

@@ -1,4 +1,4 @@
-/* Allgather, recursive doubling on a circulant graph.
+/* Allgather, doubling on a circulant graph.
  *
  * Wins: short and middle-sized vectors on more than two ranks: as few bytes as
  * the ring in a logarithmic number of rounds.
@@ -38,20 +38,20 @@ static gli_range arc(const gli_plan_params *p, gli_range gathered,
 }
 
 /* The two rounds that take one block to three need not wait for each other. */
-uint32_t gli_allgather_recursive_rounds(uint32_t size) {
+uint32_t gli_allgather_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
     rounds += left != 3;
   return rounds;
 }
 
-uint64_t gli_allgather_recursive_bytes(uint32_t size, uint64_t vector_bytes) {
+uint64_t gli_allgather_circulant_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
 /* Blocks with gaps between them are gathered elsewhere and then put in place.
  */
-void gli_allgather_recursive(gli_builder *b, const gli_plan_params *p) {
+void gli_allgather_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t rounds = 0;
   bool aside = p->counts != NULL && !p->counts->packed;

@@ -1,4 +1,4 @@
-/* Reduce-scatter, recursive halving on a circulant graph.
+/* Reduce-scatter, halving on a circulant graph.
  *
  * Wins: short and middle-sized vectors on more than two ranks: as few bytes as
  * the ring in a logarithmic number of rounds. Needs scratch for half the input.
@@ -38,19 +38,19 @@ static uint64_t arc_bytes(const gli_plan_params *p, uint64_t from,
 }
 
 /* The two rounds that take three blocks to one need not wait for each other. */
-uint32_t gli_reduce_scatter_recursive_rounds(uint32_t size) {
+uint32_t gli_reduce_scatter_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
     rounds += left != 3;
   return rounds;
 }
 
-uint64_t gli_reduce_scatter_recursive_bytes(uint32_t size,
+uint64_t gli_reduce_scatter_circulant_bytes(uint32_t size,
                                             uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-void gli_reduce_scatter_recursive(gli_builder *b, const gli_plan_params *p) {
+void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   gli_range out = gli_own(p, GLI_OUT);
   if (size == 1) {
