@@ -7,31 +7,47 @@
 #include <unistd.h>
 
 bool gli_case_knows(gli_collective collective) {
-  switch (collective) {
-    case GLI_BARRIER:
-    case GLI_BROADCAST:
-    case GLI_ALLREDUCE:
-    case GLI_REDUCE_SCATTER:
-    case GLI_ALLGATHER:
-    case GLI_SENDRECV:
-    case GLI_ALLTOALL:
-    case GLI_REDUCE:
-    case GLI_GATHER:
-    case GLI_SCATTER:
-      return true;
-    default:
-      return false;
-  }
+  return collective >= 0 && collective < GLI_COLLECTIVES;
 }
 
 /* ---- sizes -------------------------------------------------------------- */
 
-/* How many times `count` elements the larger buffer holds. */
+static bool is_v_alltoall(gli_collective collective) {
+  return collective == GLI_ALLTOALLV;
+}
+
+/* Has every rank a block of its own in somebody's buffer? */
+static bool in_blocks(gli_collective collective) {
+  return gli_collective_counted(collective) ||
+         collective == GLI_REDUCE_SCATTER || collective == GLI_ALLGATHER ||
+         collective == GLI_ALLTOALL || collective == GLI_GATHER ||
+         collective == GLI_SCATTER;
+}
+
+/* Units of block number i, of those that differ in length. */
+static size_t units(size_t i) {
+  static const size_t lengths[] = {2, 1, 3, 2, 0};
+  return lengths[i % (sizeof lengths / sizeof lengths[0])];
+}
+
+/* Units of blocks first, first + 1, ..., one for each rank. */
+static size_t row_units(size_t first, int ranks) {
+  size_t sum = 0;
+  for (size_t i = 0; i < (size_t)ranks; i++) sum += units(first + i);
+  return sum;
+}
+
+/* How many times `count` elements the larger buffer holds: the largest of any
+ * rank. */
 static size_t blocks(gli_collective collective, int ranks) {
-  bool by_rank = collective == GLI_REDUCE_SCATTER ||
-                 collective == GLI_ALLGATHER || collective == GLI_ALLTOALL ||
-                 collective == GLI_GATHER || collective == GLI_SCATTER;
-  return by_rank ? (size_t)ranks : 1;
+  if (!in_blocks(collective)) return 1;
+  if (!gli_collective_counted(collective)) return (size_t)ranks;
+  size_t most = row_units(0, ranks);
+  for (size_t r = 1; is_v_alltoall(collective) && r < (size_t)ranks; r++) {
+    size_t sum = row_units(r, ranks);
+    if (sum > most) most = sum;
+  }
+  return most;
 }
 
 static size_t case_count(const gli_bench_call *call, int ranks,
@@ -50,38 +66,100 @@ static bool is_root(const gli_bench_case *c) {
   return c->rank == c->call.root;
 }
 
+/* Of the block that rank `from` has for rank `to`. */
+static size_t block_count(const gli_bench_case *c, int from, int to) {
+  switch (c->call.collective) {
+    case GLI_ALLTOALLV:
+      return c->count * units((size_t)from + (size_t)to);
+    case GLI_ALLGATHERV:
+    case GLI_GATHERV:
+      return c->count * units((size_t)from);
+    case GLI_SCATTERV:
+    case GLI_REDUCE_SCATTERV:
+      return c->count * units((size_t)to);
+    default:
+      return c->count;
+  }
+}
+
+/* Where that block begins, among the blocks that `from` has for all, or, with
+ * `gathered`, among those that all have for `to`. */
+static size_t block_at(const gli_bench_case *c, int from, int to,
+                       bool gathered) {
+  size_t at = 0;
+  for (int r = 0; r < (gathered ? from : to); r++) {
+    at += gathered ? block_count(c, r, to) : block_count(c, from, r);
+  }
+  return at;
+}
+
+/* Elements of a buffer with a block of every rank. */
+static size_t all_blocks(const gli_bench_case *c) {
+  return block_at(c, c->rank, c->ranks, false);
+}
+
+static size_t all_gathered(const gli_bench_case *c) {
+  return block_at(c, c->ranks, c->rank, true);
+}
+
 /* Blocks that go to or come from a root are in place there only. */
-static bool in_place(const gli_bench_case *c) {
+bool gli_case_in_place(const gli_bench_case *c) {
   gli_collective collective = c->call.collective;
-  if (!c->call.in_place) return false;
-  return (collective != GLI_GATHER && collective != GLI_SCATTER) || is_root(c);
+  bool rooted = gli_collective_rooted(collective) && in_blocks(collective);
+  return c->call.in_place && (!rooted || is_root(c));
+}
+
+/* Elements of input and output, as if they were apart. */
+static size_t set_counts(gli_bench_case *c) {
+  size_t own = block_count(c, c->rank, c->rank);
+  switch (c->call.collective) {
+    case GLI_ALLTOALL:
+    case GLI_ALLTOALLV:
+      c->in_count = all_blocks(c);
+      return c->in_count;
+    case GLI_REDUCE_SCATTER:
+    case GLI_REDUCE_SCATTERV:
+      c->in_count = all_blocks(c);
+      return own;
+    case GLI_SCATTER:
+    case GLI_SCATTERV:
+      c->in_count = is_root(c) ? all_blocks(c) : 0;
+      return own;
+    case GLI_ALLGATHER:
+    case GLI_ALLGATHERV:
+      c->in_count = own;
+      c->in_at = block_at(c, c->rank, c->rank, true);
+      return all_gathered(c);
+    case GLI_GATHER:
+    case GLI_GATHERV:
+      c->in_count = own;
+      c->in_at = block_at(c, c->rank, c->rank, true);
+      return is_root(c) ? all_gathered(c) : 0;
+    default:
+      c->in_count = c->count;
+      return c->count;
+  }
 }
 
 static void set_buffer_sizes(gli_bench_case *c) {
-  size_t all = (size_t)c->bytes;
-  c->in_bytes = c->out_bytes = c->count * gloo_dtype_size(c->call.dtype);
-  switch (c->call.collective) {
-    case GLI_ALLTOALL:
-      c->in_bytes = c->out_bytes = all;
-      break;
-    case GLI_REDUCE_SCATTER:
-      c->in_bytes = all;
-      break;
-    case GLI_ALLGATHER:
-      c->out_bytes = all;
-      break;
-    case GLI_GATHER:
-      c->out_bytes = is_root(c) ? all : 0;
-      break;
-    case GLI_SCATTER:
-      c->in_bytes = is_root(c) ? all : 0;
-      break;
-    default:
-      break;
-  }
-  if (!in_place(c)) return;
+  size_t elem = gloo_dtype_size(c->call.dtype);
+  c->out_bytes = set_counts(c) * elem;
+  c->in_bytes = c->in_count * elem;
+  if (!gli_case_in_place(c)) return;
   if (c->in_bytes > c->out_bytes) c->out_bytes = c->in_bytes;
   c->in_bytes = 0;
+}
+
+/* The list that the call takes. */
+static bool list_counts(gli_bench_case *c) {
+  if (!gli_collective_counted(c->call.collective)) return true;
+  c->counts = malloc((size_t)c->ranks * sizeof *c->counts);
+  if (c->counts == NULL) return false;
+  size_t first = is_v_alltoall(c->call.collective) ? (size_t)c->rank : 0;
+  for (size_t i = 0; i < (size_t)c->ranks; i++) {
+    c->counts[i] = c->count * units(first + i);
+  }
+  return true;
 }
 
 static int find_partner(int rank, int ranks) {
@@ -90,7 +168,27 @@ static int find_partner(int rank, int ranks) {
   return partner < ranks ? partner : -1;
 }
 
-void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
+/* How many ranks' inputs, from rank 0 on, a reduction gives this rank. */
+static int reduced_ranks(const gli_bench_case *c) {
+  if (c->call.collective == GLI_SCAN) return c->rank + 1;
+  if (c->call.collective == GLI_EXSCAN) return c->rank;
+  return c->ranks;
+}
+
+static void set_values(gli_bench_case *c) {
+  const gli_bench_call *call = &c->call;
+  if (gli_collective_reduces(call->collective)) {
+    gli_period_input(&c->input, call->dtype, call->op, c->ranks, c->rank);
+    gli_period_reduced(&c->expected, call->dtype, call->op, c->ranks,
+                       reduced_ranks(c));
+    return;
+  }
+  int source = call->collective == GLI_SENDRECV ? c->partner : call->root;
+  gli_period_moved(&c->input, call->dtype, c->rank);
+  gli_period_moved(&c->expected, call->dtype, source);
+}
+
+bool gli_case_init(gli_bench_case *c, const gli_bench_call *call,
                    gloo_context *context, uint64_t bytes) {
   memset(c, 0, sizeof *c);
   c->call = *call;
@@ -99,20 +197,15 @@ void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
   c->ranks = gloo_context_size(context);
   c->count = case_count(call, c->ranks, bytes);
   c->bytes = gli_case_bytes(call, c->ranks, bytes);
-  set_buffer_sizes(c);
   c->partner = find_partner(c->rank, c->ranks);
-  int source = c->rank;
-  bool from_root =
-      call->collective == GLI_BROADCAST || call->collective == GLI_SCATTER;
-  if (from_root) source = call->root;
-  if (call->collective == GLI_SENDRECV) source = c->partner;
-  if (gli_collective_reduces(call->collective)) {
-    gli_period_input(&c->input, call->dtype, call->op, c->ranks, c->rank);
-    gli_period_reduced(&c->expected, call->dtype, call->op, c->ranks);
-  } else {
-    gli_period_moved(&c->input, call->dtype, c->rank);
-    gli_period_moved(&c->expected, call->dtype, source);
-  }
+  set_buffer_sizes(c);
+  set_values(c);
+  return list_counts(c);
+}
+
+void gli_case_destroy(gli_bench_case *c) {
+  free(c->counts);
+  c->counts = NULL;
 }
 
 /* ---- buffers ------------------------------------------------------------ */
@@ -146,109 +239,17 @@ void gli_case_free(gli_bench_buffers *buffers) {
   buffers->in = buffers->out = NULL;
 }
 
-/* Where in the output the input lies when the call is in place; no count: this
- * rank has none. */
-static void fill_in_place(const gli_bench_case *c, uint8_t *out) {
-  size_t first = 0, count = c->count;
-  size_t elem = gloo_dtype_size(c->call.dtype);
-  if (c->call.collective == GLI_REDUCE_SCATTER ||
-      c->call.collective == GLI_ALLTOALL || c->call.collective == GLI_SCATTER) {
-    count *= (size_t)c->ranks;
-  }
-  if (c->call.collective == GLI_ALLGATHER || c->call.collective == GLI_GATHER) {
-    first = (size_t)c->rank * count;
-  }
-  if (c->call.collective == GLI_BROADCAST && c->rank != c->call.root) return;
-  gli_period_fill(&c->input, out + first * elem, 0, count);
-}
-
 void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return;
   memset(buffers->out, 0xa5, c->out_bytes);
-  if (in_place(c)) {
-    fill_in_place(c, buffers->out);
+  if (!gli_case_in_place(c)) {
+    gli_period_fill(&c->input, buffers->in, 0, c->in_count);
     return;
   }
-  gli_period_fill(&c->input, buffers->in, 0,
-                  c->in_bytes / gloo_dtype_size(c->call.dtype));
-}
-
-/* ---- the calls ---------------------------------------------------------- */
-
-/* There and back again, from the view of the even rank of a pair. */
-static gloo_status ping_pong(const gli_bench_case *c,
-                             const gli_bench_buffers *b,
-                             const gloo_options *options) {
-  gloo_dtype dtype = c->call.dtype;
-  bool first = c->rank % 2 == 0;
-  gloo_status status = GLOO_OK;
-  if (first) {
-    status = gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
-    if (status != GLOO_OK) return status;
-  }
-  status = gloo_recv(c->context, b->out, c->count, dtype, c->partner, options);
-  if (status != GLOO_OK || first) return status;
-  return gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
-}
-
-/* The same two messages when there is only one rank. */
-static gloo_status ping_self(const gli_bench_case *c,
-                             const gli_bench_buffers *b,
-                             const gloo_options *options) {
-  gloo_status status = GLOO_OK;
-  for (int trip = 0; trip < 2 && status == GLOO_OK; trip++) {
-    gloo_operation *receive;
-    status = gloo_recv_start(c->context, b->out, c->count, c->call.dtype,
-                             c->rank, options, &receive);
-    if (status != GLOO_OK) return status;
-    status =
-        gloo_send(c->context, b->in, c->count, c->call.dtype, c->rank, options);
-    if (status == GLOO_OK) status = gloo_operation_wait(receive);
-    gloo_operation_destroy(receive);
-  }
-  return status;
-}
-
-gloo_status gli_case_run(const gli_bench_case *c, const gli_bench_buffers *b,
-                         gloo_error *error) {
-  const gli_bench_call *call = &c->call;
-  gloo_options options = GLOO_OPTIONS_INIT;
-  options.algorithm = call->algorithm;
-  options.error = error;
-  const void *in = in_place(c) ? GLOO_IN_PLACE : b->in;
-  switch (call->collective) {
-    case GLI_BARRIER:
-      return gloo_barrier(c->context, &options);
-    case GLI_BROADCAST:
-      return gloo_broadcast(c->context, in, b->out, c->count, call->dtype,
-                            call->root, &options);
-    case GLI_ALLREDUCE:
-      return gloo_allreduce(c->context, in, b->out, c->count, call->dtype,
-                            call->op, &options);
-    case GLI_REDUCE_SCATTER:
-      return gloo_reduce_scatter(c->context, in, b->out, c->count, call->dtype,
-                                 call->op, &options);
-    case GLI_ALLGATHER:
-      return gloo_allgather(c->context, in, b->out, c->count, call->dtype,
-                            &options);
-    case GLI_ALLTOALL:
-      return gloo_alltoall(c->context, in, b->out, c->count, call->dtype,
-                           &options);
-    case GLI_REDUCE:
-      return gloo_reduce(c->context, in, b->out, c->count, call->dtype,
-                         call->op, call->root, &options);
-    case GLI_GATHER:
-      return gloo_gather(c->context, in, b->out, c->count, call->dtype,
-                         call->root, &options);
-    case GLI_SCATTER:
-      return gloo_scatter(c->context, in, b->out, c->count, call->dtype,
-                          call->root, &options);
-    default:
-      break;
-  }
-  if (c->partner < 0) return GLOO_OK;
-  return c->partner == c->rank ? ping_self(c, b, &options)
-                               : ping_pong(c, b, &options);
+  if (c->call.collective == GLI_BROADCAST && !is_root(c)) return;
+  size_t elem = gloo_dtype_size(c->call.dtype);
+  gli_period_fill(&c->input, (uint8_t *)buffers->out + c->in_at * elem, 0,
+                  c->in_count);
 }
 
 /* ---- the check ---------------------------------------------------------- */
@@ -270,25 +271,11 @@ static bool check_range(const gli_bench_case *c, const gli_period *expected,
   return false;
 }
 
-/* A block from every rank: its elements from `first` on. */
-static bool check_blocks(const gli_bench_case *c, const void *out, size_t first,
-                         char where[GLI_CASE_WHERE]) {
-  gli_period expected;
-  for (int r = 0; r < c->ranks; r++) {
-    gli_period_moved(&expected, c->call.dtype, r);
-    size_t at = (size_t)r * c->count;
-    if (!check_range(c, &expected, out, at, first, c->count, where)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /* The output of a rank that gets no result must be what it was. */
 static bool check_untouched(const gli_bench_case *c, const void *out,
                             char where[GLI_CASE_WHERE]) {
   const uint8_t *bytes = out;
-  if (in_place(c)) {
+  if (gli_case_in_place(c)) {
     return check_range(c, &c->input, out, 0, 0, c->count, where);
   }
   for (size_t i = 0; i < c->out_bytes; i++) {
@@ -301,35 +288,72 @@ static bool check_untouched(const gli_bench_case *c, const void *out,
   return true;
 }
 
-static bool check_rooted(const gli_bench_case *c, const void *out,
-                         char where[GLI_CASE_WHERE]) {
-  size_t own = (size_t)c->rank * c->count;
-  if (c->call.collective == GLI_SCATTER) {
-    size_t at = in_place(c) ? own : 0;
-    return check_range(c, &c->expected, out, at, own, c->count, where);
+/* A block from every rank, one behind the other. */
+static bool check_gathered(const gli_bench_case *c, const void *out,
+                           char where[GLI_CASE_WHERE]) {
+  gli_collective collective = c->call.collective;
+  bool cut = collective == GLI_ALLTOALL || collective == GLI_ALLTOALLV;
+  size_t at = 0;
+  gli_period expected;
+  for (int r = 0; r < c->ranks; r++) {
+    size_t first = cut ? block_at(c, r, c->rank, false) : 0;
+    size_t count = block_count(c, r, c->rank);
+    gli_period_moved(&expected, c->call.dtype, r);
+    if (!check_range(c, &expected, out, at, first, count, where)) return false;
+    at += count;
   }
-  if (!is_root(c)) return check_untouched(c, out, where);
-  if (c->call.collective == GLI_GATHER) return check_blocks(c, out, 0, where);
-  return check_range(c, &c->expected, out, 0, 0, c->count, where);
+  return true;
+}
+
+/* This rank's block of what a root has, or of what was reduced. */
+static bool check_own(const gli_bench_case *c, const void *out,
+                      char where[GLI_CASE_WHERE]) {
+  gli_collective collective = c->call.collective;
+  bool scatters = collective == GLI_SCATTER || collective == GLI_SCATTERV;
+  int from = scatters ? c->call.root : c->rank;
+  size_t first = block_at(c, from, c->rank, false);
+  size_t count = block_count(c, from, c->rank);
+  size_t at = scatters && gli_case_in_place(c) ? first : 0;
+  return check_range(c, &c->expected, out, at, first, count, where);
+}
+
+/* At the root alone, or at all but rank 0. */
+static bool has_result(const gli_bench_case *c) {
+  switch (c->call.collective) {
+    case GLI_REDUCE:
+    case GLI_GATHER:
+    case GLI_GATHERV:
+      return is_root(c);
+    case GLI_EXSCAN:
+      return c->rank > 0;
+    default:
+      return true;
+  }
 }
 
 bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *b,
                     char where[GLI_CASE_WHERE]) {
-  if (c->call.collective == GLI_BARRIER) return true;
-  if (c->call.collective == GLI_REDUCE || c->call.collective == GLI_GATHER ||
-      c->call.collective == GLI_SCATTER) {
-    return check_rooted(c, b->out, where);
+  if (!has_result(c)) return check_untouched(c, b->out, where);
+  switch (c->call.collective) {
+    case GLI_BARRIER:
+      return true;
+    case GLI_ALLGATHER:
+    case GLI_ALLGATHERV:
+    case GLI_GATHER:
+    case GLI_GATHERV:
+    case GLI_ALLTOALL:
+    case GLI_ALLTOALLV:
+      return check_gathered(c, b->out, where);
+    case GLI_SCATTER:
+    case GLI_SCATTERV:
+    case GLI_REDUCE_SCATTER:
+    case GLI_REDUCE_SCATTERV:
+      return check_own(c, b->out, where);
+    case GLI_SENDRECV:
+      if (c->partner < 0) return true;
+      break;
+    default:
+      break;
   }
-  if (c->call.collective == GLI_SENDRECV && c->partner < 0) return true;
-  if (c->call.collective == GLI_ALLGATHER) {
-    return check_blocks(c, b->out, 0, where);
-  }
-  if (c->call.collective == GLI_ALLTOALL) {
-    return check_blocks(c, b->out, (size_t)c->rank * c->count, where);
-  }
-  size_t first = 0;
-  if (c->call.collective == GLI_REDUCE_SCATTER) {
-    first = (size_t)c->rank * c->count;
-  }
-  return check_range(c, &c->expected, b->out, 0, first, c->count, where);
+  return check_range(c, &c->expected, b->out, 0, 0, c->count, where);
 }

@@ -25,10 +25,13 @@ typedef struct gli_bench_case {
   gli_bench_call call;
   gloo_context *context;
   int rank, ranks;
-  int partner; /* sendrecv: the other rank of the pair, itself, or -1: idle */
-  size_t count;
-  uint64_t bytes;             /* of the larger buffer: what is reported */
+  int partner;  /* sendrecv: the other rank of the pair, itself, or -1: idle */
+  size_t count; /* elements of a block; of the unit of those that differ */
+  size_t *counts; /* [ranks] of blocks that differ in length, else NULL */
+  uint64_t bytes; /* of the larger buffer: what is reported */
   size_t in_bytes, out_bytes; /* 0: no such buffer */
+  size_t in_count, in_at;     /* the input, and where in the output it lies when
+                                 the call is in place; elements */
   gli_period input, expected; /* expected: unless it differs by block */
 } gli_bench_case;
 
@@ -41,9 +44,13 @@ typedef struct gli_bench_buffers {
 bool gli_case_knows(gli_collective collective);
 
 /* The case whose larger buffer has about `bytes` bytes: rounded down to whole
- * elements per rank, but at least one. */
-void gli_case_init(gli_bench_case *c, const gli_bench_call *call,
+ * elements per rank, but at least one. Where blocks differ in length, those of
+ * ranks 0, 1, 2, ... are 2, 1, 3, 2, 0, 2, 1, ... units long, and of an
+ * alltoallv that from rank i to rank j is as long as block i + j. False when
+ * memory runs out, with nothing to destroy. */
+bool gli_case_init(gli_bench_case *c, const gli_bench_call *call,
                    gloo_context *context, uint64_t bytes);
+void gli_case_destroy(gli_bench_case *c);
 /* The size that such a case has. */
 uint64_t gli_case_bytes(const gli_bench_call *call, int ranks, uint64_t bytes);
 
@@ -51,10 +58,13 @@ uint64_t gli_case_bytes(const gli_bench_call *call, int ranks, uint64_t bytes);
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers);
 void gli_case_free(gli_bench_buffers *buffers);
 
+/* Does this rank work in place? */
+bool gli_case_in_place(const gli_bench_case *c);
+
 /* Write the inputs, and nonsense wherever results will come. */
 void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers);
 
-/* The call that is timed. */
+/* The call that is timed: bench_call.c. */
 gloo_status gli_case_run(const gli_bench_case *c,
                          const gli_bench_buffers *buffers, gloo_error *error);
 

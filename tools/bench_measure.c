@@ -220,25 +220,33 @@ static bool measure(const point *p, gli_bench_result *result) {
   return true;
 }
 
+static bool measure_fresh(point *p, gli_bench_result *result) {
+  gli_bench_buffers fresh;
+  bool allocated = gli_case_allocate(&p->c, &fresh);
+  if (!allocated) {
+    fprintf(stderr, "gloo bench: rank %d: no memory for %" PRIu64 " bytes\n",
+            p->c.rank, p->c.bytes);
+  }
+  p->sets = &fresh;
+  p->n_sets = 1;
+  bool good = agree(p, allocated) && measure(p, result);
+  if (allocated) gli_case_free(&fresh);
+  return good;
+}
+
 bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
                        uint64_t bytes, gli_bench_result *result) {
   point p = {.rank = rank};
-  gli_case_init(&p.c, call, rank->context, bytes);
-  if (rank->sets != NULL) {
-    p.sets = rank->sets;
-    p.n_sets = (size_t)rank->settings->sets;
-    return measure(&p, result);
+  if (!gli_case_init(&p.c, call, rank->context, bytes)) {
+    fprintf(stderr, "gloo bench: rank %d: no memory for the list of blocks\n",
+            p.c.rank);
+    return false;
   }
-  gli_bench_buffers fresh;
-  bool allocated = gli_case_allocate(&p.c, &fresh);
-  if (!allocated) {
-    fprintf(stderr, "gloo bench: rank %d: no memory for %" PRIu64 " bytes\n",
-            p.c.rank, p.c.bytes);
-  }
-  p.sets = &fresh;
-  p.n_sets = 1;
-  bool good = agree(&p, allocated) && measure(&p, result);
-  if (allocated) gli_case_free(&fresh);
+  p.sets = rank->sets;
+  p.n_sets = (size_t)rank->settings->sets;
+  bool good =
+      rank->sets != NULL ? measure(&p, result) : measure_fresh(&p, result);
+  gli_case_destroy(&p.c);
   return good;
 }
 

@@ -19,12 +19,13 @@ static bool allocate_sets(gli_bench_rank *rank) {
   }
   gli_bench_case *c = malloc(sizeof *c);
   if (c == NULL) return false;
-  gli_case_init(c, &settings->call, rank->context, largest);
+  bool good = gli_case_init(c, &settings->call, rank->context, largest);
   rank->sets = calloc((size_t)settings->sets, sizeof *rank->sets);
-  bool good = rank->sets != NULL;
+  good = good && rank->sets != NULL;
   for (int64_t i = 0; good && i < settings->sets; i++) {
     good = gli_case_allocate(c, &rank->sets[i]);
   }
+  gli_case_destroy(c);
   free(c);
   return good;
 }

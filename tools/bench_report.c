@@ -31,6 +31,11 @@ double gli_bench_bus_factor(gli_collective collective, int ranks) {
     case GLI_GATHER:
     case GLI_SCATTER:
     case GLI_ALLTOALL:
+    case GLI_REDUCE_SCATTERV:
+    case GLI_ALLGATHERV:
+    case GLI_GATHERV:
+    case GLI_SCATTERV:
+    case GLI_ALLTOALLV:
       return (p - 1) / p;
     case GLI_SENDRECV:
       return 2; /* a round trip is two messages */

@@ -68,11 +68,13 @@ static const gli_command command = {
         "       gloo bench COLLECTIVE --ranks N --threads [options]\n"
         "       gloo bench limits [options]",
     .about =
-        "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, "
-        "allgather,\n"
-        "reduce_scatter, alltoall, gather, scatter, sendrecv (round trips "
-        "between\n"
-        "ranks 0 and 1, 2 and 3, ...).\n"
+        "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan, "
+        "exscan,\n"
+        "reduce_scatter, allgather, gather, scatter, alltoall; with blocks "
+        "that differ in\n"
+        "length reduce_scatterv, allgatherv, gatherv, scatterv, alltoallv; "
+        "sendrecv (round\n"
+        "trips between ranks 0 and 1, 2 and 3, ...).\n"
         "Before each call the ranks meet outside the library; the figure of "
         "an\n"
         "iteration is that of its slowest rank. Results are compared with "
@@ -135,10 +137,19 @@ static bool choose_op(gli_bench_settings *s) {
     }
     return unknown("option --op", given.op, known, GLOO_OP_COUNT);
   }
-  if (!gli_collective_reduces(s->call.collective)) return true;
-  if (gli_reduce_kernel(s->call.dtype, s->call.op) != NULL) return true;
-  gli_usage_error(&command, "option --op: %s is not defined for %s",
-                  gloo_op_name(s->call.op), gloo_dtype_name(s->call.dtype));
+  gli_collective collective = s->call.collective;
+  if (!gli_collective_reduces(collective)) return true;
+  const char *refusal = gli_reduce_refusal(s->call.dtype, s->call.op);
+  if (refusal != NULL) {
+    gli_usage_error(&command, "option --op: there is no %s of %s: %s",
+                    gloo_op_name(s->call.op), gloo_dtype_name(s->call.dtype),
+                    refusal);
+    return false;
+  }
+  bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
+  if (!prefix || s->call.op != GLOO_AVERAGE) return true;
+  gli_usage_error(&command, "option --op: %s has no average",
+                  gli_collective_name(collective));
   return false;
 }
 

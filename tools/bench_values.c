@@ -68,6 +68,21 @@ static uint64_t float_term(gloo_dtype dtype, uint64_t ranks, uint64_t r,
   return 1 + (mix(r, i) + r) % most;
 }
 
+/* A whole number on average over all ranks: pairs of ranks lie as far above it
+ * as below. Of few pairs, so that no sum of some ranks leaves the limit. */
+static uint64_t float_about(gloo_dtype dtype, uint64_t ranks, uint64_t r,
+                            uint64_t i) {
+  uint64_t limit = exact_limit(dtype), pairs = (ranks + 1) / 2;
+  uint64_t most = limit / 2 / ranks,
+           every = (pairs + limit / 4 - 1) / (limit / 4);
+  if (most > 1000) most = 1000;
+  uint64_t middle = mix(UINT64_MAX, i) % (most + 1);
+  bool alone = r == ranks - 1 && ranks % 2 == 1;
+  if (alone || (r / 2 + i) % every != 0) return middle;
+  uint64_t off = mix(r / 2, i) % 3;
+  return r % 2 == 0 ? middle + off : middle - off;
+}
+
 /* 1 or 2, with at most eight ranks that put in 2. */
 static uint64_t float_factor(uint64_t ranks, uint64_t r, uint64_t i) {
   if ((r + i) % ((ranks + 7) / 8) != 0) return 1;
@@ -80,6 +95,7 @@ static uint64_t input_value(gloo_dtype dtype, gloo_op op, int ranks, int rank,
   uint64_t p = (uint64_t)ranks, r = (uint64_t)rank, i = index;
   if (is_float(dtype)) {
     if (op == GLOO_SUM) return float_term(dtype, p, r, i);
+    if (op == GLOO_AVERAGE) return float_about(dtype, p, r, i);
     if (op == GLOO_PRODUCT) return float_factor(p, r, i);
     uint64_t most = is_float8(dtype) ? 8 : 100;
     return mix(r, i) % (2 * most + 1) - most;
@@ -97,6 +113,7 @@ static bool less(gloo_dtype dtype, uint64_t a, uint64_t b) {
 static uint64_t combine(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b) {
   switch (op) {
     case GLOO_SUM:
+    case GLOO_AVERAGE:
       return a + b;
     case GLOO_PRODUCT:
       return a * b;
@@ -117,6 +134,16 @@ static uint64_t combine(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b) {
     default:
       return a ^ b;
   }
+}
+
+/* Truncated toward zero, after the sum has wrapped around as it does in the
+ * type. */
+static uint64_t divided(gloo_dtype dtype, uint64_t sum, int ranks) {
+  if (ranks < 1) return 0;
+  if (is_float(dtype)) return (uint64_t)((int64_t)sum / ranks);
+  sum = wrapped(dtype, sum);
+  if (is_unsigned(dtype)) return sum / (uint64_t)ranks;
+  return (uint64_t)((int64_t)sum / ranks);
 }
 
 /* ---- elements ----------------------------------------------------------- */
@@ -231,13 +258,14 @@ void gli_period_input(gli_period *period, gloo_dtype dtype, gloo_op op,
 }
 
 void gli_period_reduced(gli_period *period, gloo_dtype dtype, gloo_op op,
-                        int ranks) {
+                        int ranks, int n) {
   period->elem_bytes = gloo_dtype_size(dtype);
   for (size_t i = 0; i < GLI_VALUES_PERIOD; i++) {
     uint64_t result = input_value(dtype, op, ranks, 0, i);
-    for (int r = 1; r < ranks; r++) {
+    for (int r = 1; r < n; r++) {
       result = combine(dtype, op, result, input_value(dtype, op, ranks, r, i));
     }
+    if (op == GLOO_AVERAGE) result = divided(dtype, result, n);
     store(dtype, result, period->data + i * period->elem_bytes);
   }
 }

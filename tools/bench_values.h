@@ -23,9 +23,10 @@ typedef struct gli_period {
 /* What rank `rank` of `ranks` puts in for a reduction. */
 void gli_period_input(gli_period *period, gloo_dtype dtype, gloo_op op,
                       int ranks, int rank);
-/* What the reduction over all ranks gives. */
+/* What the reduction over ranks 0 ... n - 1 of them gives; nothing to expect
+ * when n is 0. */
 void gli_period_reduced(gli_period *period, gloo_dtype dtype, gloo_op op,
-                        int ranks);
+                        int ranks, int n);
 /* Arbitrary bits, for what is only moved. */
 void gli_period_moved(gli_period *period, gloo_dtype dtype, int rank);
 

@@ -17,7 +17,8 @@ enum { ROUNDS = 3 };
 #define MEAN_ALGORITHMS 5.0       /* of a collective, for the share of time */
 
 bool gli_tune_knows(gli_collective collective) {
-  return collective != GLI_SENDRECV && gli_case_knows(collective);
+  return collective != GLI_SENDRECV && !gli_collective_counted(collective) &&
+         gli_case_knows(collective);
 }
 
 bool gli_tune_wants(const gli_tune_settings *settings,
@@ -111,8 +112,9 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
   gli_bench_case *c = malloc(sizeof *c);
   gli_bench_buffers buffers;
   bool good = c != NULL;
-  if (good) gli_case_init(c, &f->call, f->rank->context, bytes);
+  if (good) good = gli_case_init(c, &f->call, f->rank->context, bytes);
   good = good && gli_case_allocate(c, &buffers);
+  if (c != NULL) gli_case_destroy(c);
   free(c);
   if (!good) {
     fprintf(stderr, "gloo tune: no memory for buffers of %" PRIu64 " bytes\n",
@@ -132,8 +134,10 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
 static const gli_algorithm *selected(const field *f, uint64_t bytes) {
   gloo_context *context = f->rank->context;
   gli_bench_case *c = malloc(sizeof *c);
-  if (c == NULL) return NULL;
-  gli_case_init(c, &f->call, context, bytes);
+  if (c == NULL || !gli_case_init(c, &f->call, context, bytes)) {
+    free(c);
+    return NULL;
+  }
   bool typed = f->call.collective != GLI_BARRIER;
   gli_plan_params p = {.collective = f->call.collective,
                        .rank = (uint32_t)c->rank,
@@ -144,6 +148,7 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
                        .hosts = gli_context_hosts(context),
                        .crowded = gli_context_crowded(context),
                        .near = gli_context_near(context)};
+  gli_case_destroy(c);
   free(c);
   return gli_algorithm_choose(&p).algorithm;
 }

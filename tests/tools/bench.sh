@@ -20,7 +20,8 @@ verifies() {
 }
 
 for ranks in "$@"; do
-  for collective in barrier broadcast allreduce reduce_scatter allgather alltoall sendrecv; do
+  for collective in barrier broadcast allreduce reduce_scatter allgather alltoall scan exscan \
+    allgatherv alltoallv reduce_scatterv sendrecv; do
     set -- --iterations 3 --warmup 1 --sizes $sizes
     [ $collective = sendrecv ] || set -- "$@" --algorithm all
     verifies "$collective, $ranks threads, inproc" \
@@ -32,7 +33,7 @@ for ranks in "$@"; do
       "$gloo" bench $collective --ranks "$ranks" --threads --transport inproc --in-place "$@"
   done
   root=$((ranks - 1))
-  for collective in reduce gather scatter; do
+  for collective in reduce gather scatter gatherv scatterv; do
     for place in "" --in-place; do
       verifies "$collective with root $root of $ranks $place" \
         "$gloo" bench $collective --ranks "$ranks" --threads --root $root --algorithm all \
@@ -47,12 +48,12 @@ for ranks in "$@"; do
   verifies "allreduce, $ranks processes, memory from gloo_alloc" \
     "$gloo" run -n "$ranks" -- gloo bench allreduce --memory gloo_alloc --buffers 2 \
     --sizes $sizes --algorithm all --iterations 3
-  for dtype in int8 uint16 int64 float16 bfloat16 float64; do
+  for dtype in int8 uint16 int64 float16 bfloat16 float64 complex128 float8_e5m2; do
     verifies "allreduce of $dtype, $ranks threads" \
       "$gloo" bench allreduce --ranks "$ranks" --threads --dtype $dtype --sizes $sizes \
       --algorithm all --iterations 1 --warmup 0
   done
-  for op in product min max; do
+  for op in product min max average; do
     verifies "reduce_scatter with $op, $ranks threads" \
       "$gloo" bench reduce_scatter --ranks "$ranks" --threads --op $op --sizes $sizes \
       --algorithm all --iterations 1 --warmup 0

@@ -39,7 +39,8 @@ says 2 "which collective?" bench
 says 2 "collective: 'allreduse' is none of barrier, broadcast, allreduce" bench allreduse
 says 2 "option --dtype: 'float31' is none of int8," bench allreduce --dtype float31
 says 2 "option --op: 'plus' is none of sum," bench allreduce --op plus
-says 2 "bxor is not defined for float32" bench allreduce --op bxor
+says 2 "there is no bxor of float32: bitwise operations are for integers" bench allreduce --op bxor
+says 2 "option --op: exscan has no average" bench exscan --op average
 says 2 "option --algorithm: 'rings' is none of" bench allreduce --algorithm rings
 says 2 "sendrecv has none to choose from" bench sendrecv --algorithm ring
 says 2 "option --sizes: '4X' is not a size" bench allreduce --sizes 1K,4X

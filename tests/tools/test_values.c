@@ -17,12 +17,24 @@ static void each_reduction(visit_fn visit) {
   static const int sizes[] = {1, 2, 3, 8, 33, 300};
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
     for (int o = 0; o < GLOO_OP_COUNT; o++) {
-      if (gli_reduce_kernel((gloo_dtype)d, (gloo_op)o) == NULL) continue;
+      if (gli_reduce_refusal((gloo_dtype)d, (gloo_op)o) != NULL) continue;
       for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         visit((gloo_dtype)d, (gloo_op)o, sizes[i]);
       }
     }
   }
+}
+
+static gli_reduce_fn kernel_between(gloo_dtype dtype, gloo_op op) {
+  return gli_reduce_kernel(dtype, gli_op_between(op));
+}
+
+/* What comes after the last operand. */
+static void finish(gli_period *result, gloo_dtype dtype, gloo_op op,
+                   int ranks) {
+  if (op != GLOO_AVERAGE) return;
+  gli_scale_kernel(dtype)(result->data, result->data, GLI_VALUES_PERIOD,
+                          1.0 / ranks);
 }
 
 /* Combine [from, to) as a tree, which is about as far from rank order as an
@@ -38,15 +50,16 @@ static void combine_tree(gli_period *result, gloo_dtype dtype, gloo_op op,
   int middle = (from + to) / 2;
   combine_tree(result, dtype, op, ranks, from, middle);
   combine_tree(other, dtype, op, ranks, middle, to);
-  gli_reduce_kernel(dtype, op)(result->data, other->data, result->data,
-                               GLI_VALUES_PERIOD);
+  kernel_between(dtype, op)(result->data, other->data, result->data,
+                            GLI_VALUES_PERIOD);
   free(other);
 }
 
 static void check_tree(gloo_dtype dtype, gloo_op op, int ranks) {
   gli_period expected, result;
-  gli_period_reduced(&expected, dtype, op, ranks);
+  gli_period_reduced(&expected, dtype, op, ranks, ranks);
   combine_tree(&result, dtype, op, ranks, 0, ranks);
+  finish(&result, dtype, op, ranks);
   size_t bytes = GLI_VALUES_PERIOD * expected.elem_bytes;
   assert_memory_equal(expected.data, result.data, bytes);
 }
@@ -59,8 +72,8 @@ static void the_library_kernels_agree_in_a_tree(void **state) {
 /* Forward and backward, one rank after the other. */
 static void check_order(gloo_dtype dtype, gloo_op op, int ranks) {
   gli_period expected, input, up, down;
-  gli_reduce_fn kernel = gli_reduce_kernel(dtype, op);
-  gli_period_reduced(&expected, dtype, op, ranks);
+  gli_reduce_fn kernel = kernel_between(dtype, op);
+  gli_period_reduced(&expected, dtype, op, ranks, ranks);
   gli_period_input(&up, dtype, op, ranks, 0);
   gli_period_input(&down, dtype, op, ranks, ranks - 1);
   for (int r = 1; r < ranks; r++) {
@@ -69,6 +82,8 @@ static void check_order(gloo_dtype dtype, gloo_op op, int ranks) {
     gli_period_input(&input, dtype, op, ranks, ranks - 1 - r);
     kernel(down.data, down.data, input.data, GLI_VALUES_PERIOD);
   }
+  finish(&up, dtype, op, ranks);
+  finish(&down, dtype, op, ranks);
   size_t bytes = GLI_VALUES_PERIOD * expected.elem_bytes;
   assert_memory_equal(expected.data, up.data, bytes);
   assert_memory_equal(expected.data, down.data, bytes);
@@ -79,11 +94,27 @@ static void the_library_kernels_agree_in_rank_order(void **state) {
   each_reduction(check_order);
 }
 
+/* What a scan gives: the inputs of the first ranks, added up. */
+static void some_of_the_ranks_are_expected(void **state) {
+  (void)state;
+  enum { RANKS = 5 };
+  gli_period expected, sum, input;
+  gli_period_input(&sum, GLOO_FLOAT16, GLOO_SUM, RANKS, 0);
+  for (int n = 1; n <= RANKS; n++) {
+    gli_period_reduced(&expected, GLOO_FLOAT16, GLOO_SUM, RANKS, n);
+    assert_memory_equal(expected.data, sum.data, 2 * GLI_VALUES_PERIOD);
+    if (n == RANKS) break;
+    gli_period_input(&input, GLOO_FLOAT16, GLOO_SUM, RANKS, n);
+    kernel_between(GLOO_FLOAT16, GLOO_SUM)(sum.data, sum.data, input.data,
+                                           GLI_VALUES_PERIOD);
+  }
+}
+
 static void a_wrong_element_is_found(void **state) {
   (void)state;
   enum { COUNT = 5000, FIRST = 77 };
   gli_period period;
-  gli_period_reduced(&period, GLOO_FLOAT32, GLOO_SUM, 4);
+  gli_period_reduced(&period, GLOO_FLOAT32, GLOO_SUM, 4, 4);
   float *data = malloc(COUNT * sizeof *data);
   assert_non_null(data);
   gli_period_fill(&period, data, FIRST, COUNT);
@@ -115,7 +146,7 @@ static void a_wrong_block_is_found(void **state) {
   assert_true(gli_period_mismatch(&moved, data, 0, 256) < 256);
 
   gli_reduce_fn add = gli_reduce_kernel(GLOO_FLOAT32, GLOO_SUM);
-  gli_period_reduced(&all, GLOO_FLOAT32, GLOO_SUM, 4);
+  gli_period_reduced(&all, GLOO_FLOAT32, GLOO_SUM, 4, 4);
   for (int r = 0; r < 4; r++) {
     gli_period_input(&without, GLOO_FLOAT32, GLOO_SUM, 4, r);
     gli_period_fill(&all, data, 0, 256);
@@ -143,6 +174,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_library_kernels_agree_in_a_tree),
       cmocka_unit_test(the_library_kernels_agree_in_rank_order),
+      cmocka_unit_test(some_of_the_ranks_are_expected),
       cmocka_unit_test(a_wrong_element_is_found),
       cmocka_unit_test(a_wrong_block_is_found),
       cmocka_unit_test(elements_as_text),

@@ -1,0 +1,131 @@
+/* The calls that are timed. */
+#include "tools/bench_case.h"
+
+/* There and back again, from the view of the even rank of a pair. */
+static gloo_status ping_pong(const gli_bench_case *c,
+                             const gli_bench_buffers *b,
+                             const gloo_options *options) {
+  gloo_dtype dtype = c->call.dtype;
+  bool first = c->rank % 2 == 0;
+  gloo_status status = GLOO_OK;
+  if (first) {
+    status = gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
+    if (status != GLOO_OK) return status;
+  }
+  status = gloo_recv(c->context, b->out, c->count, dtype, c->partner, options);
+  if (status != GLOO_OK || first) return status;
+  return gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
+}
+
+/* The same two messages when there is only one rank. */
+static gloo_status ping_self(const gli_bench_case *c,
+                             const gli_bench_buffers *b,
+                             const gloo_options *options) {
+  gloo_status status = GLOO_OK;
+  for (int trip = 0; trip < 2 && status == GLOO_OK; trip++) {
+    gloo_operation *receive;
+    status = gloo_recv_start(c->context, b->out, c->count, c->call.dtype,
+                             c->rank, options, &receive);
+    if (status != GLOO_OK) return status;
+    status =
+        gloo_send(c->context, b->in, c->count, c->call.dtype, c->rank, options);
+    if (status == GLOO_OK) status = gloo_operation_wait(receive);
+    gloo_operation_destroy(receive);
+  }
+  return status;
+}
+
+static gloo_status call_messages(const gli_bench_case *c,
+                                 const gli_bench_buffers *b,
+                                 const gloo_options *options) {
+  if (c->partner < 0) return GLOO_OK;
+  return c->partner == c->rank ? ping_self(c, b, options)
+                               : ping_pong(c, b, options);
+}
+
+/* Blocks that differ in length. */
+static gloo_status call_counted(const gli_bench_case *c,
+                                const gli_bench_buffers *b,
+                                const gloo_options *options) {
+  const gli_bench_call *call = &c->call;
+  const void *in = gli_case_in_place(c) ? GLOO_IN_PLACE : b->in;
+  size_t own = c->counts[c->rank];
+  switch (call->collective) {
+    case GLI_ALLGATHERV:
+      return gloo_allgatherv(c->context, in, b->out, c->counts, NULL,
+                             call->dtype, options);
+    case GLI_GATHERV:
+      return gloo_gatherv(c->context, in, own, b->out, c->counts, NULL,
+                          call->dtype, call->root, options);
+    case GLI_SCATTERV:
+      return gloo_scatterv(c->context, in, c->counts, NULL, b->out, own,
+                           call->dtype, call->root, options);
+    case GLI_ALLTOALLV:
+      return gloo_alltoallv(c->context, in, c->counts, NULL, b->out, c->counts,
+                            NULL, call->dtype, options);
+    default:
+      return gloo_reduce_scatterv(c->context, in, b->out, c->counts,
+                                  call->dtype, call->op, options);
+  }
+}
+
+static gloo_status call_reduction(const gli_bench_case *c,
+                                  const gli_bench_buffers *b,
+                                  const gloo_options *options) {
+  const gli_bench_call *call = &c->call;
+  const void *in = gli_case_in_place(c) ? GLOO_IN_PLACE : b->in;
+  switch (call->collective) {
+    case GLI_REDUCE_SCATTER:
+      return gloo_reduce_scatter(c->context, in, b->out, c->count, call->dtype,
+                                 call->op, options);
+    case GLI_REDUCE:
+      return gloo_reduce(c->context, in, b->out, c->count, call->dtype,
+                         call->op, call->root, options);
+    case GLI_SCAN:
+      return gloo_scan(c->context, in, b->out, c->count, call->dtype, call->op,
+                       options);
+    case GLI_EXSCAN:
+      return gloo_exscan(c->context, in, b->out, c->count, call->dtype,
+                         call->op, options);
+    default:
+      return gloo_allreduce(c->context, in, b->out, c->count, call->dtype,
+                            call->op, options);
+  }
+}
+
+static gloo_status call_movement(const gli_bench_case *c,
+                                 const gli_bench_buffers *b,
+                                 const gloo_options *options) {
+  const gli_bench_call *call = &c->call;
+  const void *in = gli_case_in_place(c) ? GLOO_IN_PLACE : b->in;
+  switch (call->collective) {
+    case GLI_BROADCAST:
+      return gloo_broadcast(c->context, in, b->out, c->count, call->dtype,
+                            call->root, options);
+    case GLI_ALLGATHER:
+      return gloo_allgather(c->context, in, b->out, c->count, call->dtype,
+                            options);
+    case GLI_ALLTOALL:
+      return gloo_alltoall(c->context, in, b->out, c->count, call->dtype,
+                           options);
+    case GLI_GATHER:
+      return gloo_gather(c->context, in, b->out, c->count, call->dtype,
+                         call->root, options);
+    default:
+      return gloo_scatter(c->context, in, b->out, c->count, call->dtype,
+                          call->root, options);
+  }
+}
+
+gloo_status gli_case_run(const gli_bench_case *c, const gli_bench_buffers *b,
+                         gloo_error *error) {
+  gli_collective collective = c->call.collective;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.algorithm = c->call.algorithm;
+  options.error = error;
+  if (collective == GLI_BARRIER) return gloo_barrier(c->context, &options);
+  if (collective == GLI_SENDRECV) return call_messages(c, b, &options);
+  if (gli_collective_counted(collective)) return call_counted(c, b, &options);
+  if (gli_collective_reduces(collective)) return call_reduction(c, b, &options);
+  return call_movement(c, b, &options);
+}
