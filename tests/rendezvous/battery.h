@@ -1,0 +1,38 @@
+/* What the tests that run on every kind of store share. Included after cmocka.
+ */
+#ifndef TESTS_RENDEZVOUS_BATTERY_H
+#define TESTS_RENDEZVOUS_BATTERY_H
+
+#include "kinds.h"
+
+#define assert_ok(call)                                                \
+  do {                                                                 \
+    gloo_error error_ = {0};                                           \
+    gloo_error *error = &error_;                                       \
+    gloo_status status_ = (call);                                      \
+    if (status_ != GLOO_OK)                                            \
+      fail_msg("%s: %s", gloo_status_string(status_), error->message); \
+  } while (0)
+
+#define STORE_TEST(name) \
+  cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
+
+/* The kind under test: the program's argument. */
+extern const char *store_kind;
+
+/* A fresh store for each test; no descriptor may stay behind. */
+int store_setup(void **state);
+int store_teardown(void **state);
+gloo_store *store_of(void **state);
+
+/* Run the tests on the kind that the arguments name. */
+int store_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n);
+
+void store_set(gloo_store *store, const char *key, const void *data,
+               size_t bytes);
+/* The key is there, or comes soon, with this value. */
+void store_expect(gloo_store *store, const char *key, const void *data,
+                  size_t bytes);
+void store_expect_text(gloo_store *store, const char *key, const char *text);
+
+#endif
