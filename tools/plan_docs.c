@@ -34,6 +34,23 @@ static const char intro[] =
     "- **steps**: of all ranks together, when nothing is cut into segments.\n"
     "- **scratch**: the most memory that any rank needs besides the caller's\n"
     "  buffers, out of place.\n"
+    "- **order**, of reductions: `ranks, one by one` is ((0 + 1) + 2) + 3 and "
+    "so\n"
+    "  on, as `ordered` needs it; `ranks` has brackets elsewhere; `any` is "
+    "another\n"
+    "  order. Operations that are not commutative need one of the first two. "
+    "This\n"
+    "  is for root 0 and P ranks: a call that needs an order is given, or may "
+    "name,\n"
+    "  what keeps it for every root and number of ranks.\n"
+    "- **rounded**: how often the input that goes through most is rounded on "
+    "its\n"
+    "  way into the result: each time it is added to something in float32 and\n"
+    "  wider types, and behind the stroke, in 16-bit and 8-bit floats, each "
+    "time\n"
+    "  such a sum is stored; in between they are float32. Averages are "
+    "rounded\n"
+    "  once more, and so are products with the factor of a scaled sum.\n"
     "\n"
     "`gloo plan COLLECTIVE --algorithm NAME --ranks P --rank R` prints what "
     "one\n"
@@ -46,6 +63,9 @@ static const char intro[] =
     "share a host, and whether they outnumber its cores. Costs of algorithms "
     "that\n"
     "go by hosts are counted on H hosts of L ranks, H x L.\n";
+
+static const char *const orders[GLI_ORDERS] = {"any", "ranks",
+                                               "ranks, one by one"};
 
 static void print_share(uint64_t bytes, uint64_t vector) {
   if (bytes == 0) {
@@ -77,6 +97,15 @@ static bool print_row(gli_checker *checker, const gli_algorithm *a,
   print_share(report.max_sent_bytes, vector);
   printf(" %" PRIu64 " |", report.steps);
   print_share(report.max_scratch_bytes, vector);
+  if (gli_collective_reduces(a->collective)) {
+    gli_check_report narrow;
+    p.narrow = true;
+    if (gli_checker_run(checker, a->build, &p, &narrow, error) != GLOO_OK) {
+      return false;
+    }
+    printf(" %s | %u / %u |", orders[report.order], report.adds,
+           narrow.roundings);
+  }
   printf("\n");
   return true;
 }
@@ -98,9 +127,10 @@ static bool print_algorithm(gli_checker *checker, const gli_algorithm *a,
   printf("\n### %s\n\n", a->name);
   if (a->summary != NULL) printf("%s.\n\n", a->summary);
   bool goes_by_hosts = a->rounds == NULL;
-  printf("| %s | rounds | sent | steps | scratch |\n",
-         goes_by_hosts ? "H x L" : "P");
-  printf("|--:|--:|--:|--:|--:|\n");
+  bool reduces = gli_collective_reduces(a->collective);
+  printf("| %s | rounds | sent | steps | scratch |%s\n",
+         goes_by_hosts ? "H x L" : "P", reduces ? " order | rounded |" : "");
+  printf("|--:|--:|--:|--:|--:|%s\n", reduces ? "--|--:|" : "");
   for (int i = 0; !goes_by_hosts && i < N_SIZES; i++) {
     printf("| %u |", sizes[i]);
     if (!print_row(checker, a, sizes[i], NULL, error)) return false;

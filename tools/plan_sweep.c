@@ -59,6 +59,29 @@ static void note_failure(gli_sweep_result *r, const gli_algorithm *a,
   r->first = *error;
 }
 
+/* Is it marked with an order that it does not keep? A scan has only sums in
+ * hand, so it rounds one after the other. */
+static gloo_status check_order(const gli_algorithm *a, const gli_plan_params *p,
+                               const gli_check_report *report,
+                               gloo_error *error) {
+  static const char *const names[GLI_ORDERS] = {
+      "any order", "the order of ranks", "the order of ranks, one by one"};
+  gli_order marked = gli_algorithm_order(a);
+  bool scans = p->collective == GLI_SCAN || p->collective == GLI_EXSCAN;
+  if (report->order < marked) {
+    return gli_fail(error, GLOO_ERR_INTERNAL, -1,
+                    "%s %s of %u ranks combines in %s, but is marked with %s",
+                    gli_collective_name(a->collective), a->name, p->size,
+                    names[report->order], names[marked]);
+  }
+  if (!p->narrow || marked < GLI_ORDER_FOLD || scans) return GLOO_OK;
+  if (report->roundings <= 1) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INTERNAL, -1,
+                  "%s %s of %u ranks rounds narrow elements %u times",
+                  gli_collective_name(a->collective), a->name, p->size,
+                  report->roundings);
+}
+
 static bool check_one(gli_checker *checker, const gli_algorithm *a,
                       const gli_plan_params *p, gli_sweep_result *r) {
   gli_check_report report;
@@ -68,6 +91,8 @@ static bool check_one(gli_checker *checker, const gli_algorithm *a,
   if (status == GLOO_OK && divides && p->segment_bytes == 0) {
     status = check_promises(a, p, &report, &error);
   }
+  if (status == GLOO_OK) status = check_order(a, p, &report, &error);
+  if (status == GLOO_OK && report.order < r->order) r->order = report.order;
   r->plans += p->size;
   r->steps += report.steps;
   if (status == GLOO_OK) return true;
@@ -102,7 +127,11 @@ static bool check_segments(gli_checker *checker, const gli_algorithm *a,
   p->count = blocks ? 5 : 3 * (uint64_t)p->size + 1;
   p->in_place = p->size % 2 != 0;
   p->segment_bytes = 2 * ELEM_BYTES + 1;
-  return check_one(checker, a, p, r);
+  if (!check_one(checker, a, p, r)) return false;
+  p->narrow = gli_collective_reduces(a->collective);
+  bool ok = !p->narrow || check_one(checker, a, p, r);
+  p->narrow = false;
+  return ok;
 }
 
 /* Uneven blocks, some of them empty; with gaps and in place every other time.
@@ -124,6 +153,7 @@ static bool check_sample(gli_checker *checker, const gli_algorithm *a,
   gli_check_report report;
   gloo_error error;
   gloo_status status = gli_checker_run(checker, a->build, &p, &report, &error);
+  if (status == GLOO_OK) status = check_order(a, &p, &report, &error);
   gli_sample_counts_free(&sample);
   r->plans += p.size;
   r->steps += report.steps;
@@ -176,6 +206,7 @@ static void add_result(sweep *s, size_t i, uint32_t size,
                        const gli_sweep_result *r) {
   uv_mutex_lock(&s->lock);
   gli_sweep_result *sum = &s->results[i];
+  if (r->order < sum->order) sum->order = r->order;
   sum->plans += r->plans;
   sum->steps += r->steps;
   if (r->failures > 0 && (sum->failures == 0 || size < s->failed_size[i])) {
@@ -202,7 +233,7 @@ static void work(void *arg) {
     if (item >= items) break;
     uint32_t size = s->to - (uint32_t)(item / s->n);
     size_t i = item % s->n;
-    gli_sweep_result r = {0};
+    gli_sweep_result r = {.order = GLI_ORDER_FOLD};
     bool ok = check_size(checker, &s->algorithms[i], size, &r);
     add_result(s, i, size, &r);
     if (!ok) break;
@@ -233,7 +264,8 @@ gloo_status gli_sweep(const gli_algorithm *algorithms, size_t n, uint32_t from,
   gli_error_clear(&s.error);
   atomic_init(&s.next, 0);
   for (size_t i = 0; i < n; i++) {
-    results[i] = (gli_sweep_result){.algorithm = &algorithms[i]};
+    results[i] = (gli_sweep_result){.algorithm = &algorithms[i],
+                                    .order = GLI_ORDER_FOLD};
   }
   s.failed_size = calloc(n + 1, sizeof(*s.failed_size));
   if (s.failed_size == NULL || uv_mutex_init(&s.lock) != 0) {

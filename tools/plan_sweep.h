@@ -11,12 +11,15 @@
 typedef struct gli_sweep_result {
   const gli_algorithm *algorithm;
   uint64_t plans, steps, failures;
+  gli_order order;  /* the weakest found; GLI_ORDER_FOLD without reductions */
   gloo_error first; /* the failure with the fewest ranks */
 } gli_sweep_result;
 
 /* Check the `n` algorithms for `from` to `to` ranks: every root, counts 0, 1,
  * P-1, P, P+1, 64 P and 64 P + 13, in place and not; once cut into segments;
- * and the promised rounds and bytes. results[i] is about algorithms[i]. Uses
+ * in reductions the order that the algorithm is marked with, and of narrow
+ * elements, that those in the order of ranks round once; and the promised
+ * rounds and bytes. results[i] is about algorithms[i]. Uses
  * `threads` threads. */
 gloo_status gli_sweep(const gli_algorithm *algorithms, size_t n, uint32_t from,
                       uint32_t to, unsigned threads, gli_sweep_result *results,

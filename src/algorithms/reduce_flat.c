@@ -10,6 +10,8 @@
  * P = 4, root 2, what the root does:
  *
  *   sum = 0;  sum = sum + 1;  out = sum + own;  out = out + 3
+ *
+ * Narrow floats are all received first, and added in one step.
  */
 #include "plan/builder.h"
 
@@ -28,6 +30,10 @@ void gli_reduce_flat(gli_builder *b, const gli_plan_params *p) {
     return;
   }
   gli_range out = gli_own(p, GLI_OUT), sum = in;
+  if (p->narrow && p->size > 2) {
+    gli_recv_all_reduce(b, p, in, out, out);
+    return;
+  }
   if (p->root > 0) { /* in place, OUT holds the root's input until its turn */
     sum = p->in_place ? gli_scratch(b, in.bytes) : out;
     gli_recv(b, 0, sum);

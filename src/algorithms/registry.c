@@ -95,6 +95,23 @@
   X(GLI_ALLGATHER, allgather, two_level,                               \
     "to every host once, by several leaders; then within hosts")
 
+/* O(constant, name, order). Those that combine inputs in the order of ranks,
+ * see gli_order; all others are in any order. The checker proves each line, and
+ * that none is missing. */
+#define GLI_ORDER_LIST(O)                               \
+  O(GLI_ALLREDUCE, recursive_doubling, GLI_ORDER_RANKS) \
+  O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)            \
+  O(GLI_ALLREDUCE, direct, GLI_ORDER_FOLD)              \
+  O(GLI_ALLREDUCE, fused, GLI_ORDER_FOLD)               \
+  O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)         \
+  O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)          \
+  O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)        \
+  O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                   \
+  O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)      \
+  O(GLI_SCAN, linear, GLI_ORDER_FOLD)                   \
+  O(GLI_EXSCAN, recursive_doubling, GLI_ORDER_RANKS)    \
+  O(GLI_EXSCAN, linear, GLI_ORDER_FOLD)
+
 #define GLI_ALGORITHM_DECLARE(constant, collective, name, summary)          \
   void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p); \
   uint32_t gli_##collective##_##name##_rounds(uint32_t size);               \
@@ -131,6 +148,23 @@ const gli_algorithm *gli_algorithm_find(gli_collective collective,
     if (a->collective == collective && strcmp(a->name, name) == 0) return a;
   }
   return NULL;
+}
+
+gli_order gli_algorithm_order(const gli_algorithm *algorithm) {
+  static const struct {
+    gli_collective collective;
+    const char *name;
+    gli_order order;
+  } orders[] = {
+#define GLI_ORDER_ENTRY(constant, name, order) {constant, #name, order},
+      GLI_ORDER_LIST(GLI_ORDER_ENTRY)
+#undef GLI_ORDER_ENTRY
+  };
+  for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+    if (orders[i].collective != algorithm->collective) continue;
+    if (strcmp(orders[i].name, algorithm->name) == 0) return orders[i].order;
+  }
+  return GLI_ORDER_ANY;
 }
 
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm) {

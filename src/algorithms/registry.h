@@ -23,6 +23,11 @@ typedef struct gli_algorithm {
 extern const gli_algorithm gli_algorithms[];
 extern const size_t gli_algorithm_count;
 
+/* The order in which it combines the inputs, whatever its parameters are; the
+ * checker proves it. Of those that keep rank order and are no scans, narrow
+ * elements are combined in one step (gli_plan_params.narrow). */
+gli_order gli_algorithm_order(const gli_algorithm *algorithm);
+
 /* By collective and name; NULL when there is none. */
 const gli_algorithm *gli_algorithm_find(gli_collective collective,
                                         const char *name);

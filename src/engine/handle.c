@@ -57,7 +57,7 @@ static void find_kernels(gloo_operation *op, const gli_call *call) {
   gloo_op between = gli_op_between(call->op);
   op->reduce = gli_reduce_kernel(call->dtype, between);
   op->combine = NULL;
-  if (op->plan->n_places > 0) {
+  if (op->plan->n_operands > 0) {
     op->combine = gli_combine_kernel(call->dtype, between);
   }
 }

@@ -184,7 +184,7 @@ struct gloo_operation {
 
   gli_header signature; /* what every message of it carries */
   gli_reduce_fn reduce;
-  gli_combine_fn combine; /* plans with places only */
+  gli_combine_fn combine; /* plans with n_operands only */
   uint8_t *base[GLI_BUFFERS];
   uint8_t *scratch;
   int64_t timeout_ns;

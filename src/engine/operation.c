@@ -25,7 +25,7 @@ static void *carve(carver *c, size_t bytes) {
 
 /* The operation's own place is the first. */
 static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
-  size_t places = plan->n_places, operands = places > 0 ? places + 1 : 0;
+  size_t places = plan->n_places, operands = plan->n_operands;
   gli_operands *o = &op->operands;
   c->used = 0;
   carve(c, sizeof *op);
@@ -264,6 +264,7 @@ static void run_step(gloo_operation *op, uint32_t index) {
       gli_operation_step_done(op, index);
       return;
     case GLI_STEP_REDUCE_ALL:
+    case GLI_STEP_REDUCE_MANY:
       if (gli_reach_reduce_all(op, index)) gli_operation_step_done(op, index);
       return;
     case GLI_STEP_KINDS:

@@ -225,23 +225,31 @@ static gloo_status combine(gloo_operation *op, size_t whole,
   return GLOO_OK;
 }
 
+/* View or block i of a step. */
+static void add_block(gloo_operation *op, const gli_step *s, uint32_t i) {
+  uint8_t *block = gli_operation_at(op, s->b_buffer, s->b + i * s->stride);
+  gli_source from = {.memory = block};
+  if (s->kind == GLI_STEP_REDUCE_ALL) {
+    const gli_op_place *p = &op->places[s->place + i];
+    from = (gli_source){p->link->pair, p->memory, p->reference};
+  }
+  add_source(&op->operands, from, block);
+}
+
 bool gli_reach_reduce_all(gloo_operation *op, uint32_t index) {
   const gli_step *s = &op->plan->steps[index];
   gli_operands *o = &op->operands;
   begin_operands(o);
   for (uint32_t i = 0; i <= s->n; i++) {
     if (i == s->own) add_source(o, own_source(op, s), NULL);
-    if (i == s->n) break;
-    const gli_op_place *p = &op->places[s->place + i];
-    gli_source from = {p->link->pair, p->memory, p->reference};
-    add_source(o, from,
-               gli_operation_at(op, s->b_buffer, s->b + i * s->stride));
+    if (i < s->n) add_block(op, s, i);
   }
   add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
   add_loans(op, s);
   gloo_error error;
   gloo_status status = combine(op, (size_t)s->bytes, &error);
-  for (uint32_t i = 0; i < s->n; i++) {
+  uint32_t views = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
+  for (uint32_t i = 0; i < views; i++) {
     const gli_op_place *p = &op->places[s->place + i];
     if (p->shown && !still_shown(p->link)) return false;
   }

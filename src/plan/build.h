@@ -21,6 +21,11 @@ bool gli_build_memory(gli_builder *b, gli_range r);
 bool gli_build_same(gli_builder *b, uint64_t x, uint64_t y);
 bool gli_build_reduces(gli_builder *b, gli_range dst);
 
+/* Are `n` blocks, `stride` apart, within SCRATCH, apart from each other and
+ * from the result? */
+bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
+                      uint64_t stride, gli_range dst);
+
 /* The index of a peer; GLI_NO_PEER on failure. */
 uint32_t gli_build_peer(gli_builder *b, uint32_t rank);
 

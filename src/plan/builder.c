@@ -316,6 +316,37 @@ static void push(gli_builder *b, gli_step *s) {
   }
 }
 
+void gli_reduce_many(gli_builder *b, const gli_many *m) {
+  gli_range local = m->local, dst = m->dst;
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
+  if (!gli_build_same(b, m->blocks.bytes, dst.bytes)) return;
+  if (m->n == 0 || m->own > m->n) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL,
+                   m->n == 0 ? "reduces without blocks"
+                             : "is not among the blocks that it reduces");
+    return;
+  }
+  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
+      dst.bytes == 0)
+    return;
+  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
+  if (!gli_build_blocks(b, m->blocks, m->n, m->stride, dst)) return;
+  gli_step s = {.kind = GLI_STEP_REDUCE_MANY,
+                .a_buffer = (uint8_t)local.buffer,
+                .b_buffer = GLI_SCRATCH,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .peer = GLI_NO_PEER,
+                .n = m->n,
+                .own = m->own,
+                .stride = m->stride,
+                .a = local.offset,
+                .b = m->blocks.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes};
+  push(b, &s);
+}
+
 void gli_lane(gli_builder *b, unsigned lane) {
   if (lane <= UINT8_MAX) {
     b->lane = (uint8_t)lane;

@@ -46,6 +46,17 @@ typedef struct gli_counts {
   uint32_t hash; /* of the lengths, where all ranks know them and must agree */
 } gli_counts;
 
+/* In which order a result combines the inputs of ranks a to b, b > a:
+ * GLI_ORDER_FOLD: ((a op a+1) op a+2) op ... op b, element by element;
+ * GLI_ORDER_RANKS: in this order, with brackets anywhere, which is enough for
+ * operations that are associative but not commutative. */
+typedef enum gli_order {
+  GLI_ORDER_ANY,
+  GLI_ORDER_RANKS,
+  GLI_ORDER_FOLD,
+  GLI_ORDERS
+} gli_order;
+
 /* What an algorithm may look at. */
 typedef struct gli_plan_params {
   gli_collective collective;
@@ -60,6 +71,11 @@ typedef struct gli_plan_params {
                                it outlives the plans made with it. */
   bool crowded;             /* on some host there are more ranks than cores */
   bool near;                /* ranks that share a host can share memory */
+  bool narrow; /* sums of elements are rounded when they are stored, and one of
+                  many not before its end: who has all inputs at hand combines
+                  them in one step */
+  gli_order
+      order; /* what the algorithm has to keep; not for builders, either */
   const struct gli_tuning *tuning; /* NULL: the selector chooses alone; not for
                                       builders. Outlives the plans, too. */
 } gli_plan_params;
@@ -203,6 +219,17 @@ void gli_copy(gli_builder *b, gli_range src, gli_range dst);
 /* dst = left op right. dst may be left or right. */
 void gli_reduce(gli_builder *b, gli_range left, gli_range right, gli_range dst);
 
+/* dst = s[0] op s[1] op ... op s[n], where s[own] is `local` and the others are
+ * blocks of scratch memory: blocks, blocks + stride, ... in this order. All in
+ * one step: floats narrower than float32 are rounded once. dst may be local. */
+typedef struct gli_many {
+  gli_range local, dst;
+  uint32_t own, n;
+  gli_range blocks; /* the first one; has dst's length */
+  uint64_t stride;
+} gli_many;
+void gli_reduce_many(gli_builder *b, const gli_many *m);
+
 /* ---- memory of other ranks ---------------------------------------------- */
 
 /* Where two ranks can reach each other's memory (mapped shared memory), bytes
@@ -272,7 +299,8 @@ void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
 
 /* dst = inputs of all ranks, added in their order: `own` is this rank's, the
  * others come as a message from each. Sums of some of them are kept in `sum`,
- * which must not be `own` but may be dst. */
+ * which must not be `own` but may be dst; of narrow elements there are none,
+ * but scratch memory for all inputs. */
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst);
 

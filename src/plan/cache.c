@@ -34,7 +34,8 @@ static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
          a->size == b->size && a->root == b->root && a->count == b->count &&
          a->elem_bytes == b->elem_bytes && a->in_place == b->in_place &&
          a->segment_bytes == b->segment_bytes && a->hosts == b->hosts &&
-         a->crowded == b->crowded &&
+         a->crowded == b->crowded && a->narrow == b->narrow &&
+         a->order == b->order &&
          gli_counts_equal(a->counts, b->counts, a->size);
 }
 
@@ -46,7 +47,8 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 static size_t bucket_of(gli_build_fn build, const gli_plan_params *p) {
   uint64_t hash = mix((uint64_t)(uintptr_t)build, (uint64_t)p->collective);
   hash = mix(hash, (uint64_t)p->rank << 32 | p->size);
-  hash = mix(hash, (uint64_t)p->root << 1 | p->in_place);
+  hash = mix(hash,
+             (uint64_t)p->root << 2 | (uint64_t)p->narrow << 1 | p->in_place);
   hash = mix(hash, p->count);
   hash = mix(hash, p->elem_bytes);
   hash = mix(hash, p->segment_bytes);

@@ -319,7 +319,7 @@ static bool prepare(gli_checker *c) {
 gloo_status gli_checker_run(gli_checker *c, gli_build_fn build,
                             const gli_plan_params *params,
                             gli_check_report *report, gloo_error *error) {
-  *report = (gli_check_report){0};
+  *report = (gli_check_report){.order = GLI_ORDER_FOLD};
   c->build = build;
   c->params = *params;
   c->params.rank = 0;

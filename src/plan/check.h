@@ -15,6 +15,8 @@
  *    point-to-point messages: each byte of the output comes from one rank's
  *    input, from the same place. For the barrier: every rank has heard, through
  *    messages that waited for each other, of every rank.
+ *  - Order: report->order is the weakest of the orders in which an output
+ *    byte combines its inputs.
  *  - Memory of other ranks: the above holds with all bytes sent. It holds with
  *    any of them left where they are, too, for both ends of a message say the
  *    same of it; a view is read by one REDUCE_ALL or RECV_REDUCE, and nothing
@@ -44,6 +46,11 @@ typedef struct gli_check_report {
   uint64_t max_sent_bytes;    /* the most that one rank sends */
   uint64_t max_scratch_bytes; /* the most that one rank needs */
   uint64_t failed_step;       /* with a failure: at which step of error.rank */
+  /* Of the worst element of any output. Inputs that went through `adds`
+   * additions were rounded as often in float32 and wider types, and
+   * `roundings` times, at each step that stored a sum, in narrower ones. */
+  gli_order order;
+  uint32_t adds, roundings;
 } gli_check_report;
 
 /* A checker keeps its memory from one check to the next; one thread at a time.

@@ -21,7 +21,10 @@ static gli_content *buffer_of(gli_checker *c, uint32_t rank, uint8_t buffer) {
 /* An input is never written: it holds what it held at the start. */
 static bool read_input(gli_checker *c, uint32_t rank, uint64_t offset,
                        uint64_t bytes, gli_content *into) {
-  gli_piece all = {.end = bytes, .source = offset, .ranks = {rank, 1}};
+  gli_piece all = {.end = bytes,
+                   .source = offset,
+                   .ranks = {rank, 1},
+                   .order = GLI_ORDER_FOLD};
   into->n = 0;
   return gli_content_append(into, c->params.size, all);
 }
@@ -84,9 +87,27 @@ static void advance(cursor *k, uint32_t size, uint64_t to) {
   k->at = gli_piece_block(&k->c->pieces[k->piece], size, k->block);
 }
 
+static uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+/* Of x op y. A set of ranks that passes the end is in no order. */
+static gli_order order_of(const gli_piece *x, const gli_piece *y,
+                          uint32_t size) {
+  gli_ranks a = x->ranks, b = y->ranks;
+  if (a.n == GLI_RANKS_LISTED || b.n == GLI_RANKS_LISTED) return GLI_ORDER_ANY;
+  bool follows = a.n <= size - a.first && a.first + a.n == b.first;
+  if (!follows || x->order == GLI_ORDER_ANY || y->order == GLI_ORDER_ANY) {
+    return GLI_ORDER_ANY;
+  }
+  if (b.n > size - b.first) return GLI_ORDER_ANY;
+  return b.n == 1 ? x->order : GLI_ORDER_RANKS;
+}
+
 static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
                                   const check_step *s, const gli_piece *x,
-                                  const gli_piece *y, gli_piece *sum) {
+                                  const gli_piece *y, bool stores,
+                                  gli_piece *sum) {
   uint64_t element = (s->step.dst + x->start) / c->params.elem_bytes;
   if (x->source != y->source) {
     return gli_check_fail(c, rank, s->number, &s->step,
@@ -96,6 +117,9 @@ static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
                           y->source / c->params.elem_bytes);
   }
   *sum = *x;
+  sum->order = order_of(x, y, c->params.size);
+  sum->adds = larger(x->adds, y->adds) + 1;
+  sum->stores = larger(x->stores, y->stores) + stores;
   uint32_t common = 0;
   switch (gli_ranks_add(c->pool, x->ranks, y->ranks, &sum->ranks, &common)) {
     case GLI_RANKS_OK:
@@ -111,15 +135,17 @@ static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
                         element, common);
 }
 
-/* c->result = c->a op c->b; both cover the step's length. */
-static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s) {
+/* c->result = c->a op c->b; both cover the step's length. `stores`: that is
+ * what the step stores, and not on the way to it. */
+static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s,
+                           bool stores) {
   uint32_t size = c->params.size;
   cursor a = cursor_at_start(&c->a, size), b = cursor_at_start(&c->b, size);
   c->result.n = 0;
   for (uint64_t at = 0; at < s->step.bytes;) {
     uint64_t end = a.at.end < b.at.end ? a.at.end : b.at.end;
     gli_piece sum;
-    gloo_status status = combine_pieces(c, rank, s, &a.at, &b.at, &sum);
+    gloo_status status = combine_pieces(c, rank, s, &a.at, &b.at, stores, &sum);
     if (status != GLOO_OK) return status;
     sum.end = end;
     if (!gli_content_append(&c->result, size, sum)) {
@@ -134,7 +160,7 @@ static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s) {
 
 /* ---- local steps -------------------------------------------------------- */
 
-/* Operand k of a REDUCE_ALL. */
+/* Operand k of a reduction of several. */
 static gloo_status read_operand(gli_checker *c, uint32_t rank,
                                 const check_step *s, uint32_t k,
                                 gli_content *into) {
@@ -152,7 +178,7 @@ static gloo_status reduce_all(gli_checker *c, uint32_t rank,
     c->result = c->a;
     c->a = sum;
     status = read_operand(c, rank, s, k, &c->b);
-    if (status == GLOO_OK) status = combine(c, rank, s);
+    if (status == GLOO_OK) status = combine(c, rank, s, k == s->step.n);
   }
   return status == GLOO_OK ? write_range(c, rank, s, &c->result) : status;
 }
@@ -163,9 +189,9 @@ gloo_status gli_check_local(gli_checker *c, uint32_t rank,
       read_range(c, rank, s, s->step.a_buffer, s->step.a, &c->a);
   if (status != GLOO_OK) return status;
   if (s->step.kind == GLI_STEP_COPY) return write_range(c, rank, s, &c->a);
-  if (s->step.kind == GLI_STEP_REDUCE_ALL) return reduce_all(c, rank, s);
+  if (gli_step_has_blocks(&s->step)) return reduce_all(c, rank, s);
   status = read_range(c, rank, s, s->step.b_buffer, s->step.b, &c->b);
-  if (status == GLOO_OK) status = combine(c, rank, s);
+  if (status == GLOO_OK) status = combine(c, rank, s, true);
   if (status == GLOO_OK) status = write_range(c, rank, s, &c->result);
   return status;
 }
@@ -256,7 +282,12 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
   if (status != GLOO_OK) return status;
   if (recv->step.kind == GLI_STEP_RECV) return write_range(c, to, recv, &c->b);
   status = read_range(c, to, recv, recv->step.a_buffer, recv->step.a, &c->a);
-  if (status == GLOO_OK) status = combine(c, to, recv);
+  if (recv->step.incoming_left) {
+    gli_content left = c->b;
+    c->b = c->a;
+    c->a = left;
+  }
+  if (status == GLOO_OK) status = combine(c, to, recv, true);
   if (status == GLOO_OK) status = write_range(c, to, recv, &c->result);
   return status;
 }

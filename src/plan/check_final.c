@@ -94,6 +94,13 @@ static gloo_status check_gap(gli_checker *c, const gli_plan_params *p,
   return GLOO_OK;
 }
 
+static void note_order(gli_checker *c, const gli_piece *b) {
+  gli_check_report *r = c->report;
+  if (b->order < r->order) r->order = b->order;
+  if (b->adds > r->adds) r->adds = b->adds;
+  if (b->stores > r->roundings) r->roundings = b->stores;
+}
+
 /* A piece without blocks. */
 static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
                                const gli_piece *b) {
@@ -112,6 +119,7 @@ static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
       if (source != want.source) {
         return fail_source(c, p->rank, x, source, want.source);
       }
+      note_order(c, b);
     }
     x = least(want.until, b->end);
   }

@@ -54,6 +54,10 @@ int gli_check_touches(const gli_step *s, check_touch out[CHECK_TOUCHES]) {
   if (s->kind != GLI_STEP_RECV) {
     out[n++] = (check_touch){s->a, s->bytes, s->a_buffer, false};
   }
+  if (s->kind == GLI_STEP_REDUCE_MANY) {
+    uint64_t bytes = (s->n - 1) * s->stride + s->bytes;
+    out[n++] = (check_touch){s->b, bytes, s->b_buffer, false};
+  }
   if (s->kind == GLI_STEP_REDUCE) {
     out[n++] = (check_touch){s->b, s->bytes, s->b_buffer, false};
   }
@@ -272,7 +276,8 @@ static gloo_status use_places(pass *p, uint32_t i) {
     p->ties[i] = (uint32_t)p->c->ranks[p->rank].n_ties;
     if (!add_tie(p, s, false, i)) return gli_check_no_memory(p->c);
   }
-  for (uint32_t k = 0; k < s->n && status == GLOO_OK; k++) {
+  uint32_t views = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
+  for (uint32_t k = 0; k < views && status == GLOO_OK; k++) {
     status = read_view(p, i, k);
   }
   for (uint32_t k = 0; k < s->n_loans && status == GLOO_OK; k++) {

@@ -34,7 +34,10 @@ gli_piece gli_piece_block(const gli_piece *p, uint32_t size, uint64_t j) {
   if (p->stride == 0) return *p;
   gli_piece block = {.start = p->start + j * p->stride,
                      .source = p->source + j * p->source_step,
-                     .ranks = p->ranks};
+                     .ranks = p->ranks,
+                     .order = p->order,
+                     .adds = p->adds + (uint32_t)j * p->adds_step,
+                     .stores = p->stores + (uint32_t)j * p->stores_step};
   block.end = block.start + p->stride;
   block.ranks.first = (uint32_t)((p->ranks.first + j * p->first_step) % size);
   block.ranks.n += (uint32_t)j * p->n_step;
@@ -51,6 +54,8 @@ static gli_piece blocks(const gli_piece *p, uint32_t size, uint64_t from,
   part.end = first.start + (to - from) * p->stride;
   part.source = first.source;
   part.ranks = first.ranks;
+  part.adds = first.adds;
+  part.stores = first.stores;
   return part;
 }
 
@@ -94,8 +99,8 @@ static int cut(const gli_piece *p, uint32_t size, uint64_t a, uint64_t b,
 /* ---- joining ------------------------------------------------------------ */
 
 static bool continues(const gli_piece *a, const gli_piece *b) {
-  return gli_ranks_equal(a->ranks, b->ranks) &&
-         a->source + length(a) == b->source;
+  return gli_ranks_equal(a->ranks, b->ranks) && a->adds == b->adds &&
+         a->stores == b->stores && a->source + length(a) == b->source;
 }
 
 /* What changes from block a to block b. */
@@ -106,11 +111,14 @@ static void set_steps(gli_piece *series, uint32_t size, const gli_piece *a,
                            ? b->ranks.first - a->ranks.first
                            : b->ranks.first + (size - a->ranks.first);
   series->n_step = b->ranks.n - a->ranks.n;
+  series->adds_step = b->adds - a->adds;
+  series->stores_step = b->stores - a->stores;
 }
 
 static bool same_steps(const gli_piece *a, const gli_piece *b) {
   return a->source_step == b->source_step && a->first_step == b->first_step &&
-         a->n_step == b->n_step;
+         a->n_step == b->n_step && a->adds_step == b->adds_step &&
+         a->stores_step == b->stores_step;
 }
 
 static bool simple(const gli_piece *p) {
@@ -119,7 +127,7 @@ static bool simple(const gli_piece *p) {
 
 /* Two pieces, b right behind a, as one. False when they cannot be. */
 static bool join(gli_piece *a, uint32_t size, const gli_piece *b) {
-  if (a->end != b->start) return false;
+  if (a->end != b->start || a->order != b->order) return false;
   if (a->stride == 0 && b->stride == 0 && continues(a, b)) {
     a->end = b->end;
     return true;

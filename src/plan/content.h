@@ -4,7 +4,12 @@
  * the same byte, `source`, of each. Equal neighbours are one piece. So are
  * neighbours that differ by a constant from block to block, as the blocks of an
  * allgather do (rank 0's, rank 1's, ...) and those of a ring half way: without
- * that, 10,000 ranks would need 10,000 pieces each. */
+ * that, 10,000 ranks would need 10,000 pieces each.
+ *
+ * How the bytes were combined is known as well: in which order, how many
+ * additions the input went through that went through most, and how many of them
+ * stored what they had, which is where floats narrower than float32 are
+ * rounded. */
 #ifndef GLI_PLAN_CONTENT_H
 #define GLI_PLAN_CONTENT_H
 
@@ -12,18 +17,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/builder.h"
 #include "plan/ranks.h"
 
 /* [start, end). With stride 0, byte x holds byte source + (x - start) of
  * `ranks`. Else it is a series of blocks of `stride` bytes, of which block j
  * begins with byte source + j * source_step of the ranks
- * {first + j * first_step, n + j * n_step}. */
+ * {first + j * first_step, n + j * n_step}, which took adds + j * adds_step
+ * additions and stores + j * stores_step stores. */
 typedef struct gli_piece {
   uint64_t start, end;
   uint64_t source;
   gli_ranks ranks;
   uint64_t stride, source_step;
   uint32_t first_step, n_step; /* modulo size; modulo 2^32 */
+  gli_order order;             /* of one input: GLI_ORDER_FOLD */
+  uint32_t adds, stores;
+  uint32_t adds_step, stores_step; /* modulo 2^32 */
 } gli_piece;
 
 /* Pieces in ascending order that do not overlap; gaps are undefined. */

@@ -54,7 +54,7 @@ static access reads_places(uint32_t first, uint32_t n) {
   return (access){first, n, GLI_PLACE, false};
 }
 
-/* Reads come before writes. All but the blocks of a REDUCE_ALL. */
+/* Reads come before writes. All but the blocks of a reduction of several. */
 static int accesses_of(const gli_step *s, access out[ACCESSES]) {
   int n = 0;
   switch (s->kind) {
@@ -80,7 +80,7 @@ static int accesses_of(const gli_step *s, access out[ACCESSES]) {
 }
 
 static uint32_t blocks_of(const gli_step *s) {
-  return s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
+  return gli_step_has_blocks(s) ? s->n : 0;
 }
 
 static access block_of(const gli_step *s, uint32_t k) {

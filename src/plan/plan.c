@@ -132,6 +132,17 @@ static void fill_edges(gli_plan *plan, const gli_depend *d) {
 
 /* ---- make --------------------------------------------------------------- */
 
+static uint32_t most_operands(const gli_builder *b) {
+  uint32_t most = 0;
+  for (size_t i = 0; i < b->n_steps; i++) {
+    const gli_step *s = &b->steps[i];
+    if (!gli_step_has_blocks(s) && s->n_loans == 0) continue;
+    uint32_t n = s->n > s->n_loans ? s->n : s->n_loans;
+    if (n + 1 > most) most = n + 1;
+  }
+  return most;
+}
+
 static gloo_status finish(const gli_builder *b, gli_depend *d, gli_plan **plan,
                           gloo_error *error) {
   uint32_t n = (uint32_t)b->n_steps;
@@ -151,6 +162,7 @@ static gloo_status finish(const gli_builder *b, gli_depend *d, gli_plan **plan,
   made->out_bytes = b->out_bytes;
   made->scratch_bytes = b->scratch_bytes;
   made->n_places = b->n_places;
+  made->n_operands = most_operands(b);
   fill_steps(made, b);
   fill_recv_steps(made);
   fill_edges(made, d);

@@ -19,6 +19,7 @@ typedef enum gli_step_kind {
   GLI_STEP_COPY,        /* dst = a */
   GLI_STEP_REDUCE,      /* dst = a op b */
   GLI_STEP_REDUCE_ALL,  /* dst = views op a op views */
+  GLI_STEP_REDUCE_MANY, /* dst = blocks op a op blocks */
   GLI_STEP_KINDS
 } gli_step_kind;
 
@@ -47,9 +48,10 @@ typedef struct gli_step {
                       this direction */
   uint32_t place;  /* RECV: a view or loan; SEND FILL: the loan;
                       REDUCE_ALL: the first view */
-  uint32_t n, own; /* REDUCE_ALL: how many views, those before a */
+  uint32_t n, own; /* REDUCE_ALL, REDUCE_MANY: views or blocks, those before a
+                    */
   uint32_t loan, n_loans; /* REDUCE_ALL, RECV_REDUCE: dst goes there too */
-  uint64_t stride;        /* REDUCE_ALL: view k is at b + k stride */
+  uint64_t stride;        /* REDUCE_ALL, _MANY: block k is at b + k stride */
   uint64_t a, b, dst;     /* byte offsets */
   uint64_t bytes; /* length of each range; GLI_TOKEN carries 0 on the wire,
                      see gli_step_wire_bytes */
@@ -76,8 +78,15 @@ typedef struct gli_plan {
   uint32_t *recv_steps;
   uint64_t in_bytes, out_bytes; /* what the caller must provide */
   uint64_t scratch_bytes;
-  uint32_t n_places; /* views and loans */
+  uint32_t n_places;   /* views and loans */
+  uint32_t n_operands; /* the most sources, or destinations, that a step has,
+                          where some step has more than two or one */
 } gli_plan;
+
+/* Does it read blocks at b, b + stride, ...? */
+static inline bool gli_step_has_blocks(const gli_step *s) {
+  return s->kind == GLI_STEP_REDUCE_ALL || s->kind == GLI_STEP_REDUCE_MANY;
+}
 
 /* Of payload, when it goes as bytes. */
 static inline uint64_t gli_step_wire_bytes(const gli_step *s) {

@@ -8,7 +8,8 @@
 static const char *const buffers[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
                                                  "TOKEN", "PLACE"};
 static const char *const kinds[GLI_STEP_KINDS] = {
-    "SEND", "RECV", "RECV_REDUCE", "COPY", "REDUCE", "REDUCE_ALL"};
+    "SEND",   "RECV",       "RECV_REDUCE", "COPY",
+    "REDUCE", "REDUCE_ALL", "REDUCE_MANY"};
 static const char *const sends[GLI_ROLES] = {"SEND", "SEND_VIEW", "LEND",
                                              "FILL", "SIGNAL"};
 static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_VIEW", "BORROW",
@@ -84,7 +85,31 @@ static void print_reduce_all(const gli_step *s, const char *a, const char *dst,
            after > 0 ? right : "");
 }
 
-#define RANGES_BYTES (6 * RANGE_BYTES)
+/* "SCRATCH[0..4), 3 more 8 apart" */
+static void print_blocks(const gli_plan_params *p, const gli_step *s,
+                         uint32_t from, uint32_t n, char *text, size_t bytes) {
+  char first[RANGE_BYTES];
+  range(p, s->b_buffer, s->b + from * s->stride, s->bytes, first);
+  if (n < 2) {
+    snprintf(text, bytes, "%s", n == 0 ? "" : first);
+  } else {
+    snprintf(text, bytes, "%s and %u more, %" PRIu64 "B apart", first, n - 1,
+             s->stride);
+  }
+}
+
+static void print_reduce_many(const gli_plan_params *p, const gli_step *s,
+                              const char *a, const char *dst, char *text,
+                              size_t bytes) {
+  char left[2 * RANGE_BYTES], right[2 * RANGE_BYTES];
+  uint32_t after = s->n - s->own;
+  print_blocks(p, s, 0, s->own, left, sizeof(left));
+  print_blocks(p, s, s->own, after, right, sizeof(right));
+  snprintf(text, bytes, "%s = %s%s%s%s%s", dst, left, s->own > 0 ? " op " : "",
+           a, after > 0 ? " op " : "", right);
+}
+
+#define RANGES_BYTES (8 * RANGE_BYTES)
 
 static void print_ranges(const gli_plan_params *p, const gli_step *s,
                          char text[RANGES_BYTES]) {
@@ -107,6 +132,9 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
       break;
     case GLI_STEP_REDUCE_ALL:
       print_reduce_all(s, a, dst, text, RANGES_BYTES);
+      break;
+    case GLI_STEP_REDUCE_MANY:
+      print_reduce_many(p, s, a, dst, text, RANGES_BYTES);
       break;
     case GLI_STEP_RECV_REDUCE:
       if (s->incoming_left) {

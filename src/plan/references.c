@@ -103,27 +103,25 @@ void gli_await(gli_builder *b, uint32_t from, gli_range range) {
   if (range.bytes != 0) push_recv(b, from, GLI_ROLE_SIGNAL, range, 0);
 }
 
-/* Are n blocks, `stride` apart, within SCRATCH, apart from each other and from
- * the result? */
-static bool blocks_ok(gli_builder *b, const gli_reduction *r) {
+bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
+                      uint64_t stride, gli_range dst) {
   uint64_t distance, all;
-  if (!is_in(b, r->blocks, GLI_SCRATCH, "has views outside of SCRATCH") ||
-      !gli_build_range(b, r->blocks)) {
+  if (!is_in(b, first, GLI_SCRATCH, "has views outside of SCRATCH") ||
+      !gli_build_range(b, first)) {
     return false;
   }
-  if (r->n > 1 && r->stride < r->blocks.bytes) {
+  if (n > 1 && stride < first.bytes) {
     gli_build_fail(b, GLOO_ERR_INTERNAL, "has views that overlap");
     return false;
   }
-  if (!gli_mul_u64(r->stride, r->n - 1, &distance) ||
-      !gli_add_u64(distance, r->blocks.bytes, &all)) {
+  if (!gli_mul_u64(stride, n - 1, &distance) ||
+      !gli_add_u64(distance, first.bytes, &all)) {
     all = UINT64_MAX;
   }
-  gli_range whole = gli_bytes(GLI_SCRATCH, r->blocks.offset, all);
+  gli_range whole = gli_bytes(GLI_SCRATCH, first.offset, all);
   if (!gli_build_range(b, whole)) return false;
-  bool beside = r->dst.buffer != GLI_SCRATCH ||
-                r->dst.offset >= whole.offset + all ||
-                whole.offset >= r->dst.offset + r->dst.bytes;
+  bool beside = dst.buffer != GLI_SCRATCH || dst.offset >= whole.offset + all ||
+                whole.offset >= dst.offset + dst.bytes;
   if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a view");
   return beside;
 }
@@ -146,7 +144,7 @@ void gli_reduce_all(gli_builder *b, const gli_reduction *r) {
       dst.bytes == 0)
     return;
   if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
-  if (!blocks_ok(b, r)) return;
+  if (!gli_build_blocks(b, r->blocks, r->n, r->stride, dst)) return;
   gli_step s = {.kind = GLI_STEP_REDUCE_ALL,
                 .a_buffer = (uint8_t)local.buffer,
                 .b_buffer = GLI_SCRATCH,

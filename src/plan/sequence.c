@@ -1,9 +1,39 @@
 /* Steps that several algorithms have in common. */
+#include "core/error.h"
 #include "plan/builder.h"
+
+/* Where block k begins, or UINT64_MAX, which no memory has. */
+static uint64_t times(uint64_t stride, uint32_t k) {
+  uint64_t at;
+  return gli_mul_u64(stride, k, &at) ? at : UINT64_MAX;
+}
+
+/* All inputs of others lie in scratch memory, and are added in one step. */
+static void recv_all_reduce_many(gli_builder *b, const gli_plan_params *p,
+                                 gli_range own, gli_range dst) {
+  uint64_t stride = (dst.bytes + 63) / 64 * 64;
+  gli_range blocks = gli_scratch(b, times(stride, p->size - 1));
+  for (uint32_t k = 0; k < p->size; k++) {
+    if (k == p->rank) continue;
+    uint64_t at = blocks.offset + times(stride, k < p->rank ? k : k - 1);
+    gli_recv(b, k, gli_bytes(GLI_SCRATCH, at, dst.bytes));
+  }
+  gli_many many = {.local = own,
+                   .dst = dst,
+                   .own = p->rank,
+                   .n = p->size - 1,
+                   .blocks = gli_bytes(GLI_SCRATCH, blocks.offset, dst.bytes),
+                   .stride = stride};
+  gli_reduce_many(b, &many);
+}
 
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst) {
   gli_range held = own;
+  if (p->narrow && p->size > 2) {
+    recv_all_reduce_many(b, p, own, dst);
+    return;
+  }
   if (p->size == 1) gli_copy(b, own, dst);
   if (p->rank > 1) {
     gli_recv(b, 0, sum);

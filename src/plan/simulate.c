@@ -156,7 +156,7 @@ static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
 static picoseconds reduce_cost(const simulation *s, uint32_t rank,
                                const gli_step *step) {
   const rank_state *r = &s->ranks[rank];
-  uint64_t n = step->kind == GLI_STEP_REDUCE_ALL ? step->n : 1;
+  uint64_t n = gli_step_has_blocks(step) ? step->n : 1;
   picoseconds cost = n * of_bytes(s->model->reduce_ns, step->bytes);
   for (uint32_t i = step->loan; i < step->loan + step->n_loans; i++) {
     if (r->lenders[i] == 0 || !reaches(s, rank, r->lenders[i] - 1)) continue;

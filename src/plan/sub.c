@@ -109,7 +109,9 @@ void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
                        .segment_bytes = b->params.segment_bytes,
                        .hosts = sub->hosts,
                        .crowded = b->params.crowded,
-                       .near = b->params.near};
+                       .near = b->params.near,
+                       .narrow = b->params.narrow,
+                       .order = b->params.order};
   b->sub = sub;
   b->inner_tokens = b->tokens - 1;
   const char *wrong = what_is_wrong(b, &p);

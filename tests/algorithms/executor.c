@@ -192,7 +192,12 @@ static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
   uint8_t *sum = allocate(s->bytes);
   for (uint32_t i = 0; i <= s->n; i++) {
     const uint8_t *from = at(r, s->a_buffer, s->a, s->bytes);
-    if (i != s->own) from = r->places[s->place + (i < s->own ? i : i - 1)];
+    uint32_t k = i < s->own ? i : i - 1;
+    if (i != s->own && s->kind == GLI_STEP_REDUCE_MANY) {
+      from = at(r, s->b_buffer, s->b + k * s->stride, s->bytes);
+    } else if (i != s->own) {
+      from = r->places[s->place + k];
+    }
     if (i == 0) {
       memcpy(sum, from, (size_t)s->bytes);
     } else {
@@ -207,7 +212,7 @@ static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
 static void take_local(run *x, uint32_t rank, uint32_t step) {
   world_rank *r = &x->w->ranks[rank];
   const gli_step *s = &r->plan->steps[step];
-  if (s->kind == GLI_STEP_REDUCE_ALL) {
+  if (gli_step_has_blocks(s)) {
     take_reduce_all(x, r, s);
     return;
   }

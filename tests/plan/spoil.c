@@ -79,6 +79,16 @@ static void replay_reduce_all(gli_builder *b, const gli_step *s) {
   gli_reduce_all(b, &r);
 }
 
+static void replay_reduce_many(gli_builder *b, const gli_step *s) {
+  gli_many m = {.local = range(s->a_buffer, s->a, s),
+                .dst = range(s->dst_buffer, s->dst, s),
+                .own = s->own,
+                .n = s->n,
+                .blocks = range(s->b_buffer, s->b, s),
+                .stride = s->stride};
+  gli_reduce_many(b, &m);
+}
+
 /* Say the step once more, to another builder. */
 static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
   gli_range a = range(s->a_buffer, s->a, s),
@@ -92,6 +102,9 @@ static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
       break;
     case GLI_STEP_REDUCE_ALL:
       replay_reduce_all(b, s);
+      break;
+    case GLI_STEP_REDUCE_MANY:
+      replay_reduce_many(b, s);
       break;
     case GLI_STEP_RECV_REDUCE:
       if (s->role == GLI_ROLE_VIEW) {

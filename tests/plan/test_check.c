@@ -170,7 +170,7 @@ static void build_shifted(gli_builder *b, const gli_plan_params *p) {
 static void combining_different_elements_is_named(void **state) {
   (void)state;
   refuse(build_shifted, params(GLI_ALLREDUCE, 2, 3), 0,
-         WORDS("rank 0, step 1", "element 0 of the inputs with element 1"));
+         WORDS("rank 0, step 1", "element 1 of the inputs with element 0"));
 }
 
 static void build_lengths(gli_builder *b, const gli_plan_params *p) {

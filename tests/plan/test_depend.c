@@ -31,7 +31,7 @@ static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_FILL) {
     t[n++] = (touch){GLI_PLACE, s->place, 1, false};
   }
-  for (uint32_t k = 0; s->kind == GLI_STEP_REDUCE_ALL && k < s->n; k++) {
+  for (uint32_t k = 0; gli_step_has_blocks(s) && k < s->n; k++) {
     t[n++] = (touch){s->b_buffer, s->b + k * s->stride, s->bytes, false};
   }
   if (s->n_loans > 0) {
@@ -119,7 +119,7 @@ static void refer(gli_step *s, uint64_t *seed, uint32_t longest) {
     s->dst_buffer = GLI_PLACE;
     s->dst = s->place;
   }
-  if (s->kind == GLI_STEP_REDUCE_ALL) {
+  if (gli_step_has_blocks(s)) {
     s->b_buffer = GLI_SCRATCH;
     s->n = 1 + random_below(seed, MAX_VIEWS);
     s->stride = random_below(seed, 2 * longest);

@@ -11,6 +11,18 @@
 
 static uint32_t most_ranks = 24, huge = 1000;
 
+/* An algorithm that keeps an order for all numbers of ranks says so. */
+static void all_are_marked(const gli_sweep_result *r) {
+  const gli_algorithm *a = r->algorithm;
+  bool composed = a->rounds == NULL; /* its parts are chosen by hosts */
+  if (composed || !gli_collective_reduces(a->collective)) return;
+  if (r->order == gli_algorithm_order(a)) return;
+  fail_msg(
+      "%s %s keeps the order of ranks (%d) but is not marked in "
+      "GLI_ORDER_LIST",
+      gli_collective_name(a->collective), a->name, (int)r->order);
+}
+
 static void all_are_correct_from_one_rank_on(void **state) {
   (void)state;
   gli_sweep_result *results = calloc(gli_algorithm_count, sizeof(*results));
@@ -22,6 +34,7 @@ static void all_are_correct_from_one_rank_on(void **state) {
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     if (results[i].failures != 0) fail_msg("%s", results[i].first.message);
     assert_true(results[i].plans > 0);
+    all_are_marked(&results[i]);
   }
   free(results);
 }
