@@ -1,4 +1,5 @@
 /* Contexts: links to other ranks, counters, and the end of it all. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,18 +19,40 @@ static uint32_t budget_for(uint32_t size) {
   return each < GLI_PARK_BUDGET_MIN ? GLI_PARK_BUDGET_MIN : each;
 }
 
+gloo_context *gli_context_new(gloo_device *device, uint32_t size) {
+  gloo_context *context = calloc(1, sizeof *context);
+  if (!context) return NULL;
+  context->cache = gli_plan_cache_create(CACHED_STEPS, gli_operation_free_pool);
+  context->peers = calloc(size > 0 ? size : 1, sizeof *context->peers);
+  context->device = device;
+  context->size = size;
+  if (context->cache && context->peers) return context;
+  gli_context_free(context);
+  return NULL;
+}
+
+void gli_context_free(gloo_context *context) {
+  if (!context) return;
+  if (context->cache) gli_plan_cache_destroy(context->cache);
+  gli_hosts_free(context->hosts);
+  free(context->tuning);
+  free(context->contacts);
+  free(context->peers);
+  free(context->counters);
+  free(context);
+}
+
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
                              uint64_t key, int64_t timeout_ns,
                              gloo_context **out, gloo_error *error) {
-  gloo_context *context = calloc(1, sizeof *context);
+  gloo_context *context = gli_context_new(device, size);
   if (!context) goto no_memory;
-  context->peers = calloc(size, sizeof *context->peers);
-  if (!context->peers) goto no_memory;
-  context->cache = gli_plan_cache_create(CACHED_STEPS, gli_operation_free_pool);
-  if (!context->cache) goto no_memory;
-  context->device = device;
-  context->rank = rank;
-  context->size = size;
+  context->contacts = calloc(size, sizeof *context->contacts);
+  context->family = calloc(1, sizeof *context->family);
+  if (!context->contacts || !context->family) goto no_memory;
+  for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
+  context->family->root = context;
+  context->rank = context->root_rank = rank;
   context->key = key;
   context->timeout_ns = timeout_ns;
   context->budget = budget_for(size);
@@ -41,8 +64,8 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   return GLOO_OK;
 
 no_memory:
-  if (context) free(context->peers);
-  free(context);
+  if (context) free(context->family);
+  gli_context_free(context);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for a context of %u ranks", size);
 }
@@ -50,8 +73,7 @@ no_memory:
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
                           const gli_address *address, uint64_t key) {
   gli_device_lock(context->device);
-  context->peers[rank].address = *address;
-  context->peers[rank].key = key;
+  context->contacts[rank] = (gli_contact){*address, key};
   gli_device_unlock(context->device);
 }
 
@@ -98,6 +120,10 @@ gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error) {
   gli_peer *peer = &context->peers[rank];
   if (peer->link) return peer->link;
+  if (!gli_context_is_root(context)) {
+    return gli_group_open_link(context, rank, error);
+  }
+  const gli_contact *contact = &context->contacts[rank];
   gli_link *link = calloc(1, sizeof *link);
   if (!link) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -105,14 +131,15 @@ gli_link *gli_context_link(gloo_context *context, uint32_t rank,
     return NULL;
   }
   link->context = context;
-  link->rank = rank;
+  link->carrier = link;
+  link->rank = link->local = rank;
   link->self = rank == context->rank;
   if (!link->self) {
     gli_pair_config config = {.self_rank = context->rank,
                               .peer_rank = rank,
                               .local_key = context->key,
-                              .remote_key = peer->key,
-                              .address = peer->address,
+                              .remote_key = contact->key,
+                              .address = contact->address,
                               .user = link};
     gloo_device *device = context->device;
     gloo_status status =
@@ -123,6 +150,11 @@ gli_link *gli_context_link(gloo_context *context, uint32_t rank,
     }
   }
   peer->link = link;
+  link->next = context->links;
+  context->links = link;
+  if (context->family->rootless) {
+    gli_flow_control(link, GLI_MESSAGE_LEFT, NULL, 0);
+  }
   return link;
 }
 
@@ -151,7 +183,8 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
   if (peer == context->rank) return route;
   gloo_device *device = context->device;
   gli_device_lock(device);
-  const gli_link *link = context->peers[peer].link;
+  const gloo_context *root = context->family->root;
+  const gli_link *link = root->peers[context->peers[peer].rank].link;
   route = device->ops->name;
   if (link == NULL || link->pair == NULL)
     route = NULL;
@@ -220,11 +253,21 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
 
 void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   if (gli_context_poisoned(context)) return;
-  context->cause = *cause;
-  context->unsettled = true;
+  gli_family *family = context->family;
+  gloo_error told = *cause;
+  char where[48] = "";
+  if (context->is_lobby) {
+    snprintf(where, sizeof where, "while a group was made: ");
+  } else if (!gli_context_is_root(context)) {
+    snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
+  }
+  gli_error_prefix(&told, where);
+  family->root->cause = told;
+  for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
+  family->root->unsettled = true;
   context->device->unsettled = true;
-  gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->rank,
-          cause->message);
+  gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->root_rank,
+          told.message);
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -253,7 +296,7 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
 
 static void close_link(gli_link *link, const gli_send_request *last) {
   if (link->pair) {
-    bool silent = link->left || link->failed;
+    bool silent = link->gone || link->failed;
     link->pair->ops->pair_close(link->pair, silent ? NULL : last);
     link->pair = NULL;
   }
@@ -261,9 +304,7 @@ static void close_link(gli_link *link, const gli_send_request *last) {
 }
 
 static void close_links(gloo_context *context, gli_send_request *last) {
-  for (uint32_t rank = 0; rank < context->size; rank++) {
-    gli_link *link = context->peers[rank].link;
-    if (!link) continue;
+  for (gli_link *link = context->links; link; link = link->next) {
     last->header.credit = link->consumed;
     close_link(link, last);
   }
@@ -276,18 +317,19 @@ void gli_context_settle(gloo_context *context) {
   uint8_t payload[GLI_ABORT_MAX];
   make_abort(&context->cause, &request, payload);
   close_links(context, &request);
-  while (context->active.first) {
-    gli_operation_finish(context->active.first, &context->cause);
+  gli_family *family = context->family;
+  gli_group_drop_links(family);
+  while (family->active.first) {
+    gli_operation_finish(family->active.first, &context->cause);
   }
-  while (context->posted.first) {
-    gli_operation_finish(context->posted.first, &context->cause);
+  while (family->posted.first) {
+    gli_operation_finish(family->posted.first, &context->cause);
   }
   gli_parked_drop(context);
+  for (gloo_context *g = family->groups; g; g = g->next) gli_parked_drop(g);
 }
 
-/* Operations that the caller still holds outlive the context, as mere results.
- */
-static void detach_operations(gloo_context *context) {
+void gli_context_detach_operations(gloo_context *context) {
   while (context->all) {
     gloo_operation *op = context->all;
     context->all = op->all_next;
@@ -302,34 +344,70 @@ static void unlist(gloo_context *context) {
   *at = context->next;
 }
 
+static bool has_some(const gli_operation_list *list,
+                     const gloo_context *context) {
+  const gloo_operation *op = list->first;
+  while (op && op->context != context) op = op->active_next;
+  return op != NULL;
+}
+
+bool gli_context_is_busy(const gloo_context *context) {
+  return has_some(&context->family->active, context) ||
+         has_some(&context->family->posted, context) ||
+         (context->lobby && gli_context_is_busy(context->lobby));
+}
+
+/* The last of the family goes. */
+static void end_family(gloo_context *root) {
+  gli_family *family = root->family;
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(root, &bye);
+  gli_group_drop_links(family);
+  gli_parked_drop(root);
+  gli_context_detach_operations(root);
+  unlist(root);
+  while (root->links) {
+    gli_link *link = root->links;
+    root->links = link->next;
+    free(link);
+  }
+  gli_context_free(root);
+  free(family->routes);
+  free(family);
+}
+
+/* True when that was the end of the family. */
+static bool close_one(gloo_context *context) {
+  gli_family *family = context->family;
+  if (!gli_context_is_root(context)) {
+    gli_group_close(context);
+  } else {
+    if (context->lobby) gli_group_close(context->lobby);
+    family->rootless = true;
+    gli_context_detach_operations(context);
+    if (family->groups) gli_group_say_left(context);
+  }
+  if (!family->rootless || family->groups) return false;
+  end_family(family->root);
+  return true;
+}
+
 void gli_context_close(gloo_context *context) {
   gloo_device *device = context->device;
+  const gloo_context *root = context->family->root;
+  bool owns_device = root->owns_device;
   gli_device_lock(device);
-  if (context->active.first || context->posted.first) {
+  if (gli_context_is_busy(context)) {
     gloo_error cause;
-    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->rank,
+    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
              "rank %u destroyed its context while operations were running",
-             context->rank);
+             context->root_rank);
     gli_context_poison(context, &cause);
   }
-  gli_context_settle(context);
-  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
-  close_links(context, &bye);
-  gli_parked_drop(context);
-  detach_operations(context);
-  unlist(context);
+  gli_device_settle(device);
+  bool ended = close_one(context);
   gli_device_unlock(device);
-  for (uint32_t rank = 0; rank < context->size; rank++) {
-    free(context->peers[rank].link);
-  }
-  gli_plan_cache_destroy(context->cache);
-  gli_hosts_free(context->hosts);
-  free(context->tuning);
-  bool owns_device = context->owns_device;
-  free(context->peers);
-  free(context->counters);
-  free(context);
-  if (owns_device) {
+  if (ended && owns_device) {
     gli_device_close(device);
   } else {
     gli_device_kick(device);

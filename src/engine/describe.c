@@ -62,7 +62,7 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
   gli_fail(error, GLOO_ERR_MISMATCH, (int)peer,
            "rank %u called %s where rank %u called %s%s; all ranks must make "
            "the same calls in the same order",
-           context->rank, here, peer, there, hint);
+           context->root_rank, here, peer, there, hint);
 }
 
 /* Append "rank 3, rank 5 and 2 more". */
@@ -121,9 +121,10 @@ static size_t waited_ranks(const gloo_operation *op, bool guilty_only,
                            uint32_t *ranks, size_t room) {
   size_t n = 0;
   if (op->state == GLI_OPERATION_POSTED) {
-    if (op->p2p_peer >= 0) ranks[n++] = (uint32_t)op->p2p_peer;
+    const gli_peer *peers = op->context->peers;
+    if (op->p2p_peer >= 0) ranks[n++] = peers[op->p2p_peer].rank;
     for (size_t i = 0; i < op->n_candidates && n < room; i++) {
-      ranks[n++] = (uint32_t)op->candidates[i];
+      ranks[n++] = peers[op->candidates[i]].rank;
     }
     return n;
   }
@@ -144,7 +145,7 @@ void gli_describe_timeout(const gloo_operation *op, gloo_error *error) {
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 ? (int)ranks[0] : -1,
            "%s did not complete within %.3g s: rank %u still waits for %s",
            gli_describe_call(&op->signature, call),
-           (double)op->timeout_ns / 1e9, op->context->rank, who);
+           (double)op->timeout_ns / 1e9, op->context->root_rank, who);
   if (n > 0 && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }

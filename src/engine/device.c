@@ -133,8 +133,8 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   uint64_t next_ns = UINT64_MAX;
   for (gloo_context *c = device->contexts; c; c = c->next) {
     next_ns = earlier(next_ns, check_suspect(c, now_ns));
-    next_ns = earlier(next_ns, check_list(&c->active, now_ns));
-    next_ns = earlier(next_ns, check_list(&c->posted, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->family->active, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->family->posted, now_ns));
   }
   if (device->unsettled) gli_device_settle(device);
   if (next_ns == UINT64_MAX) return INT64_MAX;

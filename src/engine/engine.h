@@ -58,6 +58,44 @@ bool gli_context_crowded(const gloo_context *context);
 /* Can ranks that share a host reach each other's memory? The same on every
  * rank. */
 bool gli_context_near(const gloo_context *context);
+/* ---- groups ---------------------------------------------------------------
+ */
+
+/* A group of ranks of a context uses its connections. Ranks call it by numbers
+ * that each has given it itself, so no two groups of a rank are ever confused.
+ * As soon as it has a number here it takes in messages; operations can be
+ * started once it is formed. Any context of the family can be closed first. */
+gloo_status gli_group_begin(gloo_context *parent, gloo_context **group,
+                            gloo_error *error);
+uint32_t gli_group_id(const gloo_context *group);
+
+typedef struct gli_member {
+  uint32_t rank;  /* in the parent */
+  uint32_t group; /* its number for the group */
+} gli_member;
+
+/* Say who belongs to it, in the order of their new ranks; members[own] is this
+ * rank. Hosts and tuning are those of the parent. `timeout_ns` 0: the parent's.
+ * A failure poisons the family, for the other ranks count on the group. */
+gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
+                           const gli_member *members, uint32_t n, uint32_t own,
+                           int64_t timeout_ns, gloo_error *error);
+
+/* Where the ranks of a context make groups of it: a context of the same ranks,
+ * with operations of its own. It lives as long as the other. */
+gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
+                              gloo_error *error);
+
+/* Ranks disagree: every rank of the family is to know. Returns the status. */
+gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause);
+
+/* Rank `rank` of the context in the root of its family, by which sentences and
+ * gloo_error call it. */
+uint32_t gli_context_root_rank(const gloo_context *context, uint32_t rank);
+/* The other way round; UINT32_MAX: it is not in the context. */
+uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
+bool gli_context_related(const gloo_context *a, const gloo_context *b);
+
 /* Connect to the neighbours in a binomial tree over all ranks, without waiting.
  * It stays open, so that an error reaches every rank, whoever uses which links.
  */

@@ -101,6 +101,7 @@ int gli_flow_retry(gloo_device *device) {
 static gli_transfer *new_control(gli_link *link, gli_message_type type,
                                  const gli_header *about, uint32_t slot) {
   if (link->left || link->failed || (!link->pair && !link->self)) return NULL;
+  if (link->local == GLI_NO_RANK) return NULL; /* what it calls us is unknown */
   gli_transfer *t = gli_transfer_new(link);
   if (!t) {
     gloo_error error;
@@ -111,6 +112,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
   }
   t->request.header = about ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
+  t->request.header.context = link->group;
   t->request.header.form = GLI_FORM_BYTES;
   t->request.header.slot = slot;
   t->request.header.charged = 0;
@@ -134,7 +136,8 @@ gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
                     "rank %u asks and asks, but does not take the answers",
                     link->rank);
   }
-  gli_transfer *t = new_control(link, type, about, vital ? 1 : 0);
+  uint32_t slot = type == GLI_MESSAGE_WAITING ? 0 : 1;
+  gli_transfer *t = new_control(link, type, about, slot);
   if (!t) return GLOO_OK;
   t->answer = true;
   link->answers++;
@@ -265,8 +268,10 @@ void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   t->operation = op;
   t->step = index;
   t->peer = step->peer;
+  link->data_sent++;
   t->request.header = op->signature;
   t->request.header.type = GLI_MESSAGE_DATA;
+  t->request.header.context = link->group;
   t->request.header.slot = step->slot;
   const gli_plan_params *p = &op->plan->params;
   if (gli_collective_pairwise(p->collective)) {
@@ -288,8 +293,9 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* An ABORT that is still arriving is known to nobody else. */
-    if (t->parked && t->parked->header.type == GLI_MESSAGE_ABORT) {
+    /* These, while they arrive, are known to nobody else. */
+    if (t->parked &&
+        (t->parked->header.type == GLI_MESSAGE_ABORT || t->parked->orphan)) {
       gli_parked_free(t->parked);
     }
     gli_transfer_free(t);
@@ -325,5 +331,6 @@ void gli_flow_withdraw(gli_link *link, const gloo_operation *op) {
     if (!announced(t)) link->unannounced--;
     gli_transfer_list_remove(&link->blocked, t);
     gli_transfer_free(t);
+    link->data_sent--;
   }
 }

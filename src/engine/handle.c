@@ -213,8 +213,8 @@ static void cancel(gloo_operation *op) {
   }
   gloo_error error;
   char text[GLI_TEXT_BYTES];
-  gli_fail(&error, GLOO_ERR_CANCELLED, (int)op->context->rank,
-           "rank %u cancelled %s", op->context->rank,
+  uint32_t rank = op->context->root_rank;
+  gli_fail(&error, GLOO_ERR_CANCELLED, (int)rank, "rank %u cancelled %s", rank,
            gli_describe_call(&op->signature, text));
   gli_context_poison(op->context, &error);
 }

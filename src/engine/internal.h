@@ -10,6 +10,7 @@
 #include "plan/cache.h"
 
 typedef struct gli_link gli_link;
+typedef struct gli_family gli_family;
 
 /* ---- messages on their way ----------------------------------------------- */
 
@@ -50,6 +51,7 @@ typedef struct gli_parked {
   bool complete;
   bool awaited;  /* its receive step is ready and waits for `complete` */
   bool envelope; /* in context->envelopes */
+  bool orphan;   /* its context went while it was arriving */
   _Alignas(16) uint8_t data[];
 } gli_parked;
 
@@ -64,12 +66,23 @@ typedef struct gli_note {
 
 struct gli_link {
   gloo_context *context;
-  uint32_t rank;
-  gli_pair *pair; /* NULL: self, or not open */
+  uint32_t rank;  /* in the root context: who it is in sentences */
+  uint32_t local; /* in this context; GLI_NO_RANK while that is being made */
+  gli_pair *pair; /* NULL: self, or not open. Groups use that of `carrier` */
   bool self;
-  bool left;         /* the peer said BYE */
+  bool left;    /* the peer said BYE, or LEFT */
+  bool gone;    /* it said BYE: nothing else comes through this pair */
+  bool leaving; /* it said LEFT, but some of what it sent is still to come */
   bool again_queued; /* member of device->again_links */
   gli_link *again_next;
+
+  uint32_t group;    /* what the peer calls this context, and what we do; */
+  uint32_t own;      /* both are 0 for a root context */
+  gli_link *carrier; /* of the root context, to the same rank; or itself */
+  gli_link *next;    /* of the same context */
+  gli_link *route_next;
+  uint64_t data_sent, data_came; /* messages */
+  uint64_t leaves_after;         /* as many as that */
 
   /* Outgoing credit. All three count bytes modulo 2^32. */
   uint32_t charged;  /* sent at the receiver's parking expense */
@@ -100,10 +113,18 @@ struct gli_link {
 };
 
 typedef struct gli_peer {
+  gli_link *link; /* made when first needed */
+  uint32_t rank;  /* in the root context */
+  uint32_t group; /* what it calls the context; 0: a root context */
+} gli_peer;
+
+/* Where a rank listens. */
+typedef struct gli_contact {
   gli_address address;
   uint64_t key;
-  gli_link *link; /* made when first needed */
-} gli_peer;
+} gli_contact;
+
+#define GLI_NO_RANK UINT32_MAX
 
 /* ---- operations ---------------------------------------------------------- */
 
@@ -233,30 +254,38 @@ typedef struct gli_tag_counter {
   uint64_t next;
 } gli_tag_counter;
 
+/* A context that met its ranks is a root. Groups that are made of it, or of its
+ * groups, are contexts that use its pairs; all together are a family, which
+ * fails as one. See group.c. */
 struct gloo_context {
   gloo_device *device;
   bool owns_device;
-  uint32_t rank, size;
+  uint32_t rank, size; /* size 0: a group in the making */
   uint64_t key;
   int64_t timeout_ns;
-  uint32_t budget;  /* bytes that one peer may park here */
-  gli_peer *peers;  /* [size] */
-  gli_hosts *hosts; /* NULL: all ranks share one */
+  uint32_t budget;       /* bytes that one peer may park here */
+  gli_peer *peers;       /* [size] */
+  gli_contact *contacts; /* [size] of a root; NULL in groups */
+  gli_link *links;       /* all of them */
+  gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
   bool crowded; /* on some host there are more ranks than cores */
 
+  gli_family *family;
+  uint32_t root_rank; /* this rank, in the root of the family */
+  uint32_t id;        /* what other ranks call it when they speak to this one */
+  bool is_lobby;      /* where the ranks of another context make groups of it */
+  gloo_context *lobby; /* of this one; made when first needed */
+
   gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
   gloo_error refused; /* the last refused call */
-  gloo_error suspect; /* a lost connection, to become the cause at suspect_ns */
+  /* Of a root: a lost connection, to become the cause at suspect_ns. */
+  gloo_error suspect;
   uint64_t suspect_ns;
-  bool unsettled; /* poisoned, but operations and links still live */
+  bool unsettled; /* a root: poisoned, but operations and links still live */
 
   gli_plan_cache *cache;
-  gli_operation_list active; /* running, oldest first */
-  gli_operation_list posted; /* receives that no message has met yet */
-  gloo_operation *all;       /* every operation with a handle or running */
-  gli_operation_list idle;   /* in a plan's pool, with scratch */
-  uint64_t idle_bytes;       /* scratch of those */
+  gloo_operation *all; /* every operation with a handle or running */
   gloo_operation *buckets[GLI_BUCKETS];
   gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
   size_t n_parked;                 /* in these */
@@ -267,7 +296,22 @@ struct gloo_context {
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
   uint32_t n_finished;
 
-  gloo_context *next;
+  gloo_context *next; /* root, or group of this family */
+};
+
+/* What the contexts of a family share. */
+struct gli_family {
+  gloo_context *root;
+  bool rootless;             /* it is destroyed; its pairs serve the groups */
+  gli_operation_list active; /* running, oldest first */
+  gli_operation_list posted; /* receives that no message has met yet */
+  gli_operation_list idle;   /* in a plan's pool, with scratch */
+  uint64_t idle_bytes;       /* scratch of those */
+  gloo_context *groups;      /* lobbies too */
+  uint32_t last_id;
+  gli_link *dying;   /* of groups that are gone: they still have to send */
+  gli_link **routes; /* links of groups, by what arrives for them */
+  size_t n_routes, route_slots;
 };
 
 struct gloo_device {
@@ -346,15 +390,51 @@ gli_link *gli_context_link(gloo_context *context, uint32_t rank,
 /* The first error wins. Operations end, and links are closed, when the poll
  * that is under way is over (gli_context_settle), for a transport must not lose
  * a pair from under its feet. */
+/* It takes all contexts of the family with it, for a pair cannot be made to
+ * forget what one of them has begun. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
 void gli_context_settle(gloo_context *context);
 static inline bool gli_context_poisoned(const gloo_context *context) {
   return context->cause.status != GLOO_OK;
 }
+static inline bool gli_context_is_root(const gloo_context *context) {
+  return context->family->root == context;
+}
+/* Memory for a context of any kind, of `size` ranks, and its end. */
+gloo_context *gli_context_new(gloo_device *device, uint32_t size);
+void gli_context_free(gloo_context *context);
+/* Does it have operations that are under way? */
+bool gli_context_is_busy(const gloo_context *context);
+/* Operations that the caller still holds outlive it, as mere results. */
+void gli_context_detach_operations(gloo_context *context);
 /* The counter of operations started with a tag; NULL when out of memory. */
 uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
 /* Operations started so far with a tag. */
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
+
+/* ---- group.c ------------------------------------------------------------- */
+
+/* The link to a rank of a group, new. */
+gli_link *gli_group_open_link(gloo_context *group, uint32_t rank,
+                              gloo_error *error);
+/* What a message is for that came through this link of a root and speaks of a
+ * group; NULL: the group is gone, or never was, or (with `error`) worse. */
+gli_link *gli_group_find_link(gli_link *carrier, const gli_header *header,
+                              gloo_error *error);
+/* The peer speaks of a group that is gone: let it know. */
+gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *header,
+                              gli_sink *sink, gloo_error *error);
+/* LEFT: a rank takes no part in this context any more. Messages on other
+ * streams may still come. */
+void gli_group_leaves(gli_link *link, const gli_header *header);
+void gli_group_check_leaving(gli_link *link);
+/* The pair is gone, and the groups' links with it. */
+void gli_group_carrier_left(gli_link *carrier);
+void gli_group_drop_links(gli_family *family);
+/* Destroy a group. */
+void gli_group_close(gloo_context *group);
+/* Say LEFT to everybody. */
+void gli_group_say_left(gloo_context *context);
 
 /* ---- operation.c --------------------------------------------------------- */
 
@@ -470,7 +550,7 @@ bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
 extern const gli_upcalls gli_engine_upcalls;
 /* A link does not work any more; a better reason may come within a moment. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause);
-/* A rank is gone for good; does this operation still need it? */
+/* A rank is gone for good; does any operation still need it? */
 void gli_link_left(gli_link *link);
 
 /* ---- flow.c -------------------------------------------------------------- */
@@ -482,9 +562,9 @@ void gli_flow_sent(gli_transfer *t);
  * of a STARTED, 1 when it answers a WANT; of a PROBE, 1 when time is up. */
 void gli_flow_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
-/* Answer a WANT (STARTED) or a PROBE (WAITING). A peer that goes on asking but
- * does not take its answers gets no more of them; of a WANT, which is an error.
- */
+/* Answer a WANT (STARTED), a PROBE (WAITING) or anything for a group that is
+ * gone (LEFT). A peer that goes on asking but does not take its answers gets no
+ * more of them; of a WANT, which is an error. */
 gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error);
 /* A WANT of ours was answered. */

@@ -45,7 +45,20 @@ void gli_late_start_clock(gloo_operation *op) {
   start_clock(op, device->ops->now_ns(device->transport));
 }
 
+/* Where groups are made, a receive asks the rank that it waits for whether that
+ * makes a group too, and waits like us. */
+static bool may_ask_for_message(const gloo_operation *op) {
+  return op->context->is_lobby && op->state == GLI_OPERATION_POSTED &&
+         op->p2p_peer >= 0;
+}
+
 static void ask(const gloo_operation *op) {
+  if (may_ask_for_message(op)) {
+    gli_link *link = op->context->peers[op->p2p_peer].link;
+    gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
+                     op->pressed ? 1 : 0);
+    return;
+  }
   if (op->state != GLI_OPERATION_RUNNING) return;
   if (op->signature.collective == GLI_SENDRECV) return;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
@@ -69,6 +82,7 @@ static void relax(gloo_operation *op) {
 }
 
 static bool all_innocent(const gloo_operation *op) {
+  if (may_ask_for_message(op)) return op->peers[0].innocent;
   if (op->state != GLI_OPERATION_RUNNING) return false;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!op->peers[i].innocent && gli_operation_waits_for(op, i)) return false;
@@ -107,7 +121,18 @@ void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
   gli_context_poison(op->context, &error);
 }
 
+/* The receive that makes a group with this tag, and waits. */
+static gloo_operation *find_message(const gli_link *link, const gli_header *h) {
+  gloo_operation *op = link->context->family->posted.first;
+  while (op && !(op->context == link->context && may_ask_for_message(op) &&
+                 op->signature.tag == h->tag)) {
+    op = op->active_next;
+  }
+  return op;
+}
+
 static gloo_operation *find(const gli_link *link, const gli_header *h) {
+  if (h->collective == GLI_SENDRECV) return find_message(link, h);
   gli_key key = gli_match_key(GLI_KIND_COLLECTIVE, link->rank, h);
   return gli_match_find(link->context, key);
 }
@@ -129,6 +154,10 @@ void gli_late_probed(gli_link *link, const gli_header *h) {
 void gli_late_answered(gli_link *link, const gli_header *h) {
   gloo_operation *op = find(link, h);
   if (!op) return;
-  uint32_t peer = gli_plan_find_peer(op->plan, link->rank);
+  if (may_ask_for_message(op)) {
+    op->peers[0].innocent = (uint32_t)op->p2p_peer == link->local;
+    return;
+  }
+  uint32_t peer = gli_plan_find_peer(op->plan, link->local);
   if (peer != GLI_NO_PEER) op->peers[peer].innocent = true;
 }

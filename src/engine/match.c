@@ -56,7 +56,7 @@ static uint32_t peer_index(const gloo_operation *op, const gli_link *link) {
   if (link->recent == op) return link->recent_peer;
   return op->signature.collective == GLI_SENDRECV
              ? 0
-             : gli_plan_find_peer(op->plan, link->rank);
+             : gli_plan_find_peer(op->plan, link->local);
 }
 
 /* ---- what came early ----------------------------------------------------- */
@@ -74,7 +74,7 @@ static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
                   " elements to rank %u, which expects %" PRIu64
                   " from it: their counts must agree",
                   gli_describe_call(&op->signature, text), link->rank, h->count,
-                  op->context->rank, expected);
+                  op->context->root_rank, expected);
 }
 
 /* Check a message against an operation, and find its receive step. */
@@ -286,7 +286,7 @@ static gloo_status too_late(gli_link *link, const gli_header *h,
   char text[GLI_TEXT_BYTES];
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                   "rank %u sent data for %s, which is over on rank %u",
-                  link->rank, gli_describe_call(h, text), context->rank);
+                  link->rank, gli_describe_call(h, text), context->root_rank);
 }
 
 static bool is_over(const gloo_context *context, const gli_header *h) {
@@ -328,6 +328,7 @@ static void keep(gli_link *link, gli_parked *parked) {
 gloo_status gli_match_data(gli_link *link, const gli_header *h, gli_sink *sink,
                            gloo_error *error) {
   gli_error_clear(error);
+  link->data_came++;
   gloo_operation *op = find_or_claim(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op) return data_for(op, link, h, sink, error);

@@ -68,18 +68,19 @@ static void free_operation(gloo_operation *op) {
 
 static void unshelve(gloo_operation *op) {
   if (!op->scratch) return;
-  gli_operation_list_remove(&op->context->idle, op);
-  op->context->idle_bytes -= op->plan->scratch_bytes;
+  gli_family *family = op->context->family;
+  gli_operation_list_remove(&family->idle, op);
+  family->idle_bytes -= op->plan->scratch_bytes;
 }
 
 /* Programs whose sizes vary would otherwise keep scratch for all of them. */
 static void shelve(gloo_operation *op) {
-  gloo_context *context = op->context;
+  gli_family *family = op->context->family;
   if (!op->scratch) return;
-  gli_operation_list_add(&context->idle, op);
-  context->idle_bytes += op->plan->scratch_bytes;
-  while (context->idle_bytes > GLI_IDLE_SCRATCH && context->idle.first != op) {
-    gloo_operation *oldest = context->idle.first;
+  gli_operation_list_add(&family->idle, op);
+  family->idle_bytes += op->plan->scratch_bytes;
+  while (family->idle_bytes > GLI_IDLE_SCRATCH && family->idle.first != op) {
+    gloo_operation *oldest = family->idle.first;
     unshelve(oldest);
     free(oldest->scratch);
     oldest->scratch = NULL;
@@ -312,7 +313,7 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
   if (plan->n_places > 0) {
     memset(op->places, 0, plan->n_places * sizeof *op->places);
   }
-  gli_operation_list_add(&op->context->active, op);
+  gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);
   gloo_status status = gli_match_adopt(op, error);
   if (status != GLOO_OK) return status;
@@ -380,7 +381,7 @@ gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
   gli_context_poison(context, error);
   if (op->state == GLI_OPERATION_IDLE || op->state == GLI_OPERATION_DONE) {
     op->state = GLI_OPERATION_RUNNING;
-    gli_operation_list_add(&context->active, op);
+    gli_operation_list_add(&context->family->active, op);
   }
   return status;
 }
@@ -402,9 +403,9 @@ static void divide(const gloo_operation *op) {
 void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   gloo_context *context = op->context;
   if (op->state == GLI_OPERATION_POSTED) {
-    gli_operation_list_remove(&context->posted, op);
+    gli_operation_list_remove(&context->family->posted, op);
   } else {
-    gli_operation_list_remove(&context->active, op);
+    gli_operation_list_remove(&context->family->active, op);
     gli_match_remove(op);
     for (uint32_t i = 0; i < op->plan->n_peers; i++) {
       gli_link *link = op->peers[i].link;

@@ -21,7 +21,7 @@ static gloo_status bind_to(gloo_operation *op, gli_link *link,
                            const gli_header *h, gloo_error *error) {
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = h->operation;
-  op->source = (int)link->rank;
+  op->source = (int)link->local;
   return gli_operation_launch(op, error);
 }
 
@@ -45,38 +45,39 @@ static gloo_status open_candidates(gloo_operation *op, bool *all_left,
 
 gloo_status gli_p2p_post(gloo_operation *op, gloo_error *error) {
   gloo_context *context = op->context;
-  op->peers[0].link = NULL;
+  op->peers[0] = (gli_op_peer){.link = NULL};
   bool all_left;
   gloo_status status = open_candidates(op, &all_left, error);
   if (status != GLOO_OK) return status;
   for (gli_parked *p = context->envelopes_first; p; p = p->envelope_next) {
     if (p->header.tag != op->signature.tag) continue;
-    if (!gli_p2p_takes_from(op, p->link->rank)) continue;
+    if (!gli_p2p_takes_from(op, p->link->local)) continue;
     gli_header header = p->header;
     return bind_to(op, p->link, &header, error);
   }
   if (all_left) {
-    int rank = op->p2p_peer >= 0 ? (int)op->p2p_peer : -1;
+    int rank = -1;
+    if (op->p2p_peer >= 0) rank = (int)context->peers[op->p2p_peer].rank;
     return gli_fail(error, GLOO_ERR_PEER, rank,
                     "nobody is left to receive from: %s %d has destroyed its "
                     "context",
                     rank >= 0 ? "rank" : "every rank, like", rank);
   }
   op->state = GLI_OPERATION_POSTED;
-  gli_operation_list_add(&context->posted, op);
+  gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
 }
 
 gloo_operation *gli_p2p_claim(gli_link *link, const gli_header *h,
                               gloo_error *error) {
   gloo_context *context = link->context;
-  gloo_operation *op = context->posted.first;
-  while (op &&
-         !(op->signature.tag == h->tag && gli_p2p_takes_from(op, link->rank))) {
+  gloo_operation *op = context->family->posted.first;
+  while (op && !(op->context == context && op->signature.tag == h->tag &&
+                 gli_p2p_takes_from(op, link->local))) {
     op = op->active_next;
   }
   if (!op) return NULL;
-  gli_operation_list_remove(&context->posted, op);
+  gli_operation_list_remove(&context->family->posted, op);
   if (bind_to(op, link, h, error) != GLOO_OK) return NULL;
   /* Its receives must be ready before the message that it was claimed for. */
   gli_device_run(context->device);

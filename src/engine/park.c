@@ -127,12 +127,24 @@ bool gli_parked_has_envelope(const gloo_context *context, gli_key key) {
   return p != NULL;
 }
 
+/* What is still arriving through a pair that lives on is freed when it is here.
+ */
+static void drop(gli_parked *parked) {
+  bool arriving = parked->header.type == GLI_MESSAGE_DATA && !parked->complete;
+  if (!arriving || !parked->link->pair) {
+    gli_parked_free(parked);
+    return;
+  }
+  if (parked->envelope) gli_parked_remove_envelope(parked);
+  parked->orphan = true;
+}
+
 void gli_parked_drop(gloo_context *context) {
   for (size_t i = 0; i < GLI_BUCKETS; i++) {
     while (context->parked[i]) {
       gli_parked *parked = context->parked[i];
       context->parked[i] = parked->next;
-      gli_parked_free(parked);
+      drop(parked);
     }
   }
   context->n_parked = 0;

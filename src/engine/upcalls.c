@@ -42,11 +42,13 @@ void gli_link_left(gli_link *link) {
   gloo_context *context = link->context;
   link->left = true;
   gli_reach_left(link);
-  const gloo_operation *victim = context->active.first;
+  const gloo_operation *victim = context->family->active.first;
   while (victim && !still_needs(victim, link)) victim = victim->active_next;
   if (!victim) {
-    victim = context->posted.first;
-    while (victim && can_still_come(victim)) victim = victim->active_next;
+    victim = context->family->posted.first;
+    while (victim && (victim->context != context || can_still_come(victim))) {
+      victim = victim->active_next;
+    }
   }
   if (!victim) return;
   gloo_error error;
@@ -104,29 +106,36 @@ static gloo_status abort_header(gli_link *link, const gli_header *h,
 
 /* ---- upcalls ------------------------------------------------------------- */
 
+static gloo_status unknown(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u sent a message for an unknown group or collective",
+                  link->rank);
+}
+
 static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
-  *sink = (gli_sink){.token = &nothing};
-  if (h->context != 0 || h->collective >= GLI_COLLECTIVES) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u sent a message for an unknown group or collective",
-                    link->rank);
-  }
   if (h->credit != link->credited) {
     gloo_status status = gli_flow_credit(link, h->credit, error);
     if (status != GLOO_OK) return status;
   }
+  gloo_status status = GLOO_OK;
   switch ((gli_message_type)h->type) {
     case GLI_MESSAGE_DATA:
-      return gli_match_data(link, h, sink, error);
+      status = gli_match_data(link, h, sink, error);
+      if (link->leaving && status == GLOO_OK) gli_group_check_leaving(link);
+      return status;
     case GLI_MESSAGE_WANT:
       return gli_match_want(link, h, error);
     case GLI_MESSAGE_STARTED:
       return gli_match_started(link, h, error);
     case GLI_MESSAGE_ABORT:
+      if (link->carrier != link) return unknown(link, error);
       return abort_header(link, h, sink, error);
     case GLI_MESSAGE_BYE:
+      if (link->carrier != link) return unknown(link, error);
+      link->gone = true;
       gli_link_left(link);
+      gli_group_carrier_left(link);
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
       gli_late_probed(link, h);
@@ -136,6 +145,9 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
       return GLOO_OK;
     case GLI_MESSAGE_TAKEN:
       return gli_reach_taken(link, h, error);
+    case GLI_MESSAGE_LEFT:
+      gli_group_leaves(link, h);
+      return GLOO_OK;
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;
@@ -150,17 +162,29 @@ static gloo_status on_header(void *pair_user, const gli_header *h,
   if (gli_context_poisoned(context)) return context->cause.status;
   gloo_error error;
   gli_error_clear(&error);
-  gloo_status status = dispatch(link, h, sink, &error);
-  if (status != GLOO_OK) gli_context_poison(context, &error);
+  *sink = (gli_sink){.token = &nothing};
+  if (h->context != 0) link = gli_group_find_link(link, h, &error);
+  gloo_status status = error.status;
+  if (status == GLOO_OK && h->collective >= GLI_COLLECTIVES) {
+    status = unknown(pair_user, &error);
+  }
+  if (status == GLOO_OK) {
+    status = link ? dispatch(link, h, sink, &error)
+                  : gli_group_is_gone(pair_user, h, sink, &error);
+  }
+  if (status != GLOO_OK) {
+    gli_context_poison(link ? link->context : context, &error);
+  }
   gli_device_run(context->device);
   return status;
 }
 
 static void on_received(void *pair_user, void *token) {
-  gli_link *link = pair_user;
-  gloo_context *context = link->context;
+  const gli_link *from = pair_user;
+  gloo_context *context = from->context;
   if (token == &nothing || gli_context_poisoned(context)) return;
   gli_transfer *t = token;
+  gli_link *link = t->link; /* perhaps a group's */
   gli_parked *parked = t->parked;
   gloo_operation *op = t->operation;
   uint32_t step = t->step;
@@ -175,6 +199,8 @@ static void on_received(void *pair_user, void *token) {
   } else if (parked->header.type == GLI_MESSAGE_ABORT) {
     take_abort(link, parked->data, (size_t)parked->header.length);
     gli_parked_free(parked);
+  } else if (parked->orphan) {
+    gli_parked_free(parked);
   } else {
     parked->complete = true;
     op = parked->operation;
@@ -187,22 +213,22 @@ static void on_received(void *pair_user, void *token) {
 }
 
 static void on_sent(void *pair_user, gli_send_request *request) {
-  gli_link *link = pair_user;
+  const gli_link *from = pair_user;
   gli_transfer *t = (gli_transfer *)(void *)request;
-  gli_transfer_list_remove(&link->flying, t);
-  if (gli_context_poisoned(link->context)) {
+  gli_transfer_list_remove(&t->link->flying, t);
+  if (gli_context_poisoned(from->context)) {
     gli_transfer_free(t);
     return;
   }
   gli_flow_sent(t);
-  gli_device_run(link->context->device);
+  gli_device_run(from->context->device);
 }
 
 /* A rank that fails for a reason says it to those it is connected to, and is
  * gone. To the others it looks as if it had died: give them a moment to hear
  * the reason from somebody before they believe that. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause) {
-  gloo_context *context = link->context;
+  gloo_context *context = link->context->family->root;
   gloo_device *device = context->device;
   if (context->suspect.status != GLOO_OK) return;
   context->suspect = *cause;
@@ -222,8 +248,8 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   while (context && context->key != key) context = context->next;
   if (!context) return NULL;
   if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
-  const gli_peer *peer = &context->peers[peer_rank];
-  if (!peer->link && peer->address.bytes == 0) return GLI_PAIR_LATER;
+  bool known = context->contacts[peer_rank].address.bytes > 0;
+  if (!context->peers[peer_rank].link && !known) return GLI_PAIR_LATER;
   gloo_error error;
   gli_link *link = gli_context_link(context, peer_rank, &error);
   if (!link) {
@@ -234,7 +260,7 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   if (gli_context_poisoned(context)) {
     context->unsettled = device->unsettled = true;
   }
-  return link->left || link->failed ? NULL : link->pair;
+  return link->gone || link->failed ? NULL : link->pair;
 }
 
 const gli_upcalls gli_engine_upcalls = {

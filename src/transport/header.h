@@ -17,6 +17,10 @@ typedef enum gli_message_type {
   GLI_MESSAGE_BYE,      /* the context was destroyed; nothing follows */
   GLI_MESSAGE_TAKEN,    /* "what you sent as slot `slot` by reference has been
                            read" */
+  GLI_MESSAGE_LEFT,     /* "I have destroyed `context`", which others use the
+                           same pair; `operation`: the DATA messages that I
+                           have sent in it. slot 1, `tag`: "what you call `tag`
+                           is not here", for one that it sent to */
   GLI_MESSAGE_TYPES
 } gli_message_type;
 
