@@ -13,6 +13,7 @@ import sys
 import time
 
 import campaign
+import collectives
 import limits
 import machine
 import page
@@ -21,9 +22,7 @@ import tables
 import webpage
 from libraries import LIBRARIES
 
-COLLECTIVES = ["barrier", "sendrecv", "broadcast", "reduce", "allreduce", "allgather",
-               "reduce_scatter", "alltoall", "gather", "scatter"]
-PAGE = "docs/performance.md"
+PAGE, WEB_PAGE = "docs/performance.md", "docs/performance.html"
 
 
 def size(text):
@@ -64,8 +63,8 @@ def parse(argv):
     add("--ranks", type=list_of(ranks), metavar="N,..", help="processes (2,4,8)")
     add("--sizes", type=list_of(size), metavar="A,..",
         help="bytes of the larger buffer (4,1K,16K,256K,4M,64M)")
-    add("--collectives", type=list_of(one_of(COLLECTIVES)), metavar="NAME,..",
-        default=list(COLLECTIVES), help="sendrecv is a round trip (all)")
+    add("--collectives", type=list_of(one_of(collectives.NAMES)), metavar="NAME,..",
+        default=list(collectives.NAMES), help="sendrecv is a round trip (all)")
     add("--transports", type=list_of(one_of(["shm", "tcp"])), default=["shm", "tcp"],
         metavar="NAME,..", help="shm, tcp (both)")
     add("--libraries", type=list_of(one_of([l.name for l in LIBRARIES])), metavar="NAME,..",
@@ -82,10 +81,13 @@ def parse(argv):
     add("--quick", action="store_true",
         help="2 ranks, 4 B to 4 MiB, one short repetition, unless said otherwise")
     add("--json", metavar="FILE", help="where the figures go (build-compare/compare.json)")
-    add("--from", dest="source", metavar="FILE",
-        help="measure nothing, make tables and page from the JSON of an earlier run")
+    add("--from", dest="source", type=list_of(str), metavar="FILE,..",
+        help="measure nothing, make tables and page from the JSON of earlier runs together")
+    add("--continue", dest="earlier", metavar="FILE",
+        help="measure what is not in the JSON of an earlier run that was broken off")
     add("--html", metavar="FILE", help="write a page with curves, for a browser")
-    add("--write-docs", action="store_true", help="put the tables into docs/performance.md")
+    add("--write-docs", action="store_true",
+        help="put the tables into docs/performance.md, and the page beside it")
     add("--build", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     quick = options.quick
@@ -96,6 +98,8 @@ def parse(argv):
     options.time = options.time or (0.03 if quick else 0.1)
     options.limit = options.limit or (10 if quick else 20)
     options.json = options.json or os.path.join(options.build, "compare.json")
+    if options.write_docs:
+        options.html = options.html or WEB_PAGE
     return options
 
 
@@ -128,12 +132,13 @@ def write_json(path, run, cells):
                      "ratio": c.ratio(name).value, "best_peer": c.best_peer}
                     for name, c in results.above_1(cells)],
     }
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(plain(everything), file, indent=1)
         file.write("\n")
+    os.replace(path + ".new", path)
 
 
-RUN_KEYS = ("machine", "command", "limits", "notes", "runs", "over_limit")
+RUN_KEYS = ("machine", "command", "limits", "notes", "runs", "done", "why", "missing")
 
 
 def read_json(path):
@@ -155,22 +160,40 @@ def measure(options, command):
     """A run, as it goes into the JSON."""
     chosen = [l for l in LIBRARIES if l.name in options.libraries]
     here = machine.describe(chosen)
-    work = campaign.Campaign(options, chosen)
-    limits_before = limits.measure_once(options.build)
+    earlier = read_json(options.earlier) if options.earlier else None
+    known = earlier["limits"] if earlier else []
+
+    def so_far():
+        here["load_after"] = os.getloadavg()[0]
+        here["minutes"] = (time.monotonic() - work.began) / 60
+        return {"machine": here, "command": command, "notes": work.notes, "limits": known,
+                "runs": work.measured, "missing": work.missing(),
+                "done": [(key, repetition, took) for (key, repetition), took in work.done.items()],
+                "why": list(work.why.items())}
+
+    def save():
+        run = so_far()
+        write_json(options.json, run, results.cells_of(run["runs"], run["missing"]))
+
+    def measure_limits():
+        found, problem = limits.measure_once(options.build)
+        if problem:
+            work.note(problem)
+        return limits.combine(known, found)
+
+    work = campaign.Campaign(options, chosen, save)
+    if earlier:
+        work.go_on_from(earlier)
+    known = measure_limits()
     if here["load_before"] > here["cores"]:
         work.note(f"the load average was {here['load_before']:.1f} on {here['cores']} cores at the "
                   "start: other programs ran, and the figures show little of how fast anything is")
     try:
         work.run()
+        known = measure_limits()
     except KeyboardInterrupt:
         work.note("interrupted")
-    here["load_after"] = os.getloadavg()[0]
-    here["minutes"] = (time.monotonic() - work.began) / 60
-    return {
-        "machine": here, "command": command, "notes": work.notes, "runs": work.measured,
-        "limits": limits.combine(limits_before, limits.measure_once(options.build)),
-        "over_limit": work.over_limit,
-    }
+    return so_far()
 
 
 def main(argv):
@@ -179,10 +202,10 @@ def main(argv):
         page.split(PAGE)  # complains before the work rather than after it
     signal.signal(signal.SIGTERM, interrupt)
     if options.source:
-        run = read_json(options.source)
+        run = results.merge([read_json(path) for path in options.source])
     else:
         run = measure(options, command_line(argv))
-    cells = results.cells_of(run["runs"], run["over_limit"])
+    cells = results.cells_of(run["runs"], run["missing"])
     if not options.source:
         write_json(options.json, run, cells)
     text = tables.report(run, cells, LIBRARIES)

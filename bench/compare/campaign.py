@@ -5,29 +5,21 @@ import sys
 import time
 from dataclasses import dataclass
 
+import collectives
 import libraries
 import machine
 import runs
-
-# Ranks that each hold a block of the larger buffer make its size a multiple of
-# their number.
-BY_RANK = ("allgather", "reduce_scatter", "alltoall", "gather", "scatter")
-ELEMENT_BYTES = 4  # float32
-
-
-def rounded(collective, ranks, size):
-    """The size that `gloo bench` makes of one that it is asked for."""
-    if collective == "barrier":
-        return 0
-    unit = ELEMENT_BYTES * (ranks if collective in BY_RANK else 1)
-    return max(size // unit, 1) * unit
-
 
 # The first repetition may take this share of the time: what it leaves is
 # divided among the others.
 FIRST_SHARE = 0.5
 # A run may take so many times its fair share of that, but in any case so long.
 PATIENCE, SHORTEST_LIMIT_S = 6, 4
+# Share of the time for the limits of the machine, after everything else, and for
+# what runs when the rest is up.
+RESERVE = 0.04
+# What there is is written so often.
+SAVE_EVERY_S = 20
 # A peer this much slower than the fastest, at all sizes, is measured again only
 # when there is time to spare.
 FAR_BEHIND = 2
@@ -47,13 +39,15 @@ class Job:
 
 
 class Campaign:
-    def __init__(self, options, chosen):
+    def __init__(self, options, chosen, save=None):
         self.options = options
         self.libraries = chosen
-        self.began = time.monotonic()
-        self.deadline = self.began + options.budget * 60
+        self.save = save or (lambda: None)
+        self.began = self.saved = time.monotonic()
+        self.deadline = self.began + options.budget * 60 * (1 - RESERVE)
         self.measured = []  # JSON objects, with "library" and "repetition"
-        self.over_limit = []  # what took too long: keys as in `measured`
+        self.done = {}  # by key of a job and repetition: how many seconds it took
+        self.why = {}  # key of a job that was not finished: why
         self.notes = []
         self.given_up = set()  # keys of jobs
         self.late = set()  # the same: once over the limit
@@ -70,7 +64,33 @@ class Campaign:
     def say(self, text):
         print("compare: " + text, file=sys.stderr, flush=True)
 
-    # ---- what gloo_c does not have -------------------------------------------
+    # ---- an earlier run --------------------------------------------------------
+
+    def go_on_from(self, run):
+        """What an earlier run has measured need not be measured again."""
+        self.measured = list(run["runs"])
+        for key, repetition, took in run["done"]:
+            self.done[tuple(key), repetition] = took
+            self.took_s[tuple(key)] = max(took, self.took_s.get(tuple(key), 0))
+        for key, why in run["why"]:
+            self.why[tuple(key)] = why
+            self.given_up.add(tuple(key))
+
+    def missing(self):
+        """What was to be measured and has no figure: keys as in `measured`."""
+        have = {(l["library"], l["ranks"], l["collective"], l["bytes"], l["transport"])
+                for l in self.measured}
+        found = []
+        for job in (job for group in self.groups() for job in group):
+            why = self.why.get(job.key(), "no time left")
+            for size in self.sizes(job):
+                line = {"ranks": job.ranks, "collective": job.collective, "bytes": size}
+                found += [one for one in self.add(job, {**line, "why": why})
+                          if (job.library.name, job.ranks, job.collective, size,
+                              one["transport"]) not in have]
+        return found
+
+    # ---- what does not run -----------------------------------------------------
 
     def launch(self, library, transport, ranks, collective, sizes, limit, extra=()):
         with runs.job_directory() as directory:
@@ -93,24 +113,16 @@ class Campaign:
         return [t for t in self.options.transports if t in library.transports]
 
     def find_unknown(self):
-        """A library that does not start is left out, and so are collectives that
-        gloo_c has not got."""
-        ours = None
+        """A library that does not start is left out."""
         for library in self.libraries:
             for transport in self.transports_of(library):
-                problem = self.probe(library, transport, "barrier")
-                if not problem:
-                    ours = ours or (library.ours and (library, transport))
-                    continue
-                self.unknown.add((library.name, transport))
-                self.note(f"{library.title} is left out over {transport}: {problem}")
+                collective = "barrier" if library.measures("barrier") else "allreduce"
+                problem = self.probe(library, transport, collective)
+                if problem:
+                    self.unknown.add((library.name, transport))
+                    self.note(f"{library.title} is left out over {transport}: {problem}")
         if all((l.name, t) in self.unknown for l in self.libraries for t in self.transports_of(l)):
             raise SystemExit("compare: none of the libraries runs")
-        for collective in list(self.options.collectives) if ours else []:
-            problem = self.probe(*ours, collective)
-            if problem:
-                self.options.collectives.remove(collective)
-                self.note(f"{collective} is left out: {problem}")
 
     # ---- the order -----------------------------------------------------------
 
@@ -127,7 +139,8 @@ class Campaign:
 
     def run(self):
         self.find_unknown()
-        self.ahead = sum(len(group) for group in self.groups())
+        self.ahead = sum((job.key(), 0) not in self.done
+                         for group in self.groups() for job in group)
         for repetition in range(self.options.repetitions):
             left_out = self.not_again(repetition) if repetition > 0 else set()
             for group in self.groups():
@@ -139,9 +152,13 @@ class Campaign:
                                   f"up in repetition {repetition + 1}, at {job.collective} of "
                                   f"{job.ranks} ranks")
                         return
-                    if job.key() not in left_out:
-                        self.measure(job, repetition)
+                    if job.key() in left_out or (job.key(), repetition) in self.done:
+                        continue
+                    self.measure(job, repetition)
                     self.ahead -= repetition == 0
+                if time.monotonic() - self.saved > SAVE_EVERY_S:
+                    self.save()
+                    self.saved = time.monotonic()
 
     # ---- what is not repeated ------------------------------------------------
 
@@ -205,10 +222,14 @@ class Campaign:
             transports = self.options.transports
         return [{**line, "library": job.library.name, "transport": t} for t in transports]
 
+    def sizes(self, job):
+        return sorted({collectives.rounded(job.collective, job.ranks, s)
+                       for s in self.options.sizes})
+
     def measure(self, job, repetition):
         if job.key() in self.given_up:
             return
-        sizes = sorted({rounded(job.collective, job.ranks, s) for s in self.options.sizes})
+        sizes = self.sizes(job)
         began = time.monotonic()
         result = self.launch(job.library, job.transport, job.ranks, job.collective, sizes,
                              self.limit(job))
@@ -216,6 +237,7 @@ class Campaign:
         self.took_s[job.key()] = max(took, self.took_s.get(job.key(), 0))
         for line in result.lines:
             self.measured += self.add(job, {**line, "repetition": repetition})
+        self.done[job.key(), repetition] = took
         self.say(f"{repetition + 1}/{self.options.repetitions} {job.ranks} ranks {job.collective} "
                  f"{job.transport} {job.library.title}: {took:.1f} s"
                  + (", over the limit" if result.over_limit else ""))
@@ -223,6 +245,7 @@ class Campaign:
             self.give_up(job, sizes, result)
         elif result.complaint:
             self.given_up.add(job.key())
+            self.why[job.key()] = "failed"
             self.note(f"{job.library.title}, {job.collective} of {job.ranks} ranks over "
                       f"{job.transport} failed: {result.complaint}")
 
@@ -234,9 +257,6 @@ class Campaign:
         if crowded or job.key() in self.late:
             self.given_up.add(job.key())
         self.late.add(job.key())
+        self.why[job.key()] = "over the limit"
         if crowded and len(done) * 2 < len(sizes):
             self.collapsed.add((job.library.name, job.transport, job.ranks))
-        for size in sizes:
-            if size not in done:
-                self.over_limit += self.add(job, {
-                    "ranks": job.ranks, "collective": job.collective, "bytes": size})

@@ -7,7 +7,8 @@ import machine
 
 # In place: MPI and Gloo know no other broadcast, and Gloo no other
 # reduce-scatter.
-IN_PLACE = {"broadcast": ("gloo_c", "openmpi", "mpich", "gloo"), "reduce_scatter": ("gloo",)}
+IN_PLACE = {"broadcast": ("gloo_c", "gloo_c_alloc", "openmpi", "mpich", "gloo"),
+            "reduce_scatter": ("gloo",), "reduce_scatterv": ("gloo",)}
 
 
 OURS, OURS_ALLOC = "gloo_c", "gloo_c_alloc"
@@ -25,18 +26,20 @@ class Library:
     transports: tuple = TRANSPORTS
     # It has no shared memory: what it does over TCP is compared with both.
     tcp_for_all: bool = False
+    lacks: tuple = ()  # collectives
 
     def measures(self, collective):
-        return self.memory != "gloo_alloc" or collective != "barrier"
+        return collective not in self.lacks
 
 
 LIBRARIES = [
     Library(OURS, "gloo_c", "bench/peers/peer-gloo_c", ours=True, memory="malloc"),
     Library(OURS_ALLOC, "gloo_c, gloo_alloc", "bench/peers/peer-gloo_c", ours=True,
-            memory="gloo_alloc", transports=("shm",)),
+            memory="gloo_alloc", transports=("shm",), lacks=("barrier",)),
     Library("openmpi", "Open MPI", "bench/peers/peer-openmpi", "openmpi-bin"),
     Library("mpich", "MPICH", "bench/peers/peer-mpich", "mpich"),
-    Library("gloo", "Gloo", "bench/peers/peer-gloo", "libgloo0", tcp_for_all=True),
+    Library("gloo", "Gloo", "bench/peers/peer-gloo", "libgloo0", tcp_for_all=True,
+            lacks=("scan", "exscan", "gatherv", "scatterv")),
 ]
 
 

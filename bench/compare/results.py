@@ -4,6 +4,7 @@ import math
 import statistics
 from dataclasses import dataclass, field
 
+import limits
 from libraries import OURS, OURS_ALLOC
 
 
@@ -35,12 +36,15 @@ class Cell:
     collective: str
     bytes: int
     figures: dict = field(default_factory=dict)  # library: Figure
-    over_limit: set = field(default_factory=set)  # libraries
+    missing: dict = field(default_factory=dict)  # library: why it has no figure
     best_peer: str = ""
     ratios: dict = field(default_factory=dict)  # OURS, OURS_ALLOC: Ratio
 
     def ratio(self, name=OURS):
         return self.ratios.get(name, Ratio())
+
+    def lacks_a_peer(self):
+        return any(name not in (OURS, OURS_ALLOC) for name in self.missing)
 
 
 def key_of(line):
@@ -76,21 +80,22 @@ def set_ratios(cell, lines):
             cell.ratios[name] = ratio_of(cell, lines, name)
 
 
-def cells_of(measured, over_limit):
+def cells_of(measured, missing):
     """All cells: by transport, ranks and collective as they were measured, and
     by size."""
     cells, lines_of = {}, {}
-    for line in measured + over_limit:
+    for line in measured + missing:
         cells.setdefault(key_of(line), Cell(*key_of(line)))
     for line in measured:
         lines_of.setdefault(key_of(line), []).append(line)
-    for line in over_limit:
-        cells[key_of(line)].over_limit.add(line["library"])
+    for line in missing:
+        cells[key_of(line)].missing[line["library"]] = line["why"]
     for key, lines in lines_of.items():
         cell = cells[key]
         for name in {line["library"] for line in lines}:
             cell.figures[name] = figure([l for l in lines if l["library"] == name])
-        cell.over_limit -= set(cell.figures)
+        for name in cell.figures:
+            cell.missing.pop(name, None)
         set_ratios(cell, lines)
     return in_order(list(cells.values()))
 
@@ -144,3 +149,24 @@ def above_1(cells):
     """[(library, cell)], the worst first."""
     worse = [(name, c) for c in cells for name in c.ratios if c.ratio(name).value > 1]
     return sorted(worse, key=lambda pair: -pair[1].ratio(pair[0]).value)
+
+
+def merge(runs):
+    """Several runs as one: repetitions of a later one follow those of the ones
+    before it."""
+    whole, first = None, 0
+    for run in runs:
+        lines = [{**line, "repetition": line["repetition"] + first} for line in run["runs"]]
+        first = max([line["repetition"] for line in lines], default=first - 1) + 1
+        if whole is None:
+            whole = {**run, "runs": lines}
+            continue
+        whole = {
+            **whole,
+            "runs": whole["runs"] + lines,
+            "missing": whole["missing"] + run["missing"],
+            "notes": list(dict.fromkeys(whole["notes"] + run["notes"])),
+            "limits": limits.combine(whole["limits"], run["limits"]),
+            "command": whole["command"] + "\n    " + run["command"],
+        }
+    return whole

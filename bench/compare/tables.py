@@ -60,7 +60,7 @@ def table(header, rows):
 def figure_text(cell, library):
     if library in cell.figures:
         return time_text(cell.figures[library].median_us)
-    return "over the limit" if library in cell.over_limit else ""
+    return cell.missing.get(library, "")
 
 
 def name_of(collective):
@@ -69,15 +69,15 @@ def name_of(collective):
 
 def present(cells, libraries):
     return [l for l in libraries
-            if any(l.name in c.figures or l.name in c.over_limit for c in cells)]
+            if any(l.name in c.figures or l.name in c.missing for c in cells)]
 
 
 def ratio_columns(cell, names):
-    """With a star where a peer is left out that was over the limit."""
+    """With a star where a peer is missing."""
     row = []
     for name in names:
         ratio = cell.ratio(name)
-        mark = "*" if cell.over_limit and not math.isnan(ratio.value) else ""
+        mark = "*" if cell.lacks_a_peer() and not math.isnan(ratio.value) else ""
         row += [ratio_text(ratio.value) + mark, range_text(ratio)]
     return row
 
@@ -100,6 +100,32 @@ def cells_table(cells, libraries, limits):
         row += [time_text(floors[id(cell)])] if has_floor else []
         rows.append(row)
     return table(header, rows)
+
+
+def repetitions_text(cells):
+    """How often things were measured; nothing when all were as often."""
+    counts = {}
+    for cell in cells:
+        for figure in cell.figures.values():
+            counts[figure.repetitions] = counts.get(figure.repetitions, 0) + 1
+    if len(counts) < 2:
+        return ""
+    parts = [f"{number} times {n}" for n, number in sorted(counts.items(), reverse=True)]
+    return "Repetitions of a figure: " + ", ".join(parts) + "."
+
+
+def missing_text(cells):
+    """How many figures there are not, by library and reason."""
+    counts = {}
+    for cell in cells:
+        for name, why in cell.missing.items():
+            counts[name, why] = counts.get((name, why), 0) + 1
+    parts = [f"{name}, {why}: {number}" for (name, why), number in sorted(counts.items())]
+    return "Figures that are missing: " + "; ".join(parts) + "." if parts else ""
+
+
+def notes_of(run, cells):
+    return [text for text in (repetitions_text(cells), missing_text(cells)) if text] + run["notes"]
 
 
 def ranks_text(ranks):
@@ -194,6 +220,7 @@ def report(run, cells, libraries):
         parts.append(f"### {transport}, {ranks} ranks")
         parts.append(cells_table(group, libraries, limits))
     parts += ["### The machine", limits_table(limits)]
-    if run["notes"]:
-        parts += ["### Notes", "\n".join("- " + note for note in run["notes"])]
+    notes = notes_of(run, cells)
+    if notes:
+        parts += ["### Notes", "\n".join("- " + note for note in notes)]
     return "\n\n".join(parts) + "\n"

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import campaign  # noqa: E402
 import charts  # noqa: E402
+import collectives  # noqa: E402
 import hosts  # noqa: E402
 import libraries  # noqa: E402
 import limits  # noqa: E402
@@ -45,8 +46,8 @@ def line(library, repetition, p50, size=1024, collective="allreduce", ranks=2):
             "p99_us": p50 * 2}
 
 
-def cells(measured, over_limit=()):
-    return results.cells_of(measured, list(over_limit))
+def cells(measured, missing=()):
+    return results.cells_of(measured, list(missing))
 
 
 class Ratios(unittest.TestCase):
@@ -87,6 +88,7 @@ class Ratios(unittest.TestCase):
     def test_what_was_over_the_limit_is_said_unless_it_was_measured_once(self):
         late = {k: line("mpich", 0, 1.0)[k]
                 for k in ("library", "transport", "ranks", "collective", "bytes")}
+        late["why"] = "over the limit"
         cell, = cells([line("gloo_c", 0, 1.0)], [late])
         self.assertEqual(tables.figure_text(cell, "mpich"), "over the limit")
         cell, = cells([line("gloo_c", 0, 1.0), line("mpich", 1, 1.0)], [late])
@@ -95,10 +97,13 @@ class Ratios(unittest.TestCase):
 
 class Sizes(unittest.TestCase):
     def test_sizes_are_rounded_as_gloo_bench_does(self):
-        self.assertEqual(campaign.rounded("allreduce", 8, 5), 4)
-        self.assertEqual(campaign.rounded("allgather", 8, 4), 32)
-        self.assertEqual(campaign.rounded("reduce_scatter", 3, 1024), 1020)
-        self.assertEqual(campaign.rounded("barrier", 3, 1024), 0)
+        self.assertEqual(collectives.rounded("allreduce", 8, 5), 4)
+        self.assertEqual(collectives.rounded("allgather", 8, 4), 32)
+        self.assertEqual(collectives.rounded("reduce_scatter", 3, 1024), 1020)
+        self.assertEqual(collectives.rounded("barrier", 3, 1024), 0)
+        self.assertEqual(collectives.rounded("allgatherv", 3, 95), 72)
+        self.assertEqual(collectives.rounded("alltoallv", 2, 64), 64)
+        self.assertEqual(collectives.rounded("alltoallv", 5, 100), 96)
 
     def test_times_and_sizes_read_well(self):
         self.assertEqual(tables.time_text(0.0312), "0.03")
@@ -109,11 +114,17 @@ class Sizes(unittest.TestCase):
 
 class Floors(unittest.TestCase):
     LIMITS = [{"limit": "flag_one_way", "bytes": 64, "value": 0.1, "unit": "us"},
-              {"limit": "fused_add", "bytes": 1 << 20, "value": 10.0, "unit": "GB/s"}]
+              {"limit": "fused_add", "bytes": 1 << 20, "value": 10.0, "unit": "GB/s"},
+              {"limit": "memcpy", "bytes": 1 << 20, "value": 10.0, "unit": "GB/s"}]
 
     def test_a_floor_is_the_message_and_the_bytes(self):
         floor = limits.floor_us(self.LIMITS, "shm", 2, "allreduce", 1000000)
         self.assertAlmostEqual(floor, 0.1 + 100)
+
+    def test_every_collective_has_one(self):
+        for name in collectives.NAMES:
+            self.assertIn(name, limits.SHAPES)
+            self.assertGreater(limits.floor_us(self.LIMITS, "shm", 2, name, 1000000), 0, name)
 
     def test_there_is_none_for_more_ranks(self):
         floor = limits.floor_us(self.LIMITS, "shm", 4, "allreduce", 1000000)
@@ -122,6 +133,7 @@ class Floors(unittest.TestCase):
     def test_the_better_of_two_measurements_counts(self):
         worse = [{**self.LIMITS[0], "value": 0.3}, {**self.LIMITS[1], "value": 4.0}]
         self.assertEqual(limits.combine(worse, self.LIMITS), self.LIMITS)
+        self.assertEqual(limits.combine(self.LIMITS, []), self.LIMITS)
 
 
 def options(**given):
@@ -135,9 +147,11 @@ class Campaigns(unittest.TestCase):
     """A campaign whose runs are made up: each takes `seconds` of an imagined
     clock, and all calls the same time."""
 
-    def campaign(self, seconds, p50, **given):
+    def campaign(self, seconds, p50, earlier=None, **given):
         work = campaign.Campaign(options(**given), libraries.LIBRARIES)
         work.say = lambda text: None
+        if earlier:
+            work.go_on_from(earlier)
         clock, self.order = [work.began], []
 
         def launch(library, transport, ranks, collective, sizes, limit, extra=()):
@@ -181,6 +195,60 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(repetitions["mpich"], 1)
         for name in ("gloo_c", "gloo_c_alloc", "openmpi", "gloo"):
             self.assertEqual(repetitions[name], 3, name)
+
+    def test_what_there_was_no_time_for_is_said(self):
+        work = self.campaign(self.FAST, self.FAST, budget=0.6)
+        found = cells(work.measured, work.missing())
+        self.assertEqual(len(found), 4)
+        for cell in found:
+            here = {l.name for l in libraries.LIBRARIES if cell.transport in l.transports}
+            self.assertEqual(set(cell.figures) | set(cell.missing), here)
+            self.assertLessEqual(set(cell.missing.values()), {"no time left"})
+        work = self.campaign(self.FAST, self.FAST, budget=0.2)
+        found = cells(work.measured, work.missing())
+        self.assertTrue(any(cell.missing for cell in found))
+        self.assertIn("no time left", tables.missing_text(found))
+
+    def test_a_library_that_fails_is_noted_and_the_others_go_on(self):
+        work = campaign.Campaign(options(), libraries.LIBRARIES)
+        work.say = lambda text: None
+
+        def launch(library, transport, ranks, collective, sizes, limit, extra=()):
+            if library.name == "mpich" and not extra:
+                return runs.Run([], "it crashed")
+            return runs.Run([{**line(library.name, 0, 1.0, size=size), "transport": transport}
+                             for size in sizes])
+        work.launch = launch
+        work.run()
+        for cell in cells(work.measured, work.missing()):
+            self.assertEqual(cell.missing, {"mpich": "failed"})
+            self.assertTrue(cell.lacks_a_peer())
+        self.assertTrue(any("it crashed" in note for note in work.notes))
+
+    def test_a_run_that_was_broken_off_is_continued(self):
+        work = self.campaign(self.FAST, self.FAST, budget=0.2)
+        began = len(self.order)
+        earlier = {"runs": work.measured, "why": [],
+                   "done": [(key, r, took) for (key, r), took in work.done.items()]}
+        again = self.campaign(self.FAST, self.FAST, earlier=earlier)
+        self.assertEqual(began + len(self.order), 3 * len(self.order_of_all()))
+        for cell in cells(again.measured):
+            self.assertEqual({f.repetitions for f in cell.figures.values()}, {3})
+
+    def order_of_all(self):
+        self.campaign(self.FAST, self.FAST, repetitions=1)
+        return self.order
+
+    def test_several_runs_become_one(self):
+        def run(us, size):
+            return {"runs": [line("gloo_c", 0, us, size=size), line("mpich", 0, 2.0, size=size)],
+                    "missing": [], "notes": ["n"], "limits": Floors.LIMITS, "command": "c"}
+        whole = results.merge([run(1.0, 4), run(3.0, 4), run(1.0, 8)])
+        found = {cell.bytes: cell for cell in cells(whole["runs"])}
+        self.assertEqual(found[4].figures["gloo_c"].repetitions, 2)
+        self.assertEqual(found[4].ratio(), results.Ratio(1.0, 0.5, 1.5))
+        self.assertEqual(found[8].ratio().value, 0.5)
+        self.assertEqual(whole["notes"], ["n"])
 
     def test_a_run_gets_no_more_than_several_times_its_fair_share(self):
         work = campaign.Campaign(options(budget=1), libraries.LIBRARIES)

@@ -4,8 +4,8 @@ import math
 import os
 from html import escape
 
-import campaign
 import charts
+import collectives
 import limits as machine_limits
 import results
 import tables
@@ -70,7 +70,7 @@ def ratio_cell(cell, name, span=1):
     said = (f"{tables.name_of(cell.collective)} {tables.size_text(cell.bytes)}, {cell.ranks} ranks: "
             f"{tables.time_text(cell.figures[name].median_us)} against "
             f"{tables.time_text(cell.figures[cell.best_peer].median_us)} of {cell.best_peer}")
-    mark = "*" if cell.over_limit else ""
+    mark = "*" if cell.lacks_a_peer() else ""
     return f'<td class="r{step(ratio)}"{wide} title="{escape(said)}">{ratio:.2f}{mark}</td>'
 
 
@@ -90,20 +90,12 @@ def heat_map(cells, transport, name, sizes):
             if 0 in group:
                 row.append(ratio_cell(group[0], name, len(sizes)))
                 continue
-            row += [ratio_cell(found_for(group, n, size), name) for size in sizes]
+            row += [ratio_cell(group.get(collectives.rounded(collective, n, size)), name)
+                    for size in sizes]
         rows.append("<tr>" + "".join(row) + "</tr>")
     return (f"<h3>{variant_text(transport, name)}</h3>"
             f'<div class="wide"><table class="heat"><thead><tr><td></td>{head}</tr>'
             f"<tr><td></td>{second}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>")
-
-
-def found_for(group, ranks, size):
-    """The cell of a size as it was asked for: see campaign.rounded."""
-    for unit in (4, 4 * ranks):
-        cell = group.get(max(size // unit, 1) * unit)
-        if cell:
-            return cell
-    return None
 
 
 def step_legend():
@@ -194,7 +186,7 @@ def columns_of(cells):
     """The sizes as they were asked for, which is what allreduce and others have;
     of blocks only where there is nothing else."""
     whole = {c.bytes for c in cells if c.bytes > 0
-             and c.collective not in campaign.BY_RANK}
+             and collectives.blocks(c.collective, c.ranks) == 1}
     return sorted(whole or {c.bytes for c in cells if c.bytes > 0}) or [4, 8]
 
 
@@ -213,7 +205,7 @@ def render(run, cells, libraries):
         f"<p><code>{escape(run['command'])}</code></p>",
         "<h2>Our time divided by that of the fastest peer</h2>",
         "<p>Geometric means; below 1 we are faster than all of them.</p>", tiles(cells),
-        "<p>Each cell; a star says that a peer did not finish within the limit of time.</p>",
+        "<p>Each cell; a star says that a peer is missing, since it failed or did not finish in time.</p>",
         step_legend(), *maps,
         "<h2>Against the machine itself</h2>",
         html_table(tables.goals_table(cells, limits) or "Not measured."),
@@ -221,7 +213,7 @@ def render(run, cells, libraries):
         "<h2>Cells above 1</h2>", html_table(tables.above_table(cells, libraries)),
         "<h2>The machine's limits</h2>", html_table(tables.limits_table(limits)),
     ]
-    if run["notes"]:
-        notes = "".join(f"<li>{escape(note)}</li>" for note in run["notes"])
+    if tables.notes_of(run, cells):
+        notes = "".join(f"<li>{escape(note)}</li>" for note in tables.notes_of(run, cells))
         parts.append(f"<h2>Notes</h2><ul>{notes}</ul>")
     return "".join(parts) + "</body></html>\n"

@@ -9,8 +9,10 @@
 // meet in the directory PEER_STORE, which must be new for each job. They listen on
 // PEER_ADDRESS, which is 127.0.0.1 unless it is set.
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
@@ -29,6 +31,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -244,21 +247,79 @@ gloo_status gloo_alltoall(gloo_context *context, const void *input,
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options) {
+  std::vector<size_t> counts(static_cast<size_t>(gloo_context_size(context)),
+                             count);
+  return gloo_reduce_scatterv(context, input, output, counts.data(), dtype, op,
+                              options);
+}
+
+// ---- blocks that differ in length ------------------------------------------
+
+gloo_status gloo_reduce_scatterv(gloo_context *context, const void *input,
+                                 void *output, const size_t *counts,
+                                 gloo_dtype dtype, gloo_op op,
+                                 const gloo_options *options) {
   return guarded(error_of(options), [&] {
     if (input != GLOO_IN_PLACE || op != GLOO_SUM || dtype != GLOO_FLOAT32) {
       throw std::runtime_error("only sums of float32 in place are measured");
     }
     int rank = gloo_context_rank(context), size = gloo_context_size(context);
     if (!context->classes) context->classes = connect("classes", rank, size);
-    auto &scatter = context->scatters[Key(output, count)];
+    size_t all = std::accumulate(counts, counts + size, size_t(0));
+    auto &scatter = context->scatters[Key(output, all)];
     if (!scatter) {
-      std::vector<int> counts(static_cast<size_t>(size),
-                              static_cast<int>(count));
+      std::vector<int> lengths(counts, counts + size);
       std::vector<float *> pointers = {static_cast<float *>(output)};
       scatter.reset(new gloo::ReduceScatterHalvingDoubling<float>(
-          context->classes, pointers, static_cast<int>(count) * size, counts));
+          context->classes, pointers, static_cast<int>(all), lengths));
     }
     scatter->run();
+  });
+}
+
+gloo_status gloo_allgatherv(gloo_context *context, const void *input,
+                            void *output, const size_t *counts,
+                            const size_t *displacements, gloo_dtype dtype,
+                            const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (displacements != nullptr) throw std::runtime_error("it knows no gaps");
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      gloo::AllgathervOptions call(context->functions);
+      size_t own = counts[gloo_context_rank(context)];
+      if (input != GLOO_IN_PLACE) call.setInput(input_of<T>(input), own);
+      call.setOutput(static_cast<T *>(output),
+                     std::vector<size_t>(
+                         counts, counts + gloo_context_size(context)));
+      gloo::allgatherv(call);
+    });
+  });
+}
+
+gloo_status gloo_alltoallv(gloo_context *context, const void *input,
+                           const size_t *input_counts,
+                           const size_t *input_displacements, void *output,
+                           const size_t *output_counts,
+                           const size_t *output_displacements, gloo_dtype dtype,
+                           const gloo_options *options) {
+  return guarded(error_of(options), [&] {
+    if (input_displacements != nullptr || output_displacements != nullptr) {
+      throw std::runtime_error("it knows no gaps");
+    }
+    if (input == GLOO_IN_PLACE) {
+      throw std::runtime_error("its alltoallv has no in-place form");
+    }
+    with_type(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      using Lengths = std::vector<int64_t>;
+      int size = gloo_context_size(context);
+      gloo::AlltoallvOptions call(context->functions);
+      call.setInput(input_of<T>(input),
+                    Lengths(input_counts, input_counts + size));
+      call.setOutput(static_cast<T *>(output),
+                     Lengths(output_counts, output_counts + size));
+      gloo::alltoallv(call);
+    });
   });
 }
 

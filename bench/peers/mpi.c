@@ -6,13 +6,9 @@
 #include <mpi.h>
 #include <stdlib.h>
 
+#include "bench/peers/mpi_peer.h"
 #include "bench/peers/peer.h"
 #include "core/error.h"
-#include "gloo_c/gloo_c.h"
-
-struct gloo_context {
-  int rank, size;
-};
 
 const bool gli_peer_sleeps = false;
 
@@ -35,12 +31,19 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   if (c == NULL) return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory");
   MPI_Comm_rank(MPI_COMM_WORLD, &c->rank);
   MPI_Comm_size(MPI_COMM_WORLD, &c->size);
+  c->lists = calloc((size_t)c->size * GLI_MPI_LISTS, sizeof *c->lists);
+  if (c->lists == NULL) {
+    free(c);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory");
+  }
   *context = c;
   return GLOO_OK;
 }
 
 void gloo_context_destroy(gloo_context *context) {
-  if (context != NULL) MPI_Finalize();
+  if (context == NULL) return;
+  MPI_Finalize();
+  free(context->lists);
   free(context);
 }
 
@@ -53,12 +56,6 @@ int gloo_context_size(const gloo_context *context) {
 }
 
 /* ---- arguments and results ---------------------------------------------- */
-
-typedef struct arguments {
-  int count;
-  MPI_Datatype type;
-  MPI_Op op;
-} arguments;
 
 static MPI_Datatype type_of(gloo_dtype dtype) {
   switch (dtype) {
@@ -108,8 +105,8 @@ static MPI_Op op_of(gloo_op op) {
   }
 }
 
-static gloo_status convert(size_t count, gloo_dtype dtype, gloo_op op,
-                           const gloo_options *options, arguments *to) {
+gloo_status gli_mpi_convert(size_t count, gloo_dtype dtype, gloo_op op,
+                            const gloo_options *options, gli_mpi_call *to) {
   to->count = (int)count;
   to->type = type_of(dtype);
   to->op = op_of(op);
@@ -124,7 +121,7 @@ static gloo_status convert(size_t count, gloo_dtype dtype, gloo_op op,
   return GLOO_OK;
 }
 
-static gloo_status result_of(int code, const gloo_options *options) {
+gloo_status gli_mpi_result(int code, const gloo_options *options) {
   if (code == MPI_SUCCESS) return GLOO_OK;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -133,7 +130,7 @@ static gloo_status result_of(int code, const gloo_options *options) {
                   text);
 }
 
-static const void *input_of(const void *input) {
+const void *gli_mpi_input(const void *input) {
   return input == GLOO_IN_PLACE ? MPI_IN_PLACE : input;
 }
 
@@ -141,7 +138,7 @@ static const void *input_of(const void *input) {
 
 gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
   (void)context;
-  return result_of(MPI_Barrier(MPI_COMM_WORLD), options);
+  return gli_mpi_result(MPI_Barrier(MPI_COMM_WORLD), options);
 }
 
 /* MPI has the form in place only. */
@@ -153,59 +150,86 @@ gloo_status gloo_broadcast(gloo_context *context, const void *input,
     return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
                     "MPI broadcasts in place; use --in-place");
   }
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Bcast(output, a.count, a.type, root, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(
+      MPI_Bcast(output, a.count, a.type, root, MPI_COMM_WORLD), options);
 }
 
 gloo_status gloo_allreduce(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            gloo_op op, const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, op, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Allreduce(input_of(input), output, a.count, a.type, a.op,
-                                 MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(MPI_Allreduce(gli_mpi_input(input), output, a.count,
+                                      a.type, a.op, MPI_COMM_WORLD),
+                        options);
 }
 
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, op, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Reduce_scatter_block(input_of(input), output, a.count,
-                                            a.type, a.op, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(
+      MPI_Reduce_scatter_block(gli_mpi_input(input), output, a.count, a.type,
+                               a.op, MPI_COMM_WORLD),
+      options);
 }
 
 gloo_status gloo_allgather(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Allgather(input_of(input), a.count, a.type, output,
-                                 a.count, a.type, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(MPI_Allgather(gli_mpi_input(input), a.count, a.type,
+                                      output, a.count, a.type, MPI_COMM_WORLD),
+                        options);
 }
 
 gloo_status gloo_alltoall(gloo_context *context, const void *input,
                           void *output, size_t count, gloo_dtype dtype,
                           const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Alltoall(input_of(input), a.count, a.type, output,
-                                a.count, a.type, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(MPI_Alltoall(gli_mpi_input(input), a.count, a.type,
+                                     output, a.count, a.type, MPI_COMM_WORLD),
+                        options);
+}
+
+/* ---- scans --------------------------------------------------------------- */
+
+gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
+                      size_t count, gloo_dtype dtype, gloo_op op,
+                      const gloo_options *options) {
+  (void)context;
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  if (status != GLOO_OK) return status;
+  return gli_mpi_result(MPI_Scan(gli_mpi_input(input), output, a.count, a.type,
+                                 a.op, MPI_COMM_WORLD),
+                        options);
+}
+
+gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
+                        size_t count, gloo_dtype dtype, gloo_op op,
+                        const gloo_options *options) {
+  (void)context;
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  if (status != GLOO_OK) return status;
+  return gli_mpi_result(MPI_Exscan(gli_mpi_input(input), output, a.count,
+                                   a.type, a.op, MPI_COMM_WORLD),
+                        options);
 }
 
 /* ---- to and from a root -------------------------------------------------- */
@@ -214,25 +238,27 @@ gloo_status gloo_alltoall(gloo_context *context, const void *input,
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
                         const gloo_options *options) {
-  arguments a;
-  gloo_status status = convert(count, dtype, op, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
   if (status != GLOO_OK) return status;
   bool other = input == GLOO_IN_PLACE && root != context->rank;
-  return result_of(MPI_Reduce(other ? output : input_of(input), output, a.count,
-                              a.type, a.op, root, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(
+      MPI_Reduce(other ? output : gli_mpi_input(input), output, a.count, a.type,
+                 a.op, root, MPI_COMM_WORLD),
+      options);
 }
 
 gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, int root,
                         const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Gather(input_of(input), a.count, a.type, output, a.count,
-                              a.type, root, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(
+      MPI_Gather(gli_mpi_input(input), a.count, a.type, output, a.count, a.type,
+                 root, MPI_COMM_WORLD),
+      options);
 }
 
 gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
@@ -244,12 +270,12 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                     "MPI scatters in place in another form; leave out "
                     "--in-place");
   }
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Scatter(input, a.count, a.type, output, a.count, a.type,
-                               root, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(MPI_Scatter(input, a.count, a.type, output, a.count,
+                                    a.type, root, MPI_COMM_WORLD),
+                        options);
 }
 
 /* ---- messages ----------------------------------------------------------- */
@@ -257,20 +283,20 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
                       gloo_dtype dtype, int peer, const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Send(input, a.count, a.type, peer, 0, MPI_COMM_WORLD),
-                   options);
+  return gli_mpi_result(
+      MPI_Send(input, a.count, a.type, peer, 0, MPI_COMM_WORLD), options);
 }
 
 gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
                       gloo_dtype dtype, int peer, const gloo_options *options) {
   (void)context;
-  arguments a;
-  gloo_status status = convert(count, dtype, GLOO_SUM, options, &a);
+  gli_mpi_call a;
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;
-  return result_of(MPI_Recv(output, a.count, a.type, peer, 0, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE),
-                   options);
+  return gli_mpi_result(MPI_Recv(output, a.count, a.type, peer, 0,
+                                 MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                        options);
 }
