@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.h"
 #include "api/counts.h"
+#include "api/lists.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -58,6 +59,12 @@ static gloo_status check_values(const gli_arguments *a, int size,
                       "sum and divide it",
                       a->function);
     }
+    if (a->several && a->op == GLOO_AVERAGE) {
+      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                      "%s: there is no average, for ranks may differ in how "
+                      "many inputs they have; take the sum and divide it",
+                      a->function);
+    }
   }
   if (gli_collective_rooted(a->collective) &&
       (a->root < 0 || a->root >= size)) {
@@ -76,12 +83,6 @@ static gloo_status check_values(const gli_arguments *a, int size,
                     a->peers[i], size - 1);
   }
   return GLOO_OK;
-}
-
-static bool overlap(const void *a, uint64_t a_bytes, const void *b,
-                    uint64_t b_bytes) {
-  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
 }
 
 static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
@@ -148,11 +149,13 @@ static bool is_in_place(const gli_arguments *a, const gli_shape *within) {
 }
 
 /* Decide whether it is in place, and refuse NULL and overlapping buffers. */
-static gloo_status check_buffers(const gli_arguments *a, gli_plan_params *p,
+static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
                                  gloo_error *error) {
+  gli_plan_params *p = &call->params;
   gli_shape apart, within;
   gloo_status status = find_shapes(a, p, &apart, &within, error);
   if (status != GLOO_OK) return status;
+  if (a->several) return gli_lists_check(a, call, &apart, &within, error);
   p->in_place = is_in_place(a, &within);
   uint64_t out_bytes = p->in_place ? within.out_bytes : apart.out_bytes;
   if (out_bytes > 0 && !a->output) {
@@ -168,7 +171,7 @@ static gloo_status check_buffers(const gli_arguments *a, gli_plan_params *p,
                     " bytes; use GLOO_IN_PLACE when it is in the output",
                     a->function, apart.in_bytes);
   }
-  if (overlap(a->input, apart.in_bytes, a->output, out_bytes)) {
+  if (gli_overlap(a->input, apart.in_bytes, a->output, out_bytes)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: input and output overlap; use GLOO_IN_PLACE or "
                     "buffers that do not",
@@ -249,11 +252,15 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
       .timeout_ns = options->timeout_ns,
       .peers = a->peers,
       .n_peers = a->n_peers};
+  if (a->several) {
+    status = gli_lists_read(a, call, error);
+    if (status != GLOO_OK) return status;
+  }
   if (gli_collective_counted(a->collective)) {
     status = gli_numbers_read(numbers, a, &call->params, error);
     if (status != GLOO_OK) return status;
   }
-  status = check_buffers(a, &call->params, error);
+  status = check_buffers(a, call, error);
   if (status != GLOO_OK) return status;
   return choose(a, options->algorithm, call, error);
 }
@@ -376,8 +383,8 @@ gloo_status gli_call_exchange(gloo_context *context, const gli_arguments *send,
   if (status != GLOO_OK) return refuse(context, &ours, &error);
   size_t elem = gloo_dtype_size(send ? send->dtype : GLOO_INT8);
   if (send && recv &&
-      overlap(send->input, send->count * elem, recv->output,
-              recv->count * elem)) {
+      gli_overlap(send->input, send->count * elem, recv->output,
+                  recv->count * elem)) {
     gli_fail(&error, GLOO_ERR_INVALID, -1, "%s: input and output overlap",
              send->function);
     return refuse(context, &ours, &error);

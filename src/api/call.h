@@ -21,6 +21,12 @@ typedef struct gli_arguments {
   /* Of the collectives with given counts, one for each rank. `count` is the
    * length of a buffer that is one block then. */
   const size_t *in_counts, *in_first, *out_counts, *out_first;
+  /* Of calls with several buffers, which have no `input` and `output`. Inputs
+   * that are NULL: in place. */
+  bool several;
+  const void *const *inputs;
+  void *const *outputs;
+  size_t n_inputs, n_outputs;
 } gli_arguments;
 
 /* The three forms of every call. */

@@ -128,8 +128,10 @@ typedef struct gli_call {
   uint32_t tag;
   const void *input;
   void *output;
-  int64_t timeout_ns; /* 0: the context's; below 0: none */
-  const int *peers;   /* GLI_SENDRECV; NULL: any */
+  const void *const *inputs; /* [params.n_in] of several; they are copied */
+  void *const *outputs;      /* [params.n_out] */
+  int64_t timeout_ns;        /* 0: the context's; below 0: none */
+  const int *peers;          /* GLI_SENDRECV; NULL: any */
   size_t n_peers;
 } gli_call;
 

@@ -82,6 +82,7 @@ static gloo_status prepare(gloo_context *context, const gli_call *call,
   op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
   op->base[GLI_OUT] = call->output;
   op->base[GLI_SCRATCH] = op->scratch;
+  gli_lists_set(op, call);
   op->timeout_ns =
       call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
   status = copy_candidates(op, call, error);

@@ -207,6 +207,8 @@ struct gloo_operation {
   gli_reduce_fn reduce;
   gli_combine_fn combine; /* plans with n_operands only */
   uint8_t *base[GLI_BUFFERS];
+  const void **ins; /* of several inputs, outputs; plan->params says how many */
+  void **outs;
   uint8_t *scratch;
   int64_t timeout_ns;
   uint64_t deadline_ns;
@@ -607,6 +609,13 @@ gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
 void gli_reach_left(gli_link *link);
 /* The operation failed: no peer may write to its memory any more. */
 void gli_reach_recall(gloo_operation *op);
+
+/* ---- lists.c ------------------------------------------------------------- */
+
+/* Several inputs and outputs: take over the caller's. */
+void gli_lists_set(gloo_operation *op, const gli_call *call);
+/* Run a JOIN or a SPREAD. */
+void gli_lists_run(gloo_operation *op, const gli_step *step);
 
 /* ---- transfer.c ---------------------------------------------------------- */
 

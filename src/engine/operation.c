@@ -26,6 +26,7 @@ static void *carve(carver *c, size_t bytes) {
 /* The operation's own place is the first. */
 static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   size_t places = plan->n_places, operands = plan->n_operands;
+  size_t ins = plan->params.n_in, outs = plan->params.n_out;
   gli_operands *o = &op->operands;
   c->used = 0;
   carve(c, sizeof *op);
@@ -39,6 +40,8 @@ static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   o->to = carve(c, operands * sizeof *o->to);
   o->srcs = carve(c, operands * sizeof *o->srcs);
   o->dsts = carve(c, operands * sizeof *o->dsts);
+  op->ins = carve(c, ins * sizeof *op->ins);
+  op->outs = carve(c, outs * sizeof *op->outs);
 }
 
 /* The operation and its arrays are one allocation; scratch is another. */
@@ -267,6 +270,11 @@ static void run_step(gloo_operation *op, uint32_t index) {
     case GLI_STEP_REDUCE_ALL:
     case GLI_STEP_REDUCE_MANY:
       if (gli_reach_reduce_all(op, index)) gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_JOIN:
+    case GLI_STEP_SPREAD:
+      gli_lists_run(op, s);
+      gli_operation_step_done(op, index);
       return;
     case GLI_STEP_KINDS:
       break;

@@ -29,6 +29,10 @@ bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
 /* The index of a peer; GLI_NO_PEER on failure. */
 uint32_t gli_build_peer(gli_builder *b, uint32_t rank);
 
+/* Take a step, cut into segments. How it is cut follows from its length alone,
+ * so the two ends of a message cut it alike. */
+void gli_build_push(gli_builder *b, gli_step *s);
+
 /* Take a step for memory of other ranks, as it is. */
 void gli_build_whole(gli_builder *b, gli_step *s);
 

@@ -9,8 +9,8 @@
 
 /* ---- errors ------------------------------------------------------------- */
 
-static const char *const buffer_names[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
-                                                      "TOKEN", "PLACE"};
+static const char *const buffer_names[GLI_BUFFERS] = {
+    "IN", "INS", "OUT", "SCRATCH", "TOKEN", "PLACE", "OUTS"};
 
 bool gli_build_failed(const gli_builder *b) {
   return b->error.status != GLOO_OK;
@@ -66,7 +66,8 @@ bool gli_build_range(gli_builder *b, gli_range r) {
   return true;
 }
 
-/* A range that is read: in place, what is IN to the algorithm lies in OUT. */
+/* A range that is read: in place, what is IN to the algorithm lies in OUT; of
+ * several inputs, where they were joined. */
 bool gli_build_reads(gli_builder *b, gli_range *r) {
   if (b->sub != NULL && !gli_sub_place(b, r, false)) return false;
   if (r->buffer == GLI_IN && !b->reads_in) {
@@ -74,8 +75,8 @@ bool gli_build_reads(gli_builder *b, gli_range *r) {
     return false;
   }
   if (!gli_build_range(b, *r)) return false;
-  if (r->buffer != GLI_IN || !b->in_place) return true;
-  r->buffer = GLI_OUT;
+  if (r->buffer != GLI_IN || !b->in_moved) return true;
+  r->buffer = b->in_buffer;
   r->offset += b->in_shift;
   return true;
 }
@@ -293,9 +294,7 @@ static uint64_t longest_segment(const gli_builder *b, uint64_t bytes) {
   return (least + elem - 1) / elem * elem;
 }
 
-/* Take a step, cut into segments. How it is cut follows from its length alone,
- * so the two ends of a message cut it alike. */
-static void push(gli_builder *b, gli_step *s) {
+void gli_build_push(gli_builder *b, gli_step *s) {
   bool token =
       (s->kind == GLI_STEP_SEND ? s->a_buffer : s->dst_buffer) == GLI_TOKEN;
   uint64_t rest = s->bytes;
@@ -344,7 +343,7 @@ void gli_reduce_many(gli_builder *b, const gli_many *m) {
                 .b = m->blocks.offset,
                 .dst = dst.offset,
                 .bytes = dst.bytes};
-  push(b, &s);
+  gli_build_push(b, &s);
 }
 
 void gli_lane(gli_builder *b, unsigned lane) {
@@ -364,7 +363,7 @@ void gli_send(gli_builder *b, uint32_t to, gli_range src) {
                 .bytes = src.bytes,
                 .peer = gli_build_peer(b, to)};
   if (s.peer == GLI_NO_PEER) return;
-  push(b, &s);
+  gli_build_push(b, &s);
 }
 
 void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
@@ -376,7 +375,7 @@ void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
                 .bytes = dst.bytes,
                 .peer = gli_build_peer(b, from)};
   if (s.peer == GLI_NO_PEER) return;
-  push(b, &s);
+  gli_build_push(b, &s);
 }
 
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
@@ -396,7 +395,7 @@ void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                 .bytes = dst.bytes,
                 .peer = gli_build_peer(b, from)};
   if (s.peer == GLI_NO_PEER) return;
-  push(b, &s);
+  gli_build_push(b, &s);
 }
 
 void gli_copy(gli_builder *b, gli_range src, gli_range dst) {
@@ -413,7 +412,7 @@ void gli_copy(gli_builder *b, gli_range src, gli_range dst) {
                 .dst = dst.offset,
                 .bytes = dst.bytes,
                 .peer = GLI_NO_PEER};
-  push(b, &s);
+  gli_build_push(b, &s);
 }
 
 void gli_reduce(gli_builder *b, gli_range left, gli_range right,
@@ -437,5 +436,5 @@ void gli_reduce(gli_builder *b, gli_range left, gli_range right,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
                 .peer = GLI_NO_PEER};
-  push(b, &s);
+  gli_build_push(b, &s);
 }

@@ -20,11 +20,13 @@
 
 typedef enum gli_buffer {
   GLI_IN,      /* the caller's input; in place, the builder maps it to OUT */
-  GLI_OUT,     /* the caller's output */
+  GLI_INS,     /* all inputs, where the caller has several; see plan/lists.h */
+  GLI_OUT,     /* the caller's output, the first one where it has several */
   GLI_SCRATCH, /* memory of the operation, undefined at the start */
   GLI_TOKEN,   /* no memory at all: orders steps like bytes do, but a message
                   from it carries none. For synchronisation. */
   GLI_PLACE,   /* where memory of other ranks is, see below: a byte a place */
+  GLI_OUTS,    /* the outputs behind the first, all at the same offset */
   GLI_BUFFERS
 } gli_buffer;
 
@@ -65,6 +67,8 @@ typedef struct gli_plan_params {
                           together, or 0, where there are `counts` */
   uint64_t elem_bytes; /* 1 when the collective has no elements */
   bool in_place;
+  uint32_t n_in, n_out; /* inputs and outputs of the caller: plan/lists.h. Not
+                           for builders. 0: one */
   const gli_counts *counts; /* NULL: all blocks have `count` elements */
   uint64_t segment_bytes;   /* for the segmenting pass; 0: do not cut */
   const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,

@@ -35,7 +35,7 @@ static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
          a->elem_bytes == b->elem_bytes && a->in_place == b->in_place &&
          a->segment_bytes == b->segment_bytes && a->hosts == b->hosts &&
          a->crowded == b->crowded && a->narrow == b->narrow &&
-         a->order == b->order &&
+         a->order == b->order && a->n_in == b->n_in && a->n_out == b->n_out &&
          gli_counts_equal(a->counts, b->counts, a->size);
 }
 
@@ -52,6 +52,7 @@ static size_t bucket_of(gli_build_fn build, const gli_plan_params *p) {
   hash = mix(hash, p->count);
   hash = mix(hash, p->elem_bytes);
   hash = mix(hash, p->segment_bytes);
+  hash = mix(hash, (uint64_t)p->n_in << 32 | p->n_out);
   hash = mix(hash, (uint64_t)(uintptr_t)p->hosts);
   hash = mix(hash, gli_counts_hash(p->counts, p->size));
   return (size_t)(hash >> 40) & (BUCKETS - 1);

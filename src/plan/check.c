@@ -37,6 +37,7 @@ static void free_rank(check_rank *r) {
   free(r->ties);
   gli_pack_free(&r->rest);
   gli_content_free(&r->out);
+  gli_content_free(&r->outs);
   gli_content_free(&r->scratch);
   gli_content_free(&r->token);
 }

@@ -17,6 +17,8 @@
  *    messages that waited for each other, of every rank.
  *  - Order: report->order is the weakest of the orders in which an output
  *    byte combines its inputs.
+ *  - Several inputs and outputs: all inputs of a rank go into its contribution,
+ *    once, and all its outputs hold the same result.
  *  - Memory of other ranks: the above holds with all bytes sent. It holds with
  *    any of them left where they are, too, for both ends of a message say the
  *    same of it; a view is read by one REDUCE_ALL or RECV_REDUCE, and nothing

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "plan/check_internal.h"
+#include "plan/lists.h"
 
 /* ---- reading ------------------------------------------------------------ */
 
@@ -11,6 +12,8 @@ static gli_content *buffer_of(gli_checker *c, uint32_t rank, uint8_t buffer) {
   switch (buffer) {
     case GLI_OUT:
       return &r->out;
+    case GLI_OUTS:
+      return &r->outs;
     case GLI_SCRATCH:
       return &r->scratch;
     default:
@@ -33,7 +36,7 @@ static gloo_status read_range(gli_checker *c, uint32_t rank,
                               const check_step *s, uint8_t buffer,
                               uint64_t offset, gli_content *into) {
   uint64_t bytes = s->step.bytes;
-  if (buffer == GLI_IN) {
+  if (buffer < GLI_OUT) {
     if (!read_input(c, rank, offset, bytes, into)) {
       return gli_check_no_memory(c);
     }
@@ -45,10 +48,12 @@ static gloo_status read_range(gli_checker *c, uint32_t rank,
   }
   uint64_t gap = gli_content_first_gap(into, bytes);
   if (gap == bytes) return GLOO_OK;
-  return gli_check_fail(c, rank, s->number, &s->step,
-                        "reads byte %" PRIu64
-                        " of %s, which nothing has written",
-                        offset + gap, buffer == GLI_OUT ? "OUT" : "SCRATCH");
+  return gli_check_fail(
+      c, rank, s->number, &s->step,
+      "reads byte %" PRIu64 " of %s, which nothing has written", offset + gap,
+      buffer == GLI_OUT    ? "OUT"
+      : buffer == GLI_OUTS ? "OUTS"
+                           : "SCRATCH");
 }
 
 static gloo_status write_range(gli_checker *c, uint32_t rank,
@@ -183,12 +188,20 @@ static gloo_status reduce_all(gli_checker *c, uint32_t rank,
   return status == GLOO_OK ? write_range(c, rank, s, &c->result) : status;
 }
 
+/* Inputs that are joined are, together, what the rank contributes. */
+static bool copies(const gli_step *s) {
+  return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_JOIN ||
+         s->kind == GLI_STEP_SPREAD;
+}
+
 gloo_status gli_check_local(gli_checker *c, uint32_t rank,
                             const check_step *s) {
-  gloo_status status =
-      read_range(c, rank, s, s->step.a_buffer, s->step.a, &c->a);
+  uint64_t from = s->step.a;
+  gloo_status status = gli_check_lists(c, rank, s, &from);
   if (status != GLOO_OK) return status;
-  if (s->step.kind == GLI_STEP_COPY) return write_range(c, rank, s, &c->a);
+  status = read_range(c, rank, s, s->step.a_buffer, from, &c->a);
+  if (status != GLOO_OK) return status;
+  if (copies(&s->step)) return write_range(c, rank, s, &c->a);
   if (gli_step_has_blocks(&s->step)) return reduce_all(c, rank, s);
   status = read_range(c, rank, s, s->step.b_buffer, s->step.b, &c->b);
   if (status == GLOO_OK) status = combine(c, rank, s, true);
@@ -296,7 +309,7 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
 
 bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   check_rank *r = &c->ranks[rank];
-  r->out.n = r->scratch.n = r->token.n = 0;
+  r->out.n = r->outs.n = r->scratch.n = r->token.n = 0;
   r->heard = (gli_ranks){rank, 1};
   gli_plan_params own = gli_check_params(c, rank);
   gli_shape shape;
@@ -304,5 +317,8 @@ bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   uint64_t in = shape.in_bytes;
   if (!shape.in_place || in == 0) return true;
   if (!read_input(c, rank, 0, in, &c->a)) return false;
-  return gli_content_write(&r->out, c->params.size, shape.in_shift, in, &c->a);
+  /* One of several inputs alone is no contribution: OUT is not to be read
+   * before they are joined. */
+  gli_content *to = gli_lists_has_inputs(&own) ? &r->outs : &r->out;
+  return gli_content_write(to, c->params.size, shape.in_shift, in, &c->a);
 }

@@ -11,7 +11,7 @@ static gloo_status fail_byte(gli_checker *c, uint32_t rank, uint64_t x,
   uint64_t element = x / p.elem_bytes;
   gloo_status status = gli_raw_begin(&c->builder, &p, c->error);
   if (status != GLOO_OK) return status;
-  c->build(&c->builder, &c->builder.params);
+  gli_raw_build(&c->builder, c->build);
   for (size_t i = c->builder.n_steps; i-- > 0;) {
     gli_step s = c->builder.steps[i];
     if (s.kind == GLI_STEP_SEND || s.dst_buffer != GLI_OUT) continue;
@@ -179,5 +179,6 @@ gloo_status gli_check_output(gli_checker *c, uint32_t rank) {
   if (p.collective == GLI_BARRIER) return check_barrier(c, rank);
   gli_shape shape;
   if (!gli_plan_shape(&p, &shape)) return gli_check_no_memory(c);
-  return check_pieces(c, &p, shape.out_bytes);
+  gloo_status status = check_pieces(c, &p, shape.out_bytes);
+  return status == GLOO_OK ? gli_check_outputs(c, rank) : status;
 }

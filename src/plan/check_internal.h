@@ -44,7 +44,8 @@ typedef struct check_rank {
   gli_plan_peer *peers; /* ascending by rank */
   uint32_t n_peers, peer_capacity;
   gli_content out, scratch, token;
-  check_tie *ties; /* ascending by peer and slot */
+  gli_content outs; /* of each output behind the first: they are all alike */
+  check_tie *ties;  /* ascending by peer and slot */
   size_t n_ties, tie_capacity;
   gli_ranks heard; /* of whom it has heard, through tokens or bytes */
 } check_rank;
@@ -173,6 +174,16 @@ const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
 /* Does nobody touch what another rank may be looking at or writing to? With the
  * ties of all ranks. */
 gloo_status gli_check_loans(gli_checker *c, uint32_t rank);
+
+/* ---- check_lists.c: several inputs and outputs --------------------------- */
+
+/* Is a JOIN or SPREAD what the parameters say? Moves *from, in what the step
+ * reads, to where it is in all of IN. Fine for other steps. */
+gloo_status gli_check_lists(gli_checker *c, uint32_t rank,
+                            const check_step *step, uint64_t *from);
+
+/* Do all outputs of the rank hold what the first does? */
+gloo_status gli_check_outputs(gli_checker *c, uint32_t rank);
 
 /* ---- check_final.c ------------------------------------------------------ */
 

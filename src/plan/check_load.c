@@ -23,7 +23,7 @@ gloo_status gli_check_collect(gli_checker *c, uint32_t rank) {
   gli_plan_params p = gli_check_params(c, rank);
   gloo_status status = gli_raw_begin(&c->builder, &p, c->error);
   if (status != GLOO_OK) return status;
-  c->build(&c->builder, &c->builder.params);
+  gli_raw_build(&c->builder, c->build);
   if (c->builder.error.status == GLOO_OK) return GLOO_OK;
   c->report->failed_step = c->builder.n_seen;
   if (c->error != NULL) *c->error = c->builder.error;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-#define TRACKED (GLI_BUFFERS - GLI_OUT) /* IN is never written */
+#define TRACKED (GLI_BUFFERS - GLI_OUT) /* inputs are never written */
 
 /* Readers of a piece form a list of pairs (step, next) in d->readers. */
 typedef struct piece {
@@ -142,7 +142,7 @@ static void note_end(map *m, uint64_t x) {
 }
 
 static void note_access(pass *p, access at) {
-  if (at.buffer == GLI_IN) return;
+  if (at.buffer < GLI_OUT) return;
   map *m = &p->maps[at.buffer - GLI_OUT];
   note_end(m, at.offset);
   note_end(m, at.offset + at.bytes);
@@ -216,7 +216,7 @@ static void add_reader(pass *p, piece *at, uint32_t step) {
 }
 
 static void visit_read(pass *p, access r, uint32_t step) {
-  if (r.buffer == GLI_IN) return;
+  if (r.buffer < GLI_OUT) return;
   map *m = &p->maps[r.buffer - GLI_OUT];
   uint64_t end = r.offset + r.bytes;
   for (size_t i = find_piece(m, r.offset); m->ends[i] < end; i++) {
@@ -294,7 +294,7 @@ static void count_ends(const gli_step *steps, uint32_t n,
     access at[ACCESSES];
     int k = accesses_of(&steps[i], at);
     for (int j = 0; j < k; j++) {
-      if (at[j].buffer != GLI_IN) counts[at[j].buffer - GLI_OUT] += 2;
+      if (at[j].buffer >= GLI_OUT) counts[at[j].buffer - GLI_OUT] += 2;
     }
     size_t blocks = blocks_of(&steps[i]);
     if (blocks > 0) counts[steps[i].b_buffer - GLI_OUT] += 2 * blocks;

@@ -136,9 +136,8 @@ static uint32_t most_operands(const gli_builder *b) {
   uint32_t most = 0;
   for (size_t i = 0; i < b->n_steps; i++) {
     const gli_step *s = &b->steps[i];
-    if (!gli_step_has_blocks(s) && s->n_loans == 0) continue;
     uint32_t n = s->n > s->n_loans ? s->n : s->n_loans;
-    if (n + 1 > most) most = n + 1;
+    if (n > 0 && n + 1 > most) most = n + 1;
   }
   return most;
 }
@@ -176,7 +175,7 @@ gloo_status gli_plan_make(gli_build_fn build, const gli_plan_params *params,
   gli_raw_init(&b);
   gloo_status status = gli_raw_begin(&b, params, error);
   if (status == GLOO_OK) {
-    build(&b, &b.params);
+    gli_raw_build(&b, build);
     status = b.error.status;
     if (status != GLOO_OK && error != NULL) *error = b.error;
   }

@@ -20,6 +20,8 @@ typedef enum gli_step_kind {
   GLI_STEP_REDUCE,      /* dst = a op b */
   GLI_STEP_REDUCE_ALL,  /* dst = views op a op views */
   GLI_STEP_REDUCE_MANY, /* dst = blocks op a op blocks */
+  GLI_STEP_JOIN,        /* dst = a of some inputs, combined */
+  GLI_STEP_SPREAD,      /* dst of the outputs behind the first = a */
   GLI_STEP_KINDS
 } gli_step_kind;
 
@@ -48,8 +50,9 @@ typedef struct gli_step {
                       this direction */
   uint32_t place;  /* RECV: a view or loan; SEND FILL: the loan;
                       REDUCE_ALL: the first view */
-  uint32_t n, own; /* REDUCE_ALL, REDUCE_MANY: views or blocks, those before a
-                    */
+  uint32_t n, own; /* REDUCE_ALL, REDUCE_MANY: views or blocks, those before a;
+                      JOIN: how many inputs, the first; SPREAD: how many
+                      outputs */
   uint32_t loan, n_loans; /* REDUCE_ALL, RECV_REDUCE: dst goes there too */
   uint64_t stride;        /* REDUCE_ALL, _MANY: block k is at b + k stride */
   uint64_t a, b, dst;     /* byte offsets */

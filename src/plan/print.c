@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const buffers[GLI_BUFFERS] = {"IN", "OUT", "SCRATCH",
-                                                 "TOKEN", "PLACE"};
+static const char *const buffers[GLI_BUFFERS] = {
+    "IN", "INS", "OUT", "SCRATCH", "TOKEN", "PLACE", "OUTS"};
 static const char *const kinds[GLI_STEP_KINDS] = {
-    "SEND",   "RECV",       "RECV_REDUCE", "COPY",
-    "REDUCE", "REDUCE_ALL", "REDUCE_MANY"};
+    "SEND",       "RECV",        "RECV_REDUCE", "COPY",  "REDUCE",
+    "REDUCE_ALL", "REDUCE_MANY", "JOIN",        "SPREAD"};
 static const char *const sends[GLI_ROLES] = {"SEND", "SEND_VIEW", "LEND",
                                              "FILL", "SIGNAL"};
 static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_VIEW", "BORROW",
@@ -85,6 +85,16 @@ static void print_reduce_all(const gli_step *s, const char *a, const char *dst,
            after > 0 ? right : "");
 }
 
+static void print_join(const gli_step *s, const char *a, const char *dst,
+                       char *text, size_t bytes) {
+  if (s->n == 1) {
+    snprintf(text, bytes, "%s = input %u of %s", dst, s->own, a);
+  } else {
+    snprintf(text, bytes, "%s = inputs %u-%u of %s", dst, s->own,
+             s->own + s->n - 1, a);
+  }
+}
+
 /* "SCRATCH[0..4), 3 more 8 apart" */
 static void print_blocks(const gli_plan_params *p, const gli_step *s,
                          uint32_t from, uint32_t n, char *text, size_t bytes) {
@@ -126,6 +136,12 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
       break;
     case GLI_STEP_COPY:
       snprintf(text, RANGES_BYTES, "%s = %s", dst, a);
+      break;
+    case GLI_STEP_JOIN:
+      print_join(s, a, dst, text, RANGES_BYTES);
+      break;
+    case GLI_STEP_SPREAD:
+      snprintf(text, RANGES_BYTES, "%u more: %s = %s", s->n, dst, a);
       break;
     case GLI_STEP_REDUCE:
       snprintf(text, RANGES_BYTES, "%s = %s op %s", dst, a, b);
@@ -200,8 +216,11 @@ static void print_head(const gli_plan *plan, FILE *out) {
   fprintf(out, "%s: rank %u of %u", gli_collective_name(p->collective), p->rank,
           p->size);
   if (gli_collective_rooted(p->collective)) fprintf(out, ", root %u", p->root);
-  fprintf(out, ", count %" PRIu64 ", %" PRIu64 " bytes each%s\n", p->count,
+  fprintf(out, ", count %" PRIu64 ", %" PRIu64 " bytes each%s", p->count,
           p->elem_bytes, p->in_place ? ", in place" : "");
+  if (p->n_in > 1) fprintf(out, ", %u inputs", p->n_in);
+  if (p->n_out > 1) fprintf(out, ", %u outputs", p->n_out);
+  fprintf(out, "\n");
   fprintf(out, "bytes: IN %" PRIu64 ", OUT %" PRIu64 ", SCRATCH %" PRIu64 "\n",
           p->in_place ? 0 : plan->in_bytes, plan->out_bytes,
           plan->scratch_bytes);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "plan/lists.h"
 
 static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
   if ((unsigned)p->collective >= GLI_COLLECTIVES) {
@@ -65,13 +66,21 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
   b->in_bytes = shape.in_bytes;
   b->out_bytes = shape.out_bytes;
   b->in_shift = shape.in_shift;
-  b->in_place = shape.in_place;
+  b->in_moved = shape.in_place;
+  b->in_buffer = GLI_OUT;
   b->reads_in = shape.reads_in;
   b->writes_out = shape.writes_out;
   b->segment = segment_length(p);
   b->reduces = gli_collective_reduces(p->collective);
   gli_raw_restart(b, 0, UINT64_MAX);
   return GLOO_OK;
+}
+
+void gli_raw_build(gli_builder *b, gli_build_fn build) {
+  gli_plan_params inner;
+  gli_lists_join(b, &inner);
+  build(b, &inner);
+  gli_lists_spread(b);
 }
 
 void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {

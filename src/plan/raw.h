@@ -15,9 +15,10 @@ struct gli_builder {
   uint64_t in_bytes, out_bytes, scratch_bytes;
   uint32_t n_places;
   bool refers;               /* it has views or loans */
-  uint64_t in_shift;         /* in place: where IN begins in OUT */
+  uint64_t in_shift;         /* where IN begins in in_buffer */
   uint64_t segment;          /* longest step in bytes; UINT64_MAX: do not cut */
-  bool in_place;             /* and that means something for this rank */
+  bool in_moved;             /* in place, or several inputs that were joined */
+  gli_buffer in_buffer;      /* what IN is a part of then */
   bool reads_in, writes_out; /* false where the caller has no such buffer */
   bool reduces;
 
@@ -55,6 +56,9 @@ void gli_raw_init(gli_builder *b);
  * parameters make no sense or sizes overflow. */
 gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *params,
                           gloo_error *error);
+
+/* Collect the steps of an algorithm, and of what comes before and after it. */
+void gli_raw_build(gli_builder *b, gli_build_fn build);
 
 /* Collect again from the start, but keep only steps [first, first + count). */
 void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count);

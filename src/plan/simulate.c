@@ -156,7 +156,9 @@ static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
 static picoseconds reduce_cost(const simulation *s, uint32_t rank,
                                const gli_step *step) {
   const rank_state *r = &s->ranks[rank];
-  uint64_t n = gli_step_has_blocks(step) ? step->n : 1;
+  uint64_t n = gli_step_has_blocks(step)     ? step->n
+               : step->kind == GLI_STEP_JOIN ? step->n - 1
+                                             : 1;
   picoseconds cost = n * of_bytes(s->model->reduce_ns, step->bytes);
   for (uint32_t i = step->loan; i < step->loan + step->n_loans; i++) {
     if (r->lenders[i] == 0 || !reaches(s, rank, r->lenders[i] - 1)) continue;
@@ -198,6 +200,11 @@ static bool finish_recv(simulation *s, event e, const gli_step *step) {
   return push(s, (event){work(r, e.at, cost), e.rank, e.step, STEP_DONE});
 }
 
+static bool is_copy(const gli_step *step) {
+  return step->kind == GLI_STEP_COPY || step->kind == GLI_STEP_SPREAD ||
+         (step->kind == GLI_STEP_JOIN && step->n == 1);
+}
+
 static bool on_ready(simulation *s, event e) {
   rank_state *r = &s->ranks[e.rank];
   const gli_step *step = &r->plan->steps[e.step];
@@ -206,9 +213,9 @@ static bool on_ready(simulation *s, event e) {
     r->steps[e.step].is_ready = true;
     return !r->steps[e.step].is_in || finish_recv(s, e, step);
   }
-  picoseconds cost = step->kind == GLI_STEP_COPY
-                         ? of_bytes(s->model->copy_ns, step->bytes)
-                         : reduce_cost(s, e.rank, step);
+  picoseconds cost = is_copy(step) ? of_bytes(s->model->copy_ns, step->bytes)
+                                   : reduce_cost(s, e.rank, step);
+  if (step->kind == GLI_STEP_SPREAD) cost *= step->n;
   picoseconds end = work(r, e.at, cost);
   return push(s, (event){end, e.rank, e.step, STEP_DONE});
 }

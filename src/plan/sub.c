@@ -58,8 +58,8 @@ bool gli_sub_place(gli_builder *b, gli_range *r, bool writes) {
 
 /* Where a range is in the end: in place, IN lies in OUT. */
 static gli_range resolve(const gli_builder *b, gli_range r) {
-  if (r.buffer != GLI_IN || !b->in_place) return r;
-  return gli_bytes(GLI_OUT, r.offset + b->in_shift, r.bytes);
+  if (r.buffer != GLI_IN || !b->in_moved) return r;
+  return gli_bytes(b->in_buffer, r.offset + b->in_shift, r.bytes);
 }
 
 /* ---- parameters --------------------------------------------------------- */

@@ -106,11 +106,13 @@ typedef struct run {
 
 static uint8_t *at(const world_rank *r, uint8_t buffer, uint64_t offset,
                    uint64_t bytes) {
-  uint8_t *const memory[] = {r->in, r->out, r->scratch};
-  const uint64_t limits[] = {r->plan->in_bytes, r->plan->out_bytes,
-                             r->plan->scratch_bytes};
-  bool fine =
-      buffer < GLI_TOKEN && gli_in_bounds(offset, bytes, limits[buffer]);
+  uint8_t *const memory[GLI_TOKEN] = {
+      [GLI_IN] = r->in, [GLI_OUT] = r->out, [GLI_SCRATCH] = r->scratch};
+  const uint64_t limits[GLI_TOKEN] = {[GLI_IN] = r->plan->in_bytes,
+                                      [GLI_OUT] = r->plan->out_bytes,
+                                      [GLI_SCRATCH] = r->plan->scratch_bytes};
+  bool fine = buffer < GLI_TOKEN && buffer != GLI_INS &&
+              gli_in_bounds(offset, bytes, limits[buffer]);
   if (fine && !(buffer == GLI_IN && r->plan->params.in_place))
     return memory[buffer] + offset;
   printf("# rank %u leaves buffer %u\n", r->plan->params.rank, buffer);

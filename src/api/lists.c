@@ -1,0 +1,137 @@
+#include "api/lists.h"
+
+#include <inttypes.h>
+
+#include "core/error.h"
+
+/* All are compared with all outputs. */
+#define MOST_BUFFERS ((size_t)65536)
+
+/* ---- how many ------------------------------------------------------------ */
+
+static size_t inputs_of(const gli_arguments *a, const gli_plan_params *p) {
+  return a->collective == GLI_SCATTER ? p->size : a->n_inputs;
+}
+
+/* At ranks that have no output the list may be NULL. */
+static size_t outputs_of(const gli_arguments *a) {
+  return a->outputs ? a->n_outputs : 0;
+}
+
+gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
+                           gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  if (a->n_inputs > MOST_BUFFERS || a->n_outputs > MOST_BUFFERS) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: %zu inputs and %zu outputs; there can be %zu of each",
+                    a->function, a->n_inputs, a->n_outputs, MOST_BUFFERS);
+  }
+  bool gathers = a->collective == GLI_ALLGATHER;
+  if (gathers && !gli_mul_u64(p->count, a->n_inputs, &p->count)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: %zu inputs of %zu elements do not fit in memory",
+                    a->function, a->n_inputs, a->count);
+  }
+  return GLOO_OK;
+}
+
+/* ---- in place ------------------------------------------------------------ */
+
+/* Without inputs, or with those that are what it stands for. */
+static bool is_in_place(const gli_arguments *a, const gli_shape *within,
+                        bool combines) {
+  if (!within->in_place) return false;
+  if (!a->inputs) return true;
+  if (within->in_bytes == 0) return false;
+  if (!combines) {
+    return a->n_inputs == 1 && outputs_of(a) > 0 && a->outputs[0] != NULL &&
+           a->inputs[0] == (const uint8_t *)a->outputs[0] + within->in_shift;
+  }
+  if (a->n_inputs != outputs_of(a)) return false;
+  for (size_t i = 0; i < a->n_inputs; i++) {
+    if (a->inputs[i] == NULL || a->inputs[i] != a->outputs[i]) return false;
+  }
+  return true;
+}
+
+/* ---- are they there, and apart ------------------------------------------- */
+
+static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
+                                 gloo_error *error) {
+  if (bytes > 0 && outputs_of(a) == 0) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: there are no outputs, but one takes %" PRIu64 " bytes",
+                    a->function, bytes);
+  }
+  for (size_t i = 0; bytes > 0 && i < outputs_of(a); i++) {
+    if (!a->outputs[i]) {
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s: output %zu is NULL but takes %" PRIu64 " bytes",
+                      a->function, i, bytes);
+    }
+    for (size_t k = 0; k < i; k++) {
+      if (!gli_overlap(a->outputs[k], bytes, a->outputs[i], bytes)) continue;
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s: outputs %zu and %zu overlap", a->function, k, i);
+    }
+  }
+  return GLOO_OK;
+}
+
+/* Inputs may be the same, for they are only read. */
+static gloo_status check_inputs(const gli_arguments *a, size_t n,
+                                uint64_t bytes, uint64_t out_bytes,
+                                gloo_error *error) {
+  if (!a->inputs || n == 0) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    a->inputs ? "%s: there are no inputs"
+                              : "%s: the list of inputs is NULL",
+                    a->function);
+  }
+  for (size_t i = 0; bytes > 0 && i < n; i++) {
+    if (!a->inputs[i]) {
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s: input %zu is NULL but has %" PRIu64 " bytes",
+                      a->function, i, bytes);
+    }
+    for (size_t k = 0; out_bytes > 0 && k < outputs_of(a); k++) {
+      if (!gli_overlap(a->inputs[i], bytes, a->outputs[k], out_bytes)) continue;
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s: input %zu and output %zu overlap; give no list of "
+                      "inputs when they are in the outputs",
+                      a->function, i, k);
+    }
+  }
+  return GLOO_OK;
+}
+
+/* ---- a call -------------------------------------------------------------- */
+
+static uint32_t several(size_t n) {
+  return n > 1 ? (uint32_t)n : 0;
+}
+
+gloo_status gli_lists_check(const gli_arguments *a, gli_call *call,
+                            const gli_shape *apart, const gli_shape *within,
+                            gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  bool combines = gli_collective_reduces(a->collective);
+  p->in_place = is_in_place(a, within, combines);
+  uint64_t out_bytes = p->in_place ? within->out_bytes : apart->out_bytes;
+  gloo_status status = check_outputs(a, out_bytes, error);
+  if (status != GLOO_OK) return status;
+  size_t n_in = p->in_place ? (combines ? outputs_of(a) : 1) : inputs_of(a, p);
+  if (!p->in_place && apart->reads_in) {
+    uint64_t bytes = apart->in_bytes;
+    if (!combines && n_in > 0) bytes /= n_in;
+    status = check_inputs(a, n_in, bytes, out_bytes, error);
+    if (status != GLOO_OK) return status;
+    call->input = a->inputs[0];
+  }
+  p->n_in = apart->reads_in ? several(n_in) : 0;
+  p->n_out = apart->writes_out ? several(outputs_of(a)) : 0;
+  call->inputs = p->in_place ? (const void *const *)a->outputs : a->inputs;
+  call->outputs = a->outputs;
+  call->output = outputs_of(a) > 0 ? a->outputs[0] : NULL;
+  return GLOO_OK;
+}

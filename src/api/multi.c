@@ -1,0 +1,267 @@
+/* Several buffers per rank: arguments and the three forms of each. */
+#include "api/call.h"
+#include "gloo_c/collectives.h"
+
+/* ---- allreduce -------------------------------------------------------------
+ */
+
+static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
+                               void *const *outputs, size_t n_outputs,
+                               size_t count, gloo_dtype dtype, gloo_op op) {
+  return (gli_arguments){.collective = GLI_ALLREDUCE,
+                         .function = "gloo_allreduce_multi",
+                         .several = true,
+                         .inputs = inputs,
+                         .n_inputs = n_inputs,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
+                         .count = count,
+                         .dtype = dtype,
+                         .op = op};
+}
+
+gloo_status gloo_allreduce_multi(gloo_context *context,
+                                 const void *const *inputs, size_t n_inputs,
+                                 void *const *outputs, size_t n_outputs,
+                                 size_t count, gloo_dtype dtype, gloo_op op,
+                                 const gloo_options *options) {
+  gli_arguments a =
+      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_allreduce_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_allreduce_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_init(context, &a, options, operation);
+}
+
+/* ---- reduce ----------------------------------------------------------------
+ */
+
+static gli_arguments reduce(const void *const *inputs, size_t n_inputs,
+                            void *const *outputs, size_t n_outputs,
+                            size_t count, gloo_dtype dtype, gloo_op op,
+                            int root) {
+  return (gli_arguments){.collective = GLI_REDUCE,
+                         .function = "gloo_reduce_multi",
+                         .several = true,
+                         .inputs = inputs,
+                         .n_inputs = n_inputs,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
+                         .count = count,
+                         .dtype = dtype,
+                         .op = op,
+                         .root = root};
+}
+
+gloo_status gloo_reduce_multi(gloo_context *context, const void *const *inputs,
+                              size_t n_inputs, void *const *outputs,
+                              size_t n_outputs, size_t count, gloo_dtype dtype,
+                              gloo_op op, int root,
+                              const gloo_options *options) {
+  gli_arguments a =
+      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_reduce_multi_start(gloo_context *context,
+                                    const void *const *inputs, size_t n_inputs,
+                                    void *const *outputs, size_t n_outputs,
+                                    size_t count, gloo_dtype dtype, gloo_op op,
+                                    int root, const gloo_options *options,
+                                    gloo_operation **operation) {
+  gli_arguments a =
+      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_reduce_multi_init(gloo_context *context,
+                                   const void *const *inputs, size_t n_inputs,
+                                   void *const *outputs, size_t n_outputs,
+                                   size_t count, gloo_dtype dtype, gloo_op op,
+                                   int root, const gloo_options *options,
+                                   gloo_operation **operation) {
+  gli_arguments a =
+      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
+  return gli_call_init(context, &a, options, operation);
+}
+
+/* ---- reduce_scatter --------------------------------------------------------
+ */
+
+static gli_arguments reduce_scatter(const void *const *inputs, size_t n_inputs,
+                                    void *const *outputs, size_t n_outputs,
+                                    size_t count, gloo_dtype dtype,
+                                    gloo_op op) {
+  return (gli_arguments){.collective = GLI_REDUCE_SCATTER,
+                         .function = "gloo_reduce_scatter_multi",
+                         .several = true,
+                         .inputs = inputs,
+                         .n_inputs = n_inputs,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
+                         .count = count,
+                         .dtype = dtype,
+                         .op = op};
+}
+
+gloo_status gloo_reduce_scatter_multi(gloo_context *context,
+                                      const void *const *inputs,
+                                      size_t n_inputs, void *const *outputs,
+                                      size_t n_outputs, size_t count,
+                                      gloo_dtype dtype, gloo_op op,
+                                      const gloo_options *options) {
+  gli_arguments a =
+      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_reduce_scatter_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_reduce_scatter_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_init(context, &a, options, operation);
+}
+
+/* ---- broadcast -------------------------------------------------------------
+ */
+
+static gli_arguments broadcast(const void *const *input, void *const *outputs,
+                               size_t n_outputs, size_t count, gloo_dtype dtype,
+                               int root) {
+  return (gli_arguments){.collective = GLI_BROADCAST,
+                         .function = "gloo_broadcast_multi",
+                         .several = true,
+                         .inputs = *input == GLOO_IN_PLACE ? NULL : input,
+                         .n_inputs = 1,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
+                         .count = count,
+                         .dtype = dtype,
+                         .root = root};
+}
+
+gloo_status gloo_broadcast_multi(gloo_context *context, const void *input,
+                                 void *const *outputs, size_t n_outputs,
+                                 size_t count, gloo_dtype dtype, int root,
+                                 const gloo_options *options) {
+  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_broadcast_multi_start(gloo_context *context, const void *input,
+                                       void *const *outputs, size_t n_outputs,
+                                       size_t count, gloo_dtype dtype, int root,
+                                       const gloo_options *options,
+                                       gloo_operation **operation) {
+  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_broadcast_multi_init(gloo_context *context, const void *input,
+                                      void *const *outputs, size_t n_outputs,
+                                      size_t count, gloo_dtype dtype, int root,
+                                      const gloo_options *options,
+                                      gloo_operation **operation) {
+  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
+  return gli_call_init(context, &a, options, operation);
+}
+
+/* ---- allgather -------------------------------------------------------------
+ */
+
+static gli_arguments allgather(const void *const *inputs, size_t n_inputs,
+                               void *const *outputs, size_t n_outputs,
+                               size_t count, gloo_dtype dtype) {
+  return (gli_arguments){.collective = GLI_ALLGATHER,
+                         .function = "gloo_allgather_multi",
+                         .several = true,
+                         .inputs = inputs,
+                         .n_inputs = n_inputs,
+                         .outputs = outputs,
+                         .n_outputs = n_outputs,
+                         .count = count,
+                         .dtype = dtype};
+}
+
+gloo_status gloo_allgather_multi(gloo_context *context,
+                                 const void *const *inputs, size_t n_inputs,
+                                 void *const *outputs, size_t n_outputs,
+                                 size_t count, gloo_dtype dtype,
+                                 const gloo_options *options) {
+  gli_arguments a =
+      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_allgather_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_allgather_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation) {
+  gli_arguments a =
+      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+  return gli_call_init(context, &a, options, operation);
+}
+
+/* ---- scatter ---------------------------------------------------------------
+ */
+
+static gli_arguments scatter(const void *const *inputs, void *const *output,
+                             size_t count, gloo_dtype dtype, int root) {
+  return (gli_arguments){.collective = GLI_SCATTER,
+                         .function = "gloo_scatter_multi",
+                         .several = true,
+                         .inputs = inputs,
+                         .outputs = output,
+                         .n_outputs = 1,
+                         .count = count,
+                         .dtype = dtype,
+                         .root = root};
+}
+
+gloo_status gloo_scatter_multi(gloo_context *context, const void *const *inputs,
+                               void *output, size_t count, gloo_dtype dtype,
+                               int root, const gloo_options *options) {
+  gli_arguments a = scatter(inputs, &output, count, dtype, root);
+  return gli_call_run(context, &a, options, NULL);
+}
+gloo_status gloo_scatter_multi_start(gloo_context *context,
+                                     const void *const *inputs, void *output,
+                                     size_t count, gloo_dtype dtype, int root,
+                                     const gloo_options *options,
+                                     gloo_operation **operation) {
+  gli_arguments a = scatter(inputs, &output, count, dtype, root);
+  return gli_call_start(context, &a, options, operation);
+}
+gloo_status gloo_scatter_multi_init(gloo_context *context,
+                                    const void *const *inputs, void *output,
+                                    size_t count, gloo_dtype dtype, int root,
+                                    const gloo_options *options,
+                                    gloo_operation **operation) {
+  gli_arguments a = scatter(inputs, &output, count, dtype, root);
+  return gli_call_init(context, &a, options, operation);
+}
