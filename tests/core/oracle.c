@@ -119,7 +119,7 @@ static double float_op(gloo_op op, double a, double b) {
   }
 }
 
-static double decode(gloo_dtype dtype, uint64_t bits) {
+double oracle_number(gloo_dtype dtype, uint64_t bits) {
   uint32_t low = (uint32_t)bits;
   float single;
   double wide;
@@ -136,7 +136,7 @@ static double decode(gloo_dtype dtype, uint64_t bits) {
 
 /* float32 sums and products made in double and then rounded are exact: double
  * has more than twice the bits. */
-static uint64_t encode(gloo_dtype dtype, double value) {
+uint64_t oracle_part(gloo_dtype dtype, double value) {
   float single = (float)value;
   uint32_t low;
   uint64_t bits;
@@ -195,14 +195,17 @@ static double rounded(gloo_dtype dtype, double value) {
 
 static oracle_value complex_op(gloo_dtype dtype, gloo_op op, oracle_value a,
                                oracle_value b) {
-  double ar = decode(dtype, a.part[0]), ai = decode(dtype, a.part[1]);
-  double br = decode(dtype, b.part[0]), bi = decode(dtype, b.part[1]);
+  double ar = oracle_number(dtype, a.part[0]),
+         ai = oracle_number(dtype, a.part[1]);
+  double br = oracle_number(dtype, b.part[0]),
+         bi = oracle_number(dtype, b.part[1]);
   double real = ar + br, imaginary = ai + bi;
   if (op == GLOO_PRODUCT) {
     real = rounded(dtype, ar * br) - rounded(dtype, ai * bi);
     imaginary = rounded(dtype, ar * bi) + rounded(dtype, ai * br);
   }
-  return (oracle_value){{encode(dtype, real), encode(dtype, imaginary)}};
+  return (oracle_value){
+      {oracle_part(dtype, real), oracle_part(dtype, imaginary)}};
 }
 
 /* The operations on integers that those on truth values are. */
@@ -232,7 +235,8 @@ oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
   uint64_t order = sign_bit(dtype, gloo_dtype_size(dtype)), r;
   if (is_complex(dtype)) return complex_op(dtype, op, a, b);
   if (is_float(dtype)) {
-    r = encode(dtype, float_op(op, decode(dtype, x), decode(dtype, y)));
+    r = oracle_part(
+        dtype, float_op(op, oracle_number(dtype, x), oracle_number(dtype, y)));
   } else {
     r = integer_op(dtype == GLOO_BOOL ? truth_op(op) : op, x, y, order);
   }
@@ -253,21 +257,21 @@ oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
     }
     return result;
   }
-  double sum = decode(dtype, result.part[0]);
+  double sum = oracle_number(dtype, result.part[0]);
   for (size_t i = 1; i < n; i++) {
-    double next = decode(dtype, operands[i].part[0]);
+    double next = oracle_number(dtype, operands[i].part[0]);
     sum = (double)(float)float_op(op, sum, next);
   }
-  result.part[0] = encode(dtype, sum);
+  result.part[0] = oracle_part(dtype, sum);
   return result;
 }
 
 static uint64_t scale_part(gloo_dtype dtype, uint64_t bits, double factor,
                            uint32_t whole) {
-  double x = decode(dtype, bits);
-  if (whole != 0) return encode(dtype, x / whole);
+  double x = oracle_number(dtype, bits);
+  if (whole != 0) return oracle_part(dtype, x / whole);
   if (format_of(dtype) != NULL) factor = (double)(float)factor;
-  return encode(dtype, x * factor);
+  return oracle_part(dtype, x * factor);
 }
 
 static uint64_t scale_signed(int64_t x, unsigned bits, double factor,

@@ -31,6 +31,11 @@ typedef struct oracle_value {
 } oracle_value;
 size_t oracle_parts(gloo_dtype dtype);
 
+/* What one part of a float or complex number stands for, and the part that is
+ * nearest to a number. */
+double oracle_number(gloo_dtype dtype, uint64_t part);
+uint64_t oracle_part(gloo_dtype dtype, double number);
+
 /* Is there a kernel? average has none of its own. */
 bool oracle_supports(gloo_dtype dtype, gloo_op op);
 oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,

@@ -99,3 +99,32 @@ void value_put(uint8_t *at, gloo_dtype dtype, oracle_value value) {
   size_t bytes = gloo_dtype_size(dtype) / parts;
   for (size_t p = 0; p < parts; p++) put(at + p * bytes, bytes, value.part[p]);
 }
+
+static uint64_t get(const uint8_t *at, size_t bytes) {
+  uint8_t v8;
+  uint16_t v16;
+  uint32_t v32;
+  uint64_t v64;
+  switch (bytes) {
+    case 1:
+      memcpy(&v8, at, 1);
+      return v8;
+    case 2:
+      memcpy(&v16, at, 2);
+      return v16;
+    case 4:
+      memcpy(&v32, at, 4);
+      return v32;
+    default:
+      memcpy(&v64, at, 8);
+      return v64;
+  }
+}
+
+oracle_value value_get(const uint8_t *at, gloo_dtype dtype) {
+  size_t parts = oracle_parts(dtype);
+  size_t bytes = gloo_dtype_size(dtype) / parts;
+  oracle_value value = {{0, 0}};
+  for (size_t p = 0; p < parts; p++) value.part[p] = get(at + p * bytes, bytes);
+  return value;
+}

@@ -17,5 +17,6 @@ oracle_value value_any(gloo_dtype dtype, uint64_t *seed);
 
 /* Store an element as the library would find it in memory. */
 void value_put(uint8_t *at, gloo_dtype dtype, oracle_value value);
+oracle_value value_get(const uint8_t *at, gloo_dtype dtype);
 
 #endif

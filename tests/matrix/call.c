@@ -1,0 +1,137 @@
+/* The public functions, in the three forms of each. */
+#include "matrix.h"
+
+/* Lists are read at the root only, where there is one. Without displacements
+ * blocks lie one behind the other. */
+typedef struct lists {
+  const size_t *in_count, *in_first, *out_count, *out_first;
+} lists;
+
+static lists lists_of(const matrix_case *c, gli_collective collective, int rank,
+                      const matrix_shape *s) {
+  bool gaps = matrix_drawn(c, MATRIX_GAPS) % 2 != 0;
+  lists l = {s->in.count, gaps ? s->in.first : NULL, s->out.count,
+             gaps ? s->out.first : NULL};
+  bool rooted = gli_collective_rooted(collective);
+  if (rooted && rank != c->root) return (lists){NULL, NULL, NULL, NULL};
+  if (collective == GLI_ALLTOALLV && s->in_place) {
+    l.in_count = l.in_first = NULL;
+  }
+  return l;
+}
+
+#define FORMS(name, ...)                                                   \
+  (c->form == MATRIX_BLOCKING  ? gloo_##name(x, __VA_ARGS__ o)             \
+   : c->form == MATRIX_STARTED ? gloo_##name##_start(x, __VA_ARGS__ o, op) \
+                               : gloo_##name##_init(x, __VA_ARGS__ o, op))
+
+static gloo_status call_counted(gloo_context *x, gli_collective collective,
+                                const matrix_case *c, int rank,
+                                const matrix_shape *s, const matrix_buffers *b,
+                                const gloo_options *o, gloo_operation **op) {
+  gloo_dtype t = (gloo_dtype)c->dtype;
+  lists l = lists_of(c, collective, rank, s);
+  switch ((int)collective) {
+    case GLI_ALLGATHERV:
+      return FORMS(allgatherv, b->in, b->out, l.out_count, l.out_first, t, );
+    case GLI_REDUCE_SCATTERV:
+      return FORMS(reduce_scatterv, b->in, b->out, s->in.count, t,
+                   (gloo_op)c->op, );
+    case GLI_GATHERV:
+      return FORMS(gatherv, b->in, s->in.count[0], b->out, l.out_count,
+                   l.out_first, t, c->root, );
+    case GLI_SCATTERV:
+      return FORMS(scatterv, b->in, l.in_count, l.in_first, b->out,
+                   s->out.count[0], t, c->root, );
+    default:
+      return FORMS(alltoallv, b->in, l.in_count, l.in_first, b->out,
+                   l.out_count, l.out_first, t, );
+  }
+}
+
+static gloo_status call_plain(gloo_context *x, gli_collective collective,
+                              const matrix_case *c, const matrix_buffers *b,
+                              const gloo_options *o, gloo_operation **op) {
+  gloo_op reduction = (gloo_op)c->op;
+#define ARGS b->in, b->out, c->count, (gloo_dtype)c->dtype
+  switch ((int)collective) {
+    case GLI_BARRIER:
+      return FORMS(barrier, );
+    case GLI_BROADCAST:
+      return FORMS(broadcast, ARGS, c->root, );
+    case GLI_ALLREDUCE:
+      return FORMS(allreduce, ARGS, reduction, );
+    case GLI_REDUCE_SCATTER:
+      return FORMS(reduce_scatter, ARGS, reduction, );
+    case GLI_ALLGATHER:
+      return FORMS(allgather, ARGS, );
+    case GLI_ALLTOALL:
+      return FORMS(alltoall, ARGS, );
+    case GLI_REDUCE:
+      return FORMS(reduce, ARGS, reduction, c->root, );
+    case GLI_GATHER:
+      return FORMS(gather, ARGS, c->root, );
+    case GLI_SCATTER:
+      return FORMS(scatter, ARGS, c->root, );
+    case GLI_SCAN:
+      return FORMS(scan, ARGS, reduction, );
+    case GLI_EXSCAN:
+      return FORMS(exscan, ARGS, reduction, );
+    default:
+      return GLOO_ERR_INTERNAL;
+  }
+#undef ARGS
+}
+#undef FORMS
+
+/* A message to the rank that is `root` further, and one from the rank that is
+ * `root` behind; sometimes from whichever rank it comes. */
+static gloo_status call_exchange(gloo_context *x, const matrix_ranks *ranks,
+                                 const matrix_case *c, int rank,
+                                 const matrix_buffers *b, const gloo_options *o,
+                                 matrix_operations *ops) {
+  gloo_dtype t = (gloo_dtype)c->dtype;
+  int size = ranks->size;
+  int to = (rank + c->root) % size, from = (rank + size - c->root) % size;
+  bool any = matrix_drawn(c, MATRIX_ABSENT) % 2 != 0;
+  gloo_status status;
+  if (c->form == MATRIX_BLOCKING) {
+    return gloo_sendrecv(x, b->in, c->count, to, b->out, c->count, from, t, o);
+  }
+  bool start = c->form == MATRIX_STARTED;
+  gloo_operation **recv = &ops->of[0], **send = &ops->of[1];
+  if (any) {
+    status =
+        start ? gloo_recv_any_start(x, b->out, c->count, t, &from, 1, o, recv)
+              : gloo_recv_any_init(x, b->out, c->count, t, &from, 1, o, recv);
+  } else {
+    status = start ? gloo_recv_start(x, b->out, c->count, t, from, o, recv)
+                   : gloo_recv_init(x, b->out, c->count, t, from, o, recv);
+  }
+  if (status != GLOO_OK) return status;
+  ops->n = 1;
+  status = start ? gloo_send_start(x, b->in, c->count, t, to, o, send)
+                 : gloo_send_init(x, b->in, c->count, t, to, o, send);
+  if (status == GLOO_OK) ops->n = 2;
+  return status;
+}
+
+gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
+                        const matrix_case *c, int rank,
+                        const matrix_shape *shape, const matrix_buffers *b,
+                        const gloo_options *o, matrix_operations *ops) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  gli_collective collective = rows[c->row].collective;
+  ops->n = 0;
+  ops->of[0] = ops->of[1] = NULL;
+  if (collective == GLI_SENDRECV) {
+    return call_exchange(context, ranks, c, rank, b, o, ops);
+  }
+  gloo_status status =
+      gli_collective_counted(collective)
+          ? call_counted(context, collective, c, rank, shape, b, o, &ops->of[0])
+          : call_plain(context, collective, c, b, o, &ops->of[0]);
+  if (status == GLOO_OK && c->form != MATRIX_BLOCKING) ops->n = 1;
+  return status;
+}

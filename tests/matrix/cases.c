@@ -1,0 +1,277 @@
+/* What there is to run: from the lists of collectives, algorithms, types and
+ * operations, nothing by hand. */
+#include <stdlib.h>
+
+#include "core/reduce.h"
+#include "draw.h"
+#include "matrix.h"
+
+static const uint32_t counts[] = {0, 1, 2, 10, 100, 1000, 10000, 1 << 20};
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+/* All ranks' buffers together, for one case. */
+#define MOST_BYTES ((uint64_t)1 << 30)
+
+/* ---- rows ---------------------------------------------------------------- */
+
+enum { MOST_ROWS = 512 };
+
+size_t matrix_rows(const matrix_row **rows) {
+  static matrix_row all[MOST_ROWS];
+  static size_t n;
+  *rows = all;
+  if (n > 0) return n; /* made before there are threads */
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    all[n++] = (matrix_row){(gli_collective)c, NULL};
+    for (size_t a = 0; a < gli_algorithm_count; a++) {
+      if (gli_algorithms[a].collective != (gli_collective)c) continue;
+      assert_true(n < MOST_ROWS);
+      all[n++] = (matrix_row){(gli_collective)c, gli_algorithms[a].name};
+    }
+  }
+  return n;
+}
+
+bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op) {
+  bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
+  if (!gli_collective_reduces(collective)) return op == REFERENCE_NO_OP;
+  if (op == REFERENCE_NO_OP) return false;
+  if (prefix && op == GLOO_AVERAGE) return false;
+  return gli_reduce_refusal(dtype, (gloo_op)op) == NULL;
+}
+
+/* ---- seeds --------------------------------------------------------------- */
+
+uint64_t matrix_drawn(const matrix_case *c, matrix_purpose purpose) {
+  return reference_mix(c->seed, (uint64_t)purpose);
+}
+
+inputs matrix_inputs(const matrix_case *c) {
+  uint64_t drawn = matrix_drawn(c, MATRIX_INPUTS) % 8;
+  inputs kind = drawn < 4   ? INPUTS_EXACT
+                : drawn < 7 ? INPUTS_ROUNDED
+                            : INPUTS_SPECIAL;
+  return draw_has((gloo_dtype)c->dtype, c->op, kind) ? kind : INPUTS_EXACT;
+}
+
+/* ---- the list ------------------------------------------------------------ */
+
+static void add(const matrix_ranks *ranks, matrix_cases *to,
+                const matrix_case *c) {
+  if (matrix_bytes(ranks, c) > MOST_BYTES) {
+    to->left_out++;
+    return;
+  }
+  if (to->room == 0 && to->list == NULL) { /* counting */
+    to->n++;
+    return;
+  }
+  if (to->n == to->room) {
+    to->room *= 2;
+    to->list = realloc(to->list, to->room * sizeof *to->list);
+    assert_non_null(to->list);
+  }
+  to->list[to->n++] = *c;
+}
+
+static int roots_of(const matrix_row *row, int size) {
+  bool message = row->collective == GLI_SENDRECV;
+  return message || gli_collective_rooted(row->collective) ? size : 1;
+}
+
+static int places_of(const matrix_row *row) {
+  return matrix_has_place(row->collective) ? MATRIX_PLACES : 1;
+}
+
+/* Does the number of elements matter? */
+static int counts_of(const matrix_row *row) {
+  return row->collective == GLI_BARRIER ? 1 : COUNTS;
+}
+
+/* The n-th of the types, or pairs of type and operation, modulo how many there
+ * are. */
+static void take_pair(const matrix_row *row, uint64_t n, matrix_case *c) {
+  int pairs = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    uint64_t left = pass == 0 ? UINT64_MAX : n % (uint64_t)pairs;
+    for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
+      for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+        if (!matrix_applies(row->collective, (gloo_dtype)d, op)) continue;
+        c->dtype = (uint8_t)d;
+        c->op = (uint8_t)op;
+        if (left-- == 0) return;
+        if (pass == 0) pairs++;
+      }
+    }
+  }
+}
+
+/* ---- the core ------------------------------------------------------------ */
+
+/* Types, forms, roots and everything else take turns. */
+typedef struct turns {
+  const matrix_ranks *ranks;
+  matrix_cases *to;
+  uint64_t seed, turn;
+} turns;
+
+static void take_turn(turns *t, size_t row, matrix_case c) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  uint64_t n = t->turn++;
+  int roots = roots_of(&rows[row], t->ranks->size);
+  c.row = (uint16_t)row;
+  c.seed = reference_mix(t->seed, n);
+  if (c.dtype == GLOO_DTYPE_COUNT) take_pair(&rows[row], c.seed >> 8, &c);
+  if (c.root == UINT8_MAX) c.root = (uint8_t)((c.seed >> 40) % (uint64_t)roots);
+  c.form = (uint8_t)(n % MATRIX_FORMS);
+  add(t->ranks, t->to, &c);
+}
+
+static matrix_case any_case(uint32_t count, int place) {
+  return (matrix_case){.count = count,
+                       .dtype = GLOO_DTYPE_COUNT,
+                       .root = UINT8_MAX,
+                       .place = (uint8_t)place};
+}
+
+/* Every algorithm, with few and some elements, in every place. */
+static void core_counts(turns *t, size_t row) {
+  static const uint32_t few[] = {0, 1, 10, 1000};
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+    for (int place = 0; place < places_of(&rows[row]); place++) {
+      take_turn(t, row, any_case(few[i], place));
+    }
+  }
+}
+
+static void core_roots(turns *t, size_t row) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  int roots = roots_of(&rows[row], t->ranks->size);
+  for (int root = 0; roots > 1 && root < roots; root++) {
+    matrix_case c = any_case(10, root % places_of(&rows[row]));
+    c.root = (uint8_t)root;
+    take_turn(t, row, c);
+  }
+}
+
+/* Every type and operation, by the algorithms in turn. */
+static void core_pairs(turns *t, size_t row, size_t algorithms) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  gli_collective collective = rows[row].collective;
+  if (collective == GLI_BARRIER) return;
+  size_t turn = 0;
+  for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
+    for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+      if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
+      matrix_case c = any_case(10, (int)turn % places_of(&rows[row]));
+      c.dtype = (uint8_t)d;
+      c.op = (uint8_t)op;
+      take_turn(t, row + turn++ % algorithms, c);
+    }
+  }
+}
+
+static size_t algorithms_from(size_t row) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows), end = row + 1;
+  while (end < n && rows[end].collective == rows[row].collective) end++;
+  return end - row;
+}
+
+/* Ranks on several hosts are for what goes by them, and for the choice. */
+static bool is_for(const matrix_ranks *ranks, const matrix_row *row) {
+  if (ranks->hosts == 0 || row->algorithm == NULL) return true;
+  return gli_algorithm_find(row->collective, row->algorithm)->rounds == NULL;
+}
+
+void matrix_core(const matrix_ranks *ranks, uint64_t seed, matrix_cases *to) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  turns t = {ranks, to, reference_mix(seed, 1), 0};
+  for (size_t row = 0; row < n; row++) {
+    if (!is_for(ranks, &rows[row])) continue;
+    core_counts(&t, row);
+    core_roots(&t, row);
+    bool pairs =
+        rows[row].algorithm == NULL && ranks->hosts == 0 && ranks->size == 4;
+    if (pairs) core_pairs(&t, row, algorithms_from(row));
+  }
+}
+
+/* ---- a sample ------------------------------------------------------------ */
+
+/* Long vectors take most of the time, so there are few of them. */
+static uint32_t draw_count(uint64_t drawn) {
+  static const unsigned odds[COUNTS] = {50, 100, 100, 150, 200, 200, 190, 10};
+  uint64_t left = drawn % 1000;
+  size_t i = 0;
+  while (left >= odds[i]) left -= odds[i++];
+  return counts[i];
+}
+
+void matrix_sample(const matrix_ranks *ranks, uint64_t seed, size_t sample,
+                   matrix_cases *to) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  for (size_t i = 0; i < sample; i++) {
+    uint64_t own = reference_mix(reference_mix(seed, 2), i);
+    size_t row = (size_t)(reference_mix(own, 1) % n);
+    uint64_t roots = (uint64_t)roots_of(&rows[row], ranks->size);
+    uint64_t places = (uint64_t)places_of(&rows[row]);
+    matrix_case c = {.seed = own,
+                     .row = (uint16_t)row,
+                     .count = draw_count(reference_mix(own, 2)),
+                     .root = (uint8_t)(reference_mix(own, 3) % roots),
+                     .place = (uint8_t)(reference_mix(own, 4) % places),
+                     .form = (uint8_t)(reference_mix(own, 5) % MATRIX_FORMS)};
+    take_pair(&rows[row], reference_mix(own, 6), &c);
+    add(ranks, to, &c);
+  }
+}
+
+/* ---- everything ---------------------------------------------------------- */
+
+/* One type and operation of one row. */
+static void product_of(const matrix_ranks *ranks, uint64_t seed, matrix_case *c,
+                       matrix_cases *to) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  const matrix_row *row = &rows[c->row];
+  for (int count = 0; count < counts_of(row); count++) {
+    for (int root = 0; root < roots_of(row, ranks->size); root++) {
+      for (int place = 0; place < places_of(row); place++) {
+        for (int form = 0; form < MATRIX_FORMS; form++) {
+          c->seed = reference_mix(seed, to->n + to->left_out);
+          c->count = counts[count];
+          c->root = (uint8_t)root;
+          c->place = (uint8_t)place;
+          c->form = (uint8_t)form;
+          add(ranks, to, c);
+        }
+      }
+    }
+  }
+}
+
+void matrix_product(const matrix_ranks *ranks, uint64_t seed,
+                    matrix_cases *to) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  for (size_t row = 0; row < n; row++) {
+    gli_collective collective = rows[row].collective;
+    int types = collective == GLI_BARRIER ? 1 : GLOO_DTYPE_COUNT;
+    for (int d = 0; d < types; d++) {
+      for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+        if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
+        matrix_case c = {
+            .row = (uint16_t)row, .dtype = (uint8_t)d, .op = (uint8_t)op};
+        product_of(ranks, reference_mix(seed, 3), &c, to);
+      }
+    }
+  }
+}

@@ -1,0 +1,167 @@
+/* Every collective, every algorithm, in every form, on every kind of ranks, as
+ * far as the library's own lists say what there is. */
+#ifndef TESTS_MATRIX_MATRIX_H
+#define TESTS_MATRIX_MATRIX_H
+
+#include "algorithms/registry.h"
+#include "ranks/ranks.h"
+#include "reference.h"
+
+/* ---- cases --------------------------------------------------------------- */
+
+/* A collective by one of its algorithms. */
+typedef struct matrix_row {
+  gli_collective collective;
+  const char *algorithm; /* NULL: the library chooses */
+} matrix_row;
+
+/* All there are: of each collective first the choice. */
+size_t matrix_rows(const matrix_row **rows);
+
+/* May the collective be called with this operation? REFERENCE_NO_OP: it takes
+ * none. */
+bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op);
+
+/* Ranks that meet once and then run case after case. */
+typedef struct matrix_ranks {
+  const char *transport;
+  int size;
+  int hosts; /* how ranks are told to be on hosts: see matrix_host_ids */
+} matrix_ranks;
+
+enum { MATRIX_HOSTS = 3, MATRIX_MOST_RANKS = 16 };
+
+/* NULL, all on one; in two halves; or dealt to three. */
+const char *const *matrix_host_ids(int hosts, int size);
+
+typedef enum matrix_form {
+  MATRIX_BLOCKING,
+  MATRIX_STARTED,
+  MATRIX_PERSISTENT, /* several runs */
+  MATRIX_FORMS
+} matrix_form;
+
+typedef enum matrix_place {
+  MATRIX_APART,
+  MATRIX_IN_PLACE,
+  MATRIX_SAME, /* in place, by giving the same address twice */
+  MATRIX_PLACES
+} matrix_place;
+
+typedef struct matrix_case {
+  uint64_t seed; /* of everything that is not said here */
+  uint32_t count;
+  uint16_t row;
+  uint8_t dtype;
+  uint8_t op; /* REFERENCE_NO_OP where none is given */
+  uint8_t root;
+  uint8_t place, form;
+} matrix_case;
+
+typedef struct matrix_cases {
+  size_t n, room;
+  matrix_case *list; /* NULL, and no room: they are only counted */
+  size_t left_out;   /* for want of memory */
+} matrix_cases;
+
+/* The part that always runs; `sample` others, drawn at random; and all. */
+void matrix_core(const matrix_ranks *ranks, uint64_t seed, matrix_cases *to);
+void matrix_sample(const matrix_ranks *ranks, uint64_t seed, size_t sample,
+                   matrix_cases *to);
+void matrix_product(const matrix_ranks *ranks, uint64_t seed, matrix_cases *to);
+
+/* A case and its ranks as one word, and back. */
+enum { MATRIX_TEXT = 256 };
+void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text);
+bool matrix_parse(const char *text, matrix_ranks *ranks, matrix_case *c);
+
+/* ---- what follows from a case's seed ------------------------------------- */
+
+/* A number for each purpose. */
+typedef enum matrix_purpose {
+  MATRIX_INPUTS,
+  MATRIX_LENGTHS,
+  MATRIX_GAPS,
+  MATRIX_MEMORY,
+  MATRIX_ABSENT,
+  MATRIX_WAITING,
+  MATRIX_KEYS
+} matrix_purpose;
+uint64_t matrix_drawn(const matrix_case *c, matrix_purpose purpose);
+
+inputs matrix_inputs(const matrix_case *c);
+
+/* ---- what the collectives do --------------------------------------------- */
+
+typedef struct matrix_list {
+  size_t count[MATRIX_MOST_RANKS], first[MATRIX_MOST_RANKS];
+  size_t blocks, elements; /* of the buffer, gaps included */
+} matrix_list;
+
+/* Of one rank in one case. */
+typedef struct matrix_shape {
+  bool reads, writes; /* has an input, an output */
+  bool in_place;
+  matrix_list in, out;
+  size_t shift;     /* in place: the element of the output where the input
+                       begins */
+  size_t elements;  /* of the output buffer, which may hold the input, too */
+  size_t undefined; /* from this element on, afterwards */
+} matrix_shape;
+
+/* false: there is no such collective here. */
+bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
+                     matrix_shape *shape);
+
+/* What block b of a rank's output is: block `block` of the input of rank
+ * `first`, or of the first n ranks' inputs combined. */
+typedef struct matrix_result {
+  bool kept; /* what was there before */
+  int first, n, block;
+} matrix_result;
+matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
+                               int rank, size_t b);
+
+/* Do all ranks get the same? */
+bool matrix_is_same(gli_collective collective);
+
+/* Can it be in place, on some rank? */
+bool matrix_has_place(gli_collective collective);
+
+/* Can that be said by giving the same address twice? */
+bool matrix_has_address(const matrix_case *c);
+
+/* Bytes of the buffers of all ranks, at most. */
+uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c);
+
+/* ---- calls --------------------------------------------------------------- */
+
+typedef struct matrix_buffers {
+  const void *in;
+  void *out;
+} matrix_buffers;
+
+/* Forms other than the blocking one give operations: one, or two to be started
+ * and waited for together. */
+typedef struct matrix_operations {
+  gloo_operation *of[2];
+  int n;
+} matrix_operations;
+
+gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
+                        const matrix_case *c, int rank,
+                        const matrix_shape *shape,
+                        const matrix_buffers *buffers, const gloo_options *o,
+                        matrix_operations *operations);
+
+/* ---- running ------------------------------------------------------------- */
+
+/* Run the cases, in this order. Each that fails is told with how to repeat it.
+ * The number of those that did. */
+size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
+                  size_t n);
+
+/* Run all calls that must be refused; how many they were. Fails the test. */
+size_t matrix_refusals(const matrix_ranks *ranks);
+
+#endif

@@ -1,0 +1,273 @@
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/values.h"
+#include "draw.h"
+
+enum { PLACES = 64, STRETCH = 1 << 15 };
+
+struct reference {
+  gloo_dtype dtype;
+  size_t element; /* bytes */
+  int ranks;
+  bool loose;
+  bool exact;         /* equal as numbers, whatever the bits */
+  uint8_t *values;    /* [ranks][PLACES] elements */
+  uint8_t *results;   /* [ranks + 1][PLACES] */
+  double *low, *high; /* [ranks + 1][PLACES][2] when loose */
+};
+
+uint64_t reference_mix(uint64_t a, uint64_t b) {
+  uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + 1;
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+/* ---- bounds --------------------------------------------------------------
+ * n numbers are added, or multiplied, in n - 1 operations in any order, each of
+ * which is off by a factor of at most 1 + u (Higham, "Accuracy and Stability of
+ * Numerical Algorithms", 2002, sections 3.1 and 4.2). */
+
+static double unit(const reference *r, int op) {
+  double u = ldexp(1, -draw_precision(r->dtype));
+  /* Of a complex product: Brent, Percival and Zimmermann 2007. */
+  if (oracle_parts(r->dtype) == 2 && op == GLOO_PRODUCT) u *= 2.2361;
+  return u;
+}
+
+/* `size`: the sum, or the product, of all absolute values. */
+static void set_bounds(reference *r, int op, int n, size_t place,
+                       const double *number, double size) {
+  double operations = op == GLOO_AVERAGE ? n : n - 1;
+  double error = expm1(operations * log1p(unit(r, op))) * size;
+  if (op == GLOO_AVERAGE) error += ldexp(1, draw_least(r->dtype));
+  if (draw_precision(r->dtype) > 24) error *= 2; /* as these doubles are */
+  if (r->exact) error = 0;
+  for (size_t part = 0; part < 2; part++) {
+    size_t i = ((size_t)n * PLACES + place) * 2 + part;
+    r->low[i] = number[part] - error;
+    r->high[i] = number[part] + error;
+  }
+}
+
+typedef struct running {
+  double number[2], size;
+} running;
+
+static running operand(gloo_dtype dtype, int op, oracle_value v) {
+  running x = {{0, 0}, 0};
+  for (size_t p = 0; p < oracle_parts(dtype); p++) {
+    x.number[p] = oracle_number(dtype, v.part[p]);
+  }
+  x.size = op == GLOO_PRODUCT ? hypot(x.number[0], x.number[1])
+                              : fmax(fabs(x.number[0]), fabs(x.number[1]));
+  return x;
+}
+
+static running join(int op, running a, running b) {
+  running x;
+  const double *s = a.number, *t = b.number;
+  if (op == GLOO_PRODUCT) {
+    x.number[0] = s[0] * t[0] - s[1] * t[1];
+    x.number[1] = s[0] * t[1] + s[1] * t[0];
+    x.size = a.size * b.size;
+  } else {
+    x.number[0] = s[0] + t[0];
+    x.number[1] = s[1] + t[1];
+    x.size = a.size + b.size;
+  }
+  return x;
+}
+
+/* A quotient of the same relative error. */
+static running divided(running x, int n) {
+  return (running){{x.number[0] / n, x.number[1] / n}, x.size / n};
+}
+
+/* ---- one place ----------------------------------------------------------- */
+
+static uint8_t *element(const reference *r, uint8_t *rows, int row,
+                        size_t place) {
+  return rows + ((size_t)row * PLACES + place) * r->element;
+}
+
+static void set_result(reference *r, int n, size_t place, oracle_value v) {
+  value_put(element(r, r->results, n, place), r->dtype, v);
+}
+
+static oracle_value value_of(const reference *r, int rank, size_t place) {
+  return value_get(element(r, r->values, rank, place), r->dtype);
+}
+
+/* An average is there for all ranks only, and of one rank too. */
+static void work_out(reference *r, int op, size_t place) {
+  int between = op == GLOO_AVERAGE ? GLOO_SUM : op;
+  oracle_value v = value_of(r, 0, place);
+  set_result(r, 1, place, v);
+  for (int n = 2; n <= r->ranks; n++) {
+    v = oracle_reduce(r->dtype, (gloo_op)between, v, value_of(r, n - 1, place));
+    set_result(r, n, place, v);
+  }
+  if (op == GLOO_AVERAGE) {
+    uint32_t ranks = (uint32_t)r->ranks;
+    v = oracle_scale(r->dtype, v, 1.0 / ranks, ranks);
+    set_result(r, r->ranks, place, v);
+  }
+}
+
+static void work_out_bounds(reference *r, int op, size_t place) {
+  running x = operand(r->dtype, op, value_of(r, 0, place));
+  for (int n = 1; n <= r->ranks; n++) {
+    if (n > 1)
+      x = join(op, x, operand(r->dtype, op, value_of(r, n - 1, place)));
+    running y = op == GLOO_AVERAGE ? divided(x, r->ranks) : x;
+    set_bounds(r, op, n, place, y.number, y.size);
+  }
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+static void fill(reference *r, int op, inputs kind, uint64_t seed) {
+  for (size_t place = 0; place < PLACES; place++) {
+    for (int rank = 0; rank < r->ranks; rank++) {
+      draw d = {
+          .dtype = r->dtype,
+          .op = op,
+          .kind = kind,
+          .ranks = r->ranks,
+          .rank = rank,
+          .group = reference_mix(seed, place),
+          .random = reference_mix(seed + 1, place << 16 | (unsigned)rank)};
+      value_put(element(r, r->values, rank, place), r->dtype, draw_value(&d));
+    }
+    if (op == REFERENCE_NO_OP) continue;
+    work_out(r, op, place);
+    if (r->loose) work_out_bounds(r, op, place);
+  }
+}
+
+reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
+                          uint64_t seed) {
+  reference *r = calloc(1, sizeof *r);
+  if (r == NULL) return NULL;
+  size_t rows = (size_t)ranks + 1;
+  r->dtype = dtype;
+  r->element = gloo_dtype_size(dtype);
+  r->ranks = ranks;
+  r->loose = draw_is_loose(dtype, op, kind);
+  r->exact = kind == INPUTS_EXACT;
+  r->values = calloc(rows * PLACES, r->element);
+  r->results = calloc(rows * PLACES, r->element);
+  if (r->loose) {
+    r->low = calloc(rows * PLACES * 2, sizeof(double));
+    r->high = calloc(rows * PLACES * 2, sizeof(double));
+  }
+  bool made = r->values && r->results && (!r->loose || (r->low && r->high));
+  if (made) {
+    fill(r, op, kind, seed);
+    return r;
+  }
+  reference_free(r);
+  return NULL;
+}
+
+void reference_free(reference *r) {
+  if (r == NULL) return;
+  free(r->values);
+  free(r->results);
+  free(r->low);
+  free(r->high);
+  free(r);
+}
+
+bool reference_is_loose(const reference *r) {
+  return r->loose;
+}
+
+/* ---- buffers ------------------------------------------------------------- */
+
+/* The places of elements i ... of a buffer: a stretch of a long random row that
+ * begins anywhere, another one every STRETCH elements. */
+static const uint8_t *places_from(uint64_t key, size_t i) {
+  static uint8_t row[2 * STRETCH];
+  static bool made; /* by the first, before there are threads */
+  if (!made) {
+    for (size_t k = 0; k < sizeof row; k++) {
+      row[k] = (uint8_t)(reference_mix(1, k) % PLACES);
+    }
+    made = true;
+  }
+  return row + reference_mix(key, i / STRETCH) % STRETCH;
+}
+
+static inline void spread(uint8_t *to, const uint8_t *from, size_t size,
+                          const uint8_t *places, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    memcpy(to + i * size, from + places[i] * size, size);
+  }
+}
+
+static void spread_any(uint8_t *to, const uint8_t *from, size_t size,
+                       const uint8_t *places, size_t n) {
+  switch (size) {
+    case 1:
+      spread(to, from, 1, places, n);
+      break;
+    case 2:
+      spread(to, from, 2, places, n);
+      break;
+    case 4:
+      spread(to, from, 4, places, n);
+      break;
+    case 8:
+      spread(to, from, 8, places, n);
+      break;
+    default:
+      spread(to, from, size, places, n);
+  }
+}
+
+static void spread_all(uint8_t *to, const uint8_t *from, size_t size,
+                       uint64_t key, size_t n) {
+  for (size_t i = 0; i < n; i += STRETCH) {
+    size_t now = n - i < STRETCH ? n - i : STRETCH;
+    spread_any(to + i * size, from, size, places_from(key, i), now);
+  }
+}
+
+void reference_input(const reference *r, int rank, uint64_t key, size_t n,
+                     uint8_t *to) {
+  spread_all(to, element(r, r->values, rank, 0), r->element, key, n);
+}
+
+void reference_result(const reference *r, int operands, uint64_t key, size_t n,
+                      uint8_t *to) {
+  spread_all(to, element(r, r->results, operands, 0), r->element, key, n);
+}
+
+static bool is_right(const reference *r, int operands, size_t place,
+                     const uint8_t *is) {
+  const uint8_t *one = element(r, r->results, operands, place);
+  if (memcmp(is, one, r->element) == 0) return true;
+  if (!r->loose) return false;
+  oracle_value v = value_get(is, r->dtype);
+  size_t at = ((size_t)operands * PLACES + place) * 2;
+  for (size_t p = 0; p < oracle_parts(r->dtype); p++) {
+    double number = oracle_number(r->dtype, v.part[p]);
+    if (!(number >= r->low[at + p] && number <= r->high[at + p])) return false;
+  }
+  return true;
+}
+
+size_t reference_check(const reference *r, int operands, uint64_t key, size_t n,
+                       const uint8_t *is) {
+  for (size_t i = 0; i < n; i++) {
+    const uint8_t *places = places_from(key, i) + i % STRETCH;
+    if (!is_right(r, operands, *places, is + i * r->element)) return i;
+  }
+  return n;
+}

@@ -1,0 +1,53 @@
+/* What a collective must give, worked out without the library: every rank's
+ * elements are drawn from a short row of values, and what reductions of the
+ * first one, two, ... ranks give is worked out once for each place in the row,
+ * by the oracle of the kernels' tests. Which place an element of a buffer has
+ * follows from a key and its index alone, so that an element that ends up
+ * elsewhere is noticed. */
+#ifndef TESTS_MATRIX_REFERENCE_H
+#define TESTS_MATRIX_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/types.h"
+
+/* What is reduced. */
+typedef enum inputs {
+  INPUTS_EXACT,   /* whatever the order, the result is the same number */
+  INPUTS_ROUNDED, /* floats at random: results differ with the order, within
+                     the bound for all orders */
+  INPUTS_SPECIAL, /* infinities, NaN and zeros among exact numbers */
+  INPUTS_KINDS
+} inputs;
+
+enum { REFERENCE_NO_OP = GLOO_OP_COUNT }; /* elements are moved only */
+
+typedef struct reference reference;
+
+/* For `ranks` ranks. NULL: out of memory. */
+reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
+                          uint64_t seed);
+void reference_free(reference *r);
+
+/* splitmix64 (Steele, Lea and Flood 2014) of two numbers. */
+uint64_t reference_mix(uint64_t a, uint64_t b);
+
+/* n elements of a rank. */
+void reference_input(const reference *r, int rank, uint64_t key, size_t n,
+                     uint8_t *to);
+
+/* What the reduction of the first `operands` ranks gives; where rounding
+ * depends on the order, one of the numbers that are right. */
+void reference_result(const reference *r, int operands, uint64_t key, size_t n,
+                      uint8_t *to);
+
+/* The first element that is not right; n when all are. */
+size_t reference_check(const reference *r, int operands, uint64_t key, size_t n,
+                       const uint8_t *is);
+
+/* Is there more than one right result? */
+bool reference_is_loose(const reference *r);
+
+#endif

@@ -1,0 +1,408 @@
+/* Running cases: one rank's part of each, side by side with the others. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "matrix.h"
+
+enum { GUARD = 64, FILLER = 0xa5, RUNS = 2, MOST_TOLD = 20 };
+
+/* What all ranks share. */
+typedef struct scene {
+  const matrix_ranks *ranks;
+  const matrix_case *cases;
+  size_t n;
+  reference *references[GLOO_DTYPE_COUNT][GLOO_OP_COUNT + 1][INPUTS_KINDS];
+  uint64_t *digests;   /* [n][ranks] of results that must be the same */
+  atomic_int *arrived; /* [n] digests that are there */
+  atomic_int told;
+  atomic_uchar *failed; /* [n] */
+} scene;
+
+/* Memory of a rank for one buffer, kept from case to case. */
+typedef struct area {
+  uint8_t *heap, *shared; /* shared: from gloo_alloc */
+  size_t heap_bytes, shared_bytes;
+} area;
+
+typedef struct buffer {
+  uint8_t *at, *was; /* the buffer, and what it held before the call or must
+                        hold now; both with GUARD bytes on either side */
+  size_t bytes;
+} buffer;
+
+typedef struct player {
+  rank_env *env;
+  scene *scene;
+  area areas[4];
+  /* Of the current case: */
+  const matrix_case *c;
+  size_t index;
+  matrix_shape shape;
+  const reference *reference;
+  size_t element; /* bytes */
+  buffer in, out;
+  bool failed;
+} player;
+
+/* ---- failures ------------------------------------------------------------ */
+
+static void tell(player *p, const char *what) {
+  char text[MATRIX_TEXT];
+  p->failed = true;
+  atomic_store(&p->scene->failed[p->index], 1);
+  if (atomic_fetch_add(&p->scene->told, 1) >= MOST_TOLD) return;
+  matrix_print(p->scene->ranks, p->c, text);
+  fprintf(stderr, "rank %d: %s; again: test_matrix '%s'\n", p->env->rank, what,
+          text);
+}
+
+static bool is_ok(player *p, gloo_status status) {
+  if (status == GLOO_OK) return true;
+  gloo_error error;
+  char text[GLOO_ERROR_MESSAGE_BYTES + 64];
+  gloo_context_error(p->env->context, &error);
+  snprintf(text, sizeof text, "%s: %s", gloo_status_string(status),
+           error.message);
+  tell(p, text);
+  return false;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+/* At least `bytes`, from the heap or from gloo_alloc. */
+static uint8_t *take(player *p, area *a, size_t bytes, bool shared) {
+  size_t *have = shared ? &a->shared_bytes : &a->heap_bytes;
+  uint8_t **at = shared ? &a->shared : &a->heap;
+  if (bytes <= *have) return *at;
+  size_t want = bytes + bytes / 2;
+  void *memory = NULL;
+  if (shared) {
+    gloo_free(*at);
+    gloo_alloc(want, &memory, NULL);
+  } else {
+    free(*at);
+    memory = malloc(want);
+  }
+  *at = memory;
+  *have = memory ? want : 0;
+  if (memory == NULL) tell(p, "out of memory");
+  return memory;
+}
+
+static void give_back(area *a) {
+  free(a->heap);
+  gloo_free(a->shared);
+}
+
+/* A buffer, full of filler, at an address that is aligned to nothing in half of
+ * the cases; a fourth is memory that other ranks may reach. */
+static bool make_buffer(player *p, buffer *b, area *areas, size_t elements,
+                        matrix_purpose salt) {
+  uint64_t drawn = reference_mix(matrix_drawn(p->c, MATRIX_MEMORY),
+                                 (uint64_t)salt << 8 | (unsigned)p->env->rank);
+  bool shared = drawn % 4 == 0;
+  size_t skew = drawn % 2 ? (size_t)(drawn >> 8) % 16 : 0;
+  b->bytes = elements * p->element;
+  size_t all = b->bytes + 2 * GUARD;
+  uint8_t *at = take(p, &areas[0], all + 16, shared);
+  uint8_t *was = take(p, &areas[1], all, false);
+  if (!at || !was) return false;
+  b->at = at + skew + GUARD;
+  b->was = was + GUARD;
+  memset(b->at - GUARD, FILLER, all);
+  return true;
+}
+
+static void remember(buffer *b) {
+  memcpy(b->was - GUARD, b->at - GUARD, b->bytes + 2 * GUARD);
+}
+
+/* ---- contents ------------------------------------------------------------ */
+
+/* Of one block, in one run: the same for all ranks that have such a block. */
+static uint64_t key_of(const player *p, size_t block, int run) {
+  return reference_mix(matrix_drawn(p->c, MATRIX_KEYS),
+                       (uint64_t)block << 8 | (unsigned)run);
+}
+
+static void fill(player *p, int run) {
+  const matrix_shape *s = &p->shape;
+  memset(p->in.at, FILLER, p->in.bytes);
+  memset(p->out.at, FILLER, p->out.bytes);
+  uint8_t *to = s->in_place ? p->out.at + s->shift * p->element : p->in.at;
+  for (size_t b = 0; s->reads && b < s->in.blocks; b++) {
+    /* In place, a list is that of the output; a block of one's own, shifted. */
+    size_t first = s->in.first[b];
+    reference_input(p->reference, p->env->rank, key_of(p, b, run),
+                    s->in.count[b], to + first * p->element);
+  }
+  remember(&p->in);
+  remember(&p->out);
+}
+
+static void tell_element(player *p, size_t block, size_t i, const uint8_t *is,
+                         const uint8_t *want) {
+  char text[256];
+  int used = snprintf(text, sizeof text, "block %zu, element %zu is", block, i);
+  for (size_t k = 0; k < p->element; k++) {
+    used += snprintf(text + used, sizeof text - (size_t)used, " %02x", is[k]);
+  }
+  used += snprintf(text + used, sizeof text - (size_t)used, ", not");
+  for (size_t k = 0; k < p->element; k++) {
+    used += snprintf(text + used, sizeof text - (size_t)used, " %02x", want[k]);
+  }
+  tell(p, text);
+}
+
+/* A block of the result; then what was there before the call counts as if it
+ * had been this. */
+static void check_block(player *p, size_t b, int run) {
+  const matrix_shape *s = &p->shape;
+  matrix_result r = matrix_result_of(p->scene->ranks, p->c, p->env->rank, b);
+  if (r.kept) return;
+  size_t n = s->out.count[b], at = s->out.first[b] * p->element;
+  uint64_t key = key_of(p, (size_t)r.block, run);
+  uint8_t *is = p->out.at + at, *want = p->out.was + at;
+  bool reduced = p->c->op != REFERENCE_NO_OP;
+  if (!reduced) {
+    reference_input(p->reference, r.first, key, n, want);
+  } else {
+    reference_result(p->reference, r.n, key, n, want);
+  }
+  size_t bytes = n * p->element;
+  if (memcmp(is, want, bytes) == 0) return;
+  size_t wrong = 0;
+  if (reduced && reference_is_loose(p->reference)) {
+    wrong = reference_check(p->reference, r.n, key, n, is);
+  } else {
+    while (memcmp(is + wrong * p->element, want + wrong * p->element,
+                  p->element) == 0)
+      wrong++;
+  }
+  if (wrong < n) {
+    tell_element(p, b, wrong, is + wrong * p->element,
+                 want + wrong * p->element);
+  }
+  memcpy(want, is, bytes);
+}
+
+static void check_kept(player *p, const buffer *b, const char *what) {
+  size_t all = b->bytes + 2 * GUARD;
+  const uint8_t *is = b->at - GUARD, *was = b->was - GUARD;
+  if (memcmp(is, was, all) == 0) return;
+  size_t i = 0;
+  while (is[i] == was[i]) i++;
+  char text[128];
+  snprintf(text, sizeof text, "%s has changed at byte %td of %zu", what,
+           (ptrdiff_t)i - GUARD, b->bytes);
+  tell(p, text);
+}
+
+static void check(player *p, int run) {
+  const matrix_shape *s = &p->shape;
+  for (size_t b = 0; s->writes && b < s->out.blocks; b++)
+    check_block(p, b, run);
+  size_t undefined = s->undefined * p->element;
+  if (undefined < p->out.bytes) {
+    memcpy(p->out.was + undefined, p->out.at + undefined,
+           p->out.bytes - undefined);
+  }
+  check_kept(p, &p->out, "what is around the result");
+  check_kept(p, &p->in, "the input");
+}
+
+/* ---- the same on all ranks ----------------------------------------------- */
+
+/* FNV-1a (Fowler, Noll and Vo) of whole words. */
+static uint64_t digest(const uint8_t *at, size_t bytes) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < bytes; i += 8) {
+    uint64_t word = 0;
+    memcpy(&word, at + i, bytes - i < 8 ? bytes - i : 8);
+    h = (h ^ word) * UINT64_C(0x100000001b3);
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+/* The blocks only: what is between them is each rank's own. */
+static uint64_t digest_result(const player *p) {
+  const matrix_shape *s = &p->shape;
+  uint64_t h = 0;
+  for (size_t b = 0; b < s->out.blocks; b++) {
+    h = reference_mix(h, digest(p->out.at + s->out.first[b] * p->element,
+                                s->out.count[b] * p->element));
+  }
+  return h;
+}
+
+/* The last to come compares. */
+static void compare(player *p) {
+  scene *s = p->scene;
+  size_t size = (size_t)s->ranks->size;
+  uint64_t *all = s->digests + p->index * size;
+  all[p->env->rank] = digest_result(p);
+  if (atomic_fetch_add(&s->arrived[p->index], 1) + 1 < (int)size) return;
+  for (size_t r = 1; r < size; r++) {
+    if (all[r] == all[0]) continue;
+    char text[64];
+    snprintf(text, sizeof text, "rank %zu has another result than rank 0", r);
+    tell(p, text);
+    return;
+  }
+}
+
+/* ---- one case ------------------------------------------------------------ */
+
+/* What is not there, or not looked at, may be NULL. */
+static matrix_buffers arguments(const player *p) {
+  const matrix_shape *s = &p->shape;
+  uint64_t absent =
+      reference_mix(matrix_drawn(p->c, MATRIX_ABSENT), (unsigned)p->env->rank);
+  matrix_buffers b = {p->in.at, p->out.at};
+  bool unread = !s->reads || p->in.bytes == 0;
+  bool unwritten = !s->writes && !s->in_place;
+  if (s->in_place) {
+    b.in = GLOO_IN_PLACE;
+    bool same = p->c->place == MATRIX_SAME && s->reads;
+    if (same && matrix_has_address(p->c))
+      b.in = p->out.at + s->shift * p->element;
+  } else if (unread && absent % 2) {
+    b.in = NULL;
+  }
+  if ((unwritten || p->out.bytes == 0) && absent % 4 > 1) b.out = NULL;
+  return b;
+}
+
+/* By waiting, or by asking until it is done. */
+static bool finish(player *p, const matrix_operations *ops) {
+  bool ask = matrix_drawn(p->c, MATRIX_WAITING) % 4 == 0;
+  for (int i = 0; i < ops->n; i++) {
+    gloo_status status = GLOO_IN_PROGRESS;
+    for (int k = 0; ask && k < 3 && status == GLOO_IN_PROGRESS; k++) {
+      status = gloo_operation_test(ops->of[i]);
+    }
+    if (status == GLOO_IN_PROGRESS) status = gloo_operation_wait(ops->of[i]);
+    if (!is_ok(p, status)) return false;
+  }
+  return true;
+}
+
+static bool start(player *p, const matrix_operations *ops) {
+  for (int i = 0; i < ops->n; i++) {
+    if (!is_ok(p, gloo_operation_start(ops->of[i]))) return false;
+  }
+  return true;
+}
+
+/* false: the ranks cannot go on. */
+static bool call(player *p, const gloo_options *o, matrix_operations *ops) {
+  matrix_buffers b = arguments(p);
+  return is_ok(p, matrix_call(p->env->context, p->scene->ranks, p->c,
+                              p->env->rank, &p->shape, &b, o, ops));
+}
+
+static bool run_forms(player *p, const gloo_options *o,
+                      matrix_operations *ops) {
+  if (p->c->form != MATRIX_PERSISTENT) {
+    fill(p, 0);
+    if (!call(p, o, ops) || !finish(p, ops)) return false;
+    check(p, 0);
+    return true;
+  }
+  if (!call(p, o, ops)) return false;
+  for (int run = 0; run < RUNS; run++) {
+    fill(p, run);
+    if (!start(p, ops) || !finish(p, ops)) return false;
+    check(p, run);
+  }
+  return true;
+}
+
+static bool run_case(player *p) {
+  const scene *s = p->scene;
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  const matrix_row *row = &rows[p->c->row];
+  if (!matrix_shape_of(s->ranks, p->c, p->env->rank, &p->shape)) {
+    tell(p, "the tests do not know what this collective does");
+    return false;
+  }
+  p->reference = s->references[p->c->dtype][p->c->op][matrix_inputs(p->c)];
+  p->element = gloo_dtype_size((gloo_dtype)p->c->dtype);
+  if (!make_buffer(p, &p->in, p->areas, p->shape.in.elements, 0) ||
+      !make_buffer(p, &p->out, p->areas + 2, p->shape.elements, 1)) {
+    return false;
+  }
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = row->algorithm;
+  matrix_operations ops = {.n = 0};
+  bool goes_on = run_forms(p, &o, &ops);
+  for (int i = 0; i < ops.n; i++) gloo_operation_destroy(ops.of[i]);
+  if (goes_on && matrix_is_same(row->collective)) compare(p);
+  return goes_on;
+}
+
+static void play(rank_env *env) {
+  scene *s = env->user;
+  player p = {.env = env, .scene = s};
+  for (size_t i = 0; i < s->n; i++) {
+    p.c = &s->cases[i];
+    p.index = i;
+    if (!run_case(&p)) {
+      rank_fail(env, __FILE__, __LINE__, "the ranks cannot go on");
+      break;
+    }
+  }
+  for (int i = 0; i < 4; i++) give_back(&p.areas[i]);
+}
+
+/* ---- all cases ----------------------------------------------------------- */
+
+static void make_references(scene *s) {
+  for (size_t i = 0; i < s->n; i++) {
+    const matrix_case *c = &s->cases[i];
+    inputs kind = matrix_inputs(c);
+    reference **r = &s->references[c->dtype][c->op][kind];
+    if (*r == NULL) {
+      *r = reference_make(s->ranks->size, (gloo_dtype)c->dtype, c->op, kind,
+                          c->dtype);
+    }
+    assert_non_null(*r);
+  }
+}
+
+static void free_references(scene *s) {
+  for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
+    for (int op = 0; op <= GLOO_OP_COUNT; op++) {
+      for (int k = 0; k < INPUTS_KINDS; k++) {
+        reference_free(s->references[d][op][k]);
+      }
+    }
+  }
+}
+
+size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
+                  size_t n) {
+  static scene s;
+  s = (scene){.ranks = ranks, .cases = cases, .n = n};
+  make_references(&s);
+  s.digests = calloc(n + 1, (size_t)ranks->size * sizeof *s.digests);
+  s.arrived = calloc(n + 1, sizeof *s.arrived);
+  s.failed = calloc(n + 1, sizeof *s.failed);
+  assert_true(s.digests && s.arrived && s.failed);
+  ranks_options o = {.transport = ranks->transport,
+                     .host_ids = matrix_host_ids(ranks->hosts, ranks->size),
+                     .timeout_ns = INT64_C(120000000000),
+                     .user = &s};
+  ranks_run(ranks->size, &o, play);
+  size_t failed = 0;
+  for (size_t i = 0; i < n; i++) failed += s.failed[i];
+  free(s.digests);
+  free(s.arrived);
+  free(s.failed);
+  free_references(&s);
+  return failed;
+}

@@ -1,0 +1,193 @@
+/* What each collective reads and writes, as its documentation says. */
+#include <string.h>
+
+#include "matrix.h"
+
+typedef enum part { NONE, ONE, BLOCKS } part;
+
+typedef struct traits {
+  part in, out;
+  bool in_at_root, out_at_root;  /* only there */
+  bool has_place, place_at_root; /* can be in place; at the root only */
+  bool same;                     /* all ranks get the same */
+} traits;
+
+static const traits all[GLI_COLLECTIVES] = {
+    [GLI_BROADCAST] = {ONE, ONE, true, false, true, false, true},
+    [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true},
+    [GLI_REDUCE_SCATTER] = {BLOCKS, ONE, false, false, true, false, false},
+    [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true},
+    [GLI_SENDRECV] = {ONE, ONE, false, false, false, false, false},
+    [GLI_ALLTOALL] = {BLOCKS, BLOCKS, false, false, true, false, false},
+    [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false},
+    [GLI_GATHER] = {ONE, BLOCKS, false, true, true, true, false},
+    [GLI_SCATTER] = {BLOCKS, ONE, true, false, true, true, false},
+    [GLI_SCAN] = {ONE, ONE, false, false, true, false, false},
+    [GLI_EXSCAN] = {ONE, ONE, false, false, true, false, false},
+    [GLI_ALLGATHERV] = {ONE, BLOCKS, false, false, true, false, true},
+    [GLI_GATHERV] = {ONE, BLOCKS, false, true, true, true, false},
+    [GLI_SCATTERV] = {BLOCKS, ONE, true, false, true, true, false},
+    [GLI_ALLTOALLV] = {BLOCKS, BLOCKS, false, false, true, false, false},
+    [GLI_REDUCE_SCATTERV] = {BLOCKS, ONE, false, false, true, false, false},
+};
+
+static bool is_known(gli_collective c) {
+  return c == GLI_BARRIER || all[c].in != NONE;
+}
+
+bool matrix_is_same(gli_collective collective) {
+  return all[collective].same;
+}
+
+bool matrix_has_place(gli_collective collective) {
+  return all[collective].has_place;
+}
+
+static gli_collective collective_of(const matrix_case *c) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  return rows[c->row].collective;
+}
+
+static bool is_counted(gli_collective c) {
+  return c == GLI_ALLGATHERV || c == GLI_GATHERV || c == GLI_SCATTERV ||
+         c == GLI_ALLTOALLV || c == GLI_REDUCE_SCATTERV;
+}
+
+/* Of blocks at places of their own one address says too little. */
+bool matrix_has_address(const matrix_case *c) {
+  return collective_of(c) != GLI_ALLTOALLV;
+}
+
+/* ---- lengths ------------------------------------------------------------- */
+
+/* Elements that go from one rank to another; as many come back when it is in
+ * place. A fourth of all blocks are empty. */
+static size_t between(const matrix_case *c, int from, int to) {
+  gli_collective collective = collective_of(c);
+  if (!is_counted(collective)) return c->count;
+  bool pairs = collective == GLI_ALLTOALLV;
+  if (pairs && c->place != MATRIX_APART && from > to) {
+    return between(c, to, from);
+  }
+  uint64_t which = pairs ? (uint64_t)from << 8 | (uint64_t)to : (uint64_t)from;
+  uint64_t drawn = reference_mix(matrix_drawn(c, MATRIX_LENGTHS), which);
+  if (drawn % 4 == 0) return 0;
+  return (size_t)(drawn / 4 % (2 * (uint64_t)c->count + 1));
+}
+
+static size_t block_of(const matrix_case *c, int rank) {
+  return between(c, rank, rank);
+}
+
+/* Where blocks may be given places of their own, half of the lists go backwards
+ * and leave gaps. */
+static bool has_gaps(const matrix_case *c) {
+  gli_collective collective = collective_of(c);
+  return is_counted(collective) && collective != GLI_REDUCE_SCATTERV &&
+         matrix_drawn(c, MATRIX_GAPS) % 2 != 0;
+}
+
+static matrix_list one_block(size_t n) {
+  return (matrix_list){.count = {n}, .blocks = 1, .elements = n};
+}
+
+static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
+                           bool input) {
+  if (is == NONE) return (matrix_list){.blocks = 0};
+  if (is == ONE) return one_block(block_of(c, rank));
+  bool gaps = has_gaps(c), pairs = collective_of(c) == GLI_ALLTOALLV;
+  matrix_list l = {.blocks = (size_t)size, .elements = gaps ? 3 : 0};
+  for (int n = 0; n < size; n++) {
+    int k = gaps ? size - 1 - n : n;
+    l.count[k] = block_of(c, k);
+    if (pairs) l.count[k] = input ? between(c, rank, k) : between(c, k, rank);
+    l.first[k] = l.elements;
+    l.elements += l.count[k] + (gaps ? 2 : 0);
+  }
+  return l;
+}
+
+bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
+                     matrix_shape *s) {
+  gli_collective kind = collective_of(c);
+  const traits *is = &all[kind];
+  bool root = rank == c->root;
+  if (!is_known(kind)) return false;
+  memset(s, 0, sizeof *s);
+  s->reads = is->in != NONE && (!is->in_at_root || root);
+  s->writes = is->out != NONE && (!is->out_at_root || root);
+  s->in_place =
+      c->place != MATRIX_APART && is->has_place && (!is->place_at_root || root);
+  s->in = list_of(c, s->reads ? is->in : NONE, ranks->size, rank, true);
+  s->out = list_of(c, is->out, ranks->size, rank, false);
+  s->elements = s->undefined = s->out.elements;
+  if (!s->in_place || !s->reads) return true;
+  if (is->in == ONE && is->out == BLOCKS) s->shift = s->out.first[rank];
+  if (s->in.elements > s->elements) s->elements = s->in.elements;
+  /* A scatter keeps what it scatters. */
+  if (is->in_at_root) s->undefined = s->elements;
+  return true;
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+static matrix_result kept(void) {
+  return (matrix_result){.kept = true};
+}
+
+static matrix_result from(int rank, int block) {
+  return (matrix_result){.first = rank, .n = 1, .block = block};
+}
+
+static matrix_result of_first(int n, int block) {
+  return (matrix_result){.first = 0, .n = n, .block = block};
+}
+
+matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
+                               int rank, size_t b) {
+  int size = ranks->size;
+  gli_collective kind = collective_of(c);
+  matrix_shape s;
+  if (!matrix_shape_of(ranks, c, rank, &s) || !s.writes) return kept();
+  switch (kind) {
+    case GLI_BROADCAST:
+      return from(c->root, 0);
+    case GLI_ALLREDUCE:
+    case GLI_REDUCE:
+      return of_first(size, 0);
+    case GLI_SCAN:
+      return of_first(rank + 1, 0);
+    case GLI_EXSCAN:
+      return rank == 0 ? kept() : of_first(rank, 0);
+    case GLI_REDUCE_SCATTER:
+    case GLI_REDUCE_SCATTERV:
+      return of_first(size, rank);
+    case GLI_ALLGATHER:
+    case GLI_GATHER:
+    case GLI_ALLGATHERV:
+    case GLI_GATHERV:
+      return from((int)b, 0);
+    case GLI_SCATTER:
+    case GLI_SCATTERV:
+      return s.in_place ? kept() : from(c->root, rank);
+    case GLI_ALLTOALL:
+    case GLI_ALLTOALLV:
+      return from((int)b, rank);
+    case GLI_SENDRECV: /* `root` is how far it goes */
+      return from((rank + size - c->root) % size, 0);
+    default:
+      return kept();
+  }
+}
+
+uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c) {
+  const traits *is = &all[collective_of(c)];
+  uint64_t size = (uint64_t)ranks->size, blocks = 0;
+  if (is->in != NONE) blocks += is->in == ONE || is->in_at_root ? 1 : size;
+  if (is->out != NONE) blocks += is->out == ONE || is->out_at_root ? 1 : size;
+  uint64_t longest = is_counted(collective_of(c)) ? 2 : 1;
+  /* Each is there twice: what was in it is compared with what is. */
+  return 2 * size * blocks * longest * c->count *
+         gloo_dtype_size((gloo_dtype)c->dtype);
+}

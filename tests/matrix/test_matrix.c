@@ -1,0 +1,240 @@
+/* The conformance matrix. Usage:
+ *
+ *   test_matrix TRANSPORT              the core, and a sample
+ *   test_matrix TRANSPORT --sample=N   the core, and another number of others
+ *   test_matrix TRANSPORT --product --ranks=P --shard=K/N
+ *                                      one of N parts of all there is
+ *   test_matrix --count                how much that is
+ *   test_matrix CASE                   one case, as a failure printed it
+ *
+ * GLOO_MATRIX_SEED draws another sample. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/oracle.h"
+#include "core/reduce.h"
+#include "matrix.h"
+
+/* Sanitizers make everything slower. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SAMPLE 300
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SAMPLE 300
+#endif
+#endif
+#ifndef SAMPLE
+#define SAMPLE 3000
+#endif
+
+static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16};
+enum { SIZES = sizeof sizes / sizeof *sizes, SETS = SIZES * MATRIX_HOSTS };
+
+static struct settings {
+  const char *transport;
+  uint64_t seed;
+  size_t sample;
+  bool product;
+  int ranks; /* 0: all */
+  size_t shard, shards;
+} settings;
+
+/* ---- what has run -------------------------------------------------------- */
+
+enum { MOST_ROWS = 512 };
+static size_t cells[MOST_ROWS][SIZES], ran, refused, left_out;
+
+static int place_of(int size) {
+  for (int i = 0; i < SIZES; i++) {
+    if (sizes[i] == size) return i;
+  }
+  return 0;
+}
+
+static void print_cells(void) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  print_message("# cases over %s on ... ranks:\n#   %-36s", settings.transport,
+                "");
+  for (int i = 0; i < SIZES; i++) print_message("%7d", sizes[i]);
+  print_message("%8s\n", "all");
+  for (size_t row = 0; row < n; row++) {
+    char name[128];
+    size_t all = 0;
+    snprintf(name, sizeof name, "%s %s",
+             gli_collective_name(rows[row].collective),
+             rows[row].algorithm ? rows[row].algorithm : "(chosen)");
+    print_message("#   %-36s", name);
+    for (int i = 0; i < SIZES; i++) {
+      print_message("%7zu", cells[row][i]);
+      all += cells[row][i];
+    }
+    print_message("%8zu\n", all);
+  }
+  print_message(
+      "# %zu cases over %s, and %zu calls that were refused; seed "
+      "%llu (GLOO_MATRIX_SEED)\n",
+      ran, settings.transport, refused, (unsigned long long)settings.seed);
+  if (left_out > 0) {
+    print_message("# %zu more would need over 1 GiB for their buffers\n",
+                  left_out);
+  }
+}
+
+/* ---- the tests ----------------------------------------------------------- */
+
+/* Of everything there is, this part. */
+static void keep_shard(matrix_cases *cases) {
+  size_t kept = 0;
+  for (size_t i = settings.shard; i < cases->n; i += settings.shards) {
+    cases->list[kept++] = cases->list[i];
+  }
+  cases->n = kept;
+}
+
+static matrix_cases make_cases(const matrix_ranks *ranks) {
+  uint64_t seed = reference_mix(
+      settings.seed, (uint64_t)ranks->size << 8 | (unsigned)ranks->hosts);
+  matrix_cases cases = {.room = 1024};
+  cases.list = calloc(cases.room, sizeof *cases.list);
+  assert_non_null(cases.list);
+  if (settings.product) {
+    if (ranks->hosts == 0) matrix_product(ranks, seed, &cases);
+    keep_shard(&cases);
+  } else {
+    matrix_core(ranks, seed, &cases);
+    matrix_sample(ranks, seed, settings.sample / SETS, &cases);
+  }
+  return cases;
+}
+
+static void cases_give_what_they_must(void **state) {
+  const matrix_ranks *ranks = *state;
+  matrix_cases cases = make_cases(ranks);
+  size_t failed = matrix_run(ranks, cases.list, cases.n);
+  for (size_t i = 0; i < cases.n; i++) {
+    cells[cases.list[i].row][place_of(ranks->size)]++;
+  }
+  ran += cases.n;
+  left_out += cases.left_out;
+  free(cases.list);
+  if (failed > 0) fail_msg("%zu of %zu cases failed", failed, cases.n);
+}
+
+static void what_must_not_work_is_refused(void **state) {
+  (void)state;
+  matrix_ranks ranks = {settings.transport, 3, 0};
+  refused = matrix_refusals(&ranks);
+}
+
+/* Gloo's own tests of collectives are 2441 cases, on two transports. */
+static void every_cell_has_cases(void **state) {
+  (void)state;
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  print_cells();
+  if (settings.product || settings.ranks > 0) return; /* a part of it */
+  for (size_t row = 0; row < n; row++) {
+    for (int i = 0; i < SIZES; i++) assert_true(cells[row][i] > 0);
+  }
+  assert_true(ran > 2441);
+}
+
+/* The table in gloo_c/types.h and the library agree on what there is. */
+static void types_and_operations_are_those_documented(void **state) {
+  (void)state;
+  for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
+    for (int op = 0; op < GLOO_OP_COUNT; op++) {
+      gloo_op between = op == GLOO_AVERAGE ? GLOO_SUM : (gloo_op)op;
+      bool has = gli_reduce_refusal((gloo_dtype)d, (gloo_op)op) == NULL;
+      assert_int_equal(has, oracle_supports((gloo_dtype)d, between));
+    }
+  }
+}
+
+/* ---- other uses ---------------------------------------------------------- */
+
+static int count_product(void) {
+  size_t all = 0;
+  for (int i = 0; i < SIZES; i++) {
+    matrix_ranks ranks = {"inproc", sizes[i], 0};
+    matrix_cases cases = {.n = 0};
+    matrix_product(&ranks, 1, &cases);
+    printf("%2d ranks: %9zu cases over each transport, %zu more too large\n",
+           sizes[i], cases.n, cases.left_out);
+    all += cases.n;
+  }
+  printf("together %zu cases over each transport\n", all);
+  return 0;
+}
+
+static matrix_ranks only_ranks;
+static matrix_case only_case;
+
+static void the_case_gives_what_it_must(void **state) {
+  (void)state;
+  assert_int_equal(matrix_run(&only_ranks, &only_case, 1), 0);
+}
+
+static bool read_argument(const char *argument) {
+  struct settings *s = &settings;
+  if (strcmp(argument, "--product") == 0) {
+    s->product = true;
+    return true;
+  }
+  if (sscanf(argument, "--sample=%zu", &s->sample) == 1) return true;
+  if (sscanf(argument, "--ranks=%d", &s->ranks) == 1) return true;
+  return sscanf(argument, "--shard=%zu/%zu", &s->shard, &s->shards) == 2 &&
+         s->shard < s->shards;
+}
+
+static int run_all(void) {
+  static matrix_ranks sets[SETS];
+  static char names[SETS][64];
+  static const char *const hosts[] = {"one host", "two hosts", "three hosts"};
+  struct CMUnitTest tests[SETS + 3];
+  size_t n = 0, set = 0;
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test(
+      types_and_operations_are_those_documented);
+  tests[n++] =
+      (struct CMUnitTest)cmocka_unit_test(what_must_not_work_is_refused);
+  for (int i = 0; i < SIZES; i++) {
+    for (int h = 0; h < MATRIX_HOSTS; h++, set++) {
+      bool wanted = settings.ranks == 0 || settings.ranks == sizes[i];
+      if (!wanted || (settings.product && h > 0)) continue;
+      sets[set] = (matrix_ranks){settings.transport, sizes[i], h};
+      snprintf(names[set], sizeof names[set], "%d_ranks_on_%s_over_%s",
+               sizes[i], hosts[h], settings.transport);
+      tests[n++] = (struct CMUnitTest){.name = names[set],
+                                       .test_func = cases_give_what_they_must,
+                                       .initial_state = &sets[set]};
+    }
+  }
+  tests[n++] = (struct CMUnitTest)cmocka_unit_test(every_cell_has_cases);
+  return _cmocka_run_group_tests(settings.transport, tests, n, NULL, NULL);
+}
+
+int main(int argc, char **argv) {
+  const char *seed = getenv("GLOO_MATRIX_SEED");
+  settings = (struct settings){.transport = argc > 1 ? argv[1] : "inproc",
+                               .seed = seed ? strtoull(seed, NULL, 0) : 1,
+                               .sample = SAMPLE,
+                               .shards = 1};
+  if (strcmp(settings.transport, "--count") == 0) return count_product();
+  if (strchr(settings.transport, ':')) {
+    const struct CMUnitTest one[] = {
+        cmocka_unit_test(the_case_gives_what_it_must)};
+    if (!matrix_parse(settings.transport, &only_ranks, &only_case)) {
+      fprintf(stderr, "no such case: %s\n", settings.transport);
+      return 2;
+    }
+    return cmocka_run_group_tests(one, NULL, NULL);
+  }
+  for (int i = 2; i < argc; i++) {
+    if (read_argument(argv[i])) continue;
+    fprintf(stderr, "unknown argument: %s\n", argv[i]);
+    return 2;
+  }
+  return run_all();
+}

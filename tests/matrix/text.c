@@ -1,0 +1,90 @@
+/* Cases as words, and ranks on hosts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/reduce.h"
+#include "matrix.h"
+
+const char *const *matrix_host_ids(int hosts, int size) {
+  static const char *const names[] = {"a", "b", "c"};
+  static const char *halves[MATRIX_MOST_RANKS + 1][MATRIX_MOST_RANKS];
+  static const char *dealt[MATRIX_MOST_RANKS];
+  if (hosts == 0) return NULL;
+  for (int r = 0; r < size; r++) {
+    halves[size][r] = names[r >= (size + 1) / 2];
+    dealt[r] = names[r % 3];
+  }
+  return hosts == 1 ? halves[size] : dealt;
+}
+
+void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  const char *algorithm = rows[c->row].algorithm;
+  snprintf(text, MATRIX_TEXT,
+           "%s:ranks=%d:hosts=%d:%s:%s:count=%u:%s:%s:root=%u:place=%u:form=%u:"
+           "seed=%llu",
+           ranks->transport, ranks->size, ranks->hosts,
+           gli_collective_name(rows[c->row].collective),
+           algorithm ? algorithm : "chosen", c->count,
+           gloo_dtype_name((gloo_dtype)c->dtype),
+           c->op == REFERENCE_NO_OP ? "moved" : gloo_op_name((gloo_op)c->op),
+           c->root, c->place, c->form, (unsigned long long)c->seed);
+}
+
+/* The place of a collective and algorithm in the list; -1: there are none. */
+static int find_row(const char *collective, const char *algorithm) {
+  const matrix_row *rows;
+  size_t n = matrix_rows(&rows);
+  for (size_t i = 0; i < n; i++) {
+    const char *name = rows[i].algorithm ? rows[i].algorithm : "chosen";
+    if (strcmp(gli_collective_name(rows[i].collective), collective) == 0 &&
+        strcmp(name, algorithm) == 0) {
+      return (int)i;
+    }
+  }
+  return -1;
+}
+
+static const char *find_transport(const char *name) {
+  static const char *const names[] = {"inproc", "tcp", "shm", "auto"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(names[i], name) == 0) return names[i];
+  }
+  return NULL;
+}
+
+bool matrix_parse(const char *text, matrix_ranks *ranks, matrix_case *c) {
+  char transport[32], collective[32], algorithm[64], dtype[32], op[32];
+  unsigned root, place, form;
+  unsigned long long seed;
+  gloo_dtype type;
+  gloo_op reduction = (gloo_op)REFERENCE_NO_OP;
+  if (sscanf(text,
+             "%31[^:]:ranks=%d:hosts=%d:%31[^:]:%63[^:]:count=%u:%31[^:]:"
+             "%31[^:]:root=%u:place=%u:form=%u:seed=%llu",
+             transport, &ranks->size, &ranks->hosts, collective, algorithm,
+             &c->count, dtype, op, &root, &place, &form, &seed) != 12) {
+    return false;
+  }
+  int row = find_row(collective, algorithm);
+  ranks->transport = find_transport(transport);
+  if (row < 0 || ranks->transport == NULL || ranks->size < 1 ||
+      ranks->size > MATRIX_MOST_RANKS || ranks->hosts < 0 ||
+      ranks->hosts >= MATRIX_HOSTS || root >= (unsigned)ranks->size ||
+      place >= MATRIX_PLACES || form >= MATRIX_FORMS ||
+      !gli_dtype_from_name(dtype, &type)) {
+    return false;
+  }
+  if (strcmp(op, "moved") != 0 && !gli_op_from_name(op, &reduction)) {
+    return false;
+  }
+  c->row = (uint16_t)row;
+  c->dtype = (uint8_t)type;
+  c->op = (uint8_t)reduction;
+  c->root = (uint8_t)root;
+  c->place = (uint8_t)place;
+  c->form = (uint8_t)form;
+  c->seed = seed;
+  return true;
+}
