@@ -7,15 +7,10 @@
 #include "core/log.h"
 #include "engine/internal.h"
 
-void gli_device_lock(gloo_device *device) {
-  if (uv_mutex_trylock(&device->lock) == 0) return;
+void gli_device_lock_contended(gloo_device *device) {
   atomic_fetch_add(&device->lock_wanted, 1);
-  uv_mutex_lock(&device->lock);
+  gli_lock_wait(&device->lock);
   atomic_fetch_sub(&device->lock_wanted, 1);
-}
-
-void gli_device_unlock(gloo_device *device) {
-  uv_mutex_unlock(&device->lock);
 }
 
 gloo_status gli_device_open(const gli_transport_ops *ops,
@@ -26,7 +21,8 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
   device->ops = ops;
   atomic_init(&device->lock_wanted, 0);
   atomic_init(&device->crowded, false);
-  if (uv_mutex_init(&device->lock) != 0) goto no_lock;
+  if (!gli_lock_init(&device->lock)) goto no_lock;
+  if (uv_mutex_init(&device->helper_lock) != 0) goto no_helper_lock;
   if (uv_cond_init(&device->helper_wake) != 0) goto no_condition;
   gloo_status status = gli_device_read_wait_mode(device, error);
   if (status != GLOO_OK) goto no_transport;
@@ -46,11 +42,14 @@ no_helper:
   ops->close(device->transport);
 no_transport:
   uv_cond_destroy(&device->helper_wake);
-  uv_mutex_destroy(&device->lock);
+  uv_mutex_destroy(&device->helper_lock);
+  gli_lock_destroy(&device->lock);
   free(device);
   return status;
 no_condition:
-  uv_mutex_destroy(&device->lock);
+  uv_mutex_destroy(&device->helper_lock);
+no_helper_lock:
+  gli_lock_destroy(&device->lock);
 no_lock:
   free(device);
 no_memory:
@@ -64,7 +63,8 @@ void gli_device_close(gloo_device *device) {
   gli_transfer_free_pool(device);
   gli_parked_free_pools(device);
   uv_cond_destroy(&device->helper_wake);
-  uv_mutex_destroy(&device->lock);
+  uv_mutex_destroy(&device->helper_lock);
+  gli_lock_destroy(&device->lock);
   free(device);
 }
 

@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "engine/engine.h"
+#include "engine/lock.h"
 #include "plan/cache.h"
 
 typedef struct gli_link gli_link;
@@ -319,7 +320,7 @@ struct gli_family {
 struct gloo_device {
   const gli_transport_ops *ops;
   gli_transport *transport;
-  uv_mutex_t lock;
+  gli_lock lock;
   atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
   atomic_bool crowded;     /* no lock needed */
   gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
@@ -343,6 +344,7 @@ struct gloo_device {
   bool helper_idle;
   bool stop;
   uv_thread_t helper;
+  uv_mutex_t helper_lock; /* taken with the other held, to wait and to wake */
   uv_cond_t helper_wake;
 };
 
@@ -363,8 +365,13 @@ struct gloo_device {
 
 /* ---- device.c, wait.c ---------------------------------------------------- */
 
-void gli_device_lock(gloo_device *device);
-void gli_device_unlock(gloo_device *device);
+static inline void gli_device_unlock(gloo_device *device) {
+  gli_lock_leave(&device->lock);
+}
+void gli_device_lock_contended(gloo_device *device);
+static inline void gli_device_lock(gloo_device *device) {
+  if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
+}
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
 /* Fail what is overdue; returns the time to the next deadline. */

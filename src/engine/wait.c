@@ -178,9 +178,30 @@ static bool has_work(gloo_device *device) {
   return device->outstanding > 0 || device->ops->lingering(device->transport);
 }
 
+/* Who signals has the device's lock, which the helper has until it waits. */
+static void wake_helper(gloo_device *device) {
+  uv_mutex_lock(&device->helper_lock);
+  uv_cond_signal(&device->helper_wake);
+  uv_mutex_unlock(&device->helper_lock);
+}
+
+/* Leaves the device's lock meanwhile. 0: until it is woken. */
+static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
+  uv_cond_t *wake = &device->helper_wake;
+  uv_mutex_lock(&device->helper_lock);
+  gli_device_unlock(device);
+  if (timeout_ns == 0) {
+    uv_cond_wait(wake, &device->helper_lock);
+  } else {
+    (void)uv_cond_timedwait(wake, &device->helper_lock, timeout_ns);
+  }
+  uv_mutex_unlock(&device->helper_lock);
+  gli_device_lock(device);
+}
+
 void gli_device_kick_locked(gloo_device *device) {
   if (!device->has_helper || !device->helper_idle) return;
-  if (has_work(device)) uv_cond_signal(&device->helper_wake);
+  if (has_work(device)) wake_helper(device);
 }
 
 void gli_device_kick(gloo_device *device) {
@@ -191,7 +212,7 @@ void gli_device_kick(gloo_device *device) {
 
 static void help(gloo_device *device) {
   /* Most operations are waited for at once: do not get in their way. */
-  uv_cond_timedwait(&device->helper_wake, &device->lock, HELPER_DELAY_NS);
+  helper_rest(device, HELPER_DELAY_NS);
   while (!device->stop && has_work(device)) {
     if (gli_device_poll(device) > 0) {
       if (atomic_load(&device->lock_wanted) > 0) offer_lock(device);
@@ -210,7 +231,7 @@ static void helper_main(void *argument) {
       continue;
     }
     device->helper_idle = true;
-    uv_cond_wait(&device->helper_wake, &device->lock);
+    helper_rest(device, 0);
     device->helper_idle = false;
   }
   gli_device_unlock(device);
@@ -233,7 +254,7 @@ void gli_device_stop_helper(gloo_device *device) {
   if (!device->has_helper) return;
   gli_device_lock(device);
   device->stop = true;
-  uv_cond_signal(&device->helper_wake);
+  wake_helper(device);
   device->ops->wake(device->transport);
   gli_device_unlock(device);
   uv_thread_join(&device->helper);
