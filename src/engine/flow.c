@@ -147,10 +147,6 @@ gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
 
 /* ---- credit -------------------------------------------------------------- */
 
-static bool is_message(const gli_transfer *t) {
-  return t->operation->signature.collective == GLI_SENDRECV;
-}
-
 static bool announced(const gli_transfer *t) {
   return t->operation->peers[t->peer].wanted;
 }
@@ -253,11 +249,59 @@ static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
   gli_context_poison(op->context, &error);
 }
 
+/* Messages between two ranks keep their order: they must not pass one that the
+ * receiver does not know of. */
+static bool is_stuck(const gloo_operation *op, const gli_link *link) {
+  bool message = op->signature.collective == GLI_SENDRECV;
+  return message && link->unannounced > 0;
+}
+
+static void fill_header(const gloo_operation *op, const gli_step *step,
+                        gli_header *header) {
+  const gli_plan_params *p = &op->plan->params;
+  *header = op->signature;
+  header->type = GLI_MESSAGE_DATA;
+  header->context = op->peers[step->peer].link->group;
+  header->slot = step->slot;
+  header->length = gli_step_wire_bytes(step);
+  if (gli_collective_pairwise(p->collective)) {
+    header->count = op->plan->peers[step->peer].send_bytes / p->elem_bytes;
+  }
+}
+
+/* A short message of bytes, which needs no transfer when the transport is done
+ * with it at once. False: nothing has changed. */
+static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
+  if (!link->pair || !link->pair->ops->send_now || link->again.first) {
+    return false;
+  }
+  if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
+  gli_header header;
+  fill_header(op, step, &header);
+  if (header.length > GLI_REFER_BYTES) return false;
+  uint32_t cost = (uint32_t)gli_flow_cost(header.length);
+  bool granted = op->peers[step->peer].granted;
+  uint32_t used = link->charged - link->credited;
+  if (!granted && cost > link->context->budget - used) return false;
+  header.charged = !granted;
+  header.credit = link->consumed;
+  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
+  if (!link->pair->ops->send_now(link->pair, &header, payload)) return false;
+  if (!granted) link->charged += cost;
+  link->data_sent++;
+  link->consumed_told = link->consumed;
+  return true;
+}
+
 void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   const gli_step *step = &op->plan->steps[index];
   gli_link *link = op->peers[step->peer].link;
   if (link->left) {
     fail_send(op, link, GLOO_ERR_PEER, "it has left");
+    return;
+  }
+  if (send_now(op, step, link)) {
+    gli_operation_step_done(op, index);
     return;
   }
   gli_transfer *t = gli_transfer_new(link);
@@ -269,20 +313,9 @@ void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   t->step = index;
   t->peer = step->peer;
   link->data_sent++;
-  t->request.header = op->signature;
-  t->request.header.type = GLI_MESSAGE_DATA;
-  t->request.header.context = link->group;
-  t->request.header.slot = step->slot;
-  const gli_plan_params *p = &op->plan->params;
-  if (gli_collective_pairwise(p->collective)) {
-    t->request.header.count =
-        op->plan->peers[step->peer].send_bytes / p->elem_bytes;
-  }
+  fill_header(op, step, &t->request.header);
   gli_reach_offer(t);
-  /* Messages between two ranks keep their order: they must not pass one that
-   * the receiver does not know of. */
-  bool stuck = is_message(t) && link->unannounced > 0;
-  if (stuck || !admit(t)) {
+  if (is_stuck(op, link) || !admit(t)) {
     block(t);
     return;
   }

@@ -465,6 +465,9 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
  * the step is not done, for the context has failed. */
 bool gli_operation_deliver(gloo_operation *op, uint32_t step,
                            const gli_parked *parked);
+/* Bytes that arrived elsewhere, to where a receive step wants them. */
+void gli_operation_store(gloo_operation *op, const gli_step *step,
+                         const uint8_t *data, size_t bytes);
 /* Its bytes, and the link of a step's peer. */
 uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
                           uint64_t offset);
@@ -526,6 +529,11 @@ gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error);
 bool gli_match_ready(gloo_operation *op, uint32_t step);
 gloo_status gli_match_data(gli_link *link, const gli_header *header,
                            gli_sink *sink, gloo_error *error);
+/* A whole message of bytes. True: it was for a step that is ready, which is
+ * done now. False without an error: nothing has changed, but that a receive may
+ * have been bound to it. */
+bool gli_match_message(gli_link *link, const gli_header *header,
+                       const uint8_t *payload, gloo_error *error);
 gloo_status gli_match_want(gli_link *link, const gli_header *header,
                            gloo_error *error);
 gloo_status gli_match_started(gli_link *link, const gli_header *header,
@@ -581,6 +589,14 @@ void gli_flow_answered(gli_link *link);
 /* Took a charged message of this many payload bytes. */
 void gli_flow_consumed(gli_link *link, uint64_t length);
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
+/* The commonest case: nobody waits for credit. False: it is not so. */
+static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
+  uint32_t given = credit - link->credited;
+  if (link->blocked.first || given > link->charged - link->credited)
+    return given == 0;
+  link->credited = credit;
+  return true;
+}
 void gli_flow_granted(gloo_operation *op, uint32_t peer);
 int gli_flow_retry(gloo_device *device);
 void gli_flow_drop(gli_link *link);

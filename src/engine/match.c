@@ -315,6 +315,36 @@ static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
   return gli_p2p_claim(link, h, error);
 }
 
+bool gli_match_message(gli_link *link, const gli_header *h,
+                       const uint8_t *payload, gloo_error *error) {
+  gloo_operation *op = find_or_claim(link, h, error);
+  if (!op || error->status != GLOO_OK) return false;
+  const gli_plan *plan = op->plan;
+  uint32_t index = peer_index(op, link);
+  if (!gli_signature_equal(&op->signature, h) || index == GLI_NO_PEER) {
+    return false;
+  }
+  const gli_plan_peer *peer = &plan->peers[index];
+  if (h->slot >= peer->recvs) return false;
+  uint32_t step = plan->recv_steps[peer->first_recv + h->slot];
+  const gli_step *s = &plan->steps[step];
+  if (op->recv_state[step] != GLI_RECV_READY) return false;
+  if (s->role != GLI_ROLE_BYTES || h->length != gli_step_wire_bytes(s)) {
+    return false;
+  }
+  if (gli_collective_pairwise((gli_collective)h->collective) &&
+      h->count != peer->recv_bytes / plan->params.elem_bytes) {
+    return false;
+  }
+  if (!gli_flow_credit_now(link, h->credit)) return false;
+  link->data_came++;
+  if (h->charged) gli_flow_consumed(link, h->length);
+  if (h->length > 0) gli_operation_store(op, s, payload, (size_t)h->length);
+  op->recv_state[step] = GLI_RECV_DONE;
+  gli_operation_step_done(op, step);
+  return true;
+}
+
 static void keep(gli_link *link, gli_parked *parked) {
   const gli_header *h = &parked->header;
   gli_key key = incoming_key(link, h);

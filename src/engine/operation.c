@@ -210,9 +210,8 @@ void gli_operation_step_done(gloo_operation *op, uint32_t step) {
   make_runnable(op);
 }
 
-/* Bytes that arrived elsewhere, to where a receive step wants them. */
-static void store(gloo_operation *op, const gli_step *s, const uint8_t *data,
-                  size_t bytes) {
+void gli_operation_store(gloo_operation *op, const gli_step *s,
+                         const uint8_t *data, size_t bytes) {
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   if (s->kind == GLI_STEP_RECV) {
     memcpy(dst, data, bytes);
@@ -233,7 +232,7 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t index,
   uint64_t bytes = gli_step_wire_bytes(s);
   uint8_t form = parked->header.form;
   if (form == GLI_FORM_BYTES && s->role != GLI_ROLE_LEND && bytes > 0) {
-    store(op, s, parked->data, (size_t)bytes);
+    gli_operation_store(op, s, parked->data, (size_t)bytes);
   }
   if (gli_reach_is_plain(s, form)) return true;
   return gli_reach_arrived(op, index, form, parked->data);

@@ -179,6 +179,23 @@ static gloo_status on_header(void *pair_user, const gli_header *h,
   return status;
 }
 
+/* Only what is for a step that is ready; the rest takes its ordinary way. */
+static gloo_status on_message(void *pair_user, const gli_header *h,
+                              const void *payload, bool *taken) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  if (h->type != GLI_MESSAGE_DATA || h->form != GLI_FORM_BYTES) return GLOO_OK;
+  if (gli_context_poisoned(context)) return context->cause.status;
+  gloo_error error;
+  error.status = GLOO_OK;
+  if (h->context != 0) link = gli_group_find_link(link, h, &error);
+  if (!link || link->leaving) return GLOO_OK; /* found out again */
+  *taken = gli_match_message(link, h, payload, &error);
+  if (error.status != GLOO_OK) gli_context_poison(link->context, &error);
+  gli_device_run(context->device);
+  return error.status;
+}
+
 static void on_received(void *pair_user, void *token) {
   const gli_link *from = pair_user;
   gloo_context *context = from->context;
@@ -266,6 +283,7 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
 const gli_upcalls gli_engine_upcalls = {
     .header = on_header,
     .received = on_received,
+    .message = on_message,
     .sent = on_sent,
     .failed = on_failed,
     .accept = on_accept,

@@ -176,6 +176,7 @@ const gli_transport_ops gli_transport_auto = {
     .now_ns = auto_now_ns,
     .pair_open = gli_auto_pair_open,
     .send = gli_auto_send,
+    .send_now = gli_auto_send_now,
     .pair_close = gli_auto_pair_close,
     .route = gli_auto_route,
     .poll = auto_poll,

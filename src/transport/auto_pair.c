@@ -233,6 +233,15 @@ static gloo_status on_header(void *pair_user, const gli_header *header,
   return pair->t->upcalls->header(pair->config.user, header, sink);
 }
 
+static gloo_status on_message(void *pair_user, const gli_header *header,
+                              const void *payload, bool *taken) {
+  gli_auto_pair *pair = pair_user;
+  const gli_upcalls *upcalls = pair->t->upcalls;
+  if (pair->closed) return GLOO_ERR_CANCELLED;
+  if (upcalls->message == NULL) return GLOO_OK;
+  return upcalls->message(pair->config.user, header, payload, taken);
+}
+
 static void on_received(void *pair_user, void *token) {
   gli_auto_pair *pair = pair_user;
   pair->t->upcalls->received(pair->config.user, token);
@@ -292,6 +301,7 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
 const gli_upcalls gli_auto_upcalls = {
     .header = on_header,
     .received = on_received,
+    .message = on_message,
     .sent = on_sent,
     .failed = on_failed,
     .accept = on_accept,
@@ -305,6 +315,14 @@ gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
     return pair->child->ops->send(pair->child, request);
   if (!pair->decided) gli_request_push(&pair->queue, request);
   return GLI_POST_IN_PROGRESS;
+}
+
+bool gli_auto_send_now(gli_pair *base, const gli_header *header,
+                       const void *payload) {
+  gli_auto_pair *pair = (gli_auto_pair *)base;
+  if (!pair->decided || pair->child == NULL) return false;
+  const gli_transport_ops *ops = pair->child->ops;
+  return ops->send_now != NULL && ops->send_now(pair->child, header, payload);
 }
 
 /* ---- memory that messages refer to --------------------------------------- */

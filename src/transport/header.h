@@ -42,17 +42,20 @@ typedef enum gli_form {
  * the operation's signature, which must be equal on both sides; where only the
  * two know how much they exchange (gli_collective_pairwise), `count` of a DATA
  * message says it, and of other messages nothing. Collectives without a root
- * but with given counts have a hash of those in `root`. */
+ * but with given counts have a hash of those in `root`. `mark` and `number` are
+ * room that transports use as they like; elsewhere they mean nothing. */
 typedef struct gli_header {
   uint8_t type; /* gli_message_type */
   uint8_t charged;
   uint8_t form; /* gli_form */
   uint8_t collective, dtype, op, algorithm;
+  uint8_t mark;
   uint32_t context;
   uint32_t tag;
   uint32_t slot;
   uint32_t root;
   uint32_t credit; /* bytes taken out of parking since the start, mod 2^32 */
+  uint32_t number;
   uint64_t operation;
   uint64_t count;
   uint64_t length; /* bytes of payload that follow */

@@ -95,6 +95,13 @@ typedef struct gli_upcalls {
    * GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
    * transport. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
+
+  /* Instead of `header`, for a message that is there as a whole, in one piece:
+   * the engine may take it at once. On GLOO_OK and *taken it is over; without
+   * *taken, nothing has been done, and `header` follows; else as for `header`.
+   * NULL: `header` it is. */
+  gloo_status (*message)(void *pair_user, const gli_header *header,
+                         const void *payload, bool *taken);
 } gli_upcalls;
 
 /* ---- the operations of a transport -------------------------------------- */
@@ -147,6 +154,12 @@ typedef struct gli_transport_ops {
    * and counts as sent: the peer needs it no more. A failing connection is not
    * an error here: take it, and report `failed` from poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
+
+  /* Send a message if it is done with at once, with nothing left to do or to
+   * report. False: nothing was taken; `send` does it. For short messages; NULL
+   * where that is never so. */
+  bool (*send_now)(gli_pair *pair, const gli_header *header,
+                   const void *payload);
 
   /* Stop using a pair. When it returns, no more upcalls come for it, and none
    * of its requests, payloads and sinks is touched any more: what was begun is

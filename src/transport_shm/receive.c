@@ -36,36 +36,37 @@ static void place(gli_shm_pair *pair, const uint8_t *data, size_t bytes) {
   pair->placed += bytes;
 }
 
-/* False when nothing more is to be read from this pair. */
-static bool begin_message(gli_shm_pair *pair, const gli_shm_record *record) {
-  if (record->kind != GLI_SHM_HEAD ||
-      !gli_shm_record_header(record, &pair->header)) {
-    garbled(pair);
-    return false;
-  }
-  if (record->rewind) gli_shm_rewind(&pair->in);
-  pair->placed = 0;
-  pair->in_message = true;
+/* Where the next bytes of the message lie: all of it, or a chunk. */
+static const uint8_t *next_bytes(gli_shm_pair *pair,
+                                 const gli_shm_record *record, size_t *bytes) {
+  uint64_t left = pair->header.length - pair->placed;
+  *bytes = left < pair->in.chunk ? (size_t)left : pair->in.chunk;
+  if (pair->header.length <= GLI_SHM_INLINE) return record->data;
+  return gli_shm_chunk(&pair->in, *bytes);
+}
+
+/* To the next record. */
+static void take(gli_shm_pair *pair, size_t bytes) {
+  gli_shm_take(&pair->in);
+  if (bytes >= TELL_BYTES) (void)gli_shm_tell(&pair->in, false);
+}
+
+static void ask_where(gli_shm_pair *pair) {
   gloo_status status =
       pair->t->upcalls->header(pair->config.user, &pair->header, &pair->sink);
   if (status != GLOO_OK) pair->live = false;
-  return pair->live;
+  pair->in_message = pair->live;
 }
 
-static void place_chunk(gli_shm_pair *pair, const gli_shm_record *record) {
-  uint64_t length = pair->header.length;
-  if (length == 0) return;
-  if (length <= GLI_SHM_INLINE) {
-    place(pair, record->data, (size_t)length);
-    return;
-  }
-  uint64_t left = length - pair->placed;
-  size_t bytes = left < pair->in.chunk ? (size_t)left : pair->in.chunk;
-  place(pair, gli_shm_chunk(&pair->in, bytes), bytes);
-  if (bytes >= TELL_BYTES) {
-    gli_shm_take(&pair->in);
-    (void)gli_shm_tell(&pair->in, false);
-  }
+/* Its only record is here. False: ask where it goes, if the pair lives. */
+static bool take_whole(gli_shm_pair *pair, const uint8_t *data) {
+  const gli_upcalls *upcalls = pair->t->upcalls;
+  bool taken = false;
+  if (upcalls->message == NULL) return false;
+  gloo_status status =
+      upcalls->message(pair->config.user, &pair->header, data, &taken);
+  if (status != GLOO_OK) pair->live = false;
+  return taken;
 }
 
 static void message_done(gli_shm_pair *pair) {
@@ -78,26 +79,47 @@ static void message_done(gli_shm_pair *pair) {
   pair->t->upcalls->received(pair->config.user, pair->sink.token);
 }
 
+static void receive_more(gli_shm_pair *pair, const uint8_t *data,
+                         size_t bytes) {
+  if (bytes > 0) place(pair, data, bytes);
+  take(pair, bytes);
+  if (pair->placed == pair->header.length) message_done(pair);
+}
+
+static void receive_first(gli_shm_pair *pair, const gli_shm_record *record) {
+  size_t bytes;
+  pair->header = record->header;
+  pair->placed = 0;
+  const uint8_t *data = next_bytes(pair, record, &bytes);
+  if (bytes == pair->header.length && take_whole(pair, data)) {
+    take(pair, bytes);
+    return;
+  }
+  if (pair->live) ask_where(pair);
+  if (pair->live) receive_more(pair, data, bytes);
+}
+
 /* One record. False when there is to be no more for now. */
 static bool receive_one(gli_shm_pair *pair) {
   gli_shm_record record;
   gli_shm_get(&pair->in, &record);
-  if (pair->in_message && record.kind == GLI_SHM_CUT) {
+  if (!pair->in_message) {
+    if (!gli_shm_begins(&pair->in, &record)) {
+      garbled(pair);
+      return false;
+    }
+    receive_first(pair, &record);
+  } else if (record.header.mark == GLI_SHM_CUT) {
     pair->in_message = false;
     gli_shm_take(&pair->in);
-    return true;
-  }
-  bool first = !pair->in_message;
-  if (first && !begin_message(pair, &record)) return false;
-  if (!first && record.kind != GLI_SHM_MORE) {
+  } else if (record.header.mark == GLI_SHM_MORE) {
+    size_t bytes;
+    const uint8_t *data = next_bytes(pair, &record, &bytes);
+    receive_more(pair, data, bytes);
+  } else {
     garbled(pair);
     return false;
   }
-  uint32_t at = atomic_load_explicit(&pair->in.next, memory_order_relaxed);
-  place_chunk(pair, &record);
-  if (atomic_load_explicit(&pair->in.next, memory_order_relaxed) == at)
-    gli_shm_take(&pair->in);
-  if (pair->placed == pair->header.length) message_done(pair);
   return pair->live && !pair->left;
 }
 

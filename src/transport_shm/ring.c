@@ -81,22 +81,13 @@ static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
   out->at = from + lines(bytes);
 }
 
-static void write_header(gli_shm_record *r, const gli_header *h) {
-  r->kind = GLI_SHM_HEAD;
-  r->type = h->type;
-  r->charged_form = (uint8_t)(h->charged | h->form << 1);
-  r->collective = h->collective;
-  r->dtype = h->dtype;
-  r->op = h->op;
-  r->algorithm = h->algorithm;
-  r->context = h->context;
-  r->tag = h->tag;
-  r->slot = h->slot;
-  r->root = h->root;
-  r->credit = h->credit;
-  r->operation = h->operation;
-  r->count = h->count;
-  r->length = h->length;
+/* All but the sequence number, which is atomic. */
+static void write_header(gli_shm_record *r, const gli_header *h, bool rewind) {
+  gli_header marked = *h;
+  marked.mark = rewind ? GLI_SHM_REWIND : GLI_SHM_HEAD;
+  memcpy(r, &marked, offsetof(gli_header, number));
+  memcpy(&r->header.operation, &marked.operation,
+         sizeof marked - offsetof(gli_header, operation));
 }
 
 /* Nothing is under way, and the next chunk would lie far back. Looking at the
@@ -121,8 +112,7 @@ static bool put_head(gli_shm_out *out, const gli_header *header,
   }
   if (!has_room(out, end)) return false;
   gli_shm_slot *slot = slot_of(out);
-  write_header(&slot->record, header);
-  slot->record.rewind = rewind;
+  write_header(&slot->record, header, rewind);
   if (!in_slot) {
     put_data(out, from, payload, bytes);
   } else if (bytes > 0) {
@@ -142,7 +132,7 @@ bool gli_shm_put(gli_shm_out *out, const gli_header *header,
     uint64_t from = place(out->at, out->data_bytes, bytes);
     if (!has_room(out, from + lines(bytes))) return false;
     gli_shm_slot *slot = slot_of(out);
-    slot->record.kind = GLI_SHM_MORE;
+    slot->record.header.mark = GLI_SHM_MORE;
     put_data(out, from, payload + placed, bytes);
     publish(out, slot);
     *progress += bytes;
@@ -150,10 +140,17 @@ bool gli_shm_put(gli_shm_out *out, const gli_header *header,
   return true;
 }
 
+bool gli_shm_put_one(gli_shm_out *out, const gli_header *header,
+                     const uint8_t *payload) {
+  uint64_t progress = 0;
+  return header->length <= out->chunk &&
+         put_head(out, header, payload, &progress);
+}
+
 bool gli_shm_put_cut(gli_shm_out *out) {
   if (!has_room(out, out->at)) return false;
   gli_shm_slot *slot = slot_of(out);
-  slot->record.kind = GLI_SHM_CUT;
+  slot->record.header.mark = GLI_SHM_CUT;
   publish(out, slot);
   return true;
 }
@@ -163,37 +160,20 @@ bool gli_shm_put_cut(gli_shm_out *out) {
 void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   const gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
-  /* Leaving out the sequence number, which is atomic. */
-  memcpy(record, slot, offsetof(gli_shm_record, unused));
-  memcpy(&record->operation, &slot->record.operation,
-         sizeof *record - offsetof(gli_shm_record, operation));
+  memcpy(record, slot, offsetof(gli_header, number));
+  record->header.number = 0;
+  memcpy(&record->header.operation, &slot->record.header.operation,
+         sizeof *record - offsetof(gli_header, operation));
   /* The compiler must not read from shared memory again what was checked. */
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-bool gli_shm_record_header(const gli_shm_record *r, gli_header *header) {
-  *header = (gli_header){
-      .type = r->type,
-      .charged = r->charged_form & 1,
-      .form = r->charged_form >> 1,
-      .collective = r->collective,
-      .dtype = r->dtype,
-      .op = r->op,
-      .algorithm = r->algorithm,
-      .context = r->context,
-      .tag = r->tag,
-      .slot = r->slot,
-      .root = r->root,
-      .credit = r->credit,
-      .operation = r->operation,
-      .count = r->count,
-      .length = r->length,
-  };
-  return r->rewind <= 1 && gli_header_valid(header);
-}
-
-void gli_shm_rewind(gli_shm_in *in) {
-  in->at = start_after(in->at, in->data_bytes);
+bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record) {
+  uint8_t kind = record->header.mark;
+  if (kind != GLI_SHM_HEAD && kind != GLI_SHM_REWIND) return false;
+  if (!gli_header_valid(&record->header)) return false;
+  if (kind == GLI_SHM_REWIND) in->at = start_after(in->at, in->data_bytes);
+  return true;
 }
 
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {

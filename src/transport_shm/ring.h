@@ -56,17 +56,14 @@
 typedef enum gli_shm_kind {
   GLI_SHM_HEAD = 1,
   GLI_SHM_MORE,
-  GLI_SHM_CUT /* the message under way ends here: its sender has closed */
+  GLI_SHM_CUT,   /* the message under way ends here: its sender has closed */
+  GLI_SHM_REWIND /* a HEAD, and the data part is used from its start again */
 } gli_shm_kind;
 
-/* Plain copies of a slot's words: what is not atomic in it. */
+/* A slot's words, as they are but for the sequence number, which is where the
+ * header has its `number`. Its `mark` is the kind of the record. */
 typedef struct gli_shm_record {
-  uint8_t kind, type;
-  uint8_t charged_form; /* charged + 2 form */
-  uint8_t collective, dtype, op, algorithm, rewind;
-  uint32_t context, tag, slot, root, credit;
-  uint32_t unused; /* where the sequence number is in shared memory */
-  uint64_t operation, count, length;
+  gli_header header;
   uint8_t data[GLI_SHM_INLINE];
 } gli_shm_record;
 
@@ -79,7 +76,8 @@ typedef union gli_shm_slot {
 } gli_shm_slot;
 
 _Static_assert(sizeof(gli_shm_slot) == GLI_SHM_LINE, "a slot is a line");
-_Static_assert(offsetof(gli_shm_record, unused) == 28, "see flag.before");
+_Static_assert(offsetof(gli_header, number) == 28, "see flag.before");
+_Static_assert(offsetof(gli_header, operation) == 32, "it follows");
 
 /* The shared memory; the data part follows. The two sides write to lines that
  * are apart even where lines are fetched in pairs. */
@@ -130,6 +128,9 @@ size_t gli_shm_ring_bytes(uint32_t data_bytes);
  * request may go. Sets out->broken when the receiver misbehaves. */
 bool gli_shm_put(gli_shm_out *out, const gli_header *header,
                  const uint8_t *payload, uint64_t *progress);
+/* Write a message if it takes only one record and there is room. */
+bool gli_shm_put_one(gli_shm_out *out, const gli_header *header,
+                     const uint8_t *payload);
 /* End a message that is partly written. False without room. */
 bool gli_shm_put_cut(gli_shm_out *out);
 /* Has the receiver made room since the sender last looked? Any thread. */
@@ -166,8 +167,9 @@ static inline bool gli_shm_came(gli_shm_in *in) {
 }
 /* Copy the record that is ready. */
 void gli_shm_get(gli_shm_in *in, gli_shm_record *record);
-bool gli_shm_record_header(const gli_shm_record *record, gli_header *header);
-void gli_shm_rewind(gli_shm_in *in);
+/* The first record of a message, with a header that one can have? If so, go to
+ * where its first chunk lies. */
+bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record);
 /* Its chunk of `bytes`, and going on to the next record. */
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
 void gli_shm_take(gli_shm_in *in);

@@ -27,6 +27,18 @@ static bool put(gli_shm_pair *pair, gli_send_request *request) {
   return all;
 }
 
+bool gli_shm_send_now(gli_pair *base, const gli_header *header,
+                      const void *payload) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!gli_shm_put_one(&pair->out, header, payload)) {
+    if (pair->out.broken) nonsense(pair);
+    return false;
+  }
+  if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
+  return true;
+}
+
 static void await_room(gli_shm_pair *pair) {
   if (atomic_load_explicit(&pair->waiting, memory_order_relaxed)) return;
   atomic_store(&pair->out.memory->wants, 1);

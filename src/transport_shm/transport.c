@@ -126,6 +126,7 @@ const gli_transport_ops gli_transport_shm = {
     .now_ns = shm_now_ns,
     .pair_open = gli_shm_pair_open,
     .send = gli_shm_send,
+    .send_now = gli_shm_send_now,
     .pair_close = gli_shm_pair_close,
     .poll = gli_shm_poll,
     .lingering = gli_shm_lingering,

@@ -59,13 +59,12 @@ static bool send_turn(void *self) {
 }
 
 static void begin_message(receiver *r, const gli_shm_record *record) {
-  model_check(record->kind == GLI_SHM_HEAD, "a record is no head");
-  model_check(gli_shm_record_header(record, &r->header), "a bad header");
+  model_check(gli_shm_begins(&r->in, record), "no head of a message");
+  r->header = record->header;
   if (r->header.operation != (uint64_t)r->next && r->next == script->cut)
     r->next++;
   model_check(r->header.operation == (uint64_t)r->next, "out of order");
   model_check(r->header.length == script->lengths[r->next], "a wrong length");
-  if (record->rewind) gli_shm_rewind(&r->in);
   r->placed = 0;
   r->inside = true;
 }
@@ -84,7 +83,7 @@ static void place_chunk(receiver *r, const gli_shm_record *record) {
 static void receive_one(receiver *r) {
   gli_shm_record record;
   gli_shm_get(&r->in, &record);
-  if (r->inside && record.kind == GLI_SHM_CUT) {
+  if (r->inside && record.header.mark == GLI_SHM_CUT) {
     model_check(r->next == script->cut, "a message is cut");
     r->inside = false;
     r->next++;
@@ -93,7 +92,7 @@ static void receive_one(receiver *r) {
   if (!r->inside)
     begin_message(r, &record);
   else
-    model_check(record.kind == GLI_SHM_MORE, "no part of the message");
+    model_check(record.header.mark == GLI_SHM_MORE, "no part of the message");
   place_chunk(r, &record);
   if (r->placed < r->header.length) return;
   model_check(message_is(r->next, &r->header, r->data), "garbled");

@@ -15,7 +15,8 @@ static void *create_rough(const bat_variant *variant) {
                          .streams = 4,
                          .again_percent = 40,
                          .progress_percent = 70,
-                         .pieces_percent = 60};
+                         .pieces_percent = 60,
+                         .at_once_percent = 40};
   return sim_create(&options);
 }
 

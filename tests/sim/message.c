@@ -91,16 +91,22 @@ static sim_queue *pick_stream(sim_side *to, const gli_header *header) {
   return &to->streams[ordered ? 0 : sim_random(to->world, streams)];
 }
 
-static gli_post post(sim_side *side, gli_send_request *request) {
-  sim_world *world = side->world;
+static sim_message *put_on_its_way(sim_side *side,
+                                   const gli_send_request *request) {
   sim_side *peer = sim_other(side);
   sim_message *m = sim_alloc(sizeof *m);
   sim_queue *stream = pick_stream(peer, &request->header);
   m->header = request->header;
   m->payload = request->payload;
   m->digest = sim_digest(m->payload, m->header.length);
-  m->due_ns = sim_soon_ns(world);
+  m->due_ns = sim_soon_ns(side->world);
   sim_queue_push(stream, m);
+  return m;
+}
+
+static gli_post post(sim_side *side, gli_send_request *request) {
+  sim_world *world = side->world;
+  sim_message *m = put_on_its_way(side, request);
   if (!sim_chance(world, world->options.progress_percent)) {
     sim_message_copy(side, m);
     return GLI_POST_DONE;
@@ -129,6 +135,22 @@ gli_post sim_send(gli_pair *pair, gli_send_request *request) {
     return GLI_POST_IN_PROGRESS;
   }
   return post(side, request);
+}
+
+bool sim_send_now(gli_pair *pair, const gli_header *header,
+                  const void *payload) {
+  sim_side *side = (sim_side *)pair;
+  sim_world *world = side->world;
+  const gli_send_request request = {.header = *header, .payload = payload};
+  check_request(side, &request);
+  if (side->node->dead || side->failure_ns != SIM_NEVER) return false;
+  if (sim_chance(world, world->options.at_once_percent)) {
+    if (!sim_other(side)->closed) {
+      sim_message_copy(side, put_on_its_way(side, &request));
+    }
+    return true;
+  }
+  return false;
 }
 
 /* ---- what is due --------------------------------------------------------- */
@@ -199,6 +221,34 @@ static bool begin(sim_side *side, sim_message *m) {
   return true;
 }
 
+/* Offer it as a whole first. False when it has to be begun. */
+static bool take_whole(sim_side *side, sim_queue *stream) {
+  sim_message *m = stream->head;
+  const gli_upcalls *upcalls = &side->node->upcalls;
+  if (upcalls->message == NULL) return false;
+  if (!sim_chance(side->world, side->world->options.at_once_percent)) {
+    return false;
+  }
+  gli_header header = m->header;
+  bool taken = false;
+  m->begun = true;
+  gloo_status status =
+      upcalls->message(side->user, &header, m->payload, &taken);
+  if (side->closed) return true;
+  if (status != GLOO_OK) {
+    side->stopped = true;
+    return true;
+  }
+  if (!taken) return false;
+  stream->head = m->next;
+  if (m->flight != NULL) {
+    check_unchanged(sim_other(side), m);
+    m->flight->due_ns = sim_soon_ns(side->world);
+  }
+  sim_message_free(m);
+  return true;
+}
+
 static void absorb(sim_message *m, uint64_t bytes) {
   const gli_sink *sink = &m->sink;
   size_t n = (size_t)bytes, at = (size_t)m->arrived;
@@ -242,6 +292,7 @@ static void arrive(sim_side *side, sim_queue *stream) {
   sim_world *world = side->world;
   sim_message *m = stream->head;
   if (!m->begun) {
+    if (take_whole(side, stream)) return;
     if (!begin(side, m)) return;
     if (sim_chance(world, world->options.pieces_percent)) {
       m->due_ns = sim_soon_ns(world);

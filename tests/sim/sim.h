@@ -30,6 +30,8 @@ typedef struct sim_options {
   int streams;           /* 1..SIM_STREAMS_MAX per pair */
   int again_percent;     /* of sends that are not taken */
   int progress_percent; /* of sends that are in progress, the rest being done */
+  int at_once_percent;  /* of short messages that need no request, and of those
+                           that arrive as a whole */
   int pieces_percent;   /* of payloads that arrive bit by bit */
   int refer_percent;    /* of payloads that can be shown instead of sent */
   int lends; /* so often memory is within reach for writing, too; and where that

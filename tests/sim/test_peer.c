@@ -66,8 +66,11 @@ static gli_pair *on_accept(void *user, uint64_t key, uint32_t rank) {
   return key == PEER_KEY && rank == 0 ? two->pair : NULL;
 }
 
-static const gli_upcalls upcalls = {on_header, on_received, on_sent, on_failed,
-                                    on_accept};
+static const gli_upcalls upcalls = {.header = on_header,
+                                    .received = on_received,
+                                    .sent = on_sent,
+                                    .failed = on_failed,
+                                    .accept = on_accept};
 
 static void set_up_with(pair_of_ranks *two, const sim_options *options,
                         int64_t timeout_ns) {

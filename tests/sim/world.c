@@ -77,6 +77,7 @@ sim_options sim_options_from_seed(uint64_t seed) {
   o.progress_percent = 10 + percents[next_random(&r) % 5];
   o.pieces_percent = percents[next_random(&r) % 5];
   o.refer_percent = percents[next_random(&r) % 5];
+  o.at_once_percent = percents[next_random(&r) % 5];
   return o;
 }
 
@@ -271,6 +272,7 @@ const gli_transport_ops sim_transport = {
     .now_ns = node_now_ns,
     .pair_open = sim_pair_open,
     .send = sim_send,
+    .send_now = sim_send_now,
     .pair_close = sim_pair_close,
     .poll = node_poll,
     .lingering = node_lingering,

@@ -60,10 +60,11 @@ static bool take_one(ring *r, arrival *a) {
   if (!gli_shm_ready(&r->in, memory_order_acquire)) return false;
   gli_shm_record record;
   gli_shm_get(&r->in, &record);
-  assert_int_equal(record.kind, a->inside ? GLI_SHM_MORE : GLI_SHM_HEAD);
-  if (!a->inside) {
-    assert_true(gli_shm_record_header(&record, &a->header));
-    if (record.rewind) gli_shm_rewind(&r->in);
+  if (a->inside) {
+    assert_int_equal(record.header.mark, GLI_SHM_MORE);
+  } else {
+    assert_true(gli_shm_begins(&r->in, &record));
+    a->header = record.header;
     a->placed = 0;
   }
   uint64_t left = a->header.length - a->placed;
@@ -149,7 +150,7 @@ static void cut_is_seen_in_place_of_the_rest(void **state) {
   gli_shm_record record;
   assert_true(gli_shm_ready(&r->in, memory_order_acquire));
   gli_shm_get(&r->in, &record);
-  assert_int_equal(record.kind, GLI_SHM_CUT);
+  assert_int_equal(record.header.mark, GLI_SHM_CUT);
   free(data);
 }
 
@@ -191,16 +192,19 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
     for (int w = 0; w < 8; w++) words[w] = next_random(&random);
     memcpy(slot, words, sizeof words);
     if (i % 2 == 0) {
-      slot->record.type = GLI_MESSAGE_DATA;
-      slot->record.charged_form = slot->record.rewind = 1;
-      slot->record.length = words[0] % (2 * DATA);
+      gli_header *h = &slot->record.header;
+      h->mark = words[1] % 2 == 0 ? GLI_SHM_HEAD : GLI_SHM_REWIND;
+      h->type = GLI_MESSAGE_DATA;
+      h->charged = 1;
+      h->form = GLI_FORM_BYTES;
+      h->length = words[0] % (2 * DATA);
     }
     gli_shm_record record;
-    gli_header header;
     gli_shm_get(&r->in, &record);
-    if (!gli_shm_record_header(&record, &header)) continue;
+    if (!gli_shm_begins(&r->in, &record)) continue;
+    gli_header header = record.header;
     assert_in_range(header.type, GLI_MESSAGE_DATA, GLI_MESSAGE_TYPES - 1);
-    if (record.rewind) gli_shm_rewind(&r->in);
+    assert_in_range(header.charged, 0, 1);
     size_t bytes = (size_t)(header.length < CHUNK ? header.length : CHUNK);
     const uint8_t *at = gli_shm_chunk(&r->in, bytes);
     assert_true(at >= r->in.memory->data);

@@ -52,8 +52,11 @@ static gli_pair *on_accept(void *user, uint64_t key, uint32_t rank) {
 
 void har_open(har_end *end, const char *host, int streams) {
   memset(end, 0, sizeof *end);
-  end->upcalls =
-      (gli_upcalls){on_header, on_received, on_sent, on_failed, on_accept};
+  end->upcalls = (gli_upcalls){.header = on_header,
+                               .received = on_received,
+                               .sent = on_sent,
+                               .failed = on_failed,
+                               .accept = on_accept};
   gli_transport_config config = {.host = host,
                                  .streams = streams,
                                  .upcalls = &end->upcalls,
