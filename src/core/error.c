@@ -44,10 +44,3 @@ void gli_error_prefix(gloo_error *error, const char *format, ...) {
   snprintf(text + length, sizeof text - length, "%s", error->message);
   set_message(error, text);
 }
-
-void gli_error_clear(gloo_error *error) {
-  if (error == NULL) return;
-  error->status = GLOO_OK;
-  error->rank = -1;
-  error->message[0] = '\0';
-}

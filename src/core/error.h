@@ -30,7 +30,12 @@ void gli_error_prefix(gloo_error *error, const char *format, ...)
     GLI_PRINTF(2, 3);
 
 /* An empty gloo_error with status GLOO_OK. */
-void gli_error_clear(gloo_error *error);
+static inline void gli_error_clear(gloo_error *error) {
+  if (error == NULL) return;
+  error->status = GLOO_OK;
+  error->rank = -1;
+  error->message[0] = '\0';
+}
 
 /* a + b and a * b into *result; false, leaving it alone, on overflow. */
 static inline bool gli_add_u64(uint64_t a, uint64_t b, uint64_t *result) {

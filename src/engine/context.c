@@ -31,6 +31,13 @@ gloo_context *gli_context_new(gloo_device *device, uint32_t size) {
   return NULL;
 }
 
+static void free_counters(gloo_context *context) {
+  for (uint32_t i = 0; i < context->counter_slots; i++) {
+    free(context->counters[i]);
+  }
+  free(context->counters);
+}
+
 void gli_context_free(gloo_context *context) {
   if (!context) return;
   if (context->cache) gli_plan_cache_destroy(context->cache);
@@ -38,7 +45,7 @@ void gli_context_free(gloo_context *context) {
   free(context->tuning);
   free(context->contacts);
   free(context->peers);
-  free(context->counters);
+  free_counters(context);
   free(context);
 }
 
@@ -197,28 +204,24 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
 /* ---- counters ------------------------------------------------------------ */
 
 /* Open addressing; slots are a power of two and at most half full. */
-static gli_tag_counter *find_counter(const gloo_context *context,
-                                     uint32_t tag) {
-  if (context->counter_slots == 0) return NULL;
-  uint32_t mask = context->counter_slots - 1;
+static gli_tag_counter **find_counter(gli_tag_counter **counters,
+                                      uint32_t slots, uint32_t tag) {
+  uint32_t mask = slots - 1;
   uint32_t at = tag * UINT32_C(0x9e3779b1) & mask;
-  while (context->counters[at].used && context->counters[at].tag != tag) {
-    at = (at + 1) & mask;
-  }
-  return &context->counters[at];
+  while (counters[at] && counters[at]->tag != tag) at = (at + 1) & mask;
+  return &counters[at];
 }
 
 static bool grow_counters(gloo_context *context) {
   uint32_t slots = context->counter_slots ? context->counter_slots * 2 : 16;
-  gloo_context bigger = {.counter_slots = slots};
-  bigger.counters = calloc(slots, sizeof *bigger.counters);
-  if (!bigger.counters) return false;
+  gli_tag_counter **bigger = calloc(slots, sizeof(gli_tag_counter *));
+  if (!bigger) return false;
   for (uint32_t i = 0; i < context->counter_slots; i++) {
-    const gli_tag_counter *old = &context->counters[i];
-    if (old->used) *find_counter(&bigger, old->tag) = *old;
+    gli_tag_counter *old = context->counters[i];
+    if (old) *find_counter(bigger, slots, old->tag) = old;
   }
   free(context->counters);
-  context->counters = bigger.counters;
+  context->counters = bigger;
   context->counter_slots = slots;
   return true;
 }
@@ -228,17 +231,22 @@ uint64_t *gli_context_counter(gloo_context *context, uint32_t tag) {
       !grow_counters(context)) {
     return NULL;
   }
-  gli_tag_counter *counter = find_counter(context, tag);
-  if (!counter->used) {
-    *counter = (gli_tag_counter){.tag = tag, .used = true};
+  gli_tag_counter **at =
+      find_counter(context->counters, context->counter_slots, tag);
+  if (!*at) {
+    *at = calloc(1, sizeof **at);
+    if (!*at) return NULL;
+    (*at)->tag = tag;
     context->n_counters++;
   }
-  return &counter->next;
+  return &(*at)->next;
 }
 
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag) {
-  const gli_tag_counter *counter = find_counter(context, tag);
-  return counter && counter->used ? counter->next : 0;
+  if (context->counter_slots == 0) return 0;
+  const gli_tag_counter *counter =
+      *find_counter(context->counters, context->counter_slots, tag);
+  return counter ? counter->next : 0;
 }
 
 /* ---- errors -------------------------------------------------------------- */

@@ -8,15 +8,12 @@
 #include "engine/internal.h"
 
 /* Where two ranks alone know how much they exchange, see check_pair. */
-static bool counts_equal(const gli_header *a, const gli_header *b) {
-  return a->count == b->count ||
-         gli_collective_pairwise((gli_collective)a->collective);
-}
-
 bool gli_signature_equal(const gli_header *a, const gli_header *b) {
-  return a->collective == b->collective && a->dtype == b->dtype &&
-         a->op == b->op && a->algorithm == b->algorithm && a->root == b->root &&
-         counts_equal(a, b) && a->tag == b->tag;
+  gli_header of_b = *b;
+  if (gli_collective_pairwise((gli_collective)a->collective)) {
+    of_b.count = a->count;
+  }
+  return gli_signature_same(a, &of_b);
 }
 
 const char *gli_describe_call(const gli_header *h, char text[GLI_TEXT_BYTES]) {

@@ -82,9 +82,7 @@ void gli_device_set_crowded(gloo_device *device, bool crowded) {
 
 /* ---- progress ------------------------------------------------------------ */
 
-void gli_device_settle(gloo_device *device) {
-  gli_device_run(device);
-  if (!device->unsettled) return;
+void gli_device_settle_contexts(gloo_device *device) {
   device->unsettled = false;
   for (gloo_context *c = device->contexts; c; c = c->next) {
     gli_context_settle(c);

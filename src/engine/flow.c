@@ -258,13 +258,13 @@ static bool is_stuck(const gloo_operation *op, const gli_link *link) {
 
 static void fill_header(const gloo_operation *op, const gli_step *step,
                         gli_header *header) {
-  const gli_plan_params *p = &op->plan->params;
   *header = op->signature;
   header->type = GLI_MESSAGE_DATA;
   header->context = op->peers[step->peer].link->group;
   header->slot = step->slot;
   header->length = gli_step_wire_bytes(step);
-  if (gli_collective_pairwise(p->collective)) {
+  if (op->pairwise) {
+    const gli_plan_params *p = &op->plan->params;
     header->count = op->plan->peers[step->peer].send_bytes / p->elem_bytes;
   }
 }
@@ -272,21 +272,21 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
 /* A short message of bytes, which needs no transfer when the transport is done
  * with it at once. False: nothing has changed. */
 static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
-  if (!link->pair || !link->pair->ops->send_now || link->again.first) {
-    return false;
-  }
+  gli_pair *pair = link->pair;
+  if (!pair || !pair->ops->send_now || link->again.first) return false;
   if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
+  uint64_t length = gli_step_wire_bytes(step);
+  if (length > GLI_REFER_BYTES) return false;
   gli_header header;
   fill_header(op, step, &header);
-  if (header.length > GLI_REFER_BYTES) return false;
-  uint32_t cost = (uint32_t)gli_flow_cost(header.length);
+  uint32_t cost = (uint32_t)gli_flow_cost(length);
   bool granted = op->peers[step->peer].granted;
   uint32_t used = link->charged - link->credited;
   if (!granted && cost > link->context->budget - used) return false;
   header.charged = !granted;
   header.credit = link->consumed;
   const void *payload = gli_operation_at(op, step->a_buffer, step->a);
-  if (!link->pair->ops->send_now(link->pair, &header, payload)) return false;
+  if (!pair->ops->send_now(pair, &header, payload)) return false;
   if (!granted) link->charged += cost;
   link->data_sent++;
   link->consumed_told = link->consumed;

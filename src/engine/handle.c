@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "engine/internal.h"
 
-static gloo_status poisoned(const gloo_context *context, gloo_error *error) {
+static gloo_status refused(const gloo_context *context, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
                   "the context is unusable: %s", context->cause.message);
 }
@@ -48,6 +48,8 @@ static void sign(gloo_operation *op, const gli_call *call) {
       .root = signed_root(&call->params),
       .count = call->params.count,
   };
+  op->counter = NULL;
+  op->pairwise = gli_collective_pairwise(call->params.collective);
 }
 
 /* An operation from the pool often has them already. */
@@ -64,7 +66,7 @@ static void find_kernels(gloo_operation *op, const gli_call *call) {
 
 static gloo_status prepare(gloo_context *context, const gli_call *call,
                            gloo_operation **out, gloo_error *error) {
-  if (gli_context_poisoned(context)) return poisoned(context, error);
+  if (gli_context_poisoned(context)) return refused(context, error);
   gli_plan_ref *ref;
   gloo_status status = gli_plan_cache_get(context->cache, call->build,
                                           &call->params, &ref, error);
@@ -127,8 +129,7 @@ gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
 /* ---- handles ------------------------------------------------------------- */
 
 static bool is_running(const gloo_operation *op) {
-  return op->state == GLI_OPERATION_RUNNING ||
-         op->state == GLI_OPERATION_POSTED;
+  return op->state >= GLI_OPERATION_POSTED;
 }
 
 gloo_status gloo_operation_start(gloo_operation *op) {
@@ -141,7 +142,7 @@ gloo_status gloo_operation_start(gloo_operation *op) {
   if (is_running(op)) {
     status = GLOO_ERR_BUSY;
   } else if (gli_context_poisoned(op->context)) {
-    status = poisoned(op->context, &op->error);
+    status = refused(op->context, &op->error);
     op->state = GLI_OPERATION_DONE; /* with that error */
   } else {
     status = gli_operation_begin(op, &error);
@@ -167,7 +168,7 @@ gloo_status gloo_operation_test(gloo_operation *op) {
   gli_device_lock(device);
   if (is_running(op)) {
     gli_device_poll(device);
-    gli_device_check_deadlines(device);
+    if (is_running(op)) gli_device_check_deadlines(device);
   }
   gloo_status status = result(op);
   gli_device_unlock(device);

@@ -138,9 +138,9 @@ typedef enum gli_wait_mode {
 
 typedef enum gli_operation_state {
   GLI_OPERATION_IDLE,
+  GLI_OPERATION_DONE,
   GLI_OPERATION_POSTED, /* a receive that no message has met yet */
-  GLI_OPERATION_RUNNING,
-  GLI_OPERATION_DONE
+  GLI_OPERATION_RUNNING
 } gli_operation_state;
 
 /* How far the search for the rank at fault has come: see late.c. */
@@ -205,6 +205,9 @@ struct gloo_operation {
   int source;
 
   gli_header signature; /* what every message of it carries */
+  uint64_t *counter;    /* of its tag; NULL: not looked for yet */
+  bool pairwise;        /* gli_collective_pairwise of it */
+  bool expects_much;    /* from some peer: it says STARTED unasked */
   gli_reduce_fn reduce;
   gli_combine_fn combine; /* plans with n_operands only */
   uint8_t *base[GLI_BUFFERS];
@@ -237,8 +240,8 @@ struct gloo_operation {
   gli_operands operands;
 
   gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
-  gloo_operation *hash_next;
-  gloo_operation *all_prev, *all_next; /* context->all */
+  gloo_operation *hash_next, **bucket;       /* NULL: in none */
+  gloo_operation *all_prev, *all_next;       /* context->all */
   gloo_operation *pool_next;
   uint32_t pool_depth; /* in a pool: how many there are from here on */
 };
@@ -253,7 +256,6 @@ enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 
 typedef struct gli_tag_counter {
   uint32_t tag;
-  bool used;
   uint64_t next;
 } gli_tag_counter;
 
@@ -294,7 +296,7 @@ struct gloo_context {
   size_t n_parked;                 /* in these */
   gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
-  gli_tag_counter *counters; /* operations started, per tag */
+  gli_tag_counter **counters; /* operations started, per tag */
   uint32_t n_counters, counter_slots;
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
   uint32_t n_finished;
@@ -376,9 +378,6 @@ static inline void gli_device_lock(gloo_device *device) {
 int gli_device_poll(gloo_device *device);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
-/* Run what is runnable, and end poisoned contexts. The last thing that every
- * entry into the engine does. */
-void gli_device_settle(gloo_device *device);
 /* After operations were started that nobody waits for. */
 void gli_device_kick(gloo_device *device);
 void gli_device_kick_locked(gloo_device *device);
@@ -417,6 +416,7 @@ bool gli_context_is_busy(const gloo_context *context);
 /* Operations that the caller still holds outlive it, as mere results. */
 void gli_context_detach_operations(gloo_context *context);
 /* The counter of operations started with a tag; NULL when out of memory. */
+/* It stays where it is. */
 uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
 /* Operations started so far with a tag. */
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
@@ -453,6 +453,13 @@ void gli_operation_step_done(gloo_operation *op, uint32_t step);
 void gli_device_run_all(gloo_device *device);
 static inline void gli_device_run(gloo_device *device) {
   if (device->runnable) gli_device_run_all(device);
+}
+/* Run what is runnable, and end poisoned contexts. The last thing that every
+ * entry into the engine does. */
+void gli_device_settle_contexts(gloo_device *device);
+static inline void gli_device_settle(gloo_device *device) {
+  gli_device_run(device);
+  if (device->unsettled) gli_device_settle_contexts(device);
 }
 /* End it with an error (NULL: success). */
 void gli_operation_finish(gloo_operation *op, const gloo_error *error);
@@ -501,6 +508,13 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
                            const gli_header *mine, const gli_header *theirs,
                            gloo_error *error);
 bool gli_signature_equal(const gli_header *a, const gli_header *b);
+/* The same where both ends know all counts. */
+static inline bool gli_signature_same(const gli_header *a,
+                                      const gli_header *b) {
+  return a->collective == b->collective && a->dtype == b->dtype &&
+         a->op == b->op && a->algorithm == b->algorithm && a->root == b->root &&
+         a->count == b->count && a->tag == b->tag;
+}
 
 /* ---- match.c ------------------------------------------------------------- */
 

@@ -40,15 +40,17 @@ gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
 void gli_match_insert(gloo_operation *op) {
   gloo_operation **bucket =
       &op->context->buckets[bucket_of(gli_match_key_of(op))];
+  op->bucket = bucket;
   op->hash_next = *bucket;
   *bucket = op;
 }
 
 void gli_match_remove(gloo_operation *op) {
-  if (op->plan->n_peers > 0 && !op->peers[0].link) return; /* never inserted */
-  gloo_operation **at = &op->context->buckets[bucket_of(gli_match_key_of(op))];
-  while (*at && *at != op) at = &(*at)->hash_next;
-  if (*at) *at = op->hash_next;
+  gloo_operation **at = op->bucket;
+  if (!at) return; /* never inserted */
+  op->bucket = NULL;
+  while (*at != op) at = &(*at)->hash_next;
+  *at = op->hash_next;
 }
 
 /* Among the peers of the operation's plan. */
@@ -161,25 +163,38 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
   return status;
 }
 
-gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error) {
-  gloo_context *context = op->context;
+/* Has this rank said that it has started it? */
+static void read_notes(gloo_operation *op, gli_op_peer *peer) {
+  gli_link *link = peer->link;
+  for (uint32_t n = 0; n < link->notes_count; n++) {
+    if (link->notes[n].tag != op->signature.tag) continue;
+    if (link->notes[n].operation != op->signature.operation) continue;
+    link->notes[n] = link->notes[--link->notes_count];
+    peer->granted = true;
+    return;
+  }
+}
+
+static gloo_status adopt_parked(gloo_operation *op, gloo_error *error) {
   gli_key key = gli_match_key_of(op);
-  if (key.kind == GLI_KIND_SEND) return GLOO_OK;
   gli_parked *parked;
-  while ((parked = gli_parked_take(context, key)) != NULL) {
+  if (key.kind == GLI_KIND_SEND) return GLOO_OK;
+  while ((parked = gli_parked_take(op->context, key)) != NULL) {
     gloo_status status = adopt_one(op, parked, error);
     if (status != GLOO_OK) return status;
   }
-  if (key.kind != GLI_KIND_COLLECTIVE) return GLOO_OK;
+  return GLOO_OK;
+}
+
+gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error) {
+  if (op->context->n_parked > 0) {
+    gloo_status status = adopt_parked(op, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (op->signature.collective == GLI_SENDRECV) return GLOO_OK;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    gli_link *link = op->peers[i].link;
-    for (uint32_t n = 0; n < link->notes_count; n++) {
-      if (link->notes[n].tag != key.who) continue;
-      if (link->notes[n].operation != key.operation) continue;
-      link->notes[n] = link->notes[--link->notes_count];
-      op->peers[i].granted = true;
-      break;
-    }
+    gli_op_peer *peer = &op->peers[i];
+    if (peer->link->notes_count > 0) read_notes(op, peer);
   }
   return GLOO_OK;
 }
@@ -321,19 +336,14 @@ bool gli_match_message(gli_link *link, const gli_header *h,
   if (!op || error->status != GLOO_OK) return false;
   const gli_plan *plan = op->plan;
   uint32_t index = peer_index(op, link);
-  if (!gli_signature_equal(&op->signature, h) || index == GLI_NO_PEER) {
-    return false;
-  }
+  if (op->pairwise || index == GLI_NO_PEER) return false;
+  if (!gli_signature_same(&op->signature, h)) return false;
   const gli_plan_peer *peer = &plan->peers[index];
   if (h->slot >= peer->recvs) return false;
   uint32_t step = plan->recv_steps[peer->first_recv + h->slot];
   const gli_step *s = &plan->steps[step];
   if (op->recv_state[step] != GLI_RECV_READY) return false;
   if (s->role != GLI_ROLE_BYTES || h->length != gli_step_wire_bytes(s)) {
-    return false;
-  }
-  if (gli_collective_pairwise((gli_collective)h->collective) &&
-      h->count != peer->recv_bytes / plan->params.elem_bytes) {
     return false;
   }
   if (!gli_flow_credit_now(link, h->credit)) return false;

@@ -54,6 +54,9 @@ static gloo_operation *allocate(const gli_plan *plan) {
   if (!c.memory) return NULL;
   gloo_operation *op = (gloo_operation *)(void *)c.memory;
   lay_out(&c, plan, op);
+  for (uint32_t i = 0; i < plan->n_peers; i++) {
+    if (plan->peers[i].recv_bytes > GLI_EAGER_BYTES) op->expects_much = true;
+  }
   if (plan->scratch_bytes == 0) return op;
   op->scratch = malloc((size_t)plan->scratch_bytes);
   if (op->scratch) return op;
@@ -280,22 +283,25 @@ static void run_step(gloo_operation *op, uint32_t index) {
   }
 }
 
+/* Steps that finish on the spot queue their followers in op->ready. */
+static void run_ready(gloo_operation *op) {
+  while (op->ready_head < op->ready_tail) {
+    if (gli_context_poisoned(op->context)) return;
+    run_step(op, op->ready[op->ready_head++]);
+  }
+}
+
 void gli_device_run_all(gloo_device *device) {
-  while (device->runnable) {
+  do {
     gloo_operation *op = device->runnable;
     device->runnable = op->runnable_next;
-    while (op->ready_head < op->ready_tail &&
-           !gli_context_poisoned(op->context)) {
-      run_step(op, op->ready[op->ready_head++]);
-    }
-    /* Cleared only now: steps that finish on the spot queue their followers in
-     * op->ready, which the loop above sees. */
-    op->runnable = false;
+    run_ready(op);
+    op->runnable = false; /* only now: it need not be queued meanwhile */
     if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
         !gli_context_poisoned(op->context)) {
       gli_operation_finish(op, NULL);
     }
-  }
+  } while (device->runnable);
 }
 
 /* ---- begin and end ------------------------------------------------------- */
@@ -308,29 +314,38 @@ bool gli_operation_is_send(const gloo_operation *op) {
   return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
 }
 
-gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+/* Receivers of much tell their senders at once. */
+static void announce_start(gloo_operation *op) {
   const gli_plan *plan = op->plan;
-  op->state = GLI_OPERATION_RUNNING;
-  op->steps_left = plan->n_steps;
-  op->ready_head = op->ready_tail = 0;
-  if (plan->n_steps > 0) {
-    memcpy(op->pending, plan->n_deps, plan->n_steps * sizeof *op->pending);
-    memset(op->recv_state, GLI_RECV_UNREADY, plan->n_steps);
-  }
-  if (plan->n_places > 0) {
-    memset(op->places, 0, plan->n_places * sizeof *op->places);
-  }
-  gli_operation_list_add(&op->context->family->active, op);
-  gli_match_insert(op);
-  gloo_status status = gli_match_adopt(op, error);
-  if (status != GLOO_OK) return status;
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes <= GLI_EAGER_BYTES) continue;
     gli_flow_control(op->peers[i].link, GLI_MESSAGE_STARTED, &op->signature, 0);
   }
-  for (uint32_t i = 0; i < plan->n_steps; i++) {
-    if (plan->n_deps[i] == 0) push_ready(op, i);
+}
+
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+  const gli_plan *plan = op->plan;
+  op->state = GLI_OPERATION_RUNNING;
+  op->steps_left = plan->n_steps;
+  if (plan->n_places > 0) {
+    memset(op->places, 0, plan->n_places * sizeof *op->places);
   }
+  uint32_t ready = 0;
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    op->pending[i] = plan->n_deps[i];
+    op->recv_state[i] = GLI_RECV_UNREADY;
+    if (plan->n_deps[i] == 0) op->ready[ready++] = i;
+  }
+  op->ready_head = 0;
+  op->ready_tail = ready;
+  gli_operation_list_add(&op->context->family->active, op);
+  gli_match_insert(op);
+  gloo_status status = gli_match_adopt(op, error);
+  if (status != GLOO_OK) {
+    op->ready_tail = 0;
+    return status;
+  }
+  if (op->expects_much) announce_start(op);
   make_runnable(op);
   return GLOO_OK;
 }
@@ -359,12 +374,14 @@ static gloo_status number_it(gloo_operation *op, gloo_error *error) {
     op->signature.operation = op->peers[0].link->p2p_sent++;
     return GLOO_OK;
   }
-  uint64_t *counter = gli_context_counter(op->context, op->signature.tag);
-  if (!counter) {
+  if (!op->counter) {
+    op->counter = gli_context_counter(op->context, op->signature.tag);
+  }
+  if (!op->counter) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
                     op->signature.tag);
   }
-  op->signature.operation = (*counter)++;
+  op->signature.operation = (*op->counter)++;
   return GLOO_OK;
 }
 
@@ -386,7 +403,7 @@ gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
   if (status == GLOO_OK) return GLOO_OK;
   /* The other ranks count on this operation now, so it cannot just not be. */
   gli_context_poison(context, error);
-  if (op->state == GLI_OPERATION_IDLE || op->state == GLI_OPERATION_DONE) {
+  if (op->state < GLI_OPERATION_POSTED) {
     op->state = GLI_OPERATION_RUNNING;
     gli_operation_list_add(&context->family->active, op);
   }
@@ -398,8 +415,7 @@ gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
 static void divide(const gloo_operation *op) {
   const gli_plan_params *p = &op->plan->params;
   gli_shape shape;
-  if (op->signature.op != GLOO_AVERAGE || !gli_plan_shape(p, &shape)) return;
-  if (!shape.writes_out) return;
+  if (!gli_plan_shape(p, &shape) || !shape.writes_out) return;
   uint64_t count = p->counts ? p->counts->own : p->count;
   uint8_t *out = op->base[GLI_OUT];
   if (count == 0) return;
@@ -423,7 +439,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
     op->error = *error;
     gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
-    divide(op);
+    if (op->signature.op == GLOO_AVERAGE) divide(op);
     context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
   }
   while (op->parked) {

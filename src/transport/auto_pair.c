@@ -317,7 +317,7 @@ gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
   return GLI_POST_IN_PROGRESS;
 }
 
-bool gli_auto_send_now(gli_pair *base, const gli_header *header,
+bool gli_auto_send_now(gli_pair *base, gli_header *header,
                        const void *payload) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
   if (!pair->decided || pair->child == NULL) return false;

@@ -158,8 +158,7 @@ typedef struct gli_transport_ops {
   /* Send a message if it is done with at once, with nothing left to do or to
    * report. False: nothing was taken; `send` does it. For short messages; NULL
    * where that is never so. */
-  bool (*send_now)(gli_pair *pair, const gli_header *header,
-                   const void *payload);
+  bool (*send_now)(gli_pair *pair, gli_header *header, const void *payload);
 
   /* Stop using a pair. When it returns, no more upcalls come for it, and none
    * of its requests, payloads and sinks is touched any more: what was begun is

@@ -64,7 +64,6 @@ static bool time_to_look(gli_shm *t) {
 }
 
 static void begin_pairs(gli_shm *t) {
-  if (!t->to_begin) return;
   t->to_begin = false;
   gli_shm_pair *next;
   for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
@@ -107,13 +106,17 @@ static void bury(gli_shm_pair *pair) {
       (unsigned)pair->config.peer_rank);
 }
 
+/* Most of the time there is nothing. */
+static int flush(gli_shm_pair *pair) {
+  return pair->queue.head == NULL && !pair->cut ? 0 : gli_shm_flush(pair);
+}
+
 static int turn(gli_shm_pair *pair) {
-  int events = 0;
-  events += gli_shm_flush(pair);
-  if (pair->live && !pair->left &&
-      gli_shm_ready(&pair->in, memory_order_acquire)) {
+  int events = flush(pair);
+  if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->live &&
+      !pair->left) {
     events += gli_shm_receive(pair);
-    events += gli_shm_flush(pair);
+    events += flush(pair);
   } else if (pair->state == GLI_SHM_UP && gli_shm_untold(&pair->in) > 0) {
     gli_shm_give_back(pair);
   }
@@ -133,10 +136,10 @@ int gli_shm_poll(gli_transport *base) {
     gli_shm_forget_freed(t);
     meet_deadlines(t);
   }
-  begin_pairs(t);
+  if (t->to_begin) begin_pairs(t);
   for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);
   if (t->to_report) gli_shm_pairs_report(t);
-  gli_shm_free_garbage(t);
+  if (t->garbage != NULL) gli_shm_free_garbage(t);
   t->in_poll = false;
   return t->happened;
 }

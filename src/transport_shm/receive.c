@@ -36,13 +36,8 @@ static void place(gli_shm_pair *pair, const uint8_t *data, size_t bytes) {
   pair->placed += bytes;
 }
 
-/* Where the next bytes of the message lie: all of it, or a chunk. */
-static const uint8_t *next_bytes(gli_shm_pair *pair,
-                                 const gli_shm_record *record, size_t *bytes) {
-  uint64_t left = pair->header.length - pair->placed;
-  *bytes = left < pair->in.chunk ? (size_t)left : pair->in.chunk;
-  if (pair->header.length <= GLI_SHM_INLINE) return record->data;
-  return gli_shm_chunk(&pair->in, *bytes);
+static size_t chunk_of(const gli_shm_pair *pair, uint64_t left) {
+  return left < pair->in.chunk ? (size_t)left : pair->in.chunk;
 }
 
 /* To the next record. */
@@ -59,12 +54,13 @@ static void ask_where(gli_shm_pair *pair) {
 }
 
 /* Its only record is here. False: ask where it goes, if the pair lives. */
-static bool take_whole(gli_shm_pair *pair, const uint8_t *data) {
+static bool take_whole(gli_shm_pair *pair, const gli_header *header,
+                       const uint8_t *data) {
   const gli_upcalls *upcalls = pair->t->upcalls;
   bool taken = false;
   if (upcalls->message == NULL) return false;
   gloo_status status =
-      upcalls->message(pair->config.user, &pair->header, data, &taken);
+      upcalls->message(pair->config.user, header, data, &taken);
   if (status != GLOO_OK) pair->live = false;
   return taken;
 }
@@ -87,14 +83,16 @@ static void receive_more(gli_shm_pair *pair, const uint8_t *data,
 }
 
 static void receive_first(gli_shm_pair *pair, const gli_shm_record *record) {
-  size_t bytes;
-  pair->header = record->header;
-  pair->placed = 0;
-  const uint8_t *data = next_bytes(pair, record, &bytes);
-  if (bytes == pair->header.length && take_whole(pair, data)) {
+  const gli_header *header = &record->header;
+  size_t bytes = chunk_of(pair, header->length);
+  const uint8_t *data = record->data;
+  if (header->length > GLI_SHM_INLINE) data = gli_shm_chunk(&pair->in, bytes);
+  if (bytes == header->length && take_whole(pair, header, data)) {
     take(pair, bytes);
     return;
   }
+  pair->header = *header;
+  pair->placed = 0;
   if (pair->live) ask_where(pair);
   if (pair->live) receive_more(pair, data, bytes);
 }
@@ -113,9 +111,8 @@ static bool receive_one(gli_shm_pair *pair) {
     pair->in_message = false;
     gli_shm_take(&pair->in);
   } else if (record.header.mark == GLI_SHM_MORE) {
-    size_t bytes;
-    const uint8_t *data = next_bytes(pair, &record, &bytes);
-    receive_more(pair, data, bytes);
+    size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
+    receive_more(pair, gli_shm_chunk(&pair->in, bytes), bytes);
   } else {
     garbled(pair);
     return false;

@@ -82,12 +82,22 @@ static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
 }
 
 /* All but the sequence number, which is atomic. */
-static void write_header(gli_shm_record *r, const gli_header *h, bool rewind) {
-  gli_header marked = *h;
-  marked.mark = rewind ? GLI_SHM_REWIND : GLI_SHM_HEAD;
-  memcpy(r, &marked, offsetof(gli_header, number));
-  memcpy(&r->header.operation, &marked.operation,
-         sizeof marked - offsetof(gli_header, operation));
+static void write_header(gli_shm_record *r, const gli_header *h) {
+  memcpy(r, h, offsetof(gli_header, number));
+  memcpy(&r->header.operation, &h->operation,
+         sizeof *h - offsetof(gli_header, operation));
+}
+
+/* Most of them are one number. */
+static void write_inline(gli_shm_record *r, const uint8_t *payload,
+                         size_t bytes) {
+  if (bytes == 4) {
+    memcpy(r->data, payload, 4);
+  } else if (bytes == 8) {
+    memcpy(r->data, payload, 8);
+  } else if (bytes > 0) {
+    memcpy(r->data, payload, bytes);
+  }
 }
 
 /* Nothing is under way, and the next chunk would lie far back. Looking at the
@@ -99,7 +109,7 @@ static bool may_rewind(gli_shm_out *out) {
          out->at;
 }
 
-static bool put_head(gli_shm_out *out, const gli_header *header,
+static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
   size_t bytes = least(header->length, out->chunk);
   bool in_slot = header->length <= GLI_SHM_INLINE;
@@ -112,19 +122,20 @@ static bool put_head(gli_shm_out *out, const gli_header *header,
   }
   if (!has_room(out, end)) return false;
   gli_shm_slot *slot = slot_of(out);
-  write_header(&slot->record, header, rewind);
-  if (!in_slot) {
+  header->mark = rewind ? GLI_SHM_REWIND : GLI_SHM_HEAD;
+  write_header(&slot->record, header);
+  if (in_slot) {
+    write_inline(&slot->record, payload, bytes);
+  } else {
     put_data(out, from, payload, bytes);
-  } else if (bytes > 0) {
-    memcpy(slot->record.data, payload, bytes);
   }
   publish(out, slot);
   *progress = 1 + bytes;
   return true;
 }
 
-bool gli_shm_put(gli_shm_out *out, const gli_header *header,
-                 const uint8_t *payload, uint64_t *progress) {
+bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
+                 uint64_t *progress) {
   if (*progress == 0 && !put_head(out, header, payload, progress)) return false;
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
@@ -140,7 +151,7 @@ bool gli_shm_put(gli_shm_out *out, const gli_header *header,
   return true;
 }
 
-bool gli_shm_put_one(gli_shm_out *out, const gli_header *header,
+bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload) {
   uint64_t progress = 0;
   return header->length <= out->chunk &&

@@ -125,11 +125,12 @@ size_t gli_shm_ring_bytes(uint32_t data_bytes);
 
 /* Write what there is room for of a message. `progress` is 0 at first, and
  * belongs to this function until it returns true: all is in the ring, and the
- * request may go. Sets out->broken when the receiver misbehaves. */
-bool gli_shm_put(gli_shm_out *out, const gli_header *header,
-                 const uint8_t *payload, uint64_t *progress);
+ * request may go. Writes the header's `mark`. Sets out->broken when the
+ * receiver misbehaves. */
+bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
+                 uint64_t *progress);
 /* Write a message if it takes only one record and there is room. */
-bool gli_shm_put_one(gli_shm_out *out, const gli_header *header,
+bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload);
 /* End a message that is partly written. False without room. */
 bool gli_shm_put_cut(gli_shm_out *out);

@@ -27,8 +27,7 @@ static bool put(gli_shm_pair *pair, gli_send_request *request) {
   return all;
 }
 
-bool gli_shm_send_now(gli_pair *base, const gli_header *header,
-                      const void *payload) {
+bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   if (!pair->live || pair->left || pair->queue.head != NULL) return false;
   if (!gli_shm_put_one(&pair->out, header, payload)) {

@@ -214,8 +214,7 @@ void gli_shm_free_garbage(gli_shm *t);
 
 /* send.c */
 gli_post gli_shm_send(gli_pair *pair, gli_send_request *request);
-bool gli_shm_send_now(gli_pair *pair, const gli_header *header,
-                      const void *payload);
+bool gli_shm_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Write what is queued, as far as there is room. Returns what was completed. */
 int gli_shm_flush(gli_shm_pair *pair);
 void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);

@@ -145,8 +145,7 @@ void sim_free_grants(sim_world *world);
 /* ---- message.c ----------------------------------------------------------- */
 
 gli_post sim_send(gli_pair *pair, gli_send_request *request);
-bool sim_send_now(gli_pair *pair, const gli_header *header,
-                  const void *payload);
+bool sim_send_now(gli_pair *pair, gli_header *header, const void *payload);
 void sim_queue_push(sim_queue *queue, sim_message *m);
 void sim_message_free(sim_message *m);
 void sim_message_copy(sim_side *sender, sim_message *m);

@@ -137,8 +137,7 @@ gli_post sim_send(gli_pair *pair, gli_send_request *request) {
   return post(side, request);
 }
 
-bool sim_send_now(gli_pair *pair, const gli_header *header,
-                  const void *payload) {
+bool sim_send_now(gli_pair *pair, gli_header *header, const void *payload) {
   sim_side *side = (sim_side *)pair;
   sim_world *world = side->world;
   const gli_send_request request = {.header = *header, .payload = payload};

@@ -338,9 +338,9 @@ void bat_close(bat_pair *p, int type, const void *payload, size_t bytes) {
 /* ---- sending ------------------------------------------------------------- */
 
 /* Every other short message is tried without a request. */
-static bool offer_now(bat_pair *p, const bat_post *post) {
+static bool offer_now(bat_pair *p, bat_post *post) {
   const gli_transport_ops *ops = p->world->variant->ops;
-  const gli_send_request *request = &post->request;
+  gli_send_request *request = &post->request;
   if (ops->send_now == NULL || p->n_done % 2 != 0) return false;
   if (request->header.length > BAT_SHORT) return false;
   return ops->send_now(p->pair, &request->header, request->payload);
