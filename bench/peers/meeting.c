@@ -1,25 +1,21 @@
 /* tools/bench_meeting.h for ranks of any library: see peer.h for why they do
  * not all wait in the same way. */
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "bench/peers/peer.h"
 #include "core/error.h"
 #include "tools/bench_meeting.h"
+#include "tools/bench_shared.h"
 
 /* Ranks that come within YIELDS_UNPOKED yields of each other, some tens of
  * microseconds, are left alone: a poke would delay the call after it. */
-enum { NAME_BYTES = 32, MAX_RANKS = 256, YIELDS_UNPOKED = 64 };
+enum { MAX_RANKS = 256, YIELDS_UNPOKED = 64 };
 enum { PATIENCE_S = 60 };
 
 typedef struct peer_area {
@@ -42,27 +38,16 @@ static peer_area *area_of(const gli_meeting *meeting) {
 
 /* ---- shared memory ------------------------------------------------------ */
 
-static bool set_up(int fd, peer_area **area, bool create) {
-  if (create && ftruncate(fd, (off_t)sizeof(peer_area)) != 0) return false;
-  void *memory =
-      mmap(NULL, sizeof(peer_area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) return false;
-  *area = memory;
-  for (int i = 0; create && i < MAX_RANKS; i++) {
-    if (sem_init(&(*area)->places[i], 1, 0) != 0) return false;
+static peer_area *create_area(gli_shared_key *key) {
+  peer_area *area = gli_shared_create(sizeof *area, key);
+  for (int i = 0; area != NULL && i < MAX_RANKS; i++) {
+    if (sem_init(&area->places[i], 1, 0) == 0) continue;
+    gli_shared_close_key(key);
+    gli_shared_unmap(area, sizeof *area);
+    memset(key, 0, sizeof *key);
+    return NULL;
   }
-  return true;
-}
-
-static peer_area *map_area(const char *name, bool create) {
-  int flags = create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR;
-  int fd = shm_open(name, flags, S_IRUSR | S_IWUSR);
-  if (fd < 0) return NULL;
-  peer_area *area = NULL;
-  bool good = set_up(fd, &area, create);
-  close(fd);
-  if (!good && create) shm_unlink(name);
-  return good ? area : NULL;
+  return area;
 }
 
 gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
@@ -79,21 +64,18 @@ gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
   gloo_options options = GLOO_OPTIONS_INIT;
   options.error = error;
 
-  char name[NAME_BYTES] = {0};
-  peer_area *area = NULL;
-  if (first) {
-    snprintf(name, sizeof name, "/gloo-peers-%ld", (long)getpid());
-    area = map_area(name, true);
-  }
-  gloo_status status = gloo_broadcast(context, GLOO_IN_PLACE, name, NAME_BYTES,
-                                      GLOO_UINT8, 0, &options);
-  if (status == GLOO_OK && !first) area = map_area(name, false);
+  gli_shared_key key = {{0}};
+  peer_area *area = first ? create_area(&key) : NULL;
+  gloo_status status =
+      gloo_broadcast(context, GLOO_IN_PLACE, key.words, GLI_SHARED_KEY_WORDS,
+                     GLOO_UINT64, 0, &options);
+  if (status == GLOO_OK && !first) area = gli_shared_open(sizeof *area, &key);
   int32_t all = area != NULL;
   if (status == GLOO_OK) {
     status = gloo_allreduce(context, GLOO_IN_PLACE, &all, 1, GLOO_INT32,
                             GLOO_MIN, &options);
   }
-  if (first && area != NULL) shm_unlink(name);
+  if (first) gli_shared_close_key(&key);
   meeting->area = area != NULL ? &area->common : NULL;
   meeting->mapped = area != NULL;
   if (status == GLOO_OK && all == 1) return status;
@@ -110,7 +92,7 @@ void gli_meeting_share(gli_meeting *meeting, gloo_context *context,
 }
 
 void gli_meeting_close(gli_meeting *meeting) {
-  if (meeting->mapped) munmap(meeting->area, sizeof(peer_area));
+  if (meeting->mapped) gli_shared_unmap(meeting->area, sizeof(peer_area));
   meeting->area = NULL;
   meeting->mapped = false;
 }
