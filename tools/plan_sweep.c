@@ -25,7 +25,8 @@ typedef struct sweep {
 
 /* ---- one check ---------------------------------------------------------- */
 
-/* Were the promises kept? Made for vectors that the number of ranks divides. */
+/* Were the promises kept? Made for vectors that twice the number of ranks
+ * divides. */
 static gloo_status check_promises(const gli_algorithm *a,
                                   const gli_plan_params *p,
                                   const gli_check_report *report,
@@ -87,7 +88,7 @@ static bool check_one(gli_checker *checker, const gli_algorithm *a,
   gli_check_report report;
   gloo_error error;
   gloo_status status = gli_checker_run(checker, a->build, p, &report, &error);
-  bool divides = p->count != 0 && p->count % p->size == 0;
+  bool divides = p->count != 0 && p->count % (2 * (uint64_t)p->size) == 0;
   if (status == GLOO_OK && divides && p->segment_bytes == 0) {
     status = check_promises(a, p, &report, &error);
   }

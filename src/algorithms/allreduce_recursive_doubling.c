@@ -19,24 +19,12 @@
  *
  * The lower group is the left operand on both sides, so all ranks compute the
  * very same tree over the ranks in order. */
-#include "plan/builder.h"
-
-/* The largest power of two up to `size`. */
-static uint32_t power_below(uint32_t size) {
-  uint32_t power = 1;
-  while (power <= size / 2) power *= 2;
-  return power;
-}
-
-/* The rank of participant v; participants are the ranks not folded away. */
-static uint32_t rank_of(uint32_t v, uint32_t pairs) {
-  return v < pairs ? 2 * v + 1 : v + pairs;
-}
+#include "algorithms/fold.h"
 
 /* While all pairs are in the lower half, no chain of messages holds a fold, all
  * swaps and an unfold: the last swap brings news from the upper half alone. */
 uint32_t gli_allreduce_recursive_doubling_rounds(uint32_t size) {
-  uint32_t power = power_below(size), pairs = size - power, rounds = 0;
+  uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
   for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
   if (pairs == 0) return rounds;
   return pairs <= power / 2 ? rounds + 1 : rounds + 2;
@@ -44,7 +32,7 @@ uint32_t gli_allreduce_recursive_doubling_rounds(uint32_t size) {
 
 uint64_t gli_allreduce_recursive_doubling_bytes(uint32_t size,
                                                 uint64_t vector_bytes) {
-  uint64_t bytes = power_below(size) == size ? 0 : vector_bytes;
+  uint64_t bytes = gli_power_below(size) == size ? 0 : vector_bytes;
   for (; size > 1; size /= 2) bytes += vector_bytes;
   return bytes;
 }
@@ -53,7 +41,7 @@ void gli_allreduce_recursive_doubling(gli_builder *b,
                                       const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, p->count);
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
-  uint32_t power = power_below(p->size), pairs = p->size - power;
+  uint32_t power = gli_power_below(p->size), pairs = p->size - power;
   bool folded = p->rank < 2 * pairs;
   if (p->size == 1) {
     gli_copy(b, in, out);
@@ -79,9 +67,9 @@ void gli_allreduce_recursive_doubling(gli_builder *b,
     gli_copy(b, in, scratch);
     held = scratch;
   }
-  uint32_t me = folded ? p->rank / 2 : p->rank - pairs;
+  uint32_t me = gli_fold_number(p->rank, pairs);
   for (uint32_t bit = 1; bit < power; bit *= 2) {
-    uint32_t other = me ^ bit, peer = rank_of(other, pairs);
+    uint32_t other = me ^ bit, peer = gli_fold_rank(other, pairs);
     gli_range sum = sums-- % 2 ? out : scratch;
     gli_send(b, peer, held);
     gli_recv_reduce(b, peer, held, sum, other < me);

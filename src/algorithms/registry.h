@@ -12,9 +12,10 @@ typedef struct gli_algorithm {
   const char *name; /* unique within its collective */
   gli_build_fn build;
   /* Promised cost for P ranks, checked against the plans: the longest chain of
-   * messages, and the most bytes that any rank sends, for vectors that P
-   * divides. The vector is what gli_plan_vector_bytes says: all inputs of a
-   * reduce-scatter, all outputs of an allgather. NULL for none promised. */
+   * messages, and the most bytes that any rank sends, for vectors of a
+   * multiple of 2 P elements. The vector is what gli_plan_vector_bytes says:
+   * all inputs of a reduce-scatter, all outputs of an allgather. NULL for none
+   * promised. */
   uint32_t (*rounds)(uint32_t size);
   uint64_t (*bytes)(uint32_t size, uint64_t vector_bytes);
   const char *summary; /* half a line for docs and `gloo plan --list` */
