@@ -81,7 +81,9 @@
   X(GLI_REDUCE_SCATTERV, reduce_scatter, circulant,                            \
     "fewest bytes, halving in log P rounds on a circulant graph")              \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, direct,                               \
-    "fewest bytes, one round, in rank order; few ranks on one host")
+    "fewest bytes, one round, in rank order; few ranks on one host")           \
+  X(GLI_ALLREDUCE, allreduce, halving_doubling,                                \
+    "fewest bytes, 2 log P rounds; a power of two of ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
@@ -103,6 +105,7 @@
   O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)            \
   O(GLI_ALLREDUCE, direct, GLI_ORDER_FOLD)              \
   O(GLI_ALLREDUCE, fused, GLI_ORDER_FOLD)               \
+  O(GLI_ALLREDUCE, halving_doubling, GLI_ORDER_RANKS)   \
   O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)         \
   O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)          \
   O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)        \
