@@ -83,7 +83,11 @@
   X(GLI_REDUCE_SCATTERV, reduce_scatter, direct,                               \
     "fewest bytes, one round, in rank order; few ranks on one host")           \
   X(GLI_ALLREDUCE, allreduce, halving_doubling,                                \
-    "fewest bytes, 2 log P rounds; a power of two of ranks")
+    "fewest bytes, 2 log P rounds; a power of two of ranks")                   \
+  X(GLI_ALLREDUCE, allreduce, recursive_multiplying_4,                         \
+    "whole vectors swapped in groups of 4; very short vectors, many ranks")    \
+  X(GLI_ALLREDUCE, allreduce, recursive_multiplying_8,                         \
+    "whole vectors swapped in groups of 8; very short vectors, many ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
@@ -100,19 +104,21 @@
 /* O(constant, name, order). Those that combine inputs in the order of ranks,
  * see gli_order; all others are in any order. The checker proves each line, and
  * that none is missing. */
-#define GLI_ORDER_LIST(O)                               \
-  O(GLI_ALLREDUCE, recursive_doubling, GLI_ORDER_RANKS) \
-  O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)            \
-  O(GLI_ALLREDUCE, direct, GLI_ORDER_FOLD)              \
-  O(GLI_ALLREDUCE, fused, GLI_ORDER_FOLD)               \
-  O(GLI_ALLREDUCE, halving_doubling, GLI_ORDER_RANKS)   \
-  O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)         \
-  O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)          \
-  O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)        \
-  O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                   \
-  O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)      \
-  O(GLI_SCAN, linear, GLI_ORDER_FOLD)                   \
-  O(GLI_EXSCAN, recursive_doubling, GLI_ORDER_RANKS)    \
+#define GLI_ORDER_LIST(O)                                    \
+  O(GLI_ALLREDUCE, recursive_doubling, GLI_ORDER_RANKS)      \
+  O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)                 \
+  O(GLI_ALLREDUCE, direct, GLI_ORDER_FOLD)                   \
+  O(GLI_ALLREDUCE, fused, GLI_ORDER_FOLD)                    \
+  O(GLI_ALLREDUCE, halving_doubling, GLI_ORDER_RANKS)        \
+  O(GLI_ALLREDUCE, recursive_multiplying_4, GLI_ORDER_RANKS) \
+  O(GLI_ALLREDUCE, recursive_multiplying_8, GLI_ORDER_RANKS) \
+  O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)              \
+  O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)               \
+  O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)             \
+  O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                        \
+  O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)           \
+  O(GLI_SCAN, linear, GLI_ORDER_FOLD)                        \
+  O(GLI_EXSCAN, recursive_doubling, GLI_ORDER_RANKS)         \
   O(GLI_EXSCAN, linear, GLI_ORDER_FOLD)
 
 #define GLI_ALGORITHM_DECLARE(constant, collective, name, summary)          \

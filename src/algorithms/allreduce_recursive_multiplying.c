@@ -1,0 +1,119 @@
+/* Allreduce, recursive multiplying: recursive doubling in larger groups.
+ *
+ * Wins: very short vectors on many ranks, where the number of rounds matters
+ * and a rank can have several messages under way at once.
+ * Cost for P ranks and m bytes in groups of up to k: when P is a product of n
+ * numbers up to k, one round for each; in a round of r, every rank sends m
+ * bytes r - 1 times. Else, Q being P with all but its first digit in base k
+ * cleared, ceil(log_k Q) rounds and two more, where some rank sends m bytes
+ * once more.
+ * Source: Ruefenacht, Bull, Booth, "Generalisation of Recursive Doubling for
+ * AllReduce: Now with Simulation", 2017.
+ *
+ * In each round groups of k sums become one: everybody sends to all of the
+ * group and adds up what comes in the order of ranks. Ranks beyond Q are folded
+ * as in allreduce_recursive_doubling.c. P = 9 in groups of 3, sums of ranks:
+ *
+ *   rank   0    1    2    3    4    5    6    7    8
+ *          012  012  012  345  345  345  678  678  678
+ *          0-8 everywhere                               0 with 3 and 6, ...
+ */
+#include "algorithms/fold.h"
+#include "algorithms/radix.h"
+
+static gli_radices radices(uint32_t size, uint32_t k) {
+  uint32_t left = size;
+  gli_radices r = gli_radices_up_to(k, &left);
+  if (left == 1) return r;
+  r = (gli_radices){.product = 1};
+  for (left = size; left >= k; left /= k) gli_radices_add(&r, k);
+  if (left > 1) gli_radices_add(&r, left);
+  return r;
+}
+
+/* A chain of messages has a fold, a message of each round and an unfold when
+ * two folded participants differ in all digits, the last one included. */
+static uint32_t rounds(uint32_t size, uint32_t k) {
+  gli_radices r = radices(size, k);
+  uint32_t pairs = size - r.product;
+  if (pairs == 0) return r.n;
+  return pairs <= r.product / r.of[r.n - 1] ? r.n + 1 : r.n + 2;
+}
+
+static uint64_t bytes(uint32_t size, uint64_t vector_bytes, uint32_t k) {
+  gli_radices r = radices(size, k);
+  uint64_t others = gli_radices_others(&r);
+  return (r.product == size ? others : others + 1) * vector_bytes;
+}
+
+/* `sum` = the sums of a group, in the order of ranks; `held` is that of this
+ * rank. Participants of the group are `apart` from each other. */
+static void exchange(gli_builder *b, uint32_t me, uint32_t pairs,
+                     uint32_t radix, uint32_t apart, gli_range held,
+                     gli_range sum) {
+  uint32_t digit = me / apart % radix, first = me - digit * apart;
+  for (uint32_t j = 1; j < radix; j++) {
+    uint32_t other = first + (digit + j) % radix * apart;
+    gli_send(b, gli_fold_rank(other, pairs), held);
+  }
+  gli_range left = held;
+  for (uint32_t j = 0; j < radix; j++) {
+    uint32_t from = gli_fold_rank(first + j * apart, pairs);
+    if (j == digit && j > 1) {
+      gli_reduce(b, left, held, sum);
+    } else if (j == 0 && digit > 1) {
+      gli_recv(b, from, sum);
+    } else if (j != digit) {
+      gli_recv_reduce(b, from, left, sum, j == 0);
+    }
+    if (j > 0 || digit > 1) left = sum;
+  }
+}
+
+static void build(gli_builder *b, const gli_plan_params *p, uint32_t k) {
+  gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT);
+  gli_radices r = radices(p->size, k);
+  uint32_t pairs = p->size - r.product;
+  bool folded = p->rank < 2 * pairs;
+  if (p->size == 1) gli_copy(b, in, out);
+  if (p->size == 1) return;
+  if (folded && p->rank % 2 == 0) {
+    gli_send(b, p->rank + 1, in);
+    gli_recv(b, p->rank + 1, out);
+    return;
+  }
+
+  /* Every sum goes to another buffer than the one being sent: OUT and scratch
+   * take turns, and the last is OUT. */
+  gli_range scratch = gli_scratch(b, out.bytes), held = in;
+  uint32_t sums = folded ? r.n + 1 : r.n;
+  if (folded) {
+    held = sums-- % 2 ? out : scratch;
+    gli_recv_reduce(b, p->rank - 1, in, held, true);
+  } else if (p->in_place && sums % 2) {
+    gli_copy(b, in, scratch);
+    held = scratch;
+  }
+  uint32_t me = gli_fold_number(p->rank, pairs), apart = 1;
+  for (uint32_t i = 0; i < r.n; apart *= r.of[i++]) {
+    gli_range sum = sums-- % 2 ? out : scratch;
+    exchange(b, me, pairs, r.of[i], apart, held, sum);
+    held = sum;
+  }
+  if (folded) gli_send(b, p->rank - 1, out);
+}
+
+#define RECURSIVE_MULTIPLYING(k)                                              \
+  uint32_t gli_allreduce_recursive_multiplying_##k##_rounds(uint32_t size) {  \
+    return rounds(size, k);                                                   \
+  }                                                                           \
+  uint64_t gli_allreduce_recursive_multiplying_##k##_bytes(uint32_t size,     \
+                                                           uint64_t vector) { \
+    return bytes(size, vector, k);                                            \
+  }                                                                           \
+  void gli_allreduce_recursive_multiplying_##k(gli_builder *b,                \
+                                               const gli_plan_params *p) {    \
+    build(b, p, k);                                                           \
+  }
+RECURSIVE_MULTIPLYING(4)
+RECURSIVE_MULTIPLYING(8)
