@@ -87,7 +87,11 @@
   X(GLI_ALLREDUCE, allreduce, recursive_multiplying_4,                         \
     "whole vectors swapped in groups of 4; very short vectors, many ranks")    \
   X(GLI_ALLREDUCE, allreduce, recursive_multiplying_8,                         \
-    "whole vectors swapped in groups of 8; very short vectors, many ranks")
+    "whole vectors swapped in groups of 8; very short vectors, many ranks")    \
+  X(GLI_ALLREDUCE, allreduce, bcube_4,                                         \
+    "fewest bytes, log P rounds in groups of 4; many ranks")                   \
+  X(GLI_ALLREDUCE, allreduce, bcube_8,                                         \
+    "fewest bytes, 2/3 log P rounds in groups of 8; many ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
@@ -112,6 +116,8 @@
   O(GLI_ALLREDUCE, halving_doubling, GLI_ORDER_RANKS)        \
   O(GLI_ALLREDUCE, recursive_multiplying_4, GLI_ORDER_RANKS) \
   O(GLI_ALLREDUCE, recursive_multiplying_8, GLI_ORDER_RANKS) \
+  O(GLI_ALLREDUCE, bcube_4, GLI_ORDER_RANKS)                 \
+  O(GLI_ALLREDUCE, bcube_8, GLI_ORDER_RANKS)                 \
   O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)              \
   O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)               \
   O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)             \

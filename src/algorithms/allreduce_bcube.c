@@ -1,0 +1,110 @@
+/* Allreduce, bcube: halving and doubling in groups of more than two.
+ *
+ * Wins: vectors of middle size on networks that take several messages of a rank
+ * at once: as few bytes as the ring, in fewer rounds than halving in two.
+ * Cost for P ranks and m bytes in groups of up to b: P is cut into numbers up
+ * to b, and what is left of it into primes; for each of them, r, two rounds in
+ * which every rank sends r - 1 messages; all in all 2 m (P-1)/P bytes. Any P is
+ * right, one with a large prime factor slow.
+ * Source: Guo, Lu, Li, Wu, Zhang, Shi, Tian, Zhang, Lu, "BCube: A High
+ * Performance, Server-centric Network Architecture for Modular Data Centers",
+ * 2009, for the network; Gloo's allreduce of this name, which the steps are
+ * those of.
+ *
+ * The vector is cut into P parts. In each stage the ranks of a group cut what
+ * they all have in hand into a share for each; a rank gets its share from all
+ * others, adds it up and goes on with it. Then the same stages run backwards
+ * and copy. P = 4 in groups of 2, parts in hand:
+ *
+ *   rank     0         1         2         3
+ *            0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3   0 with 1, 2 with 3
+ *            0 1       2 3       0 1       2 3       0 with 2, 1 with 3
+ *            0         2         1         3         and back
+ */
+#include "algorithms/radix.h"
+
+static gli_radices radices(uint32_t size, uint32_t base) {
+  uint32_t left = size;
+  gli_radices r = gli_radices_up_to(base, &left);
+  for (uint32_t prime = base + 1; prime <= left / prime; prime++) {
+    for (; left % prime == 0; left /= prime) gli_radices_add(&r, prime);
+  }
+  if (left > 1) gli_radices_add(&r, left);
+  return r;
+}
+
+/* What a rank has in hand in a stage, its place in its group, and how far the
+ * ranks of the group are from each other. */
+typedef struct stage {
+  uint32_t radix, apart, digit;
+  uint64_t first, share; /* parts of its group, and how many each will have */
+} stage;
+
+static uint32_t member(const gli_plan_params *p, const stage *s, uint32_t j) {
+  return p->rank - s->digit * s->apart + j * s->apart;
+}
+
+static gli_range share(const gli_plan_params *p, const stage *s,
+                       gli_buffer buffer, uint32_t j) {
+  uint64_t first = s->first + j * s->share;
+  return gli_parts(p, buffer, p->size, first, first + s->share);
+}
+
+/* This rank's share is added from its own on, to both sides, so operands keep
+ * the order of ranks. */
+static void reduce_scatter(gli_builder *b, const gli_plan_params *p,
+                           const stage *s, gli_buffer held) {
+  for (uint32_t k = 1; k < s->radix; k++) {
+    uint32_t j = (s->digit + k) % s->radix;
+    gli_send(b, member(p, s, j), share(p, s, held, j));
+  }
+  gli_range own = share(p, s, held, s->digit);
+  gli_range sum = share(p, s, GLI_OUT, s->digit);
+  for (uint32_t k = 1; k < s->radix; k++) {
+    bool below = k <= s->digit;
+    uint32_t j = below ? s->digit - k : k;
+    gli_recv_reduce(b, member(p, s, j), own, sum, below);
+    own = sum;
+  }
+}
+
+static void allgather(gli_builder *b, const gli_plan_params *p,
+                      const stage *s) {
+  for (uint32_t k = 1; k < s->radix; k++)
+    gli_send(b, member(p, s, (s->digit + k) % s->radix),
+             share(p, s, GLI_OUT, s->digit));
+  for (uint32_t k = 1; k < s->radix; k++) {
+    uint32_t j = (s->digit + s->radix - k) % s->radix;
+    gli_recv(b, member(p, s, j), share(p, s, GLI_OUT, j));
+  }
+}
+
+static void build(gli_builder *b, const gli_plan_params *p, uint32_t base) {
+  gli_radices r = radices(p->size, base);
+  stage stages[32];
+  uint64_t first = 0, parts = p->size;
+  uint32_t apart = 1;
+  for (uint32_t i = 0; i < r.n; apart *= r.of[i++]) {
+    stage *s = &stages[i];
+    parts /= r.of[i];
+    *s = (stage){r.of[i], apart, p->rank / apart % r.of[i], first, parts};
+    first += s->digit * parts;
+    reduce_scatter(b, p, s, i == 0 ? GLI_IN : GLI_OUT);
+  }
+  for (uint32_t i = r.n; i > 0; i--) allgather(b, p, &stages[i - 1]);
+  if (p->size == 1) gli_copy(b, gli_own(p, GLI_IN), gli_own(p, GLI_OUT));
+}
+
+#define BCUBE(base)                                                           \
+  uint32_t gli_allreduce_bcube_##base##_rounds(uint32_t size) {               \
+    return 2 * radices(size, base).n;                                         \
+  }                                                                           \
+  uint64_t gli_allreduce_bcube_##base##_bytes(uint32_t size,                  \
+                                              uint64_t vector) {              \
+    return 2 * (vector - vector / size);                                      \
+  }                                                                           \
+  void gli_allreduce_bcube_##base(gli_builder *b, const gli_plan_params *p) { \
+    build(b, p, base);                                                        \
+  }
+BCUBE(4)
+BCUBE(8)
