@@ -91,7 +91,11 @@
   X(GLI_ALLREDUCE, allreduce, bcube_4,                                         \
     "fewest bytes, log P rounds in groups of 4; many ranks")                   \
   X(GLI_ALLREDUCE, allreduce, bcube_8,                                         \
-    "fewest bytes, 2/3 log P rounds in groups of 8; many ranks")
+    "fewest bytes, 2/3 log P rounds in groups of 8; many ranks")               \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, recursive_halving,                     \
+    "fewest bytes, log P rounds; a power of two of ranks")                     \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, recursive_halving,                    \
+    "fewest bytes, log P rounds; a power of two of ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
