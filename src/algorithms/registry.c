@@ -95,6 +95,10 @@
   X(GLI_REDUCE_SCATTER, reduce_scatter, recursive_halving,                     \
     "fewest bytes, log P rounds; a power of two of ranks")                     \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, recursive_halving,                    \
+    "fewest bytes, log P rounds; a power of two of ranks")                     \
+  X(GLI_ALLGATHER, allgather, recursive_doubling,                              \
+    "fewest bytes, log P rounds; a power of two of ranks")                     \
+  X(GLI_ALLGATHERV, allgather, recursive_doubling,                             \
     "fewest bytes, log P rounds; a power of two of ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
