@@ -99,7 +99,11 @@
   X(GLI_ALLGATHER, allgather, recursive_doubling,                              \
     "fewest bytes, log P rounds; a power of two of ranks")                     \
   X(GLI_ALLGATHERV, allgather, recursive_doubling,                             \
-    "fewest bytes, log P rounds; a power of two of ranks")
+    "fewest bytes, log P rounds; a power of two of ranks")                     \
+  X(GLI_ALLGATHER, allgather, bruck,                                           \
+    "fewest bytes, log P rounds, one message in each; very short vectors")     \
+  X(GLI_ALLGATHERV, allgather, bruck,                                          \
+    "fewest bytes, log P rounds, one message in each; very short vectors")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \

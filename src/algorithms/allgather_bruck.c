@@ -1,0 +1,67 @@
+/* Allgather, Bruck's: doubling, and a rotation.
+ *
+ * Wins: very short vectors on many ranks, whatever their number: a logarithmic
+ * number of rounds, one message in each. allgather_circulant.c has some rounds
+ * with two, but gathers where blocks belong, and copies nothing.
+ * Cost for P ranks and m bytes of output: ceil(log2 P) rounds; every rank sends
+ * m (P-1)/P bytes, needs scratch for m, and copies m at the end.
+ * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for
+ * All-to-All Communications in Multiport Message-Passing Systems", 1997.
+ *
+ * Each rank gathers blocks from its own on, modulo P. With s blocks in hand, it
+ * sends them to the rank s before it and gets as many from the rank s after it;
+ * in the last round only what is missing. P = 5, blocks in hand:
+ *
+ *   rank   0           1           2           3           4
+ *          0           1           2           3           4
+ *          0 1         1 2         2 3         3 4         4 0
+ *          0 1 2 3     1 2 3 4     2 3 4 0     3 4 0 1     4 0 1 2
+ *          0 1 2 3 4   1 2 3 4 0   2 3 4 0 1   3 4 0 1 2   4 0 1 2 3
+ */
+#include "plan/builder.h"
+
+/* The last round waits for the one before only when it sends something that
+ * came then. */
+uint32_t gli_allgather_bruck_rounds(uint32_t size) {
+  uint32_t rounds = 0;
+  uint64_t held = 1;
+  for (; held < size; held *= 2) rounds++;
+  if (rounds < 2) return rounds;
+  return size > held / 2 + held / 4 ? rounds : rounds - 1;
+}
+
+uint64_t gli_allgather_bruck_bytes(uint32_t size, uint64_t vector_bytes) {
+  return vector_bytes - vector_bytes / size;
+}
+
+/* Bytes of the `n` blocks from this rank's own on, modulo P. */
+static uint64_t bytes_of(const gli_plan_params *p, uint64_t n) {
+  uint64_t end = p->rank + n, size = p->size;
+  uint64_t elements = gli_elems_before(p, GLI_OUT, end < size ? end : size) -
+                      gli_elems_before(p, GLI_OUT, p->rank);
+  if (end > size) elements += gli_elems_before(p, GLI_OUT, end - size);
+  return elements * p->elem_bytes;
+}
+
+/* Blocks [from, to) of what is gathered. */
+static gli_range blocks(const gli_plan_params *p, gli_range gathered,
+                        uint64_t from, uint64_t to) {
+  uint64_t at = bytes_of(p, from);
+  return gli_bytes(gathered.buffer, gathered.offset + at, bytes_of(p, to) - at);
+}
+
+void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
+  uint64_t size = p->size;
+  gli_range own = gli_own(p, GLI_IN), all = gli_scratch(b, bytes_of(p, size));
+  gli_copy(b, own, blocks(p, all, 0, 1));
+  for (uint64_t held = 1; held < size; held *= 2) {
+    uint64_t missing = size - held, n = held < missing ? held : missing;
+    gli_send(b, (uint32_t)((p->rank + size - held) % size),
+             blocks(p, all, 0, n));
+    gli_recv(b, (uint32_t)((p->rank + held) % size),
+             blocks(p, all, held, held + n));
+  }
+  for (uint64_t k = 0; k < size; k++)
+    gli_copy(b, blocks(p, all, k, k + 1),
+             gli_block(p, GLI_OUT, (p->rank + k) % size));
+}
