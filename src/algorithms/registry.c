@@ -103,7 +103,9 @@
   X(GLI_ALLGATHER, allgather, bruck,                                           \
     "fewest bytes, log P rounds, one message in each; very short vectors")     \
   X(GLI_ALLGATHERV, allgather, bruck,                                          \
-    "fewest bytes, log P rounds, one message in each; very short vectors")
+    "fewest bytes, log P rounds, one message in each; very short vectors")     \
+  X(GLI_BROADCAST, broadcast, chain,                                           \
+    "from rank to rank, in segments; very long vectors, few ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
