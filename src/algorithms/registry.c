@@ -105,7 +105,9 @@
   X(GLI_ALLGATHERV, allgather, bruck,                                          \
     "fewest bytes, log P rounds, one message in each; very short vectors")     \
   X(GLI_BROADCAST, broadcast, chain,                                           \
-    "from rank to rank, in segments; very long vectors, few ranks")
+    "from rank to rank, in segments; very long vectors, few ranks")            \
+  X(GLI_ALLREDUCE, allreduce, double_binary_tree,                              \
+    "two trees in segments, 4 log P rounds; long vectors, very many ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
