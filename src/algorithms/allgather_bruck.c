@@ -61,7 +61,8 @@ void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
     gli_recv(b, (uint32_t)((p->rank + held) % size),
              blocks(p, all, held, held + n));
   }
-  for (uint64_t k = 0; k < size; k++)
+  gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));
+  for (uint64_t k = 1; k < size; k++)
     gli_copy(b, blocks(p, all, k, k + 1),
              gli_block(p, GLI_OUT, (p->rank + k) % size));
 }
