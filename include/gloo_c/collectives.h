@@ -554,15 +554,27 @@ GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
 /* Send `send_count` elements to rank `to` and receive `recv_count` from rank
  * `from` at the same time, so that pairs and rings of ranks that call it do not
  * wait for each other's receive. Either rank may be GLOO_NO_RANK (nothing in
- * that direction) or this rank; both may be the same. The buffers must not
- * overlap. The messages are ordinary ones: the other end may also be a
- * gloo_send or gloo_recv. For other forms start a send and a receive. */
+ * that direction) or this rank; both may be the same. In place, `output` holds
+ * what is sent, and has room for the longer of the two messages; the operation
+ * then keeps a copy of what it sends. Else the buffers must not overlap. The
+ * messages are ordinary ones: the other end may also be a gloo_send or
+ * gloo_recv. Its source is the rank that it has received from. */
 #define GLOO_NO_RANK (-1)
 GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                                    size_t send_count, int to, void *output,
                                    size_t recv_count, int from,
                                    gloo_dtype dtype,
                                    const gloo_options *options);
+GLOO_API gloo_status gloo_sendrecv_start(
+    gloo_context *context, const void *input, size_t send_count, int to,
+    void *output, size_t recv_count, int from, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
+                                        const void *input, size_t send_count,
+                                        int to, void *output, size_t recv_count,
+                                        int from, gloo_dtype dtype,
+                                        const gloo_options *options,
+                                        gloo_operation **operation);
 
 /* ---- operations ---------------------------------------------------------- */
 

@@ -24,8 +24,35 @@ static void build_send(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 1, whole(p, GLI_IN));
 }
 
+/* What is sent is where something else will be received. */
+static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
+  gli_range whole_copy = gli_scratch(b, p->count * p->elem_bytes);
+  gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), whole_copy);
+  gli_send(b, 1, p->count == 0 ? whole(p, GLI_IN) : whole_copy);
+}
+
+/* To nobody, from nobody. */
+static void build_nothing(gli_builder *b, const gli_plan_params *p) {
+  (void)b;
+  (void)p;
+}
+
 static void build_recv(gli_builder *b, const gli_plan_params *p) {
   gli_recv(b, 0, whole(p, GLI_OUT));
+}
+
+static gli_build_fn message_builder(const gli_arguments *a) {
+  switch (a->side) {
+    case GLI_SENDS_COPY:
+      return build_send_copy;
+    case GLI_RECEIVES:
+      return build_recv;
+    case GLI_NEITHER:
+      return build_nothing;
+    case GLI_SENDS:
+      break;
+  }
+  return build_send;
 }
 
 enum { MESSAGE_SEGMENT_BYTES = 512 << 10 };
@@ -132,9 +159,10 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
   }
   if (a->collective == GLI_SENDRECV) {
     within->in_place = false;
-    apart->reads_in = !a->receives;
-    if (a->receives) apart->in_bytes = 0;
-    if (!a->receives) apart->out_bytes = 0;
+    bool receives = a->side == GLI_RECEIVES;
+    apart->reads_in = !receives;
+    if (receives) apart->in_bytes = 0;
+    if (!receives) apart->out_bytes = 0;
   }
   if (!p->counts) last_shapes = (shapes){*p, *apart, *within, true};
   return GLOO_OK;
@@ -202,7 +230,7 @@ static gloo_status choose(const gli_arguments *a, const char *name,
   gli_plan_params *p = &call->params;
   if (a->collective == GLI_SENDRECV) {
     if (name) return unknown_algorithm(a, name, error);
-    call->build = a->receives ? build_recv : build_send;
+    call->build = message_builder(a);
     p->segment_bytes = MESSAGE_SEGMENT_BYTES;
     return GLOO_OK;
   }
@@ -234,7 +262,7 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   bool typed = a->collective != GLI_BARRIER;
   *call = (gli_call){
       .params = {.collective = a->collective,
-                 .rank = message ? a->receives
+                 .rank = message ? a->side == GLI_RECEIVES
                                  : (uint32_t)gloo_context_rank(context),
                  .size = message ? 2 : (uint32_t)size,
                  .root = (uint32_t)a->root,
@@ -325,6 +353,18 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
   return init_operation(context, a, options, &ours, operation);
 }
 
+gloo_status gli_call_launch(gloo_operation *op, gloo_error *why,
+                            gloo_operation **operation) {
+  gloo_status status = gloo_operation_start(op);
+  if (status == GLOO_OK) {
+    *operation = op;
+    return GLOO_OK;
+  }
+  if (why) gloo_operation_error(op, why);
+  gloo_operation_destroy(op);
+  return status;
+}
+
 gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
                            const gloo_options *options,
                            gloo_operation **operation) {
@@ -333,69 +373,5 @@ gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
   if (!operation) return GLOO_ERR_INVALID;
   gloo_status status = init_operation(context, a, options, &ours, &op);
   if (status != GLOO_OK) return status;
-  status = gloo_operation_start(op);
-  if (status == GLOO_OK) {
-    *operation = op;
-    return GLOO_OK;
-  }
-  if (ours.error) gloo_operation_error(op, ours.error);
-  gloo_operation_destroy(op);
-  return status;
-}
-
-/* ---- exchange ------------------------------------------------------------ */
-
-/* An operation of the exchange has failed, or could not be started. */
-static gloo_status exchange_failed(const gloo_options *ours,
-                                   const gloo_operation *op,
-                                   gloo_status status) {
-  gloo_error error;
-  bool known = gloo_operation_error(op, &error) != GLOO_OK;
-  if (ours->error && known) *ours->error = error;
-  return status;
-}
-
-/* Both are started before either is waited for. */
-static gloo_status run_both(const gloo_options *ours, gloo_operation *recv,
-                            gloo_operation *send) {
-  gloo_operation *both[2] = {recv, send};
-  for (int i = 0; i < 2; i++) {
-    if (!both[i]) continue;
-    gloo_status status = gloo_operation_start(both[i]);
-    if (status != GLOO_OK) return exchange_failed(ours, both[i], status);
-  }
-  for (int i = 0; i < 2; i++) {
-    if (!both[i]) continue;
-    gloo_status status = gloo_operation_wait(both[i]);
-    if (status != GLOO_OK) return exchange_failed(ours, both[i], status);
-  }
-  return GLOO_OK;
-}
-
-gloo_status gli_call_exchange(gloo_context *context, const gli_arguments *send,
-                              const gli_arguments *recv,
-                              const gloo_options *options) {
-  if (!context) return GLOO_ERR_INVALID;
-  gloo_options ours;
-  gloo_error error;
-  gloo_status status =
-      gli_options_load(&ours, sizeof ours, options, "gloo_options", &error);
-  if (status != GLOO_OK) return refuse(context, &ours, &error);
-  size_t elem = gloo_dtype_size(send ? send->dtype : GLOO_INT8);
-  if (send && recv &&
-      gli_overlap(send->input, send->count * elem, recv->output,
-                  recv->count * elem)) {
-    gli_fail(&error, GLOO_ERR_INVALID, -1, "%s: input and output overlap",
-             send->function);
-    return refuse(context, &ours, &error);
-  }
-  gloo_operation *receiving = NULL, *sending = NULL;
-  if (recv) status = gli_call_init(context, recv, options, &receiving);
-  if (status == GLOO_OK && send) {
-    status = gli_call_init(context, send, options, &sending);
-  }
-  if (status == GLOO_OK) status = run_both(&ours, receiving, sending);
-  gloo_operation_destroy(sending);
-  gloo_operation_destroy(receiving);
-  return status;
+  return gli_call_launch(op, ours.error, operation);
 }

@@ -4,6 +4,14 @@
 
 #include "engine/engine.h"
 
+/* What a message's operation does. */
+typedef enum gli_side {
+  GLI_SENDS,
+  GLI_SENDS_COPY, /* made before anything else is received */
+  GLI_RECEIVES,
+  GLI_NEITHER
+} gli_side;
+
 /* The arguments of any collective or message, in one struct. Fields that a
  * collective does not have stay zero. */
 typedef struct gli_arguments {
@@ -15,7 +23,7 @@ typedef struct gli_arguments {
   gloo_dtype dtype;
   gloo_op op;
   int root;
-  bool receives; /* GLI_SENDRECV: this side */
+  gli_side side; /* GLI_SENDRECV */
   const int *peers;
   size_t n_peers;
   /* Of the collectives with given counts, one for each rank. `count` is the
@@ -40,9 +48,22 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options,
                           gloo_operation **operation);
 
-/* A message there and one back, at the same time; either may be NULL. */
-gloo_status gli_call_exchange(gloo_context *context, const gli_arguments *send,
+/* A message there and one back, at the same time, as one operation; either may
+ * be NULL. */
+gloo_status gli_exchange_run(gloo_context *context, const gli_arguments *send,
+                             const gli_arguments *recv,
+                             const gloo_options *options);
+gloo_status gli_exchange_start(gloo_context *context, const gli_arguments *send,
+                               const gli_arguments *recv,
+                               const gloo_options *options,
+                               gloo_operation **operation);
+gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
                               const gli_arguments *recv,
-                              const gloo_options *options);
+                              const gloo_options *options,
+                              gloo_operation **operation);
+
+/* Start what `_init` made, and hand it over; on failure it is released. */
+gloo_status gli_call_launch(gloo_operation *op, gloo_error *why,
+                            gloo_operation **operation);
 
 #endif

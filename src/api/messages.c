@@ -42,7 +42,7 @@ static gli_arguments recv_arguments(void *output, size_t count,
                          .output = output,
                          .count = count,
                          .dtype = dtype,
-                         .receives = true,
+                         .side = GLI_RECEIVES,
                          .peers = peers,
                          .n_peers = n_peers};
 }
@@ -91,13 +91,51 @@ gloo_status gloo_recv_any_init(gloo_context *context, void *output,
 
 /* ---- both at once -------------------------------------------------------- */
 
+/* The two messages of an exchange, and the ranks that they name. */
+typedef struct exchange {
+  gli_arguments send, recv;
+  const gli_arguments *to, *from; /* NULL: nobody */
+  int peers[2];
+} exchange;
+
+static void describe(exchange *e, const void *input, size_t send_count, int to,
+                     void *output, size_t recv_count, int from,
+                     gloo_dtype dtype) {
+  bool in_place = input == GLOO_IN_PLACE;
+  e->peers[0] = to;
+  e->peers[1] = from;
+  e->send = send_arguments(in_place ? output : input, send_count, dtype,
+                           &e->peers[0]);
+  e->recv = recv_arguments(output, recv_count, dtype, &e->peers[1], 1);
+  if (in_place) e->send.side = GLI_SENDS_COPY;
+  e->send.function = e->recv.function = "gloo_sendrecv";
+  e->to = to == GLOO_NO_RANK ? NULL : &e->send;
+  e->from = from == GLOO_NO_RANK ? NULL : &e->recv;
+}
+
 gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                           size_t send_count, int to, void *output,
                           size_t recv_count, int from, gloo_dtype dtype,
                           const gloo_options *options) {
-  gli_arguments send = send_arguments(input, send_count, dtype, &to);
-  gli_arguments recv = recv_arguments(output, recv_count, dtype, &from, 1);
-  send.function = recv.function = "gloo_sendrecv";
-  return gli_call_exchange(context, to == GLOO_NO_RANK ? NULL : &send,
-                           from == GLOO_NO_RANK ? NULL : &recv, options);
+  exchange e;
+  describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  return gli_exchange_run(context, e.to, e.from, options);
+}
+gloo_status gloo_sendrecv_start(gloo_context *context, const void *input,
+                                size_t send_count, int to, void *output,
+                                size_t recv_count, int from, gloo_dtype dtype,
+                                const gloo_options *options,
+                                gloo_operation **operation) {
+  exchange e;
+  describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  return gli_exchange_start(context, e.to, e.from, options, operation);
+}
+gloo_status gloo_sendrecv_init(gloo_context *context, const void *input,
+                               size_t send_count, int to, void *output,
+                               size_t recv_count, int from, gloo_dtype dtype,
+                               const gloo_options *options,
+                               gloo_operation **operation) {
+  exchange e;
+  describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  return gli_exchange_init(context, e.to, e.from, options, operation);
 }

@@ -140,6 +140,10 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
                                   gloo_operation **operation,
                                   gloo_error *error);
 
+/* Make one handle of two operations of the same context: from now on `also` is
+ * started, tested, waited for, cancelled and released with `op`. */
+void gli_operation_join(gloo_operation *op, gloo_operation *also);
+
 /* Prepare, start, wait and release. `source` may be NULL. */
 gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
                               int *source, gloo_error *error);

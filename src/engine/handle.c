@@ -132,6 +132,60 @@ static bool is_running(const gloo_operation *op) {
   return op->state >= GLI_OPERATION_POSTED;
 }
 
+/* Is it, or what was joined to it? */
+static bool any_running(const gloo_operation *op) {
+  return is_running(op) || (op->also && is_running(op->also));
+}
+
+/* The first error of the two. */
+static const gloo_operation *failed_of(const gloo_operation *op) {
+  return op->error.status == GLOO_OK && op->also ? op->also : op;
+}
+
+void gli_operation_join(gloo_operation *op, gloo_operation *also) {
+  op->also = also;
+}
+
+static void end_unstarted(gloo_operation *op, const gloo_error *error) {
+  op->error = *error;
+  op->state = GLI_OPERATION_DONE;
+}
+
+/* A message that goes nowhere, to which nothing was joined. */
+static bool is_nothing(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->n_steps == 0;
+}
+
+/* What was joined comes first: it may have to copy what the other receives. */
+static gloo_status begin(gloo_operation *op, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (is_nothing(op)) {
+    gli_error_clear(error);
+    end_unstarted(op, error);
+    return GLOO_OK;
+  }
+  if (op->also) {
+    status = gli_operation_begin(op->also, error);
+    gli_device_run(op->device);
+  }
+  if (status == GLOO_OK) return gli_operation_begin(op, error);
+  end_unstarted(op, error);
+  return status;
+}
+
+static gloo_status refuse_start(gloo_operation *op) {
+  gloo_error error;
+  gloo_status status = refused(op->context, &error);
+  end_unstarted(op, &error);
+  if (op->also) end_unstarted(op->also, &error);
+  return status;
+}
+
+static void start_clocks(gloo_operation *op) {
+  gli_late_start_clock(op);
+  if (op->also) gli_late_start_clock(op->also);
+}
+
 gloo_status gloo_operation_start(gloo_operation *op) {
   if (!op) return GLOO_ERR_INVALID;
   if (!op->context) return GLOO_ERR_POISONED;
@@ -139,17 +193,16 @@ gloo_status gloo_operation_start(gloo_operation *op) {
   gli_device_lock(device);
   gloo_error error;
   gloo_status status;
-  if (is_running(op)) {
+  if (any_running(op)) {
     status = GLOO_ERR_BUSY;
   } else if (gli_context_poisoned(op->context)) {
-    status = refused(op->context, &op->error);
-    op->state = GLI_OPERATION_DONE; /* with that error */
+    status = refuse_start(op);
   } else {
-    status = gli_operation_begin(op, &error);
+    status = begin(op, &error);
     gli_device_settle(device);
-    if (status == GLOO_OK && is_running(op)) {
+    if (status == GLOO_OK && any_running(op)) {
       gli_device_poll(device);
-      gli_late_start_clock(op);
+      start_clocks(op);
       gli_device_kick_locked(device);
     }
   }
@@ -158,17 +211,17 @@ gloo_status gloo_operation_start(gloo_operation *op) {
 }
 
 static gloo_status result(const gloo_operation *op) {
-  return is_running(op) ? GLOO_IN_PROGRESS : op->error.status;
+  return any_running(op) ? GLOO_IN_PROGRESS : failed_of(op)->error.status;
 }
 
 gloo_status gloo_operation_test(gloo_operation *op) {
   if (!op) return GLOO_ERR_INVALID;
-  if (!op->context) return op->error.status;
+  if (!op->context) return result(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
-  if (is_running(op)) {
+  if (any_running(op)) {
     gli_device_poll(device);
-    if (is_running(op)) gli_device_check_deadlines(device);
+    if (any_running(op)) gli_device_check_deadlines(device);
   }
   gloo_status status = result(op);
   gli_device_unlock(device);
@@ -177,10 +230,11 @@ gloo_status gloo_operation_test(gloo_operation *op) {
 
 gloo_status gloo_operation_wait(gloo_operation *op) {
   if (!op) return GLOO_ERR_INVALID;
-  if (!op->context) return op->error.status;
+  if (!op->context) return result(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (is_running(op)) gli_device_wait(device, op);
+  if (op->also && is_running(op->also)) gli_device_wait(device, op->also);
   gloo_status status = result(op);
   gli_device_unlock(device);
   return status;
@@ -226,8 +280,9 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
   if (!op->context) return GLOO_OK;
   gloo_device *device = op->device;
   gli_device_lock(device);
-  if (is_running(op)) {
-    cancel(op);
+  if (any_running(op)) {
+    if (is_running(op)) cancel(op);
+    if (op->also && is_running(op->also)) cancel(op->also);
     gli_device_settle(device);
     gli_device_wake_sleepers(device);
   }
@@ -251,7 +306,7 @@ gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
   gli_error_clear(error);
   gloo_device *device = op->context ? op->device : NULL;
   if (device) gli_device_lock(device);
-  if (op->state == GLI_OPERATION_DONE) *error = op->error;
+  if (op->state == GLI_OPERATION_DONE) *error = failed_of(op)->error;
   if (device) gli_device_unlock(device);
   return error->status;
 }
@@ -261,6 +316,7 @@ void gloo_operation_destroy(gloo_operation *op) {
   gloo_device *device = op->context ? op->device : NULL;
   gloo_operation_cancel(op);
   if (device) gli_device_lock(device);
+  if (op->also) gli_operation_release(op->also);
   gli_operation_release(op);
   if (device) gli_device_unlock(device);
 }

@@ -200,8 +200,9 @@ struct gloo_operation {
   const gli_plan *plan;
 
   gli_operation_state state;
-  bool held;        /* the caller has a handle */
-  gloo_error error; /* of the last run; status GLOO_OK when none */
+  gloo_operation *also; /* has no handle of its own: it starts and ends with
+                           this one */
+  gloo_error error;     /* of the last run; status GLOO_OK when none */
   int source;
 
   gli_header signature; /* what every message of it carries */

@@ -113,6 +113,7 @@ gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->plan = ref->plan;
   op->state = GLI_OPERATION_IDLE;
   op->source = -1;
+  op->also = NULL;
   gli_error_clear(&op->error);
   op->all_prev = NULL;
   op->all_next = context->all;

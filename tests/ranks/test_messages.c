@@ -166,6 +166,163 @@ static void wrong_count(rank_env *env) {
   RANK_CHECK(env, strstr(error.message, "4 x int32") != NULL);
 }
 
+/* ---- both at once -------------------------------------------------------- */
+
+enum { FORMS = 3 };
+
+/* A send and a receive in any form, three times if it is persistent. */
+static void exchange(rank_env *env, int form, const void *in, size_t n, int to,
+                     void *out, size_t m, int from) {
+  gloo_context *c = env->context;
+  gloo_operation *op = NULL;
+  if (form == 0) {
+    RANK_OK(env, gloo_sendrecv(c, in, n, to, out, m, from, GLOO_INT32, NULL));
+  } else if (form == 1) {
+    RANK_OK(env, gloo_sendrecv_start(c, in, n, to, out, m, from, GLOO_INT32,
+                                     NULL, &op));
+    if (op) RANK_OK(env, gloo_operation_wait(op));
+  } else {
+    RANK_OK(env, gloo_sendrecv_init(c, in, n, to, out, m, from, GLOO_INT32,
+                                    NULL, &op));
+    for (int run = 0; op && run < 3; run++) {
+      RANK_OK(env, gloo_operation_start(op));
+      RANK_OK(env, gloo_operation_wait(op));
+    }
+  }
+  if (op) RANK_CHECK(env, gloo_operation_source(op) == from);
+  gloo_operation_destroy(op);
+}
+
+static void fill(int32_t *data, size_t n, int32_t value) {
+  for (size_t i = 0; i < n; i++) data[i] = value + (int32_t)(i % 991);
+}
+
+static void expect(rank_env *env, const int32_t *data, size_t n,
+                   int32_t value) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < n; i++) wrong += data[i] != value + (int32_t)(i % 991);
+  RANK_CHECK(env, wrong == 0);
+}
+
+/* Around the ring, to oneself, beyond the ends; short and long, in place and
+ * not; the two directions differ in length. */
+static void exchanges(rank_env *env) {
+  static const size_t counts[] = {0, 1, 100, 300000};
+  int me = env->rank, size = env->size;
+  int next = (me + 1) % size, previous = (me + size - 1) % size;
+  int32_t *in = malloc(300001 * 4), *out = malloc(300001 * 4);
+  for (int k = 0; k < 4 * FORMS && in && out; k++) {
+    size_t n = counts[k / FORMS];
+    int form = k % FORMS, mine = 1000 * me, theirs = 1000 * previous;
+    fill(in, n, mine);
+    memset(out, 0, n * 4);
+    exchange(env, form, in, n, next, out, n, previous);
+    expect(env, out, n, theirs);
+    memset(out, 0, n * 4);
+    exchange(env, form, in, n, me, out, n, me);
+    expect(env, out, n, mine);
+    /* In place: where it came from after as many turns as there are ranks. */
+    fill(out, n, mine);
+    exchange(env, form, GLOO_IN_PLACE, n, next, out, n, previous);
+    int turns = form == 2 ? 3 : 1;
+    expect(env, out, n, 1000 * ((me + size * turns - turns) % size));
+    exchange(env, form, GLOO_IN_PLACE, n, me, out, n, me);
+    expect(env, out, n, 1000 * ((me + size * turns - turns) % size));
+    /* One direction, and neither. */
+    fill(in, n + 1, mine);
+    memset(out, 0, n * 4 + 4);
+    exchange(env, form, in, n + 1, me + 1 < size ? next : GLOO_NO_RANK, out,
+             n + 1, me > 0 ? previous : GLOO_NO_RANK);
+    if (me > 0) expect(env, out, n + 1, theirs);
+    exchange(env, form, in, n, GLOO_NO_RANK, out, n, GLOO_NO_RANK);
+    exchange(env, form, NULL, n, GLOO_NO_RANK, NULL, n, GLOO_NO_RANK);
+  }
+  free(in);
+  free(out);
+}
+
+/* The other end may be separate messages. */
+static void exchange_with_messages(rank_env *env) {
+  int32_t in = env->rank, out = -1;
+  if (env->rank == 0) {
+    exchange(env, 1, &in, 1, 1, &out, 1, 1);
+    RANK_CHECK(env, out == 1);
+    return;
+  }
+  RANK_OK(env, gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL));
+  RANK_OK(env, gloo_send(env->context, &in, 1, GLOO_INT32, 0, NULL));
+  RANK_CHECK(env, out == 0);
+}
+
+static void exchanges_refused(rank_env *env) {
+  int32_t data[16] = {0};
+  gloo_context *c = env->context;
+  gloo_operation *op = NULL;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  int next = (env->rank + 1) % env->size;
+#define TRY(...)                                                               \
+  RANK_CHECK(                                                                  \
+      env, gloo_sendrecv(c, __VA_ARGS__, GLOO_INT32, &o) == GLOO_ERR_INVALID); \
+  RANK_CHECK(env, gloo_sendrecv_init(c, __VA_ARGS__, GLOO_INT32, &o, &op) ==   \
+                      GLOO_ERR_INVALID);                                       \
+  RANK_CHECK(env, error.status == GLOO_ERR_INVALID)
+  TRY(data, 8, next, data + 4, 8, next);
+  TRY(data, 8, next, data, 8, next);
+  TRY(data, 8, env->size, data + 8, 8, next);
+  TRY(data, 8, next, data + 8, 8, -2);
+  TRY(NULL, 8, next, data + 8, 8, next);
+  TRY(data, 8, next, NULL, 8, next);
+  TRY(GLOO_IN_PLACE, 8, next, NULL, 8, next);
+  TRY(data, SIZE_MAX / 2, next, data + 8, 8, next);
+#undef TRY
+  RANK_CHECK(env, op == NULL);
+  RANK_OK(env, gloo_barrier(c, NULL));
+}
+
+/* Taken back as one: nobody has sent, and what is sent has met no receive. */
+static void exchange_is_busy_and_cancelled(rank_env *env) {
+  int32_t in = 5, out = 0;
+  gloo_options o = tagged(7);
+  gloo_operation *op;
+  RANK_OK(env,
+          gloo_sendrecv_init(env->context, &in, 1, GLOO_NO_RANK, &out, 1,
+                             (env->rank + 1) % env->size, GLOO_INT32, &o, &op));
+  RANK_CHECK(env, gloo_operation_test(op) == GLOO_OK); /* not started */
+  RANK_OK(env, gloo_operation_start(op));
+  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_BUSY);
+  RANK_CHECK(env, gloo_operation_test(op) == GLOO_IN_PROGRESS);
+  RANK_OK(env, gloo_operation_cancel(op));
+  RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
+  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+}
+
+/* It fails as one, for whichever of its messages. */
+static void exchange_that_is_not_met(rank_env *env) {
+  int32_t in = 5, out = 0;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  gloo_error error = {.status = GLOO_OK};
+  gloo_operation *op;
+  o.timeout_ns = INT64_C(100000000);
+  o.error = &error;
+  if (env->rank == 1) { /* it takes the message, and sends none */
+    (void)gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL);
+    return;
+  }
+  RANK_OK(env, gloo_sendrecv_start(env->context, &in, 1, 1, &out, 1, 1,
+                                   GLOO_INT32, &o, &op));
+  gloo_status status = gloo_operation_wait(op);
+  RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
+  RANK_CHECK(env, gloo_operation_test(op) == status);
+  RANK_CHECK(env, gloo_operation_error(op, &error) == status);
+  RANK_CHECK(env, error.rank == 1);
+  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_operation_source(op) == -1);
+  gloo_operation_destroy(op);
+}
+
 #define CASE(name, size)                      \
   static void messages_##name(void **state) { \
     (void)state;                              \
@@ -178,6 +335,11 @@ CASE(from_a_list, 4)
 CASE(oneself, 2)
 CASE(cancel_quietly, 3)
 CASE(wrong_count, 2)
+CASE(exchanges, 3)
+CASE(exchange_with_messages, 2)
+CASE(exchanges_refused, 2)
+CASE(exchange_is_busy_and_cancelled, 3)
+CASE(exchange_that_is_not_met, 2)
 
 static int run_over(const char *name) {
   const struct CMUnitTest tests[] = {
@@ -188,6 +350,11 @@ static int run_over(const char *name) {
       cmocka_unit_test(messages_oneself),
       cmocka_unit_test(messages_cancel_quietly),
       cmocka_unit_test(messages_wrong_count),
+      cmocka_unit_test(messages_exchanges),
+      cmocka_unit_test(messages_exchange_with_messages),
+      cmocka_unit_test(messages_exchanges_refused),
+      cmocka_unit_test(messages_exchange_is_busy_and_cancelled),
+      cmocka_unit_test(messages_exchange_that_is_not_met),
   };
   transport = name;
   return cmocka_run_group_tests_name(name, tests, NULL, NULL);

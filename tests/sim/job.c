@@ -161,7 +161,7 @@ static gloo_status begin(job *j, rank *r, int call, bool receives,
   options.algorithm = c->algorithm;
   options.error = &r->error;
   if (c->collective == GLI_SENDRECV) {
-    a.receives = receives;
+    a.side = receives ? GLI_RECEIVES : GLI_SENDS;
     a.peers = &peer;
     a.n_peers = 1;
     if (receives && c->any) {
