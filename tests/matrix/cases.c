@@ -32,6 +32,17 @@ size_t matrix_rows(const matrix_row **rows) {
   return n;
 }
 
+bool matrix_is_ordered(const matrix_row *row) {
+  if (row->algorithm == NULL) return false;
+  const gli_algorithm *a = gli_algorithm_find(row->collective, row->algorithm);
+  return gli_algorithm_order(a) == GLI_ORDER_FOLD;
+}
+
+bool matrix_is_narrow(const matrix_case *c) {
+  int precision = draw_precision((gloo_dtype)c->dtype);
+  return precision > 0 && precision < draw_precision(GLOO_FLOAT32);
+}
+
 bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op) {
   bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
   if (!gli_collective_reduces(collective)) return op == REFERENCE_NO_OP;

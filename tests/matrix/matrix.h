@@ -18,6 +18,9 @@ typedef struct matrix_row {
 /* All there are: of each collective first the choice. */
 size_t matrix_rows(const matrix_row **rows);
 
+/* Does it add in rank order, so that rounding leaves no choice? */
+bool matrix_is_ordered(const matrix_row *row);
+
 /* May the collective be called with this operation? REFERENCE_NO_OP: it takes
  * none. */
 bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op);
@@ -29,7 +32,7 @@ typedef struct matrix_ranks {
   int hosts; /* how ranks are told to be on hosts: see matrix_host_ids */
 } matrix_ranks;
 
-enum { MATRIX_HOSTS = 3, MATRIX_MOST_RANKS = 16 };
+enum { MATRIX_HOSTS = 3, MATRIX_MOST_RANKS = REFERENCE_MOST_RANKS };
 
 /* NULL, all on one; in two halves; or dealt to three. */
 const char *const *matrix_host_ids(int hosts, int size);
@@ -90,6 +93,9 @@ typedef enum matrix_purpose {
 uint64_t matrix_drawn(const matrix_case *c, matrix_purpose purpose);
 
 inputs matrix_inputs(const matrix_case *c);
+
+/* Of floats narrower than float32, which may be rounded more than once? */
+bool matrix_is_narrow(const matrix_case *c);
 
 /* ---- what the collectives do --------------------------------------------- */
 

@@ -103,7 +103,22 @@ static oracle_value value_of(const reference *r, int rank, size_t place) {
   return value_get(element(r, r->values, rank, place), r->dtype);
 }
 
-/* An average is there for all ranks only, and of one rank too. */
+static void set_average(reference *r, int row, size_t place, oracle_value v) {
+  uint32_t ranks = (uint32_t)r->ranks;
+  set_result(r, row, place, oracle_scale(r->dtype, v, 1.0 / ranks, ranks));
+}
+
+/* In row 0: of all ranks, rounded once where narrow floats are. */
+static void work_out_at_once(reference *r, int op, size_t place) {
+  oracle_value all[REFERENCE_MOST_RANKS];
+  gloo_op between = op == GLOO_AVERAGE ? GLOO_SUM : (gloo_op)op;
+  for (int i = 0; i < r->ranks; i++) all[i] = value_of(r, i, place);
+  oracle_value v = oracle_combine(r->dtype, between, all, (size_t)r->ranks);
+  set_result(r, 0, place, v);
+  if (op == GLOO_AVERAGE) set_average(r, 0, place, v);
+}
+
+/* One after the other. An average is there for all ranks only. */
 static void work_out(reference *r, int op, size_t place) {
   int between = op == GLOO_AVERAGE ? GLOO_SUM : op;
   oracle_value v = value_of(r, 0, place);
@@ -112,11 +127,7 @@ static void work_out(reference *r, int op, size_t place) {
     v = oracle_reduce(r->dtype, (gloo_op)between, v, value_of(r, n - 1, place));
     set_result(r, n, place, v);
   }
-  if (op == GLOO_AVERAGE) {
-    uint32_t ranks = (uint32_t)r->ranks;
-    v = oracle_scale(r->dtype, v, 1.0 / ranks, ranks);
-    set_result(r, r->ranks, place, v);
-  }
+  if (op == GLOO_AVERAGE) set_average(r, r->ranks, place, v);
 }
 
 static void work_out_bounds(reference *r, int op, size_t place) {
@@ -146,6 +157,7 @@ static void fill(reference *r, int op, inputs kind, uint64_t seed) {
     }
     if (op == REFERENCE_NO_OP) continue;
     work_out(r, op, place);
+    work_out_at_once(r, op, place);
     if (r->loose) work_out_bounds(r, op, place);
   }
 }

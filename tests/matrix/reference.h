@@ -24,6 +24,8 @@ typedef enum inputs {
 
 enum { REFERENCE_NO_OP = GLOO_OP_COUNT }; /* elements are moved only */
 
+enum { REFERENCE_MOST_RANKS = 16 };
+
 typedef struct reference reference;
 
 /* For `ranks` ranks. NULL: out of memory. */
@@ -38,8 +40,10 @@ uint64_t reference_mix(uint64_t a, uint64_t b);
 void reference_input(const reference *r, int rank, uint64_t key, size_t n,
                      uint8_t *to);
 
-/* What the reduction of the first `operands` ranks gives; where rounding
- * depends on the order, one of the numbers that are right. */
+/* What the reduction of the first `operands` ranks gives, in rank order; where
+ * rounding depends on the order, one of the numbers that are right. After each
+ * operation narrow floats are rounded. 0 operands: of all ranks, and they are
+ * rounded once. */
 void reference_result(const reference *r, int operands, uint64_t key, size_t n,
                       uint8_t *to);
 
