@@ -93,11 +93,86 @@ GLOO_API gloo_status gloo_init(const gloo_init_options *options,
 
 /* Leave. Outstanding operations are cancelled; what was handed to the network
  * is still delivered. Peers that need this rank afterwards get an error that
- * says that it left. NULL is allowed. No other thread may use the context. */
+ * says that it left. A context and the groups made of it can be destroyed in
+ * any order. NULL is allowed. No other thread may use the context. */
 GLOO_API void gloo_context_destroy(gloo_context *context);
 
 GLOO_API int gloo_context_rank(const gloo_context *context);
 GLOO_API int gloo_context_size(const gloo_context *context);
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* A group is a context of some ranks of another context, numbered anew, on
+ * which everything works: collectives, messages, and groups of the group. It
+ * uses the connections of the context that it was made of, so there can be
+ * many; calls, tags and numbers of operations are its own.
+ *
+ * Threads. Groups may be made and used by several threads at once. Where a rank
+ * makes two groups of one context at the same time, each needs a tag of its
+ * own. Failing. A context and all groups that stem from it fail as one: what
+ * poisons one of them poisons all, on all ranks of the context that was there
+ * first, for they share connections. Sentences, and the rank in a gloo_error,
+ * speak of ranks of that first context; see gloo_context_translate. Groups that
+ * are to fail alone need contexts of their own (gloo_context_create). Ending.
+ * gloo_context_destroy; connections are closed with the last of them. A device
+ * must outlive all. */
+typedef struct gloo_group_options {
+  size_t struct_size;
+  int64_t timeout_ns; /* default for every operation of the group, and the time
+                         to wait for the other ranks here; 0: that of the
+                         context it is made of; below 0: no limit */
+  uint32_t tag;       /* orders the making of groups separately per tag */
+} gloo_group_options;
+#define GLOO_GROUP_OPTIONS_INIT \
+  { sizeof(gloo_group_options), 0, 0 }
+
+#define GLOO_NO_COLOR (-1)
+
+/* Divide a context: ranks that give the same color form a group, in the order
+ * of their keys, and where these are equal in the order of their ranks. All
+ * ranks of the context must call it, in the same order where they call it more
+ * than once with a tag. A rank whose color is below 0 gets no group: *group =
+ * NULL. Blocks until all have called. The caller owns the group. Errors:
+ * GLOO_ERR_INVALID (no context, no place for the group; nothing was sent).
+ * GLOO_ERR_TIMEOUT (names a rank that did not come), GLOO_ERR_MISMATCH (a rank
+ * calls gloo_context_subset with this tag), GLOO_ERR_PEER and
+ * GLOO_ERR_NO_MEMORY poison the context. GLOO_ERR_POISONED. *group is set on
+ * success only.
+ * Cost: ceil(log2 P) rounds in which 36 bytes per rank go round (Bruck, Ho,
+ * Kipnis, Upfal and Weathersby 1997); no connection is made but for these. */
+GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
+                                        int key,
+                                        const gloo_group_options *options,
+                                        gloo_context **group,
+                                        gloo_error *error);
+
+/* Make a group of the `n` ranks of the context that are listed, in that order:
+ * ranks[i] becomes rank i. Only they call it, all with the same list; the list
+ * is the caller's and copied. Blocks until all of them have called. The caller
+ * owns the group.
+ * Errors: GLOO_ERR_INVALID (no ranks of the context, twice the same one, or the
+ * caller is not among them; nothing was sent). GLOO_ERR_MISMATCH names a rank
+ * that gave another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY
+ * and GLOO_ERR_POISONED as above: a rank that disagrees about who the members
+ * are may be one that nobody hears of before the time is up.
+ * Cost: as above, with P = n. */
+GLOO_API gloo_status gloo_context_subset(gloo_context *context,
+                                         const int *ranks, size_t n,
+                                         const gloo_group_options *options,
+                                         gloo_context **group,
+                                         gloo_error *error);
+
+/* The rank that `rank` of the context has in the context that was there first,
+ * which was not made of another one; -1 when there is no such rank. Any thread.
+ */
+GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
+
+/* The rank that `rank` of one context has in another: -1 when it is not in
+ * that, or when the two do not stem from the same context. Any thread. */
+GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
+                                    const gloo_context *to);
+
+/* ---- errors -------------------------------------------------------------- */
 
 /* The first error of this context. A failed peer, a deadline, a mismatch or a
  * cancelled collective makes the context unusable for good: this returns the

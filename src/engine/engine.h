@@ -86,8 +86,10 @@ gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
 gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
                               gloo_error *error);
 
-/* Ranks disagree: every rank of the family is to know. Returns the status. */
+/* Every rank of the family is to know. Returns the status. */
 gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause);
+/* Why it is poisoned; GLOO_OK: it is not. */
+gloo_status gli_context_cause(const gloo_context *context, gloo_error *cause);
 
 /* Rank `rank` of the context in the root of its family, by which sentences and
  * gloo_error call it. */

@@ -362,6 +362,13 @@ gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause) {
   return cause->status;
 }
 
+gloo_status gli_context_cause(const gloo_context *context, gloo_error *cause) {
+  gli_device_lock(context->device);
+  *cause = context->cause;
+  gli_device_unlock(context->device);
+  return cause->status;
+}
+
 /* ---- what arrives -------------------------------------------------------- */
 
 /* A peer that has a group formed may make groups of it before it is formed
