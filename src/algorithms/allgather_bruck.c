@@ -50,6 +50,23 @@ static gli_range blocks(const gli_plan_params *p, gli_range gathered,
   return gli_bytes(gathered.buffer, gathered.offset + at, bytes_of(p, to) - at);
 }
 
+/* All but its own block, one by one only where there are gaps between them. */
+static void put_in_place(gli_builder *b, const gli_plan_params *p,
+                         gli_range all) {
+  uint64_t size = p->size, to_end = size - p->rank;
+  if (p->counts == NULL || p->counts->packed) {
+    gli_range after = blocks(p, all, 1, to_end);
+    gli_range before = blocks(p, all, to_end, size);
+    uint64_t at = gli_elems_before(p, GLI_OUT, (uint64_t)p->rank + 1);
+    gli_copy(b, after, gli_bytes(GLI_OUT, at * p->elem_bytes, after.bytes));
+    gli_copy(b, before, gli_bytes(GLI_OUT, 0, before.bytes));
+    return;
+  }
+  for (uint64_t k = 1; k < size; k++)
+    gli_copy(b, blocks(p, all, k, k + 1),
+             gli_block(p, GLI_OUT, (p->rank + k) % size));
+}
+
 void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   gli_range own = gli_own(p, GLI_IN), all = gli_scratch(b, bytes_of(p, size));
@@ -62,7 +79,5 @@ void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
              blocks(p, all, held, held + n));
   }
   gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));
-  for (uint64_t k = 1; k < size; k++)
-    gli_copy(b, blocks(p, all, k, k + 1),
-             gli_block(p, GLI_OUT, (p->rank + k) % size));
+  put_in_place(b, p, all);
 }
