@@ -11,11 +11,26 @@ static gloo_status refuse(gloo_context *context, const gloo_options *ours,
 
 /* What is copied before it is sent may be where something is received. */
 static bool collide(const gli_arguments *send, const gli_arguments *recv) {
-  if (!send || !recv || send->side == GLI_SENDS_COPY) return false;
-  uint64_t elem = gloo_dtype_size(send->dtype), in, out;
-  if (!gli_mul_u64(send->count, elem, &in)) return false; /* refused later */
-  if (!gli_mul_u64(recv->count, elem, &out)) return false;
-  return gli_overlap(send->input, in, recv->output, out);
+  if (send->side == GLI_SENDS_COPY) return false;
+  uint64_t elem = gloo_dtype_size(send->dtype);
+  return gli_overlap(send->input, send->count * elem, recv->output,
+                     recv->count * elem);
+}
+
+/* Both are fine by themselves. */
+static gloo_status join(gloo_context *context, const gli_arguments *send,
+                        const gli_arguments *recv, const gloo_options *ours,
+                        gloo_operation *sending, gloo_operation *receiving) {
+  if (!collide(send, recv)) {
+    gli_operation_join(receiving, sending);
+    return GLOO_OK;
+  }
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_INVALID, -1,
+           "%s: input and output overlap; use GLOO_IN_PLACE or buffers that do "
+           "not",
+           send->function);
+  return refuse(context, ours, &error);
 }
 
 static gloo_status make(gloo_context *context, const gli_arguments *send,
@@ -29,29 +44,25 @@ static gloo_status make(gloo_context *context, const gli_arguments *send,
   gloo_status status =
       gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
   if (status != GLOO_OK) return refuse(context, ours, &error);
-  if (collide(send, recv)) {
-    gli_fail(&error, GLOO_ERR_INVALID, -1,
-             "%s: input and output overlap; use GLOO_IN_PLACE or buffers that "
-             "do not",
-             send->function);
-    return refuse(context, ours, &error);
-  }
   if (!recv) {
     return gli_call_init(context, send ? send : &nothing, options, operation);
   }
-  gloo_operation *receiving, *sending;
+  gloo_operation *receiving, *sending = NULL;
   status = gli_call_init(context, recv, options, &receiving);
   if (status != GLOO_OK) return status;
   if (send) {
     status = gli_call_init(context, send, options, &sending);
-    if (status != GLOO_OK) {
-      gloo_operation_destroy(receiving);
-      return status;
+    if (status == GLOO_OK) {
+      status = join(context, send, recv, ours, sending, receiving);
+      if (status != GLOO_OK) gloo_operation_destroy(sending);
     }
-    gli_operation_join(receiving, sending);
   }
-  *operation = receiving;
-  return GLOO_OK;
+  if (status == GLOO_OK) {
+    *operation = receiving;
+  } else {
+    gloo_operation_destroy(receiving);
+  }
+  return status;
 }
 
 gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
