@@ -103,6 +103,9 @@ typedef struct work {
   uint8_t *in, *out;
 } work;
 
+/* All ranks the other way round; halves; and parts of these. */
+enum { CONTEXTS = 4, SPLIT_IN = 32 };
+
 /* A block per rank, rounded up. */
 enum { ROOM = MAX_BYTES + 4096 };
 
@@ -183,11 +186,41 @@ static gloo_status collective(const work *w, const gli_algorithm *algorithm,
   }
 }
 
-/* Returns how it ended, never with success. */
-static gloo_status work_on(const work *w, unsigned random) {
+static gloo_status split(const work *w, int color, int key, work *part) {
+  *part = *w;
+  part->context = NULL;
+  gloo_status status =
+      gloo_context_split(w->context, color, key, NULL, &part->context, NULL);
+  if (status != GLOO_OK) return status;
+  part->rank = gloo_context_rank(part->context);
+  part->ranks = gloo_context_size(part->context);
+  return GLOO_OK;
+}
+
+static gloo_status make_groups(work all[CONTEXTS]) {
+  const work *w = &all[0];
+  gloo_status status = split(w, 0, -w->rank, &all[1]);
+  if (status == GLOO_OK) status = split(w, 2 * w->rank / w->ranks, 0, &all[2]);
+  if (status == GLOO_OK) status = split(&all[2], w->rank % 2, 0, &all[3]);
+  return status;
+}
+
+static gloo_status make_and_destroy(const work *w) {
+  work part;
+  gloo_status status = split(w, w->rank % 2, 0, &part);
+  if (status == GLOO_OK) gloo_context_destroy(part.context);
+  return status;
+}
+
+/* Returns how it ended, never with success. Ranks that are not in the same
+ * groups do not know what the others do there, but all draw the same. */
+static gloo_status work_on(const work all[CONTEXTS], unsigned random) {
   for (;;) {
     gloo_status status;
-    if (kill_random(&random, SENDRECV_IN) == 0) {
+    const work *w = &all[kill_random(&random, CONTEXTS)];
+    if (kill_random(&random, SPLIT_IN) == 0) {
+      status = make_and_destroy(w);
+    } else if (kill_random(&random, SENDRECV_IN) == 0) {
       status = pass_on(w, any_bytes(&random) / 4);
     } else {
       unsigned pick = kill_random(&random, (unsigned)gli_algorithm_count);
@@ -203,13 +236,13 @@ static void say(int notes, const kill_note *note) {
   if (write(notes, note, sizeof *note) != (ssize_t)sizeof *note) _exit(3);
 }
 
-static void work_until_the_end(const kill_plan *plan, work *w, int notes,
-                               kill_note *note) {
+static void work_until_the_end(const kill_plan *plan, const work *all,
+                               int notes, kill_note *note) {
   say(notes, note);
-  note->status = work_on(w, plan->seed);
+  note->status = work_on(all, plan->seed);
   note->at_ns = kill_now_ns();
   gloo_error error;
-  gloo_status cause = gloo_context_error(w->context, &error);
+  gloo_status cause = gloo_context_error(all[0].context, &error);
   /* The news may come between two calls. */
   if (note->status == GLOO_ERR_POISONED) note->status = cause;
   note->named = error.rank;
@@ -246,8 +279,16 @@ int kill_rank(const kill_plan *plan, int rank, int notes) {
   if (gloo_context_create(rank, plan->ranks, store, device, &c, &w.context,
                           &error) != GLOO_OK)
     goto failed;
-  work_until_the_end(plan, &w, notes, &note);
-  gloo_context_destroy(w.context);
+  work all[CONTEXTS] = {w};
+  if (make_groups(all) != GLOO_OK) {
+    gloo_context_error(w.context, &error);
+    goto failed;
+  }
+  work_until_the_end(plan, all, notes, &note);
+  unsigned first = kill_random(&choice, CONTEXTS);
+  for (unsigned i = 0; i < CONTEXTS; i++) {
+    gloo_context_destroy(all[(first + i) % CONTEXTS].context);
+  }
   gloo_device_destroy(device);
   gloo_store_destroy(store);
   free_buffer(&w, w.in);

@@ -24,6 +24,8 @@ typedef struct run {
 typedef struct rank {
   gloo_device *device;   /* NULL: closed */
   gloo_context *context; /* NULL: destroyed */
+  gloo_context *root;    /* of which it is made, where it is a group */
+  bool forming;          /* it is not yet */
   bool leaves;           /* as soon as it has nothing to do any more */
   uint32_t number;
   int next; /* call to start */
@@ -41,6 +43,9 @@ typedef struct job {
   uint64_t random, started_ns;
   rank ranks[SCRIPT_RANKS_MAX];
   job_fault fault;
+  bool in_group;   /* the ranks work in a group of all, */
+  uint32_t turned; /* where rank i is this much more in the root */
+  uint32_t group_ids[SCRIPT_RANKS_MAX];
   uint32_t culprit, other; /* `other`: the second one of a cut */
   bool struck;             /* the fault has happened */
   int strike_at;           /* round */
@@ -64,6 +69,15 @@ static void complain(job *j, const char *format, ...) {
   va_start(args, format);
   vsnprintf(j->text + n, JOB_TEXT_BYTES - (size_t)n, format, args);
   va_end(args);
+}
+
+/* Errors speak of ranks of the root. */
+static uint32_t root_rank(const job *j, uint32_t number) {
+  return (number + j->turned) % j->script.ranks;
+}
+
+static uint32_t rank_of_root(const job *j, uint32_t number) {
+  return (number + j->script.ranks - j->turned) % j->script.ranks;
 }
 
 /* ---- buffers ------------------------------------------------------------- */
@@ -325,34 +339,84 @@ static void check_any(job *j, rank *r) {
 
 /* ---- life of a job ------------------------------------------------------- */
 
+static void give_up(const char *what, uint32_t number,
+                    const gloo_error *error) {
+  fprintf(stderr, "rank %u cannot %s: %s\n", number, what, error->message);
+  abort();
+}
+
+static void open_rank(job *j, rank *r, gli_address *address) {
+  gloo_error error;
+  gli_transport_config config = {.host = sim_host(j->world, r->number),
+                                 .streams = 1};
+  uint32_t root = root_rank(j, r->number);
+  r->in_flight_max = 1 + (int)draw(j, draw(j, 3) ? 5 : SCRIPT_CALLS_MAX);
+  r->leaves = draw(j, 3) == 0;
+  r->laziness = draw(j, 3) ? 2 : 2 + (unsigned)draw(j, 25);
+  if (gli_device_open(&sim_transport, &config, false, &r->device, &error) !=
+          GLOO_OK ||
+      gli_context_open(r->device, root, j->script.ranks, 1000 + root,
+                       TIMEOUT_NS, &r->context, &error) != GLOO_OK) {
+    give_up("open", r->number, &error);
+  }
+  gli_device_address(r->device, address);
+}
+
+/* No two ranks need call a group by the same number. */
+static void begin_group(job *j, rank *r) {
+  gloo_error error;
+  gloo_context *other;
+  r->root = r->context;
+  for (uint64_t i = draw(j, 3); i > 0; i--) {
+    if (gli_group_begin(r->root, &other, &error) != GLOO_OK) {
+      give_up("begin a group", r->number, &error);
+    }
+    gli_context_close(other);
+  }
+  if (gli_group_begin(r->root, &r->context, &error) != GLOO_OK) {
+    give_up("begin a group", r->number, &error);
+  }
+  r->forming = true;
+}
+
+/* Others may have formed theirs long ago. */
+static void form_group(job *j, rank *r) {
+  gli_member members[SCRIPT_RANKS_MAX];
+  gloo_error error;
+  for (uint32_t i = 0; i < j->script.ranks; i++) {
+    uint32_t id = j->group_ids[i];
+    members[i] = (gli_member){.rank = root_rank(j, i), .group = id};
+  }
+  r->forming = false;
+  if (gli_group_form(r->context, r->root, members, j->script.ranks, r->number,
+                     0, &error) != GLOO_OK) {
+    complain(j, "rank %u cannot form the group: %s", r->number, error.message);
+  }
+}
+
 static void open_ranks(job *j) {
   gloo_error error;
   gli_address addresses[SCRIPT_RANKS_MAX];
-  for (uint32_t i = 0; i < j->script.ranks; i++) {
+  uint32_t n = j->script.ranks;
+  for (uint32_t i = 0; i < n; i++) {
+    j->ranks[i].number = i;
+    open_rank(j, &j->ranks[i], &addresses[i]);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t k = 0; k < n; k++) {
+      uint32_t root = root_rank(j, k);
+      gli_context_set_peer(j->ranks[i].context, root, &addresses[k],
+                           1000 + root);
+    }
+  }
+  for (uint32_t i = 0; i < n; i++) {
     rank *r = &j->ranks[i];
-    gli_transport_config config = {.host = sim_host(j->world, i), .streams = 1};
-    r->number = i;
-    r->in_flight_max = 1 + (int)draw(j, draw(j, 3) ? 5 : SCRIPT_CALLS_MAX);
-    r->leaves = draw(j, 3) == 0;
-    r->laziness = draw(j, 3) ? 2 : 2 + (unsigned)draw(j, 25);
-    if (gli_device_open(&sim_transport, &config, false, &r->device, &error) !=
-            GLOO_OK ||
-        gli_context_open(r->device, i, j->script.ranks, 1000 + i, TIMEOUT_NS,
-                         &r->context, &error) != GLOO_OK) {
-      fprintf(stderr, "cannot open rank %u: %s\n", i, error.message);
-      abort();
+    if (gli_context_join_tree(r->context, &error) != GLOO_OK) {
+      give_up("join the tree", i, &error);
     }
-    gli_device_address(r->device, &addresses[i]);
-  }
-  for (uint32_t i = 0; i < j->script.ranks; i++) {
-    for (uint32_t k = 0; k < j->script.ranks; k++) {
-      gli_context_set_peer(j->ranks[i].context, k, &addresses[k], 1000 + k);
-    }
-  }
-  for (uint32_t i = 0; i < j->script.ranks; i++) {
-    if (gli_context_join_tree(j->ranks[i].context, &error) == GLOO_OK) continue;
-    fprintf(stderr, "rank %u: %s\n", i, error.message);
-    abort();
+    if (!j->in_group) continue;
+    begin_group(j, r);
+    j->group_ids[i] = gli_group_id(r->context);
   }
 }
 
@@ -368,9 +432,13 @@ static void destroy_operations(rank *r) {
 /* Destroy the context, and perhaps close the device: with or without somebody
  * there to refuse late connections. */
 static void leave(job *j, rank *r) {
+  bool root_too = r->root && draw(j, 2), root_first = draw(j, 2);
+  if (root_too && root_first) gli_context_close(r->root);
   gli_context_close(r->context);
+  if (root_too && !root_first) gli_context_close(r->root);
+  if (root_too) r->root = NULL;
   r->context = NULL;
-  if (draw(j, 2)) return;
+  if (r->root || draw(j, 2)) return;
   gli_device_close(r->device);
   r->device = NULL;
 }
@@ -378,6 +446,7 @@ static void leave(job *j, rank *r) {
 static void close_rank(job *j, rank *r) {
   if (draw(j, 2)) destroy_operations(r);
   if (r->context) gli_context_close(r->context);
+  if (r->root) gli_context_close(r->root);
   destroy_operations(r);
   if (r->device) gli_device_close(r->device);
   for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
@@ -438,7 +507,8 @@ static void strike(job *j) {
       r->frozen = j->struck = true;
       break;
     case JOB_CUT:
-      j->struck = sim_cut(j->world, j->culprit, j->other);
+      j->struck =
+          sim_cut(j->world, root_rank(j, j->culprit), root_rank(j, j->other));
       break;
     case JOB_LEAVE:
       leave_early(j, r);
@@ -459,6 +529,10 @@ static void strike(job *j) {
 static int turn(job *j, rank *r) {
   int events = 0;
   if (r->context == NULL) return gli_device_progress(r->device);
+  if (r->forming) {
+    if (draw(j, 2 * r->laziness) == 0) form_group(j, r);
+    return gli_device_progress(r->device);
+  }
   if (draw(j, r->laziness) == 0) events += start_next(j, r);
   if (draw(j, 4)) events += gli_device_progress(r->device);
   if (draw(j, r->laziness) == 0) events += start_next(j, r);
@@ -537,15 +611,15 @@ static void schedule(job *j) {
 /* ---- verdict ------------------------------------------------------------- */
 
 static bool names_culprit(const job *j, const gloo_error *error) {
-  if (error->rank == (int)j->culprit) return true;
-  return j->fault == JOB_CUT && error->rank == (int)j->other;
+  if (error->rank == (int)root_rank(j, j->culprit)) return true;
+  return j->fault == JOB_CUT && error->rank == (int)root_rank(j, j->other);
 }
 
 /* A rank that has failed and gone cannot tell why: that it is gone is all that
  * those who only then turn to it can know. */
 static bool names_casualty(const job *j, const gloo_error *error) {
   if (error->status != GLOO_ERR_PEER || error->rank < 0) return false;
-  const rank *r = &j->ranks[error->rank];
+  const rank *r = &j->ranks[rank_of_root(j, (uint32_t)error->rank)];
   return r->failed && r->context == NULL;
 }
 
@@ -580,8 +654,9 @@ static void judge(job *j, rank *r) {
   }
   const gloo_error *e = &r->error;
   if (is_right(j, e)) return;
-  complain(j, "culprit %u, but rank %u says %s, rank %d: %s", j->culprit,
-           r->number, gloo_status_string(e->status), e->rank, e->message);
+  complain(j, "culprit %u, but rank %u says %s, rank %d: %s",
+           root_rank(j, j->culprit), root_rank(j, r->number),
+           gloo_status_string(e->status), e->rank, e->message);
 }
 
 bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]) {
@@ -597,6 +672,8 @@ bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]) {
   j.strike_at = (int)draw(&j, draw(&j, 2) ? 20 : 200);
   j.disagree_at = (int)draw(&j, (uint64_t)j.script.n_calls);
   if (fault == JOB_CANCEL || fault == JOB_LEAVE) j.strike_at /= 4;
+  j.in_group = seed % 2 == 0;
+  if (j.in_group) j.turned = (uint32_t)draw(&j, j.script.ranks);
   open_ranks(&j);
   schedule(&j);
   for (uint32_t i = 0; i < j.script.ranks && !j.broken; i++) {
