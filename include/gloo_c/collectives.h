@@ -20,7 +20,13 @@
  *   output is undefined, and neither buffer is touched any more.
  * Threads. Any thread; operations on one context may be started by several
  *   threads if each uses a tag of its own, or if the program orders them.
- * Results are bitwise the same on all ranks. */
+ * Results are bitwise the same on all ranks. With `ordered` they are also the
+ *   same whatever the algorithm, transport, length of segments and placement of
+ *   ranks: inputs are combined in the order of ranks, one after the other, as
+ *   ((0 op 1) op 2) op 3. Of 16-bit and 8-bit floats this is done in float32,
+ *   and the result is rounded once; but a scan rounds at each rank, so that
+ * what a rank gets is what the one before it has got, and its own input.
+ * Averages are ordered sums, divided at the end. */
 #ifndef GLOO_C_COLLECTIVES_H
 #define GLOO_C_COLLECTIVES_H
 
@@ -28,6 +34,7 @@
 #include <stdint.h>
 
 #include "gloo_c/context.h"
+#include "gloo_c/custom_op.h"
 #include "gloo_c/types.h"
 
 #ifdef __cplusplus
@@ -40,15 +47,24 @@ typedef struct gloo_operation gloo_operation;
 
 typedef struct gloo_options {
   size_t struct_size;
-  int64_t timeout_ns;    /* 0: the context's; below 0: no limit */
-  const char *algorithm; /* by name, see `gloo plan --list`; NULL: chosen by
-                            size and ranks. All ranks must agree */
-  uint32_t tag;          /* orders operations separately per tag */
-  gloo_error *error;     /* filled when the call, or the wait of a blocking
-                            call, fails; may be NULL */
+  int64_t timeout_ns;     /* 0: the context's; below 0: no limit */
+  const char *algorithm;  /* by name, see `gloo plan --list`; NULL: chosen by
+                             size and ranks. All ranks must agree */
+  uint32_t tag;           /* orders operations separately per tag */
+  gloo_error *error;      /* filled when the call, or the wait of a blocking
+                             call, fails; may be NULL */
+  gloo_custom_op *custom; /* the operation of GLOO_CUSTOM; all ranks must pass
+                             the same, as far as it is known by its name */
+  const double *factor;   /* of GLOO_SCALED_SUM; read by the call, may differ
+                             between ranks */
+  int ordered; /* combine in the order of ranks, see above; where the order of
+                  operations shows (sums and products of floats and complex
+                  numbers, custom ones) algorithms that do not keep it cannot be
+                  named: GLOO_ERR_UNSUPPORTED. All ranks must agree. It costs
+                  rounds on many ranks, not bytes, where vectors are long */
 } gloo_options;
 #define GLOO_OPTIONS_INIT \
-  { sizeof(gloo_options), 0, 0, 0, 0 }
+  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /* ---- collectives --------------------------------------------------------- */
 

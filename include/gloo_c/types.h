@@ -51,7 +51,9 @@ typedef enum gloo_dtype {
 #define GLOO_DTYPE_ENUM(constant, name, bytes) constant,
   GLOO_DTYPE_LIST(GLOO_DTYPE_ENUM)
 #undef GLOO_DTYPE_ENUM
-      GLOO_DTYPE_COUNT
+      GLOO_DTYPE_COUNT,
+  GLOO_OPAQUE = 255 /* elements that only a custom operation knows, see
+                       custom_op.h; for reductions with such a one */
 } gloo_dtype;
 
 /* X(constant, name). Integer sums and products wrap around. min and max
@@ -84,7 +86,18 @@ typedef enum gloo_op {
 #define GLOO_OP_ENUM(constant, name) constant,
   GLOO_OP_LIST(GLOO_OP_ENUM)
 #undef GLOO_OP_ENUM
-      GLOO_OP_COUNT
+      GLOO_OP_COUNT,
+
+  /* Those that take something from gloo_options:
+   *
+   * Each rank's input is multiplied by its own `factor`, and then added: as if
+   * it had scaled its input before a GLOO_SUM. Floats and complex numbers,
+   * whose parts are multiplied each. A product is rounded once to the type, to
+   * nearest even; it is computed in float64 for float32 and float64, in float32
+   * for narrower floats, with the factor rounded to float32. By a factor that
+   * is 1.0 / n for a whole n up to 2^24, elements are divided by n. */
+  GLOO_SCALED_SUM = 64,
+  GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */
 } gloo_op;
 
 /* Bytes of one element; 0 for an unknown type. Any thread. */

@@ -19,7 +19,8 @@ static bool alike(const gli_plan_params *a, const gli_plan_params *b) {
   return a->collective == b->collective && a->count == b->count &&
          a->size == b->size && a->elem_bytes == b->elem_bytes &&
          a->root == b->root && a->hosts == b->hosts &&
-         a->crowded == b->crowded && a->near == b->near;
+         a->crowded == b->crowded && a->near == b->near &&
+         a->order == b->order && a->narrow == b->narrow;
 }
 
 gli_choice gli_algorithm_choose(const gli_plan_params *p) {

@@ -107,7 +107,9 @@
   X(GLI_BROADCAST, broadcast, chain,                                           \
     "from rank to rank, in segments; very long vectors, few ranks")            \
   X(GLI_ALLREDUCE, allreduce, double_binary_tree,                              \
-    "two trees in segments, 4 log P rounds; long vectors, very many ranks")
+    "two trees in segments, 4 log P rounds; long vectors, very many ranks")    \
+  X(GLI_REDUCE, reduce, direct,                                                \
+    "fewest bytes, two rounds, in rank order; long vectors")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
@@ -138,6 +140,7 @@
   O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)               \
   O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)             \
   O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                        \
+  O(GLI_REDUCE, direct, GLI_ORDER_FOLD)                      \
   O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)           \
   O(GLI_SCAN, linear, GLI_ORDER_FOLD)                        \
   O(GLI_EXSCAN, recursive_doubling, GLI_ORDER_RANKS)         \

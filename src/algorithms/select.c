@@ -86,7 +86,9 @@ static uint64_t part(const gli_plan_params *p, gli_collective collective,
                        .elem_bytes = p->elem_bytes,
                        .hosts = hosts,
                        .crowded = p->crowded,
-                       .near = p->near};
+                       .near = p->near,
+                       .narrow = p->narrow,
+                       .order = p->order};
   const gli_algorithm *choice;
   return best(&q, &choice);
 }
@@ -157,6 +159,7 @@ typedef struct shortlist {
 
 static void consider(shortlist *s, const char *name, uint64_t cost_of_it) {
   if (s->name != NULL && s->cost <= cost_of_it) return;
+  if (!gli_select_suits(s->p, name)) return;
   s->name = name;
   s->cost = cost_of_it;
 }

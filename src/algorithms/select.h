@@ -28,6 +28,18 @@ static inline uint64_t gli_select_logarithm(uint64_t size) {
   return log;
 }
 
+/* Does it keep the order that they ask for? */
+static inline bool gli_select_suits(const gli_plan_params *params,
+                                    const char *name) {
+  if (params->order == GLI_ORDER_ANY) return true;
+  const gli_algorithm *a = gli_algorithm_find(params->collective, name);
+  return a != NULL && gli_algorithm_order(a) >= params->order;
+}
+
+/* What those that do not suit cost: more than all others, and so that a little
+ * more is no overflow. */
+#define GLI_SELECT_NEVER (UINT64_MAX / 2)
+
 /* The first of the cheapest. */
 const gli_algorithm *gli_select_cheapest(gli_collective collective,
                                          const gli_candidate *list, size_t n);

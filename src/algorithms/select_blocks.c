@@ -27,6 +27,9 @@ static uint64_t vector_bytes(const gli_plan_params *p) {
 static gli_candidate candidate(const gli_plan_params *p, const char *name,
                                load l, uint64_t reduced, bool crowds) {
   const gli_algorithm *a = gli_algorithm_find(p->collective, name);
+  if (!gli_select_suits(p, name)) {
+    return (gli_candidate){name, GLI_SELECT_NEVER};
+  }
   uint64_t sent = a->bytes(p->size, vector_bytes(p));
   if (crowds) sent += sent / 8;
   uint64_t rounds = a->rounds(p->size) * (p->crowded ? ROUND : 1);
@@ -61,13 +64,16 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
   uint64_t m = vector_bytes(p), share = m / p->size;
   load tree = {log, others};
   load halving = {3 * log, p->size * log + others};
-  load all = {others, others};
+  load all = {others, others}, parts = {3 * others, p->size * others + others};
   /* A tree receives the vector log P times at the root, flat P - 1 times. */
   gli_candidate list[] = {
       candidate(p, "binomial", tree, p->crowded ? m : log * m, false),
       candidate(p, "scatter_gather", halving, m - share, false),
       candidate(p, "flat", all, others * m, false),
+      candidate(p, "direct", parts, m - share, false),
   };
+  /* For its order only: scatter_gather has fewer messages. */
+  if (p->order == GLI_ORDER_ANY) list[3].cost = GLI_SELECT_NEVER;
   if (p->crowded) {
     /* The root is not what all wait for, but the rounds of a tree are. */
     list[0].cost += 2 * TURN * (log > 1 ? log - 1 : 0);

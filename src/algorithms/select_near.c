@@ -64,5 +64,6 @@ const gli_algorithm *gli_algorithm_select_near(const gli_plan_params *p,
   bool pair = p->size == 2;
   if (name == NULL && pair && p->collective == GLI_REDUCE) name = "binomial";
   if (name == NULL && !pair && p->crowded) name = crowded(p, m);
-  return name != NULL ? gli_algorithm_find(p->collective, name) : NULL;
+  if (name == NULL || !gli_select_suits(p, name)) return NULL;
+  return gli_algorithm_find(p->collective, name);
 }

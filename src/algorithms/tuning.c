@@ -14,6 +14,7 @@ enum { WORD = 48 };
 typedef struct reader {
   const char *name, *at;
   unsigned line;
+  bool forced;
   gli_tuning *tuning;
   size_t room; /* rules */
   gloo_error *error;
@@ -244,7 +245,7 @@ static gloo_status keep(reader *r, const gli_tuning_rule *rule) {
 }
 
 static gloo_status read_entry(reader *r) {
-  gli_tuning_rule rule = {.ranks = 0};
+  gli_tuning_rule rule = {.forced = r->forced};
   gloo_status status = read_collective(r, &rule);
   while (status == GLOO_OK && take(r, '@')) status = read_where(r, &rule);
   if (status != GLOO_OK) return status;
@@ -288,6 +289,7 @@ static void finish(gli_tuning *tuning) {
     hash = mix(hash, rule->from);
     hash = mix(hash, rule->last);
     hash = mix(hash, gli_algorithm_id(rule->algorithm));
+    hash = mix(hash, rule->forced);
   }
   tuning->hash = hash != 0 ? hash : 1;
   tuning->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -305,6 +307,7 @@ gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
   r.tuning->n = 0;
   for (size_t i = 0; i < n && status == GLOO_OK; i++) {
     r.name = texts[i].name;
+    r.forced = texts[i].forced;
     r.at = texts[i].text;
     r.line = 1;
     for (skip_to_entry(&r); *r.at != 0 && status == GLOO_OK;
@@ -334,7 +337,10 @@ const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,
     if (rule->collective != p->collective) continue;
     if (rule->link != GLI_TUNING_ANY_LINK && rule->link != link) continue;
     if (rule->ranks != 0 && rule->ranks != p->size) continue;
-    if (bytes >= rule->from && bytes <= rule->last) return rule->algorithm;
+    if (bytes < rule->from || bytes > rule->last) continue;
+    bool suits = p->order == GLI_ORDER_ANY ||
+                 gli_algorithm_order(rule->algorithm) >= p->order;
+    if (suits || rule->forced) return rule->algorithm;
   }
   return NULL;
 }

@@ -12,7 +12,8 @@
  * Sizes are bytes of the longest buffer that any rank has, with K, M or G for
  * powers of 1,024; where no rank knows it (gatherv, scatterv, alltoallv) it
  * counts as 0. Ranges of an entry ascend. What no range holds is left to later
- * entries, and in the end to the selector. */
+ * entries, and in the end to the selector; so is, unless the text is forced, a
+ * reduction that needs an order which the algorithm does not keep. */
 #ifndef GLI_ALGORITHMS_TUNING_H
 #define GLI_ALGORITHMS_TUNING_H
 
@@ -25,6 +26,7 @@ enum { GLI_TUNING_MAX_RULES = 4096 };
 typedef struct gli_tuning_text {
   const char *name; /* of the file or variable, for messages */
   const char *text;
+  bool forced; /* see gli_tuning_rule */
 } gli_tuning_text;
 
 /* Read texts, earlier ones first in rank. *tuning is NULL when they hold no

@@ -8,6 +8,8 @@
 #include "algorithms/registry.h"
 #include "api/counts.h"
 #include "api/lists.h"
+#include "api/reduction.h"
+#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -59,33 +61,17 @@ enum { MESSAGE_SEGMENT_BYTES = 512 << 10 };
 
 /* ---- checks -------------------------------------------------------------- */
 
-static gloo_status check_values(const gli_arguments *a, int size,
-                                gloo_error *error) {
+static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
+                                int size, gloo_error *error) {
   if (a->collective == GLI_BARRIER) return GLOO_OK;
-  if (gloo_dtype_size(a->dtype) == 0) {
+  if (gli_reduction_element_bytes(a, o) == 0 && !gli_reduction_is_custom(a)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: unknown type %d; see gloo_dtype", a->function,
                     (int)a->dtype);
   }
   if (gli_collective_reduces(a->collective)) {
-    if ((unsigned)a->op >= (unsigned)GLOO_OP_COUNT) {
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "%s: unknown reduction %d; see gloo_op", a->function,
-                      (int)a->op);
-    }
-    const char *refusal = gli_reduce_refusal(a->dtype, a->op);
-    if (refusal) {
-      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                      "%s: there is no %s of %s: %s", a->function,
-                      gloo_op_name(a->op), gloo_dtype_name(a->dtype), refusal);
-    }
-    bool prefix = a->collective == GLI_SCAN || a->collective == GLI_EXSCAN;
-    if (prefix && a->op == GLOO_AVERAGE) {
-      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                      "%s: there is no average of some of the ranks; take the "
-                      "sum and divide it",
-                      a->function);
-    }
+    gloo_status status = gli_reduction_check(a, o, error);
+    if (status != GLOO_OK) return status;
     if (a->several && a->op == GLOO_AVERAGE) {
       return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                       "%s: there is no average, for ranks may differ in how "
@@ -225,9 +211,10 @@ static gloo_status unknown_algorithm(const gli_arguments *a, const char *name,
                   a->function, name, used ? known : "none");
 }
 
-static gloo_status choose(const gli_arguments *a, const char *name,
+static gloo_status choose(const gli_arguments *a, const gloo_options *o,
                           gli_call *call, gloo_error *error) {
   gli_plan_params *p = &call->params;
+  const char *name = o->algorithm;
   if (a->collective == GLI_SENDRECV) {
     if (name) return unknown_algorithm(a, name, error);
     call->build = message_builder(a);
@@ -247,7 +234,7 @@ static gloo_status choose(const gli_arguments *a, const char *name,
   call->build = choice.algorithm->build;
   call->algorithm = gli_algorithm_id(choice.algorithm);
   p->segment_bytes = choice.segment_bytes;
-  return GLOO_OK;
+  return gli_reduction_allows(a, o, call, choice.algorithm, error);
 }
 
 /* ---- the call ------------------------------------------------------------ */
@@ -256,7 +243,7 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                              const gloo_options *options, gli_call *call,
                              gli_numbers *numbers, gloo_error *error) {
   int size = gloo_context_size(context);
-  gloo_status status = check_values(a, size, error);
+  gloo_status status = check_values(a, options, size, error);
   if (status != GLOO_OK) return status;
   bool message = a->collective == GLI_SENDRECV;
   bool typed = a->collective != GLI_BARRIER;
@@ -267,7 +254,8 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                  .size = message ? 2 : (uint32_t)size,
                  .root = (uint32_t)a->root,
                  .count = a->count,
-                 .elem_bytes = typed ? gloo_dtype_size(a->dtype) : 1,
+                 .elem_bytes =
+                     typed ? gli_reduction_element_bytes(a, options) : 1,
                  .hosts = message ? NULL : gli_context_hosts(context),
                  .crowded = gli_context_crowded(context),
                  .near = gli_context_near(context),
@@ -290,7 +278,10 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   }
   status = check_buffers(a, call, error);
   if (status != GLOO_OK) return status;
-  return choose(a, options->algorithm, call, error);
+  if (gli_collective_reduces(a->collective)) {
+    gli_reduction_fill(a, options, call);
+  }
+  return choose(a, options, call, error);
 }
 
 /* Bad arguments stay with this rank; they are remembered but break nothing. */
@@ -303,7 +294,7 @@ static gloo_status refuse(gloo_context *context, const gloo_options *options,
 static gloo_status read_call(gloo_context *context, const gli_arguments *a,
                              const gloo_options *options, gloo_options *ours,
                              gli_call *call, gli_numbers *numbers) {
-  if (!context) return GLOO_ERR_INVALID;
+  if (!context || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   gloo_error error;
   gloo_status status =
       gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);

@@ -8,6 +8,7 @@
 #include "api/host.h"
 #include "api/meet.h"
 #include "api/tuning.h"
+#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -91,7 +92,7 @@ no_device:
 }
 
 void gloo_context_destroy(gloo_context *context) {
-  if (context) gli_context_close(context);
+  if (context && !gli_custom_op_inside()) gli_context_close(context);
 }
 
 /* ---- from the environment ------------------------------------------------ */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
@@ -260,6 +261,10 @@ static gloo_status check(const char *function, const gloo_context *context,
   if (!context || !group) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", function,
                     context ? "place for the group" : "context");
+  }
+  if (gli_custom_op_inside()) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: called from within a custom operation", function);
   }
   gloo_error cause;
   gloo_status status = gli_context_cause(context, &cause);

@@ -57,12 +57,12 @@ gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
   size_t n = 0;
   char *text = NULL;
   if (words != NULL && words[0] != 0) {
-    texts[n++] = (gli_tuning_text){"GLOO_ALGORITHM", words};
+    texts[n++] = (gli_tuning_text){"GLOO_ALGORITHM", words, true};
   }
   if (file != NULL && file[0] != 0) {
     gloo_status status = read_file(file, &text, error);
     if (status != GLOO_OK) return status;
-    texts[n++] = (gli_tuning_text){file, text};
+    texts[n++] = (gli_tuning_text){file, text, false};
   }
   gloo_status status = GLOO_OK;
   if (n > 0) {

@@ -101,7 +101,11 @@ gli_scale_fn gli_scale_kernel(gloo_dtype dtype) {
 }
 
 gloo_op gli_op_between(gloo_op op) {
-  return op == GLOO_AVERAGE ? GLOO_SUM : op;
+  return op == GLOO_AVERAGE || op == GLOO_SCALED_SUM ? GLOO_SUM : op;
+}
+
+bool gli_op_rounds(gloo_op op) {
+  return op == GLOO_PRODUCT || gli_op_between(op) == GLOO_SUM;
 }
 
 typedef enum kind { INTEGER, FLOAT, COMPLEX, BOOL, KINDS } kind;
@@ -123,6 +127,15 @@ static kind kind_of(gloo_dtype dtype) {
     default:
       return INTEGER;
   }
+}
+
+bool gli_dtype_is_inexact(gloo_dtype dtype) {
+  if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return false;
+  return kind_of(dtype) == FLOAT || kind_of(dtype) == COMPLEX;
+}
+
+bool gli_dtype_is_narrow(gloo_dtype dtype) {
+  return gli_dtype_is_inexact(dtype) && gloo_dtype_size(dtype) < 4;
 }
 
 #define NO_BITS "bitwise operations are for integers and bool"

@@ -22,8 +22,17 @@ gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
 const char *gli_reduce_refusal(gloo_dtype dtype, gloo_op op);
 
 /* What is done between operands: sum for average, which then takes
- * gli_scale_kernel with 1.0 / operands, and the operation itself otherwise. */
+ * gli_scale_kernel with 1.0 / operands, and for scaled sums, which took it with
+ * their factors before; the operation itself otherwise. */
 gloo_op gli_op_between(gloo_op op);
+
+/* Do numbers of this type stand for others that are near: floats and complex
+ * numbers? And are they floats that are added as float32, and then rounded? */
+bool gli_dtype_is_inexact(gloo_dtype dtype);
+bool gli_dtype_is_narrow(gloo_dtype dtype);
+
+/* Does the operation round such numbers, so that its order shows? */
+bool gli_op_rounds(gloo_op op);
 
 /* dsts[k][i] = srcs[0][i] op srcs[1][i] op ... for every k, the operands taken
  * in this order. One source is copied to all destinations. 16-bit and 8-bit

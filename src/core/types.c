@@ -27,10 +27,13 @@ static const char *const op_names[] = {
 };
 
 const char *gloo_dtype_name(gloo_dtype dtype) {
+  if (dtype == GLOO_OPAQUE) return "opaque";
   return (unsigned)dtype < GLOO_DTYPE_COUNT ? dtype_names[dtype] : "unknown";
 }
 
 const char *gloo_op_name(gloo_op op) {
+  if (op == GLOO_SCALED_SUM) return "scaled_sum";
+  if (op == GLOO_CUSTOM) return "custom";
   return (unsigned)op < GLOO_OP_COUNT ? op_names[op] : "unknown";
 }
 

@@ -433,7 +433,7 @@ int gloo_context_size(const gloo_context *context) {
 }
 
 gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
-  if (!context || !error) return GLOO_ERR_INVALID;
+  if (!context || !error || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   gloo_device *device = context->device;
   gli_device_lock(device);
   gli_device_poll(device);

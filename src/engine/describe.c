@@ -32,16 +32,20 @@ const char *gli_describe_call(const gli_header *h, char text[GLI_TEXT_BYTES]) {
   }
   char root[32] = "";
   if (gli_collective_rooted(collective)) {
-    snprintf(root, sizeof root, ", root %u", h->root);
+    bool custom = gli_signature_op(h) == GLOO_CUSTOM;
+    uint32_t mask = custom ? (UINT32_C(1) << GLI_ROOT_BITS) - 1 : UINT32_MAX;
+    snprintf(root, sizeof root, ", root %u", h->root & mask);
   }
   bool reduces = gli_collective_reduces(collective);
   char count[32] = "";
   if (!gli_collective_pairwise(collective)) {
     snprintf(count, sizeof count, "%" PRIu64 " x ", h->count);
   }
-  snprintf(at, room, " (%s%s%s%s%s%s)", count,
+  bool ordered = reduces && (h->op & GLI_OP_ORDERED) != 0;
+  snprintf(at, room, " (%s%s%s%s%s%s%s)", count,
            gloo_dtype_name((gloo_dtype)h->dtype), reduces ? ", " : "",
-           reduces ? gloo_op_name((gloo_op)h->op) : "", root, tag);
+           reduces ? gloo_op_name(gli_signature_op(h)) : "",
+           ordered ? ", ordered" : "", root, tag);
   return text;
 }
 
@@ -53,8 +57,12 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
   gli_describe_call(theirs, there);
   const char *hint = "";
   if (strcmp(here, there) == 0) {
-    hint = mine->root != theirs->root ? " with other counts of single ranks"
-                                      : " with another algorithm";
+    bool custom = gli_signature_op(mine) == GLOO_CUSTOM;
+    hint = " with another algorithm";
+    if (mine->root != theirs->root) {
+      hint = custom ? " with another custom operation"
+                    : " with other counts of single ranks";
+    }
   }
   gli_fail(error, GLOO_ERR_MISMATCH, (int)peer,
            "rank %u called %s where rank %u called %s%s; all ranks must make "

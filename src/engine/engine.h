@@ -124,9 +124,16 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
 typedef struct gli_call {
   gli_build_fn build;
   gli_plan_params params;
-  uint8_t algorithm; /* number for the signature */
-  gloo_dtype dtype;  /* GLOO_DTYPE_COUNT: none */
-  gloo_op op;        /* GLOO_OP_COUNT: none */
+  uint8_t algorithm;      /* number for the signature */
+  gloo_dtype dtype;       /* GLOO_DTYPE_COUNT: none */
+  gloo_op op;             /* GLOO_OP_COUNT: none */
+  bool ordered;           /* as the caller said */
+  gloo_custom_op *custom; /* of GLOO_CUSTOM; NULL otherwise */
+  /* GLOO_SCALED_SUM: so many bytes, times `factor`, are the input: in the
+   * output when it is in place, else in memory of the operation. */
+  double factor;
+  const void *unscaled;
+  uint64_t unscaled_bytes;
   uint32_t tag;
   const void *input;
   void *output;

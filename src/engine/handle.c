@@ -31,21 +31,30 @@ no_memory:
 }
 
 /* What stands in a signature for the root, which messages do not have; of given
- * counts that all ranks know, a hash. */
-static uint32_t signed_root(const gli_plan_params *p) {
+ * counts that all ranks know, and of a custom operation, a hash. */
+static uint32_t signed_root(const gli_call *call) {
+  const gli_plan_params *p = &call->params;
+  uint32_t hash = call->custom ? gli_custom_op_hash(call->custom) : 0;
   if (p->collective == GLI_SENDRECV) return 0;
-  bool counted = p->counts != NULL && !gli_collective_rooted(p->collective);
-  return counted ? p->counts->hash : p->root;
+  if (!gli_collective_rooted(p->collective)) {
+    return (p->counts != NULL ? p->counts->hash : 0) ^ hash;
+  }
+  if (p->size > UINT32_C(1) << GLI_ROOT_BITS) return p->root;
+  return p->root ^ hash >> GLI_ROOT_BITS << GLI_ROOT_BITS;
+}
+
+static uint8_t signed_op(const gli_call *call) {
+  return (uint8_t)((unsigned)call->op | (call->ordered ? GLI_OP_ORDERED : 0));
 }
 
 static void sign(gloo_operation *op, const gli_call *call) {
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
       .dtype = (uint8_t)call->dtype,
-      .op = (uint8_t)call->op,
+      .op = signed_op(call),
       .algorithm = call->algorithm,
       .tag = call->tag,
-      .root = signed_root(&call->params),
+      .root = signed_root(call),
       .count = call->params.count,
   };
   op->counter = NULL;
@@ -55,13 +64,42 @@ static void sign(gloo_operation *op, const gli_call *call) {
 /* An operation from the pool often has them already. */
 static void find_kernels(gloo_operation *op, const gli_call *call) {
   const gli_header *last = &op->signature;
-  if (op->reduce && last->dtype == call->dtype && last->op == call->op) return;
+  if (call->custom) {
+    gli_custom_op_hold(call->custom);
+    op->held_custom = call->custom;
+    op->custom = (gli_custom_call){call->custom, call->dtype,
+                                   (size_t)call->params.elem_bytes};
+    op->reduce = NULL;
+    return;
+  }
+  if (op->reduce && last->dtype == call->dtype && last->op == signed_op(call)) {
+    return;
+  }
   gloo_op between = gli_op_between(call->op);
   op->reduce = gli_reduce_kernel(call->dtype, between);
   op->combine = NULL;
   if (op->plan->n_operands > 0) {
     op->combine = gli_combine_kernel(call->dtype, between);
   }
+}
+
+static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
+                                   gloo_error *error) {
+  if (!call->unscaled) return GLOO_OK;
+  uint64_t bytes = call->unscaled_bytes;
+  op->unscaled = call->unscaled;
+  op->unscaled_count = (size_t)(bytes / call->params.elem_bytes);
+  op->factor = call->factor;
+  op->scaled_to = call->output;
+  if (call->params.in_place) return GLOO_OK;
+  op->scaled = malloc((size_t)bytes);
+  if (!op->scaled) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for %llu bytes of scaled input",
+                    (unsigned long long)bytes);
+  }
+  op->base[GLI_IN] = op->scaled_to = op->scaled;
+  return GLOO_OK;
 }
 
 static gloo_status prepare(gloo_context *context, const gli_call *call,
@@ -88,6 +126,7 @@ static gloo_status prepare(gloo_context *context, const gli_call *call,
   op->timeout_ns =
       call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
   status = copy_candidates(op, call, error);
+  if (status == GLOO_OK) status = prepare_scaling(op, call, error);
   if (status != GLOO_OK) {
     gli_operation_release(op);
     return status;
@@ -187,7 +226,7 @@ static void start_clocks(gloo_operation *op) {
 }
 
 gloo_status gloo_operation_start(gloo_operation *op) {
-  if (!op) return GLOO_ERR_INVALID;
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   if (!op->context) return GLOO_ERR_POISONED;
   gloo_device *device = op->device;
   gli_device_lock(device);
@@ -215,7 +254,7 @@ static gloo_status result(const gloo_operation *op) {
 }
 
 gloo_status gloo_operation_test(gloo_operation *op) {
-  if (!op) return GLOO_ERR_INVALID;
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   if (!op->context) return result(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
@@ -229,7 +268,7 @@ gloo_status gloo_operation_test(gloo_operation *op) {
 }
 
 gloo_status gloo_operation_wait(gloo_operation *op) {
-  if (!op) return GLOO_ERR_INVALID;
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   if (!op->context) return result(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
@@ -276,7 +315,7 @@ static void cancel(gloo_operation *op) {
 }
 
 gloo_status gloo_operation_cancel(gloo_operation *op) {
-  if (!op) return GLOO_ERR_INVALID;
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   if (!op->context) return GLOO_OK;
   gloo_device *device = op->device;
   gli_device_lock(device);
@@ -291,7 +330,7 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
 }
 
 int gloo_operation_source(const gloo_operation *op) {
-  if (!op) return -1;
+  if (!op || gli_custom_op_inside()) return -1;
   gloo_device *device = op->context ? op->device : NULL;
   if (device) gli_device_lock(device);
   bool received =
@@ -302,7 +341,7 @@ int gloo_operation_source(const gloo_operation *op) {
 }
 
 gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
-  if (!op || !error) return GLOO_ERR_INVALID;
+  if (!op || !error || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   gli_error_clear(error);
   gloo_device *device = op->context ? op->device : NULL;
   if (device) gli_device_lock(device);
@@ -312,7 +351,7 @@ gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
 }
 
 void gloo_operation_destroy(gloo_operation *op) {
-  if (!op) return;
+  if (!op || gli_custom_op_inside()) return;
   gloo_device *device = op->context ? op->device : NULL;
   gloo_operation_cancel(op);
   if (device) gli_device_lock(device);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/custom_op.h"
 #include "engine/engine.h"
 #include "engine/lock.h"
 #include "plan/cache.h"
@@ -211,6 +212,12 @@ struct gloo_operation {
   bool expects_much;    /* from some peer: it says STARTED unasked */
   gli_reduce_fn reduce;
   gli_combine_fn combine; /* plans with n_operands only */
+  gli_custom_call custom; /* instead of both, when its op is not NULL */
+  gloo_custom_op *held_custom;
+  double factor;        /* GLOO_SCALED_SUM, when unscaled is not NULL */
+  const void *unscaled; /* what it is multiplied with, and where to */
+  uint8_t *scaled_to, *scaled;
+  size_t unscaled_count;
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
@@ -484,6 +491,29 @@ bool gli_operation_is_send(const gloo_operation *op);
 void gli_operation_list_add(gli_operation_list *list, gloo_operation *op);
 void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op);
 
+/* dst = left op right. */
+static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
+                                        const void *left, const void *right,
+                                        size_t count) {
+  if (op->custom.op) {
+    gli_custom_op_apply(&op->custom, dst, left, right, count);
+  } else {
+    op->reduce(dst, left, right, count);
+  }
+}
+
+/* Each of dsts = srcs[0] op srcs[1] op ... */
+static inline void gli_operation_combine(const gloo_operation *op,
+                                         void *const *dsts, size_t n_dsts,
+                                         const void *const *srcs, size_t n_srcs,
+                                         size_t count, bool stream) {
+  if (op->custom.op) {
+    gli_custom_op_combine(&op->custom, dsts, n_dsts, srcs, n_srcs, count);
+  } else {
+    op->combine(dsts, n_dsts, srcs, n_srcs, count, stream);
+  }
+}
+
 /* ---- late.c ------------------------------------------------------------- */
 
 /* Set the first alarm of an operation that starts now. */
@@ -496,6 +526,14 @@ void gli_late_probed(gli_link *link, const gli_header *header);
 void gli_late_answered(gli_link *link, const gli_header *header);
 
 /* ---- describe.c ---------------------------------------------------------- */
+
+/* The operation of a reduction and whether it is ordered share a byte of its
+ * signature; of a custom one the upper bits of `root` are a hash. */
+#define GLI_OP_ORDERED 0x80u
+#define GLI_ROOT_BITS 20
+static inline gloo_op gli_signature_op(const gli_header *signature) {
+  return (gloo_op)(signature->op & ~GLI_OP_ORDERED);
+}
 
 enum { GLI_TEXT_BYTES = 160 };
 /* "allreduce #7 (ring, 100 x float32, sum)" */

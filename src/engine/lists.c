@@ -26,7 +26,7 @@ static void join(gloo_operation *op, const gli_step *s) {
     return;
   }
   size_t count = (size_t)(s->bytes / op->plan->params.elem_bytes);
-  op->combine(&dst, 1, srcs, s->n, count, false);
+  gli_operation_combine(op, &dst, 1, srcs, s->n, count, false);
 }
 
 /* What is copied is read once, for the kernel copies one source to all. */

@@ -268,6 +268,14 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   return GLOO_OK;
 }
 
+/* Elements of a custom operation come whole, and to nobody's thread but ours:
+ * transports know none. */
+static bool passes_by(const gloo_operation *op, uint32_t step,
+                      const gli_header *h) {
+  return op->custom.op && h->form == GLI_FORM_BYTES &&
+         op->plan->steps[step].kind == GLI_STEP_RECV_REDUCE;
+}
+
 static gloo_status data_for(gloo_operation *op, gli_link *link,
                             const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
@@ -275,14 +283,20 @@ static gloo_status data_for(gloo_operation *op, gli_link *link,
   gloo_status status = find_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
   if (h->charged) gli_flow_consumed(link, h->length);
-  if (op->recv_state[step] == GLI_RECV_READY) {
+  bool ready = op->recv_state[step] == GLI_RECV_READY;
+  if (ready && !passes_by(op, step, h)) {
     return sink_step(op, link, step, h->form, sink, error);
   }
-  if (op->recv_state[step] != GLI_RECV_UNREADY || attached(op, step)) {
+  if ((!ready && op->recv_state[step] != GLI_RECV_UNREADY) ||
+      attached(op, step)) {
     return repeated(link, h, error);
   }
   gli_parked *parked = gli_parked_new(link, h, h->length);
   if (!parked) return out_of_memory(link, error);
+  if (ready) {
+    parked->awaited = true;
+    op->recv_state[step] = GLI_RECV_ARRIVING;
+  }
   attach(op, parked, step);
   return sink_parked(link, parked, sink, error);
 }

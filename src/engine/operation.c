@@ -64,8 +64,20 @@ static gloo_operation *allocate(const gli_plan *plan) {
   return NULL;
 }
 
-static void free_operation(gloo_operation *op) {
+/* What belongs to the call, and not to the plan. */
+static void drop_call(gloo_operation *op) {
   free(op->candidates);
+  op->candidates = NULL;
+  gloo_custom_op_destroy(op->held_custom);
+  op->held_custom = NULL;
+  op->custom.op = NULL;
+  free(op->scaled);
+  op->scaled = NULL;
+  op->unscaled = NULL;
+}
+
+static void free_operation(gloo_operation *op) {
+  drop_call(op);
   free(op->scratch);
   free(op);
 }
@@ -134,8 +146,7 @@ void gli_operation_release(gloo_operation *op) {
     context->all = op->all_next;
   }
   if (op->all_next) op->all_next->all_prev = op->all_prev;
-  free(op->candidates);
-  op->candidates = NULL;
+  drop_call(op);
   gli_plan_ref *ref = op->ref;
   const gloo_operation *next = ref->user;
   op->pool_depth = next ? next->pool_depth + 1 : 1;
@@ -224,9 +235,9 @@ void gli_operation_store(gloo_operation *op, const gli_step *s,
   const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
   size_t count = bytes / (size_t)op->plan->params.elem_bytes;
   if (s->incoming_left) {
-    op->reduce(dst, data, local, count);
+    gli_operation_reduce(op, dst, data, local, count);
   } else {
-    op->reduce(dst, local, data, count);
+    gli_operation_reduce(op, dst, local, data, count);
   }
 }
 
@@ -251,7 +262,8 @@ static void run_local(gloo_operation *op, const gli_step *s) {
     return;
   }
   const uint8_t *b = gli_operation_at(op, s->b_buffer, s->b);
-  op->reduce(dst, a, b, (size_t)(s->bytes / op->plan->params.elem_bytes));
+  gli_operation_reduce(op, dst, a, b,
+                       (size_t)(s->bytes / op->plan->params.elem_bytes));
 }
 
 static void run_step(gloo_operation *op, uint32_t index) {
@@ -386,9 +398,16 @@ static gloo_status number_it(gloo_operation *op, gloo_error *error) {
   return GLOO_OK;
 }
 
+static void scale(const gloo_operation *op) {
+  if (!op->unscaled) return;
+  gli_scale_kernel((gloo_dtype)op->signature.dtype)(
+      op->scaled_to, op->unscaled, op->unscaled_count, op->factor);
+}
+
 gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
   gloo_context *context = op->context;
   gloo_device *device = op->device;
+  scale(op);
   op->source = -1;
   gli_error_clear(&op->error);
   gli_late_arm(op);
@@ -440,7 +459,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
     op->error = *error;
     gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
-    if (op->signature.op == GLOO_AVERAGE) divide(op);
+    if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
     context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
   }
   while (op->parked) {

@@ -156,7 +156,7 @@ static gloo_status reduce_from(gloo_operation *op, const gli_step *s,
     if (!theirs) return error->status;
     const void *left = s->incoming_left ? theirs : local + at;
     const void *right = s->incoming_left ? local + at : theirs;
-    op->reduce(dst + at, left, right, bytes / elem);
+    gli_operation_reduce(op, dst + at, left, right, bytes / elem);
   }
   return GLOO_OK;
 }
@@ -220,7 +220,8 @@ static gloo_status combine(gloo_operation *op, size_t whole,
       if (!o->srcs[i]) return error->status;
     }
     for (size_t i = 0; i < o->n_to; i++) o->dsts[i] = o->to[i] + at;
-    op->combine(o->dsts, o->n_to, o->srcs, o->n, bytes / elem, stream);
+    gli_operation_combine(op, o->dsts, o->n_to, o->srcs, o->n, bytes / elem,
+                          stream);
   }
   return GLOO_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef GLI_PLAN_TUNING_H
 #define GLI_PLAN_TUNING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +18,9 @@ typedef enum gli_tuning_link {
 typedef struct gli_tuning_rule {
   gli_collective collective;
   gli_tuning_link link;
-  uint32_t ranks;        /* 0: any number */
-  uint64_t from, last;   /* bytes, as gli_plan_vector_bytes counts them */
+  uint32_t ranks;      /* 0: any number */
+  uint64_t from, last; /* bytes, as gli_plan_vector_bytes counts them */
+  bool forced; /* applies also where the algorithm does not: an error then */
   const void *algorithm; /* gli_algorithm */
 } gli_tuning_rule;
 

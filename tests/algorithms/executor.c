@@ -189,24 +189,30 @@ static void write_loans(world_rank *r, const gli_step *s) {
   }
 }
 
+/* Operand i of a step that has several. */
+static const uint8_t *operand(const world_rank *r, const gli_step *s,
+                              uint32_t i) {
+  uint32_t k = i < s->own ? i : i - 1;
+  if (i == s->own) return at(r, s->a_buffer, s->a, s->bytes);
+  if (s->kind == GLI_STEP_REDUCE_ALL) return r->places[s->place + k];
+  return at(r, s->b_buffer, s->b + k * s->stride, s->bytes);
+}
+
 /* In a buffer of its own: a view may be memory that is lent, too. */
 static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
   uint8_t *sum = allocate(s->bytes);
-  for (uint32_t i = 0; i <= s->n; i++) {
-    const uint8_t *from = at(r, s->a_buffer, s->a, s->bytes);
-    uint32_t k = i < s->own ? i : i - 1;
-    if (i != s->own && s->kind == GLI_STEP_REDUCE_MANY) {
-      from = at(r, s->b_buffer, s->b + k * s->stride, s->bytes);
-    } else if (i != s->own) {
-      from = r->places[s->place + k];
-    }
-    if (i == 0) {
-      memcpy(sum, from, (size_t)s->bytes);
-    } else {
-      x->reduce(sum, sum, from, elements(r, s));
-    }
+  const void **from = allocate((s->n + (uint64_t)1) * sizeof(*from));
+  for (uint32_t i = 0; i <= s->n; i++) from[i] = operand(r, s, i);
+  if (x->w->combine != NULL) {
+    void *dst = sum;
+    x->w->combine(&dst, 1, from, s->n + (size_t)1, elements(r, s), false);
+  } else {
+    memcpy(sum, from[0], (size_t)s->bytes);
+    for (uint32_t i = 1; i <= s->n; i++)
+      x->reduce(sum, sum, from[i], elements(r, s));
   }
   memcpy(at(r, s->dst_buffer, s->dst, s->bytes), sum, (size_t)s->bytes);
+  free(from);
   free(sum);
   write_loans(r, s);
 }

@@ -31,7 +31,9 @@ typedef enum world_reach {
 
 typedef struct world {
   uint32_t size;
-  world_reach reach; /* to be set before world_run */
+  world_reach reach;      /* to be set before world_run */
+  gli_combine_fn combine; /* what takes several operands at once; NULL: one
+                             after the other, as the others */
   world_rank *ranks;
   uint64_t moved_bytes_max; /* most bytes any rank sent, set by world_run */
   uint32_t depth;           /* longest chain of messages, set by world_run */

@@ -55,6 +55,39 @@ static void every_call_has_a_choice(void **state) {
   }
 }
 
+/* On any machine, for any length, and for blocks of given lengths. */
+static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
+  (void)state;
+  for (int bits = 0; bits < 40 * 8; bits++) {
+    for (int c = 0; c < GLI_COLLECTIVES; c++) {
+      if (!gli_collective_reduces((gli_collective)c)) continue;
+      gli_plan_params p =
+          params((gli_collective)c, (uint32_t)(1 + bits % 7 * bits % 9),
+                 UINT64_MAX >> (63 - bits / 8));
+      p.crowded = bits % 2 != 0;
+      p.near = bits % 4 >= 2;
+      p.order = bits % 8 >= 4 ? GLI_ORDER_RANKS : GLI_ORDER_FOLD;
+      assert_true(gli_algorithm_order(gli_algorithm_select(&p)) >= p.order);
+    }
+  }
+}
+
+/* No rank has to take in, or give, the vector more than twice. */
+static void long_ordered_vectors_take_few_bytes(void **state) {
+  (void)state;
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    if (!gli_collective_reduces((gli_collective)c)) continue;
+    for (uint32_t size = 3; size <= 64; size *= 2) {
+      gli_plan_params p = params((gli_collective)c, size, (uint64_t)1 << 28);
+      p.order = GLI_ORDER_FOLD;
+      const gli_algorithm *a = gli_algorithm_select(&p);
+      uint64_t m = gli_plan_vector_bytes(&p);
+      assert_true(a->bytes(size, m) <= 2 * m);
+      assert_string_not_equal(a->name, "flat");
+    }
+  }
+}
+
 /* With a core for each rank a few ranks talk to all others at once; when they
  * outnumber the cores, messages are what must be few. */
 static const char *crowded_choice(gli_collective collective, uint32_t size,
@@ -227,6 +260,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_and_numbers_find_their_algorithm),
       cmocka_unit_test(every_call_has_a_choice),
+      cmocka_unit_test(the_choice_keeps_the_order_that_a_call_needs),
+      cmocka_unit_test(long_ordered_vectors_take_few_bytes),
       cmocka_unit_test(short_vectors_take_few_rounds),
       cmocka_unit_test(crowded_ranks_take_few_messages),
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),

@@ -17,7 +17,7 @@ static gli_plan_params params(gli_collective collective, uint32_t size,
 }
 
 static gli_tuning *parse(const char *text) {
-  gli_tuning_text texts[] = {{"here", text}};
+  gli_tuning_text texts[] = {{"here", text, false}};
   gli_tuning *tuning = NULL;
   gloo_error error;
   if (gli_tuning_parse(texts, 1, &tuning, &error) != GLOO_OK) {
@@ -94,13 +94,39 @@ static void qualifiers_limit_an_entry(void **state) {
 
 static void earlier_texts_come_first(void **state) {
   (void)state;
-  gli_tuning_text texts[] = {{"first", "allreduce:0-8=ring"},
-                             {"second", "allreduce:0-=direct"}};
+  gli_tuning_text texts[] = {{"first", "allreduce:0-8=ring", false},
+                             {"second", "allreduce:0-=direct", false}};
   gli_tuning *t;
   assert_int_equal(gli_tuning_parse(texts, 2, &t, NULL), GLOO_OK);
   assert_string_equal(found(t, GLI_ALLREDUCE, 2, 7), "ring");
   assert_string_equal(found(t, GLI_ALLREDUCE, 2, 8), "direct");
   free(t);
+}
+
+/* What cannot be applied is passed over in a file, and kept where somebody
+ * insists: the call is refused then. */
+static void tables_keep_the_order_that_a_call_needs(void **state) {
+  (void)state;
+  for (int forced = 0; forced < 2; forced++) {
+    gli_tuning_text text = {"here",
+                            "allreduce:0-=ring;allreduce:0-=recursive_doubling",
+                            forced != 0};
+    gli_tuning *t;
+    assert_int_equal(gli_tuning_parse(&text, 1, &t, NULL), GLOO_OK);
+    gli_plan_params p = {.collective = GLI_ALLREDUCE,
+                         .size = 4,
+                         .count = 8,
+                         .elem_bytes = 4,
+                         .tuning = t};
+    assert_string_equal(gli_algorithm_choose(&p).algorithm->name, "ring");
+    p.order = GLI_ORDER_RANKS;
+    assert_string_equal(gli_algorithm_choose(&p).algorithm->name,
+                        forced ? "ring" : "recursive_doubling");
+    p.order = GLI_ORDER_FOLD;
+    gli_choice choice = gli_algorithm_choose(&p);
+    assert_true(forced || gli_algorithm_order(choice.algorithm) == p.order);
+    free(t);
+  }
 }
 
 static void the_hash_tells_tables_apart(void **state) {
@@ -160,7 +186,7 @@ static void mistakes_are_named_with_their_place(void **state) {
       {"\x01:0-=ring", "'?' is no collective"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    gli_tuning_text text = {"here", cases[i].text};
+    gli_tuning_text text = {"here", cases[i].text, false};
     gli_tuning *tuning = NULL;
     gloo_error error;
     assert_int_equal(gli_tuning_parse(&text, 1, &tuning, &error),
@@ -183,7 +209,7 @@ static void cut_texts_do_no_harm(void **state) {
     assert_non_null(cut);
     memcpy(cut, whole, n);
     cut[n] = 0;
-    gli_tuning_text text = {"here", cut};
+    gli_tuning_text text = {"here", cut, false};
     gli_tuning *tuning = NULL;
     (void)gli_tuning_parse(&text, 1, &tuning, NULL);
     free(tuning);
@@ -200,7 +226,7 @@ static void too_many_ranges_are_refused(void **state) {
   for (size_t i = 0; i < n; i++) {
     memcpy(many + i * (sizeof one - 1), one, sizeof one);
   }
-  gli_tuning_text text = {"here", many};
+  gli_tuning_text text = {"here", many, false};
   gli_tuning *tuning;
   gloo_error error;
   assert_int_equal(gli_tuning_parse(&text, 1, &tuning, &error),
@@ -255,6 +281,7 @@ int main(void) {
       cmocka_unit_test(blocks_count_with_those_of_all_ranks),
       cmocka_unit_test(qualifiers_limit_an_entry),
       cmocka_unit_test(earlier_texts_come_first),
+      cmocka_unit_test(tables_keep_the_order_that_a_call_needs),
       cmocka_unit_test(the_hash_tells_tables_apart),
       cmocka_unit_test(mistakes_are_named_with_their_place),
       cmocka_unit_test(cut_texts_do_no_harm),

@@ -1,0 +1,75 @@
+/* Operations of your own, for all collectives that reduce: pass the operation
+ * in gloo_options.custom, and GLOO_CUSTOM where the call asks for a gloo_op.
+ *
+ * An operation must be associative. Where it is not commutative, inputs are
+ * combined in the order of ranks, ((0 op 1) op 2) ... up to brackets, and only
+ * algorithms that do so are chosen, or may be named; with `ordered` in
+ * gloo_options brackets stand as written here. All ranks must pass operations
+ * alike: of the same name, element size and commutativity, or the call fails
+ * with GLOO_ERR_MISMATCH on every rank (a reduce, whose messages have less room
+ * to tell, misses one such mistake in 4,096). */
+#ifndef GLOO_C_CUSTOM_OP_H
+#define GLOO_C_CUSTOM_OP_H
+
+#include <stddef.h>
+
+#include "gloo_c/status.h"
+#include "gloo_c/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gloo_custom_op gloo_custom_op;
+
+/* result[i] = left[i] op right[i] for `count` elements, at least one. `result`
+ * may be the very same address as `left` or `right`; there is no other overlap.
+ * All three are aligned for elements of that size: to the largest power of two
+ * that divides it, at most 16. `dtype` is that of the call. The inputs of the
+ * ranks come in pieces of any number of whole elements.
+ *
+ * It is called by whichever thread makes progress: one in a call of this
+ * library, or the library's own; never by two at a time for one device. While
+ * it runs, nothing else moves: keep it short. It must return, and must not call
+ * functions of this library that take a context or an operation: those that
+ * can say so give GLOO_ERR_INVALID then, the others do nothing. */
+typedef void (*gloo_custom_fn)(void *user, const void *left, const void *right,
+                               size_t count, gloo_dtype dtype, void *result);
+
+/* `name`: tells operations apart, between ranks and in messages; copied, up to
+ *   63 characters. NULL: "custom".
+ * `commutative`: left op right is right op left, whichever bits that has.
+ * `element_bytes`: 0: an operation on the types of gloo_dtype, which the call
+ *   names. Else on elements of so many bytes, up to
+ *   GLOO_CUSTOM_ELEMENT_BYTES_MAX, that the library knows nothing else of: the
+ *   call names GLOO_OPAQUE, or a type of that size.
+ * `user`: handed to the function. */
+typedef struct gloo_custom_op_options {
+  size_t struct_size;
+  const char *name;
+  int commutative;
+  size_t element_bytes;
+  void *user;
+} gloo_custom_op_options;
+#define GLOO_CUSTOM_OP_OPTIONS_INIT \
+  { sizeof(gloo_custom_op_options), 0, 0, 0, 0 }
+
+#define GLOO_CUSTOM_ELEMENT_BYTES_MAX ((size_t)4096)
+
+/* Make one; NULL options give the defaults. Errors: GLOO_ERR_INVALID (no
+ * function, an element or a name that is too long), GLOO_ERR_UNSUPPORTED
+ * (options of a newer version), GLOO_ERR_NO_MEMORY. `error` may be NULL. Any
+ * thread. It can be used by all contexts, and by many calls at once. */
+GLOO_API gloo_status gloo_custom_op_create(
+    gloo_custom_fn function, const gloo_custom_op_options *options,
+    gloo_custom_op **op, gloo_error *error);
+
+/* Release it. Operations that were started or prepared with it keep it as long
+ * as they need it; then function and user data must still be there. NULL is
+ * allowed. Any thread. */
+GLOO_API void gloo_custom_op_destroy(gloo_custom_op *op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,167 @@
+/* What a call that reduces asks for beyond its arguments. */
+#include "api/reduction.h"
+
+#include <stdio.h>
+
+#include "core/custom_op.h"
+#include "core/error.h"
+
+/* ---- types and operations ------------------------------------------------ */
+
+bool gli_reduction_is_custom(const gli_arguments *a) {
+  return gli_collective_reduces(a->collective) && a->op == GLOO_CUSTOM;
+}
+
+size_t gli_reduction_element_bytes(const gli_arguments *a,
+                                   const gloo_options *o) {
+  bool opaque =
+      a->dtype == GLOO_OPAQUE && gli_reduction_is_custom(a) && o->custom;
+  return opaque ? gli_custom_op_element_bytes(o->custom)
+                : gloo_dtype_size(a->dtype);
+}
+
+static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
+                                gloo_error *error) {
+  if (!o->custom) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: GLOO_CUSTOM needs an operation in "
+                    "gloo_options.custom, which is NULL",
+                    a->function);
+  }
+  size_t own = gli_custom_op_element_bytes(o->custom);
+  size_t size = gli_reduction_element_bytes(a, o);
+  if (size == 0) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the operation \"%s\" has no element_bytes, so it "
+                    "needs a type of gloo_dtype and not %s",
+                    a->function, gli_custom_op_name(o->custom),
+                    gloo_dtype_name(a->dtype));
+  }
+  if (own == 0 || own == size) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: the operation \"%s\" is for elements of %zu bytes, but "
+                  "%s has %zu; use GLOO_OPAQUE",
+                  a->function, gli_custom_op_name(o->custom), own,
+                  gloo_dtype_name(a->dtype), size);
+}
+
+/* Multiplied, not divided: of integers too little would be left. */
+static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
+                                gloo_error *error) {
+  if (!gli_dtype_is_inexact(a->dtype)) {
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s: there is no %s of %s: factors are for floats and "
+                    "complex numbers",
+                    a->function, gloo_op_name(a->op),
+                    gloo_dtype_name(a->dtype));
+  }
+  if (a->several) {
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s: there is no scaled sum of several inputs per rank",
+                    a->function);
+  }
+  if (o->factor) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: GLOO_SCALED_SUM needs a factor: gloo_options.factor is "
+                  "NULL",
+                  a->function);
+}
+
+gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
+                                gloo_error *error) {
+  if (a->op == GLOO_CUSTOM) return check_custom(a, o, error);
+  if (a->op == GLOO_SCALED_SUM) return check_scaled(a, o, error);
+  if ((unsigned)a->op >= (unsigned)GLOO_OP_COUNT) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: unknown reduction %d; see gloo_op", a->function,
+                    (int)a->op);
+  }
+  const char *refusal = gli_reduce_refusal(a->dtype, a->op);
+  if (refusal) {
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s: there is no %s of %s: %s", a->function,
+                    gloo_op_name(a->op), gloo_dtype_name(a->dtype), refusal);
+  }
+  bool prefix = a->collective == GLI_SCAN || a->collective == GLI_EXSCAN;
+  if (prefix && a->op == GLOO_AVERAGE) {
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s: there is no average of some of the ranks; take the "
+                    "sum and divide it",
+                    a->function);
+  }
+  return GLOO_OK;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+/* Where every order gives the same bits, none is needed. */
+static gli_order order_of(const gli_arguments *a, const gloo_options *o) {
+  bool ordered = o->ordered != 0;
+  if (a->op == GLOO_CUSTOM) {
+    if (ordered) return GLI_ORDER_FOLD;
+    return gli_custom_op_commutes(o->custom) ? GLI_ORDER_ANY : GLI_ORDER_RANKS;
+  }
+  bool shows = gli_dtype_is_inexact(a->dtype) && gli_op_rounds(a->op);
+  return ordered && shows ? GLI_ORDER_FOLD : GLI_ORDER_ANY;
+}
+
+/* ", " between names. */
+static void list_names(const gli_arguments *a, gli_order order, char *text,
+                       size_t bytes) {
+  size_t used = 0;
+  text[0] = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *b = &gli_algorithms[i];
+    if (b->collective != a->collective) continue;
+    if (gli_algorithm_order(b) < order) continue;
+    int n = snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
+                     b->name);
+    if (n > 0 && (size_t)n < bytes - used) used += (size_t)n;
+  }
+  text[used] = 0;
+}
+
+gloo_status gli_reduction_allows(const gli_arguments *a, const gloo_options *o,
+                                 const gli_call *call,
+                                 const gli_algorithm *algorithm,
+                                 gloo_error *error) {
+  gli_order order = call->params.order;
+  if (order == GLI_ORDER_ANY || gli_algorithm_order(algorithm) >= order) {
+    return GLOO_OK;
+  }
+  char who[96] = "an ordered reduction", names[128];
+  list_names(a, order, names, sizeof names);
+  if (!o->ordered) {
+    snprintf(who, sizeof who, "the operation \"%s\", which is not commutative,",
+             gli_custom_op_name(o->custom));
+  }
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "%s: the algorithm \"%s\" does not combine in the order of "
+                  "ranks, which %s needs; these do: %s",
+                  a->function, algorithm->name, who, names);
+}
+
+/* ---- the call ------------------------------------------------------------ */
+
+/* The scaled input goes where the rank's result will be, as in place; or, where
+ * there is no room or nothing may be written, into memory of the operation. */
+static void fill_scaling(const gloo_options *o, gli_call *call) {
+  gli_plan_params *p = &call->params;
+  gli_shape shape;
+  if (!gli_plan_shape(p, &shape) || shape.in_bytes == 0) return;
+  bool kept = p->collective == GLI_EXSCAN && p->rank == 0;
+  bool fits = shape.writes_out && shape.out_bytes >= shape.in_bytes && !kept;
+  call->factor = *o->factor;
+  call->unscaled = p->in_place ? call->output : call->input;
+  call->unscaled_bytes = shape.in_bytes;
+  p->in_place = fits;
+}
+
+void gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
+                        gli_call *call) {
+  call->ordered = o->ordered != 0;
+  call->params.order = order_of(a, o);
+  call->params.narrow = gli_dtype_is_narrow(a->dtype) && gli_op_rounds(a->op);
+  if (a->op == GLOO_CUSTOM) call->custom = o->custom;
+  if (a->op == GLOO_SCALED_SUM) fill_scaling(o, call);
+}

@@ -1,0 +1,174 @@
+/* Operations of the caller's own: handing operands to a function. */
+#include "core/custom_op.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/options.h"
+
+enum { NAME_BYTES = 64, MOST_ALIGNED = 16 };
+
+/* Where operands are copied to when they are not aligned, and sums of several:
+ * at least one element. */
+#define BLOCK_BYTES GLOO_CUSTOM_ELEMENT_BYTES_MAX
+
+struct gloo_custom_op {
+  atomic_size_t holders;
+  gloo_custom_fn function;
+  void *user;
+  size_t element_bytes;
+  bool commutative;
+  char name[NAME_BYTES];
+};
+
+static _Thread_local bool inside;
+
+bool gli_custom_op_inside(void) {
+  return inside;
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static gloo_status check(gloo_custom_fn function,
+                         const gloo_custom_op_options *o, gloo_error *error) {
+  if (!function) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_custom_op_create: the function is NULL");
+  }
+  if (o->element_bytes > GLOO_CUSTOM_ELEMENT_BYTES_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_custom_op_create: elements of %zu bytes are longer "
+                    "than %zu",
+                    o->element_bytes, GLOO_CUSTOM_ELEMENT_BYTES_MAX);
+  }
+  if (o->name && strlen(o->name) >= NAME_BYTES) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_custom_op_create: a name of %zu characters is longer "
+                    "than %d",
+                    strlen(o->name), NAME_BYTES - 1);
+  }
+  return GLOO_OK;
+}
+
+gloo_status gloo_custom_op_create(gloo_custom_fn function,
+                                  const gloo_custom_op_options *options,
+                                  gloo_custom_op **op, gloo_error *error) {
+  gloo_custom_op_options o;
+  gli_error_clear(error);
+  if (!op) return GLOO_ERR_INVALID;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_custom_op_options", error);
+  if (status == GLOO_OK) status = check(function, &o, error);
+  if (status != GLOO_OK) return status;
+  gloo_custom_op *made = calloc(1, sizeof *made);
+  if (!made) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "gloo_custom_op_create: out of memory");
+  }
+  const char *name = o.name ? o.name : "custom";
+  atomic_init(&made->holders, 1);
+  made->function = function;
+  made->user = o.user;
+  made->element_bytes = o.element_bytes;
+  made->commutative = o.commutative != 0;
+  memcpy(made->name, name, strlen(name) + 1);
+  *op = made;
+  return GLOO_OK;
+}
+
+void gli_custom_op_hold(gloo_custom_op *op) {
+  atomic_fetch_add_explicit(&op->holders, 1, memory_order_relaxed);
+}
+
+void gloo_custom_op_destroy(gloo_custom_op *op) {
+  if (!op) return;
+  if (atomic_fetch_sub(&op->holders, 1) == 1) free(op);
+}
+
+/* ---- what it is ---------------------------------------------------------- */
+
+const char *gli_custom_op_name(const gloo_custom_op *op) {
+  return op->name;
+}
+
+bool gli_custom_op_commutes(const gloo_custom_op *op) {
+  return op->commutative;
+}
+
+size_t gli_custom_op_element_bytes(const gloo_custom_op *op) {
+  return op->element_bytes;
+}
+
+static uint32_t mix(uint32_t hash, const char *bytes, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    hash = (hash ^ (uint8_t)bytes[i]) * UINT32_C(0x01000193);
+  }
+  return hash;
+}
+
+/* FNV-1a (Fowler, Noll, Vo, 1991), and the end of MurmurHash3 (Appleby, 2011)
+ * so that every bit tells. */
+uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
+  char rest[5];
+  for (int i = 0; i < 4; i++) rest[i] = (char)(op->element_bytes >> 8 * i);
+  rest[4] = op->commutative;
+  uint32_t hash = mix(UINT32_C(0x811c9dc5), op->name, strlen(op->name));
+  hash = mix(hash, rest, sizeof rest);
+  hash = (hash ^ hash >> 16) * UINT32_C(0x85ebca6b);
+  hash = (hash ^ hash >> 13) * UINT32_C(0xc2b2ae35);
+  return hash ^ hash >> 16;
+}
+
+/* ---- applying ------------------------------------------------------------ */
+
+static void run(const gli_custom_call *c, void *dst, const void *left,
+                const void *right, size_t count) {
+  inside = true;
+  c->op->function(c->op->user, left, right, count, c->dtype, dst);
+  inside = false;
+}
+
+static bool aligned(const gli_custom_call *c, const void *p) {
+  size_t alignment = c->element_bytes & (~c->element_bytes + 1);
+  if (alignment > MOST_ALIGNED) alignment = MOST_ALIGNED;
+  return (uintptr_t)p % alignment == 0;
+}
+
+void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
+                         const void *right, size_t count) {
+  alignas(64) uint8_t l[BLOCK_BYTES], r[BLOCK_BYTES];
+  if (aligned(c, dst) && aligned(c, left) && aligned(c, right)) {
+    if (count > 0) run(c, dst, left, right, count);
+    return;
+  }
+  size_t most = BLOCK_BYTES / c->element_bytes;
+  for (size_t done = 0, n; done < count; done += n) {
+    n = count - done < most ? count - done : most;
+    size_t at = done * c->element_bytes, bytes = n * c->element_bytes;
+    memcpy(l, (const uint8_t *)left + at, bytes);
+    memcpy(r, (const uint8_t *)right + at, bytes);
+    run(c, l, l, r, n);
+    memcpy((uint8_t *)dst + at, l, bytes);
+  }
+}
+
+void gli_custom_op_combine(const gli_custom_call *c, void *const *dsts,
+                           size_t n_dsts, const void *const *srcs,
+                           size_t n_srcs, size_t count) {
+  alignas(64) uint8_t sum[BLOCK_BYTES];
+  size_t most = BLOCK_BYTES / c->element_bytes;
+  for (size_t done = 0, n; done < count; done += n) {
+    n = count - done < most ? count - done : most;
+    size_t at = done * c->element_bytes, bytes = n * c->element_bytes;
+    memcpy(sum, (const uint8_t *)srcs[0] + at, bytes);
+    for (size_t i = 1; i < n_srcs; i++) {
+      gli_custom_op_apply(c, sum, sum, (const uint8_t *)srcs[i] + at, n);
+    }
+    for (size_t i = 0; i < n_dsts; i++) {
+      memcpy((uint8_t *)dsts[i] + at, sum, bytes);
+    }
+  }
+}

@@ -1,0 +1,38 @@
+/* Operations of the caller's own, from the inside. */
+#ifndef GLI_CORE_CUSTOM_OP_H
+#define GLI_CORE_CUSTOM_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gloo_c/custom_op.h"
+
+/* Another holder; each is followed by one gloo_custom_op_destroy. */
+void gli_custom_op_hold(gloo_custom_op *op);
+
+const char *gli_custom_op_name(const gloo_custom_op *op);
+bool gli_custom_op_commutes(const gloo_custom_op *op);
+size_t gli_custom_op_element_bytes(const gloo_custom_op *op); /* 0: any */
+
+/* Of all that the ranks must agree on. */
+uint32_t gli_custom_op_hash(const gloo_custom_op *op);
+
+/* What it is applied to: elements of this type, of so many bytes each. */
+typedef struct gli_custom_call {
+  const gloo_custom_op *op;
+  gloo_dtype dtype;
+  size_t element_bytes; /* 1 to GLOO_CUSTOM_ELEMENT_BYTES_MAX */
+} gli_custom_call;
+
+/* As a gli_reduce_fn and a gli_combine_fn, see core/reduce.h: operands need no
+ * alignment. */
+void gli_custom_op_apply(const gli_custom_call *call, void *dst,
+                         const void *left, const void *right, size_t count);
+void gli_custom_op_combine(const gli_custom_call *call, void *const *dsts,
+                           size_t n_dsts, const void *const *srcs,
+                           size_t n_srcs, size_t count);
+
+/* Is this thread in such a function? */
+bool gli_custom_op_inside(void);
+
+#endif

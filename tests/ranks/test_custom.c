@@ -1,0 +1,430 @@
+/* Operations of the caller's own: every reduction, algorithm and form, elements
+ * of any size, over every transport. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduction.h"
+
+static const char *transport = "auto";
+
+static void run(int size, rank_body body, void *user) {
+  ranks_options o = {.transport = transport, .user = user};
+  ranks_run(size, &o, body);
+}
+
+/* ---- an operation -------------------------------------------------------- */
+
+/* Associative, and not commutative: of each three words the first two, a and b,
+ * are a map x -> a x + b, and the left one is applied first; the third is
+ * added. Of what is left over the left operand counts. */
+static void compose_words(const uint32_t l[3], const uint32_t r[3],
+                          uint32_t to[3]) {
+  uint32_t a = r[0] * l[0], b = r[0] * l[1] + r[1], c = l[2] + r[2];
+  to[0] = a;
+  to[1] = b;
+  to[2] = c;
+}
+
+static void compose_element(const uint8_t *l, const uint8_t *r, size_t bytes,
+                            uint8_t *to) {
+  size_t at = 0;
+  for (; at + 12 <= bytes; at += 12) {
+    uint32_t x[3], y[3], sum[3];
+    memcpy(x, l + at, 12);
+    memcpy(y, r + at, 12);
+    compose_words(x, y, sum);
+    memcpy(to + at, sum, 12);
+  }
+  memmove(to + at, l + at, bytes - at);
+}
+
+typedef struct job {
+  size_t element_bytes;
+  bool misaligned; /* set when an operand was */
+  gloo_custom_op *op;
+} job;
+
+static bool aligned(const void *p, size_t bytes) {
+  size_t alignment = 1;
+  while (alignment < 16 && bytes % (2 * alignment) == 0) alignment *= 2;
+  return (uintptr_t)p % alignment == 0;
+}
+
+static void compose(void *user, const void *left, const void *right,
+                    size_t count, gloo_dtype dtype, void *result) {
+  job *j = user;
+  const uint8_t *l = left, *r = right;
+  uint8_t *to = result;
+  size_t bytes = j->element_bytes;
+  if (count == 0 || dtype != GLOO_OPAQUE) j->misaligned = true;
+  if (!aligned(l, bytes) || !aligned(r, bytes) || !aligned(to, bytes)) {
+    j->misaligned = true;
+  }
+  for (size_t i = 0; i < count; i++) {
+    compose_element(l + i * bytes, r + i * bytes, bytes, to + i * bytes);
+  }
+}
+
+/* ---- one case ------------------------------------------------------------ */
+
+static void fill(uint8_t *at, size_t bytes, int rank) {
+  uint32_t state = 2463534242u + (uint32_t)rank * 7919u;
+  for (size_t i = 0; i < bytes; i++) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    at[i] = (uint8_t)(state >> 8);
+  }
+}
+
+/* All inputs up to rank n - 1's, by one reader alone. */
+static void fold(uint8_t *sum, uint8_t *next, size_t elements, size_t bytes,
+                 int n) {
+  fill(sum, elements * bytes, 0);
+  for (int rank = 1; rank < n; rank++) {
+    fill(next, elements * bytes, rank);
+    for (size_t i = 0; i < elements; i++) {
+      compose_element(sum + i * bytes, next + i * bytes, bytes,
+                      sum + i * bytes);
+    }
+  }
+}
+
+typedef struct memory {
+  void *in, *out, *sum, *next;
+  bool shared;
+} memory;
+
+/* From gloo_alloc, or not and misaligned. */
+static uint8_t *take(memory *m, size_t bytes, void **block) {
+  if (!m->shared) {
+    *block = malloc(bytes + 16);
+    return *block ? (uint8_t *)*block + 1 : NULL;
+  }
+  return gloo_alloc(bytes + 16, block, NULL) == GLOO_OK ? *block : NULL;
+}
+
+static void give_back(memory *m) {
+  if (m->shared) {
+    gloo_free(m->in);
+    gloo_free(m->out);
+  } else {
+    free(m->in);
+    free(m->out);
+  }
+  free(m->sum);
+  free(m->next);
+}
+
+static void check_case(rank_env *env, const reduction *r, bool shared) {
+  size_t elements = reduction_elements(r, env->size), first, n;
+  size_t bytes = r->element_bytes, all = elements * bytes;
+  memory m = {
+      .shared = shared, .sum = malloc(all + 1), .next = malloc(all + 1)};
+  uint8_t *in = take(&m, all, &m.in), *out = take(&m, all, &m.out);
+  fill(in, all, env->rank);
+  memset(out, 0xa5, all);
+  char what[160];
+  snprintf(what, sizeof what, "%s %s, %zu x %zu bytes, form %d%s%s",
+           gli_collective_name(r->collective),
+           r->options.algorithm ? r->options.algorithm : "chosen", r->count,
+           bytes, r->form, r->in_place ? ", in place" : "",
+           shared ? ", shared" : "");
+  RANK_OK(env, reduction_run(env, r, in, out));
+  int ranks = reduction_result(r, env->size, env->rank, &first, &n);
+  if (ranks > 0) {
+    fold(m.sum, m.next, elements, bytes, ranks);
+    const uint8_t *sum = m.sum;
+    if (memcmp(out, sum + first * bytes, n * bytes) != 0) {
+      rank_fail(env, __FILE__, __LINE__, what);
+    }
+  }
+  give_back(&m);
+}
+
+static void check_forms(rank_env *env, reduction r, bool shared) {
+  for (r.form = 0; r.form < REDUCTION_FORMS; r.form++) {
+    for (int in_place = 0; in_place < 2; in_place++) {
+      r.in_place = in_place != 0;
+      check_case(env, &r, shared);
+    }
+  }
+}
+
+/* Every algorithm that keeps the order of ranks, and the one that is chosen. */
+static void check_algorithms(rank_env *env, reduction r, bool shared) {
+  r.root = env->size / 2;
+  check_forms(env, r, shared);
+  r.form = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (a->collective != r.collective) continue;
+    if (gli_algorithm_order(a) == GLI_ORDER_ANY) continue;
+    r.options.algorithm = a->name;
+    for (int in_place = 0; in_place < 2; in_place++) {
+      r.in_place = in_place != 0;
+      check_case(env, &r, shared);
+    }
+  }
+}
+
+static void all_reductions(rank_env *env) {
+  job *j = env->user;
+  static const size_t bytes[] = {0, 700, 90000};
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    if (!gli_collective_reduces((gli_collective)c)) continue;
+    for (size_t k = 0; k < sizeof bytes / sizeof bytes[0]; k++) {
+      reduction r = {
+          .collective = (gli_collective)c,
+          .count = (bytes[k] + j->element_bytes - 1) / j->element_bytes,
+          .element_bytes = j->element_bytes,
+          .dtype = GLOO_OPAQUE,
+          .op = GLOO_CUSTOM,
+          .options = GLOO_OPTIONS_INIT};
+      r.options.custom = j->op;
+      check_algorithms(env, r, k == 2);
+    }
+  }
+}
+
+static void run_size(int ranks, size_t element_bytes) {
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  job j = {.element_bytes = element_bytes};
+  o.name = "compose";
+  o.element_bytes = element_bytes;
+  o.user = &j;
+  assert_int_equal(gloo_custom_op_create(compose, &o, &j.op, NULL), GLOO_OK);
+  run(ranks, all_reductions, &j);
+  gloo_custom_op_destroy(j.op);
+  assert_false(j.misaligned);
+}
+
+static void elements_of_any_size_are_combined_in_rank_order(void **state) {
+  (void)state;
+  run_size(3, 12);
+  run_size(2, 24);
+  run_size(4, 1);
+  run_size(5, 100);
+  run_size(3, GLOO_CUSTOM_ELEMENT_BYTES_MAX);
+  run_size(1, 12);
+}
+
+/* ---- types of the library ------------------------------------------------ */
+
+/* The operation learns the type: the sum of the squares, say. */
+static void hypotenuse(void *user, const void *left, const void *right,
+                       size_t count, gloo_dtype dtype, void *result) {
+  (void)user;
+  for (size_t i = 0; i < count; i++) {
+    if (dtype == GLOO_INT32) {
+      int32_t l = ((const int32_t *)left)[i], r = ((const int32_t *)right)[i];
+      ((int32_t *)result)[i] = l > r ? l : r;
+    } else {
+      double l = ((const double *)left)[i], r = ((const double *)right)[i];
+      ((double *)result)[i] = l * 2 + r * 2;
+    }
+  }
+}
+
+static void types(rank_env *env) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.custom = env->user;
+  int32_t whole[3] = {env->rank, -env->rank, 7};
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, whole, 3, GLOO_INT32,
+                              GLOO_CUSTOM, &o));
+  RANK_CHECK(env, whole[0] == env->size - 1 && whole[1] == 0 && whole[2] == 7);
+  double x = env->rank + 1;
+  o.algorithm = "ring"; /* it commutes, so that is allowed */
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT64,
+                              GLOO_CUSTOM, &o));
+  RANK_CHECK(env, env->size != 2 || x == 6);
+}
+
+static void one_operation_serves_all_types(void **state) {
+  (void)state;
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_custom_op *op;
+  o.commutative = 1;
+  assert_int_equal(gloo_custom_op_create(hypotenuse, &o, &op, NULL), GLOO_OK);
+  for (int size = 1; size <= 3; size++) run(size, types, op);
+  gloo_custom_op_destroy(op);
+}
+
+/* ---- what is refused ----------------------------------------------------- */
+
+static void refuse(rank_env *env, const gloo_options *o, gloo_dtype dtype,
+                   gloo_op op, gloo_status status, const char *words) {
+  uint64_t data[3] = {0};
+  gloo_options ours = *o;
+  gloo_error error;
+  ours.error = &error;
+  gloo_status got =
+      gloo_allreduce(env->context, GLOO_IN_PLACE, data, 1, dtype, op, &ours);
+  RANK_CHECK(env, got == status);
+  if (strstr(error.message, words) == NULL) {
+    rank_fail(env, __FILE__, __LINE__, error.message);
+  }
+}
+
+static void refusals(rank_env *env) {
+  const job *j = env->user;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  refuse(env, &o, GLOO_FLOAT32, GLOO_CUSTOM, GLOO_ERR_INVALID, "custom");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_SUM, GLOO_ERR_INVALID, "unknown type");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_INVALID, "custom");
+  refuse(env, &o, GLOO_FLOAT32, GLOO_SCALED_SUM, GLOO_ERR_INVALID, "factor");
+  refuse(env, &o, GLOO_FLOAT32, (gloo_op)63, GLOO_ERR_INVALID, "63");
+  o.custom = j->op;
+  refuse(env, &o, GLOO_FLOAT64, GLOO_CUSTOM, GLOO_ERR_INVALID, "12 bytes");
+  o.algorithm = "ring";
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED, "\"ring\"");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED,
+         "\"compose\"");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED,
+         "recursive_doubling, one_shot, direct, fused");
+  o.ordered = 1;
+  o.algorithm = "recursive_doubling";
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED, "ordered");
+  refuse(env, &o, GLOO_FLOAT32, GLOO_SUM, GLOO_ERR_UNSUPPORTED, "ordered");
+  double factor = 2;
+  o = (gloo_options)GLOO_OPTIONS_INIT;
+  o.factor = &factor;
+  refuse(env, &o, GLOO_INT32, GLOO_SCALED_SUM, GLOO_ERR_UNSUPPORTED, "int32");
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+}
+
+static void what_does_not_fit_is_named(void **state) {
+  (void)state;
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  job j = {.element_bytes = 12};
+  gloo_error error;
+  o.name = "compose";
+  o.element_bytes = 12;
+  assert_int_equal(gloo_custom_op_create(compose, &o, &j.op, NULL), GLOO_OK);
+  run(2, refusals, &j);
+  gloo_custom_op_destroy(j.op);
+  assert_int_equal(gloo_custom_op_create(NULL, &o, &j.op, &error),
+                   GLOO_ERR_INVALID);
+  o.element_bytes = GLOO_CUSTOM_ELEMENT_BYTES_MAX + 1;
+  assert_int_equal(gloo_custom_op_create(compose, &o, &j.op, &error),
+                   GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "4097"));
+  char name[65];
+  memset(name, 'n', 64);
+  name[64] = 0;
+  o.element_bytes = 0;
+  o.name = name;
+  assert_int_equal(gloo_custom_op_create(compose, &o, &j.op, &error),
+                   GLOO_ERR_INVALID);
+}
+
+/* ---- ranks that disagree ------------------------------------------------- */
+
+typedef struct difference {
+  gloo_custom_op *ops[2];
+  bool reduce;
+} difference;
+
+static void disagree(rank_env *env) {
+  const difference *d = env->user;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.custom = d->ops[env->rank];
+  double x[4] = {0}, y[4];
+  gloo_error error;
+  if (d->reduce) {
+    (void)gloo_reduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, 1, &o);
+  } else {
+    (void)gloo_allreduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, &o);
+  }
+  for (int i = 0; i < 3; i++) {
+    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+  }
+  gloo_status status = gloo_context_error(env->context, &error);
+  bool told = strstr(error.message, "another custom operation") != NULL;
+  if (status != GLOO_ERR_MISMATCH || !told) {
+    rank_fail(env, __FILE__, __LINE__, error.message);
+  }
+}
+
+static void ranks_with_other_operations_are_told(void **state) {
+  (void)state;
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  difference d;
+  const char *const names[2] = {"one", "another"};
+  for (int what = 0; what < 3; what++) {
+    for (int i = 0; i < 2; i++) {
+      o.name = what == 0 ? names[i] : "same";
+      o.commutative = what == 1 ? i : 1;
+      o.element_bytes = what == 2 && i == 1 ? 8 : 0;
+      assert_int_equal(gloo_custom_op_create(hypotenuse, &o, &d.ops[i], NULL),
+                       GLOO_OK);
+    }
+    for (int reduce = 0; reduce < 2; reduce++) {
+      d.reduce = reduce != 0;
+      run(2, disagree, &d);
+    }
+    for (int i = 0; i < 2; i++) gloo_custom_op_destroy(d.ops[i]);
+  }
+}
+
+/* ---- calls from within --------------------------------------------------- */
+
+typedef struct caller {
+  gloo_context *context;
+  gloo_operation *operation;
+  int refused, calls;
+} caller;
+
+static void call_back(void *user, const void *left, const void *right,
+                      size_t count, gloo_dtype dtype, void *result) {
+  caller *c = user;
+  gloo_error error;
+  (void)dtype;
+  (void)right;
+  if (c->context) {
+    c->calls += 4;
+    c->refused += gloo_barrier(c->context, NULL) == GLOO_ERR_INVALID;
+    c->refused += gloo_operation_wait(c->operation) == GLOO_ERR_INVALID;
+    c->refused += gloo_operation_test(c->operation) == GLOO_ERR_INVALID;
+    c->refused +=
+        gloo_operation_error(c->operation, &error) == GLOO_ERR_INVALID;
+  }
+  memmove(result, left, count);
+}
+
+static void calls_back(rank_env *env) {
+  gloo_custom_op_options co = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  caller c = {.context = env->context};
+  co.user = &c;
+  o.algorithm = "one_shot"; /* every rank combines */
+  uint8_t data[5] = {(uint8_t)env->rank, 1, 2, 3, 4};
+  RANK_OK(env, gloo_custom_op_create(call_back, &co, &o.custom, NULL));
+  RANK_OK(env, gloo_allreduce_init(env->context, GLOO_IN_PLACE, data, 5,
+                                   GLOO_UINT8, GLOO_CUSTOM, &o, &c.operation));
+  gloo_custom_op_destroy(o.custom); /* the operation keeps it */
+  RANK_OK(env, gloo_operation_start(c.operation));
+  RANK_OK(env, gloo_operation_wait(c.operation));
+  RANK_CHECK(env, data[0] == 0 && data[4] == 4);
+  RANK_CHECK(env, c.calls > 0 && c.refused == c.calls);
+  gloo_operation_destroy(c.operation);
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+}
+
+static void calls_from_within_are_refused(void **state) {
+  (void)state;
+  run(3, calls_back, NULL);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) transport = argv[1];
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(elements_of_any_size_are_combined_in_rank_order),
+      cmocka_unit_test(one_operation_serves_all_types),
+      cmocka_unit_test(what_does_not_fit_is_named),
+      cmocka_unit_test(ranks_with_other_operations_are_told),
+      cmocka_unit_test(calls_from_within_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
