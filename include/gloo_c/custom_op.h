@@ -3,8 +3,10 @@
  *
  * An operation must be associative. Where it is not commutative, inputs are
  * combined in the order of ranks, ((0 op 1) op 2) ... up to brackets, and only
- * algorithms that do so are chosen, or may be named; with `ordered` in
- * gloo_options brackets stand as written here. All ranks must pass operations
+ * algorithms that do so are chosen, or may be named (others:
+ * GLOO_ERR_UNSUPPORTED, naming both); with `ordered` in gloo_options brackets
+ * stand as written here. Several inputs of one rank (`_multi`) are combined
+ * first, in the order of their list. All ranks must pass operations
  * alike: of the same name, element size and commutativity, or the call fails
  * with GLOO_ERR_MISMATCH on every rank (a reduce, whose messages have less room
  * to tell, misses one such mistake in 4,096). */
@@ -31,8 +33,9 @@ typedef struct gloo_custom_op gloo_custom_op;
  * It is called by whichever thread makes progress: one in a call of this
  * library, or the library's own; never by two at a time for one device. While
  * it runs, nothing else moves: keep it short. It must return, and must not call
- * functions of this library that take a context or an operation: those that
- * can say so give GLOO_ERR_INVALID then, the others do nothing. */
+ * functions of this library that take a device, a context or an operation:
+ * collectives, messages and gloo_operation_... give GLOO_ERR_INVALID then,
+ * contexts and operations are not destroyed, and others may wait for ever. */
 typedef void (*gloo_custom_fn)(void *user, const void *left, const void *right,
                                size_t count, gloo_dtype dtype, void *result);
 
