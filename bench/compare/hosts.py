@@ -23,6 +23,7 @@ LINK = "link0"  # the name of both ends, each in its own namespace
 NET, HERE, THERE = "10.213.78.0/24", "10.213.78.1", "10.213.78.2"
 # tbf: how much may pass at once, and how long packets may wait for their turn.
 BURST_BYTES, LATENCY_MS = {1: 128 << 10, 10: 512 << 10}, 20
+BARE, LARGE = "bare sockets", 1 << 16  # and from where on bytes matter
 MSS, FRAME = 1448, 1514  # payload of a full TCP segment, and its frame
 PAGE, SECTION = "docs/performance.md", "scripts/compare --hosts"
 # UCX looks for network devices there, and must see those of its namespace.
@@ -47,8 +48,10 @@ def parse(argv):
         help="of gloo_c, besides its own choice; unknown ones are left out "
              "(two_level,ring,circulant)")
     add("--repetitions", type=int, default=3, metavar="N", help="of everything (3)")
-    add("--time", type=float, default=1, metavar="SECONDS", help="for each size of a run (1)")
-    add("--limit", type=float, default=60, metavar="SECONDS", help="for one run of all sizes (60)")
+    add("--time", type=float, default=0.5, metavar="SECONDS",
+        help="for each size of a run (0.5)")
+    add("--limit", type=float, default=30, metavar="SECONDS", help="for one run of all sizes (30)")
+    add("--budget", type=float, metavar="MINUTES", default=10, help="for everything (10)")
     add("--json", metavar="FILE", help="where the figures go (build-compare/hosts.json)")
     add("--from", dest="source", metavar="FILE", help="measure nothing, use the JSON of an "
         "earlier run")
@@ -162,32 +165,58 @@ def mpi_command(library, hosts, options, program):
     return command + [program], environment
 
 
+def on_hosts(hosts, per_host, command):
+    script = os.path.join(FOLDER, "on_hosts.sh")
+    return [script, hosts.pid, str(per_host), HERE, THERE] + command
+
+
 def command_of(library, algorithm, hosts, options, directory):
+    if library is None:
+        large = ",".join(str(size) for size in options.sizes if size >= LARGE)
+        program = [sys.executable, os.path.join(FOLDER, "streams.py"), str(options.time), large]
+        return on_hosts(hosts, 1, program), {}
     program = os.path.abspath(os.path.join(options.build, library.program))
     arguments = libraries.arguments(library, "allreduce", options.sizes, options, "auto")
     if library.name in ("openmpi", "mpich"):
         command, environment = mpi_command(library, hosts, options, program)
         return command + arguments, environment
-    command = [os.path.join(FOLDER, "on_hosts.sh"), hosts.pid, str(options.per_host), HERE, THERE]
-    command += [program] + arguments + (["--algorithm", algorithm] if algorithm else [])
+    chosen = ["--algorithm", algorithm] if algorithm else []
+    command = on_hosts(hosts, options.per_host, [program] + arguments + chosen)
     return command, {"PEER_STORE": directory}
 
 
 def contestants(options):
-    """[(title, library, algorithm)]"""
-    found = []
+    """[(title, library, algorithm)]; no library: bare sockets."""
+    found = [(BARE, None, None)] if max(options.sizes) >= LARGE else []
     for library in libraries.LIBRARIES:
         program = os.path.join(options.build, library.program)
         if library.name == libraries.OURS:
             found += [(title, library, name) for title, name in algorithms(options)]
-        elif not library.ours and os.path.exists(program):
+        elif os.path.exists(program):
             found.append((library.title, library, None))
     return found
 
 
+def write_json(path, run):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(run, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".new", path)
+
+
 def measure(options, argv):
     here = machine.describe(libraries.LIBRARIES)
+    ends = time.monotonic() + options.budget * 60
+    given = "scripts/compare --hosts " + " ".join(
+        a for i, a in enumerate(argv) if a not in ("--build", "--inside")
+        and argv[i - 1:i] != ["--build"])
     notes, measured, gone = [], [], set()
+
+    def so_far():
+        here["load_after"] = os.getloadavg()[0]
+        return {"machine": here, "command": given.strip(), "notes": notes, "runs": measured,
+                "per_host": options.per_host}
+
     with Hosts() as hosts:
         for repetition in range(options.repetitions):
             for rate in options.rates:
@@ -195,6 +224,10 @@ def measure(options, argv):
                 for title, library, algorithm in contestants(options):
                     if (rate, title) in gone:
                         continue
+                    if time.monotonic() > ends:
+                        notes.append(f"the time for all of it, {options.budget:g} minutes, was up "
+                                     f"in repetition {repetition + 1}, at {title}, {rate} Gbit/s")
+                        return so_far()
                     began = time.monotonic()
                     with runs.job_directory() as directory:
                         command, environment = command_of(
@@ -208,12 +241,8 @@ def measure(options, argv):
                     if problem:
                         gone.add((rate, title))
                         notes.append(f"{title} at {rate} Gbit/s: {problem}")
-    here["load_after"] = os.getloadavg()[0]
-    command = "scripts/compare --hosts " + " ".join(
-        a for i, a in enumerate(argv) if a not in ("--build", "--inside")
-        and argv[i - 1:i] != ["--build"])
-    return {"machine": here, "command": command.strip(), "notes": notes, "runs": measured,
-            "per_host": options.per_host}
+                write_json(options.json, so_far())
+    return so_far()
 
 
 # ---- tables -----------------------------------------------------------------
@@ -242,7 +271,7 @@ def rate_table(measured, rate):
                 row.append("")
                 continue
             share = limit_us(size, rate) / median(times)
-            large = f" ({share:.0%})" if size >= 1 << 16 else ""
+            large = f" ({share:.0%})" if size >= LARGE else ""
             row.append(tables.time_text(median(times)) + large)
         rows.append(row)
     return tables.table(["size", "the link's limit"] + titles, rows)
@@ -270,9 +299,7 @@ def main(argv):
         enter_namespaces(argv)
     else:
         run = measure(options, argv)
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(run, file, indent=1)
-            file.write("\n")
+        write_json(options.json, run)
     text = report(run)
     print(text, end="")
     if options.write_docs:

@@ -6,6 +6,8 @@ import importlib.util
 import math
 import os
 import re
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -309,6 +311,22 @@ class Hosts(unittest.TestCase):
     def test_the_limit_of_a_link_is_its_bytes_with_headers(self):
         self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 1), 1514 * 8, places=3)
         self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 10), 1514 * 0.8, places=3)
+
+
+    def test_bare_sockets_are_measured(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams.py")
+        environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        both = [subprocess.Popen([sys.executable, script, "0.01", "65536,1048576"],
+                                 env={**environment, "RANK": rank}, stdout=subprocess.PIPE)
+                for rank in "01"]
+        said = [process.communicate(timeout=60)[0].decode() for process in both]
+        self.assertEqual([process.returncode for process in both], [0, 0])
+        found = runs.parse(said[0])
+        self.assertEqual([line["bytes"] for line in found], [65536, 1048576])
+        self.assertTrue(all(line["p50_us"] > 0 for line in found))
+        self.assertEqual(said[1], "")
 
 
 class Instructions(unittest.TestCase):
