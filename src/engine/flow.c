@@ -110,6 +110,8 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
     gli_context_poison(link->context, &error);
     return NULL;
   }
+  t->errand = true;
+  link->context->device->errands++;
   t->request.header = about ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
   t->request.header.context = link->group;

@@ -28,6 +28,7 @@ typedef struct gli_transfer {
   uint32_t step;
   uint32_t peer; /* index into the plan's peers */
   bool answer;   /* counted in link->answers */
+  bool errand;   /* counted in device->errands */
   bool shown;    /* sent by reference: over when the peer says TAKEN */
   uint8_t form;  /* arriving: gli_form */
   uint8_t reference[GLI_REFERENCE_BYTES];
@@ -342,6 +343,7 @@ struct gloo_device {
   gli_parked *free_parked[GLI_PARKED_CLASSES];
   gloo_operation *runnable; /* operations with steps to run, or just finished */
   size_t outstanding;       /* operations posted or running */
+  size_t errands;           /* control messages not sent yet */
   size_t completed;         /* ever; lets a poller see that something ended */
   uint32_t waiters;         /* threads in wait */
   uint32_t sleepers; /* of those, and the helper: asleep in the transport */

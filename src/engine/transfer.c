@@ -43,7 +43,7 @@ gli_transfer *gli_transfer_new(gli_link *link) {
   t->operation = NULL;
   t->parked = NULL;
   t->step = t->peer = 0;
-  t->answer = t->shown = false;
+  t->answer = t->errand = t->shown = false;
   t->form = GLI_FORM_BYTES;
   t->prev = t->next = NULL;
   return t;
@@ -52,6 +52,7 @@ gli_transfer *gli_transfer_new(gli_link *link) {
 void gli_transfer_free(gli_transfer *t) {
   gloo_device *device = t->link->context->device;
   if (t->answer) t->link->answers--;
+  if (t->errand) device->errands--;
   t->next = device->free_transfers;
   device->free_transfers = t;
 }

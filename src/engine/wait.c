@@ -11,8 +11,8 @@
  * that sleep in turn would also stay on one core: each wakes the other where it
  * runs itself. Two that are always ready to run get moved apart.)
  *
- * The helper thread makes progress only while operations are outstanding and
- * nobody waits; it never spins. */
+ * The helper thread makes progress only while nobody waits and operations are
+ * outstanding, or messages about them are still to be sent; it never spins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,9 +173,11 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
 
 /* ---- the helper thread --------------------------------------------------- */
 
+/* A peer may wait for an answer to an operation that is over here. */
 static bool has_work(gloo_device *device) {
   if (device->waiters > 0) return false;
-  return device->outstanding > 0 || device->ops->lingering(device->transport);
+  return device->outstanding > 0 || device->errands > 0 ||
+         device->ops->lingering(device->transport);
 }
 
 /* Who signals has the device's lock, which the helper has until it waits. */
