@@ -148,13 +148,15 @@ static void wide(rank_env *env, const memory *m) {
 }
 
 static void large(rank_env *env) {
-  uint8_t *in = malloc(count + 1), *out = malloc(count + 3);
-  RANK_CHECK(env, in != NULL && out != NULL);
-  memory m = {in + 1, out + 3};
   static void (*const parts[])(rank_env *, const memory *) = {
       vectors, blocks, uneven_blocks, messages, wide};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (in && out && !env->failure[0]) parts[i](env, &m);
+  uint8_t *in = malloc(count + 1), *out = malloc(count + 3);
+  RANK_CHECK(env, in != NULL && out != NULL);
+  if (in != NULL && out != NULL) {
+    memory m = {in + 1, out + 3};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+      if (!env->failure[0]) parts[i](env, &m);
+    }
   }
   free(in);
   free(out);
