@@ -6,6 +6,7 @@
 #include "algorithms/registry.h"
 #include "plan/check.h"
 #include "plan/cmocka_all.h"
+#include "plan/print.h"
 
 static gli_check_report report_of(gli_build_fn build,
                                   const gli_plan_params *p) {
@@ -135,6 +136,65 @@ static void additions_and_roundings_are_counted(void **state) {
   assert_int_equal(added(IN_PAIRS).roundings, 2);
 }
 
+/* ---- rules of the builder ----------------------------------------------- */
+
+typedef enum slip {
+  NO_SLIP,
+  NO_BLOCKS,
+  OWN_IS_NONE,    /* of the operands */
+  BLOCKS_OVERLAP, /* each other */
+  BLOCKS_END,     /* behind the scratch memory */
+  RESULT_IN_THEM,
+  SLIPS
+} slip;
+
+static slip slipped;
+
+static void build_many(gli_builder *b, const gli_plan_params *p) {
+  gli_range scratch = gli_scratch(b, 3 * 16), out = gli_own(p, GLI_OUT);
+  gli_many m = {.local = gli_own(p, GLI_IN),
+                .dst = out,
+                .own = 1,
+                .n = 3,
+                .blocks = gli_bytes(GLI_SCRATCH, scratch.offset, out.bytes),
+                .stride = 16};
+  if (slipped == NO_BLOCKS) m.n = m.own = 0;
+  if (slipped == OWN_IS_NONE) m.own = 4;
+  if (slipped == BLOCKS_OVERLAP) m.stride = 8;
+  if (slipped == BLOCKS_END) m.n = 4;
+  if (slipped == RESULT_IN_THEM) m.dst = m.blocks, m.dst.offset += 16;
+  gli_reduce_many(b, &m);
+}
+
+static void only_sound_blocks_are_reduced(void **state) {
+  (void)state;
+  static const char *const words[SLIPS] = {
+      "",        "without blocks", "not among the blocks",
+      "overlap", "outside",        "overwrites"};
+  gli_plan_params p = {
+      .collective = GLI_ALLREDUCE, .size = 4, .count = 4, .elem_bytes = 4};
+  for (int s = 0; s < SLIPS; s++) {
+    slipped = (slip)s;
+    gli_plan *plan = NULL;
+    gloo_error error;
+    gloo_status status = gli_plan_make(build_many, &p, &plan, &error);
+    if (s == NO_SLIP) {
+      assert_int_equal(status, GLOO_OK);
+      assert_int_equal(plan->n_operands, 4);
+      char text[200];
+      gli_print_step(&p, &plan->steps[0], 0, text, sizeof(text));
+      assert_string_equal(text,
+                          "REDUCE_MANY: OUT[0..4) = SCRATCH[0..4) op IN[0..4) "
+                          "op SCRATCH[4..8) and 1 more, 16B apart");
+    } else {
+      assert_int_equal(status, GLOO_ERR_INTERNAL);
+      if (strstr(error.message, words[s]) == NULL)
+        fail_msg("%s", error.message);
+    }
+    gli_plan_free(plan);
+  }
+}
+
 /* ---- the registry ------------------------------------------------------- */
 
 static void check_order(const gli_algorithm *a, const gli_plan_params *p) {
@@ -196,6 +256,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_order_is_seen),
       cmocka_unit_test(additions_and_roundings_are_counted),
+      cmocka_unit_test(only_sound_blocks_are_reduced),
       cmocka_unit_test(marked_algorithms_keep_the_order_of_1_to_64_ranks),
       cmocka_unit_test(every_reduction_can_be_ordered),
   };

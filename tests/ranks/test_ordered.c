@@ -253,6 +253,46 @@ static void long_vectors_give_the_same_bits(void **state) {
   run(3, long_sums, NULL);
 }
 
+/* Ranks in no order of hosts, and messages on several streams, do not show. */
+static void placed_sums(rank_env *env) {
+  all_sums(env, GLOO_SUM, 301);
+}
+
+static void hosts_and_streams_give_the_same_bits(void **state) {
+  (void)state;
+  static const char *const hosts[] = {"a", "b", "a", "c", "b"};
+  ranks_options o = {.transport = transport, .streams = 3, .host_ids = hosts};
+  ranks_run(5, &o, placed_sums);
+}
+
+/* ---- an algorithm from outside ------------------------------------------- */
+
+static void forced(rank_env *env) {
+  float x = 1;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
+                              GLOO_SUM, &o));
+  RANK_CHECK(env, x == 2);
+  o.ordered = 1;
+  RANK_CHECK(env,
+             gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
+                            GLOO_SUM, &o) == GLOO_ERR_UNSUPPORTED);
+  bool names_both = strstr(error.message, "\"ring\"") != NULL &&
+                    strstr(error.message, "ordered") != NULL;
+  if (!names_both) rank_fail(env, __FILE__, __LINE__, error.message);
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+}
+
+static void an_algorithm_that_is_forced_is_not_replaced_in_silence(
+    void **state) {
+  (void)state;
+  assert_int_equal(setenv("GLOO_ALGORITHM", "allreduce:0-=ring", 1), 0);
+  run(2, forced, NULL);
+  assert_int_equal(unsetenv("GLOO_ALGORITHM"), 0);
+}
+
 /* ---- disagreement -------------------------------------------------------- */
 
 static void one_is_ordered(rank_env *env) {
@@ -303,6 +343,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ordered_sums_are_those_of_a_loop_over_the_ranks),
       cmocka_unit_test(every_rank_has_a_factor_of_its_own),
       cmocka_unit_test(long_vectors_give_the_same_bits),
+      cmocka_unit_test(hosts_and_streams_give_the_same_bits),
+      cmocka_unit_test(an_algorithm_that_is_forced_is_not_replaced_in_silence),
       cmocka_unit_test(ranks_that_disagree_on_the_order_are_told),
       cmocka_unit_test(exact_operations_take_any_algorithm),
   };
