@@ -104,12 +104,16 @@
     "fewest bytes, log P rounds, one message in each; very short vectors")     \
   X(GLI_ALLGATHERV, allgather, bruck,                                          \
     "fewest bytes, log P rounds, one message in each; very short vectors")     \
-  X(GLI_BROADCAST, broadcast, chain,                                           \
-    "from rank to rank, in segments; very long vectors, few ranks")            \
-  X(GLI_ALLREDUCE, allreduce, double_binary_tree,                              \
-    "two trees in segments, 4 log P rounds; long vectors, very many ranks")    \
   X(GLI_REDUCE, reduce, direct,                                                \
     "fewest bytes, two rounds, in rank order; long vectors")
+
+/* Those in which bytes flow along long chains of ranks: they are cut into
+ * shorter segments than others. */
+#define GLI_FLOWING_LIST(X)                                         \
+  X(GLI_BROADCAST, broadcast, chain,                                \
+    "from rank to rank, in segments; very long vectors, few ranks") \
+  X(GLI_ALLREDUCE, allreduce, double_binary_tree,                   \
+    "two trees in segments, 4 log P rounds; long vectors, very many ranks")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
@@ -152,22 +156,29 @@
   uint64_t gli_##collective##_##name##_bytes(uint32_t size,                 \
                                              uint64_t vector_bytes);
 GLI_ALGORITHM_LIST(GLI_ALGORITHM_DECLARE)
+GLI_FLOWING_LIST(GLI_ALGORITHM_DECLARE)
 
 #define GLI_COMPOSED_DECLARE(constant, collective, name, summary) \
   void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p);
 GLI_COMPOSED_LIST(GLI_COMPOSED_DECLARE)
 
+#define GLI_COSTED_ENTRY(constant, collective, name, summary, flows) \
+  {constant,                                                         \
+   #name,                                                            \
+   gli_##collective##_##name,                                        \
+   gli_##collective##_##name##_rounds,                               \
+   gli_##collective##_##name##_bytes,                                \
+   summary,                                                          \
+   flows},
 #define GLI_ALGORITHM_ENTRY(constant, collective, name, summary) \
-  {constant,                                                     \
-   #name,                                                        \
-   gli_##collective##_##name,                                    \
-   gli_##collective##_##name##_rounds,                           \
-   gli_##collective##_##name##_bytes,                            \
-   summary},
+  GLI_COSTED_ENTRY(constant, collective, name, summary, false)
+#define GLI_FLOWING_ENTRY(constant, collective, name, summary) \
+  GLI_COSTED_ENTRY(constant, collective, name, summary, true)
 #define GLI_COMPOSED_ENTRY(constant, collective, name, summary) \
-  {constant, #name, gli_##collective##_##name, NULL, NULL, summary},
-const gli_algorithm gli_algorithms[] = {GLI_ALGORITHM_LIST(
-    GLI_ALGORITHM_ENTRY) GLI_COMPOSED_LIST(GLI_COMPOSED_ENTRY)};
+  {constant, #name, gli_##collective##_##name, NULL, NULL, summary, false},
+const gli_algorithm gli_algorithms[] = {
+    GLI_ALGORITHM_LIST(GLI_ALGORITHM_ENTRY) GLI_FLOWING_LIST(GLI_FLOWING_ENTRY)
+        GLI_COMPOSED_LIST(GLI_COMPOSED_ENTRY)};
 
 const size_t gli_algorithm_count =
     sizeof(gli_algorithms) / sizeof(gli_algorithms[0]);

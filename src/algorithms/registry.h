@@ -19,6 +19,7 @@ typedef struct gli_algorithm {
   uint32_t (*rounds)(uint32_t size);
   uint64_t (*bytes)(uint32_t size, uint64_t vector_bytes);
   const char *summary; /* half a line for docs and `gloo plan --list` */
+  bool flows;          /* bytes flow along long chains, in short segments */
 } gli_algorithm;
 
 extern const gli_algorithm gli_algorithms[];

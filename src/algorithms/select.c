@@ -24,6 +24,7 @@
  * here, too, so the choice is the same wherever it is made. */
 #include <stddef.h>
 
+#include "algorithms/radix.h"
 #include "algorithms/registry.h"
 #include "algorithms/select.h"
 #include "algorithms/two_level.h"
@@ -42,6 +43,9 @@
 
 #define SEGMENT ((uint64_t)512 << 10)
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
+#define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
+#define SHORTEST ((uint64_t)16 << 10)  /* segment of what flows along a chain \
+                                        */
 #define SEGMENTS 1024 /* that one rank sends or copies in a plan, about */
 
 /* ---- costs -------------------------------------------------------------- */
@@ -168,6 +172,51 @@ static void flat(shortlist *s, const char *name, work w) {
   consider(s, name, cost(s->p, w));
 }
 
+/* In groups of up to k ranks. What several send to one at a time is added when
+ * all of it is there, so of long vectors bytes count a little more. */
+static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
+                      const char *bcube, uint64_t m) {
+  uint32_t size = s->p->size, left = size;
+  if (size <= k) return;
+  const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, multiplying);
+  uint64_t sends = a->bytes(size, 1), most = m - m / size;
+  flat(s, multiplying,
+       (work){a->rounds(size), 2 * sends, size * sends, sends * m, sends * m,
+              false});
+  gli_radices r = gli_radices_up_to(k, &left);
+  if (left > 1) return;
+  sends = 2 * gli_radices_others(&r);
+  flat(s, bcube,
+       (work){2 * r.n, 2 * sends, size * sends, 2 * most + most / 4, most,
+              false});
+}
+
+/* What has proved better between hosts, where latencies are long, and not
+ * within one. */
+static void consider_far(shortlist *s, uint64_t m) {
+  const gli_plan_params *p = s->p;
+  uint64_t size = p->size, log = gli_select_logarithm(size);
+  uint64_t most = m - m / size;
+  bool power = size > 2 && (size & (size - 1)) == 0;
+  if (p->collective == GLI_ALLREDUCE) {
+    in_groups(s, 4, "recursive_multiplying_4", "bcube_4", m);
+    in_groups(s, 8, "recursive_multiplying_8", "bcube_8", m);
+    if (power)
+      flat(s, "halving_doubling",
+           (work){2 * log, 4 * log, 2 * size * log, 2 * most, most, false});
+  } else if (p->collective == GLI_ALLGATHER && power) {
+    flat(s, "recursive_doubling",
+         (work){log, 2 * log, size * log, most, 0, false});
+  } else if (p->collective == GLI_BROADCAST && size > 2) {
+    const gli_algorithm *chain = gli_algorithm_find(p->collective, "chain");
+    uint64_t segment = gli_segment_bytes(chain, p);
+    uint64_t n = segment > 0 && m > 0 ? (m - 1) / segment + 1 : 1;
+    flat(s, "chain",
+         (work){size - 1, 2 * n, (size - 1) * n, m + (size - 2) * (m / n), 0,
+                true});
+  }
+}
+
 /* In each line: rounds, messages, messages of all, bytes sent, reduced. */
 static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, others = size - 1,
@@ -185,6 +234,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
    * counts is how much all copy, and a scatter and gather copy no less. */
   bool turns = s->p->hosts == NULL && s->p->crowded && size > 2;
   uint64_t in_tree = turns ? 2 * most + m / 16 : log * m;
+  if (s->p->hosts != NULL && size > 1) consider_far(s, m);
   switch (s->p->collective) {
     case GLI_BARRIER:
       flat(s, "dissemination", (work){log, 2 * log, logs, 0, 0, false});
@@ -261,13 +311,23 @@ const gli_algorithm *gli_select_cheapest(gli_collective collective,
 
 /* ---- segments ----------------------------------------------------------- */
 
+/* Along a chain of n messages, k segments take as long as n - 1 + k of them:
+ * the best length is the root of m bytes x what a message costs / (n - 1). */
+static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
+  uint64_t square = m / (chain - 1) * A_MESSAGE, length = SHORTEST;
+  while (length < SEGMENT && length * length < square) length *= 2;
+  return length;
+}
+
 /* Segments long enough that their latency does not show, and short enough that
  * a few of them fit a cache; longer where there would be too many. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);
   bool pairwise = gli_collective_pairwise(p->collective);
-  if (m <= SEGMENT && !pairwise) return 0;
+  uint64_t chain = algorithm->flows ? algorithm->rounds(p->size) : 0;
+  uint64_t shortest = chain > 1 ? SHORTEST : SEGMENT;
+  if (m <= shortest && !pairwise) return 0;
   if (m > LONGEST) m = LONGEST;
   uint64_t sent = algorithm->bytes ? algorithm->bytes(p->size, m) : 0;
   uint64_t most = sent > m ? sent : m;
@@ -276,6 +336,7 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
     most = times(m, p->size - 1);
   bool levels = algorithm->bytes == NULL && gli_two_levels(p);
   uint64_t least = levels ? SEGMENT_OF_LEVEL : SEGMENT;
+  if (chain > 1) least = flowing_segment(m, chain);
   uint64_t bytes = most / SEGMENTS > least ? most / SEGMENTS : least;
   uint64_t whole = (bytes + p->elem_bytes - 1) / p->elem_bytes;
   return whole * p->elem_bytes;
