@@ -44,9 +44,10 @@
 #define SEGMENT ((uint64_t)512 << 10)
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
-#define SHORTEST ((uint64_t)16 << 10)  /* segment of what flows along a chain \
-                                        */
-#define SEGMENTS 1024 /* that one rank sends or copies in a plan, about */
+#define SHORTEST                                              \
+  ((uint64_t)16 << 10) /* segment of what flows along a chain \
+                        */
+#define SEGMENTS 1024  /* that one rank sends or copies in a plan, about */
 
 /* ---- costs -------------------------------------------------------------- */
 
