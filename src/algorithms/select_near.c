@@ -28,12 +28,16 @@
 
 static const char *fused(const gli_plan_params *p, uint64_t m) {
   bool scatters = p->collective == GLI_REDUCE_SCATTER;
+  /* What is better for longer vectors is in no order. */
+  bool ordered = p->order == GLI_ORDER_FOLD;
   if (p->collective != GLI_ALLREDUCE && !scatters) return NULL;
   if (p->size == 2) return m >= FUSED_FROM ? "fused" : NULL;
   if (p->size > 4) return NULL;
-  if (!p->crowded) return m >= FUSED_FROM && m <= FUSED_TO ? "fused" : NULL;
-  if (scatters) return NULL;
-  return m >= FUSED_CROWDED_FROM && m < FUSED_CROWDED_TO ? "fused" : NULL;
+  if (!p->crowded) {
+    return m >= FUSED_FROM && (ordered || m <= FUSED_TO) ? "fused" : NULL;
+  }
+  if (scatters || m < FUSED_CROWDED_FROM) return NULL;
+  return ordered || m < FUSED_CROWDED_TO ? "fused" : NULL;
 }
 
 static const char *crowded(const gli_plan_params *p, uint64_t m) {

@@ -88,6 +88,20 @@ static void long_ordered_vectors_take_few_bytes(void **state) {
   }
 }
 
+/* Where it is the fastest of those in order, whatever is faster without. */
+static void long_ordered_vectors_are_fused_where_memory_is_shared(
+    void **state) {
+  (void)state;
+  for (int crowded = 0; crowded < 2; crowded++) {
+    gli_plan_params p = params(GLI_ALLREDUCE, 4, (uint64_t)1 << 24);
+    p.near = true;
+    p.crowded = crowded != 0;
+    assert_string_not_equal(gli_algorithm_select(&p)->name, "fused");
+    p.order = GLI_ORDER_FOLD;
+    assert_string_equal(gli_algorithm_select(&p)->name, "fused");
+  }
+}
+
 /* With a core for each rank a few ranks talk to all others at once; when they
  * outnumber the cores, messages are what must be few. */
 static const char *crowded_choice(gli_collective collective, uint32_t size,
@@ -262,6 +276,7 @@ int main(void) {
       cmocka_unit_test(every_call_has_a_choice),
       cmocka_unit_test(the_choice_keeps_the_order_that_a_call_needs),
       cmocka_unit_test(long_ordered_vectors_take_few_bytes),
+      cmocka_unit_test(long_ordered_vectors_are_fused_where_memory_is_shared),
       cmocka_unit_test(short_vectors_take_few_rounds),
       cmocka_unit_test(crowded_ranks_take_few_messages),
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),
