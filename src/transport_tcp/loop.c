@@ -4,6 +4,10 @@
 
 #include "transport_tcp/tcp.h"
 
+/* At most so many polls in a row do without the loop, and so many of them when
+ * they find nothing. */
+enum { DIRECT_POLLS = 16, IDLE_POLLS = 4 };
+
 uint64_t gli_tcp_now(gli_transport *t) {
   (void)t;
   return uv_hrtime();
@@ -32,15 +36,32 @@ static void free_garbage(gli_tcp *t) {
   }
 }
 
+/* Where one stream is all there is to wait for, look whether it has something:
+ * that is one system call for a message, and not two. Everything else, new
+ * connections and timers, can wait for a few polls. True when that will do for
+ * this poll. */
+static bool poll_directly(gli_tcp *t) {
+  gli_tcp_stream *stream = t->newest;
+  if (t->up != 1 || stream == NULL || !stream->pair->live) return false;
+  if (stream->finished || stream->watch->events != UV_READABLE) return false;
+  if (t->direct >= DIRECT_POLLS) return false;
+  gli_tcp_stream_read(stream, false);
+  t->direct += t->happened > 0 ? 1 : DIRECT_POLLS / IDLE_POLLS;
+  return true;
+}
+
 int gli_tcp_poll(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   t->happened = 0;
   t->in_poll = true;
   gli_tcp_wake_reset(t);
   begin_pairs(t);
-  if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
-    atomic_store(&t->needs_poll, false);
-  uv_run(&t->loop, UV_RUN_NOWAIT);
+  bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
+  if (needed) atomic_store(&t->needs_poll, false);
+  if (needed || !poll_directly(t)) {
+    t->direct = 0;
+    uv_run(&t->loop, UV_RUN_NOWAIT);
+  }
   if (t->to_report) gli_tcp_pairs_report(t);
   free_garbage(t);
   t->in_poll = false;

@@ -115,22 +115,32 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
 #else
   const int flags = 0;
 #endif
+  ssize_t bytes;
+  if (count == 1) { /* the system has less to look at */
+    do bytes = send(fd, parts->iov_base, parts->iov_len, flags);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+  }
   struct msghdr message;
   memset(&message, 0, sizeof message);
   message.msg_iov = (struct iovec *)parts;
   message.msg_iovlen = (unsigned)count;
-  ssize_t bytes;
   do bytes = sendmsg(fd, &message, flags);
   while (bytes < 0 && errno == EINTR);
   return bytes;
 }
 
 ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
+  ssize_t bytes;
+  if (count == 1) {
+    do bytes = recv(fd, parts->iov_base, parts->iov_len, 0);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+  }
   struct msghdr message;
   memset(&message, 0, sizeof message);
   message.msg_iov = (struct iovec *)parts;
   message.msg_iovlen = (unsigned)count;
-  ssize_t bytes;
   do bytes = recvmsg(fd, &message, 0);
   while (bytes < 0 && errno == EINTR);
   return bytes;

@@ -23,7 +23,10 @@ static void stream_ready(void *owner, int events, bool broken) {
 
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   gli_tcp_pair *pair = stream->pair;
+  gli_tcp *t = pair->t;
   stream->state = GLI_TCP_UP;
+  t->up++;
+  t->newest = stream;
   stream->watch = watch;
   stream->due_ns = 0;
   gli_tcp_watch_give(watch, stream_ready, stream);
@@ -33,6 +36,9 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
 }
 
 void gli_tcp_stream_end(gli_tcp_stream *stream) {
+  gli_tcp *t = stream->pair->t;
+  if (stream->state == GLI_TCP_UP) t->up--;
+  if (t->newest == stream) t->newest = NULL;
   if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
   stream->watch = NULL;
   stream->state = GLI_TCP_ENDED;

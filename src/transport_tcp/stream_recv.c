@@ -81,26 +81,23 @@ static bool sink_is_sound(const gli_sink *sink, const gli_header *header) {
   return header->length % sink->elem_bytes == 0;
 }
 
-static void header_arrived(gli_tcp_stream *stream, const uint8_t *bytes) {
+/* A message that is here as a whole, which the engine may take at once. */
+static bool take_whole(gli_tcp_stream *stream, const uint8_t *payload,
+                       size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
-  if (!gli_header_decode(bytes, &stream->header)) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "rank %" PRIu32
-                       " (%s) sent bytes that are no message; the connection "
-                       "or the peer is damaged",
-                       pair->config.peer_rank, pair->peer_text);
-    return;
-  }
-  /* An ABORT comes on every stream: one is enough, and nothing new after it. */
-  if (pair->aborting) {
-    stream->finished = true;
-    return;
-  }
-  if (stream->header.type == GLI_MESSAGE_BYE) {
-    bye_arrived(stream);
-    return;
-  }
-  pair->aborting = stream->header.type == GLI_MESSAGE_ABORT;
+  gli_tcp *t = pair->t;
+  bool taken = false;
+  if (t->upcalls->message == NULL || stream->header.length > bytes)
+    return false;
+  gloo_status status =
+      t->upcalls->message(pair->config.user, &stream->header, payload, &taken);
+  if (taken) t->happened++;
+  if (pair->live && status != GLOO_OK) stop_reading(pair);
+  return taken;
+}
+
+static void begin_payload(gli_tcp_stream *stream) {
+  gli_tcp_pair *pair = stream->pair;
   stream->placed = 0;
   if (!ask_for_sink(pair, &stream->header, &stream->sink)) return;
   if (!sink_is_sound(&stream->sink, &stream->header)) {
@@ -112,6 +109,36 @@ static void header_arrived(gli_tcp_stream *stream, const uint8_t *bytes) {
   }
   stream->in_payload = true;
   if (stream->header.length == 0) payload_complete(stream);
+}
+
+/* With `bytes` bytes behind it; how many of them were used. */
+static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
+                             size_t bytes) {
+  gli_tcp_pair *pair = stream->pair;
+  if (!gli_header_decode(header, &stream->header)) {
+    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
+                       "rank %" PRIu32
+                       " (%s) sent bytes that are no message; the connection "
+                       "or the peer is damaged",
+                       pair->config.peer_rank, pair->peer_text);
+    return 0;
+  }
+  /* An ABORT comes on every stream: one is enough, and nothing new after it. */
+  if (pair->aborting) {
+    stream->finished = true;
+    return 0;
+  }
+  if (stream->header.type == GLI_MESSAGE_BYE) {
+    bye_arrived(stream);
+    return 0;
+  }
+  pair->aborting = stream->header.type == GLI_MESSAGE_ABORT;
+  if (take_whole(stream, header + GLI_HEADER_BYTES, bytes)) {
+    stream->large = false;
+    return (size_t)stream->header.length;
+  }
+  if (pair->live) begin_payload(stream);
+  return 0;
 }
 
 /* ---- bytes
@@ -158,7 +185,7 @@ static void consume(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
       if (payload_left(stream) == 0) payload_complete(stream);
     } else if (bytes >= GLI_HEADER_BYTES) {
       used = GLI_HEADER_BYTES;
-      header_arrived(stream, data);
+      used += header_arrived(stream, data, bytes - GLI_HEADER_BYTES);
     }
     if (used == 0) break;
     data += used;

@@ -2,12 +2,13 @@
  * one vectored write. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
-enum { BATCH_MESSAGES = 16 };
+enum { BATCH_MESSAGES = 16, SHORT_PAYLOAD = 1024 };
 
 typedef struct batch {
   size_t bytes;
@@ -94,6 +95,17 @@ static void write_failed(gli_tcp_stream *stream, int code) {
   gli_tcp_watch_for(stream->watch, UV_READABLE);
 }
 
+/* A short message in one piece: the system has one part to look at. */
+static ssize_t write_short(gli_tcp_stream *stream,
+                           const gli_send_request *request) {
+  uint8_t bytes[GLI_HEADER_BYTES + SHORT_PAYLOAD];
+  size_t length = (size_t)request->header.length;
+  gli_header_encode(&request->header, bytes);
+  if (length > 0) memcpy(bytes + GLI_HEADER_BYTES, request->payload, length);
+  struct iovec part = {bytes, GLI_HEADER_BYTES + length};
+  return gli_tcp_socket_send(stream->watch->fd, &part, 1);
+}
+
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
   if (stream->state != GLI_TCP_UP || stream->write_error != 0 ||
@@ -101,12 +113,20 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
     gli_request_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
-  batch b;
-  b.bytes = 0;
-  b.messages = b.parts = 0;
-  bool whole = add_message(&b, request);
-  ssize_t written = write_batch(stream, &b);
-  if (whole && written == (ssize_t)b.bytes) return GLI_POST_DONE;
+  ssize_t written;
+  if (request->header.length <= SHORT_PAYLOAD) {
+    written = write_short(stream, request);
+  } else {
+    batch b;
+    b.bytes = 0;
+    b.messages = b.parts = 0;
+    (void)add_message(&b, request);
+    written = write_batch(stream, &b);
+  }
+  if (written >= 0 &&
+      (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
+    return GLI_POST_DONE;
+  }
   int code = errno;
   gli_request_push(&stream->queue, request);
   if (written >= 0)

@@ -121,6 +121,11 @@ typedef struct gli_tcp {
 
   gli_tcp_pair *pairs, *leaving, *garbage;
 
+  /* With one stream only there is no need to ask which one is ready. */
+  uint32_t up;            /* streams that are */
+  gli_tcp_stream *newest; /* the last that came up, if it still is */
+  unsigned direct;        /* polls in a row that looked at it alone */
+
   gli_tcp_watch *listener;
   uint64_t listener_due_ns; /* end of a pause; 0: not paused */
   gli_tcp_guest *guests;    /* connections that have not said who they are */
