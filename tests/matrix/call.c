@@ -82,39 +82,53 @@ static gloo_status call_plain(gloo_context *x, gli_collective collective,
   }
 #undef ARGS
 }
-#undef FORMS
 
 /* A message to the rank that is `root` further, and one from the rank that is
- * `root` behind; sometimes from whichever rank it comes. */
+ * `root` behind. */
+typedef struct exchange {
+  int to, from;
+  gloo_dtype dtype;
+} exchange;
+
+/* In two parts, the receive taking what comes from one of a list. */
+static gloo_status call_parts(gloo_context *x, const matrix_case *c,
+                              const exchange *e, const matrix_buffers *b,
+                              const gloo_options *o, matrix_operations *ops) {
+  bool start = c->form == MATRIX_STARTED;
+  gloo_operation **recv = &ops->of[0], **send = &ops->of[1];
+  gloo_status status = start
+                           ? gloo_recv_any_start(x, b->out, c->count, e->dtype,
+                                                 &e->from, 1, o, recv)
+                           : gloo_recv_any_init(x, b->out, c->count, e->dtype,
+                                                &e->from, 1, o, recv);
+  if (status != GLOO_OK) return status;
+  ops->n = 1;
+  status = start ? gloo_send_start(x, b->in, c->count, e->dtype, e->to, o, send)
+                 : gloo_send_init(x, b->in, c->count, e->dtype, e->to, o, send);
+  if (status == GLOO_OK) ops->n = 2;
+  return status;
+}
+
 static gloo_status call_exchange(gloo_context *x, const matrix_ranks *ranks,
                                  const matrix_case *c, int rank,
                                  const matrix_buffers *b, const gloo_options *o,
                                  matrix_operations *ops) {
-  gloo_dtype t = (gloo_dtype)c->dtype;
   int size = ranks->size;
-  int to = (rank + c->root) % size, from = (rank + size - c->root) % size;
-  bool any = matrix_drawn(c, MATRIX_ABSENT) % 2 != 0;
-  gloo_status status;
-  if (c->form == MATRIX_BLOCKING) {
-    return gloo_sendrecv(x, b->in, c->count, to, b->out, c->count, from, t, o);
+  exchange e = {.to = (rank + c->root) % size,
+                .from = (rank + size - c->root) % size,
+                .dtype = (gloo_dtype)c->dtype};
+  bool parts = matrix_drawn(c, MATRIX_ABSENT) % 2 != 0;
+  if (parts && c->form != MATRIX_BLOCKING && c->place == MATRIX_APART) {
+    return call_parts(x, c, &e, b, o, ops);
   }
-  bool start = c->form == MATRIX_STARTED;
-  gloo_operation **recv = &ops->of[0], **send = &ops->of[1];
-  if (any) {
-    status =
-        start ? gloo_recv_any_start(x, b->out, c->count, t, &from, 1, o, recv)
-              : gloo_recv_any_init(x, b->out, c->count, t, &from, 1, o, recv);
-  } else {
-    status = start ? gloo_recv_start(x, b->out, c->count, t, from, o, recv)
-                   : gloo_recv_init(x, b->out, c->count, t, from, o, recv);
-  }
-  if (status != GLOO_OK) return status;
-  ops->n = 1;
-  status = start ? gloo_send_start(x, b->in, c->count, t, to, o, send)
-                 : gloo_send_init(x, b->in, c->count, t, to, o, send);
-  if (status == GLOO_OK) ops->n = 2;
+  gloo_operation **op = &ops->of[0];
+  gloo_status status = FORMS(sendrecv, b->in, c->count, e.to, b->out, c->count,
+                             e.from, e.dtype, );
+  if (status == GLOO_OK && c->form != MATRIX_BLOCKING) ops->n = 1;
   return status;
 }
+
+#undef FORMS
 
 gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
                         const matrix_case *c, int rank,

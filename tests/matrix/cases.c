@@ -38,11 +38,6 @@ bool matrix_is_ordered(const matrix_row *row) {
   return gli_algorithm_order(a) == GLI_ORDER_FOLD;
 }
 
-bool matrix_is_narrow(const matrix_case *c) {
-  int precision = draw_precision((gloo_dtype)c->dtype);
-  return precision > 0 && precision < draw_precision(GLOO_FLOAT32);
-}
-
 bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op) {
   bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
   if (!gli_collective_reduces(collective)) return op == REFERENCE_NO_OP;
@@ -63,6 +58,15 @@ inputs matrix_inputs(const matrix_case *c) {
                 : drawn < 7 ? INPUTS_ROUNDED
                             : INPUTS_SPECIAL;
   return draw_has((gloo_dtype)c->dtype, c->op, kind) ? kind : INPUTS_EXACT;
+}
+
+bool matrix_asks_for_order(const matrix_case *c) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  const matrix_row *row = &rows[c->row];
+  if (c->op == REFERENCE_NO_OP) return false;
+  if (matrix_drawn(c, MATRIX_ORDER) % 4 != 0) return false;
+  return row->algorithm == NULL || matrix_is_ordered(row);
 }
 
 /* ---- the list ------------------------------------------------------------ */
@@ -194,7 +198,8 @@ static size_t algorithms_from(size_t row) {
   return end - row;
 }
 
-/* Ranks on several hosts are for what goes by them, and for the choice. */
+/* Ranks on several hosts are for what goes by them, and for the choice; those
+ * of groups as well. */
 static bool is_for(const matrix_ranks *ranks, const matrix_row *row) {
   if (ranks->hosts == 0 || row->algorithm == NULL) return true;
   return gli_algorithm_find(row->collective, row->algorithm)->rounds == NULL;

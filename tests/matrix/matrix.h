@@ -32,7 +32,12 @@ typedef struct matrix_ranks {
   int hosts; /* how ranks are told to be on hosts: see matrix_host_ids */
 } matrix_ranks;
 
-enum { MATRIX_HOSTS = 3, MATRIX_MOST_RANKS = REFERENCE_MOST_RANKS };
+enum {
+  MATRIX_HOSTS = 3,
+  MATRIX_GROUP = MATRIX_HOSTS, /* one host, and some ranks of more */
+  MATRIX_SETS,
+  MATRIX_MOST_RANKS = REFERENCE_MOST_RANKS
+};
 
 /* NULL, all on one; in two halves; or dealt to three. */
 const char *const *matrix_host_ids(int hosts, int size);
@@ -88,14 +93,15 @@ typedef enum matrix_purpose {
   MATRIX_MEMORY,
   MATRIX_ABSENT,
   MATRIX_WAITING,
-  MATRIX_KEYS
+  MATRIX_KEYS,
+  MATRIX_ORDER
 } matrix_purpose;
 uint64_t matrix_drawn(const matrix_case *c, matrix_purpose purpose);
 
 inputs matrix_inputs(const matrix_case *c);
 
-/* Of floats narrower than float32, which may be rounded more than once? */
-bool matrix_is_narrow(const matrix_case *c);
+/* Is it to be `ordered`? Only where the algorithm can do that. */
+bool matrix_asks_for_order(const matrix_case *c);
 
 /* ---- what the collectives do --------------------------------------------- */
 

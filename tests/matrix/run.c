@@ -342,7 +342,7 @@ static bool run_case(player *p) {
   }
   p->reference = s->references[p->c->dtype][p->c->op][matrix_inputs(p->c)];
   p->element = gloo_dtype_size((gloo_dtype)p->c->dtype);
-  p->ordered = matrix_is_ordered(row) && !matrix_is_narrow(p->c);
+  p->ordered = matrix_is_ordered(row) || matrix_asks_for_order(p->c);
   p->is_prefix = row->collective == GLI_SCAN || row->collective == GLI_EXSCAN;
   if (!make_buffer(p, &p->in, p->areas, p->shape.in.elements, 0) ||
       !make_buffer(p, &p->out, p->areas + 2, p->shape.elements, 1)) {
@@ -350,6 +350,7 @@ static bool run_case(player *p) {
   }
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = row->algorithm;
+  o.ordered = matrix_asks_for_order(p->c);
   matrix_operations ops = {.n = 0};
   bool goes_on = run_forms(p, &o, &ops);
   for (int i = 0; i < ops.n; i++) gloo_operation_destroy(ops.of[i]);
@@ -369,6 +370,22 @@ static void play(rank_env *env) {
     }
   }
   for (int i = 0; i < 4; i++) give_back(&p.areas[i]);
+}
+
+/* The ranks but one, in reverse order; that one has nothing more to do. */
+static void play_in_group(rank_env *env) {
+  rank_env inner = *env;
+  int color = env->rank == env->size / 2 ? GLOO_NO_COLOR : 1;
+  gloo_context *group;
+  RANK_OK(env, gloo_context_split(env->context, color, -env->rank, NULL, &group,
+                                  NULL));
+  if (env->failure[0] || group == NULL) return;
+  inner.context = group;
+  inner.rank = gloo_context_rank(group);
+  inner.size = gloo_context_size(group);
+  play(&inner);
+  memcpy(env->failure, inner.failure, sizeof env->failure);
+  gloo_context_destroy(group);
 }
 
 /* ---- all cases ----------------------------------------------------------- */
@@ -409,7 +426,11 @@ size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
                      .host_ids = matrix_host_ids(ranks->hosts, ranks->size),
                      .timeout_ns = INT64_C(120000000000),
                      .user = &s};
-  ranks_run(ranks->size, &o, play);
+  if (ranks->hosts == MATRIX_GROUP) {
+    ranks_run(ranks->size + 1, &o, play_in_group);
+  } else {
+    ranks_run(ranks->size, &o, play);
+  }
   size_t failed = 0;
   for (size_t i = 0; i < n; i++) failed += s.failed[i];
   free(s.digests);

@@ -17,7 +17,7 @@ static const traits all[GLI_COLLECTIVES] = {
     [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true},
     [GLI_REDUCE_SCATTER] = {BLOCKS, ONE, false, false, true, false, false},
     [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true},
-    [GLI_SENDRECV] = {ONE, ONE, false, false, false, false, false},
+    [GLI_SENDRECV] = {ONE, ONE, false, false, true, false, false},
     [GLI_ALLTOALL] = {BLOCKS, BLOCKS, false, false, true, false, false},
     [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false},
     [GLI_GATHER] = {ONE, BLOCKS, false, true, true, true, false},
@@ -54,9 +54,11 @@ static bool is_counted(gli_collective c) {
          c == GLI_ALLTOALLV || c == GLI_REDUCE_SCATTERV;
 }
 
-/* Of blocks at places of their own one address says too little. */
+/* Of blocks at places of their own one address says too little, and an exchange
+ * may be of two lengths. */
 bool matrix_has_address(const matrix_case *c) {
-  return collective_of(c) != GLI_ALLTOALLV;
+  gli_collective collective = collective_of(c);
+  return collective != GLI_ALLTOALLV && collective != GLI_SENDRECV;
 }
 
 /* ---- lengths ------------------------------------------------------------- */

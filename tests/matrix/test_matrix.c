@@ -29,7 +29,7 @@
 #endif
 
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16};
-enum { SIZES = sizeof sizes / sizeof *sizes, SETS = SIZES * MATRIX_HOSTS };
+enum { SIZES = sizeof sizes / sizeof *sizes, SETS = SIZES * MATRIX_SETS };
 
 static struct settings {
   const char *transport;
@@ -192,7 +192,8 @@ static bool read_argument(const char *argument) {
 static int run_all(void) {
   static matrix_ranks sets[SETS];
   static char names[SETS][64];
-  static const char *const hosts[] = {"one host", "two hosts", "three hosts"};
+  static const char *const hosts[] = {"one_host", "two_hosts", "three_hosts",
+                                      "one_host_in_a_group"};
   struct CMUnitTest tests[SETS + 3];
   size_t n = 0, set = 0;
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(
@@ -200,7 +201,7 @@ static int run_all(void) {
   tests[n++] =
       (struct CMUnitTest)cmocka_unit_test(what_must_not_work_is_refused);
   for (int i = 0; i < SIZES; i++) {
-    for (int h = 0; h < MATRIX_HOSTS; h++, set++) {
+    for (int h = 0; h < MATRIX_SETS; h++, set++) {
       bool wanted = settings.ranks == 0 || settings.ranks == sizes[i];
       if (!wanted || (settings.product && h > 0)) continue;
       sets[set] = (matrix_ranks){settings.transport, sizes[i], h};

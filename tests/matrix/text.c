@@ -9,7 +9,7 @@ const char *const *matrix_host_ids(int hosts, int size) {
   static const char *const names[] = {"a", "b", "c"};
   static const char *halves[MATRIX_MOST_RANKS + 1][MATRIX_MOST_RANKS];
   static const char *dealt[MATRIX_MOST_RANKS];
-  if (hosts == 0) return NULL;
+  if (hosts == 0 || hosts == MATRIX_GROUP) return NULL;
   for (int r = 0; r < size; r++) {
     halves[size][r] = names[r >= (size + 1) / 2];
     dealt[r] = names[r % 3];
@@ -71,7 +71,7 @@ bool matrix_parse(const char *text, matrix_ranks *ranks, matrix_case *c) {
   ranks->transport = find_transport(transport);
   if (row < 0 || ranks->transport == NULL || ranks->size < 1 ||
       ranks->size > MATRIX_MOST_RANKS || ranks->hosts < 0 ||
-      ranks->hosts >= MATRIX_HOSTS || root >= (unsigned)ranks->size ||
+      ranks->hosts >= MATRIX_SETS || root >= (unsigned)ranks->size ||
       place >= MATRIX_PLACES || form >= MATRIX_FORMS ||
       !gli_dtype_from_name(dtype, &type)) {
     return false;
