@@ -396,8 +396,8 @@ GLOO_API gloo_status gloo_alltoallv_init(
  * have the length that the one buffer has elsewhere. In a reduction ranks may
  * differ in how many they have. Each input is read once: inputs are combined
  * piece by piece, in the order of the list, while what is ready is on its way.
- * 16-bit and 8-bit floats are rounded once in that. There is no GLOO_AVERAGE of
- * several inputs. Extra outputs are copies of the first.
+ * 16-bit and 8-bit floats are rounded once in that. There is no GLOO_AVERAGE
+ * and no GLOO_SCALED_SUM. Extra outputs are copies of the first.
  *
  * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
  * input, unless it says otherwise below; or both lists are the same. No output

@@ -282,6 +282,64 @@ static void narrow_floats_are_rounded_once(void **state) {
   ranks_run(2, &o, narrow);
 }
 
+/* x -> a x + b; one after the other, which is no other way round. */
+typedef struct map {
+  uint32_t a, b;
+} map;
+
+static void follow(void *user, const void *left, const void *right,
+                   size_t count, gloo_dtype dtype, void *result) {
+  const map *x = left, *y = right;
+  map *to = result;
+  (void)user;
+  (void)dtype;
+  for (size_t i = 0; i < count; i++) {
+    to[i] = (map){x[i].a * y[i].a, x[i].b * y[i].a + y[i].b};
+  }
+}
+
+/* Rank r has r + 1 inputs. */
+static map map_at(int rank, int number, int i) {
+  return (map){(uint32_t)(3 + 2 * rank + 10 * number + i),
+               (uint32_t)(7 * rank + number + i)};
+}
+
+static void in_order(rank_env *env) {
+  enum { COUNT = 9 };
+  map data[MOST][COUNT], out[COUNT];
+  const void *in[MOST];
+  void *outs[] = {out};
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  gloo_error error;
+  o.element_bytes = sizeof(map);
+  RANK_OK(env, gloo_custom_op_create(follow, &o, &options.custom, &error));
+  for (int k = 0; k <= env->rank; k++) {
+    for (int i = 0; i < COUNT; i++) data[k][i] = map_at(env->rank, k, i);
+    in[k] = data[k];
+  }
+  RANK_OK(env,
+          gloo_allreduce_multi(env->context, in, (size_t)env->rank + 1, outs, 1,
+                               COUNT, GLOO_OPAQUE, GLOO_CUSTOM, &options));
+  for (int i = 0; i < COUNT; i++) {
+    map all = {1, 0};
+    for (int r = 0; r < env->size; r++) {
+      for (int k = 0; k <= r; k++) {
+        map next = map_at(r, k, i);
+        follow(NULL, &all, &next, 1, GLOO_OPAQUE, &all);
+      }
+    }
+    RANK_CHECK(env, out[i].a == all.a && out[i].b == all.b);
+  }
+  gloo_custom_op_destroy(options.custom);
+}
+
+static void own_operations_keep_the_order_of_inputs(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(MOST, &o, in_order);
+}
+
 /* ---- refusals ------------------------------------------------------------ */
 
 static void expect(rank_env *env, gloo_status status, const char *part) {
@@ -370,6 +428,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(several_buffers_per_rank),
       cmocka_unit_test(calls_with_one_and_several_buffers_meet),
       cmocka_unit_test(narrow_floats_are_rounded_once),
+      cmocka_unit_test(own_operations_keep_the_order_of_inputs),
       cmocka_unit_test(bad_lists_are_refused),
       cmocka_unit_test(allgather_of_different_numbers_of_inputs_is_a_mismatch),
   };
