@@ -66,6 +66,7 @@ static const gli_command command = {
     .usage =
         "gloo run -n N -- gloo bench COLLECTIVE [options]\n"
         "       gloo bench COLLECTIVE --ranks N --threads [options]\n"
+        "       gloo run -n N -- gloo bench overlap [options]\n"
         "       gloo bench limits [options]",
     .about =
         "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan, "
@@ -107,12 +108,13 @@ static bool choose_collective(gli_bench_settings *s, const char *name) {
       gli_case_knows(s->call.collective)) {
     return true;
   }
-  const char *known[GLI_COLLECTIVES + 1];
+  const char *known[GLI_COLLECTIVES + 2];
   size_t n_known = 0;
   for (int i = 0; i < GLI_COLLECTIVES; i++) {
     if (!gli_case_knows((gli_collective)i)) continue;
     known[n_known++] = gli_collective_name((gli_collective)i);
   }
+  known[n_known++] = "overlap";
   known[n_known++] = "limits";
   return unknown("collective", name, known, n_known);
 }

@@ -69,7 +69,7 @@ run_job() {
 
 # What this command knows, as it says itself.
 collectives=$("$gloo" bench none 2>&1 | sed -n "s/.* is none of //p" | tr -d ,. |
-  sed 's/ limits$//')
+  sed 's/ overlap limits$//')
 has " $collectives " " allreduce " && has " $collectives " " exscan " &&
   has " $collectives " " alltoallv "
 result "there are collectives to test: $collectives"

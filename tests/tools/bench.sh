@@ -60,4 +60,14 @@ for ranks in "$@"; do
   done
 done
 
+# Right results, all of them at once; the times are not tested.
+for compute in busy away; do
+  out=$("$gloo" run -n 2 -- gloo bench overlap --count 20 --rounds 2 --size 5000 \
+    --compute $compute --transport auto --json)
+  equal $? 0 && has "$out" '"verified": true' && has "$out" '"count": 20'
+  result "20 allreduces at once, computing: $compute"
+done
+[ "$("$gloo" bench overlap --compute elsewhere 2>&1 | grep -c 'none of busy, spare, away')" -eq 1 ]
+result "somewhere else is refused"
+
 finish

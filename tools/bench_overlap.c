@@ -1,0 +1,375 @@
+/* `gloo bench overlap`: how much of many non-blocking allreduces hides behind
+ * computation. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_setaffinity */
+#endif
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uv.h>
+
+#include "core/cpu.h"
+#include "tools/bench.h"
+#include "tools/json.h"
+#include "tools/overlap.h"
+#include "tools/tools.h"
+
+enum { MAX_COUNT = 1000, MAX_ROUNDS = 1000, VECTOR = 1024 };
+
+typedef enum place { BUSY, SPARE, AWAY } place;
+static const char *const place_names[] = {"busy", "spare", "away"};
+
+static struct {
+  const char *transport, *compute;
+  uint64_t bytes;
+  int64_t count, rounds;
+  bool json, no_helper;
+} given = {.compute = "busy", .bytes = 64 << 10, .count = 100, .rounds = 20};
+
+static const gli_option options[] = {
+    {"size", 0, GLI_OPTION_BYTES, &given.bytes, "BYTES",
+     "of each allreduce (64K)", 4, INT64_C(1) << 30},
+    {"count", 0, GLI_OPTION_INTEGER, &given.count, "N",
+     "allreduces under way at once (100)", 1, MAX_COUNT},
+    {"rounds", 0, GLI_OPTION_INTEGER, &given.rounds, "N",
+     "of which the medians count (20)", 1, MAX_ROUNDS},
+    {"compute", 0, GLI_OPTION_TEXT, &given.compute, "WHERE",
+     "busy, spare or away, see above (busy)", 0, 0},
+    {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
+     "auto, shm or tcp (auto)", 0, 0},
+    {"no-helper", 0, GLI_OPTION_FLAG, &given.no_helper, NULL,
+     "without the library's helper thread", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "as a JSON object", 0, 0},
+};
+
+static const gli_command command = {
+    .name = "bench overlap",
+    .usage = "gloo run -n N -- gloo bench overlap [options]",
+    .about =
+        "Starts many non-blocking allreduces (float32 sums), computes for "
+        "about as long\n"
+        "as they take, and waits for them. Prints the times of communication "
+        "alone, of\n"
+        "computation alone, and of both together; the last against the longer "
+        "of the\n"
+        "others, and the share of the shorter one that was hidden. Results are "
+        "verified.\n"
+        "  busy    every rank computes, on any core\n"
+        "  spare   the threads that compute share the first half of the cores; "
+        "the other\n"
+        "          half is left to those that communicate\n"
+        "  away    something else computes (an accelerator): ranks sleep "
+        "meanwhile\n",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+/* One rank. The three times of a round: communication, computation, both. */
+enum { COMMUNICATE, COMPUTE, BOTH, KINDS };
+
+typedef struct overlap {
+  gloo_context *context;
+  gli_meeting meeting;
+  place where;
+  gli_bench_case c;
+  gli_bench_buffers *sets; /* [count] */
+  gloo_operation **operations;
+  uint64_t work; /* iterations, or nanoseconds to sleep */
+  double *us;    /* [KINDS * rounds] */
+  gloo_error error;
+} overlap;
+
+/* ---- computation --------------------------------------------------------- */
+
+static void calculate(uint64_t iterations) {
+  static float x[VECTOR];
+  for (uint64_t k = 0; k < iterations; k++) {
+    for (int i = 0; i < VECTOR; i++) x[i] = x[i] * 0.999F + (float)i;
+    __asm__ volatile("" : : "r"(x) : "memory"); /* it is wanted each time */
+  }
+}
+
+static void sleep_ns(uint64_t ns) {
+  struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000),
+                           .tv_nsec = (long)(ns % 1000000000)};
+  nanosleep(&pause, NULL);
+}
+
+#if defined(__linux__)
+
+/* Keep this thread on the first half of its cores. */
+static bool stay_on_half(cpu_set_t *all) {
+  if (sched_getaffinity(0, sizeof *all, all) != 0) return false;
+  int left = CPU_COUNT(all) / 2;
+  if (left == 0) return false;
+  cpu_set_t half;
+  CPU_ZERO(&half);
+  for (size_t i = 0; i < CPU_SETSIZE && left > 0; i++) {
+    if (!CPU_ISSET(i, all)) continue;
+    CPU_SET(i, &half);
+    left--;
+  }
+  return sched_setaffinity(0, sizeof half, &half) == 0;
+}
+
+static void compute(const overlap *o) {
+  cpu_set_t all;
+  if (o->where == AWAY) {
+    sleep_ns(o->work);
+    return;
+  }
+  bool moved = o->where == SPARE && stay_on_half(&all);
+  calculate(o->work);
+  if (moved) sched_setaffinity(0, sizeof all, &all);
+}
+
+static bool can_spare(void) {
+  return gli_cpu_effective() >= 2;
+}
+
+#else
+
+static void compute(const overlap *o) {
+  if (o->where == AWAY) {
+    sleep_ns(o->work);
+  } else {
+    calculate(o->work);
+  }
+}
+
+static bool can_spare(void) {
+  return false;
+}
+
+#endif
+
+/* ---- communication ------------------------------------------------------- */
+
+static gloo_status start_all(overlap *o, size_t *started) {
+  gloo_options call = GLOO_OPTIONS_INIT;
+  call.error = &o->error;
+  gloo_status status = GLOO_OK;
+  for (*started = 0; *started < (size_t)given.count; ++*started) {
+    const gli_bench_buffers *b = &o->sets[*started];
+    status = gloo_allreduce_start(o->context, b->in, b->out, o->c.count,
+                                  GLOO_FLOAT32, GLOO_SUM, &call,
+                                  &o->operations[*started]);
+    if (status != GLOO_OK) break;
+  }
+  return status;
+}
+
+static gloo_status wait_all(overlap *o, size_t started) {
+  gloo_status all = GLOO_OK;
+  for (size_t i = 0; i < started; i++) {
+    gloo_status status = gloo_operation_wait(o->operations[i]);
+    if (status != GLOO_OK && all == GLOO_OK) {
+      all = status;
+      gloo_operation_error(o->operations[i], &o->error);
+    }
+    gloo_operation_destroy(o->operations[i]);
+  }
+  return all;
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+static bool measure_one(overlap *o, int kind, double *us) {
+  if (gli_meeting_wait(&o->meeting, &o->error) != GLOO_OK) return false;
+  size_t started = 0;
+  gloo_status status = GLOO_OK;
+  uint64_t begin = uv_hrtime();
+  if (kind != COMPUTE) status = start_all(o, &started);
+  if (kind != COMMUNICATE && status == GLOO_OK) compute(o);
+  gloo_status waited = wait_all(o, started);
+  *us = (double)(uv_hrtime() - begin) / 1e3;
+  return status == GLOO_OK && waited == GLOO_OK;
+}
+
+static bool verify(overlap *o) {
+  char where[GLI_CASE_WHERE];
+  for (int64_t i = 0; i < given.count; i++) {
+    if (gli_case_check(&o->c, &o->sets[i], where)) continue;
+    gli_fail(&o->error, GLOO_ERR_INTERNAL, -1, "wrong result: %s", where);
+    return false;
+  }
+  return true;
+}
+
+/* The slowest rank's time counts. */
+static bool slowest(overlap *o, double *us, size_t n) {
+  gloo_options call = GLOO_OPTIONS_INIT;
+  call.error = &o->error;
+  return gloo_allreduce(o->context, GLOO_IN_PLACE, us, n, GLOO_FLOAT64,
+                        GLOO_MAX, &call) == GLOO_OK;
+}
+
+/* As much work as takes about as long as the communication, on all ranks. */
+static bool choose_work(overlap *o) {
+  double communicate = 0, us = 0;
+  for (int i = 0; i < 3; i++) {
+    if (!measure_one(o, COMMUNICATE, &communicate)) return false;
+  }
+  if (!slowest(o, &communicate, 1)) return false;
+  if (o->where == AWAY) {
+    o->work = (uint64_t)(communicate * 1e3);
+    return true;
+  }
+  o->work = 16;
+  do {
+    o->work *= 2;
+    if (!measure_one(o, COMPUTE, &us) || !slowest(o, &us, 1)) return false;
+  } while (us < communicate && o->work < UINT64_C(1) << 40);
+  double fitting = (double)o->work * communicate / us;
+  o->work = fitting < 1 ? 1 : (uint64_t)fitting;
+  return true;
+}
+
+static bool measure(overlap *o) {
+  if (!choose_work(o)) return false;
+  size_t rounds = (size_t)given.rounds;
+  for (size_t i = 0; i < rounds; i++) {
+    for (int kind = 0; kind < KINDS; kind++) {
+      double *us = &o->us[(size_t)kind * rounds + i];
+      if (!measure_one(o, kind, us)) return false;
+    }
+  }
+  return verify(o) && slowest(o, o->us, KINDS * rounds);
+}
+
+/* ---- the report ---------------------------------------------------------- */
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
+
+static void report(const overlap *o) {
+  double median[KINDS];
+  for (int kind = 0; kind < KINDS; kind++) {
+    double *us = o->us + kind * given.rounds;
+    qsort(us, (size_t)given.rounds, sizeof *us, compare);
+    median[kind] = us[given.rounds / 2];
+  }
+  double longer = larger(median[COMMUNICATE], median[COMPUTE]);
+  double shorter = median[COMMUNICATE] + median[COMPUTE] - longer;
+  double ratio = median[BOTH] / longer;
+  double hidden = (longer + shorter - median[BOTH]) / shorter;
+  if (!given.json) {
+    printf("# gloo_c: %" PRId64 " allreduces of %" PRIu64
+           " bytes, %d ranks, computing: %s\n"
+           "communication alone  %10.1f us\n"
+           "computation alone    %10.1f us\n"
+           "both                 %10.1f us\n"
+           "both / the longer    %10.2f\n"
+           "hidden               %10.0f %%\n",
+           given.count, o->c.bytes, o->c.ranks, place_names[o->where],
+           median[COMMUNICATE], median[COMPUTE], median[BOTH], ratio,
+           100 * hidden);
+    return;
+  }
+  gli_json out;
+  gli_json_open(&out, stdout);
+  gli_json_text(&out, "compute", place_names[o->where]);
+  gli_json_bool(&out, "helper", !given.no_helper);
+  gli_json_integer(&out, "ranks", (uint64_t)o->c.ranks);
+  gli_json_integer(&out, "cores", gli_cpu_effective());
+  gli_json_integer(&out, "count", (uint64_t)given.count);
+  gli_json_integer(&out, "bytes", o->c.bytes);
+  gli_json_number(&out, "communication_us", median[COMMUNICATE]);
+  gli_json_number(&out, "computation_us", median[COMPUTE]);
+  gli_json_number(&out, "both_us", median[BOTH]);
+  gli_json_number(&out, "ratio", ratio);
+  gli_json_number(&out, "hidden", hidden);
+  gli_json_bool(&out, "verified", true);
+  gli_json_close(&out);
+}
+
+/* ---- a rank -------------------------------------------------------------- */
+
+static bool allocate(overlap *o) {
+  size_t count = (size_t)given.count;
+  gli_bench_call call = {
+      .collective = GLI_ALLREDUCE, .dtype = GLOO_FLOAT32, .op = GLOO_SUM};
+  o->sets = calloc(count, sizeof *o->sets);
+  o->operations = calloc(count, sizeof(gloo_operation *));
+  o->us = calloc(KINDS * (size_t)given.rounds, sizeof *o->us);
+  bool good = gli_case_init(&o->c, &call, o->context, given.bytes) &&
+              o->sets != NULL && o->operations != NULL && o->us != NULL;
+  for (size_t i = 0; good && i < count; i++) {
+    good = gli_case_allocate(&o->c, &o->sets[i]);
+    if (good) gli_case_fill(&o->c, &o->sets[i]);
+  }
+  if (!good) gli_fail(&o->error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
+  return good;
+}
+
+static void release(overlap *o) {
+  for (int64_t i = 0; o->sets != NULL && i < given.count; i++) {
+    gli_case_free(&o->sets[i]);
+  }
+  gli_case_destroy(&o->c);
+  free(o->sets);
+  free(o->operations);
+  free(o->us);
+}
+
+static bool work(overlap *o) {
+  if (gli_meeting_open(&o->meeting, o->context, &o->error) != GLOO_OK) {
+    return false;
+  }
+  bool good = allocate(o) && measure(o);
+  if (!good) gli_meeting_break(&o->meeting);
+  if (good && gloo_context_rank(o->context) == 0) report(o);
+  release(o);
+  gli_meeting_close(&o->meeting);
+  return good;
+}
+
+static bool choose_place(place *where) {
+  for (int i = 0; i < 3; i++) {
+    if (strcmp(given.compute, place_names[i]) != 0) continue;
+    *where = (place)i;
+    if (*where != SPARE || can_spare()) return true;
+    gli_usage_error(&command, "option --compute: no core can be spared here");
+    return false;
+  }
+  gli_usage_error(&command,
+                  "option --compute: '%s' is none of busy, spare, away",
+                  given.compute);
+  return false;
+}
+
+int gli_bench_overlap(int argc, char **argv) {
+  int n_operands;
+  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
+  if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  static overlap o;
+  if (n_operands > 0) {
+    return gli_usage_error(&command, "takes no operands, but got '%s'",
+                           argv[0]);
+  }
+  if (!choose_place(&o.where)) return GLI_EXIT_USAGE;
+  gloo_device_options device = GLOO_DEVICE_OPTIONS_INIT;
+  device.transport = given.transport;
+  device.no_helper = given.no_helper;
+  gloo_init_options init = GLOO_INIT_OPTIONS_INIT;
+  init.device = &device;
+  if (gloo_init(&init, &o.context, &o.error) != GLOO_OK) {
+    fprintf(stderr, "gloo bench overlap: %s\n", o.error.message);
+    return GLI_EXIT_FAILED;
+  }
+  int rank = gloo_context_rank(o.context);
+  bool good = work(&o);
+  if (!good) gli_bench_complain(rank, &o.error);
+  gloo_context_destroy(o.context);
+  return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
+}
