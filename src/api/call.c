@@ -307,15 +307,80 @@ static gloo_status read_call(gloo_context *context, const gli_arguments *a,
   return refuse(context, ours, &error);
 }
 
+/* ---- the same call again ------------------------------------------------- */
+
+/* Those that have no lists and name no algorithm are remembered by the context.
+ * False: not this one. */
+static bool repeat_key(const gli_arguments *a, const gloo_options *options,
+                       gli_repeat_key *key) {
+  bool message = a->collective == GLI_SENDRECV;
+  if (a->several || gli_collective_counted(a->collective)) return false;
+  if (message && (a->n_peers != 1 || !a->peers)) return false;
+  if (options &&
+      (options->struct_size != sizeof *options || options->algorithm)) {
+    return false;
+  }
+  *key = (gli_repeat_key){.collective = a->collective,
+                          .dtype = a->dtype,
+                          .op = a->op,
+                          .who = message ? a->peers[0] : a->root,
+                          .side = (int)a->side,
+                          .tag = options ? options->tag : 0,
+                          .count = a->count,
+                          .timeout_ns = options ? options->timeout_ns : 0};
+  return true;
+}
+
+/* Buffers that check_buffers would take, with the same plan. */
+static bool buffers_fit(const gli_arguments *a, const gli_repeated_call *r) {
+  if (is_in_place(a, &r->within) != r->in_place) return false;
+  if (r->in_place) return r->within.out_bytes == 0 || a->output;
+  if (r->apart.out_bytes > 0 && !a->output) return false;
+  if (r->apart.reads_in && a->input == GLOO_IN_PLACE) return false;
+  if (r->apart.in_bytes > 0 && !a->input) return false;
+  return !gli_overlap(a->input, r->apart.in_bytes, a->output,
+                      r->apart.out_bytes);
+}
+
+/* False: it is not remembered, or not to be made that way now. */
+static bool run_again(gloo_context *context, const gli_arguments *a,
+                      const gloo_options *options, const gli_repeat_key *key,
+                      int *source, gloo_status *status) {
+  gli_repeat *repeat = gli_repeat_find(context, key);
+  if (!repeat) return false;
+  if (!buffers_fit(a, &repeat->call)) {
+    gli_repeat_leave(context);
+    return false;
+  }
+  gloo_error error;
+  *status = gli_repeat_run(repeat, a->input, a->output, source, &error);
+  if (*status != GLOO_OK && options && options->error) *options->error = error;
+  return true;
+}
+
 gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
                          const gloo_options *options, int *source) {
+  gli_repeated_call repeated;
+  bool repeatable = context && repeat_key(a, options, &repeated.key);
+  gloo_status again;
+  if (repeatable &&
+      run_again(context, a, options, &repeated.key, source, &again)) {
+    return again;
+  }
   gloo_options ours;
   gli_call call;
   gli_numbers numbers;
   gloo_status status = read_call(context, a, options, &ours, &call, &numbers);
   if (status != GLOO_OK) return status;
+  repeatable = repeatable && are_last(&call.params);
+  if (repeatable) {
+    repeated.in_place = call.params.in_place;
+    repeated.apart = last_shapes.apart;
+    repeated.within = last_shapes.within;
+  }
   gloo_error error;
-  status = gli_operation_run(context, &call, source, &error);
+  status = gli_operation_run(context, &call, repeatable ? &repeated : NULL,
+                             source, &error);
   gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours.error) *ours.error = error;
   return status;

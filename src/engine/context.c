@@ -338,6 +338,7 @@ void gli_context_settle(gloo_context *context) {
 }
 
 void gli_context_detach_operations(gloo_context *context) {
+  gli_repeat_forget_all(context);
   while (context->all) {
     gloo_operation *op = context->all;
     context->all = op->all_next;

@@ -7,6 +7,7 @@
 
 #include "gloo_c/collectives.h"
 #include "plan/plan.h"
+#include "plan/shape.h"
 #include "plan/tuning.h"
 #include "transport/transport.h"
 
@@ -153,8 +154,45 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
  * started, tested, waited for, cancelled and released with `op`. */
 void gli_operation_join(gloo_operation *op, gloo_operation *also);
 
-/* Prepare, start, wait and release. `source` may be NULL. */
+/* ---- calls that are repeated (repeat.c) ---------------------------------- */
+
+/* All that a plain call says, but for its buffers. */
+typedef struct gli_repeat_key {
+  gli_collective collective;
+  gloo_dtype dtype;
+  gloo_op op;
+  int who;  /* the root, or the other rank of a message */
+  int side; /* of a message */
+  uint32_t tag;
+  size_t count;
+  int64_t timeout_ns;
+} gli_repeat_key;
+
+/* And what has been found out of it. */
+typedef struct gli_repeated_call {
+  gli_repeat_key key;
+  bool in_place;
+  gli_shape apart, within; /* as it is, and as it would be in place */
+} gli_repeated_call;
+
+typedef struct gli_repeat {
+  gli_repeated_call call;
+  gloo_operation *operation; /* NULL: none */
+  bool busy;
+} gli_repeat;
+
+/* The call, if it is remembered and can be made at once, with the device
+ * locked: gli_repeat_run or gli_repeat_leave follows. */
+gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key);
+void gli_repeat_leave(gloo_context *context);
+/* Make it, on buffers that are as good as those of the remembered one. */
+gloo_status gli_repeat_run(gli_repeat *repeat, const void *input, void *output,
+                           int *source, gloo_error *error);
+
+/* Prepare, start and wait. Then it is remembered when `remembered` is not NULL,
+ * or else released. `source` may be NULL. */
 gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
-                              int *source, gloo_error *error);
+                              const gli_repeated_call *remembered, int *source,
+                              gloo_error *error);
 
 #endif

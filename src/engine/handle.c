@@ -144,22 +144,28 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
   return status;
 }
 
+gloo_status gli_operation_complete(gloo_operation *op, int *source,
+                                   gloo_error *error) {
+  gloo_status status = gli_operation_begin(op, error);
+  gli_device_settle(op->device);
+  if (status != GLOO_OK) return status;
+  if (op->state != GLI_OPERATION_DONE) gli_device_wait(op->device, op);
+  status = op->error.status;
+  if (status != GLOO_OK) *error = op->error;
+  if (status == GLOO_OK && source) *source = op->source;
+  return status;
+}
+
 gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
-                              int *source, gloo_error *error) {
+                              const gli_repeated_call *remembered, int *source,
+                              gloo_error *error) {
   gloo_device *device = context->device;
   gloo_operation *op = NULL;
   gli_device_lock(device);
   gloo_status status = prepare(context, call, &op, error);
   if (status == GLOO_OK) {
-    status = gli_operation_begin(op, error);
-    gli_device_settle(device);
-    if (status == GLOO_OK) {
-      gli_device_wait(device, op);
-      status = op->error.status;
-      if (status != GLOO_OK) *error = op->error;
-      if (status == GLOO_OK && source) *source = op->source;
-    }
-    gli_operation_release(op);
+    status = gli_operation_complete(op, source, error);
+    gli_repeat_keep(op, status == GLOO_OK ? remembered : NULL);
   }
   gli_device_unlock(device);
   return status;

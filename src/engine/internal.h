@@ -299,6 +299,7 @@ struct gloo_context {
   bool unsettled; /* a root: poisoned, but operations and links still live */
 
   gli_plan_cache *cache;
+  gli_repeat *repeats; /* NULL: none yet */
   gloo_operation *all; /* every operation with a handle or running */
   gloo_operation *buckets[GLI_BUCKETS];
   gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
@@ -464,6 +465,9 @@ void gli_device_run_all(gloo_device *device);
 static inline void gli_device_run(gloo_device *device) {
   if (device->runnable) gli_device_run_all(device);
 }
+/* Begin it and wait until it is done. */
+gloo_status gli_operation_complete(gloo_operation *op, int *source,
+                                   gloo_error *error);
 /* Run what is runnable, and end poisoned contexts. The last thing that every
  * entry into the engine does. */
 void gli_device_settle_contexts(gloo_device *device);
@@ -687,6 +691,12 @@ gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
 void gli_reach_left(gli_link *link);
 /* The operation failed: no peer may write to its memory any more. */
 void gli_reach_recall(gloo_operation *op);
+
+/* ---- repeat.c ------------------------------------------------------------ */
+
+/* After a call: remember it, or (call NULL) release its operation. */
+void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call);
+void gli_repeat_forget_all(gloo_context *context);
 
 /* ---- lists.c ------------------------------------------------------------- */
 

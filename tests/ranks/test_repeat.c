@@ -1,0 +1,203 @@
+/* The same blocking call again: it starts the operation of the last one, and
+ * must do all that a first call does. */
+#include "ranks.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <uv.h>
+
+static const char *transport = "auto";
+
+static void run(int size, rank_body body) {
+  ranks_options o = {.transport = transport};
+  ranks_run(size, &o, body);
+}
+
+/* ---- buffers ------------------------------------------------------------- */
+
+enum { ROUNDS = 20, MOST = 8 };
+
+/* Other buffers, in place and not, other contents. */
+static void buffers_in_turn(rank_env *env) {
+  int32_t in[2][MOST], out[2][MOST], sum[ROUNDS];
+  for (int round = 0; round < ROUNDS; round++) {
+    sum[round] = 0;
+    for (int r = 0; r < env->size; r++) sum[round] += 100 * round + r;
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    int32_t *from = in[round % 2], *to = out[round / 2 % 2];
+    bool in_place = round % 3 == 0;
+    if (in_place) from = to;
+    for (int i = 0; i < MOST; i++) from[i] = 100 * round + env->rank;
+    RANK_OK(env, gloo_allreduce(env->context, in_place ? GLOO_IN_PLACE : from,
+                                to, MOST, GLOO_INT32, GLOO_SUM, NULL));
+    RANK_CHECK(env, to[0] == sum[round] && to[MOST - 1] == sum[round]);
+    int32_t root = round % env->size, word = 1000 * round + env->rank;
+    RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, &word, 1,
+                                GLOO_INT32, root, NULL));
+    RANK_CHECK(env, word == 1000 * round + root);
+    RANK_OK(env, gloo_barrier(env->context, NULL));
+  }
+}
+
+static void calls_on_other_buffers_are_right(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) run(size, buffers_in_turn);
+}
+
+/* Sizes, types, reductions, tags: whatever differs is another call. */
+static void variety(rank_env *env) {
+  int32_t in[64], out[64];
+  int n = env->size;
+  gloo_options tagged = GLOO_OPTIONS_INIT;
+  for (int round = 0; round < 3; round++) {
+    for (size_t count = 0; count <= 64; count += 7) {
+      for (size_t i = 0; i < count; i++) in[i] = env->rank + 1;
+      tagged.tag = (uint32_t)count % 3;
+      RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_INT32,
+                                  GLOO_SUM, &tagged));
+      RANK_CHECK(env, count == 0 || out[count - 1] == n * (n + 1) / 2);
+      RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_INT32,
+                                  GLOO_MAX, &tagged));
+      RANK_CHECK(env, count == 0 || out[count - 1] == n);
+      RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_UINT32,
+                                  GLOO_MIN, NULL));
+      RANK_CHECK(env, count == 0 || out[count - 1] == 1);
+    }
+  }
+}
+
+static void other_calls_are_not_taken_for_it(void **state) {
+  (void)state;
+  run(2, variety);
+  run(3, variety);
+}
+
+/* ---- refusals ------------------------------------------------------------ */
+
+static void bad_after_good(rank_env *env) {
+  float in[4] = {1, 2, 3, 4}, out[4];
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  for (int round = 0; round < 3; round++) {
+    RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                GLOO_SUM, &o));
+    RANK_CHECK(env, gloo_allreduce(env->context, in, NULL, 2, GLOO_FLOAT32,
+                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(env, strstr(error.message, "output is NULL") != NULL);
+    RANK_CHECK(env, gloo_allreduce(env->context, NULL, out, 2, GLOO_FLOAT32,
+                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(env, strstr(error.message, "input is NULL") != NULL);
+    RANK_CHECK(env, gloo_allreduce(env->context, in, in + 1, 2, GLOO_FLOAT32,
+                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(env, strstr(error.message, "overlap") != NULL);
+    o.struct_size = 1;
+    RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+    o.struct_size = sizeof o;
+    o.algorithm = "no such algorithm";
+    RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                   GLOO_SUM, &o) == GLOO_ERR_NOT_FOUND);
+    o.algorithm = NULL;
+  }
+}
+
+static void bad_arguments_are_refused_as_the_first_time(void **state) {
+  (void)state;
+  run(2, bad_after_good);
+}
+
+static void mismatch(rank_env *env) {
+  float in[2] = {1, 2}, out[2];
+  for (int round = 0; round < 3; round++) {
+    RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                GLOO_SUM, NULL));
+    RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                GLOO_MAX, NULL));
+  }
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  gloo_op op = env->rank == 0 ? GLOO_SUM : GLOO_MAX;
+  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op,
+                                 &o) == GLOO_ERR_MISMATCH);
+  RANK_CHECK(env, strstr(error.message, "sum") && strstr(error.message, "max"));
+  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op,
+                                 &o) == GLOO_ERR_POISONED);
+}
+
+static void ranks_that_disagree_are_told(void **state) {
+  (void)state;
+  run(2, mismatch);
+}
+
+static void late_rank(rank_env *env) {
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  o.timeout_ns = 300000000;
+  for (int round = 0; round < 3; round++) {
+    RANK_OK(env, gloo_barrier(env->context, &o));
+  }
+  if (env->rank == 1) return; /* stays away */
+  gloo_status status = gloo_barrier(env->context, &o);
+  RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
+  RANK_CHECK(env, error.status == status && error.rank == 1);
+}
+
+static void a_rank_that_stays_away_is_named(void **state) {
+  (void)state;
+  run(2, late_rank);
+}
+
+/* ---- threads ------------------------------------------------------------- */
+
+enum { MESSAGES = 50 };
+
+static void receive_some(void *user) {
+  rank_env *env = user;
+  for (int i = 0; i < MESSAGES; i++) {
+    int32_t word = 0;
+    RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL));
+    RANK_CHECK(env, word == 17);
+  }
+}
+
+/* Two threads make the same call, each on a buffer of its own. */
+static void same_call_twice(rank_env *env) {
+  int32_t word = 17;
+  if (env->rank == 1) {
+    for (int i = 0; i < 2 * MESSAGES; i++) {
+      RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 0, NULL));
+      if (i % 16 == 0) uv_sleep(1);
+    }
+  } else {
+    rank_env copy = *env;
+    uv_thread_t other;
+    copy.failure[0] = '\0';
+    RANK_CHECK(env, uv_thread_create(&other, receive_some, &copy) == 0);
+    receive_some(env);
+    uv_thread_join(&other);
+    RANK_CHECK(env, copy.failure[0] == '\0');
+  }
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+}
+
+static void two_threads_may_make_the_same_call(void **state) {
+  (void)state;
+  run(2, same_call_twice);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) transport = argv[1];
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(calls_on_other_buffers_are_right),
+      cmocka_unit_test(other_calls_are_not_taken_for_it),
+      cmocka_unit_test(bad_arguments_are_refused_as_the_first_time),
+      cmocka_unit_test(ranks_that_disagree_are_told),
+      cmocka_unit_test(a_rank_that_stays_away_is_named),
+      cmocka_unit_test(two_threads_may_make_the_same_call),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
