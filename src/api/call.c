@@ -309,22 +309,23 @@ static gloo_status read_call(gloo_context *context, const gli_arguments *a,
 
 /* ---- the same call again ------------------------------------------------- */
 
-/* Those that have no lists and name no algorithm are remembered by the context.
- * False: not this one. */
+/* Those that have no lists, and whose options name nothing that would have to
+ * be looked at, are remembered by the context. False: not this one. */
 static bool repeat_key(const gli_arguments *a, const gloo_options *options,
                        gli_repeat_key *key) {
   bool message = a->collective == GLI_SENDRECV;
   if (a->several || gli_collective_counted(a->collective)) return false;
   if (message && (a->n_peers != 1 || !a->peers)) return false;
-  if (options &&
-      (options->struct_size != sizeof *options || options->algorithm)) {
-    return false;
+  if (options) {
+    if (options->struct_size != sizeof *options) return false;
+    if (options->algorithm || options->custom || options->factor) return false;
   }
   *key = (gli_repeat_key){.collective = a->collective,
                           .dtype = a->dtype,
                           .op = a->op,
                           .who = message ? a->peers[0] : a->root,
                           .side = (int)a->side,
+                          .ordered = options && options->ordered,
                           .tag = options ? options->tag : 0,
                           .count = a->count,
                           .timeout_ns = options ? options->timeout_ns : 0};
@@ -361,7 +362,8 @@ static bool run_again(gloo_context *context, const gli_arguments *a,
 gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
                          const gloo_options *options, int *source) {
   gli_repeated_call repeated;
-  bool repeatable = context && repeat_key(a, options, &repeated.key);
+  bool repeatable = context && !gli_custom_op_inside() &&
+                    repeat_key(a, options, &repeated.key);
   gloo_status again;
   if (repeatable &&
       run_again(context, a, options, &repeated.key, source, &again)) {

@@ -163,6 +163,7 @@ typedef struct gli_repeat_key {
   gloo_op op;
   int who;  /* the root, or the other rank of a message */
   int side; /* of a message */
+  bool ordered;
   uint32_t tag;
   size_t count;
   int64_t timeout_ns;

@@ -357,6 +357,7 @@ bool gli_match_message(gli_link *link, const gli_header *h,
   uint32_t step = plan->recv_steps[peer->first_recv + h->slot];
   const gli_step *s = &plan->steps[step];
   if (op->recv_state[step] != GLI_RECV_READY) return false;
+  if (passes_by(op, step, h)) return false;
   if (s->role != GLI_ROLE_BYTES || h->length != gli_step_wire_bytes(s)) {
     return false;
   }

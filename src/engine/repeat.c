@@ -20,7 +20,7 @@ static size_t slot_of(const gli_repeat_key *key) {
 static bool same_call(const gli_repeat_key *a, const gli_repeat_key *b) {
   return a->collective == b->collective && a->count == b->count &&
          a->dtype == b->dtype && a->op == b->op && a->who == b->who &&
-         a->side == b->side && a->tag == b->tag &&
+         a->side == b->side && a->ordered == b->ordered && a->tag == b->tag &&
          a->timeout_ns == b->timeout_ns;
 }
 
