@@ -269,7 +269,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   } else if (!gli_context_is_root(context)) {
     snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
   }
-  gli_error_prefix(&told, where);
+  gli_error_prefix(&told, "%s", where);
   family->root->cause = told;
   for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
   family->root->unsettled = true;
