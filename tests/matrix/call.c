@@ -20,6 +20,12 @@ static lists lists_of(const matrix_case *c, gli_collective collective, int rank,
   return l;
 }
 
+gloo_op matrix_op(int op) {
+  if (op == REFERENCE_SCALED) return GLOO_SCALED_SUM;
+  if (op == REFERENCE_AFFINE || op == REFERENCE_BYTES) return GLOO_CUSTOM;
+  return (gloo_op)op;
+}
+
 #define FORMS(name, ...)                                                   \
   (c->form == MATRIX_BLOCKING  ? gloo_##name(x, __VA_ARGS__ o)             \
    : c->form == MATRIX_STARTED ? gloo_##name##_start(x, __VA_ARGS__ o, op) \
@@ -36,7 +42,7 @@ static gloo_status call_counted(gloo_context *x, gli_collective collective,
       return FORMS(allgatherv, b->in, b->out, l.out_count, l.out_first, t, );
     case GLI_REDUCE_SCATTERV:
       return FORMS(reduce_scatterv, b->in, b->out, s->in.count, t,
-                   (gloo_op)c->op, );
+                   matrix_op(c->op), );
     case GLI_GATHERV:
       return FORMS(gatherv, b->in, s->in.count[0], b->out, l.out_count,
                    l.out_first, t, c->root, );
@@ -52,7 +58,7 @@ static gloo_status call_counted(gloo_context *x, gli_collective collective,
 static gloo_status call_plain(gloo_context *x, gli_collective collective,
                               const matrix_case *c, const matrix_buffers *b,
                               const gloo_options *o, gloo_operation **op) {
-  gloo_op reduction = (gloo_op)c->op;
+  gloo_op reduction = matrix_op(c->op);
 #define ARGS b->in, b->out, c->count, (gloo_dtype)c->dtype
   switch ((int)collective) {
     case GLI_BARRIER:

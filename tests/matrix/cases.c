@@ -42,6 +42,8 @@ bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op) {
   bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
   if (!gli_collective_reduces(collective)) return op == REFERENCE_NO_OP;
   if (op == REFERENCE_NO_OP) return false;
+  if (op == REFERENCE_SCALED) return draw_precision(dtype) > 0;
+  if (op > REFERENCE_NO_OP) return true;
   if (prefix && op == GLOO_AVERAGE) return false;
   return gli_reduce_refusal(dtype, (gloo_op)op) == NULL;
 }
@@ -71,8 +73,19 @@ bool matrix_asks_for_order(const matrix_case *c) {
 
 /* ---- the list ------------------------------------------------------------ */
 
+/* Some algorithms are for operations that commute only. */
+static bool fits(const matrix_row *row, int op) {
+  if (op != REFERENCE_AFFINE || row->algorithm == NULL) return true;
+  const gli_algorithm *a = gli_algorithm_find(row->collective, row->algorithm);
+  return gli_algorithm_order(a) != GLI_ORDER_ANY;
+}
+
 static void add(const matrix_ranks *ranks, matrix_cases *to,
-                const matrix_case *c) {
+                const matrix_case *given) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
+  matrix_case copy = *given, *c = &copy;
+  if (!fits(&rows[c->row], c->op)) copy.op = REFERENCE_BYTES;
   if (matrix_bytes(ranks, c) > MOST_BYTES) {
     to->left_out++;
     return;
@@ -110,7 +123,7 @@ static void take_pair(const matrix_row *row, uint64_t n, matrix_case *c) {
   for (int pass = 0; pass < 2; pass++) {
     uint64_t left = pass == 0 ? UINT64_MAX : n % (uint64_t)pairs;
     for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
-      for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+      for (int op = 0; op < REFERENCE_OPS; op++) {
         if (!matrix_applies(row->collective, (gloo_dtype)d, op)) continue;
         c->dtype = (uint8_t)d;
         c->op = (uint8_t)op;
@@ -181,7 +194,7 @@ static void core_pairs(turns *t, size_t row, size_t algorithms) {
   if (collective == GLI_BARRIER) return;
   size_t turn = 0;
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
-    for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+    for (int op = 0; op < REFERENCE_OPS; op++) {
       if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
       matrix_case c = any_case(10, (int)turn % places_of(&rows[row]));
       c.dtype = (uint8_t)d;
@@ -282,8 +295,9 @@ void matrix_product(const matrix_ranks *ranks, uint64_t seed,
     gli_collective collective = rows[row].collective;
     int types = collective == GLI_BARRIER ? 1 : GLOO_DTYPE_COUNT;
     for (int d = 0; d < types; d++) {
-      for (int op = 0; op <= REFERENCE_NO_OP; op++) {
+      for (int op = 0; op < REFERENCE_OPS; op++) {
         if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
+        if (!fits(&rows[row], op)) continue;
         matrix_case c = {
             .row = (uint16_t)row, .dtype = (uint8_t)d, .op = (uint8_t)op};
         product_of(ranks, reference_mix(seed, 3), &c, to);

@@ -30,7 +30,7 @@ int draw_least(gloo_dtype dtype) {
 }
 
 static bool is_sum(int op) {
-  return op == GLOO_SUM || op == GLOO_AVERAGE;
+  return op == GLOO_SUM || op == GLOO_AVERAGE || op == REFERENCE_SCALED;
 }
 
 static bool is_complex(gloo_dtype dtype) {
@@ -39,7 +39,8 @@ static bool is_complex(gloo_dtype dtype) {
 
 bool draw_has(gloo_dtype dtype, int op, inputs kind) {
   if (kind == INPUTS_EXACT) return true;
-  if (op == REFERENCE_NO_OP || draw_precision(dtype) == 0) return false;
+  if (op == REFERENCE_NO_OP || op >= REFERENCE_AFFINE) return false;
+  if (draw_precision(dtype) == 0) return false;
   if (kind == INPUTS_ROUNDED) return is_sum(op) || op == GLOO_PRODUCT;
   /* (a + bi) (c + di) with an infinity depends on what comes first. */
   return !(is_complex(dtype) && op == GLOO_PRODUCT);
@@ -200,7 +201,12 @@ static void rounded_complex_factor(uint64_t *random, double *z) {
 oracle_value draw_value(const draw *d) {
   uint64_t random = d->random;
   oracle_value v = {{next(&random), next(&random)}};
-  if (d->op == REFERENCE_NO_OP) return v;
+  if (d->op == REFERENCE_NO_OP || d->op == REFERENCE_BYTES) return v;
+  if (d->op == REFERENCE_AFFINE) { /* factors that are not lost modulo 16 */
+    v.part[0] |= UINT64_C(0x1010101010101010);
+    v.part[1] |= UINT64_C(0x1010101010101010);
+    return v;
+  }
   if (draw_precision(d->dtype) == 0) {
     v.part[0] = integer(d, &random);
     return v;

@@ -160,6 +160,9 @@ typedef struct matrix_operations {
   int n;
 } matrix_operations;
 
+/* The library's for one of the reference's. */
+gloo_op matrix_op(int op);
+
 gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
                         const matrix_case *c, int rank,
                         const matrix_shape *shape,

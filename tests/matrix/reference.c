@@ -11,6 +11,8 @@ enum { PLACES = 64, STRETCH = 1 << 15 };
 
 struct reference {
   gloo_dtype dtype;
+  int op;
+  inputs kind;
   size_t element; /* bytes */
   int ranks;
   bool loose;
@@ -103,38 +105,90 @@ static oracle_value value_of(const reference *r, int rank, size_t place) {
   return value_get(element(r, r->values, rank, place), r->dtype);
 }
 
+/* 0 for those that are not 1.0 / n. */
+static const struct {
+  double factor;
+  uint32_t whole;
+} exact_factors[] = {{2, 0}, {-2, 0}},
+  factors[] = {{1.0 / 3, 3}, {0.7, 0}, {-1.25, 0}, {0.5, 2}};
+
+double reference_factor(inputs kind, int rank) {
+  if (kind == INPUTS_ROUNDED) return factors[rank % 4].factor;
+  return exact_factors[rank % 2].factor;
+}
+
+uint8_t reference_custom(int op, uint8_t left, uint8_t right) {
+  if (op == REFERENCE_BYTES) return (uint8_t)(left + right);
+  unsigned a = left >> 4, b = left & 15U, c = right >> 4, d = right & 15U;
+  return (uint8_t)((a * c & 15) << 4 | ((c * b + d) & 15));
+}
+
+/* What a rank puts in. */
+static oracle_value operand_of(const reference *r, int rank, size_t place) {
+  oracle_value v = value_of(r, rank, place);
+  if (r->op != REFERENCE_SCALED) return v;
+  bool rounded = r->kind == INPUTS_ROUNDED;
+  uint32_t whole = rounded ? factors[rank % 4].whole : 0;
+  return oracle_scale(r->dtype, v, reference_factor(r->kind, rank), whole);
+}
+
+static gloo_op between(int op) {
+  bool sums = op == GLOO_AVERAGE || op == REFERENCE_SCALED;
+  return sums ? GLOO_SUM : (gloo_op)op;
+}
+
+static oracle_value reduce(const reference *r, oracle_value a, oracle_value b) {
+  if (r->op < REFERENCE_AFFINE) {
+    return oracle_reduce(r->dtype, between(r->op), a, b);
+  }
+  oracle_value v = {{0, 0}};
+  for (int part = 0; part < 2; part++) {
+    for (int at = 0; at < 64; at += 8) {
+      uint8_t byte = reference_custom(r->op, (uint8_t)(a.part[part] >> at),
+                                      (uint8_t)(b.part[part] >> at));
+      v.part[part] |= (uint64_t)byte << at;
+    }
+  }
+  return v;
+}
+
 static void set_average(reference *r, int row, size_t place, oracle_value v) {
   uint32_t ranks = (uint32_t)r->ranks;
   set_result(r, row, place, oracle_scale(r->dtype, v, 1.0 / ranks, ranks));
 }
 
 /* In row 0: of all ranks, rounded once where narrow floats are. */
-static void work_out_at_once(reference *r, int op, size_t place) {
-  oracle_value all[REFERENCE_MOST_RANKS];
-  gloo_op between = op == GLOO_AVERAGE ? GLOO_SUM : (gloo_op)op;
-  for (int i = 0; i < r->ranks; i++) all[i] = value_of(r, i, place);
-  oracle_value v = oracle_combine(r->dtype, between, all, (size_t)r->ranks);
+static void work_out_at_once(reference *r, size_t place) {
+  oracle_value all[REFERENCE_MOST_RANKS], v;
+  for (int i = 0; i < r->ranks; i++) all[i] = operand_of(r, i, place);
+  if (r->op < REFERENCE_AFFINE) {
+    v = oracle_combine(r->dtype, between(r->op), all, (size_t)r->ranks);
+  } else {
+    v = all[0];
+    for (int i = 1; i < r->ranks; i++) v = reduce(r, v, all[i]);
+  }
   set_result(r, 0, place, v);
-  if (op == GLOO_AVERAGE) set_average(r, 0, place, v);
+  if (r->op == GLOO_AVERAGE) set_average(r, 0, place, v);
 }
 
 /* One after the other. An average is there for all ranks only. */
-static void work_out(reference *r, int op, size_t place) {
-  int between = op == GLOO_AVERAGE ? GLOO_SUM : op;
-  oracle_value v = value_of(r, 0, place);
+static void work_out(reference *r, size_t place) {
+  oracle_value v = operand_of(r, 0, place);
   set_result(r, 1, place, v);
   for (int n = 2; n <= r->ranks; n++) {
-    v = oracle_reduce(r->dtype, (gloo_op)between, v, value_of(r, n - 1, place));
+    v = reduce(r, v, operand_of(r, n - 1, place));
     set_result(r, n, place, v);
   }
-  if (op == GLOO_AVERAGE) set_average(r, r->ranks, place, v);
+  if (r->op == GLOO_AVERAGE) set_average(r, r->ranks, place, v);
 }
 
-static void work_out_bounds(reference *r, int op, size_t place) {
-  running x = operand(r->dtype, op, value_of(r, 0, place));
+static void work_out_bounds(reference *r, size_t place) {
+  int op = r->op;
+  running x = operand(r->dtype, op, operand_of(r, 0, place));
   for (int n = 1; n <= r->ranks; n++) {
-    if (n > 1)
-      x = join(op, x, operand(r->dtype, op, value_of(r, n - 1, place)));
+    if (n > 1) {
+      x = join(op, x, operand(r->dtype, op, operand_of(r, n - 1, place)));
+    }
     running y = op == GLOO_AVERAGE ? divided(x, r->ranks) : x;
     set_bounds(r, op, n, place, y.number, y.size);
   }
@@ -142,23 +196,23 @@ static void work_out_bounds(reference *r, int op, size_t place) {
 
 /* ---- all of it ----------------------------------------------------------- */
 
-static void fill(reference *r, int op, inputs kind, uint64_t seed) {
+static void fill(reference *r, uint64_t seed) {
   for (size_t place = 0; place < PLACES; place++) {
     for (int rank = 0; rank < r->ranks; rank++) {
       draw d = {
           .dtype = r->dtype,
-          .op = op,
-          .kind = kind,
+          .op = r->op,
+          .kind = r->kind,
           .ranks = r->ranks,
           .rank = rank,
           .group = reference_mix(seed, place),
           .random = reference_mix(seed + 1, place << 16 | (unsigned)rank)};
       value_put(element(r, r->values, rank, place), r->dtype, draw_value(&d));
     }
-    if (op == REFERENCE_NO_OP) continue;
-    work_out(r, op, place);
-    work_out_at_once(r, op, place);
-    if (r->loose) work_out_bounds(r, op, place);
+    if (r->op == REFERENCE_NO_OP) continue;
+    work_out(r, place);
+    work_out_at_once(r, place);
+    if (r->loose) work_out_bounds(r, place);
   }
 }
 
@@ -168,6 +222,8 @@ reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
   if (r == NULL) return NULL;
   size_t rows = (size_t)ranks + 1;
   r->dtype = dtype;
+  r->op = op;
+  r->kind = kind;
   r->element = gloo_dtype_size(dtype);
   r->ranks = ranks;
   r->loose = draw_is_loose(dtype, op, kind);
@@ -180,7 +236,7 @@ reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
   }
   bool made = r->values && r->results && (!r->loose || (r->low && r->high));
   if (made) {
-    fill(r, op, kind, seed);
+    fill(r, seed);
     return r;
   }
   reference_free(r);

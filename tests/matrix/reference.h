@@ -22,7 +22,22 @@ typedef enum inputs {
   INPUTS_KINDS
 } inputs;
 
-enum { REFERENCE_NO_OP = GLOO_OP_COUNT }; /* elements are moved only */
+/* Operations: those of gloo_op that take nothing else, and these. */
+enum {
+  REFERENCE_NO_OP = GLOO_OP_COUNT, /* elements are moved only */
+  REFERENCE_SCALED,                /* GLOO_SCALED_SUM, by reference_factor */
+  REFERENCE_AFFINE,                /* custom, not commutative */
+  REFERENCE_BYTES,                 /* custom, commutative */
+  REFERENCE_OPS
+};
+
+/* The factor of a rank. */
+double reference_factor(inputs kind, int rank);
+
+/* Custom operations, byte by byte. Affine: a byte is the map from x to ax + b
+ * modulo 16, a and b its halves, and left op right is left first, then right.
+ * The other is a sum. */
+uint8_t reference_custom(int op, uint8_t left, uint8_t right);
 
 enum { REFERENCE_MOST_RANKS = 16 };
 

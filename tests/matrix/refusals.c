@@ -92,6 +92,14 @@ static void pairs(refusal *r, size_t row, gli_collective collective) {
   begin(r, row);
   r->c.op = UINT8_MAX;
   expect(r, GLOO_ERR_INVALID);
+  /* Without a factor, and without an operation. */
+  for (int op = REFERENCE_SCALED; op < REFERENCE_OPS; op++) {
+    begin(r, row);
+    r->c.op = (uint8_t)op;
+    expect(r, op == REFERENCE_SCALED ? GLOO_ERR_UNSUPPORTED : GLOO_ERR_INVALID);
+    r->c.dtype = GLOO_FLOAT32;
+    expect(r, GLOO_ERR_INVALID);
+  }
 }
 
 static void values(refusal *r, size_t row, gli_collective collective) {

@@ -13,9 +13,10 @@ typedef struct scene {
   const matrix_ranks *ranks;
   const matrix_case *cases;
   size_t n;
-  reference *references[GLOO_DTYPE_COUNT][GLOO_OP_COUNT + 1][INPUTS_KINDS];
-  uint64_t *digests;   /* [n][ranks] of results that must be the same */
-  atomic_int *arrived; /* [n] digests that are there */
+  reference *references[GLOO_DTYPE_COUNT][REFERENCE_OPS][INPUTS_KINDS];
+  uint64_t *digests;         /* [n][ranks] of results that must be the same */
+  atomic_int *arrived;       /* [n] digests that are there */
+  gloo_custom_op *custom[2]; /* affine, bytes */
   atomic_int told;
   atomic_uchar *failed; /* [n] */
 } scene;
@@ -351,6 +352,11 @@ static bool run_case(player *p) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = row->algorithm;
   o.ordered = matrix_asks_for_order(p->c);
+  double factor = reference_factor(matrix_inputs(p->c), p->env->rank);
+  if (p->c->op == REFERENCE_SCALED) o.factor = &factor;
+  if (p->c->op >= REFERENCE_AFFINE) {
+    o.custom = s->custom[p->c->op - REFERENCE_AFFINE];
+  }
   matrix_operations ops = {.n = 0};
   bool goes_on = run_forms(p, &o, &ops);
   for (int i = 0; i < ops.n; i++) gloo_operation_destroy(ops.of[i]);
@@ -403,9 +409,32 @@ static void make_references(scene *s) {
   }
 }
 
+/* `user` is which one. */
+static void combine(void *user, const void *left, const void *right,
+                    size_t count, gloo_dtype dtype, void *result) {
+  const uint8_t *a = left, *b = right;
+  uint8_t *to = result;
+  int op = REFERENCE_AFFINE + *(const int *)user;
+  for (size_t i = 0; i < count * gloo_dtype_size(dtype); i++) {
+    to[i] = reference_custom(op, a[i], b[i]);
+  }
+}
+
+static void make_custom(scene *s) {
+  static int which[2] = {0, 1};
+  for (int i = 0; i < 2; i++) {
+    gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+    o.name = i == 0 ? "affine" : "bytes";
+    o.commutative = i != 0;
+    o.user = &which[i];
+    assert_int_equal(gloo_custom_op_create(combine, &o, &s->custom[i], NULL),
+                     GLOO_OK);
+  }
+}
+
 static void free_references(scene *s) {
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
-    for (int op = 0; op <= GLOO_OP_COUNT; op++) {
+    for (int op = 0; op < REFERENCE_OPS; op++) {
       for (int k = 0; k < INPUTS_KINDS; k++) {
         reference_free(s->references[d][op][k]);
       }
@@ -418,6 +447,7 @@ size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
   static scene s;
   s = (scene){.ranks = ranks, .cases = cases, .n = n};
   make_references(&s);
+  make_custom(&s);
   s.digests = calloc(n + 1, (size_t)ranks->size * sizeof *s.digests);
   s.arrived = calloc(n + 1, sizeof *s.arrived);
   s.failed = calloc(n + 1, sizeof *s.failed);
@@ -437,5 +467,6 @@ size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
   free(s.arrived);
   free(s.failed);
   free_references(&s);
+  for (int i = 0; i < 2; i++) gloo_custom_op_destroy(s.custom[i]);
   return failed;
 }

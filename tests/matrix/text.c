@@ -17,6 +17,18 @@ const char *const *matrix_host_ids(int hosts, int size) {
   return hosts == 1 ? halves[size] : dealt;
 }
 
+static const char *op_name(int op) {
+  static const char *const names[] = {"moved", "scaled", "affine", "bytes"};
+  return op < REFERENCE_NO_OP ? gloo_op_name((gloo_op)op)
+                              : names[op - REFERENCE_NO_OP];
+}
+
+static int find_op(const char *name) {
+  int op = 0;
+  while (op < REFERENCE_OPS && strcmp(op_name(op), name) != 0) op++;
+  return op;
+}
+
 void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text) {
   const matrix_row *rows;
   matrix_rows(&rows);
@@ -27,9 +39,8 @@ void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text) {
            ranks->transport, ranks->size, ranks->hosts,
            gli_collective_name(rows[c->row].collective),
            algorithm ? algorithm : "chosen", c->count,
-           gloo_dtype_name((gloo_dtype)c->dtype),
-           c->op == REFERENCE_NO_OP ? "moved" : gloo_op_name((gloo_op)c->op),
-           c->root, c->place, c->form, (unsigned long long)c->seed);
+           gloo_dtype_name((gloo_dtype)c->dtype), op_name(c->op), c->root,
+           c->place, c->form, (unsigned long long)c->seed);
 }
 
 /* The place of a collective and algorithm in the list; -1: there are none. */
@@ -59,7 +70,6 @@ bool matrix_parse(const char *text, matrix_ranks *ranks, matrix_case *c) {
   unsigned root, place, form;
   unsigned long long seed;
   gloo_dtype type;
-  gloo_op reduction = (gloo_op)REFERENCE_NO_OP;
   if (sscanf(text,
              "%31[^:]:ranks=%d:hosts=%d:%31[^:]:%63[^:]:count=%u:%31[^:]:"
              "%31[^:]:root=%u:place=%u:form=%u:seed=%llu",
@@ -76,12 +86,10 @@ bool matrix_parse(const char *text, matrix_ranks *ranks, matrix_case *c) {
       !gli_dtype_from_name(dtype, &type)) {
     return false;
   }
-  if (strcmp(op, "moved") != 0 && !gli_op_from_name(op, &reduction)) {
-    return false;
-  }
+  if (find_op(op) == REFERENCE_OPS) return false;
   c->row = (uint16_t)row;
   c->dtype = (uint8_t)type;
-  c->op = (uint8_t)reduction;
+  c->op = (uint8_t)find_op(op);
   c->root = (uint8_t)root;
   c->place = (uint8_t)place;
   c->form = (uint8_t)form;
