@@ -1,6 +1,6 @@
 /* More than 2^31 elements, at odd addresses, through every collective, between
  * two ranks. Each has two buffers of 2 GiB.
- * usage: test_ranks_large [TRANSPORT [COUNT]] */
+ * usage: test_ranks_large [TRANSPORT [COUNT [PART]]] */
 #include "ranks.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void expect(rank_env *env, const memory *m, size_t from, size_t n,
 
 /* ---- collectives --------------------------------------------------------- */
 
-static void vectors(rank_env *env, const memory *m) {
+static void sums(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   int rank = env->rank;
@@ -50,6 +50,12 @@ static void vectors(rank_env *env, const memory *m) {
   fill(env, m);
   RANK_OK(env, gloo_reduce(c, m->in, m->out, count, t, GLOO_SUM, 1, NULL));
   if (rank == 1) expect(env, m, 0, count, -1, 0, "reduce");
+}
+
+static void vectors(rank_env *env, const memory *m) {
+  gloo_context *c = env->context;
+  const gloo_dtype t = GLOO_UINT8;
+  int rank = env->rank;
   fill(env, m);
   RANK_OK(env, gloo_broadcast(c, m->in, m->out, count, t, 1, NULL));
   expect(env, m, 0, count, 1, 0, "broadcast");
@@ -72,6 +78,12 @@ static void blocks(rank_env *env, const memory *m) {
   RANK_OK(env, gloo_allgather(c, m->in, m->out, half, t, NULL));
   expect(env, m, 0, half, 0, 0, "allgather");
   expect(env, m, half, half, 1, 0, "allgather");
+}
+
+static void other_blocks(rank_env *env, const memory *m) {
+  gloo_context *c = env->context;
+  const gloo_dtype t = GLOO_UINT8;
+  size_t half = count / 2, mine = (size_t)env->rank * half;
   fill(env, m);
   RANK_OK(env, gloo_alltoall(c, m->in, m->out, half, t, NULL));
   expect(env, m, 0, half, 0, mine, "alltoall");
@@ -99,6 +111,13 @@ static void uneven_blocks(rank_env *env, const memory *m) {
   RANK_OK(env, gloo_allgatherv(c, m->in, m->out, counts, first, t, NULL));
   expect(env, m, 0, 3, 0, 0, "allgatherv");
   expect(env, m, 3, count - 3, 1, 0, "allgatherv");
+}
+
+static void other_uneven_blocks(rank_env *env, const memory *m) {
+  gloo_context *c = env->context;
+  const gloo_dtype t = GLOO_UINT8;
+  const size_t counts[] = {3, count - 3}, first[] = {0, 3};
+  size_t own = counts[env->rank], at = first[env->rank];
   fill(env, m);
   RANK_OK(env, gloo_gatherv(c, m->in, own, m->out, counts, first, t, 0, NULL));
   if (env->rank == 0) expect(env, m, 3, count - 3, 1, 0, "gatherv");
@@ -147,22 +166,26 @@ static void wide(rank_env *env, const memory *m) {
   RANK_CHECK(env, wrong == 0);
 }
 
+static const char *transport = "tcp";
+static int part = -1; /* below 0: all */
+
 static void large(rank_env *env) {
   static void (*const parts[])(rank_env *, const memory *) = {
-      vectors, blocks, uneven_blocks, messages, wide};
+      sums,         vectors,       blocks,
+      other_blocks, uneven_blocks, other_uneven_blocks,
+      messages,     wide};
   uint8_t *in = malloc(count + 1), *out = malloc(count + 3);
   RANK_CHECK(env, in != NULL && out != NULL);
   if (in != NULL && out != NULL) {
     memory m = {in + 1, out + 3};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-      if (!env->failure[0]) parts[i](env, &m);
+      if (part < 0 || part == (int)i) parts[i](env, &m);
+      if (env->failure[0]) break;
     }
   }
   free(in);
   free(out);
 }
-
-static const char *transport = "tcp";
 
 static void more_than_2_to_the_31_elements(void **state) {
   (void)state;
@@ -174,6 +197,7 @@ static void more_than_2_to_the_31_elements(void **state) {
 int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   if (argc > 2) count = strtoul(argv[2], NULL, 10) / 8 * 8 + 6;
+  if (argc > 3) part = atoi(argv[3]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(more_than_2_to_the_31_elements),
   };
