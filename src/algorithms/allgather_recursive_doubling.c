@@ -1,13 +1,14 @@
 /* Allgather, recursive doubling.
  *
- * Wins: short and middle-sized vectors on a power of two of ranks, on networks
- * where it matters that each round is one message: as few bytes as the ring.
- * For other numbers of ranks see allgather_circulant.c.
- * Cost for P ranks and m bytes of output, Q the largest power of two up to P:
- * log2 Q rounds in which every rank sends m (P-1)/P bytes, and when P is not Q
- * two more, where some rank sends up to twice as much again.
- * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
- * Collective Communication Operations in MPICH", 2005.
+ * Wins: between hosts, on a power of two of ranks, vectors too long for a
+ * single round and not so long as for the ring: as few bytes in one message a
+ * round, by simulation 5 to 15 % less than allgather_circulant.c for blocks
+ * from 1 KiB on 16 to 256 hosts. On one host both measured alike. For other
+ * numbers of ranks it is much worse. Cost for P ranks and m bytes of output, Q
+ * the largest power of two up to P: log2 Q rounds in which every rank sends m
+ * (P-1)/P bytes, and when P is not Q two more, where some rank sends up to
+ * twice as much again. Source: folklore; see Thakur, Rabenseifner, Gropp,
+ * "Optimization of Collective Communication Operations in MPICH", 2005.
  *
  * Neighbouring groups of 1, 2, 4, ... ranks swap the blocks of all their ranks.
  * Of folded ranks (see allreduce_recursive_doubling.c) the odd one begins with

@@ -1,7 +1,10 @@
 /* Allreduce, bcube: halving and doubling in groups of more than two.
  *
- * Wins: vectors of middle size on networks that take several messages of a rank
- * at once: as few bytes as the ring, in fewer rounds than halving in two.
+ * Wins: between hosts, vectors of 16 to some 100 KiB on 16 of them and more: as
+ * few bytes as the ring, in fewer rounds than halving in two; by simulation in
+ * three quarters of its time on 16 to 1,000 hosts. Longer vectors on a power of
+ * two of ranks are better halved, for what several send at once is added when
+ * all of it is there. On one host it measured no better than circulant.
  * Cost for P ranks and m bytes in groups of up to b: P is cut into numbers up
  * to b, and what is left of it into primes; for each of them, r, two rounds in
  * which every rank sends r - 1 messages; all in all 2 m (P-1)/P bytes. Any P is

@@ -1,7 +1,11 @@
 /* Allreduce, recursive multiplying: recursive doubling in larger groups.
  *
- * Wins: very short vectors on many ranks, where the number of rounds matters
- * and a rank can have several messages under way at once.
+ * Wins: between hosts, vectors up to 4 KiB or so on 8 of them and more, where
+ * the number of rounds matters and a rank can have several messages under way
+ * at once: 10 to 25 % less than recursive doubling on 16 to 1,000 hosts, by
+ * simulation, in groups of 8 where that saves a round or a fold. Not on one
+ * host: a message costs a rank as much as waiting for it does, and up to k
+ * ranks it is allreduce_one_shot.c.
  * Cost for P ranks and m bytes in groups of up to k: when P is a product of n
  * numbers up to k, one round for each; in a round of r, every rank sends m
  * bytes r - 1 times. Else, Q being P with all but its first digit in base k

@@ -204,6 +204,27 @@ static void two_levels_are_chosen_where_ranks_share_hosts(void **state) {
   }
 }
 
+/* One rank on each of 64 hosts. */
+static const gli_algorithm *far_choice(gli_collective collective,
+                                       uint64_t count) {
+  return gli_algorithm_find(collective,
+                            choice_on(collective, 64, 1, true, count));
+}
+
+static void few_rounds_between_hosts_and_for_long_vectors_few_bytes(
+    void **state) {
+  (void)state;
+  const gli_algorithm *a = far_choice(GLI_ALLREDUCE, 1);
+  assert_true(a->rounds(64) < 6); /* log2 64 */
+  for (uint64_t bytes = 64 << 10; bytes <= 64 << 20; bytes *= 4) {
+    a = far_choice(GLI_ALLREDUCE, bytes / 4);
+    assert_true(a->rounds(64) <= 12);
+    assert_int_equal(a->bytes(64, bytes), 2 * (bytes - bytes / 64));
+  }
+  a = far_choice(GLI_BROADCAST, (uint64_t)1 << 26);
+  assert_int_equal(a->bytes(64, 1 << 20), 1 << 20);
+}
+
 static void choice_ignores_what_may_differ_between_ranks(void **state) {
   (void)state;
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
@@ -231,6 +252,22 @@ static void short_vectors_are_not_cut(void **state) {
     bool pairwise = gli_collective_pairwise(a->collective); /* unknown length */
     if (!pairwise) assert_int_equal(gli_segment_bytes(a, &p), 0);
   }
+}
+
+static void segments_are_shorter_where_bytes_flow_along_chains(void **state) {
+  (void)state;
+  size_t flowing = 0;
+  gli_plan_params p = params(GLI_BROADCAST, 16, 1 << 20);
+  const gli_algorithm *still =
+      gli_algorithm_find(GLI_BROADCAST, "scatter_allgather");
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    const gli_algorithm *a = &gli_algorithms[i];
+    if (!a->flows) continue;
+    flowing++;
+    gli_plan_params q = params(a->collective, 16, 1 << 20);
+    assert_true(gli_segment_bytes(a, &q) < gli_segment_bytes(still, &p));
+  }
+  assert_true(flowing > 0);
 }
 
 static void segments_are_whole_elements(void **state) {
@@ -282,8 +319,10 @@ int main(void) {
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),
       cmocka_unit_test(long_vectors_take_few_bytes),
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
+      cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),
       cmocka_unit_test(choice_ignores_what_may_differ_between_ranks),
       cmocka_unit_test(short_vectors_are_not_cut),
+      cmocka_unit_test(segments_are_shorter_where_bytes_flow_along_chains),
       cmocka_unit_test(segments_are_whole_elements),
       cmocka_unit_test(plans_of_huge_vectors_stay_short),
   };
