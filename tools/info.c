@@ -34,7 +34,7 @@ static const gli_command command = {
     .name = "info",
     .usage =
         "gloo info [--json] [--local]\n"
-        "       gloo info --tuning [--ranks N] [--transport NAME]",
+        "       gloo info --tuning [--local | --ranks N] [--transport NAME]",
     .about =
         "Prints what this build can do, what it found here, and what it\n"
         "would do by default.\n"
@@ -49,7 +49,9 @@ static const gli_command command = {
         "memory. To find out, every two ranks connect and exchange messages,\n"
         "with the transport that GLOO_TRANSPORT says. Ranks in a row that "
         "have\n"
-        "the same in common share a line: '0 with 2-3'.\n",
+        "the same in common share a line: '0 with 2-3'. With --tuning, the\n"
+        "ranks of a job show the choices that they make, by what they "
+        "measured.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -257,6 +259,15 @@ static int print_all(const gli_launch *launch) {
   return status;
 }
 
+/* Rank 0 prints. */
+static int show_tuning(const gli_info_tuning *what) {
+  gli_json out;
+  if (json) gli_json_open(&out, stdout);
+  int status = gli_info_print_tuning(what, json ? &out : NULL);
+  if (json) gli_json_close(&out);
+  return status;
+}
+
 /* The choices, with what the environment says about them. */
 static int print_tuning(void) {
   gli_info_tuning what = {.ranks = ranks > 0 ? ranks : 4};
@@ -270,10 +281,25 @@ static int print_tuning(void) {
                            name);
   }
   what.near = ops->refer != NULL;
-  gli_json out;
-  if (json) gli_json_open(&out, stdout);
-  int status = gli_info_print_tuning(&what, json ? &out : NULL);
-  if (json) gli_json_close(&out);
+  return show_tuning(&what);
+}
+
+/* Those of a job, by what was measured when its ranks met. */
+static int print_tuning_of_job(void) {
+  gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_context *context;
+  gloo_error error;
+  d.transport = transport;
+  o.device = &d;
+  if (gloo_init(&o, &context, &error) != GLOO_OK) {
+    fprintf(stderr, "gloo info: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
+  gli_info_tuning what = {.context = context};
+  int status = GLI_EXIT_OK;
+  if (gloo_context_rank(context) == 0) status = show_tuning(&what);
+  gloo_context_destroy(context);
   return status;
 }
 
@@ -286,8 +312,7 @@ int gli_tool_info(int argc, char **argv) {
     return gli_usage_error(&command, "takes no operands, but got '%s'",
                            argv[0]);
   }
-  if (tuning) return print_tuning();
-  if (ranks > 0 || transport != NULL) {
+  if (!tuning && (ranks > 0 || transport != NULL)) {
     return gli_usage_error(&command, "%s belongs to --tuning",
                            ranks > 0 ? "--ranks" : "--transport");
   }
@@ -297,5 +322,7 @@ int gli_tool_info(int argc, char **argv) {
     fprintf(stderr, "gloo info: %s\n", error.message);
     return GLI_EXIT_FAILED;
   }
-  return print_all(&launch);
+  if (!tuning) return print_all(&launch);
+  if (launch.size > 1 && ranks == 0) return print_tuning_of_job();
+  return print_tuning();
 }

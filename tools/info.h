@@ -13,8 +13,9 @@
  * for text. Returns the exit status. */
 int gli_info_job(gli_json *out);
 
-/* For which ranks choices are shown: all on one host. */
+/* For which ranks choices are shown: those of a job, or so many on one host. */
 typedef struct gli_info_tuning {
+  const struct gloo_context *context; /* NULL: there is none */
   int64_t ranks;
   bool near; /* they share memory */
 } gli_info_tuning;

@@ -1,11 +1,12 @@
 /* `gloo info --tuning`: which algorithm is chosen from which size on, found out
- * by asking for one choice after the other. */
+ * by asking for one choice after the other, and the costs that it goes by. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/tuning.h"
 #include "core/cpu.h"
+#include "engine/engine.h"
 #include "plan/shape.h"
 #include "tools/info.h"
 #include "tools/tools.h"
@@ -64,33 +65,51 @@ static void describe(gli_plan_params *p, text *t) {
   put(t, "=", choice(p, low));
 }
 
-/* What is known of ranks that are not there. */
-static gli_plan_params assume(const gli_info_tuning *what) {
-  return (gli_plan_params){.size = (uint32_t)what->ranks,
-                           .crowded = what->ranks > gli_cpu_effective(),
-                           .near = what->near};
+/* What is known of the ranks of a job, or of ranks that are not there. */
+static gli_plan_params assume(const gli_info_tuning *what,
+                              const gli_tuning *tuning) {
+  const gloo_context *context = what->context;
+  if (context == NULL)
+    return (gli_plan_params){.size = (uint32_t)what->ranks,
+                             .crowded = what->ranks > gli_cpu_effective(),
+                             .near = what->near,
+                             .tuning = tuning};
+  return (gli_plan_params){.size = (uint32_t)gloo_context_size(context),
+                           .hosts = gli_context_hosts(context),
+                           .crowded = gli_context_crowded(context),
+                           .near = gli_context_near(context),
+                           .tuning = tuning};
 }
 
-int gli_info_print_tuning(const gli_info_tuning *what, gli_json *out) {
-  gli_tuning *tuning;
-  gloo_error error;
-  if (gli_tuning_load(&tuning, &error) != GLOO_OK) {
-    fprintf(stderr, "gloo info: %s\n", error.message);
-    return GLI_EXIT_FAILED;
+static void print_costs(const gli_costs *costs, gli_json *out) {
+  text t = {.used = 0};
+  for (int i = 0; i < GLI_LINK_KINDS; i++) {
+    char link[96];
+    snprintf(link, sizeof link, "%s %u ns and %u ps per byte, ",
+             gli_link_kind_name((gli_link_kind)i), costs->link[i].alpha_ns,
+             costs->link[i].beta_ps);
+    put(&t, link, "");
   }
-  if (out == NULL) {
-    printf("# %" PRId64 " ranks on one host, %s, %u cores%s\n", what->ranks,
-           what->near ? "in shared memory" : "over TCP", gli_cpu_effective(),
-           tuning != NULL ? "; with choices from GLOO_ALGORITHM or "
-                            "GLOO_TUNING_FILE"
-                          : "");
+  char reducing[64];
+  snprintf(reducing, sizeof reducing, "reducing %u ps per byte",
+           costs->gamma_ps);
+  put(&t, reducing, "");
+  bool estimates = gli_costs_hash(costs) == gli_costs_hash(&gli_costs_estimate);
+  if (out != NULL) {
+    gli_json_text(out, "costs", t.data);
+  } else {
+    printf("# costs (%s): %s\n", estimates ? "estimates" : "as measured",
+           t.data);
   }
+}
+
+static void print_choices(const gli_info_tuning *what, const gli_tuning *tuning,
+                          gli_json *out) {
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
     if (c == GLI_SENDRECV) continue;
-    gli_plan_params p = assume(what);
+    gli_plan_params p = assume(what, tuning);
     p.collective = (gli_collective)c;
     p.elem_bytes = c == GLI_BARRIER ? 1 : ELEMENT_BYTES;
-    p.tuning = tuning;
     text t = {.used = 0};
     describe(&p, &t);
     const char *name = gli_collective_name(p.collective);
@@ -99,6 +118,41 @@ int gli_info_print_tuning(const gli_info_tuning *what, gli_json *out) {
     else
       printf("%s:%s\n", name, t.data);
   }
-  free(tuning);
+}
+
+static void print_heading(const gli_info_tuning *what, bool told) {
+  gli_plan_params p = assume(what, NULL);
+  const char *by = told ? "; with choices from GLOO_ALGORITHM or "
+                          "GLOO_TUNING_FILE"
+                        : "";
+  if (p.hosts != NULL) {
+    printf("# %u ranks on %u hosts, %s%s\n", p.size, p.hosts->n,
+           p.near ? "shared memory within" : "TCP", by);
+  } else if (what->context != NULL) {
+    printf("# %u ranks on one host, %s, %s%s\n", p.size,
+           p.near ? "in shared memory" : "over TCP",
+           p.crowded ? "more than cores" : "a core for each", by);
+  } else {
+    printf("# %u ranks on one host, %s, %u cores%s\n", p.size,
+           p.near ? "in shared memory" : "over TCP", gli_cpu_effective(), by);
+  }
+}
+
+int gli_info_print_tuning(const gli_info_tuning *what, gli_json *out) {
+  gli_tuning *loaded = NULL;
+  const gli_tuning *tuning;
+  gloo_error error;
+  if (what->context != NULL) {
+    tuning = gli_context_tuning(what->context);
+  } else if (gli_tuning_load(&loaded, &error) == GLOO_OK) {
+    tuning = loaded;
+  } else {
+    fprintf(stderr, "gloo info: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
+  if (out == NULL) print_heading(what, tuning != NULL && tuning->n > 0);
+  print_costs(tuning != NULL ? &tuning->costs : &gli_costs_estimate, out);
+  print_choices(what, tuning, out);
+  free(loaded);
   return GLI_EXIT_OK;
 }

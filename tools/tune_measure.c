@@ -130,7 +130,7 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
 
 /* ---- all points ---------------------------------------------------------- */
 
-/* Of what the selector would say, without what anybody told it. */
+/* What the selector would say, without what anybody told it. */
 static const gli_algorithm *selected(const field *f, uint64_t bytes) {
   gloo_context *context = f->rank->context;
   gli_bench_case *c = malloc(sizeof *c);
@@ -147,10 +147,11 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
                        .elem_bytes = typed ? gloo_dtype_size(f->call.dtype) : 1,
                        .hosts = gli_context_hosts(context),
                        .crowded = gli_context_crowded(context),
-                       .near = gli_context_near(context)};
+                       .near = gli_context_near(context),
+                       .tuning = gli_context_tuning(context)};
   gli_case_destroy(c);
   free(c);
-  return gli_algorithm_choose(&p).algorithm;
+  return gli_algorithm_select(&p);
 }
 
 /* Rank 0's clock says whether there is time for more. */

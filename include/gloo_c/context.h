@@ -54,9 +54,13 @@ typedef struct gloo_context_options {
   const char *host_id; /* which host this rank is on, where collectives go by
                           that: ranks with the same text share one. Any text of
                           up to 255 bytes; NULL: GLOO_HOST_ID, or found out. */
+  int measure;         /* measure links while the context is made, so that
+                          algorithms are chosen by what they cost: above 0: yes,
+                          below 0: no, 0: GLOO_MEASURE (1, 0), or else gloo_init
+                          does and gloo_context_create does not */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
-  { sizeof(gloo_context_options), 0, 0 }
+  { sizeof(gloo_context_options), 0, 0, 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a
@@ -64,11 +68,13 @@ typedef struct gloo_context_options {
  * `device` may be NULL: the context then owns a device with default options.
  * GLOO_ALGORITHM, and the file that GLOO_TUNING_FILE names, choose algorithms
  * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
- * Errors: GLOO_ERR_INVALID (rank, size, a mistake in those two),
- * GLOO_ERR_TIMEOUT (names the ranks that never came), GLOO_ERR_STALE, and what
- * the store reports. Any thread; blocks. Cost: one set and one multi_get on the
- * store. Connections along a binomial tree are begun here, all others when
- * first used. */
+ * So must `measure`: with it rank 0 exchanges messages with one rank on its
+ * host and one on the next, for about 50 ms at most, and all ranks choose
+ * algorithms by what it found. Errors: GLOO_ERR_INVALID (rank, size, a mistake
+ * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
+ * GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost: one set
+ * and one multi_get on the store. Connections along a binomial tree are begun
+ * here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                          gloo_device *device,
                                          const gloo_context_options *options,

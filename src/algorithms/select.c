@@ -1,19 +1,19 @@
 /* The choice of algorithm and segment size when the caller makes none.
  *
- * The model is alpha + beta m: a message costs a latency, and a time for each
- * of its bytes. Only their ratio matters, so everything here counts in bytes
- * within a host: LATENCY is how many of them could travel while one empty
- * message does. The numbers below are estimates, not measurements.
+ * The model is alpha + beta m, and gamma for each byte that is reduced: a
+ * message costs a latency, and a time for each of its bytes. The figures come
+ * with params->tuning, where they were measured, or are estimates
+ * (plan/costs.h).
  *
- *   cost = rounds x LATENCY + messages x MESSAGE + bytes sent
- *          + bytes reduced / REDUCE_SPEED
+ *   cost = rounds x alpha + messages x alpha / 8 + bytes sent x beta
+ *          + bytes reduced x gamma
  *
  * where `messages` are those that the busiest rank sends and receives. When
  * there are more ranks than cores, a round takes longer, for ranks wait for a
  * core as well. Where in addition a message is work for the operating system
  * (without shared memory), what counts is how much there is to do:
  *
- *   cost = messages of all ranks / ranks x TURN + bytes sent + ...
+ *   cost = messages of all ranks / ranks x turn + bytes sent x beta + ...
  *
  * Between hosts latencies are longer and bytes slower; and the ranks of a host
  * share what connects it to others: bytes count as often as ranks send at the
@@ -21,33 +21,25 @@
  * between hosts once for each host when ranks are in order of hosts.
  *
  * An algorithm of two levels costs what its parts cost. Its parts are chosen
- * here, too, so the choice is the same wherever it is made. */
+ * here, too, by the same costs: what people choose (params->tuning->rules) is
+ * said of calls and not of parts of them. So the choice is the same wherever it
+ * is made. */
 #include <stddef.h>
 
 #include "algorithms/radix.h"
 #include "algorithms/registry.h"
 #include "algorithms/select.h"
 #include "algorithms/two_level.h"
-#include "core/error.h"
 
-#define LATENCY GLI_SELECT_LATENCY
-#define MESSAGE (LATENCY / 8)
-#define TURN ((uint64_t)24 << 10)
 #define LONGEST GLI_SELECT_LONGEST
-
-/* The same between hosts, in bytes within one: of TCP at 2 GB/s, and shared
- * memory at 8 GB/s. */
-#define FAR_LATENCY ((uint64_t)128 << 10)
-#define FAR_MESSAGE (FAR_LATENCY / 8)
-#define FAR_BYTE 4
-
 #define SEGMENT ((uint64_t)512 << 10)
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
-#define SHORTEST                                              \
-  ((uint64_t)16 << 10) /* segment of what flows along a chain \
-                        */
-#define SEGMENTS 1024  /* that one rank sends or copies in a plan, about */
+#define SHORTEST                                                             \
+  ((uint64_t)16 << 10)                /* segment of what flows along a chain \
+                                       */
+#define SEGMENTED ((uint64_t)1 << 48) /* and longer ones like that */
+#define SEGMENTS 1024 /* that one rank sends or copies in a plan, about */
 
 /* ---- costs -------------------------------------------------------------- */
 
@@ -58,24 +50,20 @@ typedef struct work {
   bool along; /* every rank talks to the next one only */
 } work;
 
-/* No sum of a few of these overflows. */
 static uint64_t times(uint64_t a, uint64_t b) {
-  uint64_t product;
-  bool fits = gli_mul_u64(a, b, &product) && product < (uint64_t)1 << 60;
-  return fits ? product : (uint64_t)1 << 60;
+  return gli_select_times(a, b);
 }
 
 static uint64_t cost(const gli_plan_params *p, work w) {
-  uint64_t reducing = w.reduced / GLI_SELECT_REDUCE_SPEED;
-  if (p->hosts == NULL && p->crowded && !p->near)
-    return w.all * TURN / p->size + w.sent + reducing;
-  if (p->hosts == NULL) {
-    uint64_t latency = p->crowded ? 2 * LATENCY : LATENCY;
-    return w.rounds * latency + w.messages * MESSAGE + w.sent + reducing;
-  }
-  uint64_t crowd = w.along ? p->hosts->leaving : p->hosts->crowd;
-  return w.rounds * FAR_LATENCY + w.messages * FAR_MESSAGE +
-         times(w.sent, crowd * FAR_BYTE) + reducing;
+  bool far = p->hosts != NULL;
+  gli_prices one =
+      far ? gli_select_prices(p, GLI_LINK_FAR) : gli_select_near_prices(p);
+  uint64_t sent = w.sent;
+  if (far) sent = times(sent, w.along ? p->hosts->leaving : p->hosts->crowd);
+  uint64_t bytes = times(sent, one.byte) + times(w.reduced, one.reduced_byte);
+  if (one.busy) return times(w.all, one.turn) / p->size + bytes;
+  uint64_t round = !far && p->crowded ? 2 * one.round : one.round;
+  return w.rounds * round + w.messages * one.message + bytes;
 }
 
 /* ---- two levels --------------------------------------------------------- */
@@ -93,7 +81,8 @@ static uint64_t part(const gli_plan_params *p, gli_collective collective,
                        .crowded = p->crowded,
                        .near = p->near,
                        .narrow = p->narrow,
-                       .order = p->order};
+                       .order = p->order,
+                       .tuning = p->tuning};
   const gli_algorithm *choice;
   return best(&q, &choice);
 }
@@ -103,8 +92,10 @@ static uint64_t part(const gli_plan_params *p, gli_collective collective,
 static uint64_t within(const gli_plan_params *p, uint64_t busy, uint64_t sent,
                        uint64_t reduced) {
   uint64_t size = p->hosts->most, others = size - 1;
-  gli_plan_params one_host = {
-      .size = (uint32_t)size, .crowded = p->crowded, .near = p->near};
+  gli_plan_params one_host = {.size = (uint32_t)size,
+                              .crowded = p->crowded,
+                              .near = p->near,
+                              .tuning = p->tuning};
   return cost(&one_host,
               (work){1, 2 * others, busy * others, sent, reduced, false});
 }
@@ -118,9 +109,10 @@ static uint64_t together(uint64_t near, uint64_t far) {
 static uint64_t two_levels_of_blocks(const gli_plan_params *p, uint64_t m) {
   const gli_hosts *h = p->hosts;
   uint64_t own = m / p->size * h->most, others = own - m / p->size;
+  gli_prices far = gli_select_prices(p, GLI_LINK_FAR);
   return together(
       times(within(p, h->most, others, others), h->n),
-      times(m - own, FAR_BYTE) + FAR_LATENCY + 2 * (h->n - 1) * FAR_MESSAGE);
+      times(m - own, far.byte) + far.round + 2 * (h->n - 1) * far.message);
 }
 
 /* Of m bytes. */
@@ -147,7 +139,8 @@ static uint64_t two_levels(const gli_plan_params *p, uint64_t m) {
     case GLI_REDUCE_SCATTER:
       if (h->least != h->most || !gli_is_short(p))
         return two_levels_of_blocks(p, m);
-      return part(p, c, h->most, p->count * h->n, NULL) + m +
+      return part(p, c, h->most, p->count * h->n, NULL) +
+             times(m, gli_select_near_prices(p).byte) +
              part(p, c, h->n, p->count, h->apart);
     default:
       return UINT64_MAX;
@@ -329,7 +322,7 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
   uint64_t chain = algorithm->flows ? algorithm->rounds(p->size) : 0;
   uint64_t shortest = chain > 1 ? SHORTEST : SEGMENT;
   if (m <= shortest && !pairwise) return 0;
-  if (m > LONGEST) m = LONGEST;
+  if (m > SEGMENTED) m = SEGMENTED;
   uint64_t sent = algorithm->bytes ? algorithm->bytes(p->size, m) : 0;
   uint64_t most = sent > m ? sent : m;
   /* The root of a reduction in one round takes in every vector. */

@@ -3,11 +3,11 @@
 #define GLI_ALGORITHMS_SELECT_H
 
 #include "algorithms/registry.h"
+#include "core/error.h"
+#include "plan/tuning.h"
 
-#define GLI_SELECT_LATENCY ((uint64_t)16 << 10)
-#define GLI_SELECT_REDUCE_SPEED 4 /* reducing is faster than links by this */
 #define GLI_SELECT_LONGEST                           \
-  ((uint64_t)1 << 48) /* beyond it no choice changes \
+  ((uint64_t)1 << 40) /* beyond it no choice changes \
                        */
 
 #define GLI_SELECT_SEGMENT ((uint64_t)512 << 10)
@@ -17,9 +17,39 @@ typedef struct gli_candidate {
   uint64_t cost;
 } gli_candidate;
 
-static inline uint64_t gli_select_cost(uint64_t rounds, uint64_t sent,
-                                       uint64_t reduced) {
-  return rounds * GLI_SELECT_LATENCY + sent + reduced / GLI_SELECT_REDUCE_SPEED;
+/* Costs of one kind of link, in picoseconds. */
+typedef struct gli_prices {
+  uint64_t round;   /* in which messages are under way: their latency */
+  uint64_t message; /* what each costs whoever sends or receives it */
+  uint64_t turn;    /* with more ranks than cores: a message as work */
+  uint64_t byte, reduced_byte;
+  bool busy; /* all of that is work that ranks take turns at */
+} gli_prices;
+
+static inline gli_prices gli_select_prices(const gli_plan_params *p,
+                                           gli_link_kind kind) {
+  const gli_costs *costs =
+      p->tuning != NULL ? &p->tuning->costs : &gli_costs_estimate;
+  uint64_t alpha = (uint64_t)costs->link[kind].alpha_ns * 1000;
+  gli_prices one = {
+      alpha,           alpha / 8, alpha + alpha / 4, costs->link[kind].beta_ps,
+      costs->gamma_ps, false};
+  /* Nobody copies out what another one copies in at the same time. */
+  one.busy = p->crowded && kind == GLI_LINK_TCP;
+  if (one.busy) one.byte *= 2;
+  return one;
+}
+
+/* Within a host. */
+static inline gli_prices gli_select_near_prices(const gli_plan_params *p) {
+  return gli_select_prices(p, p->near ? GLI_LINK_SHM : GLI_LINK_TCP);
+}
+
+/* No sum of a few of these overflows. */
+static inline uint64_t gli_select_times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  bool fits = gli_mul_u64(a, b, &product) && product < (uint64_t)1 << 60;
+  return fits ? product : (uint64_t)1 << 60;
 }
 
 static inline uint64_t gli_select_logarithm(uint64_t size) {

@@ -2,12 +2,7 @@
  * cost that the algorithms promise. The model is the one described there. */
 #include "algorithms/select.h"
 
-#define MESSAGE (GLI_SELECT_LATENCY / 8)
-/* With more ranks than cores: a message, and a round in which all ranks have to
- * get a core one after the other. */
-#define TURN ((uint64_t)24 << 10)
-#define ROUND (2 * TURN)
-#define LONGEST ((uint64_t)1 << 40) /* times the number of ranks it fits */
+#define LONGEST GLI_SELECT_LONGEST /* times the number of ranks it fits */
 /* Of lengths that this rank cannot know for the others. */
 #define SOME_BYTES ((uint64_t)64 << 10)
 
@@ -23,21 +18,35 @@ static uint64_t vector_bytes(const gli_plan_params *p) {
   return m < LONGEST ? m : LONGEST;
 }
 
-/* `crowds`: several ranks send to one at a time and share its link unevenly. */
+static gli_prices prices(const gli_plan_params *p) {
+  return p->hosts != NULL ? gli_select_prices(p, GLI_LINK_FAR)
+                          : gli_select_near_prices(p);
+}
+
+static uint64_t of_bytes(const gli_plan_params *p, uint64_t bytes) {
+  return gli_select_times(bytes, prices(p).byte);
+}
+
+/* With more ranks than cores, a round is one in which all ranks have to get a
+ * core, one after the other; where messages are work, it hardly counts.
+ * `crowds`: several ranks send to one at a time and share its link unevenly. */
 static gli_candidate candidate(const gli_plan_params *p, const char *name,
                                load l, uint64_t reduced, bool crowds) {
   const gli_algorithm *a = gli_algorithm_find(p->collective, name);
   if (!gli_select_suits(p, name)) {
     return (gli_candidate){name, GLI_SELECT_NEVER};
   }
+  gli_prices one = prices(p);
   uint64_t sent = a->bytes(p->size, vector_bytes(p));
   if (crowds) sent += sent / 8;
-  uint64_t rounds = a->rounds(p->size) * (p->crowded ? ROUND : 1);
-  uint64_t messages =
-      p->crowded ? l.all * TURN / p->size : l.messages * MESSAGE;
-  uint64_t latency = p->crowded ? rounds : gli_select_cost(rounds, 0, 0);
-  return (gli_candidate){
-      name, latency + messages + gli_select_cost(0, sent, reduced)};
+  uint64_t round = p->crowded ? 2 * one.turn : one.round;
+  if (one.busy) round = one.turn / 2;
+  uint64_t rounds = a->rounds(p->size) * round;
+  uint64_t messages = p->crowded ? gli_select_times(l.all, one.turn) / p->size
+                                 : l.messages * one.message;
+  return (gli_candidate){name, rounds + messages +
+                                   gli_select_times(sent, one.byte) +
+                                   gli_select_times(reduced, one.reduced_byte)};
 }
 
 #define CHEAPEST(p, list) \
@@ -74,12 +83,14 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
   };
   /* For its order only: scatter_gather has fewer messages. */
   if (p->order == GLI_ORDER_ANY) list[3].cost = GLI_SELECT_NEVER;
+  uint64_t deeper = log > 1 ? log - 1 : 0, more = others > 1 ? others - 1 : 0;
   if (p->crowded) {
     /* The root is not what all wait for, but the rounds of a tree are. */
-    list[0].cost += 2 * TURN * (log > 1 ? log - 1 : 0);
+    list[0].cost += 2 * prices(p).turn * deeper;
+    if (prices(p).busy) list[2].cost += of_bytes(p, more * m) / 4;
   } else {
-    if (log > 1) list[0].cost += (log - 1) * m;
-    if (others > 1) list[2].cost += (others - 1) * m;
+    list[0].cost += of_bytes(p, deeper * m);
+    list[2].cost += of_bytes(p, more * m);
   }
   /* A root that gets all from one other has no work to share out. */
   if (others == 1) list[1].cost = UINT64_MAX;
@@ -93,8 +104,8 @@ static const gli_algorithm *select_root(const gli_plan_params *p) {
                           candidate(p, "binomial", tree, 0, false)};
   /* Of gathering, the root receives everything; in a tree, bytes travel again
    * on the way. */
-  list[0].cost += m;
-  list[1].cost += m + m / 2;
+  list[0].cost += of_bytes(p, m);
+  list[1].cost += of_bytes(p, m + m / 2);
   return CHEAPEST(p, list);
 }
 
@@ -107,7 +118,7 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
       candidate(p, "linear", chain, m, false)};
   /* What is too short to be cut into segments waits whole at every rank. */
   uint64_t waits = m < GLI_SELECT_SEGMENT ? m : GLI_SELECT_SEGMENT;
-  if (others > 0) list[1].cost += (others - 1) * waits;
+  if (others > 0) list[1].cost += of_bytes(p, (others - 1) * waits);
   return CHEAPEST(p, list);
 }
 

@@ -25,6 +25,13 @@
  * is best, whatever it costs. */
 #define MESSAGE ((uint64_t)512)
 #define ONE_ROUND (16 * K)
+#define FLAT_OF_EACH (4 * K) /* of a broadcast, times ranks */
+
+/* With few ranks, what passes from rank to rank in a chain or on a circulant
+ * graph stays in the caches that two cores have. */
+#define FEW 4
+#define PASSED_FROM (128 * K)
+#define LONGEST (32 * M) /* beyond all caches */
 
 static const char *fused(const gli_plan_params *p, uint64_t m) {
   bool scatters = p->collective == GLI_REDUCE_SCATTER;
@@ -43,13 +50,18 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
 static const char *crowded(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_BROADCAST:
-      if (m < 128 * K) return "flat";
-      return m < 8 * M ? "binomial" : "scatter_allgather";
+      if (m < p->size * FLAT_OF_EACH) return "flat";
+      if (p->size <= FEW) return m < PASSED_FROM ? "binomial" : "chain";
+      return m < PASSED_FROM / 2 ? "binomial" : "scatter_allgather";
     case GLI_ALLREDUCE:
       if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
       return m < 32 * K ? "recursive_doubling" : "circulant";
     case GLI_REDUCE_SCATTER:
+      if (p->size <= FEW) return m < PASSED_FROM ? "direct" : "circulant";
+      if (m >= LONGEST || (p->size > 16 && m < 2 * M)) return "circulant";
+      return m < 512 * K ? "direct" : "ring";
     case GLI_ALLGATHER:
+      if (p->size <= FEW && m >= LONGEST) return "direct";
       if (p->size > 16 && m < 2 * M) return "circulant";
       return m < 2 * M ? "direct" : "ring";
     case GLI_ALLTOALL:

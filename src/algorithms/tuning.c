@@ -291,6 +291,7 @@ static void finish(gli_tuning *tuning) {
     hash = mix(hash, gli_algorithm_id(rule->algorithm));
     hash = mix(hash, rule->forced);
   }
+  hash = mix(hash, gli_costs_hash(&tuning->costs));
   tuning->hash = hash != 0 ? hash : 1;
   tuning->serial = atomic_fetch_add(&serials, 1) + 1;
 }
@@ -305,6 +306,7 @@ gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
                     "out of memory for choices of algorithms");
   }
   r.tuning->n = 0;
+  r.tuning->costs = gli_costs_estimate;
   for (size_t i = 0; i < n && status == GLOO_OK; i++) {
     r.name = texts[i].name;
     r.forced = texts[i].forced;
@@ -324,6 +326,23 @@ gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
   free(r.tuning);
   if (status == GLOO_OK) *tuning = NULL;
   return status;
+}
+
+gloo_status gli_tuning_with_costs(const gli_tuning *rules,
+                                  const gli_costs *costs, gli_tuning **tuning,
+                                  gloo_error *error) {
+  size_t n = rules != NULL ? rules->n : 0;
+  gli_tuning *copy = malloc(sizeof *copy + n * sizeof *copy->rules);
+  if (copy == NULL) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for %zu choices of algorithms", n);
+  }
+  copy->n = n;
+  copy->costs = *costs;
+  for (size_t i = 0; i < n; i++) copy->rules[i] = rules->rules[i];
+  finish(copy);
+  *tuning = copy;
+  return GLOO_OK;
 }
 
 const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,

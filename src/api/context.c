@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "api/host.h"
+#include "api/measure.h"
 #include "api/meet.h"
 #include "api/tuning.h"
 #include "core/custom_op.h"
@@ -44,10 +45,11 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
   return GLOO_OK;
 }
 
-gloo_status gloo_context_create(int rank, int size, gloo_store *store,
-                                gloo_device *device,
-                                const gloo_context_options *options,
-                                gloo_context **out, gloo_error *error) {
+static gloo_status create(int rank, int size, gloo_store *store,
+                          gloo_device *device,
+                          const gloo_context_options *options,
+                          bool measures_by_default, gloo_context **out,
+                          gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
@@ -62,6 +64,9 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
   uint64_t key = 0;
   status = random_key(&key, error);
   if (status != GLOO_OK) return status;
+  bool measures;
+  status = gli_measure_wanted(o.measure, measures_by_default, &measures, error);
+  if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
   if (status != GLOO_OK) return status;
@@ -75,8 +80,11 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
   if (size > 1)
-    status = gli_meet(context, store, key, o.host_id, timeout_of(&o), error);
+    status = gli_meet(context, store, key, o.host_id, measures, timeout_of(&o),
+                      error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
+  if (status == GLOO_OK && size > 1 && measures)
+    status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;
   if (owns_device) gli_context_own_device(context);
   *out = context;
@@ -89,6 +97,13 @@ no_context:
 no_device:
   free(tuning);
   return status;
+}
+
+gloo_status gloo_context_create(int rank, int size, gloo_store *store,
+                                gloo_device *device,
+                                const gloo_context_options *options,
+                                gloo_context **context, gloo_error *error) {
+  return create(rank, size, store, device, options, false, context, error);
 }
 
 void gloo_context_destroy(gloo_context *context) {
@@ -142,8 +157,8 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
   gloo_store *store = NULL;
   if (launch->size > 1) status = open_store(launch, timeout_ns, &store, error);
   if (status != GLOO_OK) return status;
-  status = gloo_context_create((int)launch->rank, (int)launch->size, store,
-                               device, options, context, error);
+  status = create((int)launch->rank, (int)launch->size, store, device, options,
+                  true, context, error);
   if (status == GLOO_OK && launch->size > 1) {
     /* The server must outlive everybody's need of it. */
     status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,

@@ -15,11 +15,11 @@
 /* ---- what a rank publishes ----------------------------------------------- */
 
 /* version, key, machine, host (as plans see it), cores, transport (16 bytes,
- * zero padded), tuning, address. */
+ * zero padded), tuning, whether it measures, address. */
 enum {
-  CARD_VERSION = 3,
+  CARD_VERSION = 4,
   CARD_TRANSPORT_BYTES = 16,
-  CARD_HEAD_BYTES = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8,
+  CARD_HEAD_BYTES = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8 + 4,
   CARD_MAX_BYTES = CARD_HEAD_BYTES + GLI_ADDRESS_MAX
 };
 
@@ -29,6 +29,7 @@ typedef struct place {
   uint64_t host;    /* see gli_host_key */
   uint32_t cores;   /* that the rank may use */
   uint64_t tuning;  /* the hash of its table; 0: it has none */
+  bool measures;    /* see gli_measure */
 } place;
 
 static size_t write_card(uint8_t card[CARD_MAX_BYTES],
@@ -45,6 +46,7 @@ static size_t write_card(uint8_t card[CARD_MAX_BYTES],
   const char *name = gli_device_transport(device);
   memcpy(card + 32, name, strlen(name));
   gli_put_u64(card + 32 + CARD_TRANSPORT_BYTES, here->tuning);
+  gli_put_u32(card + 40 + CARD_TRANSPORT_BYTES, here->measures);
   memcpy(card + CARD_HEAD_BYTES, address.data, address.bytes);
   return CARD_HEAD_BYTES + address.bytes;
 }
@@ -72,10 +74,12 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
   gli_address address = {.bytes = (uint16_t)(card->bytes - CARD_HEAD_BYTES)};
   memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
   gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
-  *there = (place){.machine = gli_get_u64(data + 12),
-                   .host = gli_get_u64(data + 20),
-                   .cores = gli_get_u32(data + 28),
-                   .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES)};
+  *there =
+      (place){.machine = gli_get_u64(data + 12),
+              .host = gli_get_u64(data + 20),
+              .cores = gli_get_u32(data + 28),
+              .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES),
+              .measures = gli_get_u32(data + 40 + CARD_TRANSPORT_BYTES) != 0};
   return GLOO_OK;
 }
 
@@ -135,6 +139,12 @@ static void settle_waiting(gloo_context *context, uint32_t size,
 static gloo_status check_tuning(const place *places, uint32_t size,
                                 gloo_error *error) {
   for (uint32_t i = 1; i < size; i++) {
+    if (places[i].measures != places[0].measures) {
+      return gli_fail(error, GLOO_ERR_MISMATCH, (int)i,
+                      "rank %u %s links, unlike rank 0: GLOO_MEASURE, and "
+                      "`measure` in the options, must be the same on all ranks",
+                      i, places[i].measures ? "measures" : "does not measure");
+    }
     if (places[i].tuning == places[0].tuning) continue;
     const char *how = "other choices of algorithms than";
     if (places[i].tuning == 0) how = "no choice of algorithms, unlike";
@@ -172,7 +182,7 @@ static gloo_status read_cards(gloo_context *context, uint32_t size,
 }
 
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
-                     const char *host_id, int64_t timeout_ns,
+                     const char *host_id, bool measures, int64_t timeout_ns,
                      gloo_error *error) {
   uint32_t rank = (uint32_t)gloo_context_rank(context);
   uint32_t size = (uint32_t)gloo_context_size(context);
@@ -180,7 +190,8 @@ gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
   const gli_tuning *tuning = gli_context_tuning(context);
   place here = {.machine = gli_host_id(),
                 .cores = gli_cpu_effective(),
-                .tuning = tuning != NULL ? tuning->hash : 0};
+                .tuning = tuning != NULL ? tuning->hash : 0,
+                .measures = measures};
   gloo_status status =
       gli_host_key(host_id, gli_device_transport(device), &here.host, error);
   if (status != GLOO_OK) return status;

@@ -2,6 +2,7 @@
 #ifndef GLI_API_MEET_H
 #define GLI_API_MEET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gloo_c/context.h"
@@ -9,11 +10,12 @@
 /* Exchange addresses and keys with all ranks through the store, and learn who
  * shares a host with whom: everything that plans may know of hosts comes from
  * what was exchanged, so it is the same on all ranks. `host_id` as in
- * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
+ * gloo_context_options. `measures`: this rank is going to call gli_measure, as
+ * all must or none. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
  * GLOO_ERR_INVALID for a host id that cannot be used. */
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
-                     const char *host_id, int64_t timeout_ns,
+                     const char *host_id, bool measures, int64_t timeout_ns,
                      gloo_error *error);
 
 #endif

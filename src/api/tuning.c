@@ -73,3 +73,19 @@ gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
   free(text);
   return status;
 }
+
+gloo_status gli_measure_wanted(int option, bool by_default, bool *wanted,
+                               gloo_error *error) {
+  const char *said = getenv("GLOO_MEASURE");
+  if (option != 0) {
+    *wanted = option > 0;
+  } else if (said == NULL || said[0] == 0) {
+    *wanted = by_default;
+  } else if (strcmp(said, "0") == 0 || strcmp(said, "1") == 0) {
+    *wanted = said[0] == '1';
+  } else {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "GLOO_MEASURE is '%.40s'; it may be 0 or 1", said);
+  }
+  return GLOO_OK;
+}

@@ -10,4 +10,10 @@
  * cannot be read, or is none of text. */
 gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error);
 
+/* Are links to be measured? By `option` (above 0: yes, below: no), by
+ * GLOO_MEASURE (1, 0) where that is 0, and by default otherwise.
+ * GLOO_ERR_INVALID when GLOO_MEASURE is something else. */
+gloo_status gli_measure_wanted(int option, bool by_default, bool *wanted,
+                               gloo_error *error);
+
 #endif

@@ -99,6 +99,12 @@ const gli_hosts *gli_context_hosts(const gloo_context *context) {
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning) {
   free(context->tuning);
   context->tuning = tuning;
+  context->choices = 0;
+  if (tuning == NULL) return;
+  uint64_t hash = tuning->hash ^ tuning->hash >> 32;
+  hash ^= hash >> 16;
+  uint8_t choices = (uint8_t)(hash ^ hash >> 8);
+  context->choices = choices != 0 ? choices : 1;
 }
 
 const gli_tuning *gli_context_tuning(const gloo_context *context) {

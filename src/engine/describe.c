@@ -58,7 +58,9 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
   const char *hint = "";
   if (strcmp(here, there) == 0) {
     bool custom = gli_signature_op(mine) == GLOO_CUSTOM;
-    hint = " with another algorithm";
+    hint = mine->algorithm != theirs->algorithm
+               ? " with another algorithm"
+               : " with another table of tuning";
     if (mine->root != theirs->root) {
       hint = custom ? " with another custom operation"
                     : " with other counts of single ranks";

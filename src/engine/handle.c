@@ -48,11 +48,13 @@ static uint8_t signed_op(const gli_call *call) {
 }
 
 static void sign(gloo_operation *op, const gli_call *call) {
+  bool message = call->params.collective == GLI_SENDRECV;
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
       .dtype = (uint8_t)call->dtype,
       .op = signed_op(call),
       .algorithm = call->algorithm,
+      .tuning = message ? 0 : op->context->choices,
       .tag = call->tag,
       .root = signed_root(call),
       .count = call->params.count,

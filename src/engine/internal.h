@@ -283,7 +283,8 @@ struct gloo_context {
   gli_link *links;       /* all of them */
   gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
-  bool crowded; /* on some host there are more ranks than cores */
+  uint8_t choices; /* its hash, for signatures; 0: it has none */
+  bool crowded;    /* on some host there are more ranks than cores */
 
   gli_family *family;
   uint32_t root_rank; /* this rank, in the root of the family */
@@ -557,8 +558,9 @@ bool gli_signature_equal(const gli_header *a, const gli_header *b);
 static inline bool gli_signature_same(const gli_header *a,
                                       const gli_header *b) {
   return a->collective == b->collective && a->dtype == b->dtype &&
-         a->op == b->op && a->algorithm == b->algorithm && a->root == b->root &&
-         a->count == b->count && a->tag == b->tag;
+         a->op == b->op && a->algorithm == b->algorithm &&
+         a->tuning == b->tuning && a->root == b->root && a->count == b->count &&
+         a->tag == b->tag;
 }
 
 /* ---- match.c ------------------------------------------------------------- */

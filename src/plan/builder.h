@@ -80,8 +80,9 @@ typedef struct gli_plan_params {
                   them in one step */
   gli_order
       order; /* what the algorithm has to keep; not for builders, either */
-  const struct gli_tuning *tuning; /* NULL: the selector chooses alone; not for
-                                      builders. Outlives the plans, too. */
+  const struct gli_tuning *tuning; /* NULL: the selector chooses alone, by
+                                      estimates. Outlives the plans, too;
+                                      builders hand it on. */
 } gli_plan_params;
 
 typedef struct gli_builder gli_builder;

@@ -111,7 +111,8 @@ void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
                        .crowded = b->params.crowded,
                        .near = b->params.near,
                        .narrow = b->params.narrow,
-                       .order = b->params.order};
+                       .order = b->params.order,
+                       .tuning = b->params.tuning};
   b->sub = sub;
   b->inner_tokens = b->tokens - 1;
   const char *wrong = what_is_wrong(b, &p);

@@ -1,5 +1,6 @@
-/* Choices of algorithms that somebody made instead of the selector, as data.
- * What texts they are read from: algorithms/tuning.h. */
+/* What choices of algorithms go by: those that somebody made instead of the
+ * selector (see algorithms/tuning.h for the texts that they are read from), and
+ * costs, which the selector compares. */
 #ifndef GLI_PLAN_TUNING_H
 #define GLI_PLAN_TUNING_H
 
@@ -8,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/collective.h"
+#include "plan/costs.h"
 
 typedef enum gli_tuning_link {
   GLI_TUNING_ANY_LINK,
@@ -27,7 +29,8 @@ typedef struct gli_tuning_rule {
 /* Never changes; one block of memory, for free(). */
 typedef struct gli_tuning {
   uint64_t serial; /* no other in this process has it, or had it */
-  uint64_t hash;   /* of all rules; never 0 */
+  uint64_t hash;   /* of rules and costs; never 0 */
+  gli_costs costs;
   size_t n;
   gli_tuning_rule rules[]; /* the first that applies counts */
 } gli_tuning;

@@ -1,7 +1,8 @@
 /* Layout on the wire, little endian:
- *    0 magic       4 type, charged, collective, dtype    8 op, algorithm, form,
- * 0 12 context    16 tag    20 slot    24 root    28 credit 32 operation  40
- * count  48 length  56 zero */
+ *    0 magic         4 type, charged, collective, dtype
+ *    8 op, algorithm, form, tuning   12 context    16 tag    20 slot
+ *   24 root         28 credit        32 operation  40 count  48 length
+ *   56 zero */
 #include "transport/header.h"
 
 #include "core/bytes.h"
@@ -20,7 +21,7 @@ void gli_header_encode(const gli_header *header,
   out[8] = header->op;
   out[9] = header->algorithm;
   out[10] = header->form;
-  out[11] = 0;
+  out[11] = header->tuning;
   gli_put_u32(out + 12, header->context);
   gli_put_u32(out + 16, header->tag);
   gli_put_u32(out + 20, header->slot);
@@ -49,21 +50,22 @@ static bool form_fits(const gli_header *header) {
 bool gli_header_valid(const gli_header *header) {
   if (header->type < GLI_MESSAGE_DATA || header->type >= GLI_MESSAGE_TYPES)
     return false;
-  return header->charged <= 1 && form_fits(header) &&
-         header->length <= longest_payload(header->type);
+  return form_fits(header) && header->length <= longest_payload(header->type);
 }
 
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
   if (gli_get_u32(in) != MAGIC) return false;
-  if (in[11] != 0 || gli_get_u64(in + 56) != 0) return false;
+  if (in[5] > 1 || in[10] >= GLI_FORMS || gli_get_u64(in + 56) != 0)
+    return false;
   const gli_header got = {
       .type = in[4],
-      .charged = in[5],
+      .charged = in[5] & 1u,
       .collective = in[6],
       .dtype = in[7],
       .op = in[8],
       .algorithm = in[9],
-      .form = in[10],
+      .form = in[10] & 0x7fu,
+      .tuning = in[11],
       .context = gli_get_u32(in + 12),
       .tag = gli_get_u32(in + 16),
       .slot = gli_get_u32(in + 20),

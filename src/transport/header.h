@@ -38,16 +38,16 @@ typedef enum gli_form {
 
 /* `charged`: the message counts against the receiver's parking budget.
  * An operation is known by (context, tag, operation); point-to-point messages
- * (collective == GLI_SENDRECV) number theirs per pair. collective .. count is
+ * (collective == GLI_SENDRECV) number theirs per pair. tuning .. count is
  * the operation's signature, which must be equal on both sides; where only the
  * two know how much they exchange (gli_collective_pairwise), `count` of a DATA
  * message says it, and of other messages nothing. Collectives without a root
  * but with given counts have a hash of those in `root`. `mark` and `number` are
  * room that transports use as they like; elsewhere they mean nothing. */
 typedef struct gli_header {
-  uint8_t type; /* gli_message_type */
-  uint8_t charged;
-  uint8_t form; /* gli_form */
+  uint8_t type;                  /* gli_message_type */
+  uint8_t charged : 1, form : 7; /* gli_form */
+  uint8_t tuning; /* hash of what algorithms are chosen by; 0: estimates */
   uint8_t collective, dtype, op, algorithm;
   uint8_t mark;
   uint32_t context;

@@ -239,6 +239,104 @@ static void too_many_ranges_are_refused(void **state) {
   free(many);
 }
 
+/* ---- costs --------------------------------------------------------------- */
+
+static void figures_near_an_estimate_are_the_estimate(void **state) {
+  (void)state;
+  for (int i = 0; i < GLI_LINK_KINDS; i++) {
+    const gli_link_cost *e = &gli_costs_estimate.link[i];
+    gli_link_kind kind = (gli_link_kind)i;
+    const uint32_t alphas[] = {e->alpha_ns / 2 + 1, e->alpha_ns,
+                               2 * e->alpha_ns};
+    for (int k = 0; k < 3; k++) {
+      gli_link_cost cost = gli_costs_settle_link(kind, alphas[k], e->beta_ps);
+      assert_int_equal(cost.alpha_ns, e->alpha_ns);
+      assert_int_equal(cost.beta_ps, e->beta_ps);
+    }
+    gli_link_cost next =
+        gli_costs_settle_link(kind, 2 * e->alpha_ns + 1, 2 * e->beta_ps + 1);
+    assert_int_equal(next.alpha_ns, 4 * e->alpha_ns);
+    assert_int_equal(next.beta_ps, 4 * e->beta_ps);
+  }
+}
+
+static void figures_stay_in_their_range(void **state) {
+  (void)state;
+  const gli_costs *e = &gli_costs_estimate;
+  const uint64_t huge = UINT64_MAX;
+  assert_int_equal(gli_costs_settle_link(GLI_LINK_SHM, 0, 0).alpha_ns,
+                   e->link[GLI_LINK_SHM].alpha_ns / 4);
+  assert_int_equal(gli_costs_settle_link(GLI_LINK_TCP, huge, huge).beta_ps,
+                   4 * e->link[GLI_LINK_TCP].beta_ps);
+  assert_int_equal(gli_costs_settle_link(GLI_LINK_FAR, huge, huge).alpha_ns,
+                   64 * e->link[GLI_LINK_FAR].alpha_ns);
+  assert_int_equal(gli_costs_settle_gamma(huge), 4 * e->gamma_ps);
+  assert_int_equal(gli_costs_settle_gamma(0), e->gamma_ps / 4);
+}
+
+static gli_costs other_costs(void) {
+  gli_costs costs = gli_costs_estimate;
+  costs.link[GLI_LINK_TCP].alpha_ns *= 4;
+  costs.link[GLI_LINK_FAR].beta_ps *= 64;
+  costs.gamma_ps /= 4;
+  return costs;
+}
+
+/* Any other figure than those that settling gives is refused. */
+static void costs_travel_as_bytes(void **state) {
+  (void)state;
+  gli_costs costs = other_costs(), got;
+  uint8_t bytes[GLI_COSTS_BYTES];
+  gli_costs_encode(&costs, bytes);
+  assert_true(gli_costs_decode(bytes, &got));
+  assert_true(gli_costs_hash(&got) == gli_costs_hash(&costs));
+  assert_true(gli_costs_hash(&got) != gli_costs_hash(&gli_costs_estimate));
+  for (int i = 0; i < GLI_COSTS_BYTES; i++) {
+    bytes[i] ^= 1;
+    assert_false(gli_costs_decode(bytes, &got));
+    bytes[i] ^= 1;
+  }
+}
+
+static void costs_join_a_table(void **state) {
+  (void)state;
+  gli_costs costs = other_costs();
+  gli_tuning *rules = parse("allreduce:0-4k=ring"), *both, *alone;
+  assert_int_equal(gli_tuning_with_costs(rules, &costs, &both, NULL), GLOO_OK);
+  assert_int_equal(gli_tuning_with_costs(NULL, &costs, &alone, NULL), GLOO_OK);
+  assert_string_equal(found(both, GLI_ALLREDUCE, 4, 0), "ring");
+  assert_string_equal(found(alone, GLI_ALLREDUCE, 4, 0), "");
+  assert_true(both->hash != rules->hash && both->hash != alone->hash);
+  assert_true(both->serial != rules->serial);
+  gli_tuning *again;
+  assert_int_equal(gli_tuning_with_costs(rules, &costs, &again, NULL), GLOO_OK);
+  assert_true(again->hash == both->hash);
+  free(rules);
+  free(both);
+  free(alone);
+  free(again);
+}
+
+/* Where messages take longer, more bytes are spent to save some. */
+static void choices_follow_costs(void **state) {
+  (void)state;
+  gli_costs slow = gli_costs_estimate, fast = gli_costs_estimate;
+  slow.link[GLI_LINK_TCP].alpha_ns *= 4;
+  fast.link[GLI_LINK_TCP].alpha_ns /= 4;
+  gli_tuning *many, *few;
+  assert_int_equal(gli_tuning_with_costs(NULL, &slow, &few, NULL), GLOO_OK);
+  assert_int_equal(gli_tuning_with_costs(NULL, &fast, &many, NULL), GLOO_OK);
+  gli_plan_params p = params(GLI_ALLREDUCE, 64, 128 << 10);
+  p.tuning = few;
+  assert_string_equal(gli_algorithm_choose(&p).algorithm->name,
+                      "recursive_doubling");
+  p.tuning = many;
+  assert_string_not_equal(gli_algorithm_choose(&p).algorithm->name,
+                          "recursive_doubling");
+  free(few);
+  free(many);
+}
+
 /* ---- choosing ----------------------------------------------------------- */
 
 static void tables_come_before_the_selector(void **state) {
@@ -286,6 +384,11 @@ int main(void) {
       cmocka_unit_test(mistakes_are_named_with_their_place),
       cmocka_unit_test(cut_texts_do_no_harm),
       cmocka_unit_test(too_many_ranges_are_refused),
+      cmocka_unit_test(figures_near_an_estimate_are_the_estimate),
+      cmocka_unit_test(figures_stay_in_their_range),
+      cmocka_unit_test(costs_travel_as_bytes),
+      cmocka_unit_test(costs_join_a_table),
+      cmocka_unit_test(choices_follow_costs),
       cmocka_unit_test(tables_come_before_the_selector),
       cmocka_unit_test(segments_go_with_the_choice),
   };

@@ -41,6 +41,7 @@ static void rank_main(void *argument) {
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
   c.timeout_ns =
       t->options->timeout_ns ? t->options->timeout_ns : INT64_C(20000000000);
+  c.measure = t->options->measure;
   if (t->options->host_ids) c.host_id = t->options->host_ids[env->rank];
   if (gloo_device_create(&d, &env->device, &error) != GLOO_OK) {
     rank_fail(env, __FILE__, __LINE__, error.message);

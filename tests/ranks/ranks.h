@@ -29,6 +29,7 @@ typedef struct ranks_options {
   const char *transport; /* NULL: "inproc" */
   int streams;
   int no_helper;
+  int measure;                 /* as in gloo_context_options */
   int64_t timeout_ns;          /* 0: 20 s */
   const char *const *host_ids; /* [size] NULL: no rank has one */
   void *user;

@@ -186,7 +186,7 @@ static void data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
                  gli_form form, const void *payload, uint64_t bytes) {
   gli_header header = *about;
   header.type = GLI_MESSAGE_DATA;
-  header.form = (uint8_t)form;
+  header.form = (unsigned)form & 0x7fu;
   header.slot = slot;
   header.length = bytes;
   header.charged = 0;

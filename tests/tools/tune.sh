@@ -4,7 +4,9 @@
 gloo=$1 json=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
-unset GLOO_TRANSPORT GLOO_ALGORITHM GLOO_TUNING_FILE
+unset GLOO_TRANSPORT GLOO_ALGORITHM GLOO_TUNING_FILE GLOO_MEASURE
+
+failed() { [ "$1" != 0 ]; }
 
 # ---- info --tuning ------------------------------------------------------------
 
@@ -28,11 +30,33 @@ result "it shows what the environment changes"
 "$gloo" info --tuning --json > "$scratch/json" && "$json" < "$scratch/json" > /dev/null
 result "it prints JSON"
 
+has "$out" "
+# costs (estimates): shm "
+result "it shows the costs of links that choices go by"
+
+out=$("$gloo" run -n 2 -- "$gloo" info --tuning)
+equal $? 0 && has "$out" "# 2 ranks on one host, " && has "$out" "
+# costs (" && equal "$(echo "$out" | grep -c ^allreduce:)" 1
+result "as a job it shows what its ranks choose"
+out=$("$gloo" run -n 2 -- "$gloo" info --tuning --transport tcp --json)
+equal $? 0 && has "$out" '"costs": "shm ' && echo "$out" | "$json" > /dev/null
+result "so it does as JSON"
+
+out=$(GLOO_MEASURE=0 "$gloo" run -n 2 -- "$gloo" info --tuning)
+equal $? 0 && has "$out" "
+# costs (estimates): "
+result "GLOO_MEASURE=0 leaves it at estimates"
+out=$(GLOO_MEASURE=yes "$gloo" run -n 2 -- "$gloo" info --tuning 2>&1)
+failed $? && has "$out" "GLOO_MEASURE is 'yes'; it may be 0 or 1"
+result "another word in GLOO_MEASURE is an error"
+# shellcheck disable=SC2016
+out=$("$gloo" run -n 3 -- sh -c 'export GLOO_MEASURE=$((RANK != 2)); exec "$0" info --tuning' "$gloo" 2>&1)
+failed $? && equal "$(echo "$out" | grep -c 'rank 2 does not measure links, unlike rank 0: GLOO_MEASURE')" 3
+result "all ranks say which does not measure"
+
 out=$("$gloo" info --ranks 4 2>&1)
 equal $? 2 && has "$out" "belongs to --tuning"
 result "--ranks goes with --tuning only"
-
-failed() { [ "$1" != 0 ]; }
 
 # ---- tables of choices ----------------------------------------------------------
 
