@@ -31,9 +31,9 @@ static bool add_range(check_spans *s, uint8_t buffer, uint64_t at,
 }
 
 static bool add_step(check_spans *s, const gli_step *t) {
-  uint32_t blocks = t->kind == GLI_STEP_REDUCE_ALL ? t->n
-                    : t->kind == GLI_STEP_REDUCE   ? 1
-                                                   : 0;
+  uint32_t blocks = gli_step_has_blocks(t)       ? t->n
+                    : t->kind == GLI_STEP_REDUCE ? 1
+                                                 : 0;
   for (uint32_t k = 0; k < blocks; k++) {
     if (!add_range(s, t->b_buffer, t->b + k * t->stride, t->bytes)) {
       return false;
