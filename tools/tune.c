@@ -32,6 +32,9 @@ static const gli_option options[] = {
      MAX_BYTES},
     {"factor", 0, GLI_OPTION_INTEGER, &given.factor, "F",
      "each size F times the one before (4)", 2, 1 << 20},
+    {"report", 0, GLI_OPTION_FLAG, &given.report, NULL,
+     "print a table in Markdown of how good the choices are, and no file", 0,
+     0},
     {"output", 'o', GLI_OPTION_TEXT, &given.output, "FILE",
      "write the tuning file there; else it follows the table", 0, 0},
 };
@@ -81,6 +84,10 @@ static bool check_settings(gli_bench_call *call) {
     gli_usage_error(&command,
                     "option --memory: '%s' is none of malloc, gloo_alloc",
                     given.memory);
+    return false;
+  }
+  if (given.report && given.output != NULL) {
+    gli_usage_error(&command, "--report writes no file: leave out --output");
     return false;
   }
   if (given.min > given.max) {
@@ -134,6 +141,10 @@ static bool report(const gli_bench_rank *rank, const gli_tune_table *table) {
   if (uv_os_gethostname(host, &bytes) != 0) strcpy(host, "a machine");
   given.host = host;
   snprintf(where, sizeof where, "@%s@ranks=%d", near ? "shm" : "tcp", ranks);
+  if (given.report) {
+    gli_tune_print_report(stdout, table);
+    return fflush(stdout) == 0;
+  }
   gli_tune_print(stdout, table);
   return write_file(table, where, ranks);
 }

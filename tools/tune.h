@@ -32,6 +32,7 @@ typedef struct gli_tune_settings {
   uint64_t min, max;
   int64_t factor;
   double seconds; /* for everything, about */
+  bool report;    /* how good the choices are, instead of a file */
 } gli_tune_settings;
 
 /* ---- tune_measure.c ------------------------------------------------------ */
@@ -54,6 +55,8 @@ bool gli_tune_knows(gli_collective collective);
 /* How much slower than the best the choice is: 1 or more. */
 double gli_tune_ratio(const gli_tune_point *point);
 void gli_tune_print(FILE *to, const gli_tune_table *table);
+/* How good the choices are, as Markdown. */
+void gli_tune_print_report(FILE *to, const gli_tune_table *table);
 /* A tuning file. `where` is the qualifiers, "@shm@ranks=2". */
 void gli_tune_write(FILE *to, const gli_tune_table *table,
                     const gli_tune_settings *settings, const char *where,

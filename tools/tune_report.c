@@ -40,6 +40,48 @@ void gli_tune_print(FILE *to, const gli_tune_table *table) {
   }
 }
 
+/* ---- as Markdown --------------------------------------------------------- */
+
+typedef struct tally {
+  size_t points, good;
+  const gli_tune_point *worst; /* NULL: no point yet */
+} tally;
+
+static void count(tally *t, const gli_tune_point *p) {
+  double ratio = gli_tune_ratio(p);
+  t->points++;
+  t->good += ratio <= GOOD;
+  if (t->worst == NULL || ratio > gli_tune_ratio(t->worst)) t->worst = p;
+}
+
+static void print_tally(FILE *to, const char *name, const tally *t) {
+  char size[GLI_BYTES_TEXT];
+  const gli_tune_point *w = t->worst;
+  fprintf(to, "| %s | %zu of %zu (%.0f %%) | %.2f: %s at %s, %s is best |\n",
+          name, t->good, t->points, 100.0 * (double)t->good / (double)t->points,
+          gli_tune_ratio(w), w->choice->name, gli_format_bytes(w->bytes, size),
+          best_name(w));
+}
+
+void gli_tune_print_report(FILE *to, const gli_tune_table *table) {
+  tally all = {0}, one = {0};
+  fprintf(
+      to,
+      "| collective | within %.2f times the best | worst |\n|---|---|---|\n",
+      GOOD);
+  for (size_t i = 0; i < table->n_points; i++) {
+    const gli_tune_point *p = &table->points[i];
+    count(&all, p);
+    count(&one, p);
+    bool last = i + 1 == table->n_points ||
+                table->points[i + 1].collective != p->collective;
+    if (!last) continue;
+    print_tally(to, gli_collective_name(p->collective), &one);
+    one = (tally){0};
+  }
+  if (all.points > 0) print_tally(to, "all", &all);
+}
+
 /* ---- the file ------------------------------------------------------------ */
 
 /* Where one size ends and the next begins: in the middle, as ratios go. */
