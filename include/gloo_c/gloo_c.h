@@ -6,6 +6,7 @@
 #include "gloo_c/context.h"
 #include "gloo_c/log.h"
 #include "gloo_c/memory.h"
+#include "gloo_c/multi.h"
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
 #include "gloo_c/types.h"

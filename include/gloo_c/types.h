@@ -58,7 +58,8 @@ typedef enum gloo_dtype {
 
 /* X(constant, name). Integer sums and products wrap around. min and max
  * propagate NaN and order -0.0 below +0.0, so that the order of operands never
- * shows. The logical operations take any value but 0 for true and give 0 or 1.
+ * shows. The logical operations take any value but 0 for true and give 0 or 1;
+ * the input of a single rank is no operation, and stays as it is.
  * average is the sum divided by the number of operands; on integers the sum
  * wraps around, and the quotient is truncated toward zero.
  *

@@ -101,7 +101,8 @@ typedef struct exchange {
 static void describe(exchange *e, const void *input, size_t send_count, int to,
                      void *output, size_t recv_count, int from,
                      gloo_dtype dtype) {
-  bool in_place = input == GLOO_IN_PLACE;
+  bool both = to != GLOO_NO_RANK && from != GLOO_NO_RANK;
+  bool in_place = input == GLOO_IN_PLACE || (both && output && input == output);
   e->peers[0] = to;
   e->peers[1] = from;
   e->send = send_arguments(in_place ? output : input, send_count, dtype,

@@ -269,7 +269,6 @@ static void exchanges_refused(rank_env *env) {
                       GLOO_ERR_INVALID);                                       \
   RANK_CHECK(env, error.status == GLOO_ERR_INVALID)
   TRY(data, 8, next, data + 4, 8, next);
-  TRY(data, 8, next, data, 8, next);
   TRY(data, 8, env->size, data + 8, 8, next);
   TRY(data, 8, next, data + 8, 8, -2);
   TRY(NULL, 8, next, data + 8, 8, next);

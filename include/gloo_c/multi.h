@@ -1,0 +1,144 @@
+/* Several buffers per rank, as Gloo has them: ranks that have several inputs or
+ * outputs each, such as the copies of a model in one process. What such a call
+ * does among ranks is what the call without `_multi` does; the same algorithms,
+ * errors and options apply, and it matches calls of either kind at other ranks.
+ *
+ * inputs and outputs are lists of pointers, which are copied; their buffers all
+ * have the length that the one buffer has elsewhere. In a reduction ranks may
+ * differ in how many they have. Each input is read once: inputs are combined
+ * piece by piece, in the order of the list, while what is ready is on its way.
+ * 16-bit and 8-bit floats are rounded once in that. There is no GLOO_AVERAGE
+ * and no GLOO_SCALED_SUM. Extra outputs are copies of the first.
+ *
+ * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
+ * input, unless it says otherwise below; or both lists are the same. No output
+ * may overlap anything else. Memory: a reduction whose result has no room for
+ * the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi at other
+ * ranks than the root) takes that much more for as long as the operation
+ * exists. */
+#ifndef GLOO_C_MULTI_H
+#define GLOO_C_MULTI_H
+
+#include <stddef.h>
+
+#include "gloo_c/collectives.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* gloo_allreduce of the inputs of all ranks together: each rank has n_inputs of
+ * them, which are combined first, in their order, and each of its n_outputs
+ * outputs gets the result. */
+GLOO_API gloo_status gloo_allreduce_multi(gloo_context *context,
+                                          const void *const *inputs,
+                                          size_t n_inputs, void *const *outputs,
+                                          size_t n_outputs, size_t count,
+                                          gloo_dtype dtype, gloo_op op,
+                                          const gloo_options *options);
+GLOO_API gloo_status gloo_allreduce_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_allreduce_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation);
+
+/* gloo_reduce of the inputs of all ranks together; every output of the root
+ * gets the result. Other ranks' outputs are left alone, and there may be none.
+ */
+GLOO_API gloo_status gloo_reduce_multi(gloo_context *context,
+                                       const void *const *inputs,
+                                       size_t n_inputs, void *const *outputs,
+                                       size_t n_outputs, size_t count,
+                                       gloo_dtype dtype, gloo_op op, int root,
+                                       const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, int root, const gloo_options *options,
+    gloo_operation **operation);
+GLOO_API gloo_status
+gloo_reduce_multi_init(gloo_context *context, const void *const *inputs,
+                       size_t n_inputs, void *const *outputs, size_t n_outputs,
+                       size_t count, gloo_dtype dtype, gloo_op op, int root,
+                       const gloo_options *options, gloo_operation **operation);
+
+/* gloo_reduce_scatter of the inputs of all ranks together (P * count elements
+ * each); every output (count elements) of rank r gets its part of the result.
+ * In place: outputs have room for P * count elements and hold the inputs. */
+GLOO_API gloo_status gloo_reduce_scatter_multi(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_scatter_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_reduce_scatter_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_operation **operation);
+
+/* gloo_broadcast to every output of every rank. In place: the root's data is in
+ * its first output. */
+GLOO_API gloo_status gloo_broadcast_multi(gloo_context *context,
+                                          const void *input,
+                                          void *const *outputs,
+                                          size_t n_outputs, size_t count,
+                                          gloo_dtype dtype, int root,
+                                          const gloo_options *options);
+GLOO_API gloo_status gloo_broadcast_multi_start(
+    gloo_context *context, const void *input, void *const *outputs,
+    size_t n_outputs, size_t count, gloo_dtype dtype, int root,
+    const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_broadcast_multi_init(
+    gloo_context *context, const void *input, void *const *outputs,
+    size_t n_outputs, size_t count, gloo_dtype dtype, int root,
+    const gloo_options *options, gloo_operation **operation);
+
+/* gloo_allgather of several inputs (count elements each), of which all ranks
+ * have the same number: every output (P * n_inputs * count elements) gets those
+ * of rank 0 one behind the other, then those of rank 1, and so on. In place:
+ * they are in the first output, where they belong; n_inputs says how many. */
+GLOO_API gloo_status gloo_allgather_multi(gloo_context *context,
+                                          const void *const *inputs,
+                                          size_t n_inputs, void *const *outputs,
+                                          size_t n_outputs, size_t count,
+                                          gloo_dtype dtype,
+                                          const gloo_options *options);
+GLOO_API gloo_status gloo_allgather_multi_start(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation);
+GLOO_API gloo_status gloo_allgather_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    const gloo_options *options, gloo_operation **operation);
+
+/* gloo_scatter of blocks that lie apart: `inputs` has P pointers to `count`
+ * elements each, read at the root only; rank r's output gets what inputs[r]
+ * points to. They are copied once before they are sent. In place, as in
+ * gloo_scatter: without a list. */
+GLOO_API gloo_status gloo_scatter_multi(gloo_context *context,
+                                        const void *const *inputs, void *output,
+                                        size_t count, gloo_dtype dtype,
+                                        int root, const gloo_options *options);
+GLOO_API gloo_status gloo_scatter_multi_start(gloo_context *context,
+                                              const void *const *inputs,
+                                              void *output, size_t count,
+                                              gloo_dtype dtype, int root,
+                                              const gloo_options *options,
+                                              gloo_operation **operation);
+GLOO_API gloo_status gloo_scatter_multi_init(gloo_context *context,
+                                             const void *const *inputs,
+                                             void *output, size_t count,
+                                             gloo_dtype dtype, int root,
+                                             const gloo_options *options,
+                                             gloo_operation **operation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
