@@ -95,6 +95,10 @@ int gli_device_poll(gloo_device *device) {
   int events = device->ops->poll(device->transport);
   if (device->self_queue.first) events += gli_self_poll(device);
   if (device->again_links) events += gli_flow_retry(device);
+  if (device->put_off) {
+    gli_device_take_up(device);
+    events++;
+  }
   gli_device_settle(device);
   if (device->completed != completed) {
     gli_device_wake_sleepers(device);

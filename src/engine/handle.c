@@ -233,6 +233,11 @@ static void start_clocks(gloo_operation *op) {
   if (op->also) gli_late_start_clock(op->also);
 }
 
+/* Others are under way, and a thread that does not sleep sees to them. */
+static bool is_busy(const gloo_device *device) {
+  return device->has_helper && device->outstanding > 1 && device->sleepers == 0;
+}
+
 gloo_status gloo_operation_start(gloo_operation *op) {
   if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   if (!op->context) return GLOO_ERR_POISONED;
@@ -246,9 +251,11 @@ gloo_status gloo_operation_start(gloo_operation *op) {
     status = refuse_start(op);
   } else {
     status = begin(op, &error);
+    bool busy = is_busy(device);
+    if (status == GLOO_OK && busy) gli_device_put_off(device);
     gli_device_settle(device);
     if (status == GLOO_OK && any_running(op)) {
-      gli_device_poll(device);
+      if (!busy) gli_device_poll(device);
       start_clocks(op);
       gli_device_kick_locked(device);
     }

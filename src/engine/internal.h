@@ -236,7 +236,8 @@ struct gloo_operation {
 
   uint32_t steps_left;
   uint32_t ready_head, ready_tail;
-  bool runnable; /* in device->runnable */
+  bool runnable; /* in device->runnable or device->put_off */
+  bool put_off;  /* in the latter */
   gloo_operation *runnable_next;
   gli_parked *parked;
 
@@ -343,12 +344,16 @@ struct gloo_device {
   gli_transfer_list self_queue; /* messages of ranks to themselves */
   gli_transfer *free_transfers;
   gli_parked *free_parked[GLI_PARKED_CLASSES];
-  gloo_operation *runnable; /* operations with steps to run, or just finished */
-  size_t outstanding;       /* operations posted or running */
-  size_t errands;           /* control messages not sent yet */
-  size_t completed;         /* ever; lets a poller see that something ended */
-  uint32_t waiters;         /* threads in wait */
-  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
+  /* Operations with steps to run, or just finished, as they became so. */
+  gloo_operation *runnable, *runnable_last;
+  /* Started, but left to whoever polls next, so that many at once neither keep
+   * the caller nor fill all links: every poll takes one of them. */
+  gloo_operation *put_off, *put_off_last;
+  size_t outstanding; /* operations posted or running */
+  size_t errands;     /* control messages not sent yet */
+  size_t completed;   /* ever; lets a poller see that something ended */
+  uint32_t waiters;   /* threads in wait */
+  uint32_t sleepers;  /* of those, and the helper: asleep in the transport */
   /* Sleepers that were woken and have not come back. One that is on its way to
    * sleep may miss it when somebody polls at that moment: it is repeated. */
   uint32_t to_wake;
@@ -463,6 +468,10 @@ gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error);
 void gli_operation_step_done(gloo_operation *op, uint32_t step);
 /* Run all steps that can run. Every upcall ends with it. */
 void gli_device_run_all(gloo_device *device);
+/* Leave what has just been begun to later polls; and take the first of it up.
+ */
+void gli_device_put_off(gloo_device *device);
+void gli_device_take_up(gloo_device *device);
 static inline void gli_device_run(gloo_device *device) {
   if (device->runnable) gli_device_run_all(device);
 }

@@ -206,8 +206,14 @@ uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
 static void make_runnable(gloo_operation *op) {
   if (op->runnable) return;
   op->runnable = true;
-  op->runnable_next = op->device->runnable;
-  op->device->runnable = op;
+  op->runnable_next = NULL;
+  gloo_device *device = op->device;
+  if (device->runnable) {
+    device->runnable_last->runnable_next = op;
+  } else {
+    device->runnable = op;
+  }
+  device->runnable_last = op;
 }
 
 static void push_ready(gloo_operation *op, uint32_t step) {
@@ -294,6 +300,38 @@ static void run_step(gloo_operation *op, uint32_t index) {
     case GLI_STEP_KINDS:
       break;
   }
+}
+
+void gli_device_put_off(gloo_device *device) {
+  if (!device->runnable) return;
+  if (device->put_off) {
+    device->put_off_last->runnable_next = device->runnable;
+  } else {
+    device->put_off = device->runnable;
+  }
+  device->put_off_last = device->runnable_last;
+  for (gloo_operation *op = device->runnable; op; op = op->runnable_next) {
+    op->put_off = true;
+  }
+  device->runnable = NULL;
+}
+
+static void leave_put_off(gloo_operation *op) {
+  gloo_device *device = op->device;
+  gloo_operation *before = NULL, **at = &device->put_off;
+  while (*at != op) {
+    before = *at;
+    at = &before->runnable_next;
+  }
+  *at = op->runnable_next;
+  if (device->put_off_last == op) device->put_off_last = before;
+  op->put_off = op->runnable = false;
+}
+
+void gli_device_take_up(gloo_device *device) {
+  gloo_operation *op = device->put_off;
+  leave_put_off(op);
+  make_runnable(op);
 }
 
 /* Steps that finish on the spot queue their followers in op->ready. */
@@ -445,6 +483,7 @@ static void divide(const gloo_operation *op) {
 
 void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   gloo_context *context = op->context;
+  if (op->put_off) leave_put_off(op);
   if (op->state == GLI_OPERATION_POSTED) {
     gli_operation_list_remove(&context->family->posted, op);
   } else {

@@ -157,6 +157,31 @@ static void cancelled(rank_env *env) {
   expect_cause(env, GLOO_ERR_CANCELLED, "rank 0 cancelled allreduce");
 }
 
+/* Those that were started behind others may not have begun to send. */
+static void cancelled_among_many(rank_env *env) {
+  enum { MANY = 60, COUNT = 10000 };
+  gloo_operation *ops[MANY] = {0};
+  float *data = calloc(MANY * COUNT, sizeof *data);
+  int mine = env->rank == 0 ? MANY : MANY - 1; /* the last cannot be done */
+  for (int i = 0; i < mine && data; i++) {
+    gloo_status status = gloo_allreduce_start(
+        env->context, GLOO_IN_PLACE, data + (size_t)i * COUNT, COUNT,
+        GLOO_FLOAT32, GLOO_SUM, NULL, &ops[i]);
+    if (status != GLOO_OK) ops[i] = NULL; /* the others' failing was faster */
+    if (env->rank == 0) RANK_OK(env, status);
+  }
+  if (env->rank == 0) RANK_OK(env, gloo_operation_cancel(ops[MANY - 1]));
+  int failed = 0;
+  for (int i = 0; i < MANY; i++) {
+    if (ops[i] && gloo_operation_wait(ops[i]) == GLOO_ERR_CANCELLED) failed++;
+    gloo_operation_destroy(ops[i]);
+  }
+  if (env->rank == 0) RANK_CHECK(env, failed > 0);
+  if (env->rank != 0) wait_for_trouble(env);
+  expect_cause(env, GLOO_ERR_CANCELLED, "rank 0 cancelled allreduce");
+  free(data);
+}
+
 /* Destroying a context ends its operations; their handles stay good. */
 static void destroyed_while_running(rank_env *env) {
   float data[4] = {0};
@@ -264,6 +289,7 @@ CASE(one_never_calls, 4)
 CASE(one_leaves, 4)
 CASE(leaving_keeps_data, 4)
 CASE(cancelled, 3)
+CASE(cancelled_among_many, 3)
 CASE(destroyed_while_running, 2)
 CASE(bad_arguments, 2)
 CASE(started_twice, 3)
@@ -324,6 +350,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(errors_one_leaves),
       cmocka_unit_test(errors_leaving_keeps_data),
       cmocka_unit_test(errors_cancelled),
+      cmocka_unit_test(errors_cancelled_among_many),
       cmocka_unit_test(errors_destroyed_while_running),
       cmocka_unit_test(errors_bad_arguments),
       cmocka_unit_test(errors_started_twice),
