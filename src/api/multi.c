@@ -1,6 +1,6 @@
 /* Several buffers per rank: arguments and the three forms of each. */
-#include "api/call.h"
 #include "gloo_c/multi.h"
+#include "api/call.h"
 
 /* ---- allreduce -------------------------------------------------------------
  */
