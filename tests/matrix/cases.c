@@ -9,8 +9,10 @@
 static const uint32_t counts[] = {0, 1, 2, 10, 100, 1000, 10000, 1 << 20};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* All ranks' buffers together, for one case. */
-#define MOST_BYTES ((uint64_t)1 << 30)
+/* All ranks' buffers together, for one case: where several tests run at the
+ * same time, and where one is asked for everything. */
+#define BYTES_BY_DEFAULT ((uint64_t)1 << 28)
+#define BYTES_OF_PRODUCT ((uint64_t)1 << 30)
 
 /* ---- rows ---------------------------------------------------------------- */
 
@@ -86,7 +88,7 @@ static void add(const matrix_ranks *ranks, matrix_cases *to,
   matrix_rows(&rows);
   matrix_case copy = *given, *c = &copy;
   if (!fits(&rows[c->row], c->op)) copy.op = REFERENCE_BYTES;
-  if (matrix_bytes(ranks, c) > MOST_BYTES) {
+  if (matrix_bytes(ranks, c) > to->most_bytes) {
     to->left_out++;
     return;
   }
@@ -219,6 +221,7 @@ static bool is_for(const matrix_ranks *ranks, const matrix_row *row) {
 }
 
 void matrix_core(const matrix_ranks *ranks, uint64_t seed, matrix_cases *to) {
+  to->most_bytes = BYTES_BY_DEFAULT;
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   turns t = {ranks, to, reference_mix(seed, 1), 0};
@@ -245,6 +248,7 @@ static uint32_t draw_count(uint64_t drawn) {
 
 void matrix_sample(const matrix_ranks *ranks, uint64_t seed, size_t sample,
                    matrix_cases *to) {
+  to->most_bytes = BYTES_BY_DEFAULT;
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   for (size_t i = 0; i < sample; i++) {
@@ -289,6 +293,7 @@ static void product_of(const matrix_ranks *ranks, uint64_t seed, matrix_case *c,
 
 void matrix_product(const matrix_ranks *ranks, uint64_t seed,
                     matrix_cases *to) {
+  to->most_bytes = BYTES_OF_PRODUCT;
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   for (size_t row = 0; row < n; row++) {

@@ -68,8 +68,9 @@ typedef struct matrix_case {
 
 typedef struct matrix_cases {
   size_t n, room;
-  matrix_case *list; /* NULL, and no room: they are only counted */
-  size_t left_out;   /* for want of memory */
+  matrix_case *list;   /* NULL, and no room: they are only counted */
+  uint64_t most_bytes; /* of all buffers of one case */
+  size_t left_out;     /* those that need more */
 } matrix_cases;
 
 /* The part that always runs; `sample` others, drawn at random; and all. */

@@ -77,7 +77,7 @@ static void print_cells(void) {
       "%llu (GLOO_MATRIX_SEED)\n",
       ran, settings.transport, refused, (unsigned long long)settings.seed);
   if (left_out > 0) {
-    print_message("# %zu more would need over 1 GiB for their buffers\n",
+    print_message("# %zu more would need too much memory for their buffers\n",
                   left_out);
   }
 }
