@@ -220,8 +220,9 @@ static bool measure(const point *p, gli_bench_result *result) {
   return true;
 }
 
-static bool measure_fresh(point *p, gli_bench_result *result) {
+static bool measure_fresh(const point *at, gli_bench_result *result) {
   gli_bench_buffers fresh;
+  point with = *at, *p = &with;
   bool allocated = gli_case_allocate(&p->c, &fresh);
   if (!allocated) {
     fprintf(stderr, "gloo bench: rank %d: no memory for %" PRIu64 " bytes\n",

@@ -229,7 +229,7 @@ gloo_status gli_measure(gloo_context *context, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for measuring links");
   }
-  gloo_error none;
+  gloo_error none = {.status = GLOO_OK};
   m.options.error = error != NULL ? error : &none;
   m.options.tag = TAG;
   gloo_status status = run(&m, with);
