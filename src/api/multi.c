@@ -2,14 +2,12 @@
 #include "gloo_c/multi.h"
 #include "api/call.h"
 
-/* ---- allreduce -------------------------------------------------------------
- */
-
-static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
+static gli_arguments reduction(gli_collective collective, const char *function,
+                               const void *const *inputs, size_t n_inputs,
                                void *const *outputs, size_t n_outputs,
                                size_t count, gloo_dtype dtype, gloo_op op) {
-  return (gli_arguments){.collective = GLI_ALLREDUCE,
-                         .function = "gloo_allreduce_multi",
+  return (gli_arguments){.collective = collective,
+                         .function = function,
                          .several = true,
                          .inputs = inputs,
                          .n_inputs = n_inputs,
@@ -18,6 +16,16 @@ static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
                          .count = count,
                          .dtype = dtype,
                          .op = op};
+}
+
+/* ---- allreduce -------------------------------------------------------------
+ */
+
+static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
+                               void *const *outputs, size_t n_outputs,
+                               size_t count, gloo_dtype dtype, gloo_op op) {
+  return reduction(GLI_ALLREDUCE, "gloo_allreduce_multi", inputs, n_inputs,
+                   outputs, n_outputs, count, dtype, op);
 }
 
 gloo_status gloo_allreduce_multi(gloo_context *context,
@@ -53,17 +61,10 @@ static gli_arguments reduce(const void *const *inputs, size_t n_inputs,
                             void *const *outputs, size_t n_outputs,
                             size_t count, gloo_dtype dtype, gloo_op op,
                             int root) {
-  return (gli_arguments){.collective = GLI_REDUCE,
-                         .function = "gloo_reduce_multi",
-                         .several = true,
-                         .inputs = inputs,
-                         .n_inputs = n_inputs,
-                         .outputs = outputs,
-                         .n_outputs = n_outputs,
-                         .count = count,
-                         .dtype = dtype,
-                         .op = op,
-                         .root = root};
+  gli_arguments a = reduction(GLI_REDUCE, "gloo_reduce_multi", inputs, n_inputs,
+                              outputs, n_outputs, count, dtype, op);
+  a.root = root;
+  return a;
 }
 
 gloo_status gloo_reduce_multi(gloo_context *context, const void *const *inputs,
@@ -103,16 +104,8 @@ static gli_arguments reduce_scatter(const void *const *inputs, size_t n_inputs,
                                     void *const *outputs, size_t n_outputs,
                                     size_t count, gloo_dtype dtype,
                                     gloo_op op) {
-  return (gli_arguments){.collective = GLI_REDUCE_SCATTER,
-                         .function = "gloo_reduce_scatter_multi",
-                         .several = true,
-                         .inputs = inputs,
-                         .n_inputs = n_inputs,
-                         .outputs = outputs,
-                         .n_outputs = n_outputs,
-                         .count = count,
-                         .dtype = dtype,
-                         .op = op};
+  return reduction(GLI_REDUCE_SCATTER, "gloo_reduce_scatter_multi", inputs,
+                   n_inputs, outputs, n_outputs, count, dtype, op);
 }
 
 gloo_status gloo_reduce_scatter_multi(gloo_context *context,

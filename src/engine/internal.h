@@ -432,8 +432,8 @@ void gli_context_free(gloo_context *context);
 bool gli_context_is_busy(const gloo_context *context);
 /* Operations that the caller still holds outlive it, as mere results. */
 void gli_context_detach_operations(gloo_context *context);
-/* The counter of operations started with a tag; NULL when out of memory. */
-/* It stays where it is. */
+/* The counter of operations started with a tag, which stays where it is; NULL
+ * when out of memory. */
 uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
 /* Operations started so far with a tag. */
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag);

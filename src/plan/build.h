@@ -26,6 +26,11 @@ bool gli_build_reduces(gli_builder *b, gli_range dst);
 bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
                       uint64_t stride, gli_range dst);
 
+/* The step that reduces many, checked but for places and not yet added. False:
+ * it is wrong, or has no bytes. */
+bool gli_build_many(gli_builder *b, gli_step_kind kind, const gli_many *m,
+                    gli_step *s);
+
 /* The index of a peer; GLI_NO_PEER on failure. */
 uint32_t gli_build_peer(gli_builder *b, uint32_t rank);
 

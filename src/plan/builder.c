@@ -315,35 +315,51 @@ void gli_build_push(gli_builder *b, gli_step *s) {
   }
 }
 
-void gli_reduce_many(gli_builder *b, const gli_many *m) {
-  gli_range local = m->local, dst = m->dst;
-  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
-  if (!gli_build_same(b, m->blocks.bytes, dst.bytes)) return;
-  if (m->n == 0 || m->own > m->n) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL,
-                   m->n == 0 ? "reduces without blocks"
-                             : "is not among the blocks that it reduces");
-    return;
+/* The words for what it reduces: of REDUCE_ALL they are views. */
+static const char *miscounted(gli_step_kind kind, uint32_t n) {
+  if (kind == GLI_STEP_REDUCE_ALL) {
+    return n == 0 ? "reduces without views"
+                  : "is not among the views that it reduces";
   }
-  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
+  return n == 0 ? "reduces without blocks"
+                : "is not among the blocks that it reduces";
+}
+
+bool gli_build_many(gli_builder *b, gli_step_kind kind, const gli_many *m,
+                    gli_step *s) {
+  gli_range local = m->local, dst = m->dst;
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes) ||
+      !gli_build_same(b, m->blocks.bytes, dst.bytes))
+    return false;
+  if (m->n == 0 || m->own > m->n) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, miscounted(kind, m->n));
+    return false;
+  }
+  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return false;
   if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
       dst.bytes == 0)
-    return;
-  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
-  if (!gli_build_blocks(b, m->blocks, m->n, m->stride, dst)) return;
-  gli_step s = {.kind = GLI_STEP_REDUCE_MANY,
-                .a_buffer = (uint8_t)local.buffer,
-                .b_buffer = GLI_SCRATCH,
-                .dst_buffer = (uint8_t)dst.buffer,
-                .peer = GLI_NO_PEER,
-                .n = m->n,
-                .own = m->own,
-                .stride = m->stride,
-                .a = local.offset,
-                .b = m->blocks.offset,
-                .dst = dst.offset,
-                .bytes = dst.bytes};
-  gli_build_push(b, &s);
+    return false;
+  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst) ||
+      !gli_build_blocks(b, m->blocks, m->n, m->stride, dst))
+    return false;
+  *s = (gli_step){.kind = (uint8_t)kind,
+                  .a_buffer = (uint8_t)local.buffer,
+                  .b_buffer = GLI_SCRATCH,
+                  .dst_buffer = (uint8_t)dst.buffer,
+                  .peer = GLI_NO_PEER,
+                  .n = m->n,
+                  .own = m->own,
+                  .stride = m->stride,
+                  .a = local.offset,
+                  .b = m->blocks.offset,
+                  .dst = dst.offset,
+                  .bytes = dst.bytes};
+  return true;
+}
+
+void gli_reduce_many(gli_builder *b, const gli_many *m) {
+  gli_step s;
+  if (gli_build_many(b, GLI_STEP_REDUCE_MANY, m, &s)) gli_build_push(b, &s);
 }
 
 void gli_lane(gli_builder *b, unsigned lane) {

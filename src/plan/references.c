@@ -127,39 +127,20 @@ bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
 }
 
 void gli_reduce_all(gli_builder *b, const gli_reduction *r) {
-  gli_range local = r->local, dst = r->dst;
-  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
-  if (!gli_build_same(b, r->blocks.bytes, dst.bytes)) return;
-  if (r->n == 0 || r->own > r->n) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL,
-                   r->n == 0 ? "reduces without views"
-                             : "is not among the views that it reduces");
+  const gli_many many = {.local = r->local,
+                         .dst = r->dst,
+                         .own = r->own,
+                         .n = r->n,
+                         .blocks = r->blocks,
+                         .stride = r->stride};
+  if (gli_build_failed(b) || !are_places(b, r->view, r->n) ||
+      !are_places(b, r->loan, r->n_loans))
     return;
-  }
-  if (!are_places(b, r->view, r->n) || !are_places(b, r->loan, r->n_loans)) {
-    return;
-  }
-  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
-  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
-      dst.bytes == 0)
-    return;
-  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
-  if (!gli_build_blocks(b, r->blocks, r->n, r->stride, dst)) return;
-  gli_step s = {.kind = GLI_STEP_REDUCE_ALL,
-                .a_buffer = (uint8_t)local.buffer,
-                .b_buffer = GLI_SCRATCH,
-                .dst_buffer = (uint8_t)dst.buffer,
-                .peer = GLI_NO_PEER,
-                .place = r->view,
-                .n = r->n,
-                .own = r->own,
-                .loan = r->loan,
-                .n_loans = r->n_loans,
-                .stride = r->stride,
-                .a = local.offset,
-                .b = r->blocks.offset,
-                .dst = dst.offset,
-                .bytes = dst.bytes};
+  gli_step s;
+  if (!gli_build_many(b, GLI_STEP_REDUCE_ALL, &many, &s)) return;
+  s.place = r->view;
+  s.loan = r->loan;
+  s.n_loans = r->n_loans;
   gli_build_whole(b, &s);
 }
 
