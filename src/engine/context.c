@@ -6,7 +6,12 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
 
 /* Steps of all cached plans together; a step takes about 80 bytes. */
 enum { CACHED_STEPS = 1 << 18 };

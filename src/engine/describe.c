@@ -5,7 +5,11 @@
 
 #include "core/collective.h"
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
 
 /* Where two ranks alone know how much they exchange, see check_pair. */
 bool gli_signature_equal(const gli_header *a, const gli_header *b) {

@@ -5,7 +5,12 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
 
 void gli_device_lock_contended(gloo_device *device) {
   atomic_fetch_add(&device->lock_wanted, 1);

@@ -17,7 +17,11 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
 
 /* A group and its lobby have neighbouring numbers; those of the root are 0 and
  * 1. */

@@ -3,7 +3,12 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/operation.h"
 
 static gloo_status refused(const gloo_context *context, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,

@@ -8,7 +8,13 @@
  * back for a moment, and press the ranks they wait for (PROBE with slot 1),
  * which press on: for these may have come later, and have time left, which they
  * would not give up for a question alone. */
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
 
 #define PROBE_NS_MAX UINT64_C(100000000)
 /* The share of the timeout that is spent on asking. */

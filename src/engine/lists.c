@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/reduce.h"
-#include "engine/internal.h"
+#include "engine/operation.h"
 
 /* Where outputs would push everything out of the caches. */
 #define STREAM_BYTES ((uint64_t)16 << 20)

@@ -4,7 +4,13 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
+#include "engine/reach.h"
 
 /* ---- operations by key --------------------------------------------------- */
 

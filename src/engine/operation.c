@@ -3,7 +3,14 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
+#include "engine/reach.h"
 #include "gloo_c/collectives.h"
 #include "plan/shape.h"
 

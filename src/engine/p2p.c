@@ -6,7 +6,11 @@
  * ranks, or is posted until one comes; from then on it runs like any operation.
  */
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
 
 bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank) {
   if (op->p2p_peer >= 0) return (uint32_t)op->p2p_peer == rank;

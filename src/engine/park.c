@@ -2,7 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/link.h"
+#include "engine/match.h"
 
 /* Powers of two are kept for reuse; what is larger is allocated each time. The
  * room that a message takes is thus within a factor of what it was charged. */

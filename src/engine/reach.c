@@ -13,7 +13,12 @@
 
 #include "core/bytes.h"
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/operation.h"
+#include "engine/reach.h"
 #include "memory/region.h"
 
 /* Where a step of many megabytes would push everything out of the caches. */

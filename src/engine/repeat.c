@@ -6,7 +6,9 @@
  * and neither is a call that another thread is in. */
 #include <stdlib.h>
 
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/operation.h"
 
 enum { REMEMBERED = 16, STEPS_MAX = 64, SCRATCH_MAX = 64 << 10 };
 

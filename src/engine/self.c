@@ -1,7 +1,8 @@
 /* Messages of a rank to itself: the smallest transport there is. */
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/device.h"
+#include "engine/link.h"
 
 static void move(const gli_sink *sink, const gli_header *h,
                  const void *payload) {

@@ -1,7 +1,9 @@
 /* Messages on their way: lists, and a pool so that none is allocated twice. */
 #include <stdlib.h>
 
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/link.h"
 
 void gli_transfer_list_add(gli_transfer_list *list, gli_transfer *t) {
   t->next = NULL;

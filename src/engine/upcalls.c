@@ -6,11 +6,21 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "engine/internal.h"
+#include "engine/context.h"
+#include "engine/describe.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
+#include "engine/reach.h"
 
 /* A token that is no transfer: the message had nothing to say but its header.
  */
 static char nothing;
+
+/* How long a lost connection waits for a peer that knows why. */
+#define SUSPECT_NS UINT64_C(50000000)
 
 /* ---- the end of a peer --------------------------------------------------- */
 
@@ -249,7 +259,7 @@ void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   gloo_device *device = context->device;
   if (context->suspect.status != GLOO_OK) return;
   context->suspect = *cause;
-  context->suspect_ns = device->ops->now_ns(device->transport) + GLI_SUSPECT_NS;
+  context->suspect_ns = device->ops->now_ns(device->transport) + SUSPECT_NS;
 }
 
 static void on_failed(void *pair_user, const gloo_error *cause) {

@@ -19,7 +19,8 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/signals.h"
-#include "engine/internal.h"
+#include "engine/device.h"
+#include "engine/operation.h"
 
 #define SPIN_NS UINT64_C(40000)
 #define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */

@@ -15,7 +15,8 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "engine/internal.h"
+#include "engine/device.h"
+#include "engine/operation.h"
 #include "gloo_c/gloo_c.h"
 
 /* ---- a transport that leads --------------------------------------------- */

@@ -1,0 +1,152 @@
+/* Contexts: the ranks that make calls together, and what they have under way.
+ */
+#ifndef GLI_ENGINE_CONTEXT_H
+#define GLI_ENGINE_CONTEXT_H
+
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
+
+typedef struct gli_family gli_family;
+
+/* A rank of a context. */
+typedef struct gli_peer {
+  gli_link *link; /* made when first needed */
+  uint32_t rank;  /* in the root context */
+  uint32_t group; /* what it calls the context; 0: a root context */
+} gli_peer;
+
+/* Where a rank listens. */
+typedef struct gli_contact {
+  gli_address address;
+  uint64_t key;
+} gli_contact;
+
+#define GLI_NO_RANK UINT32_MAX
+
+/* Of the tables by key, and of signatures that are kept of past operations. */
+enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+
+typedef struct gli_tag_counter {
+  uint32_t tag;
+  uint64_t next;
+} gli_tag_counter;
+
+/* A context that met its ranks is a root. Groups that are made of it, or of its
+ * groups, are contexts that use its pairs; all together are a family, which
+ * fails as one. See group.c. */
+struct gloo_context {
+  gloo_device *device;
+  bool owns_device;
+  uint32_t rank, size; /* size 0: a group in the making */
+  uint64_t key;
+  int64_t timeout_ns;
+  uint32_t budget;       /* bytes that one peer may park here */
+  gli_peer *peers;       /* [size] */
+  gli_contact *contacts; /* [size] of a root; NULL in groups */
+  gli_link *links;       /* all of them */
+  gli_hosts *hosts;      /* NULL: all ranks share one */
+  gli_tuning *tuning;
+  uint8_t choices; /* its hash, for signatures; 0: it has none */
+  bool crowded;    /* on some host there are more ranks than cores */
+
+  gli_family *family;
+  uint32_t root_rank; /* this rank, in the root of the family */
+  uint32_t id;        /* what other ranks call it when they speak to this one */
+  bool is_lobby;      /* where the ranks of another context make groups of it */
+  gloo_context *lobby; /* of this one; made when first needed */
+
+  gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
+  gloo_error refused; /* the last refused call */
+  /* Of a root: a lost connection, to become the cause at suspect_ns. */
+  gloo_error suspect;
+  uint64_t suspect_ns;
+  bool unsettled; /* a root: poisoned, but operations and links still live */
+
+  gli_plan_cache *cache;
+  gli_repeat *repeats; /* NULL: none yet */
+  gloo_operation *all; /* every operation with a handle or running */
+  gloo_operation *buckets[GLI_BUCKETS];
+  gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
+  size_t n_parked;                 /* in these */
+  gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
+
+  gli_tag_counter **counters; /* operations started, per tag */
+  uint32_t n_counters, counter_slots;
+  gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
+  uint32_t n_finished;
+
+  gloo_context *next; /* root, or group of this family */
+};
+
+/* What the contexts of a family share. */
+struct gli_family {
+  gloo_context *root;
+  bool rootless;             /* it is destroyed; its pairs serve the groups */
+  gli_operation_list active; /* running, oldest first */
+  gli_operation_list posted; /* receives that no message has met yet */
+  gli_operation_list idle;   /* in a plan's pool, with scratch */
+  uint64_t idle_bytes;       /* scratch of those */
+  gloo_context *groups;      /* lobbies too */
+  uint32_t last_id;
+  gli_link *dying;   /* of groups that are gone: they still have to send */
+  gli_link **routes; /* links of groups, by what arrives for them */
+  size_t n_routes, route_slots;
+};
+
+/* ---- context.c ----------------------------------------------------------- */
+
+/* The link to a rank, made and opened when first asked for; NULL with `error`.
+ */
+gli_link *gli_context_link(gloo_context *context, uint32_t rank,
+                           gloo_error *error);
+/* The first error wins. Operations end, and links are closed, when the poll
+ * that is under way is over (gli_context_settle), for a transport must not lose
+ * a pair from under its feet. It takes all contexts of the family with it, for
+ * a pair cannot be made to forget what one of them has begun. */
+void gli_context_poison(gloo_context *context, const gloo_error *cause);
+void gli_context_settle(gloo_context *context);
+static inline bool gli_context_poisoned(const gloo_context *context) {
+  return context->cause.status != GLOO_OK;
+}
+static inline bool gli_context_is_root(const gloo_context *context) {
+  return context->family->root == context;
+}
+/* Memory for a context of any kind, of `size` ranks, and its end. */
+gloo_context *gli_context_new(gloo_device *device, uint32_t size);
+void gli_context_free(gloo_context *context);
+/* Does it have operations that are under way? */
+bool gli_context_is_busy(const gloo_context *context);
+/* Operations that the caller still holds outlive it, as mere results. */
+void gli_context_detach_operations(gloo_context *context);
+/* The counter of operations started with a tag, which stays where it is; NULL
+ * when out of memory. */
+uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
+/* Operations started so far with a tag. */
+uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
+
+/* ---- groups (group.c) ---------------------------------------------------- */
+
+/* The link to a rank of a group, new. */
+gli_link *gli_group_open_link(gloo_context *group, uint32_t rank,
+                              gloo_error *error);
+/* What a message is for that came through this link of a root and speaks of a
+ * group; NULL: the group is gone, or never was, or (with `error`) worse. */
+gli_link *gli_group_find_link(gli_link *carrier, const gli_header *header,
+                              gloo_error *error);
+/* The peer speaks of a group that is gone: let it know. */
+gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *header,
+                              gli_sink *sink, gloo_error *error);
+/* LEFT: a rank takes no part in this context any more. Messages on other
+ * streams may still come. */
+void gli_group_leaves(gli_link *link, const gli_header *header);
+void gli_group_check_leaving(gli_link *link);
+/* The pair is gone, and the groups' links with it. */
+void gli_group_carrier_left(gli_link *carrier);
+void gli_group_drop_links(gli_family *family);
+/* Destroy a group. */
+void gli_group_close(gloo_context *group);
+/* Say LEFT to everybody. */
+void gli_group_say_left(gloo_context *context);
+
+#endif

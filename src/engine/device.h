@@ -1,0 +1,109 @@
+/* Devices: a transport, its lock, and the threads that wait for it.
+ *
+ * A device may serve several contexts. It knows which operations have steps to
+ * run; whoever holds the lock runs them before letting go of it. */
+#ifndef GLI_ENGINE_DEVICE_H
+#define GLI_ENGINE_DEVICE_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "engine/link.h"
+#include "engine/lock.h"
+#include "engine/match.h"
+
+typedef enum gli_wait_mode {
+  GLI_WAIT_ADAPT,
+  GLI_WAIT_SPIN,
+  GLI_WAIT_YIELD,
+  GLI_WAIT_SLEEP
+} gli_wait_mode;
+
+struct gloo_device {
+  const gli_transport_ops *ops;
+  gli_transport *transport;
+  gli_lock lock;
+  atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
+  atomic_bool crowded;     /* no lock needed */
+  gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
+  uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
+  gloo_context *contexts;
+  gli_link *again_links;
+  gli_transfer_list self_queue; /* messages of ranks to themselves */
+  gli_transfer *free_transfers;
+  gli_parked *free_parked[GLI_PARKED_CLASSES];
+  /* Operations with steps to run, or just finished, as they became so. */
+  gloo_operation *runnable, *runnable_last;
+  /* Started, but left to whoever polls next, so that many at once neither keep
+   * the caller nor fill all links: every poll takes one of them. */
+  gloo_operation *put_off, *put_off_last;
+  size_t outstanding; /* operations posted or running */
+  size_t errands;     /* control messages not sent yet */
+  size_t completed;   /* ever; lets a poller see that something ended */
+  uint32_t waiters;   /* threads in wait */
+  uint32_t sleepers;  /* of those, and the helper: asleep in the transport */
+  /* Sleepers that were woken and have not come back. One that is on its way to
+   * sleep may miss it when somebody polls at that moment: it is repeated. */
+  uint32_t to_wake;
+  bool unsettled; /* a context waits for gli_context_settle */
+
+  bool has_helper;
+  bool helper_idle;
+  bool stop;
+  uv_thread_t helper;
+  uv_mutex_t helper_lock; /* taken with the other held, to wait and to wake */
+  uv_cond_t helper_wake;
+};
+
+/* ---- the lock ------------------------------------------------------------ */
+
+static inline void gli_device_unlock(gloo_device *device) {
+  gli_lock_leave(&device->lock);
+}
+void gli_device_lock_contended(gloo_device *device);
+static inline void gli_device_lock(gloo_device *device) {
+  if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
+}
+
+/* ---- steps that can run (operation.c) ------------------------------------ */
+
+/* Run all steps that can run. Every upcall ends with it. */
+void gli_device_run_all(gloo_device *device);
+/* Leave what has just been begun to later polls; and take the first of it up.
+ */
+void gli_device_put_off(gloo_device *device);
+void gli_device_take_up(gloo_device *device);
+static inline void gli_device_run(gloo_device *device) {
+  if (device->runnable) gli_device_run_all(device);
+}
+
+/* ---- progress (device.c, self.c) ----------------------------------------- */
+
+/* Progress with the lock held. */
+int gli_device_poll(gloo_device *device);
+/* Fail what is overdue; returns the time to the next deadline. */
+int64_t gli_device_check_deadlines(gloo_device *device);
+/* Run what is runnable, and end poisoned contexts. The last thing that every
+ * entry into the engine does. */
+void gli_device_settle_contexts(gloo_device *device);
+static inline void gli_device_settle(gloo_device *device) {
+  gli_device_run(device);
+  if (device->unsettled) gli_device_settle_contexts(device);
+}
+/* Deliver the messages of ranks to themselves. */
+int gli_self_poll(gloo_device *device);
+
+/* ---- waiting (wait.c) ---------------------------------------------------- */
+
+/* After operations were started that nobody waits for. */
+void gli_device_kick(gloo_device *device);
+void gli_device_kick_locked(gloo_device *device);
+/* What they wait for may be over. */
+void gli_device_wake_sleepers(gloo_device *device);
+/* Until the operation is done. */
+void gli_device_wait(gloo_device *device, gloo_operation *operation);
+gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
+void gli_device_stop_helper(gloo_device *device);
+gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);
+
+#endif

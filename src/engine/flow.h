@@ -1,0 +1,52 @@
+/* Flow control (flow.c says how it works): what may be sent when. */
+#ifndef GLI_ENGINE_FLOW_H
+#define GLI_ENGINE_FLOW_H
+
+#include "engine/link.h"
+#include "plan/plan.h"
+
+/* From this many bytes on a receiver tells the sender at once that it has
+ * started, so that the sender need not stop at the end of its credit. */
+#define GLI_EAGER_BYTES ((uint64_t)64 * 1024)
+/* Bytes that one peer may park here: its part of ALL, but within bounds. */
+#define GLI_PARK_BUDGET_MAX ((uint32_t)1 << 20)
+#define GLI_PARK_BUDGET_MIN ((uint32_t)128 << 10)
+#define GLI_PARK_BUDGET_ALL ((uint32_t)256 << 20)
+/* How many WANTs of one peer are kept here, and answers to it as well. */
+#define GLI_WANTS_MAX 1024u
+
+void gli_flow_send_step(gloo_operation *op, uint32_t step);
+/* A message is sent: its step is done, unless it was sent by reference. */
+void gli_flow_sent(gli_transfer *t);
+/* A message without payload. `slot`: of a WANT, the first one that is blocked;
+ * of a STARTED, 1 when it answers a WANT; of a PROBE, 1 when time is up. */
+void gli_flow_control(gli_link *link, gli_message_type type,
+                      const gli_header *about, uint32_t slot);
+/* Answer a WANT (STARTED), a PROBE (WAITING) or anything for a group that is
+ * gone (LEFT). A peer that goes on asking but does not take its answers gets no
+ * more of them; of a WANT, which is an error. */
+gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
+                            const gli_header *about, gloo_error *error);
+/* A WANT of ours was answered. */
+void gli_flow_answered(gli_link *link);
+/* Took a charged message of this many payload bytes. */
+void gli_flow_consumed(gli_link *link, uint64_t length);
+gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
+/* The commonest case: nobody waits for credit. False: it is not so. */
+static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
+  uint32_t given = credit - link->credited;
+  if (link->blocked.first || given > link->charged - link->credited)
+    return given == 0;
+  link->credited = credit;
+  return true;
+}
+void gli_flow_granted(gloo_operation *op, uint32_t peer);
+int gli_flow_retry(gloo_device *device);
+void gli_flow_drop(gli_link *link);
+/* Take back the blocked messages of an operation that was never announced. */
+void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
+static inline uint64_t gli_flow_cost(uint64_t length) {
+  return length + GLI_HEADER_BYTES;
+}
+
+#endif

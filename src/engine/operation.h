@@ -1,0 +1,191 @@
+/* Operations: one run of a plan at a time, and what a handle of the caller's
+ * stands for.
+ *
+ * A step runs when no step before it is pending; one that is done makes those
+ * ready that wait for it. operation.c runs steps; handle.c is what callers see;
+ * match.h, flow.h and reach.h are what steps need of other ranks. */
+#ifndef GLI_ENGINE_OPERATION_H
+#define GLI_ENGINE_OPERATION_H
+
+#include "core/custom_op.h"
+#include "engine/link.h"
+#include "engine/reach.h"
+#include "plan/cache.h"
+
+typedef enum gli_operation_state {
+  GLI_OPERATION_IDLE,
+  GLI_OPERATION_DONE,
+  GLI_OPERATION_POSTED, /* a receive that no message has met yet */
+  GLI_OPERATION_RUNNING
+} gli_operation_state;
+
+/* How far the search for the rank at fault has come: see late.c. */
+typedef enum gli_lateness {
+  GLI_ON_TIME,
+  GLI_PROBING,
+  GLI_LISTENING
+} gli_lateness;
+
+typedef enum gli_recv_state {
+  GLI_RECV_UNREADY, /* waits for other steps */
+  GLI_RECV_READY,   /* may be written to */
+  GLI_RECV_ARRIVING,
+  GLI_RECV_DONE
+} gli_recv_state;
+
+/* Per plan peer of an operation. */
+typedef struct gli_op_peer {
+  gli_link *link;
+  bool granted;  /* the peer has started: send without credit */
+  bool wanted;   /* WANT was sent */
+  bool innocent; /* it answered a PROBE: it waits like us */
+  uint32_t lent; /* ranges that it may write to now */
+} gli_op_peer;
+
+struct gloo_operation {
+  gloo_context *context; /* NULL once the context is destroyed */
+  gloo_device *device;   /* lives until the operation is detached */
+  gli_plan_ref *ref;
+  const gli_plan *plan;
+
+  gli_operation_state state;
+  gloo_operation *also; /* has no handle of its own: it starts and ends with
+                           this one */
+  gloo_error error;     /* of the last run; status GLOO_OK when none */
+  int source;
+
+  gli_header signature; /* what every message of it carries */
+  uint64_t *counter;    /* of its tag; NULL: not looked for yet */
+  bool pairwise;        /* gli_collective_pairwise of it */
+  bool expects_much;    /* from some peer: it says STARTED unasked */
+  gli_reduce_fn reduce;
+  gli_combine_fn combine; /* plans with n_operands only */
+  gli_custom_call custom; /* instead of both, when its op is not NULL */
+  gloo_custom_op *held_custom;
+  double factor;        /* GLOO_SCALED_SUM, when unscaled is not NULL */
+  const void *unscaled; /* what it is multiplied with, and where to */
+  uint8_t *scaled_to, *scaled;
+  size_t unscaled_count;
+  uint8_t *base[GLI_BUFFERS];
+  const void **ins; /* of several inputs, outputs; plan->params says how many */
+  void **outs;
+  uint8_t *scratch;
+  int64_t timeout_ns;
+  uint64_t deadline_ns;
+  uint64_t alarm_ns; /* when to look after it next; UINT64_MAX: never */
+  gli_lateness lateness;
+  bool pressed; /* the time of somebody who waits for us is up */
+
+  /* Point to point. */
+  int *candidates; /* ranks a receive takes messages from; NULL: any */
+  size_t n_candidates;
+  int64_t p2p_peer; /* the one rank of a send or receive; -1: see candidates */
+
+  uint32_t steps_left;
+  uint32_t ready_head, ready_tail;
+  bool runnable; /* in device->runnable or device->put_off */
+  bool put_off;  /* in the latter */
+  gloo_operation *runnable_next;
+  gli_parked *parked;
+
+  /* Arrays of the plan's sizes, in the same allocation. */
+  gli_op_peer *peers;
+  uint32_t *pending; /* steps that each step still waits for */
+  uint32_t *ready;   /* queue of steps that may run */
+  uint8_t *recv_state;
+  gli_op_place *places;
+  gli_operands operands;
+
+  gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
+  gloo_operation *hash_next, **bucket;       /* NULL: in none */
+  gloo_operation *all_prev, *all_next;       /* context->all */
+  gloo_operation *pool_next;
+  uint32_t pool_depth; /* in a pool: how many there are from here on */
+};
+
+typedef struct gli_operation_list {
+  gloo_operation *first, *last;
+} gli_operation_list;
+
+/* ---- operation.c, handle.c ----------------------------------------------- */
+
+/* Scratch that is kept for later runs; the last one is, however large. */
+#define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
+
+gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error);
+void gli_operation_step_done(gloo_operation *op, uint32_t step);
+/* Begin it and wait until it is done. */
+gloo_status gli_operation_complete(gloo_operation *op, int *source,
+                                   gloo_error *error);
+/* End it with an error (NULL: success). */
+void gli_operation_finish(gloo_operation *op, const gloo_error *error);
+void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
+void gli_operation_free_pool(void *pool);       /* for the plan cache */
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
+/* Start the steps of an operation whose links are known. */
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
+/* Move a message that was parked to where its receive step wants it. False when
+ * the step is not done, for the context has failed. */
+bool gli_operation_deliver(gloo_operation *op, uint32_t step,
+                           const gli_parked *parked);
+/* Bytes that arrived elsewhere, to where a receive step wants them. */
+void gli_operation_store(gloo_operation *op, const gli_step *step,
+                         const uint8_t *data, size_t bytes);
+/* Its bytes, and the link of a step's peer. */
+uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
+                          uint64_t offset);
+bool gli_operation_is_recv(const gloo_operation *op);
+bool gli_operation_is_send(const gloo_operation *op);
+void gli_operation_list_add(gli_operation_list *list, gloo_operation *op);
+void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op);
+
+/* ---- arithmetic ---------------------------------------------------------- */
+
+/* dst = left op right. */
+static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
+                                        const void *left, const void *right,
+                                        size_t count) {
+  if (op->custom.op) {
+    gli_custom_op_apply(&op->custom, dst, left, right, count);
+  } else {
+    op->reduce(dst, left, right, count);
+  }
+}
+
+/* Each of dsts = srcs[0] op srcs[1] op ... */
+static inline void gli_operation_combine(const gloo_operation *op,
+                                         void *const *dsts, size_t n_dsts,
+                                         const void *const *srcs, size_t n_srcs,
+                                         size_t count, bool stream) {
+  if (op->custom.op) {
+    gli_custom_op_combine(&op->custom, dsts, n_dsts, srcs, n_srcs, count);
+  } else {
+    op->combine(dsts, n_dsts, srcs, n_srcs, count, stream);
+  }
+}
+
+/* ---- several inputs and outputs (lists.c) -------------------------------- */
+
+/* Several inputs and outputs: take over the caller's. */
+void gli_lists_set(gloo_operation *op, const gli_call *call);
+/* Run a JOIN or a SPREAD. */
+void gli_lists_run(gloo_operation *op, const gli_step *step);
+
+/* ---- those that are late (late.c) ---------------------------------------- */
+
+/* Set the first alarm of an operation that starts now. */
+void gli_late_arm(gloo_operation *op);
+/* Its time runs from now at the latest: nobody may look for long. */
+void gli_late_start_clock(gloo_operation *op);
+/* The alarm went off. */
+void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
+void gli_late_probed(gli_link *link, const gli_header *header);
+void gli_late_answered(gli_link *link, const gli_header *header);
+
+/* ---- calls that are repeated (repeat.c) ---------------------------------- */
+
+/* After a call: remember it, or (call NULL) release its operation. */
+void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call);
+void gli_repeat_forget_all(gloo_context *context);
+
+#endif
