@@ -80,8 +80,10 @@ static bool is_done(gloo_operation *op) {
 static void lead_sleep(gli_transport *t, int64_t timeout_ns) {
   (void)t;
   (void)timeout_ns;
-  if (is_done(one.watched)) atomic_fetch_add(&one.slept_over, 1);
+  /* Who completes it while others are on their way to sleep wakes them. */
+  bool done = is_done(one.watched);
   int wakes = atomic_load(&one.wakes);
+  if (done && wakes == 0) atomic_fetch_add(&one.slept_over, 1);
   atomic_fetch_add(&one.asleep, 1);
   while (atomic_load(&one.sleep_here) && atomic_load(&one.wakes) == wakes) {
     uv_sleep(1);
