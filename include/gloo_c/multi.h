@@ -7,8 +7,9 @@
  * have the length that the one buffer has elsewhere. In a reduction ranks may
  * differ in how many they have. Each input is read once: inputs are combined
  * piece by piece, in the order of the list, while what is ready is on its way.
- * 16-bit and 8-bit floats are rounded once in that. There is no GLOO_AVERAGE
- * and no GLOO_SCALED_SUM. Extra outputs are copies of the first.
+ * 16-bit and 8-bit floats are rounded once in that. Extra outputs are copies of
+ * the first. There is no GLOO_AVERAGE. The factor of GLOO_SCALED_SUM is that of
+ * the rank: its inputs are added, and the sum is multiplied.
  *
  * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
  * input, unless it says otherwise below; or both lists are the same. No output

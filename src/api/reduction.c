@@ -5,6 +5,7 @@
 
 #include "core/custom_op.h"
 #include "core/error.h"
+#include "plan/lists.h"
 
 /* ---- types and operations ------------------------------------------------ */
 
@@ -54,11 +55,6 @@ static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
                     "complex numbers",
                     a->function, gloo_op_name(a->op),
                     gloo_dtype_name(a->dtype));
-  }
-  if (a->several) {
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: there is no scaled sum of several inputs per rank",
-                    a->function);
   }
   if (o->factor) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
@@ -144,10 +140,16 @@ gloo_status gli_reduction_allows(const gli_arguments *a, const gloo_options *o,
 /* ---- the call ------------------------------------------------------------ */
 
 /* The scaled input goes where the rank's result will be, as in place; or, where
- * there is no room or nothing may be written, into memory of the operation. */
+ * there is no room or nothing may be written, into memory of the operation. Of
+ * several inputs their sum is scaled, wherever the plan joins them. */
 static void fill_scaling(const gloo_options *o, gli_call *call) {
   gli_plan_params *p = &call->params;
   gli_shape shape;
+  call->scales_joined = gli_lists_has_inputs(p);
+  if (call->scales_joined) {
+    call->factor = *o->factor;
+    return;
+  }
   if (!gli_plan_shape(p, &shape) || shape.in_bytes == 0) return;
   bool kept = p->collective == GLI_EXSCAN && p->rank == 0;
   bool fits = shape.writes_out && shape.out_bytes >= shape.in_bytes && !kept;

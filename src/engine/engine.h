@@ -135,6 +135,7 @@ typedef struct gli_call {
   double factor;
   const void *unscaled;
   uint64_t unscaled_bytes;
+  bool scales_joined; /* instead: what several inputs are joined to */
   uint32_t tag;
   const void *input;
   void *output;

@@ -92,11 +92,12 @@ static void find_kernels(gloo_operation *op, const gli_call *call) {
 
 static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
                                    gloo_error *error) {
+  op->factor = call->factor;
+  op->scales_joined = call->scales_joined;
   if (!call->unscaled) return GLOO_OK;
   uint64_t bytes = call->unscaled_bytes;
   op->unscaled = call->unscaled;
   op->unscaled_count = (size_t)(bytes / call->params.elem_bytes);
-  op->factor = call->factor;
   op->scaled_to = call->output;
   if (call->params.in_place) return GLOO_OK;
   op->scaled = malloc((size_t)bytes);

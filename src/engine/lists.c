@@ -14,7 +14,8 @@ void gli_lists_set(gloo_operation *op, const gli_call *call) {
     memcpy(op->outs, call->outputs, p->n_out * sizeof *op->outs);
 }
 
-/* Every input is read once. */
+/* Every input is read once. Of a scaled sum the segment is scaled while it is
+ * in the caches. */
 static void join(gloo_operation *op, const gli_step *s) {
   void *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const void **srcs = op->operands.srcs;
@@ -27,6 +28,9 @@ static void join(gloo_operation *op, const gli_step *s) {
   }
   size_t count = (size_t)(s->bytes / op->plan->params.elem_bytes);
   gli_operation_combine(op, &dst, 1, srcs, s->n, count, false);
+  if (!op->scales_joined) return;
+  gli_scale_kernel((gloo_dtype)op->signature.dtype)(dst, dst, count,
+                                                    op->factor);
 }
 
 /* What is copied is read once, for the kernel copies one source to all. */

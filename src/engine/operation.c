@@ -81,6 +81,7 @@ static void drop_call(gloo_operation *op) {
   free(op->scaled);
   op->scaled = NULL;
   op->unscaled = NULL;
+  op->scales_joined = false;
 }
 
 static void free_operation(gloo_operation *op) {

@@ -62,10 +62,12 @@ struct gloo_operation {
   gli_combine_fn combine; /* plans with n_operands only */
   gli_custom_call custom; /* instead of both, when its op is not NULL */
   gloo_custom_op *held_custom;
-  double factor;        /* GLOO_SCALED_SUM, when unscaled is not NULL */
+  double factor;        /* GLOO_SCALED_SUM: of what is joined, or, when it is
+                           not NULL, of unscaled */
   const void *unscaled; /* what it is multiplied with, and where to */
   uint8_t *scaled_to, *scaled;
   size_t unscaled_count;
+  bool scales_joined;
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;

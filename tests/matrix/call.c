@@ -89,6 +89,61 @@ static gloo_status call_plain(gloo_context *x, gli_collective collective,
 #undef ARGS
 }
 
+/* Buffers of one rank. */
+typedef struct several {
+  const void *in[MATRIX_MOST_BUFFERS];
+  void *out[MATRIX_MOST_BUFFERS];
+  const void *const *ins; /* NULL: none, or in place */
+  void *const *outs;
+} several;
+
+/* Where none is read, or written, there may be no list, or one of NULL. */
+static void list_buffers(several *l, const matrix_case *c,
+                         const matrix_shape *s, const matrix_buffers *b) {
+  size_t element = gloo_dtype_size((gloo_dtype)c->dtype);
+  bool in_place = b->in == GLOO_IN_PLACE;
+  const uint8_t *in = in_place ? NULL : b->in;
+  uint8_t *out = b->out;
+  for (size_t k = 0; k < s->in.buffers; k++) {
+    l->in[k] = in ? in + k * s->in.step * element : NULL;
+  }
+  for (size_t k = 0; k < s->out.buffers; k++) {
+    l->out[k] = out ? out + k * s->out.step * element : NULL;
+  }
+  l->ins = in_place || (!in && !s->reads) ? NULL : l->in;
+  l->outs = !out && !s->writes ? NULL : l->out;
+}
+
+static gloo_status call_several(gloo_context *x, gli_collective collective,
+                                const matrix_case *c, const matrix_shape *s,
+                                const matrix_buffers *b, const gloo_options *o,
+                                gloo_operation **op) {
+  gloo_op reduction = matrix_op(c->op);
+  several l;
+  list_buffers(&l, c, s, b);
+#define OUTS l.outs, s->out.buffers, c->count, (gloo_dtype)c->dtype
+#define ARGS l.ins, s->in.buffers, OUTS
+  switch ((int)collective) {
+    case GLI_BROADCAST:
+      return FORMS(broadcast_multi, b->in, OUTS, c->root, );
+    case GLI_ALLREDUCE:
+      return FORMS(allreduce_multi, ARGS, reduction, );
+    case GLI_REDUCE_SCATTER:
+      return FORMS(reduce_scatter_multi, ARGS, reduction, );
+    case GLI_ALLGATHER:
+      return FORMS(allgather_multi, ARGS, );
+    case GLI_REDUCE:
+      return FORMS(reduce_multi, ARGS, reduction, c->root, );
+    case GLI_SCATTER:
+      return FORMS(scatter_multi, l.ins, b->out, c->count, (gloo_dtype)c->dtype,
+                   c->root, );
+    default:
+      return GLOO_ERR_INTERNAL;
+  }
+#undef ARGS
+#undef OUTS
+}
+
 /* A message to the rank that is `root` further, and one from the rank that is
  * `root` behind. */
 typedef struct exchange {
@@ -148,10 +203,15 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
   if (collective == GLI_SENDRECV) {
     return call_exchange(context, ranks, c, rank, b, o, ops);
   }
-  gloo_status status =
-      gli_collective_counted(collective)
-          ? call_counted(context, collective, c, rank, shape, b, o, &ops->of[0])
-          : call_plain(context, collective, c, b, o, &ops->of[0]);
+  gloo_status status;
+  gloo_operation **op = &ops->of[0];
+  if (rows[c->row].several) {
+    status = call_several(context, collective, c, shape, b, o, op);
+  } else if (gli_collective_counted(collective)) {
+    status = call_counted(context, collective, c, rank, shape, b, o, op);
+  } else {
+    status = call_plain(context, collective, c, b, o, op);
+  }
   if (status == GLOO_OK && c->form != MATRIX_BLOCKING) ops->n = 1;
   return status;
 }

@@ -18,20 +18,34 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 
 enum { MOST_ROWS = 512 };
 
+static size_t list_rows(matrix_row row, matrix_row *to) {
+  size_t n = 0;
+  to[n++] = row;
+  for (size_t a = 0; a < gli_algorithm_count; a++) {
+    if (gli_algorithms[a].collective != row.collective) continue;
+    row.algorithm = gli_algorithms[a].name;
+    to[n++] = row;
+  }
+  return n;
+}
+
 size_t matrix_rows(const matrix_row **rows) {
   static matrix_row all[MOST_ROWS];
   static size_t n;
   *rows = all;
   if (n > 0) return n; /* made before there are threads */
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
-    all[n++] = (matrix_row){(gli_collective)c, NULL};
-    for (size_t a = 0; a < gli_algorithm_count; a++) {
-      if (gli_algorithms[a].collective != (gli_collective)c) continue;
-      assert_true(n < MOST_ROWS);
-      all[n++] = (matrix_row){(gli_collective)c, gli_algorithms[a].name};
-    }
+    matrix_row row = {(gli_collective)c, false, NULL};
+    n += list_rows(row, all + n);
+    row.several = true;
+    if (matrix_has_several(row.collective)) n += list_rows(row, all + n);
+    assert_true(n <= MOST_ROWS);
   }
   return n;
+}
+
+bool matrix_is_first(const matrix_row *row) {
+  return row->algorithm == NULL;
 }
 
 bool matrix_is_ordered(const matrix_row *row) {
@@ -40,13 +54,14 @@ bool matrix_is_ordered(const matrix_row *row) {
   return gli_algorithm_order(a) == GLI_ORDER_FOLD;
 }
 
-bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op) {
+bool matrix_applies(const matrix_row *row, gloo_dtype dtype, int op) {
+  gli_collective collective = row->collective;
   bool prefix = collective == GLI_SCAN || collective == GLI_EXSCAN;
   if (!gli_collective_reduces(collective)) return op == REFERENCE_NO_OP;
   if (op == REFERENCE_NO_OP) return false;
   if (op == REFERENCE_SCALED) return draw_precision(dtype) > 0;
   if (op > REFERENCE_NO_OP) return true;
-  if (prefix && op == GLOO_AVERAGE) return false;
+  if ((prefix || row->several) && op == GLOO_AVERAGE) return false;
   return gli_reduce_refusal(dtype, (gloo_op)op) == NULL;
 }
 
@@ -126,7 +141,7 @@ static void take_pair(const matrix_row *row, uint64_t n, matrix_case *c) {
     uint64_t left = pass == 0 ? UINT64_MAX : n % (uint64_t)pairs;
     for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
       for (int op = 0; op < REFERENCE_OPS; op++) {
-        if (!matrix_applies(row->collective, (gloo_dtype)d, op)) continue;
+        if (!matrix_applies(row, (gloo_dtype)d, op)) continue;
         c->dtype = (uint8_t)d;
         c->op = (uint8_t)op;
         if (left-- == 0) return;
@@ -192,12 +207,11 @@ static void core_roots(turns *t, size_t row) {
 static void core_pairs(turns *t, size_t row, size_t algorithms) {
   const matrix_row *rows;
   matrix_rows(&rows);
-  gli_collective collective = rows[row].collective;
-  if (collective == GLI_BARRIER) return;
+  if (rows[row].collective == GLI_BARRIER) return;
   size_t turn = 0;
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
     for (int op = 0; op < REFERENCE_OPS; op++) {
-      if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
+      if (!matrix_applies(&rows[row], (gloo_dtype)d, op)) continue;
       matrix_case c = any_case(10, (int)turn % places_of(&rows[row]));
       c.dtype = (uint8_t)d;
       c.op = (uint8_t)op;
@@ -209,7 +223,7 @@ static void core_pairs(turns *t, size_t row, size_t algorithms) {
 static size_t algorithms_from(size_t row) {
   const matrix_row *rows;
   size_t n = matrix_rows(&rows), end = row + 1;
-  while (end < n && rows[end].collective == rows[row].collective) end++;
+  while (end < n && !matrix_is_first(&rows[end])) end++;
   return end - row;
 }
 
@@ -301,7 +315,7 @@ void matrix_product(const matrix_ranks *ranks, uint64_t seed,
     int types = collective == GLI_BARRIER ? 1 : GLOO_DTYPE_COUNT;
     for (int d = 0; d < types; d++) {
       for (int op = 0; op < REFERENCE_OPS; op++) {
-        if (!matrix_applies(collective, (gloo_dtype)d, op)) continue;
+        if (!matrix_applies(&rows[row], (gloo_dtype)d, op)) continue;
         if (!fits(&rows[row], op)) continue;
         matrix_case c = {
             .row = (uint16_t)row, .dtype = (uint8_t)d, .op = (uint8_t)op};

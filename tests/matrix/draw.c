@@ -75,17 +75,17 @@ static double fraction(uint64_t *random) {
   return ldexp((double)(next(random) >> 11), -53);
 }
 
-/* Is this rank among the `n` of the group that are? They are others in other
+/* Is this input among the `n` of the group that are? They are others in other
  * groups. */
 static bool is_among(const draw *d, int n) {
-  return ((unsigned)d->rank + d->group) % (unsigned)d->ranks < (unsigned)n;
+  return ((unsigned)d->input + d->group) % (unsigned)d->inputs < (unsigned)n;
 }
 
 /* ---- integers and truth values ------------------------------------------- */
 
-/* True everywhere, nearly nowhere, or at half of the ranks. */
+/* True everywhere, nearly nowhere, or at half of the inputs. */
 static bool is_true(const draw *d, uint64_t *random) {
-  int odds = below(random, d->ranks + 1);
+  int odds = below(random, d->inputs + 1);
   switch (d->group % 3) {
     case 0:
       return odds != 0;
@@ -114,8 +114,8 @@ static uint64_t integer(const draw *d, uint64_t *random) {
 /* All sums of some of them have few enough bits. */
 static double exact_term(const draw *d, uint64_t *random) {
   int precision = draw_precision(d->dtype);
-  double room = ldexp(1, precision), ranks = d->ranks;
-  double many = ranks < room ? ranks : room, most = floor(room / many);
+  double room = ldexp(1, precision), all = d->inputs;
+  double many = all < room ? all : room, most = floor(room / many);
   if (!is_among(d, (int)many)) return 0;
   double term = floor(fraction(random) * most) + 1;
   int wide = precision < 24 ? 0 : 20;
@@ -147,7 +147,7 @@ static double exact_number(const draw *d, uint64_t *random) {
 static double special_number(const draw *d, uint64_t *random) {
   double infinity =
       floats[find(d->dtype)].has_infinity ? (double)INFINITY : (double)NAN;
-  switch (below(random, 4 * d->ranks + 4)) {
+  switch (below(random, 4 * d->inputs + 4)) {
     case 0:
       return (double)NAN;
     case 1:

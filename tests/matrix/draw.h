@@ -9,8 +9,8 @@ typedef struct draw {
   gloo_dtype dtype;
   int op; /* REFERENCE_NO_OP: any bits */
   inputs kind;
-  int ranks, rank;
-  uint64_t group, random; /* the same on all ranks; this rank's own */
+  int inputs, input;
+  uint64_t group, random; /* the same for all inputs; this one's own */
 } draw;
 oracle_value draw_value(const draw *d);
 

@@ -9,21 +9,28 @@
 
 /* ---- cases --------------------------------------------------------------- */
 
-/* A collective by one of its algorithms. */
+/* A collective by one of its algorithms, with one buffer or several. */
 typedef struct matrix_row {
   gli_collective collective;
+  bool several;
   const char *algorithm; /* NULL: the library chooses */
 } matrix_row;
 
 /* All there are: of each collective first the choice. */
 size_t matrix_rows(const matrix_row **rows);
+bool matrix_is_first(const matrix_row *row); /* of those it is among */
+
+/* "allreduce", "allreduce_multi"; "ring", "chosen". */
+enum { MATRIX_NAME = 64 };
+const char *matrix_collective(const matrix_row *row, char *name);
+const char *matrix_algorithm(const matrix_row *row);
 
 /* Does it add in rank order, so that rounding leaves no choice? */
 bool matrix_is_ordered(const matrix_row *row);
 
 /* May the collective be called with this operation? REFERENCE_NO_OP: it takes
  * none. */
-bool matrix_applies(gli_collective collective, gloo_dtype dtype, int op);
+bool matrix_applies(const matrix_row *row, gloo_dtype dtype, int op);
 
 /* Ranks that meet once and then run case after case. */
 typedef struct matrix_ranks {
@@ -106,19 +113,28 @@ bool matrix_asks_for_order(const matrix_case *c);
 
 /* ---- what the collectives do --------------------------------------------- */
 
+enum {
+  MATRIX_MOST_BLOCKS = MATRIX_MOST_RANKS * REFERENCE_MOST_INPUTS,
+  MATRIX_MOST_BUFFERS = MATRIX_MOST_RANKS /* of a rank */
+};
+
+/* Blocks of a buffer, or of several that are all like it, `step` elements from
+ * one to the next. */
 typedef struct matrix_list {
-  size_t count[MATRIX_MOST_RANKS], first[MATRIX_MOST_RANKS];
-  size_t blocks, elements; /* of the buffer, gaps included */
+  size_t count[MATRIX_MOST_BLOCKS], first[MATRIX_MOST_BLOCKS];
+  size_t blocks, elements; /* of one buffer, gaps included */
+  size_t buffers, step;
 } matrix_list;
 
 /* Of one rank in one case. */
 typedef struct matrix_shape {
   bool reads, writes; /* has an input, an output */
   bool in_place;
+  bool in_blocks; /* input k is block k of what one buffer would be */
   matrix_list in, out;
   size_t shift;     /* in place: the element of the output where the input
                        begins */
-  size_t elements;  /* of the output buffer, which may hold the input, too */
+  size_t elements;  /* of an output buffer, which may hold the input, too */
   size_t undefined; /* from this element on, afterwards */
 } matrix_shape;
 
@@ -126,11 +142,15 @@ typedef struct matrix_shape {
 bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
                      matrix_shape *shape);
 
-/* What block b of a rank's output is: block `block` of the input of rank
+/* From the first element of the first buffer to the last of the last. */
+size_t matrix_in_elements(const matrix_shape *shape);
+size_t matrix_out_elements(const matrix_shape *shape);
+
+/* What block b of a rank's output is: block `block` of an input of rank
  * `first`, or of the first n ranks' inputs combined. */
 typedef struct matrix_result {
   bool kept; /* what was there before */
-  int first, n, block;
+  int first, n, block, number;
 } matrix_result;
 matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
                                int rank, size_t b);
@@ -141,6 +161,9 @@ bool matrix_is_same(gli_collective collective);
 /* Can it be in place, on some rank? */
 bool matrix_has_place(gli_collective collective);
 
+/* Is there a call with several buffers? */
+bool matrix_has_several(gli_collective collective);
+
 /* Can that be said by giving the same address twice? */
 bool matrix_has_address(const matrix_case *c);
 
@@ -149,6 +172,7 @@ uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c);
 
 /* ---- calls --------------------------------------------------------------- */
 
+/* The first ones, where there are several. */
 typedef struct matrix_buffers {
   const void *in;
   void *out;

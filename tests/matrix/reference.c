@@ -13,11 +13,12 @@ struct reference {
   gloo_dtype dtype;
   int op;
   inputs kind;
-  size_t element; /* bytes */
-  int ranks;
+  size_t element;                      /* bytes */
+  int ranks, inputs;                   /* of all ranks together */
+  int first[REFERENCE_MOST_RANKS + 1]; /* inputs of each rank */
   bool loose;
   bool exact;         /* equal as numbers, whatever the bits */
-  uint8_t *values;    /* [ranks][PLACES] elements */
+  uint8_t *values;    /* [inputs][PLACES] elements */
   uint8_t *results;   /* [ranks + 1][PLACES] */
   double *low, *high; /* [ranks + 1][PLACES][2] when loose */
 };
@@ -101,8 +102,8 @@ static void set_result(reference *r, int n, size_t place, oracle_value v) {
   value_put(element(r, r->results, n, place), r->dtype, v);
 }
 
-static oracle_value value_of(const reference *r, int rank, size_t place) {
-  return value_get(element(r, r->values, rank, place), r->dtype);
+static oracle_value value_of(const reference *r, int input, size_t place) {
+  return value_get(element(r, r->values, input, place), r->dtype);
 }
 
 /* 0 for those that are not 1.0 / n. */
@@ -121,15 +122,6 @@ uint8_t reference_custom(int op, uint8_t left, uint8_t right) {
   if (op == REFERENCE_BYTES) return (uint8_t)(left + right);
   unsigned a = left >> 4, b = left & 15U, c = right >> 4, d = right & 15U;
   return (uint8_t)((a * c & 15) << 4 | ((c * b + d) & 15));
-}
-
-/* What a rank puts in. */
-static oracle_value operand_of(const reference *r, int rank, size_t place) {
-  oracle_value v = value_of(r, rank, place);
-  if (r->op != REFERENCE_SCALED) return v;
-  bool rounded = r->kind == INPUTS_ROUNDED;
-  uint32_t whole = rounded ? factors[rank % 4].whole : 0;
-  return oracle_scale(r->dtype, v, reference_factor(r->kind, rank), whole);
 }
 
 static gloo_op between(int op) {
@@ -152,6 +144,29 @@ static oracle_value reduce(const reference *r, oracle_value a, oracle_value b) {
   return v;
 }
 
+/* All in this order; narrow floats are rounded once. */
+static oracle_value combine(const reference *r, const oracle_value *all,
+                            size_t n) {
+  if (r->op < REFERENCE_AFFINE) {
+    return oracle_combine(r->dtype, between(r->op), all, n);
+  }
+  oracle_value v = all[0];
+  for (size_t i = 1; i < n; i++) v = reduce(r, v, all[i]);
+  return v;
+}
+
+/* What a rank puts in. */
+static oracle_value operand_of(const reference *r, int rank, size_t place) {
+  oracle_value own[REFERENCE_MOST_INPUTS];
+  int first = r->first[rank], n = r->first[rank + 1] - first;
+  for (int i = 0; i < n; i++) own[i] = value_of(r, first + i, place);
+  oracle_value v = combine(r, own, (size_t)n);
+  if (r->op != REFERENCE_SCALED) return v;
+  bool rounded = r->kind == INPUTS_ROUNDED;
+  uint32_t whole = rounded ? factors[rank % 4].whole : 0;
+  return oracle_scale(r->dtype, v, reference_factor(r->kind, rank), whole);
+}
+
 static void set_average(reference *r, int row, size_t place, oracle_value v) {
   uint32_t ranks = (uint32_t)r->ranks;
   set_result(r, row, place, oracle_scale(r->dtype, v, 1.0 / ranks, ranks));
@@ -159,14 +174,9 @@ static void set_average(reference *r, int row, size_t place, oracle_value v) {
 
 /* In row 0: of all ranks, rounded once where narrow floats are. */
 static void work_out_at_once(reference *r, size_t place) {
-  oracle_value all[REFERENCE_MOST_RANKS], v;
+  oracle_value all[REFERENCE_MOST_RANKS];
   for (int i = 0; i < r->ranks; i++) all[i] = operand_of(r, i, place);
-  if (r->op < REFERENCE_AFFINE) {
-    v = oracle_combine(r->dtype, between(r->op), all, (size_t)r->ranks);
-  } else {
-    v = all[0];
-    for (int i = 1; i < r->ranks; i++) v = reduce(r, v, all[i]);
-  }
+  oracle_value v = combine(r, all, (size_t)r->ranks);
   set_result(r, 0, place, v);
   if (r->op == GLOO_AVERAGE) set_average(r, 0, place, v);
 }
@@ -198,16 +208,15 @@ static void work_out_bounds(reference *r, size_t place) {
 
 static void fill(reference *r, uint64_t seed) {
   for (size_t place = 0; place < PLACES; place++) {
-    for (int rank = 0; rank < r->ranks; rank++) {
-      draw d = {
-          .dtype = r->dtype,
-          .op = r->op,
-          .kind = r->kind,
-          .ranks = r->ranks,
-          .rank = rank,
-          .group = reference_mix(seed, place),
-          .random = reference_mix(seed + 1, place << 16 | (unsigned)rank)};
-      value_put(element(r, r->values, rank, place), r->dtype, draw_value(&d));
+    for (int i = 0; i < r->inputs; i++) {
+      draw d = {.dtype = r->dtype,
+                .op = r->op,
+                .kind = r->kind,
+                .inputs = r->inputs,
+                .input = i,
+                .group = reference_mix(seed, place),
+                .random = reference_mix(seed + 1, place << 16 | (unsigned)i)};
+      value_put(element(r, r->values, i, place), r->dtype, draw_value(&d));
     }
     if (r->op == REFERENCE_NO_OP) continue;
     work_out(r, place);
@@ -216,8 +225,12 @@ static void fill(reference *r, uint64_t seed) {
   }
 }
 
-reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
-                          uint64_t seed) {
+int reference_inputs(int op, int rank) {
+  return op == REFERENCE_NO_OP ? 2 : 1 + (rank + 1) % REFERENCE_MOST_INPUTS;
+}
+
+reference *reference_make(int ranks, bool several, gloo_dtype dtype, int op,
+                          inputs kind, uint64_t seed) {
   reference *r = calloc(1, sizeof *r);
   if (r == NULL) return NULL;
   size_t rows = (size_t)ranks + 1;
@@ -226,9 +239,13 @@ reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
   r->kind = kind;
   r->element = gloo_dtype_size(dtype);
   r->ranks = ranks;
+  for (int i = 0; i < ranks; i++) {
+    r->first[i + 1] = r->first[i] + (several ? reference_inputs(op, i) : 1);
+  }
+  r->inputs = r->first[ranks];
   r->loose = draw_is_loose(dtype, op, kind);
   r->exact = kind == INPUTS_EXACT;
-  r->values = calloc(rows * PLACES, r->element);
+  r->values = calloc((size_t)r->inputs * PLACES, r->element);
   r->results = calloc(rows * PLACES, r->element);
   if (r->loose) {
     r->low = calloc(rows * PLACES * 2, sizeof(double));
@@ -307,9 +324,10 @@ static void spread_all(uint8_t *to, const uint8_t *from, size_t size,
   }
 }
 
-void reference_input(const reference *r, int rank, uint64_t key, size_t n,
-                     uint8_t *to) {
-  spread_all(to, element(r, r->values, rank, 0), r->element, key, n);
+void reference_input(const reference *r, int rank, int number, uint64_t key,
+                     size_t n, uint8_t *to) {
+  const uint8_t *from = element(r, r->values, r->first[rank] + number, 0);
+  spread_all(to, from, r->element, key, n);
 }
 
 void reference_result(const reference *r, int operands, uint64_t key, size_t n,

@@ -31,6 +31,10 @@ enum {
   REFERENCE_OPS
 };
 
+/* With several buffers per rank: how many inputs a rank has. */
+enum { REFERENCE_MOST_INPUTS = 3 };
+int reference_inputs(int op, int rank);
+
 /* The factor of a rank. */
 double reference_factor(inputs kind, int rank);
 
@@ -44,21 +48,22 @@ enum { REFERENCE_MOST_RANKS = 16 };
 typedef struct reference reference;
 
 /* For `ranks` ranks. NULL: out of memory. */
-reference *reference_make(int ranks, gloo_dtype dtype, int op, inputs kind,
-                          uint64_t seed);
+reference *reference_make(int ranks, bool several, gloo_dtype dtype, int op,
+                          inputs kind, uint64_t seed);
 void reference_free(reference *r);
 
 /* splitmix64 (Steele, Lea and Flood 2014) of two numbers. */
 uint64_t reference_mix(uint64_t a, uint64_t b);
 
-/* n elements of a rank. */
-void reference_input(const reference *r, int rank, uint64_t key, size_t n,
-                     uint8_t *to);
+/* n elements of one of a rank's inputs. */
+void reference_input(const reference *r, int rank, int number, uint64_t key,
+                     size_t n, uint8_t *to);
 
-/* What the reduction of the first `operands` ranks gives, in rank order; where
- * rounding depends on the order, one of the numbers that are right. After each
- * operation narrow floats are rounded. 0 operands: of all ranks, and they are
- * rounded once. */
+/* What the reduction of the first `operands` ranks gives, in rank order, where
+ * each rank's inputs are combined first, and rounded once; where rounding
+ * depends on the order, one of the numbers that are right. After each operation
+ * narrow floats are rounded. 0 operands: of all ranks, and they are rounded
+ * once. */
 void reference_result(const reference *r, int operands, uint64_t key, size_t n,
                       uint8_t *to);
 

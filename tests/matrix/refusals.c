@@ -75,10 +75,12 @@ static void expect(refusal *r, gloo_status want) {
 
 /* ---- what is wrong ------------------------------------------------------- */
 
-static void pairs(refusal *r, size_t row, gli_collective collective) {
+static void pairs(refusal *r, size_t row) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
     for (int op = 0; op < GLOO_OP_COUNT; op++) {
-      if (matrix_applies(collective, (gloo_dtype)d, op)) continue;
+      if (matrix_applies(&rows[row], (gloo_dtype)d, op)) continue;
       begin(r, row);
       r->c.dtype = (uint8_t)d;
       r->c.op = (uint8_t)op;
@@ -157,8 +159,8 @@ static void refuse_all(rank_env *env) {
   r = (refusal){.env = env, .ranks = env->user};
   for (size_t row = 0; row < n; row++) {
     gli_collective collective = rows[row].collective;
-    if (rows[row].algorithm) continue;
-    if (gli_collective_reduces(collective)) pairs(&r, row, collective);
+    if (!matrix_is_first(&rows[row])) continue;
+    if (gli_collective_reduces(collective)) pairs(&r, row);
     values(&r, row, collective);
     if (collective != GLI_BARRIER) memory(&r, row, collective);
   }

@@ -13,7 +13,7 @@ typedef struct scene {
   const matrix_ranks *ranks;
   const matrix_case *cases;
   size_t n;
-  reference *references[GLOO_DTYPE_COUNT][REFERENCE_OPS][INPUTS_KINDS];
+  reference *references[2][GLOO_DTYPE_COUNT][REFERENCE_OPS][INPUTS_KINDS];
   uint64_t *digests;         /* [n][ranks] of results that must be the same */
   atomic_int *arrived;       /* [n] digests that are there */
   gloo_custom_op *custom[2]; /* affine, bytes */
@@ -129,16 +129,25 @@ static uint64_t key_of(const player *p, size_t block, int run) {
                        (uint64_t)block << 8 | (unsigned)run);
 }
 
+/* Input k. In place, a list is that of the output; a block of one's own,
+ * shifted. */
+static void fill_input(player *p, size_t k, int run, uint8_t *to) {
+  const matrix_shape *s = &p->shape;
+  int number = s->in_blocks ? 0 : (int)k;
+  for (size_t b = 0; b < s->in.blocks; b++) {
+    uint64_t key = key_of(p, s->in_blocks ? k : b, run);
+    reference_input(p->reference, p->env->rank, number, key, s->in.count[b],
+                    to + s->in.first[b] * p->element);
+  }
+}
+
 static void fill(player *p, int run) {
   const matrix_shape *s = &p->shape;
   memset(p->in.at, FILLER, p->in.bytes);
   memset(p->out.at, FILLER, p->out.bytes);
   uint8_t *to = s->in_place ? p->out.at + s->shift * p->element : p->in.at;
-  for (size_t b = 0; s->reads && b < s->in.blocks; b++) {
-    /* In place, a list is that of the output; a block of one's own, shifted. */
-    size_t first = s->in.first[b];
-    reference_input(p->reference, p->env->rank, key_of(p, b, run),
-                    s->in.count[b], to + first * p->element);
+  for (size_t k = 0; s->reads && k < s->in.buffers; k++) {
+    fill_input(p, k, run, to + k * s->in.step * p->element);
   }
   remember(&p->in);
   remember(&p->out);
@@ -176,17 +185,18 @@ static bool is_at_once(const player *p, const matrix_result *r) {
   return p->ordered && r->n == p->scene->ranks->size && !p->is_prefix;
 }
 
-/* A block of the result; then what was there before the call counts as if it
- * had been this. */
-static void check_block(player *p, size_t b, int run) {
+/* A block of output k; then what was there before the call counts as if it had
+ * been this. */
+static void check_block(player *p, size_t k, size_t b, int run) {
   const matrix_shape *s = &p->shape;
   matrix_result r = matrix_result_of(p->scene->ranks, p->c, p->env->rank, b);
   if (r.kept) return;
-  size_t n = s->out.count[b], at = s->out.first[b] * p->element;
+  size_t n = s->out.count[b], first = s->out.first[b] * p->element;
+  size_t at = first + k * s->out.step * p->element;
   uint64_t key = key_of(p, (size_t)r.block, run);
   uint8_t *is = p->out.at + at, *want = p->out.was + at;
   if (p->c->op == REFERENCE_NO_OP) {
-    reference_input(p->reference, r.first, key, n, want);
+    reference_input(p->reference, r.first, r.number, key, n, want);
   } else {
     int operands = is_at_once(p, &r) ? 0 : r.n;
     reference_result(p->reference, operands, key, n, want);
@@ -196,7 +206,21 @@ static void check_block(player *p, size_t b, int run) {
     tell_element(p, b, wrong, is + wrong * p->element,
                  want + wrong * p->element);
   }
+  if (memcmp(is, p->out.at + first, n * p->element) != 0) {
+    tell(p, "outputs differ");
+  }
   memcpy(want, is, n * p->element);
+}
+
+static void check_output(player *p, size_t k, int run) {
+  const matrix_shape *s = &p->shape;
+  for (size_t b = 0; s->writes && b < s->out.blocks; b++) {
+    check_block(p, k, b, run);
+  }
+  if (s->undefined >= s->elements) return;
+  size_t at = (k * s->out.step + s->undefined) * p->element;
+  memcpy(p->out.was + at, p->out.at + at,
+         (s->elements - s->undefined) * p->element);
 }
 
 static void check_kept(player *p, const buffer *b, const char *what) {
@@ -212,14 +236,7 @@ static void check_kept(player *p, const buffer *b, const char *what) {
 }
 
 static void check(player *p, int run) {
-  const matrix_shape *s = &p->shape;
-  for (size_t b = 0; s->writes && b < s->out.blocks; b++)
-    check_block(p, b, run);
-  size_t undefined = s->undefined * p->element;
-  if (undefined < p->out.bytes) {
-    memcpy(p->out.was + undefined, p->out.at + undefined,
-           p->out.bytes - undefined);
-  }
+  for (size_t k = 0; k < p->shape.out.buffers; k++) check_output(p, k, run);
   check_kept(p, &p->out, "what is around the result");
   check_kept(p, &p->in, "the input");
 }
@@ -341,12 +358,14 @@ static bool run_case(player *p) {
     tell(p, "the tests do not know what this collective does");
     return false;
   }
-  p->reference = s->references[p->c->dtype][p->c->op][matrix_inputs(p->c)];
+  p->reference =
+      s->references[row->several][p->c->dtype][p->c->op][matrix_inputs(p->c)];
   p->element = gloo_dtype_size((gloo_dtype)p->c->dtype);
   p->ordered = matrix_is_ordered(row) || matrix_asks_for_order(p->c);
   p->is_prefix = row->collective == GLI_SCAN || row->collective == GLI_EXSCAN;
-  if (!make_buffer(p, &p->in, p->areas, p->shape.in.elements, 0) ||
-      !make_buffer(p, &p->out, p->areas + 2, p->shape.elements, 1)) {
+  if (!make_buffer(p, &p->in, p->areas, matrix_in_elements(&p->shape), 0) ||
+      !make_buffer(p, &p->out, p->areas + 2, matrix_out_elements(&p->shape),
+                   1)) {
     return false;
   }
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -397,13 +416,16 @@ static void play_in_group(rank_env *env) {
 /* ---- all cases ----------------------------------------------------------- */
 
 static void make_references(scene *s) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
   for (size_t i = 0; i < s->n; i++) {
     const matrix_case *c = &s->cases[i];
     inputs kind = matrix_inputs(c);
-    reference **r = &s->references[c->dtype][c->op][kind];
+    bool several = rows[c->row].several;
+    reference **r = &s->references[several][c->dtype][c->op][kind];
     if (*r == NULL) {
-      *r = reference_make(s->ranks->size, (gloo_dtype)c->dtype, c->op, kind,
-                          c->dtype);
+      *r = reference_make(s->ranks->size, several, (gloo_dtype)c->dtype, c->op,
+                          kind, c->dtype);
     }
     assert_non_null(*r);
   }
@@ -433,13 +455,9 @@ static void make_custom(scene *s) {
 }
 
 static void free_references(scene *s) {
-  for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
-    for (int op = 0; op < REFERENCE_OPS; op++) {
-      for (int k = 0; k < INPUTS_KINDS; k++) {
-        reference_free(s->references[d][op][k]);
-      }
-    }
-  }
+  reference **all = &s->references[0][0][0][0];
+  size_t n = sizeof s->references / sizeof *all;
+  for (size_t i = 0; i < n; i++) reference_free(all[i]);
 }
 
 size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,

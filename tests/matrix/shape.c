@@ -10,18 +10,20 @@ typedef struct traits {
   bool in_at_root, out_at_root;  /* only there */
   bool has_place, place_at_root; /* can be in place; at the root only */
   bool same;                     /* all ranks get the same */
+  bool several;                  /* there is a _multi call */
 } traits;
 
 static const traits all[GLI_COLLECTIVES] = {
-    [GLI_BROADCAST] = {ONE, ONE, true, false, true, false, true},
-    [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true},
-    [GLI_REDUCE_SCATTER] = {BLOCKS, ONE, false, false, true, false, false},
-    [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true},
+    [GLI_BROADCAST] = {ONE, ONE, true, false, true, false, true, true},
+    [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true, true},
+    [GLI_REDUCE_SCATTER] = {BLOCKS, ONE, false, false, true, false, false,
+                            true},
+    [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true, true},
     [GLI_SENDRECV] = {ONE, ONE, false, false, true, false, false},
     [GLI_ALLTOALL] = {BLOCKS, BLOCKS, false, false, true, false, false},
-    [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false},
+    [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false, true},
     [GLI_GATHER] = {ONE, BLOCKS, false, true, true, true, false},
-    [GLI_SCATTER] = {BLOCKS, ONE, true, false, true, true, false},
+    [GLI_SCATTER] = {BLOCKS, ONE, true, false, true, true, false, true},
     [GLI_SCAN] = {ONE, ONE, false, false, true, false, false},
     [GLI_EXSCAN] = {ONE, ONE, false, false, true, false, false},
     [GLI_ALLGATHERV] = {ONE, BLOCKS, false, false, true, false, true},
@@ -43,10 +45,18 @@ bool matrix_has_place(gli_collective collective) {
   return all[collective].has_place;
 }
 
-static gli_collective collective_of(const matrix_case *c) {
+bool matrix_has_several(gli_collective collective) {
+  return all[collective].several;
+}
+
+static const matrix_row *row_of(const matrix_case *c) {
   const matrix_row *rows;
   matrix_rows(&rows);
-  return rows[c->row].collective;
+  return &rows[c->row];
+}
+
+static gli_collective collective_of(const matrix_case *c) {
+  return row_of(c)->collective;
 }
 
 static bool is_counted(gli_collective c) {
@@ -55,9 +65,12 @@ static bool is_counted(gli_collective c) {
 }
 
 /* Of blocks at places of their own one address says too little, and an exchange
- * may be of two lengths. */
+ * may be of two lengths. Lists of inputs can be those of the outputs. */
 bool matrix_has_address(const matrix_case *c) {
   gli_collective collective = collective_of(c);
+  if (row_of(c)->several) {
+    return gli_collective_reduces(collective) || collective == GLI_BROADCAST;
+  }
   return collective != GLI_ALLTOALLV && collective != GLI_SENDRECV;
 }
 
@@ -91,15 +104,16 @@ static bool has_gaps(const matrix_case *c) {
 }
 
 static matrix_list one_block(size_t n) {
-  return (matrix_list){.count = {n}, .blocks = 1, .elements = n};
+  return (matrix_list){.count = {n}, .blocks = 1, .elements = n, .buffers = 1};
 }
 
 static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
                            bool input) {
-  if (is == NONE) return (matrix_list){.blocks = 0};
+  if (is == NONE) return (matrix_list){.buffers = 1};
   if (is == ONE) return one_block(block_of(c, rank));
   bool gaps = has_gaps(c), pairs = collective_of(c) == GLI_ALLTOALLV;
-  matrix_list l = {.blocks = (size_t)size, .elements = gaps ? 3 : 0};
+  matrix_list l = {
+      .blocks = (size_t)size, .elements = gaps ? 3 : 0, .buffers = 1};
   for (int n = 0; n < size; n++) {
     int k = gaps ? size - 1 - n : n;
     l.count[k] = block_of(c, k);
@@ -109,6 +123,62 @@ static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
   }
   return l;
 }
+
+/* ---- several buffers ----------------------------------------------------- */
+
+enum { BETWEEN = 3 }; /* elements */
+
+/* A buffer of every rank's inputs, in their order. */
+static matrix_list gathered(const matrix_case *c, int size) {
+  matrix_list l = {.buffers = 1};
+  for (int r = 0; r < size; r++) {
+    for (int k = 0; k < reference_inputs(c->op, r); k++, l.blocks++) {
+      l.count[l.blocks] = c->count;
+      l.first[l.blocks] = l.elements;
+      l.elements += c->count;
+    }
+  }
+  return l;
+}
+
+/* How many, and where: of a call in place the inputs are in the outputs. */
+static void set_buffers(const matrix_case *c, int size, int rank,
+                        matrix_shape *s) {
+  gli_collective kind = collective_of(c);
+  bool combines = gli_collective_reduces(kind);
+  if (kind == GLI_SCATTER) {
+    s->in_blocks = s->reads && !s->in_place;
+    if (s->in_blocks) s->in = one_block(c->count);
+    if (s->in_blocks) s->in.buffers = (size_t)size;
+  } else if (kind != GLI_BROADCAST) {
+    s->in.buffers = (size_t)reference_inputs(c->op, rank);
+  }
+  if (kind == GLI_ALLGATHER) s->out = gathered(c, size);
+  if (kind != GLI_SCATTER) s->out.buffers = 1 + (size_t)(rank * 2 + 1) % 3;
+  if (combines && s->in_place) s->out.buffers = s->in.buffers;
+  s->in.step = s->in.elements + BETWEEN;
+}
+
+/* Where the first input is within the first output. */
+static size_t shift_of(const matrix_case *c, int rank, const matrix_shape *s) {
+  const traits *is = &all[collective_of(c)];
+  if (is->in != ONE || is->out != BLOCKS) return 0;
+  int before = 0;
+  for (int r = 0; r < rank; r++) {
+    before += row_of(c)->several ? reference_inputs(c->op, r) : 1;
+  }
+  return s->out.first[before];
+}
+
+size_t matrix_in_elements(const matrix_shape *s) {
+  return (s->in.buffers - 1) * s->in.step + s->in.elements;
+}
+
+size_t matrix_out_elements(const matrix_shape *s) {
+  return (s->out.buffers - 1) * s->out.step + s->elements;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
 
 bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
                      matrix_shape *s) {
@@ -123,10 +193,14 @@ bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
       c->place != MATRIX_APART && is->has_place && (!is->place_at_root || root);
   s->in = list_of(c, s->reads ? is->in : NONE, ranks->size, rank, true);
   s->out = list_of(c, is->out, ranks->size, rank, false);
+  if (row_of(c)->several) set_buffers(c, ranks->size, rank, s);
   s->elements = s->undefined = s->out.elements;
+  s->out.step = s->elements + BETWEEN;
   if (!s->in_place || !s->reads) return true;
-  if (is->in == ONE && is->out == BLOCKS) s->shift = s->out.first[rank];
+  s->shift = shift_of(c, rank, s);
   if (s->in.elements > s->elements) s->elements = s->in.elements;
+  s->out.step = s->elements + BETWEEN;
+  s->in.step = is->out == BLOCKS ? s->in.elements : s->out.step;
   /* A scatter keeps what it scatters. */
   if (is->in_at_root) s->undefined = s->elements;
   return true;
@@ -140,6 +214,17 @@ static matrix_result kept(void) {
 
 static matrix_result from(int rank, int block) {
   return (matrix_result){.first = rank, .n = 1, .block = block};
+}
+
+/* Block b of what is gathered. */
+static matrix_result gathered_from(const matrix_case *c, int b) {
+  if (!row_of(c)->several) return from(b, 0);
+  matrix_result r = from(0, 0);
+  while (b >= reference_inputs(c->op, r.first)) {
+    b -= reference_inputs(c->op, r.first++);
+  }
+  r.number = b;
+  return r;
 }
 
 static matrix_result of_first(int n, int block) {
@@ -166,6 +251,7 @@ matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
     case GLI_REDUCE_SCATTERV:
       return of_first(size, rank);
     case GLI_ALLGATHER:
+      return gathered_from(c, (int)b);
     case GLI_GATHER:
     case GLI_ALLGATHERV:
     case GLI_GATHERV:
@@ -189,6 +275,7 @@ uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c) {
   if (is->in != NONE) blocks += is->in == ONE || is->in_at_root ? 1 : size;
   if (is->out != NONE) blocks += is->out == ONE || is->out_at_root ? 1 : size;
   uint64_t longest = is_counted(collective_of(c)) ? 2 : 1;
+  if (row_of(c)->several) longest = REFERENCE_MOST_INPUTS * 2;
   /* Each is there twice: what was in it is compared with what is. */
   return 2 * size * blocks * longest * c->count *
          gloo_dtype_size((gloo_dtype)c->dtype);

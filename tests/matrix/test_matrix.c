@@ -60,11 +60,11 @@ static void print_cells(void) {
   for (int i = 0; i < SIZES; i++) print_message("%7d", sizes[i]);
   print_message("%8s\n", "all");
   for (size_t row = 0; row < n; row++) {
-    char name[128];
+    char collective[MATRIX_NAME], name[128];
     size_t all = 0;
     snprintf(name, sizeof name, "%s %s",
-             gli_collective_name(rows[row].collective),
-             rows[row].algorithm ? rows[row].algorithm : "(chosen)");
+             matrix_collective(&rows[row], collective),
+             matrix_algorithm(&rows[row]));
     print_message("#   %-36s", name);
     for (int i = 0; i < SIZES; i++) {
       print_message("%7zu", cells[row][i]);

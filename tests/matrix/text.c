@@ -29,16 +29,26 @@ static int find_op(const char *name) {
   return op;
 }
 
+const char *matrix_collective(const matrix_row *row, char *name) {
+  snprintf(name, MATRIX_NAME, "%s%s", gli_collective_name(row->collective),
+           row->several ? "_multi" : "");
+  return name;
+}
+
+const char *matrix_algorithm(const matrix_row *row) {
+  return row->algorithm ? row->algorithm : "chosen";
+}
+
 void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text) {
   const matrix_row *rows;
   matrix_rows(&rows);
-  const char *algorithm = rows[c->row].algorithm;
+  const matrix_row *row = &rows[c->row];
+  char name[MATRIX_NAME];
   snprintf(text, MATRIX_TEXT,
            "%s:ranks=%d:hosts=%d:%s:%s:count=%u:%s:%s:root=%u:place=%u:form=%u:"
            "seed=%llu",
            ranks->transport, ranks->size, ranks->hosts,
-           gli_collective_name(rows[c->row].collective),
-           algorithm ? algorithm : "chosen", c->count,
+           matrix_collective(row, name), matrix_algorithm(row), c->count,
            gloo_dtype_name((gloo_dtype)c->dtype), op_name(c->op), c->root,
            c->place, c->form, (unsigned long long)c->seed);
 }
@@ -48,9 +58,9 @@ static int find_row(const char *collective, const char *algorithm) {
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   for (size_t i = 0; i < n; i++) {
-    const char *name = rows[i].algorithm ? rows[i].algorithm : "chosen";
-    if (strcmp(gli_collective_name(rows[i].collective), collective) == 0 &&
-        strcmp(name, algorithm) == 0) {
+    char name[MATRIX_NAME];
+    if (strcmp(matrix_collective(&rows[i], name), collective) == 0 &&
+        strcmp(matrix_algorithm(&rows[i]), algorithm) == 0) {
       return (int)i;
     }
   }
