@@ -1,7 +1,8 @@
 #!/bin/sh
-# The examples: hello, and training that ends with the same weights everywhere.
-# usage: examples.sh GLOO HELLO DIGITS
-gloo=$1 hello=$2 digits=$3
+# The examples: hello, groups, an operation of one's own, and training that ends with the
+# same weights everywhere.
+# usage: examples.sh GLOO HELLO DIGITS GROUPS CUSTOM_OP
+gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
@@ -14,6 +15,25 @@ result "hello adds up the ranks"
 out=$(env -u RANK -u WORLD_SIZE "$hello")
 equal "$out" "rank 0 of 1: 1 + ... + 1 = 1"
 result "hello runs alone"
+
+out=$("$gloo" run -n 6 -- "$groups" | sort)
+equal "$out" "rank 0 is (0, 0) of 2 x 3: its row adds up to 3, its column to 3
+rank 1 is (0, 1) of 2 x 3: its row adds up to 3, its column to 5
+rank 2 is (0, 2) of 2 x 3: its row adds up to 3, its column to 7
+rank 3 is (1, 0) of 2 x 3: its row adds up to 12, its column to 3
+rank 4 is (1, 1) of 2 x 3: its row adds up to 12, its column to 5
+rank 5 is (1, 2) of 2 x 3: its row adds up to 12, its column to 7"
+result "groups adds along rows and columns"
+
+out=$(env -u RANK -u WORLD_SIZE "$groups")
+equal "$out" "rank 0 is (0, 0) of 1 x 1: its row adds up to 0, its column to 0"
+result "groups runs alone"
+
+for ranks in 1 3 5; do
+  out=$("$gloo" run -n $ranks -- "$custom_op")
+  equal "$(echo "$out" | grep -c ': 12 values, mean 1e9 + 1.5, variance 1.25$')" $ranks
+  result "custom_op: $ranks ranks have the mean and variance of all"
+done
 
 for ranks in 1 2 3 4; do
   out=$("$gloo" run -n $ranks -- "$digits" 2>&1)
