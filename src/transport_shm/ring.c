@@ -77,7 +77,11 @@ static void publish(gli_shm_out *out, gli_shm_slot *slot) {
 /* Copy a chunk into the data part; it has room. */
 static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
                      size_t bytes) {
-  memcpy(out->memory->data + from % out->data_bytes, data, bytes);
+  uint8_t *to = out->memory->data + from % out->data_bytes;
+  if (bytes < GLI_SHM_STREAM_MIN)
+    memcpy(to, data, bytes);
+  else
+    gli_shm_copy(&out->copier, to, data, bytes);
   out->at = from + lines(bytes);
 }
 

@@ -22,7 +22,8 @@
  * had read them. Old values of `sequence` are smaller by a multiple of the
  * number of slots, and fresh memory holds 0, which is awaited only once 2^32
  * records have passed: neither is ever taken for a new record. Payload lies in
- * no word that is polled.
+ * no word that is polled. Payload that is written past the caches (copy.h) is
+ * fenced before `sequence` is stored, for release order does not hold it back.
  *
  * Sleeping (see wait.c) needs more: both the store of `sequence` and the
  * sender's next load, of `asleep`, are sequentially consistent, and so are the
@@ -40,6 +41,7 @@
 
 #include "core/error.h"
 #include "transport/header.h"
+#include "transport_shm/copy.h"
 
 #define GLI_SHM_LINE ((size_t)64)
 #ifndef GLI_SHM_SLOTS      /* tests/model takes less of all */
@@ -107,6 +109,7 @@ typedef struct gli_shm_out {
   _Atomic uint64_t bytes_seen;
   uint64_t at; /* bytes of the data part used, as if it were endless */
   bool broken; /* the receiver's counters made no sense */
+  gli_shm_copier copier;
 } gli_shm_out;
 
 /* The receiver's end. */

@@ -1,0 +1,87 @@
+/* Copying into a ring: which way is chosen, and that either copies all. */
+#include <string.h>
+
+#include "ends.h"
+#include "transport_shm/copy.h"
+
+enum { CHUNK = 32768 };
+
+static void note(gli_shm_copier *c, bool streamed, uint64_t ns, int times) {
+  for (int i = 0; i < times; i++) gli_shm_copier_note(c, streamed, ns, CHUNK);
+}
+
+static void the_way_past_the_caches_must_be_much_faster(void **state) {
+  (void)state;
+  gli_shm_copier c = {.streams = false};
+  note(&c, false, 16000, 10);
+  assert_false(c.streams); /* nothing is known of the other */
+  note(&c, true, 1000, 1);
+  assert_true(c.streams);
+  c = (gli_shm_copier){.streams = false};
+  note(&c, true, 1000, 1);
+  note(&c, false, 2500, 20);
+  assert_false(c.streams);
+}
+
+static void it_goes_back_when_cores_have_come_closer(void **state) {
+  (void)state;
+  gli_shm_copier c = {.streams = false};
+  note(&c, true, 1000, 1);
+  note(&c, false, 4000, 20);
+  assert_true(c.streams);
+  note(&c, false, 2500, 20);
+  assert_true(c.streams); /* not at once */
+  note(&c, false, 1000, 20);
+  assert_false(c.streams);
+}
+
+static void one_interruption_changes_nothing(void **state) {
+  (void)state;
+  gli_shm_copier c = {.streams = false};
+  note(&c, true, 1000, 1);
+  note(&c, false, 1000, 20);
+  note(&c, false, UINT64_MAX, 1);
+  assert_false(c.streams);
+  note(&c, false, 1000, 20);
+  note(&c, true, UINT64_MAX, 1);
+  note(&c, true, 1000, 20);
+  note(&c, false, 8000, 20);
+  assert_true(c.streams);
+}
+
+/* The length of a try while it streams is shorter than a chunk: all of the
+ * chunk must arrive then, too, and both ways must be tried. */
+static void every_byte_is_copied_whichever_way(void **state) {
+  (void)state;
+  static const size_t lengths[] = {GLI_SHM_STREAM_MIN,
+                                   GLI_SHM_STREAM_MIN + 1,
+                                   4096,
+                                   4097,
+                                   5000,
+                                   CHUNK - 1,
+                                   CHUNK};
+  static uint8_t from[CHUNK + 64];
+  static _Alignas(64) uint8_t to[CHUNK + 64];
+  for (int streams = 0; streams < 2; streams++) {
+    gli_shm_copier c = {.streams = streams != 0};
+    for (unsigned i = 0; i < 1500; i++) {
+      size_t bytes = lengths[i % 7], at = i % 64;
+      for (size_t k = 0; k < sizeof from; k++) from[k] = (uint8_t)(k * 7 + i);
+      memset(to, 0, sizeof to);
+      gli_shm_copy(&c, to, from + at, bytes);
+      assert_memory_equal(to, from + at, bytes);
+      for (size_t k = bytes; k < sizeof to; k++) assert_int_equal(to[k], 0);
+    }
+    assert_true(c.cost_cached > 0 && c.cost_streamed > 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_way_past_the_caches_must_be_much_faster),
+      cmocka_unit_test(it_goes_back_when_cores_have_come_closer),
+      cmocka_unit_test(one_interruption_changes_nothing),
+      cmocka_unit_test(every_byte_is_copied_whichever_way),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
