@@ -106,12 +106,12 @@ void gli_await(gli_builder *b, uint32_t from, gli_range range) {
 bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
                       uint64_t stride, gli_range dst) {
   uint64_t distance, all;
-  if (!is_in(b, first, GLI_SCRATCH, "has views outside of SCRATCH") ||
+  if (!is_in(b, first, GLI_SCRATCH, "has blocks outside of SCRATCH") ||
       !gli_build_range(b, first)) {
     return false;
   }
   if (n > 1 && stride < first.bytes) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL, "has views that overlap");
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks that overlap");
     return false;
   }
   if (!gli_mul_u64(stride, n - 1, &distance) ||
@@ -122,7 +122,7 @@ bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
   if (!gli_build_range(b, whole)) return false;
   bool beside = dst.buffer != GLI_SCRATCH || dst.offset >= whole.offset + all ||
                 whole.offset >= dst.offset + dst.bytes;
-  if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a view");
+  if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a block");
   return beside;
 }
 
