@@ -4,8 +4,10 @@
 
 #include "algorithms/registry.h"
 
-/* Up to this many ranks every root and count is checked; beyond, four roots and
- * one count that the number of ranks does not divide. */
+/* Up to so many ranks, every root is checked with every count; */
+#define GLI_SWEEP_ALL_PAIRS 24
+/* up to so many, every root with one of the counts; beyond, four roots with a
+ * count that the number of ranks divides, and one that it does not. */
 #define GLI_SWEEP_ALL_RANKS 128
 
 typedef struct gli_sweep_result {
@@ -15,7 +17,7 @@ typedef struct gli_sweep_result {
   gloo_error first; /* the failure with the fewest ranks */
 } gli_sweep_result;
 
-/* Check the `n` algorithms for `from` to `to` ranks: every root, counts 0, 1,
+/* Check the `n` algorithms for `from` to `to` ranks: roots with counts 0, 1,
  * P-1, P, P+1, 64 P and 64 P + 13, in place and not; once cut into segments;
  * in reductions the order that the algorithm is marked with, and of narrow
  * elements, that those in the order of ranks round once; and the promised
