@@ -24,11 +24,7 @@ struct gloo_custom_op {
   char name[NAME_BYTES];
 };
 
-static _Thread_local bool inside;
-
-bool gli_custom_op_inside(void) {
-  return inside;
-}
+_Thread_local bool gli_inside_custom_op;
 
 /* ---- life ---------------------------------------------------------------- */
 
@@ -126,9 +122,9 @@ uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
 
 static void run(const gli_custom_call *c, void *dst, const void *left,
                 const void *right, size_t count) {
-  inside = true;
+  gli_inside_custom_op = true;
   c->op->function(c->op->user, left, right, count, c->dtype, dst);
-  inside = false;
+  gli_inside_custom_op = false;
 }
 
 static bool aligned(const gli_custom_call *c, const void *p) {

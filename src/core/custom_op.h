@@ -33,6 +33,9 @@ void gli_custom_op_combine(const gli_custom_call *call, void *const *dsts,
                            size_t n_srcs, size_t count);
 
 /* Is this thread in such a function? */
-bool gli_custom_op_inside(void);
+extern _Thread_local bool gli_inside_custom_op;
+static inline bool gli_custom_op_inside(void) {
+  return gli_inside_custom_op;
+}
 
 #endif

@@ -12,6 +12,7 @@
 #include "engine/link.h"
 #include "engine/match.h"
 #include "engine/operation.h"
+#include "engine/straight.h"
 
 /* Steps of all cached plans together; a step takes about 80 bytes. */
 enum { CACHED_STEPS = 1 << 18 };
@@ -285,6 +286,9 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
   family->root->unsettled = true;
   context->device->unsettled = true;
+  for (gloo_operation *op = family->active.first; op; op = op->active_next) {
+    if (op->straight) gli_straight_stop(op);
+  }
   gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->root_rank,
           told.message);
 }

@@ -64,8 +64,9 @@ struct gloo_context {
   bool unsettled; /* a root: poisoned, but operations and links still live */
 
   gli_plan_cache *cache;
-  gli_repeat *repeats; /* NULL: none yet */
-  gloo_operation *all; /* every operation with a handle or running */
+  gli_repeat *repeats;    /* NULL: none yet */
+  gloo_operation *all;    /* every operation with a handle or running */
+  gloo_operation *newest; /* to be found; the others are in buckets */
   gloo_operation *buckets[GLI_BUCKETS];
   gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
   size_t n_parked;                 /* in these */

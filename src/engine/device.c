@@ -4,6 +4,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/hints.h"
 #include "core/log.h"
 #include "engine/context.h"
 #include "engine/device.h"
@@ -95,22 +96,41 @@ void gli_device_settle_contexts(gloo_device *device) {
   gli_device_wake_sleepers(device);
 }
 
-int gli_device_poll(gloo_device *device) {
-  size_t completed = device->completed;
-  int events = device->ops->poll(device->transport);
+/* What was left to polls. */
+GLI_COLD static int poll_leftovers(gloo_device *device) {
+  int events = 0;
   if (device->self_queue.first) events += gli_self_poll(device);
   if (device->again_links) events += gli_flow_retry(device);
   if (device->put_off) {
     gli_device_take_up(device);
     events++;
   }
+  return events;
+}
+
+static inline int poll_once(gloo_device *device) {
+  int events = device->ops->poll(device->transport);
+  if (device->self_queue.first || device->again_links || device->put_off) {
+    events += poll_leftovers(device);
+  }
   gli_device_settle(device);
+  return events;
+}
+
+GLI_COLD static int poll_beside_sleepers(gloo_device *device) {
+  size_t completed = device->completed;
+  int events = poll_once(device);
   if (device->completed != completed) {
     gli_device_wake_sleepers(device);
   } else if (device->to_wake > 0) {
     device->ops->wake(device->transport);
   }
   return events;
+}
+
+int gli_device_poll(gloo_device *device) {
+  return device->sleepers == 0 ? poll_once(device)
+                               : poll_beside_sleepers(device);
 }
 
 /* Sound the alarms that are due; returns the time of the next one. */

@@ -11,6 +11,7 @@
 #include "engine/link.h"
 #include "engine/lock.h"
 #include "engine/match.h"
+#include "engine/operation.h"
 
 typedef enum gli_wait_mode {
   GLI_WAIT_ADAPT,
@@ -73,6 +74,20 @@ void gli_device_run_all(gloo_device *device);
  */
 void gli_device_put_off(gloo_device *device);
 void gli_device_take_up(gloo_device *device);
+/* An operation has steps to run, or is done: whoever holds the lock sees to it.
+ */
+static inline void gli_operation_make_runnable(gloo_operation *op) {
+  if (op->runnable) return;
+  op->runnable = true;
+  op->runnable_next = NULL;
+  gloo_device *device = op->device;
+  if (device->runnable) {
+    device->runnable_last->runnable_next = op;
+  } else {
+    device->runnable = op;
+  }
+  device->runnable_last = op;
+}
 static inline void gli_device_run(gloo_device *device) {
   if (device->runnable) gli_device_run_all(device);
 }
@@ -97,7 +112,10 @@ int gli_self_poll(gloo_device *device);
 
 /* After operations were started that nobody waits for. */
 void gli_device_kick(gloo_device *device);
-void gli_device_kick_locked(gloo_device *device);
+void gli_device_kick_idle(gloo_device *device);
+static inline void gli_device_kick_locked(gloo_device *device) {
+  if (device->has_helper && device->helper_idle) gli_device_kick_idle(device);
+}
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);
 /* Until the operation is done. */

@@ -208,12 +208,9 @@ static void release(gli_transfer *t) {
   post(t);
 }
 
-void gli_flow_consumed(gli_link *link, uint64_t length) {
-  link->consumed += (uint32_t)gli_flow_cost(length);
+void gli_flow_tell_consumed(gli_link *link) {
   if (link->again.first) return; /* that will tell it, once it can be sent */
-  if (link->consumed - link->consumed_told >= link->context->budget / 2) {
-    gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
-  }
+  gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
 }
 
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit,
@@ -278,28 +275,45 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
   }
 }
 
+/* To a transport that may take it, and if it is free to go. */
+static bool offer(gloo_operation *op, const gli_step *step,
+                  gli_header *header) {
+  const gli_op_peer *peer = &op->peers[step->peer];
+  gli_link *link = peer->link;
+  uint32_t cost = (uint32_t)gli_flow_cost(header->length);
+  uint32_t used = link->charged - link->credited;
+  if (!peer->granted && cost > link->context->budget - used) return false;
+  header->charged = !peer->granted;
+  header->credit = link->consumed;
+  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
+  if (!link->pair->ops->send_now(link->pair, header, payload)) return false;
+  if (!peer->granted) link->charged += cost;
+  link->data_sent++;
+  link->consumed_told = link->consumed;
+  return true;
+}
+
 /* A short message of bytes, which needs no transfer when the transport is done
  * with it at once. False: nothing has changed. */
 static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
-  gli_pair *pair = link->pair;
+  const gli_pair *pair = link->pair;
   if (!pair || !pair->ops->send_now || link->again.first) return false;
   if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
   uint64_t length = gli_step_wire_bytes(step);
   if (length > GLI_REFER_BYTES) return false;
   gli_header header;
   fill_header(op, step, &header);
-  uint32_t cost = (uint32_t)gli_flow_cost(length);
-  bool granted = op->peers[step->peer].granted;
-  uint32_t used = link->charged - link->credited;
-  if (!granted && cost > link->context->budget - used) return false;
-  header.charged = !granted;
-  header.credit = link->consumed;
-  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
-  if (!pair->ops->send_now(pair, &header, payload)) return false;
-  if (!granted) link->charged += cost;
-  link->data_sent++;
-  link->consumed_told = link->consumed;
-  return true;
+  return offer(op, step, &header);
+}
+
+bool gli_flow_send_prepared(gloo_operation *op, const gli_step *step,
+                            gli_header *header) {
+  const gli_link *link = op->peers[step->peer].link;
+  const gli_pair *pair = link->pair;
+  if (!pair || !pair->ops->send_now || link->again.first) return false;
+  if (link->left || link->unannounced > 0) return false;
+  header->operation = op->signature.operation;
+  return offer(op, step, header);
 }
 
 void gli_flow_send_step(gloo_operation *op, uint32_t index) {

@@ -2,7 +2,8 @@
 #ifndef GLI_ENGINE_FLOW_H
 #define GLI_ENGINE_FLOW_H
 
-#include "engine/link.h"
+#include "core/hints.h"
+#include "engine/context.h"
 #include "plan/plan.h"
 
 /* From this many bytes on a receiver tells the sender at once that it has
@@ -16,6 +17,10 @@
 #define GLI_WANTS_MAX 1024u
 
 void gli_flow_send_step(gloo_operation *op, uint32_t step);
+/* The message of a send step of bytes, whose header is there but for what a run
+ * changes, if nothing is in its way. False: nothing has changed. */
+bool gli_flow_send_prepared(gloo_operation *op, const gli_step *step,
+                            gli_header *header);
 /* A message is sent: its step is done, unless it was sent by reference. */
 void gli_flow_sent(gli_transfer *t);
 /* A message without payload. `slot`: of a WANT, the first one that is blocked;
@@ -29,8 +34,6 @@ gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error);
 /* A WANT of ours was answered. */
 void gli_flow_answered(gli_link *link);
-/* Took a charged message of this many payload bytes. */
-void gli_flow_consumed(gli_link *link, uint64_t length);
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
 /* The commonest case: nobody waits for credit. False: it is not so. */
 static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
@@ -47,6 +50,15 @@ void gli_flow_drop(gli_link *link);
 void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
 static inline uint64_t gli_flow_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
+}
+/* Took a charged message of this many payload bytes. When nothing has gone the
+ * other way for long, the sender is told. */
+GLI_COLD void gli_flow_tell_consumed(gli_link *link);
+static inline void gli_flow_consumed(gli_link *link, uint64_t length) {
+  link->consumed += (uint32_t)gli_flow_cost(length);
+  if (link->consumed - link->consumed_told >= link->context->budget / 2) {
+    gli_flow_tell_consumed(link);
+  }
 }
 
 #endif

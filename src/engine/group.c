@@ -22,6 +22,7 @@
 #include "engine/flow.h"
 #include "engine/link.h"
 #include "engine/match.h"
+#include "engine/straight.h"
 
 /* A group and its lobby have neighbouring numbers; those of the root are 0 and
  * 1. */
@@ -154,7 +155,6 @@ static void let_go(gloo_context *group, gli_link *link) {
     return;
   }
   link->context = family->root;
-  link->recent = NULL;
   link->next = family->dying;
   family->dying = link;
 }
@@ -472,7 +472,8 @@ void gli_group_leaves(gli_link *link, const gli_header *h) {
     is_gone_there(link, h->tag);
     return;
   }
-  link->leaving = true;
+  link->leaving = true; /* from now on its messages are counted */
+  if (link->awaits) gli_straight_leave(link->awaits);
   link->leaves_after = h->operation;
   gli_group_check_leaving(link);
 }

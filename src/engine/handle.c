@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/hints.h"
 #include "engine/context.h"
 #include "engine/describe.h"
 #include "engine/device.h"
@@ -54,6 +55,8 @@ static uint8_t signed_op(const gli_call *call) {
 
 static void sign(gloo_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
+  op->prepared_for = NULL;
+  op->may_go_straight = op->suits && !call->custom;
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
       .dtype = (uint8_t)call->dtype,
@@ -154,7 +157,7 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
 
 gloo_status gli_operation_complete(gloo_operation *op, int *source,
                                    gloo_error *error) {
-  gloo_status status = gli_operation_begin(op, error);
+  gloo_status status = gli_operation_begin(op, true, error);
   gli_device_settle(op->device);
   if (status != GLOO_OK) return status;
   if (op->state != GLI_OPERATION_DONE) gli_device_wait(op->device, op);
@@ -210,23 +213,15 @@ static bool is_nothing(const gloo_operation *op) {
 }
 
 /* What was joined comes first: it may have to copy what the other receives. */
-static gloo_status begin(gloo_operation *op, gloo_error *error) {
-  gloo_status status = GLOO_OK;
-  if (is_nothing(op)) {
-    gli_error_clear(error);
-    end_unstarted(op, error);
-    return GLOO_OK;
-  }
-  if (op->also) {
-    status = gli_operation_begin(op->also, error);
-    gli_device_run(op->device);
-  }
-  if (status == GLOO_OK) return gli_operation_begin(op, error);
+static gloo_status begin_both(gloo_operation *op, gloo_error *error) {
+  gloo_status status = gli_operation_begin(op->also, false, error);
+  gli_device_run(op->device);
+  if (status == GLOO_OK) return gli_operation_begin(op, false, error);
   end_unstarted(op, error);
   return status;
 }
 
-static gloo_status refuse_start(gloo_operation *op) {
+GLI_COLD static gloo_status refuse_start(gloo_operation *op) {
   gloo_error error;
   gloo_status status = refused(op->context, &error);
   end_unstarted(op, &error);
@@ -235,13 +230,40 @@ static gloo_status refuse_start(gloo_operation *op) {
 }
 
 static void start_clocks(gloo_operation *op) {
-  gli_late_start_clock(op);
-  if (op->also) gli_late_start_clock(op->also);
+  if (is_running(op)) gli_late_start_clock(op);
+  if (op->also && is_running(op->also)) gli_late_start_clock(op->also);
 }
 
-/* Others are under way, and a thread that does not sleep sees to them. */
-static bool is_busy(const gloo_device *device) {
-  return device->has_helper && device->outstanding > 1 && device->sleepers == 0;
+/* Others than `own` are under way, and a thread that does not sleep sees to
+ * them. */
+static bool is_busy(const gloo_device *device, size_t own) {
+  return device->has_helper && device->outstanding > own &&
+         device->sleepers == 0;
+}
+
+static gloo_status start(gloo_operation *op) {
+  gloo_device *device = op->device;
+  gloo_error error;
+  if (is_nothing(op)) {
+    gli_error_clear(&error);
+    end_unstarted(op, &error);
+    return GLOO_OK;
+  }
+  bool busy = is_busy(device, 0);
+  gloo_status status;
+  if (!op->also) {
+    status = gli_operation_begin(op, !busy, &error);
+  } else {
+    status = begin_both(op, &error);
+    busy = is_busy(device, 1);
+  }
+  if (busy && status == GLOO_OK) gli_device_put_off(device);
+  gli_device_settle(device);
+  if (status != GLOO_OK || !any_running(op)) return status;
+  if (!busy) gli_device_poll(device);
+  start_clocks(op);
+  gli_device_kick_locked(device);
+  return GLOO_OK;
 }
 
 gloo_status gloo_operation_start(gloo_operation *op) {
@@ -249,22 +271,13 @@ gloo_status gloo_operation_start(gloo_operation *op) {
   if (!op->context) return GLOO_ERR_POISONED;
   gloo_device *device = op->device;
   gli_device_lock(device);
-  gloo_error error;
   gloo_status status;
   if (any_running(op)) {
     status = GLOO_ERR_BUSY;
   } else if (gli_context_poisoned(op->context)) {
     status = refuse_start(op);
   } else {
-    status = begin(op, &error);
-    bool busy = is_busy(device);
-    if (status == GLOO_OK && busy) gli_device_put_off(device);
-    gli_device_settle(device);
-    if (status == GLOO_OK && any_running(op)) {
-      if (!busy) gli_device_poll(device);
-      start_clocks(op);
-      gli_device_kick_locked(device);
-    }
+    status = start(op);
   }
   gli_device_unlock(device);
   return status;

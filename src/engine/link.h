@@ -94,10 +94,10 @@ struct gli_link {
   gli_note notes[GLI_EARLY_NOTES];
   uint32_t notes_count;
 
-  /* The last collective started that talks to this rank, while it runs, and the
-   * rank's index among the peers of its plan: most messages are for it. */
-  gloo_operation *recent;
-  uint32_t recent_peer;
+  /* The rank's index among the peers of the operation that was last asked, and
+   * most often of the next one as well. */
+  uint32_t hint;
+  gloo_operation *awaits; /* the one that goes straight and waits for it */
 
   bool failed; /* the transport said so: no farewell */
 };

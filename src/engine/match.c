@@ -38,12 +38,14 @@ static bool keys_equal(gli_key a, gli_key b) {
 }
 
 gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
-  gloo_operation *op = context->buckets[bucket_of(key)];
+  gloo_operation *op = context->newest;
+  if (op && keys_equal(gli_match_key_of(op), key)) return op;
+  op = context->buckets[bucket_of(key)];
   while (op && !keys_equal(gli_match_key_of(op), key)) op = op->hash_next;
   return op;
 }
 
-void gli_match_insert(gloo_operation *op) {
+static void file(gloo_operation *op) {
   gloo_operation **bucket =
       &op->context->buckets[bucket_of(gli_match_key_of(op))];
   op->bucket = bucket;
@@ -51,7 +53,19 @@ void gli_match_insert(gloo_operation *op) {
   *bucket = op;
 }
 
+/* Most often there is only one, which needs no table. */
+void gli_match_insert(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest) file(context->newest);
+  context->newest = op;
+}
+
 void gli_match_remove(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest == op) {
+    context->newest = NULL;
+    return;
+  }
   gloo_operation **at = op->bucket;
   if (!at) return; /* never inserted */
   op->bucket = NULL;
@@ -60,11 +74,13 @@ void gli_match_remove(gloo_operation *op) {
 }
 
 /* Among the peers of the operation's plan. */
-static uint32_t peer_index(const gloo_operation *op, const gli_link *link) {
-  if (link->recent == op) return link->recent_peer;
-  return op->signature.collective == GLI_SENDRECV
-             ? 0
-             : gli_plan_find_peer(op->plan, link->local);
+static uint32_t peer_index(const gloo_operation *op, gli_link *link) {
+  uint32_t hint = link->hint;
+  if (hint < op->plan->n_peers && op->peers[hint].link == link) return hint;
+  if (op->signature.collective == GLI_SENDRECV) return 0;
+  uint32_t index = gli_plan_find_peer(op->plan, link->local);
+  if (index != GLI_NO_PEER) link->hint = index;
+  return index;
 }
 
 /* ---- what came early ----------------------------------------------------- */
@@ -169,14 +185,13 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
   return status;
 }
 
-/* Has this rank said that it has started it? */
-static void read_notes(gloo_operation *op, gli_op_peer *peer) {
-  gli_link *link = peer->link;
+void gli_match_read_notes(gloo_operation *op, uint32_t peer) {
+  gli_link *link = op->peers[peer].link;
   for (uint32_t n = 0; n < link->notes_count; n++) {
     if (link->notes[n].tag != op->signature.tag) continue;
     if (link->notes[n].operation != op->signature.operation) continue;
     link->notes[n] = link->notes[--link->notes_count];
-    peer->granted = true;
+    op->peers[peer].granted = true;
     return;
   }
 }
@@ -193,16 +208,7 @@ static gloo_status adopt_parked(gloo_operation *op, gloo_error *error) {
 }
 
 gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error) {
-  if (op->context->n_parked > 0) {
-    gloo_status status = adopt_parked(op, error);
-    if (status != GLOO_OK) return status;
-  }
-  if (op->signature.collective == GLI_SENDRECV) return GLOO_OK;
-  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    gli_op_peer *peer = &op->peers[i];
-    if (peer->link->notes_count > 0) read_notes(op, peer);
-  }
-  return GLOO_OK;
+  return op->context->n_parked > 0 ? adopt_parked(op, error) : GLOO_OK;
 }
 
 bool gli_match_ready(gloo_operation *op, uint32_t step) {
@@ -257,6 +263,7 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   t->step = step;
   gli_transfer_list_add(&link->arriving, t);
   op->recv_state[step] = GLI_RECV_ARRIVING;
+  if (link->awaits == op) link->awaits = NULL;
   const gli_step *s = &op->plan->steps[step];
   t->form = form;
   *sink = (gli_sink){.token = t};
@@ -338,9 +345,10 @@ static gli_key incoming_key(const gli_link *link, const gli_header *h) {
 /* The operation a message is for; binds a posted receive to its first one. */
 static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
                                      gloo_error *error) {
-  gloo_operation *op = link->recent;
+  gloo_operation *op = link->context->newest;
   if (op && op->signature.operation == h->operation &&
-      op->signature.tag == h->tag && h->collective != GLI_SENDRECV) {
+      op->signature.tag == h->tag && h->collective != GLI_SENDRECV &&
+      op->signature.collective != GLI_SENDRECV) {
     return op;
   }
   gli_key key = incoming_key(link, h);

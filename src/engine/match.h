@@ -27,6 +27,8 @@ gli_key gli_match_key(gli_kind kind, uint32_t peer_rank, const gli_header *h);
 gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
 void gli_match_insert(gloo_operation *op);
 void gli_match_remove(gloo_operation *op);
+/* Has this rank said that it has started it? */
+void gli_match_read_notes(gloo_operation *op, uint32_t peer);
 /* Take over what came for it before it was started. */
 gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error);
 /* A receive step has become ready: use a parked message if there is one.

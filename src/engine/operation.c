@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/hints.h"
 #include "engine/context.h"
 #include "engine/describe.h"
 #include "engine/device.h"
@@ -11,6 +12,7 @@
 #include "engine/match.h"
 #include "engine/operation.h"
 #include "engine/reach.h"
+#include "engine/straight.h"
 #include "gloo_c/collectives.h"
 #include "plan/shape.h"
 
@@ -34,6 +36,8 @@ static void *carve(carver *c, size_t bytes) {
 static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   size_t places = plan->n_places, operands = plan->n_operands;
   size_t ins = plan->params.n_in, outs = plan->params.n_out;
+  bool suits = gli_straight_suits(plan);
+  op->suits = suits;
   gli_operands *o = &op->operands;
   c->used = 0;
   carve(c, sizeof *op);
@@ -41,6 +45,7 @@ static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   op->pending = carve(c, plan->n_steps * sizeof *op->pending);
   op->ready = carve(c, plan->n_steps * sizeof *op->ready);
   op->recv_state = carve(c, plan->n_steps);
+  op->prepared = carve(c, suits ? plan->n_steps * sizeof *op->prepared : 0);
   op->places = carve(c, places * sizeof *op->places);
   o->from = carve(c, operands * sizeof *o->from);
   o->room = carve(c, operands * sizeof *o->room);
@@ -49,6 +54,13 @@ static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   o->dsts = carve(c, operands * sizeof *o->dsts);
   op->ins = carve(c, ins * sizeof *op->ins);
   op->outs = carve(c, outs * sizeof *op->outs);
+}
+
+/* The logarithm of what is a power of two; GLI_NO_SHIFT: it is none. */
+static uint8_t shift_of(uint64_t elem_bytes) {
+  uint8_t shift = 0;
+  while (shift < 63 && elem_bytes >> shift > 1) shift++;
+  return UINT64_C(1) << shift == elem_bytes ? shift : GLI_NO_SHIFT;
 }
 
 /* The operation and its arrays are one allocation; scratch is another. */
@@ -61,6 +73,7 @@ static gloo_operation *allocate(const gli_plan *plan) {
   if (!c.memory) return NULL;
   gloo_operation *op = (gloo_operation *)(void *)c.memory;
   lay_out(&c, plan, op);
+  op->elem_shift = shift_of(plan->params.elem_bytes);
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes > GLI_EAGER_BYTES) op->expects_much = true;
   }
@@ -206,37 +219,20 @@ void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op) {
 
 /* ---- steps --------------------------------------------------------------- */
 
-uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
-                          uint64_t offset) {
-  return op->base[buffer] + offset;
-}
-
-static void make_runnable(gloo_operation *op) {
-  if (op->runnable) return;
-  op->runnable = true;
-  op->runnable_next = NULL;
-  gloo_device *device = op->device;
-  if (device->runnable) {
-    device->runnable_last->runnable_next = op;
-  } else {
-    device->runnable = op;
-  }
-  device->runnable_last = op;
-}
-
 static void push_ready(gloo_operation *op, uint32_t step) {
   op->ready[op->ready_tail++] = step;
 }
 
 void gli_operation_step_done(gloo_operation *op, uint32_t step) {
   const gli_plan *plan = op->plan;
+  if (op->straight) gli_straight_leave(op);
   op->steps_left--;
   for (uint32_t i = plan->next_first[step]; i < plan->next_first[step + 1];
        i++) {
     uint32_t next = plan->next[i];
     if (--op->pending[next] == 0) push_ready(op, next);
   }
-  make_runnable(op);
+  gli_operation_make_runnable(op);
 }
 
 void gli_operation_store(gloo_operation *op, const gli_step *s,
@@ -247,7 +243,7 @@ void gli_operation_store(gloo_operation *op, const gli_step *s,
     return;
   }
   const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
-  size_t count = bytes / (size_t)op->plan->params.elem_bytes;
+  size_t count = gli_operation_elems(op, bytes);
   if (s->incoming_left) {
     gli_operation_reduce(op, dst, data, local, count);
   } else {
@@ -267,7 +263,7 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t index,
   return gli_reach_arrived(op, index, form, parked->data);
 }
 
-static void run_local(gloo_operation *op, const gli_step *s) {
+void gli_operation_run_local(gloo_operation *op, const gli_step *s) {
   if (s->dst_buffer == GLI_TOKEN || s->bytes == 0) return;
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const uint8_t *a = gli_operation_at(op, s->a_buffer, s->a);
@@ -277,7 +273,7 @@ static void run_local(gloo_operation *op, const gli_step *s) {
   }
   const uint8_t *b = gli_operation_at(op, s->b_buffer, s->b);
   gli_operation_reduce(op, dst, a, b,
-                       (size_t)(s->bytes / op->plan->params.elem_bytes));
+                       gli_operation_elems(op, (size_t)s->bytes));
 }
 
 static void run_step(gloo_operation *op, uint32_t index) {
@@ -289,11 +285,12 @@ static void run_step(gloo_operation *op, uint32_t index) {
     case GLI_STEP_RECV:
     case GLI_STEP_RECV_REDUCE:
       op->recv_state[index] = GLI_RECV_READY;
+      if (!op->parked && !op->peers[s->peer].link->left) return;
       if (gli_match_ready(op, index)) gli_operation_step_done(op, index);
       return;
     case GLI_STEP_COPY:
     case GLI_STEP_REDUCE:
-      run_local(op, s);
+      gli_operation_run_local(op, s);
       gli_operation_step_done(op, index);
       return;
     case GLI_STEP_REDUCE_ALL:
@@ -324,7 +321,7 @@ void gli_device_put_off(gloo_device *device) {
   device->runnable = NULL;
 }
 
-static void leave_put_off(gloo_operation *op) {
+GLI_COLD static void leave_put_off(gloo_operation *op) {
   gloo_device *device = op->device;
   gloo_operation *before = NULL, **at = &device->put_off;
   while (*at != op) {
@@ -339,7 +336,7 @@ static void leave_put_off(gloo_operation *op) {
 void gli_device_take_up(gloo_device *device) {
   gloo_operation *op = device->put_off;
   leave_put_off(op);
-  make_runnable(op);
+  gli_operation_make_runnable(op);
 }
 
 /* Steps that finish on the spot queue their followers in op->ready. */
@@ -350,11 +347,18 @@ static void run_ready(gloo_operation *op) {
   }
 }
 
+static inline void go_straight(gloo_operation *op) {
+  if (gli_context_poisoned(op->context)) return;
+  gli_straight_run(op);
+  if (op->straight && op->at == op->plan->n_steps) gli_straight_finish(op);
+}
+
 void gli_device_run_all(gloo_device *device) {
   do {
     gloo_operation *op = device->runnable;
     device->runnable = op->runnable_next;
-    run_ready(op);
+    if (op->straight) go_straight(op);
+    if (!op->straight) run_ready(op);
     op->runnable = false; /* only now: it need not be queued meanwhile */
     if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
         !gli_context_poisoned(op->context)) {
@@ -374,7 +378,7 @@ bool gli_operation_is_send(const gloo_operation *op) {
 }
 
 /* Receivers of much tell their senders at once. */
-static void announce_start(gloo_operation *op) {
+GLI_COLD static void announce_start(gloo_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes <= GLI_EAGER_BYTES) continue;
@@ -382,10 +386,9 @@ static void announce_start(gloo_operation *op) {
   }
 }
 
-gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+/* All steps are to be done. */
+static void enter(gloo_operation *op) {
   const gli_plan *plan = op->plan;
-  op->state = GLI_OPERATION_RUNNING;
-  op->steps_left = plan->n_steps;
   if (plan->n_places > 0) {
     memset(op->places, 0, plan->n_places * sizeof *op->places);
   }
@@ -397,88 +400,122 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
   }
   op->ready_head = 0;
   op->ready_tail = ready;
+}
+
+static inline gloo_status launch(gloo_operation *op, gloo_error *error) {
+  const gli_plan *plan = op->plan;
+  op->state = GLI_OPERATION_RUNNING;
+  op->steps_left = plan->n_steps;
+  if (op->may_go_straight) {
+    gli_straight_enter(op);
+  } else {
+    enter(op);
+  }
   gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);
   gloo_status status = gli_match_adopt(op, error);
   if (status != GLOO_OK) {
     op->ready_tail = 0;
+    op->straight = false;
     return status;
   }
   if (op->expects_much) announce_start(op);
-  make_runnable(op);
+  gli_operation_make_runnable(op);
   return GLOO_OK;
 }
 
-static gloo_status open_links(gloo_operation *op, gloo_error *error) {
-  gloo_context *context = op->context;
-  bool message = op->signature.collective == GLI_SENDRECV;
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+  return launch(op, error);
+}
+
+static gloo_status begin_send(gloo_operation *op, gloo_error *error) {
+  gli_link *link = gli_context_link(op->context, (uint32_t)op->p2p_peer, error);
+  if (!link) return error->status;
+  op->peers[0] = (gli_op_peer){.link = link};
+  op->signature.operation = link->p2p_sent++;
+  return launch(op, error);
+}
+
+/* Of all that it talks to. */
+GLI_COLD static gloo_status open_links(gloo_operation *op, gloo_error *error) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    gli_link *link = op->peers[i].link; /* of an earlier run */
-    if (message || !link) {
-      uint32_t rank =
-          message ? (uint32_t)op->p2p_peer : op->plan->peers[i].rank;
-      link = gli_context_link(context, rank, error);
-      if (!link) return error->status;
-    }
-    op->peers[i] = (gli_op_peer){.link = link};
-    if (message) continue;
-    link->recent = op;
-    link->recent_peer = i;
+    uint32_t rank = op->plan->peers[i].rank;
+    op->peers[i].link = gli_context_link(op->context, rank, error);
+    if (!op->peers[i].link) return error->status;
   }
   return GLOO_OK;
 }
 
-static gloo_status number_it(gloo_operation *op, gloo_error *error) {
-  if (gli_operation_is_send(op)) {
-    op->signature.operation = op->peers[0].link->p2p_sent++;
-    return GLOO_OK;
-  }
-  if (!op->counter) {
-    op->counter = gli_context_counter(op->context, op->signature.tag);
-  }
-  if (!op->counter) {
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
-                    op->signature.tag);
-  }
+GLI_COLD static gloo_status find_counter(gloo_operation *op,
+                                         gloo_error *error) {
+  op->counter = gli_context_counter(op->context, op->signature.tag);
+  if (op->counter) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
+                  op->signature.tag);
+}
+
+static gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  uint32_t n = op->plan->n_peers;
+  /* They stay as they are from run to run, and are opened in this order. */
+  if (n > 0 && !op->peers[n - 1].link) status = open_links(op, error);
+  if (status == GLOO_OK && !op->counter) status = find_counter(op, error);
+  if (status != GLOO_OK) return status;
   op->signature.operation = (*op->counter)++;
-  return GLOO_OK;
+  for (uint32_t i = 0; i < n; i++) {
+    gli_op_peer *peer = &op->peers[i];
+    peer->granted = peer->wanted = peer->innocent = false;
+    peer->lent = 0;
+    if (peer->link->notes_count > 0) gli_match_read_notes(op, i);
+  }
+  return launch(op, error);
 }
 
-static void scale(const gloo_operation *op) {
-  if (!op->unscaled) return;
+GLI_COLD static void scale(const gloo_operation *op) {
   gli_scale_kernel((gloo_dtype)op->signature.dtype)(
       op->scaled_to, op->unscaled, op->unscaled_count, op->factor);
 }
 
-gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error) {
+/* The other ranks count on this operation now, so it cannot just not be. */
+GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
+                                            const gloo_error *error) {
   gloo_context *context = op->context;
-  gloo_device *device = op->device;
-  scale(op);
-  op->source = -1;
-  gli_error_clear(&op->error);
-  gli_late_arm(op);
-  device->outstanding++;
-  gloo_status status;
-  if (gli_operation_is_recv(op)) {
-    status = gli_p2p_post(op, error);
-  } else {
-    status = open_links(op, error);
-    if (status == GLOO_OK) status = number_it(op, error);
-    if (status == GLOO_OK) status = gli_operation_launch(op, error);
-  }
-  if (status == GLOO_OK) return GLOO_OK;
-  /* The other ranks count on this operation now, so it cannot just not be. */
   gli_context_poison(context, error);
   if (op->state < GLI_OPERATION_POSTED) {
     op->state = GLI_OPERATION_RUNNING;
     gli_operation_list_add(&context->family->active, op);
   }
-  return status;
+  return error->status;
+}
+
+gloo_status gli_operation_begin(gloo_operation *op, bool now,
+                                gloo_error *error) {
+  gloo_device *device = op->device;
+  if (op->unscaled) scale(op);
+  op->source = -1;
+  gli_error_clear(&op->error);
+  gli_late_arm(op);
+  device->outstanding++;
+  gloo_status status;
+  if (op->signature.collective != GLI_SENDRECV) {
+    status = begin_collective(op, error);
+  } else if (gli_operation_is_recv(op)) {
+    status = gli_p2p_post(op, error);
+  } else {
+    status = begin_send(op, error);
+  }
+  if (status != GLOO_OK) return refuse_to_begin(op, error);
+  if (now && op->straight && device->runnable == op && !op->runnable_next) {
+    device->runnable = NULL;
+    op->runnable = false;
+    go_straight(op);
+  }
+  return GLOO_OK;
 }
 
 /* Sums have become averages only when they are divided: by each rank, all of
  * whose sums have the same bits. */
-static void divide(const gloo_operation *op) {
+GLI_COLD static void divide(const gloo_operation *op) {
   const gli_plan_params *p = &op->plan->params;
   gli_shape shape;
   if (!gli_plan_shape(p, &shape) || !shape.writes_out) return;
@@ -492,15 +529,12 @@ static void divide(const gloo_operation *op) {
 void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   gloo_context *context = op->context;
   if (op->put_off) leave_put_off(op);
+  if (op->straight) gli_straight_stop(op);
   if (op->state == GLI_OPERATION_POSTED) {
     gli_operation_list_remove(&context->family->posted, op);
   } else {
     gli_operation_list_remove(&context->family->active, op);
     gli_match_remove(op);
-    for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-      gli_link *link = op->peers[i].link;
-      if (link && link->recent == op) link->recent = NULL;
-    }
   }
   if (error) {
     op->error = *error;

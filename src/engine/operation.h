@@ -7,6 +7,8 @@
 #ifndef GLI_ENGINE_OPERATION_H
 #define GLI_ENGINE_OPERATION_H
 
+#include <string.h>
+
 #include "core/custom_op.h"
 #include "engine/link.h"
 #include "engine/reach.h"
@@ -42,6 +44,8 @@ typedef struct gli_op_peer {
   uint32_t lent; /* ranges that it may write to now */
 } gli_op_peer;
 
+enum { GLI_NO_SHIFT = 0xff };
+
 struct gloo_operation {
   gloo_context *context; /* NULL once the context is destroyed */
   gloo_device *device;   /* lives until the operation is detached */
@@ -57,6 +61,7 @@ struct gloo_operation {
   gli_header signature; /* what every message of it carries */
   uint64_t *counter;    /* of its tag; NULL: not looked for yet */
   bool pairwise;        /* gli_collective_pairwise of it */
+  uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool expects_much;    /* from some peer: it says STARTED unasked */
   gli_reduce_fn reduce;
   gli_combine_fn combine; /* plans with n_operands only */
@@ -83,6 +88,13 @@ struct gloo_operation {
   size_t n_candidates;
   int64_t p2p_peer; /* the one rank of a send or receive; -1: see candidates */
 
+  /* Of one that goes straight (straight.h), the step that it has come to. */
+  bool suits;           /* its plan does */
+  bool may_go_straight; /* and so does the call */
+  bool straight;
+  const gli_link *prepared_for; /* its first peer; NULL: nobody */
+  uint32_t at;
+
   uint32_t steps_left;
   uint32_t ready_head, ready_tail;
   bool runnable; /* in device->runnable or device->put_off */
@@ -97,6 +109,7 @@ struct gloo_operation {
   uint8_t *recv_state;
   gli_op_place *places;
   gli_operands operands;
+  gli_header *prepared; /* of plans that suit straight.h */
 
   gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
   gloo_operation *hash_next, **bucket;       /* NULL: in none */
@@ -114,8 +127,12 @@ typedef struct gli_operation_list {
 /* Scratch that is kept for later runs; the last one is, however large. */
 #define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
 
-gloo_status gli_operation_begin(gloo_operation *op, gloo_error *error);
+/* `now`: its first steps need not wait for whoever runs what is runnable. */
+gloo_status gli_operation_begin(gloo_operation *op, bool now,
+                                gloo_error *error);
 void gli_operation_step_done(gloo_operation *op, uint32_t step);
+/* Run a COPY or a REDUCE. */
+void gli_operation_run_local(gloo_operation *op, const gli_step *step);
 /* Begin it and wait until it is done. */
 gloo_status gli_operation_complete(gloo_operation *op, int *source,
                                    gloo_error *error);
@@ -133,9 +150,18 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t step,
 /* Bytes that arrived elsewhere, to where a receive step wants them. */
 void gli_operation_store(gloo_operation *op, const gli_step *step,
                          const uint8_t *data, size_t bytes);
-/* Its bytes, and the link of a step's peer. */
-uint8_t *gli_operation_at(const gloo_operation *op, uint8_t buffer,
-                          uint64_t offset);
+/* Its bytes. */
+static inline uint8_t *gli_operation_at(const gloo_operation *op,
+                                        uint8_t buffer, uint64_t offset) {
+  return op->base[buffer] + offset;
+}
+/* How many elements they are; what is not a power of two is divided by, which
+ * takes as long as all the rest of adding a few numbers. */
+static inline size_t gli_operation_elems(const gloo_operation *op,
+                                         size_t bytes) {
+  if (op->elem_shift != GLI_NO_SHIFT) return bytes >> op->elem_shift;
+  return bytes / (size_t)op->plan->params.elem_bytes;
+}
 bool gli_operation_is_recv(const gloo_operation *op);
 bool gli_operation_is_send(const gloo_operation *op);
 void gli_operation_list_add(gli_operation_list *list, gloo_operation *op);

@@ -5,6 +5,7 @@
 
 #include "core/bytes.h"
 #include "core/error.h"
+#include "core/hints.h"
 #include "core/log.h"
 #include "engine/context.h"
 #include "engine/describe.h"
@@ -14,6 +15,7 @@
 #include "engine/match.h"
 #include "engine/operation.h"
 #include "engine/reach.h"
+#include "engine/straight.h"
 
 /* A token that is no transfer: the message had nothing to say but its header.
  */
@@ -190,8 +192,8 @@ static gloo_status on_header(void *pair_user, const gli_header *h,
 }
 
 /* Only what is for a step that is ready; the rest takes its ordinary way. */
-static gloo_status on_message(void *pair_user, const gli_header *h,
-                              const void *payload, bool *taken) {
+GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
+                                          const void *payload, bool *taken) {
   gli_link *link = pair_user;
   gloo_context *context = link->context;
   if (h->type != GLI_MESSAGE_DATA || h->form != GLI_FORM_BYTES) return GLOO_OK;
@@ -200,10 +202,26 @@ static gloo_status on_message(void *pair_user, const gli_header *h,
   error.status = GLOO_OK;
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
   if (!link || link->leaving) return GLOO_OK; /* found out again */
+  if (link->awaits && gli_straight_message(link, h, payload)) {
+    *taken = true;
+    gli_device_run(context->device);
+    return GLOO_OK;
+  }
   *taken = gli_match_message(link, h, payload, &error);
   if (error.status != GLOO_OK) gli_context_poison(link->context, &error);
   gli_device_run(context->device);
   return error.status;
+}
+
+static gloo_status on_message(void *pair_user, const gli_header *h,
+                              const void *payload, bool *taken) {
+  gli_link *link = pair_user;
+  if (!link->awaits || !gli_straight_message(link, h, payload)) {
+    return match_message(pair_user, h, payload, taken);
+  }
+  *taken = true;
+  gli_device_run(link->context->device);
+  return GLOO_OK;
 }
 
 static void on_received(void *pair_user, void *token) {

@@ -202,8 +202,7 @@ static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
   gli_device_lock(device);
 }
 
-void gli_device_kick_locked(gloo_device *device) {
-  if (!device->has_helper || !device->helper_idle) return;
+void gli_device_kick_idle(gloo_device *device) {
   if (has_work(device)) wake_helper(device);
 }
 

@@ -8,7 +8,6 @@
 #include "core/bytes.h"
 
 #define MAGIC UINT32_C(0x324d4c47) /* "GLM2" */
-#define LENGTH_MAX ((uint64_t)INT64_MAX)
 #define ABORT_LENGTH_MAX UINT64_C(4096)
 
 void gli_header_encode(const gli_header *header,
@@ -34,7 +33,7 @@ void gli_header_encode(const gli_header *header,
 }
 
 static uint64_t longest_payload(uint8_t type) {
-  if (type == GLI_MESSAGE_DATA) return LENGTH_MAX;
+  if (type == GLI_MESSAGE_DATA) return GLI_LENGTH_MAX;
   if (type == GLI_MESSAGE_ABORT) return ABORT_LENGTH_MAX;
   return 0;
 }
@@ -47,7 +46,7 @@ static bool form_fits(const gli_header *header) {
   return header->form == GLI_FORM_PLACED && header->length == 0;
 }
 
-bool gli_header_valid(const gli_header *header) {
+bool gli_header_valid_other(const gli_header *header) {
   if (header->type < GLI_MESSAGE_DATA || header->type >= GLI_MESSAGE_TYPES)
     return false;
   return form_fits(header) && header->length <= longest_payload(header->type);

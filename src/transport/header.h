@@ -35,6 +35,7 @@ typedef enum gli_form {
 #define GLI_REFERENCE_BYTES 8 /* little-endian; 0: there is none */
 
 #define GLI_HEADER_BYTES 64
+#define GLI_LENGTH_MAX ((uint64_t)INT64_MAX)
 
 /* `charged`: the message counts against the receiver's parking budget.
  * An operation is known by (context, tag, operation); point-to-point messages
@@ -67,7 +68,13 @@ void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
  * its type cannot have (only DATA and ABORT have payload). */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
 
-/* Could it be the header of a message? For those that travel in other forms. */
-bool gli_header_valid(const gli_header *header);
+/* Could it be the header of a message? For those that travel in other forms.
+ * Most are of one kind. */
+bool gli_header_valid_other(const gli_header *header);
+static inline bool gli_header_valid(const gli_header *header) {
+  if (header->type == GLI_MESSAGE_DATA && header->form == GLI_FORM_BYTES)
+    return header->length <= GLI_LENGTH_MAX;
+  return gli_header_valid_other(header);
+}
 
 #endif

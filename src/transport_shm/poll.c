@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "core/hints.h"
 #include "transport_shm/shm.h"
 
 /* Looking at the descriptors is a system call, looking at a ring is not. */
@@ -52,10 +53,7 @@ static void look_at_descriptors(gli_shm *t) {
   if (n == EVENTS_PER_LOOK) atomic_store(&t->look, true);
 }
 
-/* Once in a while, or after a sleep; often while connections are made. */
-static bool time_to_look(gli_shm *t) {
-  if (atomic_load_explicit(&t->look, memory_order_relaxed)) return true;
-  if (++t->polls % POLLS_PER_CLOCK != 0) return false;
+GLI_COLD static bool time_has_come(gli_shm *t) {
   if (t->unsettled > 0) return true;
   uint64_t now_ns = uv_hrtime();
   if (now_ns < t->next_look_ns) return false;
@@ -63,7 +61,13 @@ static bool time_to_look(gli_shm *t) {
   return true;
 }
 
-static void begin_pairs(gli_shm *t) {
+/* Once in a while, or after a sleep; often while connections are made. */
+static bool time_to_look(gli_shm *t) {
+  if (atomic_load_explicit(&t->look, memory_order_relaxed)) return true;
+  return ++t->polls % POLLS_PER_CLOCK == 0 && time_has_come(t);
+}
+
+GLI_COLD static void begin_pairs(gli_shm *t) {
   t->to_begin = false;
   gli_shm_pair *next;
   for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
@@ -106,23 +110,33 @@ static void bury(gli_shm_pair *pair) {
       (unsigned)pair->config.peer_rank);
 }
 
-/* Most of the time there is nothing. */
-static int flush(gli_shm_pair *pair) {
-  return pair->queue.head == NULL && !pair->cut ? 0 : gli_shm_flush(pair);
+GLI_COLD static void look_around(gli_shm *t) {
+  look_at_descriptors(t);
+  gli_shm_forget_freed(t);
+  meet_deadlines(t);
 }
 
-static int turn(gli_shm_pair *pair) {
-  int events = flush(pair);
-  if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->live &&
-      !pair->left) {
-    events += gli_shm_receive(pair);
-    events += flush(pair);
-  } else if (pair->state == GLI_SHM_UP && gli_shm_untold(&pair->in) > 0) {
-    gli_shm_give_back(pair);
-  }
+/* Is there nothing to see to but what may come? So it is most of the time. */
+static inline bool is_quiet(const gli_shm_pair *pair) {
+  return pair->queue.head == NULL && !pair->cut && !pair->hung && !pair->closed;
+}
+
+GLI_COLD static int end_turn(gli_shm_pair *pair) {
+  int events = gli_shm_flush(pair);
   if (pair->hung && pair->live && !pair->left) bury(pair);
   if (pair->closed) gli_shm_linger_check(pair, 0);
   return events;
+}
+
+static inline int turn(gli_shm_pair *pair) {
+  int events = 0;
+  if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->live &&
+      !pair->left) {
+    events = gli_shm_receive(pair);
+  } else if (gli_shm_untold(&pair->in) > 0 && pair->state == GLI_SHM_UP) {
+    gli_shm_give_back(pair);
+  }
+  return is_quiet(pair) ? events : events + end_turn(pair);
 }
 
 int gli_shm_poll(gli_transport *base) {
@@ -131,11 +145,7 @@ int gli_shm_poll(gli_transport *base) {
   t->in_poll = true;
   if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
     atomic_store(&t->needs_poll, false);
-  if (time_to_look(t)) {
-    look_at_descriptors(t);
-    gli_shm_forget_freed(t);
-    meet_deadlines(t);
-  }
+  if (time_to_look(t)) look_around(t);
   if (t->to_begin) begin_pairs(t);
   for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);
   if (t->to_report) gli_shm_pairs_report(t);

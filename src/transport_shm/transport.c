@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -92,7 +93,9 @@ static void shm_address(const gli_transport *t, gli_address *address) {
 
 static uint64_t shm_now_ns(gli_transport *t) {
   (void)t;
-  return uv_hrtime();
+  struct timespec now; /* by the clock of uv_hrtime, without the detour */
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 static bool shm_reachable(const gli_transport *t, const gli_address *address,

@@ -1,0 +1,13 @@
+/* What the compiler cannot know. */
+#ifndef GLI_CORE_HINTS_H
+#define GLI_CORE_HINTS_H
+
+/* A function that is seldom called, and then costs more than the call: kept out
+ * of its callers, who need not save registers for it on their short ways. */
+#ifdef __GNUC__
+#define GLI_COLD __attribute__((cold, noinline))
+#else
+#define GLI_COLD
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* Small operations whose steps are taken in order (straight.c says how). */
+#ifndef GLI_ENGINE_STRAIGHT_H
+#define GLI_ENGINE_STRAIGHT_H
+
+#include "engine/operation.h"
+
+/* What an operation's recv_state has room for at least. */
+enum { GLI_STRAIGHT_STEPS = 16 };
+
+/* Can operations of this plan go straight? */
+bool gli_straight_suits(const gli_plan *plan);
+/* Make the headers of its messages; its links and signature are known. */
+void gli_straight_prepare(gloo_operation *op);
+/* Begin. */
+static inline void gli_straight_enter(gloo_operation *op) {
+  _Static_assert(GLI_RECV_UNREADY == 0, "of all steps");
+  memset(op->recv_state, GLI_RECV_UNREADY, GLI_STRAIGHT_STEPS);
+  op->at = 0;
+  op->straight = true;
+  if (op->prepared_for != op->peers[0].link) gli_straight_prepare(op);
+}
+/* Go on, as far as it can: to the next receive, or the end. */
+void gli_straight_run(gloo_operation *op);
+/* The last step is done. */
+static inline void gli_straight_finish(gloo_operation *op) {
+  op->straight = false;
+  op->steps_left = 0;
+  gli_operation_finish(op, NULL);
+}
+/* Go on like any operation. */
+void gli_straight_leave(gloo_operation *op);
+/* It is to end with an error: nothing that comes is for it. */
+void gli_straight_stop(gloo_operation *op);
+/* A message has come through a link that such an operation awaits one from.
+ * True: it was this one, and the operation has gone on. False: nothing has
+ * changed. */
+bool gli_straight_message(gli_link *link, const gli_header *header,
+                          const uint8_t *payload);
+
+#endif
