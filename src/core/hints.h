@@ -10,4 +10,12 @@
 #define GLI_COLD
 #endif
 
+/* A function that is to be part of all its callers, for it is worth less than
+ * the call, or one of them is what everybody waits for. */
+#ifdef __GNUC__
+#define GLI_INLINE static inline __attribute__((always_inline))
+#else
+#define GLI_INLINE static inline
+#endif
+
 #endif

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/hints.h"
+
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -22,14 +24,6 @@
 #else
 #define GLI_VECTOR_BYTES ((size_t)16)
 #define GLI_GROUP_BYTES ((size_t)32)
-#endif
-
-/* Group bodies are called with a constant number of elements, and are worth
- * nothing as functions of their own. */
-#ifdef __GNUC__
-#define GLI_INLINE static inline __attribute__((always_inline))
-#else
-#define GLI_INLINE static inline
 #endif
 
 /* Compilers would unroll a loop over a group before they look for vectors, and

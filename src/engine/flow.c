@@ -276,8 +276,8 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
 }
 
 /* To a transport that may take it, and if it is free to go. */
-static bool offer(gloo_operation *op, const gli_step *step,
-                  gli_header *header) {
+GLI_INLINE bool offer(gloo_operation *op, const gli_step *step,
+                      gli_header *header) {
   const gli_op_peer *peer = &op->peers[step->peer];
   gli_link *link = peer->link;
   uint32_t cost = (uint32_t)gli_flow_cost(header->length);
@@ -308,10 +308,14 @@ static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
 
 bool gli_flow_send_prepared(gloo_operation *op, const gli_step *step,
                             gli_header *header) {
-  const gli_link *link = op->peers[step->peer].link;
+  gli_link *link = op->peers[step->peer].link;
   const gli_pair *pair = link->pair;
   if (!pair || !pair->ops->send_now || link->again.first) return false;
   if (link->left || link->unannounced > 0) return false;
+  if (header->length > GLI_REFER_BYTES) {
+    const void *memory = gli_operation_at(op, step->a_buffer, step->a);
+    if (gli_reach_is_within(link, memory, header->length)) return false;
+  }
   header->operation = op->signature.operation;
   return offer(op, step, header);
 }

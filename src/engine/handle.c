@@ -56,6 +56,7 @@ static uint8_t signed_op(const gli_call *call) {
 static void sign(gloo_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
   op->prepared_for = NULL;
+  op->strayed = 0;
   op->may_go_straight = op->suits && !call->custom;
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,

@@ -97,7 +97,9 @@ struct gli_link {
   /* The rank's index among the peers of the operation that was last asked, and
    * most often of the next one as well. */
   uint32_t hint;
-  gloo_operation *awaits; /* the one that goes straight and waits for it */
+  /* The one that goes straight and waits for a message from it: this one. */
+  gloo_operation *awaits;
+  const gli_header *expected;
 
   bool failed; /* the transport said so: no farewell */
 };

@@ -11,6 +11,7 @@
 #include "engine/match.h"
 #include "engine/operation.h"
 #include "engine/reach.h"
+#include "engine/straight.h"
 
 /* ---- operations by key --------------------------------------------------- */
 
@@ -362,6 +363,8 @@ bool gli_match_message(gli_link *link, const gli_header *h,
                        const uint8_t *payload, gloo_error *error) {
   gloo_operation *op = find_or_claim(link, h, error);
   if (!op || error->status != GLOO_OK) return false;
+  /* It has just claimed a receive, which goes straight. */
+  if (link->awaits && gli_straight_message(link, h, payload)) return true;
   const gli_plan *plan = op->plan;
   uint32_t index = peer_index(op, link);
   if (op->pairwise || index == GLI_NO_PEER) return false;

@@ -191,32 +191,6 @@ void gli_operation_free_pool(void *pool) {
   }
 }
 
-/* ---- lists --------------------------------------------------------------- */
-
-void gli_operation_list_add(gli_operation_list *list, gloo_operation *op) {
-  op->active_next = NULL;
-  op->active_prev = list->last;
-  if (list->last) {
-    list->last->active_next = op;
-  } else {
-    list->first = op;
-  }
-  list->last = op;
-}
-
-void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op) {
-  if (op->active_prev) {
-    op->active_prev->active_next = op->active_next;
-  } else {
-    list->first = op->active_next;
-  }
-  if (op->active_next) {
-    op->active_next->active_prev = op->active_prev;
-  } else {
-    list->last = op->active_prev;
-  }
-}
-
 /* ---- steps --------------------------------------------------------------- */
 
 static void push_ready(gloo_operation *op, uint32_t step) {
@@ -402,7 +376,7 @@ static void enter(gloo_operation *op) {
   op->ready_tail = ready;
 }
 
-static inline gloo_status launch(gloo_operation *op, gloo_error *error) {
+GLI_INLINE gloo_status launch(gloo_operation *op, gloo_error *error) {
   const gli_plan *plan = op->plan;
   op->state = GLI_OPERATION_RUNNING;
   op->steps_left = plan->n_steps;
@@ -433,7 +407,7 @@ static gloo_status begin_send(gloo_operation *op, gloo_error *error) {
   if (!link) return error->status;
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = link->p2p_sent++;
-  return launch(op, error);
+  return gli_operation_launch(op, error);
 }
 
 /* Of all that it talks to. */
@@ -454,7 +428,7 @@ GLI_COLD static gloo_status find_counter(gloo_operation *op,
                   op->signature.tag);
 }
 
-static gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
+GLI_INLINE gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
   /* They stay as they are from run to run, and are opened in this order. */
@@ -526,6 +500,34 @@ GLI_COLD static void divide(const gloo_operation *op) {
                                                     1.0 / p->size);
 }
 
+GLI_INLINE void remember(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
+  context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+}
+
+/* What the next run, or nobody, expects to find. */
+GLI_INLINE void clear_up(gloo_operation *op) {
+  while (op->parked) {
+    gli_parked *parked = op->parked;
+    op->parked = parked->next;
+    gli_parked_free(parked);
+  }
+  op->state = GLI_OPERATION_DONE;
+  op->device->outstanding--;
+  op->device->completed++;
+}
+
+void gli_straight_finish(gloo_operation *op) {
+  gli_operation_list_remove(&op->context->family->active, op);
+  gli_match_remove(op);
+  if (op->signature.collective != GLI_SENDRECV) remember(op);
+  op->straight = false;
+  op->strayed = 0;
+  op->steps_left = 0;
+  clear_up(op);
+}
+
 void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   gloo_context *context = op->context;
   if (op->put_off) leave_put_off(op);
@@ -540,15 +542,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
     op->error = *error;
     gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
-    if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
-    context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+    remember(op);
   }
-  while (op->parked) {
-    gli_parked *parked = op->parked;
-    op->parked = parked->next;
-    gli_parked_free(parked);
-  }
-  op->state = GLI_OPERATION_DONE;
-  op->device->outstanding--;
-  op->device->completed++;
+  clear_up(op);
 }

@@ -92,6 +92,7 @@ struct gloo_operation {
   bool suits;           /* its plan does */
   bool may_go_straight; /* and so does the call */
   bool straight;
+  uint8_t strayed; /* how often in a row a send was not to be */
   const gli_link *prepared_for; /* its first peer; NULL: nobody */
   uint32_t at;
 
@@ -164,8 +165,34 @@ static inline size_t gli_operation_elems(const gloo_operation *op,
 }
 bool gli_operation_is_recv(const gloo_operation *op);
 bool gli_operation_is_send(const gloo_operation *op);
-void gli_operation_list_add(gli_operation_list *list, gloo_operation *op);
-void gli_operation_list_remove(gli_operation_list *list, gloo_operation *op);
+
+/* ---- lists --------------------------------------------------------------- */
+
+static inline void gli_operation_list_add(gli_operation_list *list,
+                                          gloo_operation *op) {
+  op->active_next = NULL;
+  op->active_prev = list->last;
+  if (list->last) {
+    list->last->active_next = op;
+  } else {
+    list->first = op;
+  }
+  list->last = op;
+}
+
+static inline void gli_operation_list_remove(gli_operation_list *list,
+                                             gloo_operation *op) {
+  if (op->active_prev) {
+    op->active_prev->active_next = op->active_next;
+  } else {
+    list->first = op->active_next;
+  }
+  if (op->active_next) {
+    op->active_next->active_prev = op->active_prev;
+  } else {
+    list->last = op->active_prev;
+  }
+}
 
 /* ---- arithmetic ---------------------------------------------------------- */
 

@@ -54,6 +54,13 @@ static bool is_placed(gloo_operation *op, const gli_step *s,
   return true;
 }
 
+bool gli_reach_is_within(gli_link *link, const void *memory, uint64_t bytes) {
+  gli_pair *pair = link->pair;
+  uint64_t reference;
+  return pair->ops->refer &&
+         pair->ops->refer(pair, memory, (size_t)bytes, false, &reference);
+}
+
 void gli_reach_offer(gli_transfer *t) {
   gloo_operation *op = t->operation;
   const gli_step *s = &op->plan->steps[t->step];

@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+#include "core/hints.h"
 #include "engine/context.h"
 #include "engine/device.h"
 #include "engine/flow.h"
@@ -30,10 +31,13 @@ static inline bool is_message(const gli_step *s) {
          s->kind == GLI_STEP_RECV_REDUCE;
 }
 
+/* Longer ones take longer than all of this, and are cut into pieces. */
+#define STEP_BYTES ((uint64_t)4096)
+
 static bool is_simple(const gli_step *s) {
   if (s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_REDUCE) return true;
   return is_message(s) && s->role == GLI_ROLE_BYTES &&
-         gli_step_wire_bytes(s) <= GLI_REFER_BYTES;
+         gli_step_wire_bytes(s) <= STEP_BYTES;
 }
 
 bool gli_straight_suits(const gli_plan *plan) {
@@ -80,8 +84,10 @@ void gli_straight_prepare(gloo_operation *op) {
 
 /* ---- running ------------------------------------------------------------- */
 
-static void await(gloo_operation *op, uint32_t step, gli_link *link) {
+GLI_INLINE void await(gloo_operation *op, uint32_t step, gli_link *link) {
   op->recv_state[step] = GLI_RECV_READY;
+  op->prepared[step].operation = op->signature.operation;
+  link->expected = &op->prepared[step];
   link->awaits = op;
 }
 
@@ -90,6 +96,10 @@ static void stop_awaiting(gloo_operation *op) {
   gli_link *link = op->peers[op->plan->steps[op->at].peer].link;
   if (link->awaits == op) link->awaits = NULL;
 }
+
+/* Some transports are never done with a message at once. After so many runs in
+ * a row that left at a send, an operation tries no more. */
+enum { STRAYS_MAX = 8 };
 
 void gli_straight_run(gloo_operation *op) {
   uint32_t at = op->at, n = op->plan->n_steps;
@@ -109,7 +119,11 @@ void gli_straight_run(gloo_operation *op) {
     gli_operation_run_local(op, s);
   }
   op->at = at;
-  if (at < n) gli_straight_leave(op);
+  if (at == n) return;
+  if (s->kind == GLI_STEP_SEND && ++op->strayed >= STRAYS_MAX) {
+    op->may_go_straight = false;
+  }
+  gli_straight_leave(op);
 }
 
 void gli_straight_leave(gloo_operation *op) {
@@ -144,8 +158,7 @@ static inline uint64_t word(const gli_header *h, size_t at) {
 }
 
 /* All but what may differ: `charged`, `mark`, `credit` and `number`. */
-static bool is_expected(const gli_header *h, const gli_header *expected,
-                        uint64_t operation) {
+GLI_INLINE bool is_expected(const gli_header *h, const gli_header *expected) {
   static const gli_header mask = {.type = 0xff,
                                   .form = 0x7f,
                                   .tuning = 0xff,
@@ -159,12 +172,12 @@ static bool is_expected(const gli_header *h, const gli_header *expected,
   uint64_t differ = (word(h, 0) ^ word(expected, 0)) & word(&mask, 0);
   differ |= word(h, 8) ^ word(expected, 8);
   differ |= word(h, 16) ^ word(expected, 16);
-  return (differ | (h->operation ^ operation) | (h->count ^ expected->count) |
-          (h->length ^ expected->length)) == 0;
+  return (differ | (h->operation ^ expected->operation) |
+          (h->count ^ expected->count) | (h->length ^ expected->length)) == 0;
 }
 
-static void store(const gloo_operation *op, const gli_step *s,
-                  const uint8_t *payload, uint64_t bytes) {
+GLI_INLINE void store(const gloo_operation *op, const gli_step *s,
+                      const uint8_t *payload, uint64_t bytes) {
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   if (s->kind == GLI_STEP_RECV) {
     memcpy(dst, payload, (size_t)bytes);
@@ -180,12 +193,10 @@ static void store(const gloo_operation *op, const gli_step *s,
 
 bool gli_straight_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
+  if (!is_expected(h, link->expected)) return false;
+  if (!gli_flow_credit_now(link, h->credit)) return false;
   gloo_operation *op = link->awaits;
   uint32_t step = op->at;
-  if (!is_expected(h, &op->prepared[step], op->signature.operation)) {
-    return false;
-  }
-  if (!gli_flow_credit_now(link, h->credit)) return false;
   link->awaits = NULL;
   link->data_came++;
   if (h->charged) gli_flow_consumed(link, h->length);

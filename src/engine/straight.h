@@ -21,12 +21,8 @@ static inline void gli_straight_enter(gloo_operation *op) {
 }
 /* Go on, as far as it can: to the next receive, or the end. */
 void gli_straight_run(gloo_operation *op);
-/* The last step is done. */
-static inline void gli_straight_finish(gloo_operation *op) {
-  op->straight = false;
-  op->steps_left = 0;
-  gli_operation_finish(op, NULL);
-}
+/* The last step is done (operation.c). */
+void gli_straight_finish(gloo_operation *op);
 /* Go on like any operation. */
 void gli_straight_leave(gloo_operation *op);
 /* It is to end with an error: nothing that comes is for it. */

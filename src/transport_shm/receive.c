@@ -82,19 +82,34 @@ static void receive_more(gli_shm_pair *pair, const uint8_t *data,
   if (pair->placed == pair->header.length) message_done(pair);
 }
 
-static void receive_first(gli_shm_pair *pair, const gli_shm_record *record) {
-  const gli_header *header = &record->header;
-  size_t bytes = chunk_of(pair, header->length);
-  const uint8_t *data = record->data;
-  if (header->length > GLI_SHM_INLINE) data = gli_shm_chunk(&pair->in, bytes);
-  if (bytes == header->length && take_whole(pair, header, data)) {
-    take(pair, bytes);
-    return;
-  }
+/* Its first bytes are here. */
+static void receive_rest(gli_shm_pair *pair, const gli_header *header,
+                         const uint8_t *data, size_t bytes) {
   pair->header = *header;
   pair->placed = 0;
   if (pair->live) ask_where(pair);
   if (pair->live) receive_more(pair, data, bytes);
+}
+
+static void receive_first(gli_shm_pair *pair, const gli_shm_record *record) {
+  const gli_header *header = &record->header;
+  size_t bytes = chunk_of(pair, header->length);
+  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  if (bytes == header->length && take_whole(pair, header, data)) {
+    take(pair, bytes);
+    return;
+  }
+  receive_rest(pair, header, data, bytes);
+}
+
+/* A message that is no longer than its slot. */
+static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
+  const gli_header *header = &record->header;
+  if (take_whole(pair, header, record->data)) {
+    gli_shm_take(&pair->in);
+    return;
+  }
+  receive_rest(pair, header, record->data, (size_t)header->length);
 }
 
 /* One record. False when there is to be no more for now. */
@@ -106,7 +121,11 @@ static bool receive_one(gli_shm_pair *pair) {
       garbled(pair);
       return false;
     }
-    receive_first(pair, &record);
+    if (record.header.length <= GLI_SHM_INLINE) {
+      receive_short(pair, &record);
+    } else {
+      receive_first(pair, &record);
+    }
   } else if (record.header.mark == GLI_SHM_CUT) {
     pair->in_message = false;
     gli_shm_take(&pair->in);
