@@ -92,7 +92,7 @@ struct gloo_operation {
   bool suits;           /* its plan does */
   bool may_go_straight; /* and so does the call */
   bool straight;
-  uint8_t strayed; /* how often in a row a send was not to be */
+  uint8_t strayed;              /* how often in a row a send was not to be */
   const gli_link *prepared_for; /* its first peer; NULL: nobody */
   uint32_t at;
 
