@@ -15,8 +15,9 @@
  *   rank     0        1        2        3
  *   reduce   3:3      0:0      1:1      2:2
  *            23:2     30:3     01:0     12:1
- *            123:1    230:2    301:3    012:0     and its own share completes
- * it copy     all:0    all:1    all:2    all:3 all:3    all:0    all:1    all:2
+ *            123:1    230:2    301:3    012:0     then with its own: complete
+ *   copy     all:0    all:1    all:2    all:3
+ *            all:3    all:0    all:1    all:2
  *            all:2    all:3    all:0    all:1
  */
 #include "plan/builder.h"

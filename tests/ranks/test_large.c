@@ -3,16 +3,30 @@
  * usage: test_ranks_large [TRANSPORT [COUNT [PART]]] */
 #include "ranks.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Of each buffer: of blocks for two ranks, half of it. */
 static size_t count = ((size_t)1 << 31) + 6;
 
-/* Two that are 2^31 or 2^32 apart differ. */
-static uint8_t value_at(int rank, size_t i) {
-  return (uint8_t)(i * 13 + (i >> 20) * 7 + (i >> 31) * 101 +
-                   (size_t)rank * 29);
+/* Byte i of a rank's input is 13 i + 7 (i >> 20) + 101 (i >> 31) + 29 rank: two
+ * that are 2^31 or 2^32 apart differ. A row ends where i >> 20 does; each is a
+ * stretch of `pattern`, so that gigabytes are filled and compared quickly. */
+enum { ROW = 1 << 20, PERIOD = 256, INVERSE_OF_13 = 197 };
+static uint8_t pattern[ROW + PERIOD]; /* 13 i */
+
+static void make_pattern(void) {
+  for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (uint8_t)(i * 13);
+}
+
+/* The input of a rank from `i` on, for `*n` bytes, or less: to a row's end. */
+static const uint8_t *row_at(int rank, size_t i, size_t *n) {
+  uint8_t first =
+      (uint8_t)(i * 13 + (i >> 20) * 7 + (i >> 31) * 101 + (size_t)rank * 29);
+  size_t left = ROW - i % ROW;
+  if (*n > left) *n = left;
+  return pattern + (uint8_t)(first * INVERSE_OF_13);
 }
 
 typedef struct memory {
@@ -20,20 +34,41 @@ typedef struct memory {
 } memory;
 
 static void fill(rank_env *env, const memory *m) {
-  for (size_t i = 0; i < count; i++) m->in[i] = value_at(env->rank, i);
+  for (size_t i = 0, n; i < count; i += n) {
+    n = count - i;
+    const uint8_t *row = row_at(env->rank, i, &n);
+    memcpy(m->in + i, row, n);
+  }
+}
+
+/* Before each call. */
+static void clear(const memory *m) {
   memset(m->out, 0, count);
 }
 
-/* Elements [from, from + n) of the output: those of a rank's input from `at`
- * on; of both ranks together where `rank` is -1. */
+/* Elements [from, from + n) of the output are those of a rank's input from `at`
+ * on. */
 static void expect(rank_env *env, const memory *m, size_t from, size_t n,
                    int rank, size_t at, const char *what) {
+  bool right = true;
+  for (size_t i = 0, some; i < n && right; i += some) {
+    some = n - i;
+    const uint8_t *row = row_at(rank, at + i, &some);
+    right = memcmp(m->out + from + i, row, some) == 0;
+  }
+  if (!right) rank_fail(env, __FILE__, __LINE__, what);
+}
+
+/* The first n are those of both ranks from `at` on, combined. */
+static void expect_both(rank_env *env, const memory *m, size_t n, gloo_op op,
+                        size_t at, const char *what) {
   size_t wrong = 0;
-  for (size_t i = 0; i < n; i++) {
-    uint8_t want = rank >= 0
-                       ? value_at(rank, at + i)
-                       : (uint8_t)(value_at(0, at + i) + value_at(1, at + i));
-    wrong += m->out[from + i] != want;
+  for (size_t i = 0, some; i < n; i += some) {
+    some = n - i;
+    const uint8_t *a = row_at(0, at + i, &some), *b = row_at(1, at + i, &some);
+    for (size_t k = 0; k < some; k++)
+      wrong += m->out[i + k] !=
+               (op == GLOO_SUM ? (uint8_t)(a[k] + b[k]) : (a[k] ^ b[k]));
   }
   if (wrong > 0) rank_fail(env, __FILE__, __LINE__, what);
 }
@@ -44,25 +79,26 @@ static void sums(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   int rank = env->rank;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_allreduce(c, m->in, m->out, count, t, GLOO_SUM, NULL));
-  expect(env, m, 0, count, -1, 0, "allreduce");
-  fill(env, m);
+  expect_both(env, m, count, GLOO_SUM, 0, "allreduce");
+  clear(m);
   RANK_OK(env, gloo_reduce(c, m->in, m->out, count, t, GLOO_SUM, 1, NULL));
-  if (rank == 1) expect(env, m, 0, count, -1, 0, "reduce");
+  if (rank == 1) expect_both(env, m, count, GLOO_SUM, 0, "reduce");
 }
 
 static void vectors(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   int rank = env->rank;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_broadcast(c, m->in, m->out, count, t, 1, NULL));
   expect(env, m, 0, count, 1, 0, "broadcast");
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_scan(c, m->in, m->out, count, t, GLOO_SUM, NULL));
-  expect(env, m, 0, count, rank == 0 ? 0 : -1, 0, "scan");
-  fill(env, m);
+  if (rank == 0) expect(env, m, 0, count, 0, 0, "scan");
+  if (rank == 1) expect_both(env, m, count, GLOO_SUM, 0, "scan");
+  clear(m);
   RANK_OK(env, gloo_exscan(c, m->in, m->out, count, t, GLOO_SUM, NULL));
   if (rank == 1) expect(env, m, 0, count, 0, 0, "exscan");
 }
@@ -71,10 +107,10 @@ static void blocks(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   size_t half = count / 2, mine = (size_t)env->rank * half;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_reduce_scatter(c, m->in, m->out, half, t, GLOO_SUM, NULL));
-  expect(env, m, 0, half, -1, mine, "reduce_scatter");
-  fill(env, m);
+  expect_both(env, m, half, GLOO_SUM, mine, "reduce_scatter");
+  clear(m);
   RANK_OK(env, gloo_allgather(c, m->in, m->out, half, t, NULL));
   expect(env, m, 0, half, 0, 0, "allgather");
   expect(env, m, half, half, 1, 0, "allgather");
@@ -84,15 +120,15 @@ static void other_blocks(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   size_t half = count / 2, mine = (size_t)env->rank * half;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_alltoall(c, m->in, m->out, half, t, NULL));
   expect(env, m, 0, half, 0, mine, "alltoall");
   expect(env, m, half, half, 1, mine, "alltoall");
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_gather(c, m->in, m->out, half, t, 1, NULL));
   if (env->rank == 1) expect(env, m, 0, half, 0, 0, "gather");
   if (env->rank == 1) expect(env, m, half, half, 1, 0, "gather");
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_scatter(c, m->in, m->out, half, t, 1, NULL));
   expect(env, m, 0, half, 1, mine, "scatter");
 }
@@ -103,11 +139,11 @@ static void uneven_blocks(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   const size_t counts[] = {3, count - 3}, first[] = {0, 3};
   size_t own = counts[env->rank], at = first[env->rank];
-  fill(env, m);
+  clear(m);
   RANK_OK(env,
           gloo_reduce_scatterv(c, m->in, m->out, counts, t, GLOO_SUM, NULL));
-  expect(env, m, 0, own, -1, at, "reduce_scatterv");
-  fill(env, m);
+  expect_both(env, m, own, GLOO_SUM, at, "reduce_scatterv");
+  clear(m);
   RANK_OK(env, gloo_allgatherv(c, m->in, m->out, counts, first, t, NULL));
   expect(env, m, 0, 3, 0, 0, "allgatherv");
   expect(env, m, 3, count - 3, 1, 0, "allgatherv");
@@ -118,17 +154,17 @@ static void other_uneven_blocks(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   const size_t counts[] = {3, count - 3}, first[] = {0, 3};
   size_t own = counts[env->rank], at = first[env->rank];
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_gatherv(c, m->in, own, m->out, counts, first, t, 0, NULL));
   if (env->rank == 0) expect(env, m, 3, count - 3, 1, 0, "gatherv");
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_scatterv(c, m->in, counts, first, m->out, own, t, 0, NULL));
   expect(env, m, 0, own, 0, at, "scatterv");
   /* Each keeps three elements, and sends all others. */
   size_t lengths[] = {count - 3, count - 3}, from[] = {3, 3};
   lengths[env->rank] = 3;
   from[env->rank] = 0;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_alltoallv(c, m->in, lengths, from, m->out, lengths, from, t,
                               NULL));
   expect(env, m, 0, 3, env->rank, 0, "alltoallv");
@@ -139,11 +175,11 @@ static void messages(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
   int other = 1 - env->rank;
-  fill(env, m);
+  clear(m);
   RANK_OK(env,
           gloo_sendrecv(c, m->in, count, other, m->out, count, other, t, NULL));
   expect(env, m, 0, count, other, 0, "sendrecv");
-  fill(env, m);
+  clear(m);
   if (env->rank == 0) {
     RANK_OK(env, gloo_send(c, m->in, count, t, 1, NULL));
   } else {
@@ -156,14 +192,10 @@ static void messages(rank_env *env, const memory *m) {
  * does not. Unaligned, too. */
 static void wide(rank_env *env, const memory *m) {
   size_t n = count / 8;
-  fill(env, m);
+  clear(m);
   RANK_OK(env, gloo_allreduce(env->context, m->in, m->out, n, GLOO_UINT64,
                               GLOO_BXOR, NULL));
-  size_t wrong = 0;
-  for (size_t i = 0; i < n * 8; i++) {
-    wrong += m->out[i] != (value_at(0, i) ^ value_at(1, i));
-  }
-  RANK_CHECK(env, wrong == 0);
+  expect_both(env, m, n * 8, GLOO_BXOR, 0, "allreduce of 64 bits");
 }
 
 static const char *transport = "tcp";
@@ -178,6 +210,7 @@ static void large(rank_env *env) {
   RANK_CHECK(env, in != NULL && out != NULL);
   if (in != NULL && out != NULL) {
     memory m = {in + 1, out + 3};
+    fill(env, &m);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
       if (part < 0 || part == (int)i) parts[i](env, &m);
       if (env->failure[0]) break;
@@ -195,6 +228,7 @@ static void more_than_2_to_the_31_elements(void **state) {
 }
 
 int main(int argc, char **argv) {
+  make_pattern();
   if (argc > 1) transport = argv[1];
   if (argc > 2) count = strtoul(argv[2], NULL, 10) / 8 * 8 + 6;
   if (argc > 3) part = atoi(argv[3]);
