@@ -33,15 +33,18 @@ static const gli_option options[] = {
     {"factor", 0, GLI_OPTION_INTEGER, &given.factor, "F",
      "each size F times the one before (4)", 2, 1 << 20},
     {"report", 0, GLI_OPTION_FLAG, &given.report, NULL,
-     "print a table in Markdown of how good the choices are, and no file", 0,
-     0},
+     "print a table in Markdown of how good the choices are, and no file; of "
+     "these files, if any are named, without measuring",
+     0, 0},
     {"output", 'o', GLI_OPTION_TEXT, &given.output, "FILE",
      "write the tuning file there; else it follows the table", 0, 0},
 };
 
 static const gli_command command = {
     .name = "tune",
-    .usage = "gloo run -n N -- gloo tune [options]",
+    .usage =
+        "gloo run -n N -- gloo tune [options]\n"
+        "       gloo tune --report FILE...",
     .about =
         "Measures every algorithm of every collective on these ranks, with\n"
         "float32 sums, and checks the results. Prints for each size what the\n"
@@ -131,6 +134,33 @@ static bool write_file(const gli_tune_table *table, const char *where,
   return good;
 }
 
+/* Of files that were written before. */
+static int report_files(char **files, int n) {
+  gli_tune_source *from = calloc((size_t)n, sizeof *from);
+  bool good = from != NULL;
+  if (!good) fprintf(stderr, "gloo tune: out of memory\n");
+  for (int i = 0; good && i < n; i++) good = gli_tune_read(files[i], &from[i]);
+  if (good) gli_tune_print_report(stdout, from, (size_t)n);
+  good = good && fflush(stdout) == 0;
+  free(from);
+  return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
+}
+
+/* Of what was just measured. */
+static bool report_table(const gli_tune_table *table, int ranks) {
+  gli_tune_source *from = calloc(1, sizeof *from);
+  if (from == NULL) {
+    fprintf(stderr, "gloo tune: out of memory\n");
+    return false;
+  }
+  from->ranks = ranks;
+  from->table = *table;
+  snprintf(from->transport, sizeof from->transport, "%s", given.transport);
+  gli_tune_print_report(stdout, from, 1);
+  free(from);
+  return fflush(stdout) == 0;
+}
+
 /* Rank 0 alone. */
 static bool report(const gli_bench_rank *rank, const gli_tune_table *table) {
   int ranks = gloo_context_size(rank->context);
@@ -141,10 +171,7 @@ static bool report(const gli_bench_rank *rank, const gli_tune_table *table) {
   if (uv_os_gethostname(host, &bytes) != 0) strcpy(host, "a machine");
   given.host = host;
   snprintf(where, sizeof where, "@%s@ranks=%d", near ? "shm" : "tcp", ranks);
-  if (given.report) {
-    gli_tune_print_report(stdout, table);
-    return fflush(stdout) == 0;
-  }
+  if (given.report) return report_table(table, ranks);
   gli_tune_print(stdout, table);
   return write_file(table, where, ranks);
 }
@@ -169,6 +196,7 @@ int gli_tool_tune(int argc, char **argv) {
   gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  if (n_operands > 0 && given.report) return report_files(argv, n_operands);
   if (n_operands > 0) {
     return gli_usage_error(&command, "takes no operands, but got '%s'",
                            argv[0]);

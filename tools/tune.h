@@ -27,6 +27,13 @@ typedef struct gli_tune_table {
   size_t n_points, skipped;
 } gli_tune_table;
 
+/* A table, and what it was measured on. */
+typedef struct gli_tune_source {
+  int ranks;
+  char transport[16], memory[16];
+  gli_tune_table table;
+} gli_tune_source;
+
 typedef struct gli_tune_settings {
   const char *transport, *memory, *output, *collectives, *host;
   uint64_t min, max;
@@ -47,16 +54,23 @@ bool gli_tune_wants(const gli_tune_settings *settings,
                     gli_collective collective);
 /* Number i of those of a collective, or NULL. */
 const gli_algorithm *gli_tune_algorithm(gli_collective collective, size_t i);
-/* Can it be measured? */
+/* Can it be measured, and is there a choice? */
 bool gli_tune_knows(gli_collective collective);
+void gli_tune_sort(gli_tune_table *table);
+
+/* ---- tune_read.c --------------------------------------------------------- */
+
+/* What a file of gli_tune_write says. False when it has none of that; why is
+ * printed, with the line. */
+bool gli_tune_read(const char *file, gli_tune_source *from);
 
 /* ---- tune_report.c ------------------------------------------------------- */
 
 /* How much slower than the best the choice is: 1 or more. */
 double gli_tune_ratio(const gli_tune_point *point);
 void gli_tune_print(FILE *to, const gli_tune_table *table);
-/* How good the choices are, as Markdown. */
-void gli_tune_print_report(FILE *to, const gli_tune_table *table);
+/* How good the choices are, as Markdown: a column for each of n sources. */
+void gli_tune_print_report(FILE *to, const gli_tune_source *from, size_t n);
 /* A tuning file. `where` is the qualifiers, "@shm@ranks=2". */
 void gli_tune_write(FILE *to, const gli_tune_table *table,
                     const gli_tune_settings *settings, const char *where,

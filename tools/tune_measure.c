@@ -17,8 +17,8 @@ enum { ROUNDS = 3 };
 #define MEAN_ALGORITHMS 5.0       /* of a collective, for the share of time */
 
 bool gli_tune_knows(gli_collective collective) {
-  return collective != GLI_SENDRECV && !gli_collective_counted(collective) &&
-         gli_case_knows(collective);
+  return collective != GLI_SENDRECV && gli_case_knows(collective) &&
+         gli_tune_algorithm(collective, 1) != NULL;
 }
 
 bool gli_tune_wants(const gli_tune_settings *settings,
@@ -130,6 +130,15 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
 
 /* ---- all points ---------------------------------------------------------- */
 
+/* What makes the selector see the vector that it will see: of given counts all
+ * blocks together, where every rank knows them. */
+static uint64_t counted(const gli_bench_case *c) {
+  gli_collective collective = c->call.collective;
+  if (gli_collective_pairwise(collective)) return 0;
+  if (!gli_collective_counted(collective)) return c->count;
+  return c->bytes / gloo_dtype_size(c->call.dtype) / (uint64_t)c->ranks;
+}
+
 /* What the selector would say, without what anybody told it. */
 static const gli_algorithm *selected(const field *f, uint64_t bytes) {
   gloo_context *context = f->rank->context;
@@ -143,7 +152,7 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
                        .rank = (uint32_t)c->rank,
                        .size = (uint32_t)c->ranks,
                        .root = (uint32_t)f->call.root,
-                       .count = c->count,
+                       .count = counted(c),
                        .elem_bytes = typed ? gloo_dtype_size(f->call.dtype) : 1,
                        .hosts = gli_context_hosts(context),
                        .crowded = gli_context_crowded(context),
@@ -174,10 +183,11 @@ static bool add_point(field *f, uint64_t size, uint64_t ends_ns,
                       gli_tune_table *table) {
   int ranks = gloo_context_size(f->rank->context);
   uint64_t bytes = gli_case_bytes(&f->call, ranks, size);
+  bool first = f->previous == UINT64_MAX;
   if (bytes == f->previous) return true;
   f->previous = bytes;
-  bool more;
-  if (!has_time(f->rank, ends_ns, &more)) return false;
+  bool more = true; /* the shortest of each are measured in any case */
+  if (!first && !has_time(f->rank, ends_ns, &more)) return false;
   if (!more || table->n_points == GLI_TUNE_MAX_POINTS) {
     table->skipped++;
     return true;
@@ -229,6 +239,10 @@ static int in_order(const void *a, const void *b) {
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
+void gli_tune_sort(gli_tune_table *table) {
+  qsort(table->points, table->n_points, sizeof table->points[0], in_order);
+}
+
 bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
                       gli_tune_table *table) {
   /* Half is for what is around the timing, and for what is slow. */
@@ -257,6 +271,6 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
     }
   }
   free(fields);
-  qsort(table->points, table->n_points, sizeof table->points[0], in_order);
+  gli_tune_sort(table);
   return good;
 }

@@ -6,6 +6,7 @@
 
 #define GOOD 1.25 /* times the best: what the selector should reach */
 #define SAME 1.1  /* figures closer than this do not differ */
+#define FAR 3.0   /* of what was too far behind to be measured */
 
 double gli_tune_ratio(const gli_tune_point *point) {
   return point->best_us > 0 ? point->choice_us / point->best_us : 1;
@@ -47,39 +48,72 @@ typedef struct tally {
   const gli_tune_point *worst; /* NULL: no point yet */
 } tally;
 
-static void count(tally *t, const gli_tune_point *p) {
-  double ratio = gli_tune_ratio(p);
-  t->points++;
-  t->good += ratio <= GOOD;
-  if (t->worst == NULL || ratio > gli_tune_ratio(t->worst)) t->worst = p;
-}
-
-static void print_tally(FILE *to, const char *name, const tally *t) {
-  char size[GLI_BYTES_TEXT];
-  const gli_tune_point *w = t->worst;
-  fprintf(to, "| %s | %zu of %zu (%.0f %%) | %.2f: %s at %s, %s is best |\n",
-          name, t->good, t->points, 100.0 * (double)t->good / (double)t->points,
-          gli_tune_ratio(w), w->choice->name, gli_format_bytes(w->bytes, size),
-          best_name(w));
-}
-
-void gli_tune_print_report(FILE *to, const gli_tune_table *table) {
-  tally all = {0}, one = {0};
-  fprintf(
-      to,
-      "| collective | within %.2f times the best | worst |\n|---|---|---|\n",
-      GOOD);
+/* Of one collective, or, with GLI_COLLECTIVES, of all. */
+static tally count(const gli_tune_table *table, gli_collective collective) {
+  tally t = {0};
   for (size_t i = 0; i < table->n_points; i++) {
     const gli_tune_point *p = &table->points[i];
-    count(&all, p);
-    count(&one, p);
-    bool last = i + 1 == table->n_points ||
-                table->points[i + 1].collective != p->collective;
-    if (!last) continue;
-    print_tally(to, gli_collective_name(p->collective), &one);
-    one = (tally){0};
+    double ratio = gli_tune_ratio(p);
+    if (collective != GLI_COLLECTIVES && p->collective != collective) continue;
+    t.points++;
+    t.good += ratio <= GOOD;
+    if (t.worst == NULL || ratio > gli_tune_ratio(t.worst)) t.worst = p;
   }
-  if (all.points > 0) print_tally(to, "all", &all);
+  return t;
+}
+
+static void print_row(FILE *to, const char *name, gli_collective collective,
+                      const gli_tune_source *from, size_t n) {
+  size_t points = 0;
+  for (size_t i = 0; i < n; i++)
+    points += count(&from[i].table, collective).points;
+  if (points == 0) return;
+  fprintf(to, "| %s |", name);
+  for (size_t i = 0; i < n; i++) {
+    tally t = count(&from[i].table, collective);
+    if (t.points == 0) {
+      fprintf(to, " – |");
+      continue;
+    }
+    fprintf(to, " %zu of %zu", t.good, t.points);
+    if (collective == GLI_COLLECTIVES) {
+      fprintf(to, " (%.0f %%)", 100.0 * (double)t.good / (double)t.points);
+    }
+    fprintf(to, " |");
+  }
+  fprintf(to, "\n");
+}
+
+static void print_worst(FILE *to, const gli_tune_source *from, size_t n) {
+  char size[GLI_BYTES_TEXT];
+  fprintf(to, "| worst |");
+  for (size_t i = 0; i < n; i++) {
+    const gli_tune_point *w = count(&from[i].table, GLI_COLLECTIVES).worst;
+    if (w == NULL) {
+      fprintf(to, " – |");
+      continue;
+    }
+    fprintf(to, " %.2f: %s at %s, %s instead of %s |", gli_tune_ratio(w),
+            gli_collective_name(w->collective),
+            gli_format_bytes(w->bytes, size), w->choice->name, best_name(w));
+  }
+  fprintf(to, "\n");
+}
+
+void gli_tune_print_report(FILE *to, const gli_tune_source *from, size_t n) {
+  fprintf(to, "| within %.2f times the best |", GOOD);
+  for (size_t i = 0; i < n; i++) {
+    fprintf(to, " %d ranks, %s |", from[i].ranks, from[i].transport);
+  }
+  fprintf(to, "\n|---|");
+  for (size_t i = 0; i < n; i++) fprintf(to, "---:|");
+  fprintf(to, "\n");
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    gli_collective collective = (gli_collective)c;
+    print_row(to, gli_collective_name(collective), collective, from, n);
+  }
+  print_row(to, "all", GLI_COLLECTIVES, from, n);
+  print_worst(to, from, n);
 }
 
 /* ---- the file ------------------------------------------------------------ */
@@ -96,12 +130,12 @@ static size_t named(const gli_tune_point *p, size_t before) {
   return stays ? before : p->best;
 }
 
-/* The figures, for who wants to know why. */
+/* The figures, for who wants to know why, and for gli_tune_read. */
 static void write_figures(FILE *to, const gli_tune_point *p) {
-  fprintf(to, "# %s %" PRIu64 ":", gli_collective_name(p->collective),
-          p->bytes);
+  fprintf(to, "# %s %" PRIu64 ": chosen %s", gli_collective_name(p->collective),
+          p->bytes, p->choice->name);
   const gli_algorithm *a;
-  const char *separator = " ";
+  const char *separator = "; ";
   for (size_t i = 0; i < GLI_TUNE_MAX_ALGORITHMS &&
                      (a = gli_tune_algorithm(p->collective, i)) != NULL;
        i++) {
@@ -112,6 +146,27 @@ static void write_figures(FILE *to, const gli_tune_point *p) {
   fprintf(to, "\n");
 }
 
+/* Behind the best by so much on the whole: sums of logarithms. Who was not
+ * measured was far behind. */
+static double distance(const gli_tune_point *points, size_t n, size_t i) {
+  double sum = 0;
+  for (size_t k = 0; k < n; k++) {
+    double us = points[k].us[i];
+    sum += us > 0 ? log(us / points[k].best_us) : log(FAR);
+  }
+  return sum;
+}
+
+/* Where no rank knows how long the vector is, there is one choice for all. */
+static void write_single(FILE *to, const gli_tune_point *points, size_t n) {
+  gli_collective collective = points[0].collective;
+  size_t best = 0;
+  for (size_t i = 1; gli_tune_algorithm(collective, i) != NULL; i++) {
+    if (distance(points, n, i) < distance(points, n, best)) best = i;
+  }
+  fprintf(to, "=%s\n", gli_tune_algorithm(collective, best)->name);
+}
+
 static void write_collective(FILE *to, const gli_tune_point *points, size_t n,
                              const char *where) {
   char text[GLI_BYTES_TEXT];
@@ -119,6 +174,10 @@ static void write_collective(FILE *to, const gli_tune_point *points, size_t n,
   size_t current = points[0].best;
   for (size_t i = 0; i < n; i++) write_figures(to, &points[i]);
   fprintf(to, "%s%s:0-", gli_collective_name(collective), where);
+  if (gli_collective_pairwise(collective)) {
+    write_single(to, points, n);
+    return;
+  }
   for (size_t i = 1; i < n; i++) {
     size_t next = named(&points[i], current);
     if (next == current) continue;

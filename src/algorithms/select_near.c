@@ -68,6 +68,14 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       return p->size <= 16 ? "direct" : NULL;
     case GLI_REDUCE:
       return m < 128 * K ? "flat" : "binomial";
+    case GLI_SCAN:
+    case GLI_EXSCAN: /* ranks have to take turns anyway */
+      return m < 16 * K ? "recursive_doubling" : "linear";
+    case GLI_ALLGATHERV:
+      if (m >= 8 * M) return "circulant";
+      return p->size <= FEW && m >= 32 * K && m < 512 * K ? "ring" : "direct";
+    case GLI_REDUCE_SCATTERV:
+      return m < 8 * M ? "direct" : "circulant";
     default:
       return NULL;
   }

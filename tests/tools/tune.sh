@@ -99,12 +99,94 @@ result "it writes what is best for these ranks"
 GLOO_TUNING_FILE=$scratch/tuned "$gloo" run -n 3 -- "$gloo" bench allreduce --sizes 4K --iterations 2 > /dev/null
 result "what it writes can be used"
 
+out=$("$gloo" run -n 2 -- "$gloo" tune --report --time 2 --max 4 --collectives scan,alltoallv)
+equal $? 0 && has "$out" "| within 1.25 times the best | 2 ranks, auto |
+|---|---:|
+| scan | " && has "$out" "
+| alltoallv | " && has "$out" "
+| all | " && has "$out" "
+| worst | "
+result "it says how good the choices are, of scans and with given counts as well"
+
+# ---- tables of times that are there -------------------------------------------------
+
+cat > "$scratch/times" << 'END'
+# Measured by gloo tune: 4 ranks, transport tcp, memory of malloc; rank 0 on
+# somewhere, gloo_c 0. For GLOO_TUNING_FILE.
+# allreduce 4096: chosen ring; ring 30 us, direct 10 us, one_shot 12.5 us
+# allreduce 4: chosen direct; direct 10 us, ring 9 us
+# scan 4: chosen linear; linear 5 us
+allreduce@tcp@ranks=4:0-=direct
+END
+sed -e 's/4 ranks, transport tcp/2 ranks, transport shm/' -e '/^# scan/d' -e 's/chosen ring/chosen one_shot/' \
+  "$scratch/times" > "$scratch/other"
+out=$("$gloo" tune --report "$scratch/times" "$scratch/other")
+equal $? 0 && equal "$out" "| within 1.25 times the best | 4 ranks, tcp | 2 ranks, shm |
+|---|---:|---:|
+| allreduce | 1 of 2 | 2 of 2 |
+| scan | 1 of 1 | – |
+| all | 2 of 3 (67 %) | 2 of 2 (100 %) |
+| worst | 3.00: allreduce at 4K, ring instead of direct | 1.25: allreduce at 4K, one_shot instead of direct |"
+result "files that it wrote become one table"
+
+out=$("$gloo" tune --report "$scratch/tuned")
+equal $? 0 && has "$out" "| within 1.25 times the best | 3 ranks, auto |" && has "$out" "
+| barrier | "
+result "what it has just written is such a file"
+
+# What is wrong with a file, a line to add, the line that is named.
+wrong() {
+  { cat "$scratch/times" && echo "$2"; } > "$scratch/bad"
+  out=$("$gloo" tune --report "$scratch/bad" 2>&1)
+  equal $? 1 && equal "$out" "gloo tune: $scratch/bad, line 7: $1"
+}
+wrong "there is no such algorithm" "# scan 8: chosen linear; ring 5 us" &&
+  wrong "the algorithm that was chosen is missing" "# scan 8: chosen ring; linear 5 us" &&
+  wrong "the algorithm that was chosen is missing" "# scan 8: linear 5 us" &&
+  wrong "a number of bytes is missing" "# scan many: chosen linear; linear 5 us" &&
+  wrong "there is no time of the one that was chosen" "# scan 8: chosen linear; recursive_doubling 5 us" &&
+  wrong "a time is missing" "# scan 8: chosen linear; linear -5 us" &&
+  wrong "a time is missing" "# scan 8: chosen linear; linear nan us" &&
+  wrong "times are expected" "# scan 8: chosen linear; linear 5 us or so" &&
+  wrong "ranks are missing" "# Measured by gloo tune: no ranks" &&
+  wrong "transport and memory are missing" "# Measured by gloo tune: 2 ranks, by hand"
+result "a line that it did not write is named"
+
+out=$("$gloo" tune --report "$scratch/wrong" 2>&1)
+equal $? 1 && has "$out" "the file has no times of gloo tune"
+result "a file without times is refused"
+out=$("$gloo" tune --report "$scratch/absent" 2>&1)
+equal $? 1 && has "$out" "cannot read $scratch/absent"
+result "a file that is not there is said"
+
+if command -v bash > /dev/null; then
+  printf 'before\n<!-- scripts/choices: begin -->\nold\n<!-- scripts/choices: end -->\nafter\n' > "$scratch/page"
+  choices() { bash "$(dirname "$0")/../../scripts/choices" --gloo "$gloo" --dir "$scratch/measured" "$@"; }
+  out=$(choices --ranks 2,3 --transports tcp --collectives barrier --time 1 --write-docs "$scratch/page" 2>&1) &&
+    has "$out" "2 ranks, tcp: barrier" && has "$out" "3 ranks, tcp: barrier"
+  result "scripts/choices measures ranks and transports"
+  out=$(cat "$scratch/page")
+  has "$out" "before
+<!-- scripts/choices: begin -->
+
+| within 1.25 times the best | 2 ranks, tcp | 3 ranks, tcp |" && has "$out" "
+<!-- scripts/choices: end -->
+after" && equal "$(grep -c old "$scratch/page")" 0
+  result "and writes the table into a page"
+  again=$(choices --ranks 2,3 --transports tcp --collectives barrier --from) &&
+    has "$out" "$again"
+  result "once more from what it measured"
+fi
+
 out=$("$gloo" tune 2>&1)
 equal $? 1 && has "$out" "gloo run -n 4 -- gloo tune"
 result "one rank alone is told what to do"
 out=$("$gloo" tune --collectives allreduce,some 2>&1)
 equal $? 2 && has "$out" "'some' is nothing that can be measured"
 result "unknown collectives are refused"
+out=$("$gloo" tune --collectives gatherv 2>&1)
+equal $? 2 && has "$out" "'gatherv' is nothing that can be measured"
+result "nor is there anything to measure where there is no choice"
 out=$("$gloo" tune --memory rom 2>&1)
 equal $? 2 && has "$out" "'rom' is none of malloc, gloo_alloc"
 result "unknown memory is refused"
