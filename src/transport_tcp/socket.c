@@ -102,6 +102,19 @@ void gli_tcp_socket_tune(int fd) {
 #endif
 }
 
+/* There is no network whose congestion could be controlled. What a system does
+ * against it by default may hold packets back (BBR paces them) or grow slowly;
+ * reno does neither as long as nothing is lost, and every system with a choice
+ * has it. */
+void gli_tcp_socket_tune_local(int fd) {
+#if defined(__linux__)
+  static const char plain[] = "reno";
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+#else
+  (void)fd;
+#endif
+}
+
 int gli_tcp_socket_error(int fd) {
   int code = 0;
   socklen_t bytes = sizeof code;

@@ -18,6 +18,8 @@ bool gli_tcp_descriptors_left(int count);
 /* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
  * better than a constant could. */
 void gli_tcp_socket_tune(int fd);
+/* For a connection that has been made, and stays within this host. */
+void gli_tcp_socket_tune_local(int fd);
 
 /* The error that is pending on a socket, 0 when there is none. */
 int gli_tcp_socket_error(int fd);

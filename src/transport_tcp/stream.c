@@ -21,6 +21,16 @@ static void stream_ready(void *owner, int events, bool broken) {
   if (pair->live && stream->state == GLI_TCP_UP) gli_tcp_stream_flush(stream);
 }
 
+/* Do both ends have the same address? */
+static bool is_local(int fd) {
+  gli_tcp_endpoint self, peer;
+  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
+  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
+  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
+  gli_tcp_endpoint_set_port(&peer, gli_tcp_endpoint_port(&self));
+  return gli_tcp_endpoint_equal(&self, &peer);
+}
+
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp *t = pair->t;
@@ -29,6 +39,7 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   t->newest = stream;
   stream->watch = watch;
   stream->due_ns = 0;
+  if (is_local(watch->fd)) gli_tcp_socket_tune_local(watch->fd);
   gli_tcp_watch_give(watch, stream_ready, stream);
   bool used = pair->live || pair->closed;
   gli_tcp_watch_for(watch, used ? UV_READABLE : 0);
