@@ -33,6 +33,7 @@
 
 #define LONGEST GLI_SELECT_LONGEST
 #define SEGMENT ((uint64_t)512 << 10)
+#define SEGMENT_OF_ROUND (4 * SEGMENT) /* nothing waits for it */
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
 #define SHORTEST                                                             \
@@ -313,6 +314,15 @@ static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
   return length;
 }
 
+/* In a single round no rank passes on what it receives. A message is then all
+ * the better the longer it is, if the operating system carries it: every
+ * segment is a call of its own. Not longer, for there may be several streams.
+ */
+static bool is_single_round(const gli_algorithm *algorithm,
+                            const gli_plan_params *p) {
+  return !p->near && algorithm->bytes && algorithm->rounds(p->size) == 1;
+}
+
 /* Segments long enough that their latency does not show, and short enough that
  * a few of them fit a cache; longer where there would be too many. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
@@ -330,7 +340,10 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
     most = times(m, p->size - 1);
   bool levels = algorithm->bytes == NULL && gli_two_levels(p);
   uint64_t least = levels ? SEGMENT_OF_LEVEL : SEGMENT;
-  if (chain > 1) least = flowing_segment(m, chain);
+  if (chain > 1)
+    least = flowing_segment(m, chain);
+  else if (is_single_round(algorithm, p))
+    least = SEGMENT_OF_ROUND;
   uint64_t bytes = most / SEGMENTS > least ? most / SEGMENTS : least;
   uint64_t whole = (bytes + p->elem_bytes - 1) / p->elem_bytes;
   return whole * p->elem_bytes;

@@ -57,7 +57,9 @@ static gli_build_fn message_builder(const gli_arguments *a) {
   return build_send;
 }
 
-enum { MESSAGE_SEGMENT_BYTES = 512 << 10 };
+/* Of a message that shared memory carries, and of others (see
+ * gli_segment_bytes). */
+enum { NEAR_SEGMENT_BYTES = 512 << 10, MESSAGE_SEGMENT_BYTES = 2 << 20 };
 
 /* ---- checks -------------------------------------------------------------- */
 
@@ -218,7 +220,7 @@ static gloo_status choose(const gli_arguments *a, const gloo_options *o,
   if (a->collective == GLI_SENDRECV) {
     if (name) return unknown_algorithm(a, name, error);
     call->build = message_builder(a);
-    p->segment_bytes = MESSAGE_SEGMENT_BYTES;
+    p->segment_bytes = p->near ? NEAR_SEGMENT_BYTES : MESSAGE_SEGMENT_BYTES;
     return GLOO_OK;
   }
   gli_choice choice = {.algorithm = NULL};

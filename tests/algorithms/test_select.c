@@ -270,6 +270,26 @@ static void segments_are_shorter_where_bytes_flow_along_chains(void **state) {
   assert_true(flowing > 0);
 }
 
+static void what_nobody_passes_on_is_cut_less_without_shared_memory(
+    void **state) {
+  (void)state;
+  const gli_algorithm *flat = gli_algorithm_find(GLI_BROADCAST, "flat");
+  const gli_algorithm *tree = gli_algorithm_find(GLI_BROADCAST, "binomial");
+  for (uint32_t size = 2; size <= 4; size += 2) {
+    gli_plan_params p = params(GLI_BROADCAST, size, 1 << 24);
+    p.near = true;
+    uint64_t near = gli_segment_bytes(flat, &p);
+    assert_int_equal(gli_segment_bytes(tree, &p), near);
+    p.near = false;
+    assert_true(gli_segment_bytes(flat, &p) > near);
+    uint64_t of_tree = gli_segment_bytes(tree, &p);
+    if (size == 2)
+      assert_true(of_tree > near);
+    else
+      assert_int_equal(of_tree, near);
+  }
+}
+
 static void segments_are_whole_elements(void **state) {
   (void)state;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -323,6 +343,7 @@ int main(void) {
       cmocka_unit_test(choice_ignores_what_may_differ_between_ranks),
       cmocka_unit_test(short_vectors_are_not_cut),
       cmocka_unit_test(segments_are_shorter_where_bytes_flow_along_chains),
+      cmocka_unit_test(what_nobody_passes_on_is_cut_less_without_shared_memory),
       cmocka_unit_test(segments_are_whole_elements),
       cmocka_unit_test(plans_of_huge_vectors_stay_short),
   };
