@@ -348,15 +348,10 @@ static bool choose_place(place *where) {
 }
 
 int gli_bench_overlap(int argc, char **argv) {
-  int n_operands;
-  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   static overlap o;
-  if (n_operands > 0) {
-    return gli_usage_error(&command, "takes no operands, but got '%s'",
-                           argv[0]);
-  }
   if (!choose_place(&o.where)) return GLI_EXIT_USAGE;
   gloo_device_options device = GLOO_DEVICE_OPTIONS_INIT;
   device.transport = given.transport;

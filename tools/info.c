@@ -304,14 +304,9 @@ static int print_tuning_of_job(void) {
 }
 
 int gli_tool_info(int argc, char **argv) {
-  int n_operands;
-  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
-  if (n_operands > 0) {
-    return gli_usage_error(&command, "takes no operands, but got '%s'",
-                           argv[0]);
-  }
   if (!tuning && (ranks > 0 || transport != NULL)) {
     return gli_usage_error(&command, "%s belongs to --tuning",
                            ranks > 0 ? "--ranks" : "--transport");

@@ -154,14 +154,9 @@ static int unknown_limit(void) {
 }
 
 int gli_bench_limits(int argc, char **argv) {
-  int n_operands;
-  gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
+  gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
-  if (n_operands > 0) {
-    return gli_usage_error(&command, "takes no operands, but got '%s'",
-                           argv[0]);
-  }
   if (only != NULL && !is_limit(only)) return unknown_limit();
   if (!json) printf("%-24s %8s %12s %s\n", "limit", "bytes", "value", "unit");
 

@@ -231,6 +231,11 @@ gli_parse gli_options_parse(const gli_command *command, int argc, char **argv,
     if (command->stop_at_operand) only_operands = true;
     argv[kept++] = argv[at];
   }
-  *n_operands = kept;
-  return GLI_PARSE_OK;
+  if (n_operands != NULL) {
+    *n_operands = kept;
+    return GLI_PARSE_OK;
+  }
+  if (kept == 0) return GLI_PARSE_OK;
+  gli_usage_error(command, "takes no operands, but got '%s'", argv[0]);
+  return GLI_PARSE_BAD;
 }

@@ -46,7 +46,7 @@ typedef enum gli_parse {
 } gli_parse;
 
 /* Parse argv[1 ..]. Operands are moved to the front of argv: argv[0 ..
- * *n_operands - 1]. */
+ * *n_operands - 1]. NULL for n_operands: there may be none. */
 gli_parse gli_options_parse(const gli_command *command, int argc, char **argv,
                             int *n_operands);
 
