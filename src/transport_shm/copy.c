@@ -5,18 +5,17 @@
 
 #include "core/reduce.h"
 
-/* Timing costs two looks at the clock, so only chunks from this length on are
- * timed, and not all of them. */
-#define TIMED_MIN ((size_t)4096)
+/* Timing costs two looks at the clock. */
 enum { TIMED_EVERY = 8 };
 
 /* The other way is tried soon, and then ever more rarely. It can be ten times
  * as slow, so of a chunk that streams only the beginning is tried. */
 enum { TRY_FIRST = 16, TRY_MOST = 256 };
 
-/* How many times as long as streaming the caches must take: what is streamed
- * takes longer to read. */
-enum { TO_STREAM = 3, TO_CACHE = 2 };
+/* How many times as long as streaming the caches must take, in halves: what is
+ * streamed takes longer to read. */
+enum { LONG_TO_STREAM = 6, LONG_TO_CACHE = 4 };
+enum { SHORT_TO_STREAM = 4, SHORT_TO_CACHE = 3 };
 
 enum { SMOOTHING = 4, OUTLIER = 4 };
 
@@ -36,8 +35,10 @@ void gli_shm_copier_note(gli_shm_copier *c, bool streamed, uint64_t ns,
                          size_t bytes) {
   smooth(streamed ? &c->cost_streamed : &c->cost_cached, ns, bytes);
   if (c->cost_streamed == 0 || c->cost_cached == 0) return;
-  uint64_t times = c->streams ? TO_CACHE : TO_STREAM;
-  c->streams = c->cost_cached / times > c->cost_streamed;
+  uint64_t halves = c->streams ? SHORT_TO_CACHE : SHORT_TO_STREAM;
+  if (bytes >= GLI_SHM_STREAM_LONG)
+    halves = c->streams ? LONG_TO_CACHE : LONG_TO_STREAM;
+  c->streams = 2 * c->cost_cached / halves > c->cost_streamed;
 }
 
 static void copy(bool stream, void *dst, const void *src, size_t bytes) {
@@ -67,13 +68,10 @@ static bool time_to_try(gli_shm_copier *c) {
 
 void gli_shm_copy(gli_shm_copier *c, void *dst, const void *src, size_t bytes) {
   bool stream = c->streams;
-  if (bytes < TIMED_MIN) {
-    copy(stream, dst, src, bytes);
-    return;
-  }
   c->chunks++;
   if (time_to_try(c)) {
-    size_t tried = stream ? TIMED_MIN : bytes;
+    size_t tried = bytes;
+    if (stream && bytes > GLI_SHM_STREAM_LONG) tried = GLI_SHM_STREAM_LONG;
     copy_timed(c, !stream, dst, src, tried);
     if (tried < bytes)
       copy(stream, (char *)dst + tried, (const char *)src + tried,

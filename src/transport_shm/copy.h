@@ -17,6 +17,9 @@
 
 /* Shorter chunks always go through the caches. */
 #define GLI_SHM_STREAM_MIN ((size_t)2048)
+/* Below this, a chunk is short: the fence after it counts, so short ones are
+ * judged for themselves. */
+#define GLI_SHM_STREAM_LONG ((size_t)4096)
 
 /* What one sender knows. All 0 at first. */
 typedef struct gli_shm_copier {

@@ -81,7 +81,7 @@ static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
   if (bytes < GLI_SHM_STREAM_MIN)
     memcpy(to, data, bytes);
   else
-    gli_shm_copy(&out->copier, to, data, bytes);
+    gli_shm_copy(&out->copiers[bytes >= GLI_SHM_STREAM_LONG], to, data, bytes);
   out->at = from + lines(bytes);
 }
 

@@ -109,7 +109,7 @@ typedef struct gli_shm_out {
   _Atomic uint64_t bytes_seen;
   uint64_t at; /* bytes of the data part used, as if it were endless */
   bool broken; /* the receiver's counters made no sense */
-  gli_shm_copier copier;
+  gli_shm_copier copiers[2]; /* of short chunks, and of long ones */
 } gli_shm_out;
 
 /* The receiver's end. */

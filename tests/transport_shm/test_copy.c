@@ -35,6 +35,16 @@ static void it_goes_back_when_cores_have_come_closer(void **state) {
   assert_false(c.streams);
 }
 
+static void short_chunks_need_less_to_go_past_the_caches(void **state) {
+  (void)state;
+  gli_shm_copier c = {.streams = false};
+  for (int i = 0; i < 20; i++) gli_shm_copier_note(&c, true, 100, 1024);
+  for (int i = 0; i < 20; i++) gli_shm_copier_note(&c, false, 180, 1024);
+  assert_false(c.streams);
+  for (int i = 0; i < 20; i++) gli_shm_copier_note(&c, false, 250, 1024);
+  assert_true(c.streams);
+}
+
 static void one_interruption_changes_nothing(void **state) {
   (void)state;
   gli_shm_copier c = {.streams = false};
@@ -80,6 +90,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_way_past_the_caches_must_be_much_faster),
       cmocka_unit_test(it_goes_back_when_cores_have_come_closer),
+      cmocka_unit_test(short_chunks_need_less_to_go_past_the_caches),
       cmocka_unit_test(one_interruption_changes_nothing),
       cmocka_unit_test(every_byte_is_copied_whichever_way),
   };
