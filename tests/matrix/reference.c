@@ -118,12 +118,6 @@ double reference_factor(inputs kind, int rank) {
   return exact_factors[rank % 2].factor;
 }
 
-uint8_t reference_custom(int op, uint8_t left, uint8_t right) {
-  if (op == REFERENCE_BYTES) return (uint8_t)(left + right);
-  unsigned a = left >> 4, b = left & 15U, c = right >> 4, d = right & 15U;
-  return (uint8_t)((a * c & 15) << 4 | ((c * b + d) & 15));
-}
-
 static gloo_op between(int op) {
   bool sums = op == GLOO_AVERAGE || op == REFERENCE_SCALED;
   return sums ? GLOO_SUM : (gloo_op)op;

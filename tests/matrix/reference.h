@@ -41,7 +41,11 @@ double reference_factor(inputs kind, int rank);
 /* Custom operations, byte by byte. Affine: a byte is the map from x to ax + b
  * modulo 16, a and b its halves, and left op right is left first, then right.
  * The other is a sum. */
-uint8_t reference_custom(int op, uint8_t left, uint8_t right);
+static inline uint8_t reference_custom(int op, uint8_t left, uint8_t right) {
+  if (op == REFERENCE_BYTES) return (uint8_t)(left + right);
+  unsigned a = left >> 4, b = left & 15U, c = right >> 4, d = right & 15U;
+  return (uint8_t)((a * c & 15) << 4 | ((c * b + d) & 15));
+}
 
 enum { REFERENCE_MOST_RANKS = 16 };
 
