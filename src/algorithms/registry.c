@@ -113,7 +113,7 @@
   X(GLI_BROADCAST, broadcast, chain,                                \
     "from rank to rank, in segments; very long vectors, few ranks") \
   X(GLI_ALLREDUCE, allreduce, double_binary_tree,                   \
-    "two trees in segments, 4 log P rounds; long vectors, very many ranks")
+    "two trees in segments, 4 log P rounds; few neighbours; on request only")
 
 /* Those that are made of others: what they cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
