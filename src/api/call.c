@@ -345,16 +345,31 @@ static bool buffers_fit(const gli_arguments *a, const gli_repeated_call *r) {
                       r->apart.out_bytes);
 }
 
-/* False: it is not remembered, or not to be made that way now. */
+/* With the context locked. NULL: it is not remembered, or not to be made that
+ * way now. */
+static gli_repeat *find_again(gloo_context *context, const gli_arguments *a,
+                              const gli_repeat_key *key) {
+  gli_repeat *repeat = gli_repeat_find(context, key);
+  if (!repeat || buffers_fit(a, &repeat->call)) return repeat;
+  gli_repeat_leave(context);
+  return NULL;
+}
+
+/* What to remember of a call that has been read. False: it cannot be. */
+static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
+  if (!are_last(&call->params)) return false;
+  repeated->in_place = call->params.in_place;
+  repeated->apart = last_shapes.apart;
+  repeated->within = last_shapes.within;
+  return true;
+}
+
+/* False: it is to be made from the start. */
 static bool run_again(gloo_context *context, const gli_arguments *a,
                       const gloo_options *options, const gli_repeat_key *key,
                       int *source, gloo_status *status) {
-  gli_repeat *repeat = gli_repeat_find(context, key);
+  gli_repeat *repeat = find_again(context, a, key);
   if (!repeat) return false;
-  if (!buffers_fit(a, &repeat->call)) {
-    gli_repeat_leave(context);
-    return false;
-  }
   gloo_error error;
   *status = gli_repeat_run(repeat, a->input, a->output, source, &error);
   if (*status != GLOO_OK && options && options->error) *options->error = error;
@@ -376,12 +391,7 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
   gli_numbers numbers;
   gloo_status status = read_call(context, a, options, &ours, &call, &numbers);
   if (status != GLOO_OK) return status;
-  repeatable = repeatable && are_last(&call.params);
-  if (repeatable) {
-    repeated.in_place = call.params.in_place;
-    repeated.apart = last_shapes.apart;
-    repeated.within = last_shapes.within;
-  }
+  repeatable = repeatable && fill_repeated(&call, &repeated);
   gloo_error error;
   status = gli_operation_run(context, &call, repeatable ? &repeated : NULL,
                              source, &error);
@@ -393,6 +403,7 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
 static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
                                   const gloo_options *options,
                                   gloo_options *ours,
+                                  gli_repeated_call *repeated,
                                   gloo_operation **operation) {
   gli_call call;
   gli_numbers numbers;
@@ -403,6 +414,9 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
   status = gli_operation_prepare(context, &call, operation, &error);
   gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours->error) *ours->error = error;
+  if (status == GLOO_OK && repeated && fill_repeated(&call, repeated)) {
+    gli_repeat_keep_like(*operation, repeated);
+  }
   return status;
 }
 
@@ -410,7 +424,7 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
                           const gloo_options *options,
                           gloo_operation **operation) {
   gloo_options ours;
-  return init_operation(context, a, options, &ours, operation);
+  return init_operation(context, a, options, &ours, NULL, operation);
 }
 
 gloo_status gli_call_launch(gloo_operation *op, gloo_error *why,
@@ -428,10 +442,21 @@ gloo_status gli_call_launch(gloo_operation *op, gloo_error *why,
 gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
                            const gloo_options *options,
                            gloo_operation **operation) {
-  gloo_options ours;
-  gloo_operation *op;
   if (!operation) return GLOO_ERR_INVALID;
-  gloo_status status = init_operation(context, a, options, &ours, &op);
+  gli_repeated_call repeated;
+  bool repeatable = context && !gli_custom_op_inside() &&
+                    repeat_key(a, options, &repeated.key);
+  gloo_operation *op = NULL;
+  if (repeatable) {
+    gli_repeat *repeat = find_again(context, a, &repeated.key);
+    if (repeat) op = gli_repeat_prepare(repeat, a->input, a->output);
+    if (op) {
+      return gli_call_launch(op, options ? options->error : NULL, operation);
+    }
+  }
+  gloo_options ours;
+  gloo_status status = init_operation(context, a, options, &ours,
+                                      repeatable ? &repeated : NULL, &op);
   if (status != GLOO_OK) return status;
   return gli_call_launch(op, ours.error, operation);
 }

@@ -184,12 +184,19 @@ typedef struct gli_repeat {
 } gli_repeat;
 
 /* The call, if it is remembered and can be made at once, with the device
- * locked: gli_repeat_run or gli_repeat_leave follows. */
+ * locked: gli_repeat_run, _prepare or _leave follows. */
 gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key);
 void gli_repeat_leave(gloo_context *context);
 /* Make it, on buffers that are as good as those of the remembered one. */
 gloo_status gli_repeat_run(gli_repeat *repeat, const void *input, void *output,
                            int *source, gloo_error *error);
+
+/* Or only prepare it. NULL: out of memory. */
+gloo_operation *gli_repeat_prepare(gli_repeat *repeat, const void *input,
+                                   void *output);
+/* Remember the call that an operation, not started yet, was prepared for. */
+void gli_repeat_keep_like(const gloo_operation *op,
+                          const gli_repeated_call *call);
 
 /* Prepare, start and wait. Then it is remembered when `remembered` is not NULL,
  * or else released. `source` may be NULL. */

@@ -1,12 +1,14 @@
-/* Blocking calls that are made again and again: their operations stay prepared.
+/* Calls that are made again and again: their operations stay prepared.
  *
  * A context remembers its last calls, each with an operation that nobody else
- * has. The same call again, perhaps on other buffers, starts that one, and is
- * spared checks, choice and look-up. What takes much memory is not remembered,
- * and neither is a call that another thread is in. */
+ * has. The same call again, perhaps on other buffers, starts that one when it
+ * blocks, and one made like it when it does not; it is spared checks, choice
+ * and look-up. What takes much memory is not remembered, and neither is a call
+ * that another thread is in. */
 #include <stdlib.h>
 
 #include "engine/context.h"
+#include "engine/describe.h"
 #include "engine/device.h"
 #include "engine/operation.h"
 
@@ -54,6 +56,45 @@ gloo_status gli_repeat_run(gli_repeat *r, const void *input, void *output,
   return status;
 }
 
+/* An operation that does the same. NULL: out of memory. What only some calls
+ * have (lists, factors, operations of the caller's) is not remembered. */
+static gloo_operation *new_like(const gloo_operation *model) {
+  gloo_context *context = model->context;
+  gli_plan_cache_get_again(context->cache, model->ref);
+  gloo_operation *op = gli_operation_new(context, model->ref);
+  if (!op) {
+    gli_plan_cache_put(context->cache, model->ref);
+    return NULL;
+  }
+  if (!gli_signature_same(&op->signature, &model->signature)) {
+    op->prepared_for = NULL;
+  }
+  op->signature = model->signature;
+  op->may_go_straight = op->suits;
+  op->strayed = 0;
+  op->counter = model->counter;
+  op->pairwise = model->pairwise;
+  op->reduce = model->reduce;
+  op->combine = model->combine;
+  op->timeout_ns = model->timeout_ns;
+  op->p2p_peer = model->p2p_peer;
+  op->n_candidates = 0;
+  op->base[GLI_SCRATCH] = op->scratch;
+  return op;
+}
+
+gloo_operation *gli_repeat_prepare(gli_repeat *r, const void *input,
+                                   void *output) {
+  gloo_device *device = r->operation->device;
+  gloo_operation *op = new_like(r->operation);
+  if (op) {
+    op->base[GLI_IN] = (uint8_t *)(uintptr_t)input;
+    op->base[GLI_OUT] = output;
+  }
+  gli_device_unlock(device);
+  return op;
+}
+
 static bool is_small(const gli_plan *plan) {
   return plan->n_steps <= STEPS_MAX && plan->scratch_bytes <= SCRATCH_MAX;
 }
@@ -75,6 +116,20 @@ void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call) {
   if (r->operation) gli_operation_release(r->operation);
   r->call = *call;
   r->operation = op;
+}
+
+void gli_repeat_keep_like(const gloo_operation *op,
+                          const gli_repeated_call *call) {
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  if (is_small(op->plan) && !gli_context_poisoned(op->context)) {
+    gloo_operation *spare = new_like(op);
+    if (spare && op->signature.collective != GLI_SENDRECV) {
+      spare->counter = gli_context_counter(op->context, op->signature.tag);
+    }
+    if (spare) gli_repeat_keep(spare, call);
+  }
+  gli_device_unlock(device);
 }
 
 void gli_repeat_forget_all(gloo_context *context) {

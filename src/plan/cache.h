@@ -35,6 +35,8 @@ void gli_plan_cache_destroy(gli_plan_cache *cache);
 gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
                                const gli_plan_params *params,
                                gli_plan_ref **ref, gloo_error *error);
+/* The same for a plan that is on loan already. */
+void gli_plan_cache_get_again(gli_plan_cache *cache, gli_plan_ref *ref);
 void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref);
 
 typedef struct gli_plan_cache_stats {

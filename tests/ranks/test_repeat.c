@@ -1,5 +1,5 @@
-/* The same blocking call again: it starts the operation of the last one, and
- * must do all that a first call does. */
+/* The same call again: it starts the operation of the last one, or one like it,
+ * and must do all that a first call does. */
 #include "ranks.h"
 
 #include <stdbool.h>
@@ -71,6 +71,99 @@ static void other_calls_are_not_taken_for_it(void **state) {
   (void)state;
   run(2, variety);
   run(3, variety);
+}
+
+/* ---- started, not waited for --------------------------------------------- */
+
+enum { TOGETHER = 6 };
+
+/* The same call on many buffers at once, among blocking ones; some ranks come
+ * late, so that messages are there before their operations. */
+static void many_at_once(rank_env *env) {
+  int32_t in[TOGETHER], out[TOGETHER], more = 0;
+  gloo_operation *op[TOGETHER];
+  int n = env->size, base = n * (n - 1) / 2;
+  for (int round = 0; round < ROUNDS; round++) {
+    if (round % 5 == env->rank) uv_sleep(1);
+    for (int i = 0; i < TOGETHER; i++) {
+      in[i] = out[i] = env->rank + 10 * i + round;
+      bool in_place = (round + i) % 4 == 0;
+      RANK_OK(env, gloo_allreduce_start(
+                       env->context, in_place ? GLOO_IN_PLACE : &in[i], &out[i],
+                       1, GLOO_INT32, GLOO_SUM, NULL, &op[i]));
+    }
+    RANK_OK(env, gloo_allreduce(env->context, &in[0], &more, 1, GLOO_INT32,
+                                GLOO_SUM, NULL));
+    for (int i = TOGETHER; i-- > 0;) {
+      RANK_OK(env, gloo_operation_wait(op[i]));
+      gloo_operation_destroy(op[i]);
+      RANK_CHECK(env, out[i] == base + n * (10 * i + round));
+    }
+    RANK_CHECK(env, more == base + n * round);
+  }
+}
+
+static void started_calls_do_not_meet_each_other(void **state) {
+  (void)state;
+  for (int size = 1; size <= 5; size++) run(size, many_at_once);
+}
+
+/* Messages both ways, with two tags, some of them before their receive. */
+static void messages_at_once(rank_env *env) {
+  int peer = 1 - env->rank;
+  gloo_options tagged = GLOO_OPTIONS_INIT;
+  tagged.tag = 7;
+  for (int32_t round = 0; round < ROUNDS; round++) {
+    int32_t out[2] = {round, -round}, in[2] = {0, 0};
+    gloo_operation *op[4];
+    if (round % 3 == env->rank) uv_sleep(1);
+    RANK_OK(env, gloo_send_start(env->context, &out[0], 1, GLOO_INT32, peer,
+                                 NULL, &op[0]));
+    RANK_OK(env, gloo_send_start(env->context, &out[1], 1, GLOO_INT32, peer,
+                                 &tagged, &op[1]));
+    RANK_OK(env, gloo_recv_start(env->context, &in[1], 1, GLOO_INT32, peer,
+                                 &tagged, &op[2]));
+    RANK_OK(env, gloo_recv_start(env->context, &in[0], 1, GLOO_INT32, peer,
+                                 NULL, &op[3]));
+    for (int i = 4; i-- > 0;) {
+      RANK_OK(env, gloo_operation_wait(op[i]));
+      if (i >= 2) RANK_CHECK(env, gloo_operation_source(op[i]) == peer);
+      gloo_operation_destroy(op[i]);
+    }
+    RANK_CHECK(env, in[0] == round && in[1] == -round);
+  }
+}
+
+static void started_messages_keep_their_tags(void **state) {
+  (void)state;
+  run(2, messages_at_once);
+}
+
+static void started_mismatch(rank_env *env) {
+  float in[2] = {1, 2}, out[2];
+  gloo_operation *op;
+  for (int round = 0; round < 4; round++) {
+    gloo_op last = env->rank == 0 ? GLOO_SUM : GLOO_MAX;
+    gloo_status status =
+        gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
+                             round < 3 ? GLOO_SUM : last, NULL, &op);
+    if (status == GLOO_OK) { /* it may be found out on the spot */
+      status = gloo_operation_wait(op);
+      gloo_operation_destroy(op);
+    }
+    RANK_CHECK(env, status == (round < 3 ? GLOO_OK : GLOO_ERR_MISMATCH));
+  }
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  RANK_CHECK(env, gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
+                                       GLOO_SUM, &o, &op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, error.status == GLOO_ERR_POISONED);
+}
+
+static void ranks_that_start_other_calls_are_told(void **state) {
+  (void)state;
+  run(2, started_mismatch);
 }
 
 /* ---- refusals ------------------------------------------------------------ */
@@ -194,6 +287,9 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(calls_on_other_buffers_are_right),
       cmocka_unit_test(other_calls_are_not_taken_for_it),
+      cmocka_unit_test(started_calls_do_not_meet_each_other),
+      cmocka_unit_test(started_messages_keep_their_tags),
+      cmocka_unit_test(ranks_that_start_other_calls_are_told),
       cmocka_unit_test(bad_arguments_are_refused_as_the_first_time),
       cmocka_unit_test(ranks_that_disagree_are_told),
       cmocka_unit_test(a_rank_that_stays_away_is_named),
