@@ -128,13 +128,30 @@ uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
 
 /* ---- groups (group.c) ---------------------------------------------------- */
 
-/* The link to a rank of a group, new. */
-gli_link *gli_group_open_link(gloo_context *group, uint32_t rank,
-                              gloo_error *error);
 /* What a message is for that came through this link of a root and speaks of a
  * group; NULL: the group is gone, or never was, or (with `error`) worse. */
 gli_link *gli_group_find_link(gli_link *carrier, const gli_header *header,
                               gloo_error *error);
+/* Destroy a group. */
+void gli_group_close(gloo_context *group);
+
+/* ---- links of groups (group_links.c) ------------------------------------- */
+
+/* The link to a rank of a group, new. */
+gli_link *gli_group_open_link(gloo_context *group, uint32_t rank,
+                              gloo_error *error);
+/* One for what comes through `carrier`: not of a rank yet, until it joins. */
+gli_link *gli_group_new_link(gloo_context *group, gli_link *carrier,
+                             gloo_error *error);
+/* Messages of a rank to itself need no number. */
+void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local);
+/* The one for what comes through `carrier` for the group that is `id` here;
+ * NULL: there is none yet. */
+gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id);
+/* It is in its group's list no more: the end, once nothing is under way. */
+void gli_group_let_go(gloo_context *group, gli_link *link);
+/* End those that have nothing under way any more. */
+void gli_group_reap(gli_family *family);
 /* The peer speaks of a group that is gone: let it know. */
 gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *header,
                               gli_sink *sink, gloo_error *error);
@@ -145,8 +162,6 @@ void gli_group_check_leaving(gli_link *link);
 /* The pair is gone, and the groups' links with it. */
 void gli_group_carrier_left(gli_link *carrier);
 void gli_group_drop_links(gli_family *family);
-/* Destroy a group. */
-void gli_group_close(gloo_context *group);
 /* Say LEFT to everybody. */
 void gli_group_say_left(gloo_context *context);
 
