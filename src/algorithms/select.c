@@ -316,11 +316,12 @@ static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
 
 /* In a single round no rank passes on what it receives. A message is then all
  * the better the longer it is, if the operating system carries it: every
- * segment is a call of its own. Not longer, for there may be several streams.
- */
-static bool is_single_round(const gli_algorithm *algorithm,
-                            const gli_plan_params *p) {
-  return !p->near && algorithm->bytes && algorithm->rounds(p->size) == 1;
+ * segment is a call of its own. Not longer, for there may be several streams;
+ * and what can go ahead of the receiver's word in two segments stays in two. */
+static bool is_long_round(const gli_algorithm *algorithm,
+                          const gli_plan_params *p) {
+  if (p->near || gli_plan_vector_bytes(p) <= 2 * SEGMENT) return false;
+  return algorithm->bytes && algorithm->rounds(p->size) == 1;
 }
 
 /* Segments long enough that their latency does not show, and short enough that
@@ -342,7 +343,7 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
   uint64_t least = levels ? SEGMENT_OF_LEVEL : SEGMENT;
   if (chain > 1)
     least = flowing_segment(m, chain);
-  else if (is_single_round(algorithm, p))
+  else if (is_long_round(algorithm, p))
     least = SEGMENT_OF_ROUND;
   uint64_t bytes = most / SEGMENTS > least ? most / SEGMENTS : least;
   uint64_t whole = (bytes + p->elem_bytes - 1) / p->elem_bytes;
