@@ -388,6 +388,33 @@ static void other_lists(rank_env *env) {
   RANK_CHECK(env, strstr(error.message, "rank 1") != NULL);
 }
 
+/* Ranks 1 and 2 make a group while rank 0 waits for rank 1, which may be right;
+ * until rank 1 comes to it with another list. */
+static void lists_that_cross(rank_env *env) {
+  static const int first[] = {0, 1}, second[] = {1, 2}, all[] = {0, 1, 2};
+  gloo_context *group = NULL, *next = NULL;
+  gloo_error error;
+  if (env->rank == 0) {
+    gloo_status status =
+        gloo_context_subset(env->context, first, 2, NULL, &group, &error);
+    RANK_CHECK(env, hears_of(status, GLOO_ERR_MISMATCH) && group == NULL);
+  } else {
+    gloo_context_subset(env->context, second, 2, NULL, &group, &error);
+    gloo_status status =
+        gloo_context_subset(env->context, all, 3, NULL, &next, &error);
+    RANK_CHECK(env, hears_of(status, GLOO_ERR_MISMATCH) && next == NULL);
+  }
+  gloo_context_error(env->context, &error);
+  RANK_CHECK(env, error.status == GLOO_ERR_MISMATCH);
+  RANK_CHECK(env, strstr(error.message, "gloo_context_subset") != NULL);
+  gloo_context_destroy(group);
+}
+
+static void crossing_lists_are_a_mismatch_when_their_ranks_meet(void **state) {
+  (void)state;
+  run(3, lists_that_cross);
+}
+
 static void different_lists_name_a_rank_that_differs(void **state) {
   (void)state;
   run(3, other_lists);
@@ -535,6 +562,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_destroy_a_group_at_different_times),
       cmocka_unit_test(who_leaves_a_group_too_early_is_named),
       cmocka_unit_test(different_lists_name_a_rank_that_differs),
+      cmocka_unit_test(crossing_lists_are_a_mismatch_when_their_ranks_meet),
       cmocka_unit_test(split_here_and_subset_there_is_a_mismatch),
       cmocka_unit_test(missing_rank_is_named_by_all),
       cmocka_unit_test(unusable_arguments_are_refused),
