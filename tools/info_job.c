@@ -15,7 +15,7 @@
  * runs this on the other hosts has the same build of it. */
 typedef struct place {
   char host[64], policy[48];
-  uint64_t host_id;
+  uint64_t cores_id;
   uint32_t cores;
 } place;
 
@@ -130,7 +130,7 @@ static void put_end(job *j, const char *key) {
  */
 
 static place own_place(const job *j) {
-  place here = {.host_id = gli_host_id(), .cores = gli_cpu_effective()};
+  place here = {.cores_id = gli_host_cores(), .cores = gli_cpu_effective()};
   size_t bytes = sizeof here.host;
   if (uv_os_gethostname(here.host, &bytes) != 0) strcpy(here.host, "unknown");
   const gloo_device *device = gli_context_device(j->context);
@@ -140,7 +140,7 @@ static place own_place(const job *j) {
 }
 
 static bool same_place(const place *a, const place *b) {
-  return a->host_id == b->host_id && a->cores == b->cores &&
+  return a->cores_id == b->cores_id && a->cores == b->cores &&
          strcmp(a->host, b->host) == 0 && strcmp(a->policy, b->policy) == 0;
 }
 
@@ -151,7 +151,8 @@ static void print_places(job *j, const place *places) {
     last = first;
     while (last + 1 < j->ranks && same_place(p, &places[last + 1])) last++;
     int here = 0;
-    for (int i = 0; i < j->ranks; i++) here += places[i].host_id == p->host_id;
+    for (int i = 0; i < j->ranks; i++)
+      here += places[i].cores_id == p->cores_id;
     char who[32], what[256];
     print_range(who, first, last);
     (void)snprintf(what, sizeof what,

@@ -6,8 +6,9 @@
 
 #include "gloo_c/status.h"
 
-/* A number that processes on one running system share, and others do not. */
-uint64_t gli_host_id(void);
+/* A number that processes share which may use the same cores of one running
+ * system. Ranks that are bound to cores of their own have one each. */
+uint64_t gli_host_cores(void);
 
 /* A number that stands for this rank's host in plans: ranks have the same when
  * they share a host. `id` is what the user says (NULL: the environment variable

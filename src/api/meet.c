@@ -25,11 +25,11 @@ enum {
 
 /* Of one rank, and the same for all who look. */
 typedef struct place {
-  uint64_t machine; /* see gli_host_id */
-  uint64_t host;    /* see gli_host_key */
-  uint32_t cores;   /* that the rank may use */
-  uint64_t tuning;  /* the hash of its table; 0: it has none */
-  bool measures;    /* see gli_measure */
+  uint64_t where;  /* the cores are: see gli_host_cores */
+  uint32_t cores;  /* that the rank may use */
+  uint64_t host;   /* see gli_host_key */
+  uint64_t tuning; /* the hash of its table; 0: it has none */
+  bool measures;   /* see gli_measure */
 } place;
 
 static size_t write_card(uint8_t card[CARD_MAX_BYTES],
@@ -40,7 +40,7 @@ static size_t write_card(uint8_t card[CARD_MAX_BYTES],
   memset(card, 0, CARD_HEAD_BYTES);
   gli_put_u32(card, CARD_VERSION);
   gli_put_u64(card + 4, key);
-  gli_put_u64(card + 12, here->machine);
+  gli_put_u64(card + 12, here->where);
   gli_put_u64(card + 20, here->host);
   gli_put_u32(card + 28, here->cores);
   const char *name = gli_device_transport(device);
@@ -75,7 +75,7 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
   memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
   gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
   *there =
-      (place){.machine = gli_get_u64(data + 12),
+      (place){.where = gli_get_u64(data + 12),
               .host = gli_get_u64(data + 20),
               .cores = gli_get_u32(data + 28),
               .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES),
@@ -85,11 +85,12 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
 
 /* ---- meeting ------------------------------------------------------------- */
 
-/* Is there a machine on which ranks outnumber the cores that one may use? */
-static bool is_crowded(const gli_hosts *machines, const place *places) {
-  for (uint32_t i = 0; i < machines->size; i++) {
-    uint32_t at = machines->of[i];
-    if (machines->first[at + 1] - machines->first[at] > places[i].cores) {
+/* Do ranks outnumber the cores somewhere? `groups` are those that share theirs.
+ */
+static bool is_crowded(const gli_hosts *groups, const place *places) {
+  for (uint32_t i = 0; i < groups->size; i++) {
+    uint32_t at = groups->of[i];
+    if (groups->first[at + 1] - groups->first[at] > places[i].cores) {
       return true;
     }
   }
@@ -101,12 +102,12 @@ static bool is_crowded(const gli_hosts *machines, const place *places) {
 static gloo_status learn_hosts(gloo_context *context, const place *places,
                                uint64_t *keys, uint32_t size,
                                gloo_error *error) {
-  gli_hosts *machines, *hosts;
-  for (uint32_t i = 0; i < size; i++) keys[i] = places[i].machine;
-  gloo_status status = gli_hosts_make(keys, size, &machines, error);
+  gli_hosts *groups, *hosts;
+  for (uint32_t i = 0; i < size; i++) keys[i] = places[i].where;
+  gloo_status status = gli_hosts_make(keys, size, &groups, error);
   if (status != GLOO_OK) return status;
-  bool crowded = is_crowded(machines, places);
-  gli_hosts_free(machines);
+  bool crowded = is_crowded(groups, places);
+  gli_hosts_free(groups);
   for (uint32_t i = 0; i < size; i++) keys[i] = places[i].host;
   status = gli_hosts_make(keys, size, &hosts, error);
   if (status != GLOO_OK) return status;
@@ -117,7 +118,7 @@ static gloo_status learn_hosts(gloo_context *context, const place *places,
   return GLOO_OK;
 }
 
-/* How this rank waits goes by its own machine. */
+/* How this rank waits goes by its own cores. */
 static void settle_waiting(gloo_context *context, uint32_t size,
                            const place *places) {
   int rank = gloo_context_rank(context);
@@ -125,12 +126,12 @@ static void settle_waiting(gloo_context *context, uint32_t size,
   gloo_device *device = gli_context_device(context);
   unsigned local = 0;
   for (uint32_t i = 0; i < size; i++) {
-    if (places[i].machine == here->machine) local++;
+    if (places[i].where == here->where) local++;
   }
   gli_device_set_crowded(device, local > here->cores);
   gli_log(GLOO_LOG_INFO,
-          "rank %d of %u: transport %s; %u ranks on this host, %u cores: %s",
-          rank, size, gli_device_transport(device), local, here->cores,
+          "rank %d of %u: transport %s; %u ranks share %u cores: %s", rank,
+          size, gli_device_transport(device), local, here->cores,
           local > here->cores ? "yield while waiting" : "spin while waiting");
 }
 
@@ -188,7 +189,7 @@ gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
   uint32_t size = (uint32_t)gloo_context_size(context);
   const gloo_device *device = gli_context_device(context);
   const gli_tuning *tuning = gli_context_tuning(context);
-  place here = {.machine = gli_host_id(),
+  place here = {.where = gli_host_cores(),
                 .cores = gli_cpu_effective(),
                 .tuning = tuning != NULL ? tuning->hash : 0,
                 .measures = measures};

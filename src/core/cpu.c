@@ -5,6 +5,7 @@
 #include "core/cpu.h"
 
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/cpu_quota.h"
@@ -17,10 +18,23 @@ static unsigned affinity(void) {
   return (unsigned)CPU_COUNT(&set);
 }
 
+void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]) {
+  cpu_set_t set;
+  _Static_assert(sizeof set <= GLI_CPU_MASK_BYTES, "all of it");
+  memset(mask, 0, GLI_CPU_MASK_BYTES);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    memcpy(mask, &set, sizeof set);
+  }
+}
+
 #else
 
 static unsigned affinity(void) {
   return 0;
+}
+
+void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]) {
+  memset(mask, 0, GLI_CPU_MASK_BYTES);
 }
 #endif
 

@@ -2,9 +2,16 @@
 #ifndef GLI_CORE_CPU_H
 #define GLI_CORE_CPU_H
 
+#include <stdint.h>
+
 /* Cores that this process may use at once: its affinity mask and, on Linux, the
  * CPU limit of its control group. At least 1. */
 unsigned gli_cpu_effective(void);
+
+/* Which cores those are, as bits in an order of the system's own; nothing but
+ * zeros where that is not known. */
+enum { GLI_CPU_MASK_BYTES = 128 };
+void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]);
 
 /* Let another thread run on this core, if one is ready to. */
 void gli_cpu_yield(void);

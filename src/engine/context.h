@@ -48,7 +48,7 @@ struct gloo_context {
   gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
   uint8_t choices; /* its hash, for signatures; 0: it has none */
-  bool crowded;    /* on some host there are more ranks than cores */
+  bool crowded;    /* somewhere ranks outnumber their cores */
 
   gli_family *family;
   uint32_t root_rank; /* this rank, in the root of the family */

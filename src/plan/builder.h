@@ -73,7 +73,7 @@ typedef struct gli_plan_params {
   uint64_t segment_bytes;   /* for the segmenting pass; 0: do not cut */
   const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,
                                it outlives the plans made with it. */
-  bool crowded;             /* on some host there are more ranks than cores */
+  bool crowded;             /* somewhere ranks outnumber their cores */
   bool near;                /* ranks that share a host can share memory */
   bool narrow; /* sums of elements are rounded when they are stored, and one of
                   many not before its end: who has all inputs at hand combines

@@ -7,11 +7,6 @@ unset MALLOC_PERTURB_ # it makes memory that is never used count as used
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 
-skipped() { # what is not tested, and why
-  number=$((number + 1))
-  echo "ok $number # SKIP $1: $2"
-}
-
 # run_ranks N TRANSPORT PREFIX...: collectives on N ranks, by $algorithm,
 # verified. The log goes to $scratch/log. Results go through a pipe, for a limit on file sizes
 # would hold for them as well.

@@ -5,6 +5,7 @@ gloo=$1 json=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 unset GLOO_TRANSPORT GLOO_WAIT
+export gloo
 
 # ---- alone --------------------------------------------------------------------
 
@@ -57,6 +58,24 @@ case $(after pairs) in
   *) [ "$(uname)" != Linux ] || equal "$(after pairs)" "0 with 1 TCP, and why" ;;
 esac
 result "and why not shared memory, whichever of the two knows"
+
+# Two cores that this process may use; the shell that the text is for comes later.
+cores=$(taskset -cp $$ 2> /dev/null | sed 's/.*: //' | tr , '\n' |
+  awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }' | head -n 2)
+# shellcheck disable=SC2086
+set -- $cores
+if [ $# -eq 2 ]; then
+  for on in "$1 $2 spin" "$1 $1 yield"; do
+    # shellcheck disable=SC2086
+    set -- $on
+    # shellcheck disable=SC2016
+    out=$("$gloo" run -n 2 -- sh -c 'shift "$RANK"; exec taskset -c "$1" "$gloo" info' sh "$1" "$2")
+    equal "$(after ranks | grep -c "waiting: $3")" "$(echo "$1 $2" | awk '{ print $1 == $2 ? 1 : 2 }')"
+    result "ranks on cores $1 and $2 begin waiting with: $3"
+  done
+else
+  skipped "ranks that are bound to cores" "no command taskset, or one core"
+fi
 
 "$gloo" run -n 3 -- gloo info --json > "$scratch/out"
 equal "$("$json" < "$scratch/out")" 1 && has "$(cat "$scratch/out")" '"pairs": ["0 with 1-2: '
