@@ -215,7 +215,7 @@ static bool is_nothing(const gloo_operation *op) {
 
 /* What was joined comes first: it may have to copy what the other receives. */
 static gloo_status begin_both(gloo_operation *op, gloo_error *error) {
-  gloo_status status = gli_operation_begin(op->also, false, error);
+  gloo_status status = gli_operation_begin(op->also, true, error);
   gli_device_run(op->device);
   if (status == GLOO_OK) return gli_operation_begin(op, false, error);
   end_unstarted(op, error);
@@ -317,6 +317,7 @@ gloo_status gloo_operation_wait(gloo_operation *op) {
 /* Has no other rank heard of it? */
 static bool is_private(const gloo_operation *op) {
   if (op->state == GLI_OPERATION_POSTED) return true;
+  if (op->put_off) return gli_operation_is_send(op);
   if (!gli_operation_is_send(op) || op->peers[0].wanted) return false;
   uint32_t blocked = 0;
   const gli_link *link = op->peers[0].link;

@@ -313,6 +313,11 @@ void gli_device_take_up(gloo_device *device) {
   gli_operation_make_runnable(op);
 }
 
+/* Whatever runs at once runs behind those: messages must not overtake. */
+GLI_COLD static void take_up_all(gloo_device *device) {
+  while (device->put_off) gli_device_take_up(device);
+}
+
 /* Steps that finish on the spot queue their followers in op->ready. */
 static void run_ready(gloo_operation *op) {
   while (op->ready_head < op->ready_tail) {
@@ -465,6 +470,7 @@ GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
 gloo_status gli_operation_begin(gloo_operation *op, bool now,
                                 gloo_error *error) {
   gloo_device *device = op->device;
+  if (now && device->put_off) take_up_all(device);
   if (op->unscaled) scale(op);
   op->source = -1;
   gli_error_clear(&op->error);

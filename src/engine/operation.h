@@ -128,7 +128,8 @@ typedef struct gli_operation_list {
 /* Scratch that is kept for later runs; the last one is, however large. */
 #define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
 
-/* `now`: its first steps need not wait for whoever runs what is runnable. */
+/* `now`: its first steps need not wait for whoever runs what is runnable, but
+ * run behind all that was put off. */
 gloo_status gli_operation_begin(gloo_operation *op, bool now,
                                 gloo_error *error);
 void gli_operation_step_done(gloo_operation *op, uint32_t step);

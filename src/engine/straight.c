@@ -92,6 +92,7 @@ GLI_INLINE void await(gloo_operation *op, uint32_t step, gli_link *link) {
 }
 
 static void stop_awaiting(gloo_operation *op) {
+  if (op->at == op->plan->n_steps) return;
   if (op->recv_state[op->at] == GLI_RECV_UNREADY) return;
   gli_link *link = op->peers[op->plan->steps[op->at].peer].link;
   if (link->awaits == op) link->awaits = NULL;
@@ -200,6 +201,7 @@ bool gli_straight_message(gli_link *link, const gli_header *h,
   link->awaits = NULL;
   link->data_came++;
   if (h->charged) gli_flow_consumed(link, h->length);
+  if (!op->straight) return true; /* that failed, and ended it */
   const gli_plan *plan = op->plan;
   if (h->length > 0) store(op, &plan->steps[step], payload, h->length);
   op->recv_state[step] = GLI_RECV_DONE;

@@ -188,6 +188,84 @@ static void failed_start_wakes_sleepers(void **state) {
   assert_int_equal(status, GLOO_ERR_ADDRESS);
 }
 
+/* ---- what is started behind other operations ----------------------------- */
+
+static gloo_operation *start_recv(int32_t *value, uint32_t tag) {
+  gloo_options options = GLOO_OPTIONS_INIT;
+  gloo_operation *op = NULL;
+  options.tag = tag;
+  assert_int_equal(
+      gloo_recv_start(context, value, 1, GLOO_INT32, 0, &options, &op),
+      GLOO_OK);
+  return op;
+}
+
+static gloo_operation *start_send(const int32_t *value) {
+  gloo_operation *op = NULL;
+  assert_int_equal(gloo_send_start(context, value, 1, GLOO_INT32, 0, NULL, &op),
+                   GLOO_OK);
+  return op;
+}
+
+/* Something is under way, and the helper never comes: what is started now is
+ * put off. */
+static int set_up_busy(void **state) {
+  int failed = set_up(state);
+  if (failed) return failed;
+  one.device->has_helper = true;
+  one.watched = start_recv(&received, 9);
+  return 0;
+}
+
+static int tear_down_busy(void **state) {
+  one.device->has_helper = false;
+  return tear_down(state);
+}
+
+static void expect_next(int32_t value) {
+  int32_t got = -1;
+  assert_int_equal(gloo_recv(context, &got, 1, GLOO_INT32, 0, NULL), GLOO_OK);
+  assert_int_equal(got, value);
+}
+
+static void what_is_put_off_is_not_overtaken(void **state) {
+  (void)state;
+  const int32_t sent[] = {0, 1, 2, 3, 4};
+  int32_t fourth = -1;
+  gloo_operation *first = start_send(&sent[0]), *second = start_send(&sent[1]);
+  assert_true(first->put_off && second->put_off);
+  assert_int_equal(gloo_send(context, &sent[2], 1, GLOO_INT32, 0, NULL),
+                   GLOO_OK);
+  for (int32_t i = 0; i < 3; i++) expect_next(i);
+  assert_int_equal(gloo_operation_wait(first), GLOO_OK);
+  assert_int_equal(gloo_operation_wait(second), GLOO_OK);
+  gloo_operation_destroy(first);
+  gloo_operation_destroy(second);
+
+  first = start_send(&sent[3]);
+  assert_int_equal(
+      gloo_sendrecv(context, &sent[4], 1, 0, &fourth, 1, 0, GLOO_INT32, NULL),
+      GLOO_OK);
+  assert_int_equal(fourth, 3);
+  expect_next(4);
+  assert_int_equal(gloo_operation_wait(first), GLOO_OK);
+  gloo_operation_destroy(first);
+}
+
+static void what_is_put_off_can_be_taken_back(void **state) {
+  (void)state;
+  const int32_t sent[] = {0, 1};
+  gloo_error error;
+  gloo_operation *op = start_send(&sent[0]);
+  assert_int_equal(gloo_operation_cancel(op), GLOO_OK);
+  assert_int_equal(gloo_operation_wait(op), GLOO_ERR_CANCELLED);
+  gloo_operation_destroy(op);
+  assert_int_equal(gloo_context_error(context, &error), GLOO_OK);
+  assert_int_equal(gloo_send(context, &sent[1], 1, GLOO_INT32, 0, NULL),
+                   GLOO_OK);
+  expect_next(1);
+}
+
 /* ---- calls that fail ---------------------------------------------------- */
 
 static const int32_t word = 42;
@@ -284,6 +362,10 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(failed_start_wakes_sleepers, set_up,
                                       tear_down),
+      cmocka_unit_test_setup_teardown(what_is_put_off_is_not_overtaken,
+                                      set_up_busy, tear_down_busy),
+      cmocka_unit_test_setup_teardown(what_is_put_off_can_be_taken_back,
+                                      set_up_busy, tear_down_busy),
       cmocka_unit_test_setup_teardown(options_end_where_they_say, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(refused_start_tells_why, set_up,
