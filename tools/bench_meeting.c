@@ -8,27 +8,57 @@
 #include "core/error.h"
 #include "tools/bench_shared.h"
 
-enum { SPINS_PER_CLOCK = 4096 };
+/* Ranks that come within YIELDS_UNPOKED yields of each other, some tens of
+ * microseconds, are left alone: a poke would delay the call after it. */
+enum { YIELDS_PER_CLOCK = 4096, YIELDS_UNPOKED = 64 };
 #define PATIENCE_NS (UINT64_C(60) * 1000000000)
 
+static const gli_meeting_manner just_yield = {.poke = NULL};
+static const gli_meeting_manner *manner = &just_yield;
+
+void gli_meeting_choose(const gli_meeting_manner *chosen) {
+  manner = chosen;
+}
+
+static bool sleeps(const gli_meeting *meeting) {
+  return meeting->mapped && manner->sleep != NULL;
+}
+
 /* ---- shared memory ------------------------------------------------------ */
+
+static size_t area_bytes(void) {
+  return sizeof(gli_meeting_area) + manner->bytes;
+}
+
+static gli_meeting_area *create_area(gli_shared_key *key) {
+  gli_meeting_area *area = gli_shared_create(area_bytes(), key);
+  if (area == NULL || manner->sleep == NULL) return area;
+  if (manner->prepare(area + 1)) return area;
+  gli_shared_close_key(key);
+  gli_shared_unmap(area, area_bytes());
+  memset(key, 0, sizeof *key);
+  return NULL;
+}
 
 gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
                              gloo_error *error) {
   memset(meeting, 0, sizeof *meeting);
   meeting->context = context;
   meeting->ranks = (unsigned)gloo_context_size(context);
+  if (manner->sleep != NULL && meeting->ranks > manner->max_ranks) {
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "more than %u ranks cannot meet asleep", manner->max_ranks);
+  }
   bool first = gloo_context_rank(context) == 0;
   gloo_options options = GLOO_OPTIONS_INIT;
   options.error = error;
 
   gli_shared_key key = {{0}};
-  gli_meeting_area *area = NULL;
-  if (first) area = gli_shared_create(sizeof *area, &key);
+  gli_meeting_area *area = first ? create_area(&key) : NULL;
   gloo_status status =
       gloo_broadcast(context, GLOO_IN_PLACE, key.words, GLI_SHARED_KEY_WORDS,
                      GLOO_UINT64, 0, &options);
-  if (status == GLOO_OK && !first) area = gli_shared_open(sizeof *area, &key);
+  if (status == GLOO_OK && !first) area = gli_shared_open(area_bytes(), &key);
   int32_t all = area != NULL;
   if (status == GLOO_OK) {
     status = gloo_allreduce(context, GLOO_IN_PLACE, &all, 1, GLOO_INT32,
@@ -56,7 +86,7 @@ void gli_meeting_share(gli_meeting *meeting, gloo_context *context,
 }
 
 void gli_meeting_close(gli_meeting *meeting) {
-  if (meeting->mapped) gli_shared_unmap(meeting->area, sizeof *meeting->area);
+  if (meeting->mapped) gli_shared_unmap(meeting->area, area_bytes());
   meeting->area = NULL;
   meeting->mapped = false;
 }
@@ -64,23 +94,34 @@ void gli_meeting_close(gli_meeting *meeting) {
 /* ---- meeting ------------------------------------------------------------ */
 
 void gli_meeting_break(gli_meeting *meeting) {
-  if (meeting->area != NULL) atomic_store(&meeting->area->broken, 1);
+  if (meeting->area == NULL) return;
+  atomic_store(&meeting->area->broken, 1);
+  if (sleeps(meeting)) manner->wake(meeting);
 }
 
-static gloo_status wait_for_round(gli_meeting_area *area, unsigned round,
-                                  gloo_error *error) {
+gloo_status gli_meeting_broken(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PEER, -1,
+                  "another rank gave up, see its own message");
+}
+
+gloo_status gli_meeting_late(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
+                  "another rank has not come to the next iteration for a "
+                  "minute");
+}
+
+static gloo_status yield_until(gli_meeting_area *area, unsigned round,
+                               gloo_error *error) {
   uint64_t patience_ends = uv_hrtime() + PATIENCE_NS;
-  unsigned spins = 0;
+  unsigned yields = 0;
   while (atomic_load_explicit(&area->round, memory_order_acquire) == round) {
     if (atomic_load_explicit(&area->broken, memory_order_relaxed)) {
-      return gli_fail(error, GLOO_ERR_PEER, -1,
-                      "another rank gave up, see its own message");
+      return gli_meeting_broken(error);
     }
-    if (++spins % SPINS_PER_CLOCK == 0 && uv_hrtime() > patience_ends) {
-      return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                      "another rank has not come to the next iteration for "
-                      "a minute");
+    if (++yields % YIELDS_PER_CLOCK == 0 && uv_hrtime() > patience_ends) {
+      return gli_meeting_late(error);
     }
+    if (yields > YIELDS_UNPOKED && manner->poke != NULL) manner->poke();
     sched_yield();
   }
   return GLOO_OK;
@@ -96,8 +137,12 @@ gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error) {
   unsigned round = atomic_load_explicit(&area->round, memory_order_acquire);
   unsigned before =
       atomic_fetch_add_explicit(&area->arrived, 1, memory_order_acq_rel);
-  if (before + 1 < meeting->ranks) return wait_for_round(area, round, error);
+  if (before + 1 < meeting->ranks) {
+    return sleeps(meeting) ? manner->sleep(meeting, error)
+                           : yield_until(area, round, error);
+  }
   atomic_store_explicit(&area->arrived, 0, memory_order_relaxed);
   atomic_store_explicit(&area->round, round + 1, memory_order_release);
+  if (sleeps(meeting)) manner->wake(meeting);
   return GLOO_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "gloo_c/gloo_c.h"
 
@@ -21,6 +22,28 @@ typedef struct gli_meeting {
   unsigned ranks;
   gloo_context *context;
 } gli_meeting;
+
+/* How a program's ranks wait, where yielding alone is not it. */
+typedef struct gli_meeting_manner {
+  /* Called now and then by one that yields for long; NULL: nothing is. */
+  void (*poke)(void);
+  /* Ranks sleep instead, by means of memory that follows the area in shared
+   * memory; `sleep` is NULL where they yield. `prepare` is called once, by rank
+   * 0, and `wake` by one that lets all others go on, or has broken up. */
+  size_t bytes;
+  unsigned max_ranks;
+  bool (*prepare)(void *memory);
+  gloo_status (*sleep)(gli_meeting *meeting, gloo_error *error);
+  void (*wake)(const gli_meeting *meeting);
+} gli_meeting_manner;
+
+/* From now on, in all of this process; it is not copied. Threads yield, in
+ * whatever manner. */
+void gli_meeting_choose(const gli_meeting_manner *manner);
+
+/* What ends a wait too soon. */
+gloo_status gli_meeting_broken(gloo_error *error);
+gloo_status gli_meeting_late(gloo_error *error);
 
 /* For processes, through the library: find out whether all share memory. When
  * they do not, rank 0 says so, and gloo_barrier is used. Collective. */

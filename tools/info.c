@@ -136,6 +136,8 @@ static names dtypes(void) {
 static names ops(void) {
   names n = {.count = 0};
   for (int i = 0; i < GLOO_OP_COUNT; i++) add(&n, gloo_op_name((gloo_op)i));
+  add(&n, gloo_op_name(GLOO_SCALED_SUM));
+  add(&n, gloo_op_name(GLOO_CUSTOM));
   return n;
 }
 

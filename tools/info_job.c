@@ -126,8 +126,7 @@ static void put_end(job *j, const char *key) {
   free_lines(j);
 }
 
-/* ---- where ranks are ------------------------------------------------------
- */
+/* ---- where ranks are ----------------------------------------------------- */
 
 static place own_place(const job *j) {
   place here = {.cores_id = gli_host_cores(), .cores = gli_cpu_effective()};
@@ -180,8 +179,7 @@ static bool show_places(job *j) {
   return good;
 }
 
-/* ---- what pairs use -------------------------------------------------------
- */
+/* ---- what pairs use ------------------------------------------------------ */
 
 static void own_routes(const job *j, route *routes) {
   for (int peer = 0; peer < j->ranks; peer++) {

@@ -56,8 +56,7 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* ---- the command line -----------------------------------------------------
- */
+/* ---- the command line ---------------------------------------------------- */
 
 static bool check_collectives(void) {
   for (const char *at = given.collectives; at != NULL;) {
@@ -111,8 +110,7 @@ static bool check_settings(gli_bench_call *call) {
   return check_collectives();
 }
 
-/* ---- results ---------------------------------------------------------------
- */
+/* ---- results ------------------------------------------------------------- */
 
 static bool write_file(const gli_tune_table *table, const char *where,
                        int ranks) {

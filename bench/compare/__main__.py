@@ -104,8 +104,9 @@ def parse(argv):
 
 
 def command_line(argv):
-    """As it was given, without what scripts/compare adds."""
+    """As it was given, without what scripts/compare adds, and where this machine has its folders."""
     given = [a for i, a in enumerate(argv) if a != "--build" and argv[i - 1:i] != ["--build"]]
+    given = [os.path.relpath(a) if os.path.isabs(a) else a for a in given]
     return shlex.join(["scripts/compare"] + given)
 
 

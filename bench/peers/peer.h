@@ -29,6 +29,9 @@ extern const bool gli_peer_sleeps;
 
 void gli_peer_poke(void);
 
+/* Choose how this program's ranks meet (meeting.c). */
+void gli_peer_choose_meeting(void);
+
 #ifdef __cplusplus
 }
 #endif

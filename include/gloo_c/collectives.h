@@ -68,8 +68,9 @@ typedef struct gloo_options {
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* Return when all ranks have called it. Dissemination (Hensgen, Finkel and
- * Manber 1988): ceil(log2 P) rounds of empty messages. */
+/* Return when all ranks have called it. Empty messages: by dissemination
+ * (Hensgen, Finkel and Manber 1988) in ceil(log2 P) rounds, by way of one rank,
+ * or in a single round from all to all. */
 GLOO_API gloo_status gloo_barrier(gloo_context *context,
                                   const gloo_options *options);
 GLOO_API gloo_status gloo_barrier_start(gloo_context *context,
@@ -267,8 +268,7 @@ GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
                                        const gloo_options *options,
                                        gloo_operation **operation);
 
-/* ---- blocks that differ in length ------------------------------------------
- */
+/* ---- blocks that differ in length ---------------------------------------- */
 
 /* Counts and displacements are in elements, one for each rank; they are read
  * before the call returns. NULL for displacements: the blocks lie one behind

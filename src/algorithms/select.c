@@ -32,8 +32,7 @@
 #include "algorithms/two_level.h"
 
 #define LONGEST GLI_SELECT_LONGEST
-#define SEGMENT ((uint64_t)512 << 10)
-#define SEGMENT_OF_ROUND (4 * SEGMENT) /* nothing waits for it */
+#define SEGMENT GLI_SELECT_SEGMENT
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
 #define SHORTEST                                                             \
@@ -344,7 +343,7 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
   if (chain > 1)
     least = flowing_segment(m, chain);
   else if (is_long_round(algorithm, p))
-    least = SEGMENT_OF_ROUND;
+    least = GLI_SELECT_SEGMENT_OF_ROUND;
   uint64_t bytes = most / SEGMENTS > least ? most / SEGMENTS : least;
   uint64_t whole = (bytes + p->elem_bytes - 1) / p->elem_bytes;
   return whole * p->elem_bytes;

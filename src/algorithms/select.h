@@ -6,11 +6,13 @@
 #include "core/error.h"
 #include "plan/tuning.h"
 
-#define GLI_SELECT_LONGEST                           \
-  ((uint64_t)1 << 40) /* beyond it no choice changes \
-                       */
+/* Beyond it no choice changes. */
+#define GLI_SELECT_LONGEST ((uint64_t)1 << 40)
 
+/* The shortest segments of long vectors; and of those for which nothing waits
+ * that could begin with a part of them. */
 #define GLI_SELECT_SEGMENT ((uint64_t)512 << 10)
+#define GLI_SELECT_SEGMENT_OF_ROUND (4 * GLI_SELECT_SEGMENT)
 
 typedef struct gli_candidate {
   const char *name;

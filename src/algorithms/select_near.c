@@ -75,7 +75,7 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       if (m >= 8 * M) return "circulant";
       return p->size <= FEW && m >= 32 * K && m < 512 * K ? "ring" : "direct";
     case GLI_REDUCE_SCATTERV:
-      return m < 8 * M ? "direct" : "circulant";
+      return m < (p->size <= FEW ? 2 * M : 512 * K) ? "direct" : "circulant";
     default:
       return NULL;
   }

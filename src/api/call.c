@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
+#include "algorithms/select.h"
 #include "api/counts.h"
 #include "api/lists.h"
 #include "api/reduction.h"
@@ -56,10 +57,6 @@ static gli_build_fn message_builder(const gli_arguments *a) {
   }
   return build_send;
 }
-
-/* Of a message that shared memory carries, and of others (see
- * gli_segment_bytes). */
-enum { NEAR_SEGMENT_BYTES = 512 << 10, MESSAGE_SEGMENT_BYTES = 2 << 20 };
 
 /* ---- checks -------------------------------------------------------------- */
 
@@ -115,7 +112,7 @@ static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
 typedef struct shapes {
   gli_plan_params params;
   gli_shape apart, within;
-  bool known;
+  bool known; /* and not of given counts, which are gone after the call */
 } shapes;
 static _Thread_local shapes last_shapes;
 
@@ -152,7 +149,7 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
     if (receives) apart->in_bytes = 0;
     if (!receives) apart->out_bytes = 0;
   }
-  if (!p->counts) last_shapes = (shapes){*p, *apart, *within, true};
+  last_shapes = (shapes){*p, *apart, *within, !p->counts};
   return GLOO_OK;
 }
 
@@ -220,7 +217,8 @@ static gloo_status choose(const gli_arguments *a, const gloo_options *o,
   if (a->collective == GLI_SENDRECV) {
     if (name) return unknown_algorithm(a, name, error);
     call->build = message_builder(a);
-    p->segment_bytes = p->near ? NEAR_SEGMENT_BYTES : MESSAGE_SEGMENT_BYTES;
+    p->segment_bytes =
+        p->near ? GLI_SELECT_SEGMENT : GLI_SELECT_SEGMENT_OF_ROUND;
     return GLOO_OK;
   }
   gli_choice choice = {.algorithm = NULL};
@@ -311,12 +309,13 @@ static gloo_status read_call(gloo_context *context, const gli_arguments *a,
 
 /* ---- the same call again ------------------------------------------------- */
 
-/* Those that have no lists, and whose options name nothing that would have to
- * be looked at, are remembered by the context. False: not this one. */
-static bool repeat_key(const gli_arguments *a, const gloo_options *options,
-                       gli_repeat_key *key) {
+/* Those that have one input and output, and whose options name nothing that
+ * would have to be looked at, are remembered by the context. False: not this
+ * one. */
+static bool repeat_key(const gloo_context *context, const gli_arguments *a,
+                       const gloo_options *options, gli_repeat_key *key) {
   bool message = a->collective == GLI_SENDRECV;
-  if (a->several || gli_collective_counted(a->collective)) return false;
+  if (a->several) return false;
   if (message && (a->n_peers != 1 || !a->peers)) return false;
   if (options) {
     if (options->struct_size != sizeof *options) return false;
@@ -331,6 +330,11 @@ static bool repeat_key(const gli_arguments *a, const gloo_options *options,
                           .tag = options ? options->tag : 0,
                           .count = a->count,
                           .timeout_ns = options ? options->timeout_ns : 0};
+  if (gli_collective_counted(a->collective)) {
+    key->in_place = a->input == GLOO_IN_PLACE;
+    key->lists = gli_numbers_hash(a, (uint32_t)gloo_context_rank(context),
+                                  (uint32_t)gloo_context_size(context));
+  }
   return true;
 }
 
@@ -345,19 +349,28 @@ static bool buffers_fit(const gli_arguments *a, const gli_repeated_call *r) {
                       r->apart.out_bytes);
 }
 
+static bool fits(const gloo_context *context, const gli_arguments *a,
+                 const gli_repeated_call *r) {
+  if (!buffers_fit(a, r)) return false;
+  return !r->counts ||
+         gli_numbers_same(a, r->counts, (uint32_t)gloo_context_size(context));
+}
+
 /* With the context locked. NULL: it is not remembered, or not to be made that
  * way now. */
 static gli_repeat *find_again(gloo_context *context, const gli_arguments *a,
                               const gli_repeat_key *key) {
   gli_repeat *repeat = gli_repeat_find(context, key);
-  if (!repeat || buffers_fit(a, &repeat->call)) return repeat;
+  if (!repeat || fits(context, a, &repeat->call)) return repeat;
   gli_repeat_leave(context);
   return NULL;
 }
 
 /* What to remember of a call that has been read. False: it cannot be. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
-  if (!are_last(&call->params)) return false;
+  const gli_plan_params *p = &call->params;
+  bool counted = p->counts && last_shapes.params.counts == p->counts;
+  if (!counted && !are_last(p)) return false;
   repeated->in_place = call->params.in_place;
   repeated->apart = last_shapes.apart;
   repeated->within = last_shapes.within;
@@ -380,7 +393,7 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
                          const gloo_options *options, int *source) {
   gli_repeated_call repeated;
   bool repeatable = context && !gli_custom_op_inside() &&
-                    repeat_key(a, options, &repeated.key);
+                    repeat_key(context, a, options, &repeated.key);
   gloo_status again;
   if (repeatable &&
       run_again(context, a, options, &repeated.key, source, &again)) {
@@ -445,7 +458,7 @@ gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
   if (!operation) return GLOO_ERR_INVALID;
   gli_repeated_call repeated;
   bool repeatable = context && !gli_custom_op_inside() &&
-                    repeat_key(a, options, &repeated.key);
+                    repeat_key(context, a, options, &repeated.key);
   gloo_operation *op = NULL;
   if (repeatable) {
     gli_repeat *repeat = find_again(context, a, &repeated.key);

@@ -223,3 +223,44 @@ gloo_status gli_numbers_read(gli_numbers *n, const gli_arguments *a,
   if (a->collective == GLI_REDUCE_SCATTERV) p->count = sum(c->in, p->size);
   return GLOO_OK;
 }
+
+/* ---- the same numbers again ---------------------------------------------- */
+
+static uint64_t hash_on(uint64_t h, const size_t *numbers, uint32_t size) {
+  for (uint32_t k = 0; numbers != NULL && k < size; k++) {
+    h = (h ^ numbers[k]) * UINT64_C(0x9E3779B97F4A7C15);
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+uint64_t gli_numbers_hash(const gli_arguments *a, uint32_t rank,
+                          uint32_t size) {
+  bool root = !gli_collective_rooted(a->collective) || (int)rank == a->root;
+  if (!root) return 0;
+  return hash_on(hash_on(0, a->out_counts, size), a->in_counts, size);
+}
+
+static bool same_list(const size_t *counts, const size_t *at,
+                      const uint64_t *length, const uint64_t *first,
+                      uint32_t size) {
+  if (length == NULL) return true; /* this rank does not read it */
+  if (counts == NULL) return false;
+  uint64_t end = 0;
+  for (uint32_t k = 0; k < size; k++) {
+    if (counts[k] != length[k]) return false;
+    if ((at != NULL ? at[k] : end) != first[k]) return false;
+    end += length[k];
+  }
+  return true;
+}
+
+bool gli_numbers_same(const gli_arguments *a, const gli_counts *c,
+                      uint32_t size) {
+  if (!same_list(a->out_counts, a->out_first, c->out, c->out_first, size)) {
+    return false;
+  }
+  /* An alltoallv in place has one list for both. */
+  if (a->collective == GLI_ALLTOALLV && a->input == GLOO_IN_PLACE) return true;
+  return same_list(a->in_counts, a->in_first, c->in, c->in_first, size);
+}

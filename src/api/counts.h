@@ -21,4 +21,12 @@ gloo_status gli_numbers_read(gli_numbers *numbers,
                              gli_plan_params *params, gloo_error *error);
 void gli_numbers_free(gli_numbers *numbers);
 
+/* Of what this rank would read of them; nothing is checked. */
+uint64_t gli_numbers_hash(const gli_arguments *arguments, uint32_t rank,
+                          uint32_t size);
+/* Would reading them give these counts? That of a call that was in place or not
+ * just as this one. */
+bool gli_numbers_same(const gli_arguments *arguments, const gli_counts *counts,
+                      uint32_t size);
+
 #endif

@@ -18,8 +18,7 @@ static gli_arguments reduction(gli_collective collective, const char *function,
                          .op = op};
 }
 
-/* ---- allreduce -------------------------------------------------------------
- */
+/* ---- allreduce ----------------------------------------------------------- */
 
 static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
                                void *const *outputs, size_t n_outputs,
@@ -54,8 +53,7 @@ gloo_status gloo_allreduce_multi_init(
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- reduce ----------------------------------------------------------------
- */
+/* ---- reduce -------------------------------------------------------------- */
 
 static gli_arguments reduce(const void *const *inputs, size_t n_inputs,
                             void *const *outputs, size_t n_outputs,
@@ -97,8 +95,7 @@ gloo_status gloo_reduce_multi_init(gloo_context *context,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- reduce_scatter --------------------------------------------------------
- */
+/* ---- reduce_scatter ------------------------------------------------------ */
 
 static gli_arguments reduce_scatter(const void *const *inputs, size_t n_inputs,
                                     void *const *outputs, size_t n_outputs,
@@ -135,8 +132,7 @@ gloo_status gloo_reduce_scatter_multi_init(
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- broadcast -------------------------------------------------------------
- */
+/* ---- broadcast ----------------------------------------------------------- */
 
 static gli_arguments broadcast(const void *const *input, void *const *outputs,
                                size_t n_outputs, size_t count, gloo_dtype dtype,
@@ -177,8 +173,7 @@ gloo_status gloo_broadcast_multi_init(gloo_context *context, const void *input,
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- allgather -------------------------------------------------------------
- */
+/* ---- allgather ----------------------------------------------------------- */
 
 static gli_arguments allgather(const void *const *inputs, size_t n_inputs,
                                void *const *outputs, size_t n_outputs,
@@ -220,8 +215,7 @@ gloo_status gloo_allgather_multi_init(
   return gli_call_init(context, &a, options, operation);
 }
 
-/* ---- scatter ---------------------------------------------------------------
- */
+/* ---- scatter ------------------------------------------------------------- */
 
 static gli_arguments scatter(const void *const *inputs, void *const *output,
                              size_t count, gloo_dtype dtype, int root) {

@@ -10,6 +10,14 @@
 #define GLI_COLD
 #endif
 
+/* A function that is kept out of its callers for the same reason, but is called
+ * often. */
+#ifdef __GNUC__
+#define GLI_APART __attribute__((noinline))
+#else
+#define GLI_APART
+#endif
+
 /* A function that is to be part of all its callers, for it is worth less than
  * the call, or one of them is what everybody waits for. */
 #ifdef __GNUC__

@@ -126,6 +126,22 @@ uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
 /* Operations started so far with a tag. */
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
 
+/* Let messages find an operation, and no more. Most often there is only one,
+ * which needs no table. */
+static inline void gli_match_insert(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest) gli_match_file(context->newest);
+  context->newest = op;
+}
+static inline void gli_match_remove(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest == op) {
+    context->newest = NULL;
+  } else {
+    gli_match_unfile(op);
+  }
+}
+
 /* ---- groups (group.c) ---------------------------------------------------- */
 
 /* What a message is for that came through this link of a root and speaks of a

@@ -84,6 +84,8 @@ const char *gli_device_transport(const gloo_device *device) {
 
 void gli_device_set_crowded(gloo_device *device, bool crowded) {
   atomic_store(&device->crowded, crowded);
+  if (device->ops->set_crowded)
+    device->ops->set_crowded(device->transport, crowded);
 }
 
 /* ---- progress ------------------------------------------------------------ */

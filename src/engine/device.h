@@ -28,6 +28,7 @@ struct gloo_device {
   atomic_bool crowded;     /* no lock needed */
   gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
   uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
+  unsigned sharing;        /* signs that others run on this core: learnt */
   gloo_context *contexts;
   gli_link *again_links;
   gli_transfer_list self_queue; /* messages of ranks to themselves */

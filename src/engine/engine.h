@@ -59,8 +59,7 @@ bool gli_context_crowded(const gloo_context *context);
 /* Can ranks that share a host reach each other's memory? The same on every
  * rank. */
 bool gli_context_near(const gloo_context *context);
-/* ---- groups ---------------------------------------------------------------
- */
+/* ---- groups -------------------------------------------------------------- */
 
 /* A group of ranks of a context uses its connections. Ranks call it by numbers
  * that each has given it itself, so no two groups of a rank are ever confused.
@@ -165,8 +164,10 @@ typedef struct gli_repeat_key {
   int who;  /* the root, or the other rank of a message */
   int side; /* of a message */
   bool ordered;
+  bool in_place; /* with given counts: GLOO_IN_PLACE, which has fewer lists */
   uint32_t tag;
   size_t count;
+  uint64_t lists; /* a hash of the given counts, which are compared as well */
   int64_t timeout_ns;
 } gli_repeat_key;
 
@@ -174,7 +175,8 @@ typedef struct gli_repeat_key {
 typedef struct gli_repeated_call {
   gli_repeat_key key;
   bool in_place;
-  gli_shape apart, within; /* as it is, and as it would be in place */
+  gli_shape apart, within;  /* as it is, and as it would be in place */
+  const gli_counts *counts; /* of its plan; NULL: none */
 } gli_repeated_call;
 
 typedef struct gli_repeat {

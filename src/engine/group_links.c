@@ -198,6 +198,11 @@ gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *h,
 void gli_group_say_left(gloo_context *context) {
   for (gli_link *link = context->links; link; link = link->next) {
     if (link->self || link->left || !link->pair) continue;
+    if (link->local == GLI_NO_RANK) { /* not formed: no number over there */
+      gli_header about = {.tag = link->own};
+      gli_flow_control(link->carrier, GLI_MESSAGE_LEFT, &about, 1);
+      continue;
+    }
     gli_header about = {.operation = link->data_sent};
     gli_flow_control(link, GLI_MESSAGE_LEFT, &about, 0);
   }

@@ -56,6 +56,7 @@ static uint8_t signed_op(const gli_call *call) {
 static void sign(gloo_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
   op->prepared_for = NULL;
+  op->again = false;
   op->strayed = 0;
   op->may_go_straight = op->suits && !call->custom;
   op->signature = (gli_header){
@@ -210,7 +211,7 @@ static void end_unstarted(gloo_operation *op, const gloo_error *error) {
 
 /* A message that goes nowhere, to which nothing was joined. */
 static bool is_nothing(const gloo_operation *op) {
-  return op->signature.collective == GLI_SENDRECV && op->plan->n_steps == 0;
+  return op->plan->n_steps == 0 && op->signature.collective == GLI_SENDRECV;
 }
 
 /* What was joined comes first: it may have to copy what the other receives. */
@@ -230,41 +231,44 @@ GLI_COLD static gloo_status refuse_start(gloo_operation *op) {
   return status;
 }
 
-static void start_clocks(gloo_operation *op) {
-  if (is_running(op)) gli_late_start_clock(op);
-  if (op->also && is_running(op->also)) gli_late_start_clock(op->also);
-}
-
 /* Others than `own` are under way, and a thread that does not sleep sees to
  * them. */
-static bool is_busy(const gloo_device *device, size_t own) {
-  return device->has_helper && device->outstanding > own &&
+static inline bool is_busy(const gloo_device *device, size_t own) {
+  return device->outstanding > own && device->has_helper &&
          device->sleepers == 0;
 }
 
-static gloo_status start(gloo_operation *op) {
+/* It has been begun: see to what can be done at once. */
+GLI_INLINE void get_going(gloo_operation *op, bool busy) {
   gloo_device *device = op->device;
-  gloo_error error;
-  if (is_nothing(op)) {
-    gli_error_clear(&error);
-    end_unstarted(op, &error);
+  if (busy) gli_device_put_off(device);
+  gli_device_settle(device);
+  if (!any_running(op)) return;
+  if (!busy) gli_device_poll(device);
+  if (is_running(op)) gli_late_start_clock(op);
+  if (op->also && is_running(op->also)) gli_late_start_clock(op->also);
+  gli_device_kick_locked(device);
+}
+
+/* Two, or nothing. */
+GLI_COLD static gloo_status start_odd(gloo_operation *op, gloo_error *error) {
+  if (!op->also) {
+    gli_error_clear(error);
+    end_unstarted(op, error);
     return GLOO_OK;
   }
-  bool busy = is_busy(device, 0);
-  gloo_status status;
-  if (!op->also) {
-    status = gli_operation_begin(op, !busy, &error);
-  } else {
-    status = begin_both(op, &error);
-    busy = is_busy(device, 1);
-  }
-  if (busy && status == GLOO_OK) gli_device_put_off(device);
-  gli_device_settle(device);
-  if (status != GLOO_OK || !any_running(op)) return status;
-  if (!busy) gli_device_poll(device);
-  start_clocks(op);
-  gli_device_kick_locked(device);
-  return GLOO_OK;
+  gloo_status status = begin_both(op, error);
+  get_going(op, status == GLOO_OK && is_busy(op->device, 1));
+  return status;
+}
+
+GLI_INLINE gloo_status start(gloo_operation *op) {
+  gloo_error error;
+  if (op->also || is_nothing(op)) return start_odd(op, &error);
+  bool busy = is_busy(op->device, 0);
+  gloo_status status = gli_operation_begin(op, !busy, &error);
+  get_going(op, busy && status == GLOO_OK);
+  return status;
 }
 
 gloo_status gloo_operation_start(gloo_operation *op) {

@@ -25,15 +25,6 @@ static uint64_t probe_ns(const gloo_operation *op) {
   return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
 }
 
-/* Most operations that are waited for end before anybody looks at the clock:
- * theirs starts to run when somebody does. */
-void gli_late_arm(gloo_operation *op) {
-  op->lateness = GLI_ON_TIME;
-  op->pressed = false;
-  op->alarm_ns = op->timeout_ns > 0 ? 0 : UINT64_MAX;
-  op->deadline_ns = UINT64_MAX;
-}
-
 static bool is_armed(const gloo_operation *op) {
   return op->alarm_ns != 0;
 }

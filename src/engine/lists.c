@@ -4,9 +4,6 @@
 #include "core/reduce.h"
 #include "engine/operation.h"
 
-/* Where outputs would push everything out of the caches. */
-#define STREAM_BYTES ((uint64_t)16 << 20)
-
 void gli_lists_set(gloo_operation *op, const gli_call *call) {
   const gli_plan_params *p = &call->params;
   if (p->n_in > 1) memcpy(op->ins, call->inputs, p->n_in * sizeof *op->ins);
@@ -40,7 +37,7 @@ static void spread(gloo_operation *op, const gli_step *s) {
   for (uint32_t i = 0; i < s->n; i++) {
     dsts[i] = (uint8_t *)op->outs[1 + i] + s->dst;
   }
-  bool stream = op->plan->out_bytes >= STREAM_BYTES;
+  bool stream = gli_operation_is_vast(op);
   gli_combine_kernel(GLOO_UINT8, GLOO_BOR)(dsts, s->n, &src, 1,
                                            (size_t)s->bytes, stream);
 }

@@ -46,7 +46,7 @@ gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
   return op;
 }
 
-static void file(gloo_operation *op) {
+void gli_match_file(gloo_operation *op) {
   gloo_operation **bucket =
       &op->context->buckets[bucket_of(gli_match_key_of(op))];
   op->bucket = bucket;
@@ -54,19 +54,7 @@ static void file(gloo_operation *op) {
   *bucket = op;
 }
 
-/* Most often there is only one, which needs no table. */
-void gli_match_insert(gloo_operation *op) {
-  gloo_context *context = op->context;
-  if (context->newest) file(context->newest);
-  context->newest = op;
-}
-
-void gli_match_remove(gloo_operation *op) {
-  gloo_context *context = op->context;
-  if (context->newest == op) {
-    context->newest = NULL;
-    return;
-  }
+void gli_match_unfile(gloo_operation *op) {
   gloo_operation **at = op->bucket;
   if (!at) return; /* never inserted */
   op->bucket = NULL;
@@ -274,6 +262,7 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   }
   if (form == GLI_FORM_PLACED || gli_step_wire_bytes(s) == 0) return GLOO_OK;
   sink->dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  sink->stream = gli_operation_streams(op, step);
   if (s->kind == GLI_STEP_RECV) return GLOO_OK;
   sink->local = gli_operation_at(op, s->a_buffer, s->a);
   sink->fn = op->reduce;

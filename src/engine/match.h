@@ -5,6 +5,7 @@
 #ifndef GLI_ENGINE_MATCH_H
 #define GLI_ENGINE_MATCH_H
 
+#include "core/hints.h"
 #include "engine/link.h"
 
 /* ---- operations by key (match.c) ----------------------------------------- */
@@ -25,8 +26,9 @@ typedef struct gli_key {
 gli_key gli_match_key_of(const gloo_operation *op);
 gli_key gli_match_key(gli_kind kind, uint32_t peer_rank, const gli_header *h);
 gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
-void gli_match_insert(gloo_operation *op);
-void gli_match_remove(gloo_operation *op);
+/* Put it into the table, and take it out. */
+GLI_COLD void gli_match_file(gloo_operation *op);
+GLI_COLD void gli_match_unfile(gloo_operation *op);
 /* Has this rank said that it has started it? */
 void gli_match_read_notes(gloo_operation *op, uint32_t peer);
 /* Take over what came for it before it was started. */

@@ -1,9 +1,9 @@
 /* Operations: one run of a plan. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/hints.h"
+#include "core/reduce.h"
 #include "engine/context.h"
 #include "engine/describe.h"
 #include "engine/device.h"
@@ -15,181 +15,6 @@
 #include "engine/straight.h"
 #include "gloo_c/collectives.h"
 #include "plan/shape.h"
-
-enum { POOL_PER_PLAN = 4 };
-
-/* ---- memory -------------------------------------------------------------- */
-
-/* Cuts one block into aligned arrays: with NULL for the block, measures it. */
-typedef struct carver {
-  uint8_t *memory;
-  size_t used;
-} carver;
-
-static void *carve(carver *c, size_t bytes) {
-  void *at = c->memory ? c->memory + c->used : NULL;
-  c->used += (bytes + 15) & ~(size_t)15;
-  return at;
-}
-
-/* The operation's own place is the first. */
-static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
-  size_t places = plan->n_places, operands = plan->n_operands;
-  size_t ins = plan->params.n_in, outs = plan->params.n_out;
-  bool suits = gli_straight_suits(plan);
-  op->suits = suits;
-  gli_operands *o = &op->operands;
-  c->used = 0;
-  carve(c, sizeof *op);
-  op->peers = carve(c, plan->n_peers * sizeof *op->peers);
-  op->pending = carve(c, plan->n_steps * sizeof *op->pending);
-  op->ready = carve(c, plan->n_steps * sizeof *op->ready);
-  op->recv_state = carve(c, plan->n_steps);
-  op->prepared = carve(c, suits ? plan->n_steps * sizeof *op->prepared : 0);
-  op->places = carve(c, places * sizeof *op->places);
-  o->from = carve(c, operands * sizeof *o->from);
-  o->room = carve(c, operands * sizeof *o->room);
-  o->to = carve(c, operands * sizeof *o->to);
-  o->srcs = carve(c, operands * sizeof *o->srcs);
-  o->dsts = carve(c, operands * sizeof *o->dsts);
-  op->ins = carve(c, ins * sizeof *op->ins);
-  op->outs = carve(c, outs * sizeof *op->outs);
-}
-
-/* The logarithm of what is a power of two; GLI_NO_SHIFT: it is none. */
-static uint8_t shift_of(uint64_t elem_bytes) {
-  uint8_t shift = 0;
-  while (shift < 63 && elem_bytes >> shift > 1) shift++;
-  return UINT64_C(1) << shift == elem_bytes ? shift : GLI_NO_SHIFT;
-}
-
-/* The operation and its arrays are one allocation; scratch is another. */
-static gloo_operation *allocate(const gli_plan *plan) {
-  if (plan->scratch_bytes > SIZE_MAX) return NULL;
-  gloo_operation blank;
-  carver c = {NULL, 0};
-  lay_out(&c, plan, &blank);
-  c.memory = calloc(1, c.used);
-  if (!c.memory) return NULL;
-  gloo_operation *op = (gloo_operation *)(void *)c.memory;
-  lay_out(&c, plan, op);
-  op->elem_shift = shift_of(plan->params.elem_bytes);
-  for (uint32_t i = 0; i < plan->n_peers; i++) {
-    if (plan->peers[i].recv_bytes > GLI_EAGER_BYTES) op->expects_much = true;
-  }
-  if (plan->scratch_bytes == 0) return op;
-  op->scratch = malloc((size_t)plan->scratch_bytes);
-  if (op->scratch) return op;
-  free(op);
-  return NULL;
-}
-
-/* What belongs to the call, and not to the plan. */
-static void drop_call(gloo_operation *op) {
-  free(op->candidates);
-  op->candidates = NULL;
-  gloo_custom_op_destroy(op->held_custom);
-  op->held_custom = NULL;
-  op->custom.op = NULL;
-  free(op->scaled);
-  op->scaled = NULL;
-  op->unscaled = NULL;
-  op->scales_joined = false;
-}
-
-static void free_operation(gloo_operation *op) {
-  drop_call(op);
-  free(op->scratch);
-  free(op);
-}
-
-/* ---- the pool ------------------------------------------------------------ */
-
-static void unshelve(gloo_operation *op) {
-  if (!op->scratch) return;
-  gli_family *family = op->context->family;
-  gli_operation_list_remove(&family->idle, op);
-  family->idle_bytes -= op->plan->scratch_bytes;
-}
-
-/* Programs whose sizes vary would otherwise keep scratch for all of them. */
-static void shelve(gloo_operation *op) {
-  gli_family *family = op->context->family;
-  if (!op->scratch) return;
-  gli_operation_list_add(&family->idle, op);
-  family->idle_bytes += op->plan->scratch_bytes;
-  while (family->idle_bytes > GLI_IDLE_SCRATCH && family->idle.first != op) {
-    gloo_operation *oldest = family->idle.first;
-    unshelve(oldest);
-    free(oldest->scratch);
-    oldest->scratch = NULL;
-  }
-}
-
-static gloo_operation *take_pooled(gli_plan_ref *ref) {
-  gloo_operation *op = ref->user;
-  ref->user = op->pool_next;
-  unshelve(op);
-  if (op->scratch || op->plan->scratch_bytes == 0) return op;
-  op->scratch = malloc((size_t)op->plan->scratch_bytes);
-  if (op->scratch) return op;
-  free_operation(op);
-  return NULL;
-}
-
-gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
-  gloo_operation *op = ref->user ? take_pooled(ref) : allocate(ref->plan);
-  if (!op) return NULL;
-  op->context = context;
-  op->device = context->device;
-  op->ref = ref;
-  op->plan = ref->plan;
-  op->state = GLI_OPERATION_IDLE;
-  op->source = -1;
-  op->also = NULL;
-  gli_error_clear(&op->error);
-  op->all_prev = NULL;
-  op->all_next = context->all;
-  if (context->all) context->all->all_prev = op;
-  context->all = op;
-  return op;
-}
-
-void gli_operation_release(gloo_operation *op) {
-  gloo_context *context = op->context;
-  if (!context) { /* its context is gone, and its plan with it */
-    free_operation(op);
-    return;
-  }
-  if (op->all_prev) {
-    op->all_prev->all_next = op->all_next;
-  } else {
-    context->all = op->all_next;
-  }
-  if (op->all_next) op->all_next->all_prev = op->all_prev;
-  drop_call(op);
-  gli_plan_ref *ref = op->ref;
-  const gloo_operation *next = ref->user;
-  op->pool_depth = next ? next->pool_depth + 1 : 1;
-  if (op->pool_depth <= POOL_PER_PLAN) {
-    op->pool_next = ref->user;
-    ref->user = op;
-    shelve(op);
-  } else {
-    free_operation(op);
-  }
-  gli_plan_cache_put(context->cache, ref);
-}
-
-void gli_operation_free_pool(void *pool) {
-  gloo_operation *op = pool;
-  while (op) {
-    gloo_operation *next = op->pool_next;
-    unshelve(op);
-    free_operation(op);
-    op = next;
-  }
-}
 
 /* ---- steps --------------------------------------------------------------- */
 
@@ -237,12 +62,22 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t index,
   return gli_reach_arrived(op, index, form, parked->data);
 }
 
-void gli_operation_run_local(gloo_operation *op, const gli_step *s) {
+static bool overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
+  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return (x < y ? y - x : x - y) < bytes;
+}
+
+void gli_operation_run_local(gloo_operation *op, uint32_t step) {
+  const gli_step *s = &op->plan->steps[step];
   if (s->dst_buffer == GLI_TOKEN || s->bytes == 0) return;
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const uint8_t *a = gli_operation_at(op, s->a_buffer, s->a);
   if (s->kind == GLI_STEP_COPY) {
-    memmove(dst, a, (size_t)s->bytes);
+    if (gli_operation_streams(op, step) && !overlap(dst, a, s->bytes)) {
+      gli_copy_stream(dst, a, (size_t)s->bytes);
+    } else {
+      memmove(dst, a, (size_t)s->bytes);
+    }
     return;
   }
   const uint8_t *b = gli_operation_at(op, s->b_buffer, s->b);
@@ -264,7 +99,7 @@ static void run_step(gloo_operation *op, uint32_t index) {
       return;
     case GLI_STEP_COPY:
     case GLI_STEP_REDUCE:
-      gli_operation_run_local(op, s);
+      gli_operation_run_local(op, index);
       gli_operation_step_done(op, index);
       return;
     case GLI_STEP_REDUCE_ALL:
@@ -326,17 +161,13 @@ static void run_ready(gloo_operation *op) {
   }
 }
 
-static inline void go_straight(gloo_operation *op) {
-  if (gli_context_poisoned(op->context)) return;
-  gli_straight_run(op);
-  if (op->straight && op->at == op->plan->n_steps) gli_straight_finish(op);
-}
-
 void gli_device_run_all(gloo_device *device) {
   do {
     gloo_operation *op = device->runnable;
     device->runnable = op->runnable_next;
-    if (op->straight) go_straight(op);
+    if (op->straight && !gli_context_poisoned(op->context)) {
+      gli_straight_run(op);
+    }
     if (!op->straight) run_ready(op);
     op->runnable = false; /* only now: it need not be queued meanwhile */
     if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
@@ -386,6 +217,7 @@ GLI_INLINE gloo_status launch(gloo_operation *op, gloo_error *error) {
   op->state = GLI_OPERATION_RUNNING;
   op->steps_left = plan->n_steps;
   if (op->may_go_straight) {
+    if (op->prepared_for != op->peers[0].link) gli_straight_prepare(op);
     gli_straight_enter(op);
   } else {
     enter(op);
@@ -411,6 +243,7 @@ static gloo_status begin_send(gloo_operation *op, gloo_error *error) {
   gli_link *link = gli_context_link(op->context, (uint32_t)op->p2p_peer, error);
   if (!link) return error->status;
   op->peers[0] = (gli_op_peer){.link = link};
+  op->counter = &link->p2p_sent;
   op->signature.operation = link->p2p_sent++;
   return gli_operation_launch(op, error);
 }
@@ -442,10 +275,8 @@ GLI_INLINE gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
   if (status != GLOO_OK) return status;
   op->signature.operation = (*op->counter)++;
   for (uint32_t i = 0; i < n; i++) {
-    gli_op_peer *peer = &op->peers[i];
-    peer->granted = peer->wanted = peer->innocent = false;
-    peer->lent = 0;
-    if (peer->link->notes_count > 0) gli_match_read_notes(op, i);
+    op->peers[i] = (gli_op_peer){.link = op->peers[i].link};
+    if (op->peers[i].link->notes_count > 0) gli_match_read_notes(op, i);
   }
   return launch(op, error);
 }
@@ -467,8 +298,8 @@ GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
   return error->status;
 }
 
-gloo_status gli_operation_begin(gloo_operation *op, bool now,
-                                gloo_error *error) {
+gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
+                                     gloo_error *error) {
   gloo_device *device = op->device;
   if (now && device->put_off) take_up_all(device);
   if (op->unscaled) scale(op);
@@ -485,11 +316,7 @@ gloo_status gli_operation_begin(gloo_operation *op, bool now,
     status = begin_send(op, error);
   }
   if (status != GLOO_OK) return refuse_to_begin(op, error);
-  if (now && op->straight && device->runnable == op && !op->runnable_next) {
-    device->runnable = NULL;
-    op->runnable = false;
-    go_straight(op);
-  }
+  op->again = op->may_go_straight && op->counter && !op->unscaled;
   return GLOO_OK;
 }
 
@@ -506,10 +333,17 @@ GLI_COLD static void divide(const gloo_operation *op) {
                                                     1.0 / p->size);
 }
 
+/* A run of a collective has come to a good end. */
 GLI_INLINE void remember(gloo_operation *op) {
   gloo_context *context = op->context;
   if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+}
+
+/* Nobody can find it any more. */
+GLI_INLINE void end(gloo_operation *op) {
+  gli_operation_list_remove(&op->context->family->active, op);
+  gli_match_remove(op);
 }
 
 /* What the next run, or nobody, expects to find. */
@@ -525,12 +359,10 @@ GLI_INLINE void clear_up(gloo_operation *op) {
 }
 
 void gli_straight_finish(gloo_operation *op) {
-  gli_operation_list_remove(&op->context->family->active, op);
-  gli_match_remove(op);
+  end(op);
   if (op->signature.collective != GLI_SENDRECV) remember(op);
   op->straight = false;
   op->strayed = 0;
-  op->steps_left = 0;
   clear_up(op);
 }
 
@@ -541,11 +373,11 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   if (op->state == GLI_OPERATION_POSTED) {
     gli_operation_list_remove(&context->family->posted, op);
   } else {
-    gli_operation_list_remove(&context->family->active, op);
-    gli_match_remove(op);
+    end(op);
   }
   if (error) {
     op->error = *error;
+    op->again = false;
     gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
     remember(op);

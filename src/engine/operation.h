@@ -2,8 +2,9 @@
  * stands for.
  *
  * A step runs when no step before it is pending; one that is done makes those
- * ready that wait for it. operation.c runs steps; handle.c is what callers see;
- * match.h, flow.h and reach.h are what steps need of other ranks. */
+ * ready that wait for it. operation.c runs steps; pool.c has the memory of
+ * operations; handle.c is what callers see; match.h, flow.h and reach.h are
+ * what steps need of other ranks. */
 #ifndef GLI_ENGINE_OPERATION_H
 #define GLI_ENGINE_OPERATION_H
 
@@ -59,7 +60,8 @@ struct gloo_operation {
   int source;
 
   gli_header signature; /* what every message of it carries */
-  uint64_t *counter;    /* of its tag; NULL: not looked for yet */
+  uint64_t *counter;    /* what numbers its runs: its tag's, or of a send its
+                           link's; NULL: not looked for yet */
   bool pairwise;        /* gli_collective_pairwise of it */
   uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool expects_much;    /* from some peer: it says STARTED unasked */
@@ -92,6 +94,7 @@ struct gloo_operation {
   bool suits;           /* its plan does */
   bool may_go_straight; /* and so does the call */
   bool straight;
+  bool again; /* all is known that a run begins with, see gli_straight_again */
   uint8_t strayed;              /* how often in a row a send was not to be */
   const gli_link *prepared_for; /* its first peer; NULL: nobody */
   uint32_t at;
@@ -123,26 +126,37 @@ typedef struct gli_operation_list {
   gloo_operation *first, *last;
 } gli_operation_list;
 
-/* ---- operation.c, handle.c ----------------------------------------------- */
+/* ---- memory (pool.c) ----------------------------------------------------- */
 
 /* Scratch that is kept for later runs; the last one is, however large. */
 #define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
 
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
+void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
+void gli_operation_free_pool(void *pool);       /* for the plan cache */
+
+/* ---- operation.c, handle.c ----------------------------------------------- */
+
+/* Begin another run that is to go straight, if nothing is in the way. False:
+ * nothing has changed. (straight.c) */
+bool gli_straight_again(gloo_operation *op);
+gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
+                                     gloo_error *error);
 /* `now`: its first steps need not wait for whoever runs what is runnable, but
- * run behind all that was put off. */
-gloo_status gli_operation_begin(gloo_operation *op, bool now,
-                                gloo_error *error);
+ * run behind all that was put off. The context is not poisoned. */
+static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
+                                              gloo_error *error) {
+  if (now && op->again && gli_straight_again(op)) return GLOO_OK;
+  return gli_operation_begin_anew(op, now, error);
+}
 void gli_operation_step_done(gloo_operation *op, uint32_t step);
 /* Run a COPY or a REDUCE. */
-void gli_operation_run_local(gloo_operation *op, const gli_step *step);
+void gli_operation_run_local(gloo_operation *op, uint32_t step);
 /* Begin it and wait until it is done. */
 gloo_status gli_operation_complete(gloo_operation *op, int *source,
                                    gloo_error *error);
 /* End it with an error (NULL: success). */
 void gli_operation_finish(gloo_operation *op, const gloo_error *error);
-void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
-void gli_operation_free_pool(void *pool);       /* for the plan cache */
-gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
 /* Start the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
 /* Move a message that was parked to where its receive step wants it. False when
@@ -163,6 +177,17 @@ static inline size_t gli_operation_elems(const gloo_operation *op,
                                          size_t bytes) {
   if (op->elem_shift != GLI_NO_SHIFT) return bytes >> op->elem_shift;
   return bytes / (size_t)op->plan->params.elem_bytes;
+}
+/* Outputs of so many bytes would push everything out of the caches. */
+#define GLI_STREAM_BYTES ((uint64_t)16 << 20)
+static inline bool gli_operation_is_vast(const gloo_operation *op) {
+  return op->plan->out_bytes >= GLI_STREAM_BYTES;
+}
+/* Is what this step stores left alone by all that follow? */
+static inline bool gli_operation_streams(const gloo_operation *op,
+                                         uint32_t step) {
+  const uint32_t *first = &op->plan->next_first[step];
+  return gli_operation_is_vast(op) && first[0] == first[1];
 }
 bool gli_operation_is_recv(const gloo_operation *op);
 bool gli_operation_is_send(const gloo_operation *op);
@@ -229,8 +254,15 @@ void gli_lists_run(gloo_operation *op, const gli_step *step);
 
 /* ---- those that are late (late.c) ---------------------------------------- */
 
-/* Set the first alarm of an operation that starts now. */
-void gli_late_arm(gloo_operation *op);
+/* Set the first alarm of an operation that starts now. Most that are waited for
+ * end before anybody looks at the clock: theirs starts to run when somebody
+ * does. */
+static inline void gli_late_arm(gloo_operation *op) {
+  op->lateness = GLI_ON_TIME;
+  op->pressed = false;
+  op->alarm_ns = op->timeout_ns > 0 ? 0 : UINT64_MAX;
+  op->deadline_ns = UINT64_MAX;
+}
 /* Its time runs from now at the latest: nobody may look for long. */
 void gli_late_start_clock(gloo_operation *op);
 /* The alarm went off. */

@@ -21,8 +21,6 @@
 #include "engine/reach.h"
 #include "memory/region.h"
 
-/* Where a step of many megabytes would push everything out of the caches. */
-#define STREAM_BYTES ((uint64_t)16 << 20)
 /* At a time from memory that is not mapped: a part of the nearest cache. */
 #define FETCH_BYTES ((size_t)32 * 1024)
 
@@ -140,13 +138,13 @@ static const uint8_t *look(const gli_source *from, uint64_t offset,
   return status == GLOO_OK ? room : NULL;
 }
 
-static gloo_status copy_from(const gli_source *from, uint8_t *dst, size_t bytes,
-                             gloo_error *error) {
+static gloo_status copy_from(const gli_source *from, bool stream, uint8_t *dst,
+                             size_t bytes, gloo_error *error) {
   if (!from->memory) {
     return from->pair->ops->fetch(from->pair, from->reference, dst, bytes,
                                   error);
   }
-  if (bytes >= STREAM_BYTES) {
+  if (stream) {
     gli_copy_stream(dst, from->memory, bytes);
   } else {
     memcpy(dst, from->memory, bytes);
@@ -224,7 +222,7 @@ static gloo_status combine(gloo_operation *op, size_t whole,
   gli_operands *o = &op->operands;
   size_t elem = (size_t)op->plan->params.elem_bytes;
   size_t most = o->fetches ? FETCH_BYTES / elem * elem : whole;
-  bool stream = op->plan->out_bytes >= STREAM_BYTES;
+  bool stream = gli_operation_is_vast(op);
   for (size_t at = 0; at < whole; at += most) {
     size_t bytes = whole - at < most ? whole - at : most;
     for (size_t i = 0; i < o->n; i++) {
@@ -271,10 +269,12 @@ bool gli_reach_reduce_all(gloo_operation *op, uint32_t index) {
 
 /* ---- a reference has arrived --------------------------------------------- */
 
-static gloo_status take(gloo_operation *op, const gli_step *s,
+static gloo_status take(gloo_operation *op, uint32_t step,
                         const gli_source *from, gloo_error *error) {
+  const gli_step *s = &op->plan->steps[step];
   if (s->kind == GLI_STEP_RECV) {
-    return copy_from(from, gli_operation_at(op, s->dst_buffer, s->dst),
+    return copy_from(from, gli_operation_streams(op, step),
+                     gli_operation_at(op, s->dst_buffer, s->dst),
                      (size_t)s->bytes, error);
   }
   if (s->n_loans == 0 || !from->memory) return reduce_from(op, s, from, error);
@@ -304,7 +304,7 @@ static bool arrived_by_reference(gloo_operation *op, uint32_t step,
                                           .shown = true};
     return true;
   }
-  gloo_status status = take(op, s, &from, &error);
+  gloo_status status = take(op, step, &from, &error);
   if (!still_shown(link)) return false; /* which is why it may have failed */
   if (status != GLOO_OK) return failed(op, &error);
   if (s->role != GLI_ROLE_VIEW) {

@@ -17,7 +17,8 @@ enum { REMEMBERED = 16, STEPS_MAX = 64, SCRATCH_MAX = 64 << 10 };
 static size_t slot_of(const gli_repeat_key *key) {
   uint64_t mixed = key->count * 8 + (uint64_t)key->collective * 2 +
                    (uint64_t)(uint32_t)key->who * 64 +
-                   (uint64_t)(unsigned)key->side + (uint64_t)key->tag * 1024;
+                   (uint64_t)(unsigned)key->side + (uint64_t)key->tag * 1024 +
+                   key->lists;
   return (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 60) % REMEMBERED;
 }
 
@@ -25,6 +26,7 @@ static bool same_call(const gli_repeat_key *a, const gli_repeat_key *b) {
   return a->collective == b->collective && a->count == b->count &&
          a->dtype == b->dtype && a->op == b->op && a->who == b->who &&
          a->side == b->side && a->ordered == b->ordered && a->tag == b->tag &&
+         a->in_place == b->in_place && a->lists == b->lists &&
          a->timeout_ns == b->timeout_ns;
 }
 
@@ -57,7 +59,8 @@ gloo_status gli_repeat_run(gli_repeat *r, const void *input, void *output,
 }
 
 /* An operation that does the same. NULL: out of memory. What only some calls
- * have (lists, factors, operations of the caller's) is not remembered. */
+ * have (several buffers, factors, operations of the caller's) is not
+ * remembered. */
 static gloo_operation *new_like(const gloo_operation *model) {
   gloo_context *context = model->context;
   gli_plan_cache_get_again(context->cache, model->ref);
@@ -68,7 +71,9 @@ static gloo_operation *new_like(const gloo_operation *model) {
   }
   if (!gli_signature_same(&op->signature, &model->signature)) {
     op->prepared_for = NULL;
+    op->again = false;
   }
+  if (model->signature.collective == GLI_SENDRECV) op->again = false;
   op->signature = model->signature;
   op->may_go_straight = op->suits;
   op->strayed = 0;
@@ -115,6 +120,7 @@ void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call) {
   }
   if (r->operation) gli_operation_release(r->operation);
   r->call = *call;
+  r->call.counts = op->plan->params.counts;
   r->operation = op;
 }
 

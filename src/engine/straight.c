@@ -102,8 +102,15 @@ static void stop_awaiting(gloo_operation *op) {
  * a row that left at a send, an operation tries no more. */
 enum { STRAYS_MAX = 8 };
 
-void gli_straight_run(gloo_operation *op) {
-  uint32_t at = op->at, n = op->plan->n_steps;
+GLI_COLD static void stray(gloo_operation *op, gli_step_kind kind) {
+  if (kind == GLI_STEP_SEND && ++op->strayed >= STRAYS_MAX) {
+    op->may_go_straight = op->again = false;
+  }
+  gli_straight_leave(op);
+}
+
+GLI_INLINE void run(gloo_operation *op, uint32_t at) {
+  uint32_t n = op->plan->n_steps;
   const gli_step *s = &op->plan->steps[at];
   for (; at < n; at++, s++) {
     if (s->kind == GLI_STEP_SEND) {
@@ -117,14 +124,40 @@ void gli_straight_run(gloo_operation *op) {
       await(op, at, link);
       return;
     }
-    gli_operation_run_local(op, s);
+    gli_operation_run_local(op, at);
   }
   op->at = at;
-  if (at == n) return;
-  if (s->kind == GLI_STEP_SEND && ++op->strayed >= STRAYS_MAX) {
-    op->may_go_straight = false;
+  if (at < n) {
+    stray(op, s->kind);
+  } else {
+    gli_straight_finish(op);
   }
-  gli_straight_leave(op);
+}
+
+void gli_straight_run(gloo_operation *op) {
+  run(op, op->at);
+}
+
+/* What gli_operation_begin_anew does for any operation, without what is still
+ * as the last run left it. */
+bool gli_straight_again(gloo_operation *op) {
+  gloo_device *device = op->device;
+  gloo_context *context = op->context;
+  if (device->put_off || device->runnable || context->n_parked) return false;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    gli_op_peer *peer = &op->peers[i];
+    if (peer->link->notes_count > 0) return false;
+    *peer = (gli_op_peer){.link = peer->link};
+  }
+  gli_late_arm(op);
+  device->outstanding++;
+  op->signature.operation = (*op->counter)++;
+  op->state = GLI_OPERATION_RUNNING;
+  gli_straight_enter(op);
+  gli_operation_list_add(&context->family->active, op);
+  gli_match_insert(op);
+  run(op, 0);
+  return true;
 }
 
 void gli_straight_leave(gloo_operation *op) {
@@ -206,7 +239,10 @@ bool gli_straight_message(gli_link *link, const gli_header *h,
   if (h->length > 0) store(op, &plan->steps[step], payload, h->length);
   op->recv_state[step] = GLI_RECV_DONE;
   op->at = step + 1;
-  if (op->at < plan->n_steps) gli_straight_run(op);
-  if (op->straight && op->at == plan->n_steps) gli_straight_finish(op);
+  if (op->at < plan->n_steps) {
+    gli_straight_run(op);
+  } else {
+    gli_straight_finish(op);
+  }
   return true;
 }

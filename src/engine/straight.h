@@ -17,11 +17,10 @@ static inline void gli_straight_enter(gloo_operation *op) {
   memset(op->recv_state, GLI_RECV_UNREADY, GLI_STRAIGHT_STEPS);
   op->at = 0;
   op->straight = true;
-  if (op->prepared_for != op->peers[0].link) gli_straight_prepare(op);
 }
 /* Go on, as far as it can: to the next receive, or the end. */
 void gli_straight_run(gloo_operation *op);
-/* The last step is done (operation.c). */
+/* The last step is done; for straight.c (operation.c). */
 void gli_straight_finish(gloo_operation *op);
 /* Go on like any operation. */
 void gli_straight_leave(gloo_operation *op);

@@ -11,6 +11,11 @@
  * that sleep in turn would also stay on one core: each wakes the other where it
  * runs itself. Two that are always ready to run get moved apart.)
  *
+ * Ranks may share a core although there would be one for each: others keep the
+ * rest busy, or they believe that they are on different hosts. Then who spins
+ * keeps away the one that it waits for, and a yield brings at once what
+ * spinning did not. That is noticed, and nobody spins as long as it stays so.
+ *
  * The helper thread makes progress only while nobody waits and operations are
  * outstanding, or messages about them are still to be sent; it never spins. */
 #include <stdlib.h>
@@ -30,6 +35,13 @@
 #define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
 #define HELPER_DELAY_NS UINT64_C(50000)
+/* A yield that takes less let nobody run; one that takes more let somebody run
+ * who has work of his own, and to whom no core should be given in vain. */
+#define ALONE_NS UINT64_C(1000)
+#define HOG_NS UINT64_C(1000000)
+/* Signs of sharing the core: what one counts, where they are believed. One that
+ * is alone on its core takes back 1. */
+enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
 
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
@@ -92,8 +104,21 @@ void gli_device_wake_sleepers(gloo_device *device) {
 }
 
 static uint64_t spin_ns(gloo_device *device) {
+  if (device->sharing >= SHARING_BELIEVED) return 0;
   bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
   return crowded ? 0 : SPIN_NS;
+}
+
+/* The first yield of a wait took so long; did it bring what was waited for? */
+static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
+  if (took_ns > HOG_NS) {
+    device->sharing = 0;
+  } else if (took_ns < ALONE_NS) {
+    if (device->sharing > 0) device->sharing--;
+  } else if (events > 0) {
+    device->sharing += SHARING_SIGN;
+    if (device->sharing > SHARING_MAX) device->sharing = SHARING_MAX;
+  }
 }
 
 /* What to do after an idle poll, `idle_ns` after the last event. */
@@ -122,9 +147,16 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
   bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin;
   uint64_t idle_ns = 0, asleep_ns = 0;
+  /* How long the first yield since the last event took; until judged. */
+  uint64_t yield_ns = 0;
+  bool yielded = false;
   device->waiters++;
   for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
     int events = gli_device_poll(device);
+    if (yield_ns > 0) {
+      judge_yield(device, yield_ns, events);
+      yield_ns = 0;
+    }
     if (polls % 256 == 0) gli_device_check_deadlines(device);
     if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
@@ -136,6 +168,7 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
       idle = 0;
       idle_ns = 0;
       spins = may_spin;
+      yielded = false;
       continue;
     }
     if (spins && asleep_ns == 0 && ++idle % POLLS_PER_CLOCK != 0) {
@@ -156,6 +189,8 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
       case GLI_WAIT_YIELD:
         gli_device_unlock(device);
         gli_cpu_yield();
+        if (!yielded) yield_ns = ops->now_ns(device->transport) - now_ns;
+        yielded = true;
         gli_device_lock(device);
         break;
       case GLI_WAIT_SLEEP:

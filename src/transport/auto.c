@@ -158,6 +158,15 @@ static void auto_wake(gli_transport *base) {
   tcp->ops->wake(tcp);
 }
 
+static void auto_set_crowded(gli_transport *base, bool crowded) {
+  gli_auto *t = (gli_auto *)base;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL && child->ops->set_crowded != NULL)
+      child->ops->set_crowded(child, crowded);
+  }
+}
+
 static void auto_close(gli_transport *base) {
   gli_auto *t = (gli_auto *)base;
   while (gli_auto_waiting_to_deliver(t)) {
@@ -188,4 +197,5 @@ const gli_transport_ops gli_transport_auto = {
     .reach = gli_auto_reach,
     .fetch = gli_auto_fetch,
     .recalled = gli_auto_recalled,
+    .set_crowded = auto_set_crowded,
 };

@@ -67,6 +67,7 @@ typedef struct gli_sink {
   gli_reduce_fn fn;
   uint32_t elem_bytes;
   bool incoming_left;
+  bool stream; /* nobody reads it soon: better stored past the caches */
   void *token; /* the engine's; comes back in `received` */
 } gli_sink;
 
@@ -205,6 +206,11 @@ typedef struct gli_transport_ops {
    * in words for people, and in `why` why not through a better one (may be "").
    * NULL as long as that is not settled. */
   const char *(*route)(const gli_pair *pair, char why[GLI_WHY_BYTES]);
+
+  /* Do the ranks of this host outnumber its cores? Until this is called: no.
+   * For a transport whose use of memory depends on it; any thread may call.
+   * NULL: nothing does. */
+  void (*set_crowded)(gli_transport *t, bool crowded);
 
   /* `sleep` in parts, under the same rules: add to `sleep` what would end it.
    * False: there is something to do, do not sleep. sleep_end follows in either

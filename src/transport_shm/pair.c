@@ -182,7 +182,7 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
   pair->to_report = true;
-  pair->t->to_report = true;
+  pair->t->to_tidy = true;
   gli_shm_touch(pair->t);
 }
 
@@ -192,8 +192,7 @@ static gli_shm_pair *find_to_report(gli_shm *t) {
   return pair;
 }
 
-void gli_shm_pairs_report(gli_shm *t) {
-  t->to_report = false;
+static void report(gli_shm *t) {
   gli_shm_pair *pair;
   while ((pair = find_to_report(t)) != NULL) {
     pair->to_report = false;
@@ -213,6 +212,7 @@ void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_watch_close(&pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
+  pair->t->to_tidy = true;
   link_into(pair, &pair->t->garbage);
 }
 
@@ -230,4 +230,10 @@ void gli_shm_free_garbage(gli_shm *t) {
     if (pair->peer_bell >= 0) close(pair->peer_bell);
     free(pair);
   }
+}
+
+void gli_shm_tidy(gli_shm *t) {
+  t->to_tidy = false;
+  report(t);
+  gli_shm_free_garbage(t);
 }

@@ -110,7 +110,14 @@ static void bury(gli_shm_pair *pair) {
       (unsigned)pair->config.peer_rank);
 }
 
+static void spread(gli_shm *t) {
+  bool crowded = atomic_load_explicit(&t->crowded, memory_order_relaxed);
+  for (size_t i = 0; i < t->n_up; i++)
+    gli_shm_spread(&t->up[i]->out, t->n_up, crowded);
+}
+
 GLI_COLD static void look_around(gli_shm *t) {
+  spread(t);
   look_at_descriptors(t);
   gli_shm_forget_freed(t);
   meet_deadlines(t);
@@ -118,7 +125,7 @@ GLI_COLD static void look_around(gli_shm *t) {
 
 /* Is there nothing to see to but what may come? So it is most of the time. */
 static inline bool is_quiet(const gli_shm_pair *pair) {
-  return pair->queue.head == NULL && !pair->cut && !pair->hung && !pair->closed;
+  return pair->queue.head == NULL && pair->unrest == 0;
 }
 
 GLI_COLD static int end_turn(gli_shm_pair *pair) {
@@ -148,8 +155,7 @@ int gli_shm_poll(gli_transport *base) {
   if (time_to_look(t)) look_around(t);
   if (t->to_begin) begin_pairs(t);
   for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);
-  if (t->to_report) gli_shm_pairs_report(t);
-  if (t->garbage != NULL) gli_shm_free_garbage(t);
+  if (t->to_tidy) gli_shm_tidy(t);
   t->in_poll = false;
   return t->happened;
 }

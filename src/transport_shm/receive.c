@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/reduce.h"
 #include "transport_shm/shm.h"
 
 /* Records of one pair in one poll, so that all get a turn. */
@@ -23,7 +24,9 @@ static void garbled(gli_shm_pair *pair) {
 static void place(gli_shm_pair *pair, const uint8_t *data, size_t bytes) {
   const gli_sink *sink = &pair->sink;
   uint8_t *dst = (uint8_t *)sink->dst + pair->placed;
-  if (sink->fn == NULL) {
+  if (sink->fn == NULL && sink->stream) {
+    gli_copy_stream(dst, data, bytes);
+  } else if (sink->fn == NULL) {
     memcpy(dst, data, bytes);
   } else {
     const uint8_t *local = (const uint8_t *)sink->local + pair->placed;
@@ -83,15 +86,16 @@ static void receive_more(gli_shm_pair *pair, const uint8_t *data,
 }
 
 /* Its first bytes are here. */
-static void receive_rest(gli_shm_pair *pair, const gli_header *header,
-                         const uint8_t *data, size_t bytes) {
+GLI_APART static void receive_rest(gli_shm_pair *pair, const gli_header *header,
+                                   const uint8_t *data, size_t bytes) {
   pair->header = *header;
   pair->placed = 0;
   if (pair->live) ask_where(pair);
   if (pair->live) receive_more(pair, data, bytes);
 }
 
-static void receive_first(gli_shm_pair *pair, const gli_shm_record *record) {
+GLI_APART static void receive_first(gli_shm_pair *pair,
+                                    const gli_shm_record *record) {
   const gli_header *header = &record->header;
   size_t bytes = chunk_of(pair, header->length);
   const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
@@ -112,31 +116,32 @@ static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
   receive_rest(pair, header, record->data, (size_t)header->length);
 }
 
-/* One record. False when there is to be no more for now. */
-static bool receive_one(gli_shm_pair *pair) {
-  gli_shm_record record;
-  gli_shm_get(&pair->in, &record);
-  if (!pair->in_message) {
-    if (!gli_shm_begins(&pair->in, &record)) {
-      garbled(pair);
-      return false;
-    }
-    if (record.header.length <= GLI_SHM_INLINE) {
-      receive_short(pair, &record);
-    } else {
-      receive_first(pair, &record);
-    }
-  } else if (record.header.mark == GLI_SHM_CUT) {
+/* It goes on with a message, or says that it ends here. */
+GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
+  if (record->header.mark == GLI_SHM_CUT) {
     pair->in_message = false;
     gli_shm_take(&pair->in);
-  } else if (record.header.mark == GLI_SHM_MORE) {
+  } else if (record->header.mark == GLI_SHM_MORE) {
     size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
     receive_more(pair, gli_shm_chunk(&pair->in, bytes), bytes);
   } else {
     garbled(pair);
-    return false;
   }
-  return pair->live && !pair->left;
+}
+
+/* One record. */
+GLI_INLINE void receive_one(gli_shm_pair *pair) {
+  gli_shm_record record;
+  gli_shm_get(&pair->in, &record);
+  if (pair->in_message) {
+    go_on(pair, &record);
+  } else if (!gli_shm_begins(&pair->in, &record)) {
+    garbled(pair);
+  } else if (record.header.length <= GLI_SHM_INLINE) {
+    receive_short(pair, &record);
+  } else {
+    receive_first(pair, &record);
+  }
 }
 
 void gli_shm_give_back(gli_shm_pair *pair) {
@@ -146,11 +151,10 @@ void gli_shm_give_back(gli_shm_pair *pair) {
 
 int gli_shm_receive(gli_shm_pair *pair) {
   int n = 0;
-  while (n < RECORDS_PER_POLL &&
-         gli_shm_ready(&pair->in, memory_order_acquire)) {
-    n++;
-    if (!receive_one(pair)) break;
-  }
+  do {
+    receive_one(pair);
+  } while (++n < RECORDS_PER_POLL && pair->live && !pair->left &&
+           gli_shm_ready(&pair->in, memory_order_acquire));
   /* It costs a fence, which small messages need not wait for: theirs is done
    * for several at once, or by the next poll that finds nothing new. */
   if (gli_shm_untold(&pair->in) >= TELL_RECORDS ||

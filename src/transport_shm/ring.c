@@ -99,15 +99,22 @@ static void write_inline(gli_shm_record *r, const uint8_t *payload,
     memcpy(r->data, payload, 4);
   } else if (bytes == 8) {
     memcpy(r->data, payload, 8);
-  } else if (bytes > 0) {
-    memcpy(r->data, payload, bytes);
+  } else {
+    for (size_t i = 0; i < bytes && i < GLI_SHM_INLINE; i++)
+      r->data[i] = payload[i];
   }
+}
+
+void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded) {
+  out->turn_bytes =
+      crowded ? 0 : GLI_SHM_FAR / (uint32_t)(rings > 0 ? rings : 1);
 }
 
 /* Nothing is under way, and the next chunk would lie far back. Looking at the
  * counters costs a cache miss, so it is done once per GLI_SHM_NEAR bytes. */
 static bool may_rewind(gli_shm_out *out) {
-  if (out->at % out->data_bytes < GLI_SHM_NEAR) return false;
+  uint64_t used = out->at % out->data_bytes;
+  if (used < GLI_SHM_NEAR || used < out->turn_bytes) return false;
   look(out);
   return atomic_load_explicit(&out->bytes_seen, memory_order_relaxed) ==
          out->at;
@@ -155,22 +162,20 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
   return true;
 }
 
-/* The shortest, without asking anything that has one answer for them. */
-static void put_inline(gli_shm_out *out, gli_header *header,
+/* Without asking anything that has one answer for them. */
+bool gli_shm_put_short(gli_shm_out *out, gli_header *header,
                        const uint8_t *payload) {
+  if (header->length > GLI_SHM_INLINE || !fits(out, out->at)) return false;
   gli_shm_slot *slot = slot_of(out);
   header->mark = GLI_SHM_HEAD;
   write_header(&slot->record, header);
   write_inline(&slot->record, payload, (size_t)header->length);
   publish(out, slot);
+  return true;
 }
 
 bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload) {
-  if (header->length <= GLI_SHM_INLINE && fits(out, out->at)) {
-    put_inline(out, header, payload);
-    return true;
-  }
   uint64_t progress = 0;
   return header->length <= out->chunk &&
          put_head(out, header, payload, &progress);

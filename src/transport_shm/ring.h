@@ -49,6 +49,8 @@
 #define GLI_SHM_TELL_RECORDS (GLI_SHM_SLOTS / 8) /* are given back at once */
 #define GLI_SHM_TELL_BYTES 4096
 #define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
+/* More than a core's nearest caches hold. */
+#define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
 #endif
 #define GLI_SHM_INLINE 8u
 #define GLI_SHM_CHUNKS 32u /* chunks that the data part holds */
@@ -107,8 +109,9 @@ typedef struct gli_shm_out {
   uint32_t next;               /* records written */
   _Atomic uint32_t slots_seen; /* the counters as last read */
   _Atomic uint64_t bytes_seen;
-  uint64_t at; /* bytes of the data part used, as if it were endless */
-  bool broken; /* the receiver's counters made no sense */
+  uint64_t at;         /* bytes of the data part used, as if it were endless */
+  bool broken;         /* the receiver's counters made no sense */
+  uint32_t turn_bytes; /* of the data part, used in turn: gli_shm_spread */
   gli_shm_copier copiers[2]; /* of short chunks, and of long ones */
 } gli_shm_out;
 
@@ -126,6 +129,16 @@ typedef struct gli_shm_in {
 /* How much memory a ring with this data part takes. */
 size_t gli_shm_ring_bytes(uint32_t data_bytes);
 
+/* How much of the data part is used in turn, where the process writes to so
+ * many rings. To be called now and then.
+ *
+ * When ranks share processors they share caches, and the first GLI_SHM_NEAR
+ * bytes serve again and again. When each has its own, lines that the receiver
+ * has just read are slow to write again, and fast once they have fallen out of
+ * its nearest caches, where the processors share another: then the rings
+ * together take the turns that this needs. */
+void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded);
+
 /* Write what there is room for of a message. `progress` is 0 at first, and
  * belongs to this function until it returns true: all is in the ring, and the
  * request may go. Writes the header's `mark`. Sets out->broken when the
@@ -133,6 +146,8 @@ size_t gli_shm_ring_bytes(uint32_t data_bytes);
 bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
                  uint64_t *progress);
 /* Write a message if it takes only one record and there is room. */
+bool gli_shm_put_short(gli_shm_out *out, gli_header *header,
+                       const uint8_t *payload);
 bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload);
 /* End a message that is partly written. False without room. */

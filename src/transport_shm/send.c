@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/hints.h"
 #include "transport_shm/shm.h"
 
 static void nonsense(gli_shm_pair *pair) {
@@ -27,13 +28,22 @@ static bool put(gli_shm_pair *pair, gli_send_request *request) {
   return all;
 }
 
-bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
-  gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+/* One that is longer than its slot, or finds no room at first sight. */
+GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
+                                  const void *payload) {
   if (!gli_shm_put_one(&pair->out, header, payload)) {
     if (pair->out.broken) nonsense(pair);
     return false;
   }
+  if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
+  return true;
+}
+
+bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!gli_shm_put_short(&pair->out, header, payload))
+    return send_longer(pair, header, payload);
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
   return true;
 }

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/hints.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
 #include "transport_shm/foreign.h"
@@ -81,13 +82,20 @@ struct gli_shm_pair {
   gli_shm_state state;
   bool live;      /* upcalls may be made */
   bool greeted;   /* the peer may know of this pair */
-  bool closed;    /* pair_close was called: the pair lingers */
   bool broken;    /* failed, for `cause` */
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
-  bool hung;      /* the peer's end of the life line is closed */
   bool left;      /* the peer's BYE or ABORT is here: it reads nothing more */
-  bool cut; /* closed in the middle of a message: a CUT is to be written */
+  /* What every poll has to see to. */
+  union {
+    struct {
+      bool closed; /* pair_close was called: the pair lingers */
+      bool hung;   /* the peer's end of the life line is closed */
+      bool cut;    /* closed in the middle of a message: write a CUT */
+      bool spare;
+    };
+    uint32_t unrest; /* 0: nothing of this */
+  };
   gloo_error cause;
 
   /* making the connection */
@@ -130,10 +138,10 @@ typedef struct gli_shm {
   uint64_t read_min;          /* see gli_shm_read_min */
   uint64_t region_generation; /* all peers know what was freed until then */
   bool in_poll;
-  bool closing;   /* only what lingers is still served */
-  bool to_begin;  /* a pair of `pairs` has not begun to connect */
-  bool to_report; /* a pair is newly broken */
-  int happened;   /* in this poll */
+  bool closing;  /* only what lingers is still served */
+  bool to_begin; /* a pair of `pairs` has not begun to connect; needs_poll */
+  bool to_tidy;  /* a pair is newly broken, or garbage */
+  int happened;  /* in this poll */
   unsigned polls;
   uint64_t next_look_ns; /* at the descriptors */
   unsigned unsettled;    /* pairs whose connection is being made */
@@ -159,6 +167,7 @@ typedef struct gli_shm {
   atomic_int sleepers;
   atomic_uint wakes;
   atomic_bool needs_poll; /* something changed that only poll acts on */
+  atomic_bool crowded;    /* ranks outnumber processors */
   atomic_bool look;       /* poll must look at the descriptors */
   atomic_ullong next_due_ns;
 } gli_shm;
@@ -176,7 +185,7 @@ void gli_shm_heard(gli_shm *t);
 static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
   return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;
 }
-void gli_shm_ring(gli_shm_pair *pair);
+GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
@@ -208,7 +217,8 @@ bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
-void gli_shm_pairs_report(gli_shm *t);
+/* Report pairs that broke, and free what is garbage. */
+void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);
 void gli_shm_free_garbage(gli_shm *t);
 
@@ -238,9 +248,9 @@ bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);
 
-/* receive.c */
-int gli_shm_receive(gli_shm_pair *pair);
+/* receive.c: there is a record. */
+GLI_APART int gli_shm_receive(gli_shm_pair *pair);
 /* Tell the sender what has been read. */
-void gli_shm_give_back(gli_shm_pair *pair);
+GLI_APART void gli_shm_give_back(gli_shm_pair *pair);
 
 #endif

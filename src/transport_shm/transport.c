@@ -98,6 +98,11 @@ static uint64_t shm_now_ns(gli_transport *t) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+static void shm_set_crowded(gli_transport *t, bool crowded) {
+  atomic_store_explicit(&((gli_shm *)t)->crowded, crowded,
+                        memory_order_relaxed);
+}
+
 static bool shm_reachable(const gli_transport *t, const gli_address *address,
                           char why[GLI_WHY_BYTES]) {
   gli_shm_place there;
@@ -144,4 +149,5 @@ const gli_transport_ops gli_transport_shm = {
     .reach = gli_shm_reach,
     .fetch = gli_shm_fetch,
     .recalled = gli_shm_pair_recalled,
+    .set_crowded = shm_set_crowded,
 };

@@ -2,10 +2,11 @@
  *
  *   test_matrix TRANSPORT              the core, and a sample
  *   test_matrix TRANSPORT --sample=N   the core, and another number of others
- *   test_matrix TRANSPORT --product --ranks=P --shard=K/N
- *                                      one of N parts of all there is
- *   test_matrix --count                how much that is: a case takes each rank
- *                                      about a millisecond of a core's time
+ *   test_matrix TRANSPORT --product --ranks=P --counts=A-B --shard=K/N
+ *                                      one of N parts of all there is, of those
+ *                                      with A to B elements: scripts/product
+ *                                      runs them all, one after the other
+ *   test_matrix --count                how much that is
  *   test_matrix CASE                   one case, as a failure printed it
  *
  * GLOO_MATRIX_SEED draws another sample. */
@@ -19,18 +20,9 @@
 #include "core/oracle.h"
 #include "core/reduce.h"
 #include "matrix.h"
+#include "ranks/sanitized.h"
 
-/* Sanitizers make everything slower. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SAMPLE 300
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SAMPLE 300
-#endif
-#endif
-#ifndef SAMPLE
-#define SAMPLE 3000
-#endif
+enum { SAMPLE = SANITIZED ? 300 : 3000 };
 
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16};
 enum { SIZES = sizeof sizes / sizeof *sizes, SETS = SIZES * MATRIX_SETS };
@@ -42,6 +34,7 @@ static struct settings {
   bool product;
   int ranks; /* 0: all */
   size_t shard, shards;
+  uint32_t least, most; /* elements */
 } settings;
 
 /* ---- what has run -------------------------------------------------------- */
@@ -88,11 +81,25 @@ static void print_cells(void) {
 
 /* ---- the tests ----------------------------------------------------------- */
 
-/* Of everything there is, this part. */
+/* Do they differ in place and form only? Then one plan serves both. */
+static bool are_alike(const matrix_case *a, const matrix_case *b) {
+  return a->row == b->row && a->dtype == b->dtype && a->op == b->op &&
+         a->count == b->count && a->root == b->root;
+}
+
+/* Of everything there is, this part: cases that are alike stay together, and
+ * each part has some of everything. */
 static void keep_shard(matrix_cases *cases) {
   size_t kept = 0;
-  for (size_t i = settings.shard; i < cases->n; i += settings.shards) {
-    cases->list[kept++] = cases->list[i];
+  uint64_t group = 0;
+  matrix_case last = {.row = UINT16_MAX};
+  for (size_t i = 0; i < cases->n; i++) {
+    matrix_case c = cases->list[i];
+    if (!are_alike(&c, &last)) group++;
+    last = c;
+    if (c.count < settings.least || c.count > settings.most) continue;
+    if (reference_mix(3, group) % settings.shards != settings.shard) continue;
+    cases->list[kept++] = c;
   }
   cases->n = kept;
 }
@@ -189,6 +196,7 @@ static bool read_argument(const char *argument) {
   }
   if (sscanf(argument, "--sample=%zu", &s->sample) == 1) return true;
   if (sscanf(argument, "--ranks=%d", &s->ranks) == 1) return true;
+  if (sscanf(argument, "--counts=%u-%u", &s->least, &s->most) == 2) return true;
   return sscanf(argument, "--shard=%zu/%zu", &s->shard, &s->shards) == 2 &&
          s->shard < s->shards;
 }
@@ -235,7 +243,8 @@ int main(int argc, char **argv) {
   settings = (struct settings){.transport = argc > 1 ? argv[1] : "inproc",
                                .seed = seed ? strtoull(seed, NULL, 0) : 1,
                                .sample = SAMPLE,
-                               .shards = 1};
+                               .shards = 1,
+                               .most = UINT32_MAX};
   if (strcmp(settings.transport, "--count") == 0) return count_product();
   if (strchr(settings.transport, ':')) {
     const struct CMUnitTest one[] = {

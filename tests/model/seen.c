@@ -44,8 +44,7 @@ void model_copy(model_state *to, const model_state *from) {
            parts[i].bytes);
 }
 
-/* ---- states that were seen ------------------------------------------------
- */
+/* ---- states that were seen ----------------------------------------------- */
 
 static uint64_t mixed(
     uint64_t h) { /* the finisher of splitmix64, Steele 2014 */

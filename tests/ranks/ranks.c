@@ -40,7 +40,7 @@ static void rank_main(void *argument) {
   d.no_helper = t->options->no_helper;
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
   c.timeout_ns =
-      t->options->timeout_ns ? t->options->timeout_ns : INT64_C(20000000000);
+      t->options->timeout_ns ? t->options->timeout_ns : INT64_C(120000000000);
   c.measure = t->options->measure;
   if (t->options->host_ids) c.host_id = t->options->host_ids[env->rank];
   if (gloo_device_create(&d, &env->device, &error) != GLOO_OK) {

@@ -236,7 +236,6 @@ static gloo_store *file_store(const char *directory) {
 /* The child meets rank 0, which then waits for its answers, and dies. */
 static void who_is_killed_is_named(void **state) {
   (void)state;
-  if (strcmp(transport, "inproc") == 0) skip();
   char directory[] = "/tmp/gloo_measure_XXXXXX";
   assert_non_null(mkdtemp(directory));
   pid_t child = fork();
@@ -270,5 +269,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(all_must_measure_or_none),
   };
   transport = argc > 1 ? argv[1] : "inproc";
-  return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+  /* In one process nobody can be killed alone. */
+  size_t n = sizeof tests / sizeof *tests;
+  size_t first = strcmp(transport, "inproc") == 0;
+  return _cmocka_run_group_tests(transport, tests + first, n - first, NULL,
+                                 NULL);
 }

@@ -40,6 +40,9 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, 10, GLOO_FLOAT32, 0,
                               NULL));
   RANK_OK(env, gloo_barrier(context, NULL));
+  const size_t counts[3] = {3, 2, 1}; /* of up to three ranks */
+  RANK_OK(env, gloo_allgatherv(context, GLOO_IN_PLACE, data, counts, NULL,
+                               GLOO_FLOAT32, NULL));
   gloo_operation *op;
   RANK_OK(env, gloo_allreduce_start(context, GLOO_IN_PLACE, data, 8,
                                     GLOO_FLOAT32, GLOO_SUM, NULL, &op));

@@ -50,7 +50,7 @@ static void cut_connection_ends_both_sides(void **state) {
 
 static void rank_that_leaves_early_is_named(void **state) {
   (void)state;
-  run_seeds(JOB_LEAVE, 500);
+  run_seeds(JOB_LEAVE, 1500);
 }
 
 static void cancelled_call_ends_on_all_ranks(void **state) {

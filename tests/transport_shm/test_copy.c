@@ -10,6 +10,14 @@ static void note(gli_shm_copier *c, bool streamed, uint64_t ns, int times) {
   for (int i = 0; i < times; i++) gli_shm_copier_note(c, streamed, ns, CHUNK);
 }
 
+/* One that has tried either way: this long each took for a chunk. */
+static gli_shm_copier tried(uint64_t streamed_ns, uint64_t cached_ns) {
+  gli_shm_copier c = {.streams = false};
+  note(&c, true, streamed_ns, 1);
+  note(&c, false, cached_ns, 20);
+  return c;
+}
+
 static void the_way_past_the_caches_must_be_much_faster(void **state) {
   (void)state;
   gli_shm_copier c = {.streams = false};
@@ -17,17 +25,13 @@ static void the_way_past_the_caches_must_be_much_faster(void **state) {
   assert_false(c.streams); /* nothing is known of the other */
   note(&c, true, 1000, 1);
   assert_true(c.streams);
-  c = (gli_shm_copier){.streams = false};
-  note(&c, true, 1000, 1);
-  note(&c, false, 2500, 20);
+  c = tried(1000, 2500);
   assert_false(c.streams);
 }
 
 static void it_goes_back_when_cores_have_come_closer(void **state) {
   (void)state;
-  gli_shm_copier c = {.streams = false};
-  note(&c, true, 1000, 1);
-  note(&c, false, 4000, 20);
+  gli_shm_copier c = tried(1000, 4000);
   assert_true(c.streams);
   note(&c, false, 2500, 20);
   assert_true(c.streams); /* not at once */
@@ -47,9 +51,7 @@ static void short_chunks_need_less_to_go_past_the_caches(void **state) {
 
 static void one_interruption_changes_nothing(void **state) {
   (void)state;
-  gli_shm_copier c = {.streams = false};
-  note(&c, true, 1000, 1);
-  note(&c, false, 1000, 20);
+  gli_shm_copier c = tried(1000, 1000);
   note(&c, false, UINT64_MAX, 1);
   assert_false(c.streams);
   note(&c, false, 1000, 20);

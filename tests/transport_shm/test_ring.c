@@ -213,8 +213,54 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
   }
 }
 
+/* Where the payload lies that the receiver takes next. */
+static size_t place_of_next(ring *r, const uint8_t *payload, size_t bytes) {
+  gli_header h = header_of(bytes, 1);
+  uint64_t progress = 0;
+  assert_true(gli_shm_put(&r->out, &h, payload, &progress));
+  gli_shm_record record;
+  gli_shm_get(&r->in, &record);
+  assert_true(gli_shm_begins(&r->in, &record));
+  const uint8_t *at = gli_shm_chunk(&r->in, bytes);
+  assert_memory_equal(at, payload, bytes);
+  gli_shm_take(&r->in);
+  (void)gli_shm_tell(&r->in, true);
+  return (size_t)(at - r->in.memory->data);
+}
+
+/* The furthest that messages come which are read one by one. */
+static size_t furthest(size_t rings, bool crowded) {
+  enum { LARGE = 1024 * 1024, BYTES = LARGE / GLI_SHM_CHUNKS };
+  static uint8_t payload[BYTES];
+  ring r = {.in = {.data_bytes = LARGE, .chunk = BYTES}};
+  size_t bytes = gli_shm_ring_bytes(LARGE), far = 0;
+  r.in.memory = aligned_alloc(4096, bytes);
+  assert_non_null(r.in.memory);
+  memset(r.in.memory, 0, bytes);
+  r.out.memory = r.in.memory;
+  r.out.data_bytes = LARGE;
+  r.out.chunk = BYTES;
+  gli_shm_spread(&r.out, rings, crowded);
+  for (int i = 0; i < 200; i++) {
+    memset(payload, i, sizeof payload);
+    size_t at = place_of_next(&r, payload, BYTES);
+    if (at > far) far = at;
+  }
+  free(r.in.memory);
+  return far + BYTES;
+}
+
+static void ranks_with_a_core_each_use_the_data_part_in_turn(void **state) {
+  (void)state;
+  assert_int_equal(furthest(1, true), GLI_SHM_NEAR);
+  assert_int_equal(furthest(1, false), 1024 * 1024);
+  assert_int_equal(furthest(4, false), GLI_SHM_FAR / 4);
+  assert_int_equal(furthest(1000, false), GLI_SHM_NEAR);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_with_a_core_each_use_the_data_part_in_turn),
       cmocka_unit_test_setup_teardown(messages_of_all_lengths_go_round, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(
