@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import os
-import shlex
 import signal
 import sys
 import time
@@ -101,13 +100,6 @@ def parse(argv):
     if options.write_docs:
         options.html = options.html or WEB_PAGE
     return options
-
-
-def command_line(argv):
-    """As it was given, without what scripts/compare adds, and where this machine has its folders."""
-    given = [a for i, a in enumerate(argv) if a != "--build" and argv[i - 1:i] != ["--build"]]
-    given = [os.path.relpath(a) if os.path.isabs(a) else a for a in given]
-    return shlex.join(["scripts/compare"] + given)
 
 
 def plain(value):
@@ -205,7 +197,7 @@ def main(argv):
     if options.source:
         run = results.merge([read_json(path) for path in options.source])
     else:
-        run = measure(options, command_line(argv))
+        run = measure(options, machine.command_line(["scripts/compare"], argv))
     cells = results.cells_of(run["runs"], run["missing"])
     if not options.source:
         write_json(options.json, run, cells)

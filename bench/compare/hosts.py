@@ -207,14 +207,12 @@ def write_json(path, run):
 def measure(options, argv):
     here = machine.describe(libraries.LIBRARIES)
     ends = time.monotonic() + options.budget * 60
-    given = "scripts/compare --hosts " + " ".join(
-        a for i, a in enumerate(argv) if a not in ("--build", "--inside")
-        and argv[i - 1:i] != ["--build"])
+    command = machine.command_line(["scripts/compare", "--hosts"], argv)
     notes, measured, gone = [], [], set()
 
     def so_far():
         here["load_after"] = os.getloadavg()[0]
-        return {"machine": here, "command": given.strip(), "notes": notes, "runs": measured,
+        return {"machine": here, "command": command, "notes": notes, "runs": measured,
                 "per_host": options.per_host}
 
     with Hosts() as hosts:

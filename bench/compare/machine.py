@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import shlex
 import subprocess
 
 
@@ -67,3 +68,20 @@ def describe(libraries):
         "load_before": os.getloadavg()[0],
         "versions": {l.name: version(l.package) for l in libraries if l.package},
     }
+
+
+def command_line(program, argv):
+    """As it was given, without what scripts/compare adds, and where this machine has its folders."""
+    given = [a for i, a in enumerate(argv) if a not in ("--build", "--inside")
+             and argv[i - 1:i] != ["--build"]]
+    return shlex.join(program + [without_folders(a) for a in given])
+
+
+def without_folders(argument):
+    """An absolute path, alone or behind an option's "=", as it is from here; of one that lies
+    elsewhere, the name."""
+    option, equals, path = argument.rpartition("=")
+    if not os.path.isabs(path):
+        return argument
+    here = os.path.relpath(path)
+    return option + equals + (os.path.basename(path) if here.startswith(os.pardir) else here)

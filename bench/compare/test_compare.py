@@ -23,6 +23,7 @@ import collectives  # noqa: E402
 import hosts  # noqa: E402
 import libraries  # noqa: E402
 import limits  # noqa: E402
+import machine  # noqa: E402
 import page  # noqa: E402
 import results  # noqa: E402
 import runs  # noqa: E402
@@ -406,6 +407,28 @@ class Runs(unittest.TestCase):
         with runs.job_directory() as directory:
             result = runs.run(["/nonexistent/program"], {}, directory, 1)
         self.assertIn("/nonexistent/program", result.complaint)
+
+
+class CommandLine(unittest.TestCase):
+    def line_of(self, *argv):
+        return machine.command_line(["scripts/compare"],
+                                    ["--inside", "--build", "build-compare", *argv])
+
+    def test_the_command_is_repeated_as_it_was_given(self):
+        self.assertEqual(self.line_of("--quick", "--sizes", "4,1K"),
+                         "scripts/compare --quick --sizes 4,1K")
+
+    def test_arguments_are_quoted_for_a_shell(self):
+        self.assertEqual(self.line_of("--json", "my figures.json"),
+                         "scripts/compare --json 'my figures.json'")
+
+    def test_folders_of_this_machine_are_not_named(self):
+        inside = os.path.join(os.getcwd(), "build-compare", "run.json")
+        outside = os.path.join(os.sep, "home", "somebody", "run.json")
+        expected = {inside: os.path.join("build-compare", "run.json"), outside: "run.json"}
+        for path, shown in expected.items():
+            self.assertEqual(self.line_of("--json", path), f"scripts/compare --json {shown}")
+            self.assertEqual(self.line_of(f"--json={path}"), f"scripts/compare --json={shown}")
 
 
 class Tap(unittest.TestResult):
