@@ -1,10 +1,6 @@
 /* `gloo bench overlap`: how much of many non-blocking allreduces hides behind
  * computation. */
-#if defined(__linux__)
-#define _GNU_SOURCE /* sched_setaffinity */
-#endif
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +11,7 @@
 #include "tools/bench.h"
 #include "tools/json.h"
 #include "tools/overlap.h"
+#include "tools/overlap_cores.h"
 #include "tools/tools.h"
 
 enum { MAX_COUNT = 1000, MAX_ROUNDS = 1000, VECTOR = 1024 };
@@ -58,9 +55,17 @@ static const gli_command command = {
         "others, and the share of the shorter one that was hidden. Results are "
         "verified.\n"
         "  busy    every rank computes, on any core\n"
-        "  spare   the threads that compute share the first half of the cores; "
-        "the other\n"
-        "          half is left to those that communicate\n"
+        "  spare   the cores are halved: one half computes, the other "
+        "communicates. The\n"
+        "          library's helper threads stay on the latter, and so do the "
+        "ranks when\n"
+        "          they communicate alone. Else they are on the former, which "
+        "they share:\n"
+        "          all start their allreduces, all compute, then all wait for "
+        "what is\n"
+        "          left. So each part alone has the cores that it has when "
+        "both "
+        "run.\n"
         "  away    something else computes (an accelerator): ranks sleep "
         "meanwhile\n",
     .options = options,
@@ -74,6 +79,7 @@ typedef struct overlap {
   gloo_context *context;
   gli_meeting meeting;
   place where;
+  unsigned cores; /* of all ranks together */
   gli_bench_case c;
   gli_bench_buffers *sets; /* [count] */
   gloo_operation **operations;
@@ -98,40 +104,6 @@ static void sleep_ns(uint64_t ns) {
   nanosleep(&pause, NULL);
 }
 
-#if defined(__linux__)
-
-/* Keep this thread on the first half of its cores. */
-static bool stay_on_half(cpu_set_t *all) {
-  if (sched_getaffinity(0, sizeof *all, all) != 0) return false;
-  int left = CPU_COUNT(all) / 2;
-  if (left == 0) return false;
-  cpu_set_t half;
-  CPU_ZERO(&half);
-  for (size_t i = 0; i < CPU_SETSIZE && left > 0; i++) {
-    if (!CPU_ISSET(i, all)) continue;
-    CPU_SET(i, &half);
-    left--;
-  }
-  return sched_setaffinity(0, sizeof half, &half) == 0;
-}
-
-static void compute(const overlap *o) {
-  cpu_set_t all;
-  if (o->where == AWAY) {
-    sleep_ns(o->work);
-    return;
-  }
-  bool moved = o->where == SPARE && stay_on_half(&all);
-  calculate(o->work);
-  if (moved) sched_setaffinity(0, sizeof all, &all);
-}
-
-static bool can_spare(void) {
-  return gli_cpu_effective() >= 2;
-}
-
-#else
-
 static void compute(const overlap *o) {
   if (o->where == AWAY) {
     sleep_ns(o->work);
@@ -139,12 +111,6 @@ static void compute(const overlap *o) {
     calculate(o->work);
   }
 }
-
-static bool can_spare(void) {
-  return false;
-}
-
-#endif
 
 /* ---- communication ------------------------------------------------------- */
 
@@ -177,13 +143,36 @@ static gloo_status wait_all(overlap *o, size_t started) {
 
 /* ---- measuring ----------------------------------------------------------- */
 
+static bool keep_to(overlap *o, gli_half half) {
+  if (o->where != SPARE || gli_halves_keep_to(half)) return true;
+  gli_fail(&o->error, GLOO_ERR_IO, -1, "cannot keep a thread on some cores");
+  return false;
+}
+
+/* The system gives each of the ranks that share a core a long slice of it: so
+ * all start before one computes, and all compute before one waits. */
+static gloo_status compute_together(overlap *o) {
+  bool meets = o->where == SPARE;
+  gloo_status status = GLOO_OK;
+  if (meets) status = gli_meeting_wait(&o->meeting, &o->error);
+  if (status == GLOO_OK) compute(o);
+  if (meets && status == GLOO_OK) {
+    status = gli_meeting_wait(&o->meeting, &o->error);
+  }
+  return status;
+}
+
 static bool measure_one(overlap *o, int kind, double *us) {
+  bool computes = kind != COMMUNICATE;
+  if (!keep_to(o, computes ? GLI_HALF_COMPUTES : GLI_HALF_COMMUNICATES)) {
+    return false;
+  }
   if (gli_meeting_wait(&o->meeting, &o->error) != GLOO_OK) return false;
   size_t started = 0;
   gloo_status status = GLOO_OK;
   uint64_t begin = uv_hrtime();
   if (kind != COMPUTE) status = start_all(o, &started);
-  if (kind != COMMUNICATE && status == GLOO_OK) compute(o);
+  if (computes && status == GLOO_OK) status = compute_together(o);
   gloo_status waited = wait_all(o, started);
   *us = (double)(uv_hrtime() - begin) / 1e3;
   return status == GLOO_OK && waited == GLOO_OK;
@@ -280,7 +269,7 @@ static void report(const overlap *o) {
   gli_json_text(&out, "compute", place_names[o->where]);
   gli_json_bool(&out, "helper", !given.no_helper);
   gli_json_integer(&out, "ranks", (uint64_t)o->c.ranks);
-  gli_json_integer(&out, "cores", gli_cpu_effective());
+  gli_json_integer(&out, "cores", o->cores);
   gli_json_integer(&out, "count", (uint64_t)given.count);
   gli_json_integer(&out, "bytes", o->c.bytes);
   gli_json_number(&out, "communication_us", median[COMMUNICATE]);
@@ -337,7 +326,7 @@ static bool choose_place(place *where) {
   for (int i = 0; i < 3; i++) {
     if (strcmp(given.compute, place_names[i]) != 0) continue;
     *where = (place)i;
-    if (*where != SPARE || can_spare()) return true;
+    if (*where != SPARE || gli_halves_find()) return true;
     gli_usage_error(&command, "option --compute: no core can be spared here");
     return false;
   }
@@ -358,7 +347,10 @@ int gli_bench_overlap(int argc, char **argv) {
   device.no_helper = given.no_helper;
   gloo_init_options init = GLOO_INIT_OPTIONS_INIT;
   init.device = &device;
-  if (gloo_init(&init, &o.context, &o.error) != GLOO_OK) {
+  /* Its threads stay where this one is now, and it counts these cores only. */
+  o.cores = gli_cpu_effective();
+  if (!keep_to(&o, GLI_HALF_COMMUNICATES) ||
+      gloo_init(&init, &o.context, &o.error) != GLOO_OK) {
     fprintf(stderr, "gloo bench overlap: %s\n", o.error.message);
     return GLI_EXIT_FAILED;
   }
