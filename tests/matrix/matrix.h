@@ -201,6 +201,25 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
 size_t matrix_run(const matrix_ranks *ranks, const matrix_case *cases,
                   size_t n);
 
+/* Errors that are put in after the last run of each case, on rank 0. */
+typedef enum matrix_spoil {
+  MATRIX_NOTHING,
+  MATRIX_FIRST_ELEMENT, /* of the result */
+  MATRIX_LAST_ELEMENT,
+  MATRIX_LOWEST_BIT,
+  MATRIX_MOVED, /* two elements have changed places */
+  MATRIX_UNWRITTEN,
+  MATRIX_INPUT,
+  MATRIX_BEFORE, /* the output, next to it */
+  MATRIX_BEHIND,
+  MATRIX_SPOILS
+} matrix_spoil;
+
+/* Run the cases, and put an error into each that can have it. Fails the test
+ * unless exactly these fail. How many there were. */
+size_t matrix_run_spoiled(const matrix_ranks *ranks, const matrix_case *cases,
+                          size_t n, matrix_spoil spoil);
+
 /* Run all calls that must be refused; how many they were. Fails the test. */
 size_t matrix_refusals(const matrix_ranks *ranks);
 

@@ -6,8 +6,7 @@
 
 #include "core/values.h"
 #include "draw.h"
-
-enum { PLACES = 64, STRETCH = 1 << 15 };
+#include "pattern.h"
 
 struct reference {
   gloo_dtype dtype;
@@ -18,9 +17,9 @@ struct reference {
   int first[REFERENCE_MOST_RANKS + 1]; /* inputs of each rank */
   bool loose;
   bool exact;         /* equal as numbers, whatever the bits */
-  uint8_t *values;    /* [inputs][PLACES] elements */
-  uint8_t *results;   /* [ranks + 1][PLACES] */
-  double *low, *high; /* [ranks + 1][PLACES][2] when loose */
+  uint8_t *values;    /* [inputs][PATTERN_PLACES] elements */
+  uint8_t *results;   /* [ranks + 1][PATTERN_PLACES] */
+  double *low, *high; /* [ranks + 1][PATTERN_PLACES][2] when loose */
 };
 
 uint64_t reference_mix(uint64_t a, uint64_t b) {
@@ -51,7 +50,7 @@ static void set_bounds(reference *r, int op, int n, size_t place,
   if (draw_precision(r->dtype) > 24) error *= 2; /* as these doubles are */
   if (r->exact) error = 0;
   for (size_t part = 0; part < 2; part++) {
-    size_t i = ((size_t)n * PLACES + place) * 2 + part;
+    size_t i = ((size_t)n * PATTERN_PLACES + place) * 2 + part;
     r->low[i] = number[part] - error;
     r->high[i] = number[part] + error;
   }
@@ -95,7 +94,7 @@ static running divided(running x, int n) {
 
 static uint8_t *element(const reference *r, uint8_t *rows, int row,
                         size_t place) {
-  return rows + ((size_t)row * PLACES + place) * r->element;
+  return rows + ((size_t)row * PATTERN_PLACES + place) * r->element;
 }
 
 static void set_result(reference *r, int n, size_t place, oracle_value v) {
@@ -201,7 +200,7 @@ static void work_out_bounds(reference *r, size_t place) {
 /* ---- all of it ----------------------------------------------------------- */
 
 static void fill(reference *r, uint64_t seed) {
-  for (size_t place = 0; place < PLACES; place++) {
+  for (size_t place = 0; place < PATTERN_PLACES; place++) {
     for (int i = 0; i < r->inputs; i++) {
       draw d = {.dtype = r->dtype,
                 .op = r->op,
@@ -239,11 +238,11 @@ reference *reference_make(int ranks, bool several, gloo_dtype dtype, int op,
   r->inputs = r->first[ranks];
   r->loose = draw_is_loose(dtype, op, kind);
   r->exact = kind == INPUTS_EXACT;
-  r->values = calloc((size_t)r->inputs * PLACES, r->element);
-  r->results = calloc(rows * PLACES, r->element);
+  r->values = calloc((size_t)r->inputs * PATTERN_PLACES, r->element);
+  r->results = calloc(rows * PATTERN_PLACES, r->element);
   if (r->loose) {
-    r->low = calloc(rows * PLACES * 2, sizeof(double));
-    r->high = calloc(rows * PLACES * 2, sizeof(double));
+    r->low = calloc(rows * PATTERN_PLACES * 2, sizeof(double));
+    r->high = calloc(rows * PATTERN_PLACES * 2, sizeof(double));
   }
   bool made = r->values && r->results && (!r->loose || (r->low && r->high));
   if (made) {
@@ -269,73 +268,49 @@ bool reference_is_loose(const reference *r) {
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* The places of elements i ... of a buffer: a stretch of a long random row that
- * begins anywhere, another one every STRETCH elements. */
-static const uint8_t *places_from(uint64_t key, size_t i) {
-  static uint8_t row[2 * STRETCH];
-  static bool made; /* by the first, before there are threads */
-  if (!made) {
-    for (size_t k = 0; k < sizeof row; k++) {
-      row[k] = (uint8_t)(reference_mix(1, k) % PLACES);
-    }
-    made = true;
-  }
-  return row + reference_mix(key, i / STRETCH) % STRETCH;
+static const uint8_t *input_row(const reference *r, int rank, int number) {
+  return element(r, r->values, r->first[rank] + number, 0);
 }
 
-static inline void spread(uint8_t *to, const uint8_t *from, size_t size,
-                          const uint8_t *places, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    memcpy(to + i * size, from + places[i] * size, size);
-  }
-}
-
-static void spread_any(uint8_t *to, const uint8_t *from, size_t size,
-                       const uint8_t *places, size_t n) {
-  switch (size) {
-    case 1:
-      spread(to, from, 1, places, n);
-      break;
-    case 2:
-      spread(to, from, 2, places, n);
-      break;
-    case 4:
-      spread(to, from, 4, places, n);
-      break;
-    case 8:
-      spread(to, from, 8, places, n);
-      break;
-    default:
-      spread(to, from, size, places, n);
-  }
-}
-
-static void spread_all(uint8_t *to, const uint8_t *from, size_t size,
-                       uint64_t key, size_t n) {
-  for (size_t i = 0; i < n; i += STRETCH) {
-    size_t now = n - i < STRETCH ? n - i : STRETCH;
-    spread_any(to + i * size, from, size, places_from(key, i), now);
-  }
+static const uint8_t *result_row(const reference *r, int operands) {
+  return element(r, r->results, operands, 0);
 }
 
 void reference_input(const reference *r, int rank, int number, uint64_t key,
                      size_t n, uint8_t *to) {
-  const uint8_t *from = element(r, r->values, r->first[rank] + number, 0);
-  spread_all(to, from, r->element, key, n);
+  pattern_fill(input_row(r, rank, number), r->element, key, n, to);
 }
 
-void reference_result(const reference *r, int operands, uint64_t key, size_t n,
-                      uint8_t *to) {
-  spread_all(to, element(r, r->results, operands, 0), r->element, key, n);
+size_t reference_check_input(const reference *r, int rank, int number,
+                             uint64_t key, size_t from, size_t n,
+                             const uint8_t *is) {
+  return pattern_check(input_row(r, rank, number), r->element, key, from, n,
+                       is);
 }
 
-static bool is_right(const reference *r, int operands, size_t place,
-                     const uint8_t *is) {
-  const uint8_t *one = element(r, r->results, operands, place);
+size_t reference_check_result(const reference *r, int operands, uint64_t key,
+                              size_t n, const uint8_t *is) {
+  return pattern_check(result_row(r, operands), r->element, key, 0, n, is);
+}
+
+void reference_input_at(const reference *r, int rank, int number, uint64_t key,
+                        size_t i, uint8_t *to) {
+  const uint8_t *row = input_row(r, rank, number);
+  memcpy(to, row + pattern_place(key, i) * r->element, r->element);
+}
+
+void reference_result_at(const reference *r, int operands, uint64_t key,
+                         size_t i, uint8_t *to) {
+  const uint8_t *row = result_row(r, operands);
+  memcpy(to, row + pattern_place(key, i) * r->element, r->element);
+}
+
+static bool is_within(const reference *r, int operands, size_t place,
+                      const uint8_t *is) {
+  const uint8_t *one = result_row(r, operands) + place * r->element;
   if (memcmp(is, one, r->element) == 0) return true;
-  if (!r->loose) return false;
   oracle_value v = value_get(is, r->dtype);
-  size_t at = ((size_t)operands * PLACES + place) * 2;
+  size_t at = ((size_t)operands * PATTERN_PLACES + place) * 2;
   for (size_t p = 0; p < oracle_parts(r->dtype); p++) {
     double number = oracle_number(r->dtype, v.part[p]);
     if (!(number >= r->low[at + p] && number <= r->high[at + p])) return false;
@@ -343,11 +318,24 @@ static bool is_right(const reference *r, int operands, size_t place,
   return true;
 }
 
-size_t reference_check(const reference *r, int operands, uint64_t key, size_t n,
-                       const uint8_t *is) {
-  for (size_t i = 0; i < n; i++) {
-    const uint8_t *places = places_from(key, i) + i % STRETCH;
-    if (!is_right(r, operands, *places, is + i * r->element)) return i;
+/* An algorithm adds in the same order for many elements in a row, so what was
+ * right at a place before is most likely what is there again. */
+size_t reference_check_bounds(const reference *r, int operands, uint64_t key,
+                              size_t n, const uint8_t *is) {
+  uint8_t right[PATTERN_PLACES * REFERENCE_MOST_BYTES];
+  memcpy(right, result_row(r, operands), PATTERN_PLACES * r->element);
+  size_t i = 0;
+  for (;;) {
+    i += pattern_check(right, r->element, key, i, n - i, is + i * r->element);
+    if (i >= n) return n;
+    /* For a while one by one, until the new ones are known. */
+    size_t end = n - i < 2 * PATTERN_PLACES ? n : i + 2 * PATTERN_PLACES;
+    for (; i < end; i++) {
+      size_t place = pattern_place(key, i);
+      uint8_t *known = right + place * r->element;
+      if (memcmp(known, is + i * r->element, r->element) == 0) continue;
+      if (!is_within(r, operands, place, is + i * r->element)) return i;
+      memcpy(known, is + i * r->element, r->element);
+    }
   }
-  return n;
 }

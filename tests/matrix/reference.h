@@ -63,17 +63,30 @@ uint64_t reference_mix(uint64_t a, uint64_t b);
 void reference_input(const reference *r, int rank, int number, uint64_t key,
                      size_t n, uint8_t *to);
 
-/* What the reduction of the first `operands` ranks gives, in rank order, where
- * each rank's inputs are combined first, and rounded once; where rounding
- * depends on the order, one of the numbers that are right. After each operation
- * narrow floats are rounded. 0 operands: of all ranks, and they are rounded
- * once. */
-void reference_result(const reference *r, int operands, uint64_t key, size_t n,
-                      uint8_t *to);
+/* The first of n elements of such an input, from its element `from` on, that is
+ * not what it should be; n when all are. */
+size_t reference_check_input(const reference *r, int rank, int number,
+                             uint64_t key, size_t from, size_t n,
+                             const uint8_t *is);
 
-/* The first element that is not right; n when all are. */
-size_t reference_check(const reference *r, int operands, uint64_t key, size_t n,
-                       const uint8_t *is);
+/* The same for what the reduction of the first `operands` ranks gives, in rank
+ * order, where each rank's inputs are combined first, and rounded once. After
+ * each operation narrow floats are rounded. 0 operands: of all ranks, and they
+ * are rounded once. */
+size_t reference_check_result(const reference *r, int operands, uint64_t key,
+                              size_t n, const uint8_t *is);
+
+/* The same where rounding depends on the order: any result within the bounds.
+ */
+size_t reference_check_bounds(const reference *r, int operands, uint64_t key,
+                              size_t n, const uint8_t *is);
+
+/* Element i: of an input, and of a result (one of those that are right). */
+enum { REFERENCE_MOST_BYTES = 16 };
+void reference_input_at(const reference *r, int rank, int number, uint64_t key,
+                        size_t i, uint8_t *to);
+void reference_result_at(const reference *r, int operands, uint64_t key,
+                         size_t i, uint8_t *to);
 
 /* Is there more than one right result? */
 bool reference_is_loose(const reference *r);

@@ -169,6 +169,8 @@ static void refuse_all(rank_env *env) {
 
 size_t matrix_refusals(const matrix_ranks *ranks) {
   matrix_ranks copy = *ranks;
+  const matrix_row *rows;
+  matrix_rows(&rows); /* before there are threads */
   ranks_options o = {.transport = ranks->transport, .user = &copy};
   atomic_store(&refused, 0);
   ranks_run(ranks->size, &o, refuse_all);

@@ -22,7 +22,7 @@
 #include "matrix.h"
 #include "ranks/sanitized.h"
 
-enum { SAMPLE = SANITIZED ? 300 : 3000 };
+enum { SAMPLE = SANITIZED ? 300 : 3000, SOME = 500 };
 
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16};
 enum { SIZES = sizeof sizes / sizeof *sizes, SETS = SIZES * MATRIX_SETS };
@@ -139,6 +139,44 @@ static void what_must_not_work_is_refused(void **state) {
   refused = matrix_refusals(&ranks);
 }
 
+/* Of every call, with few and with many elements, in every place and form. */
+static size_t make_some_of_all(matrix_case *to) {
+  static const uint32_t counts[] = {1, 10, 20000};
+  static const gloo_dtype types[] = {GLOO_FLOAT32, GLOO_INT8, GLOO_COMPLEX128};
+  const matrix_row *rows;
+  size_t n = 0, n_rows = matrix_rows(&rows), calls = 0;
+  for (size_t row = 0; row < n_rows; row++) {
+    gli_collective kind = rows[row].collective;
+    if (!matrix_is_first(&rows[row]) || kind == GLI_BARRIER) continue;
+    if (calls++ % (SANITIZED ? 4 : 1) != 0) continue;
+    for (int i = 0; i < 3 * MATRIX_PLACES; i++, n++) {
+      int place = matrix_has_place(kind) ? i / 3 : 0;
+      bool reduces = gli_collective_reduces(kind);
+      to[n] = (matrix_case){.seed = reference_mix(settings.seed, n),
+                            .row = (uint16_t)row,
+                            .count = counts[i % 3],
+                            .dtype = (uint8_t)types[(n / 3) % 3],
+                            .op = reduces ? GLOO_SUM : REFERENCE_NO_OP,
+                            .place = (uint8_t)place,
+                            .form = (uint8_t)(n % MATRIX_FORMS)};
+      assert_true(n < SOME);
+    }
+  }
+  return n;
+}
+
+/* Or else all the others say nothing. */
+static void errors_that_are_put_in_are_found(void **state) {
+  (void)state;
+  static matrix_case cases[SOME];
+  matrix_ranks ranks = {settings.transport, 3, 0};
+  size_t n = make_some_of_all(cases);
+  for (int spoil = MATRIX_NOTHING + 1; spoil < MATRIX_SPOILS; spoil++) {
+    size_t spoiled = matrix_run_spoiled(&ranks, cases, n, (matrix_spoil)spoil);
+    assert_true(spoiled >= n / 4);
+  }
+}
+
 /* Gloo's own tests of collectives are 2441 cases, on two transports. */
 static void every_cell_has_cases(void **state) {
   (void)state;
@@ -206,12 +244,16 @@ static int run_all(void) {
   static char names[SETS][64];
   static const char *const hosts[] = {"one_host", "two_hosts", "three_hosts",
                                       "one_host_in_a_group"};
-  struct CMUnitTest tests[SETS + 3];
+  struct CMUnitTest tests[SETS + 4];
   size_t n = 0, set = 0;
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(
       types_and_operations_are_those_documented);
   tests[n++] =
       (struct CMUnitTest)cmocka_unit_test(what_must_not_work_is_refused);
+  if (!settings.product) {
+    tests[n++] =
+        (struct CMUnitTest)cmocka_unit_test(errors_that_are_put_in_are_found);
+  }
   for (int i = 0; i < SIZES; i++) {
     for (int h = 0; h < MATRIX_SETS; h++, set++) {
       bool wanted = settings.ranks == 0 || settings.ranks == sizes[i];

@@ -1,0 +1,93 @@
+/* One rank's part of the cases, side by side with the others. */
+#ifndef TESTS_MATRIX_PLAYER_H
+#define TESTS_MATRIX_PLAYER_H
+
+#include <stdatomic.h>
+
+#include "matrix.h"
+
+/* What all ranks share. */
+typedef struct scene {
+  const matrix_ranks *ranks;
+  const matrix_case *cases;
+  size_t n;
+  matrix_spoil spoil;
+  reference *references[2][GLOO_DTYPE_COUNT][REFERENCE_OPS][INPUTS_KINDS];
+  uint64_t *digests;         /* [n][ranks] of results that must be the same */
+  atomic_int *arrived;       /* [n] digests that are there */
+  gloo_custom_op *custom[2]; /* affine, bytes */
+  atomic_int told;
+  atomic_uchar *failed, *spoiled; /* [n] */
+} scene;
+
+/* Memory of a rank for one buffer, kept from case to case. */
+typedef struct area {
+  uint8_t *heap, *shared; /* shared: from gloo_alloc */
+  size_t heap_bytes, shared_bytes;
+} area;
+
+enum { GUARD = 64, FILLER = 0xa5 };
+
+/* With GUARD bytes on either side. */
+typedef struct buffer {
+  uint8_t *at;
+  size_t bytes;
+} buffer;
+
+/* An input block, in elements from the beginning of its buffer. */
+typedef struct placed {
+  size_t first, n, block;
+  int number;
+} placed;
+
+typedef struct player {
+  rank_env *env;
+  scene *scene;
+  area areas[2]; /* in, out */
+  /* Of the current case: */
+  const matrix_case *c;
+  size_t index;
+  matrix_shape shape;
+  bool ordered, is_prefix; /* of some ranks, for most */
+  const reference *reference;
+  size_t element; /* bytes */
+  buffer in, out;
+  placed inputs[MATRIX_MOST_BLOCKS]; /* in ascending order; in place: in out */
+  size_t n_inputs;
+  bool failed;
+} player;
+
+/* ---- run.c --------------------------------------------------------------- */
+
+/* The case has failed on this rank. */
+void player_tell(player *p, const char *what);
+
+/* ---- play.c -------------------------------------------------------------- */
+
+/* The whole of the case. false: the ranks cannot go on. */
+bool player_run(player *p);
+
+/* ---- contents.c ---------------------------------------------------------- */
+
+/* Buffers for the case. false: out of memory. */
+bool player_make_buffers(player *p);
+void player_free_buffers(player *p);
+
+/* All of both, before a call. Runs of one operation differ. */
+void player_fill(player *p, int run);
+
+/* Every byte of both, after it. */
+void player_check(player *p, int run);
+
+/* Of the result's blocks. What is between them is each rank's own. */
+uint64_t player_digest(const player *p);
+
+/* Is there more than one right result? */
+bool player_is_loose(const player *p);
+
+/* ---- spoil.c ------------------------------------------------------------- */
+
+/* As if the call had done it: what the scene asks for. */
+void player_spoil(player *p);
+
+#endif
