@@ -40,7 +40,7 @@ static bool alloc_shared(size_t bytes, void **memory) {
     code = gli_region_add(made, bytes, fd);
     if (code != 0) {
       gli_sealed_unmap(made, bytes);
-      close(fd);
+      gli_sealed_close(fd);
     }
   }
   if (code != 0) {
@@ -79,5 +79,5 @@ void gloo_free(void *memory) {
     return;
   }
   gli_sealed_unmap(region.base, region.bytes);
-  close(region.fd);
+  gli_sealed_close(region.fd);
 }

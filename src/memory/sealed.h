@@ -41,4 +41,7 @@ int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes);
 
 void gli_sealed_unmap(void *memory, size_t bytes);
 
+/* Close its descriptor; -1 is none. */
+void gli_sealed_close(int fd);
+
 #endif

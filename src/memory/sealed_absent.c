@@ -33,3 +33,7 @@ void gli_sealed_unmap(void *memory, size_t bytes) {
   (void)memory;
   (void)bytes;
 }
+
+void gli_sealed_close(int fd) {
+  (void)fd;
+}

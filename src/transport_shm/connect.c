@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -155,7 +156,7 @@ static int adopt(gli_shm_pair *pair, gli_shm_note *note, int socket) {
 }
 
 static void up(gli_shm_pair *pair) {
-  if (pair->ring_fd >= 0) close(pair->ring_fd);
+  gli_sealed_close(pair->ring_fd);
   pair->ring_fd = -1;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_UP);

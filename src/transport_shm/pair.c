@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -226,7 +227,7 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
     gli_shm_shelf_empty(&pair->shelf);
     free(pair->told);
-    if (pair->ring_fd >= 0) close(pair->ring_fd);
+    gli_sealed_close(pair->ring_fd);
     if (pair->peer_bell >= 0) close(pair->peer_bell);
     free(pair);
   }

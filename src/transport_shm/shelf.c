@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "memory/sealed.h"
 
@@ -94,11 +93,11 @@ int gli_shm_shelf_add(gli_shm_shelf *shelf, uint32_t id, size_t bytes, int fd) {
   int code = shelf->n >= GLI_SHM_REGIONS_MAX ? ENOSPC : 0;
   if (code == 0 && !make_room(shelf)) code = ENOMEM;
   if (code != 0) {
-    if (fd >= 0) close(fd);
+    gli_sealed_close(fd);
     return code;
   }
   if (fd >= 0 && (map_again(shelf, &region) || map_anew(shelf, &region))) {
-    close(fd);
+    gli_sealed_close(fd);
     region.fd = -1;
   }
   size_t at = rank_of(shelf, id);
@@ -114,7 +113,7 @@ int gli_shm_shelf_add(gli_shm_shelf *shelf, uint32_t id, size_t bytes, int fd) {
 void gli_shm_shelf_forget(gli_shm_shelf *shelf, uint32_t id) {
   gli_shm_region *region = find(shelf, id);
   if (region == NULL) return;
-  if (region->fd >= 0) close(region->fd);
+  gli_sealed_close(region->fd);
   if (region->at != NULL) {
     /* If this fails the memory stays until the pair is closed. */
     (void)gli_sealed_blank(region->at, region->bytes);
@@ -129,7 +128,7 @@ void gli_shm_shelf_forget(gli_shm_shelf *shelf, uint32_t id) {
 void gli_shm_shelf_empty(gli_shm_shelf *shelf) {
   while (shelf->n > 0) {
     gli_shm_region *region = &shelf->regions[--shelf->n];
-    if (region->fd >= 0) close(region->fd);
+    gli_sealed_close(region->fd);
     gli_sealed_unmap(region->at, region->room);
   }
   while (shelf->n_spaces > 0) {

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "memory/region.h"
+#include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -20,7 +21,7 @@ static void release(gli_shm *t) {
   gli_shm_watch_close(&t->listener);
   gli_shm_watch_close(&t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
-  if (t->page_fd >= 0) close(t->page_fd);
+  gli_sealed_close(t->page_fd);
   if (t->epoll >= 0) close(t->epoll);
   uv_mutex_destroy(&t->up_lock);
   free(t->up);
