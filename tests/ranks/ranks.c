@@ -82,3 +82,10 @@ void ranks_run(int size, const ranks_options *options, rank_body body) {
   gloo_store_destroy(store);
   if (failure[0]) fail_msg("%s", failure);
 }
+
+void rank_expect_invalid(rank_env *env, gloo_status status,
+                         const gloo_error *error, const char *part) {
+  RANK_CHECK(env, status == GLOO_ERR_INVALID);
+  if (strstr(error->message, part) != NULL) return;
+  rank_fail(env, __FILE__, __LINE__, error->message);
+}

@@ -49,4 +49,8 @@ void rank_fail(rank_env *env, const char *file, int line, const char *what);
 void rank_ok(rank_env *env, gloo_status status, const char *file, int line,
              const char *what);
 
+/* A call was refused as invalid, and `part` is in the message. */
+void rank_expect_invalid(rank_env *env, gloo_status status,
+                         const gloo_error *error, const char *part);
+
 #endif

@@ -1,0 +1,54 @@
+/* One rank with the real engine, and a peer that is none: it sends what the
+ * test wants, when the test wants it, and counts what it gets. */
+#ifndef TESTS_SIM_PEER_H
+#define TESTS_SIM_PEER_H
+
+/* cmocka.h needs the first four. */
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#include "engine/engine.h"
+#include "gloo_c/gloo_c.h"
+#include "sim.h"
+
+typedef struct said said; /* a request of the peer */
+
+typedef struct pair_of_ranks {
+  sim_world *world;
+  gloo_device *device; /* rank 0 */
+  gloo_context *context;
+  gli_transport *peer; /* rank 1 */
+  gli_pair *pair;
+  uint8_t *discard;
+  said *said; /* all requests of the peer */
+  uint32_t came[GLI_MESSAGE_TYPES];
+  gli_header last[GLI_MESSAGE_TYPES];
+} pair_of_ranks;
+
+void peer_set_up(pair_of_ranks *two, int in_progress_percent,
+                 int64_t timeout_ns);
+/* All memory is within reach; for writing, `lends` times. */
+void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
+                         int lends);
+void peer_set_up_reach(pair_of_ranks *two, int in_progress_percent);
+void peer_tear_down(pair_of_ranks *two);
+
+/* Until nothing is under way. */
+void peer_run_engine(pair_of_ranks *two);
+void peer_run_both(pair_of_ranks *two);
+
+/* A message that has nothing to say but its header: that of `about`, mostly. */
+void peer_say(pair_of_ranks *two, gli_message_type type,
+              const gli_header *about, uint32_t slot);
+/* DATA in any form; of the bytes, if any, `payload` is all. */
+void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
+               gli_form form, const void *payload, uint64_t bytes);
+void peer_refer_to(pair_of_ranks *two, const gli_header *about, uint32_t slot,
+                   gli_form form, uint64_t reference);
+
+#endif
