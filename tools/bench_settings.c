@@ -34,7 +34,7 @@ static const gli_option options[] = {
     {"algorithm", 0, GLI_OPTION_TEXT, &given.algorithm, "NAME",
      "by name, or 'all'; default: the library's choice", 0, 0},
     {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
-     "auto, shm, tcp, or inproc (for threads)", 0, 0},
+     "auto, shm, tcp or inproc (auto; with --threads inproc)", 0, 0},
     {"streams", 0, GLI_OPTION_INTEGER, &given.streams, "N",
      "connections per pair of ranks", 1, 16},
     {"time", 0, GLI_OPTION_SECONDS, &given.seconds, "SECONDS",
@@ -254,7 +254,7 @@ static bool choose_ranks(gli_bench_settings *s) {
   }
   s->transport = given.transport;
   if (s->transport == NULL) s->transport = getenv("GLOO_TRANSPORT");
-  if (s->transport == NULL) s->transport = given.threads ? "inproc" : "tcp";
+  if (s->transport == NULL) s->transport = given.threads ? "inproc" : "auto";
   const char *world = getenv("WORLD_SIZE");
   bool many = !given.threads && world != NULL && strtol(world, NULL, 10) > 1;
   if (!many || strcmp(s->transport, "inproc") != 0) return true;

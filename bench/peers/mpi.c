@@ -134,6 +134,12 @@ const void *gli_mpi_input(const void *input) {
   return input == GLOO_IN_PLACE ? MPI_IN_PLACE : input;
 }
 
+gloo_status gli_mpi_no_scatter(const gloo_options *options) {
+  return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
+                  "MPI scatters in place in another form; leave out "
+                  "--in-place");
+}
+
 /* ---- collectives -------------------------------------------------------- */
 
 gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
@@ -265,11 +271,7 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                          size_t count, gloo_dtype dtype, int root,
                          const gloo_options *options) {
   (void)context;
-  if (input == GLOO_IN_PLACE) {
-    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
-                    "MPI scatters in place in another form; leave out "
-                    "--in-place");
-  }
+  if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(options);
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
   if (status != GLOO_OK) return status;

@@ -32,13 +32,15 @@ static gloo_status list(gloo_context *context, int number, const size_t *counts,
   return GLOO_OK;
 }
 
+/* Without counts, as other ranks than the root may be: without a list. */
 static gloo_status prepare(gloo_context *context, size_t own,
                            const size_t *counts, const size_t *displacements,
                            gloo_dtype dtype, gloo_op op,
                            const gloo_options *options, gli_mpi_call *call,
                            blocks *to) {
   gloo_status status = gli_mpi_convert(own, dtype, op, options, call);
-  if (status != GLOO_OK) return status;
+  *to = (blocks){NULL, NULL};
+  if (status != GLOO_OK || counts == NULL) return status;
   return list(context, 0, counts, displacements, options, to);
 }
 
@@ -63,12 +65,10 @@ gloo_status gloo_gatherv(gloo_context *context, const void *input,
                          const size_t *displacements, gloo_dtype dtype,
                          int root, const gloo_options *options) {
   gli_mpi_call a;
-  blocks out = {NULL, NULL};
+  blocks out;
   gloo_status status =
-      gli_mpi_convert(input_count, dtype, GLOO_SUM, options, &a);
-  if (status == GLOO_OK && context->rank == root) {
-    status = list(context, 0, counts, displacements, options, &out);
-  }
+      prepare(context, input_count, context->rank == root ? counts : NULL,
+              displacements, dtype, GLOO_SUM, options, &a, &out);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(
       MPI_Gatherv(gli_mpi_input(input), a.count, a.type, output, out.counts,
@@ -80,18 +80,12 @@ gloo_status gloo_scatterv(gloo_context *context, const void *input,
                           const size_t *counts, const size_t *displacements,
                           void *output, size_t output_count, gloo_dtype dtype,
                           int root, const gloo_options *options) {
-  if (input == GLOO_IN_PLACE) {
-    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
-                    "MPI scatters in place in another form; leave out "
-                    "--in-place");
-  }
+  if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(options);
   gli_mpi_call a;
-  blocks in = {NULL, NULL};
+  blocks in;
   gloo_status status =
-      gli_mpi_convert(output_count, dtype, GLOO_SUM, options, &a);
-  if (status == GLOO_OK && context->rank == root) {
-    status = list(context, 0, counts, displacements, options, &in);
-  }
+      prepare(context, output_count, context->rank == root ? counts : NULL,
+              displacements, dtype, GLOO_SUM, options, &a, &in);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Scatterv(input, in.counts, in.first, a.type, output,
                                      a.count, a.type, root, MPI_COMM_WORLD),

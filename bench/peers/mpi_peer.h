@@ -26,5 +26,7 @@ gloo_status gli_mpi_convert(size_t count, gloo_dtype dtype, gloo_op op,
 /* What an MPI function returned. */
 gloo_status gli_mpi_result(int code, const gloo_options *options);
 const void *gli_mpi_input(const void *input);
+/* In place. */
+gloo_status gli_mpi_no_scatter(const gloo_options *options);
 
 #endif

@@ -103,6 +103,8 @@ static bool is_word(const char *word, size_t length, const char *text) {
 
 /* ---- parts of an entry -------------------------------------------------- */
 
+#define EXAMPLE "an entry is such as allreduce:0-64K=direct,64K-=ring"
+
 static gloo_status read_collective(reader *r, gli_tuning_rule *rule) {
   const char *word;
   size_t length;
@@ -117,7 +119,8 @@ static gloo_status read_collective(reader *r, gli_tuning_rule *rule) {
     rule->collective = (gli_collective)c;
     return GLOO_OK;
   }
-  return wrong(r, word, length, "is no collective that has algorithms");
+  return wrong(r, word, length,
+               "is no collective that has algorithms; " EXAMPLE);
 }
 
 static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
@@ -251,7 +254,7 @@ static gloo_status read_entry(reader *r) {
   if (status != GLOO_OK) return status;
   if (!take(r, ':')) {
     return wrong(r, r->at, strcspn(r->at, "\n;#"),
-                 "stands where ':' and a range must");
+                 "stands where ':' and a range must; " EXAMPLE);
   }
   uint64_t from = 0;
   do {

@@ -19,15 +19,18 @@ gloo_status gloo_device_create(const gloo_device_options *options,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_device_create: no place for the device");
   }
-  const char *name = o.transport;
-  if (!name) name = getenv("GLOO_TRANSPORT");
+  const char *name = o.transport, *where = "";
+  if (!name) {
+    name = getenv("GLOO_TRANSPORT");
+    where = "GLOO_TRANSPORT: ";
+  }
   if (!name || !*name) name = "auto";
   const gli_transport_ops *ops = gli_transport_find(name);
   if (!ops) {
     return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                    "there is no transport \"%.64s\"; known are: auto, "
+                    "%sthere is no transport \"%.64s\"; known are: auto, "
                     "tcp, shm, inproc",
-                    name);
+                    where, name);
   }
   if (o.streams < 0 || o.streams > STREAMS_MAX) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,

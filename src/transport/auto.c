@@ -30,7 +30,8 @@ static gloo_status open_children(gli_auto *t,
         gli_transport_find(child_names[i])->open(&own, &child->t, &wrong);
     if (status == GLOO_OK) continue;
     child->t = NULL;
-    if (i == GLI_AUTO_TCP) {
+    /* What is set wrong is not to be got round. */
+    if (i == GLI_AUTO_TCP || status == GLOO_ERR_INVALID) {
       if (error != NULL) *error = wrong;
       return status;
     }

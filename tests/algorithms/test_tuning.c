@@ -159,6 +159,8 @@ static void mistakes_are_named_with_their_place(void **state) {
   } cases[] = {
       {"allreduce:0-=ring\nallreducer:0-=ring",
        "here, line 2: 'allreducer' is no collective"},
+      {"ring", "an entry is such as allreduce:0-64K=direct,64K-=ring"},
+      {"allreduce=ring", "an entry is such as allreduce:0-64K=direct"},
       {"sendrecv:0-=ring", "'sendrecv' is no collective"},
       {"broadcast:0-=ring",
        "line 1: 'ring' is no algorithm of broadcast; "

@@ -66,6 +66,31 @@ out=$(RANK=5 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$gloo" bench allr
 equal $? 1 && has "$out" "RANK"
 result "a bad environment is said"
 
+# ---- the environment ----------------------------------------------------------
+
+# refuses NAME=VALUE TEXT: nothing is measured with a variable that is wrong.
+refuses() {
+  out=$(env "$1" "$gloo" bench overlap 2>&1)
+  equal $? 1 && has "$out" "$2"
+  result "$1: $2"
+}
+
+unset GLOO_TRANSPORT
+refuses GLOO_TRANSPORT=pigeon 'GLOO_TRANSPORT: there is no transport "pigeon"; known are: auto'
+refuses GLOO_WAIT=nap 'GLOO_WAIT is "nap"; it must be adapt, spin'
+refuses GLOO_MEASURE=maybe "GLOO_MEASURE is 'maybe'; it may be 0 or 1"
+refuses GLOO_ALGORITHM=ring "GLOO_ALGORITHM, line 1: 'ring' is no collective"
+refuses GLOO_TUNING_FILE="$scratch/none" "GLOO_TUNING_FILE: cannot open $scratch/none"
+refuses GLOO_SOCKET_IFNAME=none0 '"none0" with an address (from GLOO_SOCKET_IFNAME); there are:'
+if "$gloo" bench barrier --iterations 1 --transport shm > "$scratch/shm" 2>&1; then
+  refuses GLOO_SHM_READ=often 'GLOO_SHM_READ is "often"; it must be "never" or the bytes'
+else
+  skipped "GLOO_SHM_READ" "$(cat "$scratch/shm")"
+fi
+out=$("$gloo" bench barrier --iterations 1 2>&1)
+has "$out" "1 rank (processes), auto"
+result "gloo bench takes the library's own transport"
+
 # ---- JSON -------------------------------------------------------------------
 
 "$gloo" info --json | "$json" > "$scratch/out"
