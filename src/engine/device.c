@@ -12,6 +12,7 @@
 #include "engine/link.h"
 #include "engine/match.h"
 #include "engine/operation.h"
+#include "engine/straight.h"
 
 void gli_device_lock_contended(gloo_device *device) {
   atomic_fetch_add(&device->lock_wanted, 1);
@@ -131,8 +132,15 @@ GLI_COLD static int poll_beside_sleepers(gloo_device *device) {
 }
 
 int gli_device_poll(gloo_device *device) {
+  device->unpolled = 0;
   return device->sleepers == 0 ? poll_once(device)
                                : poll_beside_sleepers(device);
+}
+
+int gli_device_progress_for(gloo_device *device, gloo_operation *op) {
+  if (!gli_straight_look(op)) return gli_device_poll(device);
+  gli_device_settle(device);
+  return 1;
 }
 
 /* Sound the alarms that are due; returns the time of the next one. */

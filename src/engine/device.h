@@ -40,6 +40,7 @@ struct gloo_device {
    * the caller nor fill all links: every poll takes one of them. */
   gloo_operation *put_off, *put_off_last;
   size_t outstanding; /* operations posted or running */
+  unsigned unpolled;  /* times that were done without a poll, since the last */
   size_t errands;     /* control messages not sent yet */
   size_t completed;   /* ever; lets a poller see that something ended */
   uint32_t waiters;   /* threads in wait */
@@ -97,6 +98,14 @@ static inline void gli_device_run(gloo_device *device) {
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
+/* May something be done without a poll once more (and counted in `unpolled`)?
+ * Polls see to everything, so there has to be one now and then. */
+enum { GLI_UNPOLLED_MAX = 20 };
+static inline bool gli_device_may_do_without(const gloo_device *device) {
+  return device->unpolled < GLI_UNPOLLED_MAX;
+}
+/* Progress for who waits for this operation. */
+int gli_device_progress_for(gloo_device *device, gloo_operation *operation);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
 /* Run what is runnable, and end poisoned contexts. The last thing that every

@@ -275,58 +275,18 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
   }
 }
 
-/* To a transport that may take it, and if it is free to go. */
-GLI_INLINE bool offer(gloo_operation *op, const gli_step *step,
-                      gli_header *header) {
-  const gli_op_peer *peer = &op->peers[step->peer];
-  gli_link *link = peer->link;
-  uint32_t cost = 0;
-  header->charged = 0;
-  if (!peer->granted) {
-    uint32_t used = link->charged - link->credited;
-    cost = (uint32_t)gli_flow_cost(header->length);
-    header->charged = 1;
-    if (cost > link->context->budget - used) return false;
-  }
-  header->credit = link->consumed;
-  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
-  if (!link->pair->ops->send_now(link->pair, header, payload)) return false;
-  link->charged += cost;
-  link->data_sent++;
-  link->consumed_told = link->consumed;
-  return true;
-}
-
 /* A short message of bytes, which needs no transfer when the transport is done
  * with it at once. False: nothing has changed. */
 static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
-  const gli_pair *pair = link->pair;
+  gli_pair *pair = link->pair;
   if (!pair || !pair->ops->send_now || link->again.first) return false;
   if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
   uint64_t length = gli_step_wire_bytes(step);
   if (length > GLI_REFER_BYTES) return false;
   gli_header header;
   fill_header(op, step, &header);
-  return offer(op, step, &header);
-}
-
-/* It need not be copied. */
-GLI_APART static bool may_refer(gloo_operation *op, const gli_step *step,
-                                uint64_t length) {
-  const void *memory = gli_operation_at(op, step->a_buffer, step->a);
-  return gli_reach_is_within(op->peers[step->peer].link, memory, length);
-}
-
-bool gli_flow_send_prepared(gloo_operation *op, const gli_step *step,
-                            gli_header *header) {
-  gli_link *link = op->peers[step->peer].link;
-  const gli_pair *pair = link->pair;
-  if (!pair || !pair->ops->send_now || link->again.first) return false;
-  if (link->left || link->unannounced > 0) return false;
-  uint64_t length = header->length;
-  if (length > GLI_REFER_BYTES && may_refer(op, step, length)) return false;
-  header->operation = op->signature.operation;
-  return offer(op, step, header);
+  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
+  return gli_flow_offer(&op->peers[step->peer], pair, &header, payload);
 }
 
 void gli_flow_send_step(gloo_operation *op, uint32_t index) {

@@ -17,10 +17,6 @@
 #define GLI_WANTS_MAX 1024u
 
 void gli_flow_send_step(gloo_operation *op, uint32_t step);
-/* The message of a send step of bytes, whose header is there but for what a run
- * changes, if nothing is in its way. False: nothing has changed. */
-bool gli_flow_send_prepared(gloo_operation *op, const gli_step *step,
-                            gli_header *header);
 /* A message is sent: its step is done, unless it was sent by reference. */
 void gli_flow_sent(gli_transfer *t);
 /* A message without payload. `slot`: of a WANT, the first one that is blocked;
@@ -59,6 +55,27 @@ static inline void gli_flow_consumed(gli_link *link, uint64_t length) {
   if (link->consumed - link->consumed_told >= link->context->budget / 2) {
     gli_flow_tell_consumed(link);
   }
+}
+
+/* Hand a message to a transport that is done with it at once, if it is so, and
+ * the message is free to go. False: nothing has changed. */
+GLI_INLINE bool gli_flow_offer(const gli_op_peer *peer, gli_pair *pair,
+                               gli_header *header, const void *payload) {
+  gli_link *link = peer->link;
+  uint32_t cost = 0;
+  header->charged = 0;
+  if (!peer->granted) {
+    uint32_t used = link->charged - link->credited;
+    cost = (uint32_t)gli_flow_cost(header->length);
+    header->charged = 1;
+    if (cost > link->context->budget - used) return false;
+  }
+  header->credit = link->consumed;
+  if (!pair->ops->send_now(pair, header, payload)) return false;
+  link->charged += cost;
+  link->data_sent++;
+  link->consumed_told = link->consumed;
+  return true;
 }
 
 #endif

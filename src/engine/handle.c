@@ -10,6 +10,7 @@
 #include "engine/flow.h"
 #include "engine/link.h"
 #include "engine/operation.h"
+#include "engine/straight.h"
 
 static gloo_status refused(const gloo_context *context, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
@@ -238,13 +239,20 @@ static inline bool is_busy(const gloo_device *device, size_t own) {
          device->sleepers == 0;
 }
 
+/* It is alone, and what it waits for has been looked for. */
+static inline bool needs_no_poll(gloo_device *device,
+                                 const gloo_operation *op) {
+  if (device->outstanding > 1 || !gli_straight_looks(op)) return false;
+  return gli_device_may_do_without(device) && ++device->unpolled > 0;
+}
+
 /* It has been begun: see to what can be done at once. */
 GLI_INLINE void get_going(gloo_operation *op, bool busy) {
   gloo_device *device = op->device;
   if (busy) gli_device_put_off(device);
   gli_device_settle(device);
   if (!any_running(op)) return;
-  if (!busy) gli_device_poll(device);
+  if (!busy && !needs_no_poll(device, op)) gli_device_poll(device);
   if (is_running(op)) gli_late_start_clock(op);
   if (op->also && is_running(op->also)) gli_late_start_clock(op->also);
   gli_device_kick_locked(device);
@@ -265,8 +273,13 @@ GLI_COLD static gloo_status start_odd(gloo_operation *op, gloo_error *error) {
 GLI_INLINE gloo_status start(gloo_operation *op) {
   gloo_error error;
   if (op->also || is_nothing(op)) return start_odd(op, &error);
-  bool busy = is_busy(op->device, 0);
+  gloo_device *device = op->device;
+  bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, &error);
+  if (op->state == GLI_OPERATION_DONE && !device->runnable &&
+      !device->unsettled) {
+    return status;
+  }
   get_going(op, busy && status == GLOO_OK);
   return status;
 }
@@ -298,7 +311,7 @@ gloo_status gloo_operation_test(gloo_operation *op) {
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (any_running(op)) {
-    gli_device_poll(device);
+    gli_device_progress_for(device, op);
     if (any_running(op)) gli_device_check_deadlines(device);
   }
   gloo_status status = result(op);

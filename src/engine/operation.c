@@ -333,8 +333,7 @@ GLI_COLD static void divide(const gloo_operation *op) {
                                                     1.0 / p->size);
 }
 
-/* A run of a collective has come to a good end. */
-GLI_INLINE void remember(gloo_operation *op) {
+void gli_operation_remember(gloo_operation *op) {
   gloo_context *context = op->context;
   if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
@@ -360,7 +359,7 @@ GLI_INLINE void clear_up(gloo_operation *op) {
 
 void gli_straight_finish(gloo_operation *op) {
   end(op);
-  if (op->signature.collective != GLI_SENDRECV) remember(op);
+  if (op->signature.collective != GLI_SENDRECV) gli_operation_remember(op);
   op->straight = false;
   op->strayed = 0;
   clear_up(op);
@@ -380,7 +379,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
     op->again = false;
     gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
-    remember(op);
+    gli_operation_remember(op);
   }
   clear_up(op);
 }

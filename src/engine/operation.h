@@ -47,6 +47,19 @@ typedef struct gli_op_peer {
 
 enum { GLI_NO_SHIFT = 0xff };
 
+/* A step of an operation that goes straight (straight.h), with what is the same
+ * in all its runs. */
+typedef struct gli_straight_step {
+  gli_header header; /* of its message; the operation's number is the run's */
+  gli_op_peer *peer; /* NULL: it is a local step, and the rest is not used */
+  gli_link *link;    /* the peer's */
+  gli_pair *pair;    /* and its, for send_now or take_now; NULL: not so */
+  uint64_t a, dst;   /* where in their buffers */
+  uint32_t elems;
+  uint8_t kind, a_buffer, dst_buffer;
+  bool incoming_left;
+} gli_straight_step;
+
 struct gloo_operation {
   gloo_context *context; /* NULL once the context is destroyed */
   gloo_device *device;   /* lives until the operation is detached */
@@ -113,7 +126,7 @@ struct gloo_operation {
   uint8_t *recv_state;
   gli_op_place *places;
   gli_operands operands;
-  gli_header *prepared; /* of plans that suit straight.h */
+  gli_straight_step *straight_steps; /* of plans that suit straight.h */
 
   gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
   gloo_operation *hash_next, **bucket;       /* NULL: in none */
@@ -155,6 +168,8 @@ void gli_operation_run_local(gloo_operation *op, uint32_t step);
 /* Begin it and wait until it is done. */
 gloo_status gli_operation_complete(gloo_operation *op, int *source,
                                    gloo_error *error);
+/* A run of a collective has come to a good end. */
+void gli_operation_remember(gloo_operation *op);
 /* End it with an error (NULL: success). */
 void gli_operation_finish(gloo_operation *op, const gloo_error *error);
 /* Start the steps of an operation whose links are known. */

@@ -38,7 +38,8 @@ static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   op->pending = carve(c, plan->n_steps * sizeof *op->pending);
   op->ready = carve(c, plan->n_steps * sizeof *op->ready);
   op->recv_state = carve(c, plan->n_steps);
-  op->prepared = carve(c, suits ? plan->n_steps * sizeof *op->prepared : 0);
+  op->straight_steps =
+      carve(c, suits ? plan->n_steps * sizeof *op->straight_steps : 0);
   op->places = carve(c, places * sizeof *op->places);
   o->from = carve(c, operands * sizeof *o->from);
   o->room = carve(c, operands * sizeof *o->room);

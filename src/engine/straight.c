@@ -8,6 +8,9 @@
  * run to run in a number or two, and what comes is compared word for word with
  * what should come.
  *
+ * A message that is there already is taken from where it lies, without a poll of
+ * all that may come (take_now), but never from within an upcall.
+ *
  * That order must hold back nothing that could go: every send has to depend on
  * all receives before it, and receives take turns with sends.
  *
@@ -23,6 +26,7 @@
 #include "engine/context.h"
 #include "engine/device.h"
 #include "engine/flow.h"
+#include "engine/reach.h"
 
 /* ---- which plans do ------------------------------------------------------ */
 
@@ -65,36 +69,118 @@ bool gli_straight_suits(const gli_plan *plan) {
   return true;
 }
 
+/* If it has what such a message goes by. */
+static gli_pair *pair_for(gli_pair *pair, bool sends, uint64_t length) {
+  if (!pair) return NULL;
+  if (sends) return pair->ops->send_now ? pair : NULL;
+  return length <= GLI_TAKE_BYTES && pair->ops->take_now ? pair : NULL;
+}
+
 void gli_straight_prepare(gloo_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];
+    gli_straight_step *made = &op->straight_steps[i];
+    *made = (gli_straight_step){.kind = s->kind};
     if (!is_message(s)) continue;
-    const gli_link *link = op->peers[s->peer].link;
-    gli_header *h = &op->prepared[i];
+    made->peer = &op->peers[s->peer];
+    made->link = made->peer->link;
+    made->a = s->a;
+    made->dst = s->dst;
+    made->a_buffer = s->a_buffer;
+    made->dst_buffer = s->dst_buffer;
+    made->incoming_left = s->incoming_left != 0;
+    bool sends = s->kind == GLI_STEP_SEND;
+    gli_header *h = &made->header;
     *h = op->signature;
     h->type = GLI_MESSAGE_DATA;
     h->form = GLI_FORM_BYTES;
-    h->context = s->kind == GLI_STEP_SEND ? link->group : link->own;
+    h->context = sends ? made->link->group : made->link->own;
     h->slot = s->slot;
     h->length = gli_step_wire_bytes(s);
+    made->elems = (uint32_t)gli_operation_elems(op, (size_t)h->length);
+    made->pair = pair_for(made->link->pair, sends, h->length);
   }
   op->prepared_for = op->peers[0].link;
 }
 
+/* ---- what comes ---------------------------------------------------------- */
+
+GLI_INLINE void store(const gloo_operation *op, const gli_straight_step *s,
+                      const uint8_t *payload) {
+  size_t bytes = (size_t)s->header.length;
+  if (bytes == 0) return;
+  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  if (s->kind == GLI_STEP_RECV) {
+    memcpy(dst, payload, bytes);
+    return;
+  }
+  const void *left = gli_operation_at(op, s->a_buffer, s->a), *right = payload;
+  if (s->incoming_left) {
+    right = left;
+    left = payload;
+  }
+  op->reduce(dst, left, right, s->elems);
+}
+
+/* More than gli_flow_credit_now does. */
+GLI_COLD static void take_credit(gli_link *link, uint32_t credit) {
+  gloo_error error;
+  if (gli_flow_credit(link, credit, &error) == GLOO_OK) return;
+  gli_context_poison(link->context, &error);
+}
+
+typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
+
+/* The message of a step whose turn it is, if it is there already. */
+GLI_INLINE got take(gloo_operation *op, uint32_t at, gli_straight_step *s) {
+  gli_link *link = s->link;
+  gloo_device *device = op->device;
+  gli_taken taken;
+  if (!s->pair || !gli_device_may_do_without(device)) return GOT_NOTHING;
+  if (!s->pair->ops->take_now(s->pair, &s->header, &taken)) return GOT_NOTHING;
+  device->unpolled++;
+  link->data_came++;
+  op->recv_state[at] = GLI_RECV_DONE;
+  if (taken.charged) gli_flow_consumed(link, s->header.length);
+  if (!gli_flow_credit_now(link, taken.credit)) take_credit(link, taken.credit);
+  if (gli_context_poisoned(op->context)) return GOT_AN_ERROR;
+  store(op, s, taken.payload);
+  return GOT_IT;
+}
+
 /* ---- running ------------------------------------------------------------- */
 
-GLI_INLINE void await(gloo_operation *op, uint32_t step, gli_link *link) {
-  op->recv_state[step] = GLI_RECV_READY;
-  op->prepared[step].operation = op->signature.operation;
-  link->expected = &op->prepared[step];
-  link->awaits = op;
+/* How far a run came. */
+typedef enum ran { RAN_TO_THE_END, AWAITS, STRAYS } ran;
+
+/* False: something is in its way, and nothing has changed. */
+GLI_INLINE bool send_now(gloo_operation *op, gli_straight_step *s) {
+  gli_link *link = s->link;
+  if (!s->pair || link->again.first) return false;
+  if (link->left || link->unannounced > 0) return false;
+  gli_header *header = &s->header;
+  const void *payload = gli_operation_at(op, s->a_buffer, s->a);
+  /* It may be one that need not be copied. */
+  if (header->length > GLI_REFER_BYTES &&
+      gli_reach_is_within(link, payload, header->length)) {
+    return false;
+  }
+  header->operation = op->signature.operation;
+  return gli_flow_offer(s->peer, s->pair, header, payload);
+}
+
+static void await(gloo_operation *op, uint32_t at, gli_straight_step *s) {
+  op->at = at;
+  op->recv_state[at] = GLI_RECV_READY;
+  s->link->expected = &s->header;
+  s->link->awaits = op;
 }
 
 static void stop_awaiting(gloo_operation *op) {
   if (op->at == op->plan->n_steps) return;
   if (op->recv_state[op->at] == GLI_RECV_UNREADY) return;
-  gli_link *link = op->peers[op->plan->steps[op->at].peer].link;
+  gli_link *link = op->straight_steps[op->at].link;
   if (link->awaits == op) link->awaits = NULL;
 }
 
@@ -102,40 +188,72 @@ static void stop_awaiting(gloo_operation *op) {
  * a row that left at a send, an operation tries no more. */
 enum { STRAYS_MAX = 8 };
 
-GLI_COLD static void stray(gloo_operation *op, gli_step_kind kind) {
-  if (kind == GLI_STEP_SEND && ++op->strayed >= STRAYS_MAX) {
+GLI_COLD static void stray(gloo_operation *op) {
+  bool sends = op->at < op->plan->n_steps &&
+               op->straight_steps[op->at].kind == GLI_STEP_SEND;
+  if (sends && ++op->strayed >= STRAYS_MAX) {
     op->may_go_straight = op->again = false;
   }
   gli_straight_leave(op);
 }
 
-GLI_INLINE void run(gloo_operation *op, uint32_t at) {
+/* `takes`: it may take what is there, not being in an upcall. */
+GLI_INLINE ran run(gloo_operation *op, uint32_t at, bool takes) {
   uint32_t n = op->plan->n_steps;
-  const gli_step *s = &op->plan->steps[at];
+  gli_straight_step *s = &op->straight_steps[at];
   for (; at < n; at++, s++) {
     if (s->kind == GLI_STEP_SEND) {
-      if (gli_flow_send_prepared(op, s, &op->prepared[at])) continue;
+      if (send_now(op, s)) continue;
       break;
     }
-    if (is_message(s)) {
-      gli_link *link = op->peers[s->peer].link;
-      if (op->parked || link->awaits || link->left || link->leaving) break;
-      op->at = at;
-      await(op, at, link);
-      return;
+    if (!s->peer) {
+      gli_operation_run_local(op, at);
+      continue;
     }
-    gli_operation_run_local(op, at);
+    gli_link *link = s->link;
+    if (op->parked || link->awaits || link->left || link->leaving) break;
+    s->header.operation = op->signature.operation;
+    got taken = takes ? take(op, at, s) : GOT_NOTHING;
+    if (taken == GOT_NOTHING) {
+      await(op, at, s);
+      return AWAITS;
+    }
+    if (taken == GOT_AN_ERROR) {
+      op->at = at + 1;
+      return STRAYS;
+    }
   }
   op->at = at;
-  if (at < n) {
-    stray(op, s->kind);
-  } else {
-    gli_straight_finish(op);
-  }
+  return at < n ? STRAYS : RAN_TO_THE_END;
+}
+
+GLI_INLINE void go_on(gloo_operation *op, uint32_t at, bool takes) {
+  ran how = run(op, at, takes);
+  if (how == RAN_TO_THE_END) gli_straight_finish(op);
+  if (how == STRAYS) stray(op);
 }
 
 void gli_straight_run(gloo_operation *op) {
-  run(op, op->at);
+  go_on(op, op->at, false);
+}
+
+/* It began and ended in one go: nobody has heard of it. */
+GLI_INLINE void end_at_once(gloo_operation *op) {
+  if (op->signature.collective != GLI_SENDRECV) gli_operation_remember(op);
+  op->straight = false;
+  op->strayed = 0;
+  op->state = GLI_OPERATION_DONE;
+}
+
+/* From now on it has its place among those that are under way. */
+GLI_INLINE void stay(gloo_operation *op, ran how) {
+  op->straight = true;
+  op->state = GLI_OPERATION_RUNNING;
+  op->device->outstanding++;
+  gli_late_arm(op);
+  gli_operation_list_add(&op->context->family->active, op);
+  gli_match_insert(op);
+  if (how == STRAYS) stray(op);
 }
 
 /* What gli_operation_begin_anew does for any operation, without what is still
@@ -149,14 +267,14 @@ bool gli_straight_again(gloo_operation *op) {
     if (peer->link->notes_count > 0) return false;
     *peer = (gli_op_peer){.link = peer->link};
   }
-  gli_late_arm(op);
-  device->outstanding++;
   op->signature.operation = (*op->counter)++;
-  op->state = GLI_OPERATION_RUNNING;
-  gli_straight_enter(op);
-  gli_operation_list_add(&context->family->active, op);
-  gli_match_insert(op);
-  run(op, 0);
+  memset(op->recv_state, GLI_RECV_UNREADY, GLI_STRAIGHT_STEPS);
+  ran how = run(op, 0, true);
+  if (how == RAN_TO_THE_END) {
+    end_at_once(op);
+  } else {
+    stay(op, how);
+  }
   return true;
 }
 
@@ -182,7 +300,7 @@ void gli_straight_stop(gloo_operation *op) {
   op->straight = false;
 }
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- what was awaited ---------------------------------------------------- */
 
 /* Words of a header. The compiler sees that they are eight bytes each. */
 static inline uint64_t word(const gli_header *h, size_t at) {
@@ -210,21 +328,6 @@ GLI_INLINE bool is_expected(const gli_header *h, const gli_header *expected) {
           (h->count ^ expected->count) | (h->length ^ expected->length)) == 0;
 }
 
-GLI_INLINE void store(const gloo_operation *op, const gli_step *s,
-                      const uint8_t *payload, uint64_t bytes) {
-  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
-  if (s->kind == GLI_STEP_RECV) {
-    memcpy(dst, payload, (size_t)bytes);
-    return;
-  }
-  const void *left = gli_operation_at(op, s->a_buffer, s->a), *right = payload;
-  if (s->incoming_left) {
-    right = left;
-    left = payload;
-  }
-  op->reduce(dst, left, right, gli_operation_elems(op, (size_t)bytes));
-}
-
 bool gli_straight_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
   if (!is_expected(h, link->expected)) return false;
@@ -235,14 +338,19 @@ bool gli_straight_message(gli_link *link, const gli_header *h,
   link->data_came++;
   if (h->charged) gli_flow_consumed(link, h->length);
   if (!op->straight) return true; /* that failed, and ended it */
-  const gli_plan *plan = op->plan;
-  if (h->length > 0) store(op, &plan->steps[step], payload, h->length);
+  store(op, &op->straight_steps[step], payload);
   op->recv_state[step] = GLI_RECV_DONE;
-  op->at = step + 1;
-  if (op->at < plan->n_steps) {
-    gli_straight_run(op);
-  } else {
-    gli_straight_finish(op);
-  }
+  go_on(op, step + 1, false);
+  return true;
+}
+
+bool gli_straight_look_for(gloo_operation *op) {
+  uint32_t at = op->at;
+  if (op->recv_state[at] != GLI_RECV_READY) return false;
+  gli_straight_step *s = &op->straight_steps[at];
+  got taken = take(op, at, s);
+  if (taken == GOT_NOTHING) return false;
+  s->link->awaits = NULL;
+  if (taken == GOT_IT) go_on(op, at + 1, true);
   return true;
 }

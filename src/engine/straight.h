@@ -9,7 +9,7 @@ enum { GLI_STRAIGHT_STEPS = 16 };
 
 /* Can operations of this plan go straight? */
 bool gli_straight_suits(const gli_plan *plan);
-/* Make the headers of its messages; its links and signature are known. */
+/* Make the list of its steps; its links and signature are known. */
 void gli_straight_prepare(gloo_operation *op);
 /* Begin. */
 static inline void gli_straight_enter(gloo_operation *op) {
@@ -31,5 +31,17 @@ void gli_straight_stop(gloo_operation *op);
  * changed. */
 bool gli_straight_message(gli_link *link, const gli_header *header,
                           const uint8_t *payload);
+/* Progress for whom this operation is all that matters: is the message that it
+ * waits for there? True: it has gone on, and others may be runnable. Not from
+ * within upcalls. */
+bool gli_straight_look_for(gloo_operation *op);
+/* Does it wait for a message that can be looked for? */
+static inline bool gli_straight_looks(const gloo_operation *op) {
+  return op->straight && op->recv_state[op->at] == GLI_RECV_READY &&
+         op->straight_steps[op->at].pair != NULL;
+}
+static inline bool gli_straight_look(gloo_operation *op) {
+  return op->straight && gli_straight_look_for(op);
+}
 
 #endif

@@ -152,7 +152,7 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
   bool yielded = false;
   device->waiters++;
   for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
-    int events = gli_device_poll(device);
+    int events = gli_device_progress_for(device, op);
     if (yield_ns > 0) {
       judge_yield(device, yield_ns, events);
       yield_ns = 0;

@@ -187,6 +187,7 @@ const gli_transport_ops gli_transport_auto = {
     .pair_open = gli_auto_pair_open,
     .send = gli_auto_send,
     .send_now = gli_auto_send_now,
+    .take_now = gli_auto_take_now,
     .pair_close = gli_auto_pair_close,
     .route = gli_auto_route,
     .poll = auto_poll,

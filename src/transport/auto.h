@@ -73,6 +73,8 @@ gloo_status gli_auto_pair_open(gli_transport *t, const gli_pair_config *config,
                                gli_pair **pair, gloo_error *error);
 gli_post gli_auto_send(gli_pair *pair, gli_send_request *request);
 bool gli_auto_send_now(gli_pair *pair, gli_header *header, const void *payload);
+bool gli_auto_take_now(gli_pair *pair, const gli_header *expected,
+                       gli_taken *taken);
 void gli_auto_pair_close(gli_pair *pair, const gli_send_request *last);
 const char *gli_auto_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 bool gli_auto_refer(gli_pair *pair, const void *memory, size_t bytes,

@@ -325,6 +325,14 @@ bool gli_auto_send_now(gli_pair *base, gli_header *header,
   return ops->send_now != NULL && ops->send_now(pair->child, header, payload);
 }
 
+bool gli_auto_take_now(gli_pair *base, const gli_header *expected,
+                       gli_taken *taken) {
+  gli_auto_pair *pair = (gli_auto_pair *)base;
+  if (!pair->decided || pair->child == NULL) return false;
+  const gli_transport_ops *ops = pair->child->ops;
+  return ops->take_now != NULL && ops->take_now(pair->child, expected, taken);
+}
+
 /* ---- memory that messages refer to --------------------------------------- */
 
 static gli_pair *sharing_child(gli_pair *base) {

@@ -71,6 +71,14 @@ typedef struct gli_sink {
   void *token; /* the engine's; comes back in `received` */
 } gli_sink;
 
+/* What take_now got. */
+enum { GLI_TAKE_BYTES = 8 };
+typedef struct gli_taken {
+  uint32_t credit; /* of its header */
+  bool charged;
+  uint8_t payload[GLI_TAKE_BYTES]; /* what it has */
+} gli_taken;
+
 #define GLI_PAIR_LATER ((gli_pair *)(uintptr_t)1)
 #define GLI_PAIR_ELSEWHERE ((gli_pair *)(uintptr_t)2)
 
@@ -160,6 +168,17 @@ typedef struct gli_transport_ops {
    * report. False: nothing was taken; `send` does it. For short messages; NULL
    * where that is never so. */
   bool (*send_now)(gli_pair *pair, gli_header *header, const void *payload);
+
+  /* Take the message that `expected` is the header of, but for `charged` and
+   * `credit`, if it is what poll would come to next of this pair: it is there
+   * as a whole, and nothing that has to keep its place is before it. It has
+   * type DATA, form BYTES and at most GLI_TAKE_BYTES of payload. It is over
+   * then, with no upcall. False: nothing has changed, and whatever comes is
+   * poll's. For who waits for one message and nothing else; others are served
+   * by poll, which is to be called now and then all the same. Never from within
+   * an upcall. NULL where that would save nothing. */
+  bool (*take_now)(gli_pair *pair, const gli_header *expected,
+                   gli_taken *taken);
 
   /* Stop using a pair. When it returns, no more upcalls come for it, and none
    * of its requests, payloads and sinks is touched any more: what was begun is

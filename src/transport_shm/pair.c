@@ -157,7 +157,8 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (pair->state == GLI_SHM_UP) leave_up(pair);
   if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
   pair->state = state;
-  if (state != GLI_SHM_UP || enter_up(pair)) return;
+  pair->up = state == GLI_SHM_UP && enter_up(pair);
+  if (state != GLI_SHM_UP || pair->up) return;
   pair->state = GLI_SHM_ENDED;
   gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
                      "no memory for the connection to rank %" PRIu32,

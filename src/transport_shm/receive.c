@@ -116,6 +116,21 @@ static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
   receive_rest(pair, header, record->data, (size_t)header->length);
 }
 
+/* Nothing but a whole message can come next, and it is read. */
+static inline bool reads_whole(const gli_shm_pair *pair) {
+  static const gli_shm_pair open = {.live = true, .up = true};
+  return pair->mood == open.mood;
+}
+
+bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
+                      gli_taken *taken) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  if (!reads_whole(pair)) return false;
+  if (!gli_shm_get_expected(&pair->in, expected, taken)) return false;
+  if (gli_shm_untold(&pair->in) >= TELL_RECORDS) gli_shm_give_back(pair);
+  return true;
+}
+
 /* It goes on with a message, or says that it ends here. */
 GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {

@@ -202,6 +202,49 @@ void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* Words of a header. The compiler sees that they are eight bytes each. */
+static inline uint64_t word(const void *header, size_t at) {
+  uint64_t word;
+  memcpy(&word, (const uint8_t *)header + at, sizeof word);
+  return word;
+}
+
+/* All but `charged`, `credit` and `number`. */
+static inline uint64_t differ(const gli_header *got, const gli_header *head,
+                              const gli_header *expected) {
+  static const gli_header mask = {.charged = 1};
+  _Static_assert(offsetof(gli_header, context) == 8, "two words, of");
+  _Static_assert(offsetof(gli_header, slot) == 16, "two things each:");
+  _Static_assert(offsetof(gli_header, credit) == 24, "tag and root;");
+  _Static_assert(offsetof(gli_header, operation) == 32, "then three of one");
+  uint64_t first = word(expected, 0) | word(head, 0);
+  return ((word(got, 0) ^ first) & ~word(&mask, 0)) |
+         (word(got, 8) ^ word(expected, 8)) |
+         (word(got, 16) ^ word(expected, 16)) |
+         (word(got, 32) ^ word(expected, 32)) |
+         (word(got, 40) ^ word(expected, 40)) |
+         (word(got, 48) ^ word(expected, 48));
+}
+
+bool gli_shm_get_expected(gli_shm_in *in, const gli_header *expected,
+                          gli_taken *taken) {
+  static const gli_header head = {.mark = GLI_SHM_HEAD};
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
+  if (atomic_load_explicit(&slot->flag.sequence, memory_order_acquire) !=
+      next + 1)
+    return false;
+  const gli_shm_record *r = &slot->record;
+  if (differ(&r->header, &head, expected) != 0) return false;
+  taken->credit = r->header.credit;
+  taken->charged = r->header.charged;
+  memcpy(taken->payload, r->data, GLI_SHM_INLINE);
+  /* The compiler must not read it again. */
+  atomic_signal_fence(memory_order_seq_cst);
+  atomic_store_explicit(&in->next, next + 1, memory_order_relaxed);
+  return true;
+}
+
 bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record) {
   uint8_t kind = record->header.mark;
   if (kind != GLI_SHM_HEAD && kind != GLI_SHM_REWIND) return false;

@@ -80,12 +80,21 @@ struct gli_shm_pair {
   gli_shm_place peer;
 
   gli_shm_state state;
-  bool live;      /* upcalls may be made */
+  /* Whether what comes is read. */
+  union {
+    struct {
+      bool live;       /* upcalls may be made */
+      bool up;         /* its state is GLI_SHM_UP */
+      bool left;       /* the peer's BYE or ABORT is here: it reads nothing
+                          more */
+      bool in_message; /* its first bytes are here */
+    };
+    uint32_t mood;
+  };
   bool greeted;   /* the peer may know of this pair */
   bool broken;    /* failed, for `cause` */
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
-  bool left;      /* the peer's BYE or ABORT is here: it reads nothing more */
   /* What every poll has to see to. */
   union {
     struct {
@@ -114,7 +123,6 @@ struct gli_shm_pair {
 
   /* receiving */
   gli_shm_in in;
-  bool in_message;
   gli_header header;
   gli_sink sink;
   uint64_t placed;
@@ -248,7 +256,10 @@ bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);
 
-/* receive.c: there is a record. */
+/* receive.c */
+bool gli_shm_take_now(gli_pair *pair, const gli_header *expected,
+                      gli_taken *taken);
+/* There is a record. */
 GLI_APART int gli_shm_receive(gli_shm_pair *pair);
 /* Tell the sender what has been read. */
 GLI_APART void gli_shm_give_back(gli_shm_pair *pair);

@@ -136,6 +136,7 @@ const gli_transport_ops gli_transport_shm = {
     .pair_open = gli_shm_pair_open,
     .send = gli_shm_send,
     .send_now = gli_shm_send_now,
+    .take_now = gli_shm_take_now,
     .pair_close = gli_shm_pair_close,
     .poll = gli_shm_poll,
     .lingering = gli_shm_lingering,

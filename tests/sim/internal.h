@@ -146,6 +146,7 @@ void sim_free_grants(sim_world *world);
 
 gli_post sim_send(gli_pair *pair, gli_send_request *request);
 bool sim_send_now(gli_pair *pair, gli_header *header, const void *payload);
+bool sim_take_now(gli_pair *pair, const gli_header *expected, gli_taken *taken);
 void sim_queue_push(sim_queue *queue, sim_message *m);
 void sim_message_free(sim_message *m);
 void sim_message_copy(sim_side *sender, sim_message *m);

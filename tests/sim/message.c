@@ -220,6 +220,17 @@ static bool begin(sim_side *side, sim_message *m) {
   return true;
 }
 
+/* It has got where it was to go in one piece. */
+static void drop_taken(sim_side *side, sim_queue *stream) {
+  sim_message *m = stream->head;
+  stream->head = m->next;
+  if (m->flight != NULL) {
+    check_unchanged(sim_other(side), m);
+    m->flight->due_ns = sim_soon_ns(side->world);
+  }
+  sim_message_free(m);
+}
+
 /* Offer it as a whole first. False when it has to be begun. */
 static bool take_whole(sim_side *side, sim_queue *stream) {
   sim_message *m = stream->head;
@@ -239,13 +250,53 @@ static bool take_whole(sim_side *side, sim_queue *stream) {
     return true;
   }
   if (!taken) return false;
-  stream->head = m->next;
-  if (m->flight != NULL) {
-    check_unchanged(sim_other(side), m);
-    m->flight->due_ns = sim_soon_ns(side->world);
-  }
-  sim_message_free(m);
+  drop_taken(side, stream);
   return true;
+}
+
+static void check_taking(const sim_side *side, const gli_header *expected) {
+  const char *wrong = NULL;
+  if (side->closed || !side->attached) wrong = "on a pair that it has closed";
+  if (side->node->polling) wrong = "inside an upcall";
+  if (expected->type != GLI_MESSAGE_DATA || expected->form != GLI_FORM_BYTES) {
+    wrong = "of a kind that cannot be taken";
+  }
+  if (expected->length > GLI_TAKE_BYTES) wrong = "that is too long";
+  if (wrong == NULL) return;
+  sim_violation(side->world, "rank %u takes a message %s", side->rank, wrong);
+}
+
+static bool is_like(const gli_header *h, const gli_header *expected) {
+  return h->type == expected->type && h->form == expected->form &&
+         h->tuning == expected->tuning &&
+         h->collective == expected->collective && h->dtype == expected->dtype &&
+         h->op == expected->op && h->algorithm == expected->algorithm &&
+         h->context == expected->context && h->tag == expected->tag &&
+         h->slot == expected->slot && h->root == expected->root &&
+         h->operation == expected->operation && h->count == expected->count &&
+         h->length == expected->length;
+}
+
+bool sim_take_now(gli_pair *pair, const gli_header *expected,
+                  gli_taken *taken) {
+  sim_side *side = (sim_side *)pair;
+  sim_world *world = side->world;
+  check_taking(side, expected);
+  if (side->stopped || side->failure_ns <= world->now_ns) return false;
+  for (int i = 0; i < SIM_STREAMS_MAX; i++) {
+    sim_queue *stream = &side->streams[i];
+    sim_message *m = stream->head;
+    if (m == NULL || m->begun || m->due_ns > world->now_ns) continue;
+    if (!is_like(&m->header, expected)) continue;
+    if (!sim_chance(world, world->options.at_once_percent)) return false;
+    *taken = (gli_taken){m->header.credit, m->header.charged, {0}};
+    if (m->header.length > 0) {
+      memcpy(taken->payload, m->payload, (size_t)m->header.length);
+    }
+    drop_taken(side, stream);
+    return true;
+  }
+  return false;
 }
 
 static void absorb(sim_message *m, uint64_t bytes) {

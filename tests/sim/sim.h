@@ -10,7 +10,7 @@
  *
  * An engine that breaks the contract (a pair used after its close, a request
  * posted twice, a payload changed while in progress, no place for a payload,
- * poll called from an upcall, pairs left open) ends the program with a
+ * poll or take_now called from an upcall, pairs left open) ends the program with a
  * sentence. So does a transport that the battery drives the wrong way. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -30,8 +30,9 @@ typedef struct sim_options {
   int streams;           /* 1..SIM_STREAMS_MAX per pair */
   int again_percent;     /* of sends that are not taken */
   int progress_percent; /* of sends that are in progress, the rest being done */
-  int at_once_percent;  /* of short messages that need no request, and of those
-                           that arrive as a whole */
+  int at_once_percent;  /* of short messages that need no request, of those
+                           that arrive as a whole, and of those that are taken
+                           before a poll */
   int pieces_percent;   /* of payloads that arrive bit by bit */
   int refer_percent;    /* of payloads that can be shown instead of sent */
   int lends; /* so often memory is within reach for writing, too; and where that

@@ -273,6 +273,7 @@ const gli_transport_ops sim_transport = {
     .pair_open = sim_pair_open,
     .send = sim_send,
     .send_now = sim_send_now,
+    .take_now = sim_take_now,
     .pair_close = sim_pair_close,
     .poll = node_poll,
     .lingering = node_lingering,

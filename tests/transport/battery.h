@@ -176,6 +176,7 @@ int bat_run_message_tests(void *variant);
 int bat_run_close_tests(void *variant);
 int bat_run_thread_tests(void *variant);
 int bat_run_reach_tests(void *variant);
+int bat_run_take_tests(void *variant);
 
 #define BAT_TEST(f) \
   { #f, f, bat_setup, bat_teardown, NULL }

@@ -41,6 +41,7 @@ static const struct group {
     {"close", bat_run_close_tests, false},
     {"thread", bat_run_thread_tests, true},
     {"reach", bat_run_reach_tests, false},
+    {"take", bat_run_take_tests, false},
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
@@ -64,6 +65,10 @@ int main(int argc, char **argv) {
     if (!usable(v)) return SKIPPED;
     if (groups[i].run == bat_run_reach_tests && v->ops->refer == NULL) {
       printf("1..0 # SKIP %s does not reach memory of others\n", v->name);
+      return SKIPPED;
+    }
+    if (groups[i].run == bat_run_take_tests && v->ops->take_now == NULL) {
+      printf("1..0 # SKIP %s has messages taken by poll alone\n", v->name);
       return SKIPPED;
     }
     if (groups[i].threads && v->create != NULL) return usage(argv[0]);
