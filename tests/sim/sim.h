@@ -10,8 +10,9 @@
  *
  * An engine that breaks the contract (a pair used after its close, a request
  * posted twice, a payload changed while in progress, no place for a payload,
- * poll or take_now called from an upcall, pairs left open) ends the program with a
- * sentence. So does a transport that the battery drives the wrong way. */
+ * poll or take_now called from an upcall, pairs left open) ends the program
+ * with a sentence. So does a transport that the battery drives the wrong way.
+ */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
