@@ -8,8 +8,8 @@
  * run to run in a number or two, and what comes is compared word for word with
  * what should come.
  *
- * A message that is there already is taken from where it lies, without a poll of
- * all that may come (take_now), but never from within an upcall.
+ * A message that is there already is taken from where it lies, without a poll
+ * of all that may come (take_now), but never from within an upcall.
  *
  * That order must hold back nothing that could go: every send has to depend on
  * all receives before it, and receives take turns with sends.
