@@ -27,6 +27,15 @@
 #define ONE_ROUND (16 * K)
 #define FLAT_OF_EACH (4 * K) /* of a broadcast, times ranks */
 
+/* A broadcast of some length by its root alone costs as many copies in all as
+ * any other, and no rank waits for another to pass it on; from memory in reach
+ * each rank copies it once, at the same time. Beyond these borders, what the
+ * root copies into rings has left the caches before it is read. */
+#define FLAT_RANKS 8
+#define FLAT_FROM (32 * K)
+#define FLAT_TO (512 * K)
+#define FLAT_OF_FEW_TO (2 * M)
+
 /* With few ranks, what passes from rank to rank in a chain or on a circulant
  * graph stays in the caches that two cores have. */
 #define FEW 4
@@ -47,11 +56,17 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
   return ordered || m < FUSED_CROWDED_TO ? "fused" : NULL;
 }
 
+static bool is_flat(const gli_plan_params *p, uint64_t m) {
+  if (m < p->size * FLAT_OF_EACH) return true;
+  if (p->size > FLAT_RANKS || m < FLAT_FROM) return false;
+  return m < (p->size <= FEW ? FLAT_OF_FEW_TO : FLAT_TO);
+}
+
 static const char *crowded(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_BROADCAST:
-      if (m < p->size * FLAT_OF_EACH) return "flat";
-      if (p->size <= FEW) return m < PASSED_FROM ? "binomial" : "chain";
+      if (is_flat(p, m)) return "flat";
+      if (p->size <= FEW) return m < FLAT_FROM ? "binomial" : "chain";
       return m < PASSED_FROM / 2 ? "binomial" : "scatter_allgather";
     case GLI_ALLREDUCE:
       if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";

@@ -155,6 +155,21 @@ static void crowded_ranks_that_share_memory_take_few_rounds(void **state) {
   }
 }
 
+/* Where a rank's memory may be in reach of all, they need not wait for one
+ * another; the root alone is not to serve many of them. */
+static void crowded_ranks_that_share_memory_are_served_by_the_root(
+    void **state) {
+  (void)state;
+  for (uint64_t count = 8 << 10; count <= 64 << 10; count *= 2) {
+    for (uint32_t size = 3; size <= 64; size++) {
+      gli_plan_params p = params(GLI_BROADCAST, size, count);
+      p.crowded = p.near = true;
+      bool flat = strcmp(gli_algorithm_select(&p)->name, "flat") == 0;
+      assert_int_equal(flat, size <= 8 || count * 4 < size * 4096);
+    }
+  }
+}
+
 static void long_vectors_take_few_bytes(void **state) {
   (void)state;
   uint64_t count = (uint64_t)1 << 33;
@@ -337,6 +352,7 @@ int main(void) {
       cmocka_unit_test(short_vectors_take_few_rounds),
       cmocka_unit_test(crowded_ranks_take_few_messages),
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),
+      cmocka_unit_test(crowded_ranks_that_share_memory_are_served_by_the_root),
       cmocka_unit_test(long_vectors_take_few_bytes),
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
       cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),
