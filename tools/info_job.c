@@ -5,8 +5,7 @@
 #include <string.h>
 #include <uv.h>
 
-#include "api/host.h"
-#include "core/cpu.h"
+#include "api/cores.h"
 #include "engine/engine.h"
 #include "gloo_c/gloo_c.h"
 #include "tools/tools.h"
@@ -15,8 +14,7 @@
  * runs this on the other hosts has the same build of it. */
 typedef struct place {
   char host[64], policy[48];
-  uint64_t cores_id;
-  uint32_t cores;
+  gli_cores cores;
 } place;
 
 typedef struct route {
@@ -129,7 +127,9 @@ static void put_end(job *j, const char *key) {
 /* ---- where ranks are ----------------------------------------------------- */
 
 static place own_place(const job *j) {
-  place here = {.cores_id = gli_host_cores(), .cores = gli_cpu_effective()};
+  place here;
+  memset(&here, 0, sizeof here);
+  gli_cores_here(&here.cores);
   size_t bytes = sizeof here.host;
   if (uv_os_gethostname(here.host, &bytes) != 0) strcpy(here.host, "unknown");
   const gloo_device *device = gli_context_device(j->context);
@@ -139,25 +139,25 @@ static place own_place(const job *j) {
 }
 
 static bool same_place(const place *a, const place *b) {
-  return a->cores_id == b->cores_id && a->cores == b->cores &&
+  return memcmp(&a->cores, &b->cores, sizeof a->cores) == 0 &&
          strcmp(a->host, b->host) == 0 && strcmp(a->policy, b->policy) == 0;
 }
 
-static void print_places(job *j, const place *places) {
+static void print_places(job *j, const place *places, gli_cores *cores) {
+  for (int i = 0; i < j->ranks; i++) cores[i] = places[i].cores;
   put_heading(j, "ranks");
   for (int first = 0, last; first < j->ranks; first = last + 1) {
     const place *p = &places[first];
     last = first;
     while (last + 1 < j->ranks && same_place(p, &places[last + 1])) last++;
-    int here = 0;
-    for (int i = 0; i < j->ranks; i++)
-      here += places[i].cores_id == p->cores_id;
+    gli_sharing s =
+        gli_cores_shared(cores, (uint32_t)j->ranks, (uint32_t)first);
     char who[32], what[256];
     print_range(who, first, last);
     (void)snprintf(what, sizeof what,
-                   "on %s, with %d rank%s and %u core%s; waiting: %s", p->host,
-                   here, here == 1 ? "" : "s", (unsigned)p->cores,
-                   p->cores == 1 ? "" : "s", p->policy);
+                   "on %s, with %u rank%s and %u core%s; waiting: %s", p->host,
+                   (unsigned)s.ranks, s.ranks == 1 ? "" : "s",
+                   (unsigned)s.cores, s.cores == 1 ? "" : "s", p->policy);
     put_line(j, who, what);
   }
   put_end(j, "ranks");
@@ -167,15 +167,17 @@ static bool show_places(job *j) {
   place own = own_place(j);
   if (j->rank > 0) return send_bytes(j, 0, &own, sizeof own);
   place *places = calloc((size_t)j->ranks, sizeof *places);
-  bool good = places != NULL;
+  gli_cores *cores = calloc((size_t)j->ranks, sizeof *cores);
+  bool good = places != NULL && cores != NULL;
   if (good) places[0] = own;
   for (int i = 1; good && i < j->ranks; i++) {
     good = recv_bytes(j, i, &places[i], sizeof places[i]);
     tidy(places[i].host, sizeof places[i].host);
     tidy(places[i].policy, sizeof places[i].policy);
   }
-  if (good) print_places(j, places);
+  if (good) print_places(j, places, cores);
   free(places);
+  free(cores);
   return good;
 }
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "core/cpu.h"
 #include "core/error.h"
 
 /* FNV-1a, 64 bits. */
@@ -43,12 +42,10 @@ static bool mix_boot(uint64_t *hash) {
   return bytes > 0;
 }
 
-uint64_t gli_host_cores(void) {
+uint64_t gli_host_system(void) {
   uint64_t hash = mix_name(nothing);
   mix_boot(&hash);
-  uint8_t mask[GLI_CPU_MASK_BYTES];
-  gli_cpu_mask(mask);
-  return mix(hash, (const char *)mask, sizeof mask);
+  return hash;
 }
 
 /* ---- hosts in plans ------------------------------------------------------ */

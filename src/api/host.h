@@ -6,10 +6,8 @@
 
 #include "gloo_c/status.h"
 
-/* A number that processes share which may use the same cores of one running
- * system. Ranks that are bound to cores of their own have one each; cores that
- * ranks share in part count as different. */
-uint64_t gli_host_cores(void);
+/* A number that the processes of one running system share. */
+uint64_t gli_host_system(void);
 
 /* A number that stands for this rank's host in plans: ranks have the same when
  * they share a host. `id` is what the user says (NULL: the environment variable

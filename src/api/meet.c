@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/cores.h"
 #include "api/host.h"
 #include "core/bytes.h"
-#include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "engine/engine.h"
@@ -14,19 +14,18 @@
 
 /* ---- what a rank publishes ----------------------------------------------- */
 
-/* version, key, machine, host (as plans see it), cores, transport (16 bytes,
- * zero padded), tuning, whether it measures, address. */
+/* version, key, system, host (as plans see it), usable cores, transport (16
+ * bytes, zero padded), tuning, whether it measures, mask of cores, address. */
 enum {
-  CARD_VERSION = 4,
+  CARD_VERSION = 5,
   CARD_TRANSPORT_BYTES = 16,
-  CARD_HEAD_BYTES = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8 + 4,
+  CARD_MASK = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8 + 4,
+  CARD_HEAD_BYTES = CARD_MASK + GLI_CPU_MASK_BYTES,
   CARD_MAX_BYTES = CARD_HEAD_BYTES + GLI_ADDRESS_MAX
 };
 
 /* Of one rank, and the same for all who look. */
 typedef struct place {
-  uint64_t where;  /* the cores are: see gli_host_cores */
-  uint32_t cores;  /* that the rank may use */
   uint64_t host;   /* see gli_host_key */
   uint64_t tuning; /* the hash of its table; 0: it has none */
   bool measures;   /* see gli_measure */
@@ -34,26 +33,27 @@ typedef struct place {
 
 static size_t write_card(uint8_t card[CARD_MAX_BYTES],
                          const gloo_device *device, uint64_t key,
-                         const place *here) {
+                         const place *here, const gli_cores *cores) {
   gli_address address;
   gli_device_address(device, &address);
   memset(card, 0, CARD_HEAD_BYTES);
   gli_put_u32(card, CARD_VERSION);
   gli_put_u64(card + 4, key);
-  gli_put_u64(card + 12, here->where);
+  gli_put_u64(card + 12, cores->system);
   gli_put_u64(card + 20, here->host);
-  gli_put_u32(card + 28, here->cores);
+  gli_put_u32(card + 28, cores->usable);
   const char *name = gli_device_transport(device);
   memcpy(card + 32, name, strlen(name));
   gli_put_u64(card + 32 + CARD_TRANSPORT_BYTES, here->tuning);
   gli_put_u32(card + 40 + CARD_TRANSPORT_BYTES, here->measures);
+  memcpy(card + CARD_MASK, cores->mask, sizeof cores->mask);
   memcpy(card + CARD_HEAD_BYTES, address.data, address.bytes);
   return CARD_HEAD_BYTES + address.bytes;
 }
 
 static gloo_status read_card(gloo_context *context, uint32_t rank,
                              const gloo_value *card, place *there,
-                             gloo_error *error) {
+                             gli_cores *cores, gloo_error *error) {
   const uint8_t *data = card->data;
   if (card->bytes < CARD_HEAD_BYTES || card->bytes > CARD_MAX_BYTES ||
       gli_get_u32(data) != CARD_VERSION) {
@@ -75,24 +75,23 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
   memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
   gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
   *there =
-      (place){.where = gli_get_u64(data + 12),
-              .host = gli_get_u64(data + 20),
-              .cores = gli_get_u32(data + 28),
+      (place){.host = gli_get_u64(data + 20),
               .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES),
               .measures = gli_get_u32(data + 40 + CARD_TRANSPORT_BYTES) != 0};
+  cores->system = gli_get_u64(data + 12);
+  cores->usable = gli_get_u32(data + 28);
+  memcpy(cores->mask, data + CARD_MASK, sizeof cores->mask);
   return GLOO_OK;
 }
 
 /* ---- meeting ------------------------------------------------------------- */
 
-/* Do ranks outnumber the cores somewhere? `groups` are those that share theirs.
- */
-static bool is_crowded(const gli_hosts *groups, const place *places) {
-  for (uint32_t i = 0; i < groups->size; i++) {
-    uint32_t at = groups->of[i];
-    if (groups->first[at + 1] - groups->first[at] > places[i].cores) {
-      return true;
-    }
+/* Do ranks outnumber the cores somewhere? */
+static bool is_crowded(const gli_cores *cores, uint32_t size) {
+  for (uint32_t i = 0; i < size; i++) {
+    /* Neighbours mostly are alike. */
+    if (i > 0 && memcmp(&cores[i], &cores[i - 1], sizeof *cores) == 0) continue;
+    if (gli_cores_shared(cores, size, i).crowded) return true;
   }
   return false;
 }
@@ -100,39 +99,30 @@ static bool is_crowded(const gli_hosts *groups, const place *places) {
 /* All ranks read the same cards, so they see the same hosts, whatever these
  * say. `keys` is memory to work with. */
 static gloo_status learn_hosts(gloo_context *context, const place *places,
-                               uint64_t *keys, uint32_t size,
-                               gloo_error *error) {
-  gli_hosts *groups, *hosts;
-  for (uint32_t i = 0; i < size; i++) keys[i] = places[i].where;
-  gloo_status status = gli_hosts_make(keys, size, &groups, error);
-  if (status != GLOO_OK) return status;
-  bool crowded = is_crowded(groups, places);
-  gli_hosts_free(groups);
+                               const gli_cores *cores, uint64_t *keys,
+                               uint32_t size, gloo_error *error) {
+  gli_hosts *hosts;
   for (uint32_t i = 0; i < size; i++) keys[i] = places[i].host;
-  status = gli_hosts_make(keys, size, &hosts, error);
+  gloo_status status = gli_hosts_make(keys, size, &hosts, error);
   if (status != GLOO_OK) return status;
   gli_log(GLOO_LOG_INFO, "rank %d of %u: %u hosts of %u to %u ranks",
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
-  gli_context_set_hosts(context, hosts, crowded);
+  gli_context_set_hosts(context, hosts, is_crowded(cores, size));
   return GLOO_OK;
 }
 
 /* How this rank waits goes by its own cores. */
 static void settle_waiting(gloo_context *context, uint32_t size,
-                           const place *places) {
+                           const gli_cores *cores) {
   int rank = gloo_context_rank(context);
-  const place *here = &places[rank];
   gloo_device *device = gli_context_device(context);
-  unsigned local = 0;
-  for (uint32_t i = 0; i < size; i++) {
-    if (places[i].where == here->where) local++;
-  }
-  gli_device_set_crowded(device, local > here->cores);
+  gli_sharing s = gli_cores_shared(cores, size, (uint32_t)rank);
+  gli_device_set_crowded(device, s.crowded);
   gli_log(GLOO_LOG_INFO,
           "rank %d of %u: transport %s; %u ranks share %u cores: %s", rank,
-          size, gli_device_transport(device), local, here->cores,
-          local > here->cores ? "yield while waiting" : "spin while waiting");
+          size, gli_device_transport(device), s.ranks, s.cores,
+          s.crowded ? "yield while waiting" : "spin while waiting");
 }
 
 /* Ranks that choose by different tables would not run the same algorithm. All
@@ -166,18 +156,21 @@ static gloo_status no_memory(uint32_t size, gloo_error *error) {
 static gloo_status read_cards(gloo_context *context, uint32_t size,
                               const gloo_value *cards, gloo_error *error) {
   place *places = calloc(size, sizeof *places);
+  gli_cores *cores = calloc(size, sizeof *cores);
   uint64_t *keys = calloc(size, sizeof *keys);
   gloo_status status = GLOO_OK;
-  if (!places || !keys) status = no_memory(size, error);
+  if (!places || !cores || !keys) status = no_memory(size, error);
   for (uint32_t rank = 0; rank < size && status == GLOO_OK; rank++) {
-    status = read_card(context, rank, &cards[rank], &places[rank], error);
+    status = read_card(context, rank, &cards[rank], &places[rank], &cores[rank],
+                       error);
   }
   if (status == GLOO_OK) status = check_tuning(places, size, error);
   if (status == GLOO_OK) {
-    status = learn_hosts(context, places, keys, size, error);
+    status = learn_hosts(context, places, cores, keys, size, error);
   }
-  if (status == GLOO_OK) settle_waiting(context, size, places);
+  if (status == GLOO_OK) settle_waiting(context, size, cores);
   free(places);
+  free(cores);
   free(keys);
   return status;
 }
@@ -189,17 +182,17 @@ gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
   uint32_t size = (uint32_t)gloo_context_size(context);
   const gloo_device *device = gli_context_device(context);
   const gli_tuning *tuning = gli_context_tuning(context);
-  place here = {.where = gli_host_cores(),
-                .cores = gli_cpu_effective(),
-                .tuning = tuning != NULL ? tuning->hash : 0,
+  place here = {.tuning = tuning != NULL ? tuning->hash : 0,
                 .measures = measures};
+  gli_cores cores;
+  gli_cores_here(&cores);
   gloo_status status =
       gli_host_key(host_id, gli_device_transport(device), &here.host, error);
   if (status != GLOO_OK) return status;
   gloo_value *cards = calloc(size, sizeof *cards);
   if (!cards) return no_memory(size, error);
   uint8_t card[CARD_MAX_BYTES];
-  size_t bytes = write_card(card, device, key, &here);
+  size_t bytes = write_card(card, device, key, &here, &cores);
   status = gli_bootstrap_exchange(store, rank, size, card, bytes,
                                   CARD_MAX_BYTES, timeout_ns, cards, error);
   if (status == GLOO_OK) status = read_cards(context, size, cards, error);

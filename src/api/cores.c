@@ -1,0 +1,81 @@
+#include "api/cores.h"
+
+#include <string.h>
+
+#include "api/host.h"
+
+void gli_cores_here(gli_cores *here) {
+  here->system = gli_host_system();
+  here->usable = gli_cpu_effective();
+  gli_cpu_mask(here->mask);
+}
+
+static uint32_t count(const uint8_t *mask) {
+  uint32_t n = 0;
+  for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)
+    for (unsigned bits = mask[i]; bits != 0; bits &= bits - 1) n++;
+  return n;
+}
+
+static bool is_known(const gli_cores *c) {
+  static const uint8_t none[GLI_CPU_MASK_BYTES];
+  return memcmp(c->mask, none, sizeof none) != 0;
+}
+
+/* May `c` use cores of this mask; and no others? What is not known may be
+ * anything. */
+static bool meets(const gli_cores *c, const uint8_t *mask) {
+  bool any = !is_known(c);
+  for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)
+    any = any || (c->mask[i] & mask[i]) != 0;
+  return any;
+}
+
+static bool is_within(const gli_cores *c, const uint8_t *mask) {
+  int outside = 0;
+  for (int i = 0; i < GLI_CPU_MASK_BYTES; i++) outside |= c->mask[i] & ~mask[i];
+  return outside == 0;
+}
+
+/* Those that have no other cores than this rank. */
+static uint32_t rivals(const gli_cores *of, uint32_t size, uint32_t rank) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < size; i++) {
+    if (of[i].system == of[rank].system && is_within(&of[i], of[rank].mask))
+      n++;
+  }
+  return n;
+}
+
+/* All masks that can be reached from one, by way of those that overlap. */
+static void join(const gli_cores *of, uint32_t size, uint64_t system,
+                 uint8_t *mask) {
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (uint32_t i = 0; i < size; i++) {
+      if (of[i].system != system || !meets(&of[i], mask)) continue;
+      if (is_within(&of[i], mask)) continue;
+      for (int k = 0; k < GLI_CPU_MASK_BYTES; k++) mask[k] |= of[i].mask[k];
+      grew = true;
+    }
+  }
+}
+
+gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size,
+                             uint32_t rank) {
+  const gli_cores *own = &of[rank];
+  uint8_t mask[GLI_CPU_MASK_BYTES];
+  memcpy(mask, own->mask, sizeof mask);
+  join(of, size, own->system, mask);
+  gli_sharing s = {.ranks = 0, .cores = count(mask)};
+  for (uint32_t i = 0; i < size; i++) {
+    if (of[i].system != own->system || !meets(&of[i], mask)) continue;
+    s.ranks++;
+    /* A limit of time is taken for one that all of them are under. */
+    bool limited = !is_known(&of[i]) || of[i].usable < count(of[i].mask);
+    if (limited && (s.cores == 0 || of[i].usable < s.cores))
+      s.cores = of[i].usable;
+  }
+  s.crowded = s.ranks > s.cores || rivals(of, size, rank) > own->usable;
+  return s;
+}

@@ -1,0 +1,29 @@
+/* Which ranks share cores, and whether there are enough of them. */
+#ifndef GLI_API_CORES_H
+#define GLI_API_CORES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/cpu.h"
+
+/* The cores that a rank may use, as it tells the others. */
+typedef struct gli_cores {
+  uint64_t system; /* equal where masks are about the same cores */
+  uint32_t usable; /* at once: fewer than the mask has below a limit of time */
+  uint8_t mask[GLI_CPU_MASK_BYTES]; /* nothing but zeros: not known */
+} gli_cores;
+
+/* This process's. */
+void gli_cores_here(gli_cores *here);
+
+/* What a rank has to share its cores with: the ranks that may use one of them,
+ * those that may use one of theirs, and so on; and all of their cores. */
+typedef struct gli_sharing {
+  uint32_t ranks, cores;
+  bool crowded; /* they outnumber the cores, or some of them those they have */
+} gli_sharing;
+
+gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size, uint32_t rank);
+
+#endif
