@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "algorithms/registry.h"
+#include "sanitized.h"
 
 enum { MAX_BYTES = 4 << 20, SENDRECV_IN = 8 };
 
@@ -266,7 +267,8 @@ int kill_rank(const kill_plan *plan, int rank, int notes) {
   unsigned choice = plan->seed ^ 0x9e3779b9u;
   unsigned which = kill_random(&choice, 8);
   w.shared = which > 2 || (which == 2 && rank != 1);
-  int n_threads = threads();
+  /* The sanitizer's own starts with our first. */
+  int n_threads = threads() + SANITIZED_THREADS;
   /* The first event loop opens a few descriptors that are kept for the next. */
   if (gloo_device_create(&d, &device, &error) != GLOO_OK) goto failed;
   gloo_device_destroy(device);
