@@ -354,9 +354,14 @@ summary: 54""".splitlines()
                          {"send": 15, "copy": 30, "(in libuv.so.1)": 9})
 
     def test_only_growth_beyond_the_tolerance_is_an_error(self):
-        self.assertEqual([instructions.verdict(count, 1000)[1] for count in (500, 1050, 1051)],
+        self.assertEqual([instructions.verdict(count, 1000, None)[1] for count in (500, 1050, 1051)],
                          [False, False, True])
-        self.assertFalse(instructions.verdict(1, None)[1])
+        self.assertFalse(instructions.verdict(1, None, None)[1])
+
+    def test_more_than_the_goal_is_an_error_whatever_was_before(self):
+        self.assertEqual([instructions.verdict(count, before, 600)[1]
+                          for count, before in ((600, 590), (601, 600), (601, 900), (601, None))],
+                         [False, True, True, True])
 
 
 class Pages(unittest.TestCase):
