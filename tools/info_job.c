@@ -139,7 +139,7 @@ static place own_place(const job *j) {
 }
 
 static bool same_place(const place *a, const place *b) {
-  return memcmp(&a->cores, &b->cores, sizeof a->cores) == 0 &&
+  return gli_cores_equal(&a->cores, &b->cores) &&
          strcmp(a->host, b->host) == 0 && strcmp(a->policy, b->policy) == 0;
 }
 

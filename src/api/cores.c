@@ -10,6 +10,11 @@ void gli_cores_here(gli_cores *here) {
   gli_cpu_mask(here->mask);
 }
 
+bool gli_cores_equal(const gli_cores *a, const gli_cores *b) {
+  return a->system == b->system && a->usable == b->usable &&
+         memcmp(a->mask, b->mask, sizeof a->mask) == 0;
+}
+
 static uint32_t count(const uint8_t *mask) {
   uint32_t n = 0;
   for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)

@@ -16,6 +16,7 @@ typedef struct gli_cores {
 
 /* This process's. */
 void gli_cores_here(gli_cores *here);
+bool gli_cores_equal(const gli_cores *a, const gli_cores *b);
 
 /* What a rank has to share its cores with: the ranks that may use one of them,
  * those that may use one of theirs, and so on; and all of their cores. */

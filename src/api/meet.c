@@ -90,7 +90,7 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
 static bool is_crowded(const gli_cores *cores, uint32_t size) {
   for (uint32_t i = 0; i < size; i++) {
     /* Neighbours mostly are alike. */
-    if (i > 0 && memcmp(&cores[i], &cores[i - 1], sizeof *cores) == 0) continue;
+    if (i > 0 && gli_cores_equal(&cores[i], &cores[i - 1])) continue;
     if (gli_cores_shared(cores, size, i).crowded) return true;
   }
   return false;

@@ -65,7 +65,7 @@ places='busy away'
 [ "$(nproc 2>/dev/null || echo 1)" -gt 1 ] && places='busy away spare'
 for compute in $places; do
   out=$("$gloo" run -n 2 -- gloo bench overlap --count 20 --rounds 2 --size 5000 \
-    --compute $compute --transport auto --json)
+    --compute "$compute" --transport auto --json)
   equal $? 0 && has "$out" '"verified": true' && has "$out" '"count": 20'
   result "20 allreduces at once, computing: $compute"
 done
