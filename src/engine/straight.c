@@ -302,13 +302,6 @@ void gli_straight_stop(gloo_operation *op) {
 
 /* ---- what was awaited ---------------------------------------------------- */
 
-/* Words of a header. The compiler sees that they are eight bytes each. */
-static inline uint64_t word(const gli_header *h, size_t at) {
-  uint64_t word;
-  memcpy(&word, (const uint8_t *)h + at, sizeof word);
-  return word;
-}
-
 /* All but what may differ: `charged`, `mark`, `credit` and `number`. */
 GLI_INLINE bool is_expected(const gli_header *h, const gli_header *expected) {
   static const gli_header mask = {.type = 0xff,
@@ -318,14 +311,9 @@ GLI_INLINE bool is_expected(const gli_header *h, const gli_header *expected) {
                                   .dtype = 0xff,
                                   .op = 0xff,
                                   .algorithm = 0xff};
-  _Static_assert(offsetof(gli_header, context) == 8, "two words, of");
-  _Static_assert(offsetof(gli_header, slot) == 16, "two things each:");
-  _Static_assert(offsetof(gli_header, credit) == 24, "tag and root");
-  uint64_t differ = (word(h, 0) ^ word(expected, 0)) & word(&mask, 0);
-  differ |= word(h, 8) ^ word(expected, 8);
-  differ |= word(h, 16) ^ word(expected, 16);
-  return (differ | (h->operation ^ expected->operation) |
-          (h->count ^ expected->count) | (h->length ^ expected->length)) == 0;
+  uint64_t first = gli_header_word(h, 0) ^ gli_header_word(expected, 0);
+  return ((first & gli_header_word(&mask, 0)) |
+          gli_header_differ(h, expected)) == 0;
 }
 
 bool gli_straight_message(gli_link *link, const gli_header *h,

@@ -3,7 +3,9 @@
 #define GLI_TRANSPORT_HEADER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum gli_message_type {
   GLI_MESSAGE_DATA = 1, /* payload of slot `slot` of an operation */
@@ -75,6 +77,28 @@ static inline bool gli_header_valid(const gli_header *header) {
   if (header->type == GLI_MESSAGE_DATA && header->form == GLI_FORM_BYTES)
     return header->length <= GLI_LENGTH_MAX;
   return gli_header_valid_other(header);
+}
+
+/* Eight bytes of a header as one word. The compiler sees that they are one. */
+static inline uint64_t gli_header_word(const gli_header *header, size_t at) {
+  uint64_t word;
+  memcpy(&word, (const uint8_t *)header + at, sizeof word);
+  return word;
+}
+
+/* The bits behind the first word in which two headers differ, but for `credit`
+ * and `number`. */
+static inline uint64_t gli_header_differ(const gli_header *a,
+                                         const gli_header *b) {
+  _Static_assert(offsetof(gli_header, context) == 8, "two words, of");
+  _Static_assert(offsetof(gli_header, slot) == 16, "two things each:");
+  _Static_assert(offsetof(gli_header, credit) == 24, "tag and root;");
+  _Static_assert(offsetof(gli_header, operation) == 32, "then three of one");
+  return (gli_header_word(a, 8) ^ gli_header_word(b, 8)) |
+         (gli_header_word(a, 16) ^ gli_header_word(b, 16)) |
+         (gli_header_word(a, 32) ^ gli_header_word(b, 32)) |
+         (gli_header_word(a, 40) ^ gli_header_word(b, 40)) |
+         (gli_header_word(a, 48) ^ gli_header_word(b, 48));
 }
 
 #endif

@@ -202,28 +202,13 @@ void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Words of a header. The compiler sees that they are eight bytes each. */
-static inline uint64_t word(const void *header, size_t at) {
-  uint64_t word;
-  memcpy(&word, (const uint8_t *)header + at, sizeof word);
-  return word;
-}
-
 /* All but `charged`, `credit` and `number`. */
 static inline uint64_t differ(const gli_header *got, const gli_header *head,
                               const gli_header *expected) {
   static const gli_header mask = {.charged = 1};
-  _Static_assert(offsetof(gli_header, context) == 8, "two words, of");
-  _Static_assert(offsetof(gli_header, slot) == 16, "two things each:");
-  _Static_assert(offsetof(gli_header, credit) == 24, "tag and root;");
-  _Static_assert(offsetof(gli_header, operation) == 32, "then three of one");
-  uint64_t first = word(expected, 0) | word(head, 0);
-  return ((word(got, 0) ^ first) & ~word(&mask, 0)) |
-         (word(got, 8) ^ word(expected, 8)) |
-         (word(got, 16) ^ word(expected, 16)) |
-         (word(got, 32) ^ word(expected, 32)) |
-         (word(got, 40) ^ word(expected, 40)) |
-         (word(got, 48) ^ word(expected, 48));
+  uint64_t first = gli_header_word(expected, 0) | gli_header_word(head, 0);
+  return ((gli_header_word(got, 0) ^ first) & ~gli_header_word(&mask, 0)) |
+         gli_header_differ(got, expected);
 }
 
 bool gli_shm_get_expected(gli_shm_in *in, const gli_header *expected,
