@@ -101,7 +101,7 @@ int gli_tool_run(int argc, char **argv) {
     return fail(status, &error);
   }
   job.arguments = copy_arguments(argv, n_operands);
-  if (job.arguments != NULL) status = gli_run_job(&job);
+  if (job.arguments != NULL) status = gli_run_session(&job);
   if (job.arguments == NULL) fprintf(stderr, "gloo run: out of memory\n");
   free(job.arguments);
   if (reservation >= 0) close(reservation);

@@ -2,8 +2,10 @@
 #ifndef GLI_TOOLS_RUN_H
 #define GLI_TOOLS_RUN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #include "core/error.h"
@@ -70,16 +72,32 @@ typedef struct gli_run_options {
   gli_run_environment environment;
 } gli_run_options;
 
-/* Start all ranks, wait for them, and return the exit status of the job. */
-int gli_run_job(const gli_run_options *options);
+/* Start all ranks, wait for them, and return the exit status of the job. The
+ * signals below may be blocked; once they are attended to, the mask becomes
+ * `mask`. */
+int gli_run_job(const gli_run_options *options, const sigset_t *mask);
+
+/* What is passed on to the ranks. */
+enum { GLI_RUN_FORWARDED = 5 };
+extern const int gli_run_forwarded[GLI_RUN_FORWARDED];
+
+/* ---- one session for all: run_session.c --------------------------------- */
+
+/* Run the job in a process that leads a session of its own. Returns in both
+ * processes, with the exit status. */
+int gli_run_session(const gli_run_options *options);
 
 /* ---- a rank before it is the program: run_exec.c ------------------------- */
 
-/* On Linux a rank starts as this command under the name below, so that it can
- * ask to be killed together with `gloo run`, and then becomes the program. */
+/* On Linux: be killed when `parent` ends, however it does. False: it already
+ * has. Elsewhere nothing. */
+bool gli_run_follow(pid_t parent);
+
+/* A rank starts as this command under the name below, so that it can lead a
+ * process group and follow its parent, and then becomes the program. */
 #define GLI_RUN_EXEC_NAME "gloo-rank"
 
-/* argv: GLI_RUN_EXEC_NAME, process id of `gloo run`, path, argv of the
+/* argv: GLI_RUN_EXEC_NAME, process id of the parent, path, argv of the
  * program. Returns only when the program cannot be run. */
 int gli_run_exec(int argc, char **argv);
 

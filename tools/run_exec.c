@@ -13,20 +13,20 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 
-/* Die with `gloo run`, however it dies. It may be dead already. */
-static bool follow_parent(const char *parent) {
+bool gli_run_follow(pid_t parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
-  return (long)getppid() == strtol(parent, NULL, 10);
+  return getppid() == parent;
 }
 #else
-static bool follow_parent(const char *parent) {
-  return parent != NULL;
+bool gli_run_follow(pid_t parent) {
+  return parent > 0;
 }
 #endif
 
 int gli_run_exec(int argc, char **argv) {
   if (argc < 4) return GLI_EXIT_USAGE;
-  if (!follow_parent(argv[1])) return GLI_EXIT_CANNOT_RUN;
+  pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
+  if (!gli_run_follow(parent) || setpgid(0, 0) != 0) return GLI_EXIT_CANNOT_RUN;
   execv(argv[2], argv + 3);
   int reason = errno;
   const char *rank = getenv("RANK");

@@ -27,16 +27,15 @@ typedef enum phase {
   KILLED
 } phase;
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-enum { N_FORWARDED = sizeof forwarded / sizeof forwarded[0] };
+const int gli_run_forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 typedef struct job {
   const gli_run_options *options;
   uv_loop_t loop;
   uv_timer_t tick;
-  uv_signal_t signals[N_FORWARDED];
-  bool signal_used[N_FORWARDED];
-  bool was_forwarded[N_FORWARDED];
+  uv_signal_t signals[GLI_RUN_FORWARDED];
+  bool signal_used[GLI_RUN_FORWARDED];
+  bool was_forwarded[GLI_RUN_FORWARDED];
   int interrupts;
   rank_process *ranks;
   int started, running, streams_open;
@@ -53,10 +52,11 @@ static uint64_t grace(const job *j) {
 
 /* ---- ending ------------------------------------------------------------- */
 
-/* Every rank leads a process group of its own, which this reaches as a whole.
- */
+/* Every rank leads a process group of its own, which this reaches as a whole,
+ * or the rank alone when it has only just begun. */
 static void signal_rank(const rank_process *r, int signum) {
-  if (r->running) kill((pid_t)-r->pid, signum);
+  if (!r->running) return;
+  if (kill((pid_t)-r->pid, signum) != 0) kill((pid_t)r->pid, signum);
 }
 
 static void signal_all(job *j, int signum) {
@@ -76,7 +76,7 @@ static void finish_if_done(job *j) {
   if (j->streams_open > 0 || groups_left(j)) return;
   j->finished = true;
   uv_close((uv_handle_t *)&j->tick, NULL);
-  for (int i = 0; i < N_FORWARDED; i++) {
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
     if (j->signal_used[i]) uv_close((uv_handle_t *)&j->signals[i], NULL);
   }
 }
@@ -155,8 +155,8 @@ static void begin_grace(job *j, int exit_status) {
 }
 
 static bool was_forwarded(const job *j, int signum) {
-  for (int i = 0; i < N_FORWARDED; i++) {
-    if (forwarded[i] == signum) return j->was_forwarded[i];
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
+    if (gli_run_forwarded[i] == signum) return j->was_forwarded[i];
   }
   return false;
 }
@@ -263,7 +263,6 @@ static int start_rank(job *j, int rank) {
   spawn.args = argv;
   spawn.env = env;
   spawn.exit_cb = on_exit;
-  spawn.flags = UV_PROCESS_DETACHED; /* a session and group of its own */
   spawn.stdio_count = 3;
   spawn.stdio = stdio;
   r->process.data = r;
@@ -303,28 +302,28 @@ static void start_all(job *j) {
 
 static void on_signal(uv_signal_t *handle, int signum) {
   job *j = handle->data;
-  for (int i = 0; i < N_FORWARDED; i++) {
-    if (forwarded[i] == signum) j->was_forwarded[i] = true;
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
+    if (gli_run_forwarded[i] == signum) j->was_forwarded[i] = true;
   }
   if (signum == SIGINT || signum == SIGTERM) j->interrupts++;
   signal_all(j, j->interrupts >= 3 ? SIGKILL : signum);
 }
 
 static void watch_signals(job *j) {
-  for (int i = 0; i < N_FORWARDED; i++) {
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
     struct sigaction present;
-    bool known = sigaction(forwarded[i], NULL, &present) == 0;
+    bool known = sigaction(gli_run_forwarded[i], NULL, &present) == 0;
     if (known && present.sa_handler == SIG_IGN) continue; /* as under nohup */
     if (uv_signal_init(&j->loop, &j->signals[i]) != 0) continue;
     j->signals[i].data = j;
     j->signal_used[i] = true;
-    uv_signal_start(&j->signals[i], on_signal, forwarded[i]);
+    uv_signal_start(&j->signals[i], on_signal, gli_run_forwarded[i]);
   }
 }
 
 /* ---- the job ------------------------------------------------------------ */
 
-int gli_run_job(const gli_run_options *options) {
+int gli_run_job(const gli_run_options *options, const sigset_t *mask) {
   static job j; /* handles must stay where they are */
   memset(&j, 0, sizeof j);
   j.options = options;
@@ -338,6 +337,7 @@ int gli_run_job(const gli_run_options *options) {
   uv_timer_init(&j.loop, &j.tick);
   j.tick.data = &j;
   watch_signals(&j);
+  sigprocmask(SIG_SETMASK, mask, NULL);
   start_all(&j);
   finish_if_done(&j);
   uv_run(&j.loop, UV_RUN_DEFAULT);

@@ -228,9 +228,9 @@ def measure(options, argv):
                         return so_far()
                     began = time.monotonic()
                     with runs.job_directory() as directory:
-                        command, environment = command_of(
+                        launch, environment = command_of(
                             library, algorithm, hosts, options, directory)
-                        result = runs.run(command, environment, directory, options.limit)
+                        result = runs.run(launch, environment, directory, options.limit)
                     problem = "over the limit" if result.over_limit else result.complaint
                     measured += [{**line, "library": title, "rate": rate, "repetition": repetition}
                                  for line in result.lines]

@@ -13,6 +13,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -312,6 +313,30 @@ class Hosts(unittest.TestCase):
     def test_the_limit_of_a_link_is_its_bytes_with_headers(self):
         self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 1), 1514 * 8, places=3)
         self.assertAlmostEqual(hosts.limit_us(1448 * 1000, 10), 1514 * 0.8, places=3)
+
+    def test_the_command_of_a_run_is_what_was_typed(self):
+        class TwoHosts:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *_):
+                return None
+
+            def set_rate(self, rate):
+                pass
+
+        with tempfile.TemporaryDirectory() as directory:
+            options = types.SimpleNamespace(
+                budget=1, repetitions=1, rates=[1], per_host=2, limit=1, build=directory,
+                json=os.path.join(directory, "hosts.json"))
+            result = types.SimpleNamespace(lines=[], over_limit=False, complaint="")
+            library = libraries.LIBRARIES[0]
+            with unittest.mock.patch.multiple(
+                    hosts, Hosts=TwoHosts, contestants=lambda _: [("ours", library, None)],
+                    command_of=lambda *_: (["a", "program"], {})), \
+                    unittest.mock.patch.object(runs, "run", lambda *_: result):
+                run = hosts.measure(options, ["--budget", "1"])
+        self.assertEqual(run["command"], "scripts/compare --hosts --budget 1")
 
 
     def test_bare_sockets_are_measured(self):

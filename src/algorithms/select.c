@@ -34,6 +34,7 @@
 #define LONGEST GLI_SELECT_LONGEST
 #define SEGMENT GLI_SELECT_SEGMENT
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
+#define HALVING_FROM ((uint64_t)256 << 10)
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
 #define SHORTEST                                                             \
   ((uint64_t)16 << 10)                /* segment of what flows along a chain \
@@ -218,7 +219,8 @@ static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t logs = size * log, pairs = times(size, others);
   /* Of recursive doubling: a power of two swap, the rest are folded. */
   uint64_t power = (uint64_t)1 << log, swaps = log, swapped = logs;
-  if (power != size) {
+  bool halves = power == size;
+  if (!halves) {
     power /= 2;
     swaps = log + 1;
     swapped = power * (log - 1) + 2 * (size - power);
@@ -227,7 +229,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
   /* A tree keeps its root busy; where ranks take turns on the cores, what
    * counts is how much all copy, and a scatter and gather copy no less. */
   bool turns = s->p->hosts == NULL && s->p->crowded && size > 2;
-  uint64_t in_tree = turns ? 2 * most + m / 16 : log * m;
+  uint64_t in_tree = turns ? 2 * most + m / 64 : log * m;
   if (s->p->hosts != NULL && size > 1) consider_far(s, m);
   switch (s->p->collective) {
     case GLI_BARRIER:
@@ -249,6 +251,10 @@ static void consider_one_level(shortlist *s, uint64_t m) {
            (work){2 * others, 4 * others, 2 * pairs, 2 * most, most, true});
       flat(s, "direct",
            (work){2, 4 * others, 2 * pairs, 2 * most, most, false});
+      /* The same work, and its pairs swap: nobody waits for a third. */
+      if (turns && halves && m >= HALVING_FROM)
+        flat(s, "halving_doubling",
+             (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
       flat(s, "circulant",
            (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
       break;

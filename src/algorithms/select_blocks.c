@@ -5,7 +5,7 @@
 #define LONGEST GLI_SELECT_LONGEST /* times the number of ranks it fits */
 /* Of lengths that this rank cannot know for the others. */
 #define SOME_BYTES ((uint64_t)64 << 10)
-#define BUSY_DIRECT_FROM ((uint64_t)512 << 10)
+#define BUSY_HALVING_TO ((uint64_t)2 << 20)
 
 /* Messages that the busiest rank sends and receives, and all ranks send. */
 typedef struct load {
@@ -132,8 +132,7 @@ static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
   if (p->collective == GLI_ALLGATHERV) {
     return power ? "recursive_doubling" : "circulant";
   }
-  if (m >= BUSY_DIRECT_FROM) return "direct";
-  return power ? "recursive_halving" : "circulant";
+  return power && m < BUSY_HALVING_TO ? "recursive_halving" : "circulant";
 }
 
 /* With given counts: as without, for blocks of the mean length. */

@@ -19,7 +19,6 @@
 #define FUSED_FROM (16 * K)
 #define FUSED_CROWDED_FROM (128 * K)
 #define FUSED_TO (512 * K)
-#define FUSED_CROWDED_TO (2 * M)
 
 /* Crowded: messages are worth so many bytes, and up to so many in all one round
  * is best, whatever it costs. */
@@ -30,14 +29,15 @@
 /* A broadcast of some length by its root alone costs as many copies in all as
  * any other, and no rank waits for another to pass it on; from memory in reach
  * each rank copies it once, at the same time. Beyond these borders, what the
- * root copies into rings has left the caches before it is read. */
+ * root copies into rings has left the caches before it is read, and a tree is
+ * as good. */
 #define FLAT_RANKS 8
-#define FLAT_FROM (32 * K)
 #define FLAT_TO (512 * K)
 #define FLAT_OF_FEW_TO (2 * M)
+#define TREE_RANKS 16
 
-/* With few ranks, what passes from rank to rank in a chain or on a circulant
- * graph stays in the caches that two cores have. */
+/* With few ranks, what passes from rank to rank on a circulant graph stays in
+ * the caches that two cores have. */
 #define FEW 4
 #define PASSED_FROM (128 * K)
 #define LONGEST (32 * M) /* beyond all caches */
@@ -52,13 +52,13 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
   if (!p->crowded) {
     return m >= FUSED_FROM && (ordered || m <= FUSED_TO) ? "fused" : NULL;
   }
-  if (scatters || m < FUSED_CROWDED_FROM) return NULL;
-  return ordered || m < FUSED_CROWDED_TO ? "fused" : NULL;
+  /* Ordinary memory takes four times as long there as with others. */
+  return ordered && !scatters && m >= FUSED_CROWDED_FROM ? "fused" : NULL;
 }
 
 static bool is_flat(const gli_plan_params *p, uint64_t m) {
   if (m < p->size * FLAT_OF_EACH) return true;
-  if (p->size > FLAT_RANKS || m < FLAT_FROM) return false;
+  if (p->size > FLAT_RANKS) return false;
   return m < (p->size <= FEW ? FLAT_OF_FEW_TO : FLAT_TO);
 }
 
@@ -66,8 +66,8 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_BROADCAST:
       if (is_flat(p, m)) return "flat";
-      if (p->size <= FEW) return m < FLAT_FROM ? "binomial" : "chain";
-      return m < PASSED_FROM / 2 ? "binomial" : "scatter_allgather";
+      if (p->size <= TREE_RANKS || m < PASSED_FROM / 2) return "binomial";
+      return "scatter_allgather";
     case GLI_ALLREDUCE:
       if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
       return m < 32 * K ? "recursive_doubling" : "circulant";

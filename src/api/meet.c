@@ -7,6 +7,7 @@
 #include "api/cores.h"
 #include "api/host.h"
 #include "core/bytes.h"
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "engine/engine.h"
@@ -123,6 +124,14 @@ static void settle_waiting(gloo_context *context, uint32_t size,
           "rank %d of %u: transport %s; %u ranks share %u cores: %s", rank,
           size, gli_device_transport(device), s.ranks, s.cores,
           s.crowded ? "yield while waiting" : "spin while waiting");
+  if (s.crowded && gli_cpu_yields_in_vain()) {
+    gli_log(GLOO_LOG_INFO,
+            "rank %d of %u leads a session, and the system shares out its "
+            "cores by session: ranks that yield may not let each other run. "
+            "Start them all in one session, or set "
+            "kernel.sched_autogroup_enabled to 0",
+            rank, size);
+  }
 }
 
 /* Ranks that choose by different tables would not run the same algorithm. All

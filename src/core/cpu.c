@@ -5,6 +5,7 @@
 #include "core/cpu.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,7 +28,20 @@ void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]) {
   }
 }
 
+bool gli_cpu_yields_in_vain(void) {
+  if (getsid(0) != getpid()) return false;
+  FILE *file = fopen("/proc/sys/kernel/sched_autogroup_enabled", "re");
+  if (file == NULL) return false;
+  bool enabled = fgetc(file) == '1';
+  fclose(file);
+  return enabled;
+}
+
 #else
+
+bool gli_cpu_yields_in_vain(void) {
+  return false;
+}
 
 static unsigned affinity(void) {
   return 0;

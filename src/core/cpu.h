@@ -2,6 +2,7 @@
 #ifndef GLI_CORE_CPU_H
 #define GLI_CORE_CPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Cores that this process may use at once: its affinity mask and, on Linux, the
@@ -15,6 +16,11 @@ void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]);
 
 /* Let another thread run on this core, if one is ready to. */
 void gli_cpu_yield(void);
+
+/* Yielding may not let processes of other sessions run, and no other rank may
+ * be in this one's: Linux shares out the cores between sessions (autogroup) and
+ * this process leads one. */
+bool gli_cpu_yields_in_vain(void);
 
 /* Tell the core that this is a spin loop. */
 static inline void gli_cpu_relax(void) {

@@ -102,6 +102,16 @@ static void long_ordered_vectors_are_fused_where_memory_is_shared(
   }
 }
 
+/* There it is several times as slow as others, unless memory is in reach. */
+static void crowded_ranks_do_not_fuse_ordinary_memory(void **state) {
+  (void)state;
+  for (uint64_t count = 32 << 10; count <= 1 << 20; count *= 2) {
+    gli_plan_params p = params(GLI_ALLREDUCE, 4, count);
+    p.near = p.crowded = true;
+    assert_string_equal(gli_algorithm_select(&p)->name, "circulant");
+  }
+}
+
 /* With a core for each rank a few ranks talk to all others at once; when they
  * outnumber the cores, messages are what must be few. */
 static const char *crowded_choice(gli_collective collective, uint32_t size,
@@ -177,8 +187,9 @@ static void long_vectors_take_few_bytes(void **state) {
     const char *few = size <= 16 ? "direct" : "circulant";
     if (size > 16 && size < 24) continue; /* where the line is */
     assert_string_equal(choice(GLI_ALLREDUCE, size, count), few);
+    bool halves = (size & (size - 1)) == 0;
     assert_string_equal(crowded_choice(GLI_ALLREDUCE, size, count),
-                        "circulant");
+                        halves ? "halving_doubling" : "circulant");
     assert_string_equal(choice(GLI_BROADCAST, size, count),
                         "scatter_allgather");
   }
@@ -349,6 +360,7 @@ int main(void) {
       cmocka_unit_test(the_choice_keeps_the_order_that_a_call_needs),
       cmocka_unit_test(long_ordered_vectors_take_few_bytes),
       cmocka_unit_test(long_ordered_vectors_are_fused_where_memory_is_shared),
+      cmocka_unit_test(crowded_ranks_do_not_fuse_ordinary_memory),
       cmocka_unit_test(short_vectors_take_few_rounds),
       cmocka_unit_test(crowded_ranks_take_few_messages),
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),

@@ -77,6 +77,16 @@ else
   skipped "ranks that are bound to cores" "no command taskset, or one core"
 fi
 
+if [ "$(cat /proc/sys/kernel/sched_autogroup_enabled 2> /dev/null)" = 1 ]; then
+  crowd=$(($(nproc) + 1))
+  apart=$(GLOO_LOG_LEVEL=info "$gloo" run -n $crowd -- setsid -w "$gloo" info 2>&1)
+  together=$(GLOO_LOG_LEVEL=info "$gloo" run -n $crowd -- "$gloo" info 2>&1)
+  has "$apart" "kernel.sched_autogroup_enabled" && ! has "$together" "autogroup"
+  result "ranks that lead sessions say that they may yield in vain"
+else
+  skipped "ranks that lead sessions" "the system does not share out cores by session"
+fi
+
 "$gloo" run -n 3 -- gloo info --json > "$scratch/out"
 equal "$("$json" < "$scratch/out")" 1 && has "$(cat "$scratch/out")" '"pairs": ["0 with 1-2: '
 result "as one JSON object"

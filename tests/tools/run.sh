@@ -43,6 +43,16 @@ out=$(PATH=/usr/bin:/bin "$gloo" run -n 2 -- gloo --version | sort -u)
 has "$out" "gloo_c 0." && equal "$out" "$("$gloo" --version)"
 result "the program gloo is this command"
 
+if [ -r /proc/self/stat ]; then
+  # The process group and the session of each rank.
+  ids=$("$gloo" run -n 3 -- sh -c 'set -- $(cat /proc/$$/stat); echo $$ $5 $6')
+  groups=$(echo "$ids" | awk '$1 == $2' | wc -l | tr -d ' ')
+  sessions=$(echo "$ids" | awk '{ print $3 }' | sort -u)
+  own=$(cut -d ' ' -f 6 /proc/self/stat)
+  equal "$groups $(echo "$sessions" | wc -l | tr -d ' ')" "3 1" && [ "$sessions" != "$own" ]
+  result "each rank leads a process group, and all are in one session"
+fi
+
 # ---- output -----------------------------------------------------------------
 
 "$gloo" run -n 3 --prefix -- sh -c 'i=0; while [ $i -lt 200 ]; do

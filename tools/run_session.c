@@ -1,0 +1,82 @@
+/* All ranks in one session, which is not the terminal's.
+ *
+ * Linux shares out the cores between sessions first (autogroup), then between
+ * the processes of each. Ranks with a session each would not let each other run
+ * when they yield, and where they outnumber the cores take two to three times
+ * as long. And in the session of a terminal only its foreground group may read
+ * from it, while every rank leads a group of its own. So `gloo run` is two
+ * processes: one that was called, waits and passes signals on, and one that
+ * leads the session and runs the job. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/run.h"
+#include "tools/tools.h"
+
+static volatile sig_atomic_t leader;
+
+static void pass_on(int signum) {
+  int saved = errno;
+  kill((pid_t)leader, signum);
+  errno = saved;
+}
+
+static void catch_signals(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = pass_on;
+  action.sa_flags = SA_RESTART;
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
+    struct sigaction present;
+    bool known = sigaction(gli_run_forwarded[i], NULL, &present) == 0;
+    if (known && present.sa_handler == SIG_IGN) continue; /* as under nohup */
+    sigaction(gli_run_forwarded[i], &action, NULL);
+  }
+}
+
+static int wait_for(pid_t pid) {
+  int how;
+  while (waitpid(pid, &how, 0) < 0) {
+    if (errno == EINTR) continue;
+    fprintf(stderr, "gloo run: lost the process that runs the job: %s\n",
+            strerror(errno));
+    return GLI_EXIT_FAILED;
+  }
+  if (WIFEXITED(how)) return WEXITSTATUS(how);
+  int signum = WTERMSIG(how);
+  fprintf(stderr,
+          "gloo run: the process that runs the job was killed by signal %d "
+          "(%s)\n",
+          signum, strsignal(signum));
+  return 128 + signum;
+}
+
+/* Signals wait until whoever gets them knows what to do with them. */
+int gli_run_session(const gli_run_options *options) {
+  signal(SIGCHLD, SIG_DFL); /* who ignores it gets no exit status */
+  sigset_t forwarded, before;
+  sigemptyset(&forwarded);
+  for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
+    sigaddset(&forwarded, gli_run_forwarded[i]);
+  }
+  sigprocmask(SIG_BLOCK, &forwarded, &before);
+  pid_t parent = getpid(), pid = fork();
+  if (pid < 0) {
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    fprintf(stderr, "gloo run: cannot start a process: %s\n", strerror(errno));
+    return GLI_EXIT_CANNOT_RUN;
+  }
+  if (pid == 0) {
+    if (!gli_run_follow(parent) || setsid() < 0) return GLI_EXIT_CANNOT_RUN;
+    return gli_run_job(options, &before);
+  }
+  leader = (sig_atomic_t)pid;
+  catch_signals();
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return wait_for(pid);
+}
