@@ -77,9 +77,10 @@ typedef struct gli_run_options {
  * `mask`. */
 int gli_run_job(const gli_run_options *options, const sigset_t *mask);
 
-/* What is passed on to the ranks. */
+/* What is passed on to the ranks, unless it is ignored, as under nohup. */
 enum { GLI_RUN_FORWARDED = 5 };
 extern const int gli_run_forwarded[GLI_RUN_FORWARDED];
+bool gli_run_ignores(int signum);
 
 /* ---- one session for all: run_session.c --------------------------------- */
 

@@ -309,11 +309,15 @@ static void on_signal(uv_signal_t *handle, int signum) {
   signal_all(j, j->interrupts >= 3 ? SIGKILL : signum);
 }
 
+bool gli_run_ignores(int signum) {
+  struct sigaction present;
+  return sigaction(signum, NULL, &present) == 0 &&
+         present.sa_handler == SIG_IGN;
+}
+
 static void watch_signals(job *j) {
   for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
-    struct sigaction present;
-    bool known = sigaction(gli_run_forwarded[i], NULL, &present) == 0;
-    if (known && present.sa_handler == SIG_IGN) continue; /* as under nohup */
+    if (gli_run_ignores(gli_run_forwarded[i])) continue;
     if (uv_signal_init(&j->loop, &j->signals[i]) != 0) continue;
     j->signals[i].data = j;
     j->signal_used[i] = true;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,9 +31,7 @@ static void catch_signals(void) {
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
   for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
-    struct sigaction present;
-    bool known = sigaction(gli_run_forwarded[i], NULL, &present) == 0;
-    if (known && present.sa_handler == SIG_IGN) continue; /* as under nohup */
+    if (gli_run_ignores(gli_run_forwarded[i])) continue;
     sigaction(gli_run_forwarded[i], &action, NULL);
   }
 }
