@@ -124,7 +124,7 @@ static void settle_waiting(gloo_context *context, uint32_t size,
           "rank %d of %u: transport %s; %u ranks share %u cores: %s", rank,
           size, gli_device_transport(device), s.ranks, s.cores,
           s.crowded ? "yield while waiting" : "spin while waiting");
-  if (s.crowded && gli_cpu_yields_in_vain()) {
+  if (s.crowded && gli_log_enabled(GLOO_LOG_INFO) && gli_cpu_yields_in_vain()) {
     gli_log(GLOO_LOG_INFO,
             "rank %d of %u leads a session, and the system shares out its "
             "cores by session: ranks that yield may not let each other run. "
