@@ -57,6 +57,7 @@ typedef struct gli_bench_result {
   uint64_t bytes, iterations;
   double min_us, p50_us, p99_us;
   double algbw_gbps, busbw_gbps; /* 10^9 bytes per second */
+  double seconds; /* that measuring took, with warm-up and checks */
   bool verified;
 } gli_bench_result;
 

@@ -245,6 +245,7 @@ static bool measure_fresh(const point *at, gli_bench_result *result) {
 
 bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
                        uint64_t bytes, gli_bench_result *result) {
+  uint64_t begin = uv_hrtime();
   point p = {.rank = rank};
   if (!gli_case_init(&p.c, call, rank->context, bytes)) {
     fprintf(stderr, "gloo bench: rank %d: no memory for the list of blocks\n",
@@ -256,6 +257,7 @@ bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
   bool good =
       rank->sets != NULL ? measure(&p, result) : measure_fresh(&p, result);
   gli_case_destroy(&p.c);
+  result->seconds = (double)(uv_hrtime() - begin) / 1e9;
   return good;
 }
 

@@ -69,8 +69,8 @@ def parse(argv):
     add("--libraries", type=list_of(one_of([l.name for l in LIBRARIES])), metavar="NAME,..",
         default=[l.name for l in LIBRARIES],
         help="gloo_c, gloo_c_alloc (with memory from gloo_alloc), openmpi, mpich, gloo (all)")
-    add("--repetitions", type=int, metavar="N", help="of everything (3)")
-    add("--time", type=float, metavar="SECONDS", help="for each size of a run (0.1)")
+    add("--repetitions", type=int, metavar="N", help="of everything that there is time for (5)")
+    add("--time", type=float, metavar="SECONDS", help="for each size of a run (0.05)")
     add("--warmup", type=int, metavar="N", default=5, help="calls before those that count (5)")
     add("--buffers", default="2", metavar="N|fresh",
         help="sets of buffers that each rank uses in turn (2)")
@@ -93,8 +93,8 @@ def parse(argv):
     options.ranks = options.ranks or ([2] if quick else [2, 4, 8])
     options.sizes = options.sizes or [4, 1 << 10, 1 << 14, 1 << 18, 1 << 22] + (
         [] if quick else [1 << 26])
-    options.repetitions = options.repetitions or (1 if quick else 3)
-    options.time = options.time or (0.03 if quick else 0.1)
+    options.repetitions = options.repetitions or (1 if quick else 5)
+    options.time = options.time or (0.03 if quick else 0.05)
     options.limit = options.limit or (10 if quick else 20)
     options.json = options.json or os.path.join(options.build, "compare.json")
     if options.write_docs:

@@ -20,9 +20,11 @@ PATIENCE, SHORTEST_LIMIT_S = 6, 4
 RESERVE = 0.04
 # What there is is written so often.
 SAVE_EVERY_S = 20
-# A peer this much slower than the fastest, at all sizes, is measured again only
+# A peer this much slower than the fastest at a size is measured there again only
 # when there is time to spare.
 FAR_BEHIND = 2
+# What collapsed with so many ranks gets this much less than the limit.
+COLLAPSED = 8
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Campaign:
         self.collapsed = set()  # (library, transport, ranks)
         self.unknown = set()  # (library, transport)
         self.took_s = {}  # by key: the longest run
+        self.size_s = {}  # by key and size: what the size took of that
+        self.start_s = {}  # by key: what a run takes whatever the sizes
         self.ahead = 0  # jobs of the first repetition that are still to come
 
     def note(self, text):
@@ -69,12 +73,16 @@ class Campaign:
     def go_on_from(self, run):
         """What an earlier run has measured need not be measured again."""
         self.measured = list(run["runs"])
-        for key, repetition, took in run["done"]:
-            self.done[tuple(key), repetition] = took
-            self.took_s[tuple(key)] = max(took, self.took_s.get(tuple(key), 0))
         for key, why in run["why"]:
             self.why[tuple(key)] = why
             self.given_up.add(tuple(key))
+        for key, repetition, took in run["done"]:
+            key = tuple(key)
+            lines = [l for l in self.measured
+                     if (l["library"], l["transport"], l["ranks"], l["collective"],
+                         l["repetition"]) == (*key, repetition)]
+            self.done[key, repetition] = took
+            self.learn(key, lines, took, key not in self.given_up)
 
     def missing(self):
         """What was to be measured and has no figure: keys as in `measured`."""
@@ -142,7 +150,7 @@ class Campaign:
         self.ahead = sum((job.key(), 0) not in self.done
                          for group in self.groups() for job in group)
         for repetition in range(self.options.repetitions):
-            left_out = self.not_again(repetition) if repetition > 0 else set()
+            again = self.again(repetition) if repetition > 0 else None
             for group in self.groups():
                 # Another one first each time.
                 first = repetition * len(group) // self.options.repetitions
@@ -152,54 +160,76 @@ class Campaign:
                                   f"up in repetition {repetition + 1}, at {job.collective} of "
                                   f"{job.ranks} ranks")
                         return
-                    if job.key() in left_out or (job.key(), repetition) in self.done:
-                        continue
-                    self.measure(job, repetition)
-                    self.ahead -= repetition == 0
+                    sizes = self.sizes(job) if again is None else again.get(job.key())
+                    if sizes and (job.key(), repetition) not in self.done:
+                        self.measure(job, repetition, sizes)
+                        self.ahead -= repetition == 0
                 if time.monotonic() - self.saved > SAVE_EVERY_S:
                     self.save()
                     self.saved = time.monotonic()
 
-    # ---- what is not repeated ------------------------------------------------
+    # ---- what is repeated ------------------------------------------------------
 
     def hopeful(self):
-        """Keys of what was near the fastest peer at one size at least; ours
-        always is."""
-        p50 = {}
+        """(key, size) of what was near the fastest peer; ours always is."""
+        p50, found = {}, set()
         for line in self.measured:
             cell = (line["transport"], line["ranks"], line["collective"], line["bytes"])
             p50.setdefault(cell, {}).setdefault(line["library"], []).append(line["p50_us"])
         ours = {library.name for library in self.libraries if library.ours}
         over_tcp = {library.name for library in self.libraries if library.tcp_for_all}
-        found = set()
-        for (transport, ranks, collective, _), by_library in p50.items():
+        for (transport, ranks, collective, size), by_library in p50.items():
             medians = {name: statistics.median(times) for name, times in by_library.items()}
             best = min((us for name, us in medians.items() if name not in ours), default=0)
             for name, us in medians.items():
                 if name in ours or us <= FAR_BEHIND * best:
                     ran_over = "tcp" if name in over_tcp else transport
-                    found.add((name, ran_over, ranks, collective))
+                    found.add(((name, ran_over, ranks, collective), size))
         return found
 
-    def not_again(self, repetition):
-        """Keys of the jobs for which there is no time in this repetition: of
-        those that are far behind the costliest, and then of the others."""
+    def learn(self, key, lines, took, finished):
+        """What a run took: for each size, and whatever the sizes."""
+        self.took_s[key] = max(took, self.took_s.get(key, 0))
+        for line in lines:
+            one = key, line["bytes"]
+            self.size_s[one] = max(line.get("seconds", 0), self.size_s.get(one, 0))
+        if finished:
+            self.start_s[key] = max(took - sum(line.get("seconds", 0) for line in lines), 0)
+
+    def candidates(self):
+        """{(key, size): seconds} of what may be repeated: of what was over the limit
+        the sizes that it got through."""
+        found = {}
+        for job in (job for group in self.groups() for job in group):
+            key = job.key()
+            for size in self.sizes(job) if self.why.get(key) != "failed" else []:
+                if (key, size) in self.size_s:
+                    found[key, size] = self.size_s[key, size]
+                elif key not in self.given_up:
+                    found[key, size] = self.took_s.get(key, 0)
+        return found
+
+    def again(self, repetition):
+        """{key: sizes} for which there is time in this repetition: left out are
+        first those that are far behind, the costliest first, and then others."""
         left = self.options.repetitions - repetition
         time_s = (self.deadline - time.monotonic()) / left
-        jobs = [job.key() for group in self.groups() for job in group
-                if job.key() not in self.given_up and job.key() in self.took_s]
-        hopeful = self.hopeful()
-        jobs.sort(key=lambda key: (key in hopeful, -self.took_s[key]))
-        sum_s, dropped = sum(self.took_s[key] for key in jobs), set()
-        for key in jobs:
+        cost_s, hopeful = self.candidates(), self.hopeful()
+        kept = {}
+        for key, size in cost_s:
+            kept.setdefault(key, []).append(size)
+        sum_s = sum(cost_s.values()) + sum(self.start_s.get(key, 0) for key in kept)
+        order = sorted(cost_s, key=lambda one: (one in hopeful, -cost_s[one]))
+        for key, size in order:
             if sum_s <= time_s:
                 break
-            sum_s -= self.took_s[key]
-            dropped.add(key)
-        if dropped:
-            self.say(f"repetition {repetition + 1} leaves out {len(dropped)} of {len(jobs)} runs, "
-                     "for the time that they take")
-        return dropped
+            kept[key].remove(size)
+            sum_s -= cost_s[key, size] + (0 if kept[key] else self.start_s.get(key, 0))
+        count = sum(len(sizes) for sizes in kept.values())
+        if count < len(order):
+            self.say(f"repetition {repetition + 1} leaves out {len(order) - count} of "
+                     f"{len(order)} figures, for the time that they take")
+        return kept
 
     # ---- one run -------------------------------------------------------------
 
@@ -208,7 +238,7 @@ class Campaign:
         library that did not get half way through its sizes once, with more ranks
         than cores, will not do so later, and need not be waited for as long."""
         collapsed = (job.library.name, job.transport, job.ranks) in self.collapsed
-        limit = self.options.limit / (4 if collapsed else 1)
+        limit = self.options.limit / (COLLAPSED if collapsed else 1)
         if self.ahead > 0:
             ends = self.began + FIRST_SHARE * (self.deadline - self.began)
             fair = (ends - time.monotonic()) / self.ahead
@@ -226,15 +256,13 @@ class Campaign:
         return sorted({collectives.rounded(job.collective, job.ranks, s)
                        for s in self.options.sizes})
 
-    def measure(self, job, repetition):
-        if job.key() in self.given_up:
-            return
-        sizes = self.sizes(job)
+    def measure(self, job, repetition, sizes):
         began = time.monotonic()
         result = self.launch(job.library, job.transport, job.ranks, job.collective, sizes,
                              self.limit(job))
         took = time.monotonic() - began
-        self.took_s[job.key()] = max(took, self.took_s.get(job.key(), 0))
+        self.learn(job.key(), result.lines, took,
+                   not result.over_limit and not result.complaint)
         for line in result.lines:
             self.measured += self.add(job, {**line, "repetition": repetition})
         self.done[job.key(), repetition] = took

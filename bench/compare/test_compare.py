@@ -162,8 +162,12 @@ class Campaigns(unittest.TestCase):
             clock[0] += seconds[library.name]
             if not extra:
                 self.order.append((library.name, transport))
+            got = [s for s in sizes if (library.name, s) not in self.stuck]
+            clock[0] += sum(self.size_s.get(s, 0) for s in got)
             return runs.Run([{"ranks": ranks, "collective": collective, "bytes": s, "min_us": 1,
-                              "p50_us": p50[library.name], "p99_us": 1} for s in sizes])
+                              "p50_us": p50[library.name], "p99_us": 1,
+                              "seconds": self.size_s.get(s, 0)} for s in got],
+                            over_limit=len(got) < len(sizes))
         work.launch = launch
         monotonic = campaign.time.monotonic
         campaign.time.monotonic = lambda: clock[0]
@@ -174,6 +178,11 @@ class Campaigns(unittest.TestCase):
         return work
 
     FAST = {l.name: 1.0 for l in libraries.LIBRARIES}
+    size_s, stuck = {}, set()  # seconds of a size; (library, size) that never ends
+
+    def repetitions(self, work):
+        return {(name, cell.bytes): figure.repetitions for cell in cells(work.measured)
+                for name, figure in cell.figures.items()}
 
     def test_everything_is_measured_side_by_side_and_as_often_as_asked(self):
         work = self.campaign(self.FAST, self.FAST)
@@ -199,6 +208,30 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(repetitions["mpich"], 1)
         for name in ("gloo_c", "gloo_c_alloc", "openmpi", "gloo"):
             self.assertEqual(repetitions[name], 3, name)
+
+    def test_what_takes_long_is_repeated_less_than_what_is_short(self):
+        self.size_s = {1024: 60.0}
+        counts = self.repetitions(self.campaign(self.FAST, self.FAST, budget=10))
+        for library in libraries.LIBRARIES:
+            self.assertEqual(counts[library.name, 4], 3)
+            self.assertLess(counts[library.name, 1024], 3)
+
+    def test_a_peer_is_not_repeated_where_it_is_far_behind(self):
+        self.size_s = {4: 20.0, 1024: 20.0}
+        p50 = {**self.FAST, "mpich": 50.0}
+        counts = self.repetitions(self.campaign(self.FAST, p50, budget=13))
+        self.assertEqual(counts["mpich", 4], 1)
+        self.assertGreater(counts["openmpi", 4], 1)
+
+    def test_of_what_was_over_the_limit_the_sizes_that_it_finished_are_repeated(self):
+        self.stuck = {("openmpi", 1024)}
+        with unittest.mock.patch.object(machine, "cores", lambda: 1):
+            work = self.campaign(self.FAST, self.FAST)
+        counts = self.repetitions(work)
+        self.assertEqual(counts["openmpi", 4], 3)
+        self.assertNotIn(("openmpi", 1024), counts)
+        found = {cell.bytes: cell for cell in cells(work.measured, work.missing())}
+        self.assertEqual(found[1024].missing, {"openmpi": "over the limit"})
 
     def test_what_there_was_no_time_for_is_said(self):
         work = self.campaign(self.FAST, self.FAST, budget=0.6)
