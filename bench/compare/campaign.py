@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import collectives
 import libraries
 import machine
+import repeats
 import runs
 
 # The first repetition may take this share of the time: what it leaves is
@@ -23,8 +24,11 @@ SAVE_EVERY_S = 20
 # A peer this much slower than the fastest at a size is measured there again only
 # when there is time to spare.
 FAR_BEHIND = 2
-# What collapsed with so many ranks gets this much less than the limit.
-COLLAPSED = 8
+# What a run takes before its first call, where that is not known.
+START_S = 1
+# A library that did not get half way through its sizes gets this long at other
+# collectives of so many ranks.
+COLLAPSED_LIMIT_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Campaign:
         self.unknown = set()  # (library, transport)
         self.took_s = {}  # by key: the longest run
         self.size_s = {}  # by key and size: what the size took of that
+        self.times = {}  # the same: how often it was measured
         self.start_s = {}  # by key: what a run takes whatever the sizes
         self.ahead = 0  # jobs of the first repetition that are still to come
 
@@ -170,7 +175,7 @@ class Campaign:
 
     # ---- what is repeated ------------------------------------------------------
 
-    def hopeful(self):
+    def near_the_best(self):
         """(key, size) of what was near the fastest peer; ours always is."""
         p50, found = {}, set()
         for line in self.measured:
@@ -193,6 +198,7 @@ class Campaign:
         for line in lines:
             one = key, line["bytes"]
             self.size_s[one] = max(line.get("seconds", 0), self.size_s.get(one, 0))
+            self.times[one] = self.times.get(one, 0) + 1
         if finished:
             self.start_s[key] = max(took - sum(line.get("seconds", 0) for line in lines), 0)
 
@@ -209,41 +215,51 @@ class Campaign:
                     found[key, size] = self.took_s.get(key, 0)
         return found
 
+    def group_of(self, jobs, wanted):
+        seconds = {}
+        for job in jobs:
+            for size in self.sizes(job):
+                if (job.key(), size) in wanted:
+                    seconds.setdefault(size, {})[job.key()] = wanted[job.key(), size]
+        times = {size: min(self.times.get((key, size), 0) for key in keys)
+                 for size, keys in seconds.items()}
+        start = {job.key(): self.start_s.get(job.key(), START_S) for job in jobs}
+        return repeats.Group(seconds, start, times)
+
     def again(self, repetition):
-        """{key: sizes} for which there is time in this repetition: left out are
-        first those that are far behind, the costliest first, and then others."""
+        """{key: sizes} for which there is time in this repetition."""
         left = self.options.repetitions - repetition
         time_s = (self.deadline - time.monotonic()) / left
-        cost_s, hopeful = self.candidates(), self.hopeful()
+        wanted = self.candidates()
+        groups = [self.group_of(jobs, wanted) for jobs in self.groups()]
+        if sum(group.cost(group.seconds) for group in groups) > time_s:
+            near = self.near_the_best()
+            hopeful = {one: cost for one, cost in wanted.items() if one in near}
+            groups = [self.group_of(jobs, hopeful) for jobs in self.groups()]
         kept = {}
-        for key, size in cost_s:
-            kept.setdefault(key, []).append(size)
-        sum_s = sum(cost_s.values()) + sum(self.start_s.get(key, 0) for key in kept)
-        order = sorted(cost_s, key=lambda one: (one in hopeful, -cost_s[one]))
-        for key, size in order:
-            if sum_s <= time_s:
-                break
-            kept[key].remove(size)
-            sum_s -= cost_s[key, size] + (0 if kept[key] else self.start_s.get(key, 0))
+        for group, sizes in zip(groups, repeats.choose(groups, time_s)):
+            for size in sorted(sizes):
+                for key in group.seconds[size]:
+                    kept.setdefault(key, []).append(size)
         count = sum(len(sizes) for sizes in kept.values())
-        if count < len(order):
-            self.say(f"repetition {repetition + 1} leaves out {len(order) - count} of "
-                     f"{len(order)} figures, for the time that they take")
+        if count < len(wanted):
+            self.say(f"repetition {repetition + 1}: {count} of {len(wanted)} figures, for which "
+                     "there is time")
         return kept
 
     # ---- one run -------------------------------------------------------------
 
     def limit(self, job):
-        """In the first repetition, fair to those that are still to come. A
-        library that did not get half way through its sizes once, with more ranks
-        than cores, will not do so later, and need not be waited for as long."""
-        collapsed = (job.library.name, job.transport, job.ranks) in self.collapsed
-        limit = self.options.limit / (COLLAPSED if collapsed else 1)
-        if self.ahead > 0:
-            ends = self.began + FIRST_SHARE * (self.deadline - self.began)
-            fair = (ends - time.monotonic()) / self.ahead
-            limit = min(limit, max(PATIENCE * fair, SHORTEST_LIMIT_S))
-        return limit
+        """In the first repetition, fair to those that are still to come. A library that
+        collapsed once, with more ranks than cores, will do so again, and need not be
+        waited for as long."""
+        if (job.library.name, job.transport, job.ranks) in self.collapsed:
+            return COLLAPSED_LIMIT_S
+        if self.ahead == 0:
+            return self.options.limit
+        ends = self.began + FIRST_SHARE * (self.deadline - self.began)
+        fair = (ends - time.monotonic()) / self.ahead
+        return min(self.options.limit, max(PATIENCE * fair, SHORTEST_LIMIT_S))
 
     def add(self, job, line):
         """What a library does over TCP may count for all transports."""

@@ -26,6 +26,7 @@ import libraries  # noqa: E402
 import limits  # noqa: E402
 import machine  # noqa: E402
 import page  # noqa: E402
+import repeats  # noqa: E402
 import results  # noqa: E402
 import runs  # noqa: E402
 import tables  # noqa: E402
@@ -295,6 +296,33 @@ class Campaigns(unittest.TestCase):
         self.assertEqual(work.limit(job), campaign.SHORTEST_LIMIT_S)
         work.ahead = 15
         self.assertLess(work.limit(job), 20)
+
+
+class Repeats(unittest.TestCase):
+    def group(self, start, seconds, times=1):
+        """Of two jobs, which take the same."""
+        return repeats.Group({size: {"ours": s / 2, "theirs": s / 2} for size, s in seconds.items()},
+                             {"ours": start / 2, "theirs": start / 2},
+                             {size: times for size in seconds})
+
+    def test_all_is_kept_that_there_is_time_for(self):
+        groups = [self.group(1, {4: 1, 8: 1}), self.group(1, {4: 2})]
+        self.assertEqual(repeats.choose(groups, 6), [{4, 8}, {4}])
+
+    def test_the_costliest_size_goes_first(self):
+        groups = [self.group(1, {4: 1, 8: 5}), self.group(1, {4: 1, 8: 4})]
+        self.assertEqual(repeats.choose(groups, 9), [{4}, {4, 8}])
+
+    def test_what_takes_long_to_start_goes_as_a_whole(self):
+        groups = [self.group(9, {4: 1, 8: 1}), self.group(1, {4: 3, 8: 3})]
+        self.assertEqual(repeats.choose(groups, 10), [set(), {4, 8}])
+
+    def test_what_was_measured_more_often_goes_sooner(self):
+        groups = [self.group(1, {4: 1}, times=3), self.group(1, {4: 2}, times=1)]
+        self.assertEqual(repeats.choose(groups, 3), [set(), {4}])
+
+    def test_without_time_nothing_is_kept(self):
+        self.assertEqual(repeats.choose([self.group(1, {4: 1})], 0), [set()])
 
 
 class Charts(unittest.TestCase):

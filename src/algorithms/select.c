@@ -186,22 +186,28 @@ static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
               false});
 }
 
+/* The same work as circulant's; its pairs swap: nobody waits for a third. */
+static void halving_doubling(shortlist *s, uint64_t m) {
+  uint64_t size = s->p->size, log = gli_select_logarithm(size);
+  uint64_t most = m - m / size;
+  if (size <= 2 || !gli_select_is_power(size)) return;
+  flat(s, "halving_doubling",
+       (work){2 * log, 4 * log, 2 * size * log, 2 * most, most, false});
+}
+
 /* What has proved better between hosts, where latencies are long, and not
  * within one. */
 static void consider_far(shortlist *s, uint64_t m) {
   const gli_plan_params *p = s->p;
   uint64_t size = p->size, log = gli_select_logarithm(size);
-  uint64_t most = m - m / size;
-  bool power = size > 2 && (size & (size - 1)) == 0;
   if (p->collective == GLI_ALLREDUCE) {
     in_groups(s, 4, "recursive_multiplying_4", "bcube_4", m);
     in_groups(s, 8, "recursive_multiplying_8", "bcube_8", m);
-    if (power)
-      flat(s, "halving_doubling",
-           (work){2 * log, 4 * log, 2 * size * log, 2 * most, most, false});
-  } else if (p->collective == GLI_ALLGATHER && power) {
+    halving_doubling(s, m);
+  } else if (p->collective == GLI_ALLGATHER && size > 2 &&
+             gli_select_is_power(size)) {
     flat(s, "recursive_doubling",
-         (work){log, 2 * log, size * log, most, 0, false});
+         (work){log, 2 * log, size * log, m - m / size, 0, false});
   } else if (p->collective == GLI_BROADCAST && size > 2) {
     const gli_algorithm *chain = gli_algorithm_find(p->collective, "chain");
     uint64_t segment = gli_segment_bytes(chain, p);
@@ -218,10 +224,9 @@ static void consider_one_level(shortlist *s, uint64_t m) {
            log = gli_select_logarithm(size);
   uint64_t logs = size * log, pairs = times(size, others);
   /* Of recursive doubling: a power of two swap, the rest are folded. */
-  uint64_t power = (uint64_t)1 << log, swaps = log, swapped = logs;
-  bool halves = power == size;
-  if (!halves) {
-    power /= 2;
+  uint64_t swaps = log, swapped = logs;
+  if (!gli_select_is_power(size)) {
+    uint64_t power = (uint64_t)1 << (log - 1);
     swaps = log + 1;
     swapped = power * (log - 1) + 2 * (size - power);
   }
@@ -251,10 +256,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
            (work){2 * others, 4 * others, 2 * pairs, 2 * most, most, true});
       flat(s, "direct",
            (work){2, 4 * others, 2 * pairs, 2 * most, most, false});
-      /* The same work, and its pairs swap: nobody waits for a third. */
-      if (turns && halves && m >= HALVING_FROM)
-        flat(s, "halving_doubling",
-             (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
+      if (turns && m >= HALVING_FROM) halving_doubling(s, m);
       flat(s, "circulant",
            (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
       break;

@@ -60,6 +60,10 @@ static inline uint64_t gli_select_logarithm(uint64_t size) {
   return log;
 }
 
+static inline bool gli_select_is_power(uint64_t size) {
+  return (size & (size - 1)) == 0;
+}
+
 /* Does it keep the order that they ask for? */
 static inline bool gli_select_suits(const gli_plan_params *params,
                                     const char *name) {

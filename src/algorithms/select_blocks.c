@@ -128,7 +128,7 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
 /* Where messages are work, few are best, as measured with `gloo tune` on 2
  * cores; but blocks that differ in length make those wait who add in pairs. */
 static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
-  bool power = (p->size & (p->size - 1)) == 0;
+  bool power = gli_select_is_power(p->size);
   if (p->collective == GLI_ALLGATHERV) {
     return power ? "recursive_doubling" : "circulant";
   }

@@ -1,5 +1,5 @@
 /* A message there and one back: two operations with one handle. */
-#include "api/lists.h"
+#include "api/call_read.h"
 #include "core/error.h"
 #include "core/options.h"
 

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "api/call_read.h"
 #include "core/error.h"
 
 /* All are compared with all outputs. */

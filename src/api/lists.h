@@ -5,13 +5,6 @@
 #include "api/call.h"
 #include "plan/shape.h"
 
-/* Do these ranges have a byte in common? */
-static inline bool gli_overlap(const void *a, uint64_t a_bytes, const void *b,
-                               uint64_t b_bytes) {
-  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return a_bytes > 0 && b_bytes > 0 && x < y + b_bytes && y < x + a_bytes;
-}
-
 /* Take over how many there are, and what the algorithm is to see of them. */
 gloo_status gli_lists_read(const gli_arguments *arguments, gli_call *call,
                            gloo_error *error);

@@ -106,6 +106,9 @@ gli_link *gli_context_link(gloo_context *context, uint32_t rank,
  * a pair from under its feet. It takes all contexts of the family with it, for
  * a pair cannot be made to forget what one of them has begun. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
+/* The error of whoever wants to use it then. */
+gloo_status gli_context_unusable(const gloo_context *context,
+                                 gloo_error *error);
 void gli_context_settle(gloo_context *context);
 static inline bool gli_context_poisoned(const gloo_context *context) {
   return context->cause.status != GLOO_OK;

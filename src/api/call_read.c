@@ -1,0 +1,308 @@
+/* Checking arguments, and choosing the algorithm. */
+#include "api/call_read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algorithms/registry.h"
+#include "algorithms/select.h"
+#include "api/lists.h"
+#include "api/reduction.h"
+#include "core/custom_op.h"
+#include "core/error.h"
+#include "core/options.h"
+
+/* ---- point-to-point plans ------------------------------------------------ */
+
+/* A message of no elements is still a message. */
+static gli_range whole(const gli_plan_params *p, gli_buffer buffer) {
+  if (p->count == 0) return gli_bytes(GLI_TOKEN, 0, 1);
+  return gli_elems(p, buffer, 0, p->count);
+}
+
+static void build_send(gli_builder *b, const gli_plan_params *p) {
+  gli_send(b, 1, whole(p, GLI_IN));
+}
+
+/* What is sent is where something else will be received. */
+static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
+  gli_range whole_copy = gli_scratch(b, p->count * p->elem_bytes);
+  gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), whole_copy);
+  gli_send(b, 1, p->count == 0 ? whole(p, GLI_IN) : whole_copy);
+}
+
+/* To nobody, from nobody. */
+static void build_nothing(gli_builder *b, const gli_plan_params *p) {
+  (void)b;
+  (void)p;
+}
+
+static void build_recv(gli_builder *b, const gli_plan_params *p) {
+  gli_recv(b, 0, whole(p, GLI_OUT));
+}
+
+static gli_build_fn message_builder(const gli_arguments *a) {
+  switch (a->side) {
+    case GLI_SENDS_COPY:
+      return build_send_copy;
+    case GLI_RECEIVES:
+      return build_recv;
+    case GLI_NEITHER:
+      return build_nothing;
+    case GLI_SENDS:
+      break;
+  }
+  return build_send;
+}
+
+/* ---- checks -------------------------------------------------------------- */
+
+static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
+                                int size, gloo_error *error) {
+  if (a->collective == GLI_BARRIER) return GLOO_OK;
+  if (gli_reduction_element_bytes(a, o) == 0 && !gli_reduction_is_custom(a)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: unknown type %d; see gloo_dtype", a->function,
+                    (int)a->dtype);
+  }
+  if (gli_collective_reduces(a->collective)) {
+    gloo_status status = gli_reduction_check(a, o, error);
+    if (status != GLOO_OK) return status;
+    if (a->several && a->op == GLOO_AVERAGE) {
+      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                      "%s: there is no average, for ranks may differ in how "
+                      "many inputs they have; take the sum and divide it",
+                      a->function);
+    }
+  }
+  if (gli_collective_rooted(a->collective) &&
+      (a->root < 0 || a->root >= size)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: root %d is not a rank; ranks are 0 to %d", a->function,
+                    a->root, size - 1);
+  }
+  if (a->n_peers > 0 && !a->peers) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: a list of %zu peers is NULL", a->function, a->n_peers);
+  }
+  for (size_t i = 0; i < a->n_peers; i++) {
+    if (a->peers[i] >= 0 && a->peers[i] < size) continue;
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: peer %d is not a rank; ranks are 0 to %d", a->function,
+                    a->peers[i], size - 1);
+  }
+  return GLOO_OK;
+}
+
+static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
+  if (a->collective == GLI_SENDRECV) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: there is no in-place form", a->function);
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: only the root can work in place; other ranks have no "
+                  "output that their input could be in",
+                  a->function);
+}
+
+/* The last shapes that this thread found: programs repeat their calls. */
+typedef struct shapes {
+  gli_plan_params params;
+  gli_shape apart, within;
+  bool known; /* and not of given counts, which are gone after the call */
+} shapes;
+static _Thread_local shapes last_shapes;
+
+static bool are_last(const gli_plan_params *p) {
+  const gli_plan_params *q = &last_shapes.params;
+  return last_shapes.known && !p->counts && q->collective == p->collective &&
+         q->count == p->count && q->rank == p->rank && q->size == p->size &&
+         q->root == p->root && q->elem_bytes == p->elem_bytes;
+}
+
+/* The call's shape as it is, and as it would be in place. */
+static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
+                               gli_shape *apart, gli_shape *within,
+                               gloo_error *error) {
+  if (are_last(p)) {
+    *apart = last_shapes.apart;
+    *within = last_shapes.within;
+    return GLOO_OK;
+  }
+  p->in_place = true;
+  bool fits = gli_plan_shape(p, within);
+  p->in_place = false;
+  if (!fits || !gli_plan_shape(p, apart) || within->in_bytes > PTRDIFF_MAX ||
+      within->out_bytes > PTRDIFF_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: %" PRIu64 " elements of %" PRIu64
+                    " bytes do not fit in memory",
+                    a->function, p->count, p->elem_bytes);
+  }
+  if (a->collective == GLI_SENDRECV) {
+    within->in_place = false;
+    bool receives = a->side == GLI_RECEIVES;
+    apart->reads_in = !receives;
+    if (receives) apart->in_bytes = 0;
+    if (!receives) apart->out_bytes = 0;
+  }
+  last_shapes = (shapes){*p, *apart, *within, !p->counts};
+  return GLOO_OK;
+}
+
+/* Decide whether it is in place, and refuse NULL and overlapping buffers. */
+static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
+                                 gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  gli_shape apart, within;
+  gloo_status status = find_shapes(a, p, &apart, &within, error);
+  if (status != GLOO_OK) return status;
+  if (a->several) return gli_lists_check(a, call, &apart, &within, error);
+  p->in_place = gli_call_in_place(a, &within);
+  uint64_t out_bytes = p->in_place ? within.out_bytes : apart.out_bytes;
+  if (out_bytes > 0 && !a->output) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the output is NULL but takes %" PRIu64 " bytes",
+                    a->function, out_bytes);
+  }
+  if (p->in_place) return GLOO_OK;
+  if (apart.reads_in && a->input == GLOO_IN_PLACE) return no_place(a, error);
+  if (apart.in_bytes > 0 && !a->input) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the input is NULL but has %" PRIu64
+                    " bytes; use GLOO_IN_PLACE when it is in the output",
+                    a->function, apart.in_bytes);
+  }
+  if (gli_overlap(a->input, apart.in_bytes, a->output, out_bytes)) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: input and output overlap; use GLOO_IN_PLACE or "
+                    "buffers that do not",
+                    a->function);
+  }
+  return GLOO_OK;
+}
+
+/* ---- algorithm ----------------------------------------------------------- */
+
+static gloo_status unknown_algorithm(const gli_arguments *a, const char *name,
+                                     gloo_error *error) {
+  char known[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < gli_algorithm_count; i++) {
+    if (gli_algorithms[i].collective != a->collective) continue;
+    int n = snprintf(known + used, sizeof known - used, "%s%s",
+                     used ? ", " : "", gli_algorithms[i].name);
+    if (n > 0 && (size_t)n < sizeof known - used) used += (size_t)n;
+  }
+  return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
+                  "%s: there is no algorithm \"%.64s\"; known are: %s",
+                  a->function, name, used ? known : "none");
+}
+
+static gloo_status choose(const gli_arguments *a, const gloo_options *o,
+                          gli_call *call, gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  const char *name = o->algorithm;
+  if (a->collective == GLI_SENDRECV) {
+    if (name) return unknown_algorithm(a, name, error);
+    call->build = message_builder(a);
+    p->segment_bytes =
+        p->near ? GLI_SELECT_SEGMENT : GLI_SELECT_SEGMENT_OF_ROUND;
+    return GLOO_OK;
+  }
+  gli_choice choice = {.algorithm = NULL};
+  if (!name) {
+    choice = gli_algorithm_choose(p);
+  } else {
+    choice.algorithm = gli_algorithm_find(a->collective, name);
+    if (choice.algorithm) {
+      choice.segment_bytes = gli_segment_bytes(choice.algorithm, p);
+    }
+  }
+  if (!choice.algorithm) return unknown_algorithm(a, name, error);
+  call->build = choice.algorithm->build;
+  call->algorithm = gli_algorithm_id(choice.algorithm);
+  p->segment_bytes = choice.segment_bytes;
+  return gli_reduction_allows(a, o, call, choice.algorithm, error);
+}
+
+/* ---- the call ------------------------------------------------------------ */
+
+static gloo_status make_call(gloo_context *context, const gli_arguments *a,
+                             const gloo_options *options, gli_call *call,
+                             gli_numbers *numbers, gloo_error *error) {
+  int size = gloo_context_size(context);
+  gloo_status status = check_values(a, options, size, error);
+  if (status != GLOO_OK) return status;
+  bool message = a->collective == GLI_SENDRECV;
+  bool typed = a->collective != GLI_BARRIER;
+  *call = (gli_call){
+      .params = {.collective = a->collective,
+                 .rank = message ? a->side == GLI_RECEIVES
+                                 : (uint32_t)gloo_context_rank(context),
+                 .size = message ? 2 : (uint32_t)size,
+                 .root = (uint32_t)a->root,
+                 .count = a->count,
+                 .elem_bytes =
+                     typed ? gli_reduction_element_bytes(a, options) : 1,
+                 .hosts = message ? NULL : gli_context_hosts(context),
+                 .crowded = gli_context_crowded(context),
+                 .near = gli_context_near(context),
+                 .tuning = gli_context_tuning(context)},
+      .dtype = typed ? a->dtype : GLOO_DTYPE_COUNT,
+      .op = gli_collective_reduces(a->collective) ? a->op : GLOO_OP_COUNT,
+      .tag = options->tag,
+      .input = a->input,
+      .output = a->output,
+      .timeout_ns = options->timeout_ns,
+      .peers = a->peers,
+      .n_peers = a->n_peers};
+  if (a->several) {
+    status = gli_lists_read(a, call, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (gli_collective_counted(a->collective)) {
+    status = gli_numbers_read(numbers, a, &call->params, error);
+    if (status != GLOO_OK) return status;
+  }
+  status = check_buffers(a, call, error);
+  if (status != GLOO_OK) return status;
+  if (gli_collective_reduces(a->collective)) {
+    gli_reduction_fill(a, options, call);
+  }
+  return choose(a, options, call, error);
+}
+
+/* Bad arguments stay with this rank; they are remembered but break nothing. */
+static gloo_status refuse(gloo_context *context, const gloo_options *options,
+                          const gloo_error *error) {
+  if (options->error) *options->error = *error;
+  return gli_context_refuse(context, error);
+}
+
+gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
+                          const gloo_options *options, gloo_options *ours,
+                          gli_call *call, gli_numbers *numbers) {
+  if (!context || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+  gloo_error error;
+  gloo_status status =
+      gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
+  numbers->many = NULL;
+  if (status == GLOO_OK) {
+    status = make_call(context, a, ours, call, numbers, &error);
+  }
+  if (status == GLOO_OK) return GLOO_OK;
+  gli_numbers_free(numbers);
+  return refuse(context, ours, &error);
+}
+
+bool gli_call_shapes(const gli_call *call, gli_shape *apart,
+                     gli_shape *within) {
+  const gli_plan_params *p = &call->params;
+  bool counted = p->counts && last_shapes.params.counts == p->counts;
+  if (!counted && !are_last(p)) return false;
+  *apart = last_shapes.apart;
+  *within = last_shapes.within;
+  return true;
+}

@@ -1,0 +1,198 @@
+/* The end of contexts: of those that failed, and of those that are closed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/flow.h"
+#include "engine/link.h"
+#include "engine/match.h"
+#include "engine/operation.h"
+#include "engine/straight.h"
+
+/* ---- errors -------------------------------------------------------------- */
+
+gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
+  gli_log(GLOO_LOG_INFO, "refused a call: %s", error->message);
+  gli_device_lock(context->device);
+  context->refused = *error;
+  gli_device_unlock(context->device);
+  return error->status;
+}
+
+gloo_status gli_context_unusable(const gloo_context *context,
+                                 gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
+                  "the context is unusable: %s", context->cause.message);
+}
+
+void gli_context_poison(gloo_context *context, const gloo_error *cause) {
+  if (gli_context_poisoned(context)) return;
+  gli_family *family = context->family;
+  gloo_error told = *cause;
+  char where[48] = "";
+  if (context->is_lobby) {
+    snprintf(where, sizeof where, "while a group was made: ");
+  } else if (!gli_context_is_root(context)) {
+    snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
+  }
+  gli_error_prefix(&told, "%s", where);
+  family->root->cause = told;
+  for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
+  family->root->unsettled = true;
+  context->device->unsettled = true;
+  for (gloo_operation *op = family->active.first; op; op = op->active_next) {
+    if (op->straight) gli_straight_stop(op);
+  }
+  gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->root_rank,
+          told.message);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* The cause without "reported by rank N: ", which the next rank puts there. */
+static const char *original_text(const gloo_error *cause) {
+  static const char start[] = "reported by rank ";
+  if (strncmp(cause->message, start, sizeof start - 1) != 0) {
+    return cause->message;
+  }
+  const char *colon = strchr(cause->message, ':');
+  return colon && colon[1] == ' ' ? colon + 2 : cause->message;
+}
+
+static void make_abort(const gloo_error *cause, gli_send_request *request,
+                       uint8_t payload[GLI_ABORT_MAX]) {
+  const char *text = original_text(cause);
+  size_t length = strlen(text);
+  gli_put_u32(payload, (uint32_t)cause->status);
+  gli_put_u32(payload + 4, (uint32_t)cause->rank);
+  memcpy(payload + 8, text, length);
+  *request = (gli_send_request){.payload = payload};
+  request->header.type = GLI_MESSAGE_ABORT;
+  request->header.length = 8 + length;
+}
+
+static void close_link(gli_link *link, const gli_send_request *last) {
+  if (link->pair) {
+    bool silent = link->gone || link->failed;
+    link->pair->ops->pair_close(link->pair, silent ? NULL : last);
+    link->pair = NULL;
+  }
+  gli_flow_drop(link);
+}
+
+static void close_links(gloo_context *context, gli_send_request *last) {
+  for (gli_link *link = context->links; link; link = link->next) {
+    last->header.credit = link->consumed;
+    close_link(link, last);
+  }
+}
+
+void gli_context_settle(gloo_context *context) {
+  if (!context->unsettled) return;
+  context->unsettled = false;
+  gli_send_request request;
+  uint8_t payload[GLI_ABORT_MAX];
+  make_abort(&context->cause, &request, payload);
+  close_links(context, &request);
+  gli_family *family = context->family;
+  gli_group_drop_links(family);
+  while (family->active.first) {
+    gli_operation_finish(family->active.first, &context->cause);
+  }
+  while (family->posted.first) {
+    gli_operation_finish(family->posted.first, &context->cause);
+  }
+  gli_parked_drop(context);
+  for (gloo_context *g = family->groups; g; g = g->next) gli_parked_drop(g);
+}
+
+void gli_context_detach_operations(gloo_context *context) {
+  gli_repeat_forget_all(context);
+  while (context->all) {
+    gloo_operation *op = context->all;
+    context->all = op->all_next;
+    op->context = NULL;
+    gli_plan_cache_put(context->cache, op->ref);
+  }
+}
+
+static void unlist(gloo_context *context) {
+  gloo_context **at = &context->device->contexts;
+  while (*at != context) at = &(*at)->next;
+  *at = context->next;
+}
+
+static bool has_some(const gli_operation_list *list,
+                     const gloo_context *context) {
+  const gloo_operation *op = list->first;
+  while (op && op->context != context) op = op->active_next;
+  return op != NULL;
+}
+
+bool gli_context_is_busy(const gloo_context *context) {
+  return has_some(&context->family->active, context) ||
+         has_some(&context->family->posted, context) ||
+         (context->lobby && gli_context_is_busy(context->lobby));
+}
+
+/* The last of the family goes. */
+static void end_family(gloo_context *root) {
+  gli_family *family = root->family;
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(root, &bye);
+  gli_group_drop_links(family);
+  gli_parked_drop(root);
+  gli_context_detach_operations(root);
+  unlist(root);
+  while (root->links) {
+    gli_link *link = root->links;
+    root->links = link->next;
+    free(link);
+  }
+  gli_context_free(root);
+  free(family->routes);
+  free(family);
+}
+
+/* True when that was the end of the family. */
+static bool close_one(gloo_context *context) {
+  gli_family *family = context->family;
+  if (!gli_context_is_root(context)) {
+    gli_group_close(context);
+  } else {
+    if (context->lobby) gli_group_close(context->lobby);
+    family->rootless = true;
+    gli_context_detach_operations(context);
+    if (family->groups) gli_group_say_left(context);
+  }
+  if (!family->rootless || family->groups) return false;
+  end_family(family->root);
+  return true;
+}
+
+void gli_context_close(gloo_context *context) {
+  gloo_device *device = context->device;
+  const gloo_context *root = context->family->root;
+  bool owns_device = root->owns_device;
+  gli_device_lock(device);
+  if (gli_context_is_busy(context)) {
+    gloo_error cause;
+    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
+             "rank %u destroyed its context while operations were running",
+             context->root_rank);
+    gli_context_poison(context, &cause);
+  }
+  gli_device_settle(device);
+  bool ended = close_one(context);
+  gli_device_unlock(device);
+  if (ended && owns_device) {
+    gli_device_close(device);
+  } else {
+    gli_device_kick(device);
+  }
+}
