@@ -37,7 +37,7 @@ static void spread(gloo_operation *op, const gli_step *s) {
   for (uint32_t i = 0; i < s->n; i++) {
     dsts[i] = (uint8_t *)op->outs[1 + i] + s->dst;
   }
-  bool stream = gli_operation_is_vast(op);
+  bool stream = op->vast;
   gli_combine_kernel(GLOO_UINT8, GLOO_BOR)(dsts, s->n, &src, 1,
                                            (size_t)s->bytes, stream);
 }

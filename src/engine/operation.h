@@ -106,6 +106,7 @@ struct gloo_operation {
   /* Of one that goes straight (straight.h), the step that it has come to. */
   bool suits;           /* its plan does */
   bool may_go_straight; /* and so does the call */
+  bool vast;            /* outputs are stored past the caches */
   bool straight;
   bool again; /* all is known that a run begins with, see gli_straight_again */
   uint8_t strayed;              /* how often in a row a send was not to be */
@@ -193,16 +194,11 @@ static inline size_t gli_operation_elems(const gloo_operation *op,
   if (op->elem_shift != GLI_NO_SHIFT) return bytes >> op->elem_shift;
   return bytes / (size_t)op->plan->params.elem_bytes;
 }
-/* Outputs of so many bytes would push everything out of the caches. */
-#define GLI_STREAM_BYTES ((uint64_t)16 << 20)
-static inline bool gli_operation_is_vast(const gloo_operation *op) {
-  return op->plan->out_bytes >= GLI_STREAM_BYTES;
-}
-/* Is what this step stores left alone by all that follow? */
+/* Does this step store past the caches? Not what a later one needs. */
 static inline bool gli_operation_streams(const gloo_operation *op,
                                          uint32_t step) {
   const uint32_t *first = &op->plan->next_first[step];
-  return gli_operation_is_vast(op) && first[0] == first[1];
+  return op->vast && first[0] == first[1];
 }
 bool gli_operation_is_recv(const gloo_operation *op);
 bool gli_operation_is_send(const gloo_operation *op);

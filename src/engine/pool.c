@@ -10,6 +10,10 @@
 #include "engine/straight.h"
 
 enum { POOL_PER_PLAN = 4 };
+/* Outputs are stored past the caches from so many bytes on, and when there are
+ * so many on the host. */
+#define VAST_FROM ((uint64_t)2 << 20)
+#define VAST_TOGETHER ((uint64_t)16 << 20)
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -131,6 +135,13 @@ static gloo_operation *take_pooled(gli_plan_ref *ref) {
   return NULL;
 }
 
+/* Would outputs of so many bytes push everything out of the caches? The ranks
+ * of a host share the last of these, and all of them store theirs. */
+static bool is_vast(const gloo_context *context, uint64_t bytes) {
+  uint64_t ranks = context->hosts ? context->hosts->most : context->size;
+  return bytes >= VAST_FROM && bytes >= VAST_TOGETHER / ranks;
+}
+
 gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   gloo_operation *op = ref->user ? take_pooled(ref) : allocate(ref->plan);
   if (!op) return NULL;
@@ -138,6 +149,7 @@ gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->device = context->device;
   op->ref = ref;
   op->plan = ref->plan;
+  op->vast = is_vast(context, ref->plan->out_bytes);
   op->state = GLI_OPERATION_IDLE;
   op->source = -1;
   op->also = NULL;

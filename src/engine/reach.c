@@ -222,7 +222,7 @@ static gloo_status combine(gloo_operation *op, size_t whole,
   gli_operands *o = &op->operands;
   size_t elem = (size_t)op->plan->params.elem_bytes;
   size_t most = o->fetches ? FETCH_BYTES / elem * elem : whole;
-  bool stream = gli_operation_is_vast(op);
+  bool stream = op->vast;
   for (size_t at = 0; at < whole; at += most) {
     size_t bytes = whole - at < most ? whole - at : most;
     for (size_t i = 0; i < o->n; i++) {
