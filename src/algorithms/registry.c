@@ -105,7 +105,13 @@
   X(GLI_ALLGATHERV, allgather, bruck,                                          \
     "fewest bytes, log P rounds, one message in each; very short vectors")     \
   X(GLI_REDUCE, reduce, direct,                                                \
-    "fewest bytes, two rounds, in rank order; long vectors")
+    "fewest bytes, two rounds, in rank order; long vectors")                   \
+  X(GLI_ALLREDUCE, allreduce, flat,                                            \
+    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+  X(GLI_ALLGATHER, allgather, flat,                                            \
+    "by way of rank 0, fewest messages; more ranks than cores")                \
+  X(GLI_REDUCE_SCATTER, reduce_scatter, flat,                                  \
+    "by way of rank 0, fewest messages, in rank order; more ranks than cores")
 
 /* Those in which bytes flow along long chains of ranks: they are cut into
  * shorter segments than others. */
@@ -135,6 +141,7 @@
   O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)                 \
   O(GLI_ALLREDUCE, direct, GLI_ORDER_FOLD)                   \
   O(GLI_ALLREDUCE, fused, GLI_ORDER_FOLD)                    \
+  O(GLI_ALLREDUCE, flat, GLI_ORDER_FOLD)                     \
   O(GLI_ALLREDUCE, halving_doubling, GLI_ORDER_RANKS)        \
   O(GLI_ALLREDUCE, recursive_multiplying_4, GLI_ORDER_RANKS) \
   O(GLI_ALLREDUCE, recursive_multiplying_8, GLI_ORDER_RANKS) \
@@ -142,6 +149,7 @@
   O(GLI_ALLREDUCE, bcube_8, GLI_ORDER_RANKS)                 \
   O(GLI_REDUCE_SCATTER, direct, GLI_ORDER_FOLD)              \
   O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)               \
+  O(GLI_REDUCE_SCATTER, flat, GLI_ORDER_FOLD)                \
   O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)             \
   O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                        \
   O(GLI_REDUCE, direct, GLI_ORDER_FOLD)                      \

@@ -218,6 +218,15 @@ static void consider_far(shortlist *s, uint64_t m) {
   }
 }
 
+/* By way of rank 0, where ranks take turns: few messages, and what all copy
+ * counts; but while rank 0 works the others wait, `waits` bytes long. */
+static void by_way_of_one(shortlist *s, uint64_t copied, uint64_t waits,
+                          uint64_t reduced) {
+  uint64_t others = s->p->size - 1;
+  flat(s, "flat",
+       (work){2, 2 * others, 2 * others, copied + waits, reduced, false});
+}
+
 /* In each line: rounds, messages, messages of all, bytes sent, reduced. */
 static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, others = size - 1,
@@ -257,6 +266,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
       flat(s, "direct",
            (work){2, 4 * others, 2 * pairs, 2 * most, most, false});
       if (turns && m >= HALVING_FROM) halving_doubling(s, m);
+      if (turns) by_way_of_one(s, 2 * most, log * m / 4, most);
       flat(s, "circulant",
            (work){2 * log, 4 * log, 2 * logs, 2 * most, most, false});
       break;
@@ -264,11 +274,13 @@ static void consider_one_level(shortlist *s, uint64_t m) {
       flat(s, "ring", (work){others, 2 * others, pairs, most, most, true});
       flat(s, "direct", (work){1, 2 * others, pairs, most, most, false});
       flat(s, "circulant", (work){log, 2 * log, logs, most, most, false});
+      if (turns) by_way_of_one(s, most, m / 3, most);
       break;
     case GLI_ALLGATHER:
       flat(s, "ring", (work){others, 2 * others, pairs, most, 0, true});
       flat(s, "direct", (work){1, 2 * others, pairs, most, 0, false});
       flat(s, "circulant", (work){log, 2 * log, logs, most, 0, false});
+      if (turns) by_way_of_one(s, most, m / 2, 0);
       break;
     default:
       break;

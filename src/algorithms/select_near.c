@@ -23,8 +23,16 @@
 /* Crowded: messages are worth so many bytes, and up to so many in all one round
  * is best, whatever it costs. */
 #define MESSAGE ((uint64_t)512)
-#define ONE_ROUND (16 * K)
+#define ONE_ROUND (6 * K)
+
+/* Then what goes by way of rank 0, with a turn of each other rank: up to a
+ * length of what it sends at once that fits the rings. */
+#define BY_ONE_TO (64 * K)
+#define BY_ONE_OF_FEW_TO (128 * K)
+#define BY_ONE_BLOCKS_TO (16 * K) /* with more than MANY ranks */
+#define MANY 8
 #define FLAT_OF_EACH (4 * K) /* of a broadcast, times ranks */
+#define ONE_FROM 6           /* ranks that tell one rather than all */
 
 /* A broadcast of some length by its root alone costs as many copies in all as
  * any other, and no rank waits for another to pass it on; from memory in reach
@@ -64,18 +72,24 @@ static bool is_flat(const gli_plan_params *p, uint64_t m) {
 
 static const char *crowded(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
+    case GLI_BARRIER: /* fewest messages, and a turn of each rank is enough */
+      return p->size >= ONE_FROM ? "all_to_one" : NULL;
     case GLI_BROADCAST:
       if (is_flat(p, m)) return "flat";
       if (p->size <= TREE_RANKS || m < PASSED_FROM / 2) return "binomial";
       return "scatter_allgather";
     case GLI_ALLREDUCE:
       if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
-      return m < 32 * K ? "recursive_doubling" : "circulant";
+      if (m <= (p->size <= FEW ? BY_ONE_OF_FEW_TO : BY_ONE_TO)) return "flat";
+      return "circulant";
     case GLI_REDUCE_SCATTER:
-      if (p->size <= FEW) return m < PASSED_FROM ? "direct" : "circulant";
+      if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
+      if (p->size <= FEW && m < 16 * K) return "direct";
+      if (p->size <= FEW) return m <= 256 * K ? "flat" : "circulant";
       if (m >= LONGEST || (p->size > 16 && m < 2 * M)) return "circulant";
       return m < 512 * K ? "direct" : "ring";
     case GLI_ALLGATHER:
+      if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
       if (p->size <= FEW && m >= LONGEST) return "direct";
       if (p->size > 16 && m < 2 * M) return "circulant";
       return m < 2 * M ? "direct" : "ring";
