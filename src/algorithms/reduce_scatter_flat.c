@@ -2,7 +2,8 @@
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
  * rank but the first is woken once. The result is that of adding the inputs in
- * the order of ranks.
+ * the order of ranks. Of lengths that differ between ranks (reduce_scatterv)
+ * too.
  * Cost for P ranks and m bytes of input: 2 rounds; rank 0 receives and adds
  * m (P-1) bytes, and sends m (P-1)/P; the others send m bytes.
  * Source: folklore; the linear algorithms in Thakur, Rabenseifner, Gropp,
@@ -24,22 +25,44 @@ uint64_t gli_reduce_scatter_flat_bytes(uint32_t size, uint64_t vector_bytes) {
   return size > 1 ? vector_bytes : 0;
 }
 
+/* The input in pieces: one, unless there are gaps between the blocks. */
+static uint64_t pieces(const gli_plan_params *p) {
+  return p->counts == NULL || p->counts->packed ? 1 : p->size;
+}
+
+static gli_range piece(const gli_plan_params *p, uint64_t k) {
+  if (pieces(p) > 1) return gli_block(p, GLI_IN, k);
+  return gli_elems(p, GLI_IN, 0, gli_elems_before(p, GLI_IN, p->size));
+}
+
+/* Block k of the sum, where blocks follow one another. */
+static gli_range block_of(const gli_plan_params *p, gli_range sum, uint64_t k) {
+  uint64_t before = gli_elems_before(p, GLI_IN, k) * p->elem_bytes;
+  return gli_bytes(sum.buffer, sum.offset + before,
+                   gli_block(p, GLI_IN, k).bytes);
+}
+
+static void add_all(gli_builder *b, const gli_plan_params *p, gli_range sum) {
+  for (uint64_t i = 0; i < pieces(p); i++) {
+    gli_range part = pieces(p) > 1 ? block_of(p, sum, i) : sum;
+    gli_recv_all_reduce(b, p, piece(p, i), part, part);
+  }
+}
+
 void gli_reduce_scatter_flat(gli_builder *b, const gli_plan_params *p) {
-  gli_range in = gli_elems(p, GLI_IN, 0, p->size * p->count);
   gli_range out = gli_own(p, GLI_OUT);
   if (p->size == 1) {
-    gli_copy(b, in, out);
+    gli_copy(b, gli_block(p, GLI_IN, 0), out);
     return;
   }
   if (p->rank != 0) {
-    gli_send(b, 0, in);
+    for (uint64_t i = 0; i < pieces(p); i++) gli_send(b, 0, piece(p, i));
     gli_recv(b, 0, out);
     return;
   }
-  gli_range sum = gli_scratch(b, in.bytes);
-  gli_recv_all_reduce(b, p, in, sum, sum);
-  for (uint32_t k = 1; k < p->size; k++)
-    gli_send(b, k,
-             gli_bytes(GLI_SCRATCH, sum.offset + k * out.bytes, out.bytes));
-  gli_copy(b, gli_bytes(GLI_SCRATCH, sum.offset, out.bytes), out);
+  uint64_t all = gli_elems_before(p, GLI_IN, p->size);
+  gli_range sum = gli_scratch(b, all * p->elem_bytes);
+  add_all(b, p, sum);
+  for (uint32_t k = 1; k < p->size; k++) gli_send(b, k, block_of(p, sum, k));
+  gli_copy(b, block_of(p, sum, 0), out);
 }

@@ -111,6 +111,10 @@
   X(GLI_ALLGATHER, allgather, flat,                                            \
     "by way of rank 0, fewest messages; more ranks than cores")                \
   X(GLI_REDUCE_SCATTER, reduce_scatter, flat,                                  \
+    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+  X(GLI_ALLGATHERV, allgather, flat,                                           \
+    "by way of rank 0, fewest messages; more ranks than cores")                \
+  X(GLI_REDUCE_SCATTERV, reduce_scatter, flat,                                 \
     "by way of rank 0, fewest messages, in rank order; more ranks than cores")
 
 /* Those in which bytes flow along long chains of ranks: they are cut into
@@ -151,6 +155,7 @@
   O(GLI_REDUCE_SCATTER, fused, GLI_ORDER_FOLD)               \
   O(GLI_REDUCE_SCATTER, flat, GLI_ORDER_FOLD)                \
   O(GLI_REDUCE_SCATTERV, direct, GLI_ORDER_FOLD)             \
+  O(GLI_REDUCE_SCATTERV, flat, GLI_ORDER_FOLD)               \
   O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                        \
   O(GLI_REDUCE, direct, GLI_ORDER_FOLD)                      \
   O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)           \

@@ -6,6 +6,7 @@
 /* Of lengths that this rank cannot know for the others. */
 #define SOME_BYTES ((uint64_t)64 << 10)
 #define BUSY_HALVING_TO ((uint64_t)2 << 20)
+#define BUSY_FLAT_OF_EACH ((uint64_t)2 << 10)
 
 /* Messages that the busiest rank sends and receives, and all ranks send. */
 typedef struct load {
@@ -129,6 +130,7 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
  * cores; but blocks that differ in length make those wait who add in pairs. */
 static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
   bool power = gli_select_is_power(p->size);
+  if (p->size > 4 && m <= p->size * BUSY_FLAT_OF_EACH) return "flat";
   if (p->collective == GLI_ALLGATHERV) {
     return power ? "recursive_doubling" : "circulant";
   }
