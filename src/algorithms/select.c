@@ -35,6 +35,7 @@
 #define SEGMENT GLI_SELECT_SEGMENT
 #define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
 #define HALVING_FROM ((uint64_t)256 << 10)
+#define RING_FROM ((uint64_t)1 << 20)  /* its blocks stay in the caches */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
 #define SHORTEST                                                             \
   ((uint64_t)16 << 10)                /* segment of what flows along a chain \
@@ -277,7 +278,9 @@ static void consider_one_level(shortlist *s, uint64_t m) {
       if (turns) by_way_of_one(s, most, m / 3, most);
       break;
     case GLI_ALLGATHER:
-      flat(s, "ring", (work){others, 2 * others, pairs, most, 0, true});
+      flat(s, "ring",
+           (work){others, 2 * others, pairs,
+                  turns && m >= RING_FROM ? most - most / 4 : most, 0, true});
       flat(s, "direct", (work){1, 2 * others, pairs, most, 0, false});
       flat(s, "circulant", (work){log, 2 * log, logs, most, 0, false});
       if (turns) by_way_of_one(s, most, m / 2, 0);
