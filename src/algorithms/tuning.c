@@ -155,6 +155,11 @@ static gloo_status read_size(reader *r, uint64_t *bytes) {
   gloo_status status = take_word(r, &word, &length, "stands where a size must");
   if (status != GLOO_OK) return status;
   if (read_number(word, length, true, bytes)) return GLOO_OK;
+  if (*r->at == ':') {
+    return wrong(r, word, length,
+                 "stands where a size must; what is said of another "
+                 "collective begins after ';' or on a line of its own");
+  }
   return wrong(r, word, length,
                "is no size: bytes, or with K, M or G, as in 0, 512, 16K");
 }

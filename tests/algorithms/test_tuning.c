@@ -172,6 +172,9 @@ static void mistakes_are_named_with_their_place(void **state) {
       {"allreduce:4k=ring", "'4k' is no range"},
       {"allreduce:-4k=ring", "stands where a size must"},
       {"allreduce:0-4q=ring", "'4q' is no size"},
+      {"allreduce:0-=ring,broadcast:0-=flat",
+       "'broadcast' stands where a size must; what is said of another "
+       "collective begins after ';'"},
       {"allreduce:0-k=ring", "'k' is no size"},
       {"allreduce:0-4kk=ring", "'4kk' is no size"},
       {"allreduce:0-99999999999999999999=ring", "is no size"},
