@@ -81,20 +81,21 @@ class Campaign:
         for key, why in run["why"]:
             self.why[tuple(key)] = why
             self.given_up.add(tuple(key))
+        lines = {}
+        for line in self.measured:
+            key = line["library"], line["transport"], line["ranks"], line["collective"]
+            lines.setdefault((key, line["repetition"]), []).append(line)
         for key, repetition, took in run["done"]:
-            key = tuple(key)
-            lines = [l for l in self.measured
-                     if (l["library"], l["transport"], l["ranks"], l["collective"],
-                         l["repetition"]) == (*key, repetition)]
-            self.done[key, repetition] = took
-            self.learn(key, lines, took, key not in self.given_up)
+            one = tuple(key), repetition
+            self.done[one] = took
+            self.learn(one[0], lines.get(one, []), took, one[0] not in self.given_up)
 
     def missing(self):
         """What was to be measured and has no figure: keys as in `measured`."""
         have = {(l["library"], l["ranks"], l["collective"], l["bytes"], l["transport"])
                 for l in self.measured}
         found = []
-        for job in (job for group in self.groups() for job in group):
+        for job in self.all_jobs():
             why = self.why.get(job.key(), "no time left")
             for size in self.sizes(job):
                 line = {"ranks": job.ranks, "collective": job.collective, "bytes": size}
@@ -150,10 +151,12 @@ class Campaign:
         return [self.jobs(ranks, collective)
                 for ranks in self.options.ranks for collective in self.options.collectives]
 
+    def all_jobs(self):
+        return [job for group in self.groups() for job in group]
+
     def run(self):
         self.find_unknown()
-        self.ahead = sum((job.key(), 0) not in self.done
-                         for group in self.groups() for job in group)
+        self.ahead = sum((job.key(), 0) not in self.done for job in self.all_jobs())
         for repetition in range(self.options.repetitions):
             again = self.again(repetition) if repetition > 0 else None
             for group in self.groups():
@@ -206,7 +209,7 @@ class Campaign:
         """{(key, size): seconds} of what may be repeated: of what was over the limit
         the sizes that it got through."""
         found = {}
-        for job in (job for group in self.groups() for job in group):
+        for job in self.all_jobs():
             key = job.key()
             for size in self.sizes(job) if self.why.get(key) != "failed" else []:
                 if (key, size) in self.size_s:

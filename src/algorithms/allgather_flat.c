@@ -23,26 +23,18 @@ uint64_t gli_allgather_flat_bytes(uint32_t size, uint64_t vector_bytes) {
   return (size - 1) * vector_bytes;
 }
 
-/* The output in pieces: one, unless there are gaps between the blocks. */
-static uint64_t pieces(const gli_plan_params *p) {
-  return p->counts == NULL || p->counts->packed ? 1 : p->size;
-}
-
-static gli_range piece(const gli_plan_params *p, uint64_t k) {
-  if (pieces(p) > 1) return gli_block(p, GLI_OUT, k);
-  return gli_elems(p, GLI_OUT, 0, gli_elems_before(p, GLI_OUT, p->size));
-}
-
 void gli_allgather_flat(gli_builder *b, const gli_plan_params *p) {
   gli_range own = gli_own(p, GLI_IN);
   if (p->rank != 0) {
     gli_send(b, 0, own);
-    for (uint64_t i = 0; i < pieces(p); i++) gli_recv(b, 0, piece(p, i));
+    for (uint64_t i = 0; i < gli_extents(p); i++)
+      gli_recv(b, 0, gli_extent(p, GLI_OUT, i));
     return;
   }
   gli_copy(b, own, gli_block(p, GLI_OUT, 0));
   for (uint32_t k = 1; k < p->size; k++)
     gli_recv(b, k, gli_block(p, GLI_OUT, k));
   for (uint32_t k = 1; k < p->size; k++)
-    for (uint64_t i = 0; i < pieces(p); i++) gli_send(b, k, piece(p, i));
+    for (uint64_t i = 0; i < gli_extents(p); i++)
+      gli_send(b, k, gli_extent(p, GLI_OUT, i));
 }

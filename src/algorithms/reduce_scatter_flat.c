@@ -25,16 +25,6 @@ uint64_t gli_reduce_scatter_flat_bytes(uint32_t size, uint64_t vector_bytes) {
   return size > 1 ? vector_bytes : 0;
 }
 
-/* The input in pieces: one, unless there are gaps between the blocks. */
-static uint64_t pieces(const gli_plan_params *p) {
-  return p->counts == NULL || p->counts->packed ? 1 : p->size;
-}
-
-static gli_range piece(const gli_plan_params *p, uint64_t k) {
-  if (pieces(p) > 1) return gli_block(p, GLI_IN, k);
-  return gli_elems(p, GLI_IN, 0, gli_elems_before(p, GLI_IN, p->size));
-}
-
 /* Block k of the sum, where blocks follow one another. */
 static gli_range block_of(const gli_plan_params *p, gli_range sum, uint64_t k) {
   uint64_t before = gli_elems_before(p, GLI_IN, k) * p->elem_bytes;
@@ -43,9 +33,9 @@ static gli_range block_of(const gli_plan_params *p, gli_range sum, uint64_t k) {
 }
 
 static void add_all(gli_builder *b, const gli_plan_params *p, gli_range sum) {
-  for (uint64_t i = 0; i < pieces(p); i++) {
-    gli_range part = pieces(p) > 1 ? block_of(p, sum, i) : sum;
-    gli_recv_all_reduce(b, p, piece(p, i), part, part);
+  for (uint64_t i = 0; i < gli_extents(p); i++) {
+    gli_range part = gli_extents(p) > 1 ? block_of(p, sum, i) : sum;
+    gli_recv_all_reduce(b, p, gli_extent(p, GLI_IN, i), part, part);
   }
 }
 
@@ -56,7 +46,8 @@ void gli_reduce_scatter_flat(gli_builder *b, const gli_plan_params *p) {
     return;
   }
   if (p->rank != 0) {
-    for (uint64_t i = 0; i < pieces(p); i++) gli_send(b, 0, piece(p, i));
+    for (uint64_t i = 0; i < gli_extents(p); i++)
+      gli_send(b, 0, gli_extent(p, GLI_IN, i));
     gli_recv(b, 0, out);
     return;
   }

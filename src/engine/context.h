@@ -95,7 +95,7 @@ struct gli_family {
   size_t n_routes, route_slots;
 };
 
-/* ---- context.c ----------------------------------------------------------- */
+/* ---- context.c, context_end.c -------------------------------------------- */
 
 /* The link to a rank, made and opened when first asked for; NULL with `error`.
  */

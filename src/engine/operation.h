@@ -3,8 +3,8 @@
  *
  * A step runs when no step before it is pending; one that is done makes those
  * ready that wait for it. operation.c runs steps; pool.c has the memory of
- * operations; handle.c is what callers see; match.h, flow.h and reach.h are
- * what steps need of other ranks. */
+ * operations; prepare.c makes them of calls; handle.c is what callers see;
+ * match.h, flow.h and reach.h are what steps need of other ranks. */
 #ifndef GLI_ENGINE_OPERATION_H
 #define GLI_ENGINE_OPERATION_H
 
@@ -149,7 +149,7 @@ gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
 void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
 void gli_operation_free_pool(void *pool);       /* for the plan cache */
 
-/* ---- operation.c, handle.c ----------------------------------------------- */
+/* ---- operation.c, prepare.c, handle.c ------------------------------------ */
 
 /* Begin another run that is to go straight, if nothing is in the way. False:
  * nothing has changed. (straight.c) */

@@ -139,6 +139,17 @@ static inline uint64_t gli_elems_before(const gli_plan_params *p,
   return elements;
 }
 
+/* All blocks of a buffer as extents: one, unless there may be gaps between
+ * them. */
+static inline uint64_t gli_extents(const gli_plan_params *p) {
+  return p->counts == NULL || p->counts->packed ? 1 : p->size;
+}
+static inline gli_range gli_extent(const gli_plan_params *p, gli_buffer buffer,
+                                   uint64_t k) {
+  if (gli_extents(p) > 1) return gli_block(p, buffer, k);
+  return gli_elems(p, buffer, 0, gli_elems_before(p, buffer, p->size));
+}
+
 /* A buffer that is one block. */
 static inline gli_range gli_own(const gli_plan_params *p, gli_buffer buffer) {
   return gli_elems(p, buffer, 0, p->counts == NULL ? p->count : p->counts->own);
