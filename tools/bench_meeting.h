@@ -20,6 +20,7 @@ typedef struct gli_meeting {
                              gloo_barrier */
   bool mapped;            /* from shared memory, by gli_meeting_open */
   unsigned ranks;
+  bool core_each; /* no more ranks than cores */
   gloo_context *context;
 } gli_meeting;
 
@@ -54,8 +55,9 @@ void gli_meeting_share(gli_meeting *meeting, gloo_context *context,
                        gli_meeting_area *area);
 void gli_meeting_close(gli_meeting *meeting);
 
-/* Wait for the others, giving way to them. Fails when a rank broke the meeting
- * up, or has not come for a minute. */
+/* Wait for the others, and give way to them, at once where there are fewer
+ * cores than ranks. Fails when a rank broke the meeting up, or has not come for
+ * a minute. */
 gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error);
 
 /* This rank will not come any more. */
