@@ -115,7 +115,9 @@
   X(GLI_ALLGATHERV, allgather, flat,                                           \
     "by way of rank 0, fewest messages; more ranks than cores")                \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, flat,                                 \
-    "by way of rank 0, fewest messages, in rank order; more ranks than cores")
+    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+  X(GLI_REDUCE, reduce, fused,                                                 \
+    "each rank reduces its part of all inputs where they are, in rank order")
 
 /* Those in which bytes flow along long chains of ranks: they are cut into
  * shorter segments than others. */
@@ -158,6 +160,7 @@
   O(GLI_REDUCE_SCATTERV, flat, GLI_ORDER_FOLD)               \
   O(GLI_REDUCE, flat, GLI_ORDER_FOLD)                        \
   O(GLI_REDUCE, direct, GLI_ORDER_FOLD)                      \
+  O(GLI_REDUCE, fused, GLI_ORDER_FOLD)                       \
   O(GLI_SCAN, recursive_doubling, GLI_ORDER_RANKS)           \
   O(GLI_SCAN, linear, GLI_ORDER_FOLD)                        \
   O(GLI_EXSCAN, recursive_doubling, GLI_ORDER_RANKS)         \

@@ -199,13 +199,19 @@ static void add_target(gli_operands *o, uint8_t *memory) {
   o->to[o->n_to++] = memory;
 }
 
-static void add_loans(gloo_operation *op, const gli_step *s) {
+/* Where the result goes: to loans within reach, and to dst. In SCRATCH that
+ * only serves to fill loans, and is not needed when all are within reach. */
+static void add_targets(gloo_operation *op, const gli_step *s) {
+  gli_operands *o = &op->operands;
   for (uint32_t i = 0; i < s->n_loans; i++) {
     gli_op_place *loan = &op->places[s->loan + i];
     if (!loan->memory) continue;
     loan->filled = true;
-    add_target(&op->operands, loan->memory);
+    add_target(o, loan->memory);
   }
+  bool spare = s->dst_buffer == GLI_SCRATCH && o->n_to > 0;
+  if (spare && o->n_to == s->n_loans) return;
+  add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
 }
 
 static gli_source own_source(const gloo_operation *op, const gli_step *s) {
@@ -255,8 +261,7 @@ bool gli_reach_reduce_all(gloo_operation *op, uint32_t index) {
     if (i == s->own) add_source(o, own_source(op, s), NULL);
     if (i < s->n) add_block(op, s, i);
   }
-  add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
-  add_loans(op, s);
+  add_targets(op, s);
   gloo_error error;
   gloo_status status = combine(op, (size_t)s->bytes, &error);
   uint32_t views = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
@@ -283,8 +288,7 @@ static gloo_status take(gloo_operation *op, uint32_t step,
   begin_operands(o);
   add_source(o, s->incoming_left ? *from : own, NULL);
   add_source(o, s->incoming_left ? own : *from, NULL);
-  add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
-  add_loans(op, s);
+  add_targets(op, s);
   return combine(op, (size_t)s->bytes, error);
 }
 

@@ -85,6 +85,7 @@ static void offer_lock(gloo_device *device) {
 }
 
 static void sleep_until_event(gloo_device *device) {
+  if (device->put_off) return; /* by who had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;

@@ -293,7 +293,8 @@ void gli_await(gli_builder *b, uint32_t from, gli_range range);
  * the views `view` .. `view + n - 1` in this order, received into scratch at
  * blocks, blocks + stride, ... The result also goes to the loans `loan` ..
  * `loan + n_loans - 1`, which all have dst's length, as far as they are within
- * reach. dst may be local. */
+ * reach. dst may be local. In SCRATCH it holds the result only where a loan is
+ * out of reach, and may be read by nothing but what fills these. */
 typedef struct gli_reduction {
   gli_range local, dst;
   uint32_t own;

@@ -135,11 +135,23 @@ const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
 
 /* ---- memory of this rank ------------------------------------------------ */
 
+/* Is this the result of step w in memory where it only is until loans with it
+ * are given back, and where it is not if all of these are within reach? */
+static bool is_spare(const pass *p, uint32_t w) {
+  const gli_step *s = &p->steps[w];
+  return s->dst_buffer == GLI_SCRATCH && s->n_loans > 0;
+}
+
 /* A view's scratch memory holds it only where memory is out of reach. What is
  * in a loan must stay what is in the result. */
 static gloo_status touch_span(pass *p, uint32_t i, bool writes, span *x) {
   if (x->view != 0 && !writes) {
     return fail(p, i, "reads what was received as view %u", x->view - 1);
+  }
+  if (!writes && x->result != 0 && is_spare(p, x->result - 1) &&
+      p->steps[i].role != GLI_ROLE_FILL) {
+    return fail(p, i, "reads the result of step %u, which is for loans alone",
+                x->result - 1);
   }
   if (!writes) return GLOO_OK;
   if (x->view != 0 && p->places[x->view - 1].used == 0) {

@@ -179,13 +179,19 @@ static size_t elements(const world_rank *r, const gli_step *s) {
   return (size_t)(s->bytes / r->plan->params.elem_bytes);
 }
 
-/* The result also goes to the loans that are in reach. */
+/* The result also goes to the loans that are in reach, and if all are, it is
+ * not in SCRATCH. */
 static void write_loans(world_rank *r, const gli_step *s) {
+  uint32_t n = 0;
   for (uint32_t i = s->loan; i < s->loan + s->n_loans; i++) {
     if (r->places[i] == NULL) continue;
     memcpy(r->places[i], at(r, s->dst_buffer, s->dst, s->bytes),
            (size_t)s->bytes);
     r->written[i] = true;
+    n++;
+  }
+  if (n > 0 && n == s->n_loans && s->dst_buffer == GLI_SCRATCH) {
+    memset(at(r, s->dst_buffer, s->dst, s->bytes), 0xee, (size_t)s->bytes);
   }
 }
 

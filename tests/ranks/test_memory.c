@@ -85,6 +85,26 @@ static void allreduce(rank_env *env, size_t count, const char *algorithm,
   discard(&out);
 }
 
+static void reduce(rank_env *env, size_t count, const char *algorithm,
+                   bool in_shared, bool out_shared) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = algorithm;
+  int root = (int)count % env->size;
+  bool first = env->rank == root;
+  buffer in = make(env, count, in_shared), out = make(env, count, out_shared);
+  for (size_t i = 0; i < count; i++) in.data[i] = input_of(env->rank, i);
+  RANK_OK(env, gloo_reduce(env->context, in.data, first ? out.data : NULL,
+                           count, GLOO_FLOAT32, GLOO_SUM, root, &o));
+  if (first) check_sums(env, out.data, count, 0);
+  for (size_t i = 0; i < count; i++) out.data[i] = input_of(env->rank, i);
+  RANK_OK(env, gloo_reduce(env->context, first ? GLOO_IN_PLACE : out.data,
+                           first ? out.data : NULL, count, GLOO_FLOAT32,
+                           GLOO_SUM, root, &o));
+  if (first) check_sums(env, out.data, count, 0);
+  discard(&in);
+  discard(&out);
+}
+
 static void reduce_scatter(rank_env *env, size_t count, const char *algorithm,
                            bool in_shared, bool out_shared) {
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -150,7 +170,9 @@ static void every_collective(rank_env *env) {
     allreduce(env, counts[i], "fused", in_shared, out_shared);
     allreduce(env, counts[i], "ring", in_shared, out_shared);
     allreduce(env, counts[i], NULL, in_shared, out_shared);
+    reduce(env, counts[i], "fused", in_shared, out_shared);
     reduce_scatter(env, counts[i], "fused", in_shared, out_shared);
+    reduce(env, counts[i], NULL, in_shared, out_shared);
     reduce_scatter(env, counts[i], NULL, in_shared, out_shared);
     moving(env, counts[i], in_shared, out_shared);
   }
