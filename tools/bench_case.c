@@ -210,6 +210,10 @@ void gli_case_destroy(gli_bench_case *c) {
 
 /* ---- buffers ------------------------------------------------------------ */
 
+int gli_bench_promises_buffers(const gli_bench_call *call) {
+  return call->shareable && getenv("GLOO_SHARED_BUFFERS") == NULL;
+}
+
 static void *allocate(size_t bytes, bool shareable) {
   long page = sysconf(_SC_PAGESIZE);
   void *memory = NULL;

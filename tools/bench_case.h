@@ -21,6 +21,10 @@ typedef struct gli_bench_call {
   const char *algorithm; /* NULL: the library's choice */
 } gli_bench_call;
 
+/* `shared_buffers` of a context for it; what GLOO_SHARED_BUFFERS says counts.
+ */
+int gli_bench_promises_buffers(const gli_bench_call *call);
+
 typedef struct gli_bench_case {
   gli_bench_call call;
   gloo_context *context;

@@ -67,8 +67,11 @@ static int be_a_process(const gli_bench_settings *settings) {
   gloo_error error;
   gli_bench_rank rank = {.settings = settings};
   gloo_device_options device = device_options(settings);
+  gloo_context_options context = GLOO_CONTEXT_OPTIONS_INIT;
+  context.shared_buffers = gli_bench_promises_buffers(&settings->call);
   gloo_init_options options = GLOO_INIT_OPTIONS_INIT;
   options.device = &device;
+  options.context = &context;
   if (gloo_init(&options, &rank.context, &error) != GLOO_OK) {
     const char *name = getenv("RANK");
     fprintf(stderr, "gloo bench: rank %s: %s\n", name != NULL ? name : "0",

@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "algorithms/registry.h"
+#include "api/tuning.h"
 #include "core/cpu.h"
 #include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
@@ -282,7 +283,15 @@ static int print_tuning(void) {
                            "build",
                            name);
   }
-  what.near = ops->refer != NULL;
+  bool promised;
+  gloo_error error;
+  if (gli_switch_read(0, "GLOO_SHARED_BUFFERS", false, &promised, &error) !=
+      GLOO_OK) {
+    fprintf(stderr, "gloo info: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
+  what.near = promised ? GLI_IN_REACH : GLI_NEAR;
+  if (ops->refer == NULL) what.near = GLI_NOT_NEAR;
   return show_tuning(&what);
 }
 

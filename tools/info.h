@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/builder.h"
 #include "tools/json.h"
 
 /* Called by every rank of a job. Rank 0 prints for each rank where it is and
@@ -17,7 +18,7 @@ int gli_info_job(gli_json *out);
 typedef struct gli_info_tuning {
   const struct gloo_context *context; /* NULL: there is none */
   int64_t ranks;
-  bool near; /* they share memory */
+  gli_nearness near;
 } gli_info_tuning;
 
 /* Print which algorithm is chosen for each collective, from which size on, in

@@ -120,6 +120,18 @@ static void print_choices(const gli_info_tuning *what, const gli_tuning *tuning,
   }
 }
 
+static const char *nearness_word(gli_nearness near) {
+  switch (near) {
+    case GLI_NOT_NEAR:
+      return "over TCP";
+    case GLI_NEAR:
+      return "in shared memory";
+    case GLI_IN_REACH:
+      return "in shared buffers";
+  }
+  return "";
+}
+
 static void print_heading(const gli_info_tuning *what, bool told) {
   gli_plan_params p = assume(what, NULL);
   const char *by = told ? "; with choices from GLOO_ALGORITHM or "
@@ -127,14 +139,16 @@ static void print_heading(const gli_info_tuning *what, bool told) {
                         : "";
   if (p.hosts != NULL) {
     printf("# %u ranks on %u hosts, %s%s\n", p.size, p.hosts->n,
-           p.near ? "shared memory within" : "TCP", by);
+           p.near == GLI_IN_REACH ? "shared buffers within"
+           : p.near == GLI_NEAR   ? "shared memory within"
+                                  : "TCP",
+           by);
   } else if (what->context != NULL) {
-    printf("# %u ranks on one host, %s, %s%s\n", p.size,
-           p.near ? "in shared memory" : "over TCP",
+    printf("# %u ranks on one host, %s, %s%s\n", p.size, nearness_word(p.near),
            p.crowded ? "more than cores" : "a core for each", by);
   } else {
     printf("# %u ranks on one host, %s, %u cores%s\n", p.size,
-           p.near ? "in shared memory" : "over TCP", gli_cpu_effective(), by);
+           nearness_word(p.near), gli_cpu_effective(), by);
   }
 }
 

@@ -206,8 +206,11 @@ int gli_tool_tune(int argc, char **argv) {
   gloo_error error;
   gloo_device_options device = GLOO_DEVICE_OPTIONS_INIT;
   device.transport = given.transport;
+  gloo_context_options context = GLOO_CONTEXT_OPTIONS_INIT;
+  context.shared_buffers = gli_bench_promises_buffers(&bench.call);
   gloo_init_options init = GLOO_INIT_OPTIONS_INIT;
   init.device = &device;
+  init.context = &context;
   if (gloo_init(&init, &rank.context, &error) != GLOO_OK) {
     fprintf(stderr, "gloo tune: %s\n", error.message);
     return GLI_EXIT_FAILED;

@@ -58,9 +58,15 @@ typedef struct gloo_context_options {
                           algorithms are chosen by what they cost: above 0: yes,
                           below 0: no, 0: GLOO_MEASURE (1, 0), or else gloo_init
                           does and gloo_context_create does not */
+  int shared_buffers;  /* a promise: wherever ranks share a host, the large
+                          buffers of their collectives are from gloo_alloc, on
+                          all of them. Algorithms are chosen for that, which
+                          gains most where ranks outnumber cores. A buffer that
+                          is not is slow, and no error. Above 0: yes, below 0:
+                          no, 0: GLOO_SHARED_BUFFERS (1, 0), or else no */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
-  { sizeof(gloo_context_options), 0, 0, 0 }
+  { sizeof(gloo_context_options), 0, 0, 0, 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a
@@ -68,9 +74,9 @@ typedef struct gloo_context_options {
  * `device` may be NULL: the context then owns a device with default options.
  * GLOO_ALGORITHM, and the file that GLOO_TUNING_FILE names, choose algorithms
  * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
- * So must `measure`: with it rank 0 exchanges messages with one rank on its
- * host and one on the next, for about 50 ms at most, and all ranks choose
- * algorithms by what it found. Errors: GLOO_ERR_INVALID (rank, size, a mistake
+ * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages with
+ * one rank on its host and one on the next, for about 50 ms at most, and all
+ * ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank, size, a mistake
  * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
  * GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost: one set
  * and one multi_get on the store. Connections along a binomial tree are begun

@@ -1,8 +1,9 @@
 /* The choice among ranks of one host that can share memory.
  *
  * Two things are different there. A rank's buffers may be in memory that the
- * others reach (gloo_alloc), which no other rank knows: `fused` is several
- * times as fast as anything else then, and must be chosen without knowing. And
+ * others reach (gloo_alloc), which no other rank knows unless all have promised
+ * it: `fused` is several times as fast as anything else then, and without a
+ * promise must be chosen without knowing, where it loses little. And
  * where ranks outnumber cores, a round is a turn of all ranks on the cores and
  * costs far more than the messages in it, while bytes cost what all ranks
  * together copy, not what the busiest one does: so few rounds are good up to
@@ -49,6 +50,33 @@
 #define FEW 4
 #define PASSED_FROM (128 * K)
 #define LONGEST (32 * M) /* beyond all caches */
+
+/* Promised to be in reach: a byte is read where it lies, and stored where it
+ * belongs, whoever does it, so all ranks do as much of that as they can. Of
+ * each rank's part, from where on that pays for its messages. */
+#define REACHED_FROM (64 * K)
+#define REACHED_CROWDED_FROM (32 * K)
+
+static const char *in_reach(const gli_plan_params *p, uint64_t m) {
+  if (p->near != GLI_IN_REACH) return NULL;
+  if (m < p->size * (p->crowded ? REACHED_CROWDED_FROM : REACHED_FROM)) {
+    return NULL;
+  }
+  switch (p->collective) {
+    case GLI_BROADCAST:
+      return "flat";
+    case GLI_ALLREDUCE:
+    case GLI_REDUCE:
+    case GLI_REDUCE_SCATTER:
+      return p->size <= MANY ? "fused" : "direct";
+    case GLI_REDUCE_SCATTERV:
+    case GLI_ALLGATHER:
+    case GLI_ALLGATHERV:
+      return "direct";
+    default:
+      return NULL;
+  }
+}
 
 static const char *fused(const gli_plan_params *p, uint64_t m) {
   bool scatters = p->collective == GLI_REDUCE_SCATTER;
@@ -115,7 +143,8 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
 const gli_algorithm *gli_algorithm_select_near(const gli_plan_params *p,
                                                uint64_t m) {
   if (!p->near || p->hosts != NULL || p->size < 2) return NULL;
-  const char *name = fused(p, m);
+  const char *name = in_reach(p, m);
+  if (name == NULL) name = fused(p, m);
   bool pair = p->size == 2;
   if (name == NULL && pair && p->collective == GLI_REDUCE) name = "binomial";
   if (name == NULL && !pair && p->crowded) name = crowded(p, m);

@@ -64,8 +64,12 @@ static gloo_status create(int rank, int size, gloo_store *store,
   uint64_t key = 0;
   status = random_key(&key, error);
   if (status != GLOO_OK) return status;
-  bool measures;
-  status = gli_measure_wanted(o.measure, measures_by_default, &measures, error);
+  gli_terms terms;
+  status = gli_switch_read(o.measure, "GLOO_MEASURE", measures_by_default,
+                           &terms.measures, error);
+  if (status != GLOO_OK) return status;
+  status = gli_switch_read(o.shared_buffers, "GLOO_SHARED_BUFFERS", false,
+                           &terms.shared_buffers, error);
   if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
@@ -79,11 +83,12 @@ static gloo_status create(int rank, int size, gloo_store *store,
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
+  if (terms.shared_buffers) gli_context_promise_buffers(context);
   if (size > 1)
-    status = gli_meet(context, store, key, o.host_id, measures, timeout_of(&o),
-                      error);
+    status =
+        gli_meet(context, store, key, o.host_id, &terms, timeout_of(&o), error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
-  if (status == GLOO_OK && size > 1 && measures)
+  if (status == GLOO_OK && size > 1 && terms.measures)
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;
   if (owns_device) gli_context_own_device(context);

@@ -16,20 +16,33 @@
 /* ---- what a rank publishes ----------------------------------------------- */
 
 /* version, key, system, host (as plans see it), usable cores, transport (16
- * bytes, zero padded), tuning, whether it measures, mask of cores, address. */
+ * bytes, zero padded), tuning, terms, mask of cores, address. */
 enum {
-  CARD_VERSION = 5,
+  CARD_VERSION = 6,
   CARD_TRANSPORT_BYTES = 16,
   CARD_MASK = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8 + 4,
   CARD_HEAD_BYTES = CARD_MASK + GLI_CPU_MASK_BYTES,
   CARD_MAX_BYTES = CARD_HEAD_BYTES + GLI_ADDRESS_MAX
 };
 
+/* How terms are written. */
+enum { MEASURES = 1, SHARED_BUFFERS = 2 };
+
+static uint32_t terms_word(const gli_terms *terms) {
+  return (terms->measures ? MEASURES : 0) |
+         (terms->shared_buffers ? SHARED_BUFFERS : 0);
+}
+
+static gli_terms read_terms(uint32_t word) {
+  return (gli_terms){.measures = (word & MEASURES) != 0,
+                     .shared_buffers = (word & SHARED_BUFFERS) != 0};
+}
+
 /* Of one rank, and the same for all who look. */
 typedef struct place {
   uint64_t host;   /* see gli_host_key */
   uint64_t tuning; /* the hash of its table; 0: it has none */
-  bool measures;   /* see gli_measure */
+  gli_terms terms;
 } place;
 
 static size_t write_card(uint8_t card[CARD_MAX_BYTES],
@@ -46,7 +59,7 @@ static size_t write_card(uint8_t card[CARD_MAX_BYTES],
   const char *name = gli_device_transport(device);
   memcpy(card + 32, name, strlen(name));
   gli_put_u64(card + 32 + CARD_TRANSPORT_BYTES, here->tuning);
-  gli_put_u32(card + 40 + CARD_TRANSPORT_BYTES, here->measures);
+  gli_put_u32(card + 40 + CARD_TRANSPORT_BYTES, terms_word(&here->terms));
   memcpy(card + CARD_MASK, cores->mask, sizeof cores->mask);
   memcpy(card + CARD_HEAD_BYTES, address.data, address.bytes);
   return CARD_HEAD_BYTES + address.bytes;
@@ -75,10 +88,10 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
   gli_address address = {.bytes = (uint16_t)(card->bytes - CARD_HEAD_BYTES)};
   memcpy(address.data, data + CARD_HEAD_BYTES, address.bytes);
   gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
-  *there =
-      (place){.host = gli_get_u64(data + 20),
-              .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES),
-              .measures = gli_get_u32(data + 40 + CARD_TRANSPORT_BYTES) != 0};
+  *there = (place){
+      .host = gli_get_u64(data + 20),
+      .tuning = gli_get_u64(data + 32 + CARD_TRANSPORT_BYTES),
+      .terms = read_terms(gli_get_u32(data + 40 + CARD_TRANSPORT_BYTES))};
   cores->system = gli_get_u64(data + 12);
   cores->usable = gli_get_u32(data + 28);
   memcpy(cores->mask, data + CARD_MASK, sizeof cores->mask);
@@ -134,17 +147,36 @@ static void settle_waiting(gloo_context *context, uint32_t size,
   }
 }
 
+static gloo_status check_terms(uint32_t rank, gli_terms its, gli_terms first,
+                               gloo_error *error) {
+  const char *what, *name, *option;
+  if (its.measures != first.measures) {
+    what = its.measures ? "measures links" : "does not measure links";
+    name = "GLOO_MEASURE";
+    option = "measure";
+  } else if (its.shared_buffers != first.shared_buffers) {
+    what = its.shared_buffers ? "promises shared buffers"
+                              : "does not promise shared buffers";
+    name = "GLOO_SHARED_BUFFERS";
+    option = "shared_buffers";
+  } else {
+    return GLOO_OK;
+  }
+  return gli_fail(
+      error, GLOO_ERR_MISMATCH, (int)rank,
+      "rank %u %s, unlike rank 0: %s, and `%s` in the options, must "
+      "be the same on all ranks",
+      rank, what, name, option);
+}
+
 /* Ranks that choose by different tables would not run the same algorithm. All
  * of them see who differs from rank 0. */
 static gloo_status check_tuning(const place *places, uint32_t size,
                                 gloo_error *error) {
   for (uint32_t i = 1; i < size; i++) {
-    if (places[i].measures != places[0].measures) {
-      return gli_fail(error, GLOO_ERR_MISMATCH, (int)i,
-                      "rank %u %s links, unlike rank 0: GLOO_MEASURE, and "
-                      "`measure` in the options, must be the same on all ranks",
-                      i, places[i].measures ? "measures" : "does not measure");
-    }
+    gloo_status status =
+        check_terms(i, places[i].terms, places[0].terms, error);
+    if (status != GLOO_OK) return status;
     if (places[i].tuning == places[0].tuning) continue;
     const char *how = "other choices of algorithms than";
     if (places[i].tuning == 0) how = "no choice of algorithms, unlike";
@@ -185,14 +217,13 @@ static gloo_status read_cards(gloo_context *context, uint32_t size,
 }
 
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
-                     const char *host_id, bool measures, int64_t timeout_ns,
-                     gloo_error *error) {
+                     const char *host_id, const gli_terms *terms,
+                     int64_t timeout_ns, gloo_error *error) {
   uint32_t rank = (uint32_t)gloo_context_rank(context);
   uint32_t size = (uint32_t)gloo_context_size(context);
   const gloo_device *device = gli_context_device(context);
   const gli_tuning *tuning = gli_context_tuning(context);
-  place here = {.tuning = tuning != NULL ? tuning->hash : 0,
-                .measures = measures};
+  place here = {.tuning = tuning != NULL ? tuning->hash : 0, .terms = *terms};
   gli_cores cores;
   gli_cores_here(&cores);
   gloo_status status =

@@ -7,15 +7,20 @@
 
 #include "gloo_c/context.h"
 
+/* What all ranks must say alike. */
+typedef struct gli_terms {
+  bool measures;       /* they are going to call gli_measure */
+  bool shared_buffers; /* as in gloo_context_options */
+} gli_terms;
+
 /* Exchange addresses and keys with all ranks through the store, and learn who
  * shares a host with whom: everything that plans may know of hosts comes from
  * what was exchanged, so it is the same on all ranks. `host_id` as in
- * gloo_context_options. `measures`: this rank is going to call gli_measure, as
- * all must or none. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
+ * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
  * GLOO_ERR_INVALID for a host id that cannot be used. */
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
-                     const char *host_id, bool measures, int64_t timeout_ns,
-                     gloo_error *error);
+                     const char *host_id, const gli_terms *terms,
+                     int64_t timeout_ns, gloo_error *error);
 
 #endif

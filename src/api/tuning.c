@@ -74,9 +74,9 @@ gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
   return status;
 }
 
-gloo_status gli_measure_wanted(int option, bool by_default, bool *wanted,
-                               gloo_error *error) {
-  const char *said = getenv("GLOO_MEASURE");
+gloo_status gli_switch_read(int option, const char *name, bool by_default,
+                            bool *wanted, gloo_error *error) {
+  const char *said = getenv(name);
   if (option != 0) {
     *wanted = option > 0;
   } else if (said == NULL || said[0] == 0) {
@@ -85,7 +85,7 @@ gloo_status gli_measure_wanted(int option, bool by_default, bool *wanted,
     *wanted = said[0] == '1';
   } else {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "GLOO_MEASURE is '%.40s'; it may be 0 or 1", said);
+                    "%s is '%.40s'; it may be 0 or 1", name, said);
   }
   return GLOO_OK;
 }

@@ -1,4 +1,5 @@
-/* Choices of algorithms from the environment of the process. */
+/* What goes into the choice of algorithms, from the environment of the process.
+ */
 #ifndef GLI_API_TUNING_H
 #define GLI_API_TUNING_H
 
@@ -10,10 +11,10 @@
  * cannot be read, or is none of text. */
 gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error);
 
-/* Are links to be measured? By `option` (above 0: yes, below: no), by
- * GLOO_MEASURE (1, 0) where that is 0, and by default otherwise.
- * GLOO_ERR_INVALID when GLOO_MEASURE is something else. */
-gloo_status gli_measure_wanted(int option, bool by_default, bool *wanted,
-                               gloo_error *error);
+/* Is something wanted? By `option` (above 0: yes, below: no), by the
+ * environment variable `name` (1, 0) where that is 0, and by default otherwise.
+ * GLOO_ERR_INVALID when the variable is something else. */
+gloo_status gli_switch_read(int option, const char *name, bool by_default,
+                            bool *wanted, gloo_error *error);
 
 #endif

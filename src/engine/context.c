@@ -115,8 +115,13 @@ bool gli_context_crowded(const gloo_context *context) {
   return context->crowded;
 }
 
-bool gli_context_near(const gloo_context *context) {
-  return context->device->ops->refer != NULL;
+void gli_context_promise_buffers(gloo_context *context) {
+  context->buffers_promised = true;
+}
+
+gli_nearness gli_context_near(const gloo_context *context) {
+  if (context->device->ops->refer == NULL) return GLI_NOT_NEAR;
+  return context->buffers_promised ? GLI_IN_REACH : GLI_NEAR;
 }
 
 void gli_context_own_device(gloo_context *context) {

@@ -47,8 +47,9 @@ struct gloo_context {
   gli_link *links;       /* all of them */
   gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
-  uint8_t choices; /* its hash, for signatures; 0: it has none */
-  bool crowded;    /* somewhere ranks outnumber their cores */
+  uint8_t choices;       /* its hash, for signatures; 0: it has none */
+  bool crowded;          /* somewhere ranks outnumber their cores */
+  bool buffers_promised; /* to be from gloo_alloc */
 
   gli_family *family;
   uint32_t root_rank; /* this rank, in the root of the family */

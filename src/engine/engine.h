@@ -52,13 +52,15 @@ void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);
+/* All ranks promise that the buffers of their collectives are in memory from
+ * gloo_alloc; to be said before operations are started. */
+void gli_context_promise_buffers(gloo_context *context);
 /* For gli_plan_params. */
 const gli_tuning *gli_context_tuning(const gloo_context *context);
 const gli_hosts *gli_context_hosts(const gloo_context *context);
 bool gli_context_crowded(const gloo_context *context);
-/* Can ranks that share a host reach each other's memory? The same on every
- * rank. */
-bool gli_context_near(const gloo_context *context);
+/* What ranks that share a host have of each other. The same on every rank. */
+gli_nearness gli_context_near(const gloo_context *context);
 /* ---- groups -------------------------------------------------------------- */
 
 /* A group of ranks of a context uses its connections. Ranks call it by numbers
@@ -75,8 +77,9 @@ typedef struct gli_member {
 } gli_member;
 
 /* Say who belongs to it, in the order of their new ranks; members[own] is this
- * rank. Hosts and tuning are those of the parent. `timeout_ns` 0: the parent's.
- * A failure poisons the family, for the other ranks count on the group. */
+ * rank. Hosts, tuning and promises are those of the parent. `timeout_ns` 0: the
+ * parent's. A failure poisons the family, for the other ranks count on the
+ * group. */
 gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
                            const gli_member *members, uint32_t n, uint32_t own,
                            int64_t timeout_ns, gloo_error *error);

@@ -59,6 +59,13 @@ typedef enum gli_order {
   GLI_ORDERS
 } gli_order;
 
+/* What ranks that share a host have of each other. */
+typedef enum gli_nearness {
+  GLI_NOT_NEAR, /* messages */
+  GLI_NEAR,     /* shared memory; whose buffers are in it nobody knows */
+  GLI_IN_REACH  /* all buffers, as far as they were promised to be in it */
+} gli_nearness;
+
 /* What an algorithm may look at. */
 typedef struct gli_plan_params {
   gli_collective collective;
@@ -74,7 +81,7 @@ typedef struct gli_plan_params {
   const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,
                                it outlives the plans made with it. */
   bool crowded;             /* somewhere ranks outnumber their cores */
-  bool near;                /* ranks that share a host can share memory */
+  gli_nearness near;
   bool narrow; /* sums of elements are rounded when they are stored, and one of
                   many not before its end: who has all inputs at hand combines
                   them in one step */

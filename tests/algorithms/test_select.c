@@ -65,7 +65,7 @@ static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
           params((gli_collective)c, (uint32_t)(1 + bits % 7 * bits % 9),
                  UINT64_MAX >> (63 - bits / 8));
       p.crowded = bits % 2 != 0;
-      p.near = bits % 4 >= 2;
+      p.near = bits % 4 >= 2 ? GLI_NEAR : GLI_NOT_NEAR;
       p.order = bits % 8 >= 4 ? GLI_ORDER_RANKS : GLI_ORDER_FOLD;
       assert_true(gli_algorithm_order(gli_algorithm_select(&p)) >= p.order);
     }
@@ -94,7 +94,7 @@ static void long_ordered_vectors_are_fused_where_memory_is_shared(
   (void)state;
   for (int crowded = 0; crowded < 2; crowded++) {
     gli_plan_params p = params(GLI_ALLREDUCE, 4, (uint64_t)1 << 24);
-    p.near = true;
+    p.near = GLI_NEAR;
     p.crowded = crowded != 0;
     assert_string_not_equal(gli_algorithm_select(&p)->name, "fused");
     p.order = GLI_ORDER_FOLD;
@@ -110,6 +110,40 @@ static void crowded_ranks_do_not_fuse_ordinary_memory(void **state) {
     p.near = p.crowded = true;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         count > 32 << 10 ? "circulant" : "flat");
+  }
+}
+
+/* A promise changes nothing of short vectors; of long ones each rank works on a
+ * part of them all. */
+static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
+    void **state) {
+  (void)state;
+  const gli_collective reduced[] = {GLI_ALLREDUCE, GLI_REDUCE,
+                                    GLI_REDUCE_SCATTER};
+  for (uint32_t size = 2; size <= 32; size++) {
+    for (int i = 0; i < 6; i++) {
+      uint64_t count = (uint64_t)1 << 20;
+      bool scatters = reduced[i % 3] == GLI_REDUCE_SCATTER;
+      gli_plan_params p =
+          params(reduced[i % 3], size, scatters ? count / size : count);
+      p.crowded = i < 3;
+      p.order = size % 2 != 0 ? GLI_ORDER_FOLD : GLI_ORDER_ANY;
+      p.near = GLI_IN_REACH;
+      assert_string_equal(gli_algorithm_select(&p)->name,
+                          size <= 8 ? "fused" : "direct");
+      p.count = 4;
+      const gli_algorithm *of_few = gli_algorithm_select(&p);
+      p.near = GLI_NEAR;
+      assert_ptr_equal(gli_algorithm_select(&p), of_few);
+    }
+    gli_plan_params p = params(GLI_BROADCAST, size, (uint64_t)1 << 20);
+    p.crowded = true;
+    p.near = GLI_IN_REACH;
+    assert_string_equal(gli_algorithm_select(&p)->name, "flat");
+    p = params(GLI_ALLGATHER, size, (uint64_t)1 << 20);
+    p.near = GLI_IN_REACH;
+    p.crowded = true;
+    assert_string_equal(gli_algorithm_select(&p)->name, "direct");
   }
 }
 
@@ -156,11 +190,13 @@ static void crowded_ranks_that_share_memory_take_few_rounds(void **state) {
   (void)state;
   for (uint32_t size = 3; size <= 16; size++) {
     gli_plan_params p = params(GLI_BARRIER, size, 0);
-    p.crowded = p.near = true;
+    p.crowded = true;
+    p.near = GLI_NEAR;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         size < 6 ? "all_to_all" : "all_to_one");
     p = params(GLI_ALLREDUCE, size, 1);
-    p.crowded = p.near = true;
+    p.crowded = true;
+    p.near = GLI_NEAR;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         size <= 12 ? "one_shot" : "flat");
   }
@@ -174,7 +210,8 @@ static void crowded_ranks_that_share_memory_are_served_by_the_root(
   for (uint64_t count = 8 << 10; count <= 64 << 10; count *= 2) {
     for (uint32_t size = 3; size <= 64; size++) {
       gli_plan_params p = params(GLI_BROADCAST, size, count);
-      p.crowded = p.near = true;
+      p.crowded = true;
+      p.near = GLI_NEAR;
       bool flat = strcmp(gli_algorithm_select(&p)->name, "flat") == 0;
       assert_int_equal(flat, size <= 8 || count * 4 < size * 4096);
     }
@@ -304,10 +341,10 @@ static void what_nobody_passes_on_is_cut_less_without_shared_memory(
   const gli_algorithm *tree = gli_algorithm_find(GLI_BROADCAST, "binomial");
   for (uint32_t size = 2; size <= 4; size += 2) {
     gli_plan_params p = params(GLI_BROADCAST, size, 1 << 24);
-    p.near = true;
+    p.near = GLI_NEAR;
     uint64_t near = gli_segment_bytes(flat, &p);
     assert_int_equal(gli_segment_bytes(tree, &p), near);
-    p.near = false;
+    p.near = GLI_NOT_NEAR;
     assert_true(gli_segment_bytes(flat, &p) > near);
     uint64_t of_tree = gli_segment_bytes(tree, &p);
     if (size == 2)
@@ -370,6 +407,8 @@ int main(void) {
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
       cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),
       cmocka_unit_test(choice_ignores_what_may_differ_between_ranks),
+      cmocka_unit_test(
+          buffers_promised_to_be_in_reach_are_worked_on_where_they_are),
       cmocka_unit_test(short_vectors_are_not_cut),
       cmocka_unit_test(segments_are_shorter_where_bytes_flow_along_chains),
       cmocka_unit_test(what_nobody_passes_on_is_cut_less_without_shared_memory),

@@ -85,7 +85,7 @@ static void qualifiers_limit_an_entry(void **state) {
       "allreduce@tcp:0-=ring;allreduce:0-=direct");
   gli_plan_params p = params(GLI_ALLREDUCE, 2, 64);
   assert_string_equal(gli_tuning_find(t, &p)->name, "ring");
-  p.near = true;
+  p.near = GLI_NEAR;
   assert_string_equal(gli_tuning_find(t, &p)->name, "fused");
   p.size = 3;
   assert_string_equal(gli_tuning_find(t, &p)->name, "direct");

@@ -42,6 +42,7 @@ static void rank_main(void *argument) {
   c.timeout_ns =
       t->options->timeout_ns ? t->options->timeout_ns : INT64_C(120000000000);
   c.measure = t->options->measure;
+  c.shared_buffers = t->options->shared_buffers;
   if (t->options->host_ids) c.host_id = t->options->host_ids[env->rank];
   if (gloo_device_create(&d, &env->device, &error) != GLOO_OK) {
     rank_fail(env, __FILE__, __LINE__, error.message);

@@ -30,6 +30,7 @@ typedef struct ranks_options {
   int streams;
   int no_helper;
   int measure;                 /* as in gloo_context_options */
+  int shared_buffers;          /* likewise */
   int64_t timeout_ns;          /* 0: two minutes */
   const char *const *host_ids; /* [size] NULL: no rank has one */
   void *user;

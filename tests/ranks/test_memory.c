@@ -189,6 +189,17 @@ static void any_mix_of_memory_gives_the_same(void **state) {
   }
 }
 
+/* A promise is about speed: who does not keep it gets the same. */
+static void any_mix_gives_the_same_whatever_was_promised(void **state) {
+  (void)state;
+  unsigned mixes[] = {0xffff, 0x0000, 0x6c1b};
+  for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+    ranks_options o = {
+        .transport = transport, .shared_buffers = 1, .user = &mixes[i]};
+    ranks_run(2 + 2 * (int)i, &o, every_collective);
+  }
+}
+
 /* ---- while memory comes and goes ----------------------------------------- */
 
 static void come_and_go(rank_env *env) {
@@ -314,6 +325,7 @@ int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_mix_of_memory_gives_the_same),
+      cmocka_unit_test(any_mix_gives_the_same_whatever_was_promised),
       cmocka_unit_test(memory_is_allocated_and_freed_between_operations),
       cmocka_unit_test(what_was_lent_is_cut_off_after_an_error),
       cmocka_unit_test(an_error_does_not_harm_what_is_lent_next_to_it),

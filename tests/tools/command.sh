@@ -79,6 +79,7 @@ unset GLOO_TRANSPORT
 refuses GLOO_TRANSPORT=pigeon 'GLOO_TRANSPORT: there is no transport "pigeon"; known are: auto'
 refuses GLOO_WAIT=nap 'GLOO_WAIT is "nap"; it must be adapt, spin'
 refuses GLOO_MEASURE=maybe "GLOO_MEASURE is 'maybe'; it may be 0 or 1"
+refuses GLOO_SHARED_BUFFERS=all "GLOO_SHARED_BUFFERS is 'all'; it may be 0 or 1"
 refuses GLOO_ALGORITHM=ring "GLOO_ALGORITHM, line 1: 'ring' is no collective"
 refuses GLOO_TUNING_FILE="$scratch/none" "GLOO_TUNING_FILE: cannot open $scratch/none"
 refuses GLOO_SOCKET_IFNAME=none0 '"none0" with an address (from GLOO_SOCKET_IFNAME); there are:'

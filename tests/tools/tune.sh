@@ -4,7 +4,7 @@
 gloo=$1 json=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
-unset GLOO_TRANSPORT GLOO_ALGORITHM GLOO_TUNING_FILE GLOO_MEASURE
+unset GLOO_TRANSPORT GLOO_ALGORITHM GLOO_TUNING_FILE GLOO_MEASURE GLOO_SHARED_BUFFERS
 
 failed() { [ "$1" != 0 ]; }
 
@@ -53,6 +53,18 @@ result "another word in GLOO_MEASURE is an error"
 out=$("$gloo" run -n 3 -- sh -c 'export GLOO_MEASURE=$((RANK != 2)); exec "$0" info --tuning' "$gloo" 2>&1)
 failed $? && equal "$(echo "$out" | grep -c 'rank 2 does not measure links, unlike rank 0: GLOO_MEASURE')" 3
 result "all ranks say which does not measure"
+
+out=$(GLOO_SHARED_BUFFERS=1 "$gloo" run -n 2 -- "$gloo" info --tuning --transport shm)
+equal $? 0 && has "$out" ", in shared buffers, " && has "$out" "
+reduce:0-128K=binomial,128K-=fused"
+result "GLOO_SHARED_BUFFERS=1 chooses what reaches buffers"
+out=$(GLOO_SHARED_BUFFERS=1 "$gloo" info --tuning --ranks 64 --transport shm)
+equal $? 0 && has "$out" ", in shared buffers, " && has "$out" "=direct"
+result "so it does for ranks that are not there"
+# shellcheck disable=SC2016
+out=$("$gloo" run -n 3 -- sh -c 'export GLOO_SHARED_BUFFERS=$((RANK != 1)); exec "$0" info --tuning' "$gloo" 2>&1)
+failed $? && equal "$(echo "$out" | grep -c 'rank 1 does not promise shared buffers, unlike rank 0: GLOO_SHARED_BUFFERS')" 3
+result "all ranks say which promises no shared buffers"
 
 out=$("$gloo" info --ranks 4 2>&1)
 equal $? 2 && has "$out" "belongs to --tuning"
