@@ -62,8 +62,9 @@ typedef struct gloo_context_options {
                           buffers of their collectives are from gloo_alloc, on
                           all of them. Algorithms are chosen for that, which
                           gains most where ranks outnumber cores. A buffer that
-                          is not is slow, and no error. Above 0: yes, below 0:
-                          no, 0: GLOO_SHARED_BUFFERS (1, 0), or else no */
+                          is not takes up to three times as long, and is no
+                          error. Above 0: yes, below 0:  no, 0:
+                          GLOO_SHARED_BUFFERS (1, 0), or else no */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
   { sizeof(gloo_context_options), 0, 0, 0, 0 }
@@ -74,13 +75,13 @@ typedef struct gloo_context_options {
  * `device` may be NULL: the context then owns a device with default options.
  * GLOO_ALGORITHM, and the file that GLOO_TUNING_FILE names, choose algorithms
  * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
- * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages with
- * one rank on its host and one on the next, for about 50 ms at most, and all
- * ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank, size, a mistake
- * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
- * GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost: one set
- * and one multi_get on the store. Connections along a binomial tree are begun
- * here, all others when first used. */
+ * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages
+ * with one rank on its host and one on the next, for about 50 ms at most, and
+ * all ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank,
+ * size, a mistake in those two), GLOO_ERR_TIMEOUT (names the ranks that never
+ * came), GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost:
+ * one set and one multi_get on the store. Connections along a binomial tree are
+ * begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                          gloo_device *device,
                                          const gloo_context_options *options,
