@@ -63,7 +63,7 @@ typedef struct gloo_context_options {
                           all of them. Algorithms are chosen for that, which
                           gains most where ranks outnumber cores. A buffer that
                           is not takes up to three times as long, and is no
-                          error. Above 0: yes, below 0:  no, 0:
+                          error. Above 0: yes, below 0: no, 0:
                           GLOO_SHARED_BUFFERS (1, 0), or else no */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \

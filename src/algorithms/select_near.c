@@ -127,11 +127,10 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       return m < 128 * K ? "flat" : "binomial";
     case GLI_SCAN:
     case GLI_EXSCAN: /* ranks have to take turns anyway */
-      return m < 16 * K ? "recursive_doubling" : "linear";
+      return m < 32 * K ? "recursive_doubling" : "linear";
     case GLI_ALLGATHERV:
       if (p->size > MANY && m <= BY_ONE_TO) return "flat";
-      if (m >= 8 * M) return "circulant";
-      return p->size <= FEW && m >= 32 * K && m < 512 * K ? "ring" : "direct";
+      return m < 8 * M ? "direct" : "circulant";
     case GLI_REDUCE_SCATTERV:
       if (p->size > MANY && m <= BY_ONE_TO) return "flat";
       return m < (p->size <= FEW ? 2 * M : 512 * K) ? "direct" : "circulant";
