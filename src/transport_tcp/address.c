@@ -29,8 +29,13 @@ void gli_tcp_endpoint_set_port(gli_tcp_endpoint *endpoint, uint16_t port) {
 
 bool gli_tcp_endpoint_equal(const gli_tcp_endpoint *a,
                             const gli_tcp_endpoint *b) {
+  return gli_tcp_endpoint_port(a) == gli_tcp_endpoint_port(b) &&
+         gli_tcp_endpoint_same_address(a, b);
+}
+
+bool gli_tcp_endpoint_same_address(const gli_tcp_endpoint *a,
+                                   const gli_tcp_endpoint *b) {
   if (a->any.sa_family != b->any.sa_family) return false;
-  if (gli_tcp_endpoint_port(a) != gli_tcp_endpoint_port(b)) return false;
   if (a->any.sa_family == AF_INET)
     return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
   return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, V6_BYTES) == 0;

@@ -19,6 +19,9 @@ typedef union gli_tcp_endpoint {
 socklen_t gli_tcp_endpoint_bytes(const gli_tcp_endpoint *endpoint);
 uint16_t gli_tcp_endpoint_port(const gli_tcp_endpoint *endpoint);
 void gli_tcp_endpoint_set_port(gli_tcp_endpoint *endpoint, uint16_t port);
+bool gli_tcp_endpoint_same_address(const gli_tcp_endpoint *a,
+                                   const gli_tcp_endpoint *b);
+/* And the same port? */
 bool gli_tcp_endpoint_equal(const gli_tcp_endpoint *a,
                             const gli_tcp_endpoint *b);
 /* No address of one host: 0.0.0.0, ::, multicast. */

@@ -133,6 +133,9 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
     return;
   }
   gli_tcp_socket_tune(fd);
+  if (gli_tcp_endpoint_same_address(&pair->peer, &pair->t->local)) {
+    gli_tcp_socket_tune_local(fd);
+  }
   int code = 0;
   if (connect(fd, &pair->peer.any, gli_tcp_endpoint_bytes(&pair->peer)) != 0)
     code = errno;

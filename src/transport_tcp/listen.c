@@ -35,6 +35,7 @@ static gloo_status take_listener(gli_tcp *t, int fd, gloo_error *error) {
     close(fd);
     return gli_fail(error, GLOO_ERR_IO, -1, "getsockname: %s", strerror(errno));
   }
+  gli_tcp_socket_tune_listener(fd, t->control);
   t->listener = gli_tcp_watch_new(t, fd, gli_tcp_listener_ready, t);
   if (t->listener == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

@@ -102,14 +102,36 @@ void gli_tcp_socket_tune(int fd) {
 #endif
 }
 
+void gli_tcp_socket_set_control(int fd, const char *control) {
+#if defined(__linux__)
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control,
+                   (socklen_t)strlen(control));
+#else
+  (void)fd;
+  (void)control;
+#endif
+}
+
 /* There is no network whose congestion could be controlled. What a system does
  * against it by default may hold packets back (BBR paces them) or grow slowly;
  * reno does neither as long as nothing is lost, and every system with a choice
  * has it. */
 void gli_tcp_socket_tune_local(int fd) {
+  gli_tcp_socket_set_control(fd, "reno");
+}
+
+/* Linux goes on pacing a connection that BBR has begun to pace, whatever
+ * controls it later. Of others nothing is left; and what a connection agrees on
+ * with a peer when it is made (DCTCP does) stays as the system wants it. */
+void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
+  memset(control, 0, GLI_TCP_CONTROL_BYTES);
 #if defined(__linux__)
-  static const char plain[] = "reno";
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+  char name[GLI_TCP_CONTROL_BYTES + 1] = "";
+  socklen_t bytes = GLI_TCP_CONTROL_BYTES;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0) return;
+  if (strncmp(name, "bbr", 3) != 0) return;
+  memcpy(control, name, GLI_TCP_CONTROL_BYTES - 1);
+  gli_tcp_socket_tune_local(fd);
 #else
   (void)fd;
 #endif

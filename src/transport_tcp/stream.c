@@ -27,8 +27,7 @@ static bool is_local(int fd) {
   socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
   if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
   if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  gli_tcp_endpoint_set_port(&peer, gli_tcp_endpoint_port(&self));
-  return gli_tcp_endpoint_equal(&self, &peer);
+  return gli_tcp_endpoint_same_address(&self, &peer);
 }
 
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
@@ -39,7 +38,11 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   t->newest = stream;
   stream->watch = watch;
   stream->due_ns = 0;
-  if (is_local(watch->fd)) gli_tcp_socket_tune_local(watch->fd);
+  if (is_local(watch->fd)) {
+    gli_tcp_socket_tune_local(watch->fd);
+  } else if (t->control[0] != 0) {
+    gli_tcp_socket_set_control(watch->fd, t->control);
+  }
   gli_tcp_watch_give(watch, stream_ready, stream);
   bool used = pair->live || pair->closed;
   gli_tcp_watch_for(watch, used ? UV_READABLE : 0);

@@ -19,6 +19,7 @@
 #include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
+#include "transport_tcp/socket.h"
 #include "transport_tcp/watch.h"
 
 extern const gli_transport_ops gli_transport_tcp;
@@ -109,6 +110,9 @@ typedef struct gli_tcp {
   void *device_user;
   uint32_t streams;
   gli_tcp_endpoint local;
+  /* What is to control the congestion of connections with other hosts; "":
+   * whatever does. */
+  char control[GLI_TCP_CONTROL_BYTES];
 
   uv_loop_t loop;
   uv_timer_t timer;

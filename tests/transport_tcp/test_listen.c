@@ -1,9 +1,11 @@
 /* Where an end point listens, and what it says when it cannot. */
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "transport_tcp/socket.h"
 
 static gloo_status try_open(const gli_transport_config *config,
                             gli_transport **t, gloo_error *error) {
@@ -170,19 +172,76 @@ static void descriptors_run_out_gracefully(void **state) {
   assert_true(errors >= 3);
 }
 
+#if defined(__linux__)
+static void assert_control(int fd, const char *expected) {
+  char name[GLI_TCP_CONTROL_BYTES + 1] = "";
+  socklen_t bytes = GLI_TCP_CONTROL_BYTES;
+  assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes),
+                   0);
+  assert_string_equal(name, expected);
+}
+
+static int listening_socket(gli_tcp_endpoint *at) {
+  socklen_t bytes = sizeof *at;
+  memset(at, 0, sizeof *at);
+  at->v4.sin_family = AF_INET;
+  at->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, &at->any, sizeof at->v4), 0);
+  assert_int_equal(listen(fd, 1), 0);
+  assert_int_equal(getsockname(fd, &at->any, &bytes), 0);
+  return fd;
+}
+
+/* With each congestion control that may be had here. */
+static void connections_are_not_paced_from_the_start(void **state) {
+  (void)state;
+  static const char *const names[] = {"reno", "cubic", "bbr"};
+  for (size_t i = 0; i < 3; i++) {
+    gli_tcp_endpoint at;
+    int listener = listening_socket(&at);
+    if (setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, names[i],
+                   (socklen_t)strlen(names[i])) == 0) {
+      bool paces = strcmp(names[i], "bbr") == 0;
+      char control[GLI_TCP_CONTROL_BYTES];
+      gli_tcp_socket_tune_listener(listener, control);
+      assert_string_equal(control, paces ? names[i] : "");
+      int client = socket(AF_INET, SOCK_STREAM, 0);
+      assert_int_equal(connect(client, &at.any, sizeof at.v4), 0);
+      int fd = gli_tcp_socket_accept(listener);
+      assert_true(fd >= 0);
+      assert_control(fd, paces ? "reno" : names[i]);
+      if (paces) gli_tcp_socket_set_control(fd, control);
+      assert_control(fd, names[i]);
+      gli_tcp_socket_tune_local(fd);
+      assert_control(fd, "reno");
+      close(fd);
+      close(client);
+    } else {
+      assert_int_not_equal(i, 0); /* every system has it */
+    }
+    close(listener);
+  }
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(default_is_loopback),
-      cmocka_unit_test(port_is_the_one_asked_for),
-      cmocka_unit_test(port_in_use_is_an_error),
-      cmocka_unit_test(host_that_does_not_resolve_is_an_error),
-      cmocka_unit_test(address_of_another_machine_is_an_error),
-      cmocka_unit_test(address_of_every_interface_is_an_error),
-      cmocka_unit_test(unknown_interface_names_the_known),
-      cmocka_unit_test(interface_gives_its_address),
-      cmocka_unit_test(interface_may_come_from_the_environment),
-      cmocka_unit_test(streams_have_bounds),
-      cmocka_unit_test(descriptors_run_out_gracefully),
+    cmocka_unit_test(default_is_loopback),
+    cmocka_unit_test(port_is_the_one_asked_for),
+    cmocka_unit_test(port_in_use_is_an_error),
+    cmocka_unit_test(host_that_does_not_resolve_is_an_error),
+    cmocka_unit_test(address_of_another_machine_is_an_error),
+    cmocka_unit_test(address_of_every_interface_is_an_error),
+    cmocka_unit_test(unknown_interface_names_the_known),
+    cmocka_unit_test(interface_gives_its_address),
+    cmocka_unit_test(interface_may_come_from_the_environment),
+    cmocka_unit_test(streams_have_bounds),
+    cmocka_unit_test(descriptors_run_out_gracefully),
+#if defined(__linux__)
+    cmocka_unit_test(connections_are_not_paced_from_the_start),
+#endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
