@@ -5,9 +5,9 @@
  * start. Collectives whose buffers lie in it move large messages without these
  * copies, and the fastest ones (allreduce and others on one host) are chosen
  * for it alone. Any rank may use it or not, each for itself; results are the
- * same. Programs all of whose large buffers lie in it say so (`shared_buffers` in
- * gloo_context_options), and get more of the algorithms that are made for it.
- * Between hosts, and in one process, it is memory like any other.
+ * same. Programs all of whose large buffers lie in it say so (`shared_buffers`
+ * in gloo_context_options), and get more of the algorithms that are made for
+ * it. Between hosts, and in one process, it is memory like any other.
  *
  * Use it for the large buffers that a program keeps: gradients, activations.
  * Each allocation takes whole pages and one file descriptor, its pages are
