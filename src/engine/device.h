@@ -128,6 +128,9 @@ static inline void gli_device_kick_locked(gloo_device *device) {
 }
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);
+/* How often to look for what comes soon, before waiting: 0, where who looks
+ * keeps it away. */
+unsigned gli_device_looks(gloo_device *device);
 /* Until the operation is done. */
 void gli_device_wait(gloo_device *device, gloo_operation *operation);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);

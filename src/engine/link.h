@@ -88,6 +88,8 @@ struct gli_link {
   uint32_t wants_in;    /* WANTs of the peer that are parked here */
   uint32_t answers;     /* to WANT and PROBE, not yet taken by the transport */
   uint64_t p2p_sent;    /* number of the next message to this rank */
+  uint64_t p2p_came;    /* and from it: those that a receive was found for, or
+                           that are parked */
 
   /* STARTED notes that came before the operation was started here. Forgetting
    * one costs a round trip, so a few are enough. */

@@ -382,6 +382,7 @@ static void keep(gli_link *link, gli_parked *parked) {
   if (key.kind == GLI_KIND_RECV && h->slot == 0 &&
       !gli_parked_has_envelope(link->context, key)) {
     gli_parked_add_envelope(parked);
+    link->p2p_came++;
   }
   gli_parked_keep(parked, key);
 }

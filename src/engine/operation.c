@@ -179,14 +179,6 @@ void gli_device_run_all(gloo_device *device) {
 
 /* ---- begin and end ------------------------------------------------------- */
 
-bool gli_operation_is_recv(const gloo_operation *op) {
-  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 1;
-}
-
-bool gli_operation_is_send(const gloo_operation *op) {
-  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
-}
-
 /* Receivers of much tell their senders at once. */
 GLI_COLD static void announce_start(gloo_operation *op) {
   const gli_plan *plan = op->plan;

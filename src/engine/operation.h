@@ -73,8 +73,8 @@ struct gloo_operation {
   int source;
 
   gli_header signature; /* what every message of it carries */
-  uint64_t *counter;    /* what numbers its runs: its tag's, or of a send its
-                           link's; NULL: not looked for yet */
+  uint64_t *counter;    /* what numbers its runs: its tag's, or of a message its
+                           link's; NULL: not looked for yet, or there is none */
   bool pairwise;        /* gli_collective_pairwise of it */
   uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool expects_much;    /* from some peer: it says STARTED unasked */
@@ -151,16 +151,17 @@ void gli_operation_free_pool(void *pool);       /* for the plan cache */
 
 /* ---- operation.c, prepare.c, handle.c ------------------------------------ */
 
-/* Begin another run that is to go straight, if nothing is in the way. False:
- * nothing has changed. (straight.c) */
-bool gli_straight_again(gloo_operation *op);
+/* Begin another run that is to go straight, if nothing is in the way; when it
+ * has to wait, look so many times more before anything else is done about it.
+ * False: nothing has changed. (straight.c) */
+bool gli_straight_again(gloo_operation *op, unsigned looks);
 gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
                                      gloo_error *error);
 /* `now`: its first steps need not wait for whoever runs what is runnable, but
  * run behind all that was put off. The context is not poisoned. */
 static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
                                               gloo_error *error) {
-  if (now && op->again && gli_straight_again(op)) return GLOO_OK;
+  if (now && op->again && gli_straight_again(op, 0)) return GLOO_OK;
   return gli_operation_begin_anew(op, now, error);
 }
 void gli_operation_step_done(gloo_operation *op, uint32_t step);
@@ -200,8 +201,12 @@ static inline bool gli_operation_streams(const gloo_operation *op,
   const uint32_t *first = &op->plan->next_first[step];
   return op->vast && first[0] == first[1];
 }
-bool gli_operation_is_recv(const gloo_operation *op);
-bool gli_operation_is_send(const gloo_operation *op);
+static inline bool gli_operation_is_recv(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 1;
+}
+static inline bool gli_operation_is_send(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
+}
 
 /* ---- lists --------------------------------------------------------------- */
 

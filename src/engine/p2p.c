@@ -53,6 +53,9 @@ gloo_status gli_p2p_post(gloo_operation *op, gloo_error *error) {
   bool all_left;
   gloo_status status = open_candidates(op, &all_left, error);
   if (status != GLOO_OK) return status;
+  if (op->p2p_peer >= 0) {
+    op->counter = &context->peers[op->p2p_peer].link->p2p_came;
+  }
   for (gli_parked *p = context->envelopes_first; p; p = p->envelope_next) {
     if (p->header.tag != op->signature.tag) continue;
     if (!gli_p2p_takes_from(op, p->link->local)) continue;
@@ -81,6 +84,7 @@ gloo_operation *gli_p2p_claim(gli_link *link, const gli_header *h,
     op = op->active_next;
   }
   if (!op) return NULL;
+  link->p2p_came++;
   gli_operation_list_remove(&context->family->posted, op);
   if (bind_to(op, link, h, error) != GLOO_OK) return NULL;
   /* Its receives must be ready before the message that it was claimed for. */

@@ -22,6 +22,7 @@
 
 #include <string.h>
 
+#include "core/cpu.h"
 #include "core/hints.h"
 #include "engine/context.h"
 #include "engine/device.h"
@@ -227,14 +228,13 @@ GLI_INLINE ran run(gloo_operation *op, uint32_t at, bool takes) {
   return at < n ? STRAYS : RAN_TO_THE_END;
 }
 
-GLI_INLINE void go_on(gloo_operation *op, uint32_t at, bool takes) {
-  ran how = run(op, at, takes);
+GLI_INLINE void go_by(gloo_operation *op, ran how) {
   if (how == RAN_TO_THE_END) gli_straight_finish(op);
   if (how == STRAYS) stray(op);
 }
 
 void gli_straight_run(gloo_operation *op) {
-  go_on(op, op->at, false);
+  go_by(op, run(op, op->at, false));
 }
 
 /* It began and ended in one go: nobody has heard of it. */
@@ -256,25 +256,82 @@ GLI_INLINE void stay(gloo_operation *op, ran how) {
   if (how == STRAYS) stray(op);
 }
 
-/* What gli_operation_begin_anew does for any operation, without what is still
- * as the last run left it. */
-bool gli_straight_again(gloo_operation *op) {
-  gloo_device *device = op->device;
-  gloo_context *context = op->context;
-  if (device->put_off || device->runnable || context->n_parked) return false;
-  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    gli_op_peer *peer = &op->peers[i];
-    if (peer->link->notes_count > 0) return false;
-    *peer = (gli_op_peer){.link = peer->link};
-  }
-  op->signature.operation = (*op->counter)++;
-  memset(op->recv_state, GLI_RECV_UNREADY, GLI_STRAIGHT_STEPS);
-  ran how = run(op, 0, true);
+GLI_INLINE void begun(gloo_operation *op, ran how) {
   if (how == RAN_TO_THE_END) {
     end_at_once(op);
   } else {
     stay(op, how);
   }
+}
+
+/* Is the message there that it awaits? If so, go on. */
+GLI_INLINE ran look(gloo_operation *op) {
+  uint32_t at = op->at;
+  gli_straight_step *s = &op->straight_steps[at];
+  got taken = take(op, at, s);
+  if (taken == GOT_NOTHING) return AWAITS;
+  s->link->awaits = NULL;
+  if (taken == GOT_IT) return run(op, at + 1, true);
+  op->at = at + 1;
+  return STRAYS;
+}
+
+/* What most wait for is on its way: as long as nobody knows of an operation,
+ * nothing has to be undone when it ends. */
+GLI_INLINE ran look_on(gloo_operation *op, unsigned looks) {
+  ran how = AWAITS;
+  for (; looks > 0 && how == AWAITS; looks--) {
+    if (!op->straight_steps[op->at].pair) break;
+    if (!gli_device_may_do_without(op->device)) break;
+    gli_cpu_relax();
+    how = look(op);
+  }
+  return how;
+}
+
+/* What gli_operation_begin_anew does for any operation, without what is still
+ * as the last run left it. */
+GLI_INLINE bool prepare_again(gloo_operation *op) {
+  gloo_device *device = op->device;
+  if (device->put_off || device->runnable || op->context->n_parked) {
+    return false;
+  }
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    gli_op_peer *peer = &op->peers[i];
+    if (peer->link->notes_count > 0) return false;
+    *peer = (gli_op_peer){.link = peer->link};
+  }
+  op->signature.operation = *op->counter;
+  memset(op->recv_state, GLI_RECV_UNREADY, GLI_STRAIGHT_STEPS);
+  return true;
+}
+
+/* A receive. When none was begun before it, the next message is its own: if
+ * that is there, and what it should be, it need not be posted for it. */
+GLI_APART static bool receive_again(gloo_operation *op, unsigned looks) {
+  if (!op->straight_steps[0].pair || op->context->family->posted.first) {
+    return false;
+  }
+  if (!prepare_again(op)) return false;
+  ran how = run(op, 0, true);
+  if (how == AWAITS) how = look_on(op, looks);
+  if (op->at == 0) {
+    stop_awaiting(op);
+    return false;
+  }
+  ++*op->counter;
+  op->source = (int)op->peers[0].link->local;
+  begun(op, how);
+  return true;
+}
+
+bool gli_straight_again(gloo_operation *op, unsigned looks) {
+  if (gli_operation_is_recv(op)) return receive_again(op, looks);
+  if (!prepare_again(op)) return false;
+  ++*op->counter;
+  ran how = run(op, 0, true);
+  if (how == AWAITS) how = look_on(op, looks);
+  begun(op, how);
   return true;
 }
 
@@ -328,17 +385,15 @@ bool gli_straight_message(gli_link *link, const gli_header *h,
   if (!op->straight) return true; /* that failed, and ended it */
   store(op, &op->straight_steps[step], payload);
   op->recv_state[step] = GLI_RECV_DONE;
-  go_on(op, step + 1, false);
+  go_by(op, run(op, step + 1, false));
   return true;
 }
 
 bool gli_straight_look_for(gloo_operation *op) {
   uint32_t at = op->at;
   if (op->recv_state[at] != GLI_RECV_READY) return false;
-  gli_straight_step *s = &op->straight_steps[at];
-  got taken = take(op, at, s);
-  if (taken == GOT_NOTHING) return false;
-  s->link->awaits = NULL;
-  if (taken == GOT_IT) go_on(op, at + 1, true);
+  ran how = look(op);
+  if (op->at == at) return false;
+  go_by(op, how);
   return true;
 }

@@ -28,6 +28,7 @@
 #include "engine/operation.h"
 
 #define SPIN_NS UINT64_C(40000)
+#define FIRST_LOOKS 100
 #define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */
 #define YIELD_MIN_NS UINT64_C(60000)
 #define YIELD_MAX_NS UINT64_C(4000000)
@@ -108,6 +109,11 @@ static uint64_t spin_ns(gloo_device *device) {
   if (device->sharing >= SHARING_BELIEVED) return 0;
   bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
   return crowded ? 0 : SPIN_NS;
+}
+
+unsigned gli_device_looks(gloo_device *device) {
+  if (device->wait_mode > GLI_WAIT_SPIN || spin_ns(device) == 0) return 0;
+  return FIRST_LOOKS;
 }
 
 /* The first yield of a wait took so long; did it bring what was waited for? */
