@@ -23,6 +23,8 @@
 
 /* At a time from memory that is not mapped: a part of the nearest cache. */
 #define FETCH_BYTES ((size_t)32 * 1024)
+/* See is_better_copied. */
+#define COPY_BYTES ((uint64_t)16 * 1024)
 
 /* ---- sending ------------------------------------------------------------- */
 
@@ -52,10 +54,18 @@ static bool is_placed(gloo_operation *op, const gli_step *s,
   return true;
 }
 
-bool gli_reach_is_within(gli_link *link, const void *memory, uint64_t bytes) {
+/* Who does nothing but send one message is done with it when it is copied, but
+ * with what is shown only after the peer's turn, where ranks take turns on
+ * cores. */
+static bool is_better_copied(const gloo_operation *op, uint64_t bytes) {
+  return op->context->crowded && op->plan->n_steps == 1 && bytes <= COPY_BYTES;
+}
+
+bool gli_reach_refers(const gloo_operation *op, gli_link *link,
+                      const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
   uint64_t reference;
-  return pair->ops->refer &&
+  return pair->ops->refer && !is_better_copied(op, bytes) &&
          pair->ops->refer(pair, memory, (size_t)bytes, false, &reference);
 }
 
@@ -81,6 +91,8 @@ void gli_reach_offer(gli_transfer *t) {
       }
       break;
     case GLI_ROLE_BYTES:
+      if (is_better_copied(op, h->length)) return;
+      break;
     case GLI_ROLE_VIEW:
       break;
     case GLI_ROLE_SIGNAL:

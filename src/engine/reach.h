@@ -37,8 +37,9 @@ typedef struct gli_operands {
  * own. */
 #define GLI_REFER_BYTES ((uint64_t)256)
 
-/* Can the peer reach this memory, to read it? */
-bool gli_reach_is_within(gli_link *link, const void *memory, uint64_t bytes);
+/* Is a message of plain bytes, longer than that, better referred to? */
+bool gli_reach_refers(const gloo_operation *op, gli_link *link,
+                      const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
 void gli_reach_offer(gli_transfer *t);
 /* Can this message be the one that a receive step waits for? */

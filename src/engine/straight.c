@@ -164,7 +164,7 @@ GLI_INLINE bool send_now(gloo_operation *op, gli_straight_step *s) {
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
   /* It may be one that need not be copied. */
   if (header->length > GLI_REFER_BYTES &&
-      gli_reach_is_within(link, payload, header->length)) {
+      gli_reach_refers(op, link, payload, header->length)) {
     return false;
   }
   header->operation = op->signature.operation;
