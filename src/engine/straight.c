@@ -125,10 +125,12 @@ GLI_INLINE void store(const gloo_operation *op, const gli_straight_step *s,
 }
 
 /* More than gli_flow_credit_now does. */
-GLI_COLD static void take_credit(gli_link *link, uint32_t credit) {
+GLI_COLD static bool take_credit(gli_link *link, uint32_t credit) {
   gloo_error error;
-  if (gli_flow_credit(link, credit, &error) == GLOO_OK) return;
-  gli_context_poison(link->context, &error);
+  if (gli_flow_credit(link, credit, &error) != GLOO_OK) {
+    gli_context_poison(link->context, &error);
+  }
+  return !gli_context_poisoned(link->context);
 }
 
 typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
@@ -144,8 +146,10 @@ GLI_INLINE got take(gloo_operation *op, uint32_t at, gli_straight_step *s) {
   link->data_came++;
   op->recv_state[at] = GLI_RECV_DONE;
   if (taken.charged) gli_flow_consumed(link, s->header.length);
-  if (!gli_flow_credit_now(link, taken.credit)) take_credit(link, taken.credit);
-  if (gli_context_poisoned(op->context)) return GOT_AN_ERROR;
+  if (!gli_flow_credit_now(link, taken.credit) &&
+      !take_credit(link, taken.credit)) {
+    return GOT_AN_ERROR;
+  }
   store(op, s, taken.payload);
   return GOT_IT;
 }

@@ -72,11 +72,12 @@ typedef struct gli_sink {
 } gli_sink;
 
 /* What take_now got. */
-enum { GLI_TAKE_BYTES = 8 };
+enum { GLI_TAKE_BYTES = 4096 };
 typedef struct gli_taken {
   uint32_t credit; /* of its header */
   bool charged;
-  uint8_t payload[GLI_TAKE_BYTES]; /* what it has */
+  const uint8_t *payload; /* read it once, before the next take_now or poll; */
+  uint8_t room[8];        /* perhaps here */
 } gli_taken;
 
 #define GLI_PAIR_LATER ((gli_pair *)(uintptr_t)1)

@@ -116,17 +116,35 @@ static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
   receive_rest(pair, header, record->data, (size_t)header->length);
 }
 
+static inline bool much_untold(const gli_shm_pair *pair) {
+  return gli_shm_untold(&pair->in) >= TELL_RECORDS ||
+         gli_shm_untold_bytes(&pair->in) >= TELL_BYTES;
+}
+
 /* Nothing but a whole message can come next, and it is read. */
 static inline bool reads_whole(const gli_shm_pair *pair) {
   static const gli_shm_pair open = {.live = true, .up = true};
   return pair->mood == open.mood;
 }
 
+/* Before the sender is told of this one, it has to be read; those before it
+ * have been. */
+GLI_APART static bool take_long(gli_shm_pair *pair,
+                                const gli_shm_record *record, uint64_t bytes,
+                                gli_taken *taken) {
+  if (much_untold(pair)) gli_shm_give_back(pair);
+  return gli_shm_take_long(&pair->in, record, (size_t)bytes, taken);
+}
+
 bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
                       gli_taken *taken) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   if (!reads_whole(pair)) return false;
-  if (!gli_shm_get_expected(&pair->in, expected, taken)) return false;
+  const gli_shm_record *record = gli_shm_expected(&pair->in, expected);
+  if (record == NULL) return false;
+  if (expected->length > GLI_SHM_INLINE)
+    return take_long(pair, record, expected->length, taken);
+  gli_shm_take_short(&pair->in, record, taken);
   if (gli_shm_untold(&pair->in) >= TELL_RECORDS) gli_shm_give_back(pair);
   return true;
 }
@@ -172,8 +190,6 @@ int gli_shm_receive(gli_shm_pair *pair) {
            gli_shm_ready(&pair->in, memory_order_acquire));
   /* It costs a fence, which small messages need not wait for: theirs is done
    * for several at once, or by the next poll that finds nothing new. */
-  if (gli_shm_untold(&pair->in) >= TELL_RECORDS ||
-      gli_shm_untold_bytes(&pair->in) >= TELL_BYTES)
-    gli_shm_give_back(pair);
+  if (much_untold(pair)) gli_shm_give_back(pair);
   return n;
 }

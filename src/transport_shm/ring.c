@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/hints.h"
+
 size_t gli_shm_ring_bytes(uint32_t data_bytes) {
   return offsetof(gli_shm_memory, data) + data_bytes;
 }
@@ -211,22 +213,39 @@ static inline uint64_t differ(const gli_header *got, const gli_header *head,
          gli_header_differ(got, expected);
 }
 
-bool gli_shm_get_expected(gli_shm_in *in, const gli_header *expected,
-                          gli_taken *taken) {
+/* What is read here is not read again by the compiler. */
+GLI_INLINE void took(gli_shm_in *in, const gli_shm_record *r,
+                     gli_taken *taken) {
+  taken->credit = r->header.credit;
+  taken->charged = r->header.charged;
+  atomic_signal_fence(memory_order_seq_cst);
+  gli_shm_take(in);
+}
+
+const gli_shm_record *gli_shm_expected(gli_shm_in *in,
+                                       const gli_header *expected) {
   static const gli_header head = {.mark = GLI_SHM_HEAD};
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
   if (atomic_load_explicit(&slot->flag.sequence, memory_order_acquire) !=
       next + 1)
-    return false;
+    return NULL;
   const gli_shm_record *r = &slot->record;
-  if (differ(&r->header, &head, expected) != 0) return false;
-  taken->credit = r->header.credit;
-  taken->charged = r->header.charged;
-  memcpy(taken->payload, r->data, GLI_SHM_INLINE);
-  /* The compiler must not read it again. */
-  atomic_signal_fence(memory_order_seq_cst);
-  atomic_store_explicit(&in->next, next + 1, memory_order_relaxed);
+  return differ(&r->header, &head, expected) == 0 ? r : NULL;
+}
+
+void gli_shm_take_short(gli_shm_in *in, const gli_shm_record *r,
+                        gli_taken *taken) {
+  memcpy(taken->room, r->data, GLI_SHM_INLINE);
+  taken->payload = taken->room;
+  took(in, r, taken);
+}
+
+bool gli_shm_take_long(gli_shm_in *in, const gli_shm_record *r, size_t bytes,
+                       gli_taken *taken) {
+  if (bytes > in->chunk) return false;
+  taken->payload = gli_shm_chunk(in, bytes);
+  took(in, r, taken);
   return true;
 }
 

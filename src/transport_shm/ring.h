@@ -80,7 +80,6 @@ typedef union gli_shm_slot {
 } gli_shm_slot;
 
 _Static_assert(sizeof(gli_shm_slot) == GLI_SHM_LINE, "a slot is a line");
-_Static_assert(GLI_SHM_INLINE == GLI_TAKE_BYTES, "taken as it is");
 _Static_assert(offsetof(gli_header, number) == 28, "see flag.before");
 _Static_assert(offsetof(gli_header, operation) == 32, "it follows");
 
@@ -187,10 +186,16 @@ static inline bool gli_shm_came(gli_shm_in *in) {
 }
 /* Copy the record that is ready. */
 void gli_shm_get(gli_shm_in *in, gli_shm_record *record);
-/* Is a record there, and the message that is expected in it as a whole? Then
- * take it, and go on to the next. What `taken` gets is read once. */
-bool gli_shm_get_expected(gli_shm_in *in, const gli_header *expected,
-                          gli_taken *taken);
+/* Is a record there, of the message that is expected? If so, it; else NULL. */
+const gli_shm_record *gli_shm_expected(gli_shm_in *in,
+                                       const gli_header *expected);
+/* Take its message, of up to GLI_SHM_INLINE bytes; */
+void gli_shm_take_short(gli_shm_in *in, const gli_shm_record *record,
+                        gli_taken *taken);
+/* or of more, which stay where they are until the sender is told. False: it has
+ * more records than this, and nothing has changed. */
+bool gli_shm_take_long(gli_shm_in *in, const gli_shm_record *record,
+                       size_t bytes, gli_taken *taken);
 /* The first record of a message, with a header that one can have? If so, go to
  * where its first chunk lies. */
 bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record);

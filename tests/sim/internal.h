@@ -54,6 +54,7 @@ struct sim_side {
   bool attached, closed, stopped;
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
+  uint8_t taken[GLI_TAKE_BYTES];      /* what take_now got last */
   sim_queue streams[SIM_STREAMS_MAX]; /* messages to this side */
   sim_flight *flights;                /* of this side's requests */
   sim_side *next;                     /* in the node's list of open sides */

@@ -289,9 +289,11 @@ bool sim_take_now(gli_pair *pair, const gli_header *expected,
     if (m == NULL || m->begun || m->due_ns > world->now_ns) continue;
     if (!is_like(&m->header, expected)) continue;
     if (!sim_chance(world, world->options.at_once_percent)) return false;
-    *taken = (gli_taken){m->header.credit, m->header.charged, {0}};
+    *taken = (gli_taken){.credit = m->header.credit,
+                         .charged = m->header.charged,
+                         .payload = side->taken};
     if (m->header.length > 0) {
-      memcpy(taken->payload, m->payload, (size_t)m->header.length);
+      memcpy(side->taken, m->payload, (size_t)m->header.length);
     }
     drop_taken(side, stream);
     return true;

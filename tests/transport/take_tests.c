@@ -2,6 +2,8 @@
 #include "battery.h"
 
 enum { TRIES = 20 };
+/* Of longer ones, real transports may leave some to poll as well. */
+enum { SHORT = 8 };
 
 /* Try to take a message, while time passes for all but its receiver. */
 static bool take(bat_pair *from, bat_pair *to, const gli_header *expected,
@@ -172,7 +174,7 @@ static void taking_makes_room(void **state) {
     if (polled == b->n_received && take(a, b, &expected, &got)) {
       check_taken(i, &got);
     } else {
-      assert_true(w->variant->create != NULL);
+      assert_true(w->variant->create != NULL || expected.length > SHORT);
       check_polled(b, ++polled, i);
     }
   }
