@@ -100,7 +100,7 @@ static inline void gli_device_run(gloo_device *device) {
 int gli_device_poll(gloo_device *device);
 /* May something be done without a poll once more (and counted in `unpolled`)?
  * Polls see to everything, so there has to be one now and then. */
-enum { GLI_UNPOLLED_MAX = 20 };
+enum { GLI_UNPOLLED_MAX = 64 };
 static inline bool gli_device_may_do_without(const gloo_device *device) {
   return device->unpolled < GLI_UNPOLLED_MAX;
 }
@@ -129,7 +129,7 @@ static inline void gli_device_kick_locked(gloo_device *device) {
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);
 /* How often to look for what comes soon, before waiting: 0, where who looks
- * keeps it away. */
+ * keeps it away, or others are under way. */
 unsigned gli_device_looks(gloo_device *device);
 /* Until the operation is done. */
 void gli_device_wait(gloo_device *device, gloo_operation *operation);

@@ -112,6 +112,7 @@ static uint64_t spin_ns(gloo_device *device) {
 }
 
 unsigned gli_device_looks(gloo_device *device) {
+  if (device->outstanding > 0) return 0;
   if (device->wait_mode > GLI_WAIT_SPIN || spin_ns(device) == 0) return 0;
   return FIRST_LOOKS;
 }
