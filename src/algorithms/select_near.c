@@ -18,6 +18,8 @@
 /* Of the vector, where `fused` gains much when memory is in reach, and loses
  * little when it is not. */
 #define FUSED_FROM (16 * K)
+#define FUSED_PAIR_FROM (64 * K)
+#define FUSED_PAIR_SCATTER_FROM (32 * K)
 #define FUSED_CROWDED_FROM (128 * K)
 #define FUSED_TO (512 * K)
 
@@ -83,7 +85,12 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
   /* What is better for longer vectors is in no order. */
   bool ordered = p->order == GLI_ORDER_FOLD;
   if (p->collective != GLI_ALLREDUCE && !scatters) return NULL;
-  if (p->size == 2) return m >= FUSED_FROM ? "fused" : NULL;
+  if (p->size == 2 && scatters) {
+    return m >= FUSED_PAIR_SCATTER_FROM ? "fused" : NULL;
+  }
+  if (p->size == 2) {
+    return m >= FUSED_PAIR_FROM ? "fused" : "recursive_doubling";
+  }
   if (p->size > 4) return NULL;
   if (!p->crowded) {
     return m >= FUSED_FROM && (ordered || m <= FUSED_TO) ? "fused" : NULL;
