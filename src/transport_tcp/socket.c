@@ -165,13 +165,30 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
   return bytes;
 }
 
-ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
+static ssize_t receive(int fd, void *buffer, size_t length, int flags) {
   ssize_t bytes;
-  if (count == 1) {
-    do bytes = recv(fd, parts->iov_base, parts->iov_len, 0);
-    while (bytes < 0 && errno == EINTR);
-    return bytes;
-  }
+  do bytes = recv(fd, buffer, length, flags);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
+  return receive(fd, buffer, bytes, MSG_PEEK);
+}
+
+ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
+#if defined(__linux__)
+  return receive(fd, room, bytes, MSG_TRUNC);
+#else
+  char waste[4096];
+  (void)room;
+  return receive(fd, waste, bytes < sizeof waste ? bytes : sizeof waste, 0);
+#endif
+}
+
+ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
+  if (count == 1) return receive(fd, parts->iov_base, parts->iov_len, 0);
+  ssize_t bytes;
   struct msghdr message;
   memset(&message, 0, sizeof message);
   message.msg_iov = (struct iovec *)parts;

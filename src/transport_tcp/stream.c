@@ -53,6 +53,9 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   gli_tcp *t = stream->pair->t;
   if (stream->state == GLI_TCP_UP) t->up--;
   if (t->newest == stream) t->newest = NULL;
+  /* Closing with unread data would reset the connection. */
+  (void)gli_tcp_stream_take_peeked(stream);
+  stream->peeked = 0;
   if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
   stream->watch = NULL;
   stream->state = GLI_TCP_ENDED;
@@ -85,6 +88,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
 
 void gli_tcp_stream_discard(gli_tcp_stream *stream) {
   struct iovec part = {stream->pair->t->buffer, GLI_TCP_BUFFER_BYTES};
+  stream->peeked = 0;
   for (int i = 0; i < DISCARDS_PER_TURN; i++) {
     ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
     if (got < 0 && gli_tcp_would_block(errno)) return;

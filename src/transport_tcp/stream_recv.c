@@ -224,6 +224,27 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   return got;
 }
 
+bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
+  while (stream->peeked > 0) {
+    size_t bytes = min_size(stream->peeked, GLI_TCP_BUFFER_BYTES);
+    errno = 0;
+    ssize_t got =
+        gli_tcp_socket_skip(stream->watch->fd, stream->pair->t->buffer, bytes);
+    if (got <= 0) return false;
+    stream->peeked -= (size_t)got;
+  }
+  return true;
+}
+
+/* Before recv returns, the system acknowledges what is read, where nothing was
+ * sent since the last that was: a packet that takes about as long as the
+ * message did, and that nobody waits for. So such a message is only looked at,
+ * and the next poll takes it from the socket. */
+static bool should_peek(const gli_tcp_stream *stream) {
+  if (stream->in_payload || stream->large) return false;
+  return stream->unanswered && stream->pair->t->up == 1;
+}
+
 /* Into the buffer, behind what was left over. */
 static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *buffer = stream->pair->t->buffer;
@@ -237,8 +258,13 @@ static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
   memcpy(buffer, stream->partial, kept);
   struct iovec part = {buffer + kept, room};
   *asked = room;
-  ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
+  int fd = stream->watch->fd;
+  bool peek = should_peek(stream);
+  ssize_t got = peek ? gli_tcp_socket_peek(fd, buffer + kept, room)
+                     : gli_tcp_socket_receive(fd, &part, 1);
   if (got <= 0) return got;
+  stream->peeked = peek ? (size_t)got : 0;
+  stream->unanswered = !peek;
   stream->partial_bytes = 0;
   consume(stream, buffer, kept + (size_t)got);
   return got;
@@ -256,6 +282,10 @@ static void read_failed(gli_tcp_stream *stream, bool broken) {
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
   size_t budget = BYTES_PER_TURN;
   while (readable(stream)) {
+    if (!gli_tcp_stream_take_peeked(stream)) {
+      gli_tcp_stream_lost(stream, errno);
+      return;
+    }
     bool direct = stream->in_payload && stream->sink.fn == NULL;
     size_t asked;
     ssize_t got =

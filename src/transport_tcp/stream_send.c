@@ -123,6 +123,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
     (void)add_message(&b, request);
     written = write_batch(stream, &b);
   }
+  stream->unanswered = false;
   if (written >= 0 &&
       (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
     return GLI_POST_DONE;

@@ -71,6 +71,8 @@ typedef struct gli_tcp_stream {
   gli_header header;
   gli_sink sink;
   uint64_t placed; /* bytes of the payload that are stored or reduced */
+  bool unanswered; /* something was read since something was sent */
+  size_t peeked;   /* bytes that were read, but are still in the socket */
 } gli_tcp_stream;
 
 struct gli_tcp_pair {
@@ -221,6 +223,9 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
 /* stream_recv.c */
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
+/* Remove from the socket what was read already; false with errno (0: the
+ * connection has ended). */
+bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 
 /* linger.c */
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);

@@ -6,7 +6,7 @@
 
 #include "harness.h"
 
-static int writes, reads, allocations;
+static int writes, reads, peeks, allocations;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
@@ -47,7 +47,9 @@ ssize_t __wrap_send(int fd, const void *from, size_t bytes, int flags) {
   return __real_send(fd, from, bytes, flags);
 }
 ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags) {
-  return counted(__real_recv(fd, to, bytes, flags));
+  ssize_t got = __real_recv(fd, to, bytes, flags);
+  if (got > 0 && (flags & MSG_PEEK) != 0) peeks++;
+  return counted(got);
 }
 ssize_t __wrap_write(int fd, const void *from, size_t bytes) {
   writes++;
@@ -71,7 +73,7 @@ void *__wrap_realloc(void *old, size_t bytes) {
 }
 
 static void count_from_here(void) {
-  writes = reads = allocations = 0;
+  writes = reads = peeks = allocations = 0;
 }
 
 typedef struct scene {
@@ -114,6 +116,39 @@ static void small_message_is_one_write_and_one_read(void **state) {
     assert_int_equal(writes, 2 * ROUNDS);
     assert_int_equal(reads, 2 * ROUNDS);
     assert_int_equal(allocations, 0);
+  }
+  close_scene(&s);
+}
+
+/* Every second message that nobody answers is looked at, and taken from the
+ * socket later; before a long one, too, and before the connection is closed. */
+static void unanswered_message_is_acknowledged_after_it_was_received(
+    void **state) {
+  (void)state;
+  enum { ROUNDS = 1000 };
+  static const size_t sizes[] = {0, 4, 4096, 16000};
+  static uint8_t payload[HAR_BYTES];
+  scene s;
+  gli_send_request request;
+  open_scene(&s, 1);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    int to_b = s.ba->received, to_a = s.ab->received;
+    assert_int_equal(har_send(s.ba, &request, 0, payload, 1), GLI_POST_DONE);
+    har_until(&s.a, &s.b, &s.ab->received, to_a + 1);
+    har_poll(&s.a, &s.b, 1);
+    count_from_here();
+    for (int k = 1; k <= ROUNDS; k++) {
+      assert_int_equal(har_send(s.ab, &request, 0, payload, sizes[i]),
+                       GLI_POST_DONE);
+      har_until(&s.a, &s.b, &s.ba->received, to_b + k);
+    }
+    assert_int_equal(writes, ROUNDS);
+    assert_int_equal(peeks, ROUNDS / 2);
+    assert_in_range(reads, ROUNDS, ROUNDS + ROUNDS / 2);
+    to_b += ROUNDS;
+    (void)har_send(s.ab, &request, 0, payload, sizeof payload);
+    har_until(&s.a, &s.b, &s.ba->received, to_b + 1);
+    assert_int_equal(peeks, ROUNDS / 2);
   }
   close_scene(&s);
 }
@@ -187,6 +222,8 @@ static void idle_poll_reads_and_writes_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_message_is_one_write_and_one_read),
+      cmocka_unit_test(
+          unanswered_message_is_acknowledged_after_it_was_received),
       cmocka_unit_test(small_messages_in_a_row_share_reads),
       cmocka_unit_test(queued_messages_share_writes),
       cmocka_unit_test(large_messages_cost_no_allocation),
