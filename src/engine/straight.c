@@ -12,7 +12,7 @@
  * of all that may come (take_now), but never from within an upcall.
  *
  * That order must hold back nothing that could go: every send has to depend on
- * all receives before it, and receives take turns with sends.
+ * all receives before it.
  *
  * Whatever else happens (a message that came early, or to another step; no room
  * for one; no credit) is not dealt with here: the operation leaves the path
@@ -51,7 +51,7 @@ bool gli_straight_suits(const gli_plan *plan) {
   if (plan->n_places > 0) return false;
   if (gli_collective_pairwise(plan->params.collective)) return false;
   /* behind[i]: the steps that wait for step i, as bits, or for one of those. */
-  uint32_t behind[GLI_STRAIGHT_STEPS], sends = 0, receives = 0;
+  uint32_t behind[GLI_STRAIGHT_STEPS], sends = 0;
   for (uint32_t i = n; i-- > 0;) {
     const gli_step *s = &plan->steps[i];
     if (!is_simple(s)) return false;
@@ -61,10 +61,8 @@ bool gli_straight_suits(const gli_plan *plan) {
     }
     if (s->kind == GLI_STEP_SEND) {
       sends |= UINT32_C(1) << i;
-      receives = 0;
-    } else if (is_message(s)) {
-      if ((sends & ~behind[i]) != 0 || receives > 0) return false;
-      receives = 1;
+    } else if (is_message(s) && (sends & ~behind[i]) != 0) {
+      return false;
     }
   }
   return true;
@@ -363,23 +361,9 @@ void gli_straight_stop(gloo_operation *op) {
 
 /* ---- what was awaited ---------------------------------------------------- */
 
-/* All but what may differ: `charged`, `mark`, `credit` and `number`. */
-GLI_INLINE bool is_expected(const gli_header *h, const gli_header *expected) {
-  static const gli_header mask = {.type = 0xff,
-                                  .form = 0x7f,
-                                  .tuning = 0xff,
-                                  .collective = 0xff,
-                                  .dtype = 0xff,
-                                  .op = 0xff,
-                                  .algorithm = 0xff};
-  uint64_t first = gli_header_word(h, 0) ^ gli_header_word(expected, 0);
-  return ((first & gli_header_word(&mask, 0)) |
-          gli_header_differ(h, expected)) == 0;
-}
-
 bool gli_straight_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
-  if (!is_expected(h, link->expected)) return false;
+  if (!gli_header_is(h, link->expected)) return false;
   if (!gli_flow_credit_now(link, h->credit)) return false;
   gloo_operation *op = link->awaits;
   uint32_t step = op->at;

@@ -101,4 +101,20 @@ static inline uint64_t gli_header_differ(const gli_header *a,
          (gli_header_word(a, 48) ^ gli_header_word(b, 48));
 }
 
+/* Is it the expected one, but for what may differ: `charged`, `mark`, `credit`
+ * and `number`? */
+static inline bool gli_header_is(const gli_header *header,
+                                 const gli_header *expected) {
+  static const gli_header mask = {.type = 0xff,
+                                  .form = 0x7f,
+                                  .tuning = 0xff,
+                                  .collective = 0xff,
+                                  .dtype = 0xff,
+                                  .op = 0xff,
+                                  .algorithm = 0xff};
+  uint64_t first = gli_header_word(header, 0) ^ gli_header_word(expected, 0);
+  return ((first & gli_header_word(&mask, 0)) |
+          gli_header_differ(header, expected)) == 0;
+}
+
 #endif

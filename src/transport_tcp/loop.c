@@ -50,6 +50,13 @@ static bool poll_directly(gli_tcp *t) {
   return true;
 }
 
+/* Who waits for one message has just looked for it, which is as good. */
+static bool has_looked(gli_tcp *t) {
+  if (t->looked == NULL || t->direct >= DIRECT_POLLS) return false;
+  t->direct += DIRECT_POLLS / IDLE_POLLS;
+  return true;
+}
+
 int gli_tcp_poll(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   t->happened = 0;
@@ -58,10 +65,12 @@ int gli_tcp_poll(gli_transport *base) {
   begin_pairs(t);
   bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
   if (needed) atomic_store(&t->needs_poll, false);
-  if (needed || !poll_directly(t)) {
+  gli_tcp_stream_read_held(t);
+  if (needed || (!has_looked(t) && !poll_directly(t))) {
     t->direct = 0;
     uv_run(&t->loop, UV_RUN_NOWAIT);
   }
+  t->looked = NULL;
   if (t->to_report) gli_tcp_pairs_report(t);
   free_garbage(t);
   t->in_poll = false;

@@ -73,6 +73,21 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   return gli_tcp_stream_send(stream, request);
 }
 
+bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  if (!pair->live || pair->left || pair->streams == 0) return false;
+  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, header);
+  return gli_tcp_stream_send_now(stream, header, payload);
+}
+
+bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
+                      gli_taken *taken) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  if (pair->streams == 0) return false;
+  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, expected);
+  return gli_tcp_stream_take_now(stream, expected, taken);
+}
+
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   pair->streams = streams;
   pair->initiator = initiator;

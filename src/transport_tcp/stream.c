@@ -1,6 +1,7 @@
 /* A stream's life: up, lost, ended. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -53,6 +54,8 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   gli_tcp *t = stream->pair->t;
   if (stream->state == GLI_TCP_UP) t->up--;
   if (t->newest == stream) t->newest = NULL;
+  if (t->looked == stream) t->looked = NULL;
+  if (t->held == stream) t->held = NULL;
   /* Closing with unread data would reset the connection. */
   (void)gli_tcp_stream_take_peeked(stream);
   stream->peeked = 0;
@@ -62,6 +65,8 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->due_ns = 0;
   if (stream->pair->closed) gli_request_free_all(&stream->queue);
   stream->queue = (gli_request_queue){NULL, NULL};
+  free(stream->rest);
+  stream->rest = NULL;
 }
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {

@@ -245,6 +245,18 @@ static bool should_peek(const gli_tcp_stream *stream) {
   return stream->unanswered && stream->pair->t->up == 1;
 }
 
+static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
+  int fd = stream->watch->fd;
+  bool peek = should_peek(stream);
+  struct iovec part = {to, bytes};
+  ssize_t got = peek ? gli_tcp_socket_peek(fd, to, bytes)
+                     : gli_tcp_socket_receive(fd, &part, 1);
+  if (got <= 0) return got;
+  stream->peeked = peek ? (size_t)got : 0;
+  stream->unanswered = true;
+  return got;
+}
+
 /* Into the buffer, behind what was left over. */
 static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *buffer = stream->pair->t->buffer;
@@ -256,15 +268,9 @@ static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
                                : REDUCE_PIECE;
   }
   memcpy(buffer, stream->partial, kept);
-  struct iovec part = {buffer + kept, room};
   *asked = room;
-  int fd = stream->watch->fd;
-  bool peek = should_peek(stream);
-  ssize_t got = peek ? gli_tcp_socket_peek(fd, buffer + kept, room)
-                     : gli_tcp_socket_receive(fd, &part, 1);
+  ssize_t got = read_or_peek(stream, buffer + kept, room);
   if (got <= 0) return got;
-  stream->peeked = peek ? (size_t)got : 0;
-  stream->unanswered = !peek;
   stream->partial_bytes = 0;
   consume(stream, buffer, kept + (size_t)got);
   return got;
@@ -304,4 +310,60 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
   }
   if (!stream->pair->live || stream->state != GLI_TCP_UP) return;
   if (stream->finished) gli_tcp_stream_discard(stream);
+}
+
+/* ---- one message, without a poll
+ * ----------------------------------------- */
+
+/* A second look would find as little where others have to run before. */
+static bool looked_in_vain(const gli_tcp_stream *stream) {
+  gli_tcp *t = stream->pair->t;
+  return t->looked == stream &&
+         atomic_load_explicit(&t->crowded, memory_order_relaxed);
+}
+
+/* The system tells of an error once, and later only of the end. */
+static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
+  if (got == 0) return;
+  if (gli_tcp_would_block(errno))
+    stream->pair->t->looked = stream;
+  else if (stream->write_error == 0)
+    stream->write_error = errno;
+}
+
+/* No more than the message is read; so nothing is left to keep, if it is the
+ * one. */
+bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
+                             gli_taken *taken) {
+  gli_tcp *t = stream->pair->t;
+  if (t->held != NULL || !readable(stream)) return false;
+  if (stream->in_payload || stream->partial_bytes > 0) return false;
+  if (looked_in_vain(stream)) return false;
+  if (!gli_tcp_stream_take_peeked(stream)) return false;
+  size_t bytes = GLI_HEADER_BYTES + (size_t)expected->length;
+  ssize_t got = read_or_peek(stream, t->buffer, bytes);
+  if (got <= 0) {
+    nothing_taken(stream, got);
+    return false;
+  }
+  gli_header header;
+  if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||
+      !gli_header_is(&header, expected)) {
+    t->held = stream;
+    t->held_bytes = (size_t)got;
+    gli_tcp_touch(t);
+    return false;
+  }
+  taken->charged = header.charged;
+  taken->credit = header.credit;
+  taken->payload = t->buffer + GLI_HEADER_BYTES;
+  return true;
+}
+
+void gli_tcp_stream_read_held(gli_tcp *t) {
+  gli_tcp_stream *stream = t->held;
+  if (stream == NULL) return;
+  t->held = NULL;
+  t->happened++;
+  consume(stream, t->buffer, t->held_bytes);
 }

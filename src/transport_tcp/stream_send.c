@@ -1,6 +1,7 @@
 /* Sending: header and payload, and as many queued messages as fit, go out in
  * one vectored write. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -95,35 +96,33 @@ static void write_failed(gli_tcp_stream *stream, int code) {
   gli_tcp_watch_for(stream->watch, UV_READABLE);
 }
 
-/* A short message in one piece: the system has one part to look at. */
-static ssize_t write_short(gli_tcp_stream *stream,
-                           const gli_send_request *request) {
+/* A message. A short one in one piece: the system has one part to look at. */
+static ssize_t write_one(gli_tcp_stream *stream, const gli_header *header,
+                         const void *payload) {
   uint8_t bytes[GLI_HEADER_BYTES + SHORT_PAYLOAD];
-  size_t length = (size_t)request->header.length;
-  gli_header_encode(&request->header, bytes);
-  if (length > 0) memcpy(bytes + GLI_HEADER_BYTES, request->payload, length);
-  struct iovec part = {bytes, GLI_HEADER_BYTES + length};
-  return gli_tcp_socket_send(stream->watch->fd, &part, 1);
+  bool is_short = header->length <= SHORT_PAYLOAD;
+  size_t length =
+      header->length < GLI_TCP_IO_MAX ? (size_t)header->length : GLI_TCP_IO_MAX;
+  gli_header_encode(header, bytes);
+  if (is_short && length > 0) memcpy(bytes + GLI_HEADER_BYTES, payload, length);
+  struct iovec parts[2] = {{bytes, GLI_HEADER_BYTES + (is_short ? length : 0)},
+                           {(void *)(uintptr_t)payload, length}};
+  stream->unanswered = false;
+  return gli_tcp_socket_send(stream->watch->fd, parts, is_short ? 1 : 2);
+}
+
+static bool may_write(const gli_tcp_stream *stream) {
+  return stream->state == GLI_TCP_UP && stream->write_error == 0 &&
+         stream->queue.head == NULL && stream->rest == NULL;
 }
 
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
-  if (stream->state != GLI_TCP_UP || stream->write_error != 0 ||
-      stream->queue.head != NULL) {
+  if (!may_write(stream)) {
     gli_request_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
-  ssize_t written;
-  if (request->header.length <= SHORT_PAYLOAD) {
-    written = write_short(stream, request);
-  } else {
-    batch b;
-    b.bytes = 0;
-    b.messages = b.parts = 0;
-    (void)add_message(&b, request);
-    written = write_batch(stream, &b);
-  }
-  stream->unanswered = false;
+  ssize_t written = write_one(stream, &request->header, request->payload);
   if (written >= 0 &&
       (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
     return GLI_POST_DONE;
@@ -140,7 +139,47 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   return GLI_POST_IN_PROGRESS;
 }
 
+/* The system took only a part of a message that is to be over at once. */
+static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
+                      const uint8_t *payload, size_t written) {
+  uint8_t bytes[GLI_HEADER_BYTES];
+  size_t length = (size_t)header->length;
+  size_t left = GLI_HEADER_BYTES + length - written;
+  stream->rest = malloc(left);
+  if (stream->rest == NULL) {
+    gli_tcp_pair *pair = stream->pair;
+    gli_tcp_pair_break(pair, GLOO_ERR_NO_MEMORY,
+                       "no memory for a message to rank %" PRIu32,
+                       pair->config.peer_rank);
+    return;
+  }
+  gli_header_encode(header, bytes);
+  size_t of_header =
+      written < GLI_HEADER_BYTES ? GLI_HEADER_BYTES - written : 0;
+  size_t of_payload = left - of_header;
+  memcpy(stream->rest, bytes + GLI_HEADER_BYTES - of_header, of_header);
+  memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
+  stream->rest_bytes = left;
+  wait_writable(stream);
+}
+
+bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
+                             const void *payload) {
+  if (header->length > GLI_TAKE_BYTES || !may_write(stream)) return false;
+  ssize_t written = write_one(stream, header, payload);
+  if (written <= 0) return false; /* it will be met again */
+  if ((uint64_t)written < GLI_HEADER_BYTES + header->length)
+    keep_rest(stream, header, payload, (size_t)written);
+  return true;
+}
+
+static void drop_rest(gli_tcp_stream *stream) {
+  free(stream->rest);
+  stream->rest = NULL;
+}
+
 void gli_tcp_stream_drop(gli_tcp_stream *stream) {
+  drop_rest(stream);
   gli_request_queue dropped = stream->queue;
   stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
@@ -148,8 +187,30 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   complete(stream->pair, &dropped);
 }
 
+/* False: there is more to be written. */
+static bool flush_rest(gli_tcp_stream *stream) {
+  if (stream->rest == NULL) return true;
+  struct iovec part = {stream->rest, stream->rest_bytes};
+  ssize_t written = gli_tcp_socket_send(stream->watch->fd, &part, 1);
+  if (written == (ssize_t)stream->rest_bytes) {
+    drop_rest(stream);
+    return true;
+  }
+  if (written < 0 && !gli_tcp_would_block(errno)) {
+    write_failed(stream, errno);
+    return false;
+  }
+  if (written > 0) {
+    stream->rest_bytes -= (size_t)written;
+    memmove(stream->rest, stream->rest + written, stream->rest_bytes);
+  }
+  wait_writable(stream);
+  return false;
+}
+
 void gli_tcp_stream_flush(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
+  if (stream->write_error == 0 && !flush_rest(stream)) return;
   while (stream->queue.head != NULL && stream->write_error == 0) {
     batch b;
     b.bytes = 0;

@@ -56,6 +56,8 @@ typedef struct gli_tcp_stream {
   /* sending: private_ of the head counts its bytes that are gone, header
    * included */
   gli_request_queue queue;
+  uint8_t *rest; /* of a message that send_now was done with; before `queue` */
+  size_t rest_bytes;
   bool shut;       /* our direction is closed */
   int write_error; /* errno: the peer takes no more; what it sent is still
                       to be read, and tells whether that is a failure */
@@ -130,7 +132,9 @@ typedef struct gli_tcp {
   /* With one stream only there is no need to ask which one is ready. */
   uint32_t up;            /* streams that are */
   gli_tcp_stream *newest; /* the last that came up, if it still is */
-  unsigned direct;        /* polls in a row that looked at it alone */
+  unsigned direct;        /* polls in a row that looked at one stream alone */
+  /* Where take_now found nothing, since the last poll. */
+  gli_tcp_stream *looked;
 
   gli_tcp_watch *listener;
   uint64_t listener_due_ns; /* end of a pause; 0: not paused */
@@ -145,9 +149,13 @@ typedef struct gli_tcp {
   atomic_int sleepers;
   atomic_bool needs_poll; /* the kernel does not know all that we wait for */
   atomic_ullong next_due_ns;
+  atomic_bool crowded;
 
-  uint8_t
-      *buffer; /* of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed */
+  /* Of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed. Between polls,
+   * what take_now has read of `held` in vain (NULL: it has not). */
+  uint8_t *buffer;
+  gli_tcp_stream *held;
+  size_t held_bytes;
 } gli_tcp;
 
 /* loop.c */
@@ -193,6 +201,9 @@ bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply);
 gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
+bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
+bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
+                      gli_taken *taken);
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list);
 /* The stream that a message travels on; the number is agreed. */
 gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
@@ -216,6 +227,8 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 
 /* stream_send.c */
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
+bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
+                             const void *payload);
 /* Write what is queued, as far as the kernel takes it. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);
 /* The peer has left: what is queued for it counts as sent. */
@@ -223,6 +236,10 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
 /* stream_recv.c */
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
+bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
+                             gli_taken *taken);
+/* Go on with what take_now has read. */
+void gli_tcp_stream_read_held(gli_tcp *t);
 /* Remove from the socket what was read already; false with errno (0: the
  * connection has ended). */
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);

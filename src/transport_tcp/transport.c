@@ -96,6 +96,10 @@ static void tcp_close(gli_transport *base) {
   release(t);
 }
 
+static void tcp_set_crowded(gli_transport *base, bool crowded) {
+  atomic_store(&((gli_tcp *)base)->crowded, crowded);
+}
+
 const gli_transport_ops gli_transport_tcp = {
     .name = "tcp",
     .open = tcp_open,
@@ -103,12 +107,15 @@ const gli_transport_ops gli_transport_tcp = {
     .now_ns = gli_tcp_now,
     .pair_open = gli_tcp_pair_open,
     .send = gli_tcp_send,
+    .send_now = gli_tcp_send_now,
+    .take_now = gli_tcp_take_now,
     .pair_close = gli_tcp_pair_close,
     .poll = gli_tcp_poll,
     .lingering = gli_tcp_lingering,
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,
+    .set_crowded = tcp_set_crowded,
     .sleep_begin = gli_tcp_sleep_begin,
     .sleep_end = gli_tcp_sleep_end,
 };
