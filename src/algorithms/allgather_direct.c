@@ -26,9 +26,10 @@ uint64_t gli_allgather_direct_bytes(uint32_t size, uint64_t vector_bytes) {
 void gli_allgather_direct(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   gli_range own = gli_own(p, GLI_IN);
+  for (uint64_t k = 1; k < size; k++)
+    gli_send(b, (uint32_t)((p->rank + k) % size), own);
   for (uint64_t k = 1; k < size; k++) {
     uint64_t from = (p->rank + size - k) % size;
-    gli_send(b, (uint32_t)((p->rank + k) % size), own);
     gli_recv(b, (uint32_t)from, gli_block(p, GLI_OUT, from));
   }
   gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));

@@ -33,14 +33,21 @@ uint64_t gli_alltoall_direct_bytes(uint32_t size, uint64_t vector_bytes) {
 void gli_alltoall_direct(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   gli_range from = gli_aside(b, p);
-  for (uint64_t k = 1; k < size; k++) {
-    uint32_t to = (uint32_t)((p->rank + k) % size);
-    uint32_t source = (uint32_t)((p->rank + size - k) % size);
-    gli_range block = gli_block(p, GLI_IN, to);
-    block = gli_bytes(from.buffer, from.offset + block.offset, block.bytes);
-    gli_lane(b, 1 + (unsigned)(k % WINDOW));
-    gli_send(b, to, gli_told(p, block, 2 * k));
-    gli_recv(b, source, gli_told(p, gli_block(p, GLI_OUT, source), 2 * k + 1));
+  for (uint64_t k = 1; k < size; k += WINDOW) {
+    uint64_t end = size - k < WINDOW ? size : k + WINDOW;
+    for (uint64_t i = k; i < end; i++) {
+      uint32_t to = (uint32_t)((p->rank + i) % size);
+      gli_range block = gli_block(p, GLI_IN, to);
+      block = gli_bytes(from.buffer, from.offset + block.offset, block.bytes);
+      gli_lane(b, 1 + (unsigned)(i % WINDOW));
+      gli_send(b, to, gli_told(p, block, 2 * i));
+    }
+    for (uint64_t i = k; i < end; i++) {
+      uint32_t source = (uint32_t)((p->rank + size - i) % size);
+      gli_lane(b, 1 + (unsigned)(i % WINDOW));
+      gli_recv(b, source,
+               gli_told(p, gli_block(p, GLI_OUT, source), 2 * i + 1));
+    }
   }
   gli_copy(b, gli_block(p, GLI_IN, p->rank), gli_block(p, GLI_OUT, p->rank));
 }
