@@ -19,6 +19,7 @@
 #include "engine/link.h"
 #include "engine/operation.h"
 #include "engine/reach.h"
+#include "engine/straight.h"
 #include "memory/region.h"
 
 /* At a time from memory that is not mapped: a part of the nearest cache. */
@@ -377,6 +378,7 @@ bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
     return borrowed(op, s, gli_get_u64(payload));
   }
   if (form == GLI_FORM_REFERENCE) {
+    gli_straight_no_more(op); /* nobody looks for bytes in vain */
     return arrived_by_reference(op, step, gli_get_u64(payload));
   }
   if (form == GLI_FORM_PLACED) return placed(op, s);

@@ -12,7 +12,7 @@
  * of all that may come (take_now), but never from within an upcall.
  *
  * That order must hold back nothing that could go: every send has to depend on
- * all receives before it.
+ * all receives before it, and what is long and depends on nothing comes first.
  *
  * Whatever else happens (a message that came early, or to another step; no room
  * for one; no credit) is not dealt with here: the operation leaves the path
@@ -36,8 +36,10 @@ static inline bool is_message(const gli_step *s) {
          s->kind == GLI_STEP_RECV_REDUCE;
 }
 
-/* Longer ones take longer than all of this, and are cut into pieces. */
-#define STEP_BYTES ((uint64_t)4096)
+/* Longer ones take longer than all of this. */
+#define STEP_BYTES ((uint64_t)GLI_TAKE_BYTES)
+/* A longer copy had better be made while others wait as well. */
+#define COPY_BYTES ((uint64_t)4096)
 
 static bool is_simple(const gli_step *s) {
   if (s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_REDUCE) return true;
@@ -52,6 +54,7 @@ bool gli_straight_suits(const gli_plan *plan) {
   if (gli_collective_pairwise(plan->params.collective)) return false;
   /* behind[i]: the steps that wait for step i, as bits, or for one of those. */
   uint32_t behind[GLI_STRAIGHT_STEPS], sends = 0;
+  bool copies = false;
   for (uint32_t i = n; i-- > 0;) {
     const gli_step *s = &plan->steps[i];
     if (!is_simple(s)) return false;
@@ -61,8 +64,10 @@ bool gli_straight_suits(const gli_plan *plan) {
     }
     if (s->kind == GLI_STEP_SEND) {
       sends |= UINT32_C(1) << i;
-    } else if (is_message(s) && (sends & ~behind[i]) != 0) {
-      return false;
+    } else if (is_message(s)) {
+      if (copies || (sends & ~behind[i]) != 0) return false;
+    } else if (plan->n_deps[i] == 0) {
+      copies = copies || s->bytes > COPY_BYTES;
     }
   }
   return true;
@@ -194,9 +199,7 @@ enum { STRAYS_MAX = 8 };
 GLI_COLD static void stray(gloo_operation *op) {
   bool sends = op->at < op->plan->n_steps &&
                op->straight_steps[op->at].kind == GLI_STEP_SEND;
-  if (sends && ++op->strayed >= STRAYS_MAX) {
-    op->may_go_straight = op->again = false;
-  }
+  if (sends && ++op->strayed >= STRAYS_MAX) gli_straight_no_more(op);
   gli_straight_leave(op);
 }
 

@@ -22,6 +22,10 @@ static inline void gli_straight_enter(gloo_operation *op) {
 void gli_straight_run(gloo_operation *op);
 /* The last step is done; for straight.c (operation.c). */
 void gli_straight_finish(gloo_operation *op);
+/* Its next runs are like any other operation's. */
+static inline void gli_straight_no_more(gloo_operation *op) {
+  op->may_go_straight = op->again = false;
+}
 /* Go on like any operation. */
 void gli_straight_leave(gloo_operation *op);
 /* It is to end with an error: nothing that comes is for it. */

@@ -72,7 +72,7 @@ typedef struct gli_sink {
 } gli_sink;
 
 /* What take_now got. */
-enum { GLI_TAKE_BYTES = 4096 };
+enum { GLI_TAKE_BYTES = 16384 };
 typedef struct gli_taken {
   uint32_t credit; /* of its header */
   bool charged;
