@@ -10,15 +10,13 @@ static inline void gli_put_u32(uint8_t *at, uint32_t value) {
 static inline void gli_put_u64(uint8_t *at, uint64_t value) {
   for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> (8 * i));
 }
+/* Written out, for compilers see one load in that, but not in a loop. */
 static inline uint32_t gli_get_u32(const uint8_t *at) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; i++) value |= (uint32_t)at[i] << (8 * i);
-  return value;
+  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+         (uint32_t)at[3] << 24;
 }
 static inline uint64_t gli_get_u64(const uint8_t *at) {
-  uint64_t value = 0;
-  for (int i = 0; i < 8; i++) value |= (uint64_t)at[i] << (8 * i);
-  return value;
+  return (uint64_t)gli_get_u32(at + 4) << 32 | gli_get_u32(at);
 }
 
 #endif

@@ -270,8 +270,7 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
   header->slot = step->slot;
   header->length = gli_step_wire_bytes(step);
   if (op->pairwise) {
-    const gli_plan_params *p = &op->plan->params;
-    header->count = op->plan->peers[step->peer].send_bytes / p->elem_bytes;
+    header->count = gli_plan_exchanged(op->plan, step->peer, true);
   }
 }
 

@@ -76,10 +76,10 @@ static uint32_t peer_index(const gloo_operation *op, gli_link *link) {
 
 /* Do both ends agree on how much goes from one to the other? */
 static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
-                              const gli_plan_peer *peer, const gli_header *h,
+                              uint32_t peer, const gli_header *h,
                               gloo_error *error) {
   if (!gli_collective_pairwise((gli_collective)h->collective)) return GLOO_OK;
-  uint64_t expected = peer->recv_bytes / op->plan->params.elem_bytes;
+  uint64_t expected = gli_plan_exchanged(op->plan, peer, false);
   if (h->count == expected) return GLOO_OK;
   char text[GLI_TEXT_BYTES];
   return gli_fail(error, GLOO_ERR_MISMATCH, (int)link->rank,
@@ -101,7 +101,7 @@ static gloo_status find_step(gloo_operation *op, gli_link *link,
   const gli_plan *plan = op->plan;
   uint32_t index = peer_index(op, link);
   if (index != GLI_NO_PEER) {
-    gloo_status status = check_pair(op, link, &plan->peers[index], h, error);
+    gloo_status status = check_pair(op, link, index, h, error);
     if (status != GLOO_OK) return status;
   }
   if (index == GLI_NO_PEER || h->slot >= plan->peers[index].recvs) {

@@ -51,7 +51,6 @@ bool gli_straight_suits(const gli_plan *plan) {
   uint32_t n = plan->n_steps;
   if (plan->n_peers == 0 || n > GLI_STRAIGHT_STEPS) return false;
   if (plan->n_places > 0) return false;
-  if (gli_collective_pairwise(plan->params.collective)) return false;
   /* behind[i]: the steps that wait for step i, as bits, or for one of those. */
   uint32_t behind[GLI_STRAIGHT_STEPS], sends = 0;
   bool copies = false;
@@ -102,6 +101,7 @@ void gli_straight_prepare(gloo_operation *op) {
     h->context = sends ? made->link->group : made->link->own;
     h->slot = s->slot;
     h->length = gli_step_wire_bytes(s);
+    if (op->pairwise) h->count = gli_plan_exchanged(plan, s->peer, sends);
     made->elems = (uint32_t)gli_operation_elems(op, (size_t)h->length);
     made->pair = pair_for(made->link->pair, sends, h->length);
   }

@@ -100,6 +100,13 @@ static inline uint64_t gli_step_wire_bytes(const gli_step *s) {
              : s->bytes;
 }
 
+/* Elements that go to a peer (by index), or come from it. */
+static inline uint64_t gli_plan_exchanged(const gli_plan *plan, uint32_t peer,
+                                          bool sends) {
+  const gli_plan_peer *p = &plan->peers[peer];
+  return (sends ? p->send_bytes : p->recv_bytes) / plan->params.elem_bytes;
+}
+
 /* Run `build`, then the passes: segment, number slots, derive dependencies.
  * On failure nothing is made. Errors: GLOO_ERR_NO_MEMORY, GLOO_ERR_INVALID
  * (sizes that overflow), GLOO_ERR_INTERNAL (the algorithm broke a rule; the
