@@ -83,6 +83,22 @@ static void gather_pair(rank_env *env) {
   expect_mismatch(env, "rank 2 sends 4 elements to rank 0", "expects 3");
 }
 
+/* Calls that agree, over and over; then rank 1 has more than rank 0 expects. */
+static void gather_after_others(rank_env *env) {
+  size_t counts[2] = {1, 2};
+  int32_t in[3] = {5, 6, 7}, out[3];
+  for (int i = 0; i < 50; i++) {
+    out[1] = out[2] = 0;
+    size_t own = counts[env->rank];
+    RANK_OK(env, gloo_gatherv(env->context, in, own, out, counts, NULL,
+                              GLOO_INT32, 0, NULL));
+    if (env->rank == 0) RANK_CHECK(env, out[1] == 5 && out[2] == 6);
+  }
+  (void)gloo_gatherv(env->context, in, env->rank == 1 ? 3 : 1, out, counts,
+                     NULL, GLOO_INT32, 0, NULL);
+  expect_mismatch(env, "rank 1 sends 3 elements to rank 0", "expects 2");
+}
+
 static void lists_that_differ_are_errors(void **state) {
   (void)state;
   run_on(3, other_list);
@@ -92,6 +108,7 @@ static void lists_that_differ_are_errors(void **state) {
   run_on(3, pair_nothing_expected);
   run_on(3, pair_fewer_segments);
   run_on(3, gather_pair);
+  run_on(2, gather_after_others);
 }
 
 /* ---- lists that cannot be ------------------------------------------------ */
