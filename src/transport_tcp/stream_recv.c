@@ -32,8 +32,7 @@ static void stop_reading(gli_tcp_pair *pair) {
   }
 }
 
-/* ---- whole messages
- * ---------------------------------------------------------- */
+/* ---- whole messages ------------------------------------------------------ */
 
 static bool ask_for_sink(gli_tcp_pair *pair, const gli_header *header,
                          gli_sink *sink) {
@@ -141,8 +140,7 @@ static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
   return 0;
 }
 
-/* ---- bytes
- * -------------------------------------------------------------------- */
+/* ---- bytes --------------------------------------------------------------- */
 
 static uint64_t payload_left(const gli_tcp_stream *stream) {
   return stream->header.length - stream->placed;
@@ -196,8 +194,7 @@ static void consume(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
   stream->partial_bytes = bytes;
 }
 
-/* ---- reads
- * -------------------------------------------------------------------- */
+/* ---- reads --------------------------------------------------------------- */
 
 static size_t read_ahead(const gli_tcp_stream *stream, bool in_payload) {
   uint64_t length = stream->header.length;
@@ -312,8 +309,7 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
   if (stream->finished) gli_tcp_stream_discard(stream);
 }
 
-/* ---- one message, without a poll
- * ----------------------------------------- */
+/* ---- one message, without a poll ----------------------------------------- */
 
 /* A second look would find as little where others have to run before. */
 static bool looked_in_vain(const gli_tcp_stream *stream) {

@@ -158,7 +158,8 @@ static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
       written < GLI_HEADER_BYTES ? GLI_HEADER_BYTES - written : 0;
   size_t of_payload = left - of_header;
   memcpy(stream->rest, bytes + GLI_HEADER_BYTES - of_header, of_header);
-  memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
+  if (of_payload > 0)
+    memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
   stream->rest_bytes = left;
   wait_writable(stream);
 }
