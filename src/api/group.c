@@ -266,11 +266,7 @@ static gloo_status check(const char *function, const gloo_context *context,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: called from within a custom operation", function);
   }
-  gloo_error cause;
-  gloo_status status = gli_context_cause(context, &cause);
-  if (status == GLOO_OK) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_POISONED, cause.rank,
-                  "the context is unusable: %s", cause.message);
+  return gli_context_usable(context, error);
 }
 
 gloo_status gloo_context_split(gloo_context *context, int color, int key,

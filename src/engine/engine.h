@@ -91,8 +91,8 @@ gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
 
 /* Every rank of the family is to know. Returns the status. */
 gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause);
-/* Why it is poisoned; GLOO_OK: it is not. */
-gloo_status gli_context_cause(const gloo_context *context, gloo_error *cause);
+/* GLOO_ERR_POISONED, with the cause: it is. */
+gloo_status gli_context_usable(const gloo_context *context, gloo_error *error);
 
 /* Rank `rank` of the context in the root of its family, by which sentences and
  * gloo_error call it. */

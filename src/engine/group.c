@@ -215,11 +215,13 @@ gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause) {
   return cause->status;
 }
 
-gloo_status gli_context_cause(const gloo_context *context, gloo_error *cause) {
+gloo_status gli_context_usable(const gloo_context *context, gloo_error *error) {
   gli_device_lock(context->device);
-  *cause = context->cause;
+  gloo_status status = gli_context_poisoned(context)
+                           ? gli_context_unusable(context, error)
+                           : GLOO_OK;
   gli_device_unlock(context->device);
-  return cause->status;
+  return status;
 }
 
 /* ---- what arrives -------------------------------------------------------- */
