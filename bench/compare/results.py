@@ -22,10 +22,11 @@ class Figure:
 
 @dataclass
 class Ratio:
-    """Ours divided by the best peer's."""
+    """Ours divided by the best peer's, within single repetitions: the machine
+    may be another one in the next."""
 
-    value: float = math.nan  # of the medians
-    low: float = math.nan  # within single repetitions
+    value: float = math.nan  # the median; of the medians where none has both
+    low: float = math.nan
     high: float = math.nan
 
 
@@ -66,7 +67,7 @@ def ratio_of(cell, lines, name):
     pairs = [p50[name, r] / p50[cell.best_peer, r]
              for (library, r) in p50 if library == name and (cell.best_peer, r) in p50]
     if pairs:
-        ratio.low, ratio.high = min(pairs), max(pairs)
+        ratio = Ratio(statistics.median(pairs), min(pairs), max(pairs))
     return ratio
 
 

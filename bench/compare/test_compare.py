@@ -56,12 +56,24 @@ def cells(measured, missing=()):
 
 
 class Ratios(unittest.TestCase):
-    def test_the_ratio_is_that_of_medians_and_of_the_fastest_peer(self):
+    def test_the_ratio_is_the_median_and_of_the_fastest_peer(self):
         cell, = cells([line("gloo_c", r, t) for r, t in enumerate((4.0, 1.0, 2.0))]
                       + [line("mpich", r, 4.0) for r in range(3)]
                       + [line("openmpi", r, 8.0) for r in range(3)])
         self.assertEqual(cell.best_peer, "mpich")
         self.assertEqual(cell.ratio(), results.Ratio(0.5, 0.25, 1.0))
+
+    def test_a_machine_that_changes_between_repetitions_changes_no_ratio(self):
+        """It was slow three times for ours, and twice for the peer."""
+        ours, peer = (3.0, 3.0, 3.0, 1.0), {0: 6.0, 1: 6.0, 3: 2.0}
+        cell, = cells([line("gloo_c", r, us) for r, us in enumerate(ours)]
+                      + [line("mpich", r, us) for r, us in peer.items()])
+        self.assertEqual(cell.ratio(), results.Ratio(0.5, 0.5, 0.5))
+
+    def test_without_repetitions_in_common_the_ratio_is_that_of_medians(self):
+        cell, = cells([line("gloo_c", 0, 1.0), line("gloo_c", 1, 3.0), line("mpich", 2, 4.0)])
+        self.assertEqual(cell.ratio().value, 0.5)
+        self.assertTrue(math.isnan(cell.ratio().low))
 
     def test_without_ours_or_without_peers_there_is_no_ratio(self):
         for name in ("gloo_c", "mpich"):

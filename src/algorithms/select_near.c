@@ -140,7 +140,7 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       return m < 8 * M ? "direct" : "circulant";
     case GLI_REDUCE_SCATTERV:
       if (p->size > MANY && m <= BY_ONE_TO) return "flat";
-      return m < (p->size <= FEW ? 2 * M : 512 * K) ? "direct" : "circulant";
+      return m < (p->size < FEW ? 2 * M : 512 * K) ? "direct" : "circulant";
     default:
       return NULL;
   }
