@@ -13,11 +13,11 @@ import time
 
 import campaign
 import collectives
-import limits
 import machine
 import page
 import results
 import tables
+import turns
 import webpage
 from libraries import LIBRARIES
 
@@ -131,7 +131,7 @@ def write_json(path, run, cells):
     os.replace(path + ".new", path)
 
 
-RUN_KEYS = ("machine", "command", "limits", "notes", "runs", "done", "why", "missing")
+RUN_KEYS = ("machine", "command", "turns", "notes", "runs", "done", "why", "missing")
 
 
 def read_json(path):
@@ -154,12 +154,12 @@ def measure(options, command):
     chosen = [l for l in LIBRARIES if l.name in options.libraries]
     here = machine.describe(chosen)
     earlier = read_json(options.earlier) if options.earlier else None
-    known = earlier["limits"] if earlier else []
+    taken = earlier["turns"] if earlier else []
 
     def so_far():
         here["load_after"] = os.getloadavg()[0]
         here["minutes"] = (time.monotonic() - work.began) / 60
-        return {"machine": here, "command": command, "notes": work.notes, "limits": known,
+        return {"machine": here, "command": command, "notes": work.notes, "turns": taken,
                 "runs": work.measured, "missing": work.missing(),
                 "done": [(key, repetition, took) for (key, repetition), took in work.done.items()],
                 "why": list(work.why.items())}
@@ -168,22 +168,16 @@ def measure(options, command):
         run = so_far()
         write_json(options.json, run, results.cells_of(run["runs"], run["missing"]))
 
-    def measure_limits():
-        found, problem = limits.measure_once(options.build)
-        if problem:
-            work.note(problem)
-        return limits.combine(known, found)
-
     work = campaign.Campaign(options, chosen, save)
     if earlier:
         work.go_on_from(earlier)
-    known = measure_limits()
     if here["load_before"] > here["cores"]:
         work.note(f"the load average was {here['load_before']:.1f} on {here['cores']} cores at the "
                   "start: other programs ran, and the figures show little of how fast anything is")
     try:
+        taken += turns.measure(work)
         work.run()
-        known = measure_limits()
+        taken += turns.measure(work)
     except KeyboardInterrupt:
         work.note("interrupted")
     return so_far()

@@ -3,8 +3,7 @@
 A floor is what an operation would take if it did nothing but move its bytes
 the least number of times, at the speed that `gloo bench limits` measured. It is
 an estimate: it leaves out everything that a library has to do besides, and
-figures between two measured sizes are taken from the nearest. The limits are
-measured before and after everything else, and the better figure counts."""
+figures between two measured sizes are taken from the nearest."""
 
 import json
 import math
@@ -12,7 +11,7 @@ import os
 import subprocess
 
 
-def measure_once(build):
+def measure(build):
     """(limits, why there are none)"""
     command = [os.path.join(build, "tools/gloo"), "bench", "limits", "--json"]
     try:

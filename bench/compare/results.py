@@ -4,7 +4,6 @@ import math
 import statistics
 from dataclasses import dataclass, field
 
-import limits
 from libraries import OURS, OURS_ALLOC
 
 
@@ -167,7 +166,7 @@ def merge(runs):
             "runs": whole["runs"] + lines,
             "missing": whole["missing"] + run["missing"],
             "notes": list(dict.fromkeys(whole["notes"] + run["notes"])),
-            "limits": limits.combine(whole["limits"], run["limits"]),
+            "turns": whole["turns"] + run["turns"],
             "command": whole["command"] + "\n    " + run["command"],
         }
     return whole

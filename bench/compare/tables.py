@@ -4,6 +4,7 @@ import math
 
 import limits as machine_limits
 import results
+import turns
 from libraries import OURS, OURS_ALLOC
 
 NAMES = {"sendrecv": "ping-pong", "reduce_scatter": "reduce-scatter"}
@@ -163,28 +164,20 @@ def above_table(cells, libraries):
     return table(header, rows) if rows else "None."
 
 
-# Of two ranks: what the machine could do, and how much of it we may take.
-GOALS = [
-    ("barrier", 0, OURS, "flag_one_way", 64, 3),
-    ("allreduce", 1 << 26, OURS_ALLOC, "fused_allreduce", 1 << 26, 1.3),
-    ("allreduce", 1 << 26, OURS, "fused_allreduce", 1 << 26, None),
-]
-
-
-def goals_table(cells, limits):
+def against_table(taken):
+    """`taken`: turns."""
     rows = []
-    for collective, size, name, limit, limit_size, goal in GOALS:
-        cell = next((c for c in cells if (c.transport, c.ranks, c.collective, c.bytes)
-                     == ("shm", 2, collective, size)), None)
-        floor = machine_limits.exactly(limits, limit, limit_size)
-        if cell is None or name not in cell.figures or math.isnan(floor) or floor <= 0:
+    for goal in turns.GOALS:
+        found = turns.against(taken, goal)
+        if found is None:
             continue
-        took = cell.figures[name].median_us
-        what = collective + ("" if size == 0 else " of " + size_text(size))
-        what += ", gloo_alloc" if name == OURS_ALLOC else ""
-        rows.append([what, time_text(took), limit, time_text(floor), f"{took / floor:.2f}",
-                     f"at most {goal}" if goal else ""])
-    return table(["2 ranks, shm", "ours", "limit", "it takes", "ratio", "goal"], rows) if rows else ""
+        what = goal.collective + ("" if goal.bytes == 0 else " of " + size_text(goal.bytes))
+        what += ", gloo_alloc" if goal.library == OURS_ALLOC else ""
+        rows.append([what, time_text(found.took_us), goal.limit, time_text(found.limit_us),
+                     f"{found.ratio:.2f}", f"{found.low:.2f}-{found.high:.2f}", str(found.turns),
+                     "" if math.isnan(goal.at_most) else f"at most {goal.at_most}"])
+    return table(["2 ranks, shm", "ours", "limit", "it takes", "ratio", "range", "turns", "goal"],
+                 rows) if rows else ""
 
 
 def limits_table(limits):
@@ -209,12 +202,12 @@ def groups_of(cells):
 
 def report(run, cells, libraries):
     """`run` is what the JSON holds of a run."""
-    limits = run["limits"]
+    limits = turns.best_limits(run["turns"])
     parts = [machine_text(run["machine"]), f"    {run['command']}"]
     parts.append("Ours divided by the best peer's; below 1 is faster than all of them:")
     parts.append(means_table(cells))
-    goals = goals_table(cells, limits)
-    parts += ["Against the machine itself:", goals] if goals else []
+    against = against_table(run["turns"])
+    parts += ["Against the machine itself:", against] if against else []
     parts += ["### Cells above 1", above_table(cells, libraries)]
     for (transport, ranks), group in groups_of(cells):
         parts.append(f"### {transport}, {ranks} ranks")

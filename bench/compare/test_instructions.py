@@ -1,0 +1,58 @@
+"""Tests of the guard on instruction counts."""
+
+import importlib.machinery
+import importlib.util
+import os
+import unittest
+
+import testing
+
+
+def script(name):
+    """A program of the folder above, as a module."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", name)
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+instructions = script("instructions")
+
+
+class Instructions(unittest.TestCase):
+    PROFILE = """events: Ir
+ob=(1) /lib/libgloo_c.so
+fl=(1) file.c
+fn=(1) send
+0 10
+cfn=(2) copy
+calls=3 0
+0 300
+0 5
+fn=(2)
+0 30
+ob=(2) /lib/libuv.so.1
+fn=(3) 0x0000000000001234
++3 7
+fn=(4) 0x0000000000005678
+* 2
+summary: 54""".splitlines()
+
+    def test_calls_are_not_counted_twice_and_nameless_functions_are_their_librarys(self):
+        self.assertEqual(instructions.costs(self.PROFILE),
+                         {"send": 15, "copy": 30, "(in libuv.so.1)": 9})
+
+    def test_only_growth_beyond_the_tolerance_is_an_error(self):
+        self.assertEqual([instructions.verdict(count, 1000, None)[1] for count in (500, 1050, 1051)],
+                         [False, False, True])
+        self.assertFalse(instructions.verdict(1, None, None)[1])
+
+    def test_more_than_the_goal_is_an_error_whatever_was_before(self):
+        self.assertEqual([instructions.verdict(count, before, 600)[1]
+                          for count, before in ((600, 590), (601, 600), (601, 900), (601, None))],
+                         [False, True, True, True])
+
+
+if __name__ == "__main__":
+    testing.main()
