@@ -239,7 +239,9 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
  * and the next poll takes it from the socket. */
 static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
-  return stream->unanswered && stream->pair->t->up == 1;
+  gli_tcp *t = stream->pair->t;
+  return stream->unanswered && t->up == 1 &&
+         !atomic_load_explicit(&t->crowded, memory_order_relaxed);
 }
 
 static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {

@@ -153,6 +153,26 @@ static void unanswered_message_is_acknowledged_after_it_was_received(
   close_scene(&s);
 }
 
+/* Who shares a core has something better to do. */
+static void unanswered_message_is_read_at_once_where_cores_are_shared(
+    void **state) {
+  (void)state;
+  enum { ROUNDS = 100 };
+  scene s;
+  gli_send_request request;
+  open_scene(&s, 1);
+  s.b.t->ops->set_crowded(s.b.t, true);
+  int before = s.ba->received;
+  count_from_here();
+  for (int k = 1; k <= ROUNDS; k++) {
+    assert_int_equal(har_send(s.ab, &request, 0, "1234", 4), GLI_POST_DONE);
+    har_until(&s.a, &s.b, &s.ba->received, before + k);
+  }
+  assert_int_equal(reads, ROUNDS);
+  assert_int_equal(peeks, 0);
+  close_scene(&s);
+}
+
 static void small_messages_in_a_row_share_reads(void **state) {
   (void)state;
   enum { MESSAGES = 100 };
@@ -224,6 +244,8 @@ int main(void) {
       cmocka_unit_test(small_message_is_one_write_and_one_read),
       cmocka_unit_test(
           unanswered_message_is_acknowledged_after_it_was_received),
+      cmocka_unit_test(
+          unanswered_message_is_read_at_once_where_cores_are_shared),
       cmocka_unit_test(small_messages_in_a_row_share_reads),
       cmocka_unit_test(queued_messages_share_writes),
       cmocka_unit_test(large_messages_cost_no_allocation),
