@@ -3,6 +3,7 @@
 
 #include "api/call_read.h"
 #include "core/custom_op.h"
+#include "core/hints.h"
 
 /* ---- the same call again ------------------------------------------------- */
 
@@ -83,16 +84,15 @@ static bool run_again(gloo_context *context, const gli_arguments *a,
 
 /* ---- the forms ----------------------------------------------------------- */
 
-gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
-                         const gloo_options *options, int *source) {
+/* Not one that is remembered. `key` is what it is to be remembered by; NULL: it
+ * cannot be. */
+GLI_APART static gloo_status run_anew(gloo_context *context,
+                                      const gli_arguments *a,
+                                      const gloo_options *options,
+                                      const gli_repeat_key *key, int *source) {
   gli_repeated_call repeated;
-  bool repeatable = context && !gli_custom_op_inside() &&
-                    repeat_key(context, a, options, &repeated.key);
-  gloo_status again;
-  if (repeatable &&
-      run_again(context, a, options, &repeated.key, source, &again)) {
-    return again;
-  }
+  bool repeatable = key != NULL;
+  if (key) repeated.key = *key;
   gloo_options ours;
   gli_call call;
   gli_numbers numbers;
@@ -106,6 +106,18 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
   gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours.error) *ours.error = error;
   return status;
+}
+
+gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
+                         const gloo_options *options, int *source) {
+  gli_repeat_key key;
+  bool repeatable = context && !gli_custom_op_inside() &&
+                    repeat_key(context, a, options, &key);
+  gloo_status status;
+  if (repeatable && run_again(context, a, options, &key, source, &status)) {
+    return status;
+  }
+  return run_anew(context, a, options, repeatable ? &key : NULL, source);
 }
 
 static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
