@@ -12,12 +12,15 @@ static int64_t ranks = 0;
 static int64_t grace_ms = 2000;
 static int64_t port = 0;
 static bool prefix = false;
+static bool no_bind = false;
 
 static const gli_option options[] = {
     {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N", "how many ranks (required)",
      1, MAX_RANKS},
     {"prefix", 0, GLI_OPTION_FLAG, &prefix, NULL,
      "start each line of output with its rank: [0]", 0, 0},
+    {"no-bind", 0, GLI_OPTION_FLAG, &no_bind, NULL,
+     "leave it to the system which core a rank runs on", 0, 0},
     {"grace-ms", 0, GLI_OPTION_INTEGER, &grace_ms, "MS",
      "time between a failure and the end of the rest (2000)", 0, 3600000},
     {"port", 0, GLI_OPTION_INTEGER, &port, "PORT",
@@ -35,6 +38,9 @@ static const gli_command command = {
         "Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP, SIGUSR1 "
         "and\n"
         "SIGUSR2 are passed on; a third SIGINT or SIGTERM kills.\n"
+        "With more ranks than cores, and as many on each, every rank keeps to "
+        "one\n"
+        "core, neighbours together (Linux); see --no-bind.\n"
         "When a rank fails, the others get some time to report it themselves\n"
         "(--grace-ms), then SIGTERM, then SIGKILL, and the exit status is "
         "that\n"
@@ -90,6 +96,7 @@ int gli_tool_run(int argc, char **argv) {
   }
   gli_run_options job = {.ranks = (int)ranks,
                          .prefix = prefix,
+                         .bind = !no_bind,
                          .grace_ms = grace_ms,
                          .path = path,
                          .environment = {.ranks = (int)ranks}};

@@ -66,6 +66,7 @@ void gli_run_stream_stop(gli_run_stream *stream);
 typedef struct gli_run_options {
   int ranks;
   bool prefix;
+  bool bind; /* see gli_run_bind */
   int64_t grace_ms;
   char *path;       /* of the program */
   char **arguments; /* argv of the program, ended by NULL */
@@ -98,8 +99,17 @@ bool gli_run_follow(pid_t parent);
  * process group and follow its parent, and then becomes the program. */
 #define GLI_RUN_EXEC_NAME "gloo-rank"
 
-/* argv: GLI_RUN_EXEC_NAME, process id of the parent, path, argv of the
- * program. Returns only when the program cannot be run. */
+/* argv: GLI_RUN_EXEC_NAME, process id of the parent, "bind" or "free", path,
+ * argv of the program; RANK and WORLD_SIZE are set. Returns only when the
+ * program cannot be run. */
 int gli_run_exec(int argc, char **argv);
+
+/* ---- ranks on cores: run_cores.c ----------------------------------------- */
+
+/* Keep this process, a rank of so many, to its share of the cores that it may
+ * run on, where there are more ranks than these and each share gets as many
+ * ranks as any other: rank 0 and the next ones the first share, and so on.
+ * False: it is not so, and any core will do. Linux only. */
+bool gli_run_bind(int rank, int ranks);
 
 #endif

@@ -24,17 +24,19 @@ bool gli_run_follow(pid_t parent) {
 #endif
 
 int gli_run_exec(int argc, char **argv) {
-  if (argc < 4) return GLI_EXIT_USAGE;
+  if (argc < 5) return GLI_EXIT_USAGE;
   pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
   if (!gli_run_follow(parent) || setpgid(0, 0) != 0) return GLI_EXIT_CANNOT_RUN;
-  execv(argv[2], argv + 3);
+  const char *rank = getenv("RANK"), *ranks = getenv("WORLD_SIZE");
+  if (strcmp(argv[2], "bind") == 0 && rank != NULL && ranks != NULL)
+    (void)gli_run_bind(atoi(rank), atoi(ranks));
+  execv(argv[3], argv + 4);
   int reason = errno;
-  const char *rank = getenv("RANK");
   const char *hint = "";
   if (reason == ENOENT) hint = " (the interpreter that it names is missing)";
   if (reason == ENOEXEC) hint = " (a script must start with #!)";
   if (rank != NULL && strcmp(rank, "0") == 0) { /* one voice for all */
-    fprintf(stderr, "gloo run: cannot run '%s': %s%s\n", argv[2],
+    fprintf(stderr, "gloo run: cannot run '%s': %s%s\n", argv[3],
             strerror(reason), hint);
   }
   return reason == ENOENT ? GLI_EXIT_NOT_FOUND : GLI_EXIT_CANNOT_RUN;

@@ -214,15 +214,16 @@ static void on_stream_closed(void *user) {
 
 /* argv of a rank: see gli_run_exec. Allocated, the strings are borrowed. */
 static char **exec_arguments(const gli_run_options *options, char *parent) {
-  static char name[] = GLI_RUN_EXEC_NAME;
+  static char name[] = GLI_RUN_EXEC_NAME, bind[] = "bind", leave[] = "free";
   size_t count = 0;
   while (options->arguments[count] != NULL) count++;
-  char **argv = calloc(count + 4, sizeof *argv);
+  char **argv = calloc(count + 5, sizeof *argv);
   if (argv == NULL) return NULL;
   argv[0] = name;
   argv[1] = parent;
-  argv[2] = options->path;
-  memcpy(argv + 3, options->arguments, count * sizeof *argv);
+  argv[2] = options->bind ? bind : leave;
+  argv[3] = options->path;
+  memcpy(argv + 4, options->arguments, count * sizeof *argv);
   return argv;
 }
 

@@ -147,13 +147,26 @@ static void learn(gloo_device *device, uint64_t slept_ns, int events) {
   }
 }
 
+static void let_others_run(gloo_device *device) {
+  gli_device_unlock(device);
+  gli_cpu_yield();
+  gli_device_lock(device);
+}
+
+/* It is known that others want the core: the first yield since the last event
+ * needs no look at the clock, for most bring what is waited for. */
+static bool yields_at_once(const gloo_device *device) {
+  return device->wait_mode == GLI_WAIT_ADAPT &&
+         atomic_load_explicit(&device->crowded, memory_order_relaxed);
+}
+
 void gli_device_wait(gloo_device *device, gloo_operation *op) {
   const gli_transport_ops *ops = device->ops;
   /* Idle polls in a row; when the first of them looked at the clock, and when
    * it fell asleep (0: it did not). */
   unsigned idle = 0;
   bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
-  bool spins = may_spin;
+  bool spins = may_spin, at_once = yields_at_once(device);
   uint64_t idle_ns = 0, asleep_ns = 0;
   /* How long the first yield since the last event took; until judged. */
   uint64_t yield_ns = 0;
@@ -183,6 +196,11 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
       gli_cpu_relax();
       continue;
     }
+    if (at_once && !yielded && asleep_ns == 0) {
+      yielded = true;
+      let_others_run(device);
+      continue;
+    }
     uint64_t now_ns = ops->now_ns(device->transport);
     if (asleep_ns > 0) {
       learn(device, now_ns - asleep_ns, events);
@@ -195,11 +213,9 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     spins = spins && pause == GLI_WAIT_SPIN;
     switch (pause) {
       case GLI_WAIT_YIELD:
-        gli_device_unlock(device);
-        gli_cpu_yield();
+        let_others_run(device);
         if (!yielded) yield_ns = ops->now_ns(device->transport) - now_ns;
         yielded = true;
-        gli_device_lock(device);
         break;
       case GLI_WAIT_SLEEP:
         asleep_ns = now_ns;

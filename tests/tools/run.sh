@@ -53,6 +53,46 @@ if [ -r /proc/self/stat ]; then
   result "each rank leads a process group, and all are in one session"
 fi
 
+# ---- cores ------------------------------------------------------------------
+
+# The cores that each of so many ranks may run on: "RANK LIST", by rank.
+allowed() {
+  "$gloo" run "$@" -- sh -c \
+    'echo $RANK $(sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status)' | sort -n
+}
+
+cores=$(nproc 2> /dev/null || echo 1)
+if [ -r /proc/self/status ] && [ "$("$gloo" info | sed -n 's/^effective cores *\([0-9]*\)$/\1/p')" = "$cores" ]; then
+  mine=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+  free=$(allowed -n "$cores" | cut -d ' ' -f 2 | sort -u)
+  equal "$free" "$mine"
+  result "ranks that have a core each run where they like"
+
+  free=$(allowed -n $((2 * cores)) --no-bind | cut -d ' ' -f 2 | sort -u)
+  equal "$free" "$mine"
+  result "with --no-bind ranks that share cores do, too"
+
+  if [ "$cores" -gt 1 ]; then
+    allowed -n $((3 * cores)) > "$scratch/bound"
+    lists=$(cut -d ' ' -f 2 "$scratch/bound" | uniq -c | awk '{ print $1 }' | sort -u)
+    ones=$(cut -d ' ' -f 2 "$scratch/bound" | grep -c '^[0-9]*$')
+    different=$(cut -d ' ' -f 2 "$scratch/bound" | sort -u | wc -l | tr -d ' ')
+    equal "$lists $ones $different" "3 $((3 * cores)) $cores"
+    result "three ranks for each core: neighbours keep to one"
+
+    free=$(allowed -n $((cores + 1)) | cut -d ' ' -f 2 | sort -u)
+    equal "$free" "$mine"
+    result "ranks that cannot be shared out evenly run where they like"
+
+    one=${mine%%[,-]*}
+    if command -v taskset > /dev/null; then
+      free=$(taskset -c "$one" "$gloo" run -n 2 -- sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status | sort -u)
+      equal "$free" "$one"
+      result "and all of them stay where the command may run"
+    fi
+  fi
+fi
+
 # ---- output -----------------------------------------------------------------
 
 "$gloo" run -n 3 --prefix -- sh -c 'i=0; while [ $i -lt 200 ]; do
