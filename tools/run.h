@@ -106,10 +106,18 @@ int gli_run_exec(int argc, char **argv);
 
 /* ---- ranks on cores: run_cores.c ----------------------------------------- */
 
-/* Keep this process, a rank of so many, to its share of the cores that it may
- * run on, where there are more ranks than these and each share gets as many
- * ranks as any other: rank 0 and the next ones the first share, and so on.
- * False: it is not so, and any core will do. Linux only. */
+/* So many neighbouring cores, of those that ranks may run on. */
+typedef struct gli_run_share {
+  int first, cores;
+} gli_run_share;
+
+/* Where rank belongs when there are more ranks than cores: rank 0 and the next
+ * ones to the first share, and so on; as many ranks to each, and as few cores
+ * as that allows. All cores, when there is one for each rank. */
+gli_run_share gli_run_share_of(int rank, int ranks, int cores);
+
+/* Keep this process, a rank, to its share. False: any core will do. Linux only.
+ */
 bool gli_run_bind(int rank, int ranks);
 
 #endif

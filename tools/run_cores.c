@@ -3,11 +3,6 @@
 #endif
 #include "tools/run.h"
 
-#if defined(__linux__)
-#include <sched.h>
-
-#include "core/cpu.h"
-
 static int common_divisor(int a, int b) {
   while (b != 0) {
     int rest = a % b;
@@ -17,20 +12,31 @@ static int common_divisor(int a, int b) {
   return a;
 }
 
+gli_run_share gli_run_share_of(int rank, int ranks, int cores) {
+  int shares = ranks > cores ? common_divisor(ranks, cores) : 1;
+  int each = cores / shares;
+  return (gli_run_share){rank / (ranks / shares) * each, each};
+}
+
+#if defined(__linux__)
+#include <sched.h>
+
+#include "core/cpu.h"
+
 bool gli_run_bind(int rank, int ranks) {
   cpu_set_t all, own;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
-  int cores = CPU_COUNT(&all);
+  int cores = CPU_COUNT(&all), seen = 0;
   /* With a control group that allows for less time than these cores have, it is
    * not they that are short. */
-  if (ranks <= cores || (unsigned)cores != gli_cpu_effective()) return false;
-  int groups = common_divisor(ranks, cores);
-  if (groups < 2) return false;
-  int group = rank / (ranks / groups), each = cores / groups, seen = 0;
+  if ((unsigned)cores != gli_cpu_effective()) return false;
+  gli_run_share share = gli_run_share_of(rank, ranks, cores);
   CPU_ZERO(&own);
   for (size_t i = 0; i < CPU_SETSIZE; i++) {
     if (!CPU_ISSET(i, &all)) continue;
-    if (seen++ / each == group) CPU_SET(i, &own);
+    if (seen >= share.first && seen < share.first + share.cores)
+      CPU_SET(i, &own);
+    seen++;
   }
   return sched_setaffinity(0, sizeof own, &own) == 0;
 }

@@ -13,57 +13,8 @@
 #include "engine/reach.h"
 #include "engine/straight.h"
 
-/* ---- operations by key --------------------------------------------------- */
-
-gli_key gli_match_key(gli_kind kind, uint32_t peer_rank, const gli_header *h) {
-  uint32_t who = kind == GLI_KIND_COLLECTIVE ? h->tag : peer_rank;
-  return (gli_key){kind, who, h->operation};
-}
-
-gli_key gli_match_key_of(const gloo_operation *op) {
-  if (op->signature.collective != GLI_SENDRECV) {
-    return gli_match_key(GLI_KIND_COLLECTIVE, 0, &op->signature);
-  }
-  gli_kind kind = gli_operation_is_send(op) ? GLI_KIND_SEND : GLI_KIND_RECV;
-  return gli_match_key(kind, op->peers[0].link->rank, &op->signature);
-}
-
-static size_t bucket_of(gli_key key) {
-  uint64_t mixed = key.operation * 3 + key.who * UINT64_C(0x9e3779b1) +
-                   (uint64_t)key.kind * 64;
-  return (size_t)(mixed % GLI_BUCKETS);
-}
-
-static bool keys_equal(gli_key a, gli_key b) {
-  return a.kind == b.kind && a.who == b.who && a.operation == b.operation;
-}
-
-gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
-  gloo_operation *op = context->newest;
-  if (op && keys_equal(gli_match_key_of(op), key)) return op;
-  op = context->buckets[bucket_of(key)];
-  while (op && !keys_equal(gli_match_key_of(op), key)) op = op->hash_next;
-  return op;
-}
-
-void gli_match_file(gloo_operation *op) {
-  gloo_operation **bucket =
-      &op->context->buckets[bucket_of(gli_match_key_of(op))];
-  op->bucket = bucket;
-  op->hash_next = *bucket;
-  *bucket = op;
-}
-
-void gli_match_unfile(gloo_operation *op) {
-  gloo_operation **at = op->bucket;
-  if (!at) return; /* never inserted */
-  op->bucket = NULL;
-  while (*at != op) at = &(*at)->hash_next;
-  *at = op->hash_next;
-}
-
 /* Among the peers of the operation's plan. */
-static uint32_t peer_index(const gloo_operation *op, gli_link *link) {
+uint32_t gli_match_peer(const gloo_operation *op, gli_link *link) {
   uint32_t hint = link->hint;
   if (hint < op->plan->n_peers && op->peers[hint].link == link) return hint;
   if (op->signature.collective == GLI_SENDRECV) return 0;
@@ -73,6 +24,13 @@ static uint32_t peer_index(const gloo_operation *op, gli_link *link) {
 }
 
 /* ---- what came early ----------------------------------------------------- */
+
+gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+                            const gli_header *h, gloo_error *error) {
+  if (gli_signature_equal(&op->signature, h)) return GLOO_OK;
+  gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
+  return GLOO_ERR_MISMATCH;
+}
 
 /* Do both ends agree on how much goes from one to the other? */
 static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
@@ -94,14 +52,12 @@ static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
 static gloo_status find_step(gloo_operation *op, gli_link *link,
                              const gli_header *h, uint32_t *step,
                              gloo_error *error) {
-  if (!gli_signature_equal(&op->signature, h)) {
-    gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
-    return GLOO_ERR_MISMATCH;
-  }
+  gloo_status status = gli_match_agree(op, link, h, error);
+  if (status != GLOO_OK) return status;
   const gli_plan *plan = op->plan;
-  uint32_t index = peer_index(op, link);
+  uint32_t index = gli_match_peer(op, link);
   if (index != GLI_NO_PEER) {
-    gloo_status status = check_pair(op, link, index, h, error);
+    status = check_pair(op, link, index, h, error);
     if (status != GLOO_OK) return status;
   }
   if (index == GLI_NO_PEER || h->slot >= plan->peers[index].recvs) {
@@ -156,12 +112,7 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
   if (header.type == GLI_MESSAGE_WANT) {
     gli_parked_free(parked);
     link->wants_in--;
-    if (!gli_signature_equal(&op->signature, &header)) {
-      gli_describe_mismatch(op->context, link->rank, &op->signature, &header,
-                            error);
-      return GLOO_ERR_MISMATCH;
-    }
-    return gli_flow_answer(link, GLI_MESSAGE_STARTED, &op->signature, error);
+    return gli_match_wanted(op, link, &header, error);
   }
   uint32_t step = 0;
   gloo_status status = find_step(op, link, &header, &step, error);
@@ -172,17 +123,6 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
   link->parked_bytes -= (uint32_t)gli_flow_cost(header.length);
   gli_flow_consumed(link, header.length);
   return status;
-}
-
-void gli_match_read_notes(gloo_operation *op, uint32_t peer) {
-  gli_link *link = op->peers[peer].link;
-  for (uint32_t n = 0; n < link->notes_count; n++) {
-    if (link->notes[n].tag != op->signature.tag) continue;
-    if (link->notes[n].operation != op->signature.operation) continue;
-    link->notes[n] = link->notes[--link->notes_count];
-    op->peers[peer].granted = true;
-    return;
-  }
 }
 
 static gloo_status adopt_parked(gloo_operation *op, gloo_error *error) {
@@ -228,7 +168,7 @@ bool gli_match_ready(gloo_operation *op, uint32_t step) {
 
 /* ---- what arrives -------------------------------------------------------- */
 
-static gloo_status out_of_memory(gli_link *link, gloo_error *error) {
+gloo_status gli_match_no_memory(gli_link *link, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for a message from rank %u", link->rank);
 }
@@ -237,7 +177,7 @@ static gloo_status out_of_memory(gli_link *link, gloo_error *error) {
 static gloo_status sink_parked(gli_link *link, gli_parked *parked,
                                gli_sink *sink, gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
-  if (!t) return out_of_memory(link, error);
+  if (!t) return gli_match_no_memory(link, error);
   t->parked = parked;
   gli_transfer_list_add(&link->arriving, t);
   *sink = (gli_sink){.dst = parked->data, .token = t};
@@ -247,7 +187,7 @@ static gloo_status sink_parked(gli_link *link, gli_parked *parked,
 static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
                              uint8_t form, gli_sink *sink, gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
-  if (!t) return out_of_memory(link, error);
+  if (!t) return gli_match_no_memory(link, error);
   t->operation = op;
   t->step = step;
   gli_transfer_list_add(&link->arriving, t);
@@ -295,7 +235,7 @@ static gloo_status data_for(gloo_operation *op, gli_link *link,
     return repeated(link, h, error);
   }
   gli_parked *parked = gli_parked_new(link, h, h->length);
-  if (!parked) return out_of_memory(link, error);
+  if (!parked) return gli_match_no_memory(link, error);
   if (ready) {
     parked->awaited = true;
     op->recv_state[step] = GLI_RECV_ARRIVING;
@@ -321,27 +261,27 @@ static gloo_status too_late(gli_link *link, const gli_header *h,
                   link->rank, gli_describe_call(h, text), context->root_rank);
 }
 
-static bool is_over(const gloo_context *context, const gli_header *h) {
+bool gli_match_is_over(const gloo_context *context, const gli_header *h) {
   return h->collective != GLI_SENDRECV &&
          h->operation < gli_context_started(context, h->tag);
 }
 
-static gli_key incoming_key(const gli_link *link, const gli_header *h) {
+gli_key gli_match_incoming(const gli_link *link, const gli_header *h) {
   gli_kind kind =
       h->collective == GLI_SENDRECV ? GLI_KIND_RECV : GLI_KIND_COLLECTIVE;
   return gli_match_key(kind, link->rank, h);
 }
 
 /* The operation a message is for; binds a posted receive to its first one. */
-static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
-                                     gloo_error *error) {
+gloo_operation *gli_match_find_or_claim(gli_link *link, const gli_header *h,
+                                        gloo_error *error) {
   gloo_operation *op = link->context->newest;
   if (op && op->signature.operation == h->operation &&
       op->signature.tag == h->tag && h->collective != GLI_SENDRECV &&
       op->signature.collective != GLI_SENDRECV) {
     return op;
   }
-  gli_key key = incoming_key(link, h);
+  gli_key key = gli_match_incoming(link, h);
   op = gli_match_find(link->context, key);
   if (op || key.kind != GLI_KIND_RECV || h->slot != 0) return op;
   if (gli_parked_has_envelope(link->context, key)) return NULL;
@@ -350,12 +290,12 @@ static gloo_operation *find_or_claim(gli_link *link, const gli_header *h,
 
 bool gli_match_message(gli_link *link, const gli_header *h,
                        const uint8_t *payload, gloo_error *error) {
-  gloo_operation *op = find_or_claim(link, h, error);
+  gloo_operation *op = gli_match_find_or_claim(link, h, error);
   if (!op || error->status != GLOO_OK) return false;
   /* It has just claimed a receive, which goes straight. */
   if (link->awaits && gli_straight_message(link, h, payload)) return true;
   const gli_plan *plan = op->plan;
-  uint32_t index = peer_index(op, link);
+  uint32_t index = gli_match_peer(op, link);
   if (op->pairwise || index == GLI_NO_PEER) return false;
   if (!gli_signature_same(&op->signature, h)) return false;
   const gli_plan_peer *peer = &plan->peers[index];
@@ -376,9 +316,9 @@ bool gli_match_message(gli_link *link, const gli_header *h,
   return true;
 }
 
-static void keep(gli_link *link, gli_parked *parked) {
+void gli_match_keep(gli_link *link, gli_parked *parked) {
   const gli_header *h = &parked->header;
-  gli_key key = incoming_key(link, h);
+  gli_key key = gli_match_incoming(link, h);
   if (key.kind == GLI_KIND_RECV && h->slot == 0 &&
       !gli_parked_has_envelope(link->context, key)) {
     gli_parked_add_envelope(parked);
@@ -391,10 +331,10 @@ gloo_status gli_match_data(gli_link *link, const gli_header *h, gli_sink *sink,
                            gloo_error *error) {
   gli_error_clear(error);
   link->data_came++;
-  gloo_operation *op = find_or_claim(link, h, error);
+  gloo_operation *op = gli_match_find_or_claim(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op) return data_for(op, link, h, sink, error);
-  if (is_over(link->context, h)) return too_late(link, h, error);
+  if (gli_match_is_over(link->context, h)) return too_late(link, h, error);
   uint64_t cost = gli_flow_cost(h->length);
   uint32_t budget = link->context->budget;
   if (!h->charged || cost > budget - link->parked_bytes) {
@@ -403,73 +343,8 @@ gloo_status gli_match_data(gli_link *link, const gli_header *h, gli_sink *sink,
                     link->rank, budget);
   }
   gli_parked *parked = gli_parked_new(link, h, h->length);
-  if (!parked) return out_of_memory(link, error);
+  if (!parked) return gli_match_no_memory(link, error);
   link->parked_bytes += (uint32_t)cost;
-  keep(link, parked);
+  gli_match_keep(link, parked);
   return sink_parked(link, parked, sink, error);
-}
-
-/* Data that credit let through may overtake a WANT on another stream, and end
- * the operation before it comes. Slot 0 of a message never overtakes. */
-static bool is_answered(const gli_link *link, const gli_header *h) {
-  if (h->collective != GLI_SENDRECV) return is_over(link->context, h);
-  return h->slot != 0 &&
-         !gli_parked_has_envelope(link->context, incoming_key(link, h));
-}
-
-gloo_status gli_match_want(gli_link *link, const gli_header *h,
-                           gloo_error *error) {
-  gli_error_clear(error);
-  gloo_operation *op = find_or_claim(link, h, error);
-  if (error->status != GLOO_OK) return error->status;
-  if (op) {
-    if (!gli_signature_equal(&op->signature, h)) {
-      gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
-      return GLOO_ERR_MISMATCH;
-    }
-    return gli_flow_answer(link, GLI_MESSAGE_STARTED, &op->signature, error);
-  }
-  if (is_answered(link, h)) {
-    return gli_flow_answer(link, GLI_MESSAGE_STARTED, h, error);
-  }
-  if (link->wants_in >= GLI_WANTS_MAX) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u announced more than %u operations ahead",
-                    link->rank, GLI_WANTS_MAX);
-  }
-  gli_parked *parked = gli_parked_new(link, h, 0);
-  if (!parked) return out_of_memory(link, error);
-  link->wants_in++;
-  keep(link, parked);
-  return GLOO_OK;
-}
-
-gloo_status gli_match_started(gli_link *link, const gli_header *h,
-                              gloo_error *error) {
-  bool message = h->collective == GLI_SENDRECV;
-  if (h->slot != 0) {
-    if (link->wants_out == 0) {
-      return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                      "rank %u answered a question that was not asked",
-                      link->rank);
-    }
-    gli_flow_answered(link);
-  }
-  gli_key key = gli_match_key(message ? GLI_KIND_SEND : GLI_KIND_COLLECTIVE,
-                              link->rank, h);
-  gloo_operation *op = gli_match_find(link->context, key);
-  if (op) {
-    if (!gli_signature_equal(&op->signature, h)) {
-      gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
-      return GLOO_ERR_MISMATCH;
-    }
-    uint32_t index = peer_index(op, link);
-    if (index != GLI_NO_PEER) gli_flow_granted(op, index);
-    return GLOO_OK;
-  }
-  if (message || is_over(link->context, h)) return GLOO_OK;
-  if (link->notes_count < GLI_EARLY_NOTES) {
-    link->notes[link->notes_count++] = (gli_note){h->tag, h->operation};
-  }
-  return GLOO_OK;
 }

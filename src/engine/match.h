@@ -8,7 +8,7 @@
 #include "core/hints.h"
 #include "engine/link.h"
 
-/* ---- operations by key (match.c) ----------------------------------------- */
+/* ---- operations by key (index.c) ----------------------------------------- */
 
 /* Where an operation is looked up: collectives by tag and number, messages by
  * direction, rank and number. */
@@ -29,8 +29,9 @@ gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
 /* Put it into the table, and take it out. */
 GLI_COLD void gli_match_file(gloo_operation *op);
 GLI_COLD void gli_match_unfile(gloo_operation *op);
-/* Has this rank said that it has started it? */
-void gli_match_read_notes(gloo_operation *op, uint32_t peer);
+
+/* ---- messages and operations (match.c) ----------------------------------- */
+
 /* Take over what came for it before it was started. */
 gloo_status gli_match_adopt(gloo_operation *op, gloo_error *error);
 /* A receive step has become ready: use a parked message if there is one.
@@ -43,6 +44,30 @@ gloo_status gli_match_data(gli_link *link, const gli_header *header,
  * have been bound to it. */
 bool gli_match_message(gli_link *link, const gli_header *header,
                        const uint8_t *payload, gloo_error *error);
+
+/* The operation a message is for, which binds a posted receive to its first
+ * one; NULL without an error: it is not here yet, or over. */
+gloo_operation *gli_match_find_or_claim(gli_link *link,
+                                        const gli_header *header,
+                                        gloo_error *error);
+gli_key gli_match_incoming(const gli_link *link, const gli_header *header);
+bool gli_match_is_over(const gloo_context *context, const gli_header *header);
+/* Among the peers of the operation's plan, or GLI_NO_PEER. */
+uint32_t gli_match_peer(const gloo_operation *op, gli_link *link);
+/* Is it the same call on both sides? */
+gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+                            const gli_header *header, gloo_error *error);
+/* Until its operation is known. */
+void gli_match_keep(gli_link *link, gli_parked *parked);
+gloo_status gli_match_no_memory(gli_link *link, gloo_error *error);
+
+/* ---- what is said about operations (notes.c) ----------------------------- */
+
+/* Has this rank said that it has started it? */
+void gli_match_read_notes(gloo_operation *op, uint32_t peer);
+/* It has been started: say so to who wants to know. */
+gloo_status gli_match_wanted(gloo_operation *op, gli_link *link,
+                             const gli_header *header, gloo_error *error);
 gloo_status gli_match_want(gli_link *link, const gli_header *header,
                            gloo_error *error);
 gloo_status gli_match_started(gli_link *link, const gli_header *header,

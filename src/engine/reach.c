@@ -1,4 +1,4 @@
-/* Memory of other ranks: what need not travel.
+/* Memory of other ranks: what need not travel. (Showing it to them: show.c.)
  *
  * Where a pair can reach its peer's memory, the sender of a large message sends
  * only where it lies (a reference), the receiver takes it from there, and says
@@ -14,7 +14,6 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/context.h"
-#include "engine/describe.h"
 #include "engine/flow.h"
 #include "engine/link.h"
 #include "engine/operation.h"
@@ -24,89 +23,6 @@
 
 /* At a time from memory that is not mapped: a part of the nearest cache. */
 #define FETCH_BYTES ((size_t)32 * 1024)
-/* See is_better_copied. */
-#define COPY_BYTES ((uint64_t)16 * 1024)
-
-/* ---- sending ------------------------------------------------------------- */
-
-static bool refer(gli_transfer *t, const void *memory, uint64_t bytes,
-                  bool write) {
-  gli_pair *pair = t->link->pair;
-  uint64_t reference = 0;
-  if (!pair || !pair->ops->refer) return false;
-  if (!pair->ops->refer(pair, memory, (size_t)bytes, write, &reference)) {
-    return false;
-  }
-  gli_put_u64(t->reference, reference);
-  return true;
-}
-
-static void by_reference(gli_transfer *t) {
-  t->request.header.length = GLI_REFERENCE_BYTES;
-  t->request.payload = t->reference;
-}
-
-/* A loan goes back; true when the peer has the bytes already. */
-static bool is_placed(gloo_operation *op, const gli_step *s,
-                      const void *memory) {
-  gli_op_place *place = &op->places[s->place];
-  if (!place->memory) return false;
-  if (!place->filled) memcpy(place->memory, memory, (size_t)s->bytes);
-  return true;
-}
-
-/* Who does nothing but send one message is done with it when it is copied, but
- * with what is shown only after the peer's turn, where ranks take turns on
- * cores. */
-static bool is_better_copied(const gloo_operation *op, uint64_t bytes) {
-  return op->context->crowded && op->plan->n_steps == 1 && bytes <= COPY_BYTES;
-}
-
-bool gli_reach_refers(const gloo_operation *op, gli_link *link,
-                      const void *memory, uint64_t bytes) {
-  gli_pair *pair = link->pair;
-  uint64_t reference;
-  return pair->ops->refer && !is_better_copied(op, bytes) &&
-         pair->ops->refer(pair, memory, (size_t)bytes, false, &reference);
-}
-
-void gli_reach_offer(gli_transfer *t) {
-  gloo_operation *op = t->operation;
-  const gli_step *s = &op->plan->steps[t->step];
-  gli_header *h = &t->request.header;
-  h->length = gli_step_wire_bytes(s);
-  if (h->length == 0) return;
-  const void *memory = gli_operation_at(op, s->a_buffer, s->a);
-  t->request.payload = memory;
-  switch ((gli_role)s->role) {
-    case GLI_ROLE_LEND:
-      gli_put_u64(t->reference, 0);
-      if (refer(t, memory, s->bytes, true)) op->peers[t->peer].lent++;
-      by_reference(t);
-      return;
-    case GLI_ROLE_FILL:
-      if (is_placed(op, s, memory)) {
-        h->form = GLI_FORM_PLACED;
-        h->length = 0;
-        return;
-      }
-      break;
-    case GLI_ROLE_BYTES:
-      if (is_better_copied(op, h->length)) return;
-      break;
-    case GLI_ROLE_VIEW:
-      break;
-    case GLI_ROLE_SIGNAL:
-    case GLI_ROLES:
-      return;
-  }
-  if (h->length <= GLI_REFER_BYTES || !refer(t, memory, h->length, false)) {
-    return;
-  }
-  h->form = GLI_FORM_REFERENCE;
-  t->shown = s->role != GLI_ROLE_VIEW;
-  by_reference(t);
-}
 
 /* ---- what may come ------------------------------------------------------- */
 
@@ -388,60 +304,4 @@ bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
                        .memory = gli_operation_at(op, s->dst_buffer, s->dst)};
   }
   return true;
-}
-
-/* ---- TAKEN, and the end -------------------------------------------------- */
-
-static gli_transfer *find_shown(const gli_transfer_list *list,
-                                const gli_header *h) {
-  gli_transfer *t = list->first;
-  for (; t; t = t->next) {
-    if (!t->shown || t->request.header.slot != h->slot) continue;
-    if (t->request.header.operation != h->operation) continue;
-    if (gli_signature_equal(&t->request.header, h)) break;
-  }
-  return t;
-}
-
-static void done_showing(gli_transfer *t) {
-  gli_transfer_list_remove(&t->link->shown, t);
-  gloo_operation *op = t->operation;
-  uint32_t step = t->step;
-  gli_transfer_free(t);
-  gli_operation_step_done(op, step);
-}
-
-gloo_status gli_reach_taken(gli_link *link, const gli_header *h,
-                            gloo_error *error) {
-  gli_transfer *t = find_shown(&link->shown, h);
-  if (t) {
-    done_showing(t);
-    return GLOO_OK;
-  }
-  /* It may be faster than the transport is with saying that all is sent. */
-  t = find_shown(&link->flying, h);
-  if (t) {
-    t->shown = false;
-    return GLOO_OK;
-  }
-  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                  "rank %u says that it has read memory that was not shown to "
-                  "it",
-                  link->rank);
-}
-
-void gli_reach_left(gli_link *link) {
-  while (link->shown.first) done_showing(link->shown.first);
-  for (gli_transfer *t = link->flying.first; t; t = t->next) t->shown = false;
-}
-
-void gli_reach_recall(gloo_operation *op) {
-  const gli_plan *plan = op->plan;
-  for (uint32_t i = 0; i < plan->n_steps; i++) {
-    const gli_step *s = &plan->steps[i];
-    if (s->kind != GLI_STEP_SEND || s->role != GLI_ROLE_LEND) continue;
-    if (op->peers[s->peer].lent == 0) continue;
-    gli_region_detach(gli_operation_at(op, s->a_buffer, s->a),
-                      (size_t)s->bytes);
-  }
 }

@@ -37,11 +37,22 @@ typedef struct gli_operands {
  * own. */
 #define GLI_REFER_BYTES ((uint64_t)256)
 
+/* ---- showing own memory (show.c) ----------------------------------------- */
+
 /* Is a message of plain bytes, longer than that, better referred to? */
 bool gli_reach_refers(const gloo_operation *op, gli_link *link,
                       const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
 void gli_reach_offer(gli_transfer *t);
+gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
+                            gloo_error *error);
+/* The peer has left in order: it needs nothing more of what it was shown. */
+void gli_reach_left(gli_link *link);
+/* The operation failed: no peer may write to its memory any more. */
+void gli_reach_recall(gloo_operation *op);
+
+/* ---- taking from a peer's (reach.c) -------------------------------------- */
+
 /* Can this message be the one that a receive step waits for? */
 bool gli_reach_fits(const gloo_operation *op, uint32_t step,
                     const gli_header *header);
@@ -54,11 +65,5 @@ static inline bool gli_reach_is_plain(const gli_step *s, uint8_t form) {
   return form == GLI_FORM_BYTES && s->role == GLI_ROLE_BYTES;
 }
 bool gli_reach_reduce_all(gloo_operation *op, uint32_t step);
-gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
-                            gloo_error *error);
-/* The peer has left in order: it needs nothing more of what it was shown. */
-void gli_reach_left(gli_link *link);
-/* The operation failed: no peer may write to its memory any more. */
-void gli_reach_recall(gloo_operation *op);
 
 #endif
