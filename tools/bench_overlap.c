@@ -327,7 +327,9 @@ static bool choose_place(place *where) {
     if (strcmp(given.compute, place_names[i]) != 0) continue;
     *where = (place)i;
     if (*where != SPARE || gli_halves_find()) return true;
-    gli_usage_error(&command, "option --compute: no core can be spared here");
+    gli_usage_error(&command,
+                    "option --compute: no core can be spared here (ranks that "
+                    "share cores may spread with gloo run --no-bind)");
     return false;
   }
   gli_usage_error(&command,
