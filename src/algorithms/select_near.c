@@ -58,11 +58,20 @@
  * each rank's part, from where on that pays for its messages. */
 #define REACHED_FROM (64 * K)
 #define REACHED_CROWDED_FROM (32 * K)
+/* An allreduce of crowded ranks, of the vector: what follows `flat`. */
+#define REACHED_ALL_FROM (64 * K)
+#define REACHED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
+
+static const char *all_in_reach(const gli_plan_params *p, uint64_t m) {
+  if (p->size <= MANY) return "fused";
+  return m <= REACHED_BY_ONE_TO ? "flat" : NULL;
+}
 
 static const char *in_reach(const gli_plan_params *p, uint64_t m) {
   if (p->near != GLI_IN_REACH) return NULL;
+  bool all = p->crowded && p->collective == GLI_ALLREDUCE && p->size > 2;
   if (m < p->size * (p->crowded ? REACHED_CROWDED_FROM : REACHED_FROM)) {
-    return NULL;
+    return all && m > REACHED_ALL_FROM ? all_in_reach(p, m) : NULL;
   }
   switch (p->collective) {
     case GLI_BROADCAST:

@@ -78,6 +78,8 @@ struct gloo_operation {
   bool pairwise;        /* gli_collective_pairwise of it */
   uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool expects_much;    /* from some peer: it says STARTED unasked */
+  uint32_t receives_until; /* no step from this one on is a receive */
+  uint32_t last_sends;     /* how many of those are sends */
   gli_reduce_fn reduce;
   gli_combine_fn combine; /* plans with n_operands only */
   gli_custom_call custom; /* instead of both, when its op is not NULL */

@@ -61,6 +61,16 @@ static uint8_t shift_of(uint64_t elem_bytes) {
   return UINT64_C(1) << shift == elem_bytes ? shift : GLI_NO_SHIFT;
 }
 
+static void find_last_sends(gloo_operation *op, const gli_plan *plan) {
+  uint32_t i = plan->n_steps;
+  for (; i > 0; i--) {
+    uint8_t kind = plan->steps[i - 1].kind;
+    if (kind == GLI_STEP_RECV || kind == GLI_STEP_RECV_REDUCE) break;
+    if (kind == GLI_STEP_SEND) op->last_sends++;
+  }
+  op->receives_until = i;
+}
+
 /* The operation and its arrays are one allocation; scratch is another. */
 static gloo_operation *allocate(const gli_plan *plan) {
   if (plan->scratch_bytes > SIZE_MAX) return NULL;
@@ -75,6 +85,7 @@ static gloo_operation *allocate(const gli_plan *plan) {
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes > GLI_EAGER_BYTES) op->expects_much = true;
   }
+  find_last_sends(op, plan);
   if (plan->scratch_bytes == 0) return op;
   op->scratch = malloc((size_t)plan->scratch_bytes);
   if (op->scratch) return op;

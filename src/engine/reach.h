@@ -40,7 +40,7 @@ typedef struct gli_operands {
 /* ---- showing own memory (show.c) ----------------------------------------- */
 
 /* Is a message of plain bytes, longer than that, better referred to? */
-bool gli_reach_refers(const gloo_operation *op, gli_link *link,
+bool gli_reach_refers(const gloo_operation *op, uint32_t step, gli_link *link,
                       const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
 void gli_reach_offer(gli_transfer *t);

@@ -12,8 +12,10 @@
 #include "engine/reach.h"
 #include "memory/region.h"
 
-/* See is_better_copied. */
-#define COPY_BYTES ((uint64_t)16 * 1024)
+/* See is_better_copied: up to how many bytes. */
+#define COPY_ONE ((uint64_t)64 * 1024)
+#define COPY_LAST ((uint64_t)16 * 1024)
+#define COPY_ANY ((uint64_t)4 * 1024)
 
 /* ---- sending ------------------------------------------------------------- */
 
@@ -43,18 +45,21 @@ static bool is_placed(gloo_operation *op, const gli_step *s,
   return true;
 }
 
-/* Who does nothing but send one message is done with it when it is copied, but
- * with what is shown only after the peer's turn, where ranks take turns on
- * cores. */
-static bool is_better_copied(const gloo_operation *op, uint64_t bytes) {
-  return op->context->crowded && op->plan->n_steps == 1 && bytes <= COPY_BYTES;
+/* Who has only to send is done with what is copied, but with what is shown only
+ * after the peers' turns, where ranks take turns on cores. Who has to receive
+ * waits for them anyway, and a copy pays only while it is short. */
+static bool is_better_copied(const gloo_operation *op, uint32_t step,
+                             uint64_t bytes) {
+  if (!op->context->crowded || bytes > COPY_ONE) return false;
+  if (step < op->receives_until) return bytes <= COPY_ANY;
+  return op->last_sends == 1 || bytes <= COPY_LAST;
 }
 
-bool gli_reach_refers(const gloo_operation *op, gli_link *link,
+bool gli_reach_refers(const gloo_operation *op, uint32_t step, gli_link *link,
                       const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
   uint64_t reference;
-  return pair->ops->refer && !is_better_copied(op, bytes) &&
+  return pair->ops->refer && !is_better_copied(op, step, bytes) &&
          pair->ops->refer(pair, memory, (size_t)bytes, false, &reference);
 }
 
@@ -80,7 +85,7 @@ void gli_reach_offer(gli_transfer *t) {
       }
       break;
     case GLI_ROLE_BYTES:
-      if (is_better_copied(op, h->length)) return;
+      if (is_better_copied(op, t->step, h->length)) return;
       break;
     case GLI_ROLE_VIEW:
       break;

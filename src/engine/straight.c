@@ -163,7 +163,8 @@ GLI_INLINE got take(gloo_operation *op, uint32_t at, gli_straight_step *s) {
 typedef enum ran { RAN_TO_THE_END, AWAITS, STRAYS } ran;
 
 /* False: something is in its way, and nothing has changed. */
-GLI_INLINE bool send_now(gloo_operation *op, gli_straight_step *s) {
+GLI_INLINE bool send_now(gloo_operation *op, uint32_t at,
+                         gli_straight_step *s) {
   gli_link *link = s->link;
   if (!s->pair || link->again.first) return false;
   if (link->left || link->unannounced > 0) return false;
@@ -171,7 +172,7 @@ GLI_INLINE bool send_now(gloo_operation *op, gli_straight_step *s) {
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
   /* It may be one that need not be copied. */
   if (header->length > GLI_REFER_BYTES &&
-      gli_reach_refers(op, link, payload, header->length)) {
+      gli_reach_refers(op, at, link, payload, header->length)) {
     return false;
   }
   header->operation = op->signature.operation;
@@ -209,7 +210,7 @@ GLI_INLINE ran run(gloo_operation *op, uint32_t at, bool takes) {
   gli_straight_step *s = &op->straight_steps[at];
   for (; at < n; at++, s++) {
     if (s->kind == GLI_STEP_SEND) {
-      if (send_now(op, s)) continue;
+      if (send_now(op, at, s)) continue;
       break;
     }
     if (!s->peer) {
