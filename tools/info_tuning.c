@@ -65,13 +65,29 @@ static void describe(gli_plan_params *p, text *t) {
   put(t, "=", choice(p, low));
 }
 
+static const char *crowding_word(gli_crowding crowding) {
+  static const char *const words[] = {"a core for each", "more than cores",
+                                      "more than cores and each bound to one"};
+  return words[crowding];
+}
+
+/* As `gloo run` would start them. */
+static gli_crowding assume_crowding(int64_t ranks) {
+  unsigned cores = gli_cpu_effective();
+  if (ranks <= cores) return GLI_CORE_EACH;
+#if defined(__linux__)
+  if (ranks % cores == 0) return GLI_SETTLED;
+#endif
+  return GLI_CROWDED;
+}
+
 /* What is known of the ranks of a job, or of ranks that are not there. */
 static gli_plan_params assume(const gli_info_tuning *what,
                               const gli_tuning *tuning) {
   const gloo_context *context = what->context;
   if (context == NULL)
     return (gli_plan_params){.size = (uint32_t)what->ranks,
-                             .crowded = what->ranks > gli_cpu_effective(),
+                             .crowded = assume_crowding(what->ranks),
                              .near = what->near,
                              .tuning = tuning};
   return (gli_plan_params){.size = (uint32_t)gloo_context_size(context),
@@ -145,10 +161,10 @@ static void print_heading(const gli_info_tuning *what, bool told) {
            by);
   } else if (what->context != NULL) {
     printf("# %u ranks on one host, %s, %s%s\n", p.size, nearness_word(p.near),
-           p.crowded ? "more than cores" : "a core for each", by);
+           crowding_word(p.crowded), by);
   } else {
-    printf("# %u ranks on one host, %s, %u cores%s\n", p.size,
-           nearness_word(p.near), gli_cpu_effective(), by);
+    printf("# %u ranks on one host, %s, %s%s\n", p.size, nearness_word(p.near),
+           crowding_word(p.crowded), by);
   }
 }
 

@@ -23,10 +23,11 @@
 #define FUSED_CROWDED_FROM (128 * K)
 #define FUSED_TO (512 * K)
 
-/* Crowded: messages are worth so many bytes, and up to so many in all one round
- * is best, whatever it costs. */
-#define MESSAGE ((uint64_t)512)
-#define ONE_ROUND (6 * K)
+/* Crowded: a message is worth so many bytes, and up to so many in all one round
+ * is best, whatever it costs; from memory in reach, only of what is copied. */
+#define MESSAGE (1 * K)
+#define ONE_ROUND (115 * K)
+#define ONE_ROUND_COPIED_TO (4 * K)
 
 /* Then what goes by way of rank 0, with a turn of each other rank: up to a
  * length of what it sends at once that fits the rings. */
@@ -35,17 +36,28 @@
 #define BY_ONE_BLOCKS_TO (16 * K) /* with more than MANY ranks */
 #define MANY 8
 #define FLAT_OF_EACH (4 * K) /* of a broadcast, times ranks */
-#define ONE_FROM 6           /* ranks that tell one rather than all */
+#define FLAT_OF_MANY (8 * K)
+#define ONE_FROM 6 /* ranks that tell one rather than all */
 
 /* A broadcast of some length by its root alone costs as many copies in all as
  * any other, and no rank waits for another to pass it on; from memory in reach
  * each rank copies it once, at the same time. Beyond these borders, what the
  * root copies into rings has left the caches before it is read, and a tree is
- * as good. */
+ * as good; that comes sooner where ranks are settled, and pass on within a core
+ * what is in its caches. */
 #define FLAT_RANKS 8
 #define FLAT_TO (512 * K)
 #define FLAT_OF_FEW_TO (2 * M)
+#define FLAT_SETTLED_TO (128 * K)
 #define TREE_RANKS 16
+
+/* So they halve their vectors with neighbours. */
+#define SETTLED_HALVING_FROM (32 * K)
+
+/* Parts that are sent to all at once fit the rings up to here. */
+#define DIRECT_TO (512 * K)
+#define DIRECT_OF_MANY_TO (1 * M)
+#define PAIRWISE_FROM (16 * M)
 
 /* With few ranks, what passes from rank to rank on a circulant graph stays in
  * the caches that two cores have. */
@@ -58,20 +70,39 @@
  * each rank's part, from where on that pays for its messages. */
 #define REACHED_FROM (64 * K)
 #define REACHED_CROWDED_FROM (32 * K)
-/* An allreduce of crowded ranks, of the vector: what follows `flat`. */
+/* Of the vector, where what is `flat` ends or begins. */
 #define REACHED_ALL_FROM (64 * K)
 #define REACHED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
+#define REACHED_BLOCKS_FROM (16 * K)
 
-static const char *all_in_reach(const gli_plan_params *p, uint64_t m) {
-  if (p->size <= MANY) return "fused";
-  return m <= REACHED_BY_ONE_TO ? "flat" : NULL;
+/* Each sends all to all others. */
+static bool is_one_round(const gli_plan_params *p, uint64_t m) {
+  return m < ONE_ROUND && m + MESSAGE < ONE_ROUND / p->size / (p->size - 1);
+}
+
+/* In reach, and too short for that. */
+static const char *crowded_in_reach(const gli_plan_params *p, uint64_t m) {
+  switch (p->collective) {
+    case GLI_ALLREDUCE:
+      if (m <= ONE_ROUND_COPIED_TO && is_one_round(p, m)) return "one_shot";
+      if (m <= REACHED_ALL_FROM) return "flat";
+      if (p->size <= MANY) return "fused";
+      return m <= REACHED_BY_ONE_TO ? "flat" : NULL;
+    case GLI_BROADCAST:
+    case GLI_REDUCE:
+      return "flat";
+    case GLI_REDUCE_SCATTER:
+      if (p->size > MANY) return NULL;
+      return m > (p->size <= FEW ? 1 : 2) * REACHED_BLOCKS_FROM ? "flat" : NULL;
+    default:
+      return NULL;
+  }
 }
 
 static const char *in_reach(const gli_plan_params *p, uint64_t m) {
   if (p->near != GLI_IN_REACH) return NULL;
-  bool all = p->crowded && p->collective == GLI_ALLREDUCE && p->size > 2;
   if (m < p->size * (p->crowded ? REACHED_CROWDED_FROM : REACHED_FROM)) {
-    return all && m > REACHED_ALL_FROM ? all_in_reach(p, m) : NULL;
+    return p->crowded && p->size > 2 ? crowded_in_reach(p, m) : NULL;
   }
   switch (p->collective) {
     case GLI_BROADCAST:
@@ -109,9 +140,37 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
 }
 
 static bool is_flat(const gli_plan_params *p, uint64_t m) {
-  if (m < p->size * FLAT_OF_EACH) return true;
-  if (p->size > FLAT_RANKS) return false;
+  bool many = p->size > FLAT_RANKS;
+  if (m < p->size * (many ? FLAT_OF_MANY : FLAT_OF_EACH)) return true;
+  if (many) return false;
+  if (p->crowded == GLI_SETTLED) return m < FLAT_SETTLED_TO;
   return m < (p->size <= FEW ? FLAT_OF_FEW_TO : FLAT_TO);
+}
+
+static const char *crowded_allreduce(const gli_plan_params *p, uint64_t m) {
+  bool settled = p->crowded == GLI_SETTLED, few = p->size <= FEW;
+  bool halves = gli_select_is_power(p->size) && (settled || !few);
+  if (is_one_round(p, m)) return "one_shot";
+  if (few && halves)
+    return m < SETTLED_HALVING_FROM ? "flat" : "halving_doubling";
+  if (m <= (few ? BY_ONE_OF_FEW_TO : BY_ONE_TO)) return "flat";
+  return halves ? "halving_doubling" : "circulant";
+}
+
+static const char *crowded_reduce(const gli_plan_params *p, uint64_t m) {
+  bool later = p->size <= FEW && p->crowded != GLI_SETTLED;
+  return m <= (later ? BY_ONE_OF_FEW_TO : BY_ONE_TO) ? "flat" : "binomial";
+}
+
+static const char *crowded_reduce_scatter(const gli_plan_params *p,
+                                          uint64_t m) {
+  bool settled = p->crowded == GLI_SETTLED, few = p->size <= FEW;
+  if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
+  if (p->size > 16 && m < 2 * M) return "circulant";
+  if (m <= (p->size > MANY ? DIRECT_OF_MANY_TO : DIRECT_TO)) return "direct";
+  if (m >= LONGEST && !(few && settled)) return "circulant";
+  bool passed = few || settled || p->size > MANY;
+  return passed ? "ring" : "circulant";
 }
 
 static const char *crowded(const gli_plan_params *p, uint64_t m) {
@@ -123,27 +182,22 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       if (p->size <= TREE_RANKS || m < PASSED_FROM / 2) return "binomial";
       return "scatter_allgather";
     case GLI_ALLREDUCE:
-      if ((p->size - 1) * (m + MESSAGE) < ONE_ROUND) return "one_shot";
-      if (m <= (p->size <= FEW ? BY_ONE_OF_FEW_TO : BY_ONE_TO)) return "flat";
-      return "circulant";
+      return crowded_allreduce(p, m);
     case GLI_REDUCE_SCATTER:
-      if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
-      if (p->size <= FEW && m < 16 * K) return "direct";
-      if (p->size <= FEW) return m <= 256 * K ? "flat" : "circulant";
-      if (m >= LONGEST || (p->size > 16 && m < 2 * M)) return "circulant";
-      return m < 512 * K ? "direct" : "ring";
+      return crowded_reduce_scatter(p, m);
     case GLI_ALLGATHER:
       if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
       if (p->size <= FEW && m >= LONGEST) return "direct";
       if (p->size > 16 && m < 2 * M) return "circulant";
       return m < 2 * M ? "direct" : "ring";
     case GLI_ALLTOALL:
+      if (p->size > FEW && m >= PAIRWISE_FROM) return "pairwise";
       return p->size <= 16 ? "direct" : NULL;
     case GLI_REDUCE:
-      return m < 128 * K ? "flat" : "binomial";
+      return crowded_reduce(p, m);
     case GLI_SCAN:
     case GLI_EXSCAN: /* ranks have to take turns anyway */
-      return m < 32 * K ? "recursive_doubling" : "linear";
+      return m <= 32 * K ? "recursive_doubling" : "linear";
     case GLI_ALLGATHERV:
       if (p->size > MANY && m <= BY_ONE_TO) return "flat";
       return m < 8 * M ? "direct" : "circulant";

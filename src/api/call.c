@@ -1,6 +1,7 @@
 /* The forms of a call, and the same call again. */
 #include "api/call.h"
 
+#include "algorithms/registry.h"
 #include "api/call_read.h"
 #include "core/custom_op.h"
 #include "core/hints.h"
@@ -17,7 +18,7 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
   if (message && (a->n_peers != 1 || !a->peers)) return false;
   if (options) {
     if (options->struct_size != sizeof *options) return false;
-    if (options->algorithm || options->custom || options->factor) return false;
+    if (options->custom || options->factor) return false;
   }
   *key = (gli_repeat_key){.collective = a->collective,
                           .dtype = a->dtype,
@@ -33,7 +34,9 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
     key->lists = gli_numbers_hash(a, (uint32_t)gloo_context_rank(context),
                                   (uint32_t)gloo_context_size(context));
   }
-  return true;
+  if (!options || !options->algorithm) return true;
+  key->algorithm = gli_algorithm_find(a->collective, options->algorithm);
+  return key->algorithm != NULL;
 }
 
 /* Buffers that check_buffers would take, with the same plan. */

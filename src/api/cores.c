@@ -84,3 +84,24 @@ gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size,
   s.crowded = s.ranks > s.cores || rivals(of, size, rank) > own->usable;
   return s;
 }
+
+/* Has each rank one core, and the same as its neighbour, but for the first of
+ * each core? */
+static bool are_settled(const gli_cores *of, uint32_t size) {
+  uint32_t firsts = 0;
+  for (uint32_t i = 0; i < size; i++) {
+    if (count(of[i].mask) != 1) return false;
+    if (i == 0 || !gli_cores_equal(&of[i], &of[i - 1])) firsts++;
+  }
+  return firsts <= size / 2;
+}
+
+gli_crowding gli_cores_crowding(const gli_cores *of, uint32_t size) {
+  for (uint32_t i = 0; i < size; i++) {
+    /* Neighbours mostly are alike. */
+    if (i > 0 && gli_cores_equal(&of[i], &of[i - 1])) continue;
+    if (!gli_cores_shared(of, size, i).crowded) continue;
+    return are_settled(of, size) ? GLI_SETTLED : GLI_CROWDED;
+  }
+  return GLI_CORE_EACH;
+}

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/cpu.h"
+#include "plan/builder.h"
 
 /* The cores that a rank may use, as it tells the others. */
 typedef struct gli_cores {
@@ -26,5 +27,7 @@ typedef struct gli_sharing {
 } gli_sharing;
 
 gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size, uint32_t rank);
+/* Of all of them together. */
+gli_crowding gli_cores_crowding(const gli_cores *of, uint32_t size);
 
 #endif

@@ -100,16 +100,6 @@ static gloo_status read_card(gloo_context *context, uint32_t rank,
 
 /* ---- meeting ------------------------------------------------------------- */
 
-/* Do ranks outnumber the cores somewhere? */
-static bool is_crowded(const gli_cores *cores, uint32_t size) {
-  for (uint32_t i = 0; i < size; i++) {
-    /* Neighbours mostly are alike. */
-    if (i > 0 && gli_cores_equal(&cores[i], &cores[i - 1])) continue;
-    if (gli_cores_shared(cores, size, i).crowded) return true;
-  }
-  return false;
-}
-
 /* All ranks read the same cards, so they see the same hosts, whatever these
  * say. `keys` is memory to work with. */
 static gloo_status learn_hosts(gloo_context *context, const place *places,
@@ -122,7 +112,7 @@ static gloo_status learn_hosts(gloo_context *context, const place *places,
   gli_log(GLOO_LOG_INFO, "rank %d of %u: %u hosts of %u to %u ranks",
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
-  gli_context_set_hosts(context, hosts, is_crowded(cores, size));
+  gli_context_set_hosts(context, hosts, gli_cores_crowding(cores, size));
   return GLOO_OK;
 }
 

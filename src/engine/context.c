@@ -85,7 +85,7 @@ void gli_context_set_peer(gloo_context *context, uint32_t rank,
 }
 
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
-                           bool crowded) {
+                           gli_crowding crowded) {
   context->crowded = crowded;
   gli_hosts_free(context->hosts);
   context->hosts = hosts->n > 1 ? hosts : NULL;
@@ -111,7 +111,7 @@ const gli_tuning *gli_context_tuning(const gloo_context *context) {
   return context->tuning;
 }
 
-bool gli_context_crowded(const gloo_context *context) {
+gli_crowding gli_context_crowded(const gloo_context *context) {
   return context->crowded;
 }
 

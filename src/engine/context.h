@@ -47,8 +47,8 @@ struct gloo_context {
   gli_link *links;       /* all of them */
   gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
-  uint8_t choices;       /* its hash, for signatures; 0: it has none */
-  bool crowded;          /* somewhere ranks outnumber their cores */
+  uint8_t choices; /* its hash, for signatures; 0: it has none */
+  gli_crowding crowded;
   bool buffers_promised; /* to be from gloo_alloc */
 
   gli_family *family;

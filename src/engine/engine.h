@@ -48,7 +48,7 @@ void gli_context_set_peer(gloo_context *context, uint32_t rank,
  * ranks share one (the context takes `hosts` over, and keeps them unless there
  * is only one), and whether ranks outnumber cores. The same on all ranks. */
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
-                           bool crowded);
+                           gli_crowding crowded);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);
@@ -58,7 +58,7 @@ void gli_context_promise_buffers(gloo_context *context);
 /* For gli_plan_params. */
 const gli_tuning *gli_context_tuning(const gloo_context *context);
 const gli_hosts *gli_context_hosts(const gloo_context *context);
-bool gli_context_crowded(const gloo_context *context);
+gli_crowding gli_context_crowded(const gloo_context *context);
 /* What ranks that share a host have of each other. The same on every rank. */
 gli_nearness gli_context_near(const gloo_context *context);
 /* ---- groups -------------------------------------------------------------- */
@@ -172,6 +172,7 @@ typedef struct gli_repeat_key {
   size_t count;
   uint64_t lists; /* a hash of the given counts, which are compared as well */
   int64_t timeout_ns;
+  const void *algorithm; /* that it names; NULL: none */
 } gli_repeat_key;
 
 /* And what has been found out of it. */

@@ -27,7 +27,7 @@ static bool same_call(const gli_repeat_key *a, const gli_repeat_key *b) {
          a->dtype == b->dtype && a->op == b->op && a->who == b->who &&
          a->side == b->side && a->ordered == b->ordered && a->tag == b->tag &&
          a->in_place == b->in_place && a->lists == b->lists &&
-         a->timeout_ns == b->timeout_ns;
+         a->timeout_ns == b->timeout_ns && a->algorithm == b->algorithm;
 }
 
 gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key) {

@@ -59,6 +59,13 @@ typedef enum gli_order {
   GLI_ORDERS
 } gli_order;
 
+/* Do ranks outnumber their cores somewhere? */
+typedef enum gli_crowding {
+  GLI_CORE_EACH,
+  GLI_CROWDED,
+  GLI_SETTLED /* they do; each keeps to one core, neighbours to the same */
+} gli_crowding;
+
 /* What ranks that share a host have of each other. */
 typedef enum gli_nearness {
   GLI_NOT_NEAR, /* messages */
@@ -80,7 +87,7 @@ typedef struct gli_plan_params {
   uint64_t segment_bytes;   /* for the segmenting pass; 0: do not cut */
   const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,
                                it outlives the plans made with it. */
-  bool crowded;             /* somewhere ranks outnumber their cores */
+  gli_crowding crowded;
   gli_nearness near;
   bool narrow; /* sums of elements are rounded when they are stored, and one of
                   many not before its end: who has all inputs at hand combines

@@ -64,8 +64,8 @@ static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
       gli_plan_params p =
           params((gli_collective)c, (uint32_t)(1 + bits % 7 * bits % 9),
                  UINT64_MAX >> (63 - bits / 8));
-      p.crowded = bits % 2 != 0;
-      p.near = bits % 4 >= 2 ? GLI_NEAR : GLI_NOT_NEAR;
+      p.crowded = (gli_crowding)(bits % 3);
+      p.near = (gli_nearness)(bits / 3 % 3);
       p.order = bits % 8 >= 4 ? GLI_ORDER_RANKS : GLI_ORDER_FOLD;
       assert_true(gli_algorithm_order(gli_algorithm_select(&p)) >= p.order);
     }
@@ -107,9 +107,12 @@ static void crowded_ranks_do_not_fuse_ordinary_memory(void **state) {
   (void)state;
   for (uint64_t count = 32 << 10; count <= 1 << 20; count *= 2) {
     gli_plan_params p = params(GLI_ALLREDUCE, 4, count);
-    p.near = p.crowded = true;
+    p.near = GLI_NEAR;
+    p.crowded = GLI_CROWDED;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         count > 32 << 10 ? "circulant" : "flat");
+    p.crowded = GLI_SETTLED;
+    assert_string_equal(gli_algorithm_select(&p)->name, "halving_doubling");
   }
 }
 
@@ -137,12 +140,12 @@ static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
       assert_ptr_equal(gli_algorithm_select(&p), of_few);
     }
     gli_plan_params p = params(GLI_BROADCAST, size, (uint64_t)1 << 20);
-    p.crowded = true;
+    p.crowded = GLI_CROWDED;
     p.near = GLI_IN_REACH;
     assert_string_equal(gli_algorithm_select(&p)->name, "flat");
     p = params(GLI_ALLGATHER, size, (uint64_t)1 << 20);
     p.near = GLI_IN_REACH;
-    p.crowded = true;
+    p.crowded = GLI_CROWDED;
     assert_string_equal(gli_algorithm_select(&p)->name, "direct");
   }
 }
@@ -152,7 +155,7 @@ static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
 static const char *crowded_choice(gli_collective collective, uint32_t size,
                                   uint64_t count) {
   gli_plan_params p = params(collective, size, count);
-  p.crowded = true;
+  p.crowded = GLI_CROWDED;
   return gli_algorithm_select(&p)->name;
 }
 
@@ -190,15 +193,15 @@ static void crowded_ranks_that_share_memory_take_few_rounds(void **state) {
   (void)state;
   for (uint32_t size = 3; size <= 16; size++) {
     gli_plan_params p = params(GLI_BARRIER, size, 0);
-    p.crowded = true;
+    p.crowded = GLI_CROWDED;
     p.near = GLI_NEAR;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         size < 6 ? "all_to_all" : "all_to_one");
     p = params(GLI_ALLREDUCE, size, 1);
-    p.crowded = true;
+    p.crowded = GLI_CROWDED;
     p.near = GLI_NEAR;
     assert_string_equal(gli_algorithm_select(&p)->name,
-                        size <= 12 ? "one_shot" : "flat");
+                        size <= 11 ? "one_shot" : "flat");
   }
 }
 
@@ -210,11 +213,36 @@ static void crowded_ranks_that_share_memory_are_served_by_the_root(
   for (uint64_t count = 8 << 10; count <= 64 << 10; count *= 2) {
     for (uint32_t size = 3; size <= 64; size++) {
       gli_plan_params p = params(GLI_BROADCAST, size, count);
-      p.crowded = true;
+      p.crowded = GLI_CROWDED;
       p.near = GLI_NEAR;
       bool flat = strcmp(gli_algorithm_select(&p)->name, "flat") == 0;
-      assert_int_equal(flat, size <= 8 || count * 4 < size * 4096);
+      assert_int_equal(flat, size <= 8 || count * 4 < size * 8192);
     }
+  }
+}
+
+/* What a rank has just received is in the caches of its core, where its
+ * neighbour is: trees and halves of neighbours move less than one for all. */
+static void settled_ranks_pass_on_to_their_neighbours(void **state) {
+  (void)state;
+  const struct {
+    gli_collective collective;
+    uint64_t from;
+    const char *settled, *roaming;
+  } cases[] = {{GLI_ALLREDUCE, 32 << 10, "halving_doubling", "flat"},
+               {GLI_BROADCAST, 128 << 10, "binomial", "flat"},
+               {GLI_REDUCE, 128 << 10, "binomial", "flat"}};
+  for (int i = 0; i < 3; i++) {
+    gli_plan_params p = params(cases[i].collective, 4, cases[i].from / 4);
+    p.near = GLI_NEAR;
+    p.crowded = GLI_CROWDED;
+    assert_string_equal(gli_algorithm_select(&p)->name, cases[i].roaming);
+    p.crowded = GLI_SETTLED;
+    assert_string_equal(gli_algorithm_select(&p)->name, cases[i].settled);
+    p.count = 256;
+    const gli_algorithm *of_few = gli_algorithm_select(&p);
+    p.crowded = GLI_CROWDED;
+    assert_ptr_equal(gli_algorithm_select(&p), of_few);
   }
 }
 
@@ -403,6 +431,7 @@ int main(void) {
       cmocka_unit_test(crowded_ranks_take_few_messages),
       cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),
       cmocka_unit_test(crowded_ranks_that_share_memory_are_served_by_the_root),
+      cmocka_unit_test(settled_ranks_pass_on_to_their_neighbours),
       cmocka_unit_test(long_vectors_take_few_bytes),
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
       cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),

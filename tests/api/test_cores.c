@@ -81,6 +81,29 @@ static void without_masks_all_of_a_system_share_what_is_usable(void **state) {
   expect(of, 3, 0, 3, 2, true);
 }
 
+/* Each keeps to one core, and most have their neighbour there. */
+static void neighbours_on_a_core_are_settled(void **state) {
+  (void)state;
+  const gli_cores pairs[] = {on(1, 1, 0), on(1, 1, 0), on(1, 2, 0),
+                             on(1, 2, 0)};
+  assert_int_equal(gli_cores_crowding(pairs, 4), GLI_SETTLED);
+  assert_int_equal(gli_cores_crowding(pairs, 3), GLI_CROWDED);
+  assert_int_equal(gli_cores_crowding(pairs, 2), GLI_SETTLED);
+  assert_int_equal(gli_cores_crowding(pairs, 1), GLI_CORE_EACH);
+  const gli_cores dealt[] = {on(1, 1, 0), on(1, 2, 0), on(1, 1, 0),
+                             on(1, 2, 0)};
+  assert_int_equal(gli_cores_crowding(dealt, 2), GLI_CORE_EACH);
+  assert_int_equal(gli_cores_crowding(dealt, 4), GLI_CROWDED);
+  const gli_cores roaming[] = {on(1, 1, 0), on(1, 1, 0), on(1, 6, 0),
+                               on(1, 6, 0), on(1, 6, 0)};
+  assert_int_equal(gli_cores_crowding(roaming, 5), GLI_CROWDED);
+  const gli_cores hosts[] = {on(1, 1, 0), on(1, 1, 0), on(2, 1, 0),
+                             on(2, 1, 0)};
+  assert_int_equal(gli_cores_crowding(hosts, 4), GLI_SETTLED);
+  const gli_cores unknown[] = {on(1, 0, 1), on(1, 0, 1)};
+  assert_int_equal(gli_cores_crowding(unknown, 2), GLI_CROWDED);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_bound_to_cores_of_their_own_share_none),
@@ -90,6 +113,7 @@ int main(void) {
       cmocka_unit_test(cores_of_another_system_are_others),
       cmocka_unit_test(a_limit_of_time_counts),
       cmocka_unit_test(without_masks_all_of_a_system_share_what_is_usable),
+      cmocka_unit_test(neighbours_on_a_core_are_settled),
   };
   return cmocka_run_group_tests_name("api/cores", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "ranks.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <uv.h>
 
@@ -189,9 +190,16 @@ static void bad_after_good(rank_env *env) {
     RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
                                    GLOO_SUM, &o) == GLOO_ERR_INVALID);
     o.struct_size = sizeof o;
-    o.algorithm = "no such algorithm";
-    RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_NOT_FOUND);
+    const char *bad[] = {"no such algorithm", "rin", "ringring",
+                         "recursive_multiplying_8 and more"};
+    for (int i = 0; i < 4; i++) {
+      o.algorithm = bad[i];
+      RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                     GLOO_SUM, &o) == GLOO_ERR_NOT_FOUND);
+    }
+    o.algorithm = round % 2 ? "ring" : "recursive_multiplying_8";
+    RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                GLOO_SUM, &o));
     o.algorithm = NULL;
   }
 }
@@ -220,9 +228,30 @@ static void mismatch(rank_env *env) {
                                  &o) == GLOO_ERR_POISONED);
 }
 
+static void named_mismatch(rank_env *env) {
+  float in[2] = {1, 2}, out[2];
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  static const char *const names[] = {"ring", "circulant"};
+  char name[8 + 16];
+  for (int round = 0; round < 6; round++) {
+    /* A name is what it says, wherever that stands. */
+    (void)snprintf(name, sizeof name, "%s", names[round / 2 % 2]);
+    o.algorithm = name;
+    RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                GLOO_SUM, &o));
+  }
+  o.algorithm = names[env->rank];
+  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
+                                 GLOO_SUM, &o) == GLOO_ERR_MISMATCH);
+  RANK_CHECK(env, strstr(error.message, "another algorithm") != NULL);
+}
+
 static void ranks_that_disagree_are_told(void **state) {
   (void)state;
   run(2, mismatch);
+  run(2, named_mismatch);
 }
 
 static void late_rank(rank_env *env) {
