@@ -10,10 +10,10 @@
 #include "engine/straight.h"
 
 enum { POOL_PER_PLAN = 4 };
-/* Outputs are stored past the caches from so many bytes on, and when there are
- * so many on the host. */
+/* Outputs are stored past the caches from so many bytes on, and when all inputs
+ * and outputs of the host are so many. */
 #define VAST_FROM ((uint64_t)2 << 20)
-#define VAST_TOGETHER ((uint64_t)16 << 20)
+#define VAST_TOGETHER ((uint64_t)28 << 20)
 
 /* ---- memory -------------------------------------------------------------- */
 
@@ -146,11 +146,13 @@ static gloo_operation *take_pooled(gli_plan_ref *ref) {
   return NULL;
 }
 
-/* Would outputs of so many bytes push everything out of the caches? The ranks
- * of a host share the last of these, and all of them store theirs. */
-static bool is_vast(const gloo_context *context, uint64_t bytes) {
+/* Would the outputs be pushed out of the caches anyway? The ranks of a host
+ * share the last of these, and each has its own inputs and outputs. */
+static bool is_vast(const gloo_context *context, const gli_plan *plan) {
   uint64_t ranks = context->hosts ? context->hosts->most : context->size;
-  return bytes >= VAST_FROM && bytes >= VAST_TOGETHER / ranks;
+  uint64_t read = plan->params.in_place ? 0 : plan->in_bytes;
+  return plan->out_bytes >= VAST_FROM &&
+         plan->out_bytes + read >= VAST_TOGETHER / ranks;
 }
 
 gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
@@ -160,7 +162,7 @@ gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->device = context->device;
   op->ref = ref;
   op->plan = ref->plan;
-  op->vast = is_vast(context, ref->plan->out_bytes);
+  op->vast = is_vast(context, ref->plan);
   op->state = GLI_OPERATION_IDLE;
   op->source = -1;
   op->also = NULL;
