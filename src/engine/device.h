@@ -34,6 +34,7 @@ struct gloo_device {
   gli_transfer_list self_queue; /* messages of ranks to themselves */
   gli_transfer *free_transfers;
   gli_parked *free_parked[GLI_PARKED_CLASSES];
+  uint64_t free_long; /* bytes of the long ones among them */
   /* Operations with steps to run, or just finished, as they became so. */
   gloo_operation *runnable, *runnable_last;
   /* Started, but left to whoever polls next, so that many at once neither keep

@@ -75,8 +75,8 @@ gloo_status gli_match_started(gli_link *link, const gli_header *header,
 
 /* ---- messages that came before their receive was ready (park.c) ---------- */
 
-/* Sizes that are kept for reuse: powers of two. */
-enum { GLI_PARKED_CLASSES = 11 };
+/* Sizes that are kept for reuse: powers of two, up to 1 MiB. */
+enum { GLI_PARKED_CLASSES = 15 };
 
 /* A parked message. `complete` once its payload is in `data`. A WANT that came
  * before its operation was started is parked too, without payload. */

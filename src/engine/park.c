@@ -7,10 +7,38 @@
 #include "engine/link.h"
 #include "engine/match.h"
 
+/* Of memory for long messages so much is kept: what was given back to the
+ * system has to be cleared, page by page, when it is asked for again. */
+#define LONG_FROM ((uint64_t)128 << 10)
+#define LONG_KEPT ((uint64_t)4 << 20)
+
 /* Powers of two are kept for reuse; what is larger is allocated each time. The
  * room that a message takes is thus within a factor of what it was charged. */
 static uint64_t class_bytes(uint32_t size_class) {
   return UINT64_C(64) << size_class;
+}
+
+static gli_parked *take_free(gloo_device *device, uint32_t size_class) {
+  gli_parked *parked = device->free_parked[size_class];
+  if (!parked) return NULL;
+  device->free_parked[size_class] = parked->next;
+  uint64_t bytes = class_bytes(size_class);
+  if (bytes >= LONG_FROM) device->free_long -= bytes;
+  return parked;
+}
+
+/* False: enough is kept. */
+static bool keep_free(gloo_device *device, gli_parked *parked) {
+  uint32_t size_class = parked->size_class;
+  if (size_class == GLI_PARKED_CLASSES) return false;
+  uint64_t bytes = class_bytes(size_class);
+  if (bytes >= LONG_FROM) {
+    if (device->free_long + bytes > LONG_KEPT) return false;
+    device->free_long += bytes;
+  }
+  parked->next = device->free_parked[size_class];
+  device->free_parked[size_class] = parked;
+  return true;
 }
 
 gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
@@ -23,8 +51,7 @@ gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
   gli_parked *parked = NULL;
   if (size_class < GLI_PARKED_CLASSES) {
     bytes = class_bytes(size_class);
-    parked = device->free_parked[size_class];
-    if (parked) device->free_parked[size_class] = parked->next;
+    parked = take_free(device, size_class);
   }
   if (!parked) {
     if (bytes > SIZE_MAX - sizeof *parked) return NULL;
@@ -41,12 +68,7 @@ gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
 void gli_parked_free(gli_parked *parked) {
   gloo_device *device = parked->link->context->device;
   if (parked->envelope) gli_parked_remove_envelope(parked);
-  if (parked->size_class == GLI_PARKED_CLASSES) {
-    free(parked);
-    return;
-  }
-  parked->next = device->free_parked[parked->size_class];
-  device->free_parked[parked->size_class] = parked;
+  if (!keep_free(device, parked)) free(parked);
 }
 
 void gli_parked_free_pools(gloo_device *device) {

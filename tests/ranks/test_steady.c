@@ -30,7 +30,7 @@ void *__wrap_realloc(void *old, size_t bytes) {
   return __real_realloc(old, bytes);
 }
 
-enum { ROUNDS = 8, REPEATS = 300 };
+enum { ROUNDS = 8, REPEATS = 300, LONG = 100000 };
 
 static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   RANK_OK(env, gloo_allreduce(context, GLOO_IN_PLACE, data, 1, GLOO_FLOAT32,
@@ -40,6 +40,9 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, 10, GLOO_FLOAT32, 0,
                               NULL));
   RANK_OK(env, gloo_barrier(context, NULL));
+  /* Long, and at times there before its receive is. */
+  RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, LONG, GLOO_FLOAT32,
+                              env->size - 1, NULL));
   const size_t counts[3] = {3, 2, 1}; /* of up to three ranks */
   RANK_OK(env, gloo_allgatherv(context, GLOO_IN_PLACE, data, counts, NULL,
                                GLOO_FLOAT32, NULL));
@@ -53,7 +56,8 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
 /* How far ranks run ahead of each other varies, and pools grow to the most that
  * was ever needed; so some round must be free of allocations, not the first. */
 static void repeat(rank_env *env) {
-  float data[2000] = {0};
+  float *data = calloc(LONG, sizeof *data);
+  RANK_CHECK(env, data != NULL);
   size_t *least = env->user;
   gloo_context *group = NULL;
   RANK_OK(env,
@@ -68,6 +72,7 @@ static void repeat(rank_env *env) {
     if (env->rank == 0 && spent < *least) *least = spent;
   }
   gloo_context_destroy(group);
+  free(data);
 }
 
 static void steady_over(const char *transport, int size) {
