@@ -252,10 +252,17 @@ static void give_up(rank_env *env) {
       strcmp(transport, "tcp") != 0 && strcmp(transport, "inproc") != 0;
   bool shared = env->rank == 0 && lends && is_shared(middle);
   if (env->rank == 0) o.timeout_ns = INT64_C(200000000);
-  if (env->rank == 1) pause_ms(600);
+  const char *given_up = "rank 0 has given up";
+  if (env->rank == 1) {
+    RANK_OK(env, gloo_store_wait(env->store, &given_up, 1, INT64_C(30000000000),
+                                 NULL));
+  }
   RANK_CHECK(
       env, gloo_allreduce(env->context, in.data, out.data, COUNT, GLOO_FLOAT32,
                           GLOO_SUM, &o) == GLOO_ERR_TIMEOUT);
+  if (env->rank == 0) {
+    RANK_OK(env, gloo_store_set(env->store, given_up, "", 0, NULL));
+  }
   if (shared) RANK_CHECK(env, !is_shared(middle));
   for (size_t i = 0; i < COUNT; i++) out.data[i] = (float)i;
   pause_ms(env->rank == 0 ? 600 : 0);
