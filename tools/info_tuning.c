@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "plan/shape.h"
 #include "tools/info.h"
+#include "tools/run.h"
 #include "tools/tools.h"
 
 #define ELEMENT_BYTES 4
@@ -73,12 +74,8 @@ static const char *crowding_word(gli_crowding crowding) {
 
 /* As `gloo run` would start them. */
 static gli_crowding assume_crowding(int64_t ranks) {
-  unsigned cores = gli_cpu_effective();
-  if (ranks <= cores) return GLI_CORE_EACH;
-#if defined(__linux__)
-  if (ranks % cores == 0) return GLI_SETTLED;
-#endif
-  return GLI_CROWDED;
+  if (ranks <= gli_cpu_effective()) return GLI_CORE_EACH;
+  return gli_run_settles((int)ranks) ? GLI_SETTLED : GLI_CROWDED;
 }
 
 /* What is known of the ranks of a job, or of ranks that are not there. */

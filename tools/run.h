@@ -116,6 +116,9 @@ typedef struct gli_run_share {
  * as that allows. All cores, when there is one for each rank. */
 gli_run_share gli_run_share_of(int rank, int ranks, int cores);
 
+/* Would each of so many ranks, more than cores, keep to one core? */
+bool gli_run_settles(int ranks);
+
 /* Keep this process, a rank, to its share. False: any core will do. Linux only.
  */
 bool gli_run_bind(int rank, int ranks);

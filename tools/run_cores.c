@@ -23,14 +23,28 @@ gli_run_share gli_run_share_of(int rank, int ranks, int cores) {
 
 #include "core/cpu.h"
 
+/* Those that this process may run on, and how many; 0: not known, or a control
+ * group allows for less time than they have, and it is not they that are
+ * short. */
+static int cores_to_share(cpu_set_t *all) {
+  if (sched_getaffinity(0, sizeof *all, all) != 0) return 0;
+  int cores = CPU_COUNT(all);
+  return (unsigned)cores == gli_cpu_effective() ? cores : 0;
+}
+
+bool gli_run_settles(int ranks) {
+  cpu_set_t all;
+  int cores = cores_to_share(&all);
+  return ranks > cores && cores > 0 &&
+         gli_run_share_of(0, ranks, cores).cores == 1;
+}
+
 bool gli_run_bind(int rank, int ranks) {
   cpu_set_t all, own;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return false;
-  int cores = CPU_COUNT(&all), seen = 0;
-  /* With a control group that allows for less time than these cores have, it is
-   * not they that are short. */
-  if ((unsigned)cores != gli_cpu_effective()) return false;
+  int cores = cores_to_share(&all), seen = 0;
+  if (cores == 0) return false;
   gli_run_share share = gli_run_share_of(rank, ranks, cores);
+  if (share.cores == cores) return false;
   CPU_ZERO(&own);
   for (size_t i = 0; i < CPU_SETSIZE; i++) {
     if (!CPU_ISSET(i, &all)) continue;
@@ -42,6 +56,11 @@ bool gli_run_bind(int rank, int ranks) {
 }
 
 #else
+
+bool gli_run_settles(int ranks) {
+  (void)ranks;
+  return false;
+}
 
 bool gli_run_bind(int rank, int ranks) {
   (void)rank;
