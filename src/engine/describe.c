@@ -95,7 +95,7 @@ bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
   const gli_plan_peer *p = &op->plan->peers[peer];
   for (uint32_t slot = 0; slot < p->recvs; slot++) {
     uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
-    if (state == GLI_RECV_READY || state == GLI_RECV_ARRIVING) return true;
+    if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
   }
   const gli_link *link = op->peers[peer].link;
   const gli_transfer_list *lists[] = {&link->blocked, &link->again,

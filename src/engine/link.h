@@ -103,6 +103,10 @@ struct gli_link {
   gloo_operation *awaits;
   const gli_header *expected;
 
+  /* Of a carrier, see help.c. */
+  uint32_t help_round;
+  uint32_t helping; /* which of GLI_HELPS are in use, a bit each */
+
   bool failed; /* the transport said so: no farewell */
 };
 

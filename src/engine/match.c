@@ -159,10 +159,11 @@ bool gli_match_ready(gloo_operation *op, uint32_t step) {
     op->recv_state[step] = GLI_RECV_ARRIVING;
     return false;
   }
+  op->recv_state[step] = GLI_RECV_ARRIVING;
   bool done = gli_operation_deliver(op, step, parked);
   detach(op, parked);
   gli_parked_free(parked);
-  op->recv_state[step] = done ? GLI_RECV_DONE : GLI_RECV_ARRIVING;
+  if (done) op->recv_state[step] = GLI_RECV_DONE;
   return done;
 }
 
@@ -196,7 +197,7 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   const gli_step *s = &op->plan->steps[step];
   t->form = form;
   *sink = (gli_sink){.token = t};
-  if (form == GLI_FORM_REFERENCE || s->role == GLI_ROLE_LEND) {
+  if (gli_form_refers(form) || s->role == GLI_ROLE_LEND) {
     sink->dst = t->reference;
     return GLOO_OK;
   }

@@ -33,6 +33,7 @@ typedef enum gli_recv_state {
   GLI_RECV_UNREADY, /* waits for other steps */
   GLI_RECV_READY,   /* may be written to */
   GLI_RECV_ARRIVING,
+  GLI_RECV_HELPED, /* and the sender stores some of it where it belongs */
   GLI_RECV_DONE
 } gli_recv_state;
 

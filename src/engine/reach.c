@@ -35,6 +35,7 @@ bool gli_reach_fits(const gloo_operation *op, uint32_t step,
     case GLI_FORM_BYTES:
       return h->length == expected;
     case GLI_FORM_REFERENCE:
+    case GLI_FORM_SHARED:
       return expected > 0 && s->role != GLI_ROLE_LEND && peer->link->pair &&
              peer->link->pair->ops->reach != NULL;
     case GLI_FORM_PLACED:
@@ -221,8 +222,18 @@ static gloo_status take(gloo_operation *op, uint32_t step,
   return combine(op, (size_t)s->bytes, error);
 }
 
+bool gli_reach_took(gloo_operation *op, uint32_t step) {
+  const gli_step *s = &op->plan->steps[step];
+  gli_link *link = op->peers[s->peer].link;
+  if (!still_shown(link)) return false;
+  if (s->role != GLI_ROLE_VIEW) {
+    gli_flow_control(link, GLI_MESSAGE_TAKEN, &op->signature, s->slot);
+  }
+  return true;
+}
+
 static bool arrived_by_reference(gloo_operation *op, uint32_t step,
-                                 uint64_t reference) {
+                                 uint64_t reference, bool shared) {
   const gli_step *s = &op->plan->steps[step];
   gli_link *link = op->peers[s->peer].link;
   gloo_error error;
@@ -237,13 +248,13 @@ static bool arrived_by_reference(gloo_operation *op, uint32_t step,
                                           .shown = true};
     return true;
   }
-  gloo_status status = take(op, step, &from, &error);
-  if (!still_shown(link)) return false; /* which is why it may have failed */
-  if (status != GLOO_OK) return failed(op, &error);
-  if (s->role != GLI_ROLE_VIEW) {
-    gli_flow_control(link, GLI_MESSAGE_TAKEN, &op->signature, s->slot);
+  gli_helping helping = GLI_HELP_NONE;
+  if (shared) helping = gli_help_copy(op, step, &from);
+  if (helping == GLI_HELP_NOT_YET) return false;
+  if (helping == GLI_HELP_NONE && take(op, step, &from, &error) != GLOO_OK) {
+    return still_shown(link) && failed(op, &error);
   }
-  return true;
+  return gli_reach_took(op, step);
 }
 
 static bool borrowed(gloo_operation *op, const gli_step *s,
@@ -293,9 +304,10 @@ bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
   if (s->role == GLI_ROLE_LEND) {
     return borrowed(op, s, gli_get_u64(payload));
   }
-  if (form == GLI_FORM_REFERENCE) {
+  if (gli_form_refers(form)) {
     gli_straight_no_more(op); /* nobody looks for bytes in vain */
-    return arrived_by_reference(op, step, gli_get_u64(payload));
+    return arrived_by_reference(op, step, gli_get_u64(payload),
+                                form == GLI_FORM_SHARED);
   }
   if (form == GLI_FORM_PLACED) return placed(op, s);
   if (s->role == GLI_ROLE_VIEW && s->kind == GLI_STEP_RECV) {

@@ -44,6 +44,9 @@ bool gli_reach_refers(const gloo_operation *op, uint32_t step, gli_link *link,
                       const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
 void gli_reach_offer(gli_transfer *t);
+/* What the peer was shown as that message; NULL: it is not. */
+gli_transfer *gli_reach_find_shown(const gli_link *link,
+                                   const gli_header *header);
 gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
                             gloo_error *error);
 /* The peer has left in order: it needs nothing more of what it was shown. */
@@ -57,13 +60,36 @@ void gli_reach_recall(gloo_operation *op);
 bool gli_reach_fits(const gloo_operation *op, uint32_t step,
                     const gli_header *header);
 /* A message that is not for a plain receive of bytes is here. False when its
- * step is not done, for the context has failed, or will. */
+ * step is not done: the peer helps with it, or the context has failed, or will.
+ */
 bool gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
                        const uint8_t *payload);
+/* What a receive step took from the peer's memory is here, all of it: say so,
+ * and true; false: it was taken back meanwhile. */
+bool gli_reach_took(gloo_operation *op, uint32_t step);
 /* Is it one? */
 static inline bool gli_reach_is_plain(const gli_step *s, uint8_t form) {
   return form == GLI_FORM_BYTES && s->role == GLI_ROLE_BYTES;
 }
 bool gli_reach_reduce_all(gloo_operation *op, uint32_t step);
+
+/* ---- copies that both ends make (help.c) --------------------------------- */
+
+typedef enum gli_helping {
+  GLI_HELP_NONE,    /* nothing has been done */
+  GLI_HELP_NOT_YET, /* gli_help_ended goes on */
+  GLI_HELP_DONE
+} gli_helping;
+
+/* Will this rank help to copy what a step shows? */
+bool gli_help_offers(const gloo_operation *op, uint32_t step);
+/* Copy what a receive step expects from the peer's memory, with its help. */
+gli_helping gli_help_copy(gloo_operation *op, uint32_t step,
+                          const gli_source *from);
+void gli_help_wanted(gli_link *link, const gli_header *header);
+gloo_status gli_help_ended(gli_link *link, const gli_header *header,
+                           gloo_error *error);
+/* The operation failed: the peer may not write to its memory any more. */
+void gli_help_recall(gloo_operation *op);
 
 #endif

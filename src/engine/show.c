@@ -96,8 +96,9 @@ void gli_reach_offer(gli_transfer *t) {
   if (h->length <= GLI_REFER_BYTES || !refer(t, memory, h->length, false)) {
     return;
   }
-  h->form = GLI_FORM_REFERENCE;
   t->shown = s->role != GLI_ROLE_VIEW;
+  h->form = t->shown && gli_help_offers(op, t->step) ? GLI_FORM_SHARED
+                                                     : GLI_FORM_REFERENCE;
   by_reference(t);
 }
 
@@ -112,6 +113,10 @@ static gli_transfer *find_shown(const gli_transfer_list *list,
     if (gli_signature_equal(&t->request.header, h)) break;
   }
   return t;
+}
+
+gli_transfer *gli_reach_find_shown(const gli_link *link, const gli_header *h) {
+  return find_shown(&link->shown, h);
 }
 
 static void done_showing(gli_transfer *t) {
@@ -147,6 +152,7 @@ void gli_reach_left(gli_link *link) {
 }
 
 void gli_reach_recall(gloo_operation *op) {
+  gli_help_recall(op);
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];

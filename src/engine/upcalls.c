@@ -32,7 +32,8 @@ static bool still_needs(const gloo_operation *op, const gli_link *link) {
     const gli_plan_peer *p = &op->plan->peers[i];
     for (uint32_t slot = 0; slot < p->recvs; slot++) {
       uint32_t step = op->plan->recv_steps[p->first_recv + slot];
-      if (op->recv_state[step] == GLI_RECV_READY) return true;
+      uint8_t state = op->recv_state[step];
+      if (state == GLI_RECV_READY || state == GLI_RECV_HELPED) return true;
     }
   }
   const gli_transfer *t = link->blocked.first;
@@ -157,6 +158,11 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
       return GLOO_OK;
     case GLI_MESSAGE_TAKEN:
       return gli_reach_taken(link, h, error);
+    case GLI_MESSAGE_HELP:
+      gli_help_wanted(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_HELPED:
+      return gli_help_ended(link, h, error);
     case GLI_MESSAGE_LEFT:
       gli_group_leaves(link, h);
       return GLOO_OK;

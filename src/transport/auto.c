@@ -199,5 +199,6 @@ const gli_transport_ops gli_transport_auto = {
     .reach = gli_auto_reach,
     .fetch = gli_auto_fetch,
     .recalled = gli_auto_recalled,
+    .help = gli_auto_help,
     .set_crowded = auto_set_crowded,
 };

@@ -84,6 +84,7 @@ gloo_status gli_auto_reach(gli_pair *pair, uint64_t reference, size_t bytes,
 gloo_status gli_auto_fetch(gli_pair *pair, uint64_t reference, void *dst,
                            size_t bytes, gloo_error *error);
 bool gli_auto_recalled(gli_pair *pair);
+gli_help *gli_auto_help(gli_pair *pair, bool sends);
 /* Pairs whose child has connected in the meantime. Returns how many. */
 int gli_auto_decide(gli_auto *t);
 void gli_auto_free_garbage(gli_auto *t);

@@ -373,6 +373,11 @@ bool gli_auto_recalled(gli_pair *base) {
   return child == NULL || child->ops->recalled(child);
 }
 
+gli_help *gli_auto_help(gli_pair *base, bool sends) {
+  gli_pair *child = sharing_child(base);
+  return child == NULL ? NULL : child->ops->help(child, sends);
+}
+
 /* ---- the end ------------------------------------------------------------- */
 
 /* Copies of all that is queued, and of `last`. */

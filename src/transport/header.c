@@ -41,7 +41,7 @@ static uint64_t longest_payload(uint8_t type) {
 static bool form_fits(const gli_header *header) {
   if (header->form == GLI_FORM_BYTES) return true;
   if (header->type != GLI_MESSAGE_DATA) return false;
-  if (header->form == GLI_FORM_REFERENCE)
+  if (gli_form_refers(header->form))
     return header->length == GLI_REFERENCE_BYTES;
   return header->form == GLI_FORM_PLACED && header->length == 0;
 }

@@ -23,6 +23,9 @@ typedef enum gli_message_type {
                            same pair; `operation`: the DATA messages that I
                            have sent in it. slot 1, `tag`: "what you call `tag`
                            is not here", for one that it sent to */
+  GLI_MESSAGE_HELP,     /* "help me to copy what you sent as slot `slot`" */
+  GLI_MESSAGE_HELPED,   /* "what I have copied of it is there, and the rest is
+                           yours" */
   GLI_MESSAGE_TYPES
 } gli_message_type;
 
@@ -31,10 +34,16 @@ typedef enum gli_form {
   GLI_FORM_BYTES,     /* as payload */
   GLI_FORM_REFERENCE, /* the payload says where it is in the sender's memory */
   GLI_FORM_PLACED,    /* it is where it belongs already; no payload */
+  GLI_FORM_SHARED,    /* a reference, and the sender will help to copy */
   GLI_FORMS
 } gli_form;
 
 #define GLI_REFERENCE_BYTES 8 /* little-endian; 0: there is none */
+
+/* Is the payload a reference? */
+static inline bool gli_form_refers(unsigned form) {
+  return form == GLI_FORM_REFERENCE || form == GLI_FORM_SHARED;
+}
 
 #define GLI_HEADER_BYTES 64
 #define GLI_LENGTH_MAX ((uint64_t)INT64_MAX)

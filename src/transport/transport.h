@@ -25,6 +25,7 @@
 #include "core/sleep.h"
 #include "gloo_c/status.h"
 #include "transport/header.h"
+#include "transport/help.h"
 
 typedef struct gli_transport gli_transport; /* one per device */
 typedef struct gli_pair gli_pair;           /* one per (context, other rank) */
@@ -238,7 +239,7 @@ typedef struct gli_transport_ops {
   bool (*sleep_begin)(gli_transport *t, gli_sleep *sleep);
   void (*sleep_end)(gli_transport *t);
 
-  /* Memory that one process reads or writes where it is, in another. All four
+  /* Memory that one process reads or writes where it is, in another. All five
    * are NULL in a transport that has no such thing. A reference names a byte
    * of one rank's memory to one peer; reference + n is n bytes further. */
 
@@ -262,6 +263,10 @@ typedef struct gli_transport_ops {
    * before it returns)? False: what has been read was still the peer's to
    * show. To be asked after reading and before the result is relied on. */
   bool (*recalled)(gli_pair *pair);
+
+  /* Memory that both ends of the pair see, for copies of something from the
+   * peer to here, or (`sends`) from here to the peer: GLI_HELPS of them. */
+  gli_help *(*help)(gli_pair *pair, bool sends);
 } gli_transport_ops;
 
 /* Common heads, so that the engine reaches the operations. A transport puts

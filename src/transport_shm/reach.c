@@ -275,3 +275,8 @@ bool gli_shm_pair_recalled(gli_pair *base) {
   if (pair->hung || pair->broken || pair->in.memory == NULL) return true;
   return gli_shm_recalled(&pair->in);
 }
+
+gli_help *gli_shm_help(gli_pair *base, bool sends) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  return sends ? pair->out.memory->help : pair->in.memory->help;
+}

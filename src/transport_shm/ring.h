@@ -88,6 +88,7 @@ _Static_assert(offsetof(gli_header, operation) == 32, "it follows");
 typedef struct gli_shm_memory {
   _Alignas(256) _Atomic uint32_t wants;       /* sender: I wait for room */
   _Alignas(256) _Atomic uint32_t recalled;    /* see gli_shm_recall */
+  _Alignas(256) gli_help help[GLI_HELPS];     /* with what it refers to */
   _Alignas(256) _Atomic uint32_t slots_taken; /* receiver */
   _Atomic uint64_t bytes_taken;
   _Alignas(4096) gli_shm_slot slots[GLI_SHM_SLOTS];

@@ -251,6 +251,7 @@ gloo_status gli_shm_reach(gli_pair *pair, uint64_t reference, size_t bytes,
 gloo_status gli_shm_fetch(gli_pair *pair, uint64_t reference, void *dst,
                           size_t bytes, gloo_error *error);
 bool gli_shm_pair_recalled(gli_pair *pair);
+gli_help *gli_shm_help(gli_pair *pair, bool sends);
 /* A note of a pair that is up. False: it makes no sense. */
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */

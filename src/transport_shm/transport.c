@@ -151,5 +151,6 @@ const gli_transport_ops gli_transport_shm = {
     .reach = gli_shm_reach,
     .fetch = gli_shm_fetch,
     .recalled = gli_shm_pair_recalled,
+    .help = gli_shm_help,
     .set_crowded = shm_set_crowded,
 };

@@ -200,6 +200,54 @@ static void any_mix_gives_the_same_whatever_was_promised(void **state) {
   }
 }
 
+/* ---- one way ------------------------------------------------------------- */
+
+/* Where each rank has a core, the sender helps to copy what is long. */
+static void check_inputs(rank_env *env, const buffer *b, size_t count,
+                         int rank) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < count; i++) wrong += b->data[i] != input_of(rank, i);
+  RANK_CHECK(env, wrong == 0);
+  RANK_CHECK(env, b->data[count] == -7);
+}
+
+static void one_way(rank_env *env, size_t count, int round) {
+  int other = 1 - env->rank, number = round * 2;
+  buffer in = make(env, count, true), out = make(env, count, true);
+  for (int root = 0; root < 2; root++) {
+    buffer *b = root == env->rank ? &in : &out;
+    for (size_t i = 0; i < count; i++) in.data[i] = input_of(number + root, i);
+    RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, b->data, count,
+                                GLOO_FLOAT32, root, NULL));
+    check_inputs(env, b, count, number + root);
+    for (size_t i = 0; i < count; i++) out.data[i] = 0;
+    if (root == env->rank) {
+      RANK_OK(env, gloo_send(env->context, in.data, count, GLOO_FLOAT32, other,
+                             NULL));
+    } else {
+      RANK_OK(env, gloo_recv(env->context, out.data, count, GLOO_FLOAT32, other,
+                             NULL));
+      check_inputs(env, &out, count, number + root);
+    }
+  }
+  discard(&in);
+  discard(&out);
+}
+
+static void only_one_way(rank_env *env) {
+  size_t most = SANITIZED ? 300000 : 3000000;
+  for (int round = 0; round < 30; round++) {
+    one_way(env, 65530 + (size_t)round, round);
+    one_way(env, most / (size_t)(round % 7 + 1), round);
+  }
+}
+
+static void what_goes_one_way_is_copied_by_both(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport, .shared_buffers = 1};
+  ranks_run(2, &o, only_one_way);
+}
+
 /* ---- while memory comes and goes ----------------------------------------- */
 
 static void come_and_go(rank_env *env) {
@@ -333,6 +381,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_mix_of_memory_gives_the_same),
       cmocka_unit_test(any_mix_gives_the_same_whatever_was_promised),
+      cmocka_unit_test(what_goes_one_way_is_copied_by_both),
       cmocka_unit_test(memory_is_allocated_and_freed_between_operations),
       cmocka_unit_test(what_was_lent_is_cut_off_after_an_error),
       cmocka_unit_test(an_error_does_not_harm_what_is_lent_next_to_it),

@@ -55,6 +55,7 @@ struct sim_side {
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
   uint8_t taken[GLI_TAKE_BYTES];      /* what take_now got last */
+  gli_help *help;                     /* [GLI_HELPS] for what comes here */
   sim_queue streams[SIM_STREAMS_MAX]; /* messages to this side */
   sim_flight *flights;                /* of this side's requests */
   sim_side *next;                     /* in the node's list of open sides */
@@ -75,7 +76,7 @@ typedef struct sim_grant {
   const uint8_t *memory;
   size_t bytes;
   uint64_t digest;
-  bool mapped;
+  bool mapped, writable;
   uint8_t *junk;
   struct sim_grant *next;
 } sim_grant;
@@ -141,6 +142,9 @@ gloo_status sim_reach(gli_pair *pair, uint64_t reference, size_t bytes,
 gloo_status sim_fetch(gli_pair *pair, uint64_t reference, void *dst,
                       size_t bytes, gloo_error *error);
 bool sim_recalled(gli_pair *pair);
+gli_help *sim_help(gli_pair *pair, bool sends);
+/* A message of this side asks for help. */
+void sim_help_asked(sim_side *side, const gli_header *header);
 void sim_free_grants(sim_world *world);
 
 /* ---- message.c ----------------------------------------------------------- */

@@ -127,6 +127,9 @@ gli_post sim_send(gli_pair *pair, gli_send_request *request) {
     return GLI_POST_IN_PROGRESS;
   }
   if (sim_chance(world, world->options.again_percent)) return GLI_POST_AGAIN;
+  if (request->header.type == GLI_MESSAGE_HELP) {
+    sim_help_asked(side, &request->header);
+  }
   if (peer->closed) { /* it has said BYE or ABORT, and nobody hears this */
     if (!sim_chance(world, world->options.progress_percent)) {
       return GLI_POST_DONE;

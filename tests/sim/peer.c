@@ -85,15 +85,25 @@ void peer_set_up(pair_of_ranks *two, int in_progress_percent,
   set_up_with(two, &options, timeout_ns);
 }
 
-void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
-                         int lends) {
+static void set_up_lending(pair_of_ranks *two, int in_progress_percent,
+                           int lends, uint32_t helps) {
   sim_options options = {.seed = 1,
                          .delay_max_ns = 1000,
                          .streams = 1,
                          .progress_percent = in_progress_percent,
                          .refer_percent = 100,
-                         .lends = lends};
+                         .lends = lends,
+                         .helps = helps};
   set_up_with(two, &options, -1);
+}
+
+void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
+                         int lends) {
+  set_up_lending(two, in_progress_percent, lends, 0);
+}
+
+void peer_set_up_helping(pair_of_ranks *two, uint32_t helps) {
+  set_up_lending(two, 100, 1000, helps);
 }
 
 void peer_set_up_reach(pair_of_ranks *two, int in_progress_percent) {

@@ -36,6 +36,8 @@ void peer_set_up(pair_of_ranks *two, int in_progress_percent,
 void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
                          int lends);
 void peer_set_up_reach(pair_of_ranks *two, int in_progress_percent);
+/* The same, and the peer helps to copy so many pieces. */
+void peer_set_up_helping(pair_of_ranks *two, uint32_t helps);
 void peer_tear_down(pair_of_ranks *two);
 
 /* Until nothing is under way. */

@@ -2,8 +2,8 @@
  *
  * A reference is the number of a grant and an offset. What is referred to must
  * not change until it has been read; after the owner has closed the pair, or
- * died, junk stands where it was. Nothing is lent for writing that a rank could
- * write to: a mapping that must be cut off is beyond this world (tests/ranks
+ * died, junk stands where it was. Only a test that plays the peer gets anything
+ * for writing: a mapping that must be cut off is beyond this world (tests/ranks
  * does that). */
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +21,15 @@ bool sim_refer(gli_pair *pair, const void *memory, size_t bytes, bool write,
   if (!sim_chance(world, world->options.refer_percent)) return false;
   if (write) world->n_lent++;
   sim_grant *grant = sim_alloc(sizeof *grant);
-  *grant = (sim_grant){.owner = side,
-                       .number = ++world->n_grants,
-                       .memory = memory,
-                       .bytes = bytes,
-                       .digest = sim_digest(memory, bytes),
-                       .mapped = sim_chance(world, 50),
-                       .next = world->grants};
+  *grant =
+      (sim_grant){.owner = side,
+                  .number = ++world->n_grants,
+                  .memory = memory,
+                  .bytes = bytes,
+                  .digest = sim_digest(memory, bytes),
+                  .mapped = world->options.helps > 0 || sim_chance(world, 50),
+                  .writable = write,
+                  .next = world->grants};
   grant->junk = sim_alloc(bytes);
   memset(grant->junk, 0xee, bytes);
   world->grants = grant;
@@ -81,11 +83,15 @@ gloo_status sim_reach(gli_pair *pair, uint64_t reference, size_t bytes,
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)sim_other(side)->rank,
                     "rank %u refers to nothing", sim_other(side)->rank);
   }
-  if (write) {
+  sim_grant *grant = must_find(side, reference, bytes);
+  if (write && !grant->writable) {
     sim_violation(side->world, "rank %u wants to write where it may not",
                   side->rank);
   }
-  sim_grant *grant = must_find(side, reference, bytes);
+  if (write) {
+    *memory = (void *)(uintptr_t)grant->memory;
+    return GLOO_OK;
+  }
   *memory = grant->mapped ? (void *)(uintptr_t)look(grant) : NULL;
   return GLOO_OK;
 }
@@ -107,6 +113,27 @@ gloo_status sim_fetch(gli_pair *pair, uint64_t reference, void *dst,
 bool sim_recalled(gli_pair *pair) {
   sim_side *owner = sim_other((sim_side *)pair);
   return owner->closed || owner->node->dead;
+}
+
+gli_help *sim_help(gli_pair *pair, bool sends) {
+  sim_side *side = (sim_side *)pair;
+  if (sends) side = sim_other(side);
+  if (side->help == NULL) {
+    size_t bytes = GLI_HELPS * sizeof *side->help;
+    side->help = aligned_alloc(_Alignof(gli_help), bytes);
+    if (side->help == NULL) abort();
+    memset(side->help, 0, bytes);
+  }
+  return side->help;
+}
+
+void sim_help_asked(sim_side *side, const gli_header *header) {
+  gli_help *help = &side->help[header->slot % GLI_HELPS];
+  uint64_t seen = atomic_load(&help->claimed);
+  uint32_t piece;
+  for (uint32_t i = 0; i < side->world->options.helps; i++) {
+    gli_help_claim_also(help, &seen, UINT16_MAX, &piece);
+  }
 }
 
 void sim_free_grants(sim_world *world) {

@@ -39,6 +39,8 @@ typedef struct sim_options {
   int lends; /* so often memory is within reach for writing, too; and where that
                 is not 0, references to nothing are refused. For a test that
                 plays the peer itself */
+  uint32_t helps; /* so many pieces of what a rank copies with its peer's help
+                     the peer gets at once; how it goes on is the test's */
 } sim_options;
 
 /* Everything drawn from the seed. */

@@ -103,6 +103,7 @@ void sim_destroy(sim_world *world) {
     for (int i = 0; i < 2; i++) {
       sim_drop_all(&link->sides[i]);
       sim_free_flights(&link->sides[i]);
+      free(link->sides[i].help);
     }
     free(link);
   }
@@ -284,6 +285,7 @@ const gli_transport_ops sim_transport = {
     .reach = sim_reach,
     .fetch = sim_fetch,
     .recalled = sim_recalled,
+    .help = sim_help,
 };
 
 /* ---- faults -------------------------------------------------------------- */

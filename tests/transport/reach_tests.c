@@ -107,6 +107,32 @@ static void memory_is_read_and_written_where_it_is(void **state) {
   gloo_free(ours);
 }
 
+/* Of each way; claims are tested in transport_shm/test_help.c. */
+static void both_see_what_is_copied_together(void **state) {
+  bat_world *w = *state;
+  bat_pair *p[2];
+  connect_both(w, &p[0], &p[1]);
+  for (int i = 0; i < 2; i++) {
+    gli_help *theirs = p[i]->pair->ops->help(p[i]->pair, true);
+    gli_help *ours = p[1 - i]->pair->ops->help(p[1 - i]->pair, false);
+    gli_header h = {.context = 1, .tag = 2, .slot = 3, .operation = 4};
+    uint64_t seen, to;
+    uint32_t piece;
+    for (uint32_t place = 0; place < GLI_HELPS; place++) {
+      gli_help_begin(ours + place, 1, 10 + place, &h, h.context, h.slot);
+    }
+    for (uint32_t place = 0; place < GLI_HELPS; place++) {
+      assert_true(gli_help_is_about(theirs + place, &h, &seen, &to));
+      assert_int_equal(to, 10 + place);
+      assert_true(gli_help_claim_also(theirs + place, &seen, 2, &piece));
+      assert_int_equal(piece, 1);
+      assert_true(gli_help_claim(ours + place, 1, 2, &piece));
+      assert_int_equal(piece, 0);
+      assert_false(gli_help_claim(ours + place, 1, 2, &piece));
+    }
+  }
+}
+
 static void parts_of_memory_are_told_apart(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
@@ -282,6 +308,7 @@ int bat_run_reach_tests(void *variant) {
   setenv("GLOO_SHM_READ", "1", 1);
   struct CMUnitTest tests[] = {
       BAT_TEST(memory_is_read_and_written_where_it_is),
+      BAT_TEST(both_see_what_is_copied_together),
       BAT_TEST(parts_of_memory_are_told_apart),
       BAT_TEST(many_regions_both_ways),
       BAT_TEST(other_memory_is_read_or_not_referred_to),

@@ -34,9 +34,9 @@ static gli_header random_header(void) {
   };
   if (h.type == GLI_MESSAGE_DATA) {
     h.form = (unsigned)(random_u64() % GLI_FORMS) & 0x7fu;
-    h.length = h.form == GLI_FORM_BYTES       ? random_u64() >> 1
-               : h.form == GLI_FORM_REFERENCE ? GLI_REFERENCE_BYTES
-                                              : 0;
+    h.length = h.form == GLI_FORM_BYTES  ? random_u64() >> 1
+               : gli_form_refers(h.form) ? GLI_REFERENCE_BYTES
+                                         : 0;
   }
   if (h.type == GLI_MESSAGE_ABORT) h.length = random_u64() % 600;
   return h;
@@ -122,6 +122,10 @@ static void header_length_must_suit_its_type(void **state) {
       {255, 0, false},
       {GLI_MESSAGE_TAKEN, 0, true},
       {GLI_MESSAGE_TAKEN, 8, false},
+      {GLI_MESSAGE_HELP, 0, true},
+      {GLI_MESSAGE_HELP, 8, false},
+      {GLI_MESSAGE_HELPED, 0, true},
+      {GLI_MESSAGE_HELPED, 8, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     gli_header h = {.type = cases[i].type, .length = cases[i].length};
@@ -140,6 +144,8 @@ static void header_form_must_suit_type_and_length(void **state) {
   } cases[] = {
       {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 8, true},
       {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 7, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_SHARED, 8, true},
+      {GLI_MESSAGE_DATA, GLI_FORM_SHARED, 7, false},
       {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 0, false},
       {GLI_MESSAGE_ABORT, GLI_FORM_REFERENCE, 8, false},
       {GLI_MESSAGE_DATA, GLI_FORM_PLACED, 0, true},

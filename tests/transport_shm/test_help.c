@@ -1,0 +1,127 @@
+/* Claims on pieces of copies, by two threads at once: each piece is somebody's,
+ * and nobody's twice. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "transport/help.h"
+
+#ifdef SANITIZED
+enum { MESSAGES = 20000 };
+#else
+enum { MESSAGES = 200000 };
+#endif
+enum { SLOTS = 3, PIECES_MAX = 17 };
+
+static _Alignas(64) gli_help helps[GLI_HELPS];
+static _Atomic uint32_t asked; /* messages, so far */
+static _Atomic uint8_t taken[MESSAGES][PIECES_MAX];
+static _Atomic uint32_t copied[MESSAGES]; /* pieces */
+static _Atomic uint32_t lies, helped;
+
+static uint32_t pieces_of(uint32_t message) {
+  return message % PIECES_MAX + 1;
+}
+
+static gli_header header_of(uint32_t message) {
+  return (gli_header){.context = 5,
+                      .tag = message % 2,
+                      .slot = message % SLOTS,
+                      .operation = message};
+}
+
+static uint64_t to_of(uint32_t message) {
+  return UINT64_C(1000) * message;
+}
+
+static void take(uint32_t message, uint32_t piece) {
+  atomic_fetch_add(&taken[message][piece], 1);
+  atomic_fetch_add(&copied[message], 1);
+}
+
+static void *receive(void *user) {
+  (void)user;
+  for (uint32_t m = 0; m < MESSAGES; m++) {
+    gli_header h = header_of(m);
+    gli_help *help = &helps[h.slot % GLI_HELPS];
+    gli_help_begin(help, m + 1, to_of(m), &h, h.context, h.slot);
+    atomic_store(&asked, m + 1);
+    uint32_t piece;
+    while (gli_help_claim(help, m + 1, pieces_of(m), &piece)) take(m, piece);
+    while (atomic_load(&copied[m]) < pieces_of(m)) sched_yield();
+  }
+  return NULL;
+}
+
+/* What was asked last, or before that. */
+static void *send(void *user) {
+  (void)user;
+  uint32_t n, back = 0;
+  while ((n = atomic_load(&asked)) < MESSAGES) {
+    back = (back + 1) % (SLOTS + 2);
+    if (n <= back) continue;
+    uint32_t m = n - 1 - (back > 1 ? back - 1 : 0), piece;
+    gli_header h = header_of(m);
+    gli_help *help = &helps[h.slot % GLI_HELPS];
+    uint64_t seen, to;
+    if (!gli_help_is_about(help, &h, &seen, &to)) continue;
+    while (gli_help_claim_also(help, &seen, pieces_of(m), &piece)) {
+      if (to != to_of(m)) atomic_fetch_add(&lies, 1);
+      atomic_fetch_add(&helped, 1);
+      take(m, piece);
+    }
+  }
+  return NULL;
+}
+
+static void each_piece_is_taken_once(void **state) {
+  (void)state;
+  pthread_t threads[2];
+  assert_int_equal(pthread_create(&threads[0], NULL, receive, NULL), 0);
+  assert_int_equal(pthread_create(&threads[1], NULL, send, NULL), 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  print_message("the sender got %u pieces\n", atomic_load(&helped));
+  assert_int_equal(atomic_load(&lies), 0);
+  for (uint32_t m = 0; m < MESSAGES; m++) {
+    for (uint32_t i = 0; i < PIECES_MAX; i++) {
+      assert_int_equal(atomic_load(&taken[m][i]), i < pieces_of(m));
+    }
+  }
+}
+
+/* From both ends, and not of an older round. */
+static void pieces_are_claimed_from_both_ends(void **state) {
+  (void)state;
+  gli_help *help = &helps[7];
+  gli_header h = header_of(7);
+  uint64_t seen, to, old;
+  uint32_t piece;
+  gli_help_begin(help, 1, 42, &h, 9, h.slot);
+  assert_false(gli_help_is_about(help, &h, &seen, &to));
+  h.context = 9;
+  assert_true(gli_help_is_about(help, &h, &seen, &to));
+  assert_int_equal(to, 42);
+  old = seen;
+  assert_true(gli_help_claim(help, 1, 3, &piece) && piece == 0);
+  assert_true(gli_help_claim_also(help, &seen, 3, &piece) && piece == 2);
+  assert_true(gli_help_claim_also(help, &seen, 3, &piece) && piece == 1);
+  assert_false(gli_help_claim_also(help, &seen, 3, &piece));
+  assert_false(gli_help_claim(help, 1, 3, &piece));
+  gli_help_begin(help, 2, 42, &h, 9, h.slot);
+  assert_false(gli_help_claim_also(help, &old, 3, &piece));
+  assert_true(gli_help_claim(help, 2, 1, &piece) && piece == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(pieces_are_claimed_from_both_ends),
+      cmocka_unit_test(each_piece_is_taken_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
