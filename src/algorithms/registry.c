@@ -117,7 +117,13 @@
   X(GLI_REDUCE_SCATTERV, reduce_scatter, flat,                                 \
     "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
   X(GLI_REDUCE, reduce, fused,                                                 \
-    "each rank reduces its part of all inputs where they are, in rank order")
+    "each rank reduces its part of all inputs where they are, in rank order")  \
+  X(GLI_ALLGATHER, allgather, fused,                                           \
+    "each rank stores its block where it belongs; long blocks, one host")      \
+  X(GLI_ALLGATHERV, allgather, fused,                                          \
+    "each rank stores its block where it belongs; long blocks, one host")      \
+  X(GLI_BROADCAST, broadcast, fused,                                           \
+    "each rank stores its part where it belongs; long vectors, one host")
 
 /* Those in which bytes flow along long chains of ranks: they are cut into
  * shorter segments than others. */

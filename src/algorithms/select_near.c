@@ -75,6 +75,16 @@
 #define REACHED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
 #define REACHED_BLOCKS_FROM (16 * K)
 
+/* Of a broadcast or allgather, from where each rank stores its part in all
+ * outputs. Two ranks share the work of a broadcast anyway, and an allgather of
+ * theirs is slower between these borders: too long for the caches of one core,
+ * and too short to be stored past them. */
+#define STORED_FROM (1 * M)
+#define STORED_OF_MANY (4 * M)
+#define STORED_BLOCKS_FROM (8 * M)
+#define STORED_PAIR_TO (4 * M)
+#define STORED_PAIR_FROM (16 * M)
+
 /* Each sends all to all others. */
 static bool is_one_round(const gli_plan_params *p, uint64_t m) {
   return m < ONE_ROUND && m + MESSAGE < ONE_ROUND / p->size / (p->size - 1);
@@ -99,6 +109,18 @@ static const char *crowded_in_reach(const gli_plan_params *p, uint64_t m) {
   }
 }
 
+/* Does each rank better store a part in all outputs than all parts in its own?
+ * It reads less, but what it stores is in its own caches, or past them. */
+static bool is_stored(const gli_plan_params *p, uint64_t m) {
+  bool pair = p->size == 2, few = p->size <= FEW;
+  if (p->size > MANY) return false;
+  if (p->collective == GLI_BROADCAST) {
+    return m >= (pair ? STORED_PAIR_FROM : few ? STORED_FROM : STORED_OF_MANY);
+  }
+  if (pair && m <= STORED_PAIR_TO) return true;
+  return m >= (pair ? STORED_PAIR_FROM : few ? STORED_BLOCKS_FROM : LONGEST);
+}
+
 static const char *in_reach(const gli_plan_params *p, uint64_t m) {
   if (p->near != GLI_IN_REACH) return NULL;
   if (m < p->size * (p->crowded ? REACHED_CROWDED_FROM : REACHED_FROM)) {
@@ -106,13 +128,14 @@ static const char *in_reach(const gli_plan_params *p, uint64_t m) {
   }
   switch (p->collective) {
     case GLI_BROADCAST:
-      return "flat";
+      return is_stored(p, m) ? "fused" : "flat";
     case GLI_ALLREDUCE:
     case GLI_REDUCE:
     case GLI_REDUCE_SCATTER:
       return p->size <= MANY ? "fused" : "direct";
-    case GLI_REDUCE_SCATTERV:
     case GLI_ALLGATHER:
+      return is_stored(p, m) ? "fused" : "direct";
+    case GLI_REDUCE_SCATTERV:
     case GLI_ALLGATHERV:
       return "direct";
     default:

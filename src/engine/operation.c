@@ -99,21 +99,22 @@ static void run_step(gloo_operation *op, uint32_t index) {
       return;
     case GLI_STEP_COPY:
     case GLI_STEP_REDUCE:
+      if (s->n_loans > 0) break;
       gli_operation_run_local(op, index);
       gli_operation_step_done(op, index);
-      return;
-    case GLI_STEP_REDUCE_ALL:
-    case GLI_STEP_REDUCE_MANY:
-      if (gli_reach_reduce_all(op, index)) gli_operation_step_done(op, index);
       return;
     case GLI_STEP_JOIN:
     case GLI_STEP_SPREAD:
       gli_lists_run(op, s);
       gli_operation_step_done(op, index);
       return;
+    case GLI_STEP_COPY_VIEW:
+    case GLI_STEP_REDUCE_ALL:
+    case GLI_STEP_REDUCE_MANY:
     case GLI_STEP_KINDS:
       break;
   }
+  if (gli_reach_combine(op, index)) gli_operation_step_done(op, index);
 }
 
 void gli_device_put_off(gloo_device *device) {

@@ -156,7 +156,10 @@ static void begin_operands(gli_operands *o) {
 static gloo_status combine(gloo_operation *op, size_t whole,
                            gloo_error *error) {
   gli_operands *o = &op->operands;
-  size_t elem = (size_t)op->plan->params.elem_bytes;
+  /* One source is copied, whatever the operation. */
+  gli_combine_fn copy =
+      o->n == 1 ? gli_combine_kernel(GLOO_UINT8, GLOO_BAND) : NULL;
+  size_t elem = copy ? 1 : (size_t)op->plan->params.elem_bytes;
   size_t most = o->fetches ? FETCH_BYTES / elem * elem : whole;
   bool stream = op->vast;
   for (size_t at = 0; at < whole; at += most) {
@@ -166,36 +169,49 @@ static gloo_status combine(gloo_operation *op, size_t whole,
       if (!o->srcs[i]) return error->status;
     }
     for (size_t i = 0; i < o->n_to; i++) o->dsts[i] = o->to[i] + at;
-    gli_operation_combine(op, o->dsts, o->n_to, o->srcs, o->n, bytes / elem,
-                          stream);
+    if (copy) {
+      copy(o->dsts, o->n_to, o->srcs, 1, bytes, stream);
+    } else {
+      gli_operation_combine(op, o->dsts, o->n_to, o->srcs, o->n, bytes / elem,
+                            stream);
+    }
   }
   return GLOO_OK;
 }
 
-/* View or block i of a step. */
+/* View or block i of a step; a view that had to be sent is in its block. */
 static void add_block(gloo_operation *op, const gli_step *s, uint32_t i) {
-  uint8_t *block = gli_operation_at(op, s->b_buffer, s->b + i * s->stride);
+  bool one = s->kind == GLI_STEP_COPY_VIEW;
+  uint8_t *block =
+      one ? gli_operation_at(op, s->a_buffer, s->a)
+          : gli_operation_at(op, s->b_buffer, s->b + i * s->stride);
   gli_source from = {.memory = block};
-  if (s->kind == GLI_STEP_REDUCE_ALL) {
+  if (i < gli_step_views(s)) {
     const gli_op_place *p = &op->places[s->place + i];
     from = (gli_source){p->link->pair, p->memory, p->reference};
   }
   add_source(&op->operands, from, block);
 }
 
-bool gli_reach_reduce_all(gloo_operation *op, uint32_t index) {
-  const gli_step *s = &op->plan->steps[index];
-  gli_operands *o = &op->operands;
-  begin_operands(o);
+static void add_sources(gloo_operation *op, const gli_step *s) {
+  if (s->kind == GLI_STEP_COPY_VIEW) {
+    add_block(op, s, 0);
+    return;
+  }
   for (uint32_t i = 0; i <= s->n; i++) {
-    if (i == s->own) add_source(o, own_source(op, s), NULL);
+    if (i == s->own) add_source(&op->operands, own_source(op, s), NULL);
     if (i < s->n) add_block(op, s, i);
   }
+}
+
+bool gli_reach_combine(gloo_operation *op, uint32_t index) {
+  const gli_step *s = &op->plan->steps[index];
+  begin_operands(&op->operands);
+  add_sources(op, s);
   add_targets(op, s);
   gloo_error error;
   gloo_status status = combine(op, (size_t)s->bytes, &error);
-  uint32_t views = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
-  for (uint32_t i = 0; i < views; i++) {
+  for (uint32_t i = 0; i < gli_step_views(s); i++) {
     const gli_op_place *p = &op->places[s->place + i];
     if (p->shown && !still_shown(p->link)) return false;
   }

@@ -71,7 +71,8 @@ bool gli_reach_took(gloo_operation *op, uint32_t step);
 static inline bool gli_reach_is_plain(const gli_step *s, uint8_t form) {
   return form == GLI_FORM_BYTES && s->role == GLI_ROLE_BYTES;
 }
-bool gli_reach_reduce_all(gloo_operation *op, uint32_t step);
+/* A local step of several operands, views or loans. */
+bool gli_reach_combine(gloo_operation *op, uint32_t step);
 
 /* ---- copies that both ends make (help.c) --------------------------------- */
 

@@ -282,7 +282,7 @@ uint32_t gli_places(gli_builder *b, uint32_t n);
 
 /* Like gli_send and gli_recv, but the receiver may get to see src itself. dst
  * is SCRATCH; it holds the bytes only when they had to be sent, and only
- * gli_reduce_all reads it, as `place`. */
+ * gli_reduce_all and gli_copy_view read it, as `place`. */
 void gli_send_view(gli_builder *b, uint32_t to, gli_range src);
 void gli_recv_view(gli_builder *b, uint32_t from, gli_range dst,
                    uint32_t place);
@@ -319,6 +319,14 @@ typedef struct gli_reduction {
   uint32_t loan, n_loans;
 } gli_reduction;
 void gli_reduce_all(gli_builder *b, const gli_reduction *r);
+
+/* dst = src, or what was received as view `view` into `block`; and so are the
+ * loans, as far as they are within reach. dst may be src. In SCRATCH it is as
+ * that of gli_reduce_all. */
+void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t loan,
+                  uint32_t n_loans);
+void gli_copy_view(gli_builder *b, gli_range block, uint32_t view,
+                   gli_range dst, uint32_t loan, uint32_t n_loans);
 
 /* gli_recv_reduce of something sent with gli_send_view; the result also goes to
  * a loan as above. Needs no scratch memory when the bytes are sent. */

@@ -190,8 +190,8 @@ static gloo_status reduce_all(gli_checker *c, uint32_t rank,
 
 /* Inputs that are joined are, together, what the rank contributes. */
 static bool copies(const gli_step *s) {
-  return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_JOIN ||
-         s->kind == GLI_STEP_SPREAD;
+  return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_VIEW ||
+         s->kind == GLI_STEP_JOIN || s->kind == GLI_STEP_SPREAD;
 }
 
 gloo_status gli_check_local(gli_checker *c, uint32_t rank,

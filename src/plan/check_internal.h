@@ -147,7 +147,7 @@ typedef struct check_touch {
 
 #define CHECK_TOUCHES 3
 
-/* All but the views that a REDUCE_ALL reads. */
+/* All but the views that it reads. */
 int gli_check_touches(const gli_step *step, check_touch out[CHECK_TOUCHES]);
 
 /* OUT and SCRATCH of a rank, cut into spans that no step touches in part. */

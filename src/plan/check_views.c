@@ -51,7 +51,7 @@ static bool is_loan(const pass *p, const place *x) {
 int gli_check_touches(const gli_step *s, check_touch out[CHECK_TOUCHES]) {
   if (s->role == GLI_ROLE_LEND || s->role == GLI_ROLE_SIGNAL) return 0;
   int n = 0;
-  if (s->kind != GLI_STEP_RECV) {
+  if (s->kind != GLI_STEP_RECV && s->kind != GLI_STEP_COPY_VIEW) {
     out[n++] = (check_touch){s->a, s->bytes, s->a_buffer, false};
   }
   if (s->kind == GLI_STEP_REDUCE_MANY) {
@@ -87,11 +87,11 @@ static void give_back_views_of(pass *p, uint32_t w, uint32_t peer,
                                uint32_t slot) {
   check_tie *ties = p->c->ranks[p->rank].ties;
   const gli_step *s = &p->steps[w];
-  uint32_t n = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 1;
+  bool taken = s->kind == GLI_STEP_RECV_REDUCE; /* as it came */
+  uint32_t n = taken ? 1 : gli_step_views(s);
   for (uint32_t k = 0; k < n; k++) {
-    check_tie *t = s->kind == GLI_STEP_REDUCE_ALL
-                       ? &ties[p->places[s->place + k].tie]
-                       : &ties[p->ties[w]];
+    check_tie *t =
+        taken ? &ties[p->ties[w]] : &ties[p->places[s->place + k].tie];
     if (t->peer == peer && t->back == NONE) t->back = slot;
   }
 }
@@ -213,7 +213,8 @@ static gloo_status read_view(pass *p, uint32_t i, uint32_t k) {
   }
   const gli_step *made = &p->steps[x->made - 1];
   if (x->used != 0) return fail(p, i, "view %u is read twice", number);
-  if (made->dst != s->b + k * s->stride || made->bytes != s->bytes) {
+  uint64_t at = s->kind == GLI_STEP_COPY_VIEW ? s->a : s->b + k * s->stride;
+  if (made->dst != at || made->bytes != s->bytes) {
     return fail(p, i, "view %u was received elsewhere", number);
   }
   x->used = i + 1;
@@ -281,15 +282,14 @@ static gloo_status use_places(pass *p, uint32_t i) {
     return status;
   }
   bool takes_view = s->kind == GLI_STEP_RECV_REDUCE && s->role == GLI_ROLE_VIEW;
-  if (takes_view || s->kind == GLI_STEP_REDUCE_ALL) {
+  if (takes_view || gli_step_views(s) > 0 || s->n_loans > 0) {
     hold(p, i, (span){.result = i + 1});
   }
   if (takes_view) {
     p->ties[i] = (uint32_t)p->c->ranks[p->rank].n_ties;
     if (!add_tie(p, s, false, i)) return gli_check_no_memory(p->c);
   }
-  uint32_t views = s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
-  for (uint32_t k = 0; k < views && status == GLOO_OK; k++) {
+  for (uint32_t k = 0; k < gli_step_views(s) && status == GLOO_OK; k++) {
     status = read_view(p, i, k);
   }
   for (uint32_t k = 0; k < s->n_loans && status == GLOO_OK; k++) {

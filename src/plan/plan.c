@@ -137,6 +137,7 @@ static uint32_t most_operands(const gli_builder *b) {
   for (size_t i = 0; i < b->n_steps; i++) {
     const gli_step *s = &b->steps[i];
     uint32_t n = s->n > s->n_loans ? s->n : s->n_loans;
+    if (n == 0 && s->kind == GLI_STEP_COPY_VIEW) n = 1;
     if (n > 0 && n + 1 > most) most = n + 1;
   }
   return most;

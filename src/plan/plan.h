@@ -17,6 +17,7 @@ typedef enum gli_step_kind {
   GLI_STEP_RECV,        /* peer -> dst */
   GLI_STEP_RECV_REDUCE, /* dst = a op incoming */
   GLI_STEP_COPY,        /* dst = a */
+  GLI_STEP_COPY_VIEW,   /* dst = a view; a is where it was received */
   GLI_STEP_REDUCE,      /* dst = a op b */
   GLI_STEP_REDUCE_ALL,  /* dst = views op a op views */
   GLI_STEP_REDUCE_MANY, /* dst = blocks op a op blocks */
@@ -49,11 +50,11 @@ typedef struct gli_step {
   uint32_t slot;   /* number of the message among those between the two ranks in
                       this direction */
   uint32_t place;  /* RECV: a view or loan; SEND FILL: the loan;
-                      REDUCE_ALL: the first view */
+                      COPY_VIEW, REDUCE_ALL: the view, the first one */
   uint32_t n, own; /* REDUCE_ALL, REDUCE_MANY: views or blocks, those before a;
                       JOIN: how many inputs, the first; SPREAD: how many
                       outputs */
-  uint32_t loan, n_loans; /* REDUCE_ALL, RECV_REDUCE: dst goes there too */
+  uint32_t loan, n_loans; /* where dst goes, too; not of REDUCE, REDUCE_MANY */
   uint64_t stride;        /* REDUCE_ALL, _MANY: block k is at b + k stride */
   uint64_t a, b, dst;     /* byte offsets */
   uint64_t bytes; /* length of each range; GLI_TOKEN carries 0 on the wire,
@@ -89,6 +90,12 @@ typedef struct gli_plan {
 /* Does it read blocks at b, b + stride, ...? */
 static inline bool gli_step_has_blocks(const gli_step *s) {
   return s->kind == GLI_STEP_REDUCE_ALL || s->kind == GLI_STEP_REDUCE_MANY;
+}
+
+/* How many views does it read, from `place` on? */
+static inline uint32_t gli_step_views(const gli_step *s) {
+  if (s->kind == GLI_STEP_COPY_VIEW) return 1;
+  return s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
 }
 
 /* Of payload, when it goes as bytes. */

@@ -8,8 +8,8 @@
 static const char *const buffers[GLI_BUFFERS] = {
     "IN", "INS", "OUT", "SCRATCH", "TOKEN", "PLACE", "OUTS"};
 static const char *const kinds[GLI_STEP_KINDS] = {
-    "SEND",       "RECV",        "RECV_REDUCE", "COPY",  "REDUCE",
-    "REDUCE_ALL", "REDUCE_MANY", "JOIN",        "SPREAD"};
+    "SEND",   "RECV",       "RECV_REDUCE", "COPY", "COPY_VIEW",
+    "REDUCE", "REDUCE_ALL", "REDUCE_MANY", "JOIN", "SPREAD"};
 static const char *const sends[GLI_ROLES] = {"SEND", "SEND_VIEW", "LEND",
                                              "FILL", "SIGNAL"};
 static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_VIEW", "BORROW",
@@ -136,6 +136,9 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
       break;
     case GLI_STEP_COPY:
       snprintf(text, RANGES_BYTES, "%s = %s", dst, a);
+      break;
+    case GLI_STEP_COPY_VIEW:
+      snprintf(text, RANGES_BYTES, "%s = view %u", dst, s->place);
       break;
     case GLI_STEP_JOIN:
       print_join(s, a, dst, text, RANGES_BYTES);

@@ -144,6 +144,40 @@ void gli_reduce_all(gli_builder *b, const gli_reduction *r) {
   gli_build_whole(b, &s);
 }
 
+static void push_copy(gli_builder *b, gli_step_kind kind, gli_range src,
+                      uint32_t view, gli_range dst, uint32_t loan,
+                      uint32_t n_loans) {
+  if (!gli_build_same(b, src.bytes, dst.bytes)) return;
+  if (!are_places(b, loan, n_loans)) return;
+  if (!gli_build_memory(b, src) || !gli_build_memory(b, dst)) return;
+  if (!gli_build_reads(b, &src) || !gli_build_writes(b, &dst) || dst.bytes == 0)
+    return;
+  if (!gli_build_apart(b, src, dst)) return;
+  gli_step s = {.kind = (uint8_t)kind,
+                .a_buffer = (uint8_t)src.buffer,
+                .dst_buffer = (uint8_t)dst.buffer,
+                .a = src.offset,
+                .dst = dst.offset,
+                .bytes = dst.bytes,
+                .place = view,
+                .loan = loan,
+                .n_loans = n_loans,
+                .peer = GLI_NO_PEER};
+  gli_build_whole(b, &s);
+}
+
+void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t loan,
+                  uint32_t n_loans) {
+  if (gli_build_failed(b)) return;
+  push_copy(b, GLI_STEP_COPY, src, 0, dst, loan, n_loans);
+}
+
+void gli_copy_view(gli_builder *b, gli_range block, uint32_t view,
+                   gli_range dst, uint32_t loan, uint32_t n_loans) {
+  if (gli_build_failed(b) || !are_places(b, view, 1)) return;
+  push_copy(b, GLI_STEP_COPY_VIEW, block, view, dst, loan, n_loans);
+}
+
 void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
                           gli_range dst, bool incoming_left, uint32_t loan,
                           uint32_t n_loans) {

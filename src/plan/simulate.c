@@ -152,14 +152,28 @@ static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
   return written ? 0 : gli_step_wire_bytes(step);
 }
 
-/* Of reducing, and of writing the result where it belongs. */
-static picoseconds reduce_cost(const simulation *s, uint32_t rank,
-                               const gli_step *step) {
-  const rank_state *r = &s->ranks[rank];
+static bool is_copy(const gli_step *step) {
+  return step->kind == GLI_STEP_COPY || step->kind == GLI_STEP_COPY_VIEW ||
+         step->kind == GLI_STEP_SPREAD ||
+         (step->kind == GLI_STEP_JOIN && step->n == 1);
+}
+
+static picoseconds result_cost(const simulation *s, const gli_step *step) {
+  if (step->kind == GLI_STEP_COPY && step->a_buffer == step->dst_buffer &&
+      step->a == step->dst)
+    return 0;
+  if (is_copy(step)) return of_bytes(s->model->copy_ns, step->bytes);
   uint64_t n = gli_step_has_blocks(step)     ? step->n
                : step->kind == GLI_STEP_JOIN ? step->n - 1
                                              : 1;
-  picoseconds cost = n * of_bytes(s->model->reduce_ns, step->bytes);
+  return n * of_bytes(s->model->reduce_ns, step->bytes);
+}
+
+/* Of copying or reducing, and of writing the result where it belongs. */
+static picoseconds local_cost(const simulation *s, uint32_t rank,
+                              const gli_step *step) {
+  const rank_state *r = &s->ranks[rank];
+  picoseconds cost = result_cost(s, step);
   for (uint32_t i = step->loan; i < step->loan + step->n_loans; i++) {
     if (r->lenders[i] == 0 || !reaches(s, rank, r->lenders[i] - 1)) continue;
     cost += of_bytes(s->model->copy_ns, step->bytes);
@@ -195,14 +209,9 @@ static bool finish_recv(simulation *s, event e, const gli_step *step) {
   uint32_t from = r->plan->peers[step->peer].rank;
   picoseconds cost = ps(link_of(s, e.rank, from)->overhead_ns);
   if (step->kind == GLI_STEP_RECV_REDUCE) {
-    cost += reduce_cost(s, e.rank, step);
+    cost += local_cost(s, e.rank, step);
   }
   return push(s, (event){work(r, e.at, cost), e.rank, e.step, STEP_DONE});
-}
-
-static bool is_copy(const gli_step *step) {
-  return step->kind == GLI_STEP_COPY || step->kind == GLI_STEP_SPREAD ||
-         (step->kind == GLI_STEP_JOIN && step->n == 1);
 }
 
 static bool on_ready(simulation *s, event e) {
@@ -213,8 +222,7 @@ static bool on_ready(simulation *s, event e) {
     r->steps[e.step].is_ready = true;
     return !r->steps[e.step].is_in || finish_recv(s, e, step);
   }
-  picoseconds cost = is_copy(step) ? of_bytes(s->model->copy_ns, step->bytes)
-                                   : reduce_cost(s, e.rank, step);
+  picoseconds cost = local_cost(s, e.rank, step);
   if (step->kind == GLI_STEP_SPREAD) cost *= step->n;
   picoseconds end = work(r, e.at, cost);
   return push(s, (event){end, e.rank, e.step, STEP_DONE});

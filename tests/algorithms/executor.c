@@ -232,8 +232,10 @@ static void take_local(run *x, uint32_t rank, uint32_t step) {
   }
   uint8_t *dst = at(r, s->dst_buffer, s->dst, s->bytes);
   const uint8_t *a = at(r, s->a_buffer, s->a, s->bytes);
-  if (s->kind == GLI_STEP_COPY) {
-    memcpy(dst, a, (size_t)s->bytes);
+  if (s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_VIEW) {
+    if (s->kind == GLI_STEP_COPY_VIEW) a = r->places[s->place];
+    memmove(dst, a, (size_t)s->bytes);
+    write_loans(r, s);
   } else {
     x->reduce(dst, a, at(r, s->b_buffer, s->b, s->bytes), elements(r, s));
   }

@@ -31,6 +31,30 @@ static uint8_t *input_of(const world_rank *r) {
   return r->plan->params.in_place ? r->out : r->in;
 }
 
+/* Without lists, all blocks have one length. */
+static bool gathers(const gli_plan_params *p) {
+  return p->collective == GLI_ALLGATHER || p->collective == GLI_ALLGATHERV;
+}
+
+/* All inputs behind each other. */
+static uint8_t *gather(const world *w, uint64_t bytes) {
+  uint8_t *all = malloc(w->size * bytes + 1);
+  assert_non_null(all);
+  for (uint32_t i = 0; i < w->size; i++) {
+    const world_rank *r = &w->ranks[i];
+    uint64_t at = r->plan->params.in_place ? i * bytes : 0;
+    memcpy(all + i * bytes, input_of(r) + at, bytes);
+  }
+  return all;
+}
+
+static uint8_t *copy_of(const uint8_t *bytes, uint64_t n) {
+  uint8_t *copy = malloc(n + 1);
+  assert_non_null(copy);
+  memcpy(copy, bytes, n);
+  return copy;
+}
+
 /* All inputs, combined in the order of ranks. */
 static uint8_t *reduce_in_order(const world *w) {
   uint64_t bytes = w->ranks[0].plan->in_bytes;
@@ -42,12 +66,24 @@ static uint8_t *reduce_in_order(const world *w) {
   return sum;
 }
 
+/* What is in the outputs then, or, of those that scatter, in all together. */
+static uint8_t *result_of(const world *w) {
+  const gli_plan_params *p = &w->ranks[0].plan->params;
+  uint64_t bytes = p->count * p->elem_bytes;
+  if (gathers(p)) return gather(w, bytes);
+  if (p->collective == GLI_BROADCAST) {
+    return copy_of(input_of(&w->ranks[p->root]), bytes);
+  }
+  return reduce_in_order(w);
+}
+
 static bool is_right(const world *w, const uint8_t *sum) {
   for (uint32_t i = 0; i < w->size; i++) {
     const gli_plan_params *p = &w->ranks[i].plan->params;
     if (p->collective == GLI_REDUCE && i != p->root) continue;
     uint64_t bytes = p->count * p->elem_bytes;
     uint64_t at = p->collective == GLI_REDUCE_SCATTER ? i * bytes : 0;
+    if (gathers(p)) bytes *= w->size;
     if (memcmp(w->ranks[i].out, sum + at, bytes) == 0) continue;
     printf("# rank %u has the wrong bytes\n", i);
     return false;
@@ -66,9 +102,9 @@ static void run_case(const gli_algorithm *a, uint32_t size, uint64_t count,
   world w;
   assert_true(world_open(&w, a->build, p, layout, ++seed));
   w.reach = reach;
-  uint8_t *sum = reduce_in_order(&w);
-  bool right = world_run(&w, mix, WORLD_ALL, seed) && is_right(&w, sum);
-  free(sum);
+  uint8_t *result = result_of(&w);
+  bool right = world_run(&w, mix, WORLD_ALL, seed) && is_right(&w, result);
+  free(result);
   world_close(&w);
   if (right) return;
   fail_msg("%s %s: %u ranks, count %llu, layout %d, reach %d, seed %llu",
@@ -117,11 +153,17 @@ static void long_vectors_take_several_turns(void **state) {
   const gli_algorithm *all = gli_algorithm_find(GLI_ALLREDUCE, "fused");
   const gli_algorithm *one = gli_algorithm_find(GLI_REDUCE_SCATTER, "fused");
   const gli_algorithm *root = gli_algorithm_find(GLI_REDUCE, "fused");
+  const gli_algorithm *broadcast = gli_algorithm_find(GLI_BROADCAST, "fused");
+  const gli_algorithm *allgather = gli_algorithm_find(GLI_ALLGATHER, "fused");
   uint64_t count = ((uint64_t)5 << 19) + 3; /* 20 MiB and a bit */
   for (uint32_t size = 2; size <= 3; size++) {
     run_case(all, size, count, WORLD_APART, WORLD_MIXES);
     run_case(all, size, count, WORLD_IN_PLACE, WORLD_REACHES);
     run_case(root, size, count, WORLD_MIXED, WORLD_MIXES);
+    run_case(broadcast, size, count, WORLD_APART, WORLD_MIXES);
+    run_case(broadcast, size, count, WORLD_IN_PLACE, WORLD_REACHES);
+    run_case(allgather, size, count / size, WORLD_MIXED, WORLD_MIXES);
+    run_case(allgather, size, count / size, WORLD_IN_PLACE, WORLD_SENDS);
     run_case(one, size, count / size, WORLD_MIXED, WORLD_MIXES);
     run_case(one, size, count / size, WORLD_IN_PLACE, WORLD_SENDS);
   }

@@ -116,6 +116,39 @@ static void crowded_ranks_do_not_fuse_ordinary_memory(void **state) {
   }
 }
 
+static void expect_in_reach(gli_collective collective, uint32_t size,
+                            uint64_t bytes, const char *name) {
+  uint64_t each = collective == GLI_BROADCAST ? 1 : size;
+  for (int crowded = 0; crowded < 2; crowded++) {
+    gli_plan_params p = params(collective, size, bytes / each / 4);
+    p.near = GLI_IN_REACH;
+    p.crowded = crowded ? GLI_SETTLED : GLI_CORE_EACH;
+    assert_string_equal(gli_algorithm_select(&p)->name, name);
+  }
+}
+
+/* Each rank stores a part in all outputs, where that pays. */
+static void long_vectors_in_reach_are_stored_by_all(void **state) {
+  (void)state;
+  const uint64_t mib = (uint64_t)1 << 20;
+  expect_in_reach(GLI_BROADCAST, 2, 8 * mib, "flat");
+  expect_in_reach(GLI_BROADCAST, 2, 16 * mib, "fused");
+  expect_in_reach(GLI_BROADCAST, 4, mib / 2, "flat");
+  expect_in_reach(GLI_BROADCAST, 4, mib, "fused");
+  expect_in_reach(GLI_BROADCAST, 8, 2 * mib, "flat");
+  expect_in_reach(GLI_BROADCAST, 8, 4 * mib, "fused");
+  expect_in_reach(GLI_BROADCAST, 16, 64 * mib, "flat");
+  expect_in_reach(GLI_ALLGATHER, 2, mib / 4, "fused");
+  expect_in_reach(GLI_ALLGATHER, 2, 4 * mib, "fused");
+  expect_in_reach(GLI_ALLGATHER, 2, 8 * mib, "direct");
+  expect_in_reach(GLI_ALLGATHER, 2, 16 * mib, "fused");
+  expect_in_reach(GLI_ALLGATHER, 4, 4 * mib, "direct");
+  expect_in_reach(GLI_ALLGATHER, 4, 8 * mib, "fused");
+  expect_in_reach(GLI_ALLGATHER, 8, 16 * mib, "direct");
+  expect_in_reach(GLI_ALLGATHER, 8, 32 * mib, "fused");
+  expect_in_reach(GLI_ALLGATHER, 16, 64 * mib, "direct");
+}
+
 /* A promise changes nothing of short vectors; of long ones each rank works on a
  * part of them all. */
 static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
@@ -139,14 +172,6 @@ static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
       p.near = GLI_NEAR;
       assert_ptr_equal(gli_algorithm_select(&p), of_few);
     }
-    gli_plan_params p = params(GLI_BROADCAST, size, (uint64_t)1 << 20);
-    p.crowded = GLI_CROWDED;
-    p.near = GLI_IN_REACH;
-    assert_string_equal(gli_algorithm_select(&p)->name, "flat");
-    p = params(GLI_ALLGATHER, size, (uint64_t)1 << 20);
-    p.near = GLI_IN_REACH;
-    p.crowded = GLI_CROWDED;
-    assert_string_equal(gli_algorithm_select(&p)->name, "direct");
   }
 }
 
@@ -436,6 +461,7 @@ int main(void) {
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
       cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),
       cmocka_unit_test(choice_ignores_what_may_differ_between_ranks),
+      cmocka_unit_test(long_vectors_in_reach_are_stored_by_all),
       cmocka_unit_test(
           buffers_promised_to_be_in_reach_are_worked_on_where_they_are),
       cmocka_unit_test(short_vectors_are_not_cut),

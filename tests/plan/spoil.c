@@ -115,7 +115,14 @@ static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
       gli_recv_reduce(b, peer, a, dst, s->incoming_left != 0);
       break;
     case GLI_STEP_COPY:
+      if (s->n_loans > 0) {
+        gli_copy_all(b, a, dst, s->loan, s->n_loans);
+        break;
+      }
       gli_copy(b, a, dst);
+      break;
+    case GLI_STEP_COPY_VIEW:
+      gli_copy_view(b, a, s->place, dst, s->loan, s->n_loans);
       break;
     default:
       gli_reduce(b, a, range(s->b_buffer, s->b, s), dst);

@@ -283,13 +283,19 @@ static void spoil_blocks(const gli_algorithm *a, gli_plan_params p,
   }
 }
 
+/* In place, a copy to loans alone: who fills them can do it as well. */
+static bool is_spare(const gli_step *s) {
+  return s->kind == GLI_STEP_COPY && s->a_buffer == s->dst_buffer &&
+         s->a == s->dst;
+}
+
 static void spoil_all(const gli_algorithm *a, gli_plan_params p) {
   for (uint32_t rank = 0; rank < p.size; rank++) {
     gli_plan *plan = spoil_look(a->build, p, rank);
     for (uint32_t i = 0; i < plan->n_steps; i++) {
       spoil s = {.rank = rank, .step = i, .how = SPOIL_DROP};
-      expect_found(a, p, s, "a dropped step");
       const gli_step *step = &plan->steps[i];
+      if (!is_spare(step)) expect_found(a, p, s, "a dropped step");
       if (step->peer != GLI_NO_PEER) {
         s.how = SPOIL_TWICE;
         expect_found(a, p, s, "a doubled message");

@@ -429,8 +429,50 @@ static void every_broken_rule_is_named(void **state) {
   }
 }
 
+/* ---- copies of views ----------------------------------------------------- */
+
+static int slip_of_copy;
+
+/* Rank 1 copies what rank 0 shows. */
+static void build_copied(gli_builder *b, const gli_plan_params *p) {
+  gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
+  gli_range token = gli_bytes(GLI_TOKEN, 1, 1);
+  if (p->rank == 0) {
+    gli_send_view(b, 1, gli_elems(p, GLI_IN, 0, p->count));
+    gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), out);
+    gli_await(b, 1, token);
+    return;
+  }
+  gli_range block = gli_scratch(b, out.bytes), other = block;
+  uint32_t view = gli_places(b, 2);
+  gli_recv_view(b, 0, block, view);
+  if (slip_of_copy == 1) view++;
+  if (slip_of_copy == 2) gli_copy_view(b, block, view, out, 0, 0);
+  if (slip_of_copy == 3) other = gli_scratch(b, out.bytes);
+  if (slip_of_copy == 4) gli_copy(b, block, out);
+  gli_copy_view(b, other, view, out, 0, 0);
+  gli_signal(b, 0, slip_of_copy == 5 ? token : out);
+}
+
+static void copies_of_views_keep_the_rules(void **state) {
+  (void)state;
+  static const char *const whats[] = {
+      "reads view 1, which it has not received", "view 0 is read twice",
+      "which nothing has written", "reads what was received as view 0",
+
+      "never hears that its view was read"};
+  gli_plan_params p = params(GLI_BROADCAST, 2, 12);
+  gloo_error error;
+  slip_of_copy = 0;
+  if (run(build_copied, p, 0, &error) != GLOO_OK) fail_msg("%s", error.message);
+  for (slip_of_copy = 1; slip_of_copy <= 5; slip_of_copy++) {
+    refuse(build_copied, p, whats[slip_of_copy - 1], "rank ");
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(copies_of_views_keep_the_rules),
       cmocka_unit_test(plans_without_slips_are_correct),
       cmocka_unit_test(every_broken_rule_is_named),
       cmocka_unit_test(rules_of_two_readers_are_named),

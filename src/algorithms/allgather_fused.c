@@ -1,0 +1,73 @@
+/* Allgather, fused.
+ *
+ * Wins: long blocks, on ranks of one host that reach each other's memory. Every
+ * byte of the inputs is then read once, where `direct` reads it once for each
+ * rank; every byte of the outputs is written once, and what travels is
+ * references.
+ * Cost for P ranks and m bytes of output when all bytes have to be sent: 2
+ * rounds; every rank sends m (P-1)/P bytes, and 8 (P-1) bytes for each piece.
+ * Source: as that of allreduce_fused.c.
+ *
+ * Rank r stores its block in all outputs, which are lent to it for that. P = 3:
+ *
+ *   rank     0             1             2
+ *   input       a             b             c
+ *                           / | \
+ *   output   .. [b] ..     .. [b] ..     .. [b] ..      lent to rank 1
+ *
+ * In pieces: a step keeps the rank that does it busy. */
+#include "algorithms/fused.h"
+
+uint32_t gli_allgather_fused_rounds(uint32_t size) {
+  return size > 1 ? 2 : 0;
+}
+
+uint64_t gli_allgather_fused_bytes(uint32_t size, uint64_t vector_bytes) {
+  uint64_t references =
+      8 * (uint64_t)(size - 1) * gli_fused_turns(size, vector_bytes);
+  return vector_bytes - vector_bytes / size + references;
+}
+
+typedef struct layout {
+  const gli_plan_params *p;
+  uint64_t turns;
+  uint32_t others;
+} layout;
+
+/* What of a block belongs to turn t. */
+static gli_range piece(const layout *l, gli_range block, uint64_t t) {
+  uint64_t elem = l->p->elem_bytes, count = block.bytes / elem;
+  uint64_t from = gli_part_first(count, l->turns, t);
+  uint64_t to = gli_part_first(count, l->turns, t + 1);
+  return gli_bytes(block.buffer, block.offset + from * elem,
+                   (to - from) * elem);
+}
+
+static void take_turn(gli_builder *b, const layout *l, uint64_t t) {
+  const gli_plan_params *p = l->p;
+  gli_range in = piece(l, gli_own(p, GLI_IN), t);
+  gli_range out = piece(l, gli_block(p, GLI_OUT, p->rank), t);
+  uint32_t loans = gli_places(b, l->others);
+  for (uint32_t k = 0; k < l->others; k++) {
+    uint32_t rank = gli_fused_other(p, k);
+    gli_lend(b, rank, piece(l, gli_block(p, GLI_OUT, rank), t));
+    gli_borrow(b, rank, in.bytes, loans + k);
+  }
+  gli_copy_all(b, in, out, loans, l->others);
+  for (uint32_t k = 0; k < l->others; k++) {
+    uint32_t rank = gli_fused_other(p, k);
+    gli_fill(b, rank, out, loans + k);
+    gli_recv_filled(b, rank, piece(l, gli_block(p, GLI_OUT, rank), t));
+  }
+}
+
+void gli_allgather_fused(gli_builder *b, const gli_plan_params *p) {
+  uint64_t bytes = gli_elems_before(p, GLI_OUT, p->size) * p->elem_bytes;
+  layout l = {
+      .p = p, .turns = gli_fused_turns(p->size, bytes), .others = p->size - 1};
+  if (l.others == 0) {
+    gli_copy(b, gli_own(p, GLI_IN), gli_block(p, GLI_OUT, p->rank));
+    return;
+  }
+  for (uint64_t t = 0; t < l.turns; t++) take_turn(b, &l, t);
+}
