@@ -34,30 +34,26 @@ typedef struct layout {
   uint32_t others;
 } layout;
 
-/* What of a block belongs to turn t. */
-static gli_range piece(const layout *l, gli_range block, uint64_t t) {
-  uint64_t elem = l->p->elem_bytes, count = block.bytes / elem;
-  uint64_t from = gli_part_first(count, l->turns, t);
-  uint64_t to = gli_part_first(count, l->turns, t + 1);
-  return gli_bytes(block.buffer, block.offset + from * elem,
-                   (to - from) * elem);
+/* Of the block of a rank, what belongs to turn t. */
+static gli_range piece_of(const layout *l, uint32_t rank, uint64_t t) {
+  return gli_fused_piece(l->p, gli_block(l->p, GLI_OUT, rank), l->turns, t);
 }
 
 static void take_turn(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
-  gli_range in = piece(l, gli_own(p, GLI_IN), t);
-  gli_range out = piece(l, gli_block(p, GLI_OUT, p->rank), t);
+  gli_range in = gli_fused_piece(p, gli_own(p, GLI_IN), l->turns, t);
+  gli_range out = piece_of(l, p->rank, t);
   uint32_t loans = gli_places(b, l->others);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(p, k);
-    gli_lend(b, rank, piece(l, gli_block(p, GLI_OUT, rank), t));
+    gli_lend(b, rank, piece_of(l, rank, t));
     gli_borrow(b, rank, in.bytes, loans + k);
   }
   gli_copy_all(b, in, out, loans, l->others);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(p, k);
     gli_fill(b, rank, out, loans + k);
-    gli_recv_filled(b, rank, piece(l, gli_block(p, GLI_OUT, rank), t));
+    gli_recv_filled(b, rank, piece_of(l, rank, t));
   }
 }
 

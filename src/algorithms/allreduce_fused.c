@@ -49,14 +49,9 @@ typedef struct layout {
 } layout;
 
 /* Elements of part `part` that belong to turn t. */
-static gli_range piece(const layout *l, gli_buffer buffer, uint64_t part,
+static gli_range piece(const layout *l, gli_buffer buffer, uint32_t part,
                        uint64_t t) {
-  const gli_plan_params *p = l->p;
-  uint64_t first = gli_part_first(p->count, p->size, part);
-  uint64_t count = gli_part_first(p->count, p->size, part + 1) - first;
-  uint64_t from = gli_part_first(count, l->turns, t);
-  uint64_t to = gli_part_first(count, l->turns, t + 1);
-  return gli_elems(p, buffer, first + from, to - from);
+  return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
 /* With two ranks the view is taken by the reduction itself. */

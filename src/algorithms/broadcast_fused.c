@@ -44,12 +44,7 @@ typedef struct layout {
 /* Elements of part `part` that belong to turn t. */
 static gli_range piece(const layout *l, gli_buffer buffer, uint32_t part,
                        uint64_t t) {
-  const gli_plan_params *p = l->p;
-  uint64_t first = gli_part_first(p->count, p->size, part);
-  uint64_t count = gli_part_first(p->count, p->size, part + 1) - first;
-  uint64_t from = gli_part_first(count, l->turns, t);
-  uint64_t to = gli_part_first(count, l->turns, t + 1);
-  return gli_elems(p, buffer, first + from, to - from);
+  return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
 /* Show the others what is theirs to store; lend them where it goes. */
@@ -62,8 +57,7 @@ static void offer(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* Store a piece in all outputs but the root's, which is told of by `give_back`.
- */
+/* Store a piece in one's own output, and in those of all but the root. */
 static void store(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   gli_range out = piece(l, GLI_OUT, p->rank, t);

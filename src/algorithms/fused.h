@@ -21,6 +21,25 @@ static inline uint64_t gli_fused_turns(uint32_t size, uint64_t vector_bytes) {
   return n < most ? n : most;
 }
 
+/* What of a range belongs to turn t. */
+static inline gli_range gli_fused_piece(const gli_plan_params *p,
+                                        gli_range whole, uint64_t turns,
+                                        uint64_t t) {
+  uint64_t elem = p->elem_bytes, count = whole.bytes / elem;
+  uint64_t from = gli_part_first(count, turns, t);
+  uint64_t to = gli_part_first(count, turns, t + 1);
+  return gli_bytes(whole.buffer, whole.offset + from * elem,
+                   (to - from) * elem);
+}
+
+/* Of a vector that is cut into as many parts as there are ranks. */
+static inline gli_range gli_fused_part(const gli_plan_params *p,
+                                       gli_buffer buffer, uint32_t part,
+                                       uint64_t turns, uint64_t t) {
+  gli_range whole = gli_parts(p, buffer, p->size, part, (uint64_t)part + 1);
+  return gli_fused_piece(p, whole, turns, t);
+}
+
 /* The k-th other rank from here on, so that not all turn to rank 0 first. */
 static inline uint32_t gli_fused_other(const gli_plan_params *p, uint32_t k) {
   return (uint32_t)(((uint64_t)p->rank + 1 + k) % p->size);

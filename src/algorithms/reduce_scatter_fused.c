@@ -33,9 +33,8 @@ uint64_t gli_reduce_scatter_fused_bytes(uint32_t size, uint64_t vector_bytes) {
 /* What a turn does of the block that begins with element `first`. */
 static gli_range piece(const gli_plan_params *p, gli_buffer buffer,
                        uint64_t first, uint64_t turn, uint64_t n_turns) {
-  uint64_t from = gli_part_first(p->count, n_turns, turn);
-  uint64_t to = gli_part_first(p->count, n_turns, turn + 1);
-  return gli_elems(p, buffer, first + from, to - from);
+  return gli_fused_piece(p, gli_elems(p, buffer, first, p->count), n_turns,
+                         turn);
 }
 
 /* Add up this rank's piece of all inputs. */
