@@ -30,6 +30,7 @@ typedef struct gli_bench_settings {
   int64_t warmup;
   int64_t sets;    /* of buffers, used in turn; 0: new ones for each point */
   int64_t threads; /* ranks as threads of this process; 0: as processes */
+  bool untouched;  /* buffers are left alone between the calls */
   bool json;
 } gli_bench_settings;
 

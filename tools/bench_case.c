@@ -243,17 +243,37 @@ void gli_case_free(gli_bench_buffers *buffers) {
   buffers->in = buffers->out = NULL;
 }
 
+/* Where the input lies: c->in_count elements. NULL: this rank has none. */
+static uint8_t *input_of(const gli_bench_case *c,
+                         const gli_bench_buffers *buffers) {
+  if (c->call.collective == GLI_BARRIER) return NULL;
+  if (!gli_case_in_place(c)) return buffers->in;
+  if (c->call.collective == GLI_BROADCAST && !is_root(c)) return NULL;
+  return (uint8_t *)buffers->out + c->in_at * gloo_dtype_size(c->call.dtype);
+}
+
 void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return;
   memset(buffers->out, 0xa5, c->out_bytes);
-  if (!gli_case_in_place(c)) {
-    gli_period_fill(&c->input, buffers->in, 0, c->in_count);
-    return;
-  }
-  if (c->call.collective == GLI_BROADCAST && !is_root(c)) return;
-  size_t elem = gloo_dtype_size(c->call.dtype);
-  gli_period_fill(&c->input, (uint8_t *)buffers->out + c->in_at * elem, 0,
-                  c->in_count);
+  uint8_t *input = input_of(c, buffers);
+  if (input) gli_period_fill(&c->input, input, 0, c->in_count);
+}
+
+enum { LINE_BYTES = 64 }; /* of most caches */
+
+void gli_case_produce(const gli_bench_case *c,
+                      const gli_bench_buffers *buffers) {
+  volatile uint8_t *input = input_of(c, buffers);
+  if (!input) return;
+  size_t bytes = c->in_count * gloo_dtype_size(c->call.dtype);
+  for (size_t i = 0; i < bytes; i += LINE_BYTES) input[i] = input[i];
+}
+
+void gli_case_consume(const gli_bench_case *c,
+                      const gli_bench_buffers *buffers) {
+  if (c->call.collective == GLI_BARRIER) return;
+  const volatile uint8_t *output = buffers->out;
+  for (size_t i = 0; i < c->out_bytes; i += LINE_BYTES) (void)output[i];
 }
 
 /* ---- the check ---------------------------------------------------------- */

@@ -68,6 +68,14 @@ bool gli_case_in_place(const gli_bench_case *c);
 /* Write the inputs, and nonsense wherever results will come. */
 void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers);
 
+/* What a program does before and after a call: it writes its input, so that no
+ * other core has a copy of that in its caches any more, and reads the result.
+ * No value changes. */
+void gli_case_produce(const gli_bench_case *c,
+                      const gli_bench_buffers *buffers);
+void gli_case_consume(const gli_bench_case *c,
+                      const gli_bench_buffers *buffers);
+
 /* The call that is timed: bench_call.c. */
 gloo_status gli_case_run(const gli_bench_case *c,
                          const gli_bench_buffers *buffers, gloo_error *error);

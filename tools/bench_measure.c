@@ -133,6 +133,7 @@ static bool run(const point *p, uint64_t count, double *each_s) {
   int calls = p->c.call.collective == GLI_BARRIER ? BARRIERS_IN_A_ROW : 1;
   for (uint64_t i = 0; i < count; i++) {
     const gli_bench_buffers *set = &p->sets[i % p->n_sets];
+    if (!rank->settings->untouched) gli_case_produce(&p->c, set);
     bool meet = calls == 1 || i == 0;
     if (meet && gli_meeting_wait(&rank->meeting, &error) != GLOO_OK) {
       return complain(p, &error);
@@ -144,6 +145,7 @@ static bool run(const point *p, uint64_t count, double *each_s) {
     }
     uint64_t end = uv_hrtime();
     if (status != GLOO_OK) return complain(p, &error);
+    if (!rank->settings->untouched) gli_case_consume(&p->c, set);
     rank->times_us[i] = (double)(end - start) / 1e3 / calls;
   }
   *each_s = (double)(uv_hrtime() - begin) / 1e9 / (double)count;

@@ -16,7 +16,7 @@ static struct {
   uint64_t min, max;
   int64_t factor, streams, iterations, warmup, root, ranks;
   double seconds;
-  bool in_place, json, threads;
+  bool in_place, untouched, json, threads;
 } given = {.factor = 4, .warmup = 5, .seconds = 1.0};
 
 static const gli_option options[] = {
@@ -49,6 +49,8 @@ static const gli_option options[] = {
     {"buffers", 0, GLI_OPTION_TEXT, &given.buffers, "N|fresh",
      "use N sets of buffers in turn; fresh: one, new for each line (fresh)", 0,
      0},
+    {"untouched", 0, GLI_OPTION_FLAG, &given.untouched, NULL,
+     "leave buffers alone between calls, as no program does", 0, 0},
     {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
      "where buffers come from: malloc, or gloo_alloc (malloc)", 0, 0},
     {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "to or from which (0)",
@@ -76,13 +78,15 @@ static const gli_command command = {
         "length reduce_scatterv, allgatherv, gatherv, scatterv, alltoallv; "
         "sendrecv (round\n"
         "trips between ranks 0 and 1, 2 and 3, ...).\n"
-        "Before each call the ranks meet outside the library; the figure of "
-        "an\n"
+        "Before each call every rank writes its input, and the ranks meet "
+        "outside the\n"
+        "library; after it they read what came. None of this is timed. The "
+        "figure of an\n"
         "iteration is that of its slowest rank. Results are compared with "
-        "what\n"
-        "they must be, bit by bit, on every rank, before and after the "
-        "timing;\n"
-        "a difference ends the program with status 1.\n"
+        "what they must\n"
+        "be, bit by bit, on every rank, before and after the timing; a "
+        "difference ends the\n"
+        "program with status 1.\n"
         "algbw is bytes/p50; busbw counts what crosses a rank's link.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -318,6 +322,7 @@ bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
   s->seconds = given.seconds;
   s->iterations = given.iterations;
   s->warmup = given.warmup;
+  s->untouched = given.untouched;
   s->json = given.json;
   return true;
 }

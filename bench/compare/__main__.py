@@ -74,6 +74,8 @@ def parse(argv):
     add("--warmup", type=int, metavar="N", default=5, help="calls before those that count (5)")
     add("--buffers", default="2", metavar="N|fresh",
         help="sets of buffers that each rank uses in turn (2)")
+    add("--untouched", action="store_true",
+        help="do not write inputs before each call and read results after it")
     add("--limit", type=float, metavar="SECONDS",
         help="for one run of all sizes; less when time gets short (20)")
     add("--budget", type=float, metavar="MINUTES", default=20, help="for everything (20)")

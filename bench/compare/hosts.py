@@ -61,7 +61,7 @@ def parse(argv):
     options = parser.parse_args(argv)
     if any(rate not in BURST_BYTES for rate in options.rates):
         parser.error("--rates: 1 and 10 are possible")
-    options.warmup, options.buffers = 2, "2"
+    options.warmup, options.buffers, options.untouched = 2, "2", False
     options.json = options.json or os.path.join(options.build, "hosts.json")
     return options
 

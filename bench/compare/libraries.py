@@ -94,6 +94,7 @@ def arguments(library, collective, sizes, options, transport):
     if collective != "barrier":
         given += ["--sizes", ",".join(str(size) for size in sizes)]
         given += ["--buffers", options.buffers]
+        given += ["--untouched"] if options.untouched else []
     if library.ours:
         given += ["--transport", transport, "--memory", library.memory]
     if library.name in IN_PLACE.get(collective, ()):

@@ -26,7 +26,7 @@ from testing import LIMITS, cells, line
 def options(**given):
     settings = dict(ranks=[2], sizes=[4, 1024], collectives=["allreduce"],
                     transports=["shm", "tcp"], repetitions=3, budget=20, limit=20, build="build",
-                    time=0.1, warmup=5, buffers="2")
+                    time=0.1, warmup=5, buffers="2", untouched=False)
     return types.SimpleNamespace(**{**settings, **given})
 
 
@@ -277,6 +277,15 @@ class Runs(unittest.TestCase):
         with runs.job_directory() as directory:
             result = runs.run(["/nonexistent/program"], {}, directory, 1)
         self.assertIn("/nonexistent/program", result.complaint)
+
+
+class Arguments(unittest.TestCase):
+    def test_all_libraries_leave_buffers_alone_or_none_does(self):
+        for untouched in True, False:
+            for library in libraries.LIBRARIES:
+                given = libraries.arguments(library, "allreduce", [4],
+                                            options(untouched=untouched), "shm")
+                self.assertEqual("--untouched" in given, untouched)
 
 
 class CommandLine(unittest.TestCase):

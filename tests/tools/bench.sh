@@ -45,6 +45,9 @@ for ranks in "$@"; do
   verifies "allreduce, $ranks threads, tcp, 3 sets of buffers" \
     "$gloo" bench allreduce --ranks "$ranks" --threads --transport tcp --buffers 3 \
     --sizes $sizes --iterations 7
+  verifies "allgather in place, $ranks threads, buffers left alone between calls" \
+    "$gloo" bench allgather --ranks "$ranks" --threads --in-place --untouched \
+    --sizes $sizes --iterations 7
   verifies "allreduce, $ranks processes, memory from gloo_alloc" \
     "$gloo" run -n "$ranks" -- gloo bench allreduce --memory gloo_alloc --buffers 2 \
     --sizes $sizes --algorithm all --iterations 3
