@@ -266,7 +266,10 @@ void gli_case_produce(const gli_bench_case *c,
   volatile uint8_t *input = input_of(c, buffers);
   if (!input) return;
   size_t bytes = c->in_count * gloo_dtype_size(c->call.dtype);
-  for (size_t i = 0; i < bytes; i += LINE_BYTES) input[i] = input[i];
+  for (size_t i = 0; i < bytes; i += LINE_BYTES) {
+    uint8_t same = input[i];
+    input[i] = same;
+  }
 }
 
 void gli_case_consume(const gli_bench_case *c,
