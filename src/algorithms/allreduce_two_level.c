@@ -20,26 +20,51 @@
  *   within    01:0    01:1    23:0    23:1
  *   across    all:0   all:1   all:0   all:1      0 with 2, 1 with 3
  *   within    all:0-1 everywhere
- */
+ *
+ * A long vector goes through in turns. Two hosts swap their sums then: no way
+ * sends fewer bytes, and nothing that is sent has to wait for what comes. */
 #include "algorithms/two_level.h"
 
-/* What a rank does for part j within its host. */
-static void within(gli_builder *b, const gli_plan_params *p, uint64_t parts,
-                   uint64_t j, uint32_t root, gli_buffer in,
-                   gli_collective collective, gli_build_fn build) {
-  gli_range out = gli_parts(p, GLI_OUT, parts, j, j + 1);
-  gli_sub sub = gli_sub_host(p, collective, out.bytes / p->elem_bytes);
+/* So many sums are on their way to the other host at once. */
+enum { SWAPS = 4 };
+
+typedef struct sums {
+  gli_range kept[SWAPS]; /* scratch; unused unless `swaps` */
+  bool swaps;
+} sums;
+
+static sums make_room(gli_builder *b, const gli_plan_params *p, uint64_t parts,
+                      uint64_t turns) {
+  sums s = {.swaps = turns > 1 && p->hosts->n == 2};
+  for (int i = 0; s.swaps && i < SWAPS; i++)
+    s.kept[i] = gli_scratch(b, gli_parts(p, GLI_OUT, parts, 0, 1).bytes);
+  return s;
+}
+
+/* Where the host's sum of `part` is until it goes across. */
+static gli_range sum_of(const sums *s, gli_range part, uint64_t turn) {
+  if (!s->swaps) return part;
+  gli_range kept = s->kept[turn % SWAPS];
+  kept.bytes = part.bytes;
+  return kept;
+}
+
+/* What a rank does for a part within its host. */
+static void within(gli_builder *b, const gli_plan_params *p, uint32_t root,
+                   gli_range in, gli_range out, gli_collective collective,
+                   gli_build_fn build) {
+  gli_sub sub = gli_sub_host(p, collective, in.bytes / p->elem_bytes);
   sub.root = root;
-  sub.in = gli_parts(p, in, parts, j, j + 1);
+  sub.in = in;
   sub.out = out;
   gli_sub_plan(b, build, &sub);
 }
 
-static void across(gli_builder *b, const gli_plan_params *p, uint64_t parts,
-                   uint64_t j, gli_build_fn build) {
-  gli_range part = gli_parts(p, GLI_OUT, parts, j, j + 1);
-  gli_sub sub = gli_sub_across(p, GLI_ALLREDUCE, part.bytes / p->elem_bytes);
-  sub.in = sub.out = part;
+static void across(gli_builder *b, const gli_plan_params *p, gli_range in,
+                   gli_range out, gli_build_fn build) {
+  gli_sub sub = gli_sub_across(p, GLI_ALLREDUCE, in.bytes / p->elem_bytes);
+  sub.in = in;
+  sub.out = out;
   gli_sub_plan(b, build, &sub);
 }
 
@@ -53,16 +78,31 @@ void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
   uint64_t turns = gli_turns(p, bytes, leaders), parts = turns * leaders;
   gli_build_fn collect = leaders == 1 ? gli_best : gli_reduce_flat;
   gli_build_fn spread = leaders == 1 ? gli_best : gli_broadcast_flat;
+  sums s = make_room(b, p, parts, turns);
   /* In turns, the latency of one hides behind the bytes of others. */
-  gli_build_fn join = turns > 1 ? gli_allreduce_circulant : gli_best;
-  for (uint64_t first = 0; first < parts; first += leaders) {
+  gli_build_fn join = turns == 1 ? gli_best
+                      : s.swaps  ? gli_allreduce_recursive_doubling
+                                 : gli_allreduce_circulant;
+  for (uint64_t turn = 0; turn < turns; turn++) {
+    uint64_t first = turn * leaders;
     /* To the next rank first, or all would begin with the same one. */
     for (uint32_t k = 1; k <= leaders; k++) {
       uint32_t root = (place + k) % leaders;
-      within(b, p, parts, first + root, root, GLI_IN, GLI_REDUCE, collect);
+      gli_range in =
+          gli_parts(p, GLI_IN, parts, first + root, first + root + 1);
+      gli_range out =
+          gli_parts(p, GLI_OUT, parts, first + root, first + root + 1);
+      within(b, p, root, in, sum_of(&s, out, turn), GLI_REDUCE, collect);
     }
-    if (place < leaders) across(b, p, parts, first + place, join);
-    for (uint32_t root = 0; root < leaders; root++)
-      within(b, p, parts, first + root, root, GLI_OUT, GLI_BROADCAST, spread);
+    if (place < leaders) {
+      gli_range out =
+          gli_parts(p, GLI_OUT, parts, first + place, first + place + 1);
+      across(b, p, sum_of(&s, out, turn), out, join);
+    }
+    for (uint32_t root = 0; root < leaders; root++) {
+      gli_range out =
+          gli_parts(p, GLI_OUT, parts, first + root, first + root + 1);
+      within(b, p, root, out, out, GLI_BROADCAST, spread);
+    }
   }
 }

@@ -39,6 +39,9 @@ void gli_best(gli_builder *b, const gli_plan_params *p);
  * once, for a part of its own, goes straight and not by way of others. */
 void gli_broadcast_flat(gli_builder *b, const gli_plan_params *p);
 
+/* Two ranks swap their vectors. */
+void gli_allreduce_recursive_doubling(gli_builder *b, const gli_plan_params *p);
+
 /* As few bytes as possible. */
 void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p);
 

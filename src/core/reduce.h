@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "gloo_c/types.h"
 
@@ -39,12 +40,13 @@ bool gli_op_rounds(gloo_op op);
  * floats are accumulated in float32 and rounded once; all other types give the
  * bits that a chain of two-operand kernels gives. Any dst may be the very same
  * address as any src; no other overlap. At least one source and one
- * destination. With `stream`, destinations are written around the caches where
+ * destination. Bit k of `streamed`: dsts[k] is written around the caches where
  * the processor can; the stores are fenced on return. A dst that is also a src
- * may be written normally. */
+ * may be written normally, and so may those from the 65th on. */
+#define GLI_STREAM_ALL UINT64_MAX
 typedef void (*gli_combine_fn)(void *const *dsts, size_t n_dsts,
                                const void *const *srcs, size_t n_srcs,
-                               size_t count, bool stream);
+                               size_t count, uint64_t streamed);
 
 /* The kernel for a type and an operation, NULL where gli_reduce_kernel has
  * none. */

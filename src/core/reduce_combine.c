@@ -32,14 +32,14 @@ static const void *in_src(const job *j, size_t k, size_t skip) {
 
 /* Memory that has just been read is in the caches, where ordinary stores reach
  * it several times faster. */
-static uint64_t find_streamed(const job *j) {
+static uint64_t find_streamed(const job *j, uint64_t wanted) {
   uint64_t streamed = 0;
   for (size_t k = 0; k < j->n_dsts && k < 64; k++) {
     bool read = false;
     for (size_t s = 0; s < j->n_srcs; s++) read |= j->srcs[s] == j->dsts[k];
     if (!read) streamed |= UINT64_C(1) << k;
   }
-  return streamed;
+  return streamed & wanted;
 }
 
 static bool is_streamed(const job *j, size_t k) {
@@ -147,9 +147,9 @@ static bool combine_fused(const job *j, size_t count) {
 
 void gli_combine(const gli_combine_parts *parts, void *const *dsts,
                  size_t n_dsts, const void *const *srcs, size_t n_srcs,
-                 size_t count, bool stream) {
+                 size_t count, uint64_t streamed) {
   job j = {parts, dsts, srcs, n_dsts, n_srcs, 0};
-  if (stream) j.streamed = find_streamed(&j);
+  if (streamed != 0) j.streamed = find_streamed(&j, streamed);
   if (n_srcs == 2 && n_dsts == 1 && j.streamed == 0) {
     parts->both(dsts[0], srcs[0], srcs[1], count);
     return;

@@ -33,7 +33,7 @@ typedef struct gli_combine_parts {
 /* A gli_combine_fn made of these parts. */
 void gli_combine(const gli_combine_parts *parts, void *const *dsts,
                  size_t n_dsts, const void *const *srcs, size_t n_srcs,
-                 size_t count, bool stream);
+                 size_t count, uint64_t streamed);
 
 /* gli_copy_stream in two parts. */
 void gli_copy_stream_unfenced(void *dst, const void *src, size_t bytes);
@@ -43,9 +43,9 @@ void gli_stream_fence(void);
 #define GLI_COMBINE(name, parts, factor)                               \
   static void name##_combine(void *const *dsts, size_t n_dsts,         \
                              const void *const *srcs, size_t n_srcs,   \
-                             size_t count, bool stream) {              \
+                             size_t count, uint64_t streamed) {        \
     gli_combine(&(parts), dsts, n_dsts, srcs, n_srcs, count *(factor), \
-                stream);                                               \
+                streamed);                                             \
   }
 
 /* Define the kernels name and name_combine. */

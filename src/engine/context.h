@@ -3,6 +3,7 @@
 #ifndef GLI_ENGINE_CONTEXT_H
 #define GLI_ENGINE_CONTEXT_H
 
+#include "core/storing.h"
 #include "engine/link.h"
 #include "engine/match.h"
 #include "engine/operation.h"
@@ -26,6 +27,11 @@ typedef struct gli_contact {
 
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+
+/* Kinds of stores into other ranks' memory: from so many bytes on, of twice as
+ * many each. */
+#define GLI_STORING_MIN ((size_t)16 * 1024)
+#define GLI_STORINGS 11
 
 typedef struct gli_tag_counter {
   uint32_t tag;
@@ -63,6 +69,8 @@ struct gloo_context {
   gloo_error suspect;
   uint64_t suspect_ns;
   bool unsettled; /* a root: poisoned, but operations and links still live */
+
+  gli_storing storing[2][GLI_STORINGS]; /* copies and sums; see reach.c */
 
   gli_plan_cache *cache;
   gli_repeat *repeats;    /* NULL: none yet */

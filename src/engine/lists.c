@@ -37,9 +37,9 @@ static void spread(gloo_operation *op, const gli_step *s) {
   for (uint32_t i = 0; i < s->n; i++) {
     dsts[i] = (uint8_t *)op->outs[1 + i] + s->dst;
   }
-  bool stream = op->vast;
+  uint64_t streamed = op->vast ? GLI_STREAM_ALL : 0;
   gli_combine_kernel(GLOO_UINT8, GLOO_BOR)(dsts, s->n, &src, 1,
-                                           (size_t)s->bytes, stream);
+                                           (size_t)s->bytes, streamed);
 }
 
 void gli_lists_run(gloo_operation *op, const gli_step *s) {

@@ -256,11 +256,11 @@ static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
 static inline void gli_operation_combine(const gloo_operation *op,
                                          void *const *dsts, size_t n_dsts,
                                          const void *const *srcs, size_t n_srcs,
-                                         size_t count, bool stream) {
+                                         size_t count, uint64_t streamed) {
   if (op->custom.op) {
     gli_custom_op_combine(&op->custom, dsts, n_dsts, srcs, n_srcs, count);
   } else {
-    op->combine(dsts, n_dsts, srcs, n_srcs, count, stream);
+    op->combine(dsts, n_dsts, srcs, n_srcs, count, streamed);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/context.h"
+#include "engine/device.h"
 #include "engine/flow.h"
 #include "engine/link.h"
 #include "engine/operation.h"
@@ -23,6 +24,9 @@
 
 /* At a time from memory that is not mapped: a part of the nearest cache. */
 #define FETCH_BYTES ((size_t)32 * 1024)
+
+/* Who reads at once all that was streamed still gains from here on. */
+static const gli_storing_bars ELSEWHERE = {.to_stream = 3, .to_cache = 2};
 
 /* ---- what may come ------------------------------------------------------- */
 
@@ -139,6 +143,7 @@ static void add_targets(gloo_operation *op, const gli_step *s) {
     loan->filled = true;
     add_target(o, loan->memory);
   }
+  o->n_lent = o->n_to;
   bool spare = s->dst_buffer == GLI_SCRATCH && o->n_to > 0;
   if (spare && o->n_to == s->n_loans) return;
   add_target(o, gli_operation_at(op, s->dst_buffer, s->dst));
@@ -149,19 +154,30 @@ static gli_source own_source(const gloo_operation *op, const gli_step *s) {
 }
 
 static void begin_operands(gli_operands *o) {
-  o->n = o->n_to = 0;
+  o->n = o->n_to = o->n_lent = 0;
   o->fetches = false;
 }
 
-static gloo_status combine(gloo_operation *op, size_t whole,
-                           gloo_error *error) {
+/* What is stored in the memory of others is in their caches, as long as it was
+ * used there and is not too long for them. NULL: nothing to choose. */
+static gli_storing *storing_elsewhere(const gloo_operation *op, size_t bytes) {
+  const gli_operands *o = &op->operands;
+  if (o->n_lent == 0 || o->fetches || op->vast || op->custom.op) return NULL;
+  if (bytes < GLI_STORING_MIN || op->context->crowded) return NULL;
+  unsigned length = 0;
+  for (size_t n = bytes; n >= 2 * GLI_STORING_MIN; n /= 2) length++;
+  if (length >= GLI_STORINGS) length = GLI_STORINGS - 1;
+  return &op->context->storing[o->n > 1][length];
+}
+
+static gloo_status combine_as(gloo_operation *op, size_t whole,
+                              uint64_t streamed, gloo_error *error) {
   gli_operands *o = &op->operands;
   /* One source is copied, whatever the operation. */
   gli_combine_fn copy =
       o->n == 1 ? gli_combine_kernel(GLOO_UINT8, GLOO_BAND) : NULL;
   size_t elem = copy ? 1 : (size_t)op->plan->params.elem_bytes;
   size_t most = o->fetches ? FETCH_BYTES / elem * elem : whole;
-  bool stream = op->vast;
   for (size_t at = 0; at < whole; at += most) {
     size_t bytes = whole - at < most ? whole - at : most;
     for (size_t i = 0; i < o->n; i++) {
@@ -170,13 +186,33 @@ static gloo_status combine(gloo_operation *op, size_t whole,
     }
     for (size_t i = 0; i < o->n_to; i++) o->dsts[i] = o->to[i] + at;
     if (copy) {
-      copy(o->dsts, o->n_to, o->srcs, 1, bytes, stream);
+      copy(o->dsts, o->n_to, o->srcs, 1, bytes, streamed);
     } else {
       gli_operation_combine(op, o->dsts, o->n_to, o->srcs, o->n, bytes / elem,
-                            stream);
+                            streamed);
     }
   }
   return GLOO_OK;
+}
+
+static gloo_status combine(gloo_operation *op, size_t whole,
+                           gloo_error *error) {
+  gli_storing *storing = storing_elsewhere(op, whole);
+  if (!storing) {
+    return combine_as(op, whole, op->vast ? GLI_STREAM_ALL : 0, error);
+  }
+  size_t lent = op->operands.n_lent;
+  uint64_t elsewhere = lent < 64 ? ((uint64_t)1 << lent) - 1 : GLI_STREAM_ALL;
+  gli_storing_way way = gli_storing_next(storing);
+  const gloo_device *device = op->context->device;
+  uint64_t begin_ns = 0;
+  if (way.timed) begin_ns = device->ops->now_ns(device->transport);
+  gloo_status status = combine_as(op, whole, way.stream ? elsewhere : 0, error);
+  if (way.timed) {
+    uint64_t ns = device->ops->now_ns(device->transport) - begin_ns;
+    gli_storing_note(storing, ELSEWHERE, way.stream, ns, whole);
+  }
+  return status;
 }
 
 /* View or block i of a step; a view that had to be sent is in its block. */

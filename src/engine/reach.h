@@ -24,7 +24,7 @@ typedef struct gli_source {
 
 /* Room for the operands of one step. */
 typedef struct gli_operands {
-  size_t n, n_to;
+  size_t n, n_to, n_lent; /* of `to`, the first n_lent are other ranks' */
   bool fetches;
   gli_source *from;
   uint8_t **room; /* to fetch to; NULL where mapped */

@@ -113,7 +113,7 @@ typedef struct gli_shm_out {
   uint64_t at;         /* bytes of the data part used, as if it were endless */
   bool broken;         /* the receiver's counters made no sense */
   uint32_t turn_bytes; /* of the data part, used in turn: gli_shm_spread */
-  gli_shm_copier copiers[2]; /* of short chunks, and of long ones */
+  gli_storing copiers[2]; /* of short chunks, and of long ones */
 } gli_shm_out;
 
 /* The receiver's end. */

@@ -112,7 +112,7 @@ static wanted make_wanted(const world *w, gloo_dtype dtype, gloo_op op) {
   }
   want.all = copy_of(in[0], bytes);
   void *dst = want.all;
-  combine(&dst, 1, in, w->size, count, false);
+  combine(&dst, 1, in, w->size, count, 0);
   free(in);
   return want;
 }

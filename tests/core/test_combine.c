@@ -83,7 +83,7 @@ static void check(const uint8_t *at, const uint8_t *expected, size_t bytes) {
 }
 
 static void run(const arena *a, const layout *l, gloo_dtype dtype, gloo_op op,
-                gli_combine_fn fn, bool stream) {
+                gli_combine_fn fn, uint64_t streamed) {
   uint8_t *srcs[MOST], *dsts[MOST];
   size_t bytes = l->count * gloo_dtype_size(dtype);
   fill(a, l, dtype, op, srcs);
@@ -93,16 +93,20 @@ static void run(const arena *a, const layout *l, gloo_dtype dtype, gloo_op op,
     if (l->in_place && d < l->n_srcs) dsts[d] = srcs[d];
   }
   fn((void *const *)dsts, l->n_dsts, (const void *const *)srcs, l->n_srcs,
-     l->count, stream);
+     l->count, streamed);
   for (size_t d = 0; d < l->n_dsts; d++) check(dsts[d], a->expected, bytes);
 }
 
-static void run_both_ways(const arena *a, layout l, gloo_dtype dtype,
-                          gloo_op op, gli_combine_fn fn) {
+/* None, the first, the others, all. */
+enum { WAYS = 4 };
+static const uint64_t STREAMED[WAYS] = {0, 1, ~UINT64_C(1), GLI_STREAM_ALL};
+
+static void run_all_ways(const arena *a, layout l, gloo_dtype dtype, gloo_op op,
+                         gli_combine_fn fn) {
   for (int in_place = 0; in_place < 2; in_place++) {
     l.in_place = in_place != 0;
-    run(a, &l, dtype, op, fn, false);
-    run(a, &l, dtype, op, fn, true);
+    for (int way = 0; way < WAYS; way++)
+      run(a, &l, dtype, op, fn, STREAMED[way]);
   }
 }
 
@@ -111,7 +115,7 @@ static void all_shapes(const arena *a, gloo_dtype dtype, gloo_op op,
   for (size_t s = 1; s <= MOST; s++) {
     for (size_t d = 1; d <= MOST; d++) {
       layout l = {.n_srcs = s, .n_dsts = d, .count = 67 + d, .shift = s * d};
-      run_both_ways(a, l, dtype, op, fn);
+      run_all_ways(a, l, dtype, op, fn);
     }
   }
 }
@@ -122,7 +126,7 @@ static void all_tails(const arena *a, gloo_dtype dtype, gloo_op op,
     for (size_t s = 1; s <= 4; s++) {
       layout l = {.n_srcs = s, .n_dsts = 1 + count % 3, .count = count};
       l.shift = (count * 5 + s) % GUARD_BYTES;
-      run_both_ways(a, l, dtype, op, fn);
+      run_all_ways(a, l, dtype, op, fn);
     }
   }
 }
@@ -133,7 +137,7 @@ static void several_blocks(const arena *a, gloo_dtype dtype, gloo_op op,
   for (size_t i = 0; i < 4; i++) {
     layout l = {.n_srcs = sources[i], .n_dsts = 1 + i % 2, .count = LONG - i};
     l.shift = i * 4;
-    run_both_ways(a, l, dtype, op, fn);
+    run_all_ways(a, l, dtype, op, fn);
   }
 }
 
@@ -141,8 +145,8 @@ static void one_source_many_times(const arena *a, gloo_dtype dtype, gloo_op op,
                                   gli_combine_fn fn) {
   for (size_t s = 2; s <= 4; s++) {
     layout l = {.n_srcs = s, .n_dsts = 2, .count = 77, .same_source = true};
-    run(a, &l, dtype, op, fn, false);
-    run(a, &l, dtype, op, fn, true);
+    for (int way = 0; way < WAYS; way++)
+      run(a, &l, dtype, op, fn, STREAMED[way]);
   }
 }
 
@@ -168,7 +172,7 @@ static void combining_matches_the_oracle(void **state) {
 
 /* Long vectors are cut into other blocks than short ones: the result must not
  * show it. */
-static void check_long(gloo_dtype dtype, gloo_op op, bool stream) {
+static void check_long(gloo_dtype dtype, gloo_op op, uint64_t streamed) {
   enum { SRCS = 5, DSTS = 2, PIECE = 1001 };
   size_t elem = gloo_dtype_size(dtype);
   size_t count = ((size_t)9 << 20) / (SRCS + DSTS) / elem + 333;
@@ -188,12 +192,13 @@ static void check_long(gloo_dtype dtype, gloo_op op, bool stream) {
     void *to = expected + done * elem;
     size_t n = count - done < PIECE ? count - done : PIECE;
     for (size_t s = 0; s < SRCS; s++) at[s] = srcs[s] + done * elem;
-    fn(&to, 1, at, SRCS, n, false);
+    fn(&to, 1, at, SRCS, n, 0);
   }
   dsts[0] = srcs[3];
   dsts[1] = malloc(count * elem);
   assert_non_null(dsts[1]);
-  fn((void *const *)dsts, DSTS, (const void *const *)srcs, SRCS, count, stream);
+  fn((void *const *)dsts, DSTS, (const void *const *)srcs, SRCS, count,
+     streamed);
   assert_memory_equal(dsts[0], expected, count * elem);
   assert_memory_equal(dsts[1], expected, count * elem);
   for (size_t s = 0; s < SRCS; s++) free(srcs[s]);
@@ -203,12 +208,12 @@ static void check_long(gloo_dtype dtype, gloo_op op, bool stream) {
 
 static void long_vectors_combine_like_short_ones(void **state) {
   (void)state;
-  for (int stream = 0; stream < 2; stream++) {
-    check_long(GLOO_FLOAT32, GLOO_SUM, stream != 0);
-    check_long(GLOO_BFLOAT16, GLOO_SUM, stream != 0);
-    check_long(GLOO_FLOAT16, GLOO_PRODUCT, stream != 0);
-    check_long(GLOO_FLOAT8_E5M2, GLOO_SUM, stream != 0);
-    check_long(GLOO_COMPLEX128, GLOO_PRODUCT, stream != 0);
+  for (int way = 0; way < WAYS; way++) {
+    check_long(GLOO_FLOAT32, GLOO_SUM, STREAMED[way]);
+    check_long(GLOO_BFLOAT16, GLOO_SUM, STREAMED[way]);
+    check_long(GLOO_FLOAT16, GLOO_PRODUCT, STREAMED[way]);
+    check_long(GLOO_FLOAT8_E5M2, GLOO_SUM, STREAMED[way]);
+    check_long(GLOO_COMPLEX128, GLOO_PRODUCT, STREAMED[way]);
   }
 }
 
@@ -222,9 +227,9 @@ static void many_destinations_are_all_written(void **state) {
   for (size_t i = 0; i < COUNT; i++) a[i] = (float)i, b[i] = (float)(3 * i);
   for (size_t d = 0; d < DSTS; d++) dsts[d] = out[d];
   for (size_t n_srcs = 1; n_srcs <= 3; n_srcs++) {
-    for (int stream = 0; stream < 2; stream++) {
+    for (int way = 0; way < WAYS; way++) {
       memset(out, GUARD, sizeof out);
-      fn(dsts, DSTS, srcs, n_srcs, COUNT, stream != 0);
+      fn(dsts, DSTS, srcs, n_srcs, COUNT, STREAMED[way]);
       for (size_t d = 0; d < DSTS; d++) {
         for (size_t i = 0; i < COUNT; i++) {
           size_t times = n_srcs == 1 ? 1 : n_srcs + 2;

@@ -131,7 +131,7 @@ void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
   never();
 }
 
-void gli_shm_copy(gli_shm_copier *copier, void *dst, const void *src,
+void gli_shm_copy(gli_storing *copier, void *dst, const void *src,
                   size_t bytes) {
   (void)copier, (void)dst, (void)src, (void)bytes;
   never(); /* chunks are short */

@@ -6,13 +6,13 @@
 
 enum { CHUNK = 32768 };
 
-static void note(gli_shm_copier *c, bool streamed, uint64_t ns, int times) {
+static void note(gli_storing *c, bool streamed, uint64_t ns, int times) {
   for (int i = 0; i < times; i++) gli_shm_copier_note(c, streamed, ns, CHUNK);
 }
 
 /* One that has tried either way: this long each took for a chunk. */
-static gli_shm_copier tried(uint64_t streamed_ns, uint64_t cached_ns) {
-  gli_shm_copier c = {.streams = false};
+static gli_storing tried(uint64_t streamed_ns, uint64_t cached_ns) {
+  gli_storing c = {.streams = false};
   note(&c, true, streamed_ns, 1);
   note(&c, false, cached_ns, 20);
   return c;
@@ -20,7 +20,7 @@ static gli_shm_copier tried(uint64_t streamed_ns, uint64_t cached_ns) {
 
 static void the_way_past_the_caches_must_be_much_faster(void **state) {
   (void)state;
-  gli_shm_copier c = {.streams = false};
+  gli_storing c = {.streams = false};
   note(&c, false, 16000, 10);
   assert_false(c.streams); /* nothing is known of the other */
   note(&c, true, 1000, 1);
@@ -31,7 +31,7 @@ static void the_way_past_the_caches_must_be_much_faster(void **state) {
 
 static void it_goes_back_when_cores_have_come_closer(void **state) {
   (void)state;
-  gli_shm_copier c = tried(1000, 4000);
+  gli_storing c = tried(1000, 4000);
   assert_true(c.streams);
   note(&c, false, 2500, 20);
   assert_true(c.streams); /* not at once */
@@ -41,7 +41,7 @@ static void it_goes_back_when_cores_have_come_closer(void **state) {
 
 static void short_chunks_need_less_to_go_past_the_caches(void **state) {
   (void)state;
-  gli_shm_copier c = {.streams = false};
+  gli_storing c = {.streams = false};
   for (int i = 0; i < 20; i++) gli_shm_copier_note(&c, true, 100, 1024);
   for (int i = 0; i < 20; i++) gli_shm_copier_note(&c, false, 180, 1024);
   assert_false(c.streams);
@@ -51,7 +51,7 @@ static void short_chunks_need_less_to_go_past_the_caches(void **state) {
 
 static void one_interruption_changes_nothing(void **state) {
   (void)state;
-  gli_shm_copier c = tried(1000, 1000);
+  gli_storing c = tried(1000, 1000);
   note(&c, false, UINT64_MAX, 1);
   assert_false(c.streams);
   note(&c, false, 1000, 20);
@@ -75,7 +75,7 @@ static void every_byte_is_copied_whichever_way(void **state) {
   static uint8_t from[CHUNK + 64];
   static _Alignas(64) uint8_t to[CHUNK + 64];
   for (int streams = 0; streams < 2; streams++) {
-    gli_shm_copier c = {.streams = streams != 0};
+    gli_storing c = {.streams = streams != 0};
     for (unsigned i = 0; i < 1500; i++) {
       size_t bytes = lengths[i % 7], at = i % 64;
       for (size_t k = 0; k < sizeof from; k++) from[k] = (uint8_t)(k * 7 + i);
