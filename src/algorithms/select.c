@@ -33,7 +33,7 @@
 
 #define LONGEST GLI_SELECT_LONGEST
 #define SEGMENT GLI_SELECT_SEGMENT
-#define SEGMENT_OF_LEVEL (SEGMENT / 4) /* the other levels wait for it */
+#define SEGMENT_OF_LEVEL (SEGMENT / 2) /* the other levels wait for it */
 #define HALVING_FROM ((uint64_t)256 << 10)
 #define RING_FROM ((uint64_t)1 << 20)  /* its blocks stay in the caches */
 #define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */

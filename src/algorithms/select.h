@@ -14,6 +14,9 @@
 #define GLI_SELECT_SEGMENT ((uint64_t)512 << 10)
 #define GLI_SELECT_SEGMENT_OF_ROUND (4 * GLI_SELECT_SEGMENT)
 
+/* What a message between hosts costs at least, in picoseconds. */
+#define GLI_SELECT_FAR_MESSAGE ((uint64_t)2 * 1000 * 1000)
+
 typedef struct gli_candidate {
   const char *name;
   uint64_t cost;
@@ -36,6 +39,9 @@ static inline gli_prices gli_select_prices(const gli_plan_params *p,
   gli_prices one = {
       alpha,           alpha / 8, alpha + alpha / 4, costs->link[kind].beta_ps,
       costs->gamma_ps, false};
+  /* A network may be fast, but the system has as much to do for a message. */
+  if (kind == GLI_LINK_FAR && one.message < GLI_SELECT_FAR_MESSAGE)
+    one.message = GLI_SELECT_FAR_MESSAGE;
   /* Nobody copies out what another one copies in at the same time. */
   one.busy = p->crowded && kind == GLI_LINK_TCP;
   if (one.busy) one.byte *= 2;

@@ -7,10 +7,13 @@
 
 #define SHORT_BLOCK ((uint64_t)4 << 10)
 
-/* Of a leader in one turn, about; and not too many turns. */
+/* Of a leader in one turn, about; and not too many turns, unless pieces would
+ * be so long that they leave the caches before they are passed on. */
 #define PIECE ((uint64_t)32 << 10)
 #define PIECE_OF_HOST ((uint64_t)1 << 10)
 #define TURNS 64
+#define PIECE_IN_CACHE ((uint64_t)128 << 10)
+#define MOST_TURNS 256
 
 bool gli_two_levels(const gli_plan_params *p) {
   return p->hosts != NULL && p->hosts->n > 1 && p->hosts->n < p->size;
@@ -27,8 +30,12 @@ bool gli_is_short(const gli_plan_params *p) {
 }
 
 uint64_t gli_turns(const gli_plan_params *p, uint64_t bytes, uint32_t leaders) {
-  uint64_t turns = bytes / leaders / (PIECE + p->hosts->n * PIECE_OF_HOST);
-  if (turns > TURNS) return TURNS;
+  uint64_t each = bytes / leaders;
+  uint64_t turns = each / (PIECE + p->hosts->n * PIECE_OF_HOST);
+  uint64_t most = each / PIECE_IN_CACHE;
+  if (most < TURNS) most = TURNS;
+  if (most > MOST_TURNS) most = MOST_TURNS;
+  if (turns > most) return most;
   return turns == 0 ? 1 : turns;
 }
 
