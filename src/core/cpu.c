@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/cpu_quota.h"
@@ -64,4 +65,9 @@ unsigned gli_cpu_effective(void) {
 
 void gli_cpu_yield(void) {
   sched_yield();
+}
+
+void gli_cpu_nap(void) {
+  struct timespec moment = {.tv_nsec = 1};
+  (void)nanosleep(&moment, NULL);
 }

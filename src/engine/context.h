@@ -28,8 +28,13 @@ typedef struct gli_contact {
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 
-/* Kinds of stores into other ranks' memory: from so many bytes on, of twice as
- * many each. */
+/* Stores into other ranks' memory: what for, and of how many bytes: from so
+ * many on, of twice as many each. */
+typedef enum gli_storing_use {
+  GLI_STORING_COPIES,
+  GLI_STORING_SUMS,
+  GLI_STORING_USES
+} gli_storing_use;
 #define GLI_STORING_MIN ((size_t)16 * 1024)
 #define GLI_STORINGS 11
 
@@ -70,7 +75,7 @@ struct gloo_context {
   uint64_t suspect_ns;
   bool unsettled; /* a root: poisoned, but operations and links still live */
 
-  gli_storing storing[2][GLI_STORINGS]; /* copies and sums; see reach.c */
+  gli_storing storing[GLI_STORING_USES][GLI_STORINGS];
 
   gli_plan_cache *cache;
   gli_repeat *repeats;    /* NULL: none yet */
@@ -137,6 +142,20 @@ void gli_context_detach_operations(gloo_context *context);
 uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
 /* Operations started so far with a tag. */
 uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
+
+/* What is stored in the memory of others is in their caches, as long as it was
+ * used there and is not too long for them. Who reads at once all that was
+ * streamed still gains with these bars. */
+static inline gli_storing *gli_context_storing(gloo_context *context,
+                                               gli_storing_use use,
+                                               size_t bytes) {
+  unsigned length = 0;
+  for (size_t n = bytes; n >= 2 * GLI_STORING_MIN; n /= 2) length++;
+  if (length >= GLI_STORINGS) length = GLI_STORINGS - 1;
+  return &context->storing[use][length];
+}
+static const gli_storing_bars gli_storing_elsewhere = {.to_stream = 3,
+                                                       .to_cache = 2};
 
 /* Let messages find an operation, and no more. Most often there is only one,
  * which needs no table. */

@@ -29,6 +29,8 @@ struct gloo_device {
   gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
   uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
   unsigned sharing;        /* signs that others run on this core: learnt */
+  uint64_t nap_ns;         /* not before then to another core by a nap */
+  uint64_t nap_period_ns;  /* from the last nap to the next; 0: none yet */
   gloo_context *contexts;
   gli_link *again_links;
   gli_transfer_list self_queue; /* messages of ranks to themselves */

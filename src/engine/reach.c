@@ -25,9 +25,6 @@
 /* At a time from memory that is not mapped: a part of the nearest cache. */
 #define FETCH_BYTES ((size_t)32 * 1024)
 
-/* Who reads at once all that was streamed still gains from here on. */
-static const gli_storing_bars ELSEWHERE = {.to_stream = 3, .to_cache = 2};
-
 /* ---- what may come ------------------------------------------------------- */
 
 bool gli_reach_fits(const gloo_operation *op, uint32_t step,
@@ -158,16 +155,13 @@ static void begin_operands(gli_operands *o) {
   o->fetches = false;
 }
 
-/* What is stored in the memory of others is in their caches, as long as it was
- * used there and is not too long for them. NULL: nothing to choose. */
+/* NULL: nothing to choose. */
 static gli_storing *storing_elsewhere(const gloo_operation *op, size_t bytes) {
   const gli_operands *o = &op->operands;
   if (o->n_lent == 0 || o->fetches || op->vast || op->custom.op) return NULL;
   if (bytes < GLI_STORING_MIN || op->context->crowded) return NULL;
-  unsigned length = 0;
-  for (size_t n = bytes; n >= 2 * GLI_STORING_MIN; n /= 2) length++;
-  if (length >= GLI_STORINGS) length = GLI_STORINGS - 1;
-  return &op->context->storing[o->n > 1][length];
+  return gli_context_storing(
+      op->context, o->n > 1 ? GLI_STORING_SUMS : GLI_STORING_COPIES, bytes);
 }
 
 static gloo_status combine_as(gloo_operation *op, size_t whole,
@@ -210,7 +204,7 @@ static gloo_status combine(gloo_operation *op, size_t whole,
   gloo_status status = combine_as(op, whole, way.stream ? elsewhere : 0, error);
   if (way.timed) {
     uint64_t ns = device->ops->now_ns(device->transport) - begin_ns;
-    gli_storing_note(storing, ELSEWHERE, way.stream, ns, whole);
+    gli_storing_note(storing, gli_storing_elsewhere, way.stream, ns, whole);
   }
   return status;
 }

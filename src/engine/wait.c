@@ -15,6 +15,10 @@
  * rest busy, or they believe that they are on different hosts. Then who spins
  * keeps away the one that it waits for, and a yield brings at once what
  * spinning did not. That is noticed, and nobody spins as long as it stays so.
+ * Where a core is idle they are there for no good reason: the system put them
+ * together when one woke the other, and may leave them so for a tenth of a
+ * second. Who naps is put on an idle core at once, so that is tried, too, ever
+ * more rarely.
  *
  * The helper thread makes progress only while nobody waits and operations are
  * outstanding, or messages about them are still to be sent; it never spins. */
@@ -43,6 +47,9 @@
 /* Signs of sharing the core: what one counts, where they are believed. One that
  * is alone on its core takes back 1. */
 enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
+
+#define NAP_PERIOD_MIN_NS UINT64_C(2000000)
+#define NAP_PERIOD_MAX_NS UINT64_C(1000000000)
 
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
@@ -153,6 +160,25 @@ static void let_others_run(gloo_device *device) {
   gli_device_lock(device);
 }
 
+static bool may_nap(gloo_device *device, uint64_t now_ns) {
+  if (device->wait_mode != GLI_WAIT_ADAPT || now_ns < device->nap_ns)
+    return false;
+  if (device->sharing < SHARING_BELIEVED || atomic_load(&device->crowded))
+    return false;
+  uint64_t period_ns = 2 * device->nap_period_ns;
+  if (period_ns < NAP_PERIOD_MIN_NS) period_ns = NAP_PERIOD_MIN_NS;
+  if (period_ns > NAP_PERIOD_MAX_NS) period_ns = NAP_PERIOD_MAX_NS;
+  device->nap_period_ns = period_ns;
+  device->nap_ns = now_ns + period_ns;
+  return true;
+}
+
+static void nap(gloo_device *device) {
+  gli_device_unlock(device);
+  gli_cpu_nap();
+  gli_device_lock(device);
+}
+
 /* It is known that others want the core: the first yield since the last event
  * needs no look at the clock, for most bring what is waited for. */
 static bool yields_at_once(const gloo_device *device) {
@@ -213,6 +239,10 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     spins = spins && pause == GLI_WAIT_SPIN;
     switch (pause) {
       case GLI_WAIT_YIELD:
+        if (may_nap(device, now_ns)) {
+          nap(device);
+          break;
+        }
         let_others_run(device);
         if (!yielded) yield_ns = ops->now_ns(device->transport) - now_ns;
         yielded = true;

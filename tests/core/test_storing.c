@@ -1,0 +1,78 @@
+/* Through the caches or past them: what is tried, timed, and decided. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* after the four above */
+#include <cmocka.h>
+
+#include "core/storing.h"
+
+static const gli_storing_bars BARS = {.to_stream = 3, .to_cache = 2};
+
+enum { BYTES = 65536 };
+
+static void note(gli_storing *s, bool streamed, uint64_t ns, int times) {
+  for (int i = 0; i < times; i++)
+    gli_storing_note(s, BARS, streamed, ns, BYTES);
+}
+
+/* Store so often where either way takes so long; how often past the caches. */
+static int store(gli_storing *s, int times, uint64_t cached_ns,
+                 uint64_t streamed_ns) {
+  int streamed = 0;
+  for (int i = 0; i < times; i++) {
+    gli_storing_way way = gli_storing_next(s);
+    uint64_t ns = way.stream ? streamed_ns : cached_ns;
+    streamed += way.stream;
+    if (way.timed) gli_storing_note(s, BARS, way.stream, ns, BYTES);
+  }
+  return streamed;
+}
+
+static void bars_are_for_changing_and_for_staying(void **state) {
+  (void)state;
+  gli_storing s = {.streams = false};
+  note(&s, true, 1000, 1);
+  assert_false(s.streams); /* nothing is known of the other */
+  note(&s, false, 1400, 30);
+  assert_false(s.streams);
+  note(&s, false, 1700, 30);
+  assert_true(s.streams);
+  note(&s, false, 1200, 30);
+  assert_true(s.streams);
+  note(&s, false, 900, 30);
+  assert_false(s.streams);
+}
+
+static void the_other_way_is_tried_ever_more_rarely(void **state) {
+  (void)state;
+  gli_storing s = {.streams = false};
+  assert_int_equal(store(&s, 16, 1000, 1000), 0);
+  assert_int_equal(store(&s, 1, 1000, 1000), 1);
+  assert_int_equal(store(&s, 32, 1000, 1000), 1);
+  assert_int_equal(store(&s, 64, 1000, 1000), 1);
+  store(&s, 1000, 1000, 1000);
+  int tries = store(&s, 2560, 1000, 1000);
+  assert_in_range(tries, 9, 11);
+  assert_false(s.streams);
+}
+
+static void what_is_faster_is_found_and_followed(void **state) {
+  (void)state;
+  gli_storing s = {.streams = false};
+  store(&s, 100, 5000, 1000);
+  assert_true(s.streams);
+  assert_in_range(store(&s, 1000, 5000, 1000), 990, 1000);
+  store(&s, 3000, 500, 1000);
+  assert_false(s.streams);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bars_are_for_changing_and_for_staying),
+      cmocka_unit_test(the_other_way_is_tried_ever_more_rarely),
+      cmocka_unit_test(what_is_faster_is_found_and_followed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
