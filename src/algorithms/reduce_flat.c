@@ -37,7 +37,8 @@ void gli_reduce_flat(gli_builder *b, const gli_plan_params *p) {
   if (p->root == 1) {
     gli_recv_reduce(b, 0, in, out, true);
     sum = out;
-  } else if (p->root > 0) { /* in place, OUT holds the root's input until its turn */
+  } else if (p->root >
+             0) { /* in place, OUT holds the root's input until its turn */
     sum = p->in_place ? gli_scratch(b, in.bytes) : out;
     gli_recv(b, 0, sum);
     for (uint32_t from = 1; from < p->root; from++)
