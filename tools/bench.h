@@ -59,6 +59,8 @@ typedef struct gli_bench_result {
   double min_us, p50_us, p99_us;
   double algbw_gbps, busbw_gbps; /* 10^9 bytes per second */
   double seconds; /* that measuring took, with warm-up and checks */
+  double flag_ns; /* gli_meeting_flag_ns, before and after: their mean; 0:
+                     not known */
   bool verified;
 } gli_bench_result;
 

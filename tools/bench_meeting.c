@@ -169,3 +169,43 @@ gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error) {
   if (sleeps(meeting)) manner->wake(meeting);
   return GLOO_OK;
 }
+
+/* ---- how near ranks are -------------------------------------------------- */
+
+enum { FLAG_BATCHES = 8, FLAG_TRIPS = 64 };
+#define HALF (UINT32_C(1) << 31) /* of all numbers: as far behind, or more */
+#define FLAG_PATIENCE_NS (UINT64_C(2) * 1000000)
+
+/* Raise the own flag each time that the other one has been, rank 0 first. */
+static bool raise_flags(gli_meeting *meeting, unsigned self, uint64_t ends_ns) {
+  atomic_uint *own = &meeting->area->flag[self][0];
+  atomic_uint *other = &meeting->area->flag[1 - self][0];
+  for (int i = 0; i < FLAG_TRIPS; i++) {
+    unsigned now = ++meeting->flags, looks = 0;
+    if (self == 0) atomic_store_explicit(own, now, memory_order_release);
+    while (atomic_load_explicit(other, memory_order_acquire) - now >= HALF) {
+      gli_cpu_relax();
+      if (++looks % 4096 == 0 && uv_hrtime() > ends_ns) {
+        meeting->flags += (unsigned)(FLAG_TRIPS - 1 - i);
+        return false;
+      }
+    }
+    if (self == 1) atomic_store_explicit(own, now, memory_order_release);
+  }
+  return true;
+}
+
+double gli_meeting_flag_ns(gli_meeting *meeting) {
+  if (meeting->area == NULL || meeting->ranks != 2 || !meeting->core_each)
+    return 0;
+  unsigned self = (unsigned)gloo_context_rank(meeting->context);
+  uint64_t begin_ns = uv_hrtime(), ends_ns = begin_ns + FLAG_PATIENCE_NS;
+  double least = 0;
+  for (int batch = 0; batch < FLAG_BATCHES; batch++) {
+    uint64_t start_ns = uv_hrtime();
+    if (!raise_flags(meeting, self, ends_ns)) continue;
+    double ns = (double)(uv_hrtime() - start_ns) / (2 * FLAG_TRIPS);
+    if (least == 0 || ns < least) least = ns;
+  }
+  return least;
+}

@@ -13,6 +13,7 @@ typedef struct gli_meeting_area {
   _Alignas(64) atomic_uint arrived;
   _Alignas(64) atomic_uint round;
   _Alignas(64) atomic_uint broken;
+  _Alignas(64) atomic_uint flag[2][64 / sizeof(atomic_uint)]; /* [0] of each */
 } gli_meeting_area;
 
 typedef struct gli_meeting {
@@ -21,6 +22,7 @@ typedef struct gli_meeting {
   bool mapped;            /* from shared memory, by gli_meeting_open */
   unsigned ranks;
   bool core_each; /* no more ranks than cores */
+  unsigned flags; /* raised so far */
   gloo_context *context;
 } gli_meeting;
 
@@ -59,6 +61,12 @@ void gli_meeting_close(gli_meeting *meeting);
  * cores than ranks. Fails when a rank broke the meeting up, or has not come for
  * a minute. */
 gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error);
+
+/* How far apart the cores of two ranks are at this moment: how long a changed
+ * cache line takes from one to the other. 0: other numbers of ranks, fewer
+ * cores, or the other one was kept from its core. Both ranks call it at the
+ * same time; it takes some hundred microseconds. */
+double gli_meeting_flag_ns(gli_meeting *meeting);
 
 /* This rank will not come any more. */
 void gli_meeting_break(gli_meeting *meeting);

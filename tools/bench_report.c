@@ -79,6 +79,7 @@ static void report_json(const gli_bench_result *r) {
   gli_json_number(&out, "algbw_gbps", r->algbw_gbps);
   gli_json_number(&out, "busbw_gbps", r->busbw_gbps);
   gli_json_number(&out, "seconds", r->seconds);
+  gli_json_number(&out, "flag_ns", r->flag_ns);
   gli_json_bool(&out, "verified", r->verified);
   gli_json_close(&out);
 }

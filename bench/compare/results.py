@@ -59,25 +59,46 @@ def figure(lines):
         statistics.median(line["p99_us"] for line in lines), len(lines))
 
 
-def ratio_of(cell, lines, name):
-    best = cell.figures[cell.best_peer].median_us
-    ratio = Ratio(cell.figures[name].median_us / best)
-    p50 = {(line["library"], line["repetition"]): line["p50_us"] for line in lines}
-    pairs = [p50[name, r] / p50[cell.best_peer, r]
-             for (library, r) in p50 if library == name and (cell.best_peer, r) in p50]
-    if pairs:
-        ratio = Ratio(statistics.median(pairs), min(pairs), max(pairs))
-    return ratio
+# Two runs found the cores equally far apart when their flags differ by no more.
+NEARNESS = 1.5
+
+
+def apart(one, other):
+    """How many times as far apart one of two runs found the cores; 1 where they do not know."""
+    flags = one.get("flag_ns", 0), other.get("flag_ns", 0)
+    return max(flags) / min(flags) if min(flags) > 0 else 1
+
+
+def ratio_of(cell, lines, name, peer):
+    """Within repetitions whose runs found the same machine; else across them;
+    else whatever there is."""
+    ours = [line for line in lines if line["library"] == name]
+    theirs = [line for line in lines if line["library"] == peer]
+    all_pairs = [(a, b) for a in ours for b in theirs]
+    both = [(a, b) for a, b in all_pairs if a["repetition"] == b["repetition"]]
+    pairs = [(a, b) for a, b in both if apart(a, b) <= NEARNESS]
+    pairs = pairs or [(a, b) for a, b in all_pairs if 1 < apart(a, b) <= NEARNESS] or both
+    if not pairs:
+        return Ratio(cell.figures[name].median_us / cell.figures[peer].median_us)
+    found = [a["p50_us"] / b["p50_us"] for a, b in pairs]
+    return Ratio(statistics.median(found), min(found), max(found))
 
 
 def set_ratios(cell, lines):
     peers = [name for name in cell.figures if name not in (OURS, OURS_ALLOC)]
+    ours = [name for name in (OURS, OURS_ALLOC) if name in cell.figures]
     if not peers:
         return
     cell.best_peer = min(peers, key=lambda name: cell.figures[name].median_us)
-    for name in (OURS, OURS_ALLOC):
-        if name in cell.figures:
-            cell.ratios[name] = ratio_of(cell, lines, name)
+    if not ours:
+        return
+    # Medians of different repetitions may be of different machines: the
+    # fastest is who is fastest beside ours.
+    cell.best_peer = max(
+        peers, key=lambda name: (ratio_of(cell, lines, ours[0], name).value,
+                                 -cell.figures[name].median_us))
+    for name in ours:
+        cell.ratios[name] = ratio_of(cell, lines, name, cell.best_peer)
 
 
 def cells_of(measured, missing):

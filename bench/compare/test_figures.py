@@ -34,6 +34,25 @@ class Ratios(unittest.TestCase):
                       + [line("mpich", r, us) for r, us in peer.items()])
         self.assertEqual(cell.ratio(), results.Ratio(0.5, 0.5, 0.5))
 
+    def test_near_cores_are_not_compared_with_cores_that_are_far_apart(self):
+        def at(flag, *of):
+            return {**line(*of), "flag_ns": flag}
+        runs = [at(40.0, "gloo_c", 0, 2.0), at(200.0, "mpich", 0, 12.0),
+                at(200.0, "gloo_c", 1, 6.0), at(210.0, "mpich", 1, 12.0)]
+        self.assertEqual(cells(runs)[0].ratio(), results.Ratio(0.5, 0.5, 0.5))
+        # In no repetition alike: across them.
+        self.assertEqual(cells([at(40.0, "gloo_c", 0, 2.0), at(200.0, "mpich", 0, 12.0),
+                                at(199.0, "gloo_c", 1, 6.0), at(41.0, "mpich", 1, 4.0)])[0].ratio(),
+                         results.Ratio(0.5, 0.5, 0.5))
+        # Nowhere: what there is.
+        self.assertEqual(cells(runs[:2])[0].ratio().value, 2.0 / 12.0)
+
+    def test_the_fastest_peer_is_who_is_fastest_beside_ours(self):
+        cell, = cells([line("gloo_c", 0, 1.0), line("mpich", 0, 4.0), line("openmpi", 0, 2.0),
+                       line("gloo_c", 1, 10.0), line("mpich", 1, 40.0)])
+        self.assertEqual(cell.best_peer, "openmpi")
+        self.assertEqual(cell.ratio().value, 0.5)
+
     def test_without_repetitions_in_common_the_ratio_is_that_of_medians(self):
         cell, = cells([line("gloo_c", 0, 1.0), line("gloo_c", 1, 3.0), line("mpich", 2, 4.0)])
         self.assertEqual(cell.ratio().value, 0.5)

@@ -109,7 +109,7 @@ done
 "$gloo" bench allreduce --ranks 2 --threads --sizes 4,1K --algorithm all --iterations 5 --json \
   > "$scratch/results"
 equal $? 0 && "$json" collective transport algorithm dtype op memory ranks bytes iterations \
-  min_us p50_us p99_us algbw_gbps busbw_gbps seconds verified < "$scratch/results" > "$scratch/out"
+  min_us p50_us p99_us algbw_gbps busbw_gbps seconds flag_ns verified < "$scratch/results" > "$scratch/out"
 result "gloo bench --json: objects with the promised keys"
 equal "$(grep -c '"verified": true' "$scratch/results")" "$(cat "$scratch/out")"
 result "all of them verified"
