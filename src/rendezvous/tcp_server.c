@@ -1,7 +1,10 @@
 #include "rendezvous/tcp_server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/signals.h"
@@ -64,28 +67,52 @@ static int listen_at(gli_tcp_server *server,
   return rc;
 }
 
-static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
-                                   uint16_t port, gloo_error *error) {
-  gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
-  if (status != GLOO_OK) return status;
-  int rc = 0;
-  for (size_t i = 0; i < addresses.n; i++) {
-    rc = listen_at(server, &addresses.list[i]);
-    if (rc == 0) return GLOO_OK;
-  }
+/* Does another socket listen there? */
+static bool is_taken(const struct sockaddr_storage *address) {
+  int yes = 1;
+  socklen_t bytes = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                   : sizeof(struct sockaddr_in);
+  int fd = socket(address->ss_family, SOCK_STREAM, 0);
+  if (fd < 0) return false;
+  bool taken =
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+      bind(fd, (const struct sockaddr *)address, bytes) != 0 &&
+      errno == EADDRINUSE;
+  close(fd);
+  return taken;
+}
+
+static gloo_status cannot_listen(const struct sockaddr_storage *address,
+                                 const char *host, int rc, gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store cannot listen at %s%s%s: %s%s",
-      gli_tcp_address_name(&addresses.list[addresses.n - 1]).text,
-      addresses.n > 1 ? ", nor at another address of " : " for ",
-      gli_quote(host).text, uv_strerror(rc),
+      "the TCP store cannot listen at %s for %s: %s%s",
+      gli_tcp_address_name(address).text, gli_quote(host).text, uv_strerror(rc),
       rc == UV_EADDRINUSE ? "; another program, or an earlier run that has not "
                             "ended, has the port: end it or use another port"
       : rc == UV_EADDRNOTAVAIL
           ? "; it is not an address of this machine: the rank that serves must "
             "run on the host that is named"
           : "");
+}
+
+/* At the first address that can be used. But where somebody else has the port
+ * at any of them, some clients would meet that one instead. */
+static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
+                                   uint16_t port, gloo_error *error) {
+  gli_tcp_addresses addresses;
+  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
+  if (status != GLOO_OK) return status;
+  for (size_t i = 0; i < addresses.n; i++)
+    if (is_taken(&addresses.list[i]))
+      return cannot_listen(&addresses.list[i], host, UV_EADDRINUSE, error);
+  for (size_t i = 0; i < addresses.n; i++) {
+    int rc = listen_at(server, &addresses.list[i]);
+    if (rc == 0) return GLOO_OK;
+    status = cannot_listen(&addresses.list[i], host, rc, error);
+    if (rc == UV_EADDRINUSE) break;
+  }
+  return status;
 }
 
 gloo_status gli_tcp_server_create(const char *host, uint16_t port,
