@@ -78,7 +78,7 @@ typedef struct gloo_context_options {
  * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages
  * with one rank on its host and one on the next, for about 50 ms at most, and
  * all ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank,
- * size, a mistake in those two), GLOO_ERR_TIMEOUT (names the ranks that never
+ * size of more than 65,536, a mistake in those two), GLOO_ERR_TIMEOUT (names the ranks that never
  * came), GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost:
  * one set and one multi_get on the store. Connections along a binomial tree are
  * begun here, all others when first used. */
@@ -99,8 +99,17 @@ typedef struct gloo_init_options {
 
 /* Build a context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and
  * MASTER_PORT, as `gloo run` and torchrun set them. Rank 0 serves the store on
- * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree. With none
- * of the variables set, the job is one rank. Errors name the variable. */
+ * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree; without the
+ * first, TORCHELASTIC_RUN_ID does if it is not "none". With none of the
+ * variables set, the job is one rank. Errors name the variable.
+ *
+ * All ranks return together, and may start again at once: a rank that comes
+ * before rank 0 has left the last start tries until its time is up. Without a
+ * job id, ranks of two jobs with the same MASTER_PORT cannot be told apart:
+ * where two jobs are noticed all ranks of both get GLOO_ERR_BUSY, be it here or
+ * from the context. To notice more of them, a job without an id takes a tenth
+ * of a second longer to start, and its rank 0 keeps the port for another 5
+ * seconds, or until it leaves or starts again. */
 GLOO_API gloo_status gloo_init(const gloo_init_options *options,
                                gloo_context **context, gloo_error *error);
 
