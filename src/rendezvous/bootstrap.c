@@ -322,8 +322,7 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
     uint32_t first = 0;
     while (first + 1 < size && present[first]) first++;
     gli_fail(error, status, (int)first,
-             "%s of %u did not finish with %s "
-             "within %s",
+             "%s of %u did not finish with %s within %s",
              gli_missing_ranks(present, size).text, (unsigned)size,
              store->label, gli_duration(timeout_ns).text);
   }
