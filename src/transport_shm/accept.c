@@ -21,7 +21,7 @@ static void refuse(gli_shm *t, gli_shm_guest *guest, gli_shm_say say,
           (unsigned long long)t->refused_count);
   if (say != 0) {
     const gli_shm_note note = {
-        .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1, -1}};
+        .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
     (void)gli_shm_note_send(guest->watch.fd, &note);
   }
   gli_shm_watch_close(&guest->watch);

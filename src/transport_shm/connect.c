@@ -85,7 +85,7 @@ static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
       .reads = pair->reads,
       .proof_at = (uint64_t)(uintptr_t)&pair->proof,
       .proof = pair->proof,
-      .fds = {pair->ring_fd, t->page_fd, t->bell.fd},
+      .fds = {pair->ring_fd, t->page_fd},
   };
 }
 
@@ -96,7 +96,7 @@ static gli_shm_note plain(const gli_shm_pair *pair, gli_shm_say say, int why) {
                         .to = pair->config.peer_rank,
                         .why = (uint32_t)why,
                         .reads = pair->reads,
-                        .fds = {-1, -1, -1}};
+                        .fds = {-1, -1}};
 }
 
 static bool sizes_make_sense(const gli_shm_note *note) {
@@ -109,14 +109,12 @@ static bool sizes_make_sense(const gli_shm_note *note) {
 
 /* Map what the peer sent. 0, or errno; the note's descriptors are taken. */
 static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
-  if (note->fds[GLI_SHM_FD_BELL] < 0) return EMFILE; /* they got lost */
+  if (note->fds[GLI_SHM_FD_PAGE] < 0) return EMFILE; /* they got lost */
   if (!sizes_make_sense(note)) return EINVAL;
-  int code = gli_shm_bell_check(note->fds[GLI_SHM_FD_BELL]);
-  if (code != 0) return code;
   void *memory, *page;
   size_t bytes = gli_shm_ring_bytes(note->data_bytes);
-  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
-                              &page);
+  int code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE],
+                                  GLI_SHM_PAGE_BYTES, &page);
   if (code != 0) return code;
   code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_RING], bytes, &memory);
   if (code != 0) {
@@ -128,8 +126,6 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   pair->in.data_bytes = note->data_bytes;
   pair->in.chunk = note->chunk;
   pair->peer_page = page;
-  pair->peer_bell = note->fds[GLI_SHM_FD_BELL];
-  note->fds[GLI_SHM_FD_BELL] = -1;
   return 0;
 }
 
@@ -267,6 +263,7 @@ static void answered(gli_shm_pair *pair, gli_shm_note *note) {
     case GLI_SHM_CONFIRMED:
     case GLI_SHM_REGION:
     case GLI_SHM_FORGET:
+    case GLI_SHM_RING:
     case GLI_SHM_SAYS:
       break;
   }
@@ -300,8 +297,11 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
     answered(pair, &note);
   } else if (got == GLI_SHM_GOT_NOTE && pair->state == GLI_SHM_OFFERED) {
     confirmed(pair, &note);
-  } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP ||
-             !gli_shm_region_note(pair, &note)) {
+  } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP) {
+    nonsense(pair);
+  } else if (note.say == GLI_SHM_RING) {
+    gli_shm_rung(pair->t);
+  } else if (!gli_shm_region_note(pair, &note)) {
     nonsense(pair);
   }
   gli_shm_note_close(&note);

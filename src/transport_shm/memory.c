@@ -29,20 +29,13 @@ void gli_shm_memory_drop(void *memory, size_t bytes) {
   gli_sealed_unmap(memory, bytes);
 }
 
-/* ---- bells --------------------------------------------------------------- */
+/* ---- the bell ------------------------------------------------------------ */
 
 int gli_shm_bell_make(int *fd) {
   int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (made < 0) return errno;
   *fd = made;
   return 0;
-}
-
-int gli_shm_bell_check(int fd) {
-  int flags = fcntl(fd, F_GETFL);
-  if (flags < 0) return errno;
-  return (flags & O_NONBLOCK) != 0 && (flags & O_ACCMODE) == O_RDWR ? 0
-                                                                    : EINVAL;
 }
 
 void gli_shm_bell_ring(int fd) {

@@ -17,10 +17,9 @@ int gli_shm_memory_adopt(int fd, size_t bytes, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
 
-/* A bell: rung with gli_shm_bell_ring, from any process that has it. */
+/* A bell, for the threads of this process. It is never given to a peer: who
+ * shares a descriptor could make writing to it block. */
 int gli_shm_bell_make(int *fd);
-/* Is this descriptor of a peer's fit for that? Ringing must never block. */
-int gli_shm_bell_check(int fd);
 void gli_shm_bell_ring(int fd);
 void gli_shm_bell_quiet(int fd);
 

@@ -97,6 +97,13 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
   return sent == NOTE_BYTES ? 0 : EMSGSIZE;
 }
 
+/* Where there is no room the peer has notes to read, and will not sleep. */
+void gli_shm_note_ring(int socket) {
+  const gli_shm_note note = {
+      .version = GLI_SHM_VERSION, .say = GLI_SHM_RING, .fds = {-1, -1}};
+  (void)gli_shm_note_send(socket, &note);
+}
+
 /* All descriptors that came are either in the note or closed. */
 static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
   for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
@@ -116,7 +123,7 @@ static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
 }
 
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
-  *note = (gli_shm_note){.fds = {-1, -1, -1}};
+  *note = (gli_shm_note){.fds = {-1, -1}};
   uint8_t bytes[NOTE_BYTES + 1];
   struct iovec part = {bytes, sizeof bytes};
   ancillary room;

@@ -100,7 +100,7 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   made->t = t;
   made->config = *config;
   made->peer = peer;
-  made->ring_fd = made->peer_bell = -1;
+  made->ring_fd = -1;
   int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
   code = code == 0 ? make_ring(made) : EIO;
   if (code != 0) {
@@ -229,7 +229,6 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_shelf_empty(&pair->shelf);
     free(pair->told);
     gli_sealed_close(pair->ring_fd);
-    if (pair->peer_bell >= 0) close(pair->peer_bell);
     free(pair);
   }
 }

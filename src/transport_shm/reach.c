@@ -55,7 +55,7 @@ static int say(gli_shm_pair *pair, gli_shm_say what, uint32_t id, size_t bytes,
                              .to = pair->config.peer_rank,
                              .region = id,
                              .region_bytes = bytes,
-                             .fds = {fd, -1, -1}};
+                             .fds = {fd, -1}};
   return gli_shm_note_send(pair->watch.fd, &note);
 }
 

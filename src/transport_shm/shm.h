@@ -2,11 +2,11 @@
  * and epoll; elsewhere absent.c says so in its place.
  *
  * An end point listens on a Unix socket without a name in any file system. A
- * pair is one connection, over which each side hands the other three
- * descriptors: the memory of the ring that it writes (ring.h), its page, where
- * it says whether it sleeps, and its bell. The connection stays open as a life
- * line: its end means that the peer is gone. Nothing has a name, so nothing is
- * left when all are killed.
+ * pair is one connection, over which each side hands the other two descriptors:
+ * the memory of the ring that it writes (ring.h), and its page, where it says
+ * whether it sleeps. The connection stays open as a life line: its end means
+ * that the peer is gone, and a note on it wakes the peer. Nothing has a name,
+ * so nothing is left when all are killed.
  *
  * Memory. Each pair costs a rank one ring. The first ones are large, the next
  * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
@@ -119,7 +119,6 @@ struct gli_shm_pair {
   gli_request_queue queue;
   atomic_bool waiting; /* the queue is not empty; sleepers read it */
   gli_shm_page *peer_page;
-  int peer_bell;
 
   /* receiving */
   gli_shm_in in;
@@ -189,6 +188,8 @@ bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_shm_sleep_end(gli_transport *t);
 /* The bell is heard: take that back, unless somebody is still to hear it. */
 void gli_shm_heard(gli_shm *t);
+/* A peer said RING. */
+void gli_shm_rung(gli_shm *t);
 /* Wake the peer if it sleeps. After a store that the peer polls for. */
 static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
   return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;

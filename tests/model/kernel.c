@@ -25,7 +25,6 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
   h->pair.live = h->pair.greeted = true;
   h->pair.ring_fd = -1;
   h->pair.peer_page = pages[1 - process];
-  h->pair.peer_bell = 1 - process;
   h->pair.config.self_rank = (uint32_t)process;
   h->pair.config.peer_rank = (uint32_t)(1 - process);
 }
@@ -39,7 +38,7 @@ int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms) {
   int k = 0;
   if ((found & MODEL_RUNG) != 0)
     events[k++] = (struct epoll_event){.data.ptr = &h->t.bell};
-  if ((found & MODEL_HUNG_UP) != 0 && h->pair.watch.fd >= 0)
+  if ((found & (MODEL_HUNG_UP | MODEL_NOTED)) != 0 && h->pair.watch.fd >= 0)
     events[k++] = (struct epoll_event){.data.ptr = &h->pair.watch};
   return k;
 }
@@ -61,6 +60,11 @@ void gli_shm_bell_ring(int fd) {
 
 void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
+}
+
+/* The life line's number is that of the process whose end it is. */
+void gli_shm_note_ring(int socket) {
+  model_bell_ring(MODEL_NOTES + (1 - (socket - LIFE_LINE)));
 }
 
 int model_close(int fd) {
@@ -95,8 +99,15 @@ void model_free(void *memory) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The peer never says more on the life line than that it is gone. */
+/* The peer never says more on the life line than RING, and at last that it is
+ * gone. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
+  int process = pair->watch.fd - LIFE_LINE;
+  if ((model_look(process) & MODEL_NOTED) != 0) {
+    model_bell_quiet(MODEL_NOTES + process);
+    gli_shm_rung(pair->t);
+    return true;
+  }
   pair->hung = true;
   gli_shm_watch_close(&pair->watch);
   return true;
