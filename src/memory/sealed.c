@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,14 +99,27 @@ static int fill(int fd, size_t bytes, void **memory, const char **what) {
   return 0;
 }
 
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+/* The kernel gives out the lowest number that is free, so a number tells how
+ * many there are at least. */
+static bool leaves_fds(int fd, unsigned spare_percent) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return true;
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT_MAX) return true;
+  rlim_t spare = limit.rlim_cur * spare_percent / 100;
+  return (rlim_t)fd < limit.rlim_cur - spare;
+}
+
+int gli_sealed_make(size_t bytes, unsigned most_percent,
+                    unsigned spare_fds_percent, int *fd, void **memory,
                     const char **what) {
   int code = check_limits(bytes, most_percent, what);
   if (code != 0) return code;
   *what = "memfd_create";
   int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (made < 0) return errno;
-  code = fill(made, bytes, memory, what);
+  *what = "the rest of the descriptors is left to others (ulimit -n)";
+  code = leaves_fds(made, spare_fds_percent) ? fill(made, bytes, memory, what)
+                                             : EMFILE;
   if (code != 0) {
     gli_sealed_close(made);
     return code;

@@ -11,9 +11,11 @@
 
 /* Make memory of `bytes` and map it. Its pages are there when this returns:
  * using them cannot fail for want of memory. It takes at most so many
- * hundredths of what the machine and the control group have left (ENOMEM).
- * `what` says what failed. */
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+ * hundredths of what the machine and the control group have left (ENOMEM), and
+ * leaves so many of the descriptors that this process may have to others
+ * (EMFILE). `what` says what failed. */
+int gli_sealed_make(size_t bytes, unsigned most_percent,
+                    unsigned spare_fds_percent, int *fd, void **memory,
                     const char **what);
 
 /* Is this memory of just this size, which cannot change any more and has all

@@ -3,10 +3,12 @@
 
 #include "memory/sealed.h"
 
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+int gli_sealed_make(size_t bytes, unsigned most_percent,
+                    unsigned spare_fds_percent, int *fd, void **memory,
                     const char **what) {
   (void)bytes;
   (void)most_percent;
+  (void)spare_fds_percent;
   (void)fd;
   (void)memory;
   *what = "only Linux has it";

@@ -15,7 +15,7 @@ enum { PERCENT_OF_THE_REST = 6 };
 
 int gli_shm_memory_make(size_t bytes, int *fd, void **memory) {
   const char *what;
-  return gli_sealed_make(bytes, PERCENT_OF_THE_REST, fd, memory, &what);
+  return gli_sealed_make(bytes, PERCENT_OF_THE_REST, 0, fd, memory, &what);
 }
 
 int gli_shm_memory_adopt(int fd, size_t bytes, void **memory) {

@@ -29,7 +29,7 @@ static int sealed(size_t bytes) {
   int fd = -1;
   void *memory;
   const char *what;
-  assert_int_equal(gli_sealed_make(bytes, 100, &fd, &memory, &what), 0);
+  assert_int_equal(gli_sealed_make(bytes, 100, 0, &fd, &memory, &what), 0);
   gli_sealed_unmap(memory, bytes);
   return fd;
 }
