@@ -22,6 +22,10 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
 
+/* Reserving: so much at once, and so often before it is given up. */
+enum { TRIES = 100 };
+static const size_t piece_max = (size_t)4 << 20;
+
 /* Where a huge page may begin; some processors have others as well. */
 static const size_t huge_bytes = (size_t)2 << 20;
 
@@ -43,16 +47,34 @@ static int check_limits(size_t bytes, unsigned most_percent,
 
 static int size_and_seal(int fd, size_t bytes) {
   if (bytes > INT64_MAX) return EFBIG;
-  if (ftruncate(fd, (off_t)bytes) != 0) return errno;
+  int code;
+  do code = ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+  while (code == EINTR);
+  if (code != 0) return code;
   if (fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) return errno;
   return 0;
 }
 
+/* Some kernels stop at any signal and undo all that the call has done, so
+ * that under a profiler's timer a long one never ends: pieces, and shorter ones
+ * until they end between two ticks. EINTR: not even a page can be had. */
 static int reserve(int fd, size_t bytes) {
-  int code;
-  do code = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
-  while (code == EINTR);
-  return code;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max, done = 0;
+  int tries = 0;
+  while (done < bytes) {
+    size_t length = bytes - done < piece ? bytes - done : piece;
+    int code = fallocate(fd, 0, (off_t)done, (off_t)length) == 0 ? 0 : errno;
+    if (code == 0) {
+      done += length;
+      tries = 0;
+      if (piece < piece_max) piece *= 2;
+    } else if (code == EINTR && ++tries < TRIES) {
+      if (piece > page) piece /= 2;
+    } else {
+      return code;
+    }
+  }
+  return 0;
 }
 
 /* Does shared memory get huge pages when that is asked for? */

@@ -46,8 +46,7 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
   if (fd < 0) return failed(dir->path, "open its file 'lock'", errno, error);
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     int reason = errno;
-    if (reason == EINTR) continue;
-    if (reason != EWOULDBLOCK) {
+    if (reason != EWOULDBLOCK && reason != EINTR) {
       close(fd);
       return failed(dir->path, "lock its file 'lock'", reason, error);
     }

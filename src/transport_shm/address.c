@@ -23,7 +23,9 @@ _Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
 static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno;
-  ssize_t got = read(fd, boot, GLI_SHM_BOOT_BYTES);
+  ssize_t got;
+  do got = read(fd, boot, GLI_SHM_BOOT_BYTES);
+  while (got < 0 && errno == EINTR);
   close(fd);
   return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
 }

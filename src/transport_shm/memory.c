@@ -41,12 +41,14 @@ int gli_shm_bell_make(int *fd) {
 void gli_shm_bell_ring(int fd) {
   /* When it is full it rings already. */
   eventfd_t one = 1;
-  ssize_t written = write(fd, &one, sizeof one);
-  (void)written;
+  ssize_t written;
+  do written = write(fd, &one, sizeof one);
+  while (written < 0 && errno == EINTR);
 }
 
 void gli_shm_bell_quiet(int fd) {
   eventfd_t count;
-  ssize_t got = read(fd, &count, sizeof count);
-  (void)got;
+  ssize_t got;
+  do got = read(fd, &count, sizeof count);
+  while (got < 0 && errno == EINTR);
 }
