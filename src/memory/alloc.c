@@ -35,9 +35,12 @@ static bool alloc_region(size_t bytes, void **memory) {
   const char *what = "it is larger than any that can be shared";
   int fd = -1, code = EFBIG;
   void *made = NULL;
+  const gli_sealed_want want = {.bytes = bytes,
+                                .reserved = bytes,
+                                .most_percent = MOST_PERCENT,
+                                .spare_fds_percent = SPARE_FDS_PERCENT};
   if (bytes <= GLI_REGION_BYTES_MAX)
-    code = gli_sealed_make(bytes, MOST_PERCENT, SPARE_FDS_PERCENT, &fd, &made,
-                           &what);
+    code = gli_sealed_make(&want, &fd, &made, &what);
   if (code == 0) {
     what = "there are too many of them";
     code = gli_region_add(made, bytes, fd);

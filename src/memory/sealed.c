@@ -57,9 +57,10 @@ static int size_and_seal(int fd, size_t bytes) {
 
 /* Some kernels stop at any signal and undo all that the call has done, so
  * that under a profiler's timer a long one never ends: pieces, and shorter ones
- * until they end between two ticks. EINTR: not even a page can be had. */
-static int reserve(int fd, size_t bytes) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max, done = 0;
+ * until they end between two ticks. EINTR: not even a page can be had. The
+ * bytes [done, bytes) are reserved. */
+static int reserve(int fd, size_t done, size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max;
   int tries = 0;
   while (done < bytes) {
     size_t length = bytes - done < piece ? bytes - done : piece;
@@ -103,21 +104,22 @@ void gli_sealed_populate(void *memory, size_t bytes) {
   (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
 
-static int fill(int fd, size_t bytes, void **memory, const char **what) {
+static int fill(int fd, size_t bytes, size_t reserved, void **memory,
+                const char **what) {
   *what = "its size cannot be set and sealed";
   int code = size_and_seal(fd, bytes);
   if (code != 0) return code;
   *what = "it cannot be mapped";
   code = gli_sealed_map(fd, bytes, memory);
   if (code != 0) return code;
-  populate_huge(*memory, bytes);
+  populate_huge(*memory, reserved);
   *what = "there is no room for it";
-  code = reserve(fd, bytes);
+  code = reserve(fd, 0, reserved);
   if (code != 0) {
     gli_sealed_unmap(*memory, bytes);
     return code;
   }
-  gli_sealed_populate(*memory, bytes);
+  gli_sealed_populate(*memory, reserved);
   return 0;
 }
 
@@ -131,17 +133,17 @@ static bool leaves_fds(int fd, unsigned spare_percent) {
   return (rlim_t)fd < limit.rlim_cur - spare;
 }
 
-int gli_sealed_make(size_t bytes, unsigned most_percent,
-                    unsigned spare_fds_percent, int *fd, void **memory,
+int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what) {
-  int code = check_limits(bytes, most_percent, what);
+  int code = check_limits(want->bytes, want->most_percent, what);
   if (code != 0) return code;
   *what = "memfd_create";
   int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (made < 0) return errno;
   *what = "the rest of the descriptors is left to others (ulimit -n)";
-  code = leaves_fds(made, spare_fds_percent) ? fill(made, bytes, memory, what)
-                                             : EMFILE;
+  code = leaves_fds(made, want->spare_fds_percent)
+             ? fill(made, want->bytes, want->reserved, memory, what)
+             : EMFILE;
   if (code != 0) {
     gli_sealed_close(made);
     return code;
@@ -150,12 +152,22 @@ int gli_sealed_make(size_t bytes, unsigned most_percent,
   return 0;
 }
 
-int gli_sealed_check(int fd, uint64_t bytes) {
+int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory) {
+  const char *what;
+  size_t rest = want->bytes - want->reserved;
+  int code = check_limits(rest, want->most_percent, &what);
+  if (code == 0) code = reserve(fd, want->reserved, want->bytes);
+  if (code != 0) return code;
+  gli_sealed_populate((uint8_t *)memory + want->reserved, rest);
+  return 0;
+}
+
+int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved) {
   struct stat status;
   if (fstat(fd, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode) || status.st_size < 0) return EINVAL;
   if ((uint64_t)status.st_size != bytes) return EINVAL;
-  if ((uint64_t)status.st_blocks < bytes / BLOCK) return EINVAL;
+  if ((uint64_t)status.st_blocks < reserved / BLOCK) return EINVAL;
   int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & SEALS) == SEALS ? 0 : EINVAL;
 }

@@ -85,7 +85,7 @@ static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
       .reads = pair->reads,
       .proof_at = (uint64_t)(uintptr_t)&pair->proof,
       .proof = pair->proof,
-      .fds = {pair->ring_fd, t->page_fd},
+      .fds = {pair->out.fd, t->page_fd},
   };
 }
 
@@ -113,10 +113,13 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   if (!sizes_make_sense(note)) return EINVAL;
   void *memory, *page;
   size_t bytes = gli_shm_ring_bytes(note->data_bytes);
-  int code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE],
-                                  GLI_SHM_PAGE_BYTES, &page);
+  int code =
+      gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
+                           GLI_SHM_PAGE_BYTES, &page);
   if (code != 0) return code;
-  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_RING], bytes, &memory);
+  code = gli_shm_memory_adopt(
+      note->fds[GLI_SHM_FD_RING], bytes,
+      gli_shm_ring_reserved(note->data_bytes, note->chunk), &memory);
   if (code != 0) {
     gli_shm_memory_drop(page, GLI_SHM_PAGE_BYTES);
     return code;
@@ -152,8 +155,6 @@ static int adopt(gli_shm_pair *pair, gli_shm_note *note, int socket) {
 }
 
 static void up(gli_shm_pair *pair) {
-  gli_sealed_close(pair->ring_fd);
-  pair->ring_fd = -1;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_UP);
 }

@@ -13,15 +13,28 @@
  * the same time. */
 enum { PERCENT_OF_THE_REST = 6 };
 
-int gli_shm_memory_make(size_t bytes, int *fd, void **memory) {
-  const char *what;
-  return gli_sealed_make(bytes, PERCENT_OF_THE_REST, 0, fd, memory, &what);
+static gli_sealed_want want(size_t bytes, size_t reserved) {
+  return (gli_sealed_want){.bytes = bytes,
+                           .reserved = reserved,
+                           .most_percent = PERCENT_OF_THE_REST};
 }
 
-int gli_shm_memory_adopt(int fd, size_t bytes, void **memory) {
-  int code = gli_sealed_check(fd, bytes);
+int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory) {
+  const char *what;
+  const gli_sealed_want wanted = want(bytes, reserved);
+  return gli_sealed_make(&wanted, fd, memory, &what);
+}
+
+int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
+                                void *memory) {
+  const gli_sealed_want wanted = want(bytes, reserved);
+  return gli_sealed_reserve_rest(&wanted, fd, memory);
+}
+
+int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory) {
+  int code = gli_sealed_check(fd, bytes, reserved);
   if (code == 0) code = gli_sealed_map(fd, bytes, memory);
-  if (code == 0) gli_sealed_populate(*memory, bytes);
+  if (code == 0) gli_sealed_populate(*memory, reserved);
   return code;
 }
 

@@ -45,12 +45,15 @@ static int make_ring(gli_shm_pair *pair) {
   if (data == 0) return ENOSPC;
   size_t bytes = gli_shm_ring_bytes(data);
   void *memory;
-  int code = gli_shm_memory_make(bytes, &pair->ring_fd, &memory);
+  uint32_t chunk = data / GLI_SHM_CHUNKS;
+  size_t reserved = gli_shm_ring_reserved(data, chunk);
+  int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory);
   if (code != 0) return code;
   out->memory = memory;
   out->bytes = bytes;
   out->data_bytes = data;
-  out->chunk = data / GLI_SHM_CHUNKS;
+  out->chunk = chunk;
+  out->unreserved = (uint32_t)(bytes - reserved);
   t->memory_bytes += bytes;
   return 0;
 }
@@ -100,7 +103,7 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   made->t = t;
   made->config = *config;
   made->peer = peer;
-  made->ring_fd = -1;
+  made->out.fd = -1;
   int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
   code = code == 0 ? make_ring(made) : EIO;
   if (code != 0) {
@@ -228,7 +231,7 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
     gli_shm_shelf_empty(&pair->shelf);
     free(pair->told);
-    gli_sealed_close(pair->ring_fd);
+    gli_sealed_close(pair->out.fd);
     free(pair);
   }
 }

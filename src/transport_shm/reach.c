@@ -155,7 +155,7 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   if (bytes == 0 || bytes > GLI_REGION_BYTES_MAX || bytes > SIZE_MAX)
     return EINVAL;
   if (gli_shm_shelf_find(&pair->shelf, id) != NULL) return EEXIST;
-  int code = fd >= 0 ? gli_sealed_check(fd, bytes) : 0;
+  int code = fd >= 0 ? gli_sealed_check(fd, bytes, bytes) : 0;
   if (code != 0) return code;
   note->fds[0] = -1;
   code = gli_shm_shelf_add(&pair->shelf, id, (size_t)bytes, fd);

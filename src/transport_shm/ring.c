@@ -3,9 +3,15 @@
 #include <string.h>
 
 #include "core/hints.h"
+#include "transport_shm/memory.h"
 
 size_t gli_shm_ring_bytes(uint32_t data_bytes) {
   return offsetof(gli_shm_memory, data) + data_bytes;
+}
+
+size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk) {
+  uint64_t near = GLI_SHM_NEAR + chunk;
+  return gli_shm_ring_bytes(near < data_bytes ? (uint32_t)near : data_bytes);
 }
 
 /* Where the next `bytes` lie. A chunk never passes the end. */
@@ -112,25 +118,56 @@ void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded) {
       crowded ? 0 : GLI_SHM_FAR / (uint32_t)(rings > 0 ? rings : 1);
 }
 
-/* Nothing is under way, and the next chunk would lie far back. Looking at the
- * counters costs a cache miss, so it is done once per GLI_SHM_NEAR bytes. */
-static bool may_rewind(gli_shm_out *out) {
-  uint64_t used = out->at % out->data_bytes;
-  if (used < GLI_SHM_NEAR || used < out->turn_bytes) return false;
+static bool all_is_read(gli_shm_out *out) {
   look(out);
   return atomic_load_explicit(&out->bytes_seen, memory_order_relaxed) ==
          out->at;
+}
+
+/* Are there pages for [from, from + bytes), a chunk? */
+static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
+  if (out->unreserved == 0 ||
+      from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
+    return true;
+  if (out->stays_unreserved) return false;
+  if (gli_shm_memory_reserve_rest(out->bytes, out->bytes - out->unreserved,
+                                  out->fd, out->memory) == 0)
+    out->unreserved = 0;
+  else
+    out->stays_unreserved = true;
+  return !out->stays_unreserved;
+}
+
+/* Where a chunk goes that would lie beyond the first GLI_SHM_NEAR bytes: back
+ * to the start when nothing is under way, which keeps to the nearest caches,
+ * and when there is nothing else. Looking at the counters costs a cache miss,
+ * so it is done once per GLI_SHM_NEAR bytes. False: nowhere as yet. */
+GLI_APART static bool place_far(gli_shm_out *out, bool is_head, size_t bytes,
+                                uint64_t *from, bool *rewind) {
+  bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
+  if (!prefers && is_reserved(out, *from, bytes)) return true;
+  *rewind = all_is_read(out);
+  if (*rewind) *from = start_after(out->at, out->data_bytes);
+  return *rewind || is_reserved(out, *from, bytes);
+}
+
+/* Most chunks lie near. */
+static inline bool place_chunk(gli_shm_out *out, bool is_head, size_t bytes,
+                               uint64_t *from, bool *rewind) {
+  *rewind = false;
+  *from = place(out->at, out->data_bytes, bytes);
+  return out->at % out->data_bytes < GLI_SHM_NEAR ||
+         place_far(out, is_head, bytes, from, rewind);
 }
 
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
   size_t bytes = least(header->length, out->chunk);
   bool in_slot = header->length <= GLI_SHM_INLINE;
-  bool rewind = !in_slot && may_rewind(out);
+  bool rewind = false;
   uint64_t from = out->at, end = from;
   if (!in_slot) {
-    from = rewind ? start_after(from, out->data_bytes)
-                  : place(from, out->data_bytes, bytes);
+    if (!place_chunk(out, true, bytes, &from, &rewind)) return false;
     end = from + lines(bytes);
   }
   if (!has_room(out, end)) return false;
@@ -153,10 +190,13 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
     size_t bytes = least(header->length - placed, out->chunk);
-    uint64_t from = place(out->at, out->data_bytes, bytes);
-    if (!has_room(out, from + lines(bytes))) return false;
+    uint64_t from;
+    bool rewind;
+    if (!place_chunk(out, false, bytes, &from, &rewind) ||
+        !has_room(out, from + lines(bytes)))
+      return false;
     gli_shm_slot *slot = slot_of(out);
-    slot->record.header.mark = GLI_SHM_MORE;
+    slot->record.header.mark = rewind ? GLI_SHM_MORE_REWIND : GLI_SHM_MORE;
     put_data(out, from, payload + placed, bytes);
     publish(out, slot);
     *progress += bytes;
@@ -255,6 +295,12 @@ bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record) {
   if (!gli_header_valid(&record->header)) return false;
   if (kind == GLI_SHM_REWIND) in->at = start_after(in->at, in->data_bytes);
   return true;
+}
+
+bool gli_shm_continues(gli_shm_in *in, const gli_shm_record *record) {
+  uint8_t kind = record->header.mark;
+  if (kind == GLI_SHM_MORE_REWIND) in->at = start_after(in->at, in->data_bytes);
+  return kind == GLI_SHM_MORE || kind == GLI_SHM_MORE_REWIND;
 }
 
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {

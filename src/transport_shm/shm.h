@@ -10,7 +10,8 @@
  *
  * Memory. Each pair costs a rank one ring. The first ones are large, the next
  * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
- * All of it is reserved when a pair is opened.
+ * What short messages need of it is reserved when a pair is opened, the rest
+ * when a longer one comes (ring.h).
  *
  * Failures are noted where they are seen (gli_shm_pair_break) and reported at
  * the end of poll; upcalls may close any pair, so after each one look at
@@ -115,7 +116,6 @@ struct gli_shm_pair {
 
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
-  int ring_fd; /* of our ring, until the peer has it; else -1 */
   gli_request_queue queue;
   atomic_bool waiting; /* the queue is not empty; sleepers read it */
   gli_shm_page *peer_page;

@@ -35,7 +35,8 @@ static int open_parts(gli_shm *t, const char **what) {
   if (code != 0) return code;
   *what = "no sealed memory (memfd_create)";
   void *page;
-  code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, &t->page_fd, &page);
+  code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES,
+                             &t->page_fd, &page);
   if (code != 0) return code;
   t->page = page;
   *what = "no bell (eventfd)";

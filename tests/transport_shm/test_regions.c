@@ -29,7 +29,9 @@ static int sealed(size_t bytes) {
   int fd = -1;
   void *memory;
   const char *what;
-  assert_int_equal(gli_sealed_make(bytes, 100, 0, &fd, &memory, &what), 0);
+  const gli_sealed_want want = {
+      .bytes = bytes, .reserved = bytes, .most_percent = 100};
+  assert_int_equal(gli_sealed_make(&want, &fd, &memory, &what), 0);
   gli_sealed_unmap(memory, bytes);
   return fd;
 }
@@ -54,10 +56,13 @@ static void poll_for_a_while(scene *s) {
 static void take_offer(scene *s, const gli_shm_note *answer) {
   s->ring_bytes = gli_shm_ring_bytes(answer->data_bytes);
   void *memory;
-  assert_int_equal(
-      gli_sealed_check(answer->fds[GLI_SHM_FD_RING], s->ring_bytes), 0);
-  assert_int_equal(
-      gli_sealed_check(answer->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES), 0);
+  assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_RING], s->ring_bytes,
+                                    gli_shm_ring_reserved(answer->data_bytes,
+                                                          answer->chunk)),
+                   0);
+  assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_PAGE],
+                                    GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES),
+                   0);
   assert_int_equal(GLI_SHM_FDS, 2);
   assert_int_equal(
       gli_sealed_map(answer->fds[GLI_SHM_FD_RING], s->ring_bytes, &memory), 0);
