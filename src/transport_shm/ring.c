@@ -126,8 +126,7 @@ static bool all_is_read(gli_shm_out *out) {
 
 /* Are there pages for [from, from + bytes), a chunk? */
 static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
-  if (out->unreserved == 0 ||
-      from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
+  if (from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
     return true;
   if (out->stays_unreserved) return false;
   if (gli_shm_memory_reserve_rest(out->bytes, out->bytes - out->unreserved,
@@ -138,36 +137,43 @@ static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
   return !out->stays_unreserved;
 }
 
-/* Where a chunk goes that would lie beyond the first GLI_SHM_NEAR bytes: back
- * to the start when nothing is under way, which keeps to the nearest caches,
- * and when there is nothing else. Looking at the counters costs a cache miss,
- * so it is done once per GLI_SHM_NEAR bytes. False: nowhere as yet. */
-GLI_APART static bool place_far(gli_shm_out *out, bool is_head, size_t bytes,
-                                uint64_t *from, bool *rewind) {
-  bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
-  if (!prefers && is_reserved(out, *from, bytes)) return true;
-  *rewind = all_is_read(out);
-  if (*rewind) *from = start_after(out->at, out->data_bytes);
-  return *rewind || is_reserved(out, *from, bytes);
+#define NOWHERE UINT64_MAX
+
+/* Is there anything to think about before the next chunk goes where it would
+ * lie? */
+static inline bool is_far(const gli_shm_out *out) {
+  uint64_t used = out->at % out->data_bytes;
+  return used >= GLI_SHM_NEAR &&
+         (used >= out->turn_bytes || out->unreserved != 0);
 }
 
-/* Most chunks lie near. */
-static inline bool place_chunk(gli_shm_out *out, bool is_head, size_t bytes,
-                               uint64_t *from, bool *rewind) {
-  *rewind = false;
-  *from = place(out->at, out->data_bytes, bytes);
-  return out->at % out->data_bytes < GLI_SHM_NEAR ||
-         place_far(out, is_head, bytes, from, rewind);
+/* Where a chunk goes that would be `next`, beyond the first GLI_SHM_NEAR bytes:
+ * back to the start when nothing is under way, which keeps to the nearest
+ * caches, and when there is nothing else. Looking at the counters costs a cache
+ * miss, so it is done once per GLI_SHM_NEAR bytes. NOWHERE: it has to wait. */
+GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
+                                    size_t bytes) {
+  uint64_t next = place(out->at, out->data_bytes, bytes);
+  bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
+  if (!prefers && is_reserved(out, next, bytes)) return next;
+  if (all_is_read(out)) return start_after(out->at, out->data_bytes);
+  return is_reserved(out, next, bytes) ? next : NOWHERE;
 }
 
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
   size_t bytes = least(header->length, out->chunk);
   bool in_slot = header->length <= GLI_SHM_INLINE;
-  bool rewind = false;
   uint64_t from = out->at, end = from;
+  bool rewind = false;
   if (!in_slot) {
-    if (!place_chunk(out, true, bytes, &from, &rewind)) return false;
+    if (is_far(out)) {
+      from = place_far(out, true, bytes);
+      if (from == NOWHERE) return false;
+      rewind = from != place(out->at, out->data_bytes, bytes);
+    } else {
+      from = place(from, out->data_bytes, bytes);
+    }
     end = from + lines(bytes);
   }
   if (!has_room(out, end)) return false;
@@ -190,13 +196,12 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
     size_t bytes = least(header->length - placed, out->chunk);
-    uint64_t from;
-    bool rewind;
-    if (!place_chunk(out, false, bytes, &from, &rewind) ||
-        !has_room(out, from + lines(bytes)))
-      return false;
+    uint64_t next = place(out->at, out->data_bytes, bytes);
+    uint64_t from = is_far(out) ? place_far(out, false, bytes) : next;
+    if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
     gli_shm_slot *slot = slot_of(out);
-    slot->record.header.mark = rewind ? GLI_SHM_MORE_REWIND : GLI_SHM_MORE;
+    slot->record.header.mark =
+        from != next ? GLI_SHM_MORE_REWIND : GLI_SHM_MORE;
     put_data(out, from, payload + placed, bytes);
     publish(out, slot);
     *progress += bytes;
