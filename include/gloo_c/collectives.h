@@ -25,8 +25,10 @@
  *   ranks: inputs are combined in the order of ranks, one after the other, as
  *   ((0 op 1) op 2) op 3. Of 16-bit and 8-bit floats this is done in float32,
  *   and the result is rounded once; but a scan rounds at each rank, so that
- * what a rank gets is what the one before it has got, and its own input.
- * Averages are ordered sums, divided at the end. */
+ *   what a rank gets is what the one before it has got, and its own input
+ *   (scaled sums are float32 in scans, too).
+ *   Averages are ordered sums, divided at the end: of 16-bit and 8-bit floats
+ *   while they are float32, before they are rounded. */
 #ifndef GLOO_C_COLLECTIVES_H
 #define GLOO_C_COLLECTIVES_H
 

@@ -61,6 +61,15 @@ typedef struct gli_straight_step {
   bool incoming_left;
 } gli_straight_step;
 
+typedef struct gli_wide gli_wide;
+
+/* What is done with the outputs when all steps are. */
+typedef enum gli_ending {
+  GLI_ENDS_AS_IT_IS,
+  GLI_ENDS_DIVIDED, /* by the number of ranks */
+  GLI_ENDS_NARROWED /* see gli_call.wide */
+} gli_ending;
+
 struct gloo_operation {
   gloo_context *context; /* NULL once the context is destroyed */
   gloo_device *device;   /* lives until the operation is detached */
@@ -91,6 +100,8 @@ struct gloo_operation {
   uint8_t *scaled_to, *scaled;
   size_t unscaled_count;
   bool scales_joined;
+  uint8_t ending; /* gli_ending */
+  gli_wide *wide; /* NULL: not wide; else `unscaled` is no more than not NULL */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
@@ -270,6 +281,15 @@ static inline void gli_operation_combine(const gloo_operation *op,
 void gli_lists_set(gloo_operation *op, const gli_call *call);
 /* Run a JOIN or a SPREAD. */
 void gli_lists_run(gloo_operation *op, const gli_step *step);
+
+/* ---- narrow floats as float32 (wide.c) ----------------------------------- */
+
+/* Give an operation the memory that its plan works on. */
+gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
+                             gloo_error *error);
+/* From the caller's inputs, and to the caller's outputs. */
+void gli_wide_begin(const gloo_operation *op);
+void gli_wide_end(const gloo_operation *op);
 
 /* ---- those that are late (late.c) ---------------------------------------- */
 
