@@ -389,7 +389,9 @@ GLOO_API gloo_status gloo_alltoallv_init(
 /* ---- point to point ------------------------------------------------------ */
 
 /* Send `count` elements to rank `peer` (may be this rank). Completes when the
- * buffer may be reused, which may be before the peer receives. Messages
+ * buffer may be reused, which may be before the peer receives. It is delivered
+ * without further calls, unless the process ends before gloo_context_destroy,
+ * or the device has no helper thread. Messages
  * between two ranks with the same tag arrive in the order they were started.
  * options->tag is the message's tag; options->algorithm must be NULL. */
 GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,

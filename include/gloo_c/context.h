@@ -27,8 +27,9 @@ typedef struct gloo_device_options {
   const char *interface; /* tcp: network interface, e.g. "eth0" */
   uint16_t port;         /* tcp: port to listen on; 0: any free one */
   int streams;           /* tcp: connections per pair of ranks, 1..16; 0: 1 */
-  int no_helper;         /* nonzero: no helper thread; operations advance only
-                            while a thread is inside test or wait */
+  int no_helper;         /* nonzero: no helper thread; operations advance, and
+                            what was sent is delivered, only while a thread is
+                            in a call */
 } gloo_device_options;
 #define GLOO_DEVICE_OPTIONS_INIT \
   { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0 }

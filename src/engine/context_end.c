@@ -44,7 +44,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   family->root->cause = told;
   for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
   family->root->unsettled = true;
-  context->device->unsettled = true;
+  context->device->unsettled = 1;
   for (gloo_operation *op = family->active.first; op; op = op->active_next) {
     if (op->straight) gli_straight_stop(op);
   }

@@ -36,6 +36,7 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
   gli_transport_config full = *config;
   full.upcalls = &gli_engine_upcalls;
   full.device_user = device;
+  full.owed = &device->owed;
   status = ops->open(&full, &device->transport, error);
   if (status != GLOO_OK) goto no_transport;
   if (helper) {
@@ -91,12 +92,17 @@ void gli_device_set_crowded(gloo_device *device, bool crowded) {
 
 /* ---- progress ------------------------------------------------------------ */
 
-void gli_device_settle_contexts(gloo_device *device) {
-  device->unsettled = false;
+static void settle_contexts(gloo_device *device) {
+  device->unsettled = 0;
   for (gloo_context *c = device->contexts; c; c = c->next) {
     gli_context_settle(c);
   }
   gli_device_wake_sleepers(device);
+}
+
+void gli_device_tie_up(gloo_device *device) {
+  if (device->unsettled) settle_contexts(device);
+  gli_device_kick_locked(device);
 }
 
 /* What was left to polls. */

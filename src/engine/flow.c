@@ -118,7 +118,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
     return NULL;
   }
   t->errand = true;
-  link->context->device->errands++;
+  link->context->device->owed++;
   t->request.header = about ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
   t->request.header.context = link->group;

@@ -99,7 +99,7 @@ GLI_INLINE gloo_status start(gloo_operation *op) {
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, &error);
   if (op->state == GLI_OPERATION_DONE && !device->runnable &&
-      !device->unsettled) {
+      !device->loose_ends) {
     return status;
   }
   get_going(op, busy && status == GLOO_OK);

@@ -309,7 +309,8 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   }
   /* One that comes late hears what the others have heard. */
   if (gli_context_poisoned(context)) {
-    context->unsettled = device->unsettled = true;
+    context->unsettled = true;
+    device->unsettled = 1;
   }
   return link->gone || link->failed ? NULL : link->pair;
 }

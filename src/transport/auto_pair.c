@@ -60,6 +60,7 @@ static void dispose(gli_auto_pair *pair) {
     free(copy);
   }
   pair->queue.head = pair->last = NULL;
+  gli_owe(&t->base, &pair->base, false);
   link_into(pair, &t->garbage);
 }
 
@@ -402,6 +403,7 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   if (owes && keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
     pair->linger_until_ns = tcp->ops->now_ns(tcp) + (uint64_t)GLI_LINGER_NS;
+    gli_owe(&t->base, base, true);
     return;
   }
   close_child(pair, owes ? NULL : last);

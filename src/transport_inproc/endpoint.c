@@ -61,6 +61,7 @@ static gloo_status endpoint_open(const gli_transport_config *config,
   if (uv_mutex_init(&e->lock) != 0) goto no_memory;
   if (uv_cond_init(&e->wakeup) != 0) goto destroy_lock;
   e->transport.ops = &gli_transport_inproc;
+  e->transport.owed = config->owed;
   e->upcalls = *config->upcalls;
   e->device_user = config->device_user;
 
@@ -185,12 +186,6 @@ static uint64_t endpoint_now_ns(gli_transport *t) {
   return uv_hrtime();
 }
 
-/* What a closed side leaves behind belongs to the link, and so to the peer. */
-static bool endpoint_lingering(gli_transport *t) {
-  (void)t;
-  return false;
-}
-
 const gli_transport_ops gli_transport_inproc = {
     .name = "inproc",
     .open = endpoint_open,
@@ -200,7 +195,6 @@ const gli_transport_ops gli_transport_inproc = {
     .send = gli_inproc_send,
     .pair_close = gli_inproc_pair_close,
     .poll = endpoint_poll,
-    .lingering = endpoint_lingering,
     .sleep = endpoint_sleep,
     .wake = endpoint_wake,
     .close = endpoint_close,

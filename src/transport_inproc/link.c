@@ -93,7 +93,7 @@ static void make_offer(gli_inproc_endpoint *to, gli_inproc_link *link) {
 
 static gli_inproc_side side_init(gli_inproc_link *link, uint32_t rank,
                                  uint64_t key, gli_inproc_endpoint *endpoint) {
-  return (gli_inproc_side){.pair = {&gli_transport_inproc},
+  return (gli_inproc_side){.pair = {.ops = &gli_transport_inproc},
                            .link = link,
                            .endpoint = endpoint,
                            .rank = rank,

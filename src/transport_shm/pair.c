@@ -127,6 +127,14 @@ static bool settled(gli_shm_state state) {
   return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
 }
 
+/* What is in the ring of a connection that is still being made reaches the
+ * peer with it. */
+void gli_shm_reckon(gli_shm_pair *pair) {
+  bool in_ring = !settled(pair->state) && pair->out.next != 0;
+  bool owes = in_ring || pair->closed || pair->to_report;
+  gli_owe(&pair->t->base, &pair->base, owes);
+}
+
 static void leave_up(gli_shm_pair *pair) {
   gli_shm *t = pair->t;
   uv_mutex_lock(&t->up_lock);
@@ -160,8 +168,10 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (pair->state == GLI_SHM_UP) leave_up(pair);
   if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
   pair->state = state;
-  pair->up = state == GLI_SHM_UP && enter_up(pair);
-  if (state != GLI_SHM_UP || pair->up) return;
+  bool entered = state == GLI_SHM_UP && enter_up(pair);
+  pair->up = entered && pair->live;
+  gli_shm_reckon(pair);
+  if (state != GLI_SHM_UP || entered) return;
   pair->state = GLI_SHM_ENDED;
   gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
                      "no memory for the connection to rank %" PRIu32,
@@ -185,8 +195,9 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   va_end(arguments);
   pair->broken = true;
   pair->to_tell = pair->live && !pair->left;
-  pair->live = false;
+  gli_shm_mute(pair);
   pair->to_report = true;
+  gli_shm_reckon(pair);
   pair->t->to_tidy = true;
   gli_shm_touch(pair->t);
 }
@@ -207,6 +218,7 @@ static void report(gli_shm *t) {
       continue;
     }
     gli_shm_set_state(pair, GLI_SHM_ENDED);
+    gli_shm_reckon(pair);
     gli_shm_watch_close(&pair->watch);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
@@ -217,6 +229,7 @@ void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_watch_close(&pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
+  gli_owe(&pair->t->base, &pair->base, false);
   pair->t->to_tidy = true;
   link_into(pair, &pair->t->garbage);
 }

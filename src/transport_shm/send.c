@@ -39,9 +39,20 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
   return true;
 }
 
+/* A message that is in the ring before the peer has that: making the connection
+ * is what is left to do for it. */
+GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
+                                const void *payload) {
+  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!send_longer(pair, header, payload)) return false;
+  gli_shm_reckon(pair);
+  return true;
+}
+
 bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!pair->up || pair->left || pair->queue.head != NULL)
+    return send_early(pair, header, payload);
   if (!gli_shm_put_short(&pair->out, header, payload))
     return send_longer(pair, header, payload);
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
@@ -62,7 +73,10 @@ gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
   request->private_ = 0;
   if (pair->left) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
-  if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
+  if (pair->queue.head == NULL && put(pair, request)) {
+    if (!pair->up) gli_shm_reckon(pair);
+    return GLI_POST_DONE;
+  }
   gli_request_push(&pair->queue, request);
   await_room(pair);
   return GLI_POST_IN_PROGRESS;
@@ -149,8 +163,9 @@ static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
 void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   gli_shm *t = pair->t;
-  pair->live = false;
+  gli_shm_mute(pair);
   pair->closed = true;
+  gli_shm_reckon(pair);
   gli_shm_recall(&pair->out);
   if (worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();
@@ -171,8 +186,7 @@ void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns) {
   gli_shm_pair_dispose(pair);
 }
 
-bool gli_shm_lingering(gli_transport *base) {
-  const gli_shm *t = (const gli_shm *)base;
+bool gli_shm_lingering(const gli_shm *t) {
   for (const gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
     if (pair->closed) return true;
   return false;

@@ -85,7 +85,7 @@ struct gli_shm_pair {
   union {
     struct {
       bool live;       /* upcalls may be made */
-      bool up;         /* its state is GLI_SHM_UP */
+      bool up;         /* it is live, and its state is GLI_SHM_UP */
       bool left;       /* the peer's BYE or ABORT is here: it reads nothing
                           more */
       bool in_message; /* its first bytes are here */
@@ -224,6 +224,12 @@ gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
 uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
+/* No more upcalls are made for it. */
+static inline void gli_shm_mute(gli_shm_pair *pair) {
+  pair->live = pair->up = false;
+}
+/* Something changed that decides whether the pair owes anything (gli_owe). */
+void gli_shm_reckon(gli_shm_pair *pair);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
 /* Report pairs that broke, and free what is garbage. */
@@ -237,7 +243,8 @@ bool gli_shm_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Write what is queued, as far as there is room. Returns what was completed. */
 int gli_shm_flush(gli_shm_pair *pair);
 void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);
-bool gli_shm_lingering(gli_transport *t);
+/* Is something left to deliver for closed pairs? */
+bool gli_shm_lingering(const gli_shm *t);
 /* A closed pair may have nothing left to do. */
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 

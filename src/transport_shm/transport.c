@@ -63,6 +63,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
                     "no memory for the shared memory transport");
   }
   t->base.ops = &gli_transport_shm;
+  t->base.owed = config->owed;
   t->region_generation = gli_region_generation();
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
@@ -120,7 +121,7 @@ static void shm_close_endpoint(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
   t->closing = true;
   gli_shm_poll(base);
-  while (gli_shm_lingering(base)) {
+  while (gli_shm_lingering(t)) {
     gli_shm_sleep(base, close_nap_ns);
     gli_shm_poll(base);
   }
@@ -140,7 +141,6 @@ const gli_transport_ops gli_transport_shm = {
     .take_now = gli_shm_take_now,
     .pair_close = gli_shm_pair_close,
     .poll = gli_shm_poll,
-    .lingering = gli_shm_lingering,
     .sleep = gli_shm_sleep,
     .wake = gli_shm_wake,
     .close = shm_close_endpoint,

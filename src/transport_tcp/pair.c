@@ -100,6 +100,22 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   for (uint32_t i = 1; i < streams; i++) gli_tcp_stream_begin(&pair->stream[i]);
 }
 
+/* ---- what it owes -------------------------------------------------------- */
+
+/* Of a message that counts as sent; or, when the pair is closed, of all that is
+ * to be written before it shuts this direction. */
+static bool owes(const gli_tcp_stream *stream) {
+  if (!stream->pair->closed) return stream->rest != NULL;
+  return stream->state != GLI_TCP_ENDED && !stream->shut;
+}
+
+void gli_tcp_reckon(gli_tcp_pair *pair) {
+  bool any = pair->to_report || (pair->closed && pair->streams == 0);
+  for (uint32_t i = 0; i < pair->streams && !any; i++)
+    any = owes(&pair->stream[i]);
+  gli_owe(&pair->t->base, &pair->base, any);
+}
+
 /* ---- failing ------------------------------------------------------------- */
 
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
@@ -114,6 +130,7 @@ void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
   pair->to_report = true;
+  gli_tcp_reckon(pair);
   pair->t->to_report = true;
   gli_tcp_touch(pair->t);
 }
@@ -143,6 +160,7 @@ void gli_tcp_pairs_report(gli_tcp *t) {
       continue;
     }
     end_streams(pair);
+    gli_tcp_reckon(pair);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
@@ -153,5 +171,6 @@ void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
   free(pair->last);
   pair->last = NULL;
   pair->to_report = false;
+  gli_owe(&pair->t->base, &pair->base, false);
   gli_tcp_pair_move(pair, &pair->t->garbage);
 }

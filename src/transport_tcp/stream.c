@@ -67,6 +67,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->queue = (gli_request_queue){NULL, NULL};
   free(stream->rest);
   stream->rest = NULL;
+  gli_tcp_reckon(stream->pair);
 }
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {

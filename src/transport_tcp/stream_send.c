@@ -161,6 +161,7 @@ static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   if (of_payload > 0)
     memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
   stream->rest_bytes = left;
+  gli_tcp_reckon(stream->pair);
   wait_writable(stream);
 }
 
@@ -177,6 +178,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
 static void drop_rest(gli_tcp_stream *stream) {
   free(stream->rest);
   stream->rest = NULL;
+  gli_tcp_reckon(stream->pair);
 }
 
 void gli_tcp_stream_drop(gli_tcp_stream *stream) {

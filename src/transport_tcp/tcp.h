@@ -213,6 +213,8 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
                         const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Something changed that decides whether the pair owes anything (gli_owe). */
+void gli_tcp_reckon(gli_tcp_pair *pair);
 void gli_tcp_pairs_report(gli_tcp *t);
 /* Drop all connections and have the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
@@ -246,7 +248,8 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 
 /* linger.c */
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);
-bool gli_tcp_lingering(gli_transport *t);
+/* Have the peers of closed pairs not got all yet? */
+bool gli_tcp_lingering(const gli_tcp *t);
 /* Append the last message to every stream, once their number is known. */
 void gli_tcp_pair_queue_last(gli_tcp_pair *pair);
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events);

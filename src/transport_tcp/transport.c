@@ -57,6 +57,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
     return status;
   }
   t->base.ops = &gli_transport_tcp;
+  t->base.owed = config->owed;
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
@@ -80,7 +81,7 @@ static void tcp_close(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   t->closing = true;
   gli_tcp_poll(base);
-  while (gli_tcp_lingering(base)) {
+  while (gli_tcp_lingering(t)) {
     gli_tcp_sleep(base, close_nap_ns);
     gli_tcp_poll(base);
   }
@@ -111,7 +112,6 @@ const gli_transport_ops gli_transport_tcp = {
     .take_now = gli_tcp_take_now,
     .pair_close = gli_tcp_pair_close,
     .poll = gli_tcp_poll,
-    .lingering = gli_tcp_lingering,
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,

@@ -10,6 +10,7 @@
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
   h->t.upcalls = upcalls;
+  h->t.base.owed = &h->owed;
   h->t.page = pages[process];
   h->t.page_fd = -1;
   h->t.epoll = process;

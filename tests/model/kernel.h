@@ -11,6 +11,7 @@ typedef struct host {
   gli_shm t;
   gli_shm_pair pair;
   gli_shm_pair *up[1];
+  uint32_t owed;
 } host;
 
 typedef struct heap {

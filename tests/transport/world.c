@@ -33,7 +33,8 @@ static void open_end(bat_world *w, int i) {
   gli_transport_config config = {.host = w->variant->host,
                                  .streams = w->variant->streams,
                                  .upcalls = &bat_upcalls,
-                                 .device_user = end};
+                                 .device_user = end,
+                                 .owed = &end->owed};
   if (w->variant->host_of) config.host = w->variant->host_of(w->simulation, i);
   gloo_error error = {0};
   end->world = w;
@@ -98,6 +99,7 @@ void bat_close_end(bat_world *w, int i) {
   if (end->t == NULL) return;
   w->variant->ops->close(end->t);
   end->t = NULL;
+  if (end->owed != 0) bat_complain(w, "a closed end point owes something");
 }
 
 /* ---- pairs --------------------------------------------------------------- */
