@@ -462,7 +462,9 @@ GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
 /* ---- operations ---------------------------------------------------------- */
 
 /* Start a persistent operation (made by `_init`) once more. The timeout counts
- * from here. GLOO_ERR_BUSY when it is still running. */
+ * from here. GLOO_ERR_BUSY when it is still running. GLOO_ERR_POISONED when its
+ * context has failed or was destroyed: gloo_operation_error says what of, the
+ * latter as GLOO_ERR_CANCELLED in `cause` unless it had failed before. */
 GLOO_API gloo_status gloo_operation_start(gloo_operation *operation);
 
 /* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes

@@ -72,6 +72,8 @@ struct gloo_operation {
                            this one */
   gloo_error error;     /* of the last run; status GLOO_OK when none */
   int source;
+  gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
+                              what the context had failed of, or CANCELLED */
 
   gli_header signature; /* what every message of it carries */
   uint64_t *counter;    /* what numbers its runs: its tag's, or of a message its

@@ -87,8 +87,9 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   for (char *c = text; *c; c++) {
     if (!isprint((unsigned char)*c)) *c = '?';
   }
-  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL) {
-    status = GLOO_ERR_PEER;
+  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
+      status == GLOO_ERR_POISONED) {
+    status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
   gli_fail(&cause, (gloo_status)status,
            rank < context->size ? (int)rank : (int)link->rank,
