@@ -289,7 +289,8 @@ static inline void gli_late_arm(gloo_operation *op) {
 void gli_late_start_clock(gloo_operation *op);
 /* The alarm went off. */
 void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
-void gli_late_probed(gli_link *link, const gli_header *header);
+gloo_status gli_late_probed(gli_link *link, const gli_header *header,
+                            gloo_error *error);
 void gli_late_answered(gli_link *link, const gli_header *header);
 
 /* ---- calls that are repeated (repeat.c) ---------------------------------- */

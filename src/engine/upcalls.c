@@ -152,8 +152,7 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
       gli_group_carrier_left(link);
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
-      gli_late_probed(link, h);
-      return GLOO_OK;
+      return gli_late_probed(link, h, error);
     case GLI_MESSAGE_WAITING:
       gli_late_answered(link, h);
       return GLOO_OK;
