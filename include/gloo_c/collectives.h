@@ -12,7 +12,17 @@
  * Matching. All ranks call the same collectives, with the same count, type, op,
  *   root and tag, in the same order (per tag). A disagreement is detected with
  *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
- *   rank.
+ *   rank. A rank whose part is done when it is detected, such as a leaf of a
+ *   reduce or a gather, or the root of a broadcast, has returned GLOO_OK and
+ *   hears of it in its next call; and a rank may hear of it in the call before
+ *   the one in which ranks disagree. So ranks need not agree on which call has
+ *   failed.
+ * No elements. A count of 0 is legal everywhere, and buffers may be NULL then.
+ *   Such calls are matched like others, for which ranks exchange empty
+ *   messages: in one round by way of the root where there is one, else in
+ *   ceil(log2 P) rounds like those of a barrier. They return when these have
+ *   come. Empty blocks among others cost nothing, but for gatherv, scatterv and
+ *   alltoallv, where two ranks tell each other so.
  * Errors. Arguments that cannot be used give GLOO_ERR_INVALID,
  *   GLOO_ERR_UNSUPPORTED or GLOO_ERR_NOT_FOUND at once, and nothing was sent.
  *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL and
@@ -466,7 +476,9 @@ GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
 /* ---- operations ---------------------------------------------------------- */
 
 /* Start a persistent operation (made by `_init`) once more. The timeout counts
- * from here. GLOO_ERR_BUSY when it is still running. */
+ * from here. GLOO_ERR_BUSY when it is still running. GLOO_ERR_POISONED when its
+ * context has failed or was destroyed: gloo_operation_error says what of, the
+ * latter as GLOO_ERR_CANCELLED in `cause` unless it had failed before. */
 GLOO_API gloo_status gloo_operation_start(gloo_operation *operation);
 
 /* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes

@@ -190,7 +190,9 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
 
 /* The first error of this context. A failed peer, a deadline, a mismatch or a
  * cancelled collective makes the context unusable for good: this returns the
- * cause, and later calls return GLOO_ERR_POISONED. A call that was merely
+ * cause, and later calls return GLOO_ERR_POISONED, with the cause's status as
+ * `cause` in their gloo_error: a program that tries again after a timeout, or
+ * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
  * happened. GLOO_OK, with an empty message, when all is well. Looks for news
  * from the other ranks, without blocking. Any thread. */

@@ -39,11 +39,15 @@ typedef enum gloo_status {
 #define GLOO_ERROR_MESSAGE_BYTES 512
 
 /* What went wrong. A plain value that the caller owns: copy it freely.
- * `rank` is the rank at fault, or -1 when no single rank is. `message` is one
- * sentence that says what was wrong, where, and what can be done. */
+ * `rank` is the rank at fault, or -1 when no single rank is. `cause` is the
+ * status that a program decides by what to do next. It is `status`, unless that
+ * is GLOO_ERR_POISONED: then it says what made the context unusable, such as
+ * GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and is never GLOO_ERR_POISONED. `message`
+ * is one sentence that says what was wrong, where, and what can be done. */
 typedef struct gloo_error {
   gloo_status status;
   int rank;
+  gloo_status cause;
   char message[GLOO_ERROR_MESSAGE_BYTES];
 } gloo_error;
 

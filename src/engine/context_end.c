@@ -26,8 +26,10 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
 
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
-                  "the context is unusable: %s", context->cause.message);
+  gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
+           "the context is unusable: %s", context->cause.message);
+  if (error) error->cause = context->cause.status;
+  return GLOO_ERR_POISONED;
 }
 
 void gli_context_poison(gloo_context *context, const gloo_error *cause) {
@@ -113,9 +115,11 @@ void gli_context_settle(gloo_context *context) {
 
 void gli_context_detach_operations(gloo_context *context) {
   gli_repeat_forget_all(context);
+  bool failed = gli_context_poisoned(context);
   while (context->all) {
     gloo_operation *op = context->all;
     context->all = op->all_next;
+    op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     op->context = NULL;
     gli_plan_cache_put(context->cache, op->ref);
   }

@@ -54,6 +54,20 @@ GLI_COLD static gloo_status refuse_start(gloo_operation *op) {
   return status;
 }
 
+/* Its context is gone, and with it the device: nobody else knows of it now. */
+GLI_COLD static gloo_status refuse_orphan(gloo_operation *op) {
+  gloo_error error;
+  bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
+  gli_fail(&error, GLOO_ERR_POISONED, -1,
+           "the context of this operation was destroyed%s%s",
+           failed ? " after an error: " : "",
+           failed ? gloo_status_string(op->orphaned_by) : "");
+  error.cause = op->orphaned_by;
+  end_unstarted(op, &error);
+  if (op->also) end_unstarted(op->also, &error);
+  return GLOO_ERR_POISONED;
+}
+
 /* Others than `own` are under way, and a thread that does not sleep sees to
  * them. */
 static inline bool is_busy(const gloo_device *device, size_t own) {
@@ -108,7 +122,7 @@ GLI_INLINE gloo_status start(gloo_operation *op) {
 
 gloo_status gloo_operation_start(gloo_operation *op) {
   if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (!op->context) return GLOO_ERR_POISONED;
+  if (!op->context) return refuse_orphan(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
   gloo_status status;

@@ -87,8 +87,9 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   for (char *c = text; *c; c++) {
     if (!isprint((unsigned char)*c)) *c = '?';
   }
-  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL) {
-    status = GLOO_ERR_PEER;
+  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
+      status == GLOO_ERR_POISONED) {
+    status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
   gli_fail(&cause, (gloo_status)status,
            rank < context->size ? (int)rank : (int)link->rank,
@@ -151,8 +152,7 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
       gli_group_carrier_left(link);
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
-      gli_late_probed(link, h);
-      return GLOO_OK;
+      return gli_late_probed(link, h, error);
     case GLI_MESSAGE_WAITING:
       gli_late_answered(link, h);
       return GLOO_OK;
