@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/fork.h"
 #include "engine/link.h"
 #include "engine/lock.h"
 #include "engine/match.h"
@@ -53,6 +54,14 @@ struct gloo_device {
   uint32_t to_wake;
   bool unsettled; /* a context waits for gli_context_settle */
 
+  gli_birth birth;
+  gli_fork_watch fork_watch;
+  bool fork_locked; /* for a fork that is under way */
+  /* In a forked child: nobody has used it yet, so the lock is still held; then
+   * that it is one; and that it cannot be looked into. */
+  atomic_bool fork_pending;
+  bool forked, torn;
+
   bool has_helper;
   bool helper_idle;
   bool stop;
@@ -70,6 +79,13 @@ void gli_device_lock_contended(gloo_device *device);
 static inline void gli_device_lock(gloo_device *device) {
   if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
 }
+
+/* ---- forked children (forked.c) ------------------------------------------ */
+
+bool gli_device_watch_forks(gloo_device *device);
+/* Become an end point that reaches nobody, and end all that is under way. With
+ * the lock held, before anything else is done with it in the child. */
+void gli_device_part(gloo_device *device);
 
 /* ---- steps that can run (operation.c) ------------------------------------ */
 

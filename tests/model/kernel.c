@@ -63,6 +63,17 @@ void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
 }
 
+/* The descriptor is closed next, and no other process has it. */
+int model_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
+  (void)epoll, (void)what, (void)fd, (void)event;
+  return 0;
+}
+
+int model_shutdown(int fd, int how) {
+  (void)fd, (void)how;
+  return 0;
+}
+
 int model_close(int fd) {
   if (fd >= LIFE_LINE) model_hang_up();
   return 0;
@@ -98,7 +109,7 @@ void model_free(void *memory) {
 /* The peer never says more on the life line than that it is gone. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_shm_watch_close(pair->t, &pair->watch);
   return true;
 }
 
