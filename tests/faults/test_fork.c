@@ -484,12 +484,12 @@ static void stores_survive(rank *r) {
   if (r->rank != 1) return;
   open_stores(r);
   stores_answer();
+  job_join(job_fork(r, leave_in_order));
+  stores_answer();
   pthread_t threads[2];
   for (int i = 0; i < 2; i++)
     CHECK(pthread_create(&threads[i], NULL, wait_for_key, stores[3 * i]) == 0);
   for (int k = 0; k < ROUNDS; k++) {
-    if (r->threads) break; /* there the sets of other ranks are open as well */
-    job_join(job_fork(r, leave_in_order));
     job_join(job_fork(r, destroy));
     stores_answer();
   }
