@@ -142,6 +142,8 @@ static void play_threads(void) {
   for (int i = 0; i < RANKS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+int job_over[2];
+
 int job_run(const char *transport, scene body) {
   char directory[] = "/tmp/gloo_c_fork_XXXXXX", command[64];
   CHECK(mkdtemp(directory) != NULL);
@@ -149,6 +151,7 @@ int job_run(const char *transport, scene body) {
   int processes = threads ? 1 : RANKS, wrong = 0;
   pid_t pids[RANKS];
   playing = body;
+  CHECK(pipe(job_over) == 0);
   for (int i = 0; i < RANKS; i++)
     ranks[i] = (rank){.rank = i,
                       .threads = threads,
@@ -171,6 +174,8 @@ int job_run(const char *transport, scene body) {
     CHECK(waitpid(pids[i], &status, 0) == pids[i]);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) wrong++;
   }
+  close(job_over[0]);
+  close(job_over[1]);
   (void)snprintf(command, sizeof command, "rm -rf %s", directory);
   CHECK(system(command) == 0);
   return wrong;

@@ -24,6 +24,9 @@ typedef struct rank {
 
 typedef void (*scene)(rank *r);
 
+/* Of a pipe that is open as long as the job runs. */
+extern int job_over[2];
+
 /* Returns how many processes did not end well. */
 int job_run(const char *transport, scene body);
 
