@@ -78,7 +78,9 @@ int job_descriptors(void) {
 static bool is_open(const char *line) {
   const char *ino = strstr(line, " ino:");
   struct stat status;
-  if (fstat(atoi(line + 4), &status) != 0) return false;
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", atoi(line + 4));
+  if (stat(path, &status) != 0) return false;
   return ino == NULL || strtoull(ino + 5, NULL, 16) == status.st_ino;
 }
 

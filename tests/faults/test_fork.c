@@ -44,6 +44,7 @@ static void expect_forked(gloo_status status, const gloo_error *error) {
   } while (0)
 
 static gloo_operation *under_way, *persistent;
+static gloo_context *group_under_way;
 
 static void use_operations(void) {
   gloo_operation *ops[] = {under_way, persistent};
@@ -88,6 +89,10 @@ static void use(rank *r) {
   CHECK(gloo_context_rank(c) == r->rank && gloo_context_size(c) == RANKS);
   CHECK(gloo_context_world_rank(c, 1) == 1);
   use_operations();
+  if (group_under_way != NULL) {
+    FORKED(gloo_barrier(group_under_way, &o));
+    FORKED(gloo_context_error(group_under_way, &error));
+  }
   FORKED(gloo_store_set(r->store, "x", "1", 1, &error));
 }
 
@@ -95,6 +100,7 @@ static void destroy(rank *r) {
   gloo_operation_destroy(under_way);
   gloo_operation_destroy(persistent);
   gloo_context_destroy(r->context);
+  gloo_context_destroy(group_under_way);
   gloo_device_destroy(r->device);
   gloo_store_destroy(r->store);
   /* Its epoll sets are closed; those of other ranks, or stores, are not. */
@@ -227,8 +233,10 @@ static void fork_during(rank *r, bool in_group, const scene child) {
   if (forks(r)) {
     under_way = op;
     persistent = again;
+    group_under_way = group;
     job_join(job_fork(r, child));
     under_way = persistent = NULL;
+    group_under_way = NULL;
   }
   OK(gloo_operation_wait(op));
   OK(gloo_operation_wait(again));
@@ -276,6 +284,33 @@ static void beside_a_thread(rank *r) {
     }
     job_work(r, r->context);
   }
+}
+
+/* ---- in the middle of a call --------------------------------------------- */
+
+/* A custom operation that forks, as popen would. */
+static void sum_and_fork(void *user, const void *left, const void *right,
+                         size_t count, gloo_dtype dtype, void *result) {
+  (void)dtype;
+  for (size_t i = 0; i < count; i++)
+    ((int32_t *)result)[i] =
+        ((const int32_t *)left)[i] + ((const int32_t *)right)[i];
+  job_join(job_fork(user, execute));
+}
+
+static void within_a_custom_operation(rank *r) {
+  gloo_custom_op_options how = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  how.user = r;
+  OK(gloo_custom_op_create(sum_and_fork, &how, &o.custom, NULL));
+  for (int k = 0; k < ROUNDS; k++) {
+    int32_t v = r->rank;
+    OK(gloo_allreduce(r->context, GLOO_IN_PLACE, &v, 1, GLOO_INT32, GLOO_CUSTOM,
+                      &o));
+    CHECK(v == RANKS * (RANKS - 1) / 2);
+  }
+  gloo_custom_op_destroy(o.custom);
+  job_work(r, r->context);
 }
 
 /* ---- a child that lives -------------------------------------------------- */
@@ -573,6 +608,11 @@ static void children_beside_a_blocked_thread(void **state) {
   play(beside_a_thread);
 }
 
+static void children_of_custom_operations(void **state) {
+  (void)state;
+  play(within_a_custom_operation);
+}
+
 static void contexts_end_while_a_child_lives(void **state) {
   (void)state;
   play(lives_on);
@@ -604,6 +644,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(children_between_calls),
       cmocka_unit_test(children_during_operations),
       cmocka_unit_test(children_beside_a_blocked_thread),
+      cmocka_unit_test(children_of_custom_operations),
       cmocka_unit_test(contexts_end_while_a_child_lives),
       cmocka_unit_test(stores_go_on),
       cmocka_unit_test(shared_memory_stays),
@@ -611,8 +652,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ended_contexts_are_not_watched),
       cmocka_unit_test(a_child_does_not_hide_a_death),
   };
-  const struct CMUnitTest threads[] = {all[0], all[1], all[2],
-                                       all[3], all[4], all[5]};
+  const struct CMUnitTest threads[] = {all[0], all[1], all[2], all[3],
+                                       all[4], all[5], all[6]};
   if (strcmp(transport, "inproc") == 0)
     return cmocka_run_group_tests(threads, NULL, NULL);
   return cmocka_run_group_tests(all, NULL, NULL);
