@@ -28,6 +28,7 @@
  *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL and
  *   GLOO_ERR_CANCELLED poison the context on every rank. After an error the
  *   output is undefined, and neither buffer is touched any more.
+ *   In a forked child everything ends with GLOO_ERR_FORKED, see context.h.
  * Threads. Any thread; operations on one context may be started by several
  *   threads if each uses a tag of its own, or if the program orders them.
  * Results are bitwise the same on all ranks. With `ordered` they are also the

@@ -1,4 +1,20 @@
-/* Devices and contexts: who takes part, and how bytes travel between them. */
+/* Devices and contexts: who takes part, and how bytes travel between them.
+ *
+ * Forked processes. Devices, contexts, groups, operations and stores belong to
+ * the process that made them. In a child that was forked from it every call on
+ * them ends with GLOO_ERR_FORKED and a sentence that has both processes in it
+ * (functions without a status, such as gloo_context_rank, answer as before),
+ * and destroying them frees memory and closes the child's descriptors. The
+ * parent, and the other ranks, do not notice, whatever the child does: it may
+ * leave in any way, run another program, live as long as it likes, and make
+ * devices, contexts and stores of its own. So data loaders may fork while a job
+ * runs, also while other threads are in the library. Two things to know. The
+ * descriptors of a TCP store are closed in a child when it is destroyed there,
+ * those of devices at once. And a child that is forked where the library has
+ * called the program (in a custom operation, a log sink), or in a handler of a
+ * signal that came in the middle of a call, must only _exit or run another
+ * program. Custom operations are mere memory, and memory from gloo_alloc is one
+ * memory for both: see memory.h. */
 #ifndef GLOO_C_CONTEXT_H
 #define GLOO_C_CONTEXT_H
 

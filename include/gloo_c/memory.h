@@ -25,8 +25,10 @@
  * region stay as they are, but peers are not given them any more.
  *
  * fork. Parent and child see the same memory, not copies of it: what one
- * writes, the other reads. A child may use it, and free its own view of it. A
- * program that is run by exec has none of it. */
+ * writes, the other reads. A child may use it, with contexts of its own too,
+ * and free its own view of it, of which other ranks do not hear. The system has
+ * the pages back when both have. A program that is run by exec has none of it.
+ */
 #ifndef GLOO_C_MEMORY_H
 #define GLOO_C_MEMORY_H
 

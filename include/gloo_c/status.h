@@ -28,7 +28,9 @@ extern "C" {
   X(GLOO_ERR_CANCELLED, -13, "cancelled")                              \
   X(GLOO_ERR_POISONED, -14, "context unusable after an earlier error") \
   X(GLOO_ERR_COMPARE, -15, "compare-and-set found another value")      \
-  X(GLOO_ERR_INTERNAL, -16, "internal error, please report")
+  X(GLOO_ERR_INTERNAL, -16, "internal error, please report")           \
+  X(GLOO_ERR_FORKED, -17,                                              \
+    "belongs to the process that this one was forked from")
 
 typedef enum gloo_status {
 #define GLOO_STATUS_ENUM(name, value, text) name = value,

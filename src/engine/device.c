@@ -15,6 +15,10 @@
 #include "engine/straight.h"
 
 void gli_device_lock_contended(gloo_device *device) {
+  if (atomic_exchange(&device->fork_pending, false)) {
+    gli_device_part(device); /* the lock is held, and that by nobody */
+    return;
+  }
   atomic_fetch_add(&device->lock_wanted, 1);
   gli_lock_wait(&device->lock);
   atomic_fetch_sub(&device->lock_wanted, 1);
@@ -43,9 +47,14 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
     status = gli_device_start_helper(device, error);
     if (status != GLOO_OK) goto no_helper;
   }
+  if (!gli_device_watch_forks(device)) goto no_watch;
   *out = device;
   return GLOO_OK;
 
+no_watch:
+  gli_device_stop_helper(device);
+  status =
+      gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a device");
 no_helper:
   ops->close(device->transport);
 no_transport:
@@ -66,6 +75,10 @@ no_memory:
 }
 
 void gli_device_close(gloo_device *device) {
+  gli_device_lock(device); /* in a forked child it has to part first */
+  gli_device_unlock(device);
+  gli_fork_watch_end(&device->fork_watch);
+  if (device->torn) return;
   gli_device_stop_helper(device);
   device->ops->close(device->transport);
   gli_transfer_free_pool(device);

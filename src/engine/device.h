@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/fork.h"
 #include "engine/link.h"
 #include "engine/lock.h"
 #include "engine/match.h"
@@ -61,6 +62,14 @@ struct gloo_device {
     uint64_t loose_ends; /* 0: none of this */
   };
 
+  gli_birth birth;
+  gli_fork_watch fork_watch;
+  bool fork_locked; /* for a fork that is under way */
+  /* In a forked child: nobody has used it yet, so the lock is still held; then
+   * that it is one; and that it cannot be looked into. */
+  atomic_bool fork_pending;
+  bool forked, torn;
+
   bool has_helper;
   bool helper_idle;
   bool stop;
@@ -78,6 +87,13 @@ void gli_device_lock_contended(gloo_device *device);
 static inline void gli_device_lock(gloo_device *device) {
   if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
 }
+
+/* ---- forked children (forked.c) ------------------------------------------ */
+
+bool gli_device_watch_forks(gloo_device *device);
+/* Become an end point that reaches nobody, and end all that is under way. With
+ * the lock held, before anything else is done with it in the child. */
+void gli_device_part(gloo_device *device);
 
 /* ---- steps that can run (operation.c) ------------------------------------ */
 

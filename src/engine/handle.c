@@ -203,9 +203,8 @@ static void cancel(gloo_operation *op) {
   gli_context_poison(op->context, &error);
 }
 
-gloo_status gloo_operation_cancel(gloo_operation *op) {
-  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (!op->context) return GLOO_OK;
+static void cancel_if_running(gloo_operation *op) {
+  if (!op->context) return;
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (any_running(op)) {
@@ -215,7 +214,12 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
     gli_device_wake_sleepers(device);
   }
   gli_device_unlock(device);
-  return GLOO_OK;
+}
+
+gloo_status gloo_operation_cancel(gloo_operation *op) {
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+  cancel_if_running(op);
+  return op->error.status == GLOO_ERR_FORKED ? GLOO_ERR_FORKED : GLOO_OK;
 }
 
 int gloo_operation_source(const gloo_operation *op) {
@@ -242,7 +246,7 @@ gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
 void gloo_operation_destroy(gloo_operation *op) {
   if (!op || gli_custom_op_inside()) return;
   gloo_device *device = op->context ? op->device : NULL;
-  gloo_operation_cancel(op);
+  cancel_if_running(op);
   if (device) gli_device_lock(device);
   if (op->also) gli_operation_release(op->also);
   gli_operation_release(op);

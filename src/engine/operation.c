@@ -379,7 +379,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   if (error) {
     op->error = *error;
     op->again = false;
-    gli_reach_recall(op);
+    if (!op->device->forked) gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
     gli_operation_remember(op);
   }

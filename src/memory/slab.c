@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/fork.h"
 #include "memory/region.h"
 
 enum { PAGES_MAX = GLI_SLAB_BYTES / 4096 };
@@ -16,7 +17,8 @@ enum { PAGES_MAX = GLI_SLAB_BYTES / 4096 };
 typedef struct slab {
   struct slab *next;
   uint8_t *base;
-  pid_t owner; /* a forked child sees the same memory: it takes none of it */
+  gli_birth
+      birth; /* a forked child sees the same memory: it takes none of it */
   size_t free_pages;
   uint8_t run[PAGES_MAX]; /* pages of the allocation that begins here, or 0 */
 } slab;
@@ -26,8 +28,28 @@ static uv_mutex_t lock;
 static bool usable;
 static slab *slabs;
 
+static bool hold(void *object, gli_fork_patience *patience) {
+  (void)object;
+  return gli_fork_lock(&lock, patience);
+}
+
+static void release(void *object) {
+  (void)object;
+  uv_mutex_unlock(&lock);
+}
+
+/* What a thread was in the middle of changing is not looked into again. */
+static void child(void *object, bool held) {
+  (void)object;
+  if (!held) slabs = NULL;
+  gli_fork_mutex(&lock);
+}
+
 static void init(void) {
-  usable = uv_mutex_init(&lock) == 0;
+  static const gli_fork_care care = {hold, release, child};
+  static gli_fork_watch watch;
+  if (uv_mutex_init(&lock) != 0) return;
+  usable = gli_fork_watch_begin(&watch, GLI_FORK_SLABS, &care, NULL);
 }
 
 static bool begin(void) {
@@ -61,10 +83,10 @@ static size_t find_room(const slab *s, size_t pages, size_t all) {
 void *gli_slab_take(size_t bytes) {
   size_t page = page_bytes(), pages = bytes / page, all = GLI_SLAB_BYTES / page;
   uint8_t *taken = NULL;
-  pid_t self = getpid();
   if (page < 4096 || !begin()) return NULL;
   for (slab *s = slabs; s != NULL && taken == NULL; s = s->next) {
-    if (s->free_pages < pages || s->owner != self || !is_shared(s)) continue;
+    if (s->free_pages < pages || gli_forked(&s->birth) || !is_shared(s))
+      continue;
     size_t at = find_room(s, pages, all);
     if (at == all) continue;
     s->run[at] = (uint8_t)pages;
@@ -83,7 +105,7 @@ bool gli_slab_add(void *base) {
     return false;
   }
   made->base = base;
-  made->owner = getpid();
+  made->birth = gli_birth_here();
   made->free_pages = GLI_SLAB_BYTES / page_bytes();
   made->next = slabs;
   slabs = made;
@@ -105,7 +127,7 @@ static bool is_spare(const slab *s) {
   size_t all = GLI_SLAB_BYTES / page_bytes();
   for (const slab *other = slabs; other != NULL; other = other->next)
     if (other != s && other->free_pages == all) return false;
-  return s->owner == getpid() && is_shared(s);
+  return !gli_forked(&s->birth) && is_shared(s);
 }
 
 bool gli_slab_give(void *memory, void **empty) {

@@ -65,6 +65,7 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
 }
 
 void gli_file_unlock(int lock) {
+  (void)flock(lock, LOCK_UN); /* a forked child may have a copy */
   close(lock);
 }
 

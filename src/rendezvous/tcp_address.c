@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "rendezvous/text.h"
 
@@ -74,4 +75,10 @@ void gli_tcp_address_reachable(struct sockaddr_storage *address) {
     if (v4->sin_addr.s_addr == htonl(INADDR_ANY))
       v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
+}
+
+void gli_tcp_hang_up(const uv_tcp_t *tcp) {
+  uv_os_fd_t fd;
+  if (uv_fileno((const uv_handle_t *)tcp, &fd) == 0)
+    (void)shutdown(fd, SHUT_RDWR);
 }

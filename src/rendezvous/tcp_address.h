@@ -32,4 +32,8 @@ uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
  * address if it is bound to all. */
 void gli_tcp_address_reachable(struct sockaddr_storage *address);
 
+/* End a connection, or listening, whoever else has a copy of the socket: a
+ * forked child may. uv_close follows. */
+void gli_tcp_hang_up(const uv_tcp_t *tcp);
+
 #endif

@@ -136,7 +136,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
   return status;
 }
 
-void gli_tcp_connection_close(gli_tcp_connection *self) {
+static void end(gli_tcp_connection *self) {
   if (!uv_is_closing((uv_handle_t *)&self->tcp))
     uv_close((uv_handle_t *)&self->tcp, NULL);
   uv_close((uv_handle_t *)&self->timer, NULL);
@@ -144,6 +144,17 @@ void gli_tcp_connection_close(gli_tcp_connection *self) {
   uv_loop_close(&self->loop);
   free(self->body);
   free(self);
+}
+
+void gli_tcp_connection_close(gli_tcp_connection *self) {
+  gli_tcp_hang_up(&self->tcp);
+  end(self);
+}
+
+/* Its loop gets a poll set of its own; where there is none to be had, all is
+ * left as it is. */
+void gli_tcp_connection_abandon(gli_tcp_connection *self) {
+  if (uv_loop_fork(&self->loop) == 0) end(self);
 }
 
 gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {

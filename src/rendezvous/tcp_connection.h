@@ -32,6 +32,8 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
                                     gloo_error *error);
 
 void gli_tcp_connection_close(gli_tcp_connection *connection);
+/* In a forked child: the connection stays the parent's. */
+void gli_tcp_connection_abandon(gli_tcp_connection *connection);
 
 /* For a list that the owner keeps. */
 gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *connection);

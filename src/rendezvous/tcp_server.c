@@ -1,8 +1,10 @@
 #include "rendezvous/tcp_server.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fork.h"
 #include "core/log.h"
 #include "core/signals.h"
 #include "rendezvous/tcp_session.h"
@@ -17,6 +19,9 @@ struct gli_tcp_server {
   uv_tcp_t listener;
   uv_async_t stop;
   uv_thread_t thread;
+  uv_mutex_t serving; /* held by the thread but where it waits */
+  gli_fork_watch fork_watch;
+  bool torn; /* in a forked child: not to be looked into */
   struct sockaddr_storage address;
   gli_tcp_service service;
   char job[];
@@ -34,16 +39,64 @@ static void on_connection(uv_stream_t *listener, int rc) {
 
 static void on_stop(uv_async_t *stop) {
   gli_tcp_server *server = stop->data;
+  gli_tcp_hang_up(&server->listener);
   uv_close((uv_handle_t *)&server->listener, NULL);
   uv_close((uv_handle_t *)&server->stop, NULL);
   for (gli_session *s = server->service.sessions; s != NULL; s = s->next)
     gli_session_close(s);
 }
 
+/* As uv_run does it, but for the lock. What one turn begins to watch, only the
+ * next makes known to the system. */
 static void serve(void *argument) {
   gli_tcp_server *server = argument;
-  uv_run(&server->loop, UV_RUN_DEFAULT);
+  struct pollfd ready = {uv_backend_fd(&server->loop), POLLIN, 0};
+  uv_mutex_lock(&server->serving);
+  while (uv_run(&server->loop, UV_RUN_NOWAIT) != 0) {
+    (void)uv_run(&server->loop, UV_RUN_NOWAIT);
+    int timeout_ms = uv_backend_timeout(&server->loop);
+    uv_mutex_unlock(&server->serving);
+    (void)poll(&ready, 1, timeout_ms);
+    uv_mutex_lock(&server->serving);
+  }
+  uv_mutex_unlock(&server->serving);
 }
+
+/* ---- forks -------------------------------------------------------------- */
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(&((gli_tcp_server *)object)->serving, patience);
+}
+
+static void release(void *object) {
+  uv_mutex_unlock(&((gli_tcp_server *)object)->serving);
+}
+
+static void child(void *object, bool held) {
+  gli_tcp_server *self = object;
+  self->torn = self->torn || !held;
+  gli_fork_mutex(&self->serving);
+}
+
+static const gli_fork_care fork_care = {hold, release, child};
+
+/* The loop gets a poll set of its own; where there is none to be had, all is
+ * left as it is. */
+void gli_tcp_server_abandon(gli_tcp_server *server) {
+  gli_fork_watch_end(&server->fork_watch);
+  if (server->torn || uv_loop_fork(&server->loop) != 0) return;
+  uv_close((uv_handle_t *)&server->listener, NULL);
+  uv_close((uv_handle_t *)&server->stop, NULL);
+  for (gli_session *s = server->service.sessions; s != NULL; s = s->next)
+    gli_session_abandon(s);
+  uv_run(&server->loop, UV_RUN_DEFAULT);
+  uv_loop_close(&server->loop);
+  uv_mutex_destroy(&server->serving);
+  gli_table_destroy(server->service.table);
+  free(server);
+}
+
+/* ---- making it ---------------------------------------------------------- */
 
 /* Bind and listen at one address. A port that is in use shows in listen. */
 static int listen_at(gli_tcp_server *server,
@@ -111,15 +164,25 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
   rc = uv_async_init(&server->loop, &server->stop, on_stop);
   if (rc != 0) goto close_listener;
   server->stop.data = server;
+  rc = uv_mutex_init(&server->serving);
+  if (rc != 0) goto close_stop;
+  rc = UV_ENOMEM;
+  if (!gli_fork_watch_begin(&server->fork_watch, GLI_FORK_OBJECTS, &fork_care,
+                            server))
+    goto destroy_lock;
   gli_signal_block_all(&signals);
   rc = uv_thread_create(&server->thread, serve, server);
   gli_signal_restore(&signals);
-  if (rc != 0) goto close_stop;
+  if (rc != 0) goto end_watch;
   gli_log(GLOO_LOG_INFO, "the TCP store listens at %s",
           server->service.address);
   *result = server;
   return GLOO_OK;
 
+end_watch:
+  gli_fork_watch_end(&server->fork_watch);
+destroy_lock:
+  uv_mutex_destroy(&server->serving);
 close_stop:
   uv_close((uv_handle_t *)&server->stop, NULL);
 close_listener:
@@ -146,7 +209,9 @@ const struct sockaddr_storage *gli_tcp_server_address(
 void gli_tcp_server_destroy(gli_tcp_server *server) {
   uv_async_send(&server->stop);
   uv_thread_join(&server->thread);
+  gli_fork_watch_end(&server->fork_watch);
   uv_loop_close(&server->loop);
+  uv_mutex_destroy(&server->serving);
   gli_table_destroy(server->service.table);
   free(server);
 }

@@ -22,5 +22,7 @@ const struct sockaddr_storage *gli_tcp_server_address(
 /* Stop. Clients that are connected, waiting ones too, see the connection close.
  * Does not wait for them. */
 void gli_tcp_server_destroy(gli_tcp_server *server);
+/* In a forked child: the server goes on in the parent. */
+void gli_tcp_server_abandon(gli_tcp_server *server);
 
 #endif

@@ -26,6 +26,12 @@ static void on_closed(uv_handle_t *handle) {
 
 void gli_session_close(gli_session *session) {
   if (session->state == GLI_SESSION_CLOSED) return;
+  gli_tcp_hang_up(&session->tcp);
+  gli_session_abandon(session);
+}
+
+void gli_session_abandon(gli_session *session) {
+  if (session->state == GLI_SESSION_CLOSED) return;
   gli_session_unpark(session);
   session->state = GLI_SESSION_CLOSED;
   uv_close((uv_handle_t *)&session->tcp, on_closed);

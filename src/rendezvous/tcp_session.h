@@ -65,6 +65,8 @@ void gli_session_accept(gli_tcp_service *service, uv_stream_t *listener);
 
 /* Close it; it frees itself later, from the loop. Idempotent. */
 void gli_session_close(gli_session *session);
+/* In a forked child, likewise: the connection stays the parent's. */
+void gli_session_abandon(gli_session *session);
 
 /* Close it because of what the client sent or did; logged. */
 void gli_session_drop(gli_session *session, const char *why);

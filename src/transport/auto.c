@@ -170,6 +170,24 @@ static void auto_close(gli_transport *base) {
   free(t);
 }
 
+static void auto_forked(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->forked(child);
+  }
+}
+
+static void auto_abandon(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  gli_auto_free_pairs(t);
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->abandon(child);
+  }
+  free(t);
+}
+
 const gli_transport_ops gli_transport_auto = {
     .name = "auto",
     .open = auto_open,
@@ -185,6 +203,8 @@ const gli_transport_ops gli_transport_auto = {
     .sleep = auto_sleep,
     .wake = auto_wake,
     .close = auto_close,
+    .forked = auto_forked,
+    .abandon = auto_abandon,
     .refer = gli_auto_refer,
     .reach = gli_auto_reach,
     .fetch = gli_auto_fetch,

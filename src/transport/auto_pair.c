@@ -72,6 +72,12 @@ void gli_auto_free_garbage(gli_auto *t) {
   }
 }
 
+void gli_auto_free_pairs(gli_auto *t) {
+  while (t->pairs != NULL) dispose(t->pairs);
+  while (t->trying != NULL) dispose(t->trying);
+  gli_auto_free_garbage(t);
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static gloo_status open_child(gli_auto_pair *pair, int via, gloo_error *error) {

@@ -209,6 +209,21 @@ typedef struct gli_transport_ops {
    */
   void (*close)(gli_transport *t);
 
+  /* In a forked child, where nothing else is called from then on. What others
+   * share with the parent stays as it is: no message, no shutdown, no change of
+   * a poll set, of a counter or of memory in common; and no lock is taken, for
+   * its owner may not exist here. Each may be NULL: there is nothing to do. */
+
+  /* Close this process's copies of descriptors, as far as that needs no memory
+   * to be allocated or freed. Called before fork returns, in every generation
+   * of children. */
+  void (*forked)(gli_transport *t);
+  /* A pair that is not closed goes away. */
+  void (*pair_abandon)(gli_pair *pair);
+  /* Instead of close: free all memory, that of pairs included but for those
+   * that have a pair_abandon. */
+  void (*abandon)(gli_transport *t);
+
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */
 

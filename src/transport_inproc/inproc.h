@@ -101,6 +101,7 @@ gloo_status gli_inproc_pair_open(gli_transport *t,
                                  gloo_error *error);
 gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request);
 void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last);
+void gli_inproc_pair_abandon(gli_pair *pair);
 
 /* Give a side, taken off its end point's ready list, its turn. Returns how many
  * things happened. */

@@ -257,3 +257,10 @@ void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last) {
   uv_mutex_unlock(&link->lock);
   gli_inproc_link_unref(link);
 }
+
+/* The other side is in the same forked child, where it does nothing more. */
+void gli_inproc_pair_abandon(gli_pair *pair) {
+  gli_inproc_side *side = (gli_inproc_side *)pair;
+  side->closed = true;
+  gli_inproc_link_unref(side->link);
+}

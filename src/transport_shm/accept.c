@@ -24,12 +24,12 @@ static void refuse(gli_shm *t, gli_shm_guest *guest, gli_shm_say say,
         .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
     (void)gli_shm_note_send(guest->watch.fd, &note);
   }
-  gli_shm_watch_close(&guest->watch);
+  gli_shm_watch_close(t, &guest->watch);
 }
 
 void gli_shm_guests_close(gli_shm *t) {
   for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++)
-    gli_shm_watch_close(&t->guests[i].watch);
+    gli_shm_watch_close(t, &t->guests[i].watch);
 }
 
 /* ---- who is it? ---------------------------------------------------------- */

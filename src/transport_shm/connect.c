@@ -27,7 +27,7 @@ enum { BACKOFF_DOUBLINGS = 5 };
 /* ---- attempts ------------------------------------------------------------ */
 
 static void wait_until(gli_shm_pair *pair, uint64_t due_ns) {
-  gli_shm_watch_close(&pair->watch);
+  gli_shm_watch_close(pair->t, &pair->watch);
   gli_shm_set_state(pair, GLI_SHM_WAITING);
   pair->due_ns = due_ns;
   gli_shm_schedule(pair->t, due_ns);
@@ -162,7 +162,7 @@ static void up(gli_shm_pair *pair) {
 /* The life line has ended. What is in the ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_shm_watch_close(pair->t, &pair->watch);
 }
 
 /* ---- beginning ----------------------------------------------------------- */
@@ -192,7 +192,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   int code = gli_shm_watch_add(t, &pair->watch) ? 0 : errno;
   if (code == 0) code = gli_shm_note_send(fd, &hello);
   if (code != 0) {
-    gli_shm_watch_close(&pair->watch);
+    gli_shm_watch_close(pair->t, &pair->watch);
     connect_failed(pair, code);
     return;
   }
@@ -337,7 +337,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   if (code != 0) impossible(pair, "cannot map what it shares", code);
   if (say != GLI_SHM_ACCEPTED) return false;
 
-  gli_shm_watch_close(&pair->watch); /* of our own attempt */
+  gli_shm_watch_close(pair->t, &pair->watch); /* of our own attempt */
   pair->watch.fd = socket;
   pair->greeted = true;
   pair->due_ns = 0;

@@ -219,14 +219,14 @@ static void report(gli_shm *t) {
     }
     gli_shm_set_state(pair, GLI_SHM_ENDED);
     gli_shm_reckon(pair);
-    gli_shm_watch_close(&pair->watch);
+    gli_shm_watch_close(pair->t, &pair->watch);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
 
 void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_ENDED);
-  gli_shm_watch_close(&pair->watch);
+  gli_shm_watch_close(pair->t, &pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
   gli_owe(&pair->t->base, &pair->base, false);

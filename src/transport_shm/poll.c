@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/hints.h"
@@ -16,8 +17,14 @@ bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch) {
   return epoll_ctl(t->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0;
 }
 
-void gli_shm_watch_close(gli_shm_watch *watch) {
-  if (watch->fd >= 0) close(watch->fd);
+/* A forked child may have a copy of the descriptor, which keeps both alive when
+ * it is closed here: the watch, which points into memory that is freed, and the
+ * connection, whose end the peer waits for. */
+void gli_shm_watch_close(gli_shm *t, gli_shm_watch *watch) {
+  if (watch->fd < 0) return;
+  if (t->epoll >= 0) (void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, watch->fd, NULL);
+  if (watch->about != GLI_SHM_ABOUT_BELL) (void)shutdown(watch->fd, SHUT_RDWR);
+  close(watch->fd);
   watch->fd = -1;
 }
 

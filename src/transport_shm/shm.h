@@ -199,7 +199,7 @@ GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
 bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch);
-void gli_shm_watch_close(gli_shm_watch *watch);
+void gli_shm_watch_close(gli_shm *t, gli_shm_watch *watch);
 
 /* accept.c */
 void gli_shm_knock(gli_shm *t);
@@ -264,6 +264,10 @@ gli_help *gli_shm_help(gli_pair *pair, bool sends);
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);
+
+/* forked.c */
+void gli_shm_forked(gli_transport *t);
+void gli_shm_abandon(gli_transport *t);
 
 /* receive.c */
 bool gli_shm_take_now(gli_pair *pair, const gli_header *expected,

@@ -18,8 +18,8 @@
 static const int64_t close_nap_ns = 5000000;
 
 static void release(gli_shm *t) {
-  gli_shm_watch_close(&t->listener);
-  gli_shm_watch_close(&t->bell);
+  gli_shm_watch_close(t, &t->listener);
+  gli_shm_watch_close(t, &t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
   gli_sealed_close(t->page_fd);
   if (t->epoll >= 0) close(t->epoll);
@@ -144,6 +144,8 @@ const gli_transport_ops gli_transport_shm = {
     .sleep = gli_shm_sleep,
     .wake = gli_shm_wake,
     .close = shm_close_endpoint,
+    .forked = gli_shm_forked,
+    .abandon = gli_shm_abandon,
     .reachable = shm_reachable,
     .pair_up = gli_shm_pair_up,
     .sleep_begin = gli_shm_sleep_begin,

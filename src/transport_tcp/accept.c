@@ -111,6 +111,11 @@ static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
   return pair;
 }
 
+void gli_tcp_guests_forked(gli_tcp *t) {
+  for (gli_tcp_guest *g = t->guests; g != NULL; g = g->next)
+    gli_tcp_watch_forked(g->watch);
+}
+
 static void guest_refuse_politely(gli_tcp_guest *guest, gli_tcp_answer answer,
                                   const char *why) {
   const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};

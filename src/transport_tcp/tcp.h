@@ -187,6 +187,7 @@ void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
 void gli_tcp_listener_ready(void *t, int events, bool broken);
 void gli_tcp_guests_expire(gli_tcp *t, uint64_t now_ns);
 void gli_tcp_guests_close(gli_tcp *t);
+void gli_tcp_guests_forked(gli_tcp *t);
 
 /* connect.c */
 void gli_tcp_stream_begin(gli_tcp_stream *stream);

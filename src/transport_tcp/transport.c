@@ -77,14 +77,8 @@ static void tcp_address(const gli_transport *t, gli_address *address) {
   gli_tcp_address_encode(&((const gli_tcp *)t)->local, address);
 }
 
-static void tcp_close(gli_transport *base) {
-  gli_tcp *t = (gli_tcp *)base;
-  t->closing = true;
-  gli_tcp_poll(base);
-  while (gli_tcp_lingering(t)) {
-    gli_tcp_sleep(base, close_nap_ns);
-    gli_tcp_poll(base);
-  }
+/* With no pair but those that linger. */
+static void end(gli_tcp *t) {
   while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
   gli_tcp_guests_close(t);
   gli_tcp_watch_close(t->listener);
@@ -95,6 +89,45 @@ static void tcp_close(gli_transport *base) {
     free(pair);
   }
   release(t);
+}
+
+static void tcp_close(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  t->closing = true;
+  gli_tcp_poll(base);
+  while (gli_tcp_lingering(t)) {
+    gli_tcp_sleep(base, close_nap_ns);
+    gli_tcp_poll(base);
+  }
+  end(t);
+}
+
+static void pairs_forked(gli_tcp_pair *list) {
+  for (gli_tcp_pair *pair = list; pair != NULL; pair = pair->next)
+    for (uint32_t i = 0; i < pair->stream_capacity; i++)
+      gli_tcp_watch_forked(pair->stream[i].watch);
+}
+
+/* The loop keeps its descriptors: libuv knows no way to only close them. */
+static void tcp_forked(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  pairs_forked(t->pairs);
+  pairs_forked(t->leaving);
+  gli_tcp_guests_forked(t);
+  gli_tcp_watch_forked(t->listener);
+  gli_tcp_wake_close(t);
+}
+
+static void tcp_abandon(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  /* The set that the loop watches with is the parent's: it gets another. Where
+   * there is none to be had all is left as it is. */
+  if (uv_loop_fork(&t->loop) != 0) return;
+  while (t->pairs != NULL) {
+    t->pairs->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
+    gli_tcp_pair_dispose(t->pairs);
+  }
+  end(t);
 }
 
 static void tcp_set_crowded(gli_transport *base, bool crowded) {
@@ -115,6 +148,8 @@ const gli_transport_ops gli_transport_tcp = {
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,
+    .forked = tcp_forked,
+    .abandon = tcp_abandon,
     .set_crowded = tcp_set_crowded,
     .sleep_begin = gli_tcp_sleep_begin,
     .sleep_end = gli_tcp_sleep_end,

@@ -21,6 +21,7 @@ bool gli_tcp_wake_open(gli_tcp *t) {
 void gli_tcp_wake_close(gli_tcp *t) {
   if (t->wake_read >= 0) close(t->wake_read);
   if (t->wake_write >= 0) close(t->wake_write);
+  t->wake_read = t->wake_write = -1;
 }
 
 static void signal_once(gli_tcp *t) {

@@ -1,6 +1,7 @@
 #include "transport_tcp/watch.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "transport_tcp/tcp.h"
@@ -58,6 +59,14 @@ void gli_tcp_watch_for(gli_tcp_watch *watch, int events) {
 
 void gli_tcp_watch_close(gli_tcp_watch *watch) {
   uv_close((uv_handle_t *)&watch->poll, on_closed);
+  /* A copy in a forked child must not keep the connection. */
+  (void)shutdown(watch->fd, SHUT_RDWR);
+  close(watch->fd);
+  watch->fd = -1;
+}
+
+void gli_tcp_watch_forked(gli_tcp_watch *watch) {
+  if (watch == NULL || watch->fd < 0) return;
   close(watch->fd);
   watch->fd = -1;
 }

@@ -29,5 +29,8 @@ void gli_tcp_watch_give(gli_tcp_watch *watch, gli_tcp_ready ready, void *owner);
 void gli_tcp_watch_for(gli_tcp_watch *watch, int events);
 /* Closes the socket too; the memory goes when the loop lets go of it. */
 void gli_tcp_watch_close(gli_tcp_watch *watch);
+/* In a forked child: only this process's copy of the socket is closed. NULL is
+ * allowed. */
+void gli_tcp_watch_forked(gli_tcp_watch *watch);
 
 #endif

@@ -62,6 +62,17 @@ void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
 }
 
+/* The descriptor is closed next, and no other process has it. */
+int model_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
+  (void)epoll, (void)what, (void)fd, (void)event;
+  return 0;
+}
+
+int model_shutdown(int fd, int how) {
+  (void)fd, (void)how;
+  return 0;
+}
+
 /* The life line's number is that of the process whose end it is. */
 void gli_shm_note_ring(int socket) {
   model_bell_ring(MODEL_NOTES + (1 - (socket - LIFE_LINE)));
@@ -109,7 +120,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
     return true;
   }
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_shm_watch_close(pair->t, &pair->watch);
   return true;
 }
 
