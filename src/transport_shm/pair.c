@@ -168,10 +168,9 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (pair->state == GLI_SHM_UP) leave_up(pair);
   if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
   pair->state = state;
-  bool entered = state == GLI_SHM_UP && enter_up(pair);
-  pair->up = entered && pair->live;
+  pair->up = state == GLI_SHM_UP && enter_up(pair);
   gli_shm_reckon(pair);
-  if (state != GLI_SHM_UP || entered) return;
+  if (state != GLI_SHM_UP || pair->up) return;
   pair->state = GLI_SHM_ENDED;
   gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
                      "no memory for the connection to rank %" PRIu32,
@@ -195,7 +194,7 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   va_end(arguments);
   pair->broken = true;
   pair->to_tell = pair->live && !pair->left;
-  gli_shm_mute(pair);
+  pair->live = false;
   pair->to_report = true;
   gli_shm_reckon(pair);
   pair->t->to_tidy = true;

@@ -52,7 +52,7 @@ static void take(gli_shm_pair *pair, size_t bytes) {
 static void ask_where(gli_shm_pair *pair) {
   gloo_status status =
       pair->t->upcalls->header(pair->config.user, &pair->header, &pair->sink);
-  if (status != GLOO_OK) gli_shm_mute(pair);
+  if (status != GLOO_OK) pair->live = false;
   pair->in_message = pair->live;
 }
 
@@ -64,7 +64,7 @@ static bool take_whole(gli_shm_pair *pair, const gli_header *header,
   if (upcalls->message == NULL) return false;
   gloo_status status =
       upcalls->message(pair->config.user, header, data, &taken);
-  if (status != GLOO_OK) gli_shm_mute(pair);
+  if (status != GLOO_OK) pair->live = false;
   return taken;
 }
 

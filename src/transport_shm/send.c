@@ -39,8 +39,15 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
   return true;
 }
 
+/* What is sent goes into the ring, and is the peer's business. */
+static inline bool is_open(const gli_shm_pair *pair) {
+  static const gli_shm_pair open = {.live = true, .up = true},
+                            seen = {.live = true, .up = true, .left = true};
+  return (pair->mood & seen.mood) == open.mood;
+}
+
 /* A message that is in the ring before the peer has that: making the connection
- * is what is left to do for it. */
+ * is what is left to do for it. The same goes for post_early. */
 GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
                                 const void *payload) {
   if (!pair->live || pair->left || pair->queue.head != NULL) return false;
@@ -51,8 +58,8 @@ GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
 
 bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (!pair->up || pair->left || pair->queue.head != NULL)
-    return send_early(pair, header, payload);
+  if (!is_open(pair)) return send_early(pair, header, payload);
+  if (pair->queue.head != NULL) return false;
   if (!gli_shm_put_short(&pair->out, header, payload))
     return send_longer(pair, header, payload);
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
@@ -68,18 +75,26 @@ static void await_room(gli_shm_pair *pair) {
   if (gli_shm_room_made(&pair->out)) gli_shm_touch(pair->t);
 }
 
-gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
-  gli_shm_pair *pair = (gli_shm_pair *)base;
-  request->private_ = 0;
-  if (pair->left) return GLI_POST_DONE;
-  if (!pair->live) return GLI_POST_IN_PROGRESS;
-  if (pair->queue.head == NULL && put(pair, request)) {
-    if (!pair->up) gli_shm_reckon(pair);
-    return GLI_POST_DONE;
-  }
+static inline gli_post post(gli_shm_pair *pair, gli_send_request *request) {
+  if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
   gli_request_push(&pair->queue, request);
   await_room(pair);
   return GLI_POST_IN_PROGRESS;
+}
+
+GLI_COLD static gli_post post_early(gli_shm_pair *pair,
+                                    gli_send_request *request) {
+  if (pair->left) return GLI_POST_DONE;
+  if (!pair->live) return GLI_POST_IN_PROGRESS;
+  gli_post posted = post(pair, request);
+  gli_shm_reckon(pair);
+  return posted;
+}
+
+gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  request->private_ = 0;
+  return is_open(pair) ? post(pair, request) : post_early(pair, request);
 }
 
 static void all_sent(gli_shm_pair *pair) {
@@ -163,7 +178,7 @@ static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
 void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   gli_shm *t = pair->t;
-  gli_shm_mute(pair);
+  pair->live = false;
   pair->closed = true;
   gli_shm_reckon(pair);
   gli_shm_recall(&pair->out);

@@ -85,7 +85,7 @@ struct gli_shm_pair {
   union {
     struct {
       bool live;       /* upcalls may be made */
-      bool up;         /* it is live, and its state is GLI_SHM_UP */
+      bool up;         /* its state is GLI_SHM_UP */
       bool left;       /* the peer's BYE or ABORT is here: it reads nothing
                           more */
       bool in_message; /* its first bytes are here */
@@ -224,10 +224,6 @@ gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
 uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
-/* No more upcalls are made for it. */
-static inline void gli_shm_mute(gli_shm_pair *pair) {
-  pair->live = pair->up = false;
-}
 /* Something changed that decides whether the pair owes anything (gli_owe). */
 void gli_shm_reckon(gli_shm_pair *pair);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,

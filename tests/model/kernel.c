@@ -23,7 +23,7 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
   h->pair.t = &h->t;
   h->pair.watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, LIFE_LINE + process};
   h->pair.state = GLI_SHM_UP;
-  h->pair.live = h->pair.greeted = true;
+  h->pair.live = h->pair.up = h->pair.greeted = true;
   h->pair.peer_page = pages[1 - process];
   h->pair.config.self_rank = (uint32_t)process;
   h->pair.config.peer_rank = (uint32_t)(1 - process);
