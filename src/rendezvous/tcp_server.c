@@ -222,7 +222,7 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   int rc = uv_thread_create(&server->thread, serve, server);
   gli_signal_restore(&signals);
   if (rc == 0) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+  return gli_fail(error, GLOO_ERR_IO, -1,
                   "the TCP store's server has no thread: %s; raise the limit "
                   "on processes (ulimit -u) or that of the control group",
                   uv_strerror(rc));
