@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/memory_left.h"
 
 #if !defined(MADV_POPULATE_WRITE) /* in headers of 2021 and later */
@@ -138,7 +139,8 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
   int code = check_limits(want->bytes, want->most_percent, what);
   if (code != 0) return code;
   *what = "memfd_create";
-  int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int made =
+      gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made < 0) return errno;
   *what = "the rest of the descriptors is left to others (ulimit -n)";
   code = leaves_fds(made, want->spare_fds_percent)

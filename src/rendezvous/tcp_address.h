@@ -3,7 +3,8 @@
 #define GLI_RENDEZVOUS_TCP_ADDRESS_H
 
 #include <stdbool.h>
-#include <uv.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 #include "core/error.h"
 
@@ -18,8 +19,9 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`. Blocks while the system's resolver does.
- * GLOO_ERR_ADDRESS when there are none. */
+/* All addresses of `host`. Blocks while the system's resolver does, which an
+ * address in figures never asks. GLOO_ERR_ADDRESS when there are none;
+ * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
 gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
 
@@ -31,9 +33,5 @@ uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
 /* Where to connect to in order to reach a server bound there: the loopback
  * address if it is bound to all. */
 void gli_tcp_address_reachable(struct sockaddr_storage *address);
-
-/* End a connection, or listening, whoever else has a copy of the socket: a
- * forked child may. uv_close follows. */
-void gli_tcp_hang_up(const uv_tcp_t *tcp);
 
 #endif

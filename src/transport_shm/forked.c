@@ -32,7 +32,7 @@ void gli_shm_forked(gli_transport *base) {
   close_fd(&t->listener.fd);
   close_fd(&t->bell.fd);
   close_fd(&t->page_fd);
-  close_fd(&t->epoll);
+  gli_events_abandon(t->events);
 }
 
 static void free_pairs(gli_shm_pair *list) {
@@ -55,6 +55,7 @@ void gli_shm_abandon(gli_transport *base) {
   free_pairs(t->pairs);
   free_pairs(t->garbage);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
+  gli_events_close(t->events);
   free(t->up);
   free(t);
 }

@@ -1,23 +1,23 @@
 /* Opening and closing the end point, and the table of operations. */
-#include <inttypes.h>
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
-enum {
-  DESCRIPTORS_NEEDED = 12
-}; /* by the loop, the wake-up and the listener */
 static const int64_t close_nap_ns = 5000000;
 
 static void release(gli_tcp *t) {
-  uv_run(&t->loop, UV_RUN_DEFAULT); /* until all handles are closed */
-  uv_loop_close(&t->loop);
+  gli_events_close(t->events);
   gli_tcp_wake_close(t);
   free(t->buffer);
   free(t);
+}
+
+static void touched(void *user) {
+  gli_tcp_touch(user);
 }
 
 static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
@@ -26,16 +26,11 @@ static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
   if (t->buffer == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the TCP transport");
-  /* Some versions of libuv leak when they run out of them half-way. */
-  if (!gli_tcp_descriptors_left(DESCRIPTORS_NEEDED) || !gli_tcp_wake_open(t))
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "too few file descriptors are left for the TCP transport; "
-                    "raise the limit on open files (ulimit -n)");
-  int code = uv_loop_init(&t->loop);
-  if (code != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "the TCP transport cannot make an event loop: %s",
-                    uv_strerror(code));
+  if (gli_tcp_wake_open(t)) t->events = gli_events_open(touched, t);
+  if (t->events == NULL)
+    return gli_fail(error, gli_lack_status(errno), -1,
+                    "the TCP transport cannot watch sockets: %s",
+                    gli_lack_text(errno));
   return GLOO_OK;
 }
 
@@ -51,9 +46,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
                     "no memory for the TCP transport");
   gloo_status status = open_parts(t, error);
   if (status != GLOO_OK) {
-    gli_tcp_wake_close(t);
-    free(t->buffer);
-    free(t);
+    release(t);
     return status;
   }
   t->base.ops = &gli_transport_tcp;
@@ -61,11 +54,8 @@ static gloo_status tcp_open(const gli_transport_config *config,
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
-  uv_timer_init(&t->loop, &t->timer);
-  t->timer.data = t;
   status = gli_tcp_listen(t, config, error);
   if (status != GLOO_OK) {
-    uv_close((uv_handle_t *)&t->timer, NULL);
     release(t);
     return status;
   }
@@ -82,7 +72,6 @@ static void end(gli_tcp *t) {
   while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
   gli_tcp_guests_close(t);
   gli_tcp_watch_close(t->listener);
-  uv_close((uv_handle_t *)&t->timer, NULL);
   while (t->garbage != NULL) {
     gli_tcp_pair *pair = t->garbage;
     t->garbage = pair->next;
@@ -108,7 +97,6 @@ static void pairs_forked(gli_tcp_pair *list) {
       gli_tcp_watch_forked(pair->stream[i].watch);
 }
 
-/* The loop keeps its descriptors: libuv knows no way to only close them. */
 static void tcp_forked(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   pairs_forked(t->pairs);
@@ -116,13 +104,11 @@ static void tcp_forked(gli_transport *base) {
   gli_tcp_guests_forked(t);
   gli_tcp_watch_forked(t->listener);
   gli_tcp_wake_close(t);
+  gli_events_abandon(t->events);
 }
 
 static void tcp_abandon(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
-  /* The set that the loop watches with is the parent's: it gets another. Where
-   * there is none to be had all is left as it is. */
-  if (uv_loop_fork(&t->loop) != 0) return;
   while (t->pairs != NULL) {
     t->pairs->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
     gli_tcp_pair_dispose(t->pairs);

@@ -28,11 +28,7 @@ host *host_of_thread(void);
 heap *heap_of_thread(void);
 
 /* The compiler is told to call these instead of the C library's. */
-struct epoll_event;
-int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms);
 int model_close(int fd);
-int model_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
-int model_shutdown(int fd, int how);
 void *model_malloc(size_t bytes);
 void model_free(void *memory);
 
