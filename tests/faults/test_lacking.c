@@ -72,6 +72,7 @@ static int begin[2];
 typedef struct outcome {
   gloo_status status;
   bool right;
+  int standard; /* how many of the first three descriptors are open */
   gloo_error error;
 } outcome;
 
@@ -110,6 +111,8 @@ static gloo_status call(gloo_context *context, trouble_fn trouble,
   if (rank == 1 && write(begin[1], &byte, 1) != 1) _exit(93);
   if (rank == 2 && read(begin[0], &byte, 1) != 1) _exit(94);
   if (status == GLOO_OK) status = go_round(context, data);
+  for (int fd = 0; fd <= STDERR_FILENO; fd++)
+    out->standard += fcntl(fd, F_GETFD) != -1;
   out->right = true; /* all have what was rank 0's */
   for (int i = 0; i < COUNT; i++)
     out->right = out->right && data[i] == (float)i;
@@ -237,6 +240,8 @@ static void closed_standard_streams_stay_out_of_it(void **state) {
       print_message("# %s\n", outcomes[rank].error.message);
     assert_int_equal(outcomes[rank].status, GLOO_OK);
     assert_true(outcomes[rank].right);
+    /* A line for standard error would go to whom that descriptor is. */
+    assert_int_equal(outcomes[rank].standard, 0);
   }
 }
 
