@@ -54,7 +54,7 @@ GLI_COLD static gloo_status refuse_start(gloo_operation *op) {
   return status;
 }
 
-/* Its context is gone, and with it the device: nobody else knows of it now. */
+/* Its context is gone, and nobody but the caller knows of the operation now. */
 GLI_COLD static gloo_status refuse_orphan(gloo_operation *op) {
   gloo_error error;
   bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;

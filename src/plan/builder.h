@@ -7,8 +7,8 @@
  * them into segments, and the pipelining that this gives, is a later pass.
  *
  * The k-th message that a rank sends to another must be the k-th that the
- * other receives from it. Ranges of no bytes vanish (on both sides alike). Where
- * nobody has a byte, no algorithm is asked: see plan/empty.c. */
+ * other receives from it. Ranges of no bytes vanish (on both sides alike).
+ * Where nobody has a byte, no algorithm is asked: see plan/empty.c. */
 #ifndef GLI_PLAN_BUILDER_H
 #define GLI_PLAN_BUILDER_H
 

@@ -17,7 +17,7 @@
 
 bool gli_build_is_empty(const gli_plan_params *p) {
   switch (p->collective) {
-    case GLI_BARRIER: /* has messages of its own, and so has the other */
+    case GLI_BARRIER: /* these two have messages of their own */
     case GLI_SENDRECV:
       return false;
     default: /* of lengths that two ranks alone know, empty ones are told */
