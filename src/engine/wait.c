@@ -335,7 +335,9 @@ gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
   gli_signal_restore(&guard);
   if (failed) {
     return gli_fail(error, GLOO_ERR_IO, -1,
-                    "cannot start the helper thread: %s", uv_strerror(failed));
+                    "cannot start the helper thread: %s; raise the limit on "
+                    "processes (ulimit -u) or that of the control group",
+                    uv_strerror(failed));
   }
   device->has_helper = true;
   return GLOO_OK;

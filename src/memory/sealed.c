@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/memory_left.h"
 
 #if !defined(MADV_POPULATE_WRITE) /* in headers of 2021 and later */
@@ -125,7 +126,8 @@ int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
   int code = check_limits(bytes, most_percent, what);
   if (code != 0) return code;
   *what = "memfd_create";
-  int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int made =
+      gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made < 0) return errno;
   code = fill(made, bytes, memory, what);
   if (code != 0) {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "core/log.h"
 #include "rendezvous/text.h"

@@ -1,9 +1,9 @@
-/* The server of the TCP store: a table, served by one thread with its own
- * event loop. */
+/* The server of the TCP store: a table, served by one thread of its own. */
 #ifndef GLI_RENDEZVOUS_TCP_SERVER_H
 #define GLI_RENDEZVOUS_TCP_SERVER_H
 
-#include <uv.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 #include "core/error.h"
 

@@ -199,7 +199,7 @@ static void move(gli_auto_pair *pair, const char *why) {
     dispose(pair);
     return;
   }
-  error.rank = (int)pair->config.peer_rank;
+  if (error.rank < 0) error.rank = (int)pair->config.self_rank;
   link_into(pair, &t->pairs);
   t->upcalls->failed(pair->config.user, &error);
 }
@@ -254,7 +254,8 @@ static void on_sent(void *pair_user, gli_send_request *request) {
 
 static void on_failed(void *pair_user, const gloo_error *cause) {
   gli_auto_pair *pair = pair_user;
-  if (!pair->decided && cause->status == GLOO_ERR_UNSUPPORTED) {
+  bool ours = cause->rank == (int)pair->config.self_rank;
+  if (!pair->decided && (ours || cause->status == GLOO_ERR_UNSUPPORTED)) {
     move(pair, cause->message);
   } else if (pair->closed) {
     close_child(pair, NULL);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
@@ -27,7 +28,7 @@ enum { BACKOFF_DOUBLINGS = 5 };
 /* ---- attempts ------------------------------------------------------------ */
 
 static void wait_until(gli_shm_pair *pair, uint64_t due_ns) {
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   gli_shm_set_state(pair, GLI_SHM_WAITING);
   pair->due_ns = due_ns;
   gli_shm_schedule(pair->t, due_ns);
@@ -39,20 +40,29 @@ static void try_again(gli_shm_pair *pair, uint64_t now_ns) {
   wait_until(pair, now_ns + (backoff_ns << doublings));
 }
 
-/* Try again after a while, or give up when it has failed for too long. The
- * patience gives a peer that failed for a reason the time to say so elsewhere.
- */
-static void attempt_failed(gli_shm_pair *pair, const char *why) {
+/* Try again after a while, or give up when it has failed for too long: for want
+ * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
+ * The patience gives a peer that failed for a reason the time to say so
+ * elsewhere. */
+static void fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
   uint64_t now = uv_hrtime();
   if (pair->failing_since_ns == 0) pair->failing_since_ns = now;
   if (now - pair->failing_since_ns < patience_ns) {
     try_again(pair, now);
     return;
   }
+  if (lack != 0) {
+    gli_shm_pair_lacks(pair, lack);
+    return;
+  }
   gli_shm_pair_break(pair, GLOO_ERR_PEER,
                      "rank %" PRIu32
                      " cannot be reached through shared memory: %s",
                      pair->config.peer_rank, why);
+}
+
+static void attempt_failed(gli_shm_pair *pair, const char *why) {
+  fail_or_retry(pair, 0, why);
 }
 
 /* Not the peer's fault: another transport may do better. */
@@ -165,18 +175,37 @@ static void up(gli_shm_pair *pair) {
 /* The life line has ended. What is in the ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
 }
 
 /* ---- beginning ----------------------------------------------------------- */
 
 static void connect_failed(gli_shm_pair *pair, int code) {
+  if (gli_lacking(code)) {
+    fail_or_retry(pair, code, "");
+    return;
+  }
   if (code == EAGAIN || code == EINTR) /* many knock at its door */
     try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
     attempt_failed(pair, "nobody listens there any more; it may have exited");
   else
     impossible(pair, "cannot connect a Unix socket", code);
+}
+
+/* 0, or errno. */
+static int watch_life_line(gli_shm_pair *pair, int fd) {
+  bool watched =
+      gli_shm_watch(pair->t, &pair->watch, fd, gli_shm_life_line_ready, pair);
+  return watched ? 0 : errno;
+}
+
+/* What the peer shares cannot be mapped. */
+static void cannot_map(gli_shm_pair *pair, int code) {
+  if (gli_lacking(code))
+    gli_shm_pair_lacks(pair, code);
+  else
+    impossible(pair, "cannot map what it shares", code);
 }
 
 void gli_shm_begin(gli_shm_pair *pair) {
@@ -186,16 +215,16 @@ void gli_shm_begin(gli_shm_pair *pair) {
     connect_failed(pair, errno);
     return;
   }
-  pair->watch.fd = fd;
   if (!gli_shm_same_user(fd, t->here.user)) {
+    close(fd);
     impossible(pair, "another user listens in its place", 0);
     return;
   }
   gli_shm_note hello = offer(pair, GLI_SHM_HELLO);
-  int code = gli_shm_watch_add(t, &pair->watch) ? 0 : errno;
+  int code = watch_life_line(pair, fd);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
   if (code != 0) {
-    gli_shm_watch_close(&pair->watch);
+    gli_watch_close(&pair->watch);
     connect_failed(pair, code);
     return;
   }
@@ -224,7 +253,7 @@ static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
       plain(pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
   int sent = gli_shm_note_send(pair->watch.fd, &answer);
   if (code != 0) {
-    impossible(pair, "cannot map what it shares", code);
+    cannot_map(pair, code);
     return;
   }
   up(pair);
@@ -333,15 +362,19 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   gli_shm_note answer =
       say == GLI_SHM_ACCEPTED ? offer(pair, say) : plain(pair, say, code);
   int sent = gli_shm_note_send(socket, &answer);
-  if (code != 0) impossible(pair, "cannot map what it shares", code);
+  if (code != 0) cannot_map(pair, code);
   if (say != GLI_SHM_ACCEPTED) return false;
 
-  gli_shm_watch_close(&pair->watch); /* of our own attempt */
-  pair->watch.fd = socket;
+  gli_watch_close(&pair->watch); /* of our own attempt */
+  code = watch_life_line(pair, socket);
   pair->greeted = true;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_OFFERED);
-  if (sent == 0 && gli_shm_watch_add(pair->t, &pair->watch)) return true;
+  if (sent == 0 && code == 0) return true;
+  if (code != 0) {
+    gli_shm_pair_lacks(pair, code);
+    return true;
+  }
   /* The peer is gone: it has written all that it had to say. */
   up(pair);
   hang_up(pair);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "memory/sealed.h"
 
 /* Of what is left, leave most to others: the ranks of a job ask for memory at
@@ -32,7 +33,7 @@ void gli_shm_memory_drop(void *memory, size_t bytes) {
 /* ---- bells --------------------------------------------------------------- */
 
 int gli_shm_bell_make(int *fd) {
-  int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int made = gli_fd_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (made < 0) return errno;
   *fd = made;
   return 0;

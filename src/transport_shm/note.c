@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
 
 enum { NOTE_BYTES = 80, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
@@ -108,7 +109,7 @@ static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
       int fd;
       memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
       if (i < GLI_SHM_FDS && note->fds[i] < 0)
-        note->fds[i] = fd;
+        note->fds[i] = gli_fd_keep(fd);
       else
         close(fd);
     }

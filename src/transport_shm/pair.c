@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
@@ -70,9 +70,10 @@ static gloo_status no_ring(const gli_pair_config *config, int code,
                     ": too little memory is left, here or below the limit of "
                     "the control group",
                     config->peer_rank);
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "no shared memory for rank %" PRIu32 ": %s",
-                  config->peer_rank, strerror(code));
+  return gli_fail(
+      error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_NO_MEMORY, -1,
+      "no shared memory for rank %" PRIu32 ": %s", config->peer_rank,
+      gli_lack_text(code));
 }
 
 gloo_status gli_shm_pair_open(gli_transport *base,
@@ -96,11 +97,10 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   gli_shm_pair *made = calloc(1, sizeof *made);
   if (made == NULL) return no_ring(config, ENOMEM, error);
   made->base.ops = &gli_transport_shm;
-  made->watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, -1};
   made->t = t;
   made->config = *config;
   made->peer = peer;
-  made->ring_fd = made->peer_bell = -1;
+  made->watch.fd = made->ring_fd = made->peer_bell = -1;
   int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
   code = code == 0 ? make_ring(made) : EIO;
   if (code != 0) {
@@ -160,9 +160,7 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   pair->up = state == GLI_SHM_UP && enter_up(pair);
   if (state != GLI_SHM_UP || pair->up) return;
   pair->state = GLI_SHM_ENDED;
-  gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
-                     "no memory for the connection to rank %" PRIu32,
-                     pair->config.peer_rank);
+  gli_shm_pair_lacks(pair, ENOMEM);
 }
 
 bool gli_shm_pair_up(const gli_pair *base) {
@@ -188,6 +186,14 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   gli_shm_touch(pair->t);
 }
 
+void gli_shm_pair_lacks(gli_shm_pair *pair, int code) {
+  if (pair->broken) return;
+  gli_shm_pair_break(pair, gli_lack_status(code),
+                     "no shared memory with rank %" PRIu32 ": %s",
+                     pair->config.peer_rank, gli_lack_text(code));
+  pair->cause.rank = (int)pair->config.self_rank;
+}
+
 static gli_shm_pair *find_to_report(gli_shm *t) {
   gli_shm_pair *pair = t->pairs;
   while (pair != NULL && !pair->to_report) pair = pair->next;
@@ -204,14 +210,14 @@ static void report(gli_shm *t) {
       continue;
     }
     gli_shm_set_state(pair, GLI_SHM_ENDED);
-    gli_shm_watch_close(&pair->watch);
+    gli_watch_close(&pair->watch);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
 
 void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_ENDED);
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
   pair->t->to_tidy = true;

@@ -1,5 +1,5 @@
 /* Inside the shared memory transport. Linux only: memfd, abstract Unix sockets
- * and epoll; elsewhere absent.c says so in its place.
+ * and eventfd; elsewhere absent.c says so in its place.
  *
  * An end point listens on a Unix socket without a name in any file system. A
  * pair is one connection, over which each side hands the other three
@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/events.h"
 #include "core/hints.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
@@ -32,26 +33,16 @@
 extern const gli_transport_ops gli_transport_shm;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
-enum { GLI_SHM_GUESTS_MAX = 64 };
+#ifndef GLI_SHM_GUESTS_MAX
+#define GLI_SHM_GUESTS_MAX 64
+#endif
 
 typedef struct gli_shm_pair gli_shm_pair;
 
-/* What an epoll event is about. */
-typedef enum gli_shm_about {
-  GLI_SHM_ABOUT_LISTENER,
-  GLI_SHM_ABOUT_BELL,
-  GLI_SHM_ABOUT_GUEST,
-  GLI_SHM_ABOUT_PAIR
-} gli_shm_about;
-
-typedef struct gli_shm_watch {
-  gli_shm_about about;
-  int fd; /* -1: none */
-} gli_shm_watch;
-
 /* A connection that has not said who it is. */
 typedef struct gli_shm_guest {
-  gli_shm_watch watch; /* first */
+  gli_watch watch;
+  struct gli_shm *t;
   uint64_t until_ns;
 } gli_shm_guest;
 
@@ -73,7 +64,7 @@ typedef struct gli_shm_told {
 
 struct gli_shm_pair {
   gli_pair base;
-  gli_shm_watch watch; /* the life line */
+  gli_watch watch; /* the life line */
   struct gli_shm *t;
   gli_shm_pair *next, **link; /* in one of the transport's lists */
   gli_pair_config config;
@@ -162,10 +153,11 @@ typedef struct gli_shm {
   size_t n_up, up_capacity;
   uv_mutex_t up_lock;
 
-  int epoll;
-  gli_shm_watch listener, bell;
+  gli_events *events;
+  gli_watch listener, bell;
   bool deaf; /* the listener is not watched: no descriptors, too many guests */
   uint64_t deaf_until_ns;
+  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   gli_shm_guest guests[GLI_SHM_GUESTS_MAX];
   uint64_t refused_count;
 
@@ -197,12 +189,15 @@ GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
-bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch);
-void gli_shm_watch_close(gli_shm_watch *watch);
+/* Takes over fd: false, with errno, when it is not watched; close it as well.
+ */
+bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
+                   void *owner);
+void gli_shm_bell_ready(void *t, int events);
+void gli_shm_life_line_ready(void *pair, int events);
 
 /* accept.c */
-void gli_shm_knock(gli_shm *t);
-void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest);
+void gli_shm_listener_ready(void *t, int events);
 void gli_shm_guests_due(gli_shm *t, uint64_t now_ns);
 void gli_shm_guests_close(gli_shm *t);
 
@@ -225,6 +220,9 @@ bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
+/* The same for what this process lacks, by errno: that is not the peer's fault.
+ */
+void gli_shm_pair_lacks(gli_shm_pair *pair, int code);
 /* Report pairs that broke, and free what is garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);

@@ -66,7 +66,7 @@ bool gli_shm_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_shm *t = (gli_shm *)base;
   atomic_fetch_add(&t->sleepers, 1);
   atomic_store(&t->page->asleep, 1);
-  gli_sleep_add(sleep, t->epoll, atomic_load(&t->next_due_ns));
+  gli_sleep_add(sleep, gli_events_fd(t->events), atomic_load(&t->next_due_ns));
   return !atomic_load(&t->needs_poll) && !something_came(t);
 }
 

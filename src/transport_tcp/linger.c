@@ -100,8 +100,8 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
 }
 
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events) {
-  if ((events & UV_WRITABLE) != 0) gli_tcp_stream_flush(stream);
-  if ((events & UV_READABLE) == 0 || stream->state != GLI_TCP_UP) return;
+  if ((events & GLI_WRITABLE) != 0) gli_tcp_stream_flush(stream);
+  if ((events & GLI_READABLE) == 0 || stream->state != GLI_TCP_UP) return;
   gli_tcp_stream_discard(stream);
 }
 

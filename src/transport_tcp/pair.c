@@ -1,8 +1,10 @@
 /* Pairs: opening them, choosing streams, and what happens when they fail. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
@@ -116,6 +118,14 @@ void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
   pair->to_report = true;
   pair->t->to_report = true;
   gli_tcp_touch(pair->t);
+}
+
+void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code) {
+  if (pair->broken) return;
+  gli_tcp_pair_break(pair, gli_lack_status(code),
+                     "no connection with rank %" PRIu32 ": %s",
+                     pair->config.peer_rank, gli_lack_text(code));
+  pair->cause.rank = (int)pair->config.self_rank;
 }
 
 static void end_streams(gli_tcp_pair *pair) {

@@ -82,7 +82,7 @@ static void complete(gli_tcp_pair *pair, gli_request_queue *done) {
 }
 
 static void wait_writable(gli_tcp_stream *stream) {
-  gli_tcp_watch_for(stream->watch, UV_READABLE | UV_WRITABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE | GLI_WRITABLE);
 }
 
 /* The peer takes no more. What it sent before may still be unread, and be an
@@ -93,7 +93,7 @@ static void write_failed(gli_tcp_stream *stream, int code) {
     return;
   }
   stream->write_error = code;
-  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE);
 }
 
 /* A message. A short one in one piece: the system has one part to look at. */
@@ -147,10 +147,7 @@ static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   size_t left = GLI_HEADER_BYTES + length - written;
   stream->rest = malloc(left);
   if (stream->rest == NULL) {
-    gli_tcp_pair *pair = stream->pair;
-    gli_tcp_pair_break(pair, GLOO_ERR_NO_MEMORY,
-                       "no memory for a message to rank %" PRIu32,
-                       pair->config.peer_rank);
+    gli_tcp_pair_lacks(stream->pair, ENOMEM);
     return;
   }
   gli_header_encode(header, bytes);
@@ -184,7 +181,7 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   gli_request_queue dropped = stream->queue;
   stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
-  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, UV_READABLE);
+  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, GLI_READABLE);
   complete(stream->pair, &dropped);
 }
 
@@ -234,6 +231,6 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
       return;
     }
   }
-  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE);
   if (pair->closed) gli_tcp_stream_shut(stream);
 }

@@ -1,26 +1,33 @@
 #include "kernel.h"
 
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "memory/sealed.h"
 #include "model.h"
 #include "transport_shm/memory.h"
+
+struct gli_events {
+  int process;
+};
+static gli_events sets[2] = {{0}, {1}};
 
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
   h->t.upcalls = upcalls;
   h->t.page = pages[process];
   h->t.page_fd = -1;
-  h->t.epoll = process;
-  h->t.bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, process};
+  h->t.events = &sets[process];
+  h->t.bell =
+      (gli_watch){.fd = process, .ready = gli_shm_bell_ready, .owner = &h->t};
   h->t.up = h->up;
   h->t.n_up = h->t.up_capacity = 1;
   h->up[0] = &h->pair;
   h->t.pairs = &h->pair;
   h->pair.link = &h->t.pairs;
   h->pair.t = &h->t;
-  h->pair.watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, LIFE_LINE + process};
+  h->pair.watch = (gli_watch){.fd = LIFE_LINE + process,
+                              .ready = gli_shm_life_line_ready,
+                              .owner = &h->pair};
   h->pair.state = GLI_SHM_UP;
   h->pair.live = h->pair.greeted = true;
   h->pair.ring_fd = -1;
@@ -32,16 +39,24 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms) {
+int gli_events_poll(gli_events *set) {
   host *h = host_of_thread();
-  model_check(n >= 2 && ms == 0, "epoll_wait is called as never before");
-  unsigned found = model_look(epoll);
-  int k = 0;
-  if ((found & MODEL_RUNG) != 0)
-    events[k++] = (struct epoll_event){.data.ptr = &h->t.bell};
-  if ((found & MODEL_HUNG_UP) != 0 && h->pair.watch.fd >= 0)
-    events[k++] = (struct epoll_event){.data.ptr = &h->pair.watch};
-  return k;
+  unsigned found = model_look(set->process);
+  bool rung = (found & MODEL_RUNG) != 0;
+  bool hung_up = (found & MODEL_HUNG_UP) != 0;
+  if (rung) h->t.bell.ready(h->t.bell.owner, GLI_READABLE);
+  if (hung_up && h->pair.watch.fd >= 0)
+    h->pair.watch.ready(h->pair.watch.owner, GLI_READABLE);
+  return rung + hung_up;
+}
+
+int gli_events_fd(const gli_events *set) {
+  return set->process;
+}
+
+void gli_watch_close(gli_watch *watch) {
+  if (watch->fd >= LIFE_LINE) model_hang_up();
+  watch->fd = -1;
 }
 
 void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns) {
@@ -98,22 +113,12 @@ void model_free(void *memory) {
 /* The peer never says more on the life line than that it is gone. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   return true;
 }
 
 static void never(void) {
   model_check(false, "it goes beyond the scene");
-}
-
-void gli_shm_knock(gli_shm *t) {
-  (void)t;
-  never();
-}
-
-void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest) {
-  (void)t, (void)guest;
-  never();
 }
 
 void gli_shm_guests_due(gli_shm *t, uint64_t now_ns) {

@@ -6,7 +6,7 @@
  * place of its runtime, so that every access to memory and every atomic
  * operation, with its memory order, is a call to the explorer. Only sizes are
  * changed: 2 or 4 slots, a few lines of data. kernel.c stands for the operating
- * system: bells (eventfd), epoll, the life line, locks, a clock that stands
+ * system: bells (eventfd), events, the life line, locks, a clock that stands
  * still: no time-out hides a lost wake-up. Addresses outside the arena are left
  * alone.
  *
