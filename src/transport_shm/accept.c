@@ -128,6 +128,10 @@ static void go_deaf(gli_shm *t) {
   gli_shm_schedule(t, t->deaf_until_ns);
 }
 
+static bool is_patient(const gli_shm *t, uint64_t now_ns) {
+  return t->lacking_since_ns == 0 || now_ns - t->lacking_since_ns < patience_ns;
+}
+
 /* Connections cannot be accepted, for `code` from errno. Those that wait in the
  * system have their chance for a while; then pairs that are not connected fail.
  */
@@ -139,7 +143,7 @@ static void accept_failed(gli_shm *t, int code) {
     gli_log(GLOO_LOG_WARN, "shm: cannot accept connections at the moment: %s",
             gli_lack_text(code));
   }
-  if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;
+  if (!gli_lacking(code) || is_patient(t, now)) return;
   for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
     if (pair->live && !pair->up) gli_shm_pair_lacks(pair, code);
 }
@@ -148,7 +152,9 @@ static void welcome(gli_shm *t, gli_shm_guest *guest, int fd) {
   guest->until_ns = uv_hrtime() + guest_limit_ns;
   if (!gli_shm_watch(t, &guest->watch, fd, guest_ready, guest)) {
     int code = errno;
-    refuse(t, guest, GLI_SHM_DECLINED, gli_lack_text(code));
+    refuse(t, guest,
+           is_patient(t, uv_hrtime()) ? GLI_SHM_LATER : GLI_SHM_DECLINED,
+           gli_lack_text(code));
     accept_failed(t, code);
     return;
   }
@@ -156,6 +162,7 @@ static void welcome(gli_shm *t, gli_shm_guest *guest, int fd) {
     refuse(t, guest, GLI_SHM_DECLINED, "it belongs to another user");
     return;
   }
+  t->lacking_since_ns = 0;
   gli_shm_schedule(t, guest->until_ns);
   hear(t, guest); /* most have spoken already */
 }
@@ -172,7 +179,6 @@ void gli_shm_listener_ready(void *owner, int events) {
     }
     int fd = gli_shm_accept(t->listener.fd);
     if (fd >= 0) {
-      t->lacking_since_ns = 0;
       welcome(t, guest, fd);
       continue;
     }

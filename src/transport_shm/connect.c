@@ -47,12 +47,13 @@ static void try_again(gli_shm_pair *pair, uint64_t now_ns) {
 static void fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
   uint64_t now = uv_hrtime();
   if (pair->failing_since_ns == 0) pair->failing_since_ns = now;
+  if (lack != 0) pair->lack = lack;
   if (now - pair->failing_since_ns < patience_ns) {
     try_again(pair, now);
     return;
   }
-  if (lack != 0) {
-    gli_shm_pair_lacks(pair, lack);
+  if (pair->lack != 0) { /* which the peer may have given up on meanwhile */
+    gli_shm_pair_lacks(pair, pair->lack);
     return;
   }
   gli_shm_pair_break(pair, GLOO_ERR_PEER,

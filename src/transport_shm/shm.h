@@ -101,6 +101,7 @@ struct gli_shm_pair {
   /* making the connection */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* 0: no attempt has failed */
+  int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
   uint64_t linger_until_ns; /* of a closed pair */
 

@@ -60,13 +60,14 @@ static void fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
   gli_tcp_pair *pair = stream->pair;
   uint64_t now = uv_hrtime();
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
+  if (lack != 0) stream->lack = lack;
   if (now - stream->failing_since_ns < patience_ns) {
     try_again(stream, now);
     return;
   }
   drop_attempt(stream);
-  if (lack != 0) {
-    gli_tcp_pair_lacks(pair, lack);
+  if (stream->lack != 0) { /* which the peer may have given up on meanwhile */
+    gli_tcp_pair_lacks(pair, stream->lack);
     return;
   }
   gli_tcp_pair_break(pair, GLOO_ERR_PEER,
@@ -202,6 +203,7 @@ static void accepted(gli_tcp_stream *stream, const gli_tcp_reply *reply) {
 /* The peer is there: patience begins anew. */
 static void come_later(gli_tcp_stream *stream) {
   stream->failing_since_ns = 0;
+  stream->lack = 0;
   try_again(stream, uv_hrtime());
 }
 

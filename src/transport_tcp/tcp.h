@@ -50,6 +50,7 @@ typedef struct gli_tcp_stream {
   /* making the connection */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* the first failed attempt; 0: none failed */
+  int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
   uint8_t reply[GLI_TCP_REPLY_BYTES];
   size_t reply_bytes;
