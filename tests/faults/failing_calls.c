@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ranks/sanitized.h"
+
 /* ---- which call fails ---------------------------------------------------- */
 
 typedef struct kind {
@@ -131,15 +133,6 @@ static bool is_interrupted(enum interruptible call) {
 }
 
 /* ---- memory -------------------------------------------------------------- */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED_FOR_MEMORY
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED_FOR_MEMORY
-#endif
 
 #if defined(SANITIZED_FOR_MEMORY)
 #define REAL(name) __interceptor_##name
