@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FIRST_OF_OURS = 3 }; /* after standard input, output and error */
@@ -71,4 +72,13 @@ bool gli_pipe_open(int fds[2]) {
   gli_fd_close(fds[0]);
   gli_fd_close(fds[1]);
   return false;
+}
+
+void gli_pipe_signal(int fd) {
+  enum { TRIES = 1000 };
+  for (int i = 0; i < TRIES; i++) {
+    if (write(fd, "", 1) == 1) return;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) return;
+    if (errno != EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
 }

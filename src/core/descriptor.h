@@ -15,6 +15,11 @@ int gli_socket_open(int family, int type);
 int gli_socket_accept(int listener);
 bool gli_pipe_open(int fds[2]);
 
+/* Write a byte into a pipe for whoever waits at its other end: again where a
+ * signal came, or the system had no memory for it just then. A pipe that is
+ * full has what to say already. */
+void gli_pipe_signal(int fd);
+
 /* close() that leaves errno alone; -1 is allowed. */
 void gli_fd_close(int fd);
 

@@ -114,8 +114,8 @@ static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-static gloo_status prepare(gloo_context *context, const gli_call *call,
-                           gloo_operation **out, gloo_error *error) {
+static gloo_status make(gloo_context *context, const gli_call *call,
+                        gloo_operation **out, gloo_error *error) {
   if (gli_context_poisoned(context))
     return gli_context_unusable(context, error);
   gli_plan_ref *ref;
@@ -146,6 +146,15 @@ static gloo_status prepare(gloo_context *context, const gli_call *call,
   }
   *out = op;
   return GLOO_OK;
+}
+
+/* What cannot even begin is remembered like a refused call. */
+static gloo_status prepare(gloo_context *context, const gli_call *call,
+                           gloo_operation **out, gloo_error *error) {
+  gloo_status status = make(context, call, out, error);
+  if (status != GLOO_OK && !gli_context_poisoned(context))
+    context->refused = *error;
+  return status;
 }
 
 gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,

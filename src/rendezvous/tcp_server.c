@@ -321,11 +321,8 @@ const struct sockaddr_storage *gli_tcp_server_address(
   return &server->address;
 }
 
-/* The pipe takes a byte for certain: it is empty. */
 void gli_tcp_server_destroy(gli_tcp_server *server) {
-  ssize_t written;
-  do written = write(server->stop_write, "", 1);
-  while (written < 0 && errno == EINTR);
+  gli_pipe_signal(server->stop_write);
   uv_thread_join(&server->thread);
   end(server);
 }

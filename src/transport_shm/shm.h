@@ -126,6 +126,7 @@ struct gli_shm_pair {
   gli_shm_told *told;           /* by id */
   size_t n_told, told_capacity;
   gli_shm_shelf shelf; /* regions of the peer */
+  bool missed_region;  /* there was no memory to enter one on the shelf */
 };
 
 typedef struct gli_shm {

@@ -26,9 +26,7 @@ void gli_tcp_wake_close(gli_tcp *t) {
 
 static void signal_once(gli_tcp *t) {
   if (atomic_exchange(&t->wake_signalled, true)) return;
-  /* The pipe holds one byte at most, so this cannot fail for want of room. */
-  ssize_t written = write(t->wake_write, "", 1);
-  (void)written;
+  gli_pipe_signal(t->wake_write);
 }
 
 void gli_tcp_wake(gli_transport *base) {

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -22,6 +23,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "ranks/sanitized.h"
 
 /* ---- which call fails ---------------------------------------------------- */
 
@@ -51,6 +54,7 @@ static const kind kinds[FAILING_CALLS] = {
 };
 
 static atomic_int armed = -1;
+static _Thread_local bool spared; /* calls of the sanitizer itself */
 static atomic_ulong failing, made;
 
 const char *failing_calls_name(failing_call call) {
@@ -59,6 +63,10 @@ const char *failing_calls_name(failing_call call) {
 
 bool failing_calls_is_lack(failing_call call) {
   return kinds[call].lack;
+}
+
+const char *failing_calls_text(failing_call call) {
+  return strerror(kinds[call].code);
 }
 
 void failing_calls_arm(failing_call call, unsigned long n) {
@@ -75,6 +83,7 @@ unsigned long failing_calls_disarm(void) {
 static bool is_due(failing_call call) {
   if (atomic_load_explicit(&armed, memory_order_relaxed) != (int)call)
     return false;
+  if (spared) return false;
   if (atomic_fetch_add(&made, 1) + 1 != atomic_load(&failing)) return false;
   errno = kinds[call].code;
   return true;
@@ -124,15 +133,6 @@ static bool is_interrupted(enum interruptible call) {
 }
 
 /* ---- memory -------------------------------------------------------------- */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED_FOR_MEMORY
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED_FOR_MEMORY
-#endif
 
 #if defined(SANITIZED_FOR_MEMORY)
 #define REAL(name) __interceptor_##name
@@ -336,6 +336,19 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
   if (is_due(FAILING_PTHREAD_CREATE)) return EAGAIN;
   return real_pthread_create(thread, attributes, run, user);
 }
+
+#if defined(SANITIZED_FOR_MEMORY)
+/* The sanitizer asks for the stack of each new thread, and gives up where that
+ * finds no memory. It begins to before main(). */
+int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes) {
+  static int (*real)(pthread_t, pthread_attr_t *);
+  if (real == NULL) find("pthread_getattr_np", &real);
+  spared = true;
+  int code = real(thread, attributes);
+  spared = false;
+  return code;
+}
+#endif
 
 int flock(int fd, int operation) {
   if (is_interrupted(WAITS_FLOCK)) return -1;

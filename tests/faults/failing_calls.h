@@ -32,6 +32,9 @@ const char *failing_calls_name(failing_call call);
 /* Does it fail for want of memory or descriptors of this process? */
 bool failing_calls_is_lack(failing_call call);
 
+/* What strerror() says of it. */
+const char *failing_calls_text(failing_call call);
+
 /* Find the real calls. First in main(). */
 void failing_calls_begin(void);
 

@@ -8,12 +8,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "faults/faulty_rank.h"
+
+/* Descriptors of the program that ranks have no use for are below this. */
+enum { OTHERS_MAX = 256 };
 
 /* More than all that the library waits for. */
 static const int64_t patience_ns = INT64_C(60000000000);
@@ -38,6 +42,7 @@ void faulty_job_make(faulty_job *job) {
   for (int r = 0; r < FAULTY_RANKS; r++) {
     job->logs[r] = tmpfile();
     if (job->logs[r] == NULL) die("tmpfile");
+    setvbuf(job->logs[r], NULL, _IONBF, 0);
   }
 }
 
@@ -78,7 +83,9 @@ static void set_number(const char *name, int value) {
 
 static void be_a_rank(const faulty_job *job, int rank, int port) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   dup2(fileno(job->logs[rank]), STDERR_FILENO);
+  for (int fd = STDERR_FILENO + 1; fd < OTHERS_MAX; fd++) close(fd);
   set_number("RANK", rank);
   set_number("WORLD_SIZE", FAULTY_RANKS);
   set_number("MASTER_PORT", port);
@@ -96,7 +103,7 @@ void faulty_job_begin(faulty_job *job, const faulty_plan *plan) {
   job->deadline_ns = now_ns() + plan->timeout_ns * 3 + patience_ns;
   memset(job->reports, 0, FAULTY_RANKS * sizeof *job->reports);
   for (int r = 0; r < FAULTY_RANKS; r++) {
-    rewind(job->logs[r]);
+    rewind(job->logs[r]); /* the rank writes at the same offset */
     if (ftruncate(fileno(job->logs[r]), 0) != 0) die("ftruncate");
     job->pids[r] = fork();
     if (job->pids[r] < 0) die("fork");

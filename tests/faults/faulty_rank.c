@@ -198,15 +198,6 @@ static void let_calls_fail(const faulty_plan *plan) {
   if (plan->n > 0) failing_calls_arm(plan->call, plan->n);
 }
 
-/* The first event loop of a process opens descriptors that are kept. */
-static void open_what_is_kept(void) {
-  gloo_device_options o = GLOO_DEVICE_OPTIONS_INIT;
-  gloo_device *device;
-  o.transport = "tcp";
-  if (gloo_device_create(&o, &device, NULL) == GLOO_OK)
-    gloo_device_destroy(device);
-}
-
 void faulty_rank_run(const faulty_plan *plan, bool faulty,
                      faulty_report *report) {
   static int32_t out[ROOM];
@@ -220,7 +211,6 @@ void faulty_rank_run(const faulty_plan *plan, bool faulty,
   d.transport = plan->transport;
   gloo_error error = {.rank = -1};
   gloo_context *context = NULL;
-  open_what_is_kept();
   int descriptors = entries("/proc/self/fd");
   int threads = entries("/proc/self/task");
   int64_t began_ns = now_ns();
@@ -235,10 +225,12 @@ void faulty_rank_run(const faulty_plan *plan, bool faulty,
   report->interrupted = failing_calls_interrupted();
   failing_calls_interrupt_often(false);
   report->took_ns = now_ns() - began_ns;
-  report->named = error.rank;
-  if (report->status != GLOO_OK)
+  report->named = -1;
+  if (report->status != GLOO_OK) {
+    report->named = error.rank;
     snprintf(report->message, sizeof report->message, "%.*s",
              (int)sizeof report->message - 1, error.message);
+  }
   report->threads_left = threads_left(threads);
   report->descriptors_left = entries("/proc/self/fd") - descriptors;
   if (report->descriptors_left != 0) tell_descriptors();
