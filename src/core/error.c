@@ -4,8 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Arguments may point into the message itself, hence the detour. */
-static void set_message(gloo_error *error, const char *text) {
+#include "core/printable.h"
+
+/* Arguments may point into the message itself, hence the detour. They may also
+ * be what a stranger wrote. */
+static void set_message(gloo_error *error, char *text) {
+  gli_make_printable(text);
   size_t length = strlen(text);
   if (length >= sizeof error->message) length = sizeof error->message - 1;
   memcpy(error->message, text, length);

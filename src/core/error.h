@@ -17,7 +17,8 @@
 
 /* Fill `error` (may be NULL) and return `status`, so that a failing function
  * reads `return gli_fail(error, ...)`. `rank` is the one at fault or -1. A
- * message that does not fit is cut. */
+ * message that does not fit is cut, and control characters in it become blanks.
+ */
 gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
                      const char *format, ...) GLI_PRINTF(4, 5);
 

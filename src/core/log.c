@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/printable.h"
+
 #define LINE_BYTES 1024
 #define LEVEL_UNSET (-1)
 
@@ -64,14 +66,6 @@ void gloo_log_set_sink(gloo_log_fn fn, void *user) {
   sink_user = user;
 }
 
-/* Text from peers and files ends up here; it must not break or fake lines. */
-static void blank_control_characters(char *text) {
-  for (; *text != '\0'; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c < 0x20 || c == 0x7f) *text = ' ';
-  }
-}
-
 /* One write per line, so that lines of threads and processes do not mix. A line
  * that cannot be written is lost: there is nobody to tell. */
 static void write_line(const char *line, size_t length) {
@@ -92,7 +86,7 @@ void gli_log(gloo_log_level level, const char *format, ...) {
   va_start(arguments, format);
   if (vsnprintf(line + head, room, format, arguments) < 0) line[head] = '\0';
   va_end(arguments);
-  blank_control_characters(line);
+  gli_make_printable(line); /* text of others must not break or fake lines */
   if (sink != NULL) {
     sink(level, line, sink_user);
   } else {

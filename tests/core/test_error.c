@@ -56,6 +56,20 @@ static void a_message_may_quote_itself(void **state) {
   assert_string_equal(error.message, "writing: no space, so writing: no space");
 }
 
+/* What a stranger wrote may be an argument. */
+static void messages_hold_no_control_characters(void **state) {
+  gloo_error error;
+  (void)state;
+  gli_fail(&error, GLOO_ERR_IO, 1, "rank 1 reports: %s",
+           "\033[2Jdone\r\nok \xc2\x9b"
+           "31m \x9d"
+           "0;x\a \xc3\xa4");
+  assert_string_equal(error.message,
+                      "rank 1 reports:  [2Jdone  ok   31m  0;x  \xc3\xa4");
+  gli_error_prefix(&error, "%s: ", "a\033b");
+  assert_memory_equal(error.message, "a b: rank 1", 11);
+}
+
 static void clear_means_all_is_well(void **state) {
   gloo_error error;
   (void)state;
@@ -108,6 +122,7 @@ int main(void) {
       cmocka_unit_test(nobody_listening_is_fine),
       cmocka_unit_test(long_messages_are_cut),
       cmocka_unit_test(a_message_may_quote_itself),
+      cmocka_unit_test(messages_hold_no_control_characters),
       cmocka_unit_test(clear_means_all_is_well),
       cmocka_unit_test(sizes_do_not_overflow),
       cmocka_unit_test(bounds_hold_at_the_edges),

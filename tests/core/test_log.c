@@ -121,13 +121,17 @@ static void the_program_sets_the_level(void **state) {
 
 static void hostile_text(void) {
   errno = ENOENT;
-  gli_log(GLOO_LOG_WARN, "%s", "a\nb\r\033[2Jc\x7f");
+  gli_log(GLOO_LOG_WARN, "%s",
+          "a\nb\r\033[2Jc\x7f \xc2\x9b"
+          "d\x9b"
+          "e \xc3\xa9");
   if (errno != ENOENT) _exit(3);
 }
 
 static void control_characters_cannot_fake_lines(void **state) {
   (void)state;
-  expect(in_child(NULL, hostile_text), "gloo_c WARN [#] a b  [2Jc \n");
+  expect(in_child(NULL, hostile_text),
+         "gloo_c WARN [#] a b  [2Jc    d e \xc3\xa9\n");
 }
 
 static void long_line(void) {
