@@ -167,7 +167,9 @@ static int happened(const gli_watch *watch, uint32_t seen) {
 
 int gli_events_poll(gli_events *set) {
   int found = set->changed != NULL ? tell_all(set) : 0;
-  int n = epoll_wait(set->epoll, set->batch, GLI_EVENTS_MAX, 0);
+  int n;
+  do n = epoll_wait(set->epoll, set->batch, GLI_EVENTS_MAX, 0);
+  while (n < 0 && errno == EINTR);
   if (n <= 0) return found;
   set->n = n;
   for (set->next = 0; set->next < n;) {
