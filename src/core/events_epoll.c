@@ -84,10 +84,13 @@ static int tell(gli_watch *watch) {
   return 0;
 }
 
+/* What changes meanwhile is for the next poll: who is refused may ask again. */
 static int tell_all(gli_events *set) {
   int refused = 0;
-  gli_watch *watch;
-  while ((watch = set->changed) != NULL) {
+  gli_watch *watch, *list = set->changed;
+  set->changed = NULL;
+  list->link = &list;
+  while ((watch = list) != NULL) {
     unlist(watch);
     int code = tell(watch);
     if (code == 0) continue;
