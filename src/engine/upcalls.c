@@ -1,5 +1,4 @@
 /* What transports call when something arrives, was sent, or broke. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,9 +83,6 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   char text[GLOO_ERROR_MESSAGE_BYTES] = "";
   if (bytes > 8) memcpy(text, data + 8, bytes - 8);
   text[sizeof text - 1] = '\0';
-  for (char *c = text; *c; c++) {
-    if (!isprint((unsigned char)*c)) *c = '?';
-  }
   if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
       status == GLOO_ERR_POISONED) {
     status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */

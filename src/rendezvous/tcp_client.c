@@ -1,5 +1,6 @@
 #include "rendezvous/tcp_client.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -34,6 +35,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 }
 
 static gloo_status say_hello(const gli_tcp_client *self,
+                             const struct sockaddr_storage *address,
                              gli_tcp_connection *connection,
                              uint64_t deadline_ns, gloo_error *error) {
   gli_frame request;
@@ -53,9 +55,17 @@ static gloo_status say_hello(const gli_tcp_client *self,
   if (status != GLOO_OK) return status;
   size_t bytes = reply.body.left;
   if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
-  if (reply.status != GLOO_OK)
+  if (reply.status == GLOO_ERR_STALE) {
+    gli_fail(error, reply.status, -1,
+             "the TCP store at %s belongs to another job or epoch than this "
+             "client, which is of job '%s', epoch %" PRIu64
+             ": give all ranks the same job and epoch, or use another port",
+             gli_tcp_address_name(address).text, gli_quote(self->job).text,
+             self->epoch);
+  } else if (reply.status != GLOO_OK) {
     gli_fail(error, reply.status, -1, "%.*s", (int)bytes,
              (const char *)reply.body.at);
+  }
   free(reply.data);
   return reply.status;
 }
@@ -72,7 +82,7 @@ static gloo_status open_one(const gli_tcp_client *self,
       gli_tcp_connection_open(address, attempt, &opened, error);
   if (status != GLOO_OK) return status;
   attempt = earlier(deadline_ns, gli_deadline_after(GRACE_NS));
-  status = say_hello(self, opened, attempt, error);
+  status = say_hello(self, address, opened, attempt, error);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {

@@ -21,6 +21,11 @@ static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
            service->address, gli_lack_text(service->lack));
 }
 
+static void refuse(gli_session *session, const gloo_error *error) {
+  gli_session_reply_status(session, error->status, error);
+  gli_session_close(session);
+}
+
 static void serve_hello(gli_session *session, gli_body *body) {
   gli_tcp_service *service = session->service;
   gloo_error error;
@@ -38,7 +43,10 @@ static void serve_hello(gli_session *session, gli_body *body) {
              "client version %u: use the same release of the library on all "
              "ranks",
              service->address, GLI_TCP_VERSION, (unsigned)version);
-    goto refuse;
+    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
+            error.message);
+    refuse(session, &error);
+    return;
   }
   if (!gli_body_u64(body, &epoch) ||
       !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
@@ -48,25 +56,25 @@ static void serve_hello(gli_session *session, gli_body *body) {
   bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
   if (welcome && session->refused) {
     say_what_lacks(service, &error);
-    goto refuse;
+    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
+            error.message);
+    refuse(session, &error);
+    return;
   }
   if (welcome) {
     gli_session_stop_timer(session);
     gli_session_reply_status(session, GLOO_OK, NULL);
     return;
   }
-  gli_fail(&error, GLOO_ERR_STALE, -1,
-           "the TCP store at %s belongs to job '%s', epoch %" PRIu64
-           "; this client is of job '%s', epoch %" PRIu64
-           ": give all ranks the same job and epoch, or use another port",
-           service->address, gli_quote(service->job).text, service->epoch,
-           gli_quote(job).text, epoch);
-
-refuse:
-  gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-          error.message);
-  gli_session_reply_status(session, error.status, &error);
-  gli_session_close(session);
+  gli_log(GLOO_LOG_WARN,
+          "refused the client at %s: it is of job '%s', epoch %" PRIu64
+          ", and the TCP store at %s of job '%s', epoch %" PRIu64,
+          session->peer, gli_quote(job).text, epoch, service->address,
+          gli_quote(service->job).text, service->epoch);
+  /* A client that does not know the job is not told it: whoever does gets the
+   * keys of all ranks. */
+  gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
+  refuse(session, &error);
 }
 
 /* ---- waiting ------------------------------------------------------------ */

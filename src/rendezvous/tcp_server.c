@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -162,31 +163,55 @@ static int listen_at(gli_tcp_server *server,
   return code;
 }
 
-static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
-                                   uint16_t port, gloo_error *error) {
-  gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
-  if (status != GLOO_OK) return status;
-  int rc = 0;
-  for (size_t i = 0; i < addresses.n; i++) {
-    rc = listen_at(server, &addresses.list[i]);
-    if (rc == 0) return GLOO_OK;
-    if (gli_lacking(rc))
-      return gli_fail(error, gli_lack_status(rc), -1,
-                      "the TCP store cannot listen: %s", gli_lack_text(rc));
-  }
+/* Does another socket listen there? */
+static bool is_taken(const struct sockaddr_storage *address) {
+  int yes = 1;
+  int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
+  if (fd < 0) return false;
+  bool taken =
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+      bind(fd, (const struct sockaddr *)address,
+           gli_store_address_bytes(address)) != 0 &&
+      errno == EADDRINUSE;
+  close(fd);
+  return taken;
+}
+
+static gloo_status cannot_listen(const struct sockaddr_storage *address,
+                                 const char *host, int rc, gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store cannot listen at %s%s%s: %s%s",
-      gli_tcp_address_name(&addresses.list[addresses.n - 1]).text,
-      addresses.n > 1 ? ", nor at another address of " : " for ",
-      gli_quote(host).text, uv_strerror(uv_translate_sys_error(rc)),
+      "the TCP store cannot listen at %s for %s: %s%s",
+      gli_tcp_address_name(address).text, gli_quote(host).text,
+      uv_strerror(uv_translate_sys_error(rc)),
       rc == EADDRINUSE ? "; another program, or an earlier run that has not "
                          "ended, has the port: end it or use another port"
       : rc == EADDRNOTAVAIL
           ? "; it is not an address of this machine: the rank that serves must "
             "run on the host that is named"
           : "");
+}
+
+/* At the first address that can be used. But where somebody else has the port
+ * at any of them, some clients would meet that one instead. */
+static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
+                                   uint16_t port, gloo_error *error) {
+  gli_tcp_addresses addresses;
+  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
+  if (status != GLOO_OK) return status;
+  for (size_t i = 0; i < addresses.n; i++)
+    if (is_taken(&addresses.list[i]))
+      return cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
+  for (size_t i = 0; i < addresses.n; i++) {
+    int rc = listen_at(server, &addresses.list[i]);
+    if (rc == 0) return GLOO_OK;
+    if (gli_lacking(rc))
+      return gli_fail(error, gli_lack_status(rc), -1,
+                      "the TCP store cannot listen: %s", gli_lack_text(rc));
+    status = cannot_listen(&addresses.list[i], host, rc, error);
+    if (rc == EADDRINUSE) break;
+  }
+  return status;
 }
 
 static void release(gli_tcp_server *server) {

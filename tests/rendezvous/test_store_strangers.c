@@ -26,8 +26,8 @@ static void another_job_or_epoch_is_refused(void **state) {
   assert_int_equal(gloo_store_tcp_create(&options, &client, &e),
                    GLOO_ERR_STALE);
   expect_address(&e, options.port);
-  expect_message(&e, "job 'job', epoch 7");
-  expect_message(&e, "job 'other', epoch 7");
+  expect_message(&e, "another job or epoch");
+  expect_message(&e, "job 'other', epoch 7"); /* its own */
   options = options_for(options.port);
   options.epoch = 6;
   assert_int_equal(gloo_store_tcp_create(&options, &client, &e),
@@ -78,6 +78,31 @@ static void make_hello(gli_frame *frame, uint64_t magic, const char *job) {
   gli_frame_put_u32(frame, GLI_TCP_VERSION);
   gli_frame_put_u64(frame, 7);
   gli_frame_put_key(frame, job);
+}
+
+/* The name of the job is what keeps strangers from the keys of all ranks. */
+static void strangers_are_not_told_the_job(void **state) {
+  static const char all[] = "another job or epoch";
+  char reply[512];
+  gli_frame hello;
+  size_t got = 0;
+  (void)state;
+  gloo_store *store = serve(0);
+  gloo_log_set_level(GLOO_LOG_OFF);
+  int fd = raw_connect(gloo_store_tcp_port(store));
+  make_hello(&hello, GLI_TCP_MAGIC, "guess");
+  gli_frame_end(&hello, GLI_TCP_HELLO);
+  raw_send(fd, hello.data, hello.bytes);
+  for (ssize_t n = 1; n > 0 && got < sizeof(reply); got += (size_t)n) {
+    n = read(fd, reply + got, sizeof(reply) - got);
+    assert_true(n >= 0);
+  }
+  assert_int_equal(got, GLI_TCP_HEAD_BYTES + sizeof(all) - 1);
+  assert_memory_equal(reply + GLI_TCP_HEAD_BYTES, all, sizeof(all) - 1);
+  close(fd);
+  free(hello.data);
+  gloo_log_set_level(GLOO_LOG_WARN);
+  gloo_store_destroy(store);
 }
 
 /* Send a frame after a good hello, or in its place. */
@@ -225,6 +250,7 @@ int main(int argc, char **argv) {
   (void)argv;
   const struct CMUnitTest tests[] = {
       TEST(another_job_or_epoch_is_refused),
+      TEST(strangers_are_not_told_the_job),
       TEST(a_server_of_something_else_is_recognised),
       TEST(strangers_are_dropped_and_the_job_goes_on),
   };

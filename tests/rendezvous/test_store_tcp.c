@@ -1,5 +1,7 @@
 /* Clients and servers of a TCP store that come late, leave early or cannot be
  * reached. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
 #include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,6 +120,49 @@ static void a_port_in_use_is_named(void **state) {
   expect_message(&e, "address already in use");
   expect_served(store);
   gloo_store_destroy(store);
+}
+
+/* Two names, here, have two addresses: "2.1.test" is 127.0.0.2 and 127.0.0.1,
+ * "1.2.test" the other way round. */
+int getaddrinfo(const char *name, const char *service,
+                const struct addrinfo *hints, struct addrinfo **result) {
+  int (*real)(const char *, const char *, const struct addrinfo *,
+              struct addrinfo **);
+  *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+  bool up = name != NULL && strcmp(name, "1.2.test") == 0;
+  bool down = name != NULL && strcmp(name, "2.1.test") == 0;
+  if (!up && !down) return real(name, service, hints, result);
+  const char *first = up ? "127.0.0.1" : "127.0.0.2";
+  const char *second = up ? "127.0.0.2" : "127.0.0.1";
+  int rc = real(first, service, hints, result);
+  if (rc != 0) return rc;
+  struct addrinfo *last = *result;
+  while (last->ai_next != NULL) last = last->ai_next;
+  return real(second, service, hints, &last->ai_next);
+}
+
+/* Else clients would meet somebody else at the other one. */
+static void a_port_in_use_at_any_address_is_refused(void **state) {
+  static const char *const hosts[] = {"1.2.test", "2.1.test"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    gloo_store *store;
+    gloo_error e;
+    uint16_t port;
+    int stranger = raw_listen(&port); /* at 127.0.0.1 */
+    gloo_store_tcp_options options = options_for(port);
+    options.host = hosts[i];
+    options.serve = 1;
+    assert_int_equal(gloo_store_tcp_create(&options, &store, &e),
+                     GLOO_ERR_ADDRESS);
+    expect_address(&e, port);
+    expect_message(&e, "address already in use");
+    close(stranger);
+    if (gloo_store_tcp_create(&options, &store, &e) != GLOO_OK)
+      fail_msg("%s", e.message);
+    expect_served(store);
+    gloo_store_destroy(store);
+  }
 }
 
 static void an_address_of_another_machine_is_refused(void **state) {
@@ -400,6 +445,7 @@ int main(int argc, char **argv) {
       TEST(the_port_is_told),
       TEST(names_and_wildcards_are_served),
       TEST(a_port_in_use_is_named),
+      TEST(a_port_in_use_at_any_address_is_refused),
       TEST(an_address_of_another_machine_is_refused),
       TEST(a_host_that_does_not_resolve_is_named),
       TEST(a_server_that_never_comes_is_named),
