@@ -224,6 +224,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   gli_shm_note hello = offer(pair, GLI_SHM_HELLO);
   int code = watch_life_line(pair, fd);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
+  if (code == EPIPE || code == ECONNRESET) code = 0; /* it may have said why */
   if (code != 0) {
     gli_watch_close(&pair->watch);
     connect_failed(pair, code);
