@@ -79,7 +79,10 @@ static int tell(gli_watch *watch) {
   if ((watch->events & GLI_READABLE) != 0) event.events |= EPOLLIN;
   if ((watch->events & GLI_WRITABLE) != 0) event.events |= EPOLLOUT;
   int epoll = watch->set->epoll;
-  if (epoll_ctl(epoll, operation, watch->fd, &event) != 0) return errno;
+  bool told = epoll_ctl(epoll, operation, watch->fd, &event) == 0;
+  /* What nothing is asked of is not called, whatever the system goes on with.
+   */
+  if (!told && operation != EPOLL_CTL_DEL) return errno;
   watch->known = watch->events;
   return 0;
 }

@@ -35,7 +35,7 @@ static int open_parts(gli_shm *t, const char **what) {
   void *page;
   code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES,
                              &t->page_fd, &page);
-  if (code != 0) return code;
+  if (code != 0) return code == ENOSPC ? ENOMEM : code;
   t->page = page;
   *what = "no epoll";
   t->events = gli_events_open(NULL, NULL);

@@ -57,6 +57,29 @@ static bool has_looked(gli_tcp *t) {
   return true;
 }
 
+static void meet_deadlines(gli_tcp *t);
+
+int gli_tcp_poll(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  t->happened = 0;
+  t->in_poll = true;
+  gli_tcp_wake_reset(t);
+  begin_pairs(t);
+  bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
+  if (needed) atomic_store(&t->needs_poll, false);
+  gli_tcp_stream_read_held(t);
+  if (needed || (!has_looked(t) && !poll_directly(t))) {
+    t->direct = 0;
+    meet_deadlines(t);
+    t->happened += gli_events_poll(t->events);
+  }
+  t->looked = NULL;
+  if (t->to_report) gli_tcp_pairs_report(t);
+  free_garbage(t);
+  t->in_poll = false;
+  return t->happened;
+}
+
 /* ---- deadlines ----------------------------------------------------------- */
 
 void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns) {
@@ -94,28 +117,4 @@ static void meet_deadlines(gli_tcp *t) {
   pairs_due(t->leaving, now);
   gli_tcp_guests_expire(t, now);
   gli_tcp_listener_due(t, now);
-}
-
-/* ---- a turn ---------------------------------------------------------------
- */
-
-int gli_tcp_poll(gli_transport *base) {
-  gli_tcp *t = (gli_tcp *)base;
-  t->happened = 0;
-  t->in_poll = true;
-  gli_tcp_wake_reset(t);
-  begin_pairs(t);
-  bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
-  if (needed) atomic_store(&t->needs_poll, false);
-  gli_tcp_stream_read_held(t);
-  if (needed || (!has_looked(t) && !poll_directly(t))) {
-    t->direct = 0;
-    meet_deadlines(t);
-    t->happened += gli_events_poll(t->events);
-  }
-  t->looked = NULL;
-  if (t->to_report) gli_tcp_pairs_report(t);
-  free_garbage(t);
-  t->in_poll = false;
-  return t->happened;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -90,6 +91,10 @@ static void wait_writable(gli_tcp_stream *stream) {
 static void write_failed(gli_tcp_stream *stream, int code) {
   if (stream->pair->closed) {
     gli_tcp_stream_lost(stream, code);
+    return;
+  }
+  if (gli_lacking(code)) {
+    gli_tcp_pair_lacks(stream->pair, code);
     return;
   }
   stream->write_error = code;

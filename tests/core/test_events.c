@@ -304,6 +304,42 @@ static void what_is_refused_is_told_once_and_may_be_asked_again(void **state) {
   close_all(set, &e, 1);
 }
 
+static void on_refused(void *owner, int events) {
+  end *e = owner;
+  on_ready(owner, events);
+  gli_watch_for(&e->watch, GLI_READABLE);
+}
+
+static void who_asks_again_at_once_is_told_with_the_next_poll(void **state) {
+  (void)state;
+  end e;
+  gli_events *set = set_of(&e, 1);
+  e.watch.ready = on_refused;
+  refuse_with = ENOSPC;
+  gli_watch_for(&e.watch, GLI_READABLE);
+  for (int i = 1; i <= POLLS; i++) {
+    gli_events_poll(set);
+    assert_int_equal(e.calls, i);
+  }
+  refuse_with = 0;
+  close_all(set, &e, 1);
+}
+
+static void to_ask_for_nothing_cannot_be_refused(void **state) {
+  (void)state;
+  end e;
+  gli_events *set = set_of(&e, 1);
+  gli_watch_for(&e.watch, GLI_READABLE);
+  gli_events_poll(set);
+  refuse_with = ENOMEM;
+  gli_watch_for(&e.watch, 0);
+  assert_int_equal(write(e.other, "a", 1), 1);
+  poll_often(set);
+  assert_int_equal(e.calls, 0);
+  refuse_with = 0;
+  close_all(set, &e, 1);
+}
+
 static void what_is_refused_at_once_changes_nothing(void **state) {
   (void)state;
   end e;
@@ -337,6 +373,8 @@ int main(void) {
 #endif
 #if defined(WRAPPED)
     cmocka_unit_test(what_is_refused_is_told_once_and_may_be_asked_again),
+    cmocka_unit_test(who_asks_again_at_once_is_told_with_the_next_poll),
+    cmocka_unit_test(to_ask_for_nothing_cannot_be_refused),
     cmocka_unit_test(what_is_refused_at_once_changes_nothing),
 #endif
   };
