@@ -8,6 +8,7 @@
 #include "api/host.h"
 #include "api/measure.h"
 #include "api/meet.h"
+#include "api/port_watch.h"
 #include "api/tuning.h"
 #include "core/custom_op.h"
 #include "core/error.h"
@@ -15,10 +16,19 @@
 #include "core/options.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/launch.h"
 
 #define DEFAULT_TIMEOUT_NS INT64_C(30000000000)
 #define FAREWELL_NS INT64_C(2000000000)
+/* Where no job id tells jobs apart, the meeting goes on for so long after all
+ * have come: ranks of two jobs that are started together at one port try every
+ * few milliseconds, and those that find their numbers taken are noticed. */
+#define SETTLE_MS 100u
+#define CONTEND_NS INT64_C(1000000000)
+/* Between two attempts to meet. */
+#define PAUSE_MIN_MS 2u
+#define PAUSE_MAX_MS 50u
 
 /* ---- create -------------------------------------------------------------- */
 
@@ -38,6 +48,11 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "a context of %d ranks: the size must be at least 1", size);
   }
+  if ((uint32_t)size > GLI_RANKS_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "a context of %d ranks: at most %u can meet", size,
+                    (unsigned)GLI_RANKS_MAX);
+  }
   if (rank < 0 || rank >= size) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "rank %d of %d: ranks are 0 to %d", rank, size, size - 1);
@@ -49,7 +64,7 @@ static gloo_status create(int rank, int size, gloo_store *store,
                           gloo_device *device,
                           const gloo_context_options *options,
                           bool measures_by_default, gloo_context **out,
-                          gloo_error *error) {
+                          bool *again, gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
@@ -85,8 +100,8 @@ static gloo_status create(int rank, int size, gloo_store *store,
   tuning = NULL;
   if (terms.shared_buffers) gli_context_promise_buffers(context);
   if (size > 1)
-    status =
-        gli_meet(context, store, key, o.host_id, &terms, timeout_of(&o), error);
+    status = gli_meet(context, store, key, o.host_id, &terms, timeout_of(&o),
+                      again, error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
   if (status == GLOO_OK && size > 1 && terms.measures)
     status = gli_measure(context, error);
@@ -108,11 +123,14 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  return create(rank, size, store, device, options, false, context, error);
+  return create(rank, size, store, device, options, false, context, NULL,
+                error);
 }
 
 void gloo_context_destroy(gloo_context *context) {
-  if (context && !gli_custom_op_inside()) gli_context_close(context);
+  if (!context || gli_custom_op_inside()) return;
+  gli_port_watch_end(context);
+  gli_context_close(context);
 }
 
 /* ---- from the environment ------------------------------------------------ */
@@ -139,6 +157,19 @@ static gloo_status open_device(const gloo_device_options *options,
   return gloo_device_create(&o, device, error);
 }
 
+/* When rank 0 cannot listen because another rank 0 does, all ranks that have
+ * come to that one, or will, are told: they may be of either job. */
+static gloo_status contend(gloo_store_tcp_options *options, gloo_error *error) {
+  gloo_store *store;
+  options->serve = 0;
+  options->timeout_ns = CONTEND_NS;
+  if (gloo_store_tcp_create(options, &store, NULL) != GLOO_OK)
+    return error->status; /* it is something else, or of a job with a name */
+  gloo_status status = gli_bootstrap_contend(store, 0, error);
+  gloo_store_destroy(store);
+  return status;
+}
+
 static gloo_status open_store(const gli_launch *launch, int64_t timeout_ns,
                               gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
@@ -148,23 +179,20 @@ static gloo_status open_store(const gli_launch *launch, int64_t timeout_ns,
   o.job = launch->job;
   o.epoch = launch->epoch;
   o.timeout_ns = timeout_ns;
-  return gloo_store_tcp_create(&o, store, error);
+  gloo_status status = gloo_store_tcp_create(&o, store, error);
+  if (status == GLOO_ERR_ADDRESS && o.serve) status = contend(&o, error);
+  return status;
 }
 
-static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
-                                  const gloo_context_options *options,
-                                  gloo_context **context, gloo_error *error) {
-  gloo_context_options o;
-  gloo_status status =
-      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
-  if (status != GLOO_OK) return status;
-  int64_t timeout_ns = timeout_of(&o);
-  gloo_store *store = NULL;
-  if (launch->size > 1) status = open_store(launch, timeout_ns, &store, error);
-  if (status != GLOO_OK) return status;
-  status = create((int)launch->rank, (int)launch->size, store, device, options,
-                  true, context, error);
-  if (status == GLOO_OK && launch->size > 1) {
+static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
+                           gloo_device *device,
+                           const gloo_context_options *options,
+                           int64_t timeout_ns, gloo_context **context,
+                           bool *again, gloo_error *error) {
+  gloo_status status = create((int)launch->rank, (int)launch->size, store,
+                              device, options, true, context, again, error);
+  if (status == GLOO_OK) {
+    if (launch->rank == 0 && launch->job[0] == '\0') uv_sleep(SETTLE_MS);
     /* The server must outlive everybody's need of it. */
     status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
                                   error);
@@ -173,9 +201,50 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
     /* All ranks find that some differ, once they have read it there. */
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
+  } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
+    /* Others met there while this rank waited, and one had its number. */
+    *again = false;
+    status = gli_bootstrap_contend(store, launch->rank, error);
   }
-  gloo_store_destroy(store);
   return status;
+}
+
+/* A rank that starts again may find the store of the start before, whose rank 0
+ * is not that far: it tries until its time is up. */
+static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
+                                  const gloo_context_options *options,
+                                  gloo_context **context, gloo_error *error) {
+  gloo_context_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
+  if (status != GLOO_OK) return status;
+  if (launch->size == 1)
+    return create(0, 1, NULL, device, options, true, context, NULL, error);
+  int64_t timeout_ns = timeout_of(&o);
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  unsigned pause_ms = PAUSE_MIN_MS;
+  for (;;) {
+    gloo_error cause;
+    gloo_store *store;
+    bool again = false;
+    /* At least a moment, for 0 would mean the default. */
+    int64_t left = gli_deadline_left(deadline);
+    status = open_store(launch, left == 0 ? 1 : left, &store, &cause);
+    if (status != GLOO_OK)
+      return gli_fail(error, status, cause.rank, "%s", cause.message);
+    status = meet_in(store, launch, device, options, timeout_ns, context,
+                     &again, &cause);
+    if (status == GLOO_OK && launch->rank == 0 && launch->job[0] == '\0') {
+      gli_port_watch_begin(*context, store);
+    } else {
+      gloo_store_destroy(store);
+    }
+    if (status == GLOO_OK) return status;
+    if (!again || left == 0)
+      return gli_fail(error, status, cause.rank, "%s", cause.message);
+    uv_sleep(pause_ms);
+    pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+  }
 }
 
 gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
@@ -194,6 +263,7 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   gloo_device *device = NULL;
   status = open_device(o.device, &launch, &device, error);
   if (status != GLOO_OK) return status;
+  gli_port_watch_end(NULL); /* this start is to have the port */
   gloo_context *made = NULL;
   status = meet_at_master(&launch, device, o.context, &made, error);
   if (status != GLOO_OK) {

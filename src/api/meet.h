@@ -18,9 +18,10 @@ typedef struct gli_terms {
  * what was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
- * GLOO_ERR_INVALID for a host id that cannot be used. */
+ * GLOO_ERR_INVALID for a host id that cannot be used. `again` as in
+ * gli_bootstrap_exchange. */
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
                      const char *host_id, const gli_terms *terms,
-                     int64_t timeout_ns, gloo_error *error);
+                     int64_t timeout_ns, bool *again, gloo_error *error);
 
 #endif

@@ -21,6 +21,8 @@ _Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
  * may show why. */
 #define LOOK_MIN_NS ((int64_t)100000000)
 #define LOOK_MAX_NS ((int64_t)1000000000)
+/* How long rank 0 waits for the others to read that the meeting is over. */
+#define LEAVE_NS ((int64_t)3000000000)
 
 typedef struct exchange {
   gloo_store *store;
@@ -42,8 +44,9 @@ static gloo_status claimed_twice(uint32_t rank, uint32_t size,
                                  gloo_error *error) {
   return gli_fail(error, GLOO_ERR_BUSY, (int)rank,
                   "rank %u of %u is there already: two processes were given "
-                  "this rank, or the store still holds an earlier run: use a "
-                  "new one, or another job or epoch",
+                  "this rank, two jobs the same address, or the store still "
+                  "holds an earlier run: use another store or port, or "
+                  "another job or epoch",
                   (unsigned)rank, (unsigned)size);
 }
 
@@ -202,8 +205,10 @@ static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
     gloo_status fetched = fetch_present(x, deadline, error);
     if (fetched != GLOO_OK) return fetched;
     if (x->n_pending == 0) break;
-    gloo_status heard = gli_bootstrap_heard(x->store, error);
-    if (heard != GLOO_OK) return heard;
+    gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
+    if (outcome == GLI_OUTCOME_FAILED) return error->status;
+    if (outcome == GLI_OUTCOME_OVER)
+      return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
     if (last) return somebody_missing(x, timeout_ns, error);
   }
   return GLOO_OK;
@@ -213,11 +218,15 @@ static gloo_status check(const gloo_store *store, uint32_t rank, uint32_t size,
                          gloo_error *error) {
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "the store is NULL");
-  if (size == 0 || size > INT32_MAX || rank >= size)
+  if (size == 0 || rank >= size)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "rank %u of %u: a job has at least one rank, and ranks "
                     "count from 0",
                     (unsigned)rank, (unsigned)size);
+  if (size > GLI_RANKS_MAX)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "a job of %u ranks: at most %u can meet", (unsigned)size,
+                    (unsigned)GLI_RANKS_MAX);
   return GLOO_OK;
 }
 
@@ -276,7 +285,7 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
                                    int64_t timeout_ns, gloo_value *blobs,
-                                   gloo_error *error) {
+                                   bool *again, gloo_error *error) {
   gloo_error cause;
   exchange x = {.store = store, .rank = rank, .size = size};
   x.max_blob_bytes = max_blob_bytes;
@@ -287,38 +296,76 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (status == GLOO_OK) status = publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
   if (status == GLOO_OK) status = agree_on_size(&x, &cause);
-  if (status == GLOO_OK) status = collect(&x, timeout_ns, &cause);
+  bool joined = status == GLOO_OK;
+  if (joined) status = collect(&x, timeout_ns, &cause);
   release(&x, status == GLOO_OK ? blobs : NULL);
   if (status == GLOO_OK) return status;
-  gli_bootstrap_give_up(store, rank, size, published, &cause);
+  bool over = gli_bootstrap_give_up(store, rank, size, published, &cause);
+  if (again != NULL)
+    *again = over || (!joined && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
+  return cause.status;
+}
+
+/* Rank 0 ends the meeting when all are done with it, and leaves after the
+ * others, for the store may be its own. */
+static gloo_status end_meeting(gloo_store *store, uint32_t size,
+                               int64_t timeout_ns, gloo_error *error) {
+  bool *present = calloc(size, sizeof(*present));
+  if (present == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory to wait for %u ranks", (unsigned)size);
+  gloo_status status =
+      gli_bootstrap_wait(store, "done", size, NULL,
+                         gli_deadline_after(timeout_ns), present, error);
+  if (status == GLOO_ERR_TIMEOUT) {
+    uint32_t first = 0;
+    while (first + 1 < size && present[first]) first++;
+    gli_fail(error, status, (int)first,
+             "%s of %u did not finish with %s "
+             "within %s",
+             gli_missing_ranks(present, size).text, (unsigned)size,
+             store->label, gli_duration(timeout_ns).text);
+  }
+  if (status == GLOO_OK && gli_bootstrap_end(store, error) != GLI_OUTCOME_OVER)
+    status = error->status;
+  if (status == GLOO_OK)
+    (void)gli_bootstrap_wait(store, "gone", size, NULL,
+                             gli_deadline_after(LEAVE_NS), present, NULL);
+  free(present);
   return status;
+}
+
+static gloo_status await_end(gloo_store *store, int64_t timeout_ns,
+                             gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  gli_outcome outcome = gli_bootstrap_outcome(store, deadline, error);
+  if (outcome == GLI_OUTCOME_OVER) return GLOO_OK;
+  if (outcome == GLI_OUTCOME_FAILED) return error->status;
+  return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
+                  "rank 0 did not say within %s that all ranks have finished "
+                  "with %s",
+                  gli_duration(timeout_ns).text, store->label);
 }
 
 gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
                                  uint32_t size, int64_t timeout_ns,
                                  gloo_error *error) {
+  gloo_error cause;
   gloo_status status = check(store, rank, size, error);
   if (status != GLOO_OK) return status;
-  gli_rank_key key = gli_bootstrap_key("done", rank);
-  status = gli_store_set(store, key.text, "1", 1, error);
-  if (status != GLOO_OK || !gli_store_serves(store)) return status;
-  bool *present = calloc(size, sizeof(*present));
-  if (present == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory to wait for %u ranks", (unsigned)size);
-  status = gli_bootstrap_wait(store, "done", size, NULL,
-                              gli_deadline_after(timeout_ns), present, error);
-  if (status == GLOO_ERR_TIMEOUT) {
-    uint32_t first = 0;
-    while (first + 1 < size && present[first]) first++;
-    gli_fail(error, status, (int)first,
-             "%s of %u did not finish with %s, which this process serves, "
-             "within %s",
-             gli_missing_ranks(present, size).text, (unsigned)size,
-             store->label, gli_duration(timeout_ns).text);
-  }
-  free(present);
-  if (status != GLOO_OK) return status;
-  return gli_bootstrap_heard(store, error);
+  gli_rank_key done = gli_bootstrap_key("done", rank);
+  gli_rank_key gone = gli_bootstrap_key("gone", rank);
+  status = gli_store_set(store, done.text, "1", 1, &cause);
+  if (status == GLOO_OK && rank == 0)
+    (void)gli_store_set(store, gone.text, "1", 1, NULL);
+  if (status == GLOO_OK)
+    status = rank == 0 ? end_meeting(store, size, timeout_ns, &cause)
+                       : await_end(store, timeout_ns, &cause);
+  if (status == GLOO_OK && rank != 0)
+    (void)gli_store_set(store, gone.text, "1", 1, NULL);
+  if (status == GLOO_OK) return status;
+  (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
+  if (error != NULL) *error = cause;
+  return cause.status;
 }

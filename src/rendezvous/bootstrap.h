@@ -3,9 +3,13 @@
 #ifndef GLI_RENDEZVOUS_BOOTSTRAP_H
 #define GLI_RENDEZVOUS_BOOTSTRAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gloo_c/store.h"
+
+/* The most ranks that can meet: as many clients as the TCP store takes. */
+#define GLI_RANKS_MAX ((uint32_t)65536)
 
 /* Longest blob that fits in a value with what the exchange adds. */
 #define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
@@ -22,22 +26,31 @@
  * GLOO_ERR_MISMATCH another rank was told another size
  * GLOO_ERR_INVALID  a blob, one's own or one that came, is longer than the cap
  * GLOO_ERR_PROTOCOL what a rank published was not published by this function
- *  and whatever the store fails with. In all these cases error->rank is the
+ * GLOO_ERR_STALE    the ranks that met there did so without this process, and
+ *                   are through (see finish); nobody is told
+ *  and whatever the store fails with. In all other cases error->rank is the
  * rank at fault, and the other ranks that wait fail with the same cause ("rank
  * 2 reports: ..."); a process that serves the store gives them up to 3 s to
  * hear of it. Costs: two requests to publish, two to fetch, and a few more per
- * second while ranks are missing. */
+ * second while ranks are missing.
+ *
+ * `again` (may be NULL) is set on failure: this process has no part in what
+ * goes on in the store, because it is over, or because the server went away
+ * before the rank was in. Where ranks start again, that was the store of the
+ * start before, and the next may come. */
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
                                    int64_t timeout_ns, gloo_value *blobs,
-                                   gloo_error *error);
+                                   bool *again, gloo_error *error);
 
-/* Call it once this rank needs the store no more. A rank whose process serves
- * the store to others waits, at most `timeout_ns`, until all ranks have called
- * it, and may destroy the store then; the others return at once. Not needed
- * after an exchange that failed. GLOO_ERR_TIMEOUT names the ranks that have
- * not; and a rank that serves fails if another rank's exchange has failed. */
+/* Call it once this rank needs the store no more; not after an exchange that
+ * failed. Returns when all ranks have called it: from then on nobody can join
+ * any more, so none of these ranks finds this meeting when it starts again.
+ * Rank 0, who may serve the store, returns last and may destroy it then.
+ * GLOO_ERR_TIMEOUT names the ranks that have not called it; if another rank has
+ * failed meanwhile, all fail with its cause. Costs two requests, and two more
+ * on rank 0. */
 gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
                                  uint32_t size, int64_t timeout_ns,
                                  gloo_error *error);

@@ -10,10 +10,14 @@
 
 /* The others look for a failure about once a second. */
 #define LINGER_NS ((int64_t)3000000000)
-#define FAILED_KEY "gloo/failed"
-/* What it holds: 0 - status, rank that reports, rank at fault or -1, sentence.
- */
+#define OUTCOME_KEY "gloo/outcome"
+/* What it holds: 0 - status, rank that reports, rank at fault or -1, sentence;
+ * status 0 and nothing else when the meeting is over. */
 #define HEAD_BYTES ((size_t)12)
+#define OVER_BYTES ((size_t)4)
+static const uint8_t over[OVER_BYTES];
+/* Another process is some rank as well; or nobody need watch for one. */
+#define CONTENDER_KEY "gloo/contender"
 
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {
   gli_rank_key key;
@@ -53,22 +57,96 @@ free_all:
   return status;
 }
 
-static void tell(gloo_store *store, uint32_t rank, const gloo_error *cause) {
+typedef struct failure_note {
   uint8_t data[HEAD_BYTES + GLOO_ERROR_MESSAGE_BYTES];
+  size_t bytes;
+} failure_note;
+
+static failure_note write_failure(uint32_t rank, const gloo_error *cause) {
+  failure_note note;
   size_t text_bytes = strlen(cause->message);
-  gli_put_u32(data, (uint32_t)-cause->status);
-  gli_put_u32(data + 4, rank);
-  gli_put_u32(data + 8, (uint32_t)cause->rank);
-  memcpy(data + HEAD_BYTES, cause->message, text_bytes);
-  gloo_status status = gli_store_compare_and_set(
-      store, FAILED_KEY, NULL, 0, data, HEAD_BYTES + text_bytes, NULL, NULL);
+  gli_put_u32(note.data, (uint32_t)-cause->status);
+  gli_put_u32(note.data + 4, rank);
+  gli_put_u32(note.data + 8, (uint32_t)cause->rank);
+  memcpy(note.data + HEAD_BYTES, cause->message, text_bytes);
+  note.bytes = HEAD_BYTES + text_bytes;
+  return note;
+}
+
+static gli_outcome read_outcome(const gloo_store *store,
+                                const gloo_value *value, gloo_error *error) {
+  const uint8_t *data = value->data;
+  if (value->bytes == OVER_BYTES && gli_get_u32(data) == 0)
+    return GLI_OUTCOME_OVER;
+  if (value->bytes < HEAD_BYTES || gli_get_u32(data) == 0 ||
+      gli_get_u32(data) > (uint32_t)-GLOO_ERR_INTERNAL) {
+    gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+             "key '" OUTCOME_KEY "' in %s was not written by this library",
+             store->label);
+    return GLI_OUTCOME_FAILED;
+  }
+  size_t bytes = value->bytes - HEAD_BYTES;
+  if (bytes > GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES;
+  uint32_t fault = gli_get_u32(data + 8);
+  gli_fail(error, -(gloo_status)gli_get_u32(data),
+           fault > INT32_MAX ? -1 : (int)fault, "rank %u reports: %.*s",
+           (unsigned)gli_get_u32(data + 4), (int)bytes,
+           (const char *)data + HEAD_BYTES);
+  return GLI_OUTCOME_FAILED;
+}
+
+/* Set the outcome unless there is one, and return the one that counts: `mine`,
+ * or that of `*error`. */
+static gli_outcome settle(gloo_store *store, const uint8_t *data, size_t bytes,
+                          gli_outcome mine, gloo_error *error) {
+  gloo_value current = {NULL, 0};
+  gloo_status status = gli_store_compare_and_set(store, OUTCOME_KEY, NULL, 0,
+                                                 data, bytes, &current, error);
   if (status == GLOO_ERR_UNSUPPORTED)
-    gli_store_set(store, FAILED_KEY, data, HEAD_BYTES + text_bytes, NULL);
+    status = gli_store_set(store, OUTCOME_KEY, data, bytes, error);
+  if (status == GLOO_OK) {
+    gli_value_free(&current);
+    return mine;
+  }
+  gli_outcome outcome = GLI_OUTCOME_FAILED;
+  if (status == GLOO_ERR_COMPARE)
+    outcome = read_outcome(store, &current, error);
+  gli_value_free(&current);
+  return outcome;
+}
+
+gli_outcome gli_bootstrap_end(gloo_store *store, gloo_error *error) {
+  return settle(store, over, OVER_BYTES, GLI_OUTCOME_OVER, error);
+}
+
+gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
+                                  gloo_error *error) {
+  const char *key = OUTCOME_KEY;
+  gloo_value value = {NULL, 0};
+  bool present;
+  gloo_status status =
+      gli_store_fetch(store, &key, 1, deadline_ns, &value, &present, error);
+  if (status == GLOO_ERR_TIMEOUT) return GLI_OUTCOME_OPEN;
+  if (status != GLOO_OK) return GLI_OUTCOME_FAILED;
+  gli_outcome outcome = read_outcome(store, &value, error);
+  gli_value_free(&value);
+  return outcome;
+}
+
+gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
+                                   uint32_t size, gloo_error *error) {
+  return gli_fail(
+      error, GLOO_ERR_STALE, (int)rank,
+      "rank %u of %u came too late: the ranks that met in %s did so "
+      "without this process. If it is not another start of the "
+      "same job, two jobs were given one address: give each a "
+      "MASTER_PORT and a GLOO_JOB_ID of its own",
+      (unsigned)rank, (unsigned)size, store->label);
 }
 
 /* Give those that have come the time to hear of it. With a wrong idea of the
  * size, the rank at fault may be one beyond ours. */
-static void linger(gloo_store *store, uint32_t size, int at_fault) {
+static void linger(gloo_store *store, uint32_t size, const gloo_error *cause) {
   uint64_t deadline = gli_deadline_after(LINGER_NS);
   bool *come = calloc(size, sizeof(*come));
   bool *gone = calloc(size, sizeof(*gone));
@@ -76,52 +154,89 @@ static void linger(gloo_store *store, uint32_t size, int at_fault) {
     gloo_status status =
         gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
     if (status == GLOO_OK || status == GLOO_ERR_TIMEOUT)
-      gli_bootstrap_wait(store, "done", size, come, deadline, gone, NULL);
+      gli_bootstrap_wait(store, "gone", size, come, deadline, gone, NULL);
   }
   free(come);
   free(gone);
-  if (at_fault < 0 || (uint32_t)at_fault < size) return;
-  gli_rank_key text = gli_bootstrap_key("done", (uint32_t)at_fault);
+  bool beyond = cause->rank >= 0 && (uint32_t)cause->rank >= size;
+  if (!beyond && cause->status != GLOO_ERR_BUSY) return;
+  /* For the one beyond; or, as no rank has such a number, to the end. */
+  gli_rank_key text =
+      gli_bootstrap_key("gone", beyond ? (uint32_t)cause->rank : UINT32_MAX);
   const char *key = text.text;
   bool left = false;
   gli_store_fetch(store, &key, 1, deadline, NULL, &left, NULL);
 }
 
-void gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, const gloo_error *cause) {
-  gli_rank_key key = gli_bootstrap_key("done", rank);
-  /* Then it is the store that is gone, or useless. */
-  if (cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_IO) return;
-  tell(store, rank, cause);
-  if (published && gli_store_set(store, key.text, "1", 1, NULL) != GLOO_OK)
-    return;
-  if (gli_store_serves(store)) linger(store, size, cause->rank);
+static bool let_go(gloo_store *store, uint32_t rank) {
+  gli_rank_key done = gli_bootstrap_key("done", rank);
+  gli_rank_key gone = gli_bootstrap_key("gone", rank);
+  return gli_store_set(store, done.text, "1", 1, NULL) == GLOO_OK &&
+         gli_store_set(store, gone.text, "1", 1, NULL) == GLOO_OK;
 }
 
-gloo_status gli_bootstrap_heard(gloo_store *store, gloo_error *error) {
-  const char *key = FAILED_KEY;
+bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
+                           bool published, gloo_error *cause) {
+  /* Then it is the store that is gone, or useless. */
+  if (cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_IO)
+    return false;
+  failure_note note = write_failure(rank, cause);
+  gloo_error earlier;
+  gli_outcome outcome =
+      settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN, &earlier);
+  if (outcome == GLI_OUTCOME_OVER) {
+    gli_bootstrap_too_late(store, rank, size, cause);
+    return true;
+  }
+  /* The first cause explains why a rank is there twice. And a server that is
+   * gone was that of an earlier start: what was wrong there does not matter. */
+  bool gone = outcome == GLI_OUTCOME_FAILED && earlier.status == GLOO_ERR_PEER;
+  if ((outcome == GLI_OUTCOME_FAILED && cause->status == GLOO_ERR_BUSY) ||
+      (gone && cause->status == GLOO_ERR_MISMATCH))
+    *cause = earlier;
+  if (gone) return false;
+  if (published && !let_go(store, rank)) return false;
+  if (gli_store_serves(store)) linger(store, size, cause);
+  return false;
+}
+
+/* ---- two jobs at one port ------------------------------------------------ */
+
+gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
+                                  gloo_error *error) {
+  gloo_error cause;
+  gli_fail(&cause, GLOO_ERR_BUSY, (int)rank,
+           "two jobs have one MASTER_ADDR and MASTER_PORT: two processes say "
+           "that they are rank %u in %s, and whose the other ranks are cannot "
+           "be told; give each job a MASTER_PORT of its own",
+           (unsigned)rank, store->label);
+  failure_note note = write_failure(rank, &cause);
+  if (settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN, NULL) ==
+      GLI_OUTCOME_OVER)
+    (void)gli_store_compare_and_set(store, OUTCOME_KEY, over, OVER_BYTES,
+                                    note.data, note.bytes, NULL, NULL);
+  (void)gli_store_set(store, CONTENDER_KEY, note.data, note.bytes, NULL);
+  if (error != NULL) *error = cause;
+  return cause.status;
+}
+
+gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
+                                gloo_error *error) {
+  const char *key = CONTENDER_KEY;
   gloo_value value = {NULL, 0};
   bool present;
   gloo_status status =
-      gli_store_fetch(store, &key, 1, 0, &value, &present, error);
-  if (status == GLOO_ERR_TIMEOUT) return GLOO_OK;
-  if (status != GLOO_OK) return status;
-  const uint8_t *data = value.data;
-  if (value.bytes < HEAD_BYTES || gli_get_u32(data) == 0 ||
-      gli_get_u32(data) > (uint32_t)-GLOO_ERR_INTERNAL) {
-    status =
-        gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                 "key '" FAILED_KEY "' in %s was not written by this library",
-                 store->label);
-  } else {
-    size_t bytes = value.bytes - HEAD_BYTES;
-    if (bytes > GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES;
-    uint32_t fault = gli_get_u32(data + 8);
-    status = gli_fail(error, -(gloo_status)gli_get_u32(data),
-                      fault > INT32_MAX ? -1 : (int)fault,
-                      "rank %u reports: %.*s", (unsigned)gli_get_u32(data + 4),
-                      (int)bytes, (const char *)data + HEAD_BYTES);
-  }
+      gli_store_fetch(store, &key, 1, deadline_ns, &value, &present, NULL);
+  if (status != GLOO_OK) return GLOO_OK;
+  gloo_error cause;
+  bool failed = read_outcome(store, &value, &cause) == GLI_OUTCOME_FAILED;
   gli_value_free(&value);
-  return status;
+  if (!failed) return GLOO_OK;
+  if (error != NULL) *error = cause;
+  return cause.status;
+}
+
+void gli_bootstrap_stop_watching(gloo_store *store) {
+  (void)gli_store_compare_and_set(store, CONTENDER_KEY, NULL, 0, over,
+                                  OVER_BYTES, NULL, NULL);
 }

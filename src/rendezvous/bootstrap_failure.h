@@ -1,5 +1,6 @@
-/* How a rank that cannot meet the others tells them why, so that every rank
- * fails with the first cause and none waits in vain. */
+/* How a meeting ends. One key holds its outcome, set once: that all ranks have
+ * met and the meeting is over, or the first cause for which it failed. Every
+ * rank ends with the same outcome, and none waits in vain. */
 #ifndef GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
 #define GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
 
@@ -8,17 +9,55 @@
 
 #include "gloo_c/store.h"
 
-/* Leave `cause` in the store, unless another rank was first, and let go of the
- * store. A rank that serves it stays until those that have come are gone as
- * well, for a few seconds at most. `published`: this process has published as
- * `rank`, and not another one in its name. */
-void gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, const gloo_error *cause);
+/* Leave `cause` in the store, and let go of the store. A rank that serves it
+ * stays until those that have come are gone as well, for a few seconds at most.
+ * Where two processes say that they are the same rank, it stays that long in
+ * any case, for more of either job may come. `published`: this process has
+ * published as `rank`, and not another one in its name.
+ *
+ * True: the store's meeting was over before, without this process. Nothing was
+ * left there; `cause` says so. */
+bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
+                           bool published, gloo_error *cause);
 
-/* Fail as a rank before has failed; GLOO_OK when none has. */
-gloo_status gli_bootstrap_heard(gloo_store *store, gloo_error *error);
+/* What is known of the outcome. FAILED fills `error` with the cause. */
+typedef enum gli_outcome {
+  GLI_OUTCOME_OPEN,
+  GLI_OUTCOME_OVER,
+  GLI_OUTCOME_FAILED
+} gli_outcome;
 
-/* The key under which a rank publishes ("rank") or lets go ("done"). */
+/* Wait for the outcome until then; OPEN: there is none yet. What the store
+ * fails with, it fails with. */
+gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
+                                  gloo_error *error);
+
+/* Say that the meeting is over, unless it has failed. */
+gli_outcome gli_bootstrap_end(gloo_store *store, gloo_error *error);
+
+/* The error of a process that came to a meeting that was over. */
+gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
+                                   uint32_t size, gloo_error *error);
+
+/* ---- two jobs at one port ------------------------------------------------ */
+
+/* This process is `rank`, of another job than the process that is `rank` in
+ * `store`: a rank 0 that could not serve its own store, or a rank that was here
+ * before that store, which is over now without it. `error` says so, and all
+ * ranks that meet in the store, or come there later, end with the same. */
+gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
+                                  gloo_error *error);
+
+/* Wait until then for such a process, in a store whose meeting is over:
+ * GLOO_OK: none came, or gli_bootstrap_stop_watching was called. */
+gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
+                                gloo_error *error);
+void gli_bootstrap_stop_watching(gloo_store *store);
+
+/* ---- keys of ranks ------------------------------------------------------- */
+
+/* The key under which a rank publishes ("rank"), says that it needs the others'
+ * cards no more ("done"), and that it knows the outcome ("gone"). */
 typedef struct gli_rank_key {
   char text[32];
 } gli_rank_key;

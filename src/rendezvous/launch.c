@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/bootstrap.h"
 #include "rendezvous/text.h"
 
 /* A decimal number, digits only, between `min` and `max`. */
@@ -47,7 +48,7 @@ static gloo_status read_text(const char *name, const char *meaning,
 static gloo_status read_torchrun(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank, port;
   gloo_status status = read_number("WORLD_SIZE", "the number of ranks", 1,
-                                   INT32_MAX, &size, error);
+                                   GLI_RANKS_MAX, &size, error);
   if (status != GLOO_OK) return status;
   status = read_number("RANK", "the rank, below WORLD_SIZE", 0, size - 1, &rank,
                        error);
@@ -119,11 +120,18 @@ static gloo_status check_complete(const launcher *l, gloo_error *error) {
       set, missing);
 }
 
+/* torchrun names its jobs, if it is told a name: it is "none" otherwise. Other
+ * launchers' numbers (of Slurm's steps, of PMIx's name spaces) may differ
+ * between ranks of one job, when it was started in several pieces. */
 static gloo_status read_job(gli_launch *launch, gloo_error *error) {
+  const char *run = getenv("TORCHELASTIC_RUN_ID");
+  const char *name = NULL;
   gloo_status status = GLOO_OK;
-  if (getenv("GLOO_JOB_ID") != NULL)
-    status = read_text("GLOO_JOB_ID", "the name of the job", 0, GLI_JOB_MAX,
-                       launch->job, error);
+  if (run != NULL && strcmp(run, "none") != 0) name = "TORCHELASTIC_RUN_ID";
+  if (getenv("GLOO_JOB_ID") != NULL) name = "GLOO_JOB_ID";
+  if (name != NULL)
+    status = read_text(name, "the name of the job", 0, GLI_JOB_MAX, launch->job,
+                       error);
   if (status == GLOO_OK && getenv("GLOO_EPOCH") != NULL)
     status = read_number("GLOO_EPOCH", "the number of the attempt", 0,
                          UINT64_MAX, &launch->epoch, error);

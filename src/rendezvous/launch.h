@@ -22,7 +22,8 @@ typedef struct gli_launch {
 /* Recognised, in this order:
  *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun, `gloo run`); all four
  *   none of these: a job of one rank
- * GLOO_JOB_ID and GLOO_EPOCH (may be absent: "" and 0) go with each.
+ * GLOO_JOB_ID and GLOO_EPOCH (may be absent: "" and 0) go with each. Without
+ * the first, the job is what torchrun calls it in TORCHELASTIC_RUN_ID.
  * GLOO_ERR_INVALID names the variable, its value and what is expected, or those
  * that are missing. `out` is set on success only. */
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error);

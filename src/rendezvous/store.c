@@ -84,6 +84,10 @@ bool gli_store_serves(const gloo_store *store) {
   return store->ops->serves != NULL && store->ops->serves(store);
 }
 
+bool gli_store_was_first(const gloo_store *store) {
+  return store->ops->was_first != NULL && store->ops->was_first(store);
+}
+
 uint64_t gli_deadline_after(int64_t timeout_ns) {
   uint64_t deadline;
   if (timeout_ns < 0) return GLI_NEVER;

@@ -50,6 +50,8 @@ typedef struct gli_store_ops {
 
   /* Do other processes lose the store when this one destroys it? NULL: no. */
   bool (*serves)(const gloo_store *store);
+  /* Did this process come before the one that serves it? NULL: no. */
+  bool (*was_first)(const gloo_store *store);
   void (*destroy)(gloo_store *store);
   /* Instead of destroy, in a forked child: free memory and close descriptors,
    * and change nothing that is the parent's as well. NULL: destroy does. */
@@ -84,6 +86,7 @@ gloo_status gli_store_append(gloo_store *store, const char *key,
 gloo_status gli_store_remove(gloo_store *store, const char *key,
                              gloo_error *error);
 bool gli_store_serves(const gloo_store *store);
+bool gli_store_was_first(const gloo_store *store);
 
 /* ---- shared by the implementations -------------------------------------- */
 

@@ -221,6 +221,10 @@ static bool tcp_serves(const gloo_store *store) {
   return ((const tcp_store *)store)->server != NULL;
 }
 
+static bool tcp_was_first(const gloo_store *store) {
+  return gli_tcp_client_was_first(((const tcp_store *)store)->client);
+}
+
 static void tcp_destroy(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;
   gli_tcp_client_destroy(self->client);
@@ -243,6 +247,7 @@ static const gli_store_ops tcp_ops = {
     .append = tcp_append,
     .remove = tcp_remove,
     .serves = tcp_serves,
+    .was_first = tcp_was_first,
     .destroy = tcp_destroy,
     .abandon = tcp_abandon,
 };

@@ -14,7 +14,11 @@
 #define GRACE_NS ((int64_t)5000000000)
 /* One attempt to connect: other addresses want their turn, too. */
 #define ATTEMPT_NS ((int64_t)3000000000)
+/* Between attempts. At first short beside the time in which ranks meet: of two
+ * jobs that start at one port, both then see that the other is there. */
 #define PAUSE_MIN_MS 5u
+#define PAUSE_SOON_MS 10u
+#define SOON_NS ((int64_t)1000000000)
 #define PAUSE_MAX_MS 200u
 
 struct gli_tcp_client {
@@ -26,6 +30,7 @@ struct gli_tcp_client {
   struct sockaddr_storage address; /* the one that answered */
   char name[sizeof(gli_tcp_name)];
   int64_t timeout_ns;
+  bool was_first; /* here before the server */
   uint64_t epoch;
   char job[];
 };
@@ -137,6 +142,7 @@ static gloo_status connect_patiently(gli_tcp_client *self,
                                      const gloo_store_tcp_options *options,
                                      gloo_error *error) {
   uint64_t deadline = gli_deadline_after(self->timeout_ns);
+  uint64_t soon = gli_deadline_after(SOON_NS);
   unsigned pause_ms = PAUSE_MIN_MS;
   bool told = false;
   for (;;) {
@@ -151,13 +157,17 @@ static gloo_status connect_patiently(gli_tcp_client *self,
           error, status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
           "%s (tried for %s; is the rank that serves the store running?)",
           cause.message, gli_duration(self->timeout_ns).text);
+    /* Not those that went unanswered: a server may be slow. */
+    if (strstr(cause.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
+      self->was_first = true;
     if (!told && status == GLOO_ERR_ADDRESS)
       gli_log(GLOO_LOG_WARN, "%s; trying again", cause.message);
     told = true;
     if (left > 0 && (int64_t)pause_ms * 1000000 > left)
       pause_ms = (unsigned)(left / 1000000) + 1;
     uv_sleep(pause_ms);
-    pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+    unsigned longest = gli_deadline_left(soon) ? PAUSE_SOON_MS : PAUSE_MAX_MS;
+    pause_ms = pause_ms * 2 < longest ? pause_ms * 2 : longest;
   }
 }
 
@@ -287,6 +297,10 @@ gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
 free_request:
   free(request->data);
   return status;
+}
+
+bool gli_tcp_client_was_first(const gli_tcp_client *self) {
+  return self->was_first;
 }
 
 const char *gli_tcp_client_name(const gli_tcp_client *self) {

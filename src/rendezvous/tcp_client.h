@@ -26,6 +26,9 @@ gloo_status gli_tcp_client_call(gli_tcp_client *client, gli_frame *request,
                                 gli_tcp_op op, uint64_t deadline_ns,
                                 gli_tcp_reply *reply, gloo_error *error);
 
+/* Did it refuse connections when the client was made, and listen later? */
+bool gli_tcp_client_was_first(const gli_tcp_client *client);
+
 /* The server's address as text, and its port. */
 const char *gli_tcp_client_name(const gli_tcp_client *client);
 uint16_t gli_tcp_client_port(const gli_tcp_client *client);

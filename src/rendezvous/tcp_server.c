@@ -18,7 +18,7 @@
 #include "rendezvous/tcp_socket.h"
 #include "rendezvous/text.h"
 
-#define KEYS_MAX ((size_t)128 * 1024)
+#define KEYS_MAX ((size_t)256 * 1024) /* three and a bit for each rank */
 #define BYTES_MAX ((uint64_t)1 << 30)
 #define BACKLOG 4096
 

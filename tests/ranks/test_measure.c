@@ -139,7 +139,7 @@ static gloo_context *meet(gloo_store *store, gloo_device *device, int rank) {
   assert_int_equal(gli_context_open(device, (uint32_t)rank, 2, key, 20 * SECOND,
                                     &context, &error),
                    GLOO_OK);
-  if (gli_meet(context, store, key, NULL, &terms, 20 * SECOND, &error) !=
+  if (gli_meet(context, store, key, NULL, &terms, 20 * SECOND, NULL, &error) !=
       GLOO_OK)
     fail_msg("%s", error.message);
   assert_int_equal(gli_context_join_tree(context, &error), GLOO_OK);

@@ -2,6 +2,7 @@
  * of its own where that is possible. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include "kinds.h"
 #include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/store.h"
 
 enum { RANKS_MAX = 8, BLOB_MAX = 100 };
 
@@ -22,6 +25,7 @@ typedef struct rank_run {
   int64_t timeout_ns;
   unsigned delay_ms;
   gloo_value blobs[RANKS_MAX * 8];
+  bool again;
   gloo_status status;
   gloo_error error;
 } rank_run;
@@ -33,9 +37,9 @@ static void run_rank(void *argument) {
   char blob[2 * BLOB_MAX];
   memset(blob, 'a' + (int)r->rank, sizeof(blob));
   uv_sleep(r->delay_ms);
-  r->status =
-      gli_bootstrap_exchange(r->store, r->rank, r->size, blob, r->blob_bytes,
-                             r->max_bytes, r->timeout_ns, r->blobs, &r->error);
+  r->status = gli_bootstrap_exchange(r->store, r->rank, r->size, blob,
+                                     r->blob_bytes, r->max_bytes, r->timeout_ns,
+                                     r->blobs, &r->again, &r->error);
   if (r->status == GLOO_OK)
     r->status = gli_bootstrap_finish(r->store, r->rank, r->size, r->timeout_ns,
                                      &r->error);
@@ -202,13 +206,14 @@ static void bad_ranks_are_refused(void **state) {
   (void)state;
   assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
   assert_int_equal(
-      gli_bootstrap_exchange(store, 2, 2, "", 0, 1, 0, blobs, NULL),
+      gli_bootstrap_exchange(store, 2, 2, "", 0, 1, 0, blobs, NULL, NULL),
       GLOO_ERR_INVALID);
   assert_int_equal(
-      gli_bootstrap_exchange(store, 0, 0, "", 0, 1, 0, blobs, NULL),
+      gli_bootstrap_exchange(store, 0, 0, "", 0, 1, 0, blobs, NULL, NULL),
       GLOO_ERR_INVALID);
-  assert_int_equal(gli_bootstrap_exchange(NULL, 0, 1, "", 0, 1, 0, blobs, NULL),
-                   GLOO_ERR_INVALID);
+  assert_int_equal(
+      gli_bootstrap_exchange(NULL, 0, 1, "", 0, 1, 0, blobs, NULL, NULL),
+      GLOO_ERR_INVALID);
   assert_int_equal(gli_bootstrap_finish(NULL, 0, 1, 0, NULL), GLOO_ERR_INVALID);
   gloo_store_destroy(store);
 }
@@ -223,9 +228,9 @@ static void strange_values_are_refused(void **state) {
     gloo_error e;
     assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
     gloo_store_set(store, "gloo/rank/1", strange[i], strlen(strange[i]), NULL);
-    assert_int_equal(
-        gli_bootstrap_exchange(store, 0, 2, "", 0, 1, LONG_TIME, blobs, &e),
-        GLOO_ERR_PROTOCOL);
+    assert_int_equal(gli_bootstrap_exchange(store, 0, 2, "", 0, 1, LONG_TIME,
+                                            blobs, NULL, &e),
+                     GLOO_ERR_PROTOCOL);
     assert_int_equal(e.rank, 1);
     gloo_store_destroy(store);
   }
@@ -291,20 +296,145 @@ static void callbacks_that_misbehave_are_named(void **state) {
 
 /* ---- leaving ------------------------------------------------------------- */
 
-static void the_server_waits_until_all_have_finished(void **state) {
+typedef struct leaving {
+  gloo_store *store;
+  uint32_t rank, size;
+  int64_t timeout_ns;
+  gloo_status status;
+  gloo_error error;
+} leaving;
+
+static void leave(void *argument) {
+  leaving *l = argument;
+  l->status = gli_bootstrap_finish(l->store, l->rank, l->size, l->timeout_ns,
+                                   &l->error);
+}
+
+/* Ranks `first` to 2 of 3 leave. */
+static void leave_all(test_store *t, leaving all[3], int first,
+                      int64_t timeout_ns) {
+  uv_thread_t threads[3];
+  for (int i = first; i < 3; i++) {
+    all[i] = (leaving){t->store, (uint32_t)i, 3, timeout_ns, GLOO_OK, {0}};
+    assert_int_equal(uv_thread_create(&threads[i], leave, &all[i]), 0);
+  }
+  for (int i = first; i < 3; i++) uv_thread_join(&threads[i]);
+}
+
+static void no_rank_leaves_before_all_have_finished(void **state) {
+  leaving all[3];
+  test_store t;
+  (void)state;
+  test_store_open(kind, &t);
+  leave_all(&t, all, 1, SHORT_TIME);
+  for (int i = 1; i < 3; i++) {
+    assert_int_equal(all[i].status, GLOO_ERR_TIMEOUT);
+    assert_int_equal(all[i].error.rank, 0);
+  }
+  test_store_close(&t);
+  test_store_open(kind, &t);
+  leave_all(&t, all, 0, LONG_TIME);
+  for (int i = 0; i < 3; i++)
+    if (all[i].status != GLOO_OK) fail_msg("%s", all[i].error.message);
+  test_store_close(&t);
+}
+
+static void rank_0_names_those_that_have_not_finished(void **state) {
   test_store t;
   gloo_error e;
   (void)state;
-  test_store_open("tcp4", &t);
-  gloo_store *client = open_client(t.store);
-  assert_int_equal(gli_bootstrap_finish(client, 1, 3, 0, &e), GLOO_OK);
+  test_store_open(kind, &t);
+  assert_int_equal(gloo_store_set(t.store, "gloo/done/1", "1", 1, NULL),
+                   GLOO_OK);
   assert_int_equal(gli_bootstrap_finish(t.store, 0, 3, SHORT_TIME, &e),
                    GLOO_ERR_TIMEOUT);
   assert_int_equal(e.rank, 2);
   assert_non_null(strstr(e.message, "rank 2 of 3 did not finish"));
-  assert_int_equal(gli_bootstrap_finish(client, 2, 3, 0, &e), GLOO_OK);
-  assert_int_equal(gli_bootstrap_finish(t.store, 0, 3, LONG_TIME, &e), GLOO_OK);
+  test_store_close(&t);
+}
+
+/* ---- coming when it is over ---------------------------------------------- */
+
+/* As the ranks of the next start do, when rank 0 still holds the store. */
+static void late_comers_are_told_to_try_again(void **state) {
+  static const uint32_t late[][2] = {{1, 3}, {0, 3}, {3, 4}}; /* rank, size */
+  leaving all[3];
+  test_store t;
+  (void)state;
+  test_store_open(kind, &t);
+  for (uint32_t i = 0; i < 3; i++)
+    assert_int_equal(gloo_store_set(t.store, gli_bootstrap_key("rank", i).text,
+                                    "card", 4, NULL),
+                     GLOO_OK);
+  assert_int_equal(
+      gloo_store_set(t.store, "gloo/size", "\3\0\0\0\0\0\0\0", 8, NULL),
+      GLOO_OK);
+  leave_all(&t, all, 0, LONG_TIME);
+  for (int i = 0; i < 3; i++) {
+    gloo_value blobs[4] = {{NULL, 0}};
+    gloo_error e;
+    bool again = false;
+    assert_int_equal(gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "",
+                                            0, 1, LONG_TIME, blobs, &again, &e),
+                     GLOO_ERR_STALE);
+    assert_true(again);
+    assert_non_null(strstr(e.message, "came too late"));
+    assert_int_equal(gli_bootstrap_outcome(t.store, 0, &e), GLI_OUTCOME_OVER);
+  }
+  test_store_close(&t);
+}
+
+static void a_server_that_goes_before_one_is_in_is_no_end(void **state) {
+  test_store t;
+  gloo_value blobs[2] = {{NULL, 0}};
+  gloo_error e;
+  bool again = false;
+  (void)state;
+  test_store_open("tcp4", &t);
+  gloo_store *client = open_client(t.store);
+  test_store_close(&t);
+  assert_int_equal(gli_bootstrap_exchange(client, 1, 2, "", 0, 1, LONG_TIME,
+                                          blobs, &again, &e),
+                   GLOO_ERR_PEER);
+  assert_true(again);
   gloo_store_destroy(client);
+}
+
+/* ---- two jobs ------------------------------------------------------------ */
+
+static void a_contender_ends_the_meeting_and_what_comes_of_it(void **state) {
+  test_store t;
+  gloo_error e;
+  (void)state;
+  for (int met = 0; met < 2; met++) {
+    gloo_value blobs[2] = {{NULL, 0}};
+    bool again = true;
+    test_store_open(kind, &t);
+    if (met) assert_int_equal(gli_bootstrap_end(t.store, &e), GLI_OUTCOME_OVER);
+    assert_int_equal(gli_bootstrap_watch(t.store, 0, &e), GLOO_OK);
+    assert_int_equal(gli_bootstrap_contend(t.store, 0, &e), GLOO_ERR_BUSY);
+    assert_non_null(strstr(e.message, "two jobs"));
+    assert_int_equal(gli_bootstrap_watch(t.store, GLI_NEVER, &e),
+                     GLOO_ERR_BUSY);
+    assert_int_equal(e.rank, 0);
+    assert_non_null(strstr(e.message, "two jobs"));
+    /* Who comes later hears of it. */
+    assert_int_equal(gli_bootstrap_exchange(t.store, 1, 2, "", 0, 1, LONG_TIME,
+                                            blobs, &again, &e),
+                     GLOO_ERR_BUSY);
+    assert_false(again);
+    assert_non_null(strstr(e.message, "two jobs"));
+    test_store_close(&t);
+  }
+}
+
+static void watching_can_be_ended(void **state) {
+  test_store t;
+  gloo_error e;
+  (void)state;
+  test_store_open(kind, &t);
+  gli_bootstrap_stop_watching(t.store);
+  assert_int_equal(gli_bootstrap_watch(t.store, GLI_NEVER, &e), GLOO_OK);
   test_store_close(&t);
 }
 
@@ -322,7 +452,12 @@ int main(int argc, char **argv) {
       cmocka_unit_test(strange_values_are_refused),
       cmocka_unit_test(a_store_that_cannot_compare_will_do),
       cmocka_unit_test(callbacks_that_misbehave_are_named),
-      cmocka_unit_test(the_server_waits_until_all_have_finished),
+      cmocka_unit_test(no_rank_leaves_before_all_have_finished),
+      cmocka_unit_test(rank_0_names_those_that_have_not_finished),
+      cmocka_unit_test(late_comers_are_told_to_try_again),
+      cmocka_unit_test(a_server_that_goes_before_one_is_in_is_no_end),
+      cmocka_unit_test(a_contender_ends_the_meeting_and_what_comes_of_it),
+      cmocka_unit_test(watching_can_be_ended),
   };
   kind = argc > 1 ? argv[1] : "memory";
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,8 +70,9 @@ static const bad table[] = {
     {{"one", "2", "h", "1"}, {"RANK", "'one'"}},
     {{"2", "2", "h", "1"}, {"RANK", "'2'", "below WORLD_SIZE"}},
     {{"18446744073709551616", "2", "h", "1"}, {"RANK", "18446744073709551616"}},
-    {{"0", "0", "h", "1"}, {"WORLD_SIZE", "'0'", "1 to 2147483647"}},
-    {{"0", "2147483648", "h", "1"}, {"WORLD_SIZE", "'2147483648'"}},
+    {{"0", "0", "h", "1"}, {"WORLD_SIZE", "'0'", "1 to 65536"}},
+    {{"0", "65537", "h", "1"}, {"WORLD_SIZE", "'65537'", "1 to 65536"}},
+    {{"0", "20000000", "h", "1"}, {"WORLD_SIZE", "'20000000'"}},
     {{"0", "2\n", "h", "1"}, {"WORLD_SIZE", "'2\\x0a'"}},
     {{"0", "2", "", "1"}, {"MASTER_ADDR", "''", "host name"}},
     {{"0", "2", "h", "0"}, {"MASTER_PORT", "'0'", "1 to 65535"}},
@@ -124,11 +125,32 @@ static void texts_that_are_too_long_are_named(void **state) {
   assert_int_equal(gli_launch_read(&launch, &error), GLOO_OK);
 }
 
+/* torchrun's name for the job stands in for one of ours, unless it is the one
+ * that all its jobs without a name have. */
+static void torchrun_names_the_job(void **state) {
+  static const char *const rows[][3] = {/* run id, GLOO_JOB_ID, the job */
+                                        {"run-7", NULL, "run-7"},
+                                        {"none", NULL, ""},
+                                        {"", NULL, ""},
+                                        {"run-7", "ours", "ours"},
+                                        {"run-7", "", ""}};
+  (void)state;
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    gli_launch launch;
+    set_environment((const char *const[NAMES]){"0", "2", "h", "1", rows[i][1]});
+    assert_int_equal(setenv("TORCHELASTIC_RUN_ID", rows[i][0], 1), 0);
+    assert_int_equal(gli_launch_read(&launch, NULL), GLOO_OK);
+    assert_string_equal(launch.job, rows[i][2]);
+  }
+  assert_int_equal(unsetenv("TORCHELASTIC_RUN_ID"), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_set_is_one_rank_alone),
       cmocka_unit_test(a_complete_environment_is_read),
       cmocka_unit_test(bad_values_are_named),
+      cmocka_unit_test(torchrun_names_the_job),
       cmocka_unit_test(texts_that_are_too_long_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,105 @@
+#include "api/port_watch.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "core/signals.h"
+#include "engine/engine.h"
+#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/store.h"
+
+/* Ranks of one job seldom start further apart. */
+#define WATCH_NS INT64_C(5000000000)
+#define LINGER_MS 3000u
+
+typedef struct port_watch port_watch;
+struct port_watch {
+  port_watch *next;
+  gloo_context *context;
+  uv_thread_t thread;
+  uv_pid_t process;  /* a fork has the memory, but not the thread */
+  uv_mutex_t lock;   /* guards store */
+  gloo_store *store; /* NULL: the time is over */
+};
+
+static uv_once_t once = UV_ONCE_INIT;
+static uv_mutex_t all_lock; /* guards all; watching threads do not take it */
+static port_watch *all;
+
+static void init_lock(void) {
+  (void)uv_mutex_init(&all_lock);
+}
+
+static void watch(void *argument) {
+  port_watch *self = argument;
+  gloo_error cause;
+  gloo_store *store = self->store;
+  if (gli_bootstrap_watch(store, gli_deadline_after(WATCH_NS), &cause) !=
+      GLOO_OK) {
+    (void)gli_context_fail(self->context, &cause);
+    uv_sleep(LINGER_MS); /* those that come later are told as well */
+  }
+  uv_mutex_lock(&self->lock);
+  self->store = NULL;
+  uv_mutex_unlock(&self->lock);
+  gloo_store_destroy(store);
+}
+
+static port_watch *start_watch(gloo_context *context, gloo_store *store) {
+  gli_signal_guard signals;
+  port_watch *self = calloc(1, sizeof(*self));
+  if (self == NULL) return NULL;
+  *self = (port_watch){.context = context, .store = store};
+  self->process = uv_os_getpid();
+  if (uv_mutex_init(&self->lock) != 0) goto free_self;
+  gli_signal_block_all(&signals);
+  int rc = uv_thread_create(&self->thread, watch, self);
+  gli_signal_restore(&signals);
+  if (rc == 0) return self;
+  uv_mutex_destroy(&self->lock);
+free_self:
+  free(self);
+  return NULL;
+}
+
+void gli_port_watch_begin(gloo_context *context, gloo_store *store) {
+  uv_once(&once, init_lock);
+  uv_mutex_lock(&all_lock);
+  port_watch *self = start_watch(context, store);
+  if (self != NULL) {
+    self->next = all;
+    all = self;
+  }
+  uv_mutex_unlock(&all_lock);
+  if (self == NULL) gloo_store_destroy(store); /* then without */
+}
+
+static void stop_watch(port_watch *self) {
+  uv_mutex_lock(&self->lock);
+  if (self->store != NULL) gli_bootstrap_stop_watching(self->store);
+  uv_mutex_unlock(&self->lock);
+  uv_thread_join(&self->thread);
+  uv_mutex_destroy(&self->lock);
+  free(self);
+}
+
+/* All is locked meanwhile: when it returns, no thread uses the context, whoever
+ * ended the watch. */
+void gli_port_watch_end(const gloo_context *context) {
+  uv_pid_t process = uv_os_getpid();
+  uv_once(&once, init_lock);
+  uv_mutex_lock(&all_lock);
+  for (port_watch **at = &all; *at != NULL;) {
+    port_watch *self = *at;
+    if (self->process != process ||
+        (context != NULL && self->context != context)) {
+      at = &self->next;
+      continue;
+    }
+    *at = self->next;
+    stop_watch(self);
+  }
+  uv_mutex_unlock(&all_lock);
+}

@@ -1,0 +1,270 @@
+/* Jobs that start from the environment, as processes: again and again, and two
+ * at one port. Transports: as GLOO_TRANSPORT takes them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "gloo_c/gloo_c.h"
+#include "sanitized.h"
+
+enum { RANKS_MAX = 4 };
+
+/* How a rank ended, as it tells the parent. */
+typedef struct verdict {
+  gloo_status status;
+  gloo_error error;
+} verdict;
+
+typedef struct child {
+  pid_t pid;
+  int told; /* the verdict comes here */
+} child;
+
+typedef verdict (*child_body)(void);
+
+static void set_number(const char *name, unsigned value) {
+  char text[16];
+  snprintf(text, sizeof text, "%u", value);
+  assert_int_equal(setenv(name, text, 1), 0);
+}
+
+static child start(unsigned rank, unsigned size, uint16_t port,
+                   child_body body) {
+  child c;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  set_number("RANK", rank);
+  set_number("WORLD_SIZE", size);
+  set_number("MASTER_PORT", port);
+  fflush(stdout);
+  c.pid = fork();
+  assert_true(c.pid >= 0);
+  if (c.pid == 0) {
+    close(ends[0]);
+    verdict v = body();
+    _exit(write(ends[1], &v, sizeof v) == sizeof v ? 0 : 1);
+  }
+  close(ends[1]);
+  c.told = ends[0];
+  return c;
+}
+
+static verdict end(child c) {
+  verdict v;
+  int status;
+  ssize_t got = read(c.told, &v, sizeof v);
+  close(c.told);
+  assert_true(waitpid(c.pid, &status, 0) == c.pid);
+  assert_int_equal(status, 0);
+  assert_int_equal(got, sizeof v);
+  return v;
+}
+
+static void expect_two_jobs(verdict v) {
+  if (v.status != GLOO_ERR_BUSY || strstr(v.error.message, "two jobs") == NULL)
+    fail_msg("%s: %s", gloo_status_string(v.status), v.error.message);
+}
+
+/* A port that was free just now. */
+static uint16_t free_port(void) {
+  struct sockaddr_in a = {.sin_family = AF_INET};
+  socklen_t bytes = sizeof a;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &bytes), 0);
+  close(fd);
+  return ntohs(a.sin_port);
+}
+
+/* ---- starting again ------------------------------------------------------ */
+
+static int rounds;
+
+static verdict start_and_leave(void) {
+  verdict v = {.status = GLOO_OK};
+  for (int i = 0; i < rounds && v.status == GLOO_OK; i++) {
+    gloo_context *c;
+    v.status = gloo_init(NULL, &c, &v.error);
+    if (v.status == GLOO_OK) gloo_context_destroy(c);
+  }
+  return v;
+}
+
+static void start_again(void) {
+  for (unsigned size = 2; size <= RANKS_MAX; size++) {
+    child ranks[RANKS_MAX];
+    uint16_t port = free_port();
+    for (unsigned r = 0; r < size; r++)
+      ranks[r] = start(r, size, port, start_and_leave);
+    for (unsigned r = 0; r < size; r++) {
+      verdict v = end(ranks[r]);
+      if (v.status != GLOO_OK)
+        fail_msg("rank %u of %u: %s", r, size, v.error.message);
+    }
+  }
+}
+
+/* A fast rank finds the store of the start before. */
+static void ranks_start_again_at_once(void **state) {
+  (void)state;
+  rounds = SANITIZED_THREADS ? 30 : 300;
+  assert_int_equal(setenv("GLOO_JOB_ID", "again", 1), 0);
+  start_again();
+  assert_int_equal(unsetenv("GLOO_JOB_ID"), 0);
+}
+
+/* Then rank 0 goes on listening, until it starts again. */
+static void ranks_start_again_without_a_job_id(void **state) {
+  (void)state;
+  rounds = 10;
+  start_again();
+}
+
+/* ---- two jobs at one port ------------------------------------------------ */
+
+static verdict just_start(void) {
+  rounds = 1;
+  return start_and_leave();
+}
+
+/* Whoever looks, as a client of the job. */
+static gloo_store *look(uint16_t port, bool serve) {
+  gloo_store *store;
+  gloo_error e;
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.host = "127.0.0.1";
+  o.port = port;
+  o.serve = serve;
+  if (gloo_store_tcp_create(&o, &store, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  return store;
+}
+
+/* Ranks 1 and 2 may be of either job. */
+static void a_second_rank_0_fails_all_who_meet(void **state) {
+  static const char *const keys[] = {"gloo/rank/0", "gloo/rank/1",
+                                     "gloo/rank/2"};
+  child ranks[3];
+  gloo_error e;
+  (void)state;
+  uint16_t port = free_port();
+  for (unsigned r = 0; r < 3; r++) ranks[r] = start(r, 4, port, just_start);
+  gloo_store *store = look(port, false);
+  if (gloo_store_wait(store, keys, 3, INT64_C(60000000000), &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  gloo_store_destroy(store);
+  expect_two_jobs(end(start(0, 4, port, just_start)));
+  for (int r = 0; r < 3; r++) expect_two_jobs(end(ranks[r]));
+}
+
+/* Says that it has started, and computes until it fails. */
+static int started[2];
+
+static verdict start_and_compute(void) {
+  verdict v;
+  gloo_context *c;
+  char byte = 0;
+  v.status = gloo_init(NULL, &c, &v.error);
+  ssize_t told = write(started[1], &byte, 1);
+  if (v.status != GLOO_OK || told != 1) return v;
+  while (v.status == GLOO_OK) {
+    int x = 1;
+    v.status =
+        gloo_allreduce(c, GLOO_IN_PLACE, &x, 1, GLOO_INT32, GLOO_SUM, NULL);
+    uv_sleep(1);
+  }
+  v.status = gloo_context_error(c, &v.error); /* the cause */
+  gloo_context_destroy(c);
+  return v;
+}
+
+/* False: the second one came when nobody listened any more. */
+static bool second_rank_0_is_noticed(void) {
+  child ranks[2];
+  char byte;
+  uint16_t port = free_port();
+  assert_int_equal(pipe(started), 0);
+  for (unsigned r = 0; r < 2; r++)
+    ranks[r] = start(r, 2, port, start_and_compute);
+  for (int r = 0; r < 2; r++) assert_int_equal(read(started[0], &byte, 1), 1);
+  verdict second = end(start(0, 2, port, just_start));
+  bool late = second.status == GLOO_ERR_TIMEOUT;
+  for (int r = 0; r < 2 && late; r++) kill(ranks[r].pid, SIGKILL);
+  for (int r = 0; r < 2 && late; r++) waitpid(ranks[r].pid, NULL, 0);
+  for (int r = 0; r < 2 && late; r++) close(ranks[r].told);
+  if (!late) expect_two_jobs(second);
+  for (int r = 0; r < 2 && !late; r++) expect_two_jobs(end(ranks[r]));
+  close(started[0]);
+  close(started[1]);
+  return !late;
+}
+
+/* Again where the machine was so slow that it came late. */
+static void a_second_rank_0_soon_afterwards_fails_the_job(void **state) {
+  int attempts = 5;
+  (void)state;
+  while (attempts > 0 && !second_rank_0_is_noticed()) attempts--;
+  assert_true(attempts > 0);
+}
+
+/* It came before the store, and then others met there, one with its number. It
+ * is tried again, with more time for the rank to come, when it was not first.
+ */
+static void a_rank_that_others_met_without_tells_them(void **state) {
+  static const char nothing[4];
+  (void)state;
+  for (unsigned pause_ms = 20;; pause_ms *= 4) {
+    gloo_error e;
+    gloo_value value = {NULL, 0};
+    uint16_t port = free_port();
+    child rank = start(1, 2, port, just_start);
+    uv_sleep(pause_ms);
+    gloo_store *store = look(port, true);
+    if (gloo_store_set(store, "gloo/rank/1", "x", 1, &e) != GLOO_OK ||
+        gloo_store_set(store, "gloo/outcome", nothing, 4, &e) != GLOO_OK)
+      fail_msg("%s", e.message);
+    gloo_status told = gloo_store_get(store, "gloo/contender",
+                                      INT64_C(5000000000), &value, NULL);
+    free(value.data);
+    gloo_store_destroy(store);
+    if (told != GLOO_OK && pause_ms < 5000) {
+      kill(rank.pid, SIGKILL);
+      waitpid(rank.pid, NULL, 0);
+      close(rank.told);
+      continue;
+    }
+    expect_two_jobs(end(rank));
+    return;
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_start_again_at_once),
+      cmocka_unit_test(ranks_start_again_without_a_job_id),
+      cmocka_unit_test(a_second_rank_0_fails_all_who_meet),
+      cmocka_unit_test(a_second_rank_0_soon_afterwards_fails_the_job),
+      cmocka_unit_test(a_rank_that_others_met_without_tells_them),
+  };
+  static const char *const others[] = {"GLOO_JOB_ID", "GLOO_EPOCH",
+                                       "TORCHELASTIC_RUN_ID"};
+  for (int i = 0; i < 3; i++) unsetenv(others[i]);
+  if (argc > 1) setenv("GLOO_TRANSPORT", argv[1], 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
