@@ -50,7 +50,10 @@ static const char intro[] =
     "time\n"
     "  such a sum is stored; in between they are float32. Averages are "
     "rounded\n"
-    "  once more, and so are products with the factor of a scaled sum.\n"
+    "  once more, and so are products with the factor of a scaled sum; but of\n"
+    "  16-bit and 8-bit floats averages and scaled sums are rounded once in "
+    "all,\n"
+    "  by every algorithm.\n"
     "\n"
     "`gloo plan COLLECTIVE --algorithm NAME --ranks P --rank R` prints what "
     "one\n"
@@ -62,7 +65,14 @@ static const char intro[] =
     "them\n"
     "share a host, and whether they outnumber its cores. Costs of algorithms "
     "that\n"
-    "go by hosts are counted on H hosts of L ranks, H x L.\n";
+    "go by hosts are counted on H hosts of L ranks, H x L.\n"
+    "\n"
+    "Without elements all algorithms are one: messages without bytes, in one "
+    "round\n"
+    "between the root and all others, or without a root in ceil(log2 P) "
+    "rounds as\n"
+    "in a barrier. So calls that ranks do not make alike are found out there, "
+    "too.\n";
 
 static const char *const orders[GLI_ORDERS] = {"any", "ranks",
                                                "ranks, one by one"};

@@ -12,12 +12,23 @@
  * Matching. All ranks call the same collectives, with the same count, type, op,
  *   root and tag, in the same order (per tag). A disagreement is detected with
  *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
- *   rank.
+ *   rank. A rank whose part is done when it is detected, such as a leaf of a
+ *   reduce or a gather, or the root of a broadcast, has returned GLOO_OK and
+ *   hears of it in its next call; and a rank may hear of it in the call before
+ *   the one in which ranks disagree. So ranks need not agree on which call has
+ *   failed.
+ * No elements. A count of 0 is legal everywhere, and buffers may be NULL then.
+ *   Such calls are matched like others, for which ranks exchange empty
+ *   messages: in one round by way of the root where there is one, else in
+ *   ceil(log2 P) rounds like those of a barrier. They return when these have
+ *   come. Empty blocks among others cost nothing, but for gatherv, scatterv and
+ *   alltoallv, where two ranks tell each other so.
  * Errors. Arguments that cannot be used give GLOO_ERR_INVALID,
  *   GLOO_ERR_UNSUPPORTED or GLOO_ERR_NOT_FOUND at once, and nothing was sent.
  *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL and
  *   GLOO_ERR_CANCELLED poison the context on every rank. After an error the
  *   output is undefined, and neither buffer is touched any more.
+ *   In a forked child everything ends with GLOO_ERR_FORKED, see context.h.
  * Threads. Any thread; operations on one context may be started by several
  *   threads if each uses a tag of its own, or if the program orders them.
  * Results are bitwise the same on all ranks. With `ordered` they are also the
@@ -25,8 +36,10 @@
  *   ranks: inputs are combined in the order of ranks, one after the other, as
  *   ((0 op 1) op 2) op 3. Of 16-bit and 8-bit floats this is done in float32,
  *   and the result is rounded once; but a scan rounds at each rank, so that
- * what a rank gets is what the one before it has got, and its own input.
- * Averages are ordered sums, divided at the end. */
+ *   what a rank gets is what the one before it has got, and its own input
+ *   (scaled sums are float32 in scans, too).
+ *   Averages are ordered sums, divided at the end: of 16-bit and 8-bit floats
+ *   while they are float32, before they are rounded. */
 #ifndef GLOO_C_COLLECTIVES_H
 #define GLOO_C_COLLECTIVES_H
 
@@ -387,7 +400,9 @@ GLOO_API gloo_status gloo_alltoallv_init(
 /* ---- point to point ------------------------------------------------------ */
 
 /* Send `count` elements to rank `peer` (may be this rank). Completes when the
- * buffer may be reused, which may be before the peer receives. Messages
+ * buffer may be reused, which may be before the peer receives. It is delivered
+ * without further calls, unless the process ends before gloo_context_destroy,
+ * or the device has no helper thread. Messages
  * between two ranks with the same tag arrive in the order they were started.
  * options->tag is the message's tag; options->algorithm must be NULL. */
 GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
@@ -462,7 +477,9 @@ GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
 /* ---- operations ---------------------------------------------------------- */
 
 /* Start a persistent operation (made by `_init`) once more. The timeout counts
- * from here. GLOO_ERR_BUSY when it is still running. */
+ * from here. GLOO_ERR_BUSY when it is still running. GLOO_ERR_POISONED when its
+ * context has failed or was destroyed: gloo_operation_error says what of, the
+ * latter as GLOO_ERR_CANCELLED in `cause` unless it had failed before. */
 GLOO_API gloo_status gloo_operation_start(gloo_operation *operation);
 
 /* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes

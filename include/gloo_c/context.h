@@ -1,4 +1,20 @@
-/* Devices and contexts: who takes part, and how bytes travel between them. */
+/* Devices and contexts: who takes part, and how bytes travel between them.
+ *
+ * Forked processes. Devices, contexts, groups, operations and stores belong to
+ * the process that made them. In a child that was forked from it every call on
+ * them ends with GLOO_ERR_FORKED and a sentence that has both processes in it
+ * (functions without a status, such as gloo_context_rank, answer as before),
+ * and destroying them frees memory and closes the child's descriptors. The
+ * parent, and the other ranks, do not notice, whatever the child does: it may
+ * leave in any way, run another program, live as long as it likes, and make
+ * devices, contexts and stores of its own. So data loaders may fork while a job
+ * runs, also while other threads are in the library. Two things to know. The
+ * descriptors of a TCP store are closed in a child when it is destroyed there,
+ * those of devices at once. And a child that is forked where the library has
+ * called the program (in a custom operation, a log sink), or in a handler of a
+ * signal that came in the middle of a call, must only _exit or run another
+ * program. Custom operations are mere memory, and memory from gloo_alloc is one
+ * memory for both: see memory.h. */
 #ifndef GLOO_C_CONTEXT_H
 #define GLOO_C_CONTEXT_H
 
@@ -27,8 +43,9 @@ typedef struct gloo_device_options {
   const char *interface; /* tcp: network interface, e.g. "eth0" */
   uint16_t port;         /* tcp: port to listen on; 0: any free one */
   int streams;           /* tcp: connections per pair of ranks, 1..16; 0: 1 */
-  int no_helper;         /* nonzero: no helper thread; operations advance only
-                            while a thread is inside test or wait */
+  int no_helper;         /* nonzero: no helper thread; operations advance, and
+                            what was sent is delivered, only while a thread is
+                            in a call */
 } gloo_device_options;
 #define GLOO_DEVICE_OPTIONS_INIT \
   { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0 }
@@ -198,7 +215,9 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
 
 /* The first error of this context. A failed peer, a deadline, a mismatch or a
  * cancelled collective makes the context unusable for good: this returns the
- * cause, and later calls return GLOO_ERR_POISONED. A call that was merely
+ * cause, and later calls return GLOO_ERR_POISONED, with the cause's status as
+ * `cause` in their gloo_error: a program that tries again after a timeout, or
+ * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
  * happened. GLOO_OK, with an empty message, when all is well. Looks for news
  * from the other ranks, without blocking. Any thread. */

@@ -10,20 +10,25 @@
  * it. Between hosts, and in one process, it is memory like any other.
  *
  * Use it for the large buffers that a program keeps: gradients, activations.
- * Each allocation takes whole pages and one file descriptor, its pages are
+ * Each allocation takes whole pages; those of up to 64 KiB share regions of 1
+ * MiB, larger ones have one of their own. A region takes a file descriptor (a
+ * quarter of those that the process may have is left to others), its pages are
  * there when the call returns (about 0.3 ms per MiB, a tenth of that with huge
  * pages, which are asked for and come where the system has
  * /sys/kernel/mm/transparent_hugepage/shmem_enabled set to "advise"), and each
  * peer maps it when it first gets a large message from it.
  *
- * Peers. Other ranks of the same user can read and write the whole allocation.
+ * Peers. Other ranks of the same user can read and write the whole region.
  * They do so only within the ranges and the time that an operation gives them.
  * When an operation ends with an error, what it had lent is cut off from them,
- * so nothing is written after it has returned.
+ * so nothing is written after it has returned; the other allocations of that
+ * region stay as they are, but peers are not given them any more.
  *
  * fork. Parent and child see the same memory, not copies of it: what one
- * writes, the other reads. A child may use it, and free its own view of it. A
- * program that is run by exec has none of it. */
+ * writes, the other reads. A child may use it, with contexts of its own too,
+ * and free its own view of it, of which other ranks do not hear. The system has
+ * the pages back when both have. A program that is run by exec has none of it.
+ */
 #ifndef GLOO_C_MEMORY_H
 #define GLOO_C_MEMORY_H
 

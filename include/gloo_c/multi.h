@@ -9,14 +9,16 @@
  * piece by piece, in the order of the list, while what is ready is on its way.
  * 16-bit and 8-bit floats are rounded once in that. Extra outputs are copies of
  * the first. There is no GLOO_AVERAGE. The factor of GLOO_SCALED_SUM is that of
- * the rank: its inputs are added, and the sum is multiplied.
+ * the rank: its inputs are added, and the sum is multiplied; of 16-bit and
+ * 8-bit floats each of them is multiplied, in float32, and then added.
  *
  * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
  * input, unless it says otherwise below; or both lists are the same. No output
  * may overlap anything else. Memory: a reduction whose result has no room for
  * the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi at other
  * ranks than the root) takes that much more for as long as the operation
- * exists. */
+ * exists; and scaled sums of 16-bit and 8-bit floats what inputs and results
+ * take as float32. */
 #ifndef GLOO_C_MULTI_H
 #define GLOO_C_MULTI_H
 

@@ -28,7 +28,9 @@ extern "C" {
   X(GLOO_ERR_CANCELLED, -13, "cancelled")                              \
   X(GLOO_ERR_POISONED, -14, "context unusable after an earlier error") \
   X(GLOO_ERR_COMPARE, -15, "compare-and-set found another value")      \
-  X(GLOO_ERR_INTERNAL, -16, "internal error, please report")
+  X(GLOO_ERR_INTERNAL, -16, "internal error, please report")           \
+  X(GLOO_ERR_FORKED, -17,                                              \
+    "belongs to the process that this one was forked from")
 
 typedef enum gloo_status {
 #define GLOO_STATUS_ENUM(name, value, text) name = value,
@@ -39,11 +41,15 @@ typedef enum gloo_status {
 #define GLOO_ERROR_MESSAGE_BYTES 512
 
 /* What went wrong. A plain value that the caller owns: copy it freely.
- * `rank` is the rank at fault, or -1 when no single rank is. `message` is one
- * sentence that says what was wrong, where, and what can be done. */
+ * `rank` is the rank at fault, or -1 when no single rank is. `cause` is the
+ * status that a program decides by what to do next. It is `status`, unless that
+ * is GLOO_ERR_POISONED: then it says what made the context unusable, such as
+ * GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and is never GLOO_ERR_POISONED. `message`
+ * is one sentence that says what was wrong, where, and what can be done. */
 typedef struct gloo_error {
   gloo_status status;
   int rank;
+  gloo_status cause;
   char message[GLOO_ERROR_MESSAGE_BYTES];
 } gloo_error;
 

@@ -6,7 +6,10 @@
  * All functions: any thread; one store may be used by many threads at once.
  * `error` may be NULL; when given it is filled on failure only. A `timeout_ns`
  * below 0 waits without limit, 0 does not wait. Values handed out are
- * allocated with malloc and belong to the caller: release them with free(). */
+ * allocated with malloc and belong to the caller: release them with free(). A
+ * store belongs to the process that made it, see context.h: in a forked child
+ * everything fails with GLOO_ERR_FORKED, also with the program's own stores,
+ * whose callbacks are not called there, `destroy` included. */
 #ifndef GLOO_C_STORE_H
 #define GLOO_C_STORE_H
 

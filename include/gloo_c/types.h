@@ -61,7 +61,15 @@ typedef enum gloo_dtype {
  * shows. The logical operations take any value but 0 for true and give 0 or 1;
  * the input of a single rank is no operation, and stays as it is.
  * average is the sum divided by the number of operands; on integers the sum
- * wraps around, and the quotient is truncated toward zero.
+ * wraps around, and the quotient is truncated toward zero. Of 16-bit and 8-bit
+ * floats it is made in float32 and rounded to the type once, after the
+ * division, by every algorithm: where all numbers are finite (and ranks no more
+ * than 65536), so is their average, however large their sum. An algorithm that
+ * passes on sums of some of the ranks sends float32 then, two or four times the
+ * bytes, and takes memory for input and result as float32; when none is named,
+ * one is chosen with that in mind. Of float32, float64 and complex numbers the
+ * sum is of the type itself: where it overflows, the average is infinite. A
+ * scaled sum by 1.0 / P divides first.
  *
  *                      integers  floats  complex  bool
  *     sum, product        x        x        x
@@ -93,10 +101,12 @@ typedef enum gloo_op {
    *
    * Each rank's input is multiplied by its own `factor`, and then added: as if
    * it had scaled its input before a GLOO_SUM. Floats and complex numbers,
-   * whose parts are multiplied each. A product is rounded once to the type, to
-   * nearest even; it is computed in float64 for float32 and float64, in float32
-   * for narrower floats, with the factor rounded to float32. By a factor that
-   * is 1.0 / n for a whole n up to 2^24, elements are divided by n. */
+   * whose parts are multiplied each. A product is computed in float64 for
+   * float32 and float64, and rounded once to the type, to nearest even. For
+   * 16-bit and 8-bit floats products, with the factor rounded to float32, and
+   * their sum are float32, which ranks send each other (two or four times the
+   * bytes), and the result is rounded once. By a factor that is 1.0 / n for a
+   * whole n up to 2^24, elements are divided by n. */
   GLOO_SCALED_SUM = 64,
   GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */
 } gloo_op;

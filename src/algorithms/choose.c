@@ -20,7 +20,8 @@ static bool alike(const gli_plan_params *a, const gli_plan_params *b) {
          a->size == b->size && a->elem_bytes == b->elem_bytes &&
          a->root == b->root && a->hosts == b->hosts &&
          a->crowded == b->crowded && a->near == b->near &&
-         a->order == b->order && a->narrow == b->narrow;
+         a->order == b->order && a->narrow == b->narrow &&
+         a->average == b->average;
 }
 
 gli_choice gli_algorithm_choose(const gli_plan_params *p) {

@@ -307,8 +307,22 @@ static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   return s.cost;
 }
 
+/* Of narrow elements: by who has all inputs at hand and sends what they are, or
+ * by any algorithm, as float32. */
+static const gli_algorithm *select_average(const gli_plan_params *p) {
+  const gli_algorithm *choice, *wide;
+  gli_plan_params q = *p;
+  q.order = GLI_ORDER_FOLD;
+  uint64_t cost_of_it = best(&q, &choice);
+  q.order = p->order;
+  q.narrow = false;
+  q.elem_bytes = sizeof(float);
+  return best(&q, &wide) < cost_of_it ? wide : choice;
+}
+
 const gli_algorithm *gli_algorithm_select(const gli_plan_params *p) {
   const gli_algorithm *choice;
+  if (p->average && p->size > 2) return select_average(p);
   best(p, &choice);
   return choice;
 }

@@ -69,6 +69,7 @@ static gli_repeat *find_again(gloo_context *context, const gli_arguments *a,
 
 /* What to remember of a call that has been read. False: it cannot be. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
+  if (call->wide) return false; /* what it works on is made for each call */
   repeated->in_place = call->params.in_place;
   return gli_call_shapes(call, &repeated->apart, &repeated->within);
 }

@@ -221,6 +221,11 @@ static gloo_status choose(const gli_arguments *a, const gloo_options *o,
     }
   }
   if (!choice.algorithm) return unknown_algorithm(a, name, error);
+  bool changed;
+  gloo_status status =
+      gli_reduction_settle(a, call, choice.algorithm, &changed, error);
+  if (status != GLOO_OK) return status;
+  if (changed) choice.segment_bytes = gli_segment_bytes(choice.algorithm, p);
   call->build = choice.algorithm->build;
   call->algorithm = gli_algorithm_id(choice.algorithm);
   p->segment_bytes = choice.segment_bytes;
@@ -269,7 +274,8 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   status = check_buffers(a, call, error);
   if (status != GLOO_OK) return status;
   if (gli_collective_reduces(a->collective)) {
-    gli_reduction_fill(a, options, call);
+    status = gli_reduction_fill(a, options, call, error);
+    if (status != GLOO_OK) return status;
   }
   return choose(a, options, call, error);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 
 /* FNV-1a, 64 bits. */
@@ -100,7 +101,7 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
 /* A datagram socket that is connected learns its own address; nothing is sent.
  */
 static bool own_address(const struct addrinfo *to, char *text) {
-  int fd = socket(to->ai_family, SOCK_DGRAM, 0);
+  int fd = gli_socket_open(to->ai_family, SOCK_DGRAM);
   if (fd < 0) return false;
   struct sockaddr_storage own;
   socklen_t length = sizeof own;

@@ -1,6 +1,7 @@
 /* What a call that reduces asks for beyond its arguments. */
 #include "api/reduction.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "core/custom_op.h"
@@ -159,11 +160,69 @@ static void fill_scaling(const gloo_options *o, gli_call *call) {
   p->in_place = fits;
 }
 
-void gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
-                        gli_call *call) {
+/* ---- narrow floats as float32 --------------------------------------------
+ * The sum of an average, and products, may not fit a narrow type, or lose in it
+ * what the result could have. So they are float32 until the end: in the kernel,
+ * where an algorithm combines all inputs in one step, and elsewhere on their
+ * way between ranks, too. */
+
+/* The plan is one of float32, of one input and one output. */
+static gloo_status widen(const gli_arguments *a, gli_call *call,
+                         gloo_error *error) {
+  gli_plan_params *p = &call->params;
+  gli_shape shape;
+  call->wide = true;
+  p->narrow = false;
+  p->elem_bytes = sizeof(float);
+  if (!gli_plan_shape(p, &shape) || shape.in_bytes > PTRDIFF_MAX ||
+      shape.out_bytes > PTRDIFF_MAX) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: %" PRIu64
+                    " elements do not fit in memory as float32, in which they "
+                    "are added",
+                    a->function, p->count);
+  }
+  bool kept = p->collective == GLI_EXSCAN && p->rank == 0;
+  call->n_inputs = p->n_in > 1 ? p->n_in : 1;
+  call->n_outputs = p->n_out > 1 ? p->n_out : shape.writes_out;
+  if (p->in_place && !a->several) call->input = call->output;
+  p->n_in = p->n_out = 0;
+  p->in_place = shape.writes_out && shape.out_bytes >= shape.in_bytes && !kept;
+  if (p->near == GLI_IN_REACH) p->near = GLI_NEAR;
+  return GLOO_OK;
+}
+
+gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
+                               gli_call *call, gloo_error *error) {
+  bool narrow = gli_dtype_is_narrow(a->dtype);
   call->ordered = o->ordered != 0;
   call->params.order = order_of(a, o);
-  call->params.narrow = gli_dtype_is_narrow(a->dtype) && gli_op_rounds(a->op);
+  call->params.narrow = narrow && gli_op_rounds(a->op);
+  call->params.average = narrow && a->op == GLOO_AVERAGE;
   if (a->op == GLOO_CUSTOM) call->custom = o->custom;
-  if (a->op == GLOO_SCALED_SUM) fill_scaling(o, call);
+  if (a->op != GLOO_SCALED_SUM) return GLOO_OK;
+  if (!narrow) {
+    fill_scaling(o, call);
+    return GLOO_OK;
+  }
+  call->factor = *o->factor;
+  call->divisor = 1;
+  return widen(a, call, error);
+}
+
+/* Operands count less than they are, for sums of bfloat16 may be too large for
+ * float32; see reduce_narrow.c. */
+gloo_status gli_reduction_settle(const gli_arguments *a, gli_call *call,
+                                 const gli_algorithm *algorithm, bool *changed,
+                                 gloo_error *error) {
+  const gli_plan_params *p = &call->params;
+  *changed = false;
+  if (!p->average || p->size == 1) return GLOO_OK;
+  call->averages =
+      p->size == 2 || gli_algorithm_order(algorithm) == GLI_ORDER_FOLD;
+  if (call->averages) return GLOO_OK;
+  *changed = true;
+  call->factor = 0x1p-16;
+  call->divisor = 0x1p-16f * (float)p->size;
+  return widen(a, call, error);
 }

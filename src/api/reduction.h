@@ -18,8 +18,14 @@ size_t gli_reduction_element_bytes(const gli_arguments *a,
                                    const gloo_options *o);
 
 /* Add it to a call whose shape is known. */
-void gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
-                        gli_call *call);
+gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
+                               gli_call *call, gloo_error *error);
+
+/* What an average takes with the algorithm that was chosen. `*changed`: the
+ * plan is of other elements now. */
+gloo_status gli_reduction_settle(const gli_arguments *a, gli_call *call,
+                                 const gli_algorithm *algorithm, bool *changed,
+                                 gloo_error *error);
 
 /* Does the algorithm keep the order that the call needs? */
 gloo_status gli_reduction_allows(const gli_arguments *a, const gloo_options *o,

@@ -1,9 +1,12 @@
 #include "api/tuning.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 
@@ -38,13 +41,38 @@ static gloo_status read_text(FILE *file, const char *name, char **out,
   return GLOO_OK;
 }
 
-static gloo_status read_file(const char *name, char **text, gloo_error *error) {
-  FILE *file = fopen(name, "r");
-  if (file == NULL) {
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "GLOO_TUNING_FILE: cannot open %.200s: %s", name,
-                    strerror(errno));
+static gloo_status cannot_open(const char *name, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_IO, -1,
+                  "GLOO_TUNING_FILE: cannot open %.200s: %s", name,
+                  strerror(errno));
+}
+
+/* Not to wait: a named pipe has no writer, perhaps, and a device no end. */
+static gloo_status open_file(const char *name, FILE **file, gloo_error *error) {
+  struct stat info;
+  int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return cannot_open(name, error);
+  gloo_status status = GLOO_OK;
+  if (fstat(fd, &info) != 0) {
+    status = cannot_open(name, error);
+  } else if (!S_ISREG(info.st_mode)) {
+    status =
+        gli_fail(error, GLOO_ERR_INVALID, -1,
+                 "GLOO_TUNING_FILE: %.200s is not a regular file; name one "
+                 "that `gloo tune` has written",
+                 name);
+  } else {
+    *file = fdopen(fd, "r");
+    if (*file == NULL) status = cannot_open(name, error);
   }
+  if (status != GLOO_OK) close(fd);
+  return status;
+}
+
+static gloo_status read_file(const char *name, char **text, gloo_error *error) {
+  FILE *file = NULL;
+  gloo_status opened = open_file(name, &file, error);
+  if (opened != GLOO_OK) return opened;
   gloo_status status = read_text(file, name, text, error);
   fclose(file);
   return status;

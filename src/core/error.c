@@ -32,6 +32,7 @@ gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
   if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
   error->status = status;
   error->rank = rank;
+  error->cause = status;
   set_message(error, text);
   return status;
 }

@@ -35,6 +35,7 @@ static inline void gli_error_clear(gloo_error *error) {
   if (error == NULL) return;
   error->status = GLOO_OK;
   error->rank = -1;
+  error->cause = GLOO_OK;
   error->message[0] = '\0';
 }
 

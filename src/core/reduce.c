@@ -100,6 +100,16 @@ gli_scale_fn gli_scale_kernel(gloo_dtype dtype) {
   return gli_reduce_variant_scale(chosen(), dtype);
 }
 
+gli_widen_fn gli_widen_kernel(gloo_dtype dtype) {
+  if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return NULL;
+  return chosen()->scale->widen[dtype];
+}
+
+gli_narrow_fn gli_narrow_kernel(gloo_dtype dtype) {
+  if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return NULL;
+  return chosen()->scale->narrow[dtype];
+}
+
 gloo_op gli_op_between(gloo_op op) {
   return op == GLOO_AVERAGE || op == GLOO_SCALED_SUM ? GLOO_SUM : op;
 }

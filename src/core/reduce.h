@@ -14,7 +14,9 @@ typedef void (*gli_reduce_fn)(void *dst, const void *left, const void *right,
                               size_t count);
 
 /* The kernel for a type and an operation, NULL when the pair is not supported
- * or either value is unknown. There is none for average: see gli_op_between. */
+ * or either value is unknown. There is one for averages of narrow floats only
+ * (gli_dtype_is_narrow), which takes all operands at once; for others see
+ * gli_op_between. */
 gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
 
 /* Why a type and an operation do not go together, as the second half of a
@@ -37,8 +39,10 @@ bool gli_op_rounds(gloo_op op);
 
 /* dsts[k][i] = srcs[0][i] op srcs[1][i] op ... for every k, the operands taken
  * in this order. One source is copied to all destinations. 16-bit and 8-bit
- * floats are accumulated in float32 and rounded once; all other types give the
- * bits that a chain of two-operand kernels gives. Any dst may be the very same
+ * floats are accumulated in float32 and rounded once, and so are their
+ * averages, whose sum is divided by n_srcs before: they are finite where all
+ * operands are (up to 65536 of them). All other types give the bits that a
+ * chain of two-operand kernels gives. Any dst may be the very same
  * address as any src; no other overlap. At least one source and one
  * destination. Bit k of `streamed`: dsts[k] is written around the caches where
  * the processor can; the stores are fenced on return. A dst that is also a src
@@ -64,6 +68,18 @@ typedef void (*gli_scale_fn)(void *dst, const void *src, size_t count,
 
 /* NULL for bool and for unknown types. */
 gli_scale_fn gli_scale_kernel(gloo_dtype dtype);
+
+/* Narrow floats as float32, and back: dst[i] = src[i] * factor, or, where
+ * factor is exactly 1.0 / n as above, src[i] / n; and dst[i] = src[i] / by,
+ * rounded to nearest even. No overlap. */
+typedef void (*gli_widen_fn)(float *dst, const void *src, size_t count,
+                             double factor);
+typedef void (*gli_narrow_fn)(void *dst, const float *src, size_t count,
+                              float by);
+
+/* NULL for types that are not narrow. */
+gli_widen_fn gli_widen_kernel(gloo_dtype dtype);
+gli_narrow_fn gli_narrow_kernel(gloo_dtype dtype);
 
 /* memcpy around the caches where the processor can, fenced on return: for
  * destinations that nobody reads from this core's caches soon. dst may be src;

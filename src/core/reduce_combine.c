@@ -14,6 +14,15 @@
 #define SHORT_BLOCK_BYTES ((size_t)512)
 #define CACHED_BYTES ((size_t)2 << 20)
 
+_Static_assert(BLOCK_BYTES / sizeof(float) <= GLI_WIDE_BLOCK &&
+                   SHORT_BLOCK_BYTES <= GLI_WIDE_BLOCK,
+               "what is added to a block must be as long");
+
+#define FOUR(x) x, x, x, x
+#define BLOCK_OF(x) FOUR(FOUR(FOUR(FOUR(FOUR(x)))))
+const uint16_t gli_nothing16[GLI_WIDE_BLOCK] = {BLOCK_OF(0x8000)};
+const uint8_t gli_nothing8[GLI_WIDE_BLOCK] = {BLOCK_OF(0x80)};
+
 typedef struct job {
   const gli_combine_parts *parts;
   void *const *dsts;
@@ -73,7 +82,13 @@ static void combine_block(const job *j, void *dst, size_t skip, size_t count) {
   for (size_t s = 2; s < j->n_srcs - 1; s++) {
     parts->step(wide, wide, in_src(j, s, skip), count);
   }
-  parts->finish(dst, wide, in_src(j, j->n_srcs - 1, skip), count);
+  const void *last = in_src(j, j->n_srcs - 1, skip);
+  if (parts->divide != NULL) {
+    parts->step(wide, wide, last, count);
+    parts->divide(wide, count, (float)j->n_srcs / 2);
+    last = parts->nothing;
+  }
+  parts->finish(dst, wide, last, count);
 }
 
 /* Elements before a streamed destination reaches the next cache line. */

@@ -28,7 +28,17 @@ typedef struct gli_combine_parts {
   gli_reduce_fn step;   /* wide = wide op element, in place */
   gli_reduce_fn finish; /* element = wide op element */
   gli_fused_fn fused;   /* as `both`; NULL where it is not worth its code */
+  /* Averages only: `both` and `finish` halve what they round, and of more than
+   * two operands the sum is divided by half their number before. */
+  void (*divide)(void *wide, size_t count, float by);
+  const void *nothing; /* elements that `finish` may add: -0.0 */
 } gli_combine_parts;
+
+/* The most elements of a block of intermediate results, and so many times -0.0
+ * in 16 and in 8 bits (reduce_combine.c). */
+#define GLI_WIDE_BLOCK 1024
+extern const uint16_t gli_nothing16[GLI_WIDE_BLOCK];
+extern const uint8_t gli_nothing8[GLI_WIDE_BLOCK];
 
 /* A gli_combine_fn made of these parts. */
 void gli_combine(const gli_combine_parts *parts, void *const *dsts,
@@ -59,13 +69,13 @@ void gli_stream_fence(void);
 #define GLI_KERNEL_FUSED(name, type, expression) \
   GLI_KERNEL_AS(name, type, expression, GLI_WITH_FUSED)
 
-#define GLI_WITHOUT_FUSED(name, type, bytes)                               \
-  static const gli_combine_parts name##_parts = {bytes, bytes, name, name, \
-                                                 name,  name,  NULL};
+#define GLI_WITHOUT_FUSED(name, type, bytes)      \
+  static const gli_combine_parts name##_parts = { \
+      bytes, bytes, name, name, name, name, NULL, NULL, NULL};
 #define GLI_WITH_FUSED(name, type, bytes)         \
   GLI_FUSE(name, type)                            \
   static const gli_combine_parts name##_parts = { \
-      bytes, bytes, name, name, name, name, name##_fused};
+      bytes, bytes, name, name, name, name, name##_fused, NULL, NULL};
 
 /* Define name_fused, which does name_group to GLI_GROUP_BYTES at a time. */
 #define GLI_FUSE(name, type)                                                   \
@@ -123,6 +133,8 @@ typedef struct gli_reduce_table {
 } gli_reduce_table;
 typedef struct gli_scale_table {
   gli_scale_fn at[GLOO_DTYPE_COUNT];
+  gli_widen_fn widen[GLOO_DTYPE_COUNT];
+  gli_narrow_fn narrow[GLOO_DTYPE_COUNT];
 } gli_scale_table;
 
 #define GLI_ENTRY(name) \

@@ -5,18 +5,32 @@
 #include "core/reduce_kernel.h"
 
 /* From name (element = element op element), name_begin, name_step and
- * name_finish: the kernel for many operands. */
-#define WIDE(name, type, fused)                        \
-  static const gli_combine_parts name##_parts = {      \
-      sizeof(type), sizeof(float), name, name##_begin, \
-      name##_step,  name##_finish, fused};             \
+ * name_finish: the kernel for many operands. What averages
+ * have in addition comes last. */
+#define WIDE(name, type, fused, ...)                    \
+  static const gli_combine_parts name##_parts = {       \
+      sizeof(type), sizeof(float), name,  name##_begin, \
+      name##_step,  name##_finish, fused, __VA_ARGS__}; \
   GLI_COMBINE(name, name##_parts, 1)
+#define AS_IT_IS NULL, NULL
+#define AVERAGE(width) divide_floats, gli_nothing##width
 
 /* Two operands and two destinations in one loop, where work per byte is so
  * little that it matters. */
-#define WIDE_FUSED(name, type, unit) \
-  GLI_FUSE(name##_units, unit)       \
-  WIDE(name, type, name##_units_fused)
+#define WIDE_FUSED(name, type, unit, ...) \
+  GLI_FUSE(name##_units, unit)            \
+  WIDE(name, type, name##_units_fused, __VA_ARGS__)
+
+/* Averages are sums in float32 whose last step, rounding, halves: two operands
+ * need no more, and the sum of n is divided by n / 2 before. A sum of bfloat16
+ * may be too large for float32, which has the same exponents: there operands
+ * count 2^-16 of what they are. That is exact for the smallest bfloat16, which
+ * is 2^-133, and leaves room for 65536 operands. */
+#define MEAN_SHIFT 0x1p-16f
+static void divide_floats(void *wide, size_t count, float by) {
+  float *x = wide;
+  GLI_LANES for (size_t i = 0; i < count; i++) x[i] /= by;
+}
 
 /* Pairs of 16-bit floats, each half of a 32-bit word by itself: no element ever
  * changes its lane of a vector. Which of the two comes first in memory does not
@@ -106,12 +120,36 @@ static inline uint32_t put_bfloat16_pair(float low, float high) {
 }
 
 PAIRED(sum_bfloat16, bfloat16, +)
-WIDE_FUSED(sum_bfloat16, uint16_t, uint32_t)
+WIDE_FUSED(sum_bfloat16, uint16_t, uint32_t, AS_IT_IS)
 PAIRED(product_bfloat16, bfloat16, *)
-WIDE_FUSED(product_bfloat16, uint16_t, uint32_t)
+WIDE_FUSED(product_bfloat16, uint16_t, uint32_t, AS_IT_IS)
+
+/* As operands of averages. */
+static inline float gli_mean_bfloat16_to_float(uint32_t half) {
+  return gli_bfloat16_to_float(half) * MEAN_SHIFT;
+}
+static inline float low_mean_bfloat16(uint32_t pair) {
+  return low_bfloat16(pair) * MEAN_SHIFT;
+}
+static inline float high_mean_bfloat16(uint32_t pair) {
+  return high_bfloat16(pair) * MEAN_SHIFT;
+}
+static inline uint16_t put_mean_bfloat16(float x) {
+  return put_bfloat16(x * (0.5f / MEAN_SHIFT));
+}
+static inline uint32_t put_mean_bfloat16_pair(float low, float high) {
+  return put_bfloat16_pair(low * (0.5f / MEAN_SHIFT),
+                           high * (0.5f / MEAN_SHIFT));
+}
+
+PAIRED(average_bfloat16, mean_bfloat16, +)
+WIDE_FUSED(average_bfloat16, uint16_t, uint32_t, AVERAGE(16))
 
 static inline uint16_t put_float16(float x) {
   return (uint16_t)gli_float16_from_float(x);
+}
+static inline uint16_t put_mean_float16(float x) {
+  return put_float16(x * 0.5f);
 }
 
 #ifdef GLI_HALVES
@@ -144,27 +182,30 @@ GLI_INLINE void store_floats(float *to, gli_floats x, gli_floats y) {
   memcpy(to + GLI_HALVES, &y, sizeof y);
 }
 
-#define FLOAT16(name, symbol)                                              \
-  HALVES_GROUP(                                                            \
-      name##_units, uint16_t, uint16_t, symbol, gli_halves_widen,          \
-      put_float16(gli_float16_to_float(a) symbol gli_float16_to_float(b)), \
-      gli_halves_narrow)                                                   \
-  HALVES_GROUP(name##_begin, float, uint16_t, symbol, gli_halves_widen,    \
-               gli_float16_to_float(a) symbol gli_float16_to_float(b),     \
-               store_floats)                                               \
-  HALVES_GROUP(name##_step, float, float, symbol, gli_floats_load,         \
-               a symbol gli_float16_to_float(b), store_floats)             \
-  HALVES_GROUP(name##_finish, uint16_t, float, symbol, gli_floats_load,    \
-               put_float16(a symbol gli_float16_to_float(b)),              \
-               gli_halves_narrow)                                          \
-  static void name(void *dst, const void *left, const void *right,         \
-                   size_t count) {                                         \
-    name##_units(dst, left, right, count);                                 \
-  }                                                                        \
-  WIDE_FUSED(name, uint16_t, uint16_t)
+GLI_INLINE void narrow_mean(uint16_t *to, gli_floats x, gli_floats y) {
+  gli_halves_narrow(to, x * 0.5f, y * 0.5f);
+}
 
-FLOAT16(sum_float16, +)
-FLOAT16(product_float16, *)
+#define FLOAT16(name, symbol, put, narrow, ...)                             \
+  HALVES_GROUP(name##_units, uint16_t, uint16_t, symbol, gli_halves_widen,  \
+               put(gli_float16_to_float(a) symbol gli_float16_to_float(b)), \
+               narrow)                                                      \
+  HALVES_GROUP(name##_begin, float, uint16_t, symbol, gli_halves_widen,     \
+               gli_float16_to_float(a) symbol gli_float16_to_float(b),      \
+               store_floats)                                                \
+  HALVES_GROUP(name##_step, float, float, symbol, gli_floats_load,          \
+               a symbol gli_float16_to_float(b), store_floats)              \
+  HALVES_GROUP(name##_finish, uint16_t, float, symbol, gli_floats_load,     \
+               put(a symbol gli_float16_to_float(b)), narrow)               \
+  static void name(void *dst, const void *left, const void *right,          \
+                   size_t count) {                                          \
+    name##_units(dst, left, right, count);                                  \
+  }                                                                         \
+  WIDE_FUSED(name, uint16_t, uint16_t, __VA_ARGS__)
+
+FLOAT16(sum_float16, +, put_float16, gli_halves_narrow, AS_IT_IS)
+FLOAT16(product_float16, *, put_float16, gli_halves_narrow, AS_IT_IS)
+FLOAT16(average_float16, +, put_mean_float16, narrow_mean, AVERAGE(16))
 #else
 static inline float low_float16(uint32_t pair) {
   return gli_float16_to_float(pair & 0xffff);
@@ -177,9 +218,19 @@ static inline uint32_t put_float16_pair(float low, float high) {
 }
 
 PAIRED(sum_float16, float16, +)
-WIDE(sum_float16, uint16_t, NULL)
+WIDE(sum_float16, uint16_t, NULL, AS_IT_IS)
 PAIRED(product_float16, float16, *)
-WIDE(product_float16, uint16_t, NULL)
+WIDE(product_float16, uint16_t, NULL, AS_IT_IS)
+
+#define gli_mean_float16_to_float gli_float16_to_float
+#define low_mean_float16 low_float16
+#define high_mean_float16 high_float16
+static inline uint32_t put_mean_float16_pair(float low, float high) {
+  return put_float16_pair(low * 0.5f, high * 0.5f);
+}
+
+PAIRED(average_float16, mean_float16, +)
+WIDE(average_float16, uint16_t, NULL, AVERAGE(16))
 #endif
 
 /* 8-bit floats: two operands four at a time, each in its byte of a 32-bit word;
@@ -187,39 +238,47 @@ WIDE(product_float16, uint16_t, NULL)
 #define FLOAT8_LOOP(name, to, from, expression)  \
   GLI_GROUP(name, to, from, uint8_t, expression) \
   GLI_WALK(name, to, 1, sizeof(from), 1, GLI_GROUP_BYTES / sizeof(float))
-#define FLOAT8(name, format, symbol)                                           \
-  static inline uint32_t name##_byte(uint32_t a, uint32_t b) {                 \
-    return gli_##format##_from_float(gli_##format##_to_float(                  \
-        a & 0xff) symbol gli_##format##_to_float(b & 0xff));                   \
-  }                                                                            \
-  static inline uint32_t name##_word(uint32_t a, uint32_t b) {                 \
-    return name##_byte(a, b) | name##_byte(a >> 8, b >> 8) << 8 |              \
-           name##_byte(a >> 16, b >> 16) << 16 |                               \
-           name##_byte(a >> 24, b >> 24) << 24;                                \
-  }                                                                            \
-  GLI_GROUP(name##_units, uint32_t, uint32_t, uint32_t, name##_word(a, b))     \
-  GLI_WALK(name##_units, uint32_t, 1, 4, 4, GLI_GROUP_BYTES / 4)               \
-  static void name(void *dst, const void *left, const void *right,             \
-                   size_t count) {                                             \
-    name##_units(dst, left, right, count / 4);                                 \
-    for (size_t i = count / 4 * 4; i < count; i++) {                           \
-      uint32_t a = ((const uint8_t *)left)[i],                                 \
-               b = ((const uint8_t *)right)[i];                                \
-      ((uint8_t *)dst)[i] = (uint8_t)name##_byte(a, b);                        \
-    }                                                                          \
-  }                                                                            \
-  FLOAT8_LOOP(name##_begin, float, uint8_t,                                    \
-              gli_##format##_to_float(a) symbol gli_##format##_to_float(b))    \
-  FLOAT8_LOOP(name##_step, float, float, a symbol gli_##format##_to_float(b))  \
-  FLOAT8_LOOP(                                                                 \
-      name##_finish, uint8_t, float,                                           \
-      (uint8_t)gli_##format##_from_float(a symbol gli_##format##_to_float(b))) \
-  WIDE(name, uint8_t, NULL)
+#define FLOAT8(name, format, symbol, put, ...)                                \
+  static inline uint32_t name##_byte(uint32_t a, uint32_t b) {                \
+    return put(gli_##format##_to_float(a & 0xff)                              \
+                   symbol gli_##format##_to_float(b & 0xff));                 \
+  }                                                                           \
+  static inline uint32_t name##_word(uint32_t a, uint32_t b) {                \
+    return name##_byte(a, b) | name##_byte(a >> 8, b >> 8) << 8 |             \
+           name##_byte(a >> 16, b >> 16) << 16 |                              \
+           name##_byte(a >> 24, b >> 24) << 24;                               \
+  }                                                                           \
+  GLI_GROUP(name##_units, uint32_t, uint32_t, uint32_t, name##_word(a, b))    \
+  GLI_WALK(name##_units, uint32_t, 1, 4, 4, GLI_GROUP_BYTES / 4)              \
+  static void name(void *dst, const void *left, const void *right,            \
+                   size_t count) {                                            \
+    name##_units(dst, left, right, count / 4);                                \
+    for (size_t i = count / 4 * 4; i < count; i++) {                          \
+      uint32_t a = ((const uint8_t *)left)[i],                                \
+               b = ((const uint8_t *)right)[i];                               \
+      ((uint8_t *)dst)[i] = (uint8_t)name##_byte(a, b);                       \
+    }                                                                         \
+  }                                                                           \
+  FLOAT8_LOOP(name##_begin, float, uint8_t,                                   \
+              gli_##format##_to_float(a) symbol gli_##format##_to_float(b))   \
+  FLOAT8_LOOP(name##_step, float, float, a symbol gli_##format##_to_float(b)) \
+  FLOAT8_LOOP(name##_finish, uint8_t, float,                                  \
+              (uint8_t)put(a symbol gli_##format##_to_float(b)))              \
+  WIDE(name, uint8_t, NULL, __VA_ARGS__)
 
-FLOAT8(sum_e4m3fn, e4m3fn, +)
-FLOAT8(product_e4m3fn, e4m3fn, *)
-FLOAT8(sum_e5m2, e5m2, +)
-FLOAT8(product_e5m2, e5m2, *)
+static inline uint32_t put_mean_e4m3fn(float x) {
+  return gli_e4m3fn_from_float(x * 0.5f);
+}
+static inline uint32_t put_mean_e5m2(float x) {
+  return gli_e5m2_from_float(x * 0.5f);
+}
+
+FLOAT8(sum_e4m3fn, e4m3fn, +, gli_e4m3fn_from_float, AS_IT_IS)
+FLOAT8(product_e4m3fn, e4m3fn, *, gli_e4m3fn_from_float, AS_IT_IS)
+FLOAT8(average_e4m3fn, e4m3fn, +, put_mean_e4m3fn, AVERAGE(8))
+FLOAT8(sum_e5m2, e5m2, +, gli_e5m2_from_float, AS_IT_IS)
+FLOAT8(product_e5m2, e5m2, *, gli_e5m2_from_float, AS_IT_IS)
+FLOAT8(average_e5m2, e5m2, +, put_mean_e5m2, AVERAGE(8))
 
 /* Sign and magnitude to two's complement and back (it is its own inverse): then
  * floats compare like integers, with -0.0 (-1) below +0.0 (0). `last` is the
@@ -259,6 +318,7 @@ MIN_AND_MAX(e5m2, 8, 0x7c, 0x7e)
     [GLOO_PRODUCT] = GLI_ENTRY(product_##format), \
     [GLOO_MIN] = GLI_ENTRY(min_##format),         \
     [GLOO_MAX] = GLI_ENTRY(max_##format),         \
+    [GLOO_AVERAGE] = GLI_ENTRY(average_##format), \
   }
 
 const gli_reduce_table GLI_OF_VARIANT(gli_reduce_narrow) = {{

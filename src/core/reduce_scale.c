@@ -139,21 +139,61 @@ SCALE(scale_float16, float16, 1, float, float)
 NARROW(float16, uint16_t, float16)
 #endif
 
-const gli_scale_table GLI_OF_VARIANT(gli_scale) = {{
-    [GLOO_INT8] = scale_int8,
-    [GLOO_INT16] = scale_int16,
-    [GLOO_INT32] = scale_int32,
-    [GLOO_INT64] = scale_int64,
-    [GLOO_UINT8] = scale_uint8,
-    [GLOO_UINT16] = scale_uint16,
-    [GLOO_UINT32] = scale_uint32,
-    [GLOO_UINT64] = scale_uint64,
-    [GLOO_FLOAT16] = scale_float16,
-    [GLOO_BFLOAT16] = scale_bfloat16,
-    [GLOO_FLOAT32] = scale_float32,
-    [GLOO_FLOAT64] = scale_float64,
-    [GLOO_COMPLEX64] = scale_complex64,
-    [GLOO_COMPLEX128] = scale_complex128,
-    [GLOO_FLOAT8_E4M3FN] = scale_float8_e4m3fn,
-    [GLOO_FLOAT8_E5M2] = scale_float8_e5m2,
-}};
+/* Narrow floats as float32, and back. */
+#define WIDEN(name, type, format)                                      \
+  static void widen_##name(float *dst, const void *src, size_t count,  \
+                           double factor) {                            \
+    const unsigned char *s = src;                                      \
+    float whole = (float)divisor_of(factor), times = (float)factor;    \
+    for (size_t i = 0; i < count; i++) {                               \
+      type a;                                                          \
+      memcpy(&a, s + i * sizeof a, sizeof a);                          \
+      dst[i] = gli_##format##_to_float(a);                             \
+    }                                                                  \
+    if (whole > 1) {                                                   \
+      for (size_t i = 0; i < count; i++) dst[i] /= whole;              \
+    } else if (whole == 0) {                                           \
+      for (size_t i = 0; i < count; i++) dst[i] *= times;              \
+    }                                                                  \
+  }                                                                    \
+  static void narrow_##name(void *dst, const float *src, size_t count, \
+                            float by) {                                \
+    unsigned char *d = dst;                                            \
+    for (size_t i = 0; i < count; i++) {                               \
+      type a = (type)gli_##format##_from_float(src[i] / by);           \
+      memcpy(d + i * sizeof a, &a, sizeof a);                          \
+    }                                                                  \
+  }
+WIDEN(float16, uint16_t, float16)
+WIDEN(bfloat16, uint16_t, bfloat16)
+WIDEN(float8_e4m3fn, uint8_t, e4m3fn)
+WIDEN(float8_e5m2, uint8_t, e5m2)
+
+#define OF_NARROW(part)                                                 \
+  {                                                                     \
+    [GLOO_FLOAT16] = part##_float16, [GLOO_BFLOAT16] = part##_bfloat16, \
+    [GLOO_FLOAT8_E4M3FN] = part##_float8_e4m3fn,                        \
+    [GLOO_FLOAT8_E5M2] = part##_float8_e5m2,                            \
+  }
+
+const gli_scale_table GLI_OF_VARIANT(gli_scale) = {
+    {
+        [GLOO_INT8] = scale_int8,
+        [GLOO_INT16] = scale_int16,
+        [GLOO_INT32] = scale_int32,
+        [GLOO_INT64] = scale_int64,
+        [GLOO_UINT8] = scale_uint8,
+        [GLOO_UINT16] = scale_uint16,
+        [GLOO_UINT32] = scale_uint32,
+        [GLOO_UINT64] = scale_uint64,
+        [GLOO_FLOAT16] = scale_float16,
+        [GLOO_BFLOAT16] = scale_bfloat16,
+        [GLOO_FLOAT32] = scale_float32,
+        [GLOO_FLOAT64] = scale_float64,
+        [GLOO_COMPLEX64] = scale_complex64,
+        [GLOO_COMPLEX128] = scale_complex128,
+        [GLOO_FLOAT8_E4M3FN] = scale_float8_e4m3fn,
+        [GLOO_FLOAT8_E5M2] = scale_float8_e5m2,
+    },
+    OF_NARROW(widen),
+    OF_NARROW(narrow)};

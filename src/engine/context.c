@@ -52,6 +52,8 @@ void gli_context_free(gloo_context *context) {
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
                              uint64_t key, int64_t timeout_ns,
                              gloo_context **out, gloo_error *error) {
+  if (gli_forked(&device->birth))
+    return gli_fork_refuse(&device->birth, "the device", error);
   gloo_context *context = gli_context_new(device, size);
   if (!context) goto no_memory;
   context->contacts = calloc(size, sizeof *context->contacts);

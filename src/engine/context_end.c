@@ -26,8 +26,14 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
 
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
-                  "the context is unusable: %s", context->cause.message);
+  if (context->cause.status == GLOO_ERR_FORKED) {
+    if (error) *error = context->cause;
+    return GLOO_ERR_FORKED;
+  }
+  gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
+           "the context is unusable: %s", context->cause.message);
+  if (error) error->cause = context->cause.status;
+  return GLOO_ERR_POISONED;
 }
 
 void gli_context_poison(gloo_context *context, const gloo_error *cause) {
@@ -44,7 +50,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   family->root->cause = told;
   for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
   family->root->unsettled = true;
-  context->device->unsettled = true;
+  context->device->unsettled = 1;
   for (gloo_operation *op = family->active.first; op; op = op->active_next) {
     if (op->straight) gli_straight_stop(op);
   }
@@ -77,6 +83,11 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
 }
 
 static void close_link(gli_link *link, const gli_send_request *last) {
+  if (link->pair && link->context->device->forked) {
+    if (link->pair->ops->pair_abandon)
+      link->pair->ops->pair_abandon(link->pair);
+    link->pair = NULL;
+  }
   if (link->pair) {
     bool silent = link->gone || link->failed;
     link->pair->ops->pair_close(link->pair, silent ? NULL : last);
@@ -113,9 +124,11 @@ void gli_context_settle(gloo_context *context) {
 
 void gli_context_detach_operations(gloo_context *context) {
   gli_repeat_forget_all(context);
+  bool failed = gli_context_poisoned(context);
   while (context->all) {
     gloo_operation *op = context->all;
     context->all = op->all_next;
+    op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     op->context = NULL;
     gli_plan_cache_put(context->cache, op->ref);
   }
@@ -180,6 +193,10 @@ void gli_context_close(gloo_context *context) {
   const gloo_context *root = context->family->root;
   bool owns_device = root->owns_device;
   gli_device_lock(device);
+  if (device->torn) {
+    gli_device_unlock(device);
+    return;
+  }
   if (gli_context_is_busy(context)) {
     gloo_error cause;
     gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,

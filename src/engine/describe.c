@@ -109,7 +109,7 @@ bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
 }
 
 /* A peer that sends for a later operation has left this one behind: it may have
- * called something else here, such as the same with no elements. */
+ * called something else here. */
 static void hint_at_skipped(const gloo_operation *op, uint32_t rank,
                             gloo_error *error) {
   const gloo_context *context = op->context;

@@ -15,6 +15,10 @@
 #include "engine/straight.h"
 
 void gli_device_lock_contended(gloo_device *device) {
+  if (atomic_exchange(&device->fork_pending, false)) {
+    gli_device_part(device); /* the lock is held, and that by nobody */
+    return;
+  }
   atomic_fetch_add(&device->lock_wanted, 1);
   gli_lock_wait(&device->lock);
   atomic_fetch_sub(&device->lock_wanted, 1);
@@ -36,15 +40,21 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
   gli_transport_config full = *config;
   full.upcalls = &gli_engine_upcalls;
   full.device_user = device;
+  full.owed = &device->owed;
   status = ops->open(&full, &device->transport, error);
   if (status != GLOO_OK) goto no_transport;
   if (helper) {
     status = gli_device_start_helper(device, error);
     if (status != GLOO_OK) goto no_helper;
   }
+  if (!gli_device_watch_forks(device)) goto no_watch;
   *out = device;
   return GLOO_OK;
 
+no_watch:
+  gli_device_stop_helper(device);
+  status =
+      gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a device");
 no_helper:
   ops->close(device->transport);
 no_transport:
@@ -65,6 +75,10 @@ no_memory:
 }
 
 void gli_device_close(gloo_device *device) {
+  gli_device_lock(device); /* in a forked child it has to part first */
+  gli_device_unlock(device);
+  gli_fork_watch_end(&device->fork_watch);
+  if (device->torn) return;
   gli_device_stop_helper(device);
   device->ops->close(device->transport);
   gli_transfer_free_pool(device);
@@ -91,12 +105,17 @@ void gli_device_set_crowded(gloo_device *device, bool crowded) {
 
 /* ---- progress ------------------------------------------------------------ */
 
-void gli_device_settle_contexts(gloo_device *device) {
-  device->unsettled = false;
+static void settle_contexts(gloo_device *device) {
+  device->unsettled = 0;
   for (gloo_context *c = device->contexts; c; c = c->next) {
     gli_context_settle(c);
   }
   gli_device_wake_sleepers(device);
+}
+
+void gli_device_tie_up(gloo_device *device) {
+  if (device->unsettled) settle_contexts(device);
+  gli_device_kick_locked(device);
 }
 
 /* What was left to polls. */

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/fork.h"
 #include "engine/link.h"
 #include "engine/lock.h"
 #include "engine/match.h"
@@ -44,14 +45,30 @@ struct gloo_device {
   gloo_operation *put_off, *put_off_last;
   size_t outstanding; /* operations posted or running */
   unsigned unpolled;  /* times that were done without a poll, since the last */
-  size_t errands;     /* control messages not sent yet */
   size_t completed;   /* ever; lets a poller see that something ended */
   uint32_t waiters;   /* threads in wait */
   uint32_t sleepers;  /* of those, and the helper: asleep in the transport */
   /* Sleepers that were woken and have not come back. One that is on its way to
    * sleep may miss it when somebody polls at that moment: it is repeated. */
   uint32_t to_wake;
-  bool unsettled; /* a context waits for gli_context_settle */
+  union {
+    struct {
+      /* What peers are to get although no operation waits for it any more:
+       * control messages that are not sent, and what the transport owes
+       * (gli_owe). As long as there is some, the helper polls. */
+      uint32_t owed;
+      uint32_t unsettled; /* not 0: a context waits for gli_context_settle */
+    };
+    uint64_t loose_ends; /* 0: none of this */
+  };
+
+  gli_birth birth;
+  gli_fork_watch fork_watch;
+  bool fork_locked; /* for a fork that is under way */
+  /* In a forked child: nobody has used it yet, so the lock is still held; then
+   * that it is one; and that it cannot be looked into. */
+  atomic_bool fork_pending;
+  bool forked, torn;
 
   bool has_helper;
   bool helper_idle;
@@ -70,6 +87,13 @@ void gli_device_lock_contended(gloo_device *device);
 static inline void gli_device_lock(gloo_device *device) {
   if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
 }
+
+/* ---- forked children (forked.c) ------------------------------------------ */
+
+bool gli_device_watch_forks(gloo_device *device);
+/* Become an end point that reaches nobody, and end all that is under way. With
+ * the lock held, before anything else is done with it in the child. */
+void gli_device_part(gloo_device *device);
 
 /* ---- steps that can run (operation.c) ------------------------------------ */
 
@@ -111,12 +135,12 @@ static inline bool gli_device_may_do_without(const gloo_device *device) {
 int gli_device_progress_for(gloo_device *device, gloo_operation *operation);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
-/* Run what is runnable, and end poisoned contexts. The last thing that every
- * entry into the engine does. */
-void gli_device_settle_contexts(gloo_device *device);
+/* Run what is runnable, end poisoned contexts, and leave to the helper what is
+ * owed. The last thing that every entry into the engine does. */
+void gli_device_tie_up(gloo_device *device);
 static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
-  if (device->unsettled) gli_device_settle_contexts(device);
+  if (device->loose_ends) gli_device_tie_up(device);
 }
 /* Deliver the messages of ranks to themselves. */
 int gli_self_poll(gloo_device *device);

@@ -138,6 +138,15 @@ typedef struct gli_call {
   const void *unscaled;
   uint64_t unscaled_bytes;
   bool scales_joined; /* instead: what several inputs are joined to */
+  bool averages;      /* the kernels do it, which see all operands at once */
+  /* The plan is one of float32, of one input and one output, which are memory
+   * of the operation (wide.c): before it, `factor` times each of `n_inputs`
+   * inputs of narrow floats is added up, and after it the result is divided by
+   * `divisor`, rounded, and stored in `n_outputs` outputs. The one input or
+   * output is `input` or `output`. */
+  bool wide;
+  size_t n_inputs, n_outputs;
+  float divisor;
   uint32_t tag;
   const void *input;
   void *output;

@@ -118,7 +118,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
     return NULL;
   }
   t->errand = true;
-  link->context->device->errands++;
+  link->context->device->owed++;
   t->request.header = about ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
   t->request.header.context = link->group;
@@ -246,11 +246,12 @@ void gli_flow_granted(gloo_operation *op, uint32_t peer) {
 
 /* ---- sending ------------------------------------------------------------- */
 
+/* `at_fault` is -1 where it is not the receiver. */
 static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
-                      const char *why) {
+                      int at_fault, const char *why) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
-  gli_fail(&error, status, (int)link->rank, "%s: cannot send to rank %u: %s",
+  gli_fail(&error, status, at_fault, "%s: cannot send to rank %u: %s",
            gli_describe_call(&op->signature, text), link->rank, why);
   gli_context_poison(op->context, &error);
 }
@@ -292,7 +293,7 @@ void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   const gli_step *step = &op->plan->steps[index];
   gli_link *link = op->peers[step->peer].link;
   if (link->left) {
-    fail_send(op, link, GLOO_ERR_PEER, "it has left");
+    fail_send(op, link, GLOO_ERR_PEER, (int)link->rank, "it has left");
     return;
   }
   if (send_now(op, step, link)) {
@@ -301,7 +302,7 @@ void gli_flow_send_step(gloo_operation *op, uint32_t index) {
   }
   gli_transfer *t = gli_transfer_new(link);
   if (!t) {
-    fail_send(op, link, GLOO_ERR_NO_MEMORY, "out of memory");
+    fail_send(op, link, GLOO_ERR_NO_MEMORY, -1, "out of memory");
     return;
   }
   t->operation = op;

@@ -54,6 +54,20 @@ GLI_COLD static gloo_status refuse_start(gloo_operation *op) {
   return status;
 }
 
+/* Its context is gone, and nobody but the caller knows of the operation now. */
+GLI_COLD static gloo_status refuse_orphan(gloo_operation *op) {
+  gloo_error error;
+  bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
+  gli_fail(&error, GLOO_ERR_POISONED, -1,
+           "the context of this operation was destroyed%s%s",
+           failed ? " after an error: " : "",
+           failed ? gloo_status_string(op->orphaned_by) : "");
+  error.cause = op->orphaned_by;
+  end_unstarted(op, &error);
+  if (op->also) end_unstarted(op->also, &error);
+  return GLOO_ERR_POISONED;
+}
+
 /* Others than `own` are under way, and a thread that does not sleep sees to
  * them. */
 static inline bool is_busy(const gloo_device *device, size_t own) {
@@ -99,7 +113,7 @@ GLI_INLINE gloo_status start(gloo_operation *op) {
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, &error);
   if (op->state == GLI_OPERATION_DONE && !device->runnable &&
-      !device->unsettled) {
+      !device->loose_ends) {
     return status;
   }
   get_going(op, busy && status == GLOO_OK);
@@ -108,7 +122,7 @@ GLI_INLINE gloo_status start(gloo_operation *op) {
 
 gloo_status gloo_operation_start(gloo_operation *op) {
   if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (!op->context) return GLOO_ERR_POISONED;
+  if (!op->context) return refuse_orphan(op);
   gloo_device *device = op->device;
   gli_device_lock(device);
   gloo_status status;
@@ -189,9 +203,8 @@ static void cancel(gloo_operation *op) {
   gli_context_poison(op->context, &error);
 }
 
-gloo_status gloo_operation_cancel(gloo_operation *op) {
-  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (!op->context) return GLOO_OK;
+static void cancel_if_running(gloo_operation *op) {
+  if (!op->context) return;
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (any_running(op)) {
@@ -201,7 +214,12 @@ gloo_status gloo_operation_cancel(gloo_operation *op) {
     gli_device_wake_sleepers(device);
   }
   gli_device_unlock(device);
-  return GLOO_OK;
+}
+
+gloo_status gloo_operation_cancel(gloo_operation *op) {
+  if (!op || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+  cancel_if_running(op);
+  return op->error.status == GLOO_ERR_FORKED ? GLOO_ERR_FORKED : GLOO_OK;
 }
 
 int gloo_operation_source(const gloo_operation *op) {
@@ -228,7 +246,7 @@ gloo_status gloo_operation_error(const gloo_operation *op, gloo_error *error) {
 void gloo_operation_destroy(gloo_operation *op) {
   if (!op || gli_custom_op_inside()) return;
   gloo_device *device = op->context ? op->device : NULL;
-  gloo_operation_cancel(op);
+  cancel_if_running(op);
   if (device) gli_device_lock(device);
   if (op->also) gli_operation_release(op->also);
   gli_operation_release(op);

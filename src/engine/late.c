@@ -7,7 +7,8 @@
  * and its sentence reaches all. Those that got all their answers hold theirs
  * back for a moment, and press the ranks they wait for (PROBE with slot 1),
  * which press on: for these may have come later, and have time left, which they
- * would not give up for a question alone. */
+ * would not give up for a question alone. A question says which call it is
+ * about: a rank that has made another one in its place says so to all. */
 #include "engine/context.h"
 #include "engine/describe.h"
 #include "engine/device.h"
@@ -134,18 +135,31 @@ static gloo_operation *find(const gli_link *link, const gli_header *h) {
   return gli_match_find(link->context, key);
 }
 
-void gli_late_probed(gli_link *link, const gli_header *h) {
+/* Who asks may wait for a message that is not to come, for this rank called
+ * something else there. */
+static gloo_status agree(const gloo_operation *op, const gli_link *link,
+                         const gli_header *h, gloo_error *error) {
+  if (h->collective == GLI_SENDRECV) return GLOO_OK;
+  if (op) return gli_match_agree(op, link, h, error);
+  return gli_match_agree_late(link, h, error);
+}
+
+gloo_status gli_late_probed(gli_link *link, const gli_header *h,
+                            gloo_error *error) {
   gloo_operation *op = find(link, h);
-  if (!op) return; /* not there yet: silence is the answer */
+  gloo_status status = agree(op, link, h, error);
+  if (status != GLOO_OK) return status;
+  if (!op) return GLOO_OK; /* not there yet: silence is the answer */
   (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
-  if (op->timeout_ns <= 0) return;
+  if (op->timeout_ns <= 0) return GLOO_OK;
   gli_late_start_clock(op);
   gloo_device *device = op->device;
   uint64_t now_ns = device->ops->now_ns(device->transport);
   bool pressed = h->slot != 0 && !op->pressed;
-  if (op->lateness != GLI_ON_TIME && !pressed) return;
+  if (op->lateness != GLI_ON_TIME && !pressed) return GLOO_OK;
   if (pressed) op->pressed = true;
   probe(op, now_ns);
+  return GLOO_OK;
 }
 
 void gli_late_answered(gli_link *link, const gli_header *h) {

@@ -27,7 +27,7 @@ typedef struct gli_transfer {
   uint32_t step;
   uint32_t peer; /* index into the plan's peers */
   bool answer;   /* counted in link->answers */
-  bool errand;   /* counted in device->errands */
+  bool errand;   /* counted in device->owed */
   bool shown;    /* sent by reference: over when the peer says TAKEN */
   uint8_t form;  /* arriving: gli_form */
   uint8_t reference[GLI_REFERENCE_BYTES];

@@ -1,5 +1,7 @@
 #include "engine/lock.h"
 
+#include "core/fork.h"
+
 bool gli_lock_init(gli_lock *lock) {
   atomic_init(&lock->state, 0);
   if (uv_mutex_init(&lock->mutex) != 0) return false;
@@ -11,6 +13,12 @@ bool gli_lock_init(gli_lock *lock) {
 void gli_lock_destroy(gli_lock *lock) {
   uv_cond_destroy(&lock->freed);
   uv_mutex_destroy(&lock->mutex);
+}
+
+void gli_lock_held_alone(gli_lock *lock) {
+  gli_fork_mutex(&lock->mutex);
+  gli_fork_condition(&lock->freed);
+  atomic_store(&lock->state, 1);
 }
 
 /* Takes it in state 2, for there may be others who wait. */

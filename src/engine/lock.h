@@ -20,6 +20,8 @@ typedef struct gli_lock {
 /* False: out of memory or locks. */
 bool gli_lock_init(gli_lock *lock);
 void gli_lock_destroy(gli_lock *lock);
+/* In a forked child: held, with nobody who waits, whatever it was. */
+void gli_lock_held_alone(gli_lock *lock);
 
 void gli_lock_wait(gli_lock *lock);
 void gli_lock_wake(gli_lock *lock);

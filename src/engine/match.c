@@ -245,9 +245,8 @@ static gloo_status data_for(gloo_operation *op, gli_link *link,
   return sink_parked(link, parked, sink, error);
 }
 
-/* The operation is over here, or never had a message from this rank. */
-static gloo_status too_late(gli_link *link, const gli_header *h,
-                            gloo_error *error) {
+gloo_status gli_match_agree_late(const gli_link *link, const gli_header *h,
+                                 gloo_error *error) {
   const gloo_context *context = link->context;
   for (uint32_t i = 0; i < GLI_FINISHED && i < context->n_finished; i++) {
     const gli_header *mine = &context->finished[i];
@@ -256,6 +255,15 @@ static gloo_status too_late(gli_link *link, const gli_header *h,
     gli_describe_mismatch(context, link->rank, mine, h, error);
     return GLOO_ERR_MISMATCH;
   }
+  return GLOO_OK;
+}
+
+/* The operation is over here, or never had a message from this rank. */
+static gloo_status too_late(const gli_link *link, const gli_header *h,
+                            gloo_error *error) {
+  const gloo_context *context = link->context;
+  gloo_status status = gli_match_agree_late(link, h, error);
+  if (status != GLOO_OK) return status;
   char text[GLI_TEXT_BYTES];
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                   "rank %u sent data for %s, which is over on rank %u",

@@ -57,6 +57,9 @@ uint32_t gli_match_peer(const gloo_operation *op, gli_link *link);
 /* Is it the same call on both sides? */
 gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
                             const gli_header *header, gloo_error *error);
+/* And of one that is over here? GLOO_OK also when that is forgotten. */
+gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
+                                 gloo_error *error);
 /* Until its operation is known. */
 void gli_match_keep(gli_link *link, gli_parked *parked);
 gloo_status gli_match_no_memory(gli_link *link, gloo_error *error);

@@ -275,6 +275,10 @@ GLI_INLINE gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
 }
 
 GLI_COLD static void scale(const gloo_operation *op) {
+  if (op->wide) {
+    gli_wide_begin(op);
+    return;
+  }
   gli_scale_kernel((gloo_dtype)op->signature.dtype)(
       op->scaled_to, op->unscaled, op->unscaled_count, op->factor);
 }
@@ -313,8 +317,8 @@ gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
   return GLOO_OK;
 }
 
-/* Sums have become averages only when they are divided: by each rank, all of
- * whose sums have the same bits. */
+/* Sums become averages only when they are divided: by each rank, all of whose
+ * sums have the same bits. */
 GLI_COLD static void divide(const gloo_operation *op) {
   const gli_plan_params *p = &op->plan->params;
   gli_shape shape;
@@ -326,9 +330,14 @@ GLI_COLD static void divide(const gloo_operation *op) {
                                                     1.0 / p->size);
 }
 
+GLI_COLD static void settle_outputs(const gloo_operation *op) {
+  if (op->ending == GLI_ENDS_DIVIDED) divide(op);
+  if (op->ending == GLI_ENDS_NARROWED) gli_wide_end(op);
+}
+
 void gli_operation_remember(gloo_operation *op) {
   gloo_context *context = op->context;
-  if (gli_signature_op(&op->signature) == GLOO_AVERAGE) divide(op);
+  if (op->ending != GLI_ENDS_AS_IT_IS) settle_outputs(op);
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
 }
 
@@ -370,7 +379,7 @@ void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
   if (error) {
     op->error = *error;
     op->again = false;
-    gli_reach_recall(op);
+    if (!op->device->forked) gli_reach_recall(op);
   } else if (op->signature.collective != GLI_SENDRECV) {
     gli_operation_remember(op);
   }

@@ -61,6 +61,15 @@ typedef struct gli_straight_step {
   bool incoming_left;
 } gli_straight_step;
 
+typedef struct gli_wide gli_wide;
+
+/* What is done with the outputs when all steps are. */
+typedef enum gli_ending {
+  GLI_ENDS_AS_IT_IS,
+  GLI_ENDS_DIVIDED, /* by the number of ranks */
+  GLI_ENDS_NARROWED /* see gli_call.wide */
+} gli_ending;
+
 struct gloo_operation {
   gloo_context *context; /* NULL once the context is destroyed */
   gloo_device *device;   /* lives until the operation is detached */
@@ -72,6 +81,8 @@ struct gloo_operation {
                            this one */
   gloo_error error;     /* of the last run; status GLOO_OK when none */
   int source;
+  gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
+                              what the context had failed of, or CANCELLED */
 
   gli_header signature; /* what every message of it carries */
   uint64_t *counter;    /* what numbers its runs: its tag's, or of a message its
@@ -91,6 +102,8 @@ struct gloo_operation {
   uint8_t *scaled_to, *scaled;
   size_t unscaled_count;
   bool scales_joined;
+  uint8_t ending; /* gli_ending */
+  gli_wide *wide; /* NULL: not wide; else `unscaled` is no more than not NULL */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
@@ -186,10 +199,11 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t step,
 /* Bytes that arrived elsewhere, to where a receive step wants them. */
 void gli_operation_store(gloo_operation *op, const gli_step *step,
                          const uint8_t *data, size_t bytes);
-/* Its bytes. */
+/* Its bytes. TOKEN, and buffers that a rank does not have, are NULL: of those
+ * it is no place at all, which nobody looks at, and C has no sum for. */
 static inline uint8_t *gli_operation_at(const gloo_operation *op,
                                         uint8_t buffer, uint64_t offset) {
-  return op->base[buffer] + offset;
+  return (uint8_t *)((uintptr_t)op->base[buffer] + (uintptr_t)offset);
 }
 /* How many elements they are; what is not a power of two is divided by, which
  * takes as long as all the rest of adding a few numbers. */
@@ -271,6 +285,15 @@ void gli_lists_set(gloo_operation *op, const gli_call *call);
 /* Run a JOIN or a SPREAD. */
 void gli_lists_run(gloo_operation *op, const gli_step *step);
 
+/* ---- narrow floats as float32 (wide.c) ----------------------------------- */
+
+/* Give an operation the memory that its plan works on. */
+gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
+                             gloo_error *error);
+/* From the caller's inputs, and to the caller's outputs. */
+void gli_wide_begin(const gloo_operation *op);
+void gli_wide_end(const gloo_operation *op);
+
 /* ---- those that are late (late.c) ---------------------------------------- */
 
 /* Set the first alarm of an operation that starts now. Most that are waited for
@@ -286,7 +309,8 @@ static inline void gli_late_arm(gloo_operation *op) {
 void gli_late_start_clock(gloo_operation *op);
 /* The alarm went off. */
 void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
-void gli_late_probed(gli_link *link, const gli_header *header);
+gloo_status gli_late_probed(gli_link *link, const gli_header *header,
+                            gloo_error *error);
 void gli_late_answered(gli_link *link, const gli_header *header);
 
 /* ---- calls that are repeated (repeat.c) ---------------------------------- */

@@ -100,10 +100,13 @@ static void drop_call(gloo_operation *op) {
   gloo_custom_op_destroy(op->held_custom);
   op->held_custom = NULL;
   op->custom.op = NULL;
+  op->scales_joined = false;
+  if (!op->unscaled) return;
   free(op->scaled);
   op->scaled = NULL;
+  free(op->wide);
+  op->wide = NULL;
   op->unscaled = NULL;
-  op->scales_joined = false;
 }
 
 static void free_operation(gloo_operation *op) {

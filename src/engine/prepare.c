@@ -77,18 +77,27 @@ static void find_kernels(gloo_operation *op, const gli_call *call) {
   if (op->reduce && last->dtype == call->dtype && last->op == signed_op(call)) {
     return;
   }
-  gloo_op between = gli_op_between(call->op);
-  op->reduce = gli_reduce_kernel(call->dtype, between);
+  gloo_dtype dtype = call->wide ? GLOO_FLOAT32 : call->dtype;
+  gloo_op between = call->averages ? GLOO_AVERAGE : gli_op_between(call->op);
+  op->reduce = gli_reduce_kernel(dtype, between);
   op->combine = NULL;
   if (op->plan->n_operands > 0) {
-    op->combine = gli_combine_kernel(call->dtype, between);
+    op->combine = gli_combine_kernel(dtype, between);
   }
+}
+
+static gli_ending ending_of(const gli_call *call) {
+  if (call->wide) return GLI_ENDS_NARROWED;
+  bool divides = call->op == GLOO_AVERAGE && !call->averages;
+  return divides ? GLI_ENDS_DIVIDED : GLI_ENDS_AS_IT_IS;
 }
 
 static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
                                    gloo_error *error) {
   op->factor = call->factor;
   op->scales_joined = call->scales_joined;
+  op->ending = (uint8_t)ending_of(call);
+  if (call->wide) return gli_wide_prepare(op, call, error);
   if (!call->unscaled) return GLOO_OK;
   uint64_t bytes = call->unscaled_bytes;
   op->unscaled = call->unscaled;
@@ -105,8 +114,8 @@ static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-static gloo_status prepare(gloo_context *context, const gli_call *call,
-                           gloo_operation **out, gloo_error *error) {
+static gloo_status make(gloo_context *context, const gli_call *call,
+                        gloo_operation **out, gloo_error *error) {
   if (gli_context_poisoned(context))
     return gli_context_unusable(context, error);
   gli_plan_ref *ref;
@@ -137,6 +146,15 @@ static gloo_status prepare(gloo_context *context, const gli_call *call,
   }
   *out = op;
   return GLOO_OK;
+}
+
+/* What cannot even begin is remembered like a refused call. */
+static gloo_status prepare(gloo_context *context, const gli_call *call,
+                           gloo_operation **out, gloo_error *error) {
+  gloo_status status = make(context, call, out, error);
+  if (status != GLOO_OK && !gli_context_poisoned(context))
+    context->refused = *error;
+  return status;
 }
 
 gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,

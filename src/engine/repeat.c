@@ -81,6 +81,7 @@ static gloo_operation *new_like(const gloo_operation *model) {
   op->pairwise = model->pairwise;
   op->reduce = model->reduce;
   op->combine = model->combine;
+  op->ending = model->ending;
   op->timeout_ns = model->timeout_ns;
   op->p2p_peer = model->p2p_peer;
   op->n_candidates = 0;

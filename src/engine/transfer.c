@@ -54,7 +54,7 @@ gli_transfer *gli_transfer_new(gli_link *link) {
 void gli_transfer_free(gli_transfer *t) {
   gloo_device *device = t->link->context->device;
   if (t->answer) t->link->answers--;
-  if (t->errand) device->errands--;
+  if (t->errand) device->owed--;
   t->next = device->free_transfers;
   device->free_transfers = t;
 }

@@ -83,8 +83,9 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   char text[GLOO_ERROR_MESSAGE_BYTES] = "";
   if (bytes > 8) memcpy(text, data + 8, bytes - 8);
   text[sizeof text - 1] = '\0';
-  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL) {
-    status = GLOO_ERR_PEER;
+  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
+      status == GLOO_ERR_POISONED) {
+    status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
   gli_fail(&cause, (gloo_status)status,
            rank < context->size ? (int)rank : (int)link->rank,
@@ -147,8 +148,7 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
       gli_group_carrier_left(link);
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
-      gli_late_probed(link, h);
-      return GLOO_OK;
+      return gli_late_probed(link, h, error);
     case GLI_MESSAGE_WAITING:
       gli_late_answered(link, h);
       return GLOO_OK;
@@ -305,7 +305,8 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
   }
   /* One that comes late hears what the others have heard. */
   if (gli_context_poisoned(context)) {
-    context->unsettled = device->unsettled = true;
+    context->unsettled = true;
+    device->unsettled = 1;
   }
   return link->gone || link->failed ? NULL : link->pair;
 }

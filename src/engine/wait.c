@@ -21,7 +21,7 @@
  * more rarely.
  *
  * The helper thread makes progress only while nobody waits and operations are
- * outstanding, or messages about them are still to be sent; it never spins. */
+ * outstanding, or something is owed to peers; it never spins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,10 +264,9 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
 /* ---- the helper thread --------------------------------------------------- */
 
 /* A peer may wait for an answer to an operation that is over here. */
-static bool has_work(gloo_device *device) {
+static bool has_work(const gloo_device *device) {
   if (device->waiters > 0) return false;
-  return device->outstanding > 0 || device->errands > 0 ||
-         device->ops->lingering(device->transport);
+  return device->outstanding > 0 || device->owed > 0;
 }
 
 /* Who signals has the device's lock, which the helper has until it waits. */
@@ -335,7 +334,9 @@ gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
   gli_signal_restore(&guard);
   if (failed) {
     return gli_fail(error, GLOO_ERR_IO, -1,
-                    "cannot start the helper thread: %s", uv_strerror(failed));
+                    "cannot start the helper thread: %s; raise the limit on "
+                    "processes (ulimit -u) or that of the control group",
+                    uv_strerror(failed));
   }
   device->has_helper = true;
   return GLOO_OK;

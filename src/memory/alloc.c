@@ -12,9 +12,11 @@
 #include "gloo_c/memory.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
+#include "memory/slab.h"
 
-/* Of the memory that is left: at the very end of it the kernel kills. */
-enum { MOST_PERCENT = 90 };
+/* Of the memory that is left: at the very end of it the kernel kills. And of
+ * the descriptors: connections and the program's own files need some. */
+enum { MOST_PERCENT = 90, SPARE_FDS_PERCENT = 25 };
 
 /* Once per reason, as far as errnos tell them apart. */
 static void warn(size_t bytes, const char *what, int code) {
@@ -29,12 +31,16 @@ static void warn(size_t bytes, const char *what, int code) {
           bytes, what, strerror(code));
 }
 
-static bool alloc_shared(size_t bytes, void **memory) {
+static bool alloc_region(size_t bytes, void **memory) {
   const char *what = "it is larger than any that can be shared";
   int fd = -1, code = EFBIG;
   void *made = NULL;
+  const gli_sealed_want want = {.bytes = bytes,
+                                .reserved = bytes,
+                                .most_percent = MOST_PERCENT,
+                                .spare_fds_percent = SPARE_FDS_PERCENT};
   if (bytes <= GLI_REGION_BYTES_MAX)
-    code = gli_sealed_make(bytes, MOST_PERCENT, &fd, &made, &what);
+    code = gli_sealed_make(&want, &fd, &made, &what);
   if (code == 0) {
     what = "there are too many of them";
     code = gli_region_add(made, bytes, fd);
@@ -47,6 +53,30 @@ static bool alloc_shared(size_t bytes, void **memory) {
     warn(bytes, what, code);
     return false;
   }
+  *memory = made;
+  return true;
+}
+
+static bool free_region(void *memory) {
+  gli_region region;
+  if (!gli_region_remove(memory, &region)) return false;
+  gli_sealed_unmap(region.base, region.bytes);
+  gli_sealed_close(region.fd);
+  return true;
+}
+
+static bool alloc_shared(size_t bytes, void **memory) {
+  if (bytes > GLI_SLAB_TAKE_MAX) return alloc_region(bytes, memory);
+  void *made = gli_slab_take(bytes), *slab = NULL;
+  /* Where there is too little for a slab there may be enough for this. */
+  if (made == NULL && !alloc_region(GLI_SLAB_BYTES, &slab))
+    return alloc_region(bytes, memory);
+  if (slab != NULL && !gli_slab_add(slab)) {
+    free_region(slab);
+    return false;
+  }
+  if (made == NULL) made = gli_slab_take(bytes);
+  if (made == NULL) return false;
   *memory = made;
   return true;
 }
@@ -72,12 +102,11 @@ gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error) {
 }
 
 void gloo_free(void *memory) {
-  gli_region region;
+  void *empty;
   if (memory == NULL) return;
-  if (!gli_region_remove(memory, &region)) {
+  if (gli_slab_give(memory, &empty)) {
+    if (empty != NULL) free_region(empty);
+  } else if (!free_region(memory)) {
     free(memory);
-    return;
   }
-  gli_sealed_unmap(region.base, region.bytes);
-  gli_sealed_close(region.fd);
 }

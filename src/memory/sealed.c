@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/memory_left.h"
 
 #if !defined(MADV_POPULATE_WRITE) /* in headers of 2021 and later */
@@ -20,6 +22,10 @@
 #endif
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
+
+/* Reserving: so much at once, and so often before it is given up. */
+enum { TRIES = 100 };
+static const size_t piece_max = (size_t)4 << 20;
 
 /* Where a huge page may begin; some processors have others as well. */
 static const size_t huge_bytes = (size_t)2 << 20;
@@ -42,16 +48,35 @@ static int check_limits(size_t bytes, unsigned most_percent,
 
 static int size_and_seal(int fd, size_t bytes) {
   if (bytes > INT64_MAX) return EFBIG;
-  if (ftruncate(fd, (off_t)bytes) != 0) return errno;
+  int code;
+  do code = ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+  while (code == EINTR);
+  if (code != 0) return code;
   if (fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) return errno;
   return 0;
 }
 
-static int reserve(int fd, size_t bytes) {
-  int code;
-  do code = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
-  while (code == EINTR);
-  return code;
+/* Some kernels stop at any signal and undo all that the call has done, so
+ * that under a profiler's timer a long one never ends: pieces, and shorter ones
+ * until they end between two ticks. EINTR: not even a page can be had. The
+ * bytes [done, bytes) are reserved. */
+static int reserve(int fd, size_t done, size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max;
+  int tries = 0;
+  while (done < bytes) {
+    size_t length = bytes - done < piece ? bytes - done : piece;
+    int code = fallocate(fd, 0, (off_t)done, (off_t)length) == 0 ? 0 : errno;
+    if (code == 0) {
+      done += length;
+      tries = 0;
+      if (piece < piece_max) piece *= 2;
+    } else if (code == EINTR && ++tries < TRIES) {
+      if (piece > page) piece /= 2;
+    } else {
+      return code;
+    }
+  }
+  return 0;
 }
 
 /* Does shared memory get huge pages when that is asked for? */
@@ -80,32 +105,47 @@ void gli_sealed_populate(void *memory, size_t bytes) {
   (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
 
-static int fill(int fd, size_t bytes, void **memory, const char **what) {
+static int fill(int fd, size_t bytes, size_t reserved, void **memory,
+                const char **what) {
   *what = "its size cannot be set and sealed";
   int code = size_and_seal(fd, bytes);
   if (code != 0) return code;
   *what = "it cannot be mapped";
   code = gli_sealed_map(fd, bytes, memory);
   if (code != 0) return code;
-  populate_huge(*memory, bytes);
+  populate_huge(*memory, reserved);
   *what = "there is no room for it";
-  code = reserve(fd, bytes);
+  code = reserve(fd, 0, reserved);
   if (code != 0) {
     gli_sealed_unmap(*memory, bytes);
     return code;
   }
-  gli_sealed_populate(*memory, bytes);
+  gli_sealed_populate(*memory, reserved);
   return 0;
 }
 
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+/* The kernel gives out the lowest number that is free, so a number tells how
+ * many there are at least. */
+static bool leaves_fds(int fd, unsigned spare_percent) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return true;
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT_MAX) return true;
+  rlim_t spare = limit.rlim_cur * spare_percent / 100;
+  return (rlim_t)fd < limit.rlim_cur - spare;
+}
+
+int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what) {
-  int code = check_limits(bytes, most_percent, what);
+  int code = check_limits(want->bytes, want->most_percent, what);
   if (code != 0) return code;
   *what = "memfd_create";
-  int made = memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int made =
+      gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made < 0) return errno;
-  code = fill(made, bytes, memory, what);
+  *what = "the rest of the descriptors is left to others (ulimit -n)";
+  code = leaves_fds(made, want->spare_fds_percent)
+             ? fill(made, want->bytes, want->reserved, memory, what)
+             : EMFILE;
   if (code != 0) {
     gli_sealed_close(made);
     return code;
@@ -114,12 +154,22 @@ int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
   return 0;
 }
 
-int gli_sealed_check(int fd, uint64_t bytes) {
+int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory) {
+  const char *what;
+  size_t rest = want->bytes - want->reserved;
+  int code = check_limits(rest, want->most_percent, &what);
+  if (code == 0) code = reserve(fd, want->reserved, want->bytes);
+  if (code != 0) return code;
+  gli_sealed_populate((uint8_t *)memory + want->reserved, rest);
+  return 0;
+}
+
+int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved) {
   struct stat status;
   if (fstat(fd, &status) != 0) return errno;
   if (!S_ISREG(status.st_mode) || status.st_size < 0) return EINVAL;
   if ((uint64_t)status.st_size != bytes) return EINVAL;
-  if ((uint64_t)status.st_blocks < bytes / BLOCK) return EINVAL;
+  if ((uint64_t)status.st_blocks < reserved / BLOCK) return EINVAL;
   int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & SEALS) == SEALS ? 0 : EINVAL;
 }

@@ -9,16 +9,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Make memory of `bytes` and map it. Its pages are there when this returns:
- * using them cannot fail for want of memory. It takes at most so many
- * hundredths of what the machine and the control group have left (ENOMEM).
- * `what` says what failed. */
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+typedef struct gli_sealed_want {
+  size_t bytes;
+  size_t reserved; /* bytes at its start whose pages are to be there */
+  /* At most so many hundredths of what the machine and the control group have
+   * left, for all of it (ENOMEM). */
+  unsigned most_percent;
+  /* So many of the descriptors that this process may have are left (EMFILE). */
+  unsigned spare_fds_percent;
+} gli_sealed_want;
+
+/* Make memory and map it. Using the reserved pages cannot fail for want of
+ * memory. `what` says what failed. */
+int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what);
 
-/* Is this memory of just this size, which cannot change any more and has all
- * its pages? EINVAL: it is something else. */
-int gli_sealed_check(int fd, uint64_t bytes);
+/* Reserve the rest of memory that gli_sealed_make has made, which is mapped at
+ * `memory`. */
+int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory);
+
+/* Is this memory of just this size, which cannot change any more and has so
+ * many bytes' pages? EINVAL: it is something else. */
+int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved);
 
 /* Map memory that gli_sealed_check approved of, anywhere or over what is at
  * `memory` now. */

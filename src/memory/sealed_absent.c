@@ -3,10 +3,9 @@
 
 #include "memory/sealed.h"
 
-int gli_sealed_make(size_t bytes, unsigned most_percent, int *fd, void **memory,
+int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what) {
-  (void)bytes;
-  (void)most_percent;
+  (void)want;
   (void)fd;
   (void)memory;
   *what = "only Linux has it";

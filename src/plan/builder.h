@@ -7,7 +7,8 @@
  * them into segments, and the pipelining that this gives, is a later pass.
  *
  * The k-th message that a rank sends to another must be the k-th that the
- * other receives from it. Ranges of no bytes vanish (on both sides alike). */
+ * other receives from it. Ranges of no bytes vanish (on both sides alike).
+ * Where nobody has a byte, no algorithm is asked: see plan/empty.c. */
 #ifndef GLI_PLAN_BUILDER_H
 #define GLI_PLAN_BUILDER_H
 
@@ -89,9 +90,11 @@ typedef struct gli_plan_params {
                                it outlives the plans made with it. */
   gli_crowding crowded;
   gli_nearness near;
-  bool narrow; /* sums of elements are rounded when they are stored, and one of
-                  many not before its end: who has all inputs at hand combines
-                  them in one step */
+  bool narrow;  /* sums of elements are rounded when they are stored, and one of
+                   many not before its end: who has all inputs at hand combines
+                   them in one step */
+  bool average; /* of narrow elements, for the selector alone: who does not have
+                   all inputs at hand works on float32 */
   gli_order
       order; /* what the algorithm has to keep; not for builders, either */
   const struct gli_tuning *tuning; /* NULL: the selector chooses alone, by

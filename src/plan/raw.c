@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "plan/build.h"
 #include "plan/lists.h"
 
 static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
@@ -79,6 +80,7 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
 void gli_raw_build(gli_builder *b, gli_build_fn build) {
   gli_plan_params inner;
   gli_lists_join(b, &inner);
+  if (gli_build_is_empty(&inner)) build = gli_build_empty;
   build(b, &inner);
   gli_lists_spread(b);
 }

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/descriptor.h"
+#include "core/lack.h"
 #include "core/signals.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/text.h"
@@ -25,10 +27,12 @@ typedef struct place {
 
 static gloo_status failed(const gli_file_dir *dir, const char *what,
                           const char *key, int reason, gloo_error *error) {
+  bool lacks = reason == EMFILE || reason == ENFILE;
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "cannot %s key '%s' in the file store in %.200s: %s", what,
                   gli_quote(key).text, dir->path,
-                  uv_strerror(uv_translate_sys_error(reason)));
+                  lacks ? gli_lack_text(reason)
+                        : uv_strerror(uv_translate_sys_error(reason)));
 }
 
 /* ---- names -------------------------------------------------------------- */
@@ -60,7 +64,7 @@ static int descend(place *p, const char *name, bool create) {
   const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   if (create && mkdirat(p->parent, name, 0700) != 0 && errno != EEXIST)
     return -1;
-  int fd = openat(p->parent, name, flags);
+  int fd = gli_fd_keep(openat(p->parent, name, flags));
   if (fd < 0) return -1;
   place_close(p);
   p->parent = fd;
@@ -144,8 +148,8 @@ gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
   int fd = -1;
   int rc = place_of(dir, key, false, &p);
   if (rc == 0)
-    fd = openat(p.parent, p.name,
-                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    fd = gli_fd_keep(openat(p.parent, p.name,
+                            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   rc = fd < 0 ? -1 : gli_file_read_all(fd, GLOO_STORE_VALUE_MAX, value);
   int reason = errno;
   if (fd >= 0) close(fd);
@@ -173,8 +177,9 @@ int gli_file_write_temp(const gli_file_dir *dir, const void *data,
   gli_signal_guard guard;
   /* One that a killed process has left behind. */
   if (unlinkat(dir->fd, GLI_FILE_TEMP, 0) != 0 && errno != ENOENT) return -1;
-  int fd = openat(dir->fd, GLI_FILE_TEMP,
-                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = gli_fd_keep(
+      openat(dir->fd, GLI_FILE_TEMP,
+             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd < 0) return -1;
   gli_signal_guard_enter(&guard);
   int rc = write_all(fd, data, bytes);

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/descriptor.h"
+#include "core/lack.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/store.h"
 #include "rendezvous/text.h"
@@ -27,9 +29,11 @@
 
 static gloo_status failed(const char *path, const char *what, int reason,
                           gloo_error *error) {
+  bool lacks = reason == EMFILE || reason == ENFILE;
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the file store in %.300s: cannot %s: %s", path, what,
-                  uv_strerror(uv_translate_sys_error(reason)));
+                  lacks ? gli_lack_text(reason)
+                        : uv_strerror(uv_translate_sys_error(reason)));
 }
 
 /* ---- the lock ----------------------------------------------------------- */
@@ -41,13 +45,12 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
                           gloo_error *error) {
   uint64_t deadline = gli_deadline_after(LOCK_TIMEOUT_NS);
   long pause_ns = 20000;
-  int fd =
-      openat(dir->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int fd = gli_fd_keep(
+      openat(dir->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd < 0) return failed(dir->path, "open its file 'lock'", errno, error);
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     int reason = errno;
-    if (reason == EINTR) continue;
-    if (reason != EWOULDBLOCK) {
+    if (reason != EWOULDBLOCK && reason != EINTR) {
       close(fd);
       return failed(dir->path, "lock its file 'lock'", reason, error);
     }
@@ -66,6 +69,7 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
 }
 
 void gli_file_unlock(int lock) {
+  (void)flock(lock, LOCK_UN); /* a forked child may have a copy */
   close(lock);
 }
 
@@ -100,8 +104,8 @@ static gloo_status stale(const gli_file_dir *dir, const char *job,
 static gloo_status read_marker(const gli_file_dir *dir, char *text,
                                gloo_error *error) {
   gloo_value value = {NULL, 0};
-  int fd =
-      openat(dir->fd, MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  int fd = gli_fd_keep(
+      openat(dir->fd, MARKER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd < 0 && errno == ENOENT) return GLOO_ERR_NOT_FOUND;
   int rc = fd < 0 ? -1 : gli_file_read_all(fd, MARKER_MAX, &value);
   int reason = errno;
@@ -177,7 +181,8 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
   dir->path = path;
   if (mkdir(path, 0700) != 0 && errno != EEXIST)
     return failed(path, "make the directory", errno, error);
-  dir->fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  dir->fd =
+      gli_fd_keep(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (dir->fd < 0) {
     int reason = errno;
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))

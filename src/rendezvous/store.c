@@ -12,8 +12,15 @@ static gloo_status unsupported(const gloo_store *store, const char *operation,
                   store->label, operation);
 }
 
+static gloo_status check_process(const gloo_store *store, gloo_error *error) {
+  if (!gli_forked(&store->birth)) return GLOO_OK;
+  return gli_fork_refuse(&store->birth, store->label, error);
+}
+
 gloo_status gli_store_set(gloo_store *store, const char *key, const void *data,
                           size_t bytes, gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
   return store->ops->set(store, key, data, bytes, error);
 }
 
@@ -21,13 +28,16 @@ gloo_status gli_store_fetch(gloo_store *store, const char *const *keys,
                             size_t n_keys, uint64_t deadline_ns,
                             gloo_value *values, bool *present,
                             gloo_error *error) {
-  if (n_keys == 0) return GLOO_OK;
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK || n_keys == 0) return status;
   return store->ops->fetch(store, keys, n_keys, deadline_ns, values, present,
                            error);
 }
 
 gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
                           int64_t *result, gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
   if (store->ops->add == NULL) return unsupported(store, "add", error);
   return store->ops->add(store, key, amount, result, error);
 }
@@ -37,11 +47,12 @@ gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,
                                       size_t expected_bytes,
                                       const void *desired, size_t desired_bytes,
                                       gloo_value *current, gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
   if (store->ops->compare_and_set == NULL)
     return unsupported(store, "compare_and_set", error);
-  gloo_status status =
-      store->ops->compare_and_set(store, key, expected, expected_bytes, desired,
-                                  desired_bytes, current, error);
+  status = store->ops->compare_and_set(store, key, expected, expected_bytes,
+                                       desired, desired_bytes, current, error);
   if (status != GLOO_ERR_COMPARE) return status;
   return gli_fail(error, status, -1,
                   "key '%s' in %s does not hold the expected value",
@@ -51,14 +62,18 @@ gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,
 gloo_status gli_store_append(gloo_store *store, const char *key,
                              const void *data, size_t bytes,
                              gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
   if (store->ops->append == NULL) return unsupported(store, "append", error);
   return store->ops->append(store, key, data, bytes, error);
 }
 
 gloo_status gli_store_remove(gloo_store *store, const char *key,
                              gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
   if (store->ops->remove == NULL) return unsupported(store, "delete", error);
-  gloo_status status = store->ops->remove(store, key, error);
+  status = store->ops->remove(store, key, error);
   if (status != GLOO_ERR_NOT_FOUND) return status;
   return gli_fail(error, status, -1,
                   "cannot delete key '%s': %s does not hold it",

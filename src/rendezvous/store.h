@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "gloo_c/store.h"
 
 #define GLI_JOB_MAX ((size_t)1024) /* bytes of a job's name */
@@ -52,12 +53,16 @@ typedef struct gli_store_ops {
   /* Did this process come before the one that serves it? NULL: no. */
   bool (*was_first)(const gloo_store *store);
   void (*destroy)(gloo_store *store);
+  /* Instead of destroy, in a forked child: free memory and close descriptors,
+   * and change nothing that is the parent's as well. NULL: destroy does. */
+  void (*abandon)(gloo_store *store);
 } gli_store_ops;
 
 /* The common head: an implementation puts it first in its own struct. `label`
  * says which store it is in messages ("the file store in /tmp/job"). */
 struct gloo_store {
   const gli_store_ops *ops;
+  gli_birth birth;
   char label[GLI_STORE_LABEL_BYTES];
 };
 

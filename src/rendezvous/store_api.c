@@ -196,5 +196,7 @@ gloo_status gloo_store_delete(gloo_store *store, const char *key,
 }
 
 void gloo_store_destroy(gloo_store *store) {
-  if (store != NULL) store->ops->destroy(store);
+  if (store == NULL) return;
+  bool forked = gli_forked(&store->birth) && store->ops->abandon != NULL;
+  (forked ? store->ops->abandon : store->ops->destroy)(store);
 }

@@ -18,7 +18,7 @@ typedef struct callbacks_store {
 static gloo_status outcome(gloo_status status, const char *callback,
                            const char *key, gloo_error *error) {
   if (status == GLOO_OK) return status;
-  if (status > 0 || status < GLOO_ERR_INTERNAL)
+  if (status > 0 || status < GLOO_ERR_FORKED)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the host program's store returned %d from '%s' for key "
                     "'%s', which is not a gloo_status that tells success or "
@@ -143,6 +143,11 @@ static void callbacks_destroy(gloo_store *store) {
   free(self);
 }
 
+/* What is behind `user` is the parent's. */
+static void callbacks_abandon(gloo_store *store) {
+  free(store);
+}
+
 gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                                         gloo_store **store, gloo_error *error) {
   gloo_store_callbacks lent;
@@ -170,7 +175,9 @@ gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
   if (lent.append != NULL) self->ops.append = callbacks_append;
   if (lent.remove != NULL) self->ops.remove = callbacks_remove;
   self->ops.destroy = callbacks_destroy;
+  self->ops.abandon = callbacks_abandon;
   self->base.ops = &self->ops;
+  self->base.birth = gli_birth_here();
   strcpy(self->base.label, "the host program's store");
   *store = &self->base;
   return GLOO_OK;

@@ -230,6 +230,7 @@ gloo_status gloo_store_file_create(const gloo_store_file_options *given,
   /* A slash at the end would follow a symbolic link. */
   while (bytes > 1 && self->path[bytes - 1] == '/') self->path[--bytes] = '\0';
   self->base.ops = &file_ops;
+  self->base.birth = gli_birth_here();
   snprintf(self->base.label, sizeof(self->base.label),
            "the file store in %.200s", self->path);
   status = gli_file_dir_open(self->path, options.job, options.epoch, &self->dir,

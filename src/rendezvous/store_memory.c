@@ -12,6 +12,8 @@ typedef struct memory_store {
   uv_mutex_t lock;
   uv_cond_t changed; /* a key has come into being */
   gli_table *table;
+  gli_fork_watch fork_watch;
+  bool torn; /* in a forked child: not to be looked into */
 } memory_store;
 
 static gloo_status memory_set(gloo_store *store, const char *key,
@@ -116,8 +118,31 @@ static gloo_status memory_remove(gloo_store *store, const char *key,
   return status;
 }
 
+/* ---- forks -------------------------------------------------------------- */
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(&((memory_store *)object)->lock, patience);
+}
+
+static void release(void *object) {
+  uv_mutex_unlock(&((memory_store *)object)->lock);
+}
+
+static void child(void *object, bool held) {
+  memory_store *self = object;
+  self->torn = self->torn || !held;
+  gli_fork_mutex(&self->lock);
+  gli_fork_condition(&self->changed);
+}
+
+static const gli_fork_care fork_care = {hold, release, child};
+
+/* ---- the store ---------------------------------------------------------- */
+
 static void memory_destroy(gloo_store *store) {
   memory_store *self = (memory_store *)store;
+  gli_fork_watch_end(&self->fork_watch);
+  if (self->torn) return;
   gli_table_destroy(self->table);
   uv_cond_destroy(&self->changed);
   uv_mutex_destroy(&self->lock);
@@ -141,14 +166,20 @@ gloo_status gloo_store_memory_create(gloo_store **store, gloo_error *error) {
   memory_store *self = calloc(1, sizeof(*self));
   if (self == NULL) goto no_memory;
   self->base.ops = &memory_ops;
+  self->base.birth = gli_birth_here();
   strcpy(self->base.label, "the memory store");
   self->table = gli_table_create(SIZE_MAX, UINT64_MAX);
   if (self->table == NULL) goto free_self;
   if (uv_mutex_init(&self->lock) != 0) goto destroy_table;
   if (uv_cond_init(&self->changed) != 0) goto destroy_lock;
+  if (!gli_fork_watch_begin(&self->fork_watch, GLI_FORK_OBJECTS, &fork_care,
+                            self))
+    goto destroy_condition;
   *store = &self->base;
   return GLOO_OK;
 
+destroy_condition:
+  uv_cond_destroy(&self->changed);
 destroy_lock:
   uv_mutex_destroy(&self->lock);
 destroy_table:

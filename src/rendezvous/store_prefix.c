@@ -168,6 +168,7 @@ gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &prefix_ops;
+  self->base.birth = gli_birth_here();
   self->inner = base;
   self->prefix_bytes = bytes;
   memcpy(self->prefix, prefix, bytes + 1);

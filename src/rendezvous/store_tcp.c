@@ -232,6 +232,13 @@ static void tcp_destroy(gloo_store *store) {
   free(self);
 }
 
+static void tcp_abandon(gloo_store *store) {
+  tcp_store *self = (tcp_store *)store;
+  gli_tcp_client_abandon(self->client);
+  if (self->server != NULL) gli_tcp_server_abandon(self->server);
+  free(self);
+}
+
 static const gli_store_ops tcp_ops = {
     .set = tcp_set,
     .fetch = tcp_fetch,
@@ -242,6 +249,7 @@ static const gli_store_ops tcp_ops = {
     .serves = tcp_serves,
     .was_first = tcp_was_first,
     .destroy = tcp_destroy,
+    .abandon = tcp_abandon,
 };
 
 static gloo_status check(gloo_store_tcp_options *options, gloo_store **store,
@@ -271,6 +279,7 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &tcp_ops;
+  self->base.birth = gli_birth_here();
   const struct sockaddr_storage *address = NULL;
   if (options.serve) {
     status = gli_tcp_server_create(options.host, options.port, options.job,

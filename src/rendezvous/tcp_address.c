@@ -1,8 +1,14 @@
 #include "rendezvous/tcp_address.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/descriptor.h"
+#include "core/lack.h"
 #include "rendezvous/text.h"
 
 static void take_all(const struct addrinfo *found,
@@ -18,30 +24,50 @@ static void take_all(const struct addrinfo *found,
   }
 }
 
+/* errno, if a look-up failed for want of something here; else 0. The resolver
+ * does not always tell: without a descriptor for a question, no server answers.
+ */
+static int lack_of_lookup(int rc) {
+  if (rc == EAI_MEMORY) return ENOMEM;
+  if (rc == EAI_SYSTEM) return gli_lacking(errno) ? errno : 0;
+  int probe = gli_socket_open(AF_INET, SOCK_DGRAM);
+  if (probe < 0) return gli_lacking(errno) ? errno : 0;
+  gli_fd_close(probe);
+  return 0;
+}
+
+static int look_up(const char *host, const char *service,
+                   struct addrinfo **found) {
+  struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                           .ai_socktype = SOCK_STREAM,
+                           .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+  if (getaddrinfo(host, service, &hints, found) == 0) return 0;
+  hints.ai_flags = AI_NUMERICSERV;
+  return getaddrinfo(host, service, &hints, found);
+}
+
 gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error) {
   char service[8];
-  uv_loop_t loop;
-  uv_getaddrinfo_t request;
-  const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                 .ai_socktype = SOCK_STREAM};
+  struct addrinfo *found = NULL;
   snprintf(service, sizeof(service), "%u", (unsigned)port);
-  int rc = uv_loop_init(&loop);
-  if (rc != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1, "cannot make an event loop: %s",
-                    uv_strerror(rc));
-  rc = uv_getaddrinfo(&loop, &request, NULL, host, service, &hints);
+  int rc = look_up(host, service, &found);
   if (rc == 0) {
-    take_all(request.addrinfo, addresses);
-    uv_freeaddrinfo(request.addrinfo);
+    take_all(found, addresses);
+    freeaddrinfo(found);
+    if (addresses->n > 0) return GLOO_OK;
   }
-  uv_loop_close(&loop);
-  if (rc == 0 && addresses->n > 0) return GLOO_OK;
+  int lack = rc != 0 ? lack_of_lookup(rc) : 0;
+  if (lack != 0)
+    return gli_fail(error, gli_lack_status(lack), -1,
+                    "the TCP store's host '%s' cannot be looked up: %s",
+                    gli_quote(host).text, gli_lack_text(lack));
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store's host '%s' does not resolve to an address: %s",
+      "the TCP store's host '%s' does not resolve to an address: "
+      "%s",
       gli_quote(host).text,
-      rc == 0 ? "it has no IPv4 or IPv6 address" : uv_strerror(rc));
+      rc == 0 ? "it has no IPv4 or IPv6 address" : gai_strerror(rc));
 }
 
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {
@@ -49,10 +75,12 @@ gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {
   char host[INET6_ADDRSTRLEN + 1] = "?";
   unsigned port = gli_tcp_address_port(address);
   if (address->ss_family == AF_INET6) {
-    uv_ip6_name((const struct sockaddr_in6 *)address, host, sizeof(host));
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    (void)inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
     snprintf(name.text, sizeof(name.text), "[%s]:%u", host, port);
   } else {
-    uv_ip4_name((const struct sockaddr_in *)address, host, sizeof(host));
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    (void)inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
     snprintf(name.text, sizeof(name.text), "%s:%u", host, port);
   }
   return name;

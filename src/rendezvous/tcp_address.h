@@ -3,7 +3,8 @@
 #define GLI_RENDEZVOUS_TCP_ADDRESS_H
 
 #include <stdbool.h>
-#include <uv.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 #include "core/error.h"
 
@@ -18,8 +19,9 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`. Blocks while the system's resolver does.
- * GLOO_ERR_ADDRESS when there are none. */
+/* All addresses of `host`. Blocks while the system's resolver does, which an
+ * address in figures never asks. GLOO_ERR_ADDRESS when there are none;
+ * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
 gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
 

@@ -15,6 +15,9 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                                   const struct sockaddr_storage *address,
                                   gli_tcp_client **client, gloo_error *error);
 void gli_tcp_client_destroy(gli_tcp_client *client);
+/* In a forked child: without a word to the server. A connection that another
+ * thread was using stays as it is. */
+void gli_tcp_client_abandon(gli_tcp_client *client);
 
 /* Send a request (its memory is taken) and wait for the reply, at most until a
  * little after `deadline_ns`; GLI_NEVER for an operation other than FETCH means

@@ -1,24 +1,29 @@
 #include "rendezvous/tcp_connection.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <uv.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
+#include "core/lack.h"
 #include "core/signals.h"
+#include "rendezvous/tcp_socket.h"
 
-/* A failing libuv call leaves its code in `failure`; what is not a libuv error
+/* A failing call leaves its errno in `failure`; what is no error of the system
  * has a code of its own. */
-enum { FINE = 0, OUT_OF_TIME = 1, BROKEN_REPLY = 2 };
+enum { FINE = 0, OUT_OF_TIME = -1, BROKEN_REPLY = -2, ENDED = -3 };
 
 struct gli_tcp_connection {
   gli_tcp_connection *next;
-  uv_loop_t loop;
-  uv_tcp_t tcp;
-  uv_timer_t timer;
+  int fd;
   struct sockaddr_storage address;
   int failure;
-  int steps_left; /* what the thread that runs the loop still waits for */
-  size_t got;     /* bytes of the reply's head, then of head and body */
+  size_t got; /* bytes of the reply's head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
   size_t body_bytes;
@@ -28,24 +33,12 @@ static void fail_with(gli_tcp_connection *self, int code) {
   if (self->failure == FINE) self->failure = code;
 }
 
-static void on_timer(uv_timer_t *timer) {
-  fail_with(timer->data, OUT_OF_TIME);
-}
-
-/* Run the loop until everything awaited has happened, or something failed. */
-static void run(gli_tcp_connection *self, uint64_t deadline_ns) {
-  int64_t left = gli_deadline_left(deadline_ns);
-  if (left >= 0) {
-    uv_update_time(&self->loop);
-    uv_timer_start(&self->timer, on_timer, (uint64_t)left / 1000000 + 1, 0);
-  }
-  while (self->failure == FINE && self->steps_left > 0)
-    uv_run(&self->loop, UV_RUN_ONCE);
-  uv_timer_stop(&self->timer);
-}
-
 static gloo_status explain(const gli_tcp_connection *self, gloo_error *error) {
   gli_tcp_name name = gli_tcp_address_name(&self->address);
+  if (self->failure > 0 && gli_lacking(self->failure))
+    return gli_fail(error, gli_lack_status(self->failure), -1,
+                    "cannot talk to the TCP store's server at %s: %s",
+                    name.text, gli_lack_text(self->failure));
   switch (self->failure) {
     case FINE:
       return GLOO_OK;
@@ -58,13 +51,9 @@ static gloo_status explain(const gli_tcp_connection *self, gloo_error *error) {
                       "what answers at %s is not a server of the TCP store: "
                       "check host and port",
                       name.text);
-    case UV_ENOMEM:
-      return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                      "no memory for a reply of the TCP store's server at %s",
-                      name.text);
-    case UV_EOF:
-    case UV_ECONNRESET:
-    case UV_EPIPE:
+    case ENDED:
+    case ECONNRESET:
+    case EPIPE:
       return gli_fail(error, GLOO_ERR_PEER, -1,
                       "the TCP store's server at %s closed the connection: "
                       "the process that serves it has ended, or destroyed it",
@@ -72,36 +61,46 @@ static gloo_status explain(const gli_tcp_connection *self, gloo_error *error) {
     default:
       return gli_fail(error, GLOO_ERR_PEER, -1,
                       "the TCP store's server at %s cannot be reached: %s",
-                      name.text, uv_strerror(self->failure));
+                      name.text,
+                      uv_strerror(uv_translate_sys_error(self->failure)));
+  }
+}
+
+/* Until one of `events` is possible, or there is an error. False: failed. */
+static bool wait_for(gli_tcp_connection *self, short events,
+                     uint64_t deadline_ns) {
+  struct pollfd ready = {.fd = self->fd, .events = events};
+  for (;;) {
+    int64_t left = gli_deadline_left(deadline_ns);
+    int64_t ms = left < 0 ? -1 : left / 1000000 + (left % 1000000 != 0);
+    int n = poll(&ready, 1, ms > INT_MAX ? INT_MAX : (int)ms);
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) {
+      fail_with(self, errno);
+      return false;
+    }
+    if (gli_deadline_left(deadline_ns) != 0) continue;
+    fail_with(self, OUT_OF_TIME);
+    return false;
   }
 }
 
 /* ---- open and close ----------------------------------------------------- */
 
-static void on_connected(uv_connect_t *request, int rc) {
-  gli_tcp_connection *self = request->data;
-  self->steps_left--;
-  if (rc != 0) fail_with(self, rc);
-}
-
-static int connect_to(gli_tcp_connection *self, uint64_t deadline_ns) {
-  uv_connect_t request;
-  request.data = self;
-  self->steps_left = 1;
-  int rc =
-      uv_tcp_connect(&request, &self->tcp,
-                     (const struct sockaddr *)&self->address, on_connected);
-  if (rc != 0) {
-    fail_with(self, rc);
-    return rc;
+static void connect_to(gli_tcp_connection *self, uint64_t deadline_ns) {
+  int code = 0;
+  socklen_t bytes = sizeof(code);
+  if (connect(self->fd, (const struct sockaddr *)&self->address,
+              gli_store_address_bytes(&self->address)) == 0)
+    return;
+  if (errno != EINPROGRESS && errno != EINTR) {
+    fail_with(self, errno);
+    return;
   }
-  run(self, deadline_ns);
-  if (self->failure == FINE) return 0;
-  /* The request lives on this stack: have it called back before leaving. */
-  int steps = self->steps_left;
-  if (steps > 0) uv_close((uv_handle_t *)&self->tcp, NULL);
-  while (self->steps_left > 0) uv_run(&self->loop, UV_RUN_ONCE);
-  return -1;
+  if (!wait_for(self, POLLOUT, deadline_ns)) return;
+  if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0)
+    code = errno;
+  fail_with(self, code);
 }
 
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
@@ -112,38 +111,33 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to the TCP store");
-  int rc = uv_loop_init(&self->loop);
-  if (rc != 0) {
-    free(self);
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "cannot make an event loop for the TCP store: %s",
-                    uv_strerror(rc));
-  }
   self->address = *address;
-  self->tcp.data = self->timer.data = self;
-  uv_timer_init(&self->loop, &self->timer);
-  uv_tcp_init(&self->loop, &self->tcp);
-  rc = connect_to(self, deadline_ns);
-  if (rc == 0) rc = uv_tcp_nodelay(&self->tcp, 1);
-  if (rc == 0) rc = uv_tcp_keepalive(&self->tcp, 1, 10);
-  if (rc == 0) {
+  self->fd = gli_socket_open(address->ss_family, SOCK_STREAM);
+  if (self->fd < 0) {
+    fail_with(self, errno);
+  } else {
+    connect_to(self, deadline_ns);
+  }
+  if (self->failure == FINE) {
+    gli_store_socket_tune(self->fd);
     *connection = self;
     return GLOO_OK;
   }
-  fail_with(self, rc);
   gloo_status status = explain(self, error);
   gli_tcp_connection_close(self);
   return status;
 }
 
-void gli_tcp_connection_close(gli_tcp_connection *self) {
-  if (!uv_is_closing((uv_handle_t *)&self->tcp))
-    uv_close((uv_handle_t *)&self->tcp, NULL);
-  uv_close((uv_handle_t *)&self->timer, NULL);
-  uv_run(&self->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&self->loop);
+void gli_tcp_connection_abandon(gli_tcp_connection *self) {
+  gli_fd_close(self->fd);
   free(self->body);
   free(self);
+}
+
+/* A copy in a forked child must not keep the connection. */
+void gli_tcp_connection_close(gli_tcp_connection *self) {
+  if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
+  gli_tcp_connection_abandon(self);
 }
 
 gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
@@ -151,19 +145,6 @@ gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
 }
 
 /* ---- request and reply -------------------------------------------------- */
-
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
-  gli_tcp_connection *self = handle->data;
-  (void)suggested;
-  if (self->body == NULL) {
-    *buffer = uv_buf_init((char *)self->head + self->got,
-                          (unsigned)(GLI_TCP_HEAD_BYTES - self->got));
-  } else {
-    size_t have = self->got - GLI_TCP_HEAD_BYTES;
-    *buffer = uv_buf_init((char *)self->body + have,
-                          (unsigned)(self->body_bytes - have));
-  }
-}
 
 static void on_head(gli_tcp_connection *self) {
   self->body_bytes = gli_get_u32(self->head);
@@ -173,57 +154,69 @@ static void on_head(gli_tcp_connection *self) {
     return;
   }
   self->body = malloc(self->body_bytes > 0 ? self->body_bytes : 1);
-  if (self->body == NULL) fail_with(self, UV_ENOMEM);
+  if (self->body == NULL) fail_with(self, ENOMEM);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
-  gli_tcp_connection *self = stream->data;
-  (void)buffer;
-  if (n < 0) fail_with(self, (int)n);
-  if (n > 0) self->got += (size_t)n;
-  if (self->failure == FINE && self->got == GLI_TCP_HEAD_BYTES &&
-      self->body == NULL)
-    on_head(self);
-  bool complete =
-      self->body != NULL && self->got == GLI_TCP_HEAD_BYTES + self->body_bytes;
-  if (self->failure == FINE && !complete) return;
-  uv_read_stop(stream);
-  self->steps_left--;
+/* What is missing of the head, or of the body. */
+static void read_some(gli_tcp_connection *self) {
+  uint8_t *to = self->head + self->got;
+  size_t missing = GLI_TCP_HEAD_BYTES - self->got;
+  if (self->body != NULL) {
+    to = self->body + (self->got - GLI_TCP_HEAD_BYTES);
+    missing = GLI_TCP_HEAD_BYTES + self->body_bytes - self->got;
+  }
+  ssize_t n = gli_store_socket_receive(self->fd, to, missing);
+  if (n < 0 && gli_store_would_block(errno)) return;
+  if (n <= 0) {
+    fail_with(self, n < 0 ? errno : ENDED);
+    return;
+  }
+  self->got += (size_t)n;
+  if (self->got == GLI_TCP_HEAD_BYTES && self->body == NULL) on_head(self);
 }
 
-static void on_written(uv_write_t *request, int rc) {
-  gli_tcp_connection *self = request->data;
-  self->steps_left--;
+static bool is_complete(const gli_tcp_connection *self) {
+  return self->body != NULL &&
+         self->got == GLI_TCP_HEAD_BYTES + self->body_bytes;
+}
+
+/* How much of it is written now. */
+static size_t write_some(gli_tcp_connection *self, const uint8_t *data,
+                         size_t bytes) {
+  ssize_t n = gli_store_socket_send(self->fd, data, bytes);
+  if (n >= 0) return (size_t)n;
+  if (gli_store_would_block(errno)) return 0;
   /* A server that closes may have sent its reason: read that first. */
-  if (rc != 0 && rc != UV_EPIPE && rc != UV_ECONNRESET) fail_with(self, rc);
+  if (errno == EPIPE || errno == ECONNRESET) return bytes;
+  fail_with(self, errno);
+  return 0;
+}
+
+static void exchange(gli_tcp_connection *self, const gli_frame *request,
+                     uint64_t deadline_ns) {
+  size_t written = write_some(self, request->data, request->bytes);
+  while (self->failure == FINE &&
+         (written < request->bytes || !is_complete(self))) {
+    short events = is_complete(self) ? 0 : POLLIN;
+    if (written < request->bytes) events |= POLLOUT;
+    if (!wait_for(self, events, deadline_ns)) return;
+    if (written < request->bytes)
+      written +=
+          write_some(self, request->data + written, request->bytes - written);
+    if (!is_complete(self)) read_some(self);
+  }
 }
 
 gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
                                     const gli_frame *request,
                                     uint64_t deadline_ns, gli_tcp_reply *reply,
                                     gloo_error *error) {
-  uv_stream_t *stream = (uv_stream_t *)&self->tcp;
-  uv_write_t write;
-  uv_buf_t buffer =
-      uv_buf_init((char *)request->data, (unsigned)request->bytes);
   gli_signal_guard guard;
-  write.data = self;
   self->got = 0;
-  self->steps_left = 2;
   gli_signal_guard_enter(&guard);
-  int rc = uv_write(&write, stream, &buffer, 1, on_written);
-  if (rc != 0) self->steps_left--;
-  if (rc == 0) rc = uv_read_start(stream, on_alloc, on_read);
-  if (rc != 0) fail_with(self, rc);
-  run(self, deadline_ns);
+  exchange(self, request, deadline_ns);
   gli_signal_guard_leave(&guard);
-  if (self->failure != FINE) {
-    /* The write request lives on this stack: have it called back first. */
-    uv_close((uv_handle_t *)stream, NULL);
-    uv_timer_stop(&self->timer);
-    uv_run(&self->loop, UV_RUN_DEFAULT);
-    return explain(self, error);
-  }
+  if (self->failure != FINE) return explain(self, error);
   reply->status = -(gloo_status)gli_get_u32(self->head + 4);
   reply->data = self->body;
   reply->body = (gli_body){self->body, self->body_bytes};

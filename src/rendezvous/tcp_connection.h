@@ -1,9 +1,7 @@
 /* One connection of a client to the TCP store's server. Used by one thread at
- * a time, which runs its event loop while it waits. */
+ * a time. */
 #ifndef GLI_RENDEZVOUS_TCP_CONNECTION_H
 #define GLI_RENDEZVOUS_TCP_CONNECTION_H
-
-#include <uv.h>
 
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_protocol.h"
@@ -11,7 +9,8 @@
 typedef struct gli_tcp_connection gli_tcp_connection;
 
 /* Connect. One attempt, at most until the deadline. GLOO_ERR_PEER when nobody
- * answers; GLOO_ERR_IO when this process lacks what it takes. */
+ * answers; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
+ * this process lacks what it takes. */
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
@@ -24,7 +23,7 @@ typedef struct gli_tcp_reply {
 } gli_tcp_reply;
 
 /* Send a frame and wait for the reply. GLOO_OK: `reply` has come, whatever its
- * status. Otherwise (GLOO_ERR_PEER, GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY) the
+ * status. Otherwise (those above, or GLOO_ERR_PROTOCOL) the
  * connection is of no further use; close it. */
 gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
                                     const gli_frame *request,
@@ -32,6 +31,8 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
                                     gloo_error *error);
 
 void gli_tcp_connection_close(gli_tcp_connection *connection);
+/* In a forked child: the connection stays the parent's. */
+void gli_tcp_connection_abandon(gli_tcp_connection *connection);
 
 /* For a list that the owner keeps. */
 gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *connection);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lack.h"
 #include "core/log.h"
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/text.h"
@@ -10,6 +11,14 @@
 
 static void broken(gli_session *session) {
   gli_session_drop(session, "it sent a broken request");
+}
+
+/* What this process lacks is to be read at the ranks that wait for it. */
+static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
+  gli_fail(error, gli_lack_status(service->lack), -1,
+           "the process that serves the TCP store at %s (rank 0's, if "
+           "gloo_init made it) cannot take another client; it says: %s",
+           service->address, gli_lack_text(service->lack));
 }
 
 static void refuse(gli_session *session, const gloo_error *error) {
@@ -44,8 +53,16 @@ static void serve_hello(gli_session *session, gli_body *body) {
     broken(session);
     return;
   }
-  if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
-    uv_timer_stop(&session->timer);
+  bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
+  if (welcome && session->refused) {
+    say_what_lacks(service, &error);
+    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
+            error.message);
+    refuse(session, &error);
+    return;
+  }
+  if (welcome) {
+    gli_session_stop_timer(session);
     gli_session_reply_status(session, GLOO_OK, NULL);
     return;
   }
@@ -136,7 +153,7 @@ static void wake(gli_tcp_service *service, const char *key) {
       park(woken);
       continue;
     }
-    uv_timer_stop(&woken->timer);
+    gli_session_stop_timer(woken);
     reply_values(woken);
   }
 }
@@ -145,6 +162,12 @@ void gli_session_expire(gli_session *session) {
   const gli_tcp_fetch *fetch = &session->fetch;
   gli_frame reply;
   gli_session_unpark(session);
+  if (session->service->lack != 0) { /* those that it waits for, for instance */
+    gloo_error error;
+    say_what_lacks(session->service, &error);
+    gli_session_reply_status(session, error.status, &error);
+    return;
+  }
   gli_frame_begin(&reply, fetch->n_keys);
   for (size_t i = 0; i < fetch->n_keys; i++) {
     uint8_t here =
@@ -182,7 +205,7 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   } else {
     park(session);
     if (timeout <= INT64_MAX) /* as int64 below 0: no limit */
-      gli_session_set_timer(session, timeout / 1000000 + 1);
+      gli_session_set_timer(session, timeout);
   }
 }
 

@@ -1,82 +1,177 @@
 #include "rendezvous/tcp_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <uv.h>
 
+#include "core/descriptor.h"
+#include "core/fork.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "core/sleep.h"
 #include "rendezvous/tcp_session.h"
+#include "rendezvous/tcp_socket.h"
 #include "rendezvous/text.h"
 
 #define KEYS_MAX ((size_t)256 * 1024) /* three and a bit for each rank */
 #define BYTES_MAX ((uint64_t)1 << 30)
 #define BACKLOG 4096
 
+#define ACCEPTS_PER_TURN 64
+#define PAUSE_NS UINT64_C(100000000)
+#define PATIENCE_NS UINT64_C(2000000000)
+
 struct gli_tcp_server {
-  uv_loop_t loop;
-  uv_tcp_t listener;
-  uv_async_t stop;
+  gli_watch listener, stop;
+  int stop_write;
+  bool stopping;
+  bool touched; /* the next poll tells the system of a change */
+  int spare;    /* a descriptor, for telling a client that there are none */
+  uint64_t pause_ns;         /* end of a pause in accepting; 0: there is none */
+  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   uv_thread_t thread;
+  uv_mutex_t serving; /* held by the thread but where it waits */
+  gli_fork_watch fork_watch;
+  bool torn; /* in a forked child: not to be looked into */
   struct sockaddr_storage address;
   gli_tcp_service service;
   char job[];
 };
 
-static void on_connection(uv_stream_t *listener, int rc) {
-  gli_tcp_server *server = listener->data;
-  if (rc == 0) {
-    gli_session_accept(&server->service, listener);
-  } else {
+static void on_touched(void *user) {
+  ((gli_tcp_server *)user)->touched = true;
+}
+
+/* ---- accepting ----------------------------------------------------------- */
+
+static void take_spare(gli_tcp_server *server) {
+  if (server->spare >= 0) return;
+  server->spare = gli_fd_keep(fcntl(server->stop_write, F_DUPFD_CLOEXEC, 3));
+}
+
+/* There is no descriptor for a client, and has not been for a while: it gets
+ * the spare one, for as long as it takes to tell it. */
+static void refuse_one(gli_tcp_server *server, int code) {
+  server->service.lack = code;
+  gli_fd_close(server->spare);
+  server->spare = -1;
+  int fd = gli_socket_accept(server->listener.fd);
+  if (fd >= 0) gli_session_accept(&server->service, fd, true);
+}
+
+/* Clients that wait in the system may have their turn later. */
+static void accept_failed(gli_tcp_server *server, int code) {
+  uint64_t now = uv_hrtime();
+  gli_watch_for(&server->listener, 0);
+  server->pause_ns = now + PAUSE_NS;
+  if (server->lacking_since_ns == 0) {
+    server->lacking_since_ns = now;
     gli_log(GLOO_LOG_WARN, "the TCP store at %s cannot take a connection: %s",
-            server->service.address, uv_strerror(rc));
+            server->service.address, gli_lack_text(code));
+  }
+  if (now - server->lacking_since_ns < PATIENCE_NS) return;
+  if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);
+}
+
+static void on_connection(void *owner, int events) {
+  gli_tcp_server *server = owner;
+  if ((events & GLI_UNWATCHED) != 0) {
+    accept_failed(server, server->listener.code);
+    return;
+  }
+  for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    int fd = gli_socket_accept(server->listener.fd);
+    if (fd >= 0) {
+      server->lacking_since_ns = 0;
+      server->service.lack = 0;
+      gli_session_accept(&server->service, fd, false);
+      continue;
+    }
+    if (gli_store_would_block(errno)) return;
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    accept_failed(server, errno);
+    return;
   }
 }
 
-static void on_stop(uv_async_t *stop) {
-  gli_tcp_server *server = stop->data;
-  uv_close((uv_handle_t *)&server->listener, NULL);
-  uv_close((uv_handle_t *)&server->stop, NULL);
-  for (gli_session *s = server->service.sessions; s != NULL; s = s->next)
-    gli_session_close(s);
+static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
+  if (server->pause_ns == 0 || now_ns < server->pause_ns) return;
+  if (server->service.n_refused == 0) take_spare(server);
+  server->pause_ns = 0;
+  gli_watch_for(&server->listener, GLI_READABLE);
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static void on_stop(void *owner, int events) {
+  (void)events;
+  ((gli_tcp_server *)owner)->stopping = true;
+}
+
+static void sleep_until_ready(gli_tcp_server *server) {
+  gli_sleep sleep = {.fds = 0};
+  if (server->touched) return;
+  gli_sleep_add(&sleep, gli_events_fd(server->service.events),
+                server->service.due_ns);
+  gli_sleep_add(&sleep, -1, server->pause_ns);
+  gli_sleep_wait(&sleep, uv_hrtime(), -1);
 }
 
 static void serve(void *argument) {
   gli_tcp_server *server = argument;
-  uv_run(&server->loop, UV_RUN_DEFAULT);
+  uv_mutex_lock(&server->serving);
+  while (!server->stopping) {
+    uv_mutex_unlock(&server->serving);
+    sleep_until_ready(server);
+    uv_mutex_lock(&server->serving);
+    server->touched = false;
+    gli_events_poll(server->service.events);
+    uint64_t now = uv_hrtime();
+    gli_sessions_expire(&server->service, now);
+    gli_sessions_sweep(&server->service);
+    end_pause(server, now);
+  }
+  uv_mutex_unlock(&server->serving);
 }
 
-/* Bind and listen at one address. A port that is in use shows in listen. */
+/* ---- making it ----------------------------------------------------------- */
+
+/* Bind and listen at one address. 0, or errno. */
 static int listen_at(gli_tcp_server *server,
                      const struct sockaddr_storage *address) {
-  uv_tcp_t *listener = &server->listener;
-  int bytes = (int)sizeof(server->address);
-  int rc = uv_tcp_init(&server->loop, listener);
-  if (rc != 0) return rc;
-  listener->data = server;
-  rc = uv_tcp_bind(listener, (const struct sockaddr *)address, 0);
-  if (rc == 0) rc = uv_listen((uv_stream_t *)listener, BACKLOG, on_connection);
-  if (rc == 0)
-    rc = uv_tcp_getsockname(listener, (struct sockaddr *)&server->address,
-                            &bytes);
-  if (rc == 0) return 0;
-  uv_close((uv_handle_t *)listener, NULL);
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-  return rc;
+  socklen_t bytes = sizeof(server->address);
+  int yes = 1;
+  int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
+  if (fd < 0) return errno;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(fd, (const struct sockaddr *)address,
+           gli_store_address_bytes(address)) == 0 &&
+      listen(fd, BACKLOG) == 0 &&
+      getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0 &&
+      gli_watch_init(&server->listener, server->service.events, fd,
+                     on_connection, server)) {
+    gli_watch_for(&server->listener, GLI_READABLE);
+    return 0;
+  }
+  int code = errno;
+  close(fd);
+  return code;
 }
 
 /* Does another socket listen there? */
 static bool is_taken(const struct sockaddr_storage *address) {
   int yes = 1;
-  socklen_t bytes = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                   : sizeof(struct sockaddr_in);
-  int fd = socket(address->ss_family, SOCK_STREAM, 0);
+  int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (fd < 0) return false;
   bool taken =
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-      bind(fd, (const struct sockaddr *)address, bytes) != 0 &&
+      bind(fd, (const struct sockaddr *)address,
+           gli_store_address_bytes(address)) != 0 &&
       errno == EADDRINUSE;
   close(fd);
   return taken;
@@ -87,10 +182,11 @@ static gloo_status cannot_listen(const struct sockaddr_storage *address,
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
       "the TCP store cannot listen at %s for %s: %s%s",
-      gli_tcp_address_name(address).text, gli_quote(host).text, uv_strerror(rc),
-      rc == UV_EADDRINUSE ? "; another program, or an earlier run that has not "
-                            "ended, has the port: end it or use another port"
-      : rc == UV_EADDRNOTAVAIL
+      gli_tcp_address_name(address).text, gli_quote(host).text,
+      uv_strerror(uv_translate_sys_error(rc)),
+      rc == EADDRINUSE ? "; another program, or an earlier run that has not "
+                         "ended, has the port: end it or use another port"
+      : rc == EADDRNOTAVAIL
           ? "; it is not an address of this machine: the rank that serves must "
             "run on the host that is named"
           : "");
@@ -105,64 +201,144 @@ static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < addresses.n; i++)
     if (is_taken(&addresses.list[i]))
-      return cannot_listen(&addresses.list[i], host, UV_EADDRINUSE, error);
+      return cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
   for (size_t i = 0; i < addresses.n; i++) {
     int rc = listen_at(server, &addresses.list[i]);
     if (rc == 0) return GLOO_OK;
+    if (gli_lacking(rc))
+      return gli_fail(error, gli_lack_status(rc), -1,
+                      "the TCP store cannot listen: %s", gli_lack_text(rc));
     status = cannot_listen(&addresses.list[i], host, rc, error);
-    if (rc == UV_EADDRINUSE) break;
+    if (rc == EADDRINUSE) break;
   }
   return status;
+}
+
+static void release(gli_tcp_server *server) {
+  gli_tcp_service *service = &server->service;
+  for (gli_session *s = service->sessions; s != NULL; s = s->next)
+    gli_session_close(s);
+  gli_sessions_sweep(service);
+  gli_watch_close(&server->listener);
+  gli_watch_close(&server->stop);
+  gli_fd_close(server->stop_write);
+  gli_fd_close(server->spare);
+  gli_events_close(service->events);
+  if (service->table != NULL) gli_table_destroy(service->table);
+  free(server);
+}
+
+/* What the thread needs besides the listener. 0, or errno. */
+static int open_parts(gli_tcp_server *server) {
+  int fds[2];
+  gli_tcp_service *service = &server->service;
+  service->table = gli_table_create(KEYS_MAX, BYTES_MAX);
+  if (service->table == NULL) return ENOMEM;
+  service->events = gli_events_open(on_touched, server);
+  if (service->events == NULL) return errno;
+  if (!gli_pipe_open(fds)) return errno;
+  server->stop_write = fds[1];
+  if (!gli_watch_init(&server->stop, service->events, fds[0], on_stop,
+                      server)) {
+    int code = errno;
+    close(fds[0]);
+    return code;
+  }
+  take_spare(server);
+  /* This one must be watched, or the thread could not be stopped. */
+  return gli_watch_now(&server->stop, GLI_READABLE) ? 0 : errno;
+}
+
+/* ---- forks --------------------------------------------------------------- */
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(&((gli_tcp_server *)object)->serving, patience);
+}
+
+static void resume(void *object) {
+  uv_mutex_unlock(&((gli_tcp_server *)object)->serving);
+}
+
+static void child(void *object, bool held) {
+  gli_tcp_server *self = object;
+  self->torn = self->torn || !held;
+  gli_fork_mutex(&self->serving);
+}
+
+static void end(gli_tcp_server *server) {
+  gli_fork_watch_end(&server->fork_watch);
+  uv_mutex_destroy(&server->serving);
+  release(server);
+}
+
+void gli_tcp_server_abandon(gli_tcp_server *server) {
+  if (server->torn) {
+    gli_fork_watch_end(&server->fork_watch);
+    return;
+  }
+  gli_events_abandon(server->service.events);
+  end(server);
+}
+
+/* ---- starting and ending ------------------------------------------------- */
+
+static gloo_status no_memory(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "no memory for the server of a TCP store");
+}
+
+static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
+  static const gli_fork_care care = {hold, resume, child};
+  if (uv_mutex_init(&server->serving) != 0) return no_memory(error);
+  if (!gli_fork_watch_begin(&server->fork_watch, GLI_FORK_OBJECTS, &care,
+                            server)) {
+    uv_mutex_destroy(&server->serving);
+    return no_memory(error);
+  }
+  gli_signal_guard signals;
+  gli_signal_block_all(&signals);
+  int rc = uv_thread_create(&server->thread, serve, server);
+  gli_signal_restore(&signals);
+  if (rc == 0) return GLOO_OK;
+  gli_fork_watch_end(&server->fork_watch);
+  uv_mutex_destroy(&server->serving);
+  return gli_fail(error, GLOO_ERR_IO, -1,
+                  "the TCP store's server has no thread: %s; raise the limit "
+                  "on processes (ulimit -u) or that of the control group",
+                  uv_strerror(rc));
 }
 
 gloo_status gli_tcp_server_create(const char *host, uint16_t port,
                                   const char *job, uint64_t epoch,
                                   gli_tcp_server **result, gloo_error *error) {
   size_t job_bytes = strlen(job);
-  gli_signal_guard signals;
-  gloo_status status = GLOO_OK; /* or else rc says what failed */
-  int rc = UV_ENOMEM;
   gli_tcp_server *server = calloc(1, sizeof(*server) + job_bytes + 1);
-  if (server == NULL) goto failed;
+  if (server == NULL) return no_memory(error);
   memcpy(server->job, job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = epoch;
-  server->service.table = gli_table_create(KEYS_MAX, BYTES_MAX);
-  if (server->service.table == NULL) goto free_server;
-  rc = uv_loop_init(&server->loop);
-  if (rc != 0) goto destroy_table;
-  status = listen_anywhere(server, host, port, error);
-  if (status != GLOO_OK) goto close_loop;
-  memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
-         sizeof(server->service.address));
-  rc = uv_async_init(&server->loop, &server->stop, on_stop);
-  if (rc != 0) goto close_listener;
-  server->stop.data = server;
-  gli_signal_block_all(&signals);
-  rc = uv_thread_create(&server->thread, serve, server);
-  gli_signal_restore(&signals);
-  if (rc != 0) goto close_stop;
+  server->listener.fd = server->stop.fd = server->stop_write = server->spare =
+      -1;
+  gloo_status status = GLOO_OK;
+  int code = open_parts(server);
+  if (code != 0)
+    status = gli_fail(error, gli_lack_status(code), -1,
+                      "cannot start the server of a TCP store: %s",
+                      gli_lack_text(code));
+  if (status == GLOO_OK) status = listen_anywhere(server, host, port, error);
+  if (status == GLOO_OK) {
+    memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
+           sizeof(server->service.address));
+    status = start_thread(server, error);
+  }
+  if (status != GLOO_OK) {
+    release(server);
+    return status;
+  }
   gli_log(GLOO_LOG_INFO, "the TCP store listens at %s",
           server->service.address);
   *result = server;
   return GLOO_OK;
-
-close_stop:
-  uv_close((uv_handle_t *)&server->stop, NULL);
-close_listener:
-  uv_close((uv_handle_t *)&server->listener, NULL);
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-close_loop:
-  uv_loop_close(&server->loop);
-destroy_table:
-  gli_table_destroy(server->service.table);
-free_server:
-  free(server);
-failed:
-  if (status != GLOO_OK) return status;
-  return gli_fail(error, rc == UV_ENOMEM ? GLOO_ERR_NO_MEMORY : GLOO_ERR_IO, -1,
-                  "cannot start the server of a TCP store: %s",
-                  uv_strerror(rc));
 }
 
 const struct sockaddr_storage *gli_tcp_server_address(
@@ -171,9 +347,7 @@ const struct sockaddr_storage *gli_tcp_server_address(
 }
 
 void gli_tcp_server_destroy(gli_tcp_server *server) {
-  uv_async_send(&server->stop);
+  gli_pipe_signal(server->stop_write);
   uv_thread_join(&server->thread);
-  uv_loop_close(&server->loop);
-  gli_table_destroy(server->service.table);
-  free(server);
+  end(server);
 }

@@ -1,9 +1,9 @@
-/* The server of the TCP store: a table, served by one thread with its own
- * event loop. */
+/* The server of the TCP store: a table, served by one thread of its own. */
 #ifndef GLI_RENDEZVOUS_TCP_SERVER_H
 #define GLI_RENDEZVOUS_TCP_SERVER_H
 
-#include <uv.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 #include "core/error.h"
 
@@ -23,5 +23,7 @@ const struct sockaddr_storage *gli_tcp_server_address(
 /* Stop. Clients that are connected, waiting ones too, see the connection close.
  * Does not wait for them. */
 void gli_tcp_server_destroy(gli_tcp_server *server);
+/* In a forked child: the server goes on in the parent. */
+void gli_tcp_server_abandon(gli_tcp_server *server);
 
 #endif

@@ -1,35 +1,48 @@
 /* A session's bytes: reading requests, writing replies, closing. */
 #include "rendezvous/tcp_session.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <uv.h>
 
 #include "core/bytes.h"
+#include "core/lack.h"
 #include "core/log.h"
+#include "rendezvous/tcp_socket.h"
 
-#define HELLO_DEADLINE_MS 5000
+#define HELLO_DEADLINE_NS UINT64_C(5000000000)
 #define SESSIONS_MAX 65536
 
-static void on_closed(uv_handle_t *handle) {
-  gli_session *session = handle->data;
-  if (--session->open_handles > 0) return;
-  if (session->link != NULL) {
-    *session->link = session->next;
-    if (session->next != NULL) session->next->link = session->link;
-    session->service->n_sessions--;
-  }
+static void session_free(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  *session->link = session->next;
+  if (session->next != NULL) session->next->link = session->link;
+  service->n_sessions--;
+  if (session->refused) service->n_refused--;
   free(session->fetch.keys);
   free(session->body);
   free(session->out);
   free(session);
 }
 
+void gli_sessions_sweep(gli_tcp_service *service) {
+  if (!service->to_sweep) return;
+  service->to_sweep = false;
+  gli_session *next;
+  for (gli_session *s = service->sessions; s != NULL; s = next) {
+    next = s->next;
+    if (s->state == GLI_SESSION_CLOSED) session_free(s);
+  }
+}
+
 void gli_session_close(gli_session *session) {
   if (session->state == GLI_SESSION_CLOSED) return;
   gli_session_unpark(session);
   session->state = GLI_SESSION_CLOSED;
-  uv_close((uv_handle_t *)&session->tcp, on_closed);
-  uv_close((uv_handle_t *)&session->timer, on_closed);
+  session->service->to_sweep = true;
+  gli_watch_close(&session->watch);
 }
 
 void gli_session_drop(gli_session *session, const char *why) {
@@ -56,44 +69,51 @@ static void on_head(gli_session *session) {
     gli_session_drop(session, "no memory for a request");
 }
 
-/* libuv reads just what is missing of the head or of the body; a client that
- * is waiting has nothing to say. */
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
-  gli_session *session = handle->data;
-  (void)suggested;
+/* What is missing of the head or of the body. A client that is waiting has
+ * nothing to say. */
+static ssize_t read_some(gli_session *session) {
+  uint8_t *to = session->head + session->got;
+  size_t missing = GLI_TCP_HEAD_BYTES - session->got;
   if (session->state == GLI_SESSION_PARKED) {
-    *buffer = uv_buf_init((char *)session->head, 1);
-  } else if (session->body == NULL) {
-    *buffer = uv_buf_init((char *)session->head + session->got,
-                          (unsigned)(GLI_TCP_HEAD_BYTES - session->got));
-  } else {
-    size_t have = session->got - GLI_TCP_HEAD_BYTES;
-    *buffer = uv_buf_init((char *)session->body + have,
-                          (unsigned)(session->body_bytes - have));
+    to = session->head;
+    missing = 1;
+  } else if (session->body != NULL) {
+    to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
+    missing = GLI_TCP_HEAD_BYTES + session->body_bytes - session->got;
   }
+  return gli_store_socket_receive(session->watch.fd, to, missing);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
-  gli_session *session = stream->data;
-  (void)buffer;
-  if (n == 0) return;
-  if (n < 0) {
-    if (session->state == GLI_SESSION_HELLO)
-      gli_session_drop(session, "it left without saying hello");
-    gli_session_close(session);
-    return;
-  }
-  if (session->state == GLI_SESSION_PARKED) {
-    gli_session_drop(session, "it sent a request before the reply to the last");
-    return;
-  }
-  session->got += (size_t)n;
-  if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
-    on_head(session);
-  if (session->state == GLI_SESSION_CLOSED) return;
-  if (session->got == GLI_TCP_HEAD_BYTES + session->body_bytes &&
-      session->body != NULL)
+static void read_failed(gli_session *session) {
+  if (session->state == GLI_SESSION_HELLO)
+    gli_session_drop(session, "it left without saying hello");
+  gli_session_close(session);
+}
+
+/* At most one request. */
+static void read_request(gli_session *session) {
+  for (;;) {
+    ssize_t n = read_some(session);
+    if (n < 0 && gli_store_would_block(errno)) return;
+    if (n <= 0) {
+      read_failed(session);
+      return;
+    }
+    if (session->state == GLI_SESSION_PARKED) {
+      gli_session_drop(session,
+                       "it sent a request before the reply to the last");
+      return;
+    }
+    session->got += (size_t)n;
+    if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
+      on_head(session);
+    if (session->state == GLI_SESSION_CLOSED) return;
+    if (session->body == NULL ||
+        session->got < GLI_TCP_HEAD_BYTES + session->body_bytes)
+      continue;
     gli_session_serve(session);
+    return;
+  }
 }
 
 /* ---- writing ------------------------------------------------------------ */
@@ -110,33 +130,36 @@ static void next_request(gli_session *session) {
   session->state = GLI_SESSION_READY;
 }
 
-static void on_written(uv_write_t *request, int rc) {
-  gli_session *session = request->data;
-  if (session->state == GLI_SESSION_CLOSED) return;
-  if (rc == 0) {
-    next_request(session);
-    rc = uv_read_start((uv_stream_t *)&session->tcp, on_alloc, on_read);
+/* Most replies leave at once; the rest of a long one follows as the client
+ * takes it, and no request is read meanwhile. */
+static void write_out(gli_session *session) {
+  while (session->written < session->out_bytes) {
+    ssize_t n = gli_store_socket_send(session->watch.fd,
+                                      session->out + session->written,
+                                      session->out_bytes - session->written);
+    if (n < 0 && !gli_store_would_block(errno)) {
+      gli_session_close(session);
+      return;
+    }
+    if (n < 0) {
+      session->state = GLI_SESSION_WRITING;
+      gli_watch_for(&session->watch, GLI_WRITABLE);
+      return;
+    }
+    session->written += (size_t)n;
   }
-  if (rc != 0) gli_session_close(session);
+  next_request(session);
+  gli_watch_for(&session->watch, GLI_READABLE);
 }
 
-/* Most replies leave at once; the rest of a long one follows by itself, and no
- * request is read meanwhile. */
-static int write_out(gli_session *session, size_t bytes) {
-  uv_stream_t *stream = (uv_stream_t *)&session->tcp;
-  uv_buf_t buffer = uv_buf_init((char *)session->out, (unsigned)bytes);
-  int n = uv_try_write(stream, &buffer, 1);
-  if (n == UV_EAGAIN) n = 0;
-  if (n < 0) return n;
-  if ((size_t)n == bytes) {
-    next_request(session);
-    return 0;
-  }
-  session->state = GLI_SESSION_WRITING;
-  uv_read_stop(stream);
-  buffer = uv_buf_init((char *)session->out + n, (unsigned)(bytes - (size_t)n));
-  session->write.data = session;
-  return uv_write(&session->write, stream, &buffer, 1, on_written);
+static void session_ready(void *owner, int events) {
+  gli_session *session = owner;
+  if ((events & GLI_UNWATCHED) != 0)
+    gli_session_drop(session, gli_lack_text(session->watch.code));
+  else if (session->state == GLI_SESSION_WRITING)
+    write_out(session);
+  else
+    read_request(session);
 }
 
 void gli_session_reply(gli_session *session, gli_frame *reply,
@@ -147,7 +170,9 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
     gli_session_drop(session, "no memory for the reply");
     return;
   }
-  if (write_out(session, reply->bytes) != 0) gli_session_close(session);
+  session->out_bytes = reply->bytes;
+  session->written = 0;
+  write_out(session);
 }
 
 void gli_session_reply_status(gli_session *session, gloo_status status,
@@ -159,26 +184,47 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
   gli_session_reply(session, &reply, status);
 }
 
-/* ---- accepting ---------------------------------------------------------- */
+/* ---- timers -------------------------------------------------------------- */
 
-static void on_timer(uv_timer_t *timer) {
-  gli_session *session = timer->data;
+static void note_due(gli_tcp_service *service, uint64_t due_ns) {
+  if (due_ns == 0) return;
+  if (service->due_ns == 0 || due_ns < service->due_ns)
+    service->due_ns = due_ns;
+}
+
+void gli_session_set_timer(gli_session *session, uint64_t ns) {
+  uint64_t now = uv_hrtime();
+  session->due_ns = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+  note_due(session->service, session->due_ns);
+}
+
+void gli_session_stop_timer(gli_session *session) {
+  session->due_ns = 0;
+}
+
+static void timer_ended(gli_session *session) {
+  session->due_ns = 0;
   if (session->state == GLI_SESSION_HELLO)
     gli_session_drop(session, "it did not say hello in time");
   if (session->state == GLI_SESSION_PARKED) gli_session_expire(session);
 }
 
-void gli_session_set_timer(gli_session *session, uint64_t ms) {
-  uv_update_time(session->timer.loop);
-  uv_timer_start(&session->timer, on_timer, ms, 0);
+void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
+  if (service->due_ns == 0 || now_ns < service->due_ns) return;
+  service->due_ns = 0;
+  for (gli_session *s = service->sessions; s != NULL; s = s->next) {
+    if (s->due_ns != 0 && s->due_ns <= now_ns) timer_ended(s);
+    if (s->state != GLI_SESSION_CLOSED) note_due(service, s->due_ns);
+  }
 }
+
+/* ---- accepting ---------------------------------------------------------- */
 
 static void name_peer(gli_session *session) {
   struct sockaddr_storage address;
-  int bytes = (int)sizeof(address);
+  socklen_t bytes = sizeof(address);
   memset(&address, 0, sizeof(address));
-  if (uv_tcp_getpeername(&session->tcp, (struct sockaddr *)&address, &bytes) !=
-      0)
+  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
     address.ss_family = AF_INET;
   memcpy(session->peer, gli_tcp_address_name(&address).text,
          sizeof(session->peer));
@@ -191,31 +237,28 @@ static void enlist(gli_session *session) {
   if (session->next != NULL) session->next->link = &session->next;
   service->sessions = session;
   service->n_sessions++;
+  if (session->refused) service->n_refused++;
 }
 
-void gli_session_accept(gli_tcp_service *service, uv_stream_t *listener) {
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_session *session = calloc(1, sizeof(*session));
-  if (session == NULL) {
+  if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
+                                         session_ready, session)) {
     gli_log(GLOO_LOG_ERROR, "the TCP store at %s has no memory for a client",
             service->address);
+    free(session);
+    close(fd);
     return;
   }
   session->service = service;
-  session->tcp.data = session->timer.data = session;
-  session->open_handles = 2;
-  uv_timer_init(listener->loop, &session->timer);
-  uv_tcp_init(listener->loop, &session->tcp);
+  session->refused = refused;
   enlist(session);
-  int rc = uv_accept(listener, (uv_stream_t *)&session->tcp);
   name_peer(session);
   if (service->n_sessions > SESSIONS_MAX) {
     gli_session_drop(session, "there are too many clients");
     return;
   }
-  if (rc == 0) rc = uv_tcp_nodelay(&session->tcp, 1);
-  if (rc == 0) rc = uv_tcp_keepalive(&session->tcp, 1, 10);
-  gli_session_set_timer(session, HELLO_DEADLINE_MS);
-  if (rc == 0)
-    rc = uv_read_start((uv_stream_t *)&session->tcp, on_alloc, on_read);
-  if (rc != 0) gli_session_drop(session, uv_strerror(rc));
+  gli_store_socket_tune(fd);
+  gli_session_set_timer(session, HELLO_DEADLINE_NS);
+  gli_watch_for(&session->watch, GLI_READABLE);
 }

@@ -3,8 +3,7 @@
 #ifndef GLI_RENDEZVOUS_TCP_SESSION_H
 #define GLI_RENDEZVOUS_TCP_SESSION_H
 
-#include <uv.h>
-
+#include "core/events.h"
 #include "rendezvous/table.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_protocol.h"
@@ -19,8 +18,15 @@ typedef struct gli_tcp_service {
   const char *job;
   uint64_t epoch;
   char address[sizeof(gli_tcp_name)];
+  gli_events *events;
+  uint64_t due_ns; /* when a session's timer may end; 0: none is set */
   size_t n_sessions;
-  gli_session *sessions; /* all */
+  gli_session *sessions; /* all, until they are swept up */
+  bool to_sweep;         /* some are closed */
+  /* errno of what this process lacks to take clients, since one was refused for
+   * it; 0: nothing. */
+  int lack;
+  size_t n_refused; /* sessions that are only told so */
   /* Those parked, by the hash of the key they need next. */
   gli_session *waiting[GLI_TCP_WAIT_BUCKETS];
 } gli_tcp_service;
@@ -42,35 +48,43 @@ typedef struct gli_tcp_fetch {
 } gli_tcp_fetch;
 
 struct gli_session {
-  uv_tcp_t tcp;
-  uv_timer_t timer;
-  uv_write_t write;
+  gli_watch watch;
+  uint64_t due_ns; /* of its timer; 0: not set */
   gli_tcp_service *service;
   gli_session *next, **link;           /* in `sessions` */
   gli_session *wait_next, **wait_link; /* in `waiting`, when parked */
-  int open_handles;
   gli_session_state state;
-  size_t got; /* bytes of the head, then of head and body */
+  bool refused; /* there is no room for it: to be told so */
+  size_t got;   /* bytes of the head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
   size_t body_bytes;
   uint32_t op;
   uint8_t *out; /* what is being written */
+  size_t out_bytes, written;
   gli_tcp_fetch fetch;
   char peer[sizeof(gli_tcp_name)];
 };
 
-/* Take a connection that waits at `listener`. */
-void gli_session_accept(gli_tcp_service *service, uv_stream_t *listener);
+/* A connection that was accepted. Takes over fd. With `refused` it is told,
+ * when it has said hello, that there is no room for it. */
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
 
-/* Close it; it frees itself later, from the loop. Idempotent. */
+/* End the timers that are due. */
+void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
+
+/* Free those that are closed. */
+void gli_sessions_sweep(gli_tcp_service *service);
+
+/* Close it; its memory stays until sessions are swept up. Idempotent. */
 void gli_session_close(gli_session *session);
 
 /* Close it because of what the client sent or did; logged. */
 void gli_session_drop(gli_session *session, const char *why);
 
-/* End the state that the session is in, HELLO or PARKED, after `ms`. */
-void gli_session_set_timer(gli_session *session, uint64_t ms);
+/* End the state that the session is in, HELLO or PARKED, after `ns`. */
+void gli_session_set_timer(gli_session *session, uint64_t ns);
+void gli_session_stop_timer(gli_session *session);
 
 /* Send a reply. Takes the frame's memory. */
 void gli_session_reply(gli_session *session, gli_frame *reply,

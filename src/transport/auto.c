@@ -54,6 +54,7 @@ static gloo_status auto_open(const gli_transport_config *config,
   if (t == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for transports");
   t->base.ops = &gli_transport_auto;
+  t->base.owed = config->owed; /* the children count there, too */
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->opening_via = GLI_AUTO_ANY;
@@ -115,16 +116,6 @@ static int auto_poll(gli_transport *base) {
   return events;
 }
 
-static bool auto_lingering(gli_transport *base) {
-  gli_auto *t = (gli_auto *)base;
-  if (gli_auto_waiting_to_deliver(t)) return true;
-  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
-    gli_transport *child = t->child[i].t;
-    if (child != NULL && child->ops->lingering(child)) return true;
-  }
-  return false;
-}
-
 /* ---- sleeping ------------------------------------------------------------ */
 
 static bool auto_sleep_begin(gli_transport *base, gli_sleep *sleep) {
@@ -179,6 +170,24 @@ static void auto_close(gli_transport *base) {
   free(t);
 }
 
+static void auto_forked(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->forked(child);
+  }
+}
+
+static void auto_abandon(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  gli_auto_free_pairs(t);
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL) child->ops->abandon(child);
+  }
+  free(t);
+}
+
 const gli_transport_ops gli_transport_auto = {
     .name = "auto",
     .open = auto_open,
@@ -191,10 +200,11 @@ const gli_transport_ops gli_transport_auto = {
     .pair_close = gli_auto_pair_close,
     .route = gli_auto_route,
     .poll = auto_poll,
-    .lingering = auto_lingering,
     .sleep = auto_sleep,
     .wake = auto_wake,
     .close = auto_close,
+    .forked = auto_forked,
+    .abandon = auto_abandon,
     .refer = gli_auto_refer,
     .reach = gli_auto_reach,
     .fetch = gli_auto_fetch,

@@ -88,6 +88,8 @@ gli_help *gli_auto_help(gli_pair *pair, bool sends);
 /* Pairs whose child has connected in the meantime. Returns how many. */
 int gli_auto_decide(gli_auto *t);
 void gli_auto_free_garbage(gli_auto *t);
+/* All pairs, whose children are left alone. */
+void gli_auto_free_pairs(gli_auto *t);
 bool gli_auto_waiting_to_deliver(const gli_auto *t);
 
 #endif

@@ -60,6 +60,7 @@ static void dispose(gli_auto_pair *pair) {
     free(copy);
   }
   pair->queue.head = pair->last = NULL;
+  gli_owe(&t->base, &pair->base, false);
   link_into(pair, &t->garbage);
 }
 
@@ -69,6 +70,12 @@ void gli_auto_free_garbage(gli_auto *t) {
     t->garbage = pair->next;
     free(pair);
   }
+}
+
+void gli_auto_free_pairs(gli_auto *t) {
+  while (t->pairs != NULL) dispose(t->pairs);
+  while (t->trying != NULL) dispose(t->trying);
+  gli_auto_free_garbage(t);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -199,7 +206,7 @@ static void move(gli_auto_pair *pair, const char *why) {
     dispose(pair);
     return;
   }
-  error.rank = (int)pair->config.peer_rank;
+  if (error.rank < 0) error.rank = (int)pair->config.self_rank;
   link_into(pair, &t->pairs);
   t->upcalls->failed(pair->config.user, &error);
 }
@@ -254,7 +261,8 @@ static void on_sent(void *pair_user, gli_send_request *request) {
 
 static void on_failed(void *pair_user, const gloo_error *cause) {
   gli_auto_pair *pair = pair_user;
-  if (!pair->decided && cause->status == GLOO_ERR_UNSUPPORTED) {
+  bool ours = cause->rank == (int)pair->config.self_rank;
+  if (!pair->decided && (ours || cause->status == GLOO_ERR_UNSUPPORTED)) {
     move(pair, cause->message);
   } else if (pair->closed) {
     close_child(pair, NULL);
@@ -402,6 +410,7 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   if (owes && keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
     pair->linger_until_ns = tcp->ops->now_ns(tcp) + (uint64_t)GLI_LINGER_NS;
+    gli_owe(&t->base, base, true);
     return;
   }
   close_child(pair, owes ? NULL : last);

@@ -51,7 +51,8 @@ typedef struct gli_send_request {
 } gli_send_request;
 
 typedef enum gli_post {
-  GLI_POST_DONE,        /* taken and done: payload may be reused, no upcall */
+  GLI_POST_DONE,        /* taken and done: payload may be reused, no upcall;
+                           what is still to be done for it is owed */
   GLI_POST_IN_PROGRESS, /* taken; exactly one `sent` upcall follows, unless
                            the pair fails or is closed first */
   GLI_POST_AGAIN        /* nothing taken; offer it again after a later poll */
@@ -124,6 +125,7 @@ typedef struct gli_transport_config {
   int streams; /* >= 1 */
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
+  uint32_t *owed;    /* see gli_owe */
 } gli_transport_config;
 
 typedef struct gli_pair_config {
@@ -166,9 +168,9 @@ typedef struct gli_transport_ops {
    * an error here: take it, and report `failed` from poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
 
-  /* Send a message if it is done with at once, with nothing left to do or to
-   * report. False: nothing was taken; `send` does it. For short messages; NULL
-   * where that is never so. */
+  /* Send a message if it is done with at once, with nothing left to report, as
+   * after GLI_POST_DONE. False: nothing was taken; `send` does it. For short
+   * messages; NULL where that is never so. */
   bool (*send_now)(gli_pair *pair, gli_header *header, const void *payload);
 
   /* Take the message that `expected` is the header of, but for `charged` and
@@ -195,9 +197,6 @@ typedef struct gli_transport_ops {
    * things happened (0: idle). */
   int (*poll)(gli_transport *t);
 
-  /* Is something left to deliver for closed pairs? */
-  bool (*lingering)(gli_transport *t);
-
   /* Wait, at most timeout_ns (below 0: no limit), until poll has something to
    * do or wake was called since the last poll. May return early for no reason.
    */
@@ -209,6 +208,21 @@ typedef struct gli_transport_ops {
   /* Close the end point. All pairs are closed already. Waits for what lingers.
    */
   void (*close)(gli_transport *t);
+
+  /* In a forked child, where nothing else is called from then on. What others
+   * share with the parent stays as it is: no message, no shutdown, no change of
+   * a poll set, of a counter or of memory in common; and no lock is taken, for
+   * its owner may not exist here. Each may be NULL: there is nothing to do. */
+
+  /* Close this process's copies of descriptors, as far as that needs no memory
+   * to be allocated or freed. Called before fork returns, in every generation
+   * of children. */
+  void (*forked)(gli_transport *t);
+  /* A pair that is not closed goes away. */
+  void (*pair_abandon)(gli_pair *pair);
+  /* Instead of close: free all memory, that of pairs included but for those
+   * that have a pair_abandon. */
+  void (*abandon)(gli_transport *t);
 
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */
@@ -273,10 +287,24 @@ typedef struct gli_transport_ops {
  * them first in its own structs and sets `ops` (open, pair_open do). */
 struct gli_transport {
   const gli_transport_ops *ops;
+  uint32_t *owed; /* of the configuration */
 };
 struct gli_pair {
   const gli_transport_ops *ops;
+  bool owes; /* counted in the transport's `owed` */
 };
+
+/* What counts as sent, or is left behind by a closed pair, reaches its peer
+ * although nobody waits for it here: a pair owes it as long as poll has to be
+ * called for that, and `owed` counts the pairs that owe something. Above 0 the
+ * engine goes on polling when no operation is left; at 0 it stops, and calls
+ * nothing until the program does. What the system or the peer has in its hands
+ * is not owed. A pair that owed and is broken owes the report. */
+static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
+  if (pair->owes == owes) return;
+  pair->owes = owes;
+  *t->owed += owes ? 1u : UINT32_MAX; /* or one less */
+}
 
 /* By name; NULL when there is none. The list is in transport/registry.c. */
 const gli_transport_ops *gli_transport_find(const char *name);

@@ -5,6 +5,7 @@
 
 #include "core/bytes.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "transport_inproc/inproc.h"
 
 #define ADDRESS_MAGIC 0x6c696770u
@@ -18,9 +19,46 @@ static uint64_t table_nonce; /* tells processes with the same pid apart */
 static uint64_t table_last_id;
 static gli_inproc_endpoint *table_first;
 
+/* ---- forks --------------------------------------------------------------- */
+
+static void unlock_until(const gli_inproc_endpoint *end) {
+  for (gli_inproc_endpoint *e = table_first; e != end; e = e->next)
+    uv_mutex_unlock(&e->lock);
+  uv_mutex_unlock(&table_mutex);
+}
+
+/* The table and all end points; links are quiet when no device is used. */
+static bool hold(void *object, gli_fork_patience *patience) {
+  (void)object;
+  if (!gli_fork_lock(&table_mutex, patience)) return false;
+  for (gli_inproc_endpoint *e = table_first; e != NULL; e = e->next) {
+    if (gli_fork_lock(&e->lock, patience)) continue;
+    unlock_until(e);
+    return false;
+  }
+  return true;
+}
+
+static void release(void *object) {
+  (void)object;
+  unlock_until(NULL);
+}
+
+static void child(void *object, bool held) {
+  (void)object, (void)held;
+  for (gli_inproc_endpoint *e = table_first; e != NULL; e = e->next) {
+    gli_fork_mutex(&e->lock);
+    gli_fork_condition(&e->wakeup);
+  }
+  gli_fork_mutex(&table_mutex);
+}
+
 static void table_init(void) {
+  static const gli_fork_care care = {hold, release, child};
+  static gli_fork_watch watch;
   table_nonce = uv_hrtime();
-  table_usable = uv_mutex_init(&table_mutex) == 0;
+  if (uv_mutex_init(&table_mutex) != 0) return;
+  table_usable = gli_fork_watch_begin(&watch, GLI_FORK_TABLES, &care, NULL);
 }
 
 void gli_inproc_table_lock(void) {
@@ -61,6 +99,7 @@ static gloo_status endpoint_open(const gli_transport_config *config,
   if (uv_mutex_init(&e->lock) != 0) goto no_memory;
   if (uv_cond_init(&e->wakeup) != 0) goto destroy_lock;
   e->transport.ops = &gli_transport_inproc;
+  e->transport.owed = config->owed;
   e->upcalls = *config->upcalls;
   e->device_user = config->device_user;
 
@@ -185,12 +224,6 @@ static uint64_t endpoint_now_ns(gli_transport *t) {
   return uv_hrtime();
 }
 
-/* What a closed side leaves behind belongs to the link, and so to the peer. */
-static bool endpoint_lingering(gli_transport *t) {
-  (void)t;
-  return false;
-}
-
 const gli_transport_ops gli_transport_inproc = {
     .name = "inproc",
     .open = endpoint_open,
@@ -200,8 +233,9 @@ const gli_transport_ops gli_transport_inproc = {
     .send = gli_inproc_send,
     .pair_close = gli_inproc_pair_close,
     .poll = endpoint_poll,
-    .lingering = endpoint_lingering,
     .sleep = endpoint_sleep,
     .wake = endpoint_wake,
     .close = endpoint_close,
+    .pair_abandon = gli_inproc_pair_abandon,
+    .abandon = endpoint_close, /* all memory is this process's own */
 };

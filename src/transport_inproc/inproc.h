@@ -9,7 +9,8 @@
  * send request itself is queued: the receiver copies or reduces straight from
  * the sender's payload and hands the request back through the sender's `done`
  * list. When a side is closed, requests that must still be delivered are
- * replaced by copies, so nothing lingers.
+ * replaced by copies. So all that was taken is in the hands of the link, and
+ * with it of the peer: a side owes nothing.
  *
  * There are no references to memory (transport.h: refer and reach): the
  * receiver could be in the middle of a buffer that its owner frees, and
@@ -100,6 +101,7 @@ gloo_status gli_inproc_pair_open(gli_transport *t,
                                  gloo_error *error);
 gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request);
 void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last);
+void gli_inproc_pair_abandon(gli_pair *pair);
 
 /* Give a side, taken off its end point's ready list, its turn. Returns how many
  * things happened. */

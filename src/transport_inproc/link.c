@@ -93,7 +93,7 @@ static void make_offer(gli_inproc_endpoint *to, gli_inproc_link *link) {
 
 static gli_inproc_side side_init(gli_inproc_link *link, uint32_t rank,
                                  uint64_t key, gli_inproc_endpoint *endpoint) {
-  return (gli_inproc_side){.pair = {&gli_transport_inproc},
+  return (gli_inproc_side){.pair = {.ops = &gli_transport_inproc},
                            .link = link,
                            .endpoint = endpoint,
                            .rank = rank,
@@ -256,4 +256,11 @@ void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last) {
   }
   uv_mutex_unlock(&link->lock);
   gli_inproc_link_unref(link);
+}
+
+/* The other side is in the same forked child, where it does nothing more. */
+void gli_inproc_pair_abandon(gli_pair *pair) {
+  gli_inproc_side *side = (gli_inproc_side *)pair;
+  side->closed = true;
+  gli_inproc_link_unref(side->link);
 }

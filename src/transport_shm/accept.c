@@ -3,16 +3,16 @@
  * time: strangers cost next to nothing and disturb nobody. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "core/lack.h"
 #include "core/log.h"
 #include "transport_shm/shm.h"
 
 enum { KNOCKS_PER_TURN = 64 };
 static const uint64_t guest_limit_ns = 5000000000;
 static const uint64_t deaf_ns = 20000000;
+static const uint64_t patience_ns = 200000000;
 
 static void refuse(gli_shm *t, gli_shm_guest *guest, gli_shm_say say,
                    const char *why) {
@@ -21,15 +21,15 @@ static void refuse(gli_shm *t, gli_shm_guest *guest, gli_shm_say say,
           (unsigned long long)t->refused_count);
   if (say != 0) {
     const gli_shm_note note = {
-        .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1, -1}};
+        .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
     (void)gli_shm_note_send(guest->watch.fd, &note);
   }
-  gli_shm_watch_close(&guest->watch);
+  gli_watch_close(&guest->watch);
 }
 
 void gli_shm_guests_close(gli_shm *t) {
   for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++)
-    gli_shm_watch_close(&t->guests[i].watch);
+    gli_watch_close(&t->guests[i].watch);
 }
 
 /* ---- who is it? ---------------------------------------------------------- */
@@ -85,14 +85,12 @@ static void introduced(gli_shm *t, gli_shm_guest *guest, gli_shm_note *hello) {
                : "no context here has this key and rank");
     return;
   }
-  int socket = guest->watch.fd;
-  guest->watch.fd = -1;
-  /* The socket is watched for the guest; the pair watches it for itself. */
-  (void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, socket, NULL);
+  /* The socket was watched for the guest; the pair watches it for itself. */
+  int socket = gli_watch_release(&guest->watch);
   if (!gli_shm_join(pair, hello, socket)) close(socket);
 }
 
-void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest) {
+static void hear(gli_shm *t, gli_shm_guest *guest) {
   gli_shm_note note;
   gli_shm_received got = gli_shm_note_receive(guest->watch.fd, &note);
   if (got == GLI_SHM_GOT_NOTHING) return;
@@ -106,6 +104,13 @@ void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest) {
   }
 }
 
+static void guest_ready(void *owner, int events) {
+  gli_shm_guest *guest = owner;
+  (void)events;
+  guest->t->happened++;
+  hear(guest->t, guest);
+}
+
 /* ---- the listener -------------------------------------------------------- */
 
 static gli_shm_guest *free_seat(gli_shm *t) {
@@ -117,28 +122,55 @@ static gli_shm_guest *free_seat(gli_shm *t) {
 /* Stop accepting for a while. Those who knock wait in the kernel. */
 static void go_deaf(gli_shm *t) {
   if (t->deaf) return;
-  (void)epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->listener.fd, NULL);
+  (void)gli_watch_now(&t->listener, 0);
   t->deaf = true;
   t->deaf_until_ns = uv_hrtime() + deaf_ns;
   gli_shm_schedule(t, t->deaf_until_ns);
 }
 
+static bool is_patient(const gli_shm *t, uint64_t now_ns) {
+  return t->lacking_since_ns == 0 || now_ns - t->lacking_since_ns < patience_ns;
+}
+
+/* Connections cannot be accepted, for `code` from errno. Those that wait in the
+ * system have their chance for a while; then pairs that are not connected fail.
+ */
+static void accept_failed(gli_shm *t, int code) {
+  uint64_t now = uv_hrtime();
+  go_deaf(t);
+  if (t->lacking_since_ns == 0) {
+    t->lacking_since_ns = now;
+    gli_log(GLOO_LOG_WARN, "shm: cannot accept connections at the moment: %s",
+            gli_lack_text(code));
+  }
+  if (!gli_lacking(code) || is_patient(t, now)) return;
+  for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
+    if (pair->live && !pair->up) gli_shm_pair_lacks(pair, code);
+}
+
 static void welcome(gli_shm *t, gli_shm_guest *guest, int fd) {
-  guest->watch = (gli_shm_watch){GLI_SHM_ABOUT_GUEST, fd};
   guest->until_ns = uv_hrtime() + guest_limit_ns;
+  if (!gli_shm_watch(t, &guest->watch, fd, guest_ready, guest)) {
+    int code = errno;
+    refuse(t, guest,
+           is_patient(t, uv_hrtime()) ? GLI_SHM_LATER : GLI_SHM_DECLINED,
+           gli_lack_text(code));
+    accept_failed(t, code);
+    return;
+  }
   if (!gli_shm_same_user(fd, t->here.user)) {
     refuse(t, guest, GLI_SHM_DECLINED, "it belongs to another user");
     return;
   }
-  if (!gli_shm_watch_add(t, &guest->watch)) {
-    refuse(t, guest, GLI_SHM_DECLINED, strerror(errno));
-    return;
-  }
+  t->lacking_since_ns = 0;
   gli_shm_schedule(t, guest->until_ns);
-  gli_shm_guest_ready(t, guest); /* most have spoken already */
+  hear(t, guest); /* most have spoken already */
 }
 
-void gli_shm_knock(gli_shm *t) {
+void gli_shm_listener_ready(void *owner, int events) {
+  gli_shm *t = owner;
+  (void)events;
+  t->happened++;
   for (int i = 0; i < KNOCKS_PER_TURN; i++) {
     gli_shm_guest *guest = free_seat(t);
     if (guest == NULL) {
@@ -152,9 +184,7 @@ void gli_shm_knock(gli_shm *t) {
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
-    gli_log(GLOO_LOG_WARN, "shm: cannot accept connections at the moment: %s",
-            strerror(errno));
-    go_deaf(t);
+    accept_failed(t, errno);
     return;
   }
 }
@@ -174,5 +204,5 @@ void gli_shm_guests_due(gli_shm *t, uint64_t now_ns) {
     return;
   }
   t->deaf = false;
-  if (!gli_shm_watch_add(t, &t->listener)) go_deaf(t);
+  if (!gli_watch_now(&t->listener, GLI_READABLE)) accept_failed(t, errno);
 }

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
 
 #define ADDRESS_MAGIC UINT32_C(0x314d4853) /* "SHM1" */
 enum { ADDRESS_BYTES = 76, BACKLOG = 512 };
@@ -23,7 +24,9 @@ _Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
 static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno;
-  ssize_t got = read(fd, boot, GLI_SHM_BOOT_BYTES);
+  ssize_t got;
+  do got = read(fd, boot, GLI_SHM_BOOT_BYTES);
+  while (got < 0 && errno == EINTR);
   close(fd);
   return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
 }
@@ -93,14 +96,11 @@ static socklen_t name_of(const gli_shm_place *place, struct sockaddr_un *name) {
 }
 
 static int new_socket(void) {
-  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  return gli_socket_open(AF_UNIX, SOCK_SEQPACKET);
 }
 
-/* Close without losing errno. */
 static int give_up(int fd) {
-  int code = errno;
-  close(fd);
-  errno = code;
+  gli_fd_close(fd);
   return -1;
 }
 
@@ -124,7 +124,7 @@ int gli_shm_connect(const gli_shm_place *there) {
 }
 
 int gli_shm_accept(int listener) {
-  return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  return gli_socket_accept(listener);
 }
 
 bool gli_shm_same_user(int fd, uint32_t user) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
@@ -27,7 +28,7 @@ enum { BACKOFF_DOUBLINGS = 5 };
 /* ---- attempts ------------------------------------------------------------ */
 
 static void wait_until(gli_shm_pair *pair, uint64_t due_ns) {
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   gli_shm_set_state(pair, GLI_SHM_WAITING);
   pair->due_ns = due_ns;
   gli_shm_schedule(pair->t, due_ns);
@@ -39,20 +40,30 @@ static void try_again(gli_shm_pair *pair, uint64_t now_ns) {
   wait_until(pair, now_ns + (backoff_ns << doublings));
 }
 
-/* Try again after a while, or give up when it has failed for too long. The
- * patience gives a peer that failed for a reason the time to say so elsewhere.
- */
-static void attempt_failed(gli_shm_pair *pair, const char *why) {
+/* Try again after a while, or give up when it has failed for too long: for want
+ * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
+ * The patience gives a peer that failed for a reason the time to say so
+ * elsewhere. */
+static void fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
   uint64_t now = uv_hrtime();
   if (pair->failing_since_ns == 0) pair->failing_since_ns = now;
+  if (lack != 0) pair->lack = lack;
   if (now - pair->failing_since_ns < patience_ns) {
     try_again(pair, now);
+    return;
+  }
+  if (pair->lack != 0) { /* which the peer may have given up on meanwhile */
+    gli_shm_pair_lacks(pair, pair->lack);
     return;
   }
   gli_shm_pair_break(pair, GLOO_ERR_PEER,
                      "rank %" PRIu32
                      " cannot be reached through shared memory: %s",
                      pair->config.peer_rank, why);
+}
+
+static void attempt_failed(gli_shm_pair *pair, const char *why) {
+  fail_or_retry(pair, 0, why);
 }
 
 /* Not the peer's fault: another transport may do better. */
@@ -85,7 +96,7 @@ static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
       .reads = pair->reads,
       .proof_at = (uint64_t)(uintptr_t)&pair->proof,
       .proof = pair->proof,
-      .fds = {pair->ring_fd, t->page_fd, t->bell.fd},
+      .fds = {pair->out.fd, t->page_fd},
   };
 }
 
@@ -96,7 +107,7 @@ static gli_shm_note plain(const gli_shm_pair *pair, gli_shm_say say, int why) {
                         .to = pair->config.peer_rank,
                         .why = (uint32_t)why,
                         .reads = pair->reads,
-                        .fds = {-1, -1, -1}};
+                        .fds = {-1, -1}};
 }
 
 static bool sizes_make_sense(const gli_shm_note *note) {
@@ -109,16 +120,17 @@ static bool sizes_make_sense(const gli_shm_note *note) {
 
 /* Map what the peer sent. 0, or errno; the note's descriptors are taken. */
 static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
-  if (note->fds[GLI_SHM_FD_BELL] < 0) return EMFILE; /* they got lost */
+  if (note->fds[GLI_SHM_FD_PAGE] < 0) return EMFILE; /* they got lost */
   if (!sizes_make_sense(note)) return EINVAL;
-  int code = gli_shm_bell_check(note->fds[GLI_SHM_FD_BELL]);
-  if (code != 0) return code;
   void *memory, *page;
   size_t bytes = gli_shm_ring_bytes(note->data_bytes);
-  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
-                              &page);
+  int code =
+      gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
+                           GLI_SHM_PAGE_BYTES, &page);
   if (code != 0) return code;
-  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_RING], bytes, &memory);
+  code = gli_shm_memory_adopt(
+      note->fds[GLI_SHM_FD_RING], bytes,
+      gli_shm_ring_reserved(note->data_bytes, note->chunk), &memory);
   if (code != 0) {
     gli_shm_memory_drop(page, GLI_SHM_PAGE_BYTES);
     return code;
@@ -128,8 +140,6 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   pair->in.data_bytes = note->data_bytes;
   pair->in.chunk = note->chunk;
   pair->peer_page = page;
-  pair->peer_bell = note->fds[GLI_SHM_FD_BELL];
-  note->fds[GLI_SHM_FD_BELL] = -1;
   return 0;
 }
 
@@ -156,8 +166,6 @@ static int adopt(gli_shm_pair *pair, gli_shm_note *note, int socket) {
 }
 
 static void up(gli_shm_pair *pair) {
-  gli_sealed_close(pair->ring_fd);
-  pair->ring_fd = -1;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_UP);
 }
@@ -165,18 +173,37 @@ static void up(gli_shm_pair *pair) {
 /* The life line has ended. What is in the ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
 }
 
 /* ---- beginning ----------------------------------------------------------- */
 
 static void connect_failed(gli_shm_pair *pair, int code) {
+  if (gli_lacking(code)) {
+    fail_or_retry(pair, code, "");
+    return;
+  }
   if (code == EAGAIN || code == EINTR) /* many knock at its door */
     try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
     attempt_failed(pair, "nobody listens there any more; it may have exited");
   else
     impossible(pair, "cannot connect a Unix socket", code);
+}
+
+/* 0, or errno. */
+static int watch_life_line(gli_shm_pair *pair, int fd) {
+  bool watched =
+      gli_shm_watch(pair->t, &pair->watch, fd, gli_shm_life_line_ready, pair);
+  return watched ? 0 : errno;
+}
+
+/* What the peer shares cannot be mapped. */
+static void cannot_map(gli_shm_pair *pair, int code) {
+  if (gli_lacking(code))
+    gli_shm_pair_lacks(pair, code);
+  else
+    impossible(pair, "cannot map what it shares", code);
 }
 
 void gli_shm_begin(gli_shm_pair *pair) {
@@ -186,16 +213,18 @@ void gli_shm_begin(gli_shm_pair *pair) {
     connect_failed(pair, errno);
     return;
   }
-  pair->watch.fd = fd;
   if (!gli_shm_same_user(fd, t->here.user)) {
+    close(fd);
     impossible(pair, "another user listens in its place", 0);
     return;
   }
   gli_shm_note hello = offer(pair, GLI_SHM_HELLO);
-  int code = gli_shm_watch_add(t, &pair->watch) ? 0 : errno;
+  int code = watch_life_line(pair, fd);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
+  /* It may have refused before it was asked: its answer is still to be read. */
+  if (code == EPIPE || code == ECONNRESET) code = 0;
   if (code != 0) {
-    gli_shm_watch_close(&pair->watch);
+    gli_watch_close(&pair->watch);
     connect_failed(pair, code);
     return;
   }
@@ -224,7 +253,7 @@ static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
       plain(pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
   int sent = gli_shm_note_send(pair->watch.fd, &answer);
   if (code != 0) {
-    impossible(pair, "cannot map what it shares", code);
+    cannot_map(pair, code);
     return;
   }
   up(pair);
@@ -267,6 +296,7 @@ static void answered(gli_shm_pair *pair, gli_shm_note *note) {
     case GLI_SHM_CONFIRMED:
     case GLI_SHM_REGION:
     case GLI_SHM_FORGET:
+    case GLI_SHM_RING:
     case GLI_SHM_SAYS:
       break;
   }
@@ -300,8 +330,11 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
     answered(pair, &note);
   } else if (got == GLI_SHM_GOT_NOTE && pair->state == GLI_SHM_OFFERED) {
     confirmed(pair, &note);
-  } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP ||
-             !gli_shm_region_note(pair, &note)) {
+  } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP) {
+    nonsense(pair);
+  } else if (note.say == GLI_SHM_RING) {
+    gli_shm_rung(pair->t);
+  } else if (!gli_shm_region_note(pair, &note)) {
     nonsense(pair);
   }
   gli_shm_note_close(&note);
@@ -333,15 +366,19 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   gli_shm_note answer =
       say == GLI_SHM_ACCEPTED ? offer(pair, say) : plain(pair, say, code);
   int sent = gli_shm_note_send(socket, &answer);
-  if (code != 0) impossible(pair, "cannot map what it shares", code);
+  if (code != 0) cannot_map(pair, code);
   if (say != GLI_SHM_ACCEPTED) return false;
 
-  gli_shm_watch_close(&pair->watch); /* of our own attempt */
-  pair->watch.fd = socket;
+  gli_watch_close(&pair->watch); /* of our own attempt */
+  code = watch_life_line(pair, socket);
   pair->greeted = true;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_OFFERED);
-  if (sent == 0 && gli_shm_watch_add(pair->t, &pair->watch)) return true;
+  if (sent == 0 && code == 0) return true;
+  if (code != 0) {
+    gli_shm_pair_lacks(pair, code);
+    return true;
+  }
   /* The peer is gone: it has written all that it had to say. */
   up(pair);
   hang_up(pair);

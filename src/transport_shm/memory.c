@@ -7,21 +7,35 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "memory/sealed.h"
 
 /* Of what is left, leave most to others: the ranks of a job ask for memory at
  * the same time. */
 enum { PERCENT_OF_THE_REST = 6 };
 
-int gli_shm_memory_make(size_t bytes, int *fd, void **memory) {
-  const char *what;
-  return gli_sealed_make(bytes, PERCENT_OF_THE_REST, fd, memory, &what);
+static gli_sealed_want want(size_t bytes, size_t reserved) {
+  return (gli_sealed_want){.bytes = bytes,
+                           .reserved = reserved,
+                           .most_percent = PERCENT_OF_THE_REST};
 }
 
-int gli_shm_memory_adopt(int fd, size_t bytes, void **memory) {
-  int code = gli_sealed_check(fd, bytes);
+int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory) {
+  const char *what;
+  const gli_sealed_want wanted = want(bytes, reserved);
+  return gli_sealed_make(&wanted, fd, memory, &what);
+}
+
+int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
+                                void *memory) {
+  const gli_sealed_want wanted = want(bytes, reserved);
+  return gli_sealed_reserve_rest(&wanted, fd, memory);
+}
+
+int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory) {
+  int code = gli_sealed_check(fd, bytes, reserved);
   if (code == 0) code = gli_sealed_map(fd, bytes, memory);
-  if (code == 0) gli_sealed_populate(*memory, bytes);
+  if (code == 0) gli_sealed_populate(*memory, reserved);
   return code;
 }
 
@@ -29,31 +43,26 @@ void gli_shm_memory_drop(void *memory, size_t bytes) {
   gli_sealed_unmap(memory, bytes);
 }
 
-/* ---- bells --------------------------------------------------------------- */
+/* ---- the bell ------------------------------------------------------------ */
 
 int gli_shm_bell_make(int *fd) {
-  int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int made = gli_fd_keep(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (made < 0) return errno;
   *fd = made;
   return 0;
 }
 
-int gli_shm_bell_check(int fd) {
-  int flags = fcntl(fd, F_GETFL);
-  if (flags < 0) return errno;
-  return (flags & O_NONBLOCK) != 0 && (flags & O_ACCMODE) == O_RDWR ? 0
-                                                                    : EINVAL;
-}
-
 void gli_shm_bell_ring(int fd) {
   /* When it is full it rings already. */
   eventfd_t one = 1;
-  ssize_t written = write(fd, &one, sizeof one);
-  (void)written;
+  ssize_t written;
+  do written = write(fd, &one, sizeof one);
+  while (written < 0 && errno == EINTR);
 }
 
 void gli_shm_bell_quiet(int fd) {
   eventfd_t count;
-  ssize_t got = read(fd, &count, sizeof count);
-  (void)got;
+  ssize_t got;
+  do got = read(fd, &count, sizeof count);
+  while (got < 0 && errno == EINTR);
 }

@@ -5,22 +5,24 @@
 
 #include <stddef.h>
 
-/* Make memory of `bytes`, reserve all of it, seal its size and map it. 0, or
- * errno. The pages are there when this returns: using them later cannot fail
- * for want of memory. ENOMEM also when the machine or the control group has
- * some left, but not much more than that. */
-int gli_shm_memory_make(size_t bytes, int *fd, void **memory);
+/* Make memory of `bytes`, reserve the first of it, seal its size and map it. 0,
+ * or errno. The reserved pages are there when this returns: using them later
+ * cannot fail for want of memory. ENOMEM also when the machine or the control
+ * group has some left, but not much more than all of it. */
+int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory);
+/* Reserve the rest. 0, or errno. */
+int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
+                                void *memory);
 
-/* Map memory that a peer made: of just this size, which cannot change any more.
- * 0, or errno (EINVAL: it is something else). */
-int gli_shm_memory_adopt(int fd, size_t bytes, void **memory);
+/* Map memory that a peer made: of just this size, which cannot change any more,
+ * with so many bytes reserved. 0, or errno (EINVAL: it is something else). */
+int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
 
-/* A bell: rung with gli_shm_bell_ring, from any process that has it. */
+/* A bell, for the threads of this process. It is never given to a peer: who
+ * shares a descriptor could make writing to it block. */
 int gli_shm_bell_make(int *fd);
-/* Is this descriptor of a peer's fit for that? Ringing must never block. */
-int gli_shm_bell_check(int fd);
 void gli_shm_bell_ring(int fd);
 void gli_shm_bell_quiet(int fd);
 

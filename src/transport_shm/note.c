@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
 
 enum { NOTE_BYTES = 80, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
@@ -97,6 +98,13 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
   return sent == NOTE_BYTES ? 0 : EMSGSIZE;
 }
 
+/* Where there is no room the peer has notes to read, and will not sleep. */
+void gli_shm_note_ring(int socket) {
+  const gli_shm_note note = {
+      .version = GLI_SHM_VERSION, .say = GLI_SHM_RING, .fds = {-1, -1}};
+  (void)gli_shm_note_send(socket, &note);
+}
+
 /* All descriptors that came are either in the note or closed. */
 static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
   for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
@@ -108,7 +116,7 @@ static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
       int fd;
       memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
       if (i < GLI_SHM_FDS && note->fds[i] < 0)
-        note->fds[i] = fd;
+        note->fds[i] = gli_fd_keep(fd);
       else
         close(fd);
     }
@@ -116,7 +124,7 @@ static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
 }
 
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
-  *note = (gli_shm_note){.fds = {-1, -1, -1}};
+  *note = (gli_shm_note){.fds = {-1, -1}};
   uint8_t bytes[NOTE_BYTES + 1];
   struct iovec part = {bytes, sizeof bytes};
   ancillary room;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GLI_SHM_VERSION 4
+#define GLI_SHM_VERSION 5
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
@@ -21,12 +21,13 @@ typedef enum gli_shm_say {
   GLI_SHM_OTHER_VERSION,
   GLI_SHM_REGION, /* memory that messages refer to; with a descriptor */
   GLI_SHM_FORGET, /* it is freed; its number may come back */
+  GLI_SHM_RING,   /* wake up: something has changed in shared memory */
   GLI_SHM_SAYS
 } gli_shm_say;
 
 /* Descriptors of a HELLO and an ACCEPTED: what they are for. That of a REGION
  * is the first. */
-enum { GLI_SHM_FD_RING, GLI_SHM_FD_PAGE, GLI_SHM_FD_BELL, GLI_SHM_FDS };
+enum { GLI_SHM_FD_RING, GLI_SHM_FD_PAGE, GLI_SHM_FDS };
 
 typedef struct gli_shm_note {
   uint32_t version;
@@ -53,6 +54,8 @@ typedef enum gli_shm_received {
 
 /* 0, or errno. */
 int gli_shm_note_send(int socket, const gli_shm_note *note);
+/* Say RING. Never blocks, whatever the peer does to its end of the socket. */
+void gli_shm_note_ring(int socket);
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note);
 void gli_shm_note_close(gli_shm_note *note);
 

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
@@ -45,12 +45,15 @@ static int make_ring(gli_shm_pair *pair) {
   if (data == 0) return ENOSPC;
   size_t bytes = gli_shm_ring_bytes(data);
   void *memory;
-  int code = gli_shm_memory_make(bytes, &pair->ring_fd, &memory);
+  uint32_t chunk = data / GLI_SHM_CHUNKS;
+  size_t reserved = gli_shm_ring_reserved(data, chunk);
+  int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory);
   if (code != 0) return code;
   out->memory = memory;
   out->bytes = bytes;
   out->data_bytes = data;
-  out->chunk = data / GLI_SHM_CHUNKS;
+  out->chunk = chunk;
+  out->unreserved = (uint32_t)(bytes - reserved);
   t->memory_bytes += bytes;
   return 0;
 }
@@ -70,9 +73,10 @@ static gloo_status no_ring(const gli_pair_config *config, int code,
                     ": too little memory is left, here or below the limit of "
                     "the control group",
                     config->peer_rank);
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "no shared memory for rank %" PRIu32 ": %s",
-                  config->peer_rank, strerror(code));
+  return gli_fail(
+      error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_NO_MEMORY, -1,
+      "no shared memory for rank %" PRIu32 ": %s", config->peer_rank,
+      gli_lack_text(code));
 }
 
 gloo_status gli_shm_pair_open(gli_transport *base,
@@ -96,11 +100,10 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   gli_shm_pair *made = calloc(1, sizeof *made);
   if (made == NULL) return no_ring(config, ENOMEM, error);
   made->base.ops = &gli_transport_shm;
-  made->watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, -1};
   made->t = t;
   made->config = *config;
   made->peer = peer;
-  made->ring_fd = made->peer_bell = -1;
+  made->watch.fd = made->out.fd = -1;
   int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
   code = code == 0 ? make_ring(made) : EIO;
   if (code != 0) {
@@ -122,6 +125,14 @@ gloo_status gli_shm_pair_open(gli_transport *base,
 
 static bool settled(gli_shm_state state) {
   return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
+}
+
+/* What is in the ring of a connection that is still being made reaches the
+ * peer with it. */
+void gli_shm_reckon(gli_shm_pair *pair) {
+  bool in_ring = !settled(pair->state) && pair->out.next != 0;
+  bool owes = in_ring || pair->closed || pair->to_report;
+  gli_owe(&pair->t->base, &pair->base, owes);
 }
 
 static void leave_up(gli_shm_pair *pair) {
@@ -158,11 +169,10 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
   pair->state = state;
   pair->up = state == GLI_SHM_UP && enter_up(pair);
+  gli_shm_reckon(pair);
   if (state != GLI_SHM_UP || pair->up) return;
   pair->state = GLI_SHM_ENDED;
-  gli_shm_pair_break(pair, GLOO_ERR_NO_MEMORY,
-                     "no memory for the connection to rank %" PRIu32,
-                     pair->config.peer_rank);
+  gli_shm_pair_lacks(pair, ENOMEM);
 }
 
 bool gli_shm_pair_up(const gli_pair *base) {
@@ -184,8 +194,17 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
   pair->to_report = true;
+  gli_shm_reckon(pair);
   pair->t->to_tidy = true;
   gli_shm_touch(pair->t);
+}
+
+void gli_shm_pair_lacks(gli_shm_pair *pair, int code) {
+  if (pair->broken) return;
+  gli_shm_pair_break(pair, gli_lack_status(code),
+                     "no shared memory with rank %" PRIu32 ": %s",
+                     pair->config.peer_rank, gli_lack_text(code));
+  pair->cause.rank = (int)pair->config.self_rank;
 }
 
 static gli_shm_pair *find_to_report(gli_shm *t) {
@@ -204,16 +223,18 @@ static void report(gli_shm *t) {
       continue;
     }
     gli_shm_set_state(pair, GLI_SHM_ENDED);
-    gli_shm_watch_close(&pair->watch);
+    gli_shm_reckon(pair);
+    gli_watch_close(&pair->watch);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
 
 void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_ENDED);
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
+  gli_owe(&pair->t->base, &pair->base, false);
   pair->t->to_tidy = true;
   link_into(pair, &pair->t->garbage);
 }
@@ -228,8 +249,7 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
     gli_shm_shelf_empty(&pair->shelf);
     free(pair->told);
-    gli_sealed_close(pair->ring_fd);
-    if (pair->peer_bell >= 0) close(pair->peer_bell);
+    gli_sealed_close(pair->out.fd);
     free(pair);
   }
 }

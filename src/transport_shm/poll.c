@@ -1,56 +1,33 @@
 /* One turn: descriptors now and then, deadlines, rings. Linux only. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <sys/epoll.h>
-#include <unistd.h>
-
 #include "core/hints.h"
 #include "transport_shm/shm.h"
 
 /* Looking at the descriptors is a system call, looking at a ring is not. */
-enum { POLLS_PER_CLOCK = 32, EVENTS_PER_LOOK = 32 };
+enum { POLLS_PER_CLOCK = 32 };
 static const uint64_t look_every_ns = 50000;
 
-bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch) {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
-  return epoll_ctl(t->epoll, EPOLL_CTL_ADD, watch->fd, &event) == 0;
+bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
+                   void *owner) {
+  return gli_watch_init(watch, t->events, fd, ready, owner) &&
+         gli_watch_now(watch, GLI_READABLE);
 }
 
-void gli_shm_watch_close(gli_shm_watch *watch) {
-  if (watch->fd >= 0) close(watch->fd);
-  watch->fd = -1;
+void gli_shm_bell_ready(void *owner, int events) {
+  (void)events;
+  gli_shm_heard(owner);
 }
 
-static gli_shm_pair *pair_of(gli_shm_watch *watch) {
-  char *at = (char *)watch - offsetof(gli_shm_pair, watch);
-  return (gli_shm_pair *)(void *)at;
-}
-
-static void serve(gli_shm *t, gli_shm_watch *watch) {
-  if (watch->fd < 0) return; /* closed by what came before it */
-  if (watch->about != GLI_SHM_ABOUT_BELL) t->happened++;
-  switch (watch->about) {
-    case GLI_SHM_ABOUT_LISTENER:
-      gli_shm_knock(t);
-      break;
-    case GLI_SHM_ABOUT_BELL:
-      gli_shm_heard(t);
-      break;
-    case GLI_SHM_ABOUT_GUEST:
-      gli_shm_guest_ready(t, (gli_shm_guest *)watch);
-      break;
-    case GLI_SHM_ABOUT_PAIR:
-      gli_shm_pair_ready(pair_of(watch));
-      break;
-  }
+void gli_shm_life_line_ready(void *owner, int events) {
+  gli_shm_pair *pair = owner;
+  (void)events;
+  pair->t->happened++;
+  gli_shm_pair_ready(pair);
 }
 
 static void look_at_descriptors(gli_shm *t) {
   atomic_store(&t->look, false);
-  struct epoll_event events[EVENTS_PER_LOOK];
-  int n = epoll_wait(t->epoll, events, EVENTS_PER_LOOK, 0);
-  for (int i = 0; i < n; i++) serve(t, events[i].data.ptr);
-  if (n == EVENTS_PER_LOOK) atomic_store(&t->look, true);
+  if (gli_events_poll(t->events) >= GLI_EVENTS_MAX)
+    atomic_store(&t->look, true);
 }
 
 GLI_COLD static bool time_has_come(gli_shm *t) {

@@ -55,7 +55,7 @@ static int say(gli_shm_pair *pair, gli_shm_say what, uint32_t id, size_t bytes,
                              .to = pair->config.peer_rank,
                              .region = id,
                              .region_bytes = bytes,
-                             .fds = {fd, -1, -1}};
+                             .fds = {fd, -1}};
   return gli_shm_note_send(pair->watch.fd, &note);
 }
 
@@ -155,11 +155,13 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   if (bytes == 0 || bytes > GLI_REGION_BYTES_MAX || bytes > SIZE_MAX)
     return EINVAL;
   if (gli_shm_shelf_find(&pair->shelf, id) != NULL) return EEXIST;
-  int code = fd >= 0 ? gli_sealed_check(fd, bytes) : 0;
+  int code = fd >= 0 ? gli_sealed_check(fd, bytes, bytes) : 0;
   if (code != 0) return code;
   note->fds[0] = -1;
   code = gli_shm_shelf_add(&pair->shelf, id, (size_t)bytes, fd);
-  return code == ENOMEM ? 0 : code; /* it will be missed when it is needed */
+  if (code != ENOMEM) return code;
+  pair->missed_region = true; /* which matters when it is needed */
+  return 0;
 }
 
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note) {
@@ -201,6 +203,13 @@ static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
                   pair->config.peer_rank);
 }
 
+static gloo_status missed(const gli_shm_pair *pair, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for what rank %" PRIu32
+                  " shares with this rank",
+                  pair->config.peer_rank);
+}
+
 gloo_status gli_shm_reach(gli_pair *base, uint64_t reference, size_t bytes,
                           bool write, void **memory, gloo_error *error) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
@@ -214,6 +223,8 @@ gloo_status gli_shm_reach(gli_pair *base, uint64_t reference, size_t bytes,
   const gli_shm_region *region =
       find(pair, (uint32_t)(reference >> OFFSET_BITS));
   uint64_t offset = reference & OFFSET_MASK;
+  if (region == NULL && pair->missed_region && !pair->hung)
+    return missed(pair, error);
   if (region == NULL || !gli_in_bounds(offset, bytes, region->bytes))
     return nonsense(pair, error);
   if (region->at == NULL && region->fd < 0) return out_of_reach(pair, error);

@@ -154,7 +154,7 @@ GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {
     pair->in_message = false;
     gli_shm_take(&pair->in);
-  } else if (record->header.mark == GLI_SHM_MORE) {
+  } else if (gli_shm_continues(&pair->in, record)) {
     size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
     receive_more(pair, gli_shm_chunk(&pair->in, bytes), bytes);
   } else {

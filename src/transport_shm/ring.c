@@ -3,9 +3,15 @@
 #include <string.h>
 
 #include "core/hints.h"
+#include "transport_shm/memory.h"
 
 size_t gli_shm_ring_bytes(uint32_t data_bytes) {
   return offsetof(gli_shm_memory, data) + data_bytes;
+}
+
+size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk) {
+  uint64_t near = GLI_SHM_NEAR + chunk;
+  return gli_shm_ring_bytes(near < data_bytes ? (uint32_t)near : data_bytes);
 }
 
 /* Where the next `bytes` lie. A chunk never passes the end. */
@@ -112,25 +118,62 @@ void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded) {
       crowded ? 0 : GLI_SHM_FAR / (uint32_t)(rings > 0 ? rings : 1);
 }
 
-/* Nothing is under way, and the next chunk would lie far back. Looking at the
- * counters costs a cache miss, so it is done once per GLI_SHM_NEAR bytes. */
-static bool may_rewind(gli_shm_out *out) {
-  uint64_t used = out->at % out->data_bytes;
-  if (used < GLI_SHM_NEAR || used < out->turn_bytes) return false;
+static bool all_is_read(gli_shm_out *out) {
   look(out);
   return atomic_load_explicit(&out->bytes_seen, memory_order_relaxed) ==
          out->at;
+}
+
+/* Are there pages for [from, from + bytes), a chunk? */
+static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
+  if (from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
+    return true;
+  if (out->stays_unreserved) return false;
+  if (gli_shm_memory_reserve_rest(out->bytes, out->bytes - out->unreserved,
+                                  out->fd, out->memory) == 0)
+    out->unreserved = 0;
+  else
+    out->stays_unreserved = true;
+  return !out->stays_unreserved;
+}
+
+#define NOWHERE UINT64_MAX
+
+/* Is there anything to think about before the next chunk goes where it would
+ * lie? */
+static inline bool is_far(const gli_shm_out *out) {
+  uint64_t used = out->at % out->data_bytes;
+  return used >= GLI_SHM_NEAR &&
+         (used >= out->turn_bytes || out->unreserved != 0);
+}
+
+/* Where a chunk goes that would be `next`, beyond the first GLI_SHM_NEAR bytes:
+ * back to the start when nothing is under way, which keeps to the nearest
+ * caches, and when there is nothing else. Looking at the counters costs a cache
+ * miss, so it is done once per GLI_SHM_NEAR bytes. NOWHERE: it has to wait. */
+GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
+                                    size_t bytes) {
+  uint64_t next = place(out->at, out->data_bytes, bytes);
+  bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
+  if (!prefers && is_reserved(out, next, bytes)) return next;
+  if (all_is_read(out)) return start_after(out->at, out->data_bytes);
+  return is_reserved(out, next, bytes) ? next : NOWHERE;
 }
 
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
   size_t bytes = least(header->length, out->chunk);
   bool in_slot = header->length <= GLI_SHM_INLINE;
-  bool rewind = !in_slot && may_rewind(out);
   uint64_t from = out->at, end = from;
+  bool rewind = false;
   if (!in_slot) {
-    from = rewind ? start_after(from, out->data_bytes)
-                  : place(from, out->data_bytes, bytes);
+    if (is_far(out)) {
+      from = place_far(out, true, bytes);
+      if (from == NOWHERE) return false;
+      rewind = from != place(out->at, out->data_bytes, bytes);
+    } else {
+      from = place(from, out->data_bytes, bytes);
+    }
     end = from + lines(bytes);
   }
   if (!has_room(out, end)) return false;
@@ -153,10 +196,12 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
     size_t bytes = least(header->length - placed, out->chunk);
-    uint64_t from = place(out->at, out->data_bytes, bytes);
-    if (!has_room(out, from + lines(bytes))) return false;
+    uint64_t next = place(out->at, out->data_bytes, bytes);
+    uint64_t from = is_far(out) ? place_far(out, false, bytes) : next;
+    if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
     gli_shm_slot *slot = slot_of(out);
-    slot->record.header.mark = GLI_SHM_MORE;
+    slot->record.header.mark =
+        from != next ? GLI_SHM_MORE_REWIND : GLI_SHM_MORE;
     put_data(out, from, payload + placed, bytes);
     publish(out, slot);
     *progress += bytes;
@@ -255,6 +300,12 @@ bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record) {
   if (!gli_header_valid(&record->header)) return false;
   if (kind == GLI_SHM_REWIND) in->at = start_after(in->at, in->data_bytes);
   return true;
+}
+
+bool gli_shm_continues(gli_shm_in *in, const gli_shm_record *record) {
+  uint8_t kind = record->header.mark;
+  if (kind == GLI_SHM_MORE_REWIND) in->at = start_after(in->at, in->data_bytes);
+  return kind == GLI_SHM_MORE || kind == GLI_SHM_MORE_REWIND;
 }
 
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {

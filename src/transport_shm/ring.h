@@ -60,8 +60,9 @@
 typedef enum gli_shm_kind {
   GLI_SHM_HEAD = 1,
   GLI_SHM_MORE,
-  GLI_SHM_CUT,   /* the message under way ends here: its sender has closed */
-  GLI_SHM_REWIND /* a HEAD, and the data part is used from its start again */
+  GLI_SHM_CUT,    /* the message under way ends here: its sender has closed */
+  GLI_SHM_REWIND, /* a HEAD, and the data part is used from its start again */
+  GLI_SHM_MORE_REWIND /* the same with a MORE */
 } gli_shm_kind;
 
 /* A slot's words, as they are but for the sequence number, which is where the
@@ -106,6 +107,12 @@ typedef struct gli_shm_page {
 typedef struct gli_shm_out {
   gli_shm_memory *memory;
   size_t bytes; /* mapped */
+  int fd;       /* of the memory; -1: none */
+  /* At the end of the data part, without pages as yet: most pairs never have a
+   * message that goes so far, and making pages is what takes long when a pair
+   * is opened. */
+  uint32_t unreserved;
+  bool stays_unreserved; /* there was no memory for it */
   uint32_t data_bytes, chunk;
   uint32_t next;               /* records written */
   _Atomic uint32_t slots_seen; /* the counters as last read */
@@ -129,6 +136,10 @@ typedef struct gli_shm_in {
 
 /* How much memory a ring with this data part takes. */
 size_t gli_shm_ring_bytes(uint32_t data_bytes);
+
+/* How much of it is reserved from the start: what is used in turn by ranks that
+ * share processors, and the chunk that begins in it. */
+size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk);
 
 /* How much of the data part is used in turn, where the process writes to so
  * many rings. To be called now and then.
@@ -200,6 +211,8 @@ bool gli_shm_take_long(gli_shm_in *in, const gli_shm_record *record,
 /* The first record of a message, with a header that one can have? If so, go to
  * where its first chunk lies. */
 bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record);
+/* Another record of a message? If so, go to where its chunk lies. */
+bool gli_shm_continues(gli_shm_in *in, const gli_shm_record *record);
 /* Its chunk of `bytes`, and going on to the next record. */
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
 void gli_shm_take(gli_shm_in *in);

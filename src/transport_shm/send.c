@@ -39,9 +39,27 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
   return true;
 }
 
+/* What is sent goes into the ring, and is the peer's business. */
+static inline bool is_open(const gli_shm_pair *pair) {
+  static const gli_shm_pair open = {.live = true, .up = true},
+                            seen = {.live = true, .up = true, .left = true};
+  return (pair->mood & seen.mood) == open.mood;
+}
+
+/* A message that is in the ring before the peer has that: making the connection
+ * is what is left to do for it. The same goes for post_early. */
+GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
+                                const void *payload) {
+  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!send_longer(pair, header, payload)) return false;
+  gli_shm_reckon(pair);
+  return true;
+}
+
 bool gli_shm_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!is_open(pair)) return send_early(pair, header, payload);
+  if (pair->queue.head != NULL) return false;
   if (!gli_shm_put_short(&pair->out, header, payload))
     return send_longer(pair, header, payload);
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
@@ -57,15 +75,26 @@ static void await_room(gli_shm_pair *pair) {
   if (gli_shm_room_made(&pair->out)) gli_shm_touch(pair->t);
 }
 
-gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
-  gli_shm_pair *pair = (gli_shm_pair *)base;
-  request->private_ = 0;
-  if (pair->left) return GLI_POST_DONE;
-  if (!pair->live) return GLI_POST_IN_PROGRESS;
+static inline gli_post post(gli_shm_pair *pair, gli_send_request *request) {
   if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
   gli_request_push(&pair->queue, request);
   await_room(pair);
   return GLI_POST_IN_PROGRESS;
+}
+
+GLI_COLD static gli_post post_early(gli_shm_pair *pair,
+                                    gli_send_request *request) {
+  if (pair->left) return GLI_POST_DONE;
+  if (!pair->live) return GLI_POST_IN_PROGRESS;
+  gli_post posted = post(pair, request);
+  gli_shm_reckon(pair);
+  return posted;
+}
+
+gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
+  gli_shm_pair *pair = (gli_shm_pair *)base;
+  request->private_ = 0;
+  return is_open(pair) ? post(pair, request) : post_early(pair, request);
 }
 
 static void all_sent(gli_shm_pair *pair) {
@@ -151,6 +180,7 @@ void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm *t = pair->t;
   pair->live = false;
   pair->closed = true;
+  gli_shm_reckon(pair);
   gli_shm_recall(&pair->out);
   if (worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();
@@ -171,8 +201,7 @@ void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns) {
   gli_shm_pair_dispose(pair);
 }
 
-bool gli_shm_lingering(gli_transport *base) {
-  const gli_shm *t = (const gli_shm *)base;
+bool gli_shm_lingering(const gli_shm *t) {
   for (const gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
     if (pair->closed) return true;
   return false;

@@ -1,16 +1,17 @@
 /* Inside the shared memory transport. Linux only: memfd, abstract Unix sockets
- * and epoll; elsewhere absent.c says so in its place.
+ * and eventfd; elsewhere absent.c says so in its place.
  *
  * An end point listens on a Unix socket without a name in any file system. A
- * pair is one connection, over which each side hands the other three
- * descriptors: the memory of the ring that it writes (ring.h), its page, where
- * it says whether it sleeps, and its bell. The connection stays open as a life
- * line: its end means that the peer is gone. Nothing has a name, so nothing is
- * left when all are killed.
+ * pair is one connection, over which each side hands the other two descriptors:
+ * the memory of the ring that it writes (ring.h), and its page, where it says
+ * whether it sleeps. The connection stays open as a life line: its end means
+ * that the peer is gone, and a note on it wakes the peer. Nothing has a name,
+ * so nothing is left when all are killed.
  *
  * Memory. Each pair costs a rank one ring. The first ones are large, the next
  * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
- * All of it is reserved when a pair is opened.
+ * What short messages need of it is reserved when a pair is opened, the rest
+ * when a longer one comes (ring.h).
  *
  * Failures are noted where they are seen (gli_shm_pair_break) and reported at
  * the end of poll; upcalls may close any pair, so after each one look at
@@ -21,6 +22,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "core/events.h"
 #include "core/hints.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
@@ -32,26 +34,16 @@
 extern const gli_transport_ops gli_transport_shm;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
-enum { GLI_SHM_GUESTS_MAX = 64 };
+#ifndef GLI_SHM_GUESTS_MAX
+#define GLI_SHM_GUESTS_MAX 64
+#endif
 
 typedef struct gli_shm_pair gli_shm_pair;
 
-/* What an epoll event is about. */
-typedef enum gli_shm_about {
-  GLI_SHM_ABOUT_LISTENER,
-  GLI_SHM_ABOUT_BELL,
-  GLI_SHM_ABOUT_GUEST,
-  GLI_SHM_ABOUT_PAIR
-} gli_shm_about;
-
-typedef struct gli_shm_watch {
-  gli_shm_about about;
-  int fd; /* -1: none */
-} gli_shm_watch;
-
 /* A connection that has not said who it is. */
 typedef struct gli_shm_guest {
-  gli_shm_watch watch; /* first */
+  gli_watch watch;
+  struct gli_shm *t;
   uint64_t until_ns;
 } gli_shm_guest;
 
@@ -73,7 +65,7 @@ typedef struct gli_shm_told {
 
 struct gli_shm_pair {
   gli_pair base;
-  gli_shm_watch watch; /* the life line */
+  gli_watch watch; /* the life line */
   struct gli_shm *t;
   gli_shm_pair *next, **link; /* in one of the transport's lists */
   gli_pair_config config;
@@ -110,16 +102,15 @@ struct gli_shm_pair {
   /* making the connection */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* 0: no attempt has failed */
+  int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
   uint64_t linger_until_ns; /* of a closed pair */
 
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
-  int ring_fd; /* of our ring, until the peer has it; else -1 */
   gli_request_queue queue;
   atomic_bool waiting; /* the queue is not empty; sleepers read it */
   gli_shm_page *peer_page;
-  int peer_bell;
 
   /* receiving */
   gli_shm_in in;
@@ -135,6 +126,7 @@ struct gli_shm_pair {
   gli_shm_told *told;           /* by id */
   size_t n_told, told_capacity;
   gli_shm_shelf shelf; /* regions of the peer */
+  bool missed_region;  /* there was no memory to enter one on the shelf */
 };
 
 typedef struct gli_shm {
@@ -162,10 +154,11 @@ typedef struct gli_shm {
   size_t n_up, up_capacity;
   uv_mutex_t up_lock;
 
-  int epoll;
-  gli_shm_watch listener, bell;
+  gli_events *events;
+  gli_watch listener, bell;
   bool deaf; /* the listener is not watched: no descriptors, too many guests */
   uint64_t deaf_until_ns;
+  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   gli_shm_guest guests[GLI_SHM_GUESTS_MAX];
   uint64_t refused_count;
 
@@ -189,6 +182,8 @@ bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_shm_sleep_end(gli_transport *t);
 /* The bell is heard: take that back, unless somebody is still to hear it. */
 void gli_shm_heard(gli_shm *t);
+/* A peer said RING. */
+void gli_shm_rung(gli_shm *t);
 /* Wake the peer if it sleeps. After a store that the peer polls for. */
 static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
   return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;
@@ -197,12 +192,15 @@ GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
-bool gli_shm_watch_add(gli_shm *t, gli_shm_watch *watch);
-void gli_shm_watch_close(gli_shm_watch *watch);
+/* Takes over fd: false, with errno, when it is not watched; close it as well.
+ */
+bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
+                   void *owner);
+void gli_shm_bell_ready(void *t, int events);
+void gli_shm_life_line_ready(void *pair, int events);
 
 /* accept.c */
-void gli_shm_knock(gli_shm *t);
-void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest);
+void gli_shm_listener_ready(void *t, int events);
 void gli_shm_guests_due(gli_shm *t, uint64_t now_ns);
 void gli_shm_guests_close(gli_shm *t);
 
@@ -223,8 +221,13 @@ gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
 uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
+/* Something changed that decides whether the pair owes anything (gli_owe). */
+void gli_shm_reckon(gli_shm_pair *pair);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
+/* The same for what this process lacks, by errno: that is not the peer's fault.
+ */
+void gli_shm_pair_lacks(gli_shm_pair *pair, int code);
 /* Report pairs that broke, and free what is garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);
@@ -236,7 +239,8 @@ bool gli_shm_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Write what is queued, as far as there is room. Returns what was completed. */
 int gli_shm_flush(gli_shm_pair *pair);
 void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);
-bool gli_shm_lingering(gli_transport *t);
+/* Is something left to deliver for closed pairs? */
+bool gli_shm_lingering(const gli_shm *t);
 /* A closed pair may have nothing left to do. */
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 
@@ -256,6 +260,10 @@ gli_help *gli_shm_help(gli_pair *pair, bool sends);
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);
+
+/* forked.c */
+void gli_shm_forked(gli_transport *t);
+void gli_shm_abandon(gli_transport *t);
 
 /* receive.c */
 bool gli_shm_take_now(gli_pair *pair, const gli_header *expected,

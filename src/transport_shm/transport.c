@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
@@ -18,11 +16,11 @@
 static const int64_t close_nap_ns = 5000000;
 
 static void release(gli_shm *t) {
-  gli_shm_watch_close(&t->listener);
-  gli_shm_watch_close(&t->bell);
+  gli_watch_close(&t->listener);
+  gli_watch_close(&t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
   gli_sealed_close(t->page_fd);
-  if (t->epoll >= 0) close(t->epoll);
+  gli_events_close(t->events);
   uv_mutex_destroy(&t->up_lock);
   free(t->up);
   free(t);
@@ -35,20 +33,23 @@ static int open_parts(gli_shm *t, const char **what) {
   if (code != 0) return code;
   *what = "no sealed memory (memfd_create)";
   void *page;
-  code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, &t->page_fd, &page);
-  if (code != 0) return code;
+  code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES,
+                             &t->page_fd, &page);
+  if (code != 0) return code == ENOSPC ? ENOMEM : code;
   t->page = page;
-  *what = "no bell (eventfd)";
-  code = gli_shm_bell_make(&t->bell.fd);
-  if (code != 0) return code;
-  *what = "no abstract Unix socket";
-  t->listener.fd = gli_shm_listen(&t->here);
-  if (t->listener.fd < 0) return errno;
   *what = "no epoll";
-  t->epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (t->epoll < 0) return errno;
-  if (!gli_shm_watch_add(t, &t->listener)) return errno;
-  if (!gli_shm_watch_add(t, &t->bell)) return errno;
+  t->events = gli_events_open(NULL, NULL);
+  if (t->events == NULL) return errno;
+  *what = "no bell (eventfd)";
+  int fd;
+  code = gli_shm_bell_make(&fd);
+  if (code != 0) return code;
+  if (!gli_shm_watch(t, &t->bell, fd, gli_shm_bell_ready, t)) return errno;
+  *what = "no abstract Unix socket";
+  fd = gli_shm_listen(&t->here);
+  if (fd < 0) return errno;
+  if (!gli_shm_watch(t, &t->listener, fd, gli_shm_listener_ready, t))
+    return errno;
   return 0;
 }
 
@@ -62,14 +63,15 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
                     "no memory for the shared memory transport");
   }
   t->base.ops = &gli_transport_shm;
+  t->base.owed = config->owed;
   t->region_generation = gli_region_generation();
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
-  t->page_fd = t->epoll = -1;
-  t->listener = (gli_shm_watch){GLI_SHM_ABOUT_LISTENER, -1};
-  t->bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, -1};
-  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++)
-    t->guests[i].watch = (gli_shm_watch){GLI_SHM_ABOUT_GUEST, -1};
+  t->page_fd = t->listener.fd = t->bell.fd = -1;
+  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++) {
+    t->guests[i].t = t;
+    t->guests[i].watch.fd = -1;
+  }
   gloo_status status = gli_shm_read_min(&t->read_min, error);
   if (status != GLOO_OK) {
     release(t);
@@ -79,10 +81,12 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   int code = open_parts(t, &what);
   if (code != 0) {
     release(t);
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "shared memory between processes cannot be used here: %s: "
-                    "%s",
-                    what, strerror(code));
+    return gli_fail(
+        error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_UNSUPPORTED,
+        -1,
+        "shared memory between processes cannot be used here: %s: "
+        "%s",
+        what, gli_lack_text(code));
   }
   *transport = &t->base;
   return GLOO_OK;
@@ -119,7 +123,7 @@ static void shm_close_endpoint(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
   t->closing = true;
   gli_shm_poll(base);
-  while (gli_shm_lingering(base)) {
+  while (gli_shm_lingering(t)) {
     gli_shm_sleep(base, close_nap_ns);
     gli_shm_poll(base);
   }
@@ -139,10 +143,11 @@ const gli_transport_ops gli_transport_shm = {
     .take_now = gli_shm_take_now,
     .pair_close = gli_shm_pair_close,
     .poll = gli_shm_poll,
-    .lingering = gli_shm_lingering,
     .sleep = gli_shm_sleep,
     .wake = gli_shm_wake,
     .close = shm_close_endpoint,
+    .forked = gli_shm_forked,
+    .abandon = gli_shm_abandon,
     .reachable = shm_reachable,
     .pair_up = gli_shm_pair_up,
     .sleep_begin = gli_shm_sleep_begin,

@@ -1,17 +1,20 @@
 /* Sleeping and being woken. Linux only.
  *
- * All that can end a sleep is in one epoll descriptor: the listener, the life
- * lines, and the bell, an eventfd that is rung by this process (wake) and by
- * peers. A peer rings it when it finds `asleep` set after it has changed
- * something; it takes the flag back, so that it rings once. ring.h argues that
- * no change is missed.
+ * All that can end a sleep is in one epoll descriptor: the listener, the bell,
+ * an eventfd of this process alone, and the life lines, on which a peer says
+ * RING when it finds `asleep` set after it has changed something; it takes the
+ * flag back, so that it says so once. ring.h argues that no change is missed.
+ * (A bell that peers have, too, would be theirs to break for others: what
+ * writing to a descriptor does, and whether it blocks, is up to all who share
+ * it.)
  *
  * The bell stays readable until a poll quiets it, so every sleeper hears it. A
  * poll must not quiet it under a thread that is on its way to or out of the
  * kernel, so it leaves it alone as long as somebody is inside; those who come
  * meanwhile return early, which is allowed. A thread that goes to sleep just
- * when the bell is being quieted may have lost a ring, of a peer or of wake, so
- * the bell is rung again for it. */
+ * when the bell is being quieted may have lost a ring of wake, so the bell is
+ * rung again for it. A poll that reads RING while somebody is inside rings the
+ * bell in its place. */
 #define _GNU_SOURCE
 #include <poll.h>
 
@@ -20,7 +23,7 @@
 
 void gli_shm_ring(gli_shm_pair *pair) {
   if (atomic_exchange(&pair->peer_page->asleep, 0) != 0)
-    gli_shm_bell_ring(pair->peer_bell);
+    gli_shm_note_ring(pair->watch.fd);
 }
 
 void gli_shm_wake(gli_transport *base) {
@@ -35,6 +38,10 @@ void gli_shm_heard(gli_shm *t) {
   gli_shm_bell_quiet(t->bell.fd);
   if (atomic_load(&t->wakes) != wakes || atomic_load(&t->sleepers) > 0)
     gli_shm_bell_ring(t->bell.fd);
+}
+
+void gli_shm_rung(gli_shm *t) {
+  if (atomic_load(&t->sleepers) > 0) gli_shm_bell_ring(t->bell.fd);
 }
 
 void gli_shm_touch(gli_shm *t) {
@@ -66,7 +73,7 @@ bool gli_shm_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_shm *t = (gli_shm *)base;
   atomic_fetch_add(&t->sleepers, 1);
   atomic_store(&t->page->asleep, 1);
-  gli_sleep_add(sleep, t->epoll, atomic_load(&t->next_due_ns));
+  gli_sleep_add(sleep, gli_events_fd(t->events), atomic_load(&t->next_due_ns));
   return !atomic_load(&t->needs_poll) && !something_came(t);
 }
 

@@ -3,9 +3,9 @@
  * time: strangers cost next to nothing and disturb nobody. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "core/log.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -111,6 +111,11 @@ static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
   return pair;
 }
 
+void gli_tcp_guests_forked(gli_tcp *t) {
+  for (gli_tcp_guest *g = t->guests; g != NULL; g = g->next)
+    gli_tcp_watch_forked(g->watch);
+}
+
 static void guest_refuse_politely(gli_tcp_guest *guest, gli_tcp_answer answer,
                                   const char *why) {
   const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};
@@ -143,9 +148,14 @@ static void guest_introduced(gli_tcp_guest *guest) {
   if (!gli_tcp_pair_join(pair, &hello, watch)) gli_tcp_watch_close(watch);
 }
 
-static void guest_ready(void *owner, int events, bool broken) {
+static void guest_ready(void *owner, int events) {
   gli_tcp_guest *guest = owner;
-  (void)events;
+  bool broken = (events & GLI_BROKEN) != 0;
+  if ((events & GLI_UNWATCHED) != 0) {
+    gli_tcp_listener_lacks(guest->t, guest->watch->code);
+    guest_refuse(guest, gli_lack_text(guest->watch->code));
+    return;
+  }
   struct iovec part = {guest->hello + guest->bytes,
                        sizeof guest->hello - guest->bytes};
   ssize_t got = gli_tcp_socket_receive(guest->watch->fd, &part, 1);
@@ -168,15 +178,16 @@ static void welcome(gli_tcp *t, int fd) {
   if (guest == NULL || watch == NULL) {
     if (watch != NULL) gli_tcp_watch_close(watch);
     free(guest);
+    gli_tcp_listener_lacks(t, ENOMEM);
     return;
   }
   guest->t = t;
   guest->watch = watch;
   guest->since_ns = uv_hrtime();
   guest_add(t, guest);
-  gli_tcp_watch_for(watch, UV_READABLE);
+  gli_tcp_watch_for(watch, GLI_READABLE);
   gli_tcp_schedule(t, guest->since_ns + guest_limit_ns);
-  guest_ready(guest, UV_READABLE, false); /* most have spoken already */
+  guest_ready(guest, GLI_READABLE); /* most have spoken already */
 }
 
 static bool room_for_guests(gli_tcp *t) {
@@ -185,10 +196,12 @@ static bool room_for_guests(gli_tcp *t) {
   return t->guest_count < GUESTS_MAX;
 }
 
-void gli_tcp_listener_ready(void *owner, int events, bool broken) {
+void gli_tcp_listener_ready(void *owner, int events) {
   gli_tcp *t = owner;
-  (void)events;
-  (void)broken;
+  if ((events & GLI_UNWATCHED) != 0) {
+    gli_tcp_listener_lacks(t, t->listener->code);
+    return;
+  }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
     if (!room_for_guests(t)) {
       gli_tcp_listener_pause(t);
@@ -196,15 +209,13 @@ void gli_tcp_listener_ready(void *owner, int events, bool broken) {
     }
     int fd = gli_tcp_socket_accept(t->listener->fd);
     if (fd >= 0) {
+      t->lacking_since_ns = 0;
       welcome(t, fd);
       continue;
     }
     if (gli_tcp_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
-    /* Out of descriptors or memory: those who knock wait in the kernel. */
-    gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections at the moment: %s",
-            strerror(errno));
-    gli_tcp_listener_pause(t);
+    gli_tcp_listener_lacks(t, errno);
     return;
   }
 }

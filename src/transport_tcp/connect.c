@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -51,30 +52,46 @@ static void try_again(gli_tcp_stream *stream, uint64_t now_ns) {
   wait_until(stream, now_ns + (backoff_ns << doublings));
 }
 
-/* Try again after a while, or give up when it has failed for too long. */
-static void attempt_failed(gli_tcp_stream *stream, const char *why,
-                           const char *guess) {
+/* Try again after a while, or give up when it has failed for too long: for want
+ * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
+ */
+static void fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
+                          const char *guess) {
   gli_tcp_pair *pair = stream->pair;
   uint64_t now = uv_hrtime();
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
+  if (lack != 0) stream->lack = lack;
   if (now - stream->failing_since_ns < patience_ns) {
     try_again(stream, now);
     return;
   }
   drop_attempt(stream);
+  if (stream->lack != 0) { /* which the peer may have given up on meanwhile */
+    gli_tcp_pair_lacks(pair, stream->lack);
+    return;
+  }
   gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                      "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
                      pair->config.peer_rank, pair->peer_text, why, guess);
 }
 
+static void attempt_failed(gli_tcp_stream *stream, const char *why,
+                           const char *guess) {
+  fail_or_retry(stream, 0, why, guess);
+}
+
 static void connect_failed(gli_tcp_stream *stream, int code) {
+  if (gli_lacking(code)) {
+    fail_or_retry(stream, code, "", "");
+    return;
+  }
   bool refused = code == ECONNREFUSED || code == ECONNRESET;
   attempt_failed(
       stream, strerror(code),
       refused ? "it may have exited" : "check the network between the hosts");
 }
 
-static void reply_ready(void *owner, int events, bool broken);
+static void reply_ready(void *owner, int events);
 
 static void say_hello(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
@@ -91,14 +108,14 @@ static void say_hello(gli_tcp_stream *stream) {
   struct iovec part = {bytes, sizeof bytes};
   ssize_t sent = gli_tcp_socket_send(stream->watch->fd, &part, 1);
   if (sent != (ssize_t)sizeof bytes) {
-    connect_failed(stream, sent < 0 ? errno : ENOBUFS);
+    connect_failed(stream, sent < 0 ? errno : ECONNRESET);
     return;
   }
   stream->state = GLI_TCP_GREETING;
   pair->greeted = true;
   set_due(stream, 0);
   gli_tcp_watch_give(stream->watch, reply_ready, stream);
-  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE);
 }
 
 /* When nobody listens on a local port, a connect to it can pick this very port
@@ -111,11 +128,11 @@ static bool connected_to_itself(int fd) {
   return gli_tcp_endpoint_equal(&self, &peer);
 }
 
-static void connect_ready(void *owner, int events, bool broken) {
+static void connect_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
-  (void)events;
-  (void)broken;
-  int code = gli_tcp_socket_error(stream->watch->fd);
+  int code = (events & GLI_UNWATCHED) != 0
+                 ? stream->watch->code
+                 : gli_tcp_socket_error(stream->watch->fd);
   if (code == 0 && connected_to_itself(stream->watch->fd)) code = ECONNREFUSED;
   if (code != 0)
     connect_failed(stream, code);
@@ -148,7 +165,7 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
     connect_failed(stream, code);
     return;
   }
-  gli_tcp_watch_for(stream->watch, UV_WRITABLE);
+  gli_tcp_watch_for(stream->watch, GLI_WRITABLE);
   set_due(stream, uv_hrtime() + connect_limit_ns);
 }
 
@@ -186,6 +203,7 @@ static void accepted(gli_tcp_stream *stream, const gli_tcp_reply *reply) {
 /* The peer is there: patience begins anew. */
 static void come_later(gli_tcp_stream *stream) {
   stream->failing_since_ns = 0;
+  stream->lack = 0;
   try_again(stream, uv_hrtime());
 }
 
@@ -222,15 +240,18 @@ static void answered(gli_tcp_stream *stream) {
                    "it has left, or belongs to another job");
 }
 
-static void reply_ready(void *owner, int events, bool broken) {
+static void reply_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
-  (void)events;
+  if ((events & GLI_UNWATCHED) != 0) {
+    connect_failed(stream, stream->watch->code);
+    return;
+  }
   /* No byte more than the answer: messages may follow it. */
   struct iovec part = {stream->reply + stream->reply_bytes,
                        sizeof stream->reply - stream->reply_bytes};
   ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
   if (got < 0 && gli_tcp_would_block(errno)) {
-    if (!broken) return;
+    if ((events & GLI_BROKEN) == 0) return;
     errno = gli_tcp_socket_error(stream->watch->fd);
   }
   if (got < 0) {

@@ -1,9 +1,11 @@
 /* From the name of a network interface to its address. */
+#include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "transport_tcp/address.h"
 
 /* IPv4, then IPv6 that is good everywhere, then link-local IPv6. */
@@ -51,8 +53,9 @@ gloo_status gli_tcp_interface_address(const char *name, const char *origin,
                                       gloo_error *error) {
   struct ifaddrs *list;
   if (getifaddrs(&list) != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "the network interfaces cannot be listed");
+    return gli_fail(error, gli_lack_status(errno), -1,
+                    "the network interfaces cannot be listed: %s",
+                    gli_lack_text(errno));
   int best = 0;
   for (const struct ifaddrs *e = list; e != NULL; e = e->ifa_next) {
     gli_tcp_endpoint candidate;

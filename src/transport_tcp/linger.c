@@ -62,6 +62,7 @@ void gli_tcp_stream_shut(gli_tcp_stream *stream) {
   if (stream->shut) return;
   stream->shut = true;
   (void)shutdown(stream->watch->fd, SHUT_WR);
+  gli_tcp_reckon(stream->pair);
 }
 
 /* Nobody has heard of this pair, and a BYE is all that there is to say. */
@@ -89,6 +90,7 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
     gli_tcp_pair_dispose(pair);
     return;
   }
+  gli_tcp_reckon(pair);
   pair->linger_until_ns = uv_hrtime() + (uint64_t)GLI_LINGER_NS;
   gli_tcp_schedule(t, pair->linger_until_ns);
   gli_tcp_pair_queue_last(pair);
@@ -100,8 +102,8 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
 }
 
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events) {
-  if ((events & UV_WRITABLE) != 0) gli_tcp_stream_flush(stream);
-  if ((events & UV_READABLE) == 0 || stream->state != GLI_TCP_UP) return;
+  if ((events & GLI_WRITABLE) != 0) gli_tcp_stream_flush(stream);
+  if ((events & GLI_READABLE) == 0 || stream->state != GLI_TCP_UP) return;
   gli_tcp_stream_discard(stream);
 }
 
@@ -122,9 +124,8 @@ static bool stream_delivered(const gli_tcp_stream *stream) {
   return gli_tcp_socket_unacknowledged(stream->watch->fd) == 0;
 }
 
-bool gli_tcp_lingering(gli_transport *base) {
-  gli_tcp *t = (gli_tcp *)base;
-  for (gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
+bool gli_tcp_lingering(const gli_tcp *t) {
+  for (const gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
     if (pair->streams == 0) return true;
     for (uint32_t i = 0; i < pair->streams; i++)
       if (!stream_delivered(&pair->stream[i])) return true;

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { BACKLOG = 4096 }; /* the kernel caps it */
 static const uint64_t pause_ns = 100000000;
+static const uint64_t patience_ns = 2000000000;
 
 /* A listening socket, or -1 with errno. */
 static int listen_at(const gli_tcp_endpoint *at) {
@@ -40,12 +42,15 @@ static gloo_status take_listener(gli_tcp *t, int fd, gloo_error *error) {
   if (t->listener == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the listening socket");
-  gli_tcp_watch_for(t->listener, UV_READABLE);
+  gli_tcp_watch_for(t->listener, GLI_READABLE);
   return GLOO_OK;
 }
 
 static gloo_status cannot_listen(const gli_tcp_endpoint *at, int code,
                                  gloo_error *error) {
+  if (gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1, "cannot listen: %s",
+                    gli_lack_text(code));
   char text[GLI_TCP_TEXT_BYTES];
   gli_tcp_endpoint_text(at, text);
   const char *advice = "";
@@ -70,6 +75,10 @@ static gloo_status listen_on_host(gli_tcp *t, const char *host, uint16_t port,
   memset(&hints, 0, sizeof hints);
   hints.ai_socktype = SOCK_STREAM;
   int code = getaddrinfo(host, NULL, &hints, &list);
+  if (code == EAI_SYSTEM && gli_lacking(errno))
+    return gli_fail(error, gli_lack_status(errno), -1,
+                    "host \"%s\" cannot be looked up: %s", host,
+                    gli_lack_text(errno));
   if (code != 0)
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                     "host \"%s\" does not resolve: %s", host,
@@ -143,6 +152,28 @@ void gli_tcp_listener_pause(gli_tcp *t) {
   gli_tcp_schedule(t, t->listener_due_ns);
 }
 
+/* Some peer of this pair may be waiting to be accepted. */
+static bool is_unconnected(const gli_tcp_pair *pair) {
+  if (!pair->live || !pair->begun) return false;
+  if (pair->streams == 0) return true;
+  for (uint32_t i = 0; i < pair->streams; i++)
+    if (pair->stream[i].state != GLI_TCP_UP) return true;
+  return false;
+}
+
+void gli_tcp_listener_lacks(gli_tcp *t, int code) {
+  uint64_t now = uv_hrtime();
+  gli_tcp_listener_pause(t);
+  if (t->lacking_since_ns == 0) {
+    t->lacking_since_ns = now;
+    gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections at the moment: %s",
+            gli_lack_text(code));
+  }
+  if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;
+  for (gli_tcp_pair *pair = t->pairs; pair != NULL; pair = pair->next)
+    if (is_unconnected(pair)) gli_tcp_pair_lacks(pair, code);
+}
+
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {
   if (t->listener_due_ns == 0) return;
   if (t->listener_due_ns > now_ns) {
@@ -150,5 +181,5 @@ void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {
     return;
   }
   t->listener_due_ns = 0;
-  gli_tcp_watch_for(t->listener, UV_READABLE);
+  gli_tcp_watch_for(t->listener, GLI_READABLE);
 }

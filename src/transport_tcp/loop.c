@@ -1,10 +1,10 @@
-/* One turn of the loop, and the deadlines. */
+/* One turn: deadlines, and what is ready. */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "transport_tcp/tcp.h"
 
-/* At most so many polls in a row do without the loop, and so many of them when
+/* At most so many polls in a row do without the set, and so many of them when
  * they find nothing. */
 enum { DIRECT_POLLS = 16, IDLE_POLLS = 4 };
 
@@ -43,7 +43,7 @@ static void free_garbage(gli_tcp *t) {
 static bool poll_directly(gli_tcp *t) {
   gli_tcp_stream *stream = t->newest;
   if (t->up != 1 || stream == NULL || !stream->pair->live) return false;
-  if (stream->finished || stream->watch->events != UV_READABLE) return false;
+  if (stream->finished || stream->watch->events != GLI_READABLE) return false;
   if (t->direct >= DIRECT_POLLS) return false;
   gli_tcp_stream_read(stream, false);
   t->direct += t->happened > 0 ? 1 : DIRECT_POLLS / IDLE_POLLS;
@@ -57,6 +57,8 @@ static bool has_looked(gli_tcp *t) {
   return true;
 }
 
+static void meet_deadlines(gli_tcp *t);
+
 int gli_tcp_poll(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   t->happened = 0;
@@ -68,7 +70,8 @@ int gli_tcp_poll(gli_transport *base) {
   gli_tcp_stream_read_held(t);
   if (needed || (!has_looked(t) && !poll_directly(t))) {
     t->direct = 0;
-    uv_run(&t->loop, UV_RUN_NOWAIT);
+    meet_deadlines(t);
+    t->happened += gli_events_poll(t->events);
   }
   t->looked = NULL;
   if (t->to_report) gli_tcp_pairs_report(t);
@@ -77,20 +80,12 @@ int gli_tcp_poll(gli_transport *base) {
   return t->happened;
 }
 
-/* ---- deadlines: one timer, set to the earliest --------------------------- */
-
-static void set_timer(gli_tcp *t, uint64_t due_ns) {
-  uint64_t now = uv_hrtime();
-  uint64_t ms = due_ns > now ? (due_ns - now + 999999) / 1000000 : 0;
-  uv_update_time(&t->loop);
-  uv_timer_start(&t->timer, gli_tcp_timer_expired, ms, 0);
-  t->timer_due_ns = due_ns;
-  atomic_store(&t->next_due_ns, due_ns);
-}
+/* ---- deadlines ----------------------------------------------------------- */
 
 void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns) {
-  if (t->timer_due_ns != 0 && t->timer_due_ns <= due_ns) return;
-  set_timer(t, due_ns);
+  uint64_t known = atomic_load(&t->next_due_ns);
+  if (known != 0 && known <= due_ns) return;
+  atomic_store(&t->next_due_ns, due_ns);
   gli_tcp_touch(t); /* a present sleeper knows only the old one */
 }
 
@@ -111,10 +106,12 @@ static void pairs_due(gli_tcp_pair *list, uint64_t now) {
   }
 }
 
-void gli_tcp_timer_expired(uv_timer_t *timer) {
-  gli_tcp *t = timer->data;
+/* All of them, once the earliest has passed. */
+static void meet_deadlines(gli_tcp *t) {
+  uint64_t due = atomic_load_explicit(&t->next_due_ns, memory_order_relaxed);
+  if (due == 0) return;
   uint64_t now = uv_hrtime();
-  t->timer_due_ns = 0;
+  if (now < due) return;
   atomic_store(&t->next_due_ns, 0);
   pairs_due(t->pairs, now);
   pairs_due(t->leaving, now);

@@ -1,8 +1,10 @@
 /* Pairs: opening them, choosing streams, and what happens when they fail. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
@@ -100,6 +102,22 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   for (uint32_t i = 1; i < streams; i++) gli_tcp_stream_begin(&pair->stream[i]);
 }
 
+/* ---- what it owes -------------------------------------------------------- */
+
+/* Of a message that counts as sent; or, when the pair is closed, of all that is
+ * to be written before it shuts this direction. */
+static bool owes(const gli_tcp_stream *stream) {
+  if (!stream->pair->closed) return stream->rest != NULL;
+  return stream->state != GLI_TCP_ENDED && !stream->shut;
+}
+
+void gli_tcp_reckon(gli_tcp_pair *pair) {
+  bool any = pair->to_report || (pair->closed && pair->streams == 0);
+  for (uint32_t i = 0; i < pair->streams && !any; i++)
+    any = owes(&pair->stream[i]);
+  gli_owe(&pair->t->base, &pair->base, any);
+}
+
 /* ---- failing ------------------------------------------------------------- */
 
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
@@ -114,8 +132,17 @@ void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
   pair->to_tell = pair->live && !pair->left;
   pair->live = false;
   pair->to_report = true;
+  gli_tcp_reckon(pair);
   pair->t->to_report = true;
   gli_tcp_touch(pair->t);
+}
+
+void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code) {
+  if (pair->broken) return;
+  gli_tcp_pair_break(pair, gli_lack_status(code),
+                     "no connection with rank %" PRIu32 ": %s",
+                     pair->config.peer_rank, gli_lack_text(code));
+  pair->cause.rank = (int)pair->config.self_rank;
 }
 
 static void end_streams(gli_tcp_pair *pair) {
@@ -143,6 +170,7 @@ void gli_tcp_pairs_report(gli_tcp *t) {
       continue;
     }
     end_streams(pair);
+    gli_tcp_reckon(pair);
     if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
@@ -153,5 +181,6 @@ void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
   free(pair->last);
   pair->last = NULL;
   pair->to_report = false;
+  gli_owe(&pair->t->base, &pair->base, false);
   gli_tcp_pair_move(pair, &pair->t->garbage);
 }

@@ -1,6 +1,6 @@
 /* The one file of this transport with differences between systems. */
 #if defined(__linux__)
-#define _GNU_SOURCE /* accept4, pipe2 */
+#define _GNU_SOURCE
 #elif defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #elif defined(__FreeBSD__)
@@ -10,16 +10,16 @@
 #include "transport_tcp/socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #if defined(__linux__)
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #endif
+
+#include "core/descriptor.h"
 
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
 
@@ -27,57 +27,12 @@ static void set_option(int fd, int level, int option, int value) {
   (void)setsockopt(fd, level, option, &value, sizeof value);
 }
 
-#if !defined(__linux__)
-static bool set_flags(int fd) {
-  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return false;
-  int flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
-static int with_flags(int fd) {
-  if (fd < 0 || set_flags(fd)) return fd;
-  int code = errno;
-  close(fd);
-  errno = code;
-  return -1;
-}
-#endif
-
 int gli_tcp_socket_new(int family) {
-#if defined(__linux__)
-  return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-#else
-  return with_flags(socket(family, SOCK_STREAM, 0));
-#endif
+  return gli_socket_open(family, SOCK_STREAM);
 }
 
 int gli_tcp_socket_accept(int listener) {
-#if defined(__linux__)
-  return accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-#else
-  return with_flags(accept(listener, NULL, NULL));
-#endif
-}
-
-bool gli_tcp_pipe(int fds[2]) {
-#if defined(__linux__)
-  return pipe2(fds, O_NONBLOCK | O_CLOEXEC) == 0;
-#else
-  if (pipe(fds) != 0) return false;
-  if (set_flags(fds[0]) && set_flags(fds[1])) return true;
-  close(fds[0]);
-  close(fds[1]);
-  return false;
-#endif
-}
-
-bool gli_tcp_descriptors_left(int count) {
-  int fds[16], got = 0;
-  while (got < count && (fds[got] = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0)
-    got++;
-  bool left = got == count;
-  while (got > 0) close(fds[--got]);
-  return left;
+  return gli_socket_accept(listener);
 }
 
 void gli_tcp_socket_tune(int fd) {

@@ -8,12 +8,9 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/* Non-blocking and closed on exec. -1 with errno. */
+/* As core/descriptor.h makes them. */
 int gli_tcp_socket_new(int family);
 int gli_tcp_socket_accept(int listener);
-bool gli_tcp_pipe(int fds[2]);
-/* Can `count` more descriptors be opened at the moment? At most 16. */
-bool gli_tcp_descriptors_left(int count);
 
 /* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
  * better than a constant could. */

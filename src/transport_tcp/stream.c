@@ -5,20 +5,26 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { DISCARDS_PER_TURN = 16 };
 
-static void stream_ready(void *owner, int events, bool broken) {
+static void stream_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
   gli_tcp_pair *pair = stream->pair;
+  bool broken = (events & GLI_BROKEN) != 0;
+  if ((events & GLI_UNWATCHED) != 0) {
+    gli_tcp_pair_lacks(pair, stream->watch->code);
+    return;
+  }
   if (pair->closed) {
     gli_tcp_stream_linger(stream, events);
     return;
   }
-  if ((events & UV_READABLE) != 0) gli_tcp_stream_read(stream, broken);
-  if ((events & UV_WRITABLE) == 0) return;
+  if ((events & GLI_READABLE) != 0) gli_tcp_stream_read(stream, broken);
+  if ((events & GLI_WRITABLE) == 0) return;
   if (pair->live && stream->state == GLI_TCP_UP) gli_tcp_stream_flush(stream);
 }
 
@@ -46,7 +52,7 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   }
   gli_tcp_watch_give(watch, stream_ready, stream);
   bool used = pair->live || pair->closed;
-  gli_tcp_watch_for(watch, used ? UV_READABLE : 0);
+  gli_tcp_watch_for(watch, used ? GLI_READABLE : 0);
   if (used) gli_tcp_stream_flush(stream);
 }
 
@@ -67,6 +73,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->queue = (gli_request_queue){NULL, NULL};
   free(stream->rest);
   stream->rest = NULL;
+  gli_tcp_reckon(stream->pair);
 }
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
@@ -77,7 +84,9 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
     return;
   }
   if (code == 0) code = stream->write_error;
-  if (code == 0 || code == ECONNRESET || code == EPIPE)
+  if (gli_lacking(code))
+    gli_tcp_pair_lacks(pair, code);
+  else if (code == 0 || code == ECONNRESET || code == EPIPE)
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "rank %" PRIu32
                        " (%s) closed the connection unexpectedly; it may have "

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -325,6 +326,8 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
   if (got == 0) return;
   if (gli_tcp_would_block(errno))
     stream->pair->t->looked = stream;
+  else if (gli_lacking(errno))
+    gli_tcp_pair_lacks(stream->pair, errno);
   else if (stream->write_error == 0)
     stream->write_error = errno;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -82,7 +83,7 @@ static void complete(gli_tcp_pair *pair, gli_request_queue *done) {
 }
 
 static void wait_writable(gli_tcp_stream *stream) {
-  gli_tcp_watch_for(stream->watch, UV_READABLE | UV_WRITABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE | GLI_WRITABLE);
 }
 
 /* The peer takes no more. What it sent before may still be unread, and be an
@@ -92,8 +93,12 @@ static void write_failed(gli_tcp_stream *stream, int code) {
     gli_tcp_stream_lost(stream, code);
     return;
   }
+  if (gli_lacking(code)) {
+    gli_tcp_pair_lacks(stream->pair, code);
+    return;
+  }
   stream->write_error = code;
-  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE);
 }
 
 /* A message. A short one in one piece: the system has one part to look at. */
@@ -147,10 +152,7 @@ static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   size_t left = GLI_HEADER_BYTES + length - written;
   stream->rest = malloc(left);
   if (stream->rest == NULL) {
-    gli_tcp_pair *pair = stream->pair;
-    gli_tcp_pair_break(pair, GLOO_ERR_NO_MEMORY,
-                       "no memory for a message to rank %" PRIu32,
-                       pair->config.peer_rank);
+    gli_tcp_pair_lacks(stream->pair, ENOMEM);
     return;
   }
   gli_header_encode(header, bytes);
@@ -161,6 +163,7 @@ static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   if (of_payload > 0)
     memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
   stream->rest_bytes = left;
+  gli_tcp_reckon(stream->pair);
   wait_writable(stream);
 }
 
@@ -177,6 +180,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
 static void drop_rest(gli_tcp_stream *stream) {
   free(stream->rest);
   stream->rest = NULL;
+  gli_tcp_reckon(stream->pair);
 }
 
 void gli_tcp_stream_drop(gli_tcp_stream *stream) {
@@ -184,7 +188,7 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   gli_request_queue dropped = stream->queue;
   stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
-  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, UV_READABLE);
+  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, GLI_READABLE);
   complete(stream->pair, &dropped);
 }
 
@@ -234,6 +238,6 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
       return;
     }
   }
-  gli_tcp_watch_for(stream->watch, UV_READABLE);
+  gli_tcp_watch_for(stream->watch, GLI_READABLE);
   if (pair->closed) gli_tcp_stream_shut(stream);
 }

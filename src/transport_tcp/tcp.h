@@ -2,8 +2,9 @@
  *
  * A pair is 1..16 streams (connections), as many as the side with fewer is
  * configured for: they agree when stream 0 is made. Whoever made stream 0 also
- * makes the others. Every socket is watched by one libuv loop and moved by
- * sendmsg and recvmsg; a small message is one system call on either side.
+ * makes the others. Every socket is watched by one set (core/events.h) and
+ * moved by sendmsg and recvmsg; a small message is one system call on either
+ * side.
  *
  * Failures are noted where they are seen (gli_tcp_pair_break) and reported at
  * the end of poll; upcalls may close any pair, so after each one look at
@@ -49,6 +50,7 @@ typedef struct gli_tcp_stream {
   /* making the connection */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* the first failed attempt; 0: none failed */
+  int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
   uint8_t reply[GLI_TCP_REPLY_BYTES];
   size_t reply_bytes;
@@ -118,10 +120,8 @@ typedef struct gli_tcp {
    * whatever does. */
   char control[GLI_TCP_CONTROL_BYTES];
 
-  uv_loop_t loop;
-  uv_timer_t timer;
-  uint64_t timer_due_ns; /* 0: not set */
-  int happened;          /* in this poll */
+  gli_events *events;
+  int happened; /* in this poll */
   bool in_poll;
   bool closing;   /* only what lingers is still served */
   bool to_begin;  /* a pair of `pairs` has not begun to connect */
@@ -137,8 +137,9 @@ typedef struct gli_tcp {
   gli_tcp_stream *looked;
 
   gli_tcp_watch *listener;
-  uint64_t listener_due_ns; /* end of a pause; 0: not paused */
-  gli_tcp_guest *guests;    /* connections that have not said who they are */
+  uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
+  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
+  gli_tcp_guest *guests;     /* connections that have not said who they are */
   int guest_count;
   uint64_t refused_count;
 
@@ -163,7 +164,6 @@ uint64_t gli_tcp_now(gli_transport *t);
 int gli_tcp_poll(gli_transport *t);
 /* Have the deadlines looked at no later than due_ns. */
 void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns);
-void gli_tcp_timer_expired(uv_timer_t *timer);
 
 /* wake.c */
 bool gli_tcp_wake_open(gli_tcp *t);
@@ -181,12 +181,17 @@ gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error);
 /* Stop accepting for a while (no descriptors, too many guests). */
 void gli_tcp_listener_pause(gli_tcp *t);
+/* It cannot be accepted at all, for `code` from errno. Connections that wait in
+ * the system have their chance for a while; then pairs that are not connected
+ * fail. */
+void gli_tcp_listener_lacks(gli_tcp *t, int code);
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
 
 /* accept.c */
-void gli_tcp_listener_ready(void *t, int events, bool broken);
+void gli_tcp_listener_ready(void *t, int events);
 void gli_tcp_guests_expire(gli_tcp *t, uint64_t now_ns);
 void gli_tcp_guests_close(gli_tcp *t);
+void gli_tcp_guests_forked(gli_tcp *t);
 
 /* connect.c */
 void gli_tcp_stream_begin(gli_tcp_stream *stream);
@@ -213,6 +218,11 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
                         const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Something changed that decides whether the pair owes anything (gli_owe). */
+void gli_tcp_reckon(gli_tcp_pair *pair);
+/* The same for what this process lacks, by errno: that is not the peer's fault.
+ */
+void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code);
 void gli_tcp_pairs_report(gli_tcp *t);
 /* Drop all connections and have the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
@@ -246,7 +256,8 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 
 /* linger.c */
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);
-bool gli_tcp_lingering(gli_transport *t);
+/* Have the peers of closed pairs not got all yet? */
+bool gli_tcp_lingering(const gli_tcp *t);
 /* Append the last message to every stream, once their number is known. */
 void gli_tcp_pair_queue_last(gli_tcp_pair *pair);
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events);

@@ -1,23 +1,23 @@
 /* Opening and closing the end point, and the table of operations. */
-#include <inttypes.h>
+#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
-enum {
-  DESCRIPTORS_NEEDED = 12
-}; /* by the loop, the wake-up and the listener */
 static const int64_t close_nap_ns = 5000000;
 
 static void release(gli_tcp *t) {
-  uv_run(&t->loop, UV_RUN_DEFAULT); /* until all handles are closed */
-  uv_loop_close(&t->loop);
+  gli_events_close(t->events);
   gli_tcp_wake_close(t);
   free(t->buffer);
   free(t);
+}
+
+static void touched(void *user) {
+  gli_tcp_touch(user);
 }
 
 static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
@@ -26,16 +26,11 @@ static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
   if (t->buffer == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the TCP transport");
-  /* Some versions of libuv leak when they run out of them half-way. */
-  if (!gli_tcp_descriptors_left(DESCRIPTORS_NEEDED) || !gli_tcp_wake_open(t))
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "too few file descriptors are left for the TCP transport; "
-                    "raise the limit on open files (ulimit -n)");
-  int code = uv_loop_init(&t->loop);
-  if (code != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "the TCP transport cannot make an event loop: %s",
-                    uv_strerror(code));
+  if (gli_tcp_wake_open(t)) t->events = gli_events_open(touched, t);
+  if (t->events == NULL)
+    return gli_fail(error, gli_lack_status(errno), -1,
+                    "the TCP transport cannot watch sockets: %s",
+                    gli_lack_text(errno));
   return GLOO_OK;
 }
 
@@ -51,20 +46,16 @@ static gloo_status tcp_open(const gli_transport_config *config,
                     "no memory for the TCP transport");
   gloo_status status = open_parts(t, error);
   if (status != GLOO_OK) {
-    gli_tcp_wake_close(t);
-    free(t->buffer);
-    free(t);
+    release(t);
     return status;
   }
   t->base.ops = &gli_transport_tcp;
+  t->base.owed = config->owed;
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
-  uv_timer_init(&t->loop, &t->timer);
-  t->timer.data = t;
   status = gli_tcp_listen(t, config, error);
   if (status != GLOO_OK) {
-    uv_close((uv_handle_t *)&t->timer, NULL);
     release(t);
     return status;
   }
@@ -76,24 +67,53 @@ static void tcp_address(const gli_transport *t, gli_address *address) {
   gli_tcp_address_encode(&((const gli_tcp *)t)->local, address);
 }
 
-static void tcp_close(gli_transport *base) {
-  gli_tcp *t = (gli_tcp *)base;
-  t->closing = true;
-  gli_tcp_poll(base);
-  while (gli_tcp_lingering(base)) {
-    gli_tcp_sleep(base, close_nap_ns);
-    gli_tcp_poll(base);
-  }
+/* With no pair but those that linger. */
+static void end(gli_tcp *t) {
   while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
   gli_tcp_guests_close(t);
   gli_tcp_watch_close(t->listener);
-  uv_close((uv_handle_t *)&t->timer, NULL);
   while (t->garbage != NULL) {
     gli_tcp_pair *pair = t->garbage;
     t->garbage = pair->next;
     free(pair);
   }
   release(t);
+}
+
+static void tcp_close(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  t->closing = true;
+  gli_tcp_poll(base);
+  while (gli_tcp_lingering(t)) {
+    gli_tcp_sleep(base, close_nap_ns);
+    gli_tcp_poll(base);
+  }
+  end(t);
+}
+
+static void pairs_forked(gli_tcp_pair *list) {
+  for (gli_tcp_pair *pair = list; pair != NULL; pair = pair->next)
+    for (uint32_t i = 0; i < pair->stream_capacity; i++)
+      gli_tcp_watch_forked(pair->stream[i].watch);
+}
+
+static void tcp_forked(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  pairs_forked(t->pairs);
+  pairs_forked(t->leaving);
+  gli_tcp_guests_forked(t);
+  gli_tcp_watch_forked(t->listener);
+  gli_tcp_wake_close(t);
+  gli_events_abandon(t->events);
+}
+
+static void tcp_abandon(gli_transport *base) {
+  gli_tcp *t = (gli_tcp *)base;
+  while (t->pairs != NULL) {
+    t->pairs->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
+    gli_tcp_pair_dispose(t->pairs);
+  }
+  end(t);
 }
 
 static void tcp_set_crowded(gli_transport *base, bool crowded) {
@@ -111,10 +131,11 @@ const gli_transport_ops gli_transport_tcp = {
     .take_now = gli_tcp_take_now,
     .pair_close = gli_tcp_pair_close,
     .poll = gli_tcp_poll,
-    .lingering = gli_tcp_lingering,
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,
+    .forked = tcp_forked,
+    .abandon = tcp_abandon,
     .set_crowded = tcp_set_crowded,
     .sleep_begin = gli_tcp_sleep_begin,
     .sleep_end = gli_tcp_sleep_end,

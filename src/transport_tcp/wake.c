@@ -7,12 +7,12 @@
  * come meanwhile return early, which is allowed. */
 #include <unistd.h>
 
-#include "transport_tcp/socket.h"
+#include "core/descriptor.h"
 #include "transport_tcp/tcp.h"
 
 bool gli_tcp_wake_open(gli_tcp *t) {
   int fds[2] = {-1, -1};
-  bool opened = gli_tcp_pipe(fds);
+  bool opened = gli_pipe_open(fds);
   t->wake_read = fds[0];
   t->wake_write = fds[1];
   return opened;
@@ -21,13 +21,12 @@ bool gli_tcp_wake_open(gli_tcp *t) {
 void gli_tcp_wake_close(gli_tcp *t) {
   if (t->wake_read >= 0) close(t->wake_read);
   if (t->wake_write >= 0) close(t->wake_write);
+  t->wake_read = t->wake_write = -1;
 }
 
 static void signal_once(gli_tcp *t) {
   if (atomic_exchange(&t->wake_signalled, true)) return;
-  /* The pipe holds one byte at most, so this cannot fail for want of room. */
-  ssize_t written = write(t->wake_write, "", 1);
-  (void)written;
+  gli_pipe_signal(t->wake_write);
 }
 
 void gli_tcp_wake(gli_transport *base) {
@@ -56,9 +55,7 @@ void gli_tcp_touch(gli_tcp *t) {
 bool gli_tcp_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_tcp *t = (gli_tcp *)base;
   atomic_fetch_add(&t->sleepers, 1);
-  uint64_t due = atomic_load(&t->next_due_ns);
-  if (due != 0) due += 1000000; /* the loop's timers tick in milliseconds */
-  gli_sleep_add(sleep, uv_backend_fd(&t->loop), due);
+  gli_sleep_add(sleep, gli_events_fd(t->events), atomic_load(&t->next_due_ns));
   gli_sleep_add(sleep, t->wake_read, 0);
   return !atomic_load(&t->wake_signalled) && !atomic_load(&t->needs_poll);
 }

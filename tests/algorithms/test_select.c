@@ -444,6 +444,30 @@ static void plans_of_huge_vectors_stay_short(void **state) {
   }
 }
 
+/* By who sees all inputs, where few ranks have much to send; by whom one likes,
+ * where more rounds and not more bytes are the cost. */
+static void narrow_averages_are_sent_as_they_are_where_bytes_count(
+    void **state) {
+  (void)state;
+  for (uint32_t size = 3; size <= 8; size++) {
+    for (uint64_t count = 1; count <= 1u << 24; count *= 2) {
+      gli_plan_params p = params(GLI_ALLREDUCE, size, count);
+      p.elem_bytes = 2;
+      p.narrow = p.average = true;
+      const gli_algorithm *a = gli_algorithm_select(&p);
+      assert_int_equal(gli_algorithm_order(a), GLI_ORDER_FOLD);
+    }
+  }
+  gli_plan_params p = params(GLI_ALLREDUCE, 64, 100);
+  p.elem_bytes = 2;
+  p.narrow = p.average = true;
+  assert_int_not_equal(gli_algorithm_order(gli_algorithm_select(&p)),
+                       GLI_ORDER_FOLD);
+  p.order = GLI_ORDER_FOLD;
+  assert_int_equal(gli_algorithm_order(gli_algorithm_select(&p)),
+                   GLI_ORDER_FOLD);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names_and_numbers_find_their_algorithm),
@@ -464,6 +488,7 @@ int main(void) {
       cmocka_unit_test(long_vectors_in_reach_are_stored_by_all),
       cmocka_unit_test(
           buffers_promised_to_be_in_reach_are_worked_on_where_they_are),
+      cmocka_unit_test(narrow_averages_are_sent_as_they_are_where_bytes_count),
       cmocka_unit_test(short_vectors_are_not_cut),
       cmocka_unit_test(segments_are_shorter_where_bytes_flow_along_chains),
       cmocka_unit_test(what_nobody_passes_on_is_cut_less_without_shared_memory),

@@ -90,7 +90,7 @@ static bool is_among(gloo_op op, const char *names) {
 }
 
 bool oracle_supports(gloo_dtype dtype, gloo_op op) {
-  if (op == GLOO_AVERAGE) return false;
+  if (op == GLOO_AVERAGE) return format_of(dtype) != NULL;
   if (is_complex(dtype)) return is_among(op, "sum product");
   if (is_float(dtype)) return is_among(op, "sum product min max");
   if (dtype == GLOO_BOOL) {
@@ -233,6 +233,9 @@ oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
                            oracle_value b) {
   uint64_t x = a.part[0] & mask_of(dtype), y = b.part[0] & mask_of(dtype);
   uint64_t order = sign_bit(dtype, gloo_dtype_size(dtype)), r;
+  if (op == GLOO_AVERAGE) {
+    return oracle_combine(dtype, op, (const oracle_value[]){a, b}, 2);
+  }
   if (is_complex(dtype)) return complex_op(dtype, op, a, b);
   if (is_float(dtype)) {
     r = oracle_part(
@@ -247,10 +250,25 @@ static bool accumulates_in_float32(gloo_dtype dtype, gloo_op op) {
   return format_of(dtype) != NULL && (op == GLOO_SUM || op == GLOO_PRODUCT);
 }
 
+/* In float32, where the operands of bfloat16 count 2^-16 of what they are, so
+ * that their sum fits; half of the quotient is rounded. */
+static oracle_value average(gloo_dtype dtype, const oracle_value *operands,
+                            size_t n) {
+  double less = dtype == GLOO_BFLOAT16 ? 0x1p-16 : 1;
+  double sum = oracle_number(dtype, operands[0].part[0]) * less;
+  for (size_t i = 1; i < n; i++) {
+    double next = oracle_number(dtype, operands[i].part[0]) * less;
+    sum = (double)(float)(sum + next);
+  }
+  double twice = (double)(float)(sum / ((double)n / 2));
+  return (oracle_value){{oracle_part(dtype, twice / 2 / less), 0}};
+}
+
 oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
                             const oracle_value *operands, size_t n) {
   oracle_value result = operands[0];
   if (n == 1) return result;
+  if (op == GLOO_AVERAGE) return average(dtype, operands, n);
   if (!accumulates_in_float32(dtype, op)) {
     for (size_t i = 1; i < n; i++) {
       result = oracle_reduce(dtype, op, result, operands[i]);

@@ -36,13 +36,14 @@ size_t oracle_parts(gloo_dtype dtype);
 double oracle_number(gloo_dtype dtype, uint64_t part);
 uint64_t oracle_part(gloo_dtype dtype, double number);
 
-/* Is there a kernel? average has none of its own. */
+/* Is there a kernel? average has one of its own for narrow floats only. */
 bool oracle_supports(gloo_dtype dtype, gloo_op op);
 oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
                            oracle_value b);
 
 /* All n operands in this order. Sums and products of narrow floats are kept as
- * float32 on the way and rounded once. */
+ * float32 on the way and rounded once; sums are divided before that in an
+ * average. */
 oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
                             const oracle_value *operands, size_t n);
 

@@ -119,6 +119,65 @@ static void averages_of_equal_floats_are_exact(void **state) {
   }
 }
 
+static const gloo_dtype narrow[] = {GLOO_FLOAT16, GLOO_BFLOAT16,
+                                    GLOO_FLOAT8_E4M3FN, GLOO_FLOAT8_E5M2};
+#define NARROW (sizeof narrow / sizeof narrow[0])
+
+/* Every number, and numbers of which a vector and more is left. */
+static void narrow_floats_are_widened_and_rounded(void **state) {
+  static float wide[65536];
+  static uint8_t all[2 * 65536], back[2 * 65536];
+  (void)state;
+  for (size_t k = 0; k < NARROW * gli_reduce_variant_count; k++) {
+    const gli_reduce_variant *variant = &gli_reduce_variants[k / NARROW];
+    size_t d = k % NARROW;
+    size_t bytes = gloo_dtype_size(narrow[d]), n = (size_t)1 << 8 * bytes;
+    if (!variant->usable()) continue;
+    for (size_t i = 0; i < n; i++) {
+      value_put(all + i * bytes, narrow[d], (oracle_value){{i, 0}});
+    }
+    for (size_t s = 0; s < SCALINGS; s++) {
+      double factor = (double)(float)scalings[s].factor;
+      double whole = scalings[s].whole;
+      variant->scale->widen[narrow[d]](wide, all, n, scalings[s].factor);
+      for (size_t i = 0; i < n; i++) {
+        double x = oracle_number(narrow[d], i);
+        float right = (float)(whole != 0 ? x / whole : x * factor);
+        assert_true(wide[i] == right || (isnan(wide[i]) && isnan(right)));
+      }
+      for (size_t by = 1; by <= 49; by += 6) {
+        variant->scale->narrow[narrow[d]](back, wide, n - by, (float)by);
+        for (size_t i = 0; i < n - by; i++) {
+          uint64_t right = oracle_part(narrow[d], (double)wide[i] / (double)by);
+          assert_true(value_get(back + i * bytes, narrow[d]).part[0] == right);
+        }
+      }
+    }
+  }
+  assert_null(gli_widen_kernel(GLOO_FLOAT32));
+  assert_null(gli_narrow_kernel(GLOO_DTYPE_COUNT));
+}
+
+/* The largest number of a type, as the average of up to 1000 of it. */
+static void averages_of_the_largest_narrow_floats_are_finite(void **state) {
+  static const uint16_t largest[NARROW] = {0x7bff, 0x7f7f, 0x7e, 0x7b};
+  static uint8_t value[2 * 77], mean[2 * 77];
+  const void *srcs[1000];
+  (void)state;
+  for (size_t d = 0; d < NARROW; d++) {
+    size_t bytes = gloo_dtype_size(narrow[d]);
+    for (size_t i = 0; i < 77; i++) {
+      value_put(value + i * bytes, narrow[d], (oracle_value){{largest[d], 0}});
+    }
+    for (size_t n = 1; n <= 1000; n++) {
+      void *dst = mean;
+      srcs[n - 1] = value;
+      gli_combine_kernel(narrow[d], GLOO_AVERAGE)(&dst, 1, srcs, n, 77, 0);
+      assert_memory_equal(mean, value, 77 * bytes);
+    }
+  }
+}
+
 static void what_is_refused_has_a_reason_and_no_kernel(void **state) {
   (void)state;
   for (int d = -1; d <= GLOO_DTYPE_COUNT; d++) {
@@ -138,6 +197,7 @@ static void what_is_refused_has_a_reason_and_no_kernel(void **state) {
   assert_null(gli_scale_kernel(GLOO_DTYPE_COUNT));
   assert_null(gli_scale_kernel((gloo_dtype)-1));
   assert_null(gli_reduce_kernel(GLOO_FLOAT32, GLOO_AVERAGE));
+  assert_non_null(gli_reduce_kernel(GLOO_FLOAT16, GLOO_AVERAGE));
   assert_null(gli_reduce_refusal(GLOO_FLOAT32, GLOO_AVERAGE));
   assert_string_equal(gli_reduce_refusal(GLOO_COMPLEX64, GLOO_MAX),
                       "complex numbers have no order");
@@ -145,7 +205,7 @@ static void what_is_refused_has_a_reason_and_no_kernel(void **state) {
   assert_non_null(gli_reduce_refusal(GLOO_FLOAT64, GLOO_BXOR));
 }
 
-#define OTHERS 3
+#define OTHERS 5
 
 int main(void) {
   static char names[GLOO_DTYPE_COUNT][64];
@@ -156,6 +216,10 @@ int main(void) {
           cmocka_unit_test(averages_of_equal_floats_are_exact),
       [GLOO_DTYPE_COUNT + 2] =
           cmocka_unit_test(what_is_refused_has_a_reason_and_no_kernel),
+      [GLOO_DTYPE_COUNT + 3] =
+          cmocka_unit_test(narrow_floats_are_widened_and_rounded),
+      [GLOO_DTYPE_COUNT + 4] =
+          cmocka_unit_test(averages_of_the_largest_narrow_floats_are_finite),
   };
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
     snprintf(names[d], sizeof names[d], "%s_scaling_matches_the_oracle",

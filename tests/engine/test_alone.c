@@ -96,11 +96,6 @@ static void lead_wake(gli_transport *t) {
   atomic_fetch_add(&one.wakes, 1);
 }
 
-static bool lead_lingering(gli_transport *t) {
-  (void)t;
-  return false;
-}
-
 static void lead_close(gli_transport *t) {
   (void)t;
 }
@@ -112,7 +107,6 @@ static const gli_transport_ops lead_ops = {
     .now_ns = lead_now_ns,
     .pair_open = lead_pair_open,
     .poll = lead_poll,
-    .lingering = lead_lingering,
     .sleep = lead_sleep,
     .wake = lead_wake,
     .close = lead_close,

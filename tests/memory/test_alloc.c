@@ -209,7 +209,7 @@ typedef struct worker {
 static void churn(void *arg) {
   worker *w = arg;
   for (int i = 0; i < ROUNDS; i++) {
-    size_t bytes = (size_t)(i % 7 + 1) * 5000;
+    size_t bytes = (size_t)(i % 7 + 1) * 50000 + 20000;
     void *memory;
     if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK) {
       w->wrong++;
@@ -252,9 +252,95 @@ static int lowest_free_descriptor(void) {
 
 static void nothing_is_left_of_freed_memory(void **state) {
   (void)state;
+  gloo_free(allocate(1)); /* what small ones are cut from may stay */
   int before = lowest_free_descriptor();
   for (int i = 0; i < 3000; i++) gloo_free(allocate(4096));
+  for (int i = 0; i < 300; i++) gloo_free(allocate(100000));
   assert_int_equal(lowest_free_descriptor(), before);
+}
+
+/* ---- small ones, several to a region ------------------------------------- */
+
+enum { SMALL = 2000 };
+
+static void small_ones_share_descriptors_and_nothing_else(void **state) {
+  (void)state;
+  static uint8_t *memory[SMALL];
+  static size_t bytes[SMALL];
+  int before = lowest_free_descriptor();
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < SMALL; i++) {
+      if (memory[i] != NULL) continue;
+      bytes[i] = (size_t)(i % 5) * 3000 + 1 + (size_t)round;
+      memory[i] = allocate(bytes[i]);
+      assert_true(all_zero(memory[i], bytes[i]));
+      memset(memory[i], i % 251 + 1, bytes[i]);
+    }
+    assert_true(lowest_free_descriptor() < before + 50);
+    for (int i = 0; i < SMALL; i++) {
+      assert_int_equal(memory[i][0], i % 251 + 1);
+      assert_int_equal(memory[i][bytes[i] - 1], i % 251 + 1);
+      if (i % (round + 2) != 0 && round < 2) continue;
+      gloo_free(memory[i]);
+      memory[i] = NULL;
+    }
+  }
+}
+
+static void one_that_was_cut_off_leaves_its_neighbours_alone(void **state) {
+  (void)state;
+  uint8_t *first = allocate(5000), *second = allocate(5000);
+  if (!is_shared(first, 5000)) skip();
+  memset(first, 1, 5000);
+  memset(second, 2, 5000);
+  assert_true(gli_region_detach(first, 5000));
+  assert_false(is_shared(first, 5000));
+  assert_int_equal(first[4999], 1);
+  assert_int_equal(second[4999], 2);
+  /* What comes next can be shared again. */
+  uint8_t *third = allocate(5000);
+  assert_true(is_shared(third, 5000));
+  gloo_free(first);
+  gloo_free(second);
+  gloo_free(third);
+}
+
+static void child_of_a_fork_takes_nothing_that_its_parent_may_take(
+    void **state) {
+  (void)state;
+  uint8_t *memory = allocate(1);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    for (int i = 0; i < 100; i++) memset(allocate(4096), 7, 4096);
+    gloo_free(memory);
+    for (int i = 0; i < 300; i++) memset(allocate(4096), 7, 4096);
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_int_equal(memory[0], 0);
+  gloo_free(memory);
+}
+
+static int with_few_descriptors(void) {
+  limit(RLIMIT_NOFILE, 64);
+  lines_logged = 0;
+  for (int i = 0; i < 200; i++) {
+    void *memory = NULL;
+    if (gloo_alloc(100000, &memory, NULL) != GLOO_OK) return 1;
+    memset(memory, 1, 100000);
+  }
+  for (int i = 0; i < 16; i++)
+    if (open("/dev/null", O_RDONLY) < 0) return 2;
+  if (lines_logged != 1) return 3;
+  return strstr(last_line, "ulimit -n") != NULL ? 0 : 4;
+}
+
+static void a_share_of_the_descriptors_is_left_to_others(void **state) {
+  (void)state;
+  in_a_child(with_few_descriptors);
 }
 
 int main(void) {
@@ -270,6 +356,10 @@ int main(void) {
     cmocka_unit_test(child_of_a_fork_sees_the_same_memory),
     cmocka_unit_test(threads_allocate_at_once),
     cmocka_unit_test(nothing_is_left_of_freed_memory),
+    cmocka_unit_test(small_ones_share_descriptors_and_nothing_else),
+    cmocka_unit_test(one_that_was_cut_off_leaves_its_neighbours_alone),
+    cmocka_unit_test(child_of_a_fork_takes_nothing_that_its_parent_may_take),
+    cmocka_unit_test(a_share_of_the_descriptors_is_left_to_others),
     cmocka_unit_test(more_than_there_is_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

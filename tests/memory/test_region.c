@@ -86,12 +86,12 @@ static void freed_regions_are_gone_and_counted(void **state) {
 static void numbers_do_not_come_back_soon(void **state) {
   (void)state;
   enum { ROUNDS = 2000 };
-  uint8_t *kept = shared(1);
+  uint8_t *kept = shared(BYTES);
   gli_region r, k;
   assert_true(found(kept, 1, &k));
   uint32_t first = 0;
   for (int i = 0; i < ROUNDS; i++) {
-    uint8_t *memory = shared(1);
+    uint8_t *memory = shared(BYTES);
     assert_true(found(memory, 1, &r));
     assert_true(r.id != k.id && r.id != first);
     if (i == 0) first = r.id;
@@ -288,7 +288,7 @@ static void no_write_of_another_thread_is_lost(void **state) {
 /* Everything here needs memory that can be shared. */
 static int need_shared(void **state) {
   (void)state;
-  uint8_t *memory = shared(1);
+  uint8_t *memory = shared(BYTES);
   bool is = found(memory, 1, NULL);
   gloo_free(memory);
   return is ? 0 : -1;

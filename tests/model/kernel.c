@@ -1,47 +1,61 @@
 #include "kernel.h"
 
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "memory/sealed.h"
 #include "model.h"
 #include "transport_shm/memory.h"
 
+struct gli_events {
+  int process;
+};
+static gli_events sets[2] = {{0}, {1}};
+
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
   h->t.upcalls = upcalls;
+  h->t.base.owed = &h->owed;
   h->t.page = pages[process];
   h->t.page_fd = -1;
-  h->t.epoll = process;
-  h->t.bell = (gli_shm_watch){GLI_SHM_ABOUT_BELL, process};
+  h->t.events = &sets[process];
+  h->t.bell =
+      (gli_watch){.fd = process, .ready = gli_shm_bell_ready, .owner = &h->t};
   h->t.up = h->up;
   h->t.n_up = h->t.up_capacity = 1;
   h->up[0] = &h->pair;
   h->t.pairs = &h->pair;
   h->pair.link = &h->t.pairs;
   h->pair.t = &h->t;
-  h->pair.watch = (gli_shm_watch){GLI_SHM_ABOUT_PAIR, LIFE_LINE + process};
+  h->pair.watch = (gli_watch){.fd = LIFE_LINE + process,
+                              .ready = gli_shm_life_line_ready,
+                              .owner = &h->pair};
   h->pair.state = GLI_SHM_UP;
-  h->pair.live = h->pair.greeted = true;
-  h->pair.ring_fd = -1;
+  h->pair.live = h->pair.up = h->pair.greeted = true;
   h->pair.peer_page = pages[1 - process];
-  h->pair.peer_bell = 1 - process;
   h->pair.config.self_rank = (uint32_t)process;
   h->pair.config.peer_rank = (uint32_t)(1 - process);
 }
 
 /* ---- the kernel ---------------------------------------------------------- */
 
-int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms) {
+int gli_events_poll(gli_events *set) {
   host *h = host_of_thread();
-  model_check(n >= 2 && ms == 0, "epoll_wait is called as never before");
-  unsigned found = model_look(epoll);
-  int k = 0;
-  if ((found & MODEL_RUNG) != 0)
-    events[k++] = (struct epoll_event){.data.ptr = &h->t.bell};
-  if ((found & MODEL_HUNG_UP) != 0 && h->pair.watch.fd >= 0)
-    events[k++] = (struct epoll_event){.data.ptr = &h->pair.watch};
-  return k;
+  unsigned found = model_look(set->process);
+  bool rung = (found & MODEL_RUNG) != 0;
+  bool spoke = (found & (MODEL_HUNG_UP | MODEL_NOTED)) != 0;
+  if (rung) h->t.bell.ready(h->t.bell.owner, GLI_READABLE);
+  if (spoke && h->pair.watch.fd >= 0)
+    h->pair.watch.ready(h->pair.watch.owner, GLI_READABLE);
+  return rung + spoke;
+}
+
+int gli_events_fd(const gli_events *set) {
+  return set->process;
+}
+
+void gli_watch_close(gli_watch *watch) {
+  if (watch->fd >= LIFE_LINE) model_hang_up();
+  watch->fd = -1;
 }
 
 void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns) {
@@ -61,6 +75,11 @@ void gli_shm_bell_ring(int fd) {
 
 void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
+}
+
+/* The life line's number is that of the process whose end it is. */
+void gli_shm_note_ring(int socket) {
+  model_bell_ring(MODEL_NOTES + (1 - (socket - LIFE_LINE)));
 }
 
 int model_close(int fd) {
@@ -95,25 +114,22 @@ void model_free(void *memory) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The peer never says more on the life line than that it is gone. */
+/* The peer never says more on the life line than RING, and at last that it is
+ * gone. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
+  int process = pair->watch.fd - LIFE_LINE;
+  if ((model_look(process) & MODEL_NOTED) != 0) {
+    model_bell_quiet(MODEL_NOTES + process);
+    gli_shm_rung(pair->t);
+    return true;
+  }
   pair->hung = true;
-  gli_shm_watch_close(&pair->watch);
+  gli_watch_close(&pair->watch);
   return true;
 }
 
 static void never(void) {
   model_check(false, "it goes beyond the scene");
-}
-
-void gli_shm_knock(gli_shm *t) {
-  (void)t;
-  never();
-}
-
-void gli_shm_guest_ready(gli_shm *t, gli_shm_guest *guest) {
-  (void)t, (void)guest;
-  never();
 }
 
 void gli_shm_guests_due(gli_shm *t, uint64_t now_ns) {
@@ -148,6 +164,12 @@ void gli_shm_forget_freed(gli_shm *t) {
 
 void gli_shm_shelf_empty(gli_shm_shelf *shelf) {
   (void)shelf;
+}
+
+int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
+                                void *memory) {
+  (void)bytes, (void)reserved, (void)fd, (void)memory;
+  return 1; /* there is no memory for it */
 }
 
 void gli_shm_memory_drop(void *memory, size_t bytes) {

@@ -11,6 +11,7 @@ typedef struct host {
   gli_shm t;
   gli_shm_pair pair;
   gli_shm_pair *up[1];
+  uint32_t owed;
 } host;
 
 typedef struct heap {
@@ -27,8 +28,6 @@ host *host_of_thread(void);
 heap *heap_of_thread(void);
 
 /* The compiler is told to call these instead of the C library's. */
-struct epoll_event;
-int model_epoll_wait(int epoll, struct epoll_event *events, int n, int ms);
 int model_close(int fd);
 void *model_malloc(size_t bytes);
 void model_free(void *memory);

@@ -97,6 +97,7 @@ unsigned model_ways(const model_state *state, int thread) {
       return (unsigned)op->value;
     case MODEL_WAIT:
       return state->bells[op->place].on ||
+             state->bells[op->place + MODEL_NOTES].on ||
              (op->value != 0 && other_exit(state, thread) >= 0);
     case MODEL_LOCK:
       return !state->locks[op->place].on;
@@ -271,6 +272,11 @@ static uint64_t look(model_state *state, int thread) {
   if (bell->on) {
     take_over(run, &bell->view);
     found |= MODEL_RUNG;
+  }
+  const model_object *note = bell + MODEL_NOTES;
+  if (note->on) {
+    take_over(run, &note->view);
+    found |= MODEL_NOTED;
   }
   int ended = other_exit(state, thread);
   if (ended >= 0) {

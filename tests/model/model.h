@@ -6,7 +6,7 @@
  * place of its runtime, so that every access to memory and every atomic
  * operation, with its memory order, is a call to the explorer. Only sizes are
  * changed: 2 or 4 slots, a few lines of data. kernel.c stands for the operating
- * system: bells (eventfd), epoll, the life line, locks, a clock that stands
+ * system: bells (eventfd), events, the life line, locks, a clock that stands
  * still: no time-out hides a lost wake-up. Addresses outside the arena are left
  * alone.
  *
@@ -78,11 +78,12 @@ void model_await(const volatile void *a, const volatile void *b);
 /* All of 0 .. n - 1 will be tried. */
 unsigned model_choose(unsigned n);
 /* Bells and locks are the kernel's, and have numbers. A bell stays rung until
- * it is quieted. Waiting ends by the bell, or by the crash of another process.
- */
+ * it is quieted. Bell 2 + n is a note that lies on the life line of process n.
+ * Looking at bell n, and waiting for it, is for that note as well. Waiting ends
+ * by the bell, the note, or the crash of another process. */
 void model_bell_ring(int bell);
 void model_bell_quiet(int bell);
-enum { MODEL_RUNG = 1, MODEL_HUNG_UP = 2 };
+enum { MODEL_RUNG = 1, MODEL_HUNG_UP = 2, MODEL_NOTED = 4, MODEL_NOTES = 2 };
 unsigned model_look(int bell); /* what would end a wait */
 void model_wait(int bell, bool for_hang_up);
 void model_hang_up(void); /* others see it as they would see a crash */

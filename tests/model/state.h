@@ -11,7 +11,7 @@ enum {
   MODEL_THREADS = 3,
   MODEL_LOCATIONS = 29,
   MODEL_MESSAGES = 14,
-  MODEL_BELLS = 2,
+  MODEL_BELLS = 4, /* of each process, and notes for each */
   MODEL_LOCKS = 4,
   MODEL_SEGMENTS = 24,
   MODEL_WORDS = 2048,

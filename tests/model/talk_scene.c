@@ -110,7 +110,7 @@ static void close_pair(process *p) {
 
 static bool is_done(process *p) {
   if (p->failed) return true;
-  if (p->closed) return !gli_shm_lingering(&p->host.t.base);
+  if (p->closed) return !gli_shm_lingering(&p->host.t);
   bool all_here = p->got == other_side(p)->n;
   if (other_side(p)->last != 0) {
     /* An abort may end what was under way. */

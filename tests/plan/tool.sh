@@ -25,7 +25,7 @@ expect() {
   report $? "gloo plan $* exits with $status and says '$text'"
 }
 
-echo 1..37
+echo 1..40
 expect 0 'recursive_doubling' --list
 expect 0 'rank 3 of 8, count 1024' allreduce --ranks 8 --rank 3
 expect 0 '(chosen)' allreduce --ranks 8 --rank 3
@@ -33,6 +33,9 @@ expect 0 'OUT[0..25) = incoming op IN[0..25)' allreduce -a ring -n 4 -r 1 -c 100
 expect 0 'in place' allgather -n 4 --in-place
 expect 0 'root 2' broadcast -n 4 --root 2
 expect 0 'TOKEN[' barrier -n 4
+expect 0 'TOKEN[' allreduce -n 4 -c 0
+expect 0 'RECV         from 3' reduce -n 4 -r 1 --root 1 -c 0 -a binomial
+expect 0 'longest chain of messages: 3' allgather -n 5 -c 0 -a ring --check
 expect 0 '8 bytes each' allreduce -n 4 --dtype float64
 expect 0 'segments of 128 bytes' allreduce -n 4 --segment 128
 expect 0 '4 plans' allreduce -n 4 --check

@@ -247,6 +247,13 @@ static void work_until_the_end(const kill_plan *plan, const work *all,
   /* The news may come between two calls. */
   if (note->status == GLOO_ERR_POISONED) note->status = cause;
   note->named = error.rank;
+  gloo_error later = {.status = GLOO_OK};
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &later;
+  if (gloo_barrier(all[0].context, &o) != GLOO_ERR_POISONED ||
+      later.cause != cause) {
+    note->status = GLOO_ERR_INTERNAL; /* calls after it hide the cause */
+  }
   snprintf(note->text, sizeof note->text, "%.*s", (int)sizeof note->text - 1,
            error.message);
 }

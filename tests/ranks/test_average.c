@@ -1,7 +1,15 @@
-/* Averages: sums that every rank divides at the end. */
-#include "ranks.h"
-
+/* Averages: sums that every rank divides at the end; and those of narrow
+ * floats, which are divided before they are rounded. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/float16.h"
+#include "core/float8.h"
+#include "core/reduce.h"
+#include "reduction.h"
 
 static const char *transport = "auto";
 
@@ -64,11 +72,236 @@ static void what_has_no_average_is_refused(void **state) {
   ranks_run(2, &o, refusals);
 }
 
+/* ---- narrow floats ------------------------------------------------------- */
+
+typedef struct narrow {
+  gloo_dtype dtype;
+  int digits, least; /* of the mantissa with its first one; the smallest number
+                        above 0 is 2^least */
+  double largest;
+} narrow;
+
+static const narrow narrows[] = {{GLOO_FLOAT16, 11, -24, 65504},
+                                 {GLOO_BFLOAT16, 8, -133, 0x1.fep127},
+                                 {GLOO_FLOAT8_E4M3FN, 4, -9, 448},
+                                 {GLOO_FLOAT8_E5M2, 3, -16, 57344}};
+enum { NARROWS = sizeof narrows / sizeof narrows[0], ELEMENTS = 203 };
+
+static double get(gloo_dtype dtype, const uint8_t *at, size_t i) {
+  uint16_t half;
+  if (dtype == GLOO_FLOAT8_E4M3FN) return (double)gli_e4m3fn_to_float(at[i]);
+  if (dtype == GLOO_FLOAT8_E5M2) return (double)gli_e5m2_to_float(at[i]);
+  memcpy(&half, at + 2 * i, 2);
+  return (double)(dtype == GLOO_FLOAT16 ? gli_float16_to_float(half)
+                                        : gli_bfloat16_to_float(half));
+}
+
+static void put(gloo_dtype dtype, uint8_t *at, size_t i, double value) {
+  float x = (float)value;
+  uint16_t half;
+  if (dtype == GLOO_FLOAT8_E4M3FN) {
+    at[i] = (uint8_t)gli_e4m3fn_from_float(x);
+  } else if (dtype == GLOO_FLOAT8_E5M2) {
+    at[i] = (uint8_t)gli_e5m2_from_float(x);
+  } else {
+    half = (uint16_t)(dtype == GLOO_FLOAT16 ? gli_float16_from_float(x)
+                                            : gli_bfloat16_from_float(x));
+    memcpy(at + 2 * i, &half, 2);
+  }
+}
+
+static const char *const contents[] = {"largest", "large", "usual", "small"};
+enum { CONTENTS = 4 };
+
+/* From 0 to 1. */
+static double part(int rank, size_t i) {
+  uint64_t x = (i * 16 + (size_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  return (double)(x >> 40 & 4095) / 4095;
+}
+
+/* Each rank's own; but the largest number is that of all of them, and large
+ * ones have signs that only a part of them shares. */
+static double input_at(const narrow *t, int what, int rank, size_t i) {
+  double x = part(rank, i), s = (i + (size_t)rank) % 3 == 0 ? -1 : 1;
+  switch (what) {
+    case 0:
+      return i % 2 == 0 ? t->largest : -t->largest;
+    case 1:
+      return t->largest * (0.75 + x / 4) * s;
+    case 2:
+      return (0.25 + x) * s;
+    default:
+      return ldexp(floor(1 + 40 * x), t->least) * s;
+  }
+}
+
+/* How far a number of the type can be from x that is the nearest one. */
+static double half_a_unit(const narrow *t, double x) {
+  int exponent;
+  (void)frexp(x, &exponent);
+  int last = exponent - t->digits;
+  return ldexp(0.5, x == 0 || last < t->least ? t->least : last);
+}
+
+typedef struct average_case {
+  const narrow *type;
+  int what, size;
+  bool scaled;
+} average_case;
+
+/* What float32 adds to that: in each of the operations that it takes. */
+static bool is_right(const average_case *c, size_t i, double is) {
+  double sum = 0, all = 0;
+  uint8_t one[2];
+  for (int rank = 0; rank < c->size; rank++) {
+    put(c->type->dtype, one, 0, input_at(c->type, c->what, rank, i));
+    double x = get(c->type->dtype, one, 0) / c->size;
+    sum += x;
+    all += fabs(x);
+  }
+  double error = (c->size + 1) * (double)FLT_EPSILON / 2 * all;
+  if (fabs(sum) + error >= c->type->largest)
+    sum = copysign(c->type->largest, sum);
+  error += half_a_unit(c->type, fabs(sum) + error);
+  /* Operands of bfloat16 count less than they are: float32 has one more bit
+   * below the last one of the smallest quotients, and they are rounded twice.
+   */
+  if (c->type->dtype == GLOO_BFLOAT16) error += ldexp(0.25, -133);
+  return isfinite(is) && fabs(is - sum) <= error;
+}
+
+static void check_average(rank_env *env, const average_case *c, reduction r,
+                          int *ran) {
+  uint8_t in[2 * ELEMENTS * REDUCTION_RANKS], out[sizeof in];
+  size_t first, n, elements = reduction_elements(&r, env->size);
+  double factor = 1.0 / env->size;
+  if (c->scaled) r.options.factor = &factor;
+  for (size_t i = 0; i < elements; i++) {
+    put(r.dtype, in, i, input_at(c->type, c->what, env->rank, i));
+  }
+  memset(out, 0x5a, sizeof out);
+  gloo_error error;
+  r.options.error = &error;
+  gloo_status status = reduction_run(env, &r, in, out);
+  char what[200];
+  snprintf(what, sizeof what, "%s %s%s, %s %s, %s numbers",
+           gli_collective_name(r.collective),
+           r.options.algorithm ? r.options.algorithm : "chosen",
+           r.options.ordered ? ", ordered" : "", gloo_dtype_name(r.dtype),
+           gloo_op_name(r.op), contents[c->what]);
+  if (status != GLOO_OK) {
+    rank_fail(env, __FILE__, __LINE__, error.message);
+    return;
+  }
+  ++*ran;
+  if (reduction_result(&r, env->size, env->rank, &first, &n) == 0) return;
+  for (size_t i = 0; i < n; i++) {
+    if (is_right(c, first + i, get(r.dtype, out, i))) continue;
+    rank_fail(env, __FILE__, __LINE__, what);
+    return;
+  }
+}
+
+/* By the one that is chosen and by each that there is, or that may be. */
+static void check_algorithms(rank_env *env, const average_case *c, reduction r,
+                             int *ran) {
+  check_average(env, c, r, ran);
+  for (size_t k = 0; k < gli_algorithm_count; k++) {
+    const gli_algorithm *a = &gli_algorithms[k];
+    if (a->collective != r.collective) continue;
+    bool ordered = gli_algorithm_order(a) == GLI_ORDER_FOLD;
+    if (r.options.ordered && !ordered) continue;
+    r.options.algorithm = a->name;
+    r.form = (r.form + 1) % REDUCTION_FORMS;
+    r.in_place = !r.in_place;
+    check_average(env, c, r, ran);
+  }
+}
+
+static void narrow_averages(rank_env *env) {
+  static const gli_collective collectives[] = {
+      GLI_ALLREDUCE, GLI_REDUCE, GLI_REDUCE_SCATTER, GLI_REDUCE_SCATTERV};
+  int ran = 0;
+  for (int k = 0; k < 4 * NARROWS * CONTENTS * 2 * 2; k++) {
+    const narrow *t = &narrows[k / 16 % NARROWS];
+    average_case c = {.type = t,
+                      .what = k / 4 % CONTENTS,
+                      .size = env->size,
+                      .scaled = k % 2 != 0};
+    reduction r = {.collective = collectives[k / 64],
+                   .count = ELEMENTS,
+                   .element_bytes = gloo_dtype_size(t->dtype),
+                   .dtype = t->dtype,
+                   .op = c.scaled ? GLOO_SCALED_SUM : GLOO_AVERAGE,
+                   .root = env->size - 1,
+                   .form = k % REDUCTION_FORMS,
+                   .in_place = k % 5 == 0,
+                   .options = GLOO_OPTIONS_INIT};
+    r.options.ordered = k / 2 % 2;
+    check_algorithms(env, &c, r, &ran);
+  }
+  RANK_CHECK(env, ran > 4 * NARROWS * CONTENTS * 4 * 3);
+}
+
+static void narrow_averages_are_those_of_float32(void **state) {
+  (void)state;
+  for (int size = 2; size <= 8; size++) {
+    ranks_options o = {.transport = transport};
+    ranks_run(size, &o, narrow_averages);
+  }
+}
+
+static void narrow_averages_across_hosts_are_those_of_float32(void **state) {
+  (void)state;
+  static const char *const hosts[] = {"a", "b", "a", "b", "a", "b"};
+  ranks_options o = {.transport = transport, .host_ids = hosts};
+  ranks_run(6, &o, narrow_averages);
+}
+
+/* ---- several inputs ------------------------------------------------------ */
+
+/* Each rank has eight inputs, and is to add an eighth of each. */
+static void eighths_of_many(rank_env *env) {
+  enum { INPUTS = 8, COUNT = 1500 };
+  uint16_t in[COUNT], out[2][COUNT];
+  const void *inputs[INPUTS];
+  void *outputs[] = {out[0], out[1]};
+  double factor = 1.0 / (INPUTS * env->size);
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.factor = &factor;
+  for (int ordered = 0; ordered < 2; ordered++) {
+    o.ordered = ordered;
+    for (size_t i = 0; i < COUNT; i++) in[i] = i % 2 == 0 ? 0x7bff : 0x7400;
+    for (size_t k = 0; k < INPUTS; k++) inputs[k] = in;
+    RANK_OK(env,
+            gloo_allreduce_multi(env->context, inputs, INPUTS, outputs, 2,
+                                 COUNT, GLOO_FLOAT16, GLOO_SCALED_SUM, &o));
+    RANK_CHECK(env, memcmp(out[0], in, sizeof in) == 0);
+    RANK_CHECK(env, memcmp(out[1], in, sizeof in) == 0);
+    RANK_OK(env, gloo_reduce_multi(env->context, inputs, INPUTS, outputs,
+                                   env->rank == 0 ? 2 : 0, COUNT, GLOO_FLOAT16,
+                                   GLOO_SCALED_SUM, 0, &o));
+    if (env->rank > 0) continue;
+    RANK_CHECK(env, memcmp(out[1], in, sizeof in) == 0);
+  }
+}
+
+static void inputs_of_one_rank_do_not_overflow_either(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) {
+    ranks_options o = {.transport = transport};
+    ranks_run(size, &o, eighths_of_many);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sums_are_divided_by_the_ranks),
       cmocka_unit_test(what_has_no_average_is_refused),
+      cmocka_unit_test(narrow_averages_are_those_of_float32),
+      cmocka_unit_test(narrow_averages_across_hosts_are_those_of_float32),
+      cmocka_unit_test(inputs_of_one_rank_do_not_overflow_either),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

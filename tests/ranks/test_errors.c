@@ -13,6 +13,43 @@ static void run(int size, rank_body body) {
   ranks_run(size, &o, body);
 }
 
+static void expect_refusal(rank_env *env, gloo_status status,
+                           const gloo_error *error, const gloo_error *cause) {
+  RANK_CHECK(env, status == GLOO_ERR_POISONED);
+  RANK_CHECK(env, error->status == GLOO_ERR_POISONED);
+  RANK_CHECK(env, error->cause == cause->status);
+  RANK_CHECK(env, error->rank == cause->rank);
+  /* As far as it fits behind what is said before it. */
+  RANK_CHECK(
+      env, strncmp(strstr(error->message, ": ") + 2, cause->message, 100) == 0);
+}
+
+/* All that may be called on a context says what made it unusable. */
+static void expect_poisoned(rank_env *env, gloo_status cause,
+                            const gloo_error *first) {
+  int32_t word = 0, all = 0;
+  gloo_operation *op;
+  gloo_context *group;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  RANK_CHECK(env, first->status == cause && first->cause == cause);
+  gloo_status status = gloo_barrier(env->context, &o);
+  expect_refusal(env, status, &error, first);
+  status = gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o);
+  expect_refusal(env, status, &error, first);
+  status = gloo_allreduce_start(env->context, &word, &all, 1, GLOO_INT32,
+                                GLOO_SUM, &o, &op);
+  expect_refusal(env, status, &error, first);
+  status = gloo_barrier_init(env->context, &o, &op);
+  expect_refusal(env, status, &error, first);
+  status = gloo_context_split(env->context, 0, 0, NULL, &group, &error);
+  expect_refusal(env, status, &error, first);
+  status =
+      gloo_context_subset(env->context, &env->rank, 1, NULL, &group, &error);
+  expect_refusal(env, status, &error, first);
+}
+
 /* The next call on every rank must report the cause, whatever the first did. */
 static void expect_cause(rank_env *env, gloo_status cause, const char *part) {
   gloo_error error;
@@ -23,7 +60,7 @@ static void expect_cause(rank_env *env, gloo_status cause, const char *part) {
   if (status != cause || !strstr(error.message, part)) {
     rank_fail(env, __FILE__, __LINE__, error.message);
   }
-  RANK_CHECK(env, gloo_barrier(env->context, NULL) == GLOO_ERR_POISONED);
+  expect_poisoned(env, cause, &error);
 }
 
 static void counts_differ(rank_env *env) {
@@ -42,16 +79,17 @@ static void one_count_is_zero(rank_env *env) {
   expect_cause(env, GLOO_ERR_MISMATCH, "0 x float32");
 }
 
-/* A call without elements sends nothing. Where nobody sends to it either, only
- * the deadline tells, and what it did next. */
-static void one_root_has_no_elements(rank_env *env) {
-  float data[16] = {0};
+/* Each waits for another, and sends nothing: blocks without elements need no
+ * message. The question shortly before the deadline says what it is about. */
+static void each_expects_another_to_send(rank_env *env) {
+  float in[4] = {0}, out[4] = {0};
+  size_t counts[2] = {0, 0};
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.timeout_ns = SECOND / 2;
-  size_t count = env->rank == 0 ? 0 : 4;
-  (void)gloo_broadcast(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
-                       0, &o);
-  expect_cause(env, GLOO_ERR_TIMEOUT, "did it make the same calls?");
+  o.timeout_ns = SECOND;
+  o.algorithm = "direct";
+  counts[1 - env->rank] = 4;
+  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_FLOAT32, &o);
+  expect_cause(env, GLOO_ERR_MISMATCH, "other counts of single ranks");
 }
 
 static void types_differ(rank_env *env) {
@@ -211,6 +249,42 @@ static void destroyed_while_running(rank_env *env) {
   }
 }
 
+static void expect_orphan(gloo_context *alone, gloo_operation *op,
+                          rank_env *env, gloo_status cause, const char *part) {
+  gloo_error error;
+  gloo_context_destroy(alone);
+  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_operation_error(op, &error) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, error.cause == cause && error.rank == -1);
+  RANK_CHECK(env, strstr(error.message, part) != NULL);
+  gloo_operation_destroy(op);
+}
+
+/* Operations that are started when their context is gone say why not. */
+static void started_after_its_context(rank_env *env) {
+  int32_t word;
+  for (int fails = 0; fails < 2; fails++) {
+    gloo_context *alone = NULL;
+    gloo_operation *op;
+    gloo_options o = GLOO_OPTIONS_INIT;
+    o.timeout_ns = 1000000;
+    gloo_store *store;
+    RANK_CHECK(env, gloo_store_memory_create(&store, NULL) == GLOO_OK);
+    RANK_CHECK(env, gloo_context_create(0, 1, store, env->device, NULL, &alone,
+                                        NULL) == GLOO_OK);
+    gloo_store_destroy(store);
+    RANK_CHECK(env, gloo_barrier_init(alone, NULL, &op) == GLOO_OK);
+    if (fails) {
+      RANK_CHECK(env, gloo_recv(alone, &word, 1, GLOO_INT32, 0, &o) ==
+                          GLOO_ERR_TIMEOUT);
+    }
+    expect_orphan(
+        alone, op, env, fails ? GLOO_ERR_TIMEOUT : GLOO_ERR_CANCELLED,
+        fails ? "destroyed after an error: deadline passed" : "was destroyed");
+  }
+}
+
 static void bad_arguments(rank_env *env) {
   gloo_context *c = env->context;
   float x[8] = {0}, y[8] = {0};
@@ -279,7 +353,7 @@ static void started_twice(rank_env *env) {
   }
 CASE(counts_differ, 4)
 CASE(one_count_is_zero, 2)
-CASE(one_root_has_no_elements, 2)
+CASE(each_expects_another_to_send, 2)
 CASE(types_differ, 3)
 CASE(ops_differ, 4)
 CASE(roots_differ, 4)
@@ -291,6 +365,7 @@ CASE(leaving_keeps_data, 4)
 CASE(cancelled, 3)
 CASE(cancelled_among_many, 3)
 CASE(destroyed_while_running, 2)
+CASE(started_after_its_context, 2)
 CASE(bad_arguments, 2)
 CASE(started_twice, 3)
 
@@ -340,7 +415,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(errors_counts_differ),
       cmocka_unit_test(errors_one_count_is_zero),
-      cmocka_unit_test(errors_one_root_has_no_elements),
+      cmocka_unit_test(errors_each_expects_another_to_send),
       cmocka_unit_test(errors_types_differ),
       cmocka_unit_test(errors_ops_differ),
       cmocka_unit_test(errors_roots_differ),
@@ -352,6 +427,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(errors_cancelled),
       cmocka_unit_test(errors_cancelled_among_many),
       cmocka_unit_test(errors_destroyed_while_running),
+      cmocka_unit_test(errors_started_after_its_context),
       cmocka_unit_test(errors_bad_arguments),
       cmocka_unit_test(errors_started_twice),
       cmocka_unit_test(a_rank_never_comes_and_is_named),

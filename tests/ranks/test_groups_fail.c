@@ -186,9 +186,13 @@ static void poisoned(rank_env *env) {
   RANK_CHECK(env,
              gloo_context_error(env->context, &error) == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, strstr(error.message, "in a group of 2 ranks") != NULL);
-  RANK_CHECK(env, gloo_barrier(other, NULL) == GLOO_ERR_POISONED);
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.error = &error;
+  RANK_CHECK(env, gloo_barrier(other, &o) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, error.cause == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, gloo_context_split(other, 0, 0, NULL, &never, &error) ==
                       GLOO_ERR_POISONED);
+  RANK_CHECK(env, error.cause == GLOO_ERR_MISMATCH);
   gloo_context_destroy(other);
   gloo_context_destroy(group);
 }

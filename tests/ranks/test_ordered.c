@@ -108,33 +108,34 @@ static double scaled(gloo_dtype dtype, double x, double factor) {
   return narrow ? (double)((float)x * (float)factor) : x * factor;
 }
 
-/* What number i of the first `ranks` inputs is in the end. */
+/* What number i of the first `ranks` inputs is in the end. Narrow floats are
+ * rounded once, after they have been scaled, added and divided as float32; but
+ * sums of a scan at each rank. */
 static double expected_at(const reduction *r, int ranks, size_t i) {
   uint8_t one[16];
   double sum = 0;
   bool scans = r->collective == GLI_SCAN || r->collective == GLI_EXSCAN;
-  bool rounds = scans && gloo_dtype_size(r->dtype) < 4;
+  bool narrow = gloo_dtype_size(r->dtype) < 4;
+  bool rounds = scans && narrow && r->op != GLOO_SCALED_SUM;
   for (int rank = 0; rank < ranks; rank++) {
     put(one, r->dtype, 0, input_at(r->dtype, rank, i));
     double x = get(one, r->dtype, 0);
     if (r->op == GLOO_SCALED_SUM) {
-      put(one, r->dtype, 0, scaled(r->dtype, x, factor_of(rank)));
-      x = get(one, r->dtype, 0);
+      x = scaled(r->dtype, x, factor_of(rank));
+      put(one, r->dtype, 0, x);
+      if (!narrow) x = get(one, r->dtype, 0);
     }
     sum = rank == 0 ? x : add(r->dtype, sum, x);
     if (!rounds) continue;
     put(one, r->dtype, 0, sum);
     sum = get(one, r->dtype, 0);
   }
-  put(one, r->dtype, 0, sum);
-  sum = get(one, r->dtype, 0);
   if (r->op == GLOO_AVERAGE) {
     bool wide = r->dtype == GLOO_FLOAT64;
     sum = wide ? sum / ranks : (double)((float)sum / (float)ranks);
-    put(one, r->dtype, 0, sum);
-    sum = get(one, r->dtype, 0);
   }
-  return sum;
+  put(one, r->dtype, 0, sum);
+  return get(one, r->dtype, 0);
 }
 
 /* ---- one case ------------------------------------------------------------ */

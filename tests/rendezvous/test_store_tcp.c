@@ -242,8 +242,8 @@ static void a_server_may_come_later(void **state) {
   gloo_store_destroy(client);
 }
 
-/* With few descriptors left, creating a store works or fails. In a process of
- * its own, because the event loop library may lose some when it fails. */
+/* With few descriptors left, creating a store works or fails, and leaves none
+ * open. */
 static int create_with_few_descriptors(int left, void *argument) {
   struct rlimit limit;
   gloo_store *store;
@@ -251,21 +251,28 @@ static int create_with_few_descriptors(int left, void *argument) {
   gloo_store_tcp_options options = options_for(0);
   (void)argument;
   options.serve = 1;
-  options.timeout_ns = SHORT_TIME;
   gloo_log_set_level(GLOO_LOG_OFF);
+  int before = dup(0);
+  close(before);
+  left += before;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 90;
   limit.rlim_cur = (rlim_t)left;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 91;
   gloo_status status = gloo_store_tcp_create(&options, &store, &e);
   if (status == GLOO_OK) gloo_store_destroy(store);
+  int next = dup(0);
+  if (next != before) return 93;
   if (status == GLOO_OK) return 0;
-  return e.status == status && strlen(e.message) > 0 ? 1 : 92;
+  return status == GLOO_ERR_IO && e.rank == -1 &&
+                 strstr(e.message, "ulimit -n") != NULL
+             ? 1
+             : 92;
 }
 
 static void too_few_descriptors_are_an_error(void **state) {
   int outcomes[2] = {0, 0};
   (void)state;
-  for (int left = 3; left < 30; left++) {
+  for (int left = 1; left < 12; left++) {
     int outcome =
         child_wait(child_start(create_with_few_descriptors, left, NULL));
     assert_in_range(outcome, 0, 1);
@@ -273,6 +280,64 @@ static void too_few_descriptors_are_an_error(void **state) {
   }
   assert_true(outcomes[0] > 0);
   assert_true(outcomes[1] > 0);
+}
+
+/* A server, ready for `clients` clients and for no more. */
+static int serve_few(int clients, void *argument) {
+  go_signal *go = argument;
+  struct rlimit limit;
+  gloo_store *store;
+  gloo_store_tcp_options options = options_for(0);
+  options.serve = 1;
+  gloo_log_set_level(GLOO_LOG_OFF);
+  if (gloo_store_tcp_create(&options, &store, NULL) != GLOO_OK) return 1;
+  uint16_t port = gloo_store_tcp_port(store);
+  int next = dup(0);
+  close(next);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+  limit.rlim_cur = (rlim_t)(next + clients);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 3;
+  if (write(go->write_end, &port, sizeof(port)) != sizeof(port)) return 4;
+  for (;;) pause();
+}
+
+/* Who cannot be taken is told why, and so is who waits for it in vain; who is
+ * there already is served. */
+static void a_server_without_descriptors_says_so(void **state) {
+  enum { CLIENTS = 2 };
+  gloo_store *clients[CLIENTS], *another;
+  gloo_value value;
+  go_signal go;
+  gloo_error e;
+  (void)state;
+  go_open(&go);
+  pid_t pid = child_start(serve_few, CLIENTS, &go);
+  uint16_t port = go_await(&go);
+  for (int i = 0; i < CLIENTS; i++) clients[i] = join(port);
+  gloo_store_tcp_options options = options_for(port);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(gloo_store_tcp_create(&options, &another, &e),
+                     GLOO_ERR_IO);
+    assert_int_equal(e.rank, -1);
+    expect_address(&e, port);
+    expect_message(&e, "no file descriptor left");
+    expect_message(&e, "ulimit -n");
+  }
+  expect_served(clients[0]);
+  assert_int_equal(gloo_store_get(clients[0], "k", SHORT_TIME, &value, &e),
+                   GLOO_ERR_IO);
+  expect_message(&e, "no file descriptor left");
+  /* When there is room again all is well. */
+  gloo_store_destroy(clients[1]);
+  another = join(port);
+  expect_served(another);
+  assert_int_equal(gloo_store_get(clients[0], "k", SHORT_TIME, &value, &e),
+                   GLOO_ERR_TIMEOUT);
+  gloo_store_destroy(another);
+  gloo_store_destroy(clients[0]);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_int_equal(child_wait(pid), 1000 + SIGKILL);
+  go_close(&go);
 }
 
 /* ---- a server that goes away --------------------------------------------- */
@@ -390,6 +455,7 @@ int main(int argc, char **argv) {
   };
   const struct CMUnitTest patient[] = {
       TEST(a_stopped_server_is_no_hang),
+      TEST(a_server_without_descriptors_says_so),
   };
   test_warm_up();
   if (argc > 1) return cmocka_run_group_tests(patient, NULL, NULL);

@@ -69,7 +69,8 @@ static void draw_call(script *s, int index, uint64_t *r) {
   do {
     c->dtype = (gloo_dtype)draw(r, GLOO_DTYPE_COUNT);
     c->op = (gloo_op)draw(r, GLOO_OP_COUNT);
-  } while (gli_reduce_kernel(c->dtype, c->op) == NULL || is_coarse(c->dtype));
+  } while (c->op == GLOO_AVERAGE || is_coarse(c->dtype) ||
+           gli_reduce_kernel(c->dtype, c->op) == NULL);
   c->root = (uint32_t)draw(r, s->ranks);
   c->tag = (uint32_t)draw(r, 3);
   bool at_root = c->collective == GLI_GATHER || c->collective == GLI_SCATTER;

@@ -226,12 +226,6 @@ static int node_poll(gli_transport *t) {
   return events;
 }
 
-/* What a closed side leaves behind is the world's. */
-static bool node_lingering(gli_transport *t) {
-  (void)t;
-  return false;
-}
-
 static void node_sleep(gli_transport *t, int64_t timeout_ns) {
   (void)timeout_ns;
   if (node_of(t)->polling) {
@@ -277,7 +271,6 @@ const gli_transport_ops sim_transport = {
     .take_now = sim_take_now,
     .pair_close = sim_pair_close,
     .poll = node_poll,
-    .lingering = node_lingering,
     .sleep = node_sleep,
     .wake = node_wake,
     .close = node_close,

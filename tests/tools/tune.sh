@@ -81,6 +81,14 @@ out=$(GLOO_TUNING_FILE=$scratch/absent "$gloo" run -n 2 -- "$gloo" bench barrier
 failed $? && has "$out" "GLOO_TUNING_FILE: cannot open $scratch/absent: "
 result "a file that is not there is an error"
 
+# What once waited for a writer would do so for ever.
+mkfifo "$scratch/pipe"
+for other in "$scratch/pipe" "$scratch" /dev/null; do
+  out=$(GLOO_TUNING_FILE=$other timeout 60 "$gloo" info --tuning --ranks 4 2>&1)
+  failed $? && has "$out" "GLOO_TUNING_FILE: $other is not a regular file; name one that"
+  result "$other, which is no regular file, is refused"
+done
+
 out=$(GLOO_ALGORITHM="allreduce:0-=fast" "$gloo" run -n 2 -- "$gloo" bench barrier --iterations 1 2>&1)
 failed $? && has "$out" "GLOO_ALGORITHM, line 1: 'fast' is no algorithm of allreduce"
 result "a mistake in the variable is named"

@@ -92,6 +92,7 @@ struct bat_pair {
 
 typedef struct bat_end {
   gli_transport *t; /* NULL: closed */
+  uint32_t owed;    /* by its pairs */
   gli_address address;
   uv_mutex_t lock; /* the engine's, in tests with threads */
   bat_world *world;
@@ -177,6 +178,7 @@ int bat_run_close_tests(void *variant);
 int bat_run_thread_tests(void *variant);
 int bat_run_reach_tests(void *variant);
 int bat_run_take_tests(void *variant);
+int bat_run_owed_tests(void *variant);
 
 #define BAT_TEST(f) \
   { #f, f, bat_setup, bat_teardown, NULL }

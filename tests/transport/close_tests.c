@@ -5,7 +5,7 @@
 #include "battery.h"
 
 static void drive_farewell(bat_world *w, int end) {
-  BAT_DRIVE(w, !w->variant->ops->lingering(w->ends[end].t));
+  BAT_DRIVE(w, w->ends[end].owed == 0);
 }
 
 static const gli_header *last_header(const bat_pair *p) {

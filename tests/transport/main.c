@@ -42,6 +42,7 @@ static const struct group {
     {"thread", bat_run_thread_tests, true},
     {"reach", bat_run_reach_tests, false},
     {"take", bat_run_take_tests, false},
+    {"owed", bat_run_owed_tests, false},
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 

@@ -233,14 +233,14 @@ static void bad_references_are_refused(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
   connect_both(w, &a, &b);
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  uint8_t *ours = shared(page);
-  uint64_t good = reference_to(a, ours, page, true);
+  size_t region = BYTES; /* of whole pages: a region of its own */
+  uint8_t *ours = shared(region);
+  uint64_t good = reference_to(a, ours, region, true);
   assert_refused(b, 0, 1, false);
-  assert_refused(b, good, page + 1, false);
+  assert_refused(b, good, region + 1, false);
   assert_refused(b, good, SIZE_MAX, false);
-  assert_refused(b, good + page, 1, true);
-  assert_refused(b, good + page - 1, 2, true);
+  assert_refused(b, good + region, 1, true);
+  assert_refused(b, good + region - 1, 2, true);
   assert_refused(b, good - 1, 2, false);
   assert_refused(b, good + (UINT64_C(1) << 44), 1, false);
   assert_refused(b, UINT64_MAX, 64, false);

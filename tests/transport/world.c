@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "battery_parts.h"
+#include "gloo_c/memory.h"
 
 /* ---- complaints ---------------------------------------------------------- */
 
@@ -33,7 +34,8 @@ static void open_end(bat_world *w, int i) {
   gli_transport_config config = {.host = w->variant->host,
                                  .streams = w->variant->streams,
                                  .upcalls = &bat_upcalls,
-                                 .device_user = end};
+                                 .device_user = end,
+                                 .owed = &end->owed};
   if (w->variant->host_of) config.host = w->variant->host_of(w->simulation, i);
   gloo_error error = {0};
   end->world = w;
@@ -48,6 +50,10 @@ int bat_setup(void **state) {
   if (w == NULL) return -1;
   w->variant = *state;
   w->next_key = 1000;
+  /* What small allocations are cut from may stay. */
+  void *small;
+  assert_int_equal(gloo_alloc(1, &small, NULL), GLOO_OK);
+  gloo_free(small);
   w->fds = count_fds();
   if (w->variant->create) w->simulation = w->variant->create(w->variant);
   uv_mutex_init(&w->lock);
@@ -98,6 +104,7 @@ void bat_close_end(bat_world *w, int i) {
   if (end->t == NULL) return;
   w->variant->ops->close(end->t);
   end->t = NULL;
+  if (end->owed != 0) bat_complain(w, "a closed end point owes something");
 }
 
 /* ---- pairs --------------------------------------------------------------- */

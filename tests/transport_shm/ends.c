@@ -48,8 +48,11 @@ static const gli_upcalls upcalls = {.header = on_header,
 
 void end_open(end *e, const gli_transport_ops *ops, int rank) {
   memset(e, 0, sizeof *e);
-  gli_transport_config config = {
-      .host = "127.0.0.1", .streams = 1, .upcalls = &upcalls, .device_user = e};
+  gli_transport_config config = {.host = "127.0.0.1",
+                                 .streams = 1,
+                                 .upcalls = &upcalls,
+                                 .device_user = e,
+                                 .owed = &e->owed};
   gloo_error error;
   if (ops->open(&config, &e->t, &error) != GLOO_OK)
     fail_msg("%s", error.message);

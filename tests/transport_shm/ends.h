@@ -22,6 +22,7 @@ enum { END_MESSAGES = 64, END_BYTES = 256 };
 typedef struct end {
   const gli_transport_ops *ops;
   gli_transport *t;
+  uint32_t owed;
   gli_pair *pair; /* NULL: not open */
   gli_pair_config config;
   bool expects; /* opens the pair when the peer asks */

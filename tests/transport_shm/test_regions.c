@@ -1,4 +1,4 @@
-/* Notes about memory from a peer that does not keep to the rules: its pair
+/* Notes from a peer that does not keep to the rules: at worst its pair
  * fails, and nothing else happens. Linux only. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,13 +20,18 @@ enum { RING_DATA = 65536, REGION = 65536 };
 typedef struct scene {
   end real;
   int socket;
+  gli_shm_page *page;   /* rank 0's */
+  gli_shm_memory *ring; /* rank 1's, as rank 0 maps it */
+  size_t ring_bytes;
 } scene;
 
 static int sealed(size_t bytes) {
   int fd = -1;
   void *memory;
   const char *what;
-  assert_int_equal(gli_sealed_make(bytes, 100, &fd, &memory, &what), 0);
+  const gli_sealed_want want = {
+      .bytes = bytes, .reserved = bytes, .most_percent = 100};
+  assert_int_equal(gli_sealed_make(&want, &fd, &memory, &what), 0);
   gli_sealed_unmap(memory, bytes);
   return fd;
 }
@@ -46,18 +51,38 @@ static void poll_for_a_while(scene *s) {
   }
 }
 
+/* What rank 1 gives away: memory of a size that is sealed, and nothing that
+ * could be made to block, or to raise a signal. */
+static void take_offer(scene *s, const gli_shm_note *answer) {
+  s->ring_bytes = gli_shm_ring_bytes(answer->data_bytes);
+  void *memory;
+  assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_RING], s->ring_bytes,
+                                    gli_shm_ring_reserved(answer->data_bytes,
+                                                          answer->chunk)),
+                   0);
+  assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_PAGE],
+                                    GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES),
+                   0);
+  assert_int_equal(GLI_SHM_FDS, 2);
+  assert_int_equal(
+      gli_sealed_map(answer->fds[GLI_SHM_FD_RING], s->ring_bytes, &memory), 0);
+  s->ring = memory;
+}
+
 static void shake_hands(scene *s) {
   gli_shm_place place;
   assert_true(gli_shm_place_decode(&s->real.config.address, &place));
   s->socket = gli_shm_connect(&place);
   assert_true(s->socket >= 0);
-  say(s, (gli_shm_note){
-             .say = GLI_SHM_HELLO,
-             .key = s->real.config.local_key,
-             .data_bytes = RING_DATA,
-             .chunk = RING_DATA / 32,
-             .fds = {sealed(gli_shm_ring_bytes(RING_DATA)),
-                     sealed(GLI_SHM_PAGE_BYTES), eventfd(0, EFD_NONBLOCK)}});
+  int page = sealed(GLI_SHM_PAGE_BYTES);
+  void *memory;
+  assert_int_equal(gli_sealed_map(page, GLI_SHM_PAGE_BYTES, &memory), 0);
+  s->page = memory;
+  say(s, (gli_shm_note){.say = GLI_SHM_HELLO,
+                        .key = s->real.config.local_key,
+                        .data_bytes = RING_DATA,
+                        .chunk = RING_DATA / 32,
+                        .fds = {sealed(gli_shm_ring_bytes(RING_DATA)), page}});
   gli_shm_note answer;
   gli_shm_received got = GLI_SHM_GOT_NOTHING;
   for (int i = 0; i < 5000 && got == GLI_SHM_GOT_NOTHING; i++) {
@@ -67,8 +92,9 @@ static void shake_hands(scene *s) {
   assert_int_equal(got, GLI_SHM_GOT_NOTE);
   assert_int_equal(answer.say, GLI_SHM_ACCEPTED);
   assert_int_equal(answer.reads, 0); /* no proof was given */
+  take_offer(s, &answer);
   gli_shm_note_close(&answer);
-  say(s, (gli_shm_note){.say = GLI_SHM_CONFIRMED, .fds = {-1, -1, -1}});
+  say(s, (gli_shm_note){.say = GLI_SHM_CONFIRMED, .fds = {-1, -1}});
   poll_for_a_while(s);
   assert_true(s->real.ops->pair_up(s->real.pair));
 }
@@ -84,8 +110,10 @@ static scene *begin(void) {
 }
 
 static void finish(scene *s) {
-  close(s->socket);
+  if (s->socket >= 0) close(s->socket);
   end_close(&s->real);
+  gli_sealed_unmap(s->page, GLI_SHM_PAGE_BYTES);
+  gli_sealed_unmap(s->ring, s->ring_bytes);
   free(s);
 }
 
@@ -93,7 +121,7 @@ static gli_shm_note region_note(uint32_t id, uint64_t bytes, int fd) {
   return (gli_shm_note){.say = GLI_SHM_REGION,
                         .region = id,
                         .region_bytes = bytes,
-                        .fds = {fd, -1, -1}};
+                        .fds = {fd, -1}};
 }
 
 static gloo_status reach(scene *s, uint64_t reference, size_t bytes,
@@ -107,6 +135,46 @@ static uint64_t reference_of(uint32_t id) {
   return (uint64_t)id << 44;
 }
 
+/* Rank 0 wants to be woken for each of them, as if it slept all the time. */
+static void send_to_sleeper(scene *s, unsigned messages) {
+  for (unsigned i = 0; i < messages; i++) {
+    atomic_store(&s->page->asleep, 1);
+    gli_header header = {.type = GLI_MESSAGE_DATA, .length = 4, .number = i};
+    assert_true(s->real.ops->send_now(s->real.pair, &header, "text"));
+    atomic_fetch_add(&s->ring->slots_taken, 1);
+  }
+}
+
+static void peer_that_is_woken_but_never_reads_blocks_nobody(void **state) {
+  (void)state;
+  scene *s = begin();
+  assert_int_equal(fcntl(s->socket, F_SETFL, 0), 0); /* O_NONBLOCK is off */
+  send_to_sleeper(s, 20000);
+  poll_for_a_while(s);
+  assert_int_equal(s->real.n_failed, 0);
+  finish(s);
+}
+
+static void waking_a_peer_that_is_gone_raises_no_signal(void **state) {
+  (void)state;
+  scene *s = begin();
+  close(s->socket);
+  s->socket = -1;
+  send_to_sleeper(s, 10);
+  finish(s);
+}
+
+static void peers_wake_a_rank_and_cannot_keep_it_from_working(void **state) {
+  (void)state;
+  scene *s = begin();
+  for (int i = 0; i < 50; i++)
+    say(s, (gli_shm_note){.say = GLI_SHM_RING, .fds = {-1, -1}});
+  poll_for_a_while(s);
+  assert_int_equal(s->real.n_failed, 0);
+  send_to_sleeper(s, 10);
+  finish(s);
+}
+
 static void good_region_is_reached(void **state) {
   (void)state;
   scene *s = begin();
@@ -117,10 +185,8 @@ static void good_region_is_reached(void **state) {
   /* With no poll in between: who needs it looks at the socket. */
   assert_int_equal(reach(s, reference_of(77), REGION, &memory), GLOO_OK);
   assert_int_equal(((char *)memory)[REGION - 1], 'x');
-  say(s,
-      (gli_shm_note){.say = GLI_SHM_FORGET, .region = 77, .fds = {-1, -1, -1}});
-  say(s,
-      (gli_shm_note){.say = GLI_SHM_FORGET, .region = 5, .fds = {-1, -1, -1}});
+  say(s, (gli_shm_note){.say = GLI_SHM_FORGET, .region = 77, .fds = {-1, -1}});
+  say(s, (gli_shm_note){.say = GLI_SHM_FORGET, .region = 5, .fds = {-1, -1}});
   poll_for_a_while(s);
   assert_int_equal(s->real.n_failed, 0);
   assert_int_equal(reach(s, reference_of(77), 1, &memory), GLOO_ERR_PROTOCOL);
@@ -200,7 +266,7 @@ static void other_notes_make_no_sense_now(void **state) {
   static const uint32_t says[] = {GLI_SHM_CONFIRMED, GLI_SHM_DECLINED,
                                   GLI_SHM_LATER, GLI_SHM_TAKEN};
   for (size_t i = 0; i < sizeof says / sizeof says[0]; i++)
-    assert_fatal((gli_shm_note){.say = says[i], .fds = {-1, -1, -1}});
+    assert_fatal((gli_shm_note){.say = says[i], .fds = {-1, -1}});
 }
 
 static void there_are_only_so_many(void **state) {
@@ -249,6 +315,9 @@ static void reading_is_refused_to_who_did_not_prove_it(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(good_region_is_reached),
+      cmocka_unit_test(peer_that_is_woken_but_never_reads_blocks_nobody),
+      cmocka_unit_test(waking_a_peer_that_is_gone_raises_no_signal),
+      cmocka_unit_test(peers_wake_a_rank_and_cannot_keep_it_from_working),
       cmocka_unit_test(memory_that_may_shrink_is_refused),
       cmocka_unit_test(memory_without_pages_is_refused),
       cmocka_unit_test(sizes_must_be_true),

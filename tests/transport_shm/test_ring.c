@@ -2,8 +2,11 @@
 #include "transport_shm/ring.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ends.h"
+#include "transport_shm/memory.h"
 
 typedef struct ring {
   gli_shm_out out;
@@ -258,9 +261,89 @@ static void ranks_with_a_core_each_use_the_data_part_in_turn(void **state) {
   assert_int_equal(furthest(1000, false), GLI_SHM_NEAR);
 }
 
+/* ---- pages that are made when they are needed ---------------------------- */
+
+enum { LONG_DATA = 1024 * 1024, LONG_CHUNK = LONG_DATA / GLI_SHM_CHUNKS };
+
+static void open_late(ring *r) {
+  size_t bytes = gli_shm_ring_bytes(LONG_DATA);
+  size_t reserved = gli_shm_ring_reserved(LONG_DATA, LONG_CHUNK);
+  void *memory;
+  assert_int_equal(gli_shm_memory_make(bytes, reserved, &r->out.fd, &memory),
+                   0);
+  r->out.memory = r->in.memory = memory;
+  r->out.bytes = r->in.bytes = bytes;
+  r->out.data_bytes = r->in.data_bytes = LONG_DATA;
+  r->out.chunk = r->in.chunk = LONG_CHUNK;
+  r->out.unreserved = (uint32_t)(bytes - reserved);
+}
+
+static size_t pages_made(const ring *r) {
+  struct stat status;
+  assert_int_equal(fstat(r->out.fd, &status), 0);
+  return (size_t)status.st_blocks * 512;
+}
+
+/* Put a message, and take it as it comes. Returns the furthest place in the
+ * data part that it had. */
+static size_t pass(ring *r, size_t bytes) {
+  static uint8_t payload[3 * LONG_DATA];
+  size_t taken = 0, far = 0;
+  uint64_t progress = 0, seed = bytes;
+  for (size_t i = 0; i < bytes; i++) payload[i] = (uint8_t)next_random(&seed);
+  gli_header h = header_of(bytes, 1);
+  for (bool all = false; !all || taken < bytes;) {
+    if (!all) all = gli_shm_put(&r->out, &h, payload, &progress);
+    assert_false(r->out.broken);
+    assert_true(gli_shm_ready(&r->in, memory_order_acquire));
+    gli_shm_record record;
+    gli_shm_get(&r->in, &record);
+    assert_true(taken == 0 ? gli_shm_begins(&r->in, &record)
+                           : gli_shm_continues(&r->in, &record));
+    size_t part = bytes - taken < LONG_CHUNK ? bytes - taken : LONG_CHUNK;
+    const uint8_t *at = gli_shm_chunk(&r->in, part);
+    assert_memory_equal(at, payload + taken, part);
+    size_t ends = (size_t)(at - r->in.memory->data) + part;
+    if (ends > far) far = ends;
+    taken += part;
+    gli_shm_take(&r->in);
+    (void)gli_shm_tell(&r->in, true);
+  }
+  return far;
+}
+
+static void pages_come_with_the_first_long_message(void **state) {
+  (void)state;
+  ring r = {.out.broken = false};
+  open_late(&r);
+  size_t before = pages_made(&r);
+  assert_true(before < gli_shm_ring_reserved(LONG_DATA, LONG_CHUNK) + 65536);
+  for (int i = 0; i < 100; i++) (void)pass(&r, 5000);
+  assert_int_equal(pages_made(&r), before);
+  assert_int_equal(pass(&r, 2 * LONG_DATA), LONG_DATA);
+  assert_true(pages_made(&r) >= r.out.bytes);
+  gli_shm_memory_drop(r.out.memory, r.out.bytes);
+  close(r.out.fd);
+}
+
+static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
+  (void)state;
+  ring r = {.out.broken = false};
+  open_late(&r);
+  close(r.out.fd);
+  r.out.fd = -1;
+  size_t most = LONG_DATA - r.out.unreserved;
+  gli_shm_spread(&r.out, 1, false);
+  for (size_t bytes = 100; bytes < 3 * LONG_DATA; bytes += bytes / 3 + 7)
+    assert_in_range(pass(&r, bytes), 1, most);
+  gli_shm_memory_drop(r.out.memory, r.out.bytes);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_with_a_core_each_use_the_data_part_in_turn),
+      cmocka_unit_test(pages_come_with_the_first_long_message),
+      cmocka_unit_test(without_pages_for_it_a_ring_is_a_shorter_one),
       cmocka_unit_test_setup_teardown(messages_of_all_lengths_go_round, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(

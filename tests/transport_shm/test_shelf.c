@@ -16,10 +16,12 @@ static int memory_of(size_t bytes, uint8_t first) {
   int fd = -1;
   void *memory;
   const char *what;
-  assert_int_equal(gli_sealed_make(bytes, 100, &fd, &memory, &what), 0);
+  const gli_sealed_want want = {
+      .bytes = bytes, .reserved = bytes, .most_percent = 100};
+  assert_int_equal(gli_sealed_make(&want, &fd, &memory, &what), 0);
   *(uint8_t *)memory = first;
   gli_sealed_unmap(memory, bytes);
-  assert_int_equal(gli_sealed_check(fd, bytes), 0);
+  assert_int_equal(gli_sealed_check(fd, bytes, bytes), 0);
   return fd;
 }
 

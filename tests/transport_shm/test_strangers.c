@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -74,7 +73,7 @@ static gli_shm_note hello_of(scene *s) {
                         .key = c->remote_key,
                         .data_bytes = 65536,
                         .chunk = 2048,
-                        .fds = {-1, -1, -1}};
+                        .fds = {-1, -1}};
 }
 
 static void garbage_is_hung_up_on(void **state) {
@@ -149,12 +148,11 @@ static int memory_of(size_t bytes, bool sealed) {
 
 typedef struct offer {
   size_t ring_bytes, page_bytes;
-  bool ring_sealed, page_sealed, real_bell;
+  bool ring_sealed, page_sealed;
   uint32_t data_bytes, chunk;
 } offer;
 
-static const offer good = {0,   GLI_SHM_PAGE_BYTES, true, true, true, 65536,
-                           2048};
+static const offer good = {0, GLI_SHM_PAGE_BYTES, true, true, 65536, 2048};
 
 /* The answer of a rank that has no pair yet. */
 static uint32_t answer_to_offer(const offer *o) {
@@ -163,25 +161,18 @@ static uint32_t answer_to_offer(const offer *o) {
   ends_open(s->ends, &gli_transport_shm);
   gli_shm_note hello = hello_of(s);
   size_t ring = o->ring_bytes ? o->ring_bytes : gli_shm_ring_bytes(65536);
-  int pipe_fds[2];
-  assert_int_equal(pipe(pipe_fds), 0);
   hello.data_bytes = o->data_bytes;
   hello.chunk = o->chunk;
   hello.fds[GLI_SHM_FD_RING] = memory_of(ring, o->ring_sealed);
   hello.fds[GLI_SHM_FD_PAGE] = memory_of(o->page_bytes, o->page_sealed);
-  hello.fds[GLI_SHM_FD_BELL] =
-      o->real_bell ? eventfd(0, EFD_NONBLOCK) : pipe_fds[1];
   int fd = stranger(s);
   assert_int_equal(gli_shm_note_send(fd, &hello), 0);
   gli_shm_note note;
   assert_int_equal(answer_on(s, fd, &note), GLI_SHM_GOT_NOTE);
   uint32_t say = note.say;
   gli_shm_note_close(&note);
-  if (!o->real_bell) hello.fds[GLI_SHM_FD_BELL] = -1;
   gli_shm_note_close(&hello);
   close(fd);
-  close(pipe_fds[0]);
-  close(pipe_fds[1]);
   ends_close(s->ends);
   free(s);
   return say;
@@ -201,9 +192,6 @@ static void descriptors_are_checked_before_they_are_used(void **state) {
   assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
   o = good;
   o.page_bytes = 1;
-  assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
-  o = good;
-  o.real_bell = false; /* writing to it could block */
   assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
   static const uint32_t sizes[][2] = {
       {0, 2048},    {65536, 0},         {65537, 2048}, {65536, 65536},

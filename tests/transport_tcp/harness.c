@@ -60,7 +60,8 @@ void har_open(har_end *end, const char *host, int streams) {
   gli_transport_config config = {.host = host,
                                  .streams = streams,
                                  .upcalls = &end->upcalls,
-                                 .device_user = end};
+                                 .device_user = end,
+                                 .owed = &end->owed};
   gloo_error error;
   if (gli_transport_tcp.open(&config, &end->t, &error) != GLOO_OK)
     fail_msg("%s", error.message);

@@ -34,6 +34,7 @@ typedef struct har_pair {
 
 struct har_end {
   gli_transport *t;
+  uint32_t owed;
   gli_upcalls upcalls;
   har_pair pairs[HAR_PAIRS]; /* those with `data` are in use */
   bool later;                /* whoever asks is told to come later */

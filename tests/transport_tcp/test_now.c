@@ -138,6 +138,41 @@ static void rest_of_a_message_follows(void **state) {
   close_scene();
 }
 
+/* Poll it only as long as it owes something, as the engine does. */
+static void poll_while_owing(har_end *end) {
+  while (end->owed > 0) har_poll(end, NULL, 1);
+}
+
+static void rest_of_a_message_is_owed(void **state) {
+  (void)state;
+  open_scene();
+  for (int i = 0; i < PARTS - 1; i++) {
+    int came = s.came;
+    limit.bytes = parts[i];
+    limit.calls = 4;
+    assert_int_equal(s.a.owed, 0);
+    assert_true(send_now(GLI_TAKE_BYTES));
+    assert_int_equal(s.a.owed, 1);
+    poll_while_owing(&s.a);
+    har_until(&s.b, NULL, &s.came, came + 1);
+    limit.calls = 0;
+  }
+  close_scene();
+}
+
+static void rest_for_a_peer_that_is_gone_is_owed_no_more(void **state) {
+  (void)state;
+  open_scene();
+  limit.bytes = 100;
+  limit.calls = 2;
+  assert_true(send_now(1000));
+  har_pair_close(s.ba, 0);
+  har_poll(&s.b, NULL, 2);
+  har_until(&s.a, NULL, &s.ab->failed, 1);
+  assert_int_equal(s.a.owed, 0);
+  close_scene();
+}
+
 static void rest_of_a_message_comes_before_the_last(void **state) {
   (void)state;
   for (int i = 0; i < PARTS - 1; i++) {
@@ -209,6 +244,8 @@ static void end_of_the_connection_is_reported_by_poll(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rest_of_a_message_follows),
+      cmocka_unit_test(rest_of_a_message_is_owed),
+      cmocka_unit_test(rest_for_a_peer_that_is_gone_is_owed_no_more),
       cmocka_unit_test(rest_of_a_message_comes_before_the_last),
       cmocka_unit_test(rest_is_freed_with_the_pair),
       cmocka_unit_test(half_a_message_is_left_to_poll),

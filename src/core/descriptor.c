@@ -1,0 +1,84 @@
+#if defined(__linux__)
+#define _GNU_SOURCE /* accept4, pipe2 */
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#elif defined(__FreeBSD__)
+#undef _POSIX_C_SOURCE /* hides all that is not POSIX */
+#endif
+
+#include "core/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_OF_OURS = 3 }; /* after standard input, output and error */
+
+void gli_fd_close(int fd) {
+  int code = errno;
+  if (fd >= 0) close(fd);
+  errno = code;
+}
+
+int gli_fd_keep(int fd) {
+  if (fd < 0 || fd >= FIRST_OF_OURS) return fd;
+  int kept = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OF_OURS);
+  gli_fd_close(fd);
+  return kept;
+}
+
+#if !defined(__linux__)
+static int with_flags(int fd) {
+  if (fd < 0) return -1;
+  int flags = fcntl(fd, F_GETFL);
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && flags >= 0 &&
+      fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0)
+    return fd;
+  gli_fd_close(fd);
+  return -1;
+}
+#endif
+
+int gli_socket_open(int family, int type) {
+#if defined(__linux__)
+  return gli_fd_keep(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+#else
+  return gli_fd_keep(with_flags(socket(family, type, 0)));
+#endif
+}
+
+int gli_socket_accept(int listener) {
+#if defined(__linux__)
+  return gli_fd_keep(
+      accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+#else
+  return gli_fd_keep(with_flags(accept(listener, NULL, NULL)));
+#endif
+}
+
+bool gli_pipe_open(int fds[2]) {
+#if defined(__linux__)
+  if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return false;
+#else
+  if (pipe(fds) != 0) return false;
+  fds[0] = with_flags(fds[0]);
+  fds[1] = with_flags(fds[1]);
+#endif
+  fds[0] = gli_fd_keep(fds[0]);
+  fds[1] = gli_fd_keep(fds[1]);
+  if (fds[0] >= 0 && fds[1] >= 0) return true;
+  gli_fd_close(fds[0]);
+  gli_fd_close(fds[1]);
+  return false;
+}
+
+void gli_pipe_signal(int fd) {
+  enum { TRIES = 1000 };
+  for (int i = 0; i < TRIES; i++) {
+    if (write(fd, "", 1) == 1) return;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) return;
+    if (errno != EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+}

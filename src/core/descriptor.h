@@ -1,0 +1,26 @@
+/* Making descriptors, on every system the same: closed on exec, non-blocking,
+ * and never one of the first three. A program may have closed those, and a log
+ * line for standard error would then go into what the library had opened as
+ * number 2. Each function fails with -1 (or false) and errno. */
+#ifndef GLI_CORE_DESCRIPTOR_H
+#define GLI_CORE_DESCRIPTOR_H
+
+#include <stdbool.h>
+
+/* Takes a descriptor, or the -1 of a function that failed: the same one, or
+ * another for the same file if it is one of the first three. */
+int gli_fd_keep(int fd);
+
+int gli_socket_open(int family, int type);
+int gli_socket_accept(int listener);
+bool gli_pipe_open(int fds[2]);
+
+/* Write a byte into a pipe for whoever waits at its other end: again where a
+ * signal came, or the system had no memory for it just then. A pipe that is
+ * full has what to say already. */
+void gli_pipe_signal(int fd);
+
+/* close() that leaves errno alone; -1 is allowed. */
+void gli_fd_close(int fd);
+
+#endif

@@ -1,0 +1,124 @@
+#include "core/fork.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+#define PATIENCE_NS INT64_C(1000000000)
+#define NAP_NS 50000L
+
+struct gli_fork_patience {
+  int64_t until_ns;
+};
+
+static atomic_ullong generation;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool registered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gli_fork_watch *watches[GLI_FORK_ORDERS];
+/* The thread that forks has `lock`: two may do so at the same time. */
+static _Thread_local bool holding;
+
+/* ---- whose it is --------------------------------------------------------- */
+
+gli_birth gli_birth_here(void) {
+  return (gli_birth){atomic_load(&generation), (int64_t)getpid()};
+}
+
+bool gli_forked(const gli_birth *birth) {
+  return birth->generation != atomic_load(&generation);
+}
+
+gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
+                            gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_FORKED, -1,
+                  "%s was made by process %" PRId64
+                  ", and this is process %ld, "
+                  "forked from it: only the process that made it can use it; "
+                  "destroy it here, and make another",
+                  what, birth->pid, (long)getpid());
+}
+
+/* ---- patience ------------------------------------------------------------ */
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * INT64_C(1000000000) + (int64_t)now.tv_nsec;
+}
+
+bool gli_fork_wait(gli_fork_patience *patience) {
+  if (now_ns() >= patience->until_ns) return false;
+  (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+  return true;
+}
+
+bool gli_fork_lock(pthread_mutex_t *mutex, gli_fork_patience *patience) {
+  while (pthread_mutex_trylock(mutex) != 0)
+    if (!gli_fork_wait(patience)) return false;
+  return true;
+}
+
+void gli_fork_mutex(pthread_mutex_t *mutex) {
+  *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* To destroy one that threads wait for would wait for them. */
+void gli_fork_condition(pthread_cond_t *condition) {
+  *condition = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+/* ---- forks --------------------------------------------------------------- */
+
+static void before(void) {
+  gli_fork_patience patience = {now_ns() + PATIENCE_NS};
+  holding = gli_fork_lock(&lock, &patience);
+  if (!holding) return;
+  for (int i = 0; i < GLI_FORK_ORDERS; i++)
+    for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
+      w->held = w->care->hold(w->object, &patience);
+}
+
+static void in_parent(void) {
+  if (!holding) return;
+  for (int i = GLI_FORK_ORDERS - 1; i >= 0; i--)
+    for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
+      if (w->held) w->care->release(w->object);
+  (void)pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void) {
+  atomic_fetch_add(&generation, 1);
+  for (int i = GLI_FORK_ORDERS - 1; i >= 0; i--)
+    for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
+      w->care->child(w->object, holding && w->held);
+  gli_fork_mutex(&lock);
+}
+
+static void enroll(void) {
+  registered = pthread_atfork(before, in_parent, in_child) == 0;
+}
+
+bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
+                          const gli_fork_care *care, void *object) {
+  if (pthread_once(&once, enroll) != 0 || !registered) return false;
+  watch->care = care;
+  watch->object = object;
+  (void)pthread_mutex_lock(&lock);
+  watch->link = &watches[order];
+  watch->next = watches[order];
+  if (watch->next != NULL) watch->next->link = &watch->next;
+  watches[order] = watch;
+  (void)pthread_mutex_unlock(&lock);
+  return true;
+}
+
+void gli_fork_watch_end(gli_fork_watch *watch) {
+  (void)pthread_mutex_lock(&lock);
+  *watch->link = watch->next;
+  if (watch->next != NULL) watch->next->link = watch->link;
+  (void)pthread_mutex_unlock(&lock);
+}

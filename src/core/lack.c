@@ -1,0 +1,52 @@
+#include "core/lack.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct lack {
+  int code;
+  gloo_status status;
+  const char *text;
+} lacks[] = {
+    {EMFILE, GLOO_ERR_IO,
+     "this process has no file descriptor left; raise its limit on open files "
+     "(ulimit -n)"},
+    {ENFILE, GLOO_ERR_IO,
+     "this host has no file descriptor left; raise its limit on open files "
+     "(sysctl fs.file-max)"},
+#if defined(ETOOMANYREFS)
+    {ETOOMANYREFS, GLOO_ERR_IO,
+     "this user has too many file descriptors on their way to other processes; "
+     "raise the limit on open files (ulimit -n)"},
+#endif
+    {ENOMEM, GLOO_ERR_NO_MEMORY,
+     "this process is out of memory; look at its limit and at that of its "
+     "control group"},
+    {ENOBUFS, GLOO_ERR_NO_MEMORY,
+     "this host has no memory left for sockets; raise the limits on socket "
+     "memory (sysctl net.core, net.ipv4.tcp_mem)"},
+    {ENOSPC, GLOO_ERR_NO_MEMORY,
+     "this user watches as many descriptors as the system allows; raise that "
+     "limit (sysctl fs.epoll.max_user_watches)"},
+};
+
+static const struct lack *find(int code) {
+  for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++)
+    if (lacks[i].code == code) return &lacks[i];
+  return NULL;
+}
+
+bool gli_lacking(int code) {
+  return find(code) != NULL;
+}
+
+gloo_status gli_lack_status(int code) {
+  const struct lack *lack = find(code);
+  return lack != NULL ? lack->status : GLOO_ERR_IO;
+}
+
+const char *gli_lack_text(int code) {
+  const struct lack *lack = find(code);
+  return lack != NULL ? lack->text : strerror(code);
+}

@@ -1,0 +1,150 @@
+/* A slab is a region that is cut into pages. Pages and not less, because what
+ * was lent to a peer is cut off from it by pages (gli_region_detach), and must
+ * not take anything else along. */
+#include "memory/slab.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/fork.h"
+#include "memory/region.h"
+
+enum { PAGES_MAX = GLI_SLAB_BYTES / 4096 };
+
+typedef struct slab {
+  struct slab *next;
+  uint8_t *base;
+  gli_birth
+      birth; /* a forked child sees the same memory: it takes none of it */
+  size_t free_pages;
+  uint8_t run[PAGES_MAX]; /* pages of the allocation that begins here, or 0 */
+} slab;
+
+static uv_once_t once = UV_ONCE_INIT;
+static uv_mutex_t lock;
+static bool usable;
+static slab *slabs;
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  (void)object;
+  return gli_fork_lock(&lock, patience);
+}
+
+static void release(void *object) {
+  (void)object;
+  uv_mutex_unlock(&lock);
+}
+
+/* What a thread was in the middle of changing is not looked into again. */
+static void child(void *object, bool held) {
+  (void)object;
+  if (!held) slabs = NULL;
+  gli_fork_mutex(&lock);
+}
+
+static void init(void) {
+  static const gli_fork_care care = {hold, release, child};
+  static gli_fork_watch watch;
+  if (uv_mutex_init(&lock) != 0) return;
+  usable = gli_fork_watch_begin(&watch, GLI_FORK_SLABS, &care, NULL);
+}
+
+static bool begin(void) {
+  uv_once(&once, init);
+  if (usable) uv_mutex_lock(&lock);
+  return usable;
+}
+
+static size_t page_bytes(void) {
+  return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* After an error that cut off a part of it no peer reaches any of it. */
+static bool is_shared(const slab *s) {
+  gli_region region;
+  return gli_region_find(s->base, GLI_SLAB_BYTES, &region);
+}
+
+/* The first of `pages` free pages in a row; `all` where there are none. */
+static size_t find_room(const slab *s, size_t pages, size_t all) {
+  size_t at = 0;
+  while (at + pages <= all) {
+    size_t found = 0;
+    while (found < pages && s->run[at + found] == 0) found++;
+    if (found == pages) return at;
+    at += found + s->run[at + found];
+  }
+  return all;
+}
+
+void *gli_slab_take(size_t bytes) {
+  size_t page = page_bytes(), pages = bytes / page, all = GLI_SLAB_BYTES / page;
+  uint8_t *taken = NULL;
+  if (page < 4096 || !begin()) return NULL;
+  for (slab *s = slabs; s != NULL && taken == NULL; s = s->next) {
+    if (s->free_pages < pages || gli_forked(&s->birth) || !is_shared(s))
+      continue;
+    size_t at = find_room(s, pages, all);
+    if (at == all) continue;
+    s->run[at] = (uint8_t)pages;
+    s->free_pages -= pages;
+    taken = s->base + at * page;
+  }
+  uv_mutex_unlock(&lock);
+  if (taken != NULL) memset(taken, 0, bytes);
+  return taken;
+}
+
+bool gli_slab_add(void *base) {
+  slab *made = calloc(1, sizeof *made);
+  if (made == NULL || !begin()) {
+    free(made);
+    return false;
+  }
+  made->base = base;
+  made->birth = gli_birth_here();
+  made->free_pages = GLI_SLAB_BYTES / page_bytes();
+  made->next = slabs;
+  slabs = made;
+  uv_mutex_unlock(&lock);
+  return true;
+}
+
+/* Where the slab that holds this address is linked. */
+static slab **link_of(const void *memory) {
+  slab **link = &slabs;
+  while (*link != NULL &&
+         (uintptr_t)memory - (uintptr_t)(*link)->base >= GLI_SLAB_BYTES)
+    link = &(*link)->next;
+  return link;
+}
+
+/* One that is empty stays for the next allocation. */
+static bool is_spare(const slab *s) {
+  size_t all = GLI_SLAB_BYTES / page_bytes();
+  for (const slab *other = slabs; other != NULL; other = other->next)
+    if (other != s && other->free_pages == all) return false;
+  return !gli_forked(&s->birth) && is_shared(s);
+}
+
+bool gli_slab_give(void *memory, void **empty) {
+  *empty = NULL;
+  if (!begin()) return false;
+  slab **link = link_of(memory), *s = *link;
+  if (s != NULL) {
+    size_t page = page_bytes();
+    size_t at = (size_t)((uint8_t *)memory - s->base) / page;
+    s->free_pages += s->run[at];
+    s->run[at] = 0;
+    if (s->free_pages == GLI_SLAB_BYTES / page && !is_spare(s)) {
+      *empty = s->base;
+      *link = s->next;
+      free(s);
+    }
+  }
+  uv_mutex_unlock(&lock);
+  return s != NULL;
+}

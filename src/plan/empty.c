@@ -1,0 +1,61 @@
+/* Collectives without elements: nothing to move, but still calls that all ranks
+ * must make alike.
+ *
+ * Whatever the algorithm, ranks exchange empty messages, for a disagreement is
+ * found when a message arrives. A rank without elements may be alone with that:
+ * then it must be heard by somebody who waits for it, and must not leave before
+ * it was told. Where there is a root, others may wait for nobody but the root,
+ * or the root for them: so all tell the root, and the root all. Otherwise ranks
+ * tell what they have heard by dissemination, as in a barrier: who is next to
+ * a rank without elements waits for it, and that rank for all others.
+ *
+ *   root 1 of 4:   0 --\    /--> 0      without a root:   0 -> 1 -> 2 -> 3 -> 0
+ *                  2 ---> 1 ---> 2                        0 -> 2    1 -> 3
+ *                  3 --/    \--> 3                        2 -> 0    3 -> 1
+ */
+#include "plan/build.h"
+
+bool gli_build_is_empty(const gli_plan_params *p) {
+  switch (p->collective) {
+    case GLI_BARRIER: /* these two have messages of their own */
+    case GLI_SENDRECV:
+      return false;
+    default: /* of lengths that two ranks alone know, empty ones are told */
+      return p->count == 0 && !gli_collective_pairwise(p->collective);
+  }
+}
+
+/* Token 0 is this rank's own arrival. Sends come first, so that they wait for
+ * nothing: a rank that calls something else waits for one of them, perhaps. */
+static void tell_root(gli_builder *b, const gli_plan_params *p) {
+  if (p->rank != p->root) {
+    gli_send(b, p->root, gli_bytes(GLI_TOKEN, 0, 1));
+    gli_recv(b, p->root, gli_bytes(GLI_TOKEN, 1, 1));
+    return;
+  }
+  for (uint32_t k = 0; k < p->size; k++) {
+    if (k != p->root) gli_send(b, k, gli_bytes(GLI_TOKEN, 0, 1));
+  }
+  for (uint32_t k = 0; k < p->size; k++) {
+    if (k != p->root) gli_recv(b, k, gli_bytes(GLI_TOKEN, (uint64_t)k + 1, 1));
+  }
+}
+
+/* Each message tells of all that came before it. */
+static void disseminate(gli_builder *b, const gli_plan_params *p) {
+  uint64_t known = 1;
+  for (uint64_t reach = 1; reach < p->size; reach *= 2, known++) {
+    uint32_t after = (uint32_t)((p->rank + reach) % p->size);
+    uint32_t before = (uint32_t)((p->rank + p->size - reach) % p->size);
+    gli_send(b, after, gli_bytes(GLI_TOKEN, 0, known));
+    gli_recv(b, before, gli_bytes(GLI_TOKEN, known, 1));
+  }
+}
+
+void gli_build_empty(gli_builder *b, const gli_plan_params *p) {
+  if (gli_collective_rooted(p->collective)) {
+    tell_root(b, p);
+  } else {
+    disseminate(b, p);
+  }
+}

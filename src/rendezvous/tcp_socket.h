@@ -1,0 +1,24 @@
+/* Connections of the TCP store, on both sides. */
+#ifndef GLI_RENDEZVOUS_TCP_SOCKET_H
+#define GLI_RENDEZVOUS_TCP_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* The bytes of an IPv4 or IPv6 address. */
+socklen_t gli_store_address_bytes(const struct sockaddr_storage *address);
+
+/* No Nagle; keepalive, so that a host that vanished is noticed. */
+void gli_store_socket_tune(int fd);
+
+/* As send and recv, over interruptions; sending raises no signal where the
+ * system can be asked for that. */
+ssize_t gli_store_socket_send(int fd, const void *data, size_t bytes);
+ssize_t gli_store_socket_receive(int fd, void *data, size_t bytes);
+
+/* Is `code` "nothing now, try again when ready"? */
+bool gli_store_would_block(int code);
+
+#endif

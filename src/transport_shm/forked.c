@@ -1,0 +1,61 @@
+/* The end point in a forked child: it goes away here, and nobody notices. The
+ * epoll set, the bells and the rings are the parent's as well. Linux only. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "memory/sealed.h"
+#include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
+
+static void close_fd(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+static void close_regions(gli_shm_shelf *shelf) {
+  for (size_t i = 0; i < shelf->n; i++) close_fd(&shelf->regions[i].fd);
+}
+
+static void close_pairs(gli_shm_pair *list) {
+  for (gli_shm_pair *pair = list; pair != NULL; pair = pair->next) {
+    close_fd(&pair->watch.fd);
+    close_fd(&pair->out.fd);
+    close_regions(&pair->shelf);
+  }
+}
+
+void gli_shm_forked(gli_transport *base) {
+  gli_shm *t = (gli_shm *)base;
+  close_pairs(t->pairs);
+  close_pairs(t->garbage);
+  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++) close_fd(&t->guests[i].watch.fd);
+  close_fd(&t->listener.fd);
+  close_fd(&t->bell.fd);
+  close_fd(&t->page_fd);
+  gli_events_abandon(t->events);
+}
+
+static void free_pairs(gli_shm_pair *list) {
+  while (list != NULL) {
+    gli_shm_pair *pair = list;
+    list = pair->next;
+    /* The requests of open ones are the engine's. */
+    if (pair->closed) gli_request_free_all(&pair->queue);
+    gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
+    gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
+    gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
+    gli_shm_shelf_empty(&pair->shelf);
+    free(pair->told);
+    free(pair);
+  }
+}
+
+void gli_shm_abandon(gli_transport *base) {
+  gli_shm *t = (gli_shm *)base;
+  free_pairs(t->pairs);
+  free_pairs(t->garbage);
+  gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
+  gli_events_close(t->events);
+  free(t->up);
+  free(t);
+}
