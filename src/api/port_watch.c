@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/signals.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap_failure.h"
@@ -19,7 +20,7 @@ struct port_watch {
   port_watch *next;
   gloo_context *context;
   uv_thread_t thread;
-  uv_pid_t process;  /* a fork has the memory, but not the thread */
+  gli_birth birth;   /* a forked child has the memory, but not the thread */
   uv_mutex_t lock;   /* guards store */
   gloo_store *store; /* NULL: the time is over */
 };
@@ -28,9 +29,31 @@ static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t all_lock; /* guards all; watching threads do not take it */
 static port_watch *all;
 
-static void init_lock(void) {
-  (void)uv_mutex_init(&all_lock);
+/* ---- forks --------------------------------------------------------------- */
+
+static gli_fork_watch fork_watch;
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(object, patience);
 }
+
+static void release(void *object) {
+  uv_mutex_unlock(object);
+}
+
+/* One who was not to be had was ending a watch: in the child, it leaks. */
+static void child(void *object, bool held) {
+  gli_fork_mutex(object);
+  if (!held) all = NULL;
+}
+
+static void init_lock(void) {
+  static const gli_fork_care care = {hold, release, child};
+  (void)uv_mutex_init(&all_lock);
+  (void)gli_fork_watch_begin(&fork_watch, GLI_FORK_OBJECTS, &care, &all_lock);
+}
+
+/* ---- watching ------------------------------------------------------------ */
 
 static void watch(void *argument) {
   port_watch *self = argument;
@@ -52,7 +75,7 @@ static port_watch *start_watch(gloo_context *context, gloo_store *store) {
   port_watch *self = calloc(1, sizeof(*self));
   if (self == NULL) return NULL;
   *self = (port_watch){.context = context, .store = store};
-  self->process = uv_os_getpid();
+  self->birth = gli_birth_here();
   if (uv_mutex_init(&self->lock) != 0) goto free_self;
   gli_signal_block_all(&signals);
   int rc = uv_thread_create(&self->thread, watch, self);
@@ -77,6 +100,11 @@ void gli_port_watch_begin(gloo_context *context, gloo_store *store) {
 }
 
 static void stop_watch(port_watch *self) {
+  if (gli_forked(&self->birth)) { /* closes copies of descriptors, no more */
+    gloo_store_destroy(self->store);
+    free(self);
+    return;
+  }
   uv_mutex_lock(&self->lock);
   if (self->store != NULL) gli_bootstrap_stop_watching(self->store);
   uv_mutex_unlock(&self->lock);
@@ -88,13 +116,11 @@ static void stop_watch(port_watch *self) {
 /* All is locked meanwhile: when it returns, no thread uses the context, whoever
  * ended the watch. */
 void gli_port_watch_end(const gloo_context *context) {
-  uv_pid_t process = uv_os_getpid();
   uv_once(&once, init_lock);
   uv_mutex_lock(&all_lock);
   for (port_watch **at = &all; *at != NULL;) {
     port_watch *self = *at;
-    if (self->process != process ||
-        (context != NULL && self->context != context)) {
+    if (context != NULL && self->context != context) {
       at = &self->next;
       continue;
     }

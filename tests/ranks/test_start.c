@@ -105,12 +105,11 @@ static verdict start_and_leave(void) {
   return v;
 }
 
-static void start_again(void) {
+static void start_again(child_body body) {
   for (unsigned size = 2; size <= RANKS_MAX; size++) {
     child ranks[RANKS_MAX];
     uint16_t port = free_port();
-    for (unsigned r = 0; r < size; r++)
-      ranks[r] = start(r, size, port, start_and_leave);
+    for (unsigned r = 0; r < size; r++) ranks[r] = start(r, size, port, body);
     for (unsigned r = 0; r < size; r++) {
       verdict v = end(ranks[r]);
       if (v.status != GLOO_OK)
@@ -124,7 +123,7 @@ static void ranks_start_again_at_once(void **state) {
   (void)state;
   rounds = SANITIZED_THREADS ? 30 : 300;
   assert_int_equal(setenv("GLOO_JOB_ID", "again", 1), 0);
-  start_again();
+  start_again(start_and_leave);
   assert_int_equal(unsetenv("GLOO_JOB_ID"), 0);
 }
 
@@ -132,7 +131,37 @@ static void ranks_start_again_at_once(void **state) {
 static void ranks_start_again_without_a_job_id(void **state) {
   (void)state;
   rounds = 10;
-  start_again();
+  start_again(start_and_leave);
+}
+
+/* A child that lives on has copies of what rank 0 listens with. */
+static verdict fork_and_start_again(void) {
+  verdict v = {.status = GLOO_ERR_INTERNAL};
+  gloo_context *c;
+  int ends[2], status = 1;
+  char byte;
+  if (pipe(ends) != 0) return v;
+  v.status = gloo_init(NULL, &c, &v.error);
+  if (v.status != GLOO_OK) return v;
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[1]);
+    gloo_context_destroy(c);
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1); /* until its parent is done */
+  }
+  close(ends[0]);
+  gloo_context_destroy(c);
+  v = start_and_leave();
+  close(ends[1]);
+  if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+    v.status = GLOO_ERR_INTERNAL;
+  return v;
+}
+
+static void ranks_start_again_beside_a_forked_child(void **state) {
+  (void)state;
+  rounds = 2;
+  start_again(fork_and_start_again);
 }
 
 /* ---- two jobs at one port ------------------------------------------------ */
@@ -257,6 +286,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_start_again_at_once),
       cmocka_unit_test(ranks_start_again_without_a_job_id),
+      cmocka_unit_test(ranks_start_again_beside_a_forked_child),
       cmocka_unit_test(a_second_rank_0_fails_all_who_meet),
       cmocka_unit_test(a_second_rank_0_soon_afterwards_fails_the_job),
       cmocka_unit_test(a_rank_that_others_met_without_tells_them),
