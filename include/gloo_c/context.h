@@ -95,10 +95,10 @@ typedef struct gloo_context_options {
  * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages
  * with one rank on its host and one on the next, for about 50 ms at most, and
  * all ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank,
- * size of more than 65,536, a mistake in those two), GLOO_ERR_TIMEOUT (names the ranks that never
- * came), GLOO_ERR_STALE, and what the store reports. Any thread; blocks. Cost:
- * one set and one multi_get on the store. Connections along a binomial tree are
- * begun here, all others when first used. */
+ * size of more than 65,536, a mistake in those two), GLOO_ERR_TIMEOUT (names
+ * the ranks that never came), GLOO_ERR_STALE, and what the store reports. Any
+ * thread; blocks. Cost: one set and one multi_get on the store. Connections
+ * along a binomial tree are begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                          gloo_device *device,
                                          const gloo_context_options *options,
