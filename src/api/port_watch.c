@@ -31,26 +31,20 @@ static port_watch *all;
 
 /* ---- forks --------------------------------------------------------------- */
 
-static gli_fork_watch fork_watch;
-
-static bool hold(void *object, gli_fork_patience *patience) {
-  return gli_fork_lock(object, patience);
-}
-
-static void release(void *object) {
-  uv_mutex_unlock(object);
-}
-
-/* One who was not to be had was ending a watch: in the child, it leaks. */
-static void child(void *object, bool held) {
-  gli_fork_mutex(object);
-  if (!held) all = NULL;
-}
+static gli_fork_guard guard;
 
 static void init_lock(void) {
-  static const gli_fork_care care = {hold, release, child};
   (void)uv_mutex_init(&all_lock);
-  (void)gli_fork_watch_begin(&fork_watch, GLI_FORK_OBJECTS, &care, &all_lock);
+  (void)gli_fork_guard_begin(&guard, GLI_FORK_OBJECTS, &all_lock, NULL);
+}
+
+/* A forked child that finds the list torn (a thread was ending a watch) leaks
+ * what it holds. */
+static void lock_all(void) {
+  uv_once(&once, init_lock);
+  uv_mutex_lock(&all_lock);
+  if (guard.torn) all = NULL;
+  guard.torn = false;
 }
 
 /* ---- watching ------------------------------------------------------------ */
@@ -88,8 +82,7 @@ free_self:
 }
 
 void gli_port_watch_begin(gloo_context *context, gloo_store *store) {
-  uv_once(&once, init_lock);
-  uv_mutex_lock(&all_lock);
+  lock_all();
   port_watch *self = start_watch(context, store);
   if (self != NULL) {
     self->next = all;
@@ -116,8 +109,7 @@ static void stop_watch(port_watch *self) {
 /* All is locked meanwhile: when it returns, no thread uses the context, whoever
  * ended the watch. */
 void gli_port_watch_end(const gloo_context *context) {
-  uv_once(&once, init_lock);
-  uv_mutex_lock(&all_lock);
+  lock_all();
   for (port_watch **at = &all; *at != NULL;) {
     port_watch *self = *at;
     if (context != NULL && self->context != context) {

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,6 +60,31 @@ int gli_socket_accept(int listener) {
 #endif
 }
 
+static void set_option(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
+void gli_socket_tune(int fd, int idle_s, int interval_s, int probes) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#if defined(TCP_KEEPIDLE)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+#elif defined(TCP_KEEPALIVE)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPALIVE, idle_s);
+#endif
+#if defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
+#endif
+#if defined(SO_NOSIGPIPE)
+  set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+}
+
+bool gli_would_block(int code) {
+  return code == EAGAIN || code == EWOULDBLOCK;
+}
+
 bool gli_pipe_open(int fds[2]) {
 #if defined(__linux__)
   if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return false;
@@ -78,7 +105,7 @@ void gli_pipe_signal(int fd) {
   enum { TRIES = 1000 };
   for (int i = 0; i < TRIES; i++) {
     if (write(fd, "", 1) == 1) return;
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EBADF) return;
+    if (gli_would_block(errno) || errno == EBADF) return;
     if (errno != EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
 }

@@ -15,6 +15,14 @@ int gli_socket_open(int family, int type);
 int gli_socket_accept(int listener);
 bool gli_pipe_open(int fds[2]);
 
+/* For a TCP connection: no Nagle, no signal where the peer is gone, and
+ * keepalive: after so many seconds without traffic the system asks the peer's,
+ * so often, until it gives the connection up. */
+void gli_socket_tune(int fd, int idle_s, int interval_s, int probes);
+
+/* Is `code`, from errno, "nothing now, try again when ready"? */
+bool gli_would_block(int code);
+
 /* Write a byte into a pipe for whoever waits at its other end: again where a
  * signal came, or the system had no memory for it just then. A pipe that is
  * full has what to say already. */

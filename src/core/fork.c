@@ -62,7 +62,8 @@ bool gli_fork_lock(pthread_mutex_t *mutex, gli_fork_patience *patience) {
   return true;
 }
 
-void gli_fork_mutex(pthread_mutex_t *mutex) {
+void gli_fork_mutex(pthread_mutex_t *mutex, bool held) {
+  if (held) (void)pthread_mutex_unlock(mutex);
   *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -95,7 +96,7 @@ static void in_child(void) {
   for (int i = GLI_FORK_ORDERS - 1; i >= 0; i--)
     for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
       w->care->child(w->object, holding && w->held);
-  gli_fork_mutex(&lock);
+  gli_fork_mutex(&lock, holding);
 }
 
 static void enroll(void) {
@@ -121,4 +122,34 @@ void gli_fork_watch_end(gli_fork_watch *watch) {
   *watch->link = watch->next;
   if (watch->next != NULL) watch->next->link = watch->link;
   (void)pthread_mutex_unlock(&lock);
+}
+
+/* ---- objects with one mutex ---------------------------------------------- */
+
+static bool hold_mutex(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(((gli_fork_guard *)object)->mutex, patience);
+}
+
+static void release_mutex(void *object) {
+  (void)pthread_mutex_unlock(((gli_fork_guard *)object)->mutex);
+}
+
+static void renew_in_child(void *object, bool held) {
+  gli_fork_guard *guard = object;
+  guard->torn = guard->torn || !held;
+  gli_fork_mutex(guard->mutex, held);
+  if (guard->condition != NULL) gli_fork_condition(guard->condition);
+}
+
+bool gli_fork_guard_begin(gli_fork_guard *guard, gli_fork_order order,
+                          pthread_mutex_t *mutex, pthread_cond_t *condition) {
+  static const gli_fork_care care = {hold_mutex, release_mutex, renew_in_child};
+  guard->mutex = mutex;
+  guard->condition = condition;
+  guard->torn = false;
+  return gli_fork_watch_begin(&guard->watch, order, &care, guard);
+}
+
+void gli_fork_guard_end(gli_fork_guard *guard) {
+  gli_fork_watch_end(&guard->watch);
 }

@@ -55,9 +55,10 @@ typedef struct gli_fork_patience gli_fork_patience;
 bool gli_fork_wait(gli_fork_patience *patience);
 /* Lock, within the patience. */
 bool gli_fork_lock(pthread_mutex_t *mutex, gli_fork_patience *patience);
-/* In the child: free, and wanted by nobody, whatever it was. Threads that wait
- * for a condition still count as users of its mutex. */
-void gli_fork_mutex(pthread_mutex_t *mutex);
+/* In the child: free, and wanted by nobody. `held`: the thread that forked has
+ * locked it. Threads that wait for a condition still count as users of its
+ * mutex, so that unlocking it is not enough. */
+void gli_fork_mutex(pthread_mutex_t *mutex, bool held);
 void gli_fork_condition(pthread_cond_t *condition);
 
 /* Nothing of this may allocate or free memory. `child` is called whether it was
@@ -79,5 +80,20 @@ typedef struct gli_fork_watch {
 bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
                           const gli_fork_care *care, void *object);
 void gli_fork_watch_end(gli_fork_watch *watch);
+
+/* An object with one mutex and perhaps a condition: the mutex is held over a
+ * fork. */
+typedef struct gli_fork_guard {
+  gli_fork_watch watch;
+  pthread_mutex_t *mutex;
+  pthread_cond_t *condition; /* NULL: none */
+  bool torn; /* in the child: the mutex was not to be had, so a thread may have
+                been in the middle of changing what it guards */
+} gli_fork_guard;
+
+/* False: out of memory. */
+bool gli_fork_guard_begin(gli_fork_guard *guard, gli_fork_order order,
+                          pthread_mutex_t *mutex, pthread_cond_t *condition);
+void gli_fork_guard_end(gli_fork_guard *guard);
 
 #endif

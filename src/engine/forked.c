@@ -115,7 +115,7 @@ static void child(void *object, bool held) {
   gloo_device *device = object;
   if (!held) device->torn = true;
   gli_lock_held_alone(&device->lock);
-  gli_fork_mutex(&device->helper_lock);
+  gli_fork_mutex(&device->helper_lock, false);
   gli_fork_condition(&device->helper_wake);
   atomic_store(&device->lock_wanted, 0);
   atomic_store(&device->fork_pending, true);

@@ -16,7 +16,7 @@ void gli_lock_destroy(gli_lock *lock) {
 }
 
 void gli_lock_held_alone(gli_lock *lock) {
-  gli_fork_mutex(&lock->mutex);
+  gli_fork_mutex(&lock->mutex, false);
   gli_fork_condition(&lock->freed);
   atomic_store(&lock->state, 1);
 }

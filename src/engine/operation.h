@@ -199,8 +199,9 @@ bool gli_operation_deliver(gloo_operation *op, uint32_t step,
 /* Bytes that arrived elsewhere, to where a receive step wants them. */
 void gli_operation_store(gloo_operation *op, const gli_step *step,
                          const uint8_t *data, size_t bytes);
-/* Its bytes. TOKEN, and buffers that a rank does not have, are NULL: of those
- * it is no place at all, which nobody looks at, and C has no sum for. */
+/* Its bytes. The base of TOKEN, and of a buffer that this rank does not have,
+ * is NULL: the result is never dereferenced then, but C does not define adding
+ * to a null pointer, so integers are added. */
 static inline uint8_t *gli_operation_at(const gloo_operation *op,
                                         uint8_t buffer, uint64_t offset) {
   return (uint8_t *)((uintptr_t)op->base[buffer] + (uintptr_t)offset);

@@ -28,28 +28,12 @@ static atomic_size_t count; /* = n_entries, for a look without the lock */
 static atomic_ullong generation;
 static atomic_ullong detachments; /* so far, of any pages */
 
-static bool hold(void *object, gli_fork_patience *patience) {
-  (void)object;
-  return gli_fork_lock(&lock, patience);
-}
-
-static void release(void *object) {
-  (void)object;
-  uv_mutex_unlock(&lock);
-}
-
-static void child(void *object, bool held) {
-  (void)object, (void)held;
-  gli_fork_mutex(&lock);
-}
-
 /* A forked child has the table as well: it may free its view of each region,
  * and use it with contexts of its own. */
 static void init(void) {
-  static const gli_fork_care care = {hold, release, child};
-  static gli_fork_watch watch;
+  static gli_fork_guard guard;
   if (uv_mutex_init(&lock) != 0) return;
-  usable = gli_fork_watch_begin(&watch, GLI_FORK_MEMORY, &care, NULL);
+  usable = gli_fork_guard_begin(&guard, GLI_FORK_MEMORY, &lock, NULL);
 }
 
 /* How many regions begin at or before `at`. */

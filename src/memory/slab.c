@@ -17,8 +17,7 @@ enum { PAGES_MAX = GLI_SLAB_BYTES / 4096 };
 typedef struct slab {
   struct slab *next;
   uint8_t *base;
-  gli_birth
-      birth; /* a forked child sees the same memory: it takes none of it */
+  gli_birth birth; /* a forked child shares this memory: it takes none of it */
   size_t free_pages;
   uint8_t run[PAGES_MAX]; /* pages of the allocation that begins here, or 0 */
 } slab;
@@ -27,35 +26,22 @@ static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t lock;
 static bool usable;
 static slab *slabs;
-
-static bool hold(void *object, gli_fork_patience *patience) {
-  (void)object;
-  return gli_fork_lock(&lock, patience);
-}
-
-static void release(void *object) {
-  (void)object;
-  uv_mutex_unlock(&lock);
-}
-
-/* What a thread was in the middle of changing is not looked into again. */
-static void child(void *object, bool held) {
-  (void)object;
-  if (!held) slabs = NULL;
-  gli_fork_mutex(&lock);
-}
+static gli_fork_guard guard;
 
 static void init(void) {
-  static const gli_fork_care care = {hold, release, child};
-  static gli_fork_watch watch;
   if (uv_mutex_init(&lock) != 0) return;
-  usable = gli_fork_watch_begin(&watch, GLI_FORK_SLABS, &care, NULL);
+  usable = gli_fork_guard_begin(&guard, GLI_FORK_SLABS, &lock, NULL);
 }
 
+/* In a forked child, what a thread was in the middle of changing is not looked
+ * into again. */
 static bool begin(void) {
   uv_once(&once, init);
-  if (usable) uv_mutex_lock(&lock);
-  return usable;
+  if (!usable) return false;
+  uv_mutex_lock(&lock);
+  if (guard.torn) slabs = NULL;
+  guard.torn = false;
+  return true;
 }
 
 static size_t page_bytes(void) {

@@ -12,8 +12,7 @@ typedef struct memory_store {
   uv_mutex_t lock;
   uv_cond_t changed; /* a key has come into being */
   gli_table *table;
-  gli_fork_watch fork_watch;
-  bool torn; /* in a forked child: not to be looked into */
+  gli_fork_guard forks;
 } memory_store;
 
 static gloo_status memory_set(gloo_store *store, const char *key,
@@ -118,31 +117,12 @@ static gloo_status memory_remove(gloo_store *store, const char *key,
   return status;
 }
 
-/* ---- forks -------------------------------------------------------------- */
-
-static bool hold(void *object, gli_fork_patience *patience) {
-  return gli_fork_lock(&((memory_store *)object)->lock, patience);
-}
-
-static void release(void *object) {
-  uv_mutex_unlock(&((memory_store *)object)->lock);
-}
-
-static void child(void *object, bool held) {
-  memory_store *self = object;
-  self->torn = self->torn || !held;
-  gli_fork_mutex(&self->lock);
-  gli_fork_condition(&self->changed);
-}
-
-static const gli_fork_care fork_care = {hold, release, child};
-
 /* ---- the store ---------------------------------------------------------- */
 
 static void memory_destroy(gloo_store *store) {
   memory_store *self = (memory_store *)store;
-  gli_fork_watch_end(&self->fork_watch);
-  if (self->torn) return;
+  gli_fork_guard_end(&self->forks);
+  if (self->forks.torn) return;
   gli_table_destroy(self->table);
   uv_cond_destroy(&self->changed);
   uv_mutex_destroy(&self->lock);
@@ -172,8 +152,8 @@ gloo_status gloo_store_memory_create(gloo_store **store, gloo_error *error) {
   if (self->table == NULL) goto free_self;
   if (uv_mutex_init(&self->lock) != 0) goto destroy_table;
   if (uv_cond_init(&self->changed) != 0) goto destroy_lock;
-  if (!gli_fork_watch_begin(&self->fork_watch, GLI_FORK_OBJECTS, &fork_care,
-                            self))
+  if (!gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock,
+                            &self->changed))
     goto destroy_condition;
   *store = &self->base;
   return GLOO_OK;

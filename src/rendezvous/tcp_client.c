@@ -23,8 +23,7 @@
 
 struct gli_tcp_client {
   uv_mutex_t lock; /* guards idle and n_idle */
-  gli_fork_watch fork_watch;
-  bool torn; /* in a forked child: not to be looked into */
+  gli_fork_guard forks;
   gli_tcp_connection *idle;
   size_t n_idle;
   struct sockaddr_storage address; /* the one that answered */
@@ -95,24 +94,6 @@ static gloo_status open_one(const gli_tcp_client *self,
   }
   return status;
 }
-
-/* ---- forks -------------------------------------------------------------- */
-
-static bool hold(void *object, gli_fork_patience *patience) {
-  return gli_fork_lock(&((gli_tcp_client *)object)->lock, patience);
-}
-
-static void release(void *object) {
-  uv_mutex_unlock(&((gli_tcp_client *)object)->lock);
-}
-
-static void child(void *object, bool held) {
-  gli_tcp_client *self = object;
-  self->torn = self->torn || !held;
-  gli_fork_mutex(&self->lock);
-}
-
-static const gli_fork_care fork_care = {hold, release, child};
 
 /* ---- the first connection ----------------------------------------------- */
 
@@ -192,8 +173,8 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
     status = connect_patiently(self, options, error);
   }
   if (status != GLOO_OK) goto destroy_lock;
-  if (!gli_fork_watch_begin(&self->fork_watch, GLI_FORK_OBJECTS, &fork_care,
-                            self)) {
+  if (!gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock,
+                            NULL)) {
     gli_tcp_connection_close(self->idle);
     uv_mutex_destroy(&self->lock);
     status = GLOO_ERR_NO_MEMORY;
@@ -216,8 +197,8 @@ no_memory:
 
 static void end(gli_tcp_client *self,
                 void (*close)(gli_tcp_connection *connection)) {
-  gli_fork_watch_end(&self->fork_watch);
-  if (self->torn) return;
+  gli_fork_guard_end(&self->forks);
+  if (self->forks.torn) return;
   while (self->idle != NULL) {
     gli_tcp_connection *connection = self->idle;
     self->idle = *gli_tcp_connection_next(connection);

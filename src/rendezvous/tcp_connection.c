@@ -166,7 +166,7 @@ static void read_some(gli_tcp_connection *self) {
     missing = GLI_TCP_HEAD_BYTES + self->body_bytes - self->got;
   }
   ssize_t n = gli_store_socket_receive(self->fd, to, missing);
-  if (n < 0 && gli_store_would_block(errno)) return;
+  if (n < 0 && gli_would_block(errno)) return;
   if (n <= 0) {
     fail_with(self, n < 0 ? errno : ENDED);
     return;
@@ -185,7 +185,7 @@ static size_t write_some(gli_tcp_connection *self, const uint8_t *data,
                          size_t bytes) {
   ssize_t n = gli_store_socket_send(self->fd, data, bytes);
   if (n >= 0) return (size_t)n;
-  if (gli_store_would_block(errno)) return 0;
+  if (gli_would_block(errno)) return 0;
   /* A server that closes may have sent its reason: read that first. */
   if (errno == EPIPE || errno == ECONNRESET) return bytes;
   fail_with(self, errno);

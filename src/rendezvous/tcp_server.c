@@ -36,8 +36,7 @@ struct gli_tcp_server {
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   uv_thread_t thread;
   uv_mutex_t serving; /* held by the thread but where it waits */
-  gli_fork_watch fork_watch;
-  bool torn; /* in a forked child: not to be looked into */
+  gli_fork_guard forks;
   struct sockaddr_storage address;
   gli_tcp_service service;
   char job[];
@@ -92,7 +91,7 @@ static void on_connection(void *owner, int events) {
       gli_session_accept(&server->service, fd, false);
       continue;
     }
-    if (gli_store_would_block(errno)) return;
+    if (gli_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
     accept_failed(server, errno);
     return;
@@ -251,29 +250,15 @@ static int open_parts(gli_tcp_server *server) {
 
 /* ---- forks --------------------------------------------------------------- */
 
-static bool hold(void *object, gli_fork_patience *patience) {
-  return gli_fork_lock(&((gli_tcp_server *)object)->serving, patience);
-}
-
-static void resume(void *object) {
-  uv_mutex_unlock(&((gli_tcp_server *)object)->serving);
-}
-
-static void child(void *object, bool held) {
-  gli_tcp_server *self = object;
-  self->torn = self->torn || !held;
-  gli_fork_mutex(&self->serving);
-}
-
 static void end(gli_tcp_server *server) {
-  gli_fork_watch_end(&server->fork_watch);
+  gli_fork_guard_end(&server->forks);
   uv_mutex_destroy(&server->serving);
   release(server);
 }
 
 void gli_tcp_server_abandon(gli_tcp_server *server) {
-  if (server->torn) {
-    gli_fork_watch_end(&server->fork_watch);
+  if (server->forks.torn) {
+    gli_fork_guard_end(&server->forks);
     return;
   }
   gli_events_abandon(server->service.events);
@@ -288,10 +273,9 @@ static gloo_status no_memory(gloo_error *error) {
 }
 
 static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
-  static const gli_fork_care care = {hold, resume, child};
   if (uv_mutex_init(&server->serving) != 0) return no_memory(error);
-  if (!gli_fork_watch_begin(&server->fork_watch, GLI_FORK_OBJECTS, &care,
-                            server)) {
+  if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
+                            NULL)) {
     uv_mutex_destroy(&server->serving);
     return no_memory(error);
   }
@@ -300,7 +284,7 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   int rc = uv_thread_create(&server->thread, serve, server);
   gli_signal_restore(&signals);
   if (rc == 0) return GLOO_OK;
-  gli_fork_watch_end(&server->fork_watch);
+  gli_fork_guard_end(&server->forks);
   uv_mutex_destroy(&server->serving);
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the TCP store's server has no thread: %s; raise the limit "

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "rendezvous/tcp_socket.h"
@@ -94,7 +95,7 @@ static void read_failed(gli_session *session) {
 static void read_request(gli_session *session) {
   for (;;) {
     ssize_t n = read_some(session);
-    if (n < 0 && gli_store_would_block(errno)) return;
+    if (n < 0 && gli_would_block(errno)) return;
     if (n <= 0) {
       read_failed(session);
       return;
@@ -137,7 +138,7 @@ static void write_out(gli_session *session) {
     ssize_t n = gli_store_socket_send(session->watch.fd,
                                       session->out + session->written,
                                       session->out_bytes - session->written);
-    if (n < 0 && !gli_store_would_block(errno)) {
+    if (n < 0 && !gli_would_block(errno)) {
       gli_session_close(session);
       return;
     }

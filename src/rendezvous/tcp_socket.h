@@ -2,7 +2,6 @@
 #ifndef GLI_RENDEZVOUS_TCP_SOCKET_H
 #define GLI_RENDEZVOUS_TCP_SOCKET_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -17,8 +16,5 @@ void gli_store_socket_tune(int fd);
  * system can be asked for that. */
 ssize_t gli_store_socket_send(int fd, const void *data, size_t bytes);
 ssize_t gli_store_socket_receive(int fd, void *data, size_t bytes);
-
-/* Is `code` "nothing now, try again when ready"? */
-bool gli_store_would_block(int code);
 
 #endif

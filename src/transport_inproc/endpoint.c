@@ -45,12 +45,12 @@ static void release(void *object) {
 }
 
 static void child(void *object, bool held) {
-  (void)object, (void)held;
+  (void)object;
   for (gli_inproc_endpoint *e = table_first; e != NULL; e = e->next) {
-    gli_fork_mutex(&e->lock);
+    gli_fork_mutex(&e->lock, held);
     gli_fork_condition(&e->wakeup);
   }
-  gli_fork_mutex(&table_mutex);
+  gli_fork_mutex(&table_mutex, held);
 }
 
 static void table_init(void) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "transport_tcp/socket.h"
@@ -159,7 +160,7 @@ static void guest_ready(void *owner, int events) {
   struct iovec part = {guest->hello + guest->bytes,
                        sizeof guest->hello - guest->bytes};
   ssize_t got = gli_tcp_socket_receive(guest->watch->fd, &part, 1);
-  if (got < 0 && gli_tcp_would_block(errno) && !broken) return;
+  if (got < 0 && gli_would_block(errno) && !broken) return;
   if (got <= 0) {
     guest_refuse(guest, "it hung up without a greeting");
     return;
@@ -207,13 +208,13 @@ void gli_tcp_listener_ready(void *owner, int events) {
       gli_tcp_listener_pause(t);
       return;
     }
-    int fd = gli_tcp_socket_accept(t->listener->fd);
+    int fd = gli_socket_accept(t->listener->fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
       welcome(t, fd);
       continue;
     }
-    if (gli_tcp_would_block(errno)) return;
+    if (gli_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
     gli_tcp_listener_lacks(t, errno);
     return;

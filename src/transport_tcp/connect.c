@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -144,7 +145,7 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   stream->state = GLI_TCP_CONNECTING;
   stream->reply_bytes = 0;
-  int fd = gli_tcp_socket_new(pair->peer.any.sa_family);
+  int fd = gli_socket_open(pair->peer.any.sa_family, SOCK_STREAM);
   if (fd < 0) {
     connect_failed(stream, errno);
     return;
@@ -250,7 +251,7 @@ static void reply_ready(void *owner, int events) {
   struct iovec part = {stream->reply + stream->reply_bytes,
                        sizeof stream->reply - stream->reply_bytes};
   ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
-  if (got < 0 && gli_tcp_would_block(errno)) {
+  if (got < 0 && gli_would_block(errno)) {
     if ((events & GLI_BROKEN) == 0) return;
     errno = gli_tcp_socket_error(stream->watch->fd);
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
@@ -18,7 +19,7 @@ static const uint64_t patience_ns = 2000000000;
 
 /* A listening socket, or -1 with errno. */
 static int listen_at(const gli_tcp_endpoint *at) {
-  int fd = gli_tcp_socket_new(at->any.sa_family);
+  int fd = gli_socket_open(at->any.sa_family, SOCK_STREAM);
   if (fd < 0) return -1;
   int yes = 1;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

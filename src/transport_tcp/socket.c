@@ -23,38 +23,12 @@
 
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
 
-static void set_option(int fd, int level, int option, int value) {
-  (void)setsockopt(fd, level, option, &value, sizeof value);
-}
-
-int gli_tcp_socket_new(int family) {
-  return gli_socket_open(family, SOCK_STREAM);
-}
-
-int gli_tcp_socket_accept(int listener) {
-  return gli_socket_accept(listener);
-}
-
+/* A host that vanished is noticed while a connection is idle. The kernel
+ * answers probes for a process that is merely busy; TCP_USER_TIMEOUT would not
+ * spare that one (it also counts time with a closed window), so a vanished host
+ * with data under way is left to the deadlines of operations. */
 void gli_tcp_socket_tune(int fd) {
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  /* A host that vanished is noticed while a connection is idle. The kernel
-   * answers probes for a process that is merely busy; TCP_USER_TIMEOUT would
-   * not spare that one (it also counts time with a closed window), so a
-   * vanished host with data under way is left to the deadlines of operations.
-   */
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-#if defined(TCP_KEEPIDLE)
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-#elif defined(TCP_KEEPALIVE)
-  set_option(fd, IPPROTO_TCP, TCP_KEEPALIVE, KEEPALIVE_IDLE_S);
-#endif
-#if defined(TCP_KEEPINTVL) && defined(TCP_KEEPCNT)
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
-#endif
-#if defined(SO_NOSIGPIPE)
-  set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
-#endif
+  gli_socket_tune(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES);
 }
 
 void gli_tcp_socket_set_control(int fd, const char *control) {
@@ -136,7 +110,8 @@ ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
  * 536 bytes or more as it comes: its sender waits for that. */
 ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
 #if defined(__linux__)
-  set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+  const int yes = 1;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
   return receive(fd, room, bytes, MSG_TRUNC);
 #else
   char waste[4096];
@@ -155,10 +130,6 @@ ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
   do bytes = recvmsg(fd, &message, 0);
   while (bytes < 0 && errno == EINTR);
   return bytes;
-}
-
-bool gli_tcp_would_block(int code) {
-  return code == EAGAIN || code == EWOULDBLOCK;
 }
 
 int gli_tcp_socket_unacknowledged(int fd) {

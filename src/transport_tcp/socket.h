@@ -8,10 +8,6 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/* As core/descriptor.h makes them. */
-int gli_tcp_socket_new(int family);
-int gli_tcp_socket_accept(int listener);
-
 /* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
  * better than a constant could. */
 void gli_tcp_socket_tune(int fd);
@@ -36,9 +32,6 @@ ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count);
  * some want room for it all the same. */
 ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes);
 ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes);
-
-/* Is `code` "nothing now, try again when ready"? */
-bool gli_tcp_would_block(int code);
 
 /* Bytes that the peer's kernel has not acknowledged; -1 when this system does
  * not tell. */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -105,7 +106,7 @@ void gli_tcp_stream_discard(gli_tcp_stream *stream) {
   stream->peeked = 0;
   for (int i = 0; i < DISCARDS_PER_TURN; i++) {
     ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
-    if (got < 0 && gli_tcp_would_block(errno)) return;
+    if (got < 0 && gli_would_block(errno)) return;
     if (got <= 0) {
       gli_tcp_stream_lost(stream, got < 0 ? errno : 0);
       return;

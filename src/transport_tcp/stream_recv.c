@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -277,7 +278,7 @@ static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
 }
 
 static void read_failed(gli_tcp_stream *stream, bool broken) {
-  if (!gli_tcp_would_block(errno)) {
+  if (!gli_would_block(errno)) {
     gli_tcp_stream_lost(stream, errno);
     return;
   }
@@ -324,7 +325,7 @@ static bool looked_in_vain(const gli_tcp_stream *stream) {
 /* The system tells of an error once, and later only of the end. */
 static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
   if (got == 0) return;
-  if (gli_tcp_would_block(errno))
+  if (gli_would_block(errno))
     stream->pair->t->looked = stream;
   else if (gli_lacking(errno))
     gli_tcp_pair_lacks(stream->pair, errno);

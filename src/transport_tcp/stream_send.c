@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -136,7 +137,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   gli_request_push(&stream->queue, request);
   if (written >= 0)
     request->private_ = (uint64_t)written;
-  else if (!gli_tcp_would_block(code)) {
+  else if (!gli_would_block(code)) {
     write_failed(stream, code);
     return GLI_POST_IN_PROGRESS;
   }
@@ -201,7 +202,7 @@ static bool flush_rest(gli_tcp_stream *stream) {
     drop_rest(stream);
     return true;
   }
-  if (written < 0 && !gli_tcp_would_block(errno)) {
+  if (written < 0 && !gli_would_block(errno)) {
     write_failed(stream, errno);
     return false;
   }
@@ -223,7 +224,7 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
     gli_send_request *request = stream->queue.head;
     while (request != NULL && add_message(&b, request)) request = request->next;
     ssize_t written = write_batch(stream, &b);
-    if (written < 0 && !gli_tcp_would_block(errno)) {
+    if (written < 0 && !gli_would_block(errno)) {
       write_failed(stream, errno);
       return;
     }

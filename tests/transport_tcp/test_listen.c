@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "harness.h"
 #include "transport_tcp/socket.h"
 
@@ -209,7 +210,7 @@ static void connections_are_not_paced_from_the_start(void **state) {
       assert_string_equal(control, paces ? names[i] : "");
       int client = socket(AF_INET, SOCK_STREAM, 0);
       assert_int_equal(connect(client, &at.any, sizeof at.v4), 0);
-      int fd = gli_tcp_socket_accept(listener);
+      int fd = gli_socket_accept(listener);
       assert_true(fd >= 0);
       assert_control(fd, paces ? "reno" : names[i]);
       if (paces) gli_tcp_socket_set_control(fd, control);
