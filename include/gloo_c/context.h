@@ -46,9 +46,22 @@ typedef struct gloo_device_options {
   int no_helper;         /* nonzero: no helper thread; operations advance, and
                             what was sent is delivered, only while a thread is
                             in a call */
+  int checksum; /* checksums of all messages: above 0: yes, below 0: no,
+                   0: GLOO_CHECKSUM (1, 0), or else no; see below */
 } gloo_device_options;
 #define GLOO_DEVICE_OPTIONS_INIT \
-  { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0, 0 }
+
+/* Checksums (CRC32C). A message that was damaged on its way ends the context
+ * with GLOO_ERR_PROTOCOL, on all ranks, and a sentence that names the sender
+ * and the receiver; no operation that it was for returns GLOO_OK. Two ranks use
+ * them when either asks. They cover all that is sent over TCP and shared memory
+ * once ranks are connected, and memory from gloo_alloc is copied instead of
+ * being read where it is; between threads (inproc) nothing travels, and the
+ * option does nothing. Cost: each side reads what it sends or receives once
+ * more. On two ranks allreduces of 64 KiB to 64 MiB took 1.2 to 1.5 times as
+ * long over TCP on loopback, 1.5 to 2.5 times over shared memory, and of 4
+ * bytes 1.03 times. */
 
 /* Open a device: the transport's end point in this process, plus the progress
  * that drives it. Several contexts may share one device; threads that use

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/tuning.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
@@ -41,6 +42,9 @@ gloo_status gloo_device_create(const gloo_device_options *options,
                                  .interface = o.interface,
                                  .port = o.port,
                                  .streams = o.streams ? o.streams : 1};
+  status = gli_switch_read(o.checksum, "GLOO_CHECKSUM", false, &config.checksum,
+                           error);
+  if (status != GLOO_OK) return status;
   return gli_device_open(ops, &config, !o.no_helper, device, error);
 }
 

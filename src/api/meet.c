@@ -18,7 +18,7 @@
 /* version, key, system, host (as plans see it), usable cores, transport (16
  * bytes, zero padded), tuning, terms, mask of cores, address. */
 enum {
-  CARD_VERSION = 6,
+  CARD_VERSION = 7,
   CARD_TRANSPORT_BYTES = 16,
   CARD_MASK = 4 + 8 + 8 + 8 + 4 + CARD_TRANSPORT_BYTES + 8 + 4,
   CARD_HEAD_BYTES = CARD_MASK + GLI_CPU_MASK_BYTES,

@@ -284,6 +284,10 @@ void gli_link_suspect(gli_link *link, const gloo_error *cause) {
 
 static void on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
+  if (cause->status == GLOO_ERR_PROTOCOL) { /* nobody knows more than that */
+    gli_context_poison(link->context, cause);
+    return;
+  }
   link->failed = true;
   gli_link_suspect(link, cause);
 }

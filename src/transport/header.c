@@ -2,12 +2,14 @@
  *    0 magic         4 type, charged, collective, dtype
  *    8 op, algorithm, form, tuning   12 context    16 tag    20 slot
  *   24 root         28 credit        32 operation  40 count  48 length
- *   56 zero */
+ *   56 zero; with checksums: that of all the other bytes  60 of the payload */
 #include "transport/header.h"
 
 #include "core/bytes.h"
+#include "core/crc32c.h"
 
-#define MAGIC UINT32_C(0x324d4c47) /* "GLM2" */
+#define MAGIC UINT32_C(0x324d4c47)         /* "GLM2" */
+#define MAGIC_CHECKED UINT32_C(0x32736d67) /* "gms2" */
 #define ABORT_LENGTH_MAX UINT64_C(4096)
 
 void gli_header_encode(const gli_header *header,
@@ -76,5 +78,35 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
   };
   if (!gli_header_valid(&got)) return false;
   *header = got;
+  return true;
+}
+
+/* ---- with checksums ------------------------------------------------------ */
+
+enum { AT_SUM = 56, AT_PAYLOAD_SUM = 60 };
+
+static uint32_t sum_of(const uint8_t header[GLI_HEADER_BYTES]) {
+  uint32_t sum = gli_crc32c(0, header, AT_SUM);
+  return gli_crc32c(sum, header + AT_PAYLOAD_SUM,
+                    GLI_HEADER_BYTES - AT_PAYLOAD_SUM);
+}
+
+void gli_header_encode_checked(const gli_header *header, uint32_t payload_sum,
+                               uint8_t out[GLI_HEADER_BYTES]) {
+  gli_header_encode(header, out);
+  gli_put_u32(out, MAGIC_CHECKED);
+  gli_put_u32(out + AT_PAYLOAD_SUM, payload_sum);
+  gli_put_u32(out + AT_SUM, sum_of(out));
+}
+
+bool gli_header_decode_checked(const uint8_t in[GLI_HEADER_BYTES],
+                               gli_header *header, uint32_t *payload_sum) {
+  if (gli_get_u32(in) != MAGIC_CHECKED) return false;
+  if (gli_get_u32(in + AT_SUM) != sum_of(in)) return false;
+  uint8_t plain[GLI_HEADER_BYTES] = {0};
+  memcpy(plain, in, AT_SUM);
+  gli_put_u32(plain, MAGIC);
+  if (!gli_header_decode(plain, header)) return false;
+  *payload_sum = gli_get_u32(in + AT_PAYLOAD_SUM);
   return true;
 }

@@ -79,6 +79,14 @@ void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
  * its type cannot have (only DATA and ABORT have payload). */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
 
+/* The same for messages that have checksums (CRC32C), of their header and of
+ * their payload, in other bytes that are 0 without: neither is taken for the
+ * other. */
+void gli_header_encode_checked(const gli_header *header, uint32_t payload_sum,
+                               uint8_t out[GLI_HEADER_BYTES]);
+bool gli_header_decode_checked(const uint8_t in[GLI_HEADER_BYTES],
+                               gli_header *header, uint32_t *payload_sum);
+
 /* Could it be the header of a message? For those that travel in other forms.
  * Most are of one kind. */
 bool gli_header_valid_other(const gli_header *header);

@@ -97,7 +97,9 @@ typedef struct gli_upcalls {
   void (*sent)(void *pair_user, gli_send_request *request);
   /* The pair is dead (connection refused, reset or closed without a BYE or
    * ABORT message). At most once, and no more upcalls for it afterwards.
-   * `cause` names the peer's rank. The engine calls pair_close later. */
+   * `cause` names the peer's rank. The engine calls pair_close later.
+   * GLOO_ERR_PROTOCOL: what came makes no sense, or is damaged. The peer is
+   * there, and does not know it: pair_close tells it, if it still can. */
   void (*failed)(void *pair_user, const gloo_error *cause);
   /* A peer asks for a connection that is not open here yet. `key` is what it
    * presents, to be compared with the `local_key` of a context. The engine
@@ -123,6 +125,13 @@ typedef struct gli_transport_config {
   const char *interface;
   uint16_t port;
   int streams; /* >= 1 */
+  /* Messages are to have checksums (CRC32C): those of each pair of which one
+   * end says so. It is published with the address, so both ends know it when
+   * they open the pair. A message of such a pair is received as it was sent, or
+   * the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages: no
+   * memory is referred to. Between threads nothing travels, and nothing is
+   * said. */
+  bool checksum;
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
   uint32_t *owed;    /* see gli_owe */
@@ -284,7 +293,8 @@ typedef struct gli_transport_ops {
 } gli_transport_ops;
 
 /* Common heads, so that the engine reaches the operations. A transport puts
- * them first in its own structs and sets `ops` (open, pair_open do). */
+ * them first in its own structs and sets `ops` (open, pair_open do). Those of a
+ * pair may be others, with the name and what is asked of pairs. */
 struct gli_transport {
   const gli_transport_ops *ops;
   uint32_t *owed; /* of the configuration */

@@ -1,4 +1,5 @@
-/* Layout: 0 magic  4 boot id  40 namespace: device, inode  56 user  60 name.
+/* Layout: 0 magic  4 boot id  40 namespace: device, inode  56 user  60 name
+ * 76 checksum.
  * Linux only. */
 #define _GNU_SOURCE
 #include "transport_shm/address.h"
@@ -16,8 +17,8 @@
 #include "core/bytes.h"
 #include "core/descriptor.h"
 
-#define ADDRESS_MAGIC UINT32_C(0x314d4853) /* "SHM1" */
-enum { ADDRESS_BYTES = 76, BACKLOG = 512 };
+#define ADDRESS_MAGIC UINT32_C(0x324d4853) /* "SHM2" */
+enum { ADDRESS_BYTES = 77, BACKLOG = 512 };
 
 _Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
 
@@ -52,6 +53,7 @@ void gli_shm_place_encode(const gli_shm_place *place, gli_address *address) {
   gli_put_u64(out + 48, place->net_inode);
   gli_put_u32(out + 56, place->user);
   memcpy(out + 60, place->name, sizeof place->name);
+  out[76] = place->checksum;
 }
 
 bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place) {
@@ -63,7 +65,8 @@ bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place) {
   place->net_inode = gli_get_u64(in + 48);
   place->user = gli_get_u32(in + 56);
   memcpy(place->name, in + 60, sizeof place->name);
-  return true;
+  place->checksum = in[76] == 1;
+  return in[76] <= 1;
 }
 
 const char *gli_shm_place_apart(const gli_shm_place *here,

@@ -13,6 +13,7 @@ typedef struct gli_shm_place {
   uint8_t boot[GLI_SHM_BOOT_BYTES]; /* the kernel's boot id, as text */
   uint64_t net_device, net_inode;   /* the network namespace */
   uint32_t user;
+  bool checksum;                    /* messages are to have them */
   uint8_t name[GLI_SHM_NAME_BYTES]; /* random: names the socket */
 } gli_shm_place;
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/lack.h"
+#include "core/log.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
@@ -99,7 +100,10 @@ gloo_status gli_shm_pair_open(gli_transport *base,
                     config->peer_rank, apart);
   gli_shm_pair *made = calloc(1, sizeof *made);
   if (made == NULL) return no_ring(config, ENOMEM, error);
-  made->base.ops = &gli_transport_shm;
+  made->checked = t->here.checksum || peer.checksum;
+  made->base.ops =
+      made->checked ? &gli_transport_shm_checked : &gli_transport_shm;
+  made->out.checked = made->checked;
   made->t = t;
   made->config = *config;
   made->peer = peer;
@@ -110,6 +114,11 @@ gloo_status gli_shm_pair_open(gli_transport *base,
     free(made);
     return no_ring(config, code, error);
   }
+  if (made->checked)
+    gli_log(GLOO_LOG_INFO,
+            "messages between ranks %" PRIu32 " and %" PRIu32
+            " have checksums (CRC32C)",
+            config->self_rank, config->peer_rank);
   made->live = true;
   link_into(made, &t->pairs);
   t->unsettled++;
@@ -182,16 +191,13 @@ bool gli_shm_pair_up(const gli_pair *base) {
 
 /* ---- failing ------------------------------------------------------------- */
 
-void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
-                        const char *format, ...) {
-  if (pair->broken) return;
-  va_list arguments;
-  va_start(arguments, format);
-  (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
-                  arguments);
-  va_end(arguments);
-  pair->broken = true;
-  pair->to_tell = pair->live && !pair->left;
+static void fail(gli_shm_pair *pair, gloo_status status, const char *format,
+                 va_list arguments) {
+  if (pair->live && !pair->left) {
+    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
+                    arguments);
+    pair->to_tell = true;
+  }
   pair->live = false;
   pair->to_report = true;
   gli_shm_reckon(pair);
@@ -207,6 +213,24 @@ void gli_shm_pair_lacks(gli_shm_pair *pair, int code) {
   pair->cause.rank = (int)pair->config.self_rank;
 }
 
+void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
+                        const char *format, ...) {
+  if (pair->broken) return;
+  pair->broken = true;
+  va_list arguments;
+  va_start(arguments, format);
+  fail(pair, status, format, arguments);
+  va_end(arguments);
+}
+
+void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...) {
+  if (pair->broken) return;
+  va_list arguments;
+  va_start(arguments, format);
+  fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
+  va_end(arguments);
+}
+
 static gli_shm_pair *find_to_report(gli_shm *t) {
   gli_shm_pair *pair = t->pairs;
   while (pair != NULL && !pair->to_report) pair = pair->next;
@@ -218,14 +242,18 @@ static void report(gli_shm *t) {
   while ((pair = find_to_report(t)) != NULL) {
     pair->to_report = false;
     t->happened++;
-    if (pair->closed) {
+    if (pair->closed && pair->broken) {
       gli_shm_pair_dispose(pair);
       continue;
     }
-    gli_shm_set_state(pair, GLI_SHM_ENDED);
+    if (pair->broken) {
+      gli_shm_set_state(pair, GLI_SHM_ENDED);
+      gli_watch_close(&pair->watch);
+    }
     gli_shm_reckon(pair);
-    gli_watch_close(&pair->watch);
-    if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
+    if (pair->closed || !pair->to_tell) continue;
+    pair->to_tell = false;
+    t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
 

@@ -1,7 +1,9 @@
 /* Receiving: payload is stored or reduced straight out of the ring. Linux only.
  */
+#include <inttypes.h>
 #include <string.h>
 
+#include "core/crc32c.h"
 #include "core/error.h"
 #include "core/reduce.h"
 #include "transport_shm/shm.h"
@@ -13,10 +15,29 @@ enum { RECORDS_PER_POLL = 64 };
 enum { TELL_BYTES = GLI_SHM_TELL_BYTES, TELL_RECORDS = GLI_SHM_TELL_RECORDS };
 
 static void garbled(gli_shm_pair *pair) {
-  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                     "what rank %u wrote into shared memory makes no sense; do "
-                     "all ranks run the same version of the library?",
-                     (unsigned)pair->config.peer_rank);
+  if (pair->checked)
+    gli_shm_pair_spoil(
+        pair,
+        "a message from rank %" PRIu32 " to rank %" PRIu32
+        " came damaged: a header in shared memory is not what was written "
+        "(CRC32C); check the memory of the host",
+        pair->config.peer_rank, pair->config.self_rank);
+  else
+    gli_shm_pair_spoil(
+        pair,
+        "what rank %" PRIu32 " wrote into shared memory for rank %" PRIu32
+        " makes no sense; do all ranks run the same version of the library?",
+        pair->config.peer_rank, pair->config.self_rank);
+}
+
+static void damaged(gli_shm_pair *pair, uint64_t bytes) {
+  gli_shm_pair_spoil(pair,
+                     "a message of %" PRIu64 " bytes from rank %" PRIu32
+                     " to rank %" PRIu32
+                     " came damaged: its checksum (CRC32C) is %08" PRIx32
+                     ", and was %08" PRIx32 "; check the memory of the host",
+                     bytes, pair->config.peer_rank, pair->config.self_rank,
+                     pair->sum, pair->expected_sum);
 }
 
 /* Chunks begin on whole elements: their length is a multiple of a line, and the
@@ -149,6 +170,50 @@ bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
   return true;
 }
 
+/* The first record of a message with checksums. It is taken before anything is
+ * made of it, for only then it is known to be what was sent. */
+GLI_APART static void receive_checked(gli_shm_pair *pair,
+                                      const gli_shm_record *record) {
+  if (!pair->checked ||
+      !gli_shm_begins_checked(&pair->in, record, &pair->expected_sum)) {
+    garbled(pair);
+    return;
+  }
+  const gli_header *header = &record->header;
+  size_t bytes = chunk_of(pair, header->length);
+  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  pair->sum = gli_crc32c(0, data, bytes);
+  if (bytes == header->length && pair->sum != pair->expected_sum) {
+    damaged(pair, header->length);
+  } else if (bytes == header->length && take_whole(pair, header, data)) {
+    take(pair, bytes);
+  } else {
+    receive_rest(pair, header, data, bytes);
+  }
+}
+
+/* One that follows. */
+GLI_APART static void go_on_checked(gli_shm_pair *pair,
+                                    const gli_shm_record *record) {
+  if (pair->checked && record->header.mark == GLI_SHM_CHECKED_CUT) {
+    pair->in_message = false;
+    gli_shm_take(&pair->in);
+    return;
+  }
+  if (!pair->checked || !gli_shm_continues_checked(&pair->in, record)) {
+    garbled(pair);
+    return;
+  }
+  uint64_t left = pair->header.length - pair->placed;
+  size_t bytes = chunk_of(pair, left);
+  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  pair->sum = gli_crc32c(pair->sum, data, bytes);
+  if (bytes == left && pair->sum != pair->expected_sum)
+    damaged(pair, pair->header.length);
+  else
+    receive_more(pair, data, bytes);
+}
+
 /* It goes on with a message, or says that it ends here. */
 GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {
@@ -158,7 +223,7 @@ GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
     size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
     receive_more(pair, gli_shm_chunk(&pair->in, bytes), bytes);
   } else {
-    garbled(pair);
+    go_on_checked(pair, record);
   }
 }
 
@@ -169,7 +234,7 @@ GLI_INLINE void receive_one(gli_shm_pair *pair) {
   if (pair->in_message) {
     go_on(pair, &record);
   } else if (!gli_shm_begins(&pair->in, &record)) {
-    garbled(pair);
+    receive_checked(pair, &record);
   } else if (record.header.length <= GLI_SHM_INLINE) {
     receive_short(pair, &record);
   } else {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/bytes.h"
+#include "core/crc32c.h"
 #include "core/hints.h"
 #include "transport_shm/memory.h"
 
@@ -42,7 +44,7 @@ static bool fits(const gli_shm_out *out, uint64_t end) {
 }
 
 /* Read how far the receiver has come: never back, nor ahead of us. */
-static void look(gli_shm_out *out) {
+GLI_INLINE void look(gli_shm_out *out) {
   gli_shm_memory *m = out->memory;
   uint64_t bytes = atomic_load(&m->bytes_taken);
   uint32_t slots = atomic_load(&m->slots_taken);
@@ -67,7 +69,7 @@ bool gli_shm_room_made(gli_shm_out *out) {
          atomic_load(&m->slots_taken) != atomic_load(&out->slots_seen);
 }
 
-static bool has_room(gli_shm_out *out, uint64_t end) {
+GLI_INLINE bool has_room(gli_shm_out *out, uint64_t end) {
   if (fits(out, end)) return true;
   look(out);
   return !out->broken && fits(out, end);
@@ -160,6 +162,15 @@ GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
   return is_reserved(out, next, bytes) ? next : NOWHERE;
 }
 
+/* Where the next chunk goes; NOWHERE: it has to wait. */
+GLI_INLINE uint64_t place_next(gli_shm_out *out, bool is_head, size_t bytes,
+                               bool *rewind) {
+  uint64_t next = place(out->at, out->data_bytes, bytes);
+  uint64_t from = is_far(out) ? place_far(out, is_head, bytes) : next;
+  *rewind = from != next;
+  return from;
+}
+
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
   size_t bytes = least(header->length, out->chunk);
@@ -167,13 +178,8 @@ static bool put_head(gli_shm_out *out, gli_header *header,
   uint64_t from = out->at, end = from;
   bool rewind = false;
   if (!in_slot) {
-    if (is_far(out)) {
-      from = place_far(out, true, bytes);
-      if (from == NOWHERE) return false;
-      rewind = from != place(out->at, out->data_bytes, bytes);
-    } else {
-      from = place(from, out->data_bytes, bytes);
-    }
+    from = place_next(out, true, bytes, &rewind);
+    if (from == NOWHERE) return false;
     end = from + lines(bytes);
   }
   if (!has_room(out, end)) return false;
@@ -190,23 +196,29 @@ static bool put_head(gli_shm_out *out, gli_header *header,
   return true;
 }
 
-bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
-                 uint64_t *progress) {
-  if (*progress == 0 && !put_head(out, header, payload, progress)) return false;
+GLI_INLINE bool put_more(gli_shm_out *out, const gli_header *header,
+                         const uint8_t *payload, uint64_t *progress,
+                         gli_shm_kind kind, gli_shm_kind rewound) {
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
     size_t bytes = least(header->length - placed, out->chunk);
-    uint64_t next = place(out->at, out->data_bytes, bytes);
-    uint64_t from = is_far(out) ? place_far(out, false, bytes) : next;
+    bool rewind;
+    uint64_t from = place_next(out, false, bytes, &rewind);
     if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
     gli_shm_slot *slot = slot_of(out);
-    slot->record.header.mark =
-        from != next ? GLI_SHM_MORE_REWIND : GLI_SHM_MORE;
+    slot->record.header.mark = (uint8_t)(rewind ? rewound : kind);
     put_data(out, from, payload + placed, bytes);
     publish(out, slot);
     *progress += bytes;
   }
   return true;
+}
+
+bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
+                 uint64_t *progress) {
+  if (*progress == 0 && !put_head(out, header, payload, progress)) return false;
+  return put_more(out, header, payload, progress, GLI_SHM_MORE,
+                  GLI_SHM_MORE_REWIND);
 }
 
 /* Without asking anything that has one answer for them. */
@@ -228,10 +240,50 @@ bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
          put_head(out, header, payload, &progress);
 }
 
+/* Of a record's header, and of the record's number: one that was there before
+ * is not taken for it. */
+static uint32_t header_sum(const gli_shm_record *r, uint32_t number) {
+  const uint8_t *header = (const uint8_t *)&r->header;
+  uint32_t sum = gli_crc32c(number, header, offsetof(gli_header, number));
+  size_t rest = offsetof(gli_header, operation);
+  sum = gli_crc32c(sum, header + rest, sizeof r->header - rest);
+  return gli_crc32c(sum, r->data + 4, 4);
+}
+
+GLI_APART static bool put_checked_head(gli_shm_out *out, gli_header *header,
+                                       const uint8_t *payload,
+                                       uint64_t *progress) {
+  size_t bytes = least(header->length, out->chunk);
+  bool rewind;
+  uint64_t from = place_next(out, true, bytes, &rewind);
+  if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
+  gli_shm_record r = {.header = *header};
+  header->mark = rewind ? GLI_SHM_CHECKED_REWIND : GLI_SHM_CHECKED_HEAD;
+  r.header.mark = header->mark;
+  gli_put_u32(r.data + 4, gli_crc32c(0, payload, (size_t)header->length));
+  gli_put_u32(r.data, header_sum(&r, out->next));
+  gli_shm_slot *slot = slot_of(out);
+  write_header(&slot->record, &r.header);
+  memcpy(slot->record.data, r.data, sizeof r.data);
+  out->at = from;
+  if (bytes > 0) put_data(out, from, payload, bytes);
+  publish(out, slot);
+  *progress = 1 + bytes;
+  return true;
+}
+
+bool gli_shm_put_checked(gli_shm_out *out, gli_header *header,
+                         const uint8_t *payload, uint64_t *progress) {
+  if (*progress == 0 && !put_checked_head(out, header, payload, progress))
+    return false;
+  return put_more(out, header, payload, progress, GLI_SHM_CHECKED_MORE,
+                  GLI_SHM_CHECKED_MORE_REWIND);
+}
+
 bool gli_shm_put_cut(gli_shm_out *out) {
   if (!has_room(out, out->at)) return false;
   gli_shm_slot *slot = slot_of(out);
-  slot->record.header.mark = GLI_SHM_CUT;
+  slot->record.header.mark = out->checked ? GLI_SHM_CHECKED_CUT : GLI_SHM_CUT;
   publish(out, slot);
   return true;
 }
@@ -302,10 +354,33 @@ bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record) {
   return true;
 }
 
+static bool goes_on(gli_shm_in *in, uint8_t kind, gli_shm_kind more,
+                    gli_shm_kind rewound) {
+  if (kind == rewound) in->at = start_after(in->at, in->data_bytes);
+  return kind == more || kind == rewound;
+}
+
 bool gli_shm_continues(gli_shm_in *in, const gli_shm_record *record) {
+  return goes_on(in, record->header.mark, GLI_SHM_MORE, GLI_SHM_MORE_REWIND);
+}
+
+bool gli_shm_begins_checked(gli_shm_in *in, const gli_shm_record *record,
+                            uint32_t *payload_sum) {
   uint8_t kind = record->header.mark;
-  if (kind == GLI_SHM_MORE_REWIND) in->at = start_after(in->at, in->data_bytes);
-  return kind == GLI_SHM_MORE || kind == GLI_SHM_MORE_REWIND;
+  if (kind != GLI_SHM_CHECKED_HEAD && kind != GLI_SHM_CHECKED_REWIND)
+    return false;
+  uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
+  if (gli_get_u32(record->data) != header_sum(record, next)) return false;
+  if (!gli_header_valid(&record->header)) return false;
+  if (kind == GLI_SHM_CHECKED_REWIND)
+    in->at = start_after(in->at, in->data_bytes);
+  *payload_sum = gli_get_u32(record->data + 4);
+  return true;
+}
+
+bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record) {
+  return goes_on(in, record->header.mark, GLI_SHM_CHECKED_MORE,
+                 GLI_SHM_CHECKED_MORE_REWIND);
 }
 
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {

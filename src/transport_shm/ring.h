@@ -62,7 +62,15 @@ typedef enum gli_shm_kind {
   GLI_SHM_MORE,
   GLI_SHM_CUT,    /* the message under way ends here: its sender has closed */
   GLI_SHM_REWIND, /* a HEAD, and the data part is used from its start again */
-  GLI_SHM_MORE_REWIND /* the same with a MORE */
+  GLI_SHM_MORE_REWIND, /* the same with a MORE */
+
+  /* The same, of a message with checksums. Each differs from all others in
+   * three bits or more. */
+  GLI_SHM_CHECKED_MORE = 0xaa,
+  GLI_SHM_CHECKED_CUT = 0x99,
+  GLI_SHM_CHECKED_HEAD = 0xf0,
+  GLI_SHM_CHECKED_REWIND = 0xcc,
+  GLI_SHM_CHECKED_MORE_REWIND = 0x5a
 } gli_shm_kind;
 
 /* A slot's words, as they are but for the sequence number, which is where the
@@ -119,6 +127,7 @@ typedef struct gli_shm_out {
   _Atomic uint64_t bytes_seen;
   uint64_t at;         /* bytes of the data part used, as if it were endless */
   bool broken;         /* the receiver's counters made no sense */
+  bool checked;        /* messages have checksums */
   uint32_t turn_bytes; /* of the data part, used in turn: gli_shm_spread */
   gli_storing copiers[2]; /* of short chunks, and of long ones */
 } gli_shm_out;
@@ -157,6 +166,11 @@ void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded);
  * receiver misbehaves. */
 bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
                  uint64_t *progress);
+/* The same with checksums (CRC32C): in place of the payload that a slot has
+ * room for are those of the header, which is also of the number of the record,
+ * and of the payload, which is in the data part, however short. */
+bool gli_shm_put_checked(gli_shm_out *out, gli_header *header,
+                         const uint8_t *payload, uint64_t *progress);
 /* Write a message if it takes only one record and there is room. */
 bool gli_shm_put_short(gli_shm_out *out, gli_header *header,
                        const uint8_t *payload);
@@ -213,6 +227,11 @@ bool gli_shm_take_long(gli_shm_in *in, const gli_shm_record *record,
 bool gli_shm_begins(gli_shm_in *in, const gli_shm_record *record);
 /* Another record of a message? If so, go to where its chunk lies. */
 bool gli_shm_continues(gli_shm_in *in, const gli_shm_record *record);
+/* Likewise of a message with checksums; false when the header is damaged, too.
+ */
+bool gli_shm_begins_checked(gli_shm_in *in, const gli_shm_record *record,
+                            uint32_t *payload_sum);
+bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record);
 /* Its chunk of `bytes`, and going on to the next record. */
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
 void gli_shm_take(gli_shm_in *in);

@@ -21,8 +21,10 @@ static void nonsense(gli_shm_pair *pair) {
 
 static bool put(gli_shm_pair *pair, gli_send_request *request) {
   uint32_t before = pair->out.next;
-  bool all = gli_shm_put(&pair->out, &request->header, request->payload,
-                         &request->private_);
+  bool (*put_in)(gli_shm_out *, gli_header *, const uint8_t *, uint64_t *) =
+      pair->checked ? gli_shm_put_checked : gli_shm_put;
+  bool all = put_in(&pair->out, &request->header, request->payload,
+                    &request->private_);
   if (pair->out.next != before && gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
   if (pair->out.broken) nonsense(pair);
   return all;

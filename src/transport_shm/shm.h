@@ -32,6 +32,8 @@
 #include "transport_shm/shelf.h"
 
 extern const gli_transport_ops gli_transport_shm;
+/* Of pairs whose messages have checksums. */
+extern const gli_transport_ops gli_transport_shm_checked;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
 #ifndef GLI_SHM_GUESTS_MAX
@@ -84,7 +86,8 @@ struct gli_shm_pair {
     uint32_t mood;
   };
   bool greeted;   /* the peer may know of this pair */
-  bool broken;    /* failed, for `cause` */
+  bool checked;   /* messages have checksums */
+  bool broken;    /* failed, for `cause`, and its connection is to end */
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
   /* What every poll has to see to. */
@@ -117,6 +120,7 @@ struct gli_shm_pair {
   gli_header header;
   gli_sink sink;
   uint64_t placed;
+  uint32_t sum, expected_sum; /* of the payload, if it is checked */
 
   /* memory that messages refer to, see reach.c */
   uint64_t proof;               /* a random number, for the peer to read */
@@ -228,6 +232,10 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
 /* The same for what this process lacks, by errno: that is not the peer's fault.
  */
 void gli_shm_pair_lacks(gli_shm_pair *pair, int code);
+/* What came makes no sense: nothing more is read, but the peer can still be
+ * told. */
+void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...)
+    GLI_PRINTF(2, 3);
 /* Report pairs that broke, and free what is garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);

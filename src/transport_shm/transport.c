@@ -66,6 +66,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   t->base.owed = config->owed;
   t->region_generation = gli_region_generation();
   t->upcalls = config->upcalls;
+  t->here.checksum = config->checksum;
   t->device_user = config->device_user;
   t->page_fd = t->listener.fd = t->bell.fd = -1;
   for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++) {
@@ -158,4 +159,13 @@ const gli_transport_ops gli_transport_shm = {
     .recalled = gli_shm_pair_recalled,
     .help = gli_shm_help,
     .set_crowded = shm_set_crowded,
+};
+
+/* Without short ways for small messages, and all of them go through the ring.
+ */
+const gli_transport_ops gli_transport_shm_checked = {
+    .name = "shm",
+    .send = gli_shm_send,
+    .pair_close = gli_shm_pair_close,
+    .pair_up = gli_shm_pair_up,
 };

@@ -1,5 +1,6 @@
-/* An encoded address: family (4 or 6), three zero bytes, port, scope (both 32
- * bits, little endian), then 4 or 16 bytes of address in network order. */
+/* An encoded address: family (4 or 6), checksum, two zero bytes, port, scope
+ * (both 32 bits, little endian), then 4 or 16 bytes of address in network
+ * order. */
 #include "transport_tcp/address.h"
 
 #include <arpa/inet.h>
@@ -100,7 +101,8 @@ bool gli_tcp_address_decode(const gli_address *address,
   const uint8_t *data = address->data, *ip = data + PREFIX_BYTES;
   uint32_t port = gli_get_u32(data + 4);
   if (port == 0 || port > UINT16_MAX) return false;
-  if (data[1] != 0 || data[2] != 0 || data[3] != 0) return false;
+  if (data[GLI_TCP_ADDRESS_CHECKSUM] > 1) return false;
+  if (data[2] != 0 || data[3] != 0) return false;
   memset(endpoint, 0, sizeof *endpoint);
   if (data[0] == 4) {
     if (address->bytes != PREFIX_BYTES + V4_BYTES) return false;

@@ -10,6 +10,10 @@
 
 #define GLI_TCP_TEXT_BYTES 80
 
+/* Where an address says whether messages are to have checksums: 1 or 0. It is 0
+ * as it is encoded. */
+enum { GLI_TCP_ADDRESS_CHECKSUM = 1 };
+
 typedef union gli_tcp_endpoint {
   struct sockaddr any;
   struct sockaddr_in v4;

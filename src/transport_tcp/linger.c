@@ -77,6 +77,7 @@ static bool worth_lingering(gli_tcp_pair *pair, const gli_send_request *last) {
   if (pair->broken || pair->left || never_spoke(pair, bye)) return false;
   if (last == NULL) return pair->streams != 0;
   pair->last = copy_request(last);
+  if (pair->last != NULL && pair->checked) gli_tcp_request_sum(pair->last);
   return pair->last != NULL;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/lack.h"
+#include "core/log.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
@@ -34,16 +35,24 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to rank %u",
                     (unsigned)config->peer_rank);
-  made->base.ops = &gli_transport_tcp;
+  made->checked =
+      t->checksum || config->address.data[GLI_TCP_ADDRESS_CHECKSUM] != 0;
+  made->base.ops =
+      made->checked ? &gli_transport_tcp_checked : &gli_transport_tcp;
   made->t = t;
   made->config = *config;
   made->peer = peer;
   gli_tcp_endpoint_text(&peer, made->peer_text);
+  if (made->checked)
+    gli_log(GLOO_LOG_INFO,
+            "messages between ranks %u and %u have checksums (CRC32C)",
+            (unsigned)config->self_rank, (unsigned)config->peer_rank);
   made->live = true;
   made->stream_capacity = t->streams;
   for (uint32_t i = 0; i < t->streams; i++) {
     made->stream[i].pair = made;
     made->stream[i].index = i;
+    made->stream[i].checked = made->checked;
   }
   gli_tcp_pair_move(made, &t->pairs);
   /* The next poll begins to connect; unless the peer's hello, for which this
@@ -66,6 +75,7 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   request->next = NULL;
   if (pair->left) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
+  if (pair->checked) gli_tcp_request_sum(request);
   if (pair->streams == 0) {
     gli_request_push(&pair->waiting, request);
     return GLI_POST_IN_PROGRESS;
@@ -120,16 +130,13 @@ void gli_tcp_reckon(gli_tcp_pair *pair) {
 
 /* ---- failing ------------------------------------------------------------- */
 
-void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
-                        const char *format, ...) {
-  if (pair->broken) return;
-  va_list arguments;
-  va_start(arguments, format);
-  (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
-                  arguments);
-  va_end(arguments);
-  pair->broken = true;
-  pair->to_tell = pair->live && !pair->left;
+static void fail(gli_tcp_pair *pair, gloo_status status, const char *format,
+                 va_list arguments) {
+  if (pair->live && !pair->left) {
+    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
+                    arguments);
+    pair->to_tell = true;
+  }
   pair->live = false;
   pair->to_report = true;
   gli_tcp_reckon(pair);
@@ -143,6 +150,27 @@ void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code) {
                      "no connection with rank %" PRIu32 ": %s",
                      pair->config.peer_rank, gli_lack_text(code));
   pair->cause.rank = (int)pair->config.self_rank;
+}
+
+void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
+                        const char *format, ...) {
+  if (pair->broken) return;
+  pair->broken = true;
+  va_list arguments;
+  va_start(arguments, format);
+  fail(pair, status, format, arguments);
+  va_end(arguments);
+}
+
+void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...) {
+  if (pair->broken) return;
+  va_list arguments;
+  va_start(arguments, format);
+  fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
+  va_end(arguments);
+  for (uint32_t i = 0; i < pair->stream_capacity; i++)
+    if (pair->stream[i].watch != NULL)
+      gli_tcp_watch_for(pair->stream[i].watch, 0);
 }
 
 static void end_streams(gli_tcp_pair *pair) {
@@ -165,13 +193,15 @@ void gli_tcp_pairs_report(gli_tcp *t) {
   while ((pair = find_to_report(t)) != NULL) {
     pair->to_report = false;
     t->happened++;
-    if (pair->closed) {
+    if (pair->closed && pair->broken) {
       gli_tcp_pair_dispose(pair);
       continue;
     }
-    end_streams(pair);
+    if (pair->broken) end_streams(pair);
     gli_tcp_reckon(pair);
-    if (pair->to_tell) t->upcalls->failed(pair->config.user, &pair->cause);
+    if (pair->closed || !pair->to_tell) continue;
+    pair->to_tell = false;
+    t->upcalls->failed(pair->config.user, &pair->cause);
   }
 }
 

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/crc32c.h"
 #include "core/descriptor.h"
+#include "core/hints.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -21,6 +23,9 @@
 #define LARGE_PAYLOAD ((uint64_t)32 * 1024)
 #define READ_AHEAD_LARGE ((size_t)4096)
 #define BYTES_PER_TURN ((size_t)4 * 1024 * 1024)
+/* Of a payload with a checksum, so much is read directly at once: it is still
+ * in cache when it is looked at. */
+#define SUM_PIECE ((size_t)256 * 1024)
 
 static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
@@ -48,9 +53,25 @@ static bool ask_for_sink(gli_tcp_pair *pair, const gli_header *header,
   return false;
 }
 
+static void payload_damaged(gli_tcp_stream *stream, uint32_t sum) {
+  const gli_tcp_pair *pair = stream->pair;
+  gli_tcp_pair_spoil(
+      stream->pair,
+      "a message of %" PRIu64 " bytes from rank %" PRIu32
+      " (%s) to rank %" PRIu32
+      " came damaged: its checksum (CRC32C) is %08" PRIx32
+      ", and was %08" PRIx32 "; check the memory and the network of both hosts",
+      stream->header.length, pair->config.peer_rank, pair->peer_text,
+      pair->config.self_rank, sum, stream->expected_sum);
+}
+
 static void payload_complete(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp *t = pair->t;
+  if (stream->checked && stream->sum != stream->expected_sum) {
+    payload_damaged(stream, stream->sum);
+    return;
+  }
   stream->in_payload = false;
   stream->large = stream->header.length >= LARGE_PAYLOAD;
   if (stream->header.type == GLI_MESSAGE_ABORT)
@@ -100,6 +121,7 @@ static bool take_whole(gli_tcp_stream *stream, const uint8_t *payload,
 static void begin_payload(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   stream->placed = 0;
+  stream->sum = 0;
   if (!ask_for_sink(pair, &stream->header, &stream->sink)) return;
   if (!sink_is_sound(&stream->sink, &stream->header)) {
     gli_tcp_pair_break(pair, GLOO_ERR_INTERNAL,
@@ -112,18 +134,11 @@ static void begin_payload(gli_tcp_stream *stream) {
   if (stream->header.length == 0) payload_complete(stream);
 }
 
-/* With `bytes` bytes behind it; how many of them were used. */
-static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
-                             size_t bytes) {
+/* Its header is known, and `payload` are the bytes behind it; how many of them
+ * were used. */
+static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
+                              size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
-  if (!gli_header_decode(header, &stream->header)) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "rank %" PRIu32
-                       " (%s) sent bytes that are no message; the connection "
-                       "or the peer is damaged",
-                       pair->config.peer_rank, pair->peer_text);
-    return 0;
-  }
   /* An ABORT comes on every stream: one is enough, and nothing new after it. */
   if (pair->aborting) {
     stream->finished = true;
@@ -134,12 +149,54 @@ static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
     return 0;
   }
   pair->aborting = stream->header.type == GLI_MESSAGE_ABORT;
-  if (take_whole(stream, header + GLI_HEADER_BYTES, bytes)) {
+  if (take_whole(stream, payload, bytes)) {
     stream->large = false;
     return (size_t)stream->header.length;
   }
   if (pair->live) begin_payload(stream);
   return 0;
+}
+
+/* No header of a message without checksums. */
+GLI_COLD static size_t other_arrived(gli_tcp_stream *stream,
+                                     const uint8_t *header, size_t bytes) {
+  gli_tcp_pair *pair = stream->pair;
+  if (!pair->checked) {
+    gli_tcp_pair_spoil(pair,
+                       "rank %" PRIu32 " (%s) sent rank %" PRIu32
+                       " bytes that are no message; the connection or the peer "
+                       "is damaged",
+                       pair->config.peer_rank, pair->peer_text,
+                       pair->config.self_rank);
+    return 0;
+  }
+  if (!gli_header_decode_checked(header, &stream->header,
+                                 &stream->expected_sum)) {
+    gli_tcp_pair_spoil(
+        pair,
+        "a message from rank %" PRIu32 " (%s) to rank %" PRIu32
+        " came damaged: the checksum (CRC32C) of its header is wrong; check "
+        "the memory and the network of both hosts",
+        pair->config.peer_rank, pair->peer_text, pair->config.self_rank);
+    return 0;
+  }
+  const uint8_t *payload = header + GLI_HEADER_BYTES;
+  if (stream->header.length <= bytes) {
+    uint32_t sum = gli_crc32c(0, payload, (size_t)stream->header.length);
+    if (sum != stream->expected_sum) {
+      payload_damaged(stream, sum);
+      return 0;
+    }
+  }
+  return message_arrived(stream, payload, bytes);
+}
+
+/* With `bytes` bytes behind it; how many of them were used. */
+static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
+                             size_t bytes) {
+  if (!gli_header_decode(header, &stream->header))
+    return other_arrived(stream, header, bytes);
+  return message_arrived(stream, header + GLI_HEADER_BYTES, bytes);
 }
 
 /* ---- bytes --------------------------------------------------------------- */
@@ -167,6 +224,7 @@ static size_t place(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
       sink->fn(dst, local, data, count);
   }
   stream->placed += n;
+  if (stream->checked) stream->sum = gli_crc32c(stream->sum, data, n);
   return n;
 }
 
@@ -208,16 +266,18 @@ static size_t read_ahead(const gli_tcp_stream *stream, bool in_payload) {
 static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *buffer = stream->pair->t->buffer;
   uint64_t left = payload_left(stream);
-  size_t direct = left < GLI_TCP_IO_MAX ? (size_t)left : GLI_TCP_IO_MAX;
+  size_t most = stream->checked ? SUM_PIECE : GLI_TCP_IO_MAX;
+  size_t direct = left < most ? (size_t)left : most;
   size_t ahead = direct == left ? read_ahead(stream, true) : 0;
-  struct iovec parts[2] = {
-      {(uint8_t *)stream->sink.dst + stream->placed, direct}, {buffer, ahead}};
+  uint8_t *to = (uint8_t *)stream->sink.dst + stream->placed;
+  struct iovec parts[2] = {{to, direct}, {buffer, ahead}};
   *asked = direct + ahead;
   ssize_t got =
       gli_tcp_socket_receive(stream->watch->fd, parts, ahead > 0 ? 2 : 1);
   if (got <= 0) return got;
   size_t placed = min_size((size_t)got, direct);
   stream->placed += placed;
+  if (stream->checked) stream->sum = gli_crc32c(stream->sum, to, placed);
   if (payload_left(stream) == 0) payload_complete(stream);
   consume(stream, buffer, (size_t)got - placed);
   return got;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "core/crc32c.h"
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
@@ -28,12 +29,21 @@ static void add_part(batch *b, const void *from, size_t bytes) {
   b->bytes += bytes;
 }
 
+static void encode(const gli_tcp_stream *stream, const gli_header *header,
+                   uint8_t out[GLI_HEADER_BYTES]) {
+  if (stream->checked)
+    gli_header_encode_checked(header, header->number, out);
+  else
+    gli_header_encode(header, out);
+}
+
 /* What is left of a message; false when the batch is full with it. */
-static bool add_message(batch *b, const gli_send_request *request) {
+static bool add_message(const gli_tcp_stream *stream, batch *b,
+                        const gli_send_request *request) {
   uint64_t sent = request->private_, into_payload = 0;
   if (sent < GLI_HEADER_BYTES) {
     uint8_t *header = b->header[b->messages];
-    gli_header_encode(&request->header, header);
+    encode(stream, &request->header, header);
     add_part(b, header + sent, GLI_HEADER_BYTES - (size_t)sent);
   } else {
     into_payload = sent - GLI_HEADER_BYTES;
@@ -117,6 +127,21 @@ static ssize_t write_one(gli_tcp_stream *stream, const gli_header *header,
   return gli_tcp_socket_send(stream->watch->fd, parts, is_short ? 1 : 2);
 }
 
+static ssize_t write_checked(gli_tcp_stream *stream,
+                             const gli_send_request *request) {
+  batch b;
+  b.bytes = 0;
+  b.messages = b.parts = 0;
+  (void)add_message(stream, &b, request);
+  stream->unanswered = false;
+  return write_batch(stream, &b);
+}
+
+void gli_tcp_request_sum(gli_send_request *request) {
+  request->header.number =
+      gli_crc32c(0, request->payload, (size_t)request->header.length);
+}
+
 static bool may_write(const gli_tcp_stream *stream) {
   return stream->state == GLI_TCP_UP && stream->write_error == 0 &&
          stream->queue.head == NULL && stream->rest == NULL;
@@ -128,7 +153,9 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
     gli_request_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
   }
-  ssize_t written = write_one(stream, &request->header, request->payload);
+  ssize_t written = stream->checked
+                        ? write_checked(stream, request)
+                        : write_one(stream, &request->header, request->payload);
   if (written >= 0 &&
       (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
     return GLI_POST_DONE;
@@ -222,7 +249,8 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
     b.bytes = 0;
     b.messages = b.parts = 0;
     gli_send_request *request = stream->queue.head;
-    while (request != NULL && add_message(&b, request)) request = request->next;
+    while (request != NULL && add_message(stream, &b, request))
+      request = request->next;
     ssize_t written = write_batch(stream, &b);
     if (written < 0 && !gli_would_block(errno)) {
       write_failed(stream, errno);

@@ -24,6 +24,8 @@
 #include "transport_tcp/watch.h"
 
 extern const gli_transport_ops gli_transport_tcp;
+/* Of pairs whose messages have checksums. */
+extern const gli_transport_ops gli_transport_tcp_checked;
 
 #define GLI_TCP_STREAMS_MAX 16
 #define GLI_TCP_BUFFER_BYTES ((size_t)256 * 1024)
@@ -77,6 +79,9 @@ typedef struct gli_tcp_stream {
   uint64_t placed; /* bytes of the payload that are stored or reduced */
   bool unanswered; /* something was read since something was sent */
   size_t peeked;   /* bytes that were read, but are still in the socket */
+
+  bool checked; /* as its pair: payloads have checksums */
+  uint32_t sum, expected_sum;
 } gli_tcp_stream;
 
 struct gli_tcp_pair {
@@ -92,7 +97,8 @@ struct gli_tcp_pair {
   bool greeted;   /* the peer may know of this pair */
   bool initiator; /* we made stream 0 */
   bool closed;    /* pair_close was called: the pair lingers */
-  bool broken;    /* failed, for `cause` */
+  bool checked;   /* messages have checksums */
+  bool broken;    /* failed, for `cause`, and its connections are to end */
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
   bool aborting;  /* the peer's ABORT is arriving */
@@ -115,6 +121,7 @@ typedef struct gli_tcp {
   const gli_upcalls *upcalls;
   void *device_user;
   uint32_t streams;
+  bool checksum;
   gli_tcp_endpoint local;
   /* What is to control the congestion of connections with other hosts; "":
    * whatever does. */
@@ -223,6 +230,10 @@ void gli_tcp_reckon(gli_tcp_pair *pair);
 /* The same for what this process lacks, by errno: that is not the peer's fault.
  */
 void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code);
+/* What came makes no sense: nothing more is read, but the peer can still be
+ * told. */
+void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void gli_tcp_pairs_report(gli_tcp *t);
 /* Drop all connections and have the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
@@ -236,6 +247,8 @@ void gli_tcp_stream_discard(gli_tcp_stream *stream);
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 
 /* stream_send.c */
+/* Note the checksum of its payload in its header's `number`. */
+void gli_tcp_request_sum(gli_send_request *request);
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
 bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
                              const void *payload);

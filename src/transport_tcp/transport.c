@@ -54,6 +54,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
+  t->checksum = config->checksum;
   status = gli_tcp_listen(t, config, error);
   if (status != GLOO_OK) {
     release(t);
@@ -65,6 +66,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
 
 static void tcp_address(const gli_transport *t, gli_address *address) {
   gli_tcp_address_encode(&((const gli_tcp *)t)->local, address);
+  address->data[GLI_TCP_ADDRESS_CHECKSUM] = ((const gli_tcp *)t)->checksum;
 }
 
 /* With no pair but those that linger. */
@@ -139,4 +141,11 @@ const gli_transport_ops gli_transport_tcp = {
     .set_crowded = tcp_set_crowded,
     .sleep_begin = gli_tcp_sleep_begin,
     .sleep_end = gli_tcp_sleep_end,
+};
+
+/* Without short ways for small messages. */
+const gli_transport_ops gli_transport_tcp_checked = {
+    .name = "tcp",
+    .send = gli_tcp_send,
+    .pair_close = gli_tcp_pair_close,
 };

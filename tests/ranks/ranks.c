@@ -38,6 +38,7 @@ static void rank_main(void *argument) {
   d.transport = t->options->transport ? t->options->transport : "inproc";
   d.streams = t->options->streams;
   d.no_helper = t->options->no_helper;
+  if (t->options->checksums) d.checksum = t->options->checksums[env->rank];
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
   c.timeout_ns =
       t->options->timeout_ns ? t->options->timeout_ns : INT64_C(120000000000);

@@ -33,6 +33,7 @@ typedef struct ranks_options {
   int shared_buffers;          /* likewise */
   int64_t timeout_ns;          /* 0: two minutes */
   const char *const *host_ids; /* [size] NULL: no rank has one */
+  const int *checksums;        /* [size] as in gloo_device_options; NULL: 0 */
   void *user;
 } ranks_options;
 

@@ -296,8 +296,8 @@ static void give_up(rank_env *env) {
   RANK_OK(env, gloo_allreduce(env->context, in.data, out.data, COUNT,
                               GLOO_FLOAT32, GLOO_SUM, &o));
   float *middle = out.data + COUNT / 4 * 3;
-  bool lends =
-      strcmp(transport, "tcp") != 0 && strcmp(transport, "inproc") != 0;
+  bool lends = strcmp(transport, "tcp") != 0 &&
+               strcmp(transport, "inproc") != 0 && !getenv("GLOO_CHECKSUM");
   bool shared = env->rank == 0 && lends && is_shared(middle);
   if (env->rank == 0) o.timeout_ns = INT64_C(200000000);
   const char *given_up = "rank 0 has given up";

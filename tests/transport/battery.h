@@ -31,6 +31,7 @@ struct bat_variant {
   const gli_transport_ops *ops;
   const char *host;
   int streams;
+  bool checksum;
   /* For simulated transports, which live in one thread; NULL elsewhere. */
   void *(*create)(const bat_variant *variant);
   const char *(*host_of)(void *simulation, int end);

@@ -47,7 +47,7 @@ void bat_post_done(bat_pair *p, bat_post *post) {
 
 /* Every other short message is tried without a request. */
 static bool offer_now(bat_pair *p, bat_post *post) {
-  const gli_transport_ops *ops = p->world->variant->ops;
+  const gli_transport_ops *ops = p->pair->ops;
   gli_send_request *request = &post->request;
   if (ops->send_now == NULL || p->n_done % 2 != 0) return false;
   if (request->header.length > BAT_SHORT) return false;
@@ -60,7 +60,7 @@ static bool offer(bat_pair *p, bat_post *post) {
     p->n_done++;
     return true;
   }
-  switch (p->world->variant->ops->send(p->pair, &post->request)) {
+  switch (p->pair->ops->send(p->pair, &post->request)) {
     case GLI_POST_DONE:
       post_free(post);
       p->n_done++;

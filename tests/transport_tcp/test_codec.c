@@ -90,6 +90,37 @@ static void header_with_changed_bytes_is_refused_or_exact(void **state) {
   assert_true(refused > 5000);
 }
 
+static void header_with_checksums_comes_as_it_was_sent_or_not_at_all(
+    void **state) {
+  (void)state;
+  for (int i = 0; i < 100; i++) {
+    gli_header out = random_header(), in;
+    uint32_t sum = (uint32_t)random_u64(), came;
+    uint8_t bytes[GLI_HEADER_BYTES];
+    gli_header_encode_checked(&out, sum, bytes);
+    assert_true(gli_header_decode_checked(bytes, &in, &came));
+    assert_same_header(&out, &in);
+    assert_int_equal(came, sum);
+    for (size_t bit = 0; bit < 8 * sizeof bytes; bit++) {
+      bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+      assert_false(gli_header_decode_checked(bytes, &in, &came));
+      assert_false(gli_header_decode(bytes, &in));
+      bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+  }
+}
+
+static void header_is_of_one_kind(void **state) {
+  (void)state;
+  gli_header h = random_header();
+  uint32_t sum;
+  uint8_t bytes[GLI_HEADER_BYTES];
+  gli_header_encode_checked(&h, 0, bytes);
+  assert_false(gli_header_decode(bytes, &h));
+  gli_header_encode(&h, bytes);
+  assert_false(gli_header_decode_checked(bytes, &h, &sum));
+}
+
 static void random_bytes_are_no_header(void **state) {
   (void)state;
   for (int i = 0; i < 100000; i++) {
@@ -264,6 +295,9 @@ static void damaged_address_is_refused(void **state) {
   bad.data[0] = 5;
   assert_false(gli_tcp_address_decode(&bad, &v4, &got));
   bad = good;
+  bad.data[GLI_TCP_ADDRESS_CHECKSUM] = 2;
+  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+  bad = good;
   gli_put_u32(bad.data + 4, 0);
   assert_false(gli_tcp_address_decode(&bad, &v4, &got));
   gli_put_u32(bad.data + 4, 65536);
@@ -277,6 +311,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(header_survives_the_wire),
       cmocka_unit_test(header_with_changed_bytes_is_refused_or_exact),
+      cmocka_unit_test(
+          header_with_checksums_comes_as_it_was_sent_or_not_at_all),
+      cmocka_unit_test(header_is_of_one_kind),
       cmocka_unit_test(random_bytes_are_no_header),
       cmocka_unit_test(header_length_must_suit_its_type),
       cmocka_unit_test(header_form_must_suit_type_and_length),
