@@ -265,7 +265,7 @@ static void ranks_with_a_core_each_use_the_data_part_in_turn(void **state) {
 
 enum { LONG_DATA = 1024 * 1024, LONG_CHUNK = LONG_DATA / GLI_SHM_CHUNKS };
 
-static void open_late(ring *r) {
+static void open_late(ring *r, bool checked) {
   size_t bytes = gli_shm_ring_bytes(LONG_DATA);
   size_t reserved = gli_shm_ring_reserved(LONG_DATA, LONG_CHUNK);
   void *memory;
@@ -276,12 +276,30 @@ static void open_late(ring *r) {
   r->out.data_bytes = r->in.data_bytes = LONG_DATA;
   r->out.chunk = r->in.chunk = LONG_CHUNK;
   r->out.unreserved = (uint32_t)(bytes - reserved);
+  r->out.checked = checked;
 }
 
 static size_t pages_made(const ring *r) {
   struct stat status;
   assert_int_equal(fstat(r->out.fd, &status), 0);
   return (size_t)status.st_blocks * 512;
+}
+
+static bool put(ring *r, gli_header *h, const uint8_t *payload,
+                uint64_t *progress) {
+  return r->out.checked ? gli_shm_put_checked(&r->out, h, payload, progress)
+                        : gli_shm_put(&r->out, h, payload, progress);
+}
+
+static bool is_next(ring *r, bool first) {
+  gli_shm_record record;
+  gli_shm_get(&r->in, &record);
+  uint32_t sum;
+  if (r->out.checked)
+    return first ? gli_shm_begins_checked(&r->in, &record, &sum)
+                 : gli_shm_continues_checked(&r->in, &record);
+  return first ? gli_shm_begins(&r->in, &record)
+               : gli_shm_continues(&r->in, &record);
 }
 
 /* Put a message, and take it as it comes. Returns the furthest place in the
@@ -293,13 +311,10 @@ static size_t pass(ring *r, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) payload[i] = (uint8_t)next_random(&seed);
   gli_header h = header_of(bytes, 1);
   for (bool all = false; !all || taken < bytes;) {
-    if (!all) all = gli_shm_put(&r->out, &h, payload, &progress);
+    if (!all) all = put(r, &h, payload, &progress);
     assert_false(r->out.broken);
     assert_true(gli_shm_ready(&r->in, memory_order_acquire));
-    gli_shm_record record;
-    gli_shm_get(&r->in, &record);
-    assert_true(taken == 0 ? gli_shm_begins(&r->in, &record)
-                           : gli_shm_continues(&r->in, &record));
+    assert_true(is_next(r, taken == 0));
     size_t part = bytes - taken < LONG_CHUNK ? bytes - taken : LONG_CHUNK;
     const uint8_t *at = gli_shm_chunk(&r->in, part);
     assert_memory_equal(at, payload + taken, part);
@@ -315,7 +330,7 @@ static size_t pass(ring *r, size_t bytes) {
 static void pages_come_with_the_first_long_message(void **state) {
   (void)state;
   ring r = {.out.broken = false};
-  open_late(&r);
+  open_late(&r, false);
   size_t before = pages_made(&r);
   assert_true(before < gli_shm_ring_reserved(LONG_DATA, LONG_CHUNK) + 65536);
   for (int i = 0; i < 100; i++) (void)pass(&r, 5000);
@@ -326,10 +341,9 @@ static void pages_come_with_the_first_long_message(void **state) {
   close(r.out.fd);
 }
 
-static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
-  (void)state;
+static void go_round_without_pages(bool checked) {
   ring r = {.out.broken = false};
-  open_late(&r);
+  open_late(&r, checked);
   close(r.out.fd);
   r.out.fd = -1;
   size_t most = LONG_DATA - r.out.unreserved;
@@ -337,6 +351,12 @@ static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
   for (size_t bytes = 100; bytes < 3 * LONG_DATA; bytes += bytes / 3 + 7)
     assert_in_range(pass(&r, bytes), 1, most);
   gli_shm_memory_drop(r.out.memory, r.out.bytes);
+}
+
+static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
+  (void)state;
+  go_round_without_pages(false);
+  go_round_without_pages(true);
 }
 
 int main(void) {
