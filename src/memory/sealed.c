@@ -42,7 +42,7 @@ static int check_limits(size_t bytes, unsigned most_percent,
       limit.rlim_cur < bytes)
     return EFBIG;
   *what = "too little is left, here or below the limit of the control group";
-  uint64_t left = gli_memory_left();
+  uint64_t left = gli_memory_left_for(bytes);
   return bytes <= left / 100 * most_percent ? 0 : ENOMEM;
 }
 
