@@ -1,22 +1,6 @@
 /* Linux: /proc/meminfo, and control groups of version 1 and 2. */
 #include "core/memory_left.h"
 
-#include <stdatomic.h>
-#include <uv.h>
-
-uint64_t gli_memory_left_for(uint64_t bytes) {
-  static _Atomic uint64_t left, taken, until_ns;
-  uint64_t now_ns = uv_hrtime(), known = atomic_load(&left);
-  uint64_t all = atomic_fetch_add(&taken, bytes) + bytes;
-  if (now_ns < atomic_load(&until_ns) && all >= bytes && all <= known / 1000)
-    return known - all;
-  known = gli_memory_left();
-  atomic_store(&left, known);
-  atomic_store(&taken, bytes);
-  atomic_store(&until_ns, now_ns + UINT64_C(10000000));
-  return known;
-}
-
 #if defined(__linux__)
 
 #include <inttypes.h>

@@ -11,9 +11,4 @@
  * limit, at which the kernel kills instead of failing. */
 uint64_t gli_memory_left(void);
 
-/* The same for `bytes` that are about to be taken. What was read last is good
- * for 10 ms and a thousandth of it, as far as this process takes it through
- * this call: who sets up many connections asks for each. Any thread. */
-uint64_t gli_memory_left_for(uint64_t bytes);
-
 #endif

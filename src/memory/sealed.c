@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -32,6 +33,26 @@ static const size_t huge_bytes = (size_t)2 << 20;
 
 /* ---- making -------------------------------------------------------------- */
 
+/* How much memory is left for `bytes` that are about to be taken. What was read
+ * last is good for 10 ms and for a thousandth of it: who sets up many
+ * connections asks for each. */
+static uint64_t left_for(size_t bytes) {
+  static _Atomic uint64_t left, taken;
+  static _Atomic int64_t until_ns;
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  uint64_t known = atomic_load(&left);
+  uint64_t all = atomic_fetch_add(&taken, bytes) + bytes;
+  if (now_ns < atomic_load(&until_ns) && all >= bytes && all <= known / 1000)
+    return known - all;
+  known = gli_memory_left();
+  atomic_store(&left, known);
+  atomic_store(&taken, bytes);
+  atomic_store(&until_ns, now_ns + 10000000);
+  return known;
+}
+
 /* Passing the limit on file sizes would raise a signal, and that of the machine
  * or a control group would end a process. */
 static int check_limits(size_t bytes, unsigned most_percent,
@@ -42,7 +63,7 @@ static int check_limits(size_t bytes, unsigned most_percent,
       limit.rlim_cur < bytes)
     return EFBIG;
   *what = "too little is left, here or below the limit of the control group";
-  uint64_t left = gli_memory_left_for(bytes);
+  uint64_t left = left_for(bytes);
   return bytes <= left / 100 * most_percent ? 0 : ENOMEM;
 }
 
