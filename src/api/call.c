@@ -28,7 +28,9 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
                           .ordered = options && options->ordered,
                           .tag = options ? options->tag : 0,
                           .count = a->count,
-                          .timeout_ns = options ? options->timeout_ns : 0};
+                          .timeout_ns = options ? options->timeout_ns : 0,
+                          .input = a->input,
+                          .output = a->output};
   if (gli_collective_counted(a->collective)) {
     key->in_place = a->input == GLOO_IN_PLACE;
     key->lists = gli_numbers_hash(a, (uint32_t)gloo_context_rank(context),
@@ -50,21 +52,12 @@ static bool buffers_fit(const gli_arguments *a, const gli_repeated_call *r) {
                       r->apart.out_bytes);
 }
 
-static bool fits(const gloo_context *context, const gli_arguments *a,
+static bool fits(const gloo_context *context, const void *arguments,
                  const gli_repeated_call *r) {
+  const gli_arguments *a = arguments;
   if (!buffers_fit(a, r)) return false;
   return !r->counts ||
          gli_numbers_same(a, r->counts, (uint32_t)gloo_context_size(context));
-}
-
-/* With the context locked. NULL: it is not remembered, or not to be made that
- * way now. */
-static gli_repeat *find_again(gloo_context *context, const gli_arguments *a,
-                              const gli_repeat_key *key) {
-  gli_repeat *repeat = gli_repeat_find(context, key);
-  if (!repeat || fits(context, a, &repeat->call)) return repeat;
-  gli_repeat_leave(context);
-  return NULL;
 }
 
 /* What to remember of a call that has been read. False: it cannot be. */
@@ -78,10 +71,9 @@ static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
 static bool run_again(gloo_context *context, const gli_arguments *a,
                       const gloo_options *options, const gli_repeat_key *key,
                       int *source, gloo_status *status) {
-  gli_repeat *repeat = find_again(context, a, key);
-  if (!repeat) return false;
   gloo_error error;
-  *status = gli_repeat_run(repeat, a->input, a->output, source, &error);
+  *status = gli_repeat_run(context, key, fits, a, source, &error);
+  if (*status == GLOO_IN_PROGRESS) return false;
   if (*status != GLOO_OK && options && options->error) *options->error = error;
   return true;
 }
@@ -140,7 +132,7 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
   gli_numbers_free(&numbers);
   if (status != GLOO_OK && ours->error) *ours->error = error;
   if (status == GLOO_OK && repeated && fill_repeated(&call, repeated)) {
-    gli_repeat_keep_like(*operation, repeated);
+    gli_repeat_remember(*operation, repeated);
   }
   return status;
 }
@@ -173,8 +165,7 @@ gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
                     repeat_key(context, a, options, &repeated.key);
   gloo_operation *op = NULL;
   if (repeatable) {
-    gli_repeat *repeat = find_again(context, a, &repeated.key);
-    if (repeat) op = gli_repeat_prepare(repeat, a->input, a->output);
+    op = gli_repeat_prepare(context, &repeated.key, fits, a);
     if (op) {
       return gli_call_launch(op, options ? options->error : NULL, operation);
     }

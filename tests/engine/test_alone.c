@@ -15,8 +15,10 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "engine/device.h"
-#include "engine/operation.h"
+#include "engine/drive/drive.h"
+#include "engine/engine.h"
+#include "engine/life/life.h"
+#include "engine/state/operation.h"
 #include "gloo_c/gloo_c.h"
 
 /* ---- a transport that leads --------------------------------------------- */

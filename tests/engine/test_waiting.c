@@ -9,8 +9,8 @@
 /* clang-format on */
 #include <stdlib.h>
 
-#include "engine/device.h"
-#include "engine/operation.h"
+#include "engine/drive/drive.h"
+#include "engine/state/operation.h"
 
 /* ---- a transport whose peer runs when it is let ------------------------- */
 

@@ -19,13 +19,14 @@ check() { # project
 
 # A tree that obeys, with one more folder.
 plain_tree() { # folder
-  for folder in src/core src/engine src/algorithms include/gloo_c examples "$1"; do
+  for folder in src/core src/engine/run src/algorithms include/gloo_c examples "$1"; do
     mkdir -p "$work/tree/$folder"
   done
   echo '#include <stddef.h>' >"$work/tree/include/gloo_c/fine.h"
   echo '#include "error.h"' >"$work/tree/src/core/fine.c"
   echo '#include "plan/builder.h"' >"$work/tree/src/algorithms/fine.c"
-  printf '#include <uv.h>\n#  include "transport/transport.h"\n' >"$work/tree/src/engine/fine.c"
+  printf '#include "engine/wire/wire.h"\n#  include "transport/transport.h"\n' \
+    >"$work/tree/src/engine/run/fine.c"
   echo '#include <gloo_c/gloo_c.h>' >"$work/tree/examples/fine.c"
 }
 
@@ -44,11 +45,22 @@ src/transport_tcp/plant.c "transport_inproc/inproc.h"
 src/transport_inproc/plant.h "engine/engine.h"
 src/rendezvous/plant.c "transport/transport.h"
 src/memory/plant.c "engine/engine.h"
-src/engine/plant.c "rendezvous/store.h"
-src/engine/plant.c "algorithms/registry.h"
-src/engine/plant.c "../api/api.h"
-src/engine/plant.c <time.h>
-src/engine/plant.c <openssl/ssl.h>
+src/engine/state/plant.c "rendezvous/store.h"
+src/engine/run/plant.c "algorithms/registry.h"
+src/engine/face/plant.c "../api/api.h"
+src/engine/drive/plant.c <time.h>
+src/engine/wire/plant.c <openssl/ssl.h>
+src/engine/run/plant.c <uv.h>
+src/engine/state/plant.h "engine/wire/wire.h"
+src/engine/wire/plant.c "engine/match/match.h"
+src/engine/match/plant.c "engine/memory/memory.h"
+src/engine/memory/plant.c "engine/run/run.h"
+src/engine/run/plant.c "engine/life/life.h"
+src/engine/life/plant.c "engine/contexts/contexts.h"
+src/engine/contexts/plant.c "engine/drive/drive.h"
+src/engine/drive/plant.c "engine/engine.h"
+src/engine/plant.h "engine/run/run.h"
+src/api/plant.c "engine/state/context.h"
 src/somewhere/plant.c "core/error.h"
 include/gloo_c/plant.h "core/error.h"
 examples/plant.c "core/log.h"

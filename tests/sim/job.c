@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/device.h"
+#include "engine/state/device.h"
 #include "job_parts.h"
 
 #define TIMEOUT_NS INT64_C(5000000000)

@@ -1,0 +1,146 @@
+/* Who is to blame when an operation does not come to its end. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/contexts/contexts.h"
+#include "engine/match/match.h"
+#include "engine/memory/memory.h"
+#include "engine/state/fail.h"
+#include "engine/state/signature.h"
+
+/* ---- whoever is late ----------------------------------------------------- */
+
+/* Append "rank 3, rank 5 and 2 more". */
+static void list_ranks(char *text, size_t room, const uint32_t *ranks,
+                       size_t n) {
+  size_t shown = n < 6 ? n : 6;
+  size_t used = 0;
+  for (size_t i = 0; i < shown && used < room; i++) {
+    int wrote = snprintf(text + used, room - used, "%srank %u",
+                         i == 0 ? "" : ", ", ranks[i]);
+    used += (size_t)wrote;
+  }
+  if (n > shown && used < room) {
+    snprintf(text + used, room - used, " and %zu more", n - shown);
+  }
+}
+
+bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
+  const gli_plan_peer *p = &op->plan->peers[peer];
+  for (uint32_t slot = 0; slot < p->recvs; slot++) {
+    uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
+    if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
+  }
+  const gli_link *link = op->peers[peer].link;
+  const gli_transfer_list *lists[] = {&link->blocked, &link->again,
+                                      &link->flying, &link->shown};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (const gli_transfer *t = lists[i]->first; t; t = t->next) {
+      if (t->operation == op) return true;
+    }
+  }
+  return false;
+}
+
+/* A peer that sends for a later operation has left this one behind: it may have
+ * called something else here. */
+static void hint_at_skipped(const gloo_operation *op, uint32_t rank,
+                            gloo_error *error) {
+  const gloo_context *context = op->context;
+  for (size_t i = 0; i < GLI_BUCKETS; i++) {
+    for (const gli_parked *p = context->parked[i]; p; p = p->next) {
+      const gli_header *h = &p->header;
+      if (p->link->rank != rank || h->tag != op->signature.tag) continue;
+      if (h->collective == GLI_SENDRECV) continue;
+      char later[GLI_TEXT_BYTES];
+      size_t used = strlen(error->message);
+      snprintf(error->message + used, sizeof error->message - used,
+               "; rank %u is at %s already: did it make the same calls?", rank,
+               gli_describe_call(h, later));
+      return;
+    }
+  }
+}
+
+static size_t waited_ranks(const gloo_operation *op, bool guilty_only,
+                           uint32_t *ranks, size_t room) {
+  size_t n = 0;
+  if (op->state == GLI_OPERATION_POSTED) {
+    const gli_peer *peers = op->context->peers;
+    if (op->p2p_peer >= 0) ranks[n++] = peers[op->p2p_peer].rank;
+    for (size_t i = 0; i < op->n_candidates && n < room; i++) {
+      ranks[n++] = peers[op->candidates[i]].rank;
+    }
+    return n;
+  }
+  for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
+    if (guilty_only && op->peers[i].innocent) continue;
+    if (gli_operation_waits_for(op, i)) ranks[n++] = op->peers[i].link->rank;
+  }
+  return n;
+}
+
+void gli_describe_timeout(const gloo_operation *op, gloo_error *error) {
+  enum { ROOM = 64 };
+  char call[GLI_TEXT_BYTES], who[160] = "any rank";
+  uint32_t ranks[ROOM];
+  size_t n = waited_ranks(op, true, ranks, ROOM);
+  if (n == 0) n = waited_ranks(op, false, ranks, ROOM);
+  if (n > 0) list_ranks(who, sizeof who, ranks, n);
+  gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 ? (int)ranks[0] : -1,
+           "%s did not complete within %.3g s: rank %u still waits for %s",
+           gli_describe_call(&op->signature, call),
+           (double)op->timeout_ns / 1e9, op->context->root_rank, who);
+  if (n > 0 && op->signature.collective != GLI_SENDRECV) {
+    hint_at_skipped(op, ranks[0], error);
+  }
+}
+
+/* ---- who left ------------------------------------------------------------ */
+
+static bool still_needs(const gloo_operation *op, const gli_link *link) {
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (op->peers[i].link != link) continue;
+    const gli_plan_peer *p = &op->plan->peers[i];
+    for (uint32_t slot = 0; slot < p->recvs; slot++) {
+      uint32_t step = op->plan->recv_steps[p->first_recv + slot];
+      uint8_t state = op->recv_state[step];
+      if (state == GLI_RECV_READY || state == GLI_RECV_HELPED) return true;
+    }
+  }
+  const gli_transfer *t = link->blocked.first;
+  while (t && t->operation != op) t = t->next;
+  return t != NULL;
+}
+
+static bool can_still_come(const gloo_operation *posted) {
+  const gloo_context *context = posted->context;
+  for (uint32_t rank = 0; rank < context->size; rank++) {
+    if (!gli_p2p_takes_from(posted, rank)) continue;
+    const gli_link *link = context->peers[rank].link;
+    if (!link || !link->left) return true;
+  }
+  return false;
+}
+
+void gli_link_left(gli_link *link) {
+  gloo_context *context = link->context;
+  link->left = true;
+  gli_reach_left(link);
+  const gloo_operation *victim = context->family->active.first;
+  while (victim && !still_needs(victim, link)) victim = victim->active_next;
+  if (!victim) {
+    victim = context->family->posted.first;
+    while (victim && (victim->context != context || can_still_come(victim))) {
+      victim = victim->active_next;
+    }
+  }
+  if (!victim) return;
+  gloo_error error;
+  char text[GLI_TEXT_BYTES];
+  gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
+           "rank %u left (destroyed its context) while %s needed it",
+           link->rank, gli_describe_call(&victim->signature, text));
+  gli_context_poison(context, &error);
+}

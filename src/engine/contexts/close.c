@@ -1,0 +1,137 @@
+/* The end of contexts: of those that failed, and of those that are closed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/contexts/contexts.h"
+#include "engine/life/life.h"
+#include "engine/run/run.h"
+#include "engine/state/device.h"
+#include "engine/wire/wire.h"
+
+/* The cause without "reported by rank N: ", which the next rank puts there. */
+static const char *original_text(const gloo_error *cause) {
+  static const char start[] = "reported by rank ";
+  if (strncmp(cause->message, start, sizeof start - 1) != 0) {
+    return cause->message;
+  }
+  const char *colon = strchr(cause->message, ':');
+  return colon && colon[1] == ' ' ? colon + 2 : cause->message;
+}
+
+static void make_abort(const gloo_error *cause, gli_send_request *request,
+                       uint8_t payload[GLI_ABORT_MAX]) {
+  const char *text = original_text(cause);
+  size_t length = strlen(text);
+  gli_put_u32(payload, (uint32_t)cause->status);
+  gli_put_u32(payload + 4, (uint32_t)cause->rank);
+  memcpy(payload + 8, text, length);
+  *request = (gli_send_request){.payload = payload};
+  request->header.type = GLI_MESSAGE_ABORT;
+  request->header.length = 8 + length;
+}
+
+static void close_link(gli_link *link, const gli_send_request *last) {
+  if (link->pair && link->context->device->forked) {
+    if (link->pair->ops->pair_abandon)
+      link->pair->ops->pair_abandon(link->pair);
+    link->pair = NULL;
+  }
+  if (link->pair) {
+    bool silent = link->gone || link->failed;
+    link->pair->ops->pair_close(link->pair, silent ? NULL : last);
+    link->pair = NULL;
+  }
+  gli_flow_drop(link);
+}
+
+static void close_links(gloo_context *context, gli_send_request *last) {
+  for (gli_link *link = context->links; link; link = link->next) {
+    last->header.credit = link->consumed;
+    close_link(link, last);
+  }
+}
+
+void gli_context_settle(gloo_context *context) {
+  if (!context->unsettled) return;
+  context->unsettled = false;
+  gli_send_request request;
+  uint8_t payload[GLI_ABORT_MAX];
+  make_abort(&context->cause, &request, payload);
+  close_links(context, &request);
+  gli_family *family = context->family;
+  gli_group_drop_links(family);
+  while (family->active.first) {
+    gli_operation_finish(family->active.first, &context->cause);
+  }
+  while (family->posted.first) {
+    gli_operation_finish(family->posted.first, &context->cause);
+  }
+  gli_parked_drop(context);
+  for (gloo_context *g = family->groups; g; g = g->next) gli_parked_drop(g);
+}
+
+void gli_context_detach_operations(gloo_context *context) {
+  gli_repeat_forget_all(context);
+  bool failed = gli_context_poisoned(context);
+  while (context->all) {
+    gloo_operation *op = context->all;
+    context->all = op->all_next;
+    op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
+    op->context = NULL;
+    gli_plan_cache_put(context->cache, op->ref);
+  }
+}
+
+static void unlist(gloo_context *context) {
+  gloo_context **at = &context->device->contexts;
+  while (*at != context) at = &(*at)->next;
+  *at = context->next;
+}
+
+static bool has_some(const gli_operation_list *list,
+                     const gloo_context *context) {
+  const gloo_operation *op = list->first;
+  while (op && op->context != context) op = op->active_next;
+  return op != NULL;
+}
+
+bool gli_context_is_busy(const gloo_context *context) {
+  return has_some(&context->family->active, context) ||
+         has_some(&context->family->posted, context) ||
+         (context->lobby && gli_context_is_busy(context->lobby));
+}
+
+/* The last of the family goes. */
+static void end_family(gloo_context *root) {
+  gli_family *family = root->family;
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(root, &bye);
+  gli_group_drop_links(family);
+  gli_parked_drop(root);
+  gli_context_detach_operations(root);
+  unlist(root);
+  while (root->links) {
+    gli_link *link = root->links;
+    root->links = link->next;
+    free(link);
+  }
+  gli_context_free(root);
+  free(family->routes);
+  free(family);
+}
+
+bool gli_context_end(gloo_context *context) {
+  gli_family *family = context->family;
+  if (!gli_context_is_root(context)) {
+    gli_group_close(context);
+  } else {
+    if (context->lobby) gli_group_close(context->lobby);
+    family->rootless = true;
+    gli_context_detach_operations(context);
+    if (family->groups) gli_group_say_left(context);
+  }
+  if (!family->rootless || family->groups) return false;
+  end_family(family->root);
+  return true;
+}

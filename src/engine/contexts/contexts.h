@@ -1,0 +1,80 @@
+/* Contexts, groups of them, how they end, and who is to blame. */
+#ifndef GLI_ENGINE_CONTEXTS_CONTEXTS_H
+#define GLI_ENGINE_CONTEXTS_CONTEXTS_H
+
+#include "engine/contexts/settings.h"
+#include "engine/state/context.h"
+
+/* ---- memory (context.c) -------------------------------------------------- */
+
+/* Memory for a context of any kind, of `size` ranks, and its end. */
+gloo_context *gli_context_new(gloo_device *device, uint32_t size);
+void gli_context_free(gloo_context *context);
+
+/* ---- the end (close.c) --------------------------------------------------- */
+
+/* The payload of an ABORT. */
+#define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
+
+/* After a failure that was recorded: operations end, and links are closed. */
+void gli_context_settle(gloo_context *context);
+/* Does it have operations that are under way? */
+bool gli_context_is_busy(const gloo_context *context);
+/* Operations that the caller still holds outlive it, as mere results. */
+void gli_context_detach_operations(gloo_context *context);
+/* True when that was the end of the family as well. */
+bool gli_context_end(gloo_context *context);
+
+/* ---- groups (group.c) ---------------------------------------------------- */
+
+/* NULL with `error`: out of memory. */
+gloo_context *gli_group_new(gloo_context *parent, gloo_error *error);
+gloo_context *gli_group_lobby(gloo_context *context, gloo_error *error);
+gloo_status gli_group_set_members(gloo_context *group,
+                                  const gloo_context *parent,
+                                  const gli_member *members, uint32_t n,
+                                  uint32_t own, gloo_error *error);
+/* What a message is for that came through this link of a root and speaks of a
+ * group; NULL: the group is gone, or never was, or (with `error`) worse. */
+gli_link *gli_group_find_link(gli_link *carrier, const gli_header *header,
+                              gloo_error *error);
+/* Destroy a group. */
+void gli_group_close(gloo_context *group);
+
+/* ---- the end of links of groups (group_links.c) -------------------------- */
+
+/* It is in its group's list no more: the end, once nothing is under way. */
+void gli_group_let_go(gloo_context *group, gli_link *link);
+/* End those that have nothing under way any more. */
+void gli_group_reap(gli_family *family);
+/* The peer speaks of a group that is gone: let it know. */
+gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *header,
+                              gli_sink *sink, gloo_error *error);
+/* LEFT: a rank takes no part in this context any more. Messages on other
+ * streams may still come. */
+void gli_group_leaves(gli_link *link, const gli_header *header);
+void gli_group_check_leaving(gli_link *link);
+/* The pair is gone, and the groups' links with it. */
+void gli_group_carrier_left(gli_link *carrier);
+void gli_group_drop_links(gli_family *family);
+/* Say LEFT to everybody. */
+void gli_group_say_left(gloo_context *context);
+
+/* ---- who is to blame (late.c, blame.c) ----------------------------------- */
+
+/* Its time runs from now at the latest: nobody may look for long. */
+void gli_late_start_clock(gloo_operation *op);
+/* The alarm went off. */
+void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
+gloo_status gli_late_probed(gli_link *link, const gli_header *header,
+                            gloo_error *error);
+void gli_late_answered(gli_link *link, const gli_header *header);
+
+/* Does the operation still need something from, or of, this peer? */
+bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer);
+/* Names the ranks it waits for; only those not known to be innocent, if any. */
+void gli_describe_timeout(const gloo_operation *op, gloo_error *error);
+/* A rank is gone for good; does any operation still need it? */
+void gli_link_left(gli_link *link);
+
+#endif

@@ -1,0 +1,172 @@
+/* Operations that are late: finding out who is to blame.
+ *
+ * When one rank does not come, most others wait for a rank that waits itself.
+ * So shortly before its deadline an operation asks (PROBE) the ranks it waits
+ * for. One that is in the same operation answers (WAITING), and asks in turn.
+ * The rank next to the missing one gets no answer: at the deadline it accuses,
+ * and its sentence reaches all. Those that got all their answers hold theirs
+ * back for a moment, and press the ranks they wait for (PROBE with slot 1),
+ * which press on: for these may have come later, and have time left, which they
+ * would not give up for a question alone. A question says which call it is
+ * about: a rank that has made another one in its place says so to all. */
+#include "engine/contexts/contexts.h"
+#include "engine/match/match.h"
+#include "engine/state/device.h"
+#include "engine/state/fail.h"
+#include "engine/wire/wire.h"
+
+#define PROBE_NS_MAX UINT64_C(100000000)
+/* The share of the timeout that is spent on asking. */
+#define PROBE_SHARE 8
+
+static uint64_t probe_ns(const gloo_operation *op) {
+  uint64_t share = (uint64_t)op->timeout_ns / PROBE_SHARE;
+  return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
+}
+
+static bool is_armed(const gloo_operation *op) {
+  return op->alarm_ns != 0;
+}
+
+static void start_clock(gloo_operation *op, uint64_t now_ns) {
+  op->alarm_ns = UINT64_MAX;
+  if ((uint64_t)op->timeout_ns >= UINT64_MAX - now_ns) return;
+  op->deadline_ns = now_ns + (uint64_t)op->timeout_ns;
+  op->alarm_ns = op->deadline_ns - probe_ns(op);
+}
+
+void gli_late_start_clock(gloo_operation *op) {
+  gloo_device *device = op->device;
+  if (is_armed(op)) return;
+  start_clock(op, device->ops->now_ns(device->transport));
+}
+
+/* Where groups are made, a receive asks the rank that it waits for whether that
+ * makes a group too, and waits like us. */
+static bool may_ask_for_message(const gloo_operation *op) {
+  return op->context->is_lobby && op->state == GLI_OPERATION_POSTED &&
+         op->p2p_peer >= 0;
+}
+
+static void ask(const gloo_operation *op) {
+  if (may_ask_for_message(op)) {
+    gli_link *link = op->context->peers[op->p2p_peer].link;
+    gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
+                     op->pressed ? 1 : 0);
+    return;
+  }
+  if (op->state != GLI_OPERATION_RUNNING) return;
+  if (op->signature.collective == GLI_SENDRECV) return;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (!gli_operation_waits_for(op, i)) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
+                     op->pressed ? 1 : 0);
+  }
+}
+
+static void probe(gloo_operation *op, uint64_t now_ns) {
+  op->lateness = GLI_PROBING;
+  op->alarm_ns = now_ns + probe_ns(op);
+  ask(op);
+}
+
+/* Asked by others, and there is time left. */
+static void relax(gloo_operation *op) {
+  op->lateness = GLI_ON_TIME;
+  op->pressed = false;
+  op->alarm_ns = op->deadline_ns - probe_ns(op);
+}
+
+static bool all_innocent(const gloo_operation *op) {
+  if (may_ask_for_message(op)) return op->peers[0].innocent;
+  if (op->state != GLI_OPERATION_RUNNING) return false;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (!op->peers[i].innocent && gli_operation_waits_for(op, i)) return false;
+  }
+  return true;
+}
+
+static void listen_on(gloo_operation *op, uint64_t now_ns) {
+  op->lateness = GLI_LISTENING;
+  op->alarm_ns = now_ns + 4 * probe_ns(op);
+  if (op->pressed) return;
+  op->pressed = true;
+  ask(op);
+}
+
+void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
+  if (!is_armed(op)) {
+    start_clock(op, now_ns);
+    return;
+  }
+  bool over = now_ns >= op->deadline_ns;
+  if (op->lateness == GLI_ON_TIME) {
+    probe(op, now_ns);
+    return;
+  }
+  if (!over && (!op->pressed || op->lateness == GLI_LISTENING)) {
+    relax(op);
+    return;
+  }
+  if (op->lateness == GLI_PROBING && all_innocent(op)) {
+    listen_on(op, now_ns);
+    return;
+  }
+  gloo_error error;
+  gli_describe_timeout(op, &error);
+  gli_context_poison(op->context, &error);
+}
+
+/* The receive that makes a group with this tag, and waits. */
+static gloo_operation *find_message(const gli_link *link, const gli_header *h) {
+  gloo_operation *op = link->context->family->posted.first;
+  while (op && !(op->context == link->context && may_ask_for_message(op) &&
+                 op->signature.tag == h->tag)) {
+    op = op->active_next;
+  }
+  return op;
+}
+
+static gloo_operation *find(const gli_link *link, const gli_header *h) {
+  if (h->collective == GLI_SENDRECV) return find_message(link, h);
+  gli_key key = gli_key_of(GLI_KIND_COLLECTIVE, link->rank, h);
+  return gli_match_find(link->context, key);
+}
+
+/* Who asks may wait for a message that is not to come, for this rank called
+ * something else there. */
+static gloo_status agree(const gloo_operation *op, const gli_link *link,
+                         const gli_header *h, gloo_error *error) {
+  if (h->collective == GLI_SENDRECV) return GLOO_OK;
+  if (op) return gli_match_agree(op, link, h, error);
+  return gli_match_agree_late(link, h, error);
+}
+
+gloo_status gli_late_probed(gli_link *link, const gli_header *h,
+                            gloo_error *error) {
+  gloo_operation *op = find(link, h);
+  gloo_status status = agree(op, link, h, error);
+  if (status != GLOO_OK) return status;
+  if (!op) return GLOO_OK; /* not there yet: silence is the answer */
+  (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
+  if (op->timeout_ns <= 0) return GLOO_OK;
+  gli_late_start_clock(op);
+  gloo_device *device = op->device;
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  bool pressed = h->slot != 0 && !op->pressed;
+  if (op->lateness != GLI_ON_TIME && !pressed) return GLOO_OK;
+  if (pressed) op->pressed = true;
+  probe(op, now_ns);
+  return GLOO_OK;
+}
+
+void gli_late_answered(gli_link *link, const gli_header *h) {
+  gloo_operation *op = find(link, h);
+  if (!op) return;
+  if (may_ask_for_message(op)) {
+    op->peers[0].innocent = (uint32_t)op->p2p_peer == link->local;
+    return;
+  }
+  uint32_t peer = gli_plan_find_peer(op->plan, link->local);
+  if (peer != GLI_NO_PEER) op->peers[peer].innocent = true;
+}

@@ -1,0 +1,70 @@
+#include "engine/contexts/settings.h"
+
+#include <stdlib.h>
+
+#include "engine/state/context.h"
+#include "engine/state/device.h"
+
+void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
+                           gli_crowding crowded) {
+  context->crowded = crowded;
+  gli_hosts_free(context->hosts);
+  context->hosts = hosts->n > 1 ? hosts : NULL;
+  if (hosts->n == 1) gli_hosts_free(hosts);
+}
+
+const gli_hosts *gli_context_hosts(const gloo_context *context) {
+  return context->hosts;
+}
+
+void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning) {
+  free(context->tuning);
+  context->tuning = tuning;
+  context->choices = 0;
+  if (tuning == NULL) return;
+  uint64_t hash = tuning->hash ^ tuning->hash >> 32;
+  hash ^= hash >> 16;
+  uint8_t choices = (uint8_t)(hash ^ hash >> 8);
+  context->choices = choices != 0 ? choices : 1;
+}
+
+const gli_tuning *gli_context_tuning(const gloo_context *context) {
+  return context->tuning;
+}
+
+gli_crowding gli_context_crowded(const gloo_context *context) {
+  return context->crowded;
+}
+
+void gli_context_promise_buffers(gloo_context *context) {
+  context->buffers_promised = true;
+}
+
+gli_nearness gli_context_near(const gloo_context *context) {
+  if (context->device->ops->refer == NULL) return GLI_NOT_NEAR;
+  return context->buffers_promised ? GLI_IN_REACH : GLI_NEAR;
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+uint32_t gli_context_root_rank(const gloo_context *context, uint32_t rank) {
+  return context->peers[rank].rank;
+}
+
+uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank) {
+  if (gli_context_is_root(context)) {
+    return root_rank < context->size ? root_rank : GLI_NO_RANK;
+  }
+  for (uint32_t i = 0; i < context->size; i++) {
+    if (context->peers[i].rank == root_rank) return i;
+  }
+  return GLI_NO_RANK;
+}
+
+bool gli_context_related(const gloo_context *a, const gloo_context *b) {
+  return a->family == b->family;
+}
+
+uint32_t gli_group_id(const gloo_context *group) {
+  return group->id;
+}

@@ -1,0 +1,43 @@
+/* What a context knows of its ranks and hosts, and what was agreed on. No lock:
+ * it stays as it is once operations are started. */
+#ifndef GLI_ENGINE_CONTEXTS_SETTINGS_H
+#define GLI_ENGINE_CONTEXTS_SETTINGS_H
+
+#include "gloo_c/context.h"
+#include "plan/plan.h"
+#include "plan/tuning.h"
+
+/* What plans may know of hosts, to be said before operations are started: which
+ * ranks share one (the context takes `hosts` over, and keeps them unless there
+ * is only one), and whether ranks outnumber cores. The same on all ranks. */
+void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
+                           gli_crowding crowded);
+/* What chooses algorithms before the selector does; the context takes it over.
+ * To be said before operations are started. NULL: nothing does. */
+void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);
+/* All ranks promise that the buffers of their collectives are in memory from
+ * gloo_alloc; to be said before operations are started. */
+void gli_context_promise_buffers(gloo_context *context);
+/* For gli_plan_params. */
+const gli_tuning *gli_context_tuning(const gloo_context *context);
+const gli_hosts *gli_context_hosts(const gloo_context *context);
+gli_crowding gli_context_crowded(const gloo_context *context);
+/* What ranks that share a host have of each other. The same on every rank. */
+gli_nearness gli_context_near(const gloo_context *context);
+
+/* ---- ranks --------------------------------------------------------------- */
+
+/* Rank `rank` of the context in the root of its family, by which sentences and
+ * gloo_error call it. */
+uint32_t gli_context_root_rank(const gloo_context *context, uint32_t rank);
+/* The other way round; UINT32_MAX: it is not in the context. */
+uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
+bool gli_context_related(const gloo_context *a, const gloo_context *b);
+uint32_t gli_group_id(const gloo_context *group);
+
+typedef struct gli_member {
+  uint32_t rank;  /* in the parent */
+  uint32_t group; /* its number for the group */
+} gli_member;
+
+#endif

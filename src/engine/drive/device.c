@@ -1,0 +1,205 @@
+/* Devices: a transport, its lock, and what is shared by its contexts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "core/hints.h"
+#include "core/log.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/run/in_order.h"
+#include "engine/state/fail.h"
+#include "engine/wire/wire.h"
+
+void gli_device_lock_contended(gloo_device *device) {
+  if (atomic_exchange(&device->fork_pending, false)) {
+    gli_device_part(device); /* the lock is held, and that by nobody */
+    return;
+  }
+  atomic_fetch_add(&device->lock_wanted, 1);
+  gli_lock_wait(&device->lock);
+  atomic_fetch_sub(&device->lock_wanted, 1);
+}
+
+gloo_status gli_device_open(const gli_transport_ops *ops,
+                            const gli_transport_config *config, bool helper,
+                            gloo_device **out, gloo_error *error) {
+  gloo_device *device = calloc(1, sizeof *device);
+  if (!device) goto no_memory;
+  device->ops = ops;
+  atomic_init(&device->lock_wanted, 0);
+  atomic_init(&device->crowded, false);
+  if (!gli_lock_init(&device->lock)) goto no_lock;
+  if (uv_mutex_init(&device->helper_lock) != 0) goto no_helper_lock;
+  if (uv_cond_init(&device->helper_wake) != 0) goto no_condition;
+  gloo_status status = gli_device_read_wait_mode(device, error);
+  if (status != GLOO_OK) goto no_transport;
+  gli_transport_config full = *config;
+  full.upcalls = &gli_engine_upcalls;
+  full.device_user = device;
+  full.owed = &device->owed;
+  status = ops->open(&full, &device->transport, error);
+  if (status != GLOO_OK) goto no_transport;
+  if (helper) {
+    status = gli_device_start_helper(device, error);
+    if (status != GLOO_OK) goto no_helper;
+  }
+  if (!gli_device_watch_forks(device)) goto no_watch;
+  *out = device;
+  return GLOO_OK;
+
+no_watch:
+  gli_device_stop_helper(device);
+  status =
+      gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a device");
+no_helper:
+  ops->close(device->transport);
+no_transport:
+  uv_cond_destroy(&device->helper_wake);
+  uv_mutex_destroy(&device->helper_lock);
+  gli_lock_destroy(&device->lock);
+  free(device);
+  return status;
+no_condition:
+  uv_mutex_destroy(&device->helper_lock);
+no_helper_lock:
+  gli_lock_destroy(&device->lock);
+no_lock:
+  free(device);
+no_memory:
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory or locks for a device");
+}
+
+void gli_device_close(gloo_device *device) {
+  gli_device_lock(device); /* in a forked child it has to part first */
+  gli_device_unlock(device);
+  gli_fork_watch_end(&device->fork_watch);
+  if (device->torn) return;
+  gli_device_stop_helper(device);
+  device->ops->close(device->transport);
+  gli_transfer_free_pool(device);
+  gli_parked_free_pools(device);
+  uv_cond_destroy(&device->helper_wake);
+  uv_mutex_destroy(&device->helper_lock);
+  gli_lock_destroy(&device->lock);
+  free(device);
+}
+
+void gli_device_address(const gloo_device *device, gli_address *address) {
+  device->ops->address(device->transport, address);
+}
+
+const char *gli_device_transport(const gloo_device *device) {
+  return device->ops->name;
+}
+
+void gli_device_set_crowded(gloo_device *device, bool crowded) {
+  atomic_store(&device->crowded, crowded);
+  if (device->ops->set_crowded)
+    device->ops->set_crowded(device->transport, crowded);
+}
+
+/* ---- progress ------------------------------------------------------------ */
+
+static void settle_contexts(gloo_device *device) {
+  device->unsettled = 0;
+  for (gloo_context *c = device->contexts; c; c = c->next) {
+    gli_context_settle(c);
+  }
+  gli_device_wake_sleepers(device);
+}
+
+void gli_device_tie_up(gloo_device *device) {
+  if (device->unsettled) settle_contexts(device);
+  gli_device_kick_locked(device);
+}
+
+/* What was left to polls. */
+GLI_COLD static int poll_leftovers(gloo_device *device) {
+  int events = 0;
+  if (device->self_queue.first) events += gli_self_poll(device);
+  if (device->again_links) events += gli_flow_retry(device);
+  if (device->put_off) {
+    gli_device_take_up(device);
+    events++;
+  }
+  return events;
+}
+
+static inline int poll_once(gloo_device *device) {
+  int events = device->ops->poll(device->transport);
+  if (device->self_queue.first || device->again_links || device->put_off) {
+    events += poll_leftovers(device);
+  }
+  gli_device_settle(device);
+  return events;
+}
+
+GLI_COLD static int poll_beside_sleepers(gloo_device *device) {
+  size_t completed = device->completed;
+  int events = poll_once(device);
+  if (device->completed != completed) {
+    gli_device_wake_sleepers(device);
+  } else if (device->to_wake > 0) {
+    device->ops->wake(device->transport);
+  }
+  return events;
+}
+
+int gli_device_poll(gloo_device *device) {
+  device->unpolled = 0;
+  return device->sleepers == 0 ? poll_once(device)
+                               : poll_beside_sleepers(device);
+}
+
+int gli_device_progress_for(gloo_device *device, gloo_operation *op) {
+  if (!gli_straight_look(op)) return gli_device_poll(device);
+  gli_device_settle(device);
+  return 1;
+}
+
+/* Sound the alarms that are due; returns the time of the next one. */
+static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
+  uint64_t next_ns = UINT64_MAX;
+  for (gloo_operation *op = list->first; op; op = op->active_next) {
+    if (op->alarm_ns <= now_ns) gli_late_alarm(op, now_ns);
+    if (op->alarm_ns < next_ns) next_ns = op->alarm_ns;
+  }
+  return next_ns;
+}
+
+static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
+  if (context->suspect.status == GLOO_OK) return UINT64_MAX;
+  if (gli_context_poisoned(context)) return UINT64_MAX;
+  if (now_ns < context->suspect_ns) return context->suspect_ns;
+  gli_context_poison(context, &context->suspect);
+  return UINT64_MAX;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+int64_t gli_device_check_deadlines(gloo_device *device) {
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  uint64_t next_ns = UINT64_MAX;
+  for (gloo_context *c = device->contexts; c; c = c->next) {
+    next_ns = earlier(next_ns, check_suspect(c, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->family->active, now_ns));
+    next_ns = earlier(next_ns, check_list(&c->family->posted, now_ns));
+  }
+  if (device->unsettled) gli_device_settle(device);
+  if (next_ns == UINT64_MAX) return INT64_MAX;
+  if (next_ns <= now_ns) return 0;
+  return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);
+}
+
+int gli_device_progress(gloo_device *device) {
+  gli_device_lock(device);
+  int events = gli_device_poll(device);
+  gli_device_check_deadlines(device);
+  gli_device_unlock(device);
+  return events;
+}

@@ -1,0 +1,29 @@
+/* Devices: a transport, and what drives it. */
+#ifndef GLI_ENGINE_DRIVE_DEVICE_H
+#define GLI_ENGINE_DRIVE_DEVICE_H
+
+#include "gloo_c/context.h"
+#include "transport/transport.h"
+
+/* Open a device on any transport. `config`'s upcalls and device_user are set
+ * here. Without a helper thread, operations advance inside test and wait only.
+ */
+gloo_status gli_device_open(const gli_transport_ops *ops,
+                            const gli_transport_config *config, bool helper,
+                            gloo_device **device, gloo_error *error);
+void gli_device_close(gloo_device *device);
+void gli_device_address(const gloo_device *device, gli_address *address);
+const char *gli_device_transport(const gloo_device *device);
+
+/* One round of progress for all contexts of the device, deadlines included.
+ * Returns how many things happened. */
+int gli_device_progress(gloo_device *device);
+
+/* How to wait: `crowded` when the ranks on this host outnumber its cores, which
+ * makes spinning harmful. The environment variable GLOO_WAIT (spin, yield,
+ * sleep) overrides what is set here. */
+void gli_device_set_crowded(gloo_device *device, bool crowded);
+/* What it does while it waits, in words for people. */
+const char *gli_device_wait_policy(const gloo_device *device);
+
+#endif

@@ -1,0 +1,73 @@
+/* When to poll, spin, yield, sleep. Only what is here and above takes the
+ * device's lock; everything below is called with it held. */
+#ifndef GLI_ENGINE_DRIVE_DRIVE_H
+#define GLI_ENGINE_DRIVE_DRIVE_H
+
+#include "engine/drive/device.h"
+#include "engine/run/run.h"
+#include "engine/state/device.h"
+
+/* ---- the lock ------------------------------------------------------------ */
+
+static inline void gli_device_unlock(gloo_device *device) {
+  gli_lock_leave(&device->lock);
+}
+void gli_device_lock_contended(gloo_device *device);
+static inline void gli_device_lock(gloo_device *device) {
+  if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
+}
+
+/* ---- forked children (forked.c) ------------------------------------------ */
+
+bool gli_device_watch_forks(gloo_device *device);
+/* Become an end point that reaches nobody, and end all that is under way. With
+ * the lock held, before anything else is done with it in the child. */
+void gli_device_part(gloo_device *device);
+
+/* ---- progress (device.c, self.c) ----------------------------------------- */
+
+/* Progress with the lock held. */
+int gli_device_poll(gloo_device *device);
+/* Progress for who waits for this operation. */
+int gli_device_progress_for(gloo_device *device, gloo_operation *operation);
+/* Fail what is overdue; returns the time to the next deadline. */
+int64_t gli_device_check_deadlines(gloo_device *device);
+/* Run what is runnable, end poisoned contexts, and leave to the helper what is
+ * owed. The last thing that every entry into the engine does. */
+void gli_device_tie_up(gloo_device *device);
+static inline void gli_device_settle(gloo_device *device) {
+  gli_device_run(device);
+  if (device->loose_ends) gli_device_tie_up(device);
+}
+/* Deliver the messages of ranks to themselves. */
+int gli_self_poll(gloo_device *device);
+
+/* What transports call when something arrives, was sent, or broke (upcalls.c).
+ */
+extern const gli_upcalls gli_engine_upcalls;
+
+/* ---- waiting (wait.c, helper.c) ------------------------------------------ */
+
+/* After operations were started that nobody waits for. */
+void gli_device_kick(gloo_device *device);
+void gli_device_kick_idle(gloo_device *device);
+static inline void gli_device_kick_locked(gloo_device *device) {
+  if (device->has_helper && device->helper_idle) gli_device_kick_idle(device);
+}
+/* What they wait for may be over. */
+void gli_device_wake_sleepers(gloo_device *device);
+/* How often to look for what comes soon, before waiting: 0, where who looks
+ * keeps it away, or others are under way. */
+unsigned gli_device_looks(gloo_device *device);
+/* Until there is something to do, or a deadline passes; the lock is left
+ * meanwhile. */
+void gli_device_sleep(gloo_device *device);
+/* Let threads that wait for the lock have it. */
+void gli_device_offer_lock(gloo_device *device);
+/* Until the operation is done. */
+void gli_device_wait(gloo_device *device, gloo_operation *operation);
+gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
+void gli_device_stop_helper(gloo_device *device);
+gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);
+
+#endif

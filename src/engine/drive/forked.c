@@ -1,0 +1,131 @@
+/* Devices in forked children.
+ *
+ * Nothing on a call's way asks whether it is in a child. The child's copy of a
+ * device has its lock held, by nobody: whoever wants it first finds that out
+ * where it would wait for the lock, and makes of the device one that reaches
+ * nobody and of its contexts such that have failed, with GLOO_ERR_FORKED. What
+ * follows is what follows any failure. */
+#include "core/custom_op.h"
+#include "core/fork.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+
+/* ---- a transport that reaches nobody ------------------------------------- */
+
+static uint64_t nowhere_now_ns(gli_transport *t) {
+  return t->ops->now_ns(t);
+}
+
+static int nowhere_poll(gli_transport *t) {
+  (void)t;
+  return 0;
+}
+
+static void nowhere_sleep(gli_transport *t, int64_t timeout_ns) {
+  (void)t;
+  (void)timeout_ns;
+}
+
+static void nowhere_wake(gli_transport *t) {
+  (void)t;
+}
+
+static void nowhere_close(gli_transport *t) {
+  if (t->ops->abandon) t->ops->abandon(t);
+}
+
+/* No pair is opened through it, for all contexts have failed. */
+static const gli_transport_ops nowhere = {
+    .name = "forked",
+    .now_ns = nowhere_now_ns,
+    .poll = nowhere_poll,
+    .sleep = nowhere_sleep,
+    .wake = nowhere_wake,
+    .close = nowhere_close,
+};
+
+/* ---- before it is used --------------------------------------------------- */
+
+/* Finished ones as well: what they have found out is the parent's to tell. */
+static void end_operations(gloo_context *context, const gloo_error *cause) {
+  for (gloo_operation *op = context->all; op; op = op->all_next) {
+    op->error = *cause;
+    op->state = GLI_OPERATION_DONE;
+  }
+}
+
+static void part(gloo_context *root, const gloo_error *cause, bool torn) {
+  gli_family *family = root->family;
+  root->cause = *cause;
+  for (gloo_context *g = family->groups; g; g = g->next) g->cause = *cause;
+  if (!torn) {
+    root->unsettled = true;
+    gli_context_settle(root);
+  }
+  end_operations(root, cause);
+  for (gloo_context *g = family->groups; g; g = g->next) {
+    end_operations(g, cause);
+  }
+}
+
+void gli_device_part(gloo_device *device) {
+  gloo_error cause;
+  gli_fork_refuse(&device->birth, "the context", &cause);
+  device->forked = true;
+  device->ops = &nowhere;
+  device->has_helper = false;
+  device->owed = 0;
+  device->waiters = device->sleepers = device->to_wake = 0;
+  if (device->torn) {
+    device->runnable = device->put_off = NULL;
+    device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};
+    device->again_links = NULL;
+  }
+  for (gloo_context *c = device->contexts; c; c = c->next) {
+    part(c, &cause, device->torn);
+  }
+  gli_device_run(device);
+}
+
+/* ---- the fork ------------------------------------------------------------ */
+
+static bool hold(void *object, gli_fork_patience *patience) {
+  gloo_device *device = object;
+  device->fork_locked = false;
+  if (atomic_load(&device->fork_pending)) return true;
+  bool may_wait = !gli_custom_op_inside(); /* which has the lock */
+  atomic_fetch_add(&device->lock_wanted, 1);
+  bool taken = gli_lock_try(&device->lock);
+  while (!taken && may_wait && gli_fork_wait(patience)) {
+    taken = gli_lock_try(&device->lock);
+  }
+  atomic_fetch_sub(&device->lock_wanted, 1);
+  device->fork_locked = taken;
+  return taken;
+}
+
+static void release(void *object) {
+  gloo_device *device = object;
+  if (device->fork_locked) gli_device_unlock(device);
+}
+
+/* Threads that wait are not here. */
+static void child(void *object, bool held) {
+  gloo_device *device = object;
+  if (!held) device->torn = true;
+  gli_lock_held_alone(&device->lock);
+  gli_fork_mutex(&device->helper_lock, false);
+  gli_fork_condition(&device->helper_wake);
+  atomic_store(&device->lock_wanted, 0);
+  atomic_store(&device->fork_pending, true);
+  if (!device->torn && device->ops->forked) {
+    device->ops->forked(device->transport);
+  }
+}
+
+bool gli_device_watch_forks(gloo_device *device) {
+  static const gli_fork_care care = {hold, release, child};
+  device->birth = gli_birth_here();
+  return gli_fork_watch_begin(&device->fork_watch, GLI_FORK_OBJECTS, &care,
+                              device);
+}

@@ -1,0 +1,96 @@
+/* The helper thread makes progress only while nobody waits and operations are
+ * outstanding, or something is owed to peers; it never spins. */
+#include "core/error.h"
+#include "core/signals.h"
+#include "engine/drive/drive.h"
+
+#define HELPER_DELAY_NS UINT64_C(50000)
+
+/* A peer may wait for an answer to an operation that is over here. */
+static bool has_work(const gloo_device *device) {
+  if (device->waiters > 0) return false;
+  return device->outstanding > 0 || device->owed > 0;
+}
+
+/* Who signals has the device's lock, which the helper has until it waits. */
+static void wake_helper(gloo_device *device) {
+  uv_mutex_lock(&device->helper_lock);
+  uv_cond_signal(&device->helper_wake);
+  uv_mutex_unlock(&device->helper_lock);
+}
+
+/* Leaves the device's lock meanwhile. 0: until it is woken. */
+static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
+  uv_cond_t *wake = &device->helper_wake;
+  uv_mutex_lock(&device->helper_lock);
+  gli_device_unlock(device);
+  if (timeout_ns == 0) {
+    uv_cond_wait(wake, &device->helper_lock);
+  } else {
+    (void)uv_cond_timedwait(wake, &device->helper_lock, timeout_ns);
+  }
+  uv_mutex_unlock(&device->helper_lock);
+  gli_device_lock(device);
+}
+
+void gli_device_kick_idle(gloo_device *device) {
+  if (has_work(device)) wake_helper(device);
+}
+
+void gli_device_kick(gloo_device *device) {
+  gli_device_lock(device);
+  gli_device_kick_locked(device);
+  gli_device_unlock(device);
+}
+
+static void help(gloo_device *device) {
+  /* Most operations are waited for at once: do not get in their way. */
+  helper_rest(device, HELPER_DELAY_NS);
+  while (!device->stop && has_work(device)) {
+    if (gli_device_poll(device) > 0) {
+      if (atomic_load(&device->lock_wanted) > 0) gli_device_offer_lock(device);
+      continue;
+    }
+    gli_device_sleep(device);
+  }
+}
+
+static void helper_main(void *argument) {
+  gloo_device *device = argument;
+  gli_device_lock(device);
+  while (!device->stop) {
+    if (has_work(device)) {
+      help(device);
+      continue;
+    }
+    device->helper_idle = true;
+    helper_rest(device, 0);
+    device->helper_idle = false;
+  }
+  gli_device_unlock(device);
+}
+
+gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
+  gli_signal_guard guard;
+  gli_signal_block_all(&guard);
+  int failed = uv_thread_create(&device->helper, helper_main, device);
+  gli_signal_restore(&guard);
+  if (failed) {
+    return gli_fail(error, GLOO_ERR_IO, -1,
+                    "cannot start the helper thread: %s; raise the limit on "
+                    "processes (ulimit -u) or that of the control group",
+                    uv_strerror(failed));
+  }
+  device->has_helper = true;
+  return GLOO_OK;
+}
+
+void gli_device_stop_helper(gloo_device *device) {
+  if (!device->has_helper) return;
+  gli_device_lock(device);
+  device->stop = true;
+  wake_helper(device);
+  device->ops->wake(device->transport);
+  gli_device_unlock(device);
+  uv_thread_join(&device->helper);
+}

@@ -1,0 +1,259 @@
+/* What transports call when something arrives, was sent, or broke. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "core/hints.h"
+#include "core/log.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/memory/memory.h"
+#include "engine/run/in_order.h"
+#include "engine/state/fail.h"
+#include "engine/state/signature.h"
+#include "engine/wire/wire.h"
+
+/* A token that is no transfer: the message had nothing to say but its header.
+ */
+static char nothing;
+
+/* ---- ABORT --------------------------------------------------------------- */
+
+/* Nothing in it is trusted: not the status, the rank or the text. */
+static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
+  gloo_error cause;
+  gli_error_clear(&cause);
+  gloo_context *context = link->context;
+  int status = bytes >= 8 ? (int)(int32_t)gli_get_u32(data) : 0;
+  uint32_t rank = bytes >= 8 ? gli_get_u32(data + 4) : UINT32_MAX;
+  char text[GLOO_ERROR_MESSAGE_BYTES] = "";
+  if (bytes > 8) memcpy(text, data + 8, bytes - 8);
+  text[sizeof text - 1] = '\0';
+  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
+      status == GLOO_ERR_POISONED) {
+    status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
+  }
+  gli_fail(&cause, (gloo_status)status,
+           rank < context->size ? (int)rank : (int)link->rank,
+           "reported by rank %u: %s", link->rank, text);
+  link->failed = true; /* it has closed its side */
+  gli_context_poison(context, &cause);
+}
+
+static gloo_status abort_header(gli_link *link, const gli_header *h,
+                                gli_sink *sink, gloo_error *error) {
+  if (h->length > GLI_ABORT_MAX) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent an abort message of impossible length",
+                    link->rank);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  gli_transfer *t = parked ? gli_transfer_new(link) : NULL;
+  if (!t) {
+    if (parked) gli_parked_free(parked);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for a message from rank %u", link->rank);
+  }
+  t->parked = parked;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink = (gli_sink){.dst = parked->data, .token = t};
+  return GLOO_OK;
+}
+
+static void abort_received(gli_transfer *t) {
+  gli_link *link = t->link;
+  gli_parked *parked = t->parked;
+  gli_transfer_list_remove(&link->arriving, t);
+  gli_transfer_free(t);
+  take_abort(link, parked->data, (size_t)parked->header.length);
+  gli_parked_free(parked);
+}
+
+/* ---- upcalls ------------------------------------------------------------- */
+
+static gloo_status unknown(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u sent a message for an unknown group or collective",
+                  link->rank);
+}
+
+static gloo_status helped(gli_link *link, const gli_header *h,
+                          gloo_error *error) {
+  gloo_operation *done;
+  uint32_t step;
+  gloo_status status = gli_help_ended(link, h, &done, &step, error);
+  if (status == GLOO_OK && done) gli_receive_done(done, step);
+  return status;
+}
+
+static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  if (h->credit != link->credited) {
+    gloo_status status = gli_flow_credit(link, h->credit, error);
+    if (status != GLOO_OK) return status;
+  }
+  gloo_status status = GLOO_OK;
+  switch ((gli_message_type)h->type) {
+    case GLI_MESSAGE_DATA:
+      status = gli_receive_data(link, h, sink, error);
+      if (link->leaving && status == GLOO_OK) gli_group_check_leaving(link);
+      return status;
+    case GLI_MESSAGE_WANT:
+      return gli_receive_want(link, h, error);
+    case GLI_MESSAGE_STARTED:
+      return gli_receive_started(link, h, error);
+    case GLI_MESSAGE_ABORT:
+      if (link->carrier != link) return unknown(link, error);
+      return abort_header(link, h, sink, error);
+    case GLI_MESSAGE_BYE:
+      if (link->carrier != link) return unknown(link, error);
+      link->gone = true;
+      gli_link_left(link);
+      gli_group_carrier_left(link);
+      return GLOO_OK;
+    case GLI_MESSAGE_PROBE:
+      return gli_late_probed(link, h, error);
+    case GLI_MESSAGE_WAITING:
+      gli_late_answered(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_TAKEN:
+      return gli_reach_taken(link, h, error);
+    case GLI_MESSAGE_HELP:
+      gli_help_wanted(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_HELPED:
+      return helped(link, h, error);
+    case GLI_MESSAGE_LEFT:
+      gli_group_leaves(link, h);
+      return GLOO_OK;
+    case GLI_MESSAGE_CREDIT:
+    case GLI_MESSAGE_TYPES:
+      break;
+  }
+  return GLOO_OK;
+}
+
+static gloo_status on_header(void *pair_user, const gli_header *h,
+                             gli_sink *sink) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  if (gli_context_poisoned(context)) return context->cause.status;
+  gloo_error error;
+  gli_error_clear(&error);
+  *sink = (gli_sink){.token = &nothing};
+  if (h->context != 0) link = gli_group_find_link(link, h, &error);
+  gloo_status status = error.status;
+  if (status == GLOO_OK && h->collective >= GLI_COLLECTIVES) {
+    status = unknown(pair_user, &error);
+  }
+  if (status == GLOO_OK) {
+    status = link ? dispatch(link, h, sink, &error)
+                  : gli_group_is_gone(pair_user, h, sink, &error);
+  }
+  if (status != GLOO_OK) {
+    gli_context_poison(link ? link->context : context, &error);
+  }
+  gli_device_run(context->device);
+  return status;
+}
+
+/* Only what is for a step that is ready; the rest takes its ordinary way. */
+GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
+                                          const void *payload, bool *taken) {
+  gli_link *link = pair_user;
+  gloo_context *context = link->context;
+  if (h->type != GLI_MESSAGE_DATA || h->form != GLI_FORM_BYTES) return GLOO_OK;
+  if (gli_context_poisoned(context)) return context->cause.status;
+  gloo_error error;
+  error.status = GLOO_OK;
+  if (h->context != 0) link = gli_group_find_link(link, h, &error);
+  if (!link || link->leaving) return GLOO_OK; /* found out again */
+  if (link->awaits && gli_straight_message(link, h, payload)) {
+    *taken = true;
+    gli_device_run(context->device);
+    return GLOO_OK;
+  }
+  *taken = gli_receive_message(link, h, payload, &error);
+  if (error.status != GLOO_OK) gli_context_poison(link->context, &error);
+  gli_device_run(context->device);
+  return error.status;
+}
+
+static gloo_status on_message(void *pair_user, const gli_header *h,
+                              const void *payload, bool *taken) {
+  gli_link *link = pair_user;
+  if (!link->awaits || !gli_straight_message(link, h, payload)) {
+    return match_message(pair_user, h, payload, taken);
+  }
+  *taken = true;
+  gli_device_run(link->context->device);
+  return GLOO_OK;
+}
+
+static void on_received(void *pair_user, void *token) {
+  const gli_link *from = pair_user;
+  gloo_context *context = from->context;
+  if (token == &nothing || gli_context_poisoned(context)) return;
+  gli_transfer *t = token;
+  if (t->parked && t->parked->header.type == GLI_MESSAGE_ABORT) {
+    abort_received(t);
+  } else {
+    gli_received(t);
+  }
+  gli_device_run(context->device);
+}
+
+static void on_sent(void *pair_user, gli_send_request *request) {
+  const gli_link *from = pair_user;
+  gli_transfer *t = (gli_transfer *)(void *)request;
+  gli_transfer_list_remove(&t->link->flying, t);
+  if (gli_context_poisoned(from->context)) {
+    gli_transfer_free(t);
+    return;
+  }
+  gli_wire_sent(t);
+  gli_device_run(from->context->device);
+}
+
+static void on_failed(void *pair_user, const gloo_error *cause) {
+  gli_link *link = pair_user;
+  if (cause->status == GLOO_ERR_PROTOCOL) { /* nobody knows more than that */
+    gli_context_poison(link->context, cause);
+    return;
+  }
+  link->failed = true;
+  gli_link_suspect(link, cause);
+}
+
+static gli_pair *on_accept(void *device_user, uint64_t key,
+                           uint32_t peer_rank) {
+  gloo_device *device = device_user;
+  gloo_context *context = device->contexts;
+  while (context && context->key != key) context = context->next;
+  if (!context) return NULL;
+  if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
+  bool known = context->contacts[peer_rank].address.bytes > 0;
+  if (!context->peers[peer_rank].link && !known) return GLI_PAIR_LATER;
+  gloo_error error;
+  gli_link *link = gli_context_link(context, peer_rank, &error);
+  if (!link) {
+    gli_log(GLOO_LOG_WARN, "refused rank %u: %s", peer_rank, error.message);
+    return NULL;
+  }
+  /* One that comes late hears what the others have heard. */
+  if (gli_context_poisoned(context)) {
+    context->unsettled = true;
+    device->unsettled = 1;
+  }
+  return link->gone || link->failed ? NULL : link->pair;
+}
+
+const gli_upcalls gli_engine_upcalls = {
+    .header = on_header,
+    .received = on_received,
+    .message = on_message,
+    .sent = on_sent,
+    .failed = on_failed,
+    .accept = on_accept,
+};

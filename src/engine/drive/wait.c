@@ -1,0 +1,256 @@
+/* Waiting, in one place: the thread that waits does the work.
+ *
+ * With a core per rank it polls for about as long as it takes to wake a sleeper
+ * on another core, with more ranks than cores not at all; then it lets others
+ * run between polls, and at last it sleeps. Yielding costs next to nothing when
+ * nobody else wants the core, and hands it to the peer when the peer needs it.
+ * How long to go on with it is learnt: when what was waited for comes soon
+ * after falling asleep, sleeping was wrong, and the next wait yields for
+ * longer; after a long sleep it yields for a short time again. So ranks in step
+ * never sleep, and one that waits for a late peer leaves its core. (Two ranks
+ * that sleep in turn would also stay on one core: each wakes the other where it
+ * runs itself. Two that are always ready to run get moved apart.)
+ *
+ * Ranks may share a core although there would be one for each: others keep the
+ * rest busy, or they believe that they are on different hosts. Then who spins
+ * keeps away the one that it waits for, and a yield brings at once what
+ * spinning did not. That is noticed, and nobody spins as long as it stays so.
+ * Where a core is idle they are there for no good reason: the system put them
+ * together when one woke the other, and may leave them so for a tenth of a
+ * second. Who naps is put on an idle core at once, so that is tried, too, ever
+ * more rarely.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cpu.h"
+#include "core/error.h"
+#include "engine/drive/drive.h"
+
+#define SPIN_NS UINT64_C(40000)
+#define FIRST_LOOKS 100
+#define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */
+#define YIELD_MIN_NS UINT64_C(60000)
+#define YIELD_MAX_NS UINT64_C(4000000)
+#define SHORT_SLEEP_NS UINT64_C(400000)
+#define LONG_SLEEP_NS UINT64_C(2000000)
+#define LONGEST_SLEEP_NS INT64_C(100000000)
+/* A yield that takes less let nobody run; one that takes more let somebody run
+ * who has work of his own, and to whom no core should be given in vain. */
+#define ALONE_NS UINT64_C(1000)
+#define HOG_NS UINT64_C(1000000)
+/* Signs of sharing the core: what one counts, where they are believed. One that
+ * is alone on its core takes back 1. */
+enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
+
+#define NAP_PERIOD_MIN_NS UINT64_C(2000000)
+#define NAP_PERIOD_MAX_NS UINT64_C(1000000000)
+
+gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
+  static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
+  const char *value = getenv("GLOO_WAIT");
+  device->wait_mode = GLI_WAIT_ADAPT;
+  device->yield_ns = YIELD_MIN_NS;
+  if (!value || !*value) return GLOO_OK;
+  for (int i = 0; i < 4; i++) {
+    if (strcmp(value, names[i]) != 0) continue;
+    device->wait_mode = (gli_wait_mode)i;
+    return GLOO_OK;
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "GLOO_WAIT is \"%s\"; it must be adapt, spin, yield or sleep",
+                  value);
+}
+
+const char *gli_device_wait_policy(const gloo_device *device) {
+  switch (device->wait_mode) {
+    case GLI_WAIT_SPIN:
+      return "spin, as GLOO_WAIT says";
+    case GLI_WAIT_YIELD:
+      return "yield, as GLOO_WAIT says";
+    case GLI_WAIT_SLEEP:
+      return "sleep, as GLOO_WAIT says";
+    case GLI_WAIT_ADAPT:
+      break;
+  }
+  return atomic_load(&device->crowded) ? "yield, then sleep"
+                                       : "spin briefly, yield, then sleep";
+}
+
+void gli_device_offer_lock(gloo_device *device) {
+  gli_device_unlock(device);
+  for (int i = 0; i < 64; i++) {
+    gli_cpu_yield();
+    if (atomic_load(&device->lock_wanted) == 0) break;
+  }
+  gli_device_lock(device);
+}
+
+void gli_device_sleep(gloo_device *device) {
+  if (device->put_off) return; /* by who had the lock since the last poll */
+  size_t completed = device->completed;
+  int64_t timeout_ns = gli_device_check_deadlines(device);
+  if (device->completed != completed) return;
+  if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
+  device->sleepers++;
+  gli_device_unlock(device);
+  device->ops->sleep(device->transport, timeout_ns);
+  gli_device_lock(device);
+  device->sleepers--;
+  if (device->to_wake > 0) device->to_wake--;
+}
+
+void gli_device_wake_sleepers(gloo_device *device) {
+  if (device->sleepers == 0) return;
+  device->to_wake = device->sleepers;
+  device->ops->wake(device->transport);
+}
+
+static uint64_t spin_ns(gloo_device *device) {
+  if (device->sharing >= SHARING_BELIEVED) return 0;
+  bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
+  return crowded ? 0 : SPIN_NS;
+}
+
+unsigned gli_device_looks(gloo_device *device) {
+  if (device->outstanding > 0) return 0;
+  if (device->wait_mode > GLI_WAIT_SPIN || spin_ns(device) == 0) return 0;
+  return FIRST_LOOKS;
+}
+
+/* The first yield of a wait took so long; did it bring what was waited for? */
+static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
+  if (took_ns > HOG_NS) {
+    device->sharing = 0;
+  } else if (took_ns < ALONE_NS) {
+    if (device->sharing > 0) device->sharing--;
+  } else if (events > 0) {
+    device->sharing += SHARING_SIGN;
+    if (device->sharing > SHARING_MAX) device->sharing = SHARING_MAX;
+  }
+}
+
+/* What to do after an idle poll, `idle_ns` after the last event. */
+static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
+  if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
+  uint64_t spin = spin_ns(device);
+  if (idle_ns < spin) return GLI_WAIT_SPIN;
+  return idle_ns - spin < device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+}
+
+/* Was it right to sleep? */
+static void learn(gloo_device *device, uint64_t slept_ns, int events) {
+  if (slept_ns > LONG_SLEEP_NS) {
+    device->yield_ns = YIELD_MIN_NS;
+  } else if (events > 0 && slept_ns < SHORT_SLEEP_NS) {
+    uint64_t longer_ns = 2 * device->yield_ns;
+    device->yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
+  }
+}
+
+static void let_others_run(gloo_device *device) {
+  gli_device_unlock(device);
+  gli_cpu_yield();
+  gli_device_lock(device);
+}
+
+static bool may_nap(gloo_device *device, uint64_t now_ns) {
+  if (device->wait_mode != GLI_WAIT_ADAPT || now_ns < device->nap_ns)
+    return false;
+  if (device->sharing < SHARING_BELIEVED || atomic_load(&device->crowded))
+    return false;
+  uint64_t period_ns = 2 * device->nap_period_ns;
+  if (period_ns < NAP_PERIOD_MIN_NS) period_ns = NAP_PERIOD_MIN_NS;
+  if (period_ns > NAP_PERIOD_MAX_NS) period_ns = NAP_PERIOD_MAX_NS;
+  device->nap_period_ns = period_ns;
+  device->nap_ns = now_ns + period_ns;
+  return true;
+}
+
+static void nap(gloo_device *device) {
+  gli_device_unlock(device);
+  gli_cpu_nap();
+  gli_device_lock(device);
+}
+
+/* It is known that others want the core: the first yield since the last event
+ * needs no look at the clock, for most bring what is waited for. */
+static bool yields_at_once(const gloo_device *device) {
+  return device->wait_mode == GLI_WAIT_ADAPT &&
+         atomic_load_explicit(&device->crowded, memory_order_relaxed);
+}
+
+void gli_device_wait(gloo_device *device, gloo_operation *op) {
+  const gli_transport_ops *ops = device->ops;
+  /* Idle polls in a row; when the first of them looked at the clock, and when
+   * it fell asleep (0: it did not). */
+  unsigned idle = 0;
+  bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
+  bool spins = may_spin, at_once = yields_at_once(device);
+  uint64_t idle_ns = 0, asleep_ns = 0;
+  /* How long the first yield since the last event took; until judged. */
+  uint64_t yield_ns = 0;
+  bool yielded = false;
+  device->waiters++;
+  for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
+    int events = gli_device_progress_for(device, op);
+    if (yield_ns > 0) {
+      judge_yield(device, yield_ns, events);
+      yield_ns = 0;
+    }
+    if (polls % 256 == 0) gli_device_check_deadlines(device);
+    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
+    if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
+      gli_device_offer_lock(device);
+    }
+    /* Whoever borrowed the lock may have completed it. */
+    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
+    if (events > 0 && asleep_ns == 0) {
+      idle = 0;
+      idle_ns = 0;
+      spins = may_spin;
+      yielded = false;
+      continue;
+    }
+    if (spins && asleep_ns == 0 && ++idle % POLLS_PER_CLOCK != 0) {
+      gli_cpu_relax();
+      continue;
+    }
+    if (at_once && !yielded && asleep_ns == 0) {
+      yielded = true;
+      let_others_run(device);
+      continue;
+    }
+    uint64_t now_ns = ops->now_ns(device->transport);
+    if (asleep_ns > 0) {
+      learn(device, now_ns - asleep_ns, events);
+      asleep_ns = idle_ns = 0;
+      spins = may_spin;
+      continue;
+    }
+    if (idle_ns == 0) idle_ns = now_ns;
+    gli_wait_mode pause = next_pause(device, now_ns - idle_ns);
+    spins = spins && pause == GLI_WAIT_SPIN;
+    switch (pause) {
+      case GLI_WAIT_YIELD:
+        if (may_nap(device, now_ns)) {
+          nap(device);
+          break;
+        }
+        let_others_run(device);
+        if (!yielded) yield_ns = ops->now_ns(device->transport) - now_ns;
+        yielded = true;
+        break;
+      case GLI_WAIT_SLEEP:
+        asleep_ns = now_ns;
+        gli_device_sleep(device);
+        break;
+      case GLI_WAIT_SPIN:
+      case GLI_WAIT_ADAPT:
+        gli_cpu_relax();
+        break;
+    }
+  }
+  device->waiters--;
+  gli_device_kick_locked(device);
+}

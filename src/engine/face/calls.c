@@ -1,0 +1,99 @@
+/* Calls as src/api makes them. */
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/engine.h"
+#include "engine/life/life.h"
+#include "engine/state/fail.h"
+
+/* What cannot even begin is remembered like a refused call. */
+static gloo_status make(gloo_context *context, const gli_call *call,
+                        gloo_operation **out, gloo_error *error) {
+  gloo_status status = gli_operation_make(context, call, out, error);
+  if (status != GLOO_OK && !gli_context_poisoned(context))
+    context->refused = *error;
+  return status;
+}
+
+gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
+                                  gloo_operation **operation,
+                                  gloo_error *error) {
+  gli_device_lock(context->device);
+  gloo_status status = make(context, call, operation, error);
+  gli_device_unlock(context->device);
+  return status;
+}
+
+static gloo_status complete(gloo_operation *op, int *source,
+                            gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (!op->again || !gli_straight_again(op, gli_device_looks(op->device))) {
+    status = gli_operation_begin_anew(op, true, error);
+  }
+  gli_device_settle(op->device);
+  if (status != GLOO_OK) return status;
+  if (op->state != GLI_OPERATION_DONE) gli_device_wait(op->device, op);
+  status = op->error.status;
+  if (status != GLOO_OK) *error = op->error;
+  if (status == GLOO_OK && source) *source = op->source;
+  return status;
+}
+
+gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
+                              const gli_repeated_call *remembered, int *source,
+                              gloo_error *error) {
+  gloo_device *device = context->device;
+  gloo_operation *op = NULL;
+  gli_device_lock(device);
+  gloo_status status = make(context, call, &op, error);
+  if (status == GLOO_OK) {
+    status = complete(op, source, error);
+    gli_repeat_keep(op, status == GLOO_OK ? remembered : NULL);
+  }
+  gli_device_unlock(device);
+  return status;
+}
+
+/* ---- calls that are repeated --------------------------------------------- */
+
+static void set_buffers(gloo_operation *op, const gli_repeat_key *key) {
+  op->base[GLI_IN] = (uint8_t *)(uintptr_t)key->input;
+  op->base[GLI_OUT] = key->output;
+}
+
+gloo_status gli_repeat_run(gloo_context *context, const gli_repeat_key *key,
+                           gli_fits_fn fits, const void *arguments, int *source,
+                           gloo_error *error) {
+  gloo_device *device = context->device;
+  gloo_status status = GLOO_IN_PROGRESS;
+  gli_device_lock(device);
+  gli_repeat *r = gli_repeat_find(context, key);
+  if (r && fits(context, arguments, &r->call)) {
+    set_buffers(r->operation, key);
+    r->busy = true;
+    status = complete(r->operation, source, error);
+    r->busy = false;
+  }
+  gli_device_unlock(device);
+  return status;
+}
+
+gloo_operation *gli_repeat_prepare(gloo_context *context,
+                                   const gli_repeat_key *key, gli_fits_fn fits,
+                                   const void *arguments) {
+  gloo_operation *op = NULL;
+  gli_device_lock(context->device);
+  const gli_repeat *r = gli_repeat_find(context, key);
+  if (r && fits(context, arguments, &r->call)) {
+    op = gli_repeat_like(r->operation);
+  }
+  if (op) set_buffers(op, key);
+  gli_device_unlock(context->device);
+  return op;
+}
+
+void gli_repeat_remember(const gloo_operation *op,
+                         const gli_repeated_call *call) {
+  gli_device_lock(op->device);
+  gli_repeat_keep_like(op, call);
+  gli_device_unlock(op->device);
+}

@@ -1,0 +1,210 @@
+/* Contexts and groups as src/api sees them. */
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/engine.h"
+#include "engine/state/fail.h"
+#include "engine/wire/wire.h"
+
+/* ---- contexts ------------------------------------------------------------ */
+
+static uint32_t budget_for(uint32_t size) {
+  uint32_t each = GLI_PARK_BUDGET_ALL / size;
+  if (each > GLI_PARK_BUDGET_MAX) return GLI_PARK_BUDGET_MAX;
+  return each < GLI_PARK_BUDGET_MIN ? GLI_PARK_BUDGET_MIN : each;
+}
+
+gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
+                             uint64_t key, int64_t timeout_ns,
+                             gloo_context **out, gloo_error *error) {
+  if (gli_forked(&device->birth))
+    return gli_fork_refuse(&device->birth, "the device", error);
+  gloo_context *context = gli_context_new(device, size);
+  if (!context) goto no_memory;
+  context->contacts = calloc(size, sizeof *context->contacts);
+  context->family = calloc(1, sizeof *context->family);
+  if (!context->contacts || !context->family) goto no_memory;
+  for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
+  context->family->root = context;
+  context->rank = context->root_rank = rank;
+  context->key = key;
+  context->timeout_ns = timeout_ns;
+  context->budget = budget_for(size);
+  gli_device_lock(device);
+  context->next = device->contexts;
+  device->contexts = context;
+  gli_device_unlock(device);
+  *out = context;
+  return GLOO_OK;
+
+no_memory:
+  if (context) free(context->family);
+  gli_context_free(context);
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a context of %u ranks", size);
+}
+
+void gli_context_set_peer(gloo_context *context, uint32_t rank,
+                          const gli_address *address, uint64_t key) {
+  gli_device_lock(context->device);
+  context->contacts[rank] = (gli_contact){*address, key};
+  gli_device_unlock(context->device);
+}
+
+gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
+  gloo_device *device = context->device;
+  gloo_status status = GLOO_OK;
+  gli_device_lock(device);
+  /* The neighbours of a rank differ from it in one bit: its parent lacks its
+   * lowest one, its children have one more below that. */
+  for (uint32_t bit = 1; status == GLOO_OK && bit < context->size; bit <<= 1) {
+    uint32_t other = context->rank ^ bit;
+    if (other < context->size && !gli_context_link(context, other, error)) {
+      status = error->status;
+    }
+    if (context->rank & bit) break;
+  }
+  gli_device_poll(device);
+  gli_device_unlock(device);
+  return status;
+}
+
+const char *gli_context_route(gloo_context *context, uint32_t peer,
+                              char why[GLI_WHY_BYTES]) {
+  const char *route = "its own memory";
+  why[0] = '\0';
+  if (peer == context->rank) return route;
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  const gloo_context *root = context->family->root;
+  const gli_link *link = root->peers[context->peers[peer].rank].link;
+  route = device->ops->name;
+  if (link == NULL || link->pair == NULL)
+    route = NULL;
+  else if (device->ops->route != NULL)
+    route = device->ops->route(link->pair, why);
+  gli_device_unlock(device);
+  return route;
+}
+
+void gli_context_own_device(gloo_context *context) {
+  context->owns_device = true;
+}
+
+gloo_device *gli_context_device(const gloo_context *context) {
+  return context->device;
+}
+
+void gli_context_close(gloo_context *context) {
+  gloo_device *device = context->device;
+  const gloo_context *root = context->family->root;
+  bool owns_device = root->owns_device;
+  gli_device_lock(device);
+  if (device->torn) {
+    gli_device_unlock(device);
+    return;
+  }
+  if (gli_context_is_busy(context)) {
+    gloo_error cause;
+    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
+             "rank %u destroyed its context while operations were running",
+             context->root_rank);
+    gli_context_poison(context, &cause);
+  }
+  gli_device_settle(device);
+  bool ended = gli_context_end(context);
+  gli_device_unlock(device);
+  if (ended && owns_device) {
+    gli_device_close(device);
+  } else {
+    gli_device_kick(device);
+  }
+}
+
+/* ---- groups -------------------------------------------------------------- */
+
+gloo_status gli_group_begin(gloo_context *parent, gloo_context **out,
+                            gloo_error *error) {
+  gloo_device *device = parent->device;
+  gli_device_lock(device);
+  gloo_context *group = gli_group_new(parent, error);
+  gli_device_unlock(device);
+  if (!group) return error->status;
+  *out = group;
+  return GLOO_OK;
+}
+
+gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
+                              gloo_error *error) {
+  gli_device_lock(context->device);
+  *lobby = gli_group_lobby(context, error);
+  gli_device_unlock(context->device);
+  return *lobby ? GLOO_OK : error->status;
+}
+
+gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
+                           const gli_member *members, uint32_t n, uint32_t own,
+                           int64_t timeout_ns, gloo_error *error) {
+  gloo_device *device = group->device;
+  gli_device_lock(device);
+  if (timeout_ns != 0) group->timeout_ns = timeout_ns;
+  gloo_status status =
+      gli_group_set_members(group, parent, members, n, own, error);
+  if (status != GLOO_OK) gli_context_poison(group, error);
+  gli_device_settle(device);
+  gli_device_unlock(device);
+  return status;
+}
+
+/* ---- failures ------------------------------------------------------------ */
+
+gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause) {
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  gli_context_poison(context, cause);
+  gli_device_settle(device);
+  gli_device_unlock(device);
+  return cause->status;
+}
+
+gloo_status gli_context_usable(const gloo_context *context, gloo_error *error) {
+  gli_device_lock(context->device);
+  gloo_status status = gli_context_poisoned(context)
+                           ? gli_context_unusable(context, error)
+                           : GLOO_OK;
+  gli_device_unlock(context->device);
+  return status;
+}
+
+gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
+  gli_log(GLOO_LOG_INFO, "refused a call: %s", error->message);
+  gli_device_lock(context->device);
+  context->refused = *error;
+  gli_device_unlock(context->device);
+  return error->status;
+}
+
+/* ---- public -------------------------------------------------------------- */
+
+int gloo_context_rank(const gloo_context *context) {
+  return context ? (int)context->rank : -1;
+}
+
+int gloo_context_size(const gloo_context *context) {
+  return context ? (int)context->size : -1;
+}
+
+gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
+  if (!context || !error || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  gli_device_poll(device);
+  gli_device_check_deadlines(device);
+  bool poisoned = gli_context_poisoned(context);
+  *error = poisoned ? context->cause : context->refused;
+  gli_device_unlock(device);
+  return error->status;
+}

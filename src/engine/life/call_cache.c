@@ -1,0 +1,110 @@
+/* Calls that are made again and again: their operations stay prepared.
+ *
+ * A context remembers its last calls, each with an operation that nobody else
+ * has. The same call again, perhaps on other buffers, starts that one when it
+ * blocks, and one made like it when it does not; it is spared checks, choice
+ * and look-up. What takes much memory is not remembered, and neither is a call
+ * that another thread is in. */
+#include <stdlib.h>
+
+#include "engine/life/life.h"
+#include "engine/state/signature.h"
+
+enum { REMEMBERED = 16, STEPS_MAX = 64, SCRATCH_MAX = 64 << 10 };
+
+static size_t slot_of(const gli_repeat_key *key) {
+  uint64_t mixed = key->count * 8 + (uint64_t)key->collective * 2 +
+                   (uint64_t)(uint32_t)key->who * 64 +
+                   (uint64_t)(unsigned)key->side + (uint64_t)key->tag * 1024 +
+                   key->lists;
+  return (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 60) % REMEMBERED;
+}
+
+static bool same_call(const gli_repeat_key *a, const gli_repeat_key *b) {
+  return a->collective == b->collective && a->count == b->count &&
+         a->dtype == b->dtype && a->op == b->op && a->who == b->who &&
+         a->side == b->side && a->ordered == b->ordered && a->tag == b->tag &&
+         a->in_place == b->in_place && a->lists == b->lists &&
+         a->timeout_ns == b->timeout_ns && a->algorithm == b->algorithm;
+}
+
+gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key) {
+  gli_repeat *r = context->repeats;
+  if (!r || gli_context_poisoned(context)) return NULL;
+  r += slot_of(key);
+  return r->operation && !r->busy && same_call(&r->call.key, key) ? r : NULL;
+}
+
+/* What only some calls have (several buffers, factors, operations of the
+ * caller's) is not remembered. */
+gloo_operation *gli_repeat_like(const gloo_operation *model) {
+  gloo_context *context = model->context;
+  gli_plan_cache_get_again(context->cache, model->ref);
+  gloo_operation *op = gli_operation_new(context, model->ref);
+  if (!op) {
+    gli_plan_cache_put(context->cache, model->ref);
+    return NULL;
+  }
+  if (!gli_signature_same(&op->signature, &model->signature)) {
+    op->prepared_for = NULL;
+    op->again = false;
+  }
+  if (model->signature.collective == GLI_SENDRECV) op->again = false;
+  op->signature = model->signature;
+  op->may_go_straight = op->suits;
+  op->strayed = 0;
+  op->counter = model->counter;
+  op->pairwise = model->pairwise;
+  op->reduce = model->reduce;
+  op->combine = model->combine;
+  op->ending = model->ending;
+  op->timeout_ns = model->timeout_ns;
+  op->p2p_peer = model->p2p_peer;
+  op->n_candidates = 0;
+  op->base[GLI_SCRATCH] = op->scratch;
+  return op;
+}
+
+static bool is_small(const gli_plan *plan) {
+  return plan->n_steps <= STEPS_MAX && plan->scratch_bytes <= SCRATCH_MAX;
+}
+
+void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call) {
+  gloo_context *context = op->context;
+  if (call && is_small(op->plan) && !context->repeats) {
+    context->repeats = calloc(REMEMBERED, sizeof *context->repeats);
+  }
+  if (!call || !is_small(op->plan) || !context->repeats) {
+    gli_operation_release(op);
+    return;
+  }
+  gli_repeat *r = &context->repeats[slot_of(&call->key)];
+  if (r->busy) {
+    gli_operation_release(op);
+    return;
+  }
+  if (r->operation) gli_operation_release(r->operation);
+  r->call = *call;
+  r->call.counts = op->plan->params.counts;
+  r->operation = op;
+}
+
+void gli_repeat_keep_like(const gloo_operation *op,
+                          const gli_repeated_call *call) {
+  if (!is_small(op->plan) || gli_context_poisoned(op->context)) return;
+  gloo_operation *spare = gli_repeat_like(op);
+  if (!spare) return;
+  if (op->signature.collective != GLI_SENDRECV) {
+    spare->counter = gli_context_counter(op->context, op->signature.tag);
+  }
+  gli_repeat_keep(spare, call);
+}
+
+void gli_repeat_forget_all(gloo_context *context) {
+  for (size_t i = 0; context->repeats && i < REMEMBERED; i++) {
+    gli_repeat *r = &context->repeats[i];
+    if (r->operation) gli_operation_release(r->operation);
+  }
+  free(context->repeats);
+  context->repeats = NULL;
+}

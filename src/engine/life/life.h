@@ -1,0 +1,50 @@
+/* Operations from call to release. Memory of them (pool.c), making them of
+ * calls (prepare.c), beginning a run (begin.c), and calls that are made again
+ * and again (call_cache.c). */
+#ifndef GLI_ENGINE_LIFE_LIFE_H
+#define GLI_ENGINE_LIFE_LIFE_H
+
+#include "engine/run/in_order.h"
+#include "engine/state/call.h"
+#include "engine/state/context.h"
+
+/* ---- memory (pool.c) ----------------------------------------------------- */
+
+/* Scratch that is kept for later runs; the last one is, however large. */
+#define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
+
+gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
+void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
+void gli_operation_free_pool(void *pool);       /* for the plan cache */
+
+/* ---- from call to operation (prepare.c) ---------------------------------- */
+
+gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
+                               gloo_operation **operation, gloo_error *error);
+
+/* ---- the beginning of a run (begin.c) ------------------------------------ */
+
+gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
+                                     gloo_error *error);
+/* `now`: its first steps need not wait for whoever runs what is runnable, but
+ * run behind all that was put off. The context is not poisoned. */
+static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
+                                              gloo_error *error) {
+  if (now && op->again && gli_straight_again(op, 0)) return GLOO_OK;
+  return gli_operation_begin_anew(op, now, error);
+}
+
+/* ---- calls that are repeated (call_cache.c) ------------------------------ */
+
+/* The call, if it is remembered and nobody is in it; NULL: not so. */
+gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key);
+/* An operation that does the same as another. NULL: out of memory. */
+gloo_operation *gli_repeat_like(const gloo_operation *model);
+/* After a call: remember it, or (call NULL) release its operation. */
+void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call);
+/* Remember the call that an operation, not started yet, was prepared for. */
+void gli_repeat_keep_like(const gloo_operation *op,
+                          const gli_repeated_call *call);
+void gli_repeat_forget_all(gloo_context *context);
+
+#endif

@@ -1,0 +1,157 @@
+/* From a call to an operation that can be started. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/life/life.h"
+#include "engine/memory/memory.h"
+#include "engine/state/fail.h"
+#include "engine/state/signature.h"
+
+static gloo_status copy_candidates(gloo_operation *op, const gli_call *call,
+                                   gloo_error *error) {
+  op->p2p_peer = -1;
+  op->n_candidates = 0;
+  if (call->n_peers == 1) op->p2p_peer = call->peers[0];
+  if (call->n_peers <= 1) return GLOO_OK;
+  if (call->n_peers > SIZE_MAX / sizeof(int)) goto no_memory;
+  op->candidates = malloc(call->n_peers * sizeof(int));
+  if (!op->candidates) goto no_memory;
+  memcpy(op->candidates, call->peers, call->n_peers * sizeof(int));
+  op->n_candidates = call->n_peers;
+  return GLOO_OK;
+
+no_memory:
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a list of %zu ranks", call->n_peers);
+}
+
+/* What stands in a signature for the root, which messages do not have; of given
+ * counts that all ranks know, and of a custom operation, a hash. */
+static uint32_t signed_root(const gli_call *call) {
+  const gli_plan_params *p = &call->params;
+  uint32_t hash = call->custom ? gli_custom_op_hash(call->custom) : 0;
+  if (p->collective == GLI_SENDRECV) return 0;
+  if (!gli_collective_rooted(p->collective)) {
+    return (p->counts != NULL ? p->counts->hash : 0) ^ hash;
+  }
+  if (p->size > UINT32_C(1) << GLI_ROOT_BITS) return p->root;
+  return p->root ^ hash >> GLI_ROOT_BITS << GLI_ROOT_BITS;
+}
+
+static uint8_t signed_op(const gli_call *call) {
+  return (uint8_t)((unsigned)call->op | (call->ordered ? GLI_OP_ORDERED : 0));
+}
+
+static void sign(gloo_operation *op, const gli_call *call) {
+  bool message = call->params.collective == GLI_SENDRECV;
+  op->prepared_for = NULL;
+  op->again = false;
+  op->strayed = 0;
+  op->may_go_straight = op->suits && !call->custom;
+  op->signature = (gli_header){
+      .collective = (uint8_t)call->params.collective,
+      .dtype = (uint8_t)call->dtype,
+      .op = signed_op(call),
+      .algorithm = call->algorithm,
+      .tuning = message ? 0 : op->context->choices,
+      .tag = call->tag,
+      .root = signed_root(call),
+      .count = call->params.count,
+  };
+  op->counter = NULL;
+  op->pairwise = gli_collective_pairwise(call->params.collective);
+}
+
+/* An operation from the pool often has them already. */
+static void find_kernels(gloo_operation *op, const gli_call *call) {
+  const gli_header *last = &op->signature;
+  if (call->custom) {
+    gli_custom_op_hold(call->custom);
+    op->held_custom = call->custom;
+    op->custom = (gli_custom_call){call->custom, call->dtype,
+                                   (size_t)call->params.elem_bytes};
+    op->reduce = NULL;
+    return;
+  }
+  if (op->reduce && last->dtype == call->dtype && last->op == signed_op(call)) {
+    return;
+  }
+  gloo_dtype dtype = call->wide ? GLOO_FLOAT32 : call->dtype;
+  gloo_op between = call->averages ? GLOO_AVERAGE : gli_op_between(call->op);
+  op->reduce = gli_reduce_kernel(dtype, between);
+  op->combine = NULL;
+  if (op->plan->n_operands > 0) {
+    op->combine = gli_combine_kernel(dtype, between);
+  }
+}
+
+static gli_ending ending_of(const gli_call *call) {
+  if (call->wide) return GLI_ENDS_NARROWED;
+  bool divides = call->op == GLOO_AVERAGE && !call->averages;
+  return divides ? GLI_ENDS_DIVIDED : GLI_ENDS_AS_IT_IS;
+}
+
+static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
+                                   gloo_error *error) {
+  op->factor = call->factor;
+  op->scales_joined = call->scales_joined;
+  op->ending = (uint8_t)ending_of(call);
+  if (call->wide) return gli_wide_prepare(op, call, error);
+  if (!call->unscaled) return GLOO_OK;
+  uint64_t bytes = call->unscaled_bytes;
+  op->unscaled = call->unscaled;
+  op->unscaled_count = (size_t)(bytes / call->params.elem_bytes);
+  op->scaled_to = call->output;
+  if (call->params.in_place) return GLOO_OK;
+  op->scaled = malloc((size_t)bytes);
+  if (!op->scaled) {
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for %llu bytes of scaled input",
+                    (unsigned long long)bytes);
+  }
+  op->base[GLI_IN] = op->scaled_to = op->scaled;
+  return GLOO_OK;
+}
+
+static gloo_status make(gloo_context *context, const gli_call *call,
+                        gloo_operation **out, gloo_error *error) {
+  if (gli_context_poisoned(context))
+    return gli_context_unusable(context, error);
+  gli_plan_ref *ref;
+  gloo_status status = gli_plan_cache_get(context->cache, call->build,
+                                          &call->params, &ref, error);
+  if (status != GLOO_OK) return status;
+  gloo_operation *op = gli_operation_new(context, ref);
+  if (!op) {
+    gli_plan_cache_put(context->cache, ref);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for an operation of %u steps",
+                    ref->plan->n_steps);
+  }
+  find_kernels(op, call);
+  sign(op, call);
+  /* Plans only read IN. */
+  op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
+  op->base[GLI_OUT] = call->output;
+  op->base[GLI_SCRATCH] = op->scratch;
+  gli_lists_set(op, call);
+  op->timeout_ns =
+      call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
+  status = copy_candidates(op, call, error);
+  if (status == GLOO_OK) status = prepare_scaling(op, call, error);
+  if (status != GLOO_OK) {
+    gli_operation_release(op);
+    return status;
+  }
+  *out = op;
+  return GLOO_OK;
+}
+
+gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
+                               gloo_operation **out, gloo_error *error) {
+  gloo_status status = make(context, call, out, error);
+  if (status != GLOO_OK && !gli_context_poisoned(context))
+    context->refused = *error;
+  return status;
+}

@@ -1,0 +1,105 @@
+/* Matching: which operation, and which of its receives, a message belongs to.
+ */
+#include <inttypes.h>
+
+#include "core/error.h"
+#include "engine/match/match.h"
+#include "engine/state/context.h"
+#include "engine/state/signature.h"
+
+/* Among the peers of the operation's plan. */
+uint32_t gli_match_peer(const gloo_operation *op, gli_link *link) {
+  uint32_t hint = link->hint;
+  if (hint < op->plan->n_peers && op->peers[hint].link == link) return hint;
+  if (op->signature.collective == GLI_SENDRECV) return 0;
+  uint32_t index = gli_plan_find_peer(op->plan, link->local);
+  if (index != GLI_NO_PEER) link->hint = index;
+  return index;
+}
+
+gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+                            const gli_header *h, gloo_error *error) {
+  if (gli_signature_equal(&op->signature, h)) return GLOO_OK;
+  gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
+  return GLOO_ERR_MISMATCH;
+}
+
+/* Do both ends agree on how much goes from one to the other? */
+static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
+                              uint32_t peer, const gli_header *h,
+                              gloo_error *error) {
+  if (!gli_collective_pairwise((gli_collective)h->collective)) return GLOO_OK;
+  uint64_t expected = gli_plan_exchanged(op->plan, peer, false);
+  if (h->count == expected) return GLOO_OK;
+  char text[GLI_TEXT_BYTES];
+  return gli_fail(error, GLOO_ERR_MISMATCH, (int)link->rank,
+                  "in %s, rank %u sends %" PRIu64
+                  " elements to rank %u, which expects %" PRIu64
+                  " from it: their counts must agree",
+                  gli_describe_call(&op->signature, text), link->rank, h->count,
+                  op->context->root_rank, expected);
+}
+
+gloo_status gli_match_step(const gloo_operation *op, gli_link *link,
+                           const gli_header *h, uint32_t *step,
+                           gloo_error *error) {
+  gloo_status status = gli_match_agree(op, link, h, error);
+  if (status != GLOO_OK) return status;
+  const gli_plan *plan = op->plan;
+  uint32_t index = gli_match_peer(op, link);
+  if (index != GLI_NO_PEER) {
+    status = check_pair(op, link, index, h, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (index == GLI_NO_PEER || h->slot >= plan->peers[index].recvs) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent message %u of an operation that has no such "
+                    "message; are all ranks running the same version?",
+                    link->rank, h->slot);
+  }
+  *step = plan->recv_steps[plan->peers[index].first_recv + h->slot];
+  return GLOO_OK;
+}
+
+gloo_status gli_match_agree_late(const gli_link *link, const gli_header *h,
+                                 gloo_error *error) {
+  const gloo_context *context = link->context;
+  for (uint32_t i = 0; i < GLI_FINISHED && i < context->n_finished; i++) {
+    const gli_header *mine = &context->finished[i];
+    if (mine->tag != h->tag || mine->operation != h->operation) continue;
+    if (gli_signature_equal(mine, h)) break;
+    gli_describe_mismatch(context, link->rank, mine, h, error);
+    return GLOO_ERR_MISMATCH;
+  }
+  return GLOO_OK;
+}
+
+gloo_status gli_match_too_late(const gli_link *link, const gli_header *h,
+                               gloo_error *error) {
+  const gloo_context *context = link->context;
+  gloo_status status = gli_match_agree_late(link, h, error);
+  if (status != GLOO_OK) return status;
+  char text[GLI_TEXT_BYTES];
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %u sent data for %s, which is over on rank %u",
+                  link->rank, gli_describe_call(h, text), context->root_rank);
+}
+
+bool gli_match_is_over(const gloo_context *context, const gli_header *h) {
+  return h->collective != GLI_SENDRECV &&
+         h->operation < gli_context_started(context, h->tag);
+}
+
+gloo_operation *gli_match_operation(const gli_link *link, const gli_header *h) {
+  gloo_operation *op = link->context->newest;
+  if (op && op->signature.operation == h->operation &&
+      op->signature.tag == h->tag && h->collective != GLI_SENDRECV &&
+      op->signature.collective != GLI_SENDRECV) {
+    return op;
+  }
+  gli_key key = gli_key_incoming(link, h);
+  op = gli_match_find(link->context, key);
+  if (op || key.kind != GLI_KIND_RECV || h->slot != 0) return op;
+  if (gli_parked_has_envelope(link->context, key)) return NULL;
+  return gli_match_posted(link, h->tag);
+}

@@ -1,0 +1,74 @@
+/* Which operation a message is for, and which of its receives.
+ *
+ * A message names an operation by key, and a receive step of it by slot.
+ * Nothing here changes an operation, a link or a context, but the table of
+ * operations by key, which those who begin and end them keep. */
+#ifndef GLI_ENGINE_MATCH_MATCH_H
+#define GLI_ENGINE_MATCH_MATCH_H
+
+#include "core/hints.h"
+#include "engine/state/context.h"
+#include "engine/state/early.h"
+
+/* ---- operations by key (index.c) ----------------------------------------- */
+
+gli_key gli_match_key_of(const gloo_operation *op);
+gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
+/* Put it into the table, and take it out. */
+GLI_COLD void gli_match_file(gloo_operation *op);
+GLI_COLD void gli_match_unfile(gloo_operation *op);
+
+/* Let messages find an operation, and no more. Most often there is only one,
+ * which needs no table. */
+static inline void gli_match_insert(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest) gli_match_file(context->newest);
+  context->newest = op;
+}
+static inline void gli_match_remove(gloo_operation *op) {
+  gloo_context *context = op->context;
+  if (context->newest == op) {
+    context->newest = NULL;
+  } else {
+    gli_match_unfile(op);
+  }
+}
+
+/* ---- messages and operations (match.c) ----------------------------------- */
+
+/* The operation that a message is for. In state GLI_OPERATION_POSTED it is a
+ * receive that is to be bound to the message, its first. NULL: it is not here
+ * yet, or over. */
+gloo_operation *gli_match_operation(const gli_link *link,
+                                    const gli_header *header);
+/* The receive step of an operation that a message is for, as far as its header
+ * can tell without its form and length. Errors: GLOO_ERR_MISMATCH,
+ * GLOO_ERR_PROTOCOL. */
+gloo_status gli_match_step(const gloo_operation *op, gli_link *link,
+                           const gli_header *header, uint32_t *step,
+                           gloo_error *error);
+/* A link among the peers of the operation's plan, or GLI_NO_PEER. */
+uint32_t gli_match_peer(const gloo_operation *op, gli_link *link);
+/* Is it the same call on both sides? */
+gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+                            const gli_header *header, gloo_error *error);
+
+/* Has the operation been here already? */
+bool gli_match_is_over(const gloo_context *context, const gli_header *header);
+/* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
+gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
+                                 gloo_error *error);
+/* The error of who sends data for one that is over, or never had a message from
+ * that rank. */
+gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
+                               gloo_error *error);
+
+/* ---- messages between two ranks (p2p.c) ---------------------------------- */
+
+bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
+/* The oldest early message that a receive could take; NULL: none. */
+gli_parked *gli_match_envelope(const gloo_operation *op);
+/* The oldest posted receive that a new message could go to; NULL: none. */
+gloo_operation *gli_match_posted(const gli_link *link, uint32_t tag);
+
+#endif

@@ -1,0 +1,201 @@
+/* What arrives: to the operation and the step that it is for, or to memory
+ * where it waits for them. */
+#include "core/error.h"
+#include "engine/match/match.h"
+#include "engine/memory/memory.h"
+#include "engine/run/in_order.h"
+#include "engine/run/run.h"
+#include "engine/state/signature.h"
+#include "engine/wire/wire.h"
+
+gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
+                             const gli_header *h, gloo_error *error) {
+  op->peers[0] = (gli_op_peer){.link = link};
+  op->signature.operation = h->operation;
+  op->source = (int)link->local;
+  return gli_operation_launch(op, error);
+}
+
+/* Bind a posted receive to its first message. */
+static gloo_operation *claim(gloo_operation *op, gli_link *link,
+                             const gli_header *h, gloo_error *error) {
+  gloo_context *context = link->context;
+  link->p2p_came++;
+  gli_operation_list_remove(&context->family->posted, op);
+  if (gli_receive_bind(op, link, h, error) != GLOO_OK) return NULL;
+  /* Its receives must be ready before the message that it was claimed for. */
+  gli_device_run(context->device);
+  return op;
+}
+
+gloo_operation *gli_receive_operation(gli_link *link, const gli_header *h,
+                                      gloo_error *error) {
+  gloo_operation *op = gli_match_operation(link, h);
+  if (!op || op->state != GLI_OPERATION_POSTED) return op;
+  return claim(op, link, h, error);
+}
+
+gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a message from rank %u", link->rank);
+}
+
+/* The payload goes to `parked`. */
+static gloo_status sink_parked(gli_link *link, gli_parked *parked,
+                               gli_sink *sink, gloo_error *error) {
+  gli_transfer *t = gli_transfer_new(link);
+  if (!t) return gli_receive_no_memory(link, error);
+  t->parked = parked;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink = (gli_sink){.dst = parked->data, .token = t};
+  return GLOO_OK;
+}
+
+static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
+                             uint8_t form, gli_sink *sink, gloo_error *error) {
+  gli_transfer *t = gli_transfer_new(link);
+  if (!t) return gli_receive_no_memory(link, error);
+  t->operation = op;
+  t->step = step;
+  gli_transfer_list_add(&link->arriving, t);
+  op->recv_state[step] = GLI_RECV_ARRIVING;
+  if (link->awaits == op) link->awaits = NULL;
+  const gli_step *s = &op->plan->steps[step];
+  t->form = form;
+  *sink = (gli_sink){.token = t};
+  if (gli_form_refers(form) || s->role == GLI_ROLE_LEND) {
+    sink->dst = t->reference;
+    return GLOO_OK;
+  }
+  if (form == GLI_FORM_PLACED || gli_step_wire_bytes(s) == 0) return GLOO_OK;
+  sink->dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  sink->stream = gli_operation_streams(op, step);
+  if (s->kind == GLI_STEP_RECV) return GLOO_OK;
+  sink->local = gli_operation_at(op, s->a_buffer, s->a);
+  sink->fn = op->reduce;
+  sink->elem_bytes = (uint32_t)op->plan->params.elem_bytes;
+  sink->incoming_left = s->incoming_left != 0;
+  return GLOO_OK;
+}
+
+/* Elements of a custom operation come whole, and to nobody's thread but ours:
+ * transports know none. */
+static bool passes_by(const gloo_operation *op, uint32_t step,
+                      const gli_header *h) {
+  return op->custom.op && h->form == GLI_FORM_BYTES &&
+         op->plan->steps[step].kind == GLI_STEP_RECV_REDUCE;
+}
+
+static gloo_status data_for(gloo_operation *op, gli_link *link,
+                            const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  uint32_t step;
+  gloo_status status = gli_receive_step(op, link, h, &step, error);
+  if (status != GLOO_OK) return status;
+  if (h->charged) gli_flow_consumed(link, h->length);
+  bool ready = op->recv_state[step] == GLI_RECV_READY;
+  if (ready && !passes_by(op, step, h)) {
+    return sink_step(op, link, step, h->form, sink, error);
+  }
+  if ((!ready && op->recv_state[step] != GLI_RECV_UNREADY) ||
+      gli_early_attached(op, step)) {
+    return gli_early_repeated(link, h, error);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  if (!parked) return gli_receive_no_memory(link, error);
+  if (ready) {
+    parked->awaited = true;
+    op->recv_state[step] = GLI_RECV_ARRIVING;
+  }
+  gli_early_attach(op, parked, step);
+  return sink_parked(link, parked, sink, error);
+}
+
+bool gli_receive_message(gli_link *link, const gli_header *h,
+                         const uint8_t *payload, gloo_error *error) {
+  gloo_operation *op = gli_receive_operation(link, h, error);
+  if (!op || error->status != GLOO_OK) return false;
+  /* It has just claimed a receive, which goes straight. */
+  if (link->awaits && gli_straight_message(link, h, payload)) return true;
+  const gli_plan *plan = op->plan;
+  uint32_t index = gli_match_peer(op, link);
+  if (op->pairwise || index == GLI_NO_PEER) return false;
+  if (!gli_signature_same(&op->signature, h)) return false;
+  const gli_plan_peer *peer = &plan->peers[index];
+  if (h->slot >= peer->recvs) return false;
+  uint32_t step = plan->recv_steps[peer->first_recv + h->slot];
+  const gli_step *s = &plan->steps[step];
+  if (op->recv_state[step] != GLI_RECV_READY) return false;
+  if (passes_by(op, step, h)) return false;
+  if (s->role != GLI_ROLE_BYTES || h->length != gli_step_wire_bytes(s)) {
+    return false;
+  }
+  if (!gli_flow_credit_now(link, h->credit)) return false;
+  link->data_came++;
+  if (h->charged) gli_flow_consumed(link, h->length);
+  if (h->length > 0) gli_operation_store(op, s, payload, (size_t)h->length);
+  op->recv_state[step] = GLI_RECV_DONE;
+  gli_operation_step_done(op, step);
+  return true;
+}
+
+void gli_receive_keep(gli_link *link, gli_parked *parked) {
+  const gli_header *h = &parked->header;
+  gli_key key = gli_key_incoming(link, h);
+  if (key.kind == GLI_KIND_RECV && h->slot == 0 &&
+      !gli_parked_has_envelope(link->context, key)) {
+    gli_parked_add_envelope(parked);
+    link->p2p_came++;
+  }
+  gli_parked_keep(parked, key);
+}
+
+gloo_status gli_receive_data(gli_link *link, const gli_header *h,
+                             gli_sink *sink, gloo_error *error) {
+  gli_error_clear(error);
+  link->data_came++;
+  gloo_operation *op = gli_receive_operation(link, h, error);
+  if (error->status != GLOO_OK) return error->status;
+  if (op) return data_for(op, link, h, sink, error);
+  if (gli_match_is_over(link->context, h))
+    return gli_match_too_late(link, h, error);
+  uint64_t cost = gli_flow_cost(h->length);
+  uint32_t budget = link->context->budget;
+  if (!h->charged || cost > budget - link->parked_bytes) {
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent more ahead than the %u bytes it may",
+                    link->rank, budget);
+  }
+  gli_parked *parked = gli_parked_new(link, h, h->length);
+  if (!parked) return gli_receive_no_memory(link, error);
+  link->parked_bytes += (uint32_t)cost;
+  gli_receive_keep(link, parked);
+  return sink_parked(link, parked, sink, error);
+}
+
+void gli_received(gli_transfer *t) {
+  gli_link *link = t->link;
+  gli_parked *parked = t->parked;
+  gloo_operation *op = t->operation;
+  uint32_t step = t->step;
+  gli_transfer_list_remove(&link->arriving, t);
+  if (!parked) {
+    if (gli_form_refers(t->form)) gli_straight_no_more(op);
+    bool done = gli_reach_is_plain(&op->plan->steps[step], t->form) ||
+                gli_reach_arrived(op, step, t->form, t->reference) == GLI_DONE;
+    gli_transfer_free(t);
+    if (done) gli_receive_done(op, step);
+    return;
+  }
+  gli_transfer_free(t);
+  if (parked->orphan) {
+    gli_parked_free(parked);
+    return;
+  }
+  parked->complete = true;
+  op = parked->operation;
+  step = parked->step;
+  if (parked->awaited && gli_early_ready(op, step)) {
+    gli_operation_step_done(op, step);
+  }
+}

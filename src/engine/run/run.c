@@ -1,0 +1,77 @@
+/* Running the steps of operations that can run. */
+#include "engine/run/run.h"
+#include "core/hints.h"
+#include "engine/memory/memory.h"
+#include "engine/run/in_order.h"
+
+static void run_step(gloo_operation *op, uint32_t index) {
+  const gli_step *s = &op->plan->steps[index];
+  switch ((gli_step_kind)s->kind) {
+    case GLI_STEP_SEND:
+      gli_send_step(op, index);
+      return;
+    case GLI_STEP_RECV:
+    case GLI_STEP_RECV_REDUCE:
+      op->recv_state[index] = GLI_RECV_READY;
+      if (!op->parked && !op->peers[s->peer].link->left) return;
+      if (gli_early_ready(op, index)) gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_COPY:
+    case GLI_STEP_REDUCE:
+      if (s->n_loans > 0) break;
+      gli_operation_run_local(op, index);
+      gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_JOIN:
+    case GLI_STEP_SPREAD:
+      gli_lists_run(op, s);
+      gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_COPY_VIEW:
+    case GLI_STEP_REDUCE_ALL:
+    case GLI_STEP_REDUCE_MANY:
+    case GLI_STEP_KINDS:
+      break;
+  }
+  if (gli_reach_combine(op, index) == GLI_DONE) {
+    gli_operation_step_done(op, index);
+  }
+}
+
+/* What was sent ends its step. */
+static void take_finished(gloo_device *device) {
+  while (device->finished.first) {
+    gli_transfer *t = device->finished.first;
+    gli_transfer_list_remove(&device->finished, t);
+    gloo_operation *op = t->operation;
+    uint32_t step = t->step;
+    gli_transfer_free(t);
+    gli_operation_step_done(op, step);
+  }
+}
+
+/* Steps that finish on the spot queue their followers in op->ready. */
+static void run_ready(gloo_operation *op) {
+  do {
+    if (gli_context_poisoned(op->context)) return;
+    take_finished(op->device);
+    if (op->ready_head == op->ready_tail) return;
+    run_step(op, op->ready[op->ready_head++]);
+  } while (true);
+}
+
+void gli_device_run_all(gloo_device *device) {
+  do {
+    gloo_operation *op = device->runnable;
+    device->runnable = op->runnable_next;
+    if (op->straight && !gli_context_poisoned(op->context)) {
+      gli_straight_run(op);
+    }
+    if (!op->straight) run_ready(op);
+    op->runnable = false; /* only now: it need not be queued meanwhile */
+    if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
+        !gli_context_poisoned(op->context)) {
+      gli_operation_finish(op, NULL);
+    }
+  } while (device->runnable);
+}

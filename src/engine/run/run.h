@@ -1,0 +1,90 @@
+/* One run of a plan.
+ *
+ * A step runs when no step before it is pending; one that is done makes those
+ * ready that wait for it. Whoever holds the device's lock runs them before
+ * letting go of it (gli_device_run). */
+#ifndef GLI_ENGINE_RUN_RUN_H
+#define GLI_ENGINE_RUN_RUN_H
+
+#include "core/hints.h"
+#include "engine/state/context.h"
+#include "engine/state/device.h"
+
+/* ---- steps that can run (run.c, steps.c, send.c) ------------------------- */
+
+/* Run all steps that can run. Every upcall ends with it. */
+void gli_device_run_all(gloo_device *device);
+static inline void gli_device_run(gloo_device *device) {
+  if (device->runnable) gli_device_run_all(device);
+}
+/* Leave what has just been begun to later polls; and take the first of it up.
+ */
+void gli_device_put_off(gloo_device *device);
+void gli_device_take_up(gloo_device *device);
+GLI_COLD void gli_device_leave_put_off(gloo_operation *op);
+
+void gli_operation_step_done(gloo_operation *op, uint32_t step);
+void gli_send_step(gloo_operation *op, uint32_t step);
+
+/* ---- start and end (start.c, end.c) -------------------------------------- */
+
+/* Start the steps of an operation whose links are known. */
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
+/* A run of a collective has come to a good end. */
+void gli_operation_remember(gloo_operation *op);
+/* End it with an error (NULL: success). */
+void gli_operation_finish(gloo_operation *op, const gloo_error *error);
+
+/* ---- what arrives (receive.c, grant.c) ----------------------------------- */
+
+gloo_status gli_receive_data(gli_link *link, const gli_header *header,
+                             gli_sink *sink, gloo_error *error);
+/* A whole message of bytes. True: it was for a step that is ready, which is
+ * done now. False without an error: nothing has changed, but that a receive may
+ * have been bound to it. */
+bool gli_receive_message(gli_link *link, const gli_header *header,
+                         const uint8_t *payload, gloo_error *error);
+/* The payload of a message that gli_receive_data found a place for is there. */
+void gli_received(gli_transfer *t);
+gloo_status gli_receive_want(gli_link *link, const gli_header *header,
+                             gloo_error *error);
+gloo_status gli_receive_started(gli_link *link, const gli_header *header,
+                                gloo_error *error);
+
+/* The operation a message is for, which binds a posted receive to its first
+ * one; NULL without an error: it is not here yet, or over. */
+gloo_operation *gli_receive_operation(gli_link *link, const gli_header *header,
+                                      gloo_error *error);
+/* Bind a receive to a message, and start it. */
+gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
+                             const gli_header *header, gloo_error *error);
+/* Keep a message until its operation is known. */
+void gli_receive_keep(gli_link *link, gli_parked *parked);
+gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error);
+static inline void gli_receive_done(gloo_operation *op, uint32_t step) {
+  op->recv_state[step] = GLI_RECV_DONE;
+  gli_operation_step_done(op, step);
+}
+
+/* ---- what came early (early.c) ------------------------------------------- */
+
+/* Take over what came for an operation before it was started. */
+gloo_status gli_early_adopt(gloo_operation *op, gloo_error *error);
+/* A receive step has become ready: use an early message if there is one.
+ * Returns true when the step is done now. */
+bool gli_early_ready(gloo_operation *op, uint32_t step);
+/* Has a peer said that it has started it? */
+void gli_early_read_notes(gloo_operation *op, uint32_t peer);
+/* It has been started: say so to who wants to know. */
+gloo_status gli_early_wanted(const gloo_operation *op, gli_link *link,
+                             const gli_header *header, gloo_error *error);
+/* The receive step that a message is for, whose form and length fit. */
+gloo_status gli_receive_step(const gloo_operation *op, gli_link *link,
+                             const gli_header *header, uint32_t *step,
+                             gloo_error *error);
+void gli_early_attach(gloo_operation *op, gli_parked *parked, uint32_t step);
+gli_parked *gli_early_attached(const gloo_operation *op, uint32_t step);
+gloo_status gli_early_repeated(const gli_link *link, const gli_header *header,
+                               gloo_error *error);
+
+#endif

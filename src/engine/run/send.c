@@ -1,0 +1,74 @@
+/* The messages of send steps. */
+#include "core/error.h"
+#include "engine/memory/memory.h"
+#include "engine/run/run.h"
+#include "engine/state/fail.h"
+#include "engine/state/signature.h"
+#include "engine/wire/wire.h"
+
+/* `at_fault` is -1 where it is not the receiver. */
+static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
+                      int at_fault, const char *why) {
+  gloo_error error;
+  char text[GLI_TEXT_BYTES];
+  gli_fail(&error, status, at_fault, "%s: cannot send to rank %u: %s",
+           gli_describe_call(&op->signature, text), link->rank, why);
+  gli_context_poison(op->context, &error);
+}
+
+/* Messages between two ranks keep their order: they must not pass one that the
+ * receiver does not know of. */
+static bool is_stuck(const gloo_operation *op, const gli_link *link) {
+  bool message = op->signature.collective == GLI_SENDRECV;
+  return message && link->unannounced > 0;
+}
+
+static void fill_header(const gloo_operation *op, const gli_step *step,
+                        gli_header *header) {
+  *header = op->signature;
+  header->type = GLI_MESSAGE_DATA;
+  header->context = op->peers[step->peer].link->group;
+  header->slot = step->slot;
+  header->length = gli_step_wire_bytes(step);
+  if (op->pairwise) {
+    header->count = gli_plan_exchanged(op->plan, step->peer, true);
+  }
+}
+
+/* A short message of bytes, which needs no transfer when the transport is done
+ * with it at once. False: nothing has changed. */
+static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
+  gli_pair *pair = link->pair;
+  if (!pair || !pair->ops->send_now || link->again.first) return false;
+  if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
+  uint64_t length = gli_step_wire_bytes(step);
+  if (length > GLI_REFER_BYTES) return false;
+  gli_header header;
+  fill_header(op, step, &header);
+  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
+  return gli_flow_offer(&op->peers[step->peer], pair, &header, payload);
+}
+
+void gli_send_step(gloo_operation *op, uint32_t index) {
+  const gli_step *step = &op->plan->steps[index];
+  gli_link *link = op->peers[step->peer].link;
+  if (link->left) {
+    fail_send(op, link, GLOO_ERR_PEER, (int)link->rank, "it has left");
+    return;
+  }
+  if (send_now(op, step, link)) {
+    gli_operation_step_done(op, index);
+    return;
+  }
+  gli_transfer *t = gli_transfer_new(link);
+  if (!t) {
+    fail_send(op, link, GLOO_ERR_NO_MEMORY, -1, "out of memory");
+    return;
+  }
+  t->operation = op;
+  t->step = index;
+  t->peer = step->peer;
+  fill_header(op, step, &t->request.header);
+  gli_reach_offer(t);
+  gli_wire_send(t, is_stuck(op, link));
+}

@@ -1,0 +1,56 @@
+/* The start of a run: all steps are to be done. */
+#include <string.h>
+
+#include "core/hints.h"
+#include "engine/match/match.h"
+#include "engine/run/in_order.h"
+#include "engine/run/run.h"
+#include "engine/wire/wire.h"
+
+/* Receivers of much tell their senders at once. */
+GLI_COLD static void announce_start(gloo_operation *op) {
+  const gli_plan *plan = op->plan;
+  for (uint32_t i = 0; i < plan->n_peers; i++) {
+    if (plan->peers[i].recv_bytes <= GLI_EAGER_BYTES) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_STARTED, &op->signature, 0);
+  }
+}
+
+/* All steps are to be done. */
+static void enter(gloo_operation *op) {
+  const gli_plan *plan = op->plan;
+  if (plan->n_places > 0) {
+    memset(op->places, 0, plan->n_places * sizeof *op->places);
+  }
+  uint32_t ready = 0;
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    op->pending[i] = plan->n_deps[i];
+    op->recv_state[i] = GLI_RECV_UNREADY;
+    if (plan->n_deps[i] == 0) op->ready[ready++] = i;
+  }
+  op->ready_head = 0;
+  op->ready_tail = ready;
+}
+
+gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+  const gli_plan *plan = op->plan;
+  op->state = GLI_OPERATION_RUNNING;
+  op->steps_left = plan->n_steps;
+  if (op->may_go_straight) {
+    if (op->prepared_for != op->peers[0].link) gli_straight_prepare(op);
+    gli_straight_enter(op);
+  } else {
+    enter(op);
+  }
+  gli_operation_list_add(&op->context->family->active, op);
+  gli_match_insert(op);
+  gloo_status status = gli_early_adopt(op, error);
+  if (status != GLOO_OK) {
+    op->ready_tail = 0;
+    op->straight = false;
+    return status;
+  }
+  if (op->expects_much) announce_start(op);
+  gli_operation_make_runnable(op);
+  return GLOO_OK;
+}

@@ -1,0 +1,80 @@
+/* What a call says. */
+#ifndef GLI_ENGINE_STATE_CALL_H
+#define GLI_ENGINE_STATE_CALL_H
+
+#include "gloo_c/collectives.h"
+#include "plan/plan.h"
+#include "plan/shape.h"
+
+/* What to run, in the words of one call. `build` and `params` name the plan.
+ * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
+ * ranks 0 (sender) and 1 (receiver), and `peers` says who may really be at the
+ * other end. */
+typedef struct gli_call {
+  gli_build_fn build;
+  gli_plan_params params;
+  uint8_t algorithm;      /* number for the signature */
+  gloo_dtype dtype;       /* GLOO_DTYPE_COUNT: none */
+  gloo_op op;             /* GLOO_OP_COUNT: none */
+  bool ordered;           /* as the caller said */
+  gloo_custom_op *custom; /* of GLOO_CUSTOM; NULL otherwise */
+  /* GLOO_SCALED_SUM: so many bytes, times `factor`, are the input: in the
+   * output when it is in place, else in memory of the operation. */
+  double factor;
+  const void *unscaled;
+  uint64_t unscaled_bytes;
+  bool scales_joined; /* instead: what several inputs are joined to */
+  bool averages;      /* the kernels do it, which see all operands at once */
+  /* The plan is one of float32, of one input and one output, which are memory
+   * of the operation (wide.c): before it, `factor` times each of `n_inputs`
+   * inputs of narrow floats is added up, and after it the result is divided by
+   * `divisor`, rounded, and stored in `n_outputs` outputs. The one input or
+   * output is `input` or `output`. */
+  bool wide;
+  size_t n_inputs, n_outputs;
+  float divisor;
+  uint32_t tag;
+  const void *input;
+  void *output;
+  const void *const *inputs; /* [params.n_in] of several; they are copied */
+  void *const *outputs;      /* [params.n_out] */
+  int64_t timeout_ns;        /* 0: the context's; below 0: none */
+  const int *peers;          /* GLI_SENDRECV; NULL: any */
+  size_t n_peers;
+} gli_call;
+
+/* ---- calls that are repeated --------------------------------------------- */
+
+/* All that a plain call says; the buffers are not compared. */
+typedef struct gli_repeat_key {
+  gli_collective collective;
+  gloo_dtype dtype;
+  gloo_op op;
+  int who;  /* the root, or the other rank of a message */
+  int side; /* of a message */
+  bool ordered;
+  bool in_place; /* with given counts: GLOO_IN_PLACE, which has fewer lists */
+  uint32_t tag;
+  size_t count;
+  uint64_t lists; /* a hash of the given counts, which are compared as well */
+  int64_t timeout_ns;
+  const void *algorithm; /* that it names; NULL: none */
+  const void *input;
+  void *output;
+} gli_repeat_key;
+
+/* And what has been found out of it. */
+typedef struct gli_repeated_call {
+  gli_repeat_key key;
+  bool in_place;
+  gli_shape apart, within;  /* as it is, and as it would be in place */
+  const gli_counts *counts; /* of its plan; NULL: none */
+} gli_repeated_call;
+
+typedef struct gli_repeat {
+  gli_repeated_call call;
+  gloo_operation *operation; /* NULL: none */
+  bool busy;
+} gli_repeat;
+
+#endif

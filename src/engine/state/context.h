@@ -1,0 +1,145 @@
+/* Contexts: the ranks that make calls together, and what they have under way.
+ */
+#ifndef GLI_ENGINE_STATE_CONTEXT_H
+#define GLI_ENGINE_STATE_CONTEXT_H
+
+#include "core/storing.h"
+#include "engine/state/call.h"
+#include "engine/state/link.h"
+#include "engine/state/operation.h"
+#include "plan/tuning.h"
+
+typedef struct gli_family gli_family;
+
+/* A rank of a context. */
+typedef struct gli_peer {
+  gli_link *link; /* made when first needed */
+  uint32_t rank;  /* in the root context */
+  uint32_t group; /* what it calls the context; 0: a root context */
+} gli_peer;
+
+/* Where a rank listens. */
+typedef struct gli_contact {
+  gli_address address;
+  uint64_t key;
+} gli_contact;
+
+#define GLI_NO_RANK UINT32_MAX
+
+/* Of the tables by key, and of signatures that are kept of past operations. */
+enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+
+/* Stores into other ranks' memory: what for, and of how many bytes: from so
+ * many on, of twice as many each. */
+typedef enum gli_storing_use {
+  GLI_STORING_COPIES,
+  GLI_STORING_SUMS,
+  GLI_STORING_USES
+} gli_storing_use;
+#define GLI_STORING_MIN ((size_t)16 * 1024)
+#define GLI_STORINGS 11
+
+typedef struct gli_tag_counter {
+  uint32_t tag;
+  uint64_t next;
+} gli_tag_counter;
+
+/* A context that met its ranks is a root. Groups that are made of it, or of its
+ * groups, are contexts that use its pairs; all together are a family, which
+ * fails as one. See group.c. */
+struct gloo_context {
+  gloo_device *device;
+  bool owns_device;
+  uint32_t rank, size; /* size 0: a group in the making */
+  uint64_t key;
+  int64_t timeout_ns;
+  uint32_t budget;       /* bytes that one peer may park here */
+  gli_peer *peers;       /* [size] */
+  gli_contact *contacts; /* [size] of a root; NULL in groups */
+  gli_link *links;       /* all of them */
+  gli_hosts *hosts;      /* NULL: all ranks share one */
+  gli_tuning *tuning;
+  uint8_t choices; /* its hash, for signatures; 0: it has none */
+  gli_crowding crowded;
+  bool buffers_promised; /* to be from gloo_alloc */
+
+  gli_family *family;
+  uint32_t root_rank; /* this rank, in the root of the family */
+  uint32_t id;        /* what other ranks call it when they speak to this one */
+  bool is_lobby;      /* where the ranks of another context make groups of it */
+  gloo_context *lobby; /* of this one; made when first needed */
+
+  gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
+  gloo_error refused; /* the last refused call */
+  /* Of a root: a lost connection, to become the cause at suspect_ns. */
+  gloo_error suspect;
+  uint64_t suspect_ns;
+  bool unsettled; /* a root: poisoned, but operations and links still live */
+
+  gli_storing storing[GLI_STORING_USES][GLI_STORINGS];
+
+  gli_plan_cache *cache;
+  gli_repeat *repeats;    /* NULL: none yet */
+  gloo_operation *all;    /* every operation with a handle or running */
+  gloo_operation *newest; /* to be found; the others are in buckets */
+  gloo_operation *buckets[GLI_BUCKETS];
+  gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
+  size_t n_parked;                 /* in these */
+  gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
+
+  gli_tag_counter **counters; /* operations started, per tag */
+  uint32_t n_counters, counter_slots;
+  gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
+  uint32_t n_finished;
+
+  gloo_context *next; /* root, or group of this family */
+};
+
+/* What the contexts of a family share. */
+struct gli_family {
+  gloo_context *root;
+  bool rootless;             /* it is destroyed; its pairs serve the groups */
+  gli_operation_list active; /* running, oldest first */
+  gli_operation_list posted; /* receives that no message has met yet */
+  gli_operation_list idle;   /* in a plan's pool, with scratch */
+  uint64_t idle_bytes;       /* scratch of those */
+  gloo_context *groups;      /* lobbies too */
+  uint32_t last_id;
+  gli_link *dying;   /* of groups that are gone: they still have to send */
+  gli_link **routes; /* links of groups, by what arrives for them */
+  size_t n_routes, route_slots;
+};
+
+static inline bool gli_context_poisoned(const gloo_context *context) {
+  return context->cause.status != GLOO_OK;
+}
+static inline bool gli_context_is_root(const gloo_context *context) {
+  return context->family->root == context;
+}
+
+/* ---- how often (counters.c) ---------------------------------------------- */
+
+/* The counter of operations started with a tag, which stays where it is; NULL
+ * when out of memory. */
+uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
+/* Operations started so far with a tag. */
+uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
+void gli_context_free_counters(gloo_context *context);
+
+/* ---- how to store -------------------------------------------------------- */
+
+/* What is stored in the memory of others is in their caches, as long as it was
+ * used there and is not too long for them. Who reads at once all that was
+ * streamed still gains with these bars. */
+static inline gli_storing *gli_context_storing(gloo_context *context,
+                                               gli_storing_use use,
+                                               size_t bytes) {
+  unsigned length = 0;
+  for (size_t n = bytes; n >= 2 * GLI_STORING_MIN; n /= 2) length++;
+  if (length >= GLI_STORINGS) length = GLI_STORINGS - 1;
+  return &context->storing[use][length];
+}
+static const gli_storing_bars gli_storing_elsewhere = {.to_stream = 3,
+                                                       .to_cache = 2};
+
+#endif

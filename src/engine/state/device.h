@@ -1,0 +1,105 @@
+/* Devices: a transport, its lock, and the threads that wait for it.
+ *
+ * A device may serve several contexts. It knows which operations have steps to
+ * run; whoever holds the lock runs them before letting go of it. */
+#ifndef GLI_ENGINE_STATE_DEVICE_H
+#define GLI_ENGINE_STATE_DEVICE_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "core/fork.h"
+#include "engine/state/context.h"
+#include "engine/state/early.h"
+#include "engine/state/link.h"
+#include "engine/state/lock.h"
+#include "engine/state/operation.h"
+
+typedef enum gli_wait_mode {
+  GLI_WAIT_ADAPT,
+  GLI_WAIT_SPIN,
+  GLI_WAIT_YIELD,
+  GLI_WAIT_SLEEP
+} gli_wait_mode;
+
+struct gloo_device {
+  const gli_transport_ops *ops;
+  gli_transport *transport;
+  gli_lock lock;
+  atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
+  atomic_bool crowded;     /* no lock needed */
+  gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
+  uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
+  unsigned sharing;        /* signs that others run on this core: learnt */
+  uint64_t nap_ns;         /* not before then to another core by a nap */
+  uint64_t nap_period_ns;  /* from the last nap to the next; 0: none yet */
+  gloo_context *contexts;
+  gli_link *again_links;
+  gli_transfer_list self_queue; /* messages of ranks to themselves */
+  gli_transfer_list finished;   /* sent: their steps are to be told */
+  gli_transfer *free_transfers;
+  gli_parked *free_parked[GLI_PARKED_CLASSES];
+  uint64_t free_long; /* bytes of the long ones among them */
+  /* Operations with steps to run, or just finished, as they became so. */
+  gloo_operation *runnable, *runnable_last;
+  /* Started, but left to whoever polls next, so that many at once neither keep
+   * the caller nor fill all links: every poll takes one of them. */
+  gloo_operation *put_off, *put_off_last;
+  size_t outstanding; /* operations posted or running */
+  unsigned unpolled;  /* times that were done without a poll, since the last */
+  size_t completed;   /* ever; lets a poller see that something ended */
+  uint32_t waiters;   /* threads in wait */
+  uint32_t sleepers;  /* of those, and the helper: asleep in the transport */
+  /* Sleepers that were woken and have not come back. One that is on its way to
+   * sleep may miss it when somebody polls at that moment: it is repeated. */
+  uint32_t to_wake;
+  union {
+    struct {
+      /* What peers are to get although no operation waits for it any more:
+       * control messages that are not sent, and what the transport owes
+       * (gli_owe). As long as there is some, the helper polls. */
+      uint32_t owed;
+      uint32_t unsettled; /* not 0: a context waits for gli_context_settle */
+    };
+    uint64_t loose_ends; /* 0: none of this */
+  };
+
+  gli_birth birth;
+  gli_fork_watch fork_watch;
+  bool fork_locked; /* for a fork that is under way */
+  /* In a forked child: nobody has used it yet, so the lock is still held; then
+   * that it is one; and that it cannot be looked into. */
+  atomic_bool fork_pending;
+  bool forked, torn;
+
+  bool has_helper;
+  bool helper_idle;
+  bool stop;
+  uv_thread_t helper;
+  uv_mutex_t helper_lock; /* taken with the other held, to wait and to wake */
+  uv_cond_t helper_wake;
+};
+
+/* An operation has steps to run, or is done: whoever holds the lock sees to it.
+ */
+static inline void gli_operation_make_runnable(gloo_operation *op) {
+  if (op->runnable) return;
+  op->runnable = true;
+  op->runnable_next = NULL;
+  gloo_device *device = op->device;
+  if (device->runnable) {
+    device->runnable_last->runnable_next = op;
+  } else {
+    device->runnable = op;
+  }
+  device->runnable_last = op;
+}
+
+/* May something be done without a poll once more (and counted in `unpolled`)?
+ * Polls see to everything, so there has to be one now and then. */
+enum { GLI_UNPOLLED_MAX = 64 };
+static inline bool gli_device_may_do_without(const gloo_device *device) {
+  return device->unpolled < GLI_UNPOLLED_MAX;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* Messages that came before their receive was ready, and what is looked up by
+ * the same keys: memory of them, and tables. */
+#ifndef GLI_ENGINE_STATE_EARLY_H
+#define GLI_ENGINE_STATE_EARLY_H
+
+#include "engine/state/link.h"
+
+/* ---- keys ---------------------------------------------------------------- */
+
+/* Where an operation is looked up: collectives by tag and number, messages by
+ * direction, rank and number. */
+typedef enum gli_kind {
+  GLI_KIND_COLLECTIVE,
+  GLI_KIND_SEND,
+  GLI_KIND_RECV
+} gli_kind;
+typedef struct gli_key {
+  gli_kind kind;
+  uint32_t who; /* tag of a collective, the other rank of a message */
+  uint64_t operation;
+} gli_key;
+static inline gli_key gli_key_of(gli_kind kind, uint32_t peer_rank,
+                                 const gli_header *h) {
+  uint32_t who = kind == GLI_KIND_COLLECTIVE ? h->tag : peer_rank;
+  return (gli_key){kind, who, h->operation};
+}
+/* Of what a message is for. */
+static inline gli_key gli_key_incoming(const gli_link *link,
+                                       const gli_header *h) {
+  bool message = h->collective == GLI_SENDRECV;
+  return gli_key_of(message ? GLI_KIND_RECV : GLI_KIND_COLLECTIVE, link->rank,
+                    h);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+/* Sizes that are kept for reuse: powers of two, up to 1 MiB. */
+enum { GLI_PARKED_CLASSES = 15 };
+
+/* A parked message. `complete` once its payload is in `data`. A WANT that came
+ * before its operation was started is parked too, without payload. */
+struct gli_parked {
+  gli_header header;
+  gli_link *link;
+  gloo_operation *operation; /* NULL until the operation is known */
+  uint32_t step;             /* its receive, once the operation is known */
+  struct gli_parked *next;   /* in a bucket or in operation->parked */
+  struct gli_parked *envelope_prev, *envelope_next;
+  uint32_t size_class;
+  bool complete;
+  bool awaited;  /* its receive step is ready and waits for `complete` */
+  bool envelope; /* in context->envelopes */
+  bool orphan;   /* its context went while it was arriving */
+  _Alignas(16) uint8_t data[];
+};
+
+gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
+                           uint64_t bytes);
+void gli_parked_free(gli_parked *parked);
+/* Where it waits until its operation is known; takes it out again. */
+void gli_parked_keep(gli_parked *parked, gli_key key);
+gli_parked *gli_parked_take(gloo_context *context, gli_key key);
+void gli_parked_add_envelope(gli_parked *parked);
+void gli_parked_remove_envelope(gli_parked *parked);
+bool gli_parked_has_envelope(const gloo_context *context, gli_key key);
+void gli_parked_drop(gloo_context *context);
+void gli_parked_free_pools(gloo_device *device);
+
+#endif

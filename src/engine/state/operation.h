@@ -1,0 +1,270 @@
+/* Operations: one run of a plan at a time, and what a handle of the caller's
+ * stands for.
+ *
+ * A step runs when no step before it is pending; one that is done makes those
+ * ready that wait for it. operation.c runs steps; pool.c has the memory of
+ * operations; prepare.c makes them of calls; handle.c is what callers see;
+ * match.h, flow.h and reach.h are what steps need of other ranks. */
+#ifndef GLI_ENGINE_STATE_OPERATION_H
+#define GLI_ENGINE_STATE_OPERATION_H
+
+#include <string.h>
+
+#include "core/custom_op.h"
+#include "engine/state/early.h"
+#include "engine/state/link.h"
+#include "plan/cache.h"
+
+typedef enum gli_operation_state {
+  GLI_OPERATION_IDLE,
+  GLI_OPERATION_DONE,
+  GLI_OPERATION_POSTED, /* a receive that no message has met yet */
+  GLI_OPERATION_RUNNING
+} gli_operation_state;
+
+/* How far the search for the rank at fault has come: see late.c. */
+typedef enum gli_lateness {
+  GLI_ON_TIME,
+  GLI_PROBING,
+  GLI_LISTENING
+} gli_lateness;
+
+typedef enum gli_recv_state {
+  GLI_RECV_UNREADY, /* waits for other steps */
+  GLI_RECV_READY,   /* may be written to */
+  GLI_RECV_ARRIVING,
+  GLI_RECV_HELPED, /* and the sender stores some of it where it belongs */
+  GLI_RECV_DONE
+} gli_recv_state;
+
+/* Per plan peer of an operation. */
+typedef struct gli_op_peer {
+  gli_link *link;
+  bool granted;  /* the peer has started: send without credit */
+  bool wanted;   /* WANT was sent */
+  bool innocent; /* it answered a PROBE: it waits like us */
+  uint32_t lent; /* ranges that it may write to now */
+} gli_op_peer;
+
+/* A view or a loan of a plan. */
+typedef struct gli_op_place {
+  gli_link *link;
+  uint8_t *memory;    /* NULL: a view to be fetched; a loan out of reach */
+  uint64_t reference; /* of a view */
+  bool shown;         /* a view of the peer's memory, not of bytes it sent */
+  bool filled;        /* a loan: the result is there */
+} gli_op_place;
+
+/* Memory of this rank or a peer. */
+typedef struct gli_source {
+  gli_pair *pair;
+  const uint8_t *memory; /* NULL: fetch it */
+  uint64_t reference;
+} gli_source;
+
+/* Room for the operands of one step. */
+typedef struct gli_operands {
+  size_t n, n_to, n_lent; /* of `to`, the first n_lent are other ranks' */
+  bool fetches;
+  gli_source *from;
+  uint8_t **room; /* to fetch to; NULL where mapped */
+  uint8_t **to;
+  const void **srcs; /* for the kernel */
+  void **dsts;
+} gli_operands;
+
+enum { GLI_NO_SHIFT = 0xff };
+
+/* A step of an operation that goes straight (straight.h), with what is the same
+ * in all its runs. */
+typedef struct gli_straight_step {
+  gli_header header; /* of its message; the operation's number is the run's */
+  gli_op_peer *peer; /* NULL: it is a local step, and the rest is not used */
+  gli_link *link;    /* the peer's */
+  gli_pair *pair;    /* and its, for send_now or take_now; NULL: not so */
+  uint64_t a, dst;   /* where in their buffers */
+  uint32_t elems;
+  uint8_t kind, a_buffer, dst_buffer;
+  bool incoming_left;
+} gli_straight_step;
+
+typedef struct gli_wide gli_wide;
+
+/* What is done with the outputs when all steps are. */
+typedef enum gli_ending {
+  GLI_ENDS_AS_IT_IS,
+  GLI_ENDS_DIVIDED, /* by the number of ranks */
+  GLI_ENDS_NARROWED /* see gli_call.wide */
+} gli_ending;
+
+struct gloo_operation {
+  gloo_context *context; /* NULL once the context is destroyed */
+  gloo_device *device;   /* lives until the operation is detached */
+  gli_plan_ref *ref;
+  const gli_plan *plan;
+
+  gli_operation_state state;
+  gloo_operation *also; /* has no handle of its own: it starts and ends with
+                           this one */
+  gloo_error error;     /* of the last run; status GLOO_OK when none */
+  int source;
+  gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
+                              what the context had failed of, or CANCELLED */
+
+  gli_header signature; /* what every message of it carries */
+  uint64_t *counter;    /* what numbers its runs: its tag's, or of a message its
+                           link's; NULL: not looked for yet, or there is none */
+  bool pairwise;        /* gli_collective_pairwise of it */
+  uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
+  bool expects_much;    /* from some peer: it says STARTED unasked */
+  uint32_t receives_until; /* no step from this one on is a receive */
+  uint32_t last_sends;     /* how many of those are sends */
+  gli_reduce_fn reduce;
+  gli_combine_fn combine; /* plans with n_operands only */
+  gli_custom_call custom; /* instead of both, when its op is not NULL */
+  gloo_custom_op *held_custom;
+  double factor;        /* GLOO_SCALED_SUM: of what is joined, or, when it is
+                           not NULL, of unscaled */
+  const void *unscaled; /* what it is multiplied with, and where to */
+  uint8_t *scaled_to, *scaled;
+  size_t unscaled_count;
+  bool scales_joined;
+  uint8_t ending; /* gli_ending */
+  gli_wide *wide; /* NULL: not wide; else `unscaled` is no more than not NULL */
+  uint8_t *base[GLI_BUFFERS];
+  const void **ins; /* of several inputs, outputs; plan->params says how many */
+  void **outs;
+  uint8_t *scratch;
+  int64_t timeout_ns;
+  uint64_t deadline_ns;
+  uint64_t alarm_ns; /* when to look after it next; UINT64_MAX: never */
+  gli_lateness lateness;
+  bool pressed; /* the time of somebody who waits for us is up */
+
+  /* Point to point. */
+  int *candidates; /* ranks a receive takes messages from; NULL: any */
+  size_t n_candidates;
+  int64_t p2p_peer; /* the one rank of a send or receive; -1: see candidates */
+
+  /* Of one that goes straight (straight.h), the step that it has come to. */
+  bool suits;           /* its plan does */
+  bool may_go_straight; /* and so does the call */
+  bool vast;            /* outputs are stored past the caches */
+  bool straight;
+  bool again; /* all is known that a run begins with, see gli_straight_again */
+  uint8_t strayed;              /* how often in a row a send was not to be */
+  const gli_link *prepared_for; /* its first peer; NULL: nobody */
+  uint32_t at;
+
+  uint32_t steps_left;
+  uint32_t ready_head, ready_tail;
+  bool runnable; /* in device->runnable or device->put_off */
+  bool put_off;  /* in the latter */
+  gloo_operation *runnable_next;
+  gli_parked *parked;
+
+  /* Arrays of the plan's sizes, in the same allocation. */
+  gli_op_peer *peers;
+  uint32_t *pending; /* steps that each step still waits for */
+  uint32_t *ready;   /* queue of steps that may run */
+  uint8_t *recv_state;
+  gli_op_place *places;
+  gli_operands operands;
+  gli_straight_step *straight_steps; /* of plans that suit straight.h */
+
+  gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
+  gloo_operation *hash_next, **bucket;       /* NULL: in none */
+  gloo_operation *all_prev, *all_next;       /* context->all */
+  gloo_operation *pool_next;
+  uint32_t pool_depth; /* in a pool: how many there are from here on */
+};
+
+typedef struct gli_operation_list {
+  gloo_operation *first, *last;
+} gli_operation_list;
+
+/* ---- its buffers --------------------------------------------------------- */
+
+/* Its bytes. The base of TOKEN, and of a buffer that this rank does not have,
+ * is NULL: the result is never dereferenced then, but C does not define adding
+ * to a null pointer, so integers are added. */
+static inline uint8_t *gli_operation_at(const gloo_operation *op,
+                                        uint8_t buffer, uint64_t offset) {
+  return (uint8_t *)((uintptr_t)op->base[buffer] + (uintptr_t)offset);
+}
+/* How many elements they are; what is not a power of two is divided by, which
+ * takes as long as all the rest of adding a few numbers. */
+static inline size_t gli_operation_elems(const gloo_operation *op,
+                                         size_t bytes) {
+  if (op->elem_shift != GLI_NO_SHIFT) return bytes >> op->elem_shift;
+  return bytes / (size_t)op->plan->params.elem_bytes;
+}
+/* Does this step store past the caches? Not what a later one needs. */
+static inline bool gli_operation_streams(const gloo_operation *op,
+                                         uint32_t step) {
+  const uint32_t *first = &op->plan->next_first[step];
+  return op->vast && first[0] == first[1];
+}
+static inline bool gli_operation_is_recv(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 1;
+}
+static inline bool gli_operation_is_send(const gloo_operation *op) {
+  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
+static inline void gli_operation_list_add(gli_operation_list *list,
+                                          gloo_operation *op) {
+  op->active_next = NULL;
+  op->active_prev = list->last;
+  if (list->last) {
+    list->last->active_next = op;
+  } else {
+    list->first = op;
+  }
+  list->last = op;
+}
+
+static inline void gli_operation_list_remove(gli_operation_list *list,
+                                             gloo_operation *op) {
+  if (op->active_prev) {
+    op->active_prev->active_next = op->active_next;
+  } else {
+    list->first = op->active_next;
+  }
+  if (op->active_next) {
+    op->active_next->active_prev = op->active_prev;
+  } else {
+    list->last = op->active_prev;
+  }
+}
+
+/* ---- in order ------------------------------------------------------------ */
+
+/* The message that it waits for is not its any more. */
+static inline void gli_in_order_stop_awaiting(gloo_operation *op) {
+  if (op->at == op->plan->n_steps) return;
+  if (op->recv_state[op->at] == GLI_RECV_UNREADY) return;
+  gli_link *link = op->straight_steps[op->at].link;
+  if (link->awaits == op) link->awaits = NULL;
+}
+/* It is to end with an error: nothing that comes is for it. */
+static inline void gli_in_order_stop(gloo_operation *op) {
+  gli_in_order_stop_awaiting(op);
+  op->straight = false;
+}
+
+/* ---- deadlines ----------------------------------------------------------- */
+
+/* Set the first alarm of an operation that starts now. Most that are waited for
+ * end before anybody looks at the clock: theirs starts to run when somebody
+ * does. */
+static inline void gli_late_arm(gloo_operation *op) {
+  op->lateness = GLI_ON_TIME;
+  op->pressed = false;
+  op->alarm_ns = op->timeout_ns > 0 ? 0 : UINT64_MAX;
+  op->deadline_ns = UINT64_MAX;
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* Messages on their way: lists, and a pool so that none is allocated twice. */
+#include <stdlib.h>
+
+#include "engine/state/context.h"
+#include "engine/state/device.h"
+#include "engine/state/link.h"
+
+void gli_transfer_list_add(gli_transfer_list *list, gli_transfer *t) {
+  t->next = NULL;
+  t->prev = list->last;
+  if (list->last) {
+    list->last->next = t;
+  } else {
+    list->first = t;
+  }
+  list->last = t;
+}
+
+void gli_transfer_list_remove(gli_transfer_list *list, gli_transfer *t) {
+  if (t->prev) {
+    t->prev->next = t->next;
+  } else {
+    list->first = t->next;
+  }
+  if (t->next) {
+    t->next->prev = t->prev;
+  } else {
+    list->last = t->prev;
+  }
+  t->prev = t->next = NULL;
+}
+
+gli_transfer *gli_transfer_new(gli_link *link) {
+  gloo_device *device = link->context->device;
+  gli_transfer *t = device->free_transfers;
+  if (t) {
+    device->free_transfers = t->next;
+  } else {
+    t = malloc(sizeof *t);
+    if (!t) return NULL;
+  }
+  /* The header, half of a transfer, is the sender's to fill in. */
+  t->request.payload = NULL;
+  t->link = link;
+  t->operation = NULL;
+  t->parked = NULL;
+  t->step = t->peer = 0;
+  t->answer = t->errand = t->shown = false;
+  t->form = GLI_FORM_BYTES;
+  t->prev = t->next = NULL;
+  return t;
+}
+
+void gli_transfer_free(gli_transfer *t) {
+  gloo_device *device = t->link->context->device;
+  if (t->answer) t->link->answers--;
+  if (t->errand) device->owed--;
+  t->next = device->free_transfers;
+  device->free_transfers = t;
+}
+
+void gli_transfer_free_pool(gloo_device *device) {
+  while (device->free_transfers) {
+    gli_transfer *t = device->free_transfers;
+    device->free_transfers = t->next;
+    free(t);
+  }
+}

@@ -1,0 +1,156 @@
+/* Links: those of a root own a pair each, those of groups use them. What comes
+ * through a pair for a group is led by routes to the link that it is for. */
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "engine/state/device.h"
+#include "engine/wire/wire.h"
+
+/* ---- routes: from what arrives to a link --------------------------------- */
+
+static size_t route_of(uint32_t id, uint32_t rank, size_t slots) {
+  uint32_t mixed = id * UINT32_C(0x9e3779b1) + rank * UINT32_C(0x85ebca6b);
+  return (mixed ^ mixed >> 15) & (slots - 1);
+}
+
+static bool grow_routes(gli_family *family) {
+  size_t slots = family->route_slots ? 2 * family->route_slots : 64;
+  gli_link **routes = calloc(slots, sizeof(gli_link *));
+  if (!routes) return family->route_slots > 0; /* slower, but it works */
+  for (size_t i = 0; i < family->route_slots; i++) {
+    while (family->routes[i]) {
+      gli_link *link = family->routes[i];
+      family->routes[i] = link->route_next;
+      size_t at = route_of(link->own, link->rank, slots);
+      link->route_next = routes[at];
+      routes[at] = link;
+    }
+  }
+  free(family->routes);
+  family->routes = routes;
+  family->route_slots = slots;
+  return true;
+}
+
+static bool add_route(gli_family *family, gli_link *link) {
+  if (family->n_routes >= family->route_slots && !grow_routes(family)) {
+    return false;
+  }
+  size_t at = route_of(link->own, link->rank, family->route_slots);
+  link->route_next = family->routes[at];
+  family->routes[at] = link;
+  family->n_routes++;
+  return true;
+}
+
+void gli_group_forget_link(gli_family *family, const gli_link *link) {
+  size_t slot = route_of(link->own, link->rank, family->route_slots);
+  gli_link **at = &family->routes[slot];
+  while (*at != link) at = &(*at)->route_next;
+  *at = link->route_next;
+  family->n_routes--;
+}
+
+gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id) {
+  const gli_family *family = carrier->context->family;
+  if (family->route_slots == 0) return NULL;
+  size_t at = route_of(id, carrier->rank, family->route_slots);
+  gli_link *link = family->routes[at];
+  while (link && (link->own != id || link->carrier != carrier)) {
+    link = link->route_next;
+  }
+  return link;
+}
+
+/* ---- links --------------------------------------------------------------- */
+
+gli_link *gli_group_new_link(gloo_context *group, gli_link *carrier,
+                             gloo_error *error) {
+  gli_link *link = calloc(1, sizeof *link);
+  if (link) {
+    link->context = group;
+    link->carrier = carrier;
+    link->rank = carrier->rank;
+    link->local = GLI_NO_RANK;
+    link->pair = carrier->pair;
+    link->self = carrier->self;
+    link->left = carrier->gone;
+    link->own = group->id;
+  }
+  if (!link || !add_route(group->family, link)) {
+    free(link);
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+             "out of memory for a group's link to rank %u", carrier->rank);
+    return NULL;
+  }
+  link->next = group->links;
+  group->links = link;
+  return link;
+}
+
+void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local) {
+  link->local = local;
+  link->group = link->self ? 0 : peer->group;
+  peer->link = link;
+}
+
+static gli_link *open_root_link(gloo_context *context, uint32_t rank,
+                                gloo_error *error) {
+  const gli_contact *contact = &context->contacts[rank];
+  gli_link *link = calloc(1, sizeof *link);
+  if (!link) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+             "out of memory for the link to rank %u", rank);
+    return NULL;
+  }
+  link->context = context;
+  link->carrier = link;
+  link->rank = link->local = rank;
+  link->self = rank == context->rank;
+  if (!link->self) {
+    gli_pair_config config = {.self_rank = context->rank,
+                              .peer_rank = rank,
+                              .local_key = context->key,
+                              .remote_key = contact->key,
+                              .address = contact->address,
+                              .user = link};
+    gloo_device *device = context->device;
+    gloo_status status =
+        device->ops->pair_open(device->transport, &config, &link->pair, error);
+    if (status != GLOO_OK) {
+      free(link);
+      return NULL;
+    }
+  }
+  context->peers[rank].link = link;
+  link->next = context->links;
+  context->links = link;
+  if (context->family->rootless) {
+    gli_flow_control(link, GLI_MESSAGE_LEFT, NULL, 0);
+  }
+  return link;
+}
+
+/* The first word on a link has nothing to say, but is answered by a rank that
+ * has left already. */
+static gli_link *open_group_link(gloo_context *group, uint32_t rank,
+                                 gloo_error *error) {
+  gli_peer *peer = &group->peers[rank];
+  gloo_context *root = group->family->root;
+  gli_link *carrier = root->peers[peer->rank].link;
+  if (!carrier) carrier = open_root_link(root, peer->rank, error);
+  if (!carrier) return NULL;
+  gli_link *link = gli_group_new_link(group, carrier, error);
+  if (!link) return NULL;
+  gli_group_join_link(link, peer, rank);
+  if (!link->self) gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
+  return link;
+}
+
+gli_link *gli_context_link(gloo_context *context, uint32_t rank,
+                           gloo_error *error) {
+  gli_link *link = context->peers[rank].link;
+  if (link) return link;
+  return gli_context_is_root(context) ? open_root_link(context, rank, error)
+                                      : open_group_link(context, rank, error);
+}
