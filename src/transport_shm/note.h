@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GLI_SHM_VERSION 6
+#define GLI_SHM_VERSION 7
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GLI_TCP_VERSION 3
+#define GLI_TCP_VERSION 4
 #define GLI_TCP_HELLO_BYTES 48
 #define GLI_TCP_REPLY_BYTES 32
 

@@ -151,6 +151,139 @@ static void cancel_quietly(rank_env *env) {
   RANK_OK(env, gloo_barrier(env->context, NULL));
 }
 
+enum { ANY = -1 };
+
+/* A receive of one number, from a rank or any. */
+static gloo_operation *receive(rank_env *env, int32_t *value, int peer,
+                               uint32_t tag) {
+  gloo_options o = tagged(tag);
+  gloo_operation *op = NULL;
+  if (peer == ANY) {
+    RANK_OK(env, gloo_recv_any_start(env->context, value, 1, GLOO_INT32, NULL,
+                                     0, &o, &op));
+  } else {
+    RANK_OK(env,
+            gloo_recv_start(env->context, value, 1, GLOO_INT32, peer, &o, &op));
+  }
+  return op;
+}
+
+static void send_one(rank_env *env, int32_t value, int peer, uint32_t tag) {
+  gloo_options o = tagged(tag);
+  RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, peer, &o));
+}
+
+static void expect_one(rank_env *env, gloo_operation *op, const int32_t *got,
+                       int32_t value, int source) {
+  RANK_OK(env, gloo_operation_wait(op));
+  RANK_CHECK(env, *got == value);
+  RANK_CHECK(env, gloo_operation_source(op) == source);
+  gloo_operation_destroy(op);
+}
+
+/* Receives meet messages in the order in which they were begun, whichever of
+ * them name the rank. */
+static void any_and_one_in_order(rank_env *env) {
+  static const int peers[][3] = {
+      {ANY, 1, 1}, {1, ANY, 1}, {1, 1, ANY}, {ANY, ANY, 1}, {ANY, 1, ANY}};
+  for (uint32_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+    for (uint32_t early = 0; early < 2; early++) {
+      uint32_t tag = 10 + 2 * i + early;
+      if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+      if (env->rank == 1) {
+        /* So that the receives are there first, or the messages. */
+        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+        for (int k = 0; k < 3; k++) send_one(env, k, 0, tag);
+        if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+        continue;
+      }
+      if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+      if (env->rank == 0) {
+        int32_t got[3] = {-1, -1, -1};
+        gloo_operation *ops[3];
+        for (int k = 0; k < 3; k++) {
+          ops[k] = receive(env, &got[k], peers[i][k], tag);
+        }
+        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+        for (int k = 0; k < 3; k++) expect_one(env, ops[k], &got[k], k, 1);
+      } else if (early == 0) {
+        RANK_OK(env, gloo_barrier(env->context, NULL));
+      }
+    }
+  }
+}
+
+/* One from any rank that another rank's message meets leaves those of the rank
+ * that is named behind it to the receives that name it. */
+static void any_met_by_another(rank_env *env) {
+  int32_t got[3] = {-1, -1, -1};
+  gloo_operation *ops[3] = {NULL, NULL, NULL};
+  if (env->rank == 0) {
+    ops[0] = receive(env, &got[0], ANY, 5);
+    ops[1] = receive(env, &got[1], 1, 5);
+    ops[2] = receive(env, &got[2], 1, 5);
+  }
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+  if (env->rank == 2) send_one(env, 20, 0, 5);
+  if (env->rank == 0) expect_one(env, ops[0], &got[0], 20, 2);
+  RANK_OK(env, gloo_barrier(env->context, NULL));
+  if (env->rank == 1) {
+    send_one(env, 10, 0, 5);
+    send_one(env, 11, 0, 5);
+    send_one(env, 12, 0, 5);
+  }
+  if (env->rank != 0) return;
+  expect_one(env, ops[1], &got[1], 10, 1);
+  expect_one(env, ops[2], &got[2], 11, 1);
+  expect_one(env, receive(env, &got[0], ANY, 5), &got[0], 12, 1);
+}
+
+/* Tags do not wait for each other, and each has its own order. */
+static void tags_have_their_own_order(rank_env *env) {
+  enum { TAGS = 20, EACH = 5 };
+  if (env->rank == 0) {
+    for (int i = 0; i < EACH; i++) {
+      for (uint32_t tag = 0; tag < TAGS; tag++) {
+        send_one(env, (int32_t)tag * 100 + i, 1, tag);
+      }
+    }
+    return;
+  }
+  int32_t got[EACH];
+  gloo_operation *ops[EACH];
+  for (uint32_t tag = TAGS; tag-- > 0;) {
+    for (int i = 0; i < EACH; i++) ops[i] = receive(env, &got[i], 0, tag);
+    for (int i = EACH; i-- > 0;) {
+      expect_one(env, ops[i], &got[i], (int32_t)tag * 100 + i, 0);
+    }
+  }
+}
+
+/* Those that were begun later take the place of one that is taken back. */
+static void cancel_in_the_middle(rank_env *env) {
+  enum { N = 4 };
+  for (int cancelled = 0; cancelled < N; cancelled++) {
+    int32_t got[N] = {-1, -1, -1, -1};
+    gloo_operation *ops[N];
+    if (env->rank == 0) {
+      for (int i = 0; i < N; i++) ops[i] = receive(env, &got[i], 1, 0);
+      RANK_OK(env, gloo_operation_cancel(ops[cancelled]));
+      RANK_CHECK(env,
+                 gloo_operation_wait(ops[cancelled]) == GLOO_ERR_CANCELLED);
+      gloo_operation_destroy(ops[cancelled]);
+    }
+    RANK_OK(env, gloo_barrier(env->context, NULL));
+    if (env->rank == 1) {
+      for (int k = 0; k < N; k++) send_one(env, k, 0, 0);
+    }
+    if (env->rank != 0) continue;
+    for (int i = 0, k = 0; i < N; i++) {
+      if (i != cancelled) expect_one(env, ops[i], &got[i], k++, 1);
+    }
+    expect_one(env, receive(env, &got[0], 1, 0), &got[0], N - 1, 1);
+  }
+}
+
 static void wrong_count(rank_env *env) {
   int32_t data[8] = {0};
   gloo_error error;
@@ -333,6 +466,10 @@ CASE(any_source, 5)
 CASE(from_a_list, 4)
 CASE(oneself, 2)
 CASE(cancel_quietly, 3)
+CASE(any_and_one_in_order, 3)
+CASE(any_met_by_another, 3)
+CASE(tags_have_their_own_order, 2)
+CASE(cancel_in_the_middle, 2)
 CASE(wrong_count, 2)
 CASE(exchanges, 3)
 CASE(exchange_with_messages, 2)
@@ -348,6 +485,10 @@ static int run_over(const char *name) {
       cmocka_unit_test(messages_from_a_list),
       cmocka_unit_test(messages_oneself),
       cmocka_unit_test(messages_cancel_quietly),
+      cmocka_unit_test(messages_any_and_one_in_order),
+      cmocka_unit_test(messages_any_met_by_another),
+      cmocka_unit_test(messages_tags_have_their_own_order),
+      cmocka_unit_test(messages_cancel_in_the_middle),
       cmocka_unit_test(messages_wrong_count),
       cmocka_unit_test(messages_exchanges),
       cmocka_unit_test(messages_exchange_with_messages),

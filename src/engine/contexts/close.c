@@ -114,7 +114,7 @@ static void end_family(gloo_context *root) {
   while (root->links) {
     gli_link *link = root->links;
     root->links = link->next;
-    free(link);
+    gli_link_free(link);
   }
   gli_context_free(root);
   free(family->routes);

@@ -26,6 +26,6 @@ void gli_context_free(gloo_context *context) {
   free(context->tuning);
   free(context->contacts);
   free(context->peers);
-  gli_context_free_counters(context);
+  gli_counters_free(&context->counters);
   free(context);
 }

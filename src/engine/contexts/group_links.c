@@ -11,7 +11,7 @@ static bool has_work(const gli_link *link) {
 
 static void free_link(gli_link *link) {
   gli_flow_drop(link); /* from the lists of the device */
-  free(link);
+  gli_link_free(link);
 }
 
 void gli_group_reap(gli_family *family) {

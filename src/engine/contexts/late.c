@@ -44,13 +44,14 @@ void gli_late_start_clock(gloo_operation *op) {
 /* Where groups are made, a receive asks the rank that it waits for whether that
  * makes a group too, and waits like us. */
 static bool may_ask_for_message(const gloo_operation *op) {
-  return op->context->is_lobby && op->state == GLI_OPERATION_POSTED &&
-         op->p2p_peer >= 0;
+  return op->context->is_lobby && op->side == GLI_RECV_SIDE &&
+         op->p2p_peer >= 0 && op->state >= GLI_OPERATION_POSTED;
 }
 
 static void ask(const gloo_operation *op) {
   if (may_ask_for_message(op)) {
     gli_link *link = op->context->peers[op->p2p_peer].link;
+    if (!link) return;
     gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
                      op->pressed ? 1 : 0);
     return;
@@ -119,18 +120,23 @@ void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
 
 /* The receive that makes a group with this tag, and waits. */
 static gloo_operation *find_message(const gli_link *link, const gli_header *h) {
-  gloo_operation *op = link->context->family->posted.first;
-  while (op && !(op->context == link->context && may_ask_for_message(op) &&
-                 op->signature.tag == h->tag)) {
-    op = op->active_next;
+  const gli_family *family = link->context->family;
+  const gli_operation_list *lists[] = {&family->active, &family->posted};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    gloo_operation *op = lists[i]->first;
+    for (; op; op = op->active_next) {
+      if (op->context == link->context && may_ask_for_message(op) &&
+          op->signature.tag == h->tag) {
+        return op;
+      }
+    }
   }
-  return op;
+  return NULL;
 }
 
 static gloo_operation *find(const gli_link *link, const gli_header *h) {
   if (h->collective == GLI_SENDRECV) return find_message(link, h);
-  gli_key key = gli_key_of(GLI_KIND_COLLECTIVE, link->rank, h);
-  return gli_match_find(link->context, key);
+  return gli_match_operation(link, h);
 }
 
 /* Who asks may wait for a message that is not to come, for this rank called

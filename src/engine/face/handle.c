@@ -168,32 +168,9 @@ gloo_status gloo_operation_wait(gloo_operation *op) {
   return status;
 }
 
-/* Has no other rank heard of it? */
-static bool is_private(const gloo_operation *op) {
-  if (op->state == GLI_OPERATION_POSTED) return true;
-  if (op->put_off) return gli_operation_is_send(op);
-  if (!gli_operation_is_send(op) || op->peers[0].wanted) return false;
-  uint32_t blocked = 0;
-  const gli_link *link = op->peers[0].link;
-  for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
-    if (t->operation == op) blocked++;
-  }
-  return blocked == op->plan->n_steps;
-}
-
-static void withdraw(gloo_operation *op) {
-  if (op->state == GLI_OPERATION_RUNNING) {
-    gli_link *link = op->peers[0].link;
-    gli_flow_withdraw(link, op);
-  }
-  gloo_error error;
-  gli_fail(&error, GLOO_ERR_CANCELLED, -1, "cancelled before any rank knew");
-  gli_operation_finish(op, &error);
-}
-
 static void cancel(gloo_operation *op) {
-  if (is_private(op)) {
-    withdraw(op);
+  if (gli_operation_is_private(op)) {
+    gli_operation_withdraw(op);
     return;
   }
   gloo_error error;

@@ -9,19 +9,14 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-static gloo_status begin_send(gloo_operation *op, gloo_error *error) {
-  gli_link *link = gli_context_link(op->context, (uint32_t)op->p2p_peer, error);
-  if (!link) return error->status;
-  op->peers[0] = (gli_op_peer){.link = link};
-  op->counter = &link->p2p_sent;
-  op->signature.operation = link->p2p_sent++;
-  return gli_operation_launch(op, error);
-}
+/* ---- who it is with ------------------------------------------------------ */
 
 /* Of all that it talks to. */
 GLI_COLD static gloo_status open_links(gloo_operation *op, gloo_error *error) {
+  bool message = gli_operation_is_message(op);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     uint32_t rank = op->plan->peers[i].rank;
+    if (message) rank = (uint32_t)op->p2p_peer;
     op->peers[i].link = gli_context_link(op->context, rank, error);
     if (!op->peers[i].link) return error->status;
   }
@@ -30,13 +25,17 @@ GLI_COLD static gloo_status open_links(gloo_operation *op, gloo_error *error) {
 
 GLI_COLD static gloo_status find_counter(gloo_operation *op,
                                          gloo_error *error) {
-  op->counter = gli_context_counter(op->context, op->signature.tag);
+  gli_counters *counters = &op->context->counters;
+  if (op->side == GLI_SEND_SIDE) counters = &op->peers[0].link->sent;
+  if (op->side == GLI_RECV_SIDE) counters = &op->peers[0].link->found;
+  op->counter = gli_counter(counters, op->signature.tag);
   if (op->counter) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
                   op->signature.tag);
 }
 
-GLI_INLINE gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
+/* One that knows from the beginning who it is with, and has a number. */
+GLI_INLINE gloo_status begin_numbered(gloo_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
   /* They stay as they are from run to run, and are opened in this order. */
@@ -53,49 +52,43 @@ GLI_INLINE gloo_status begin_collective(gloo_operation *op, gloo_error *error) {
 
 /* ---- receives ------------------------------------------------------------ */
 
-/* Who waits for one rank opens a link to it, so that its failure is seen. Of
- * several ranks, some may have left in order, and would refuse; those who send
- * open a link themselves, and failures are heard of through the tree. */
-static gloo_status open_candidates(gloo_operation *op, bool *all_left,
-                                   gloo_error *error) {
-  *all_left = true;
+/* Of several ranks, some may have left in order, and would refuse a link; those
+ * who send open one themselves, and failures are heard of through the tree. */
+static bool all_left(const gloo_operation *op) {
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
     const gli_link *link = op->context->peers[rank].link;
-    if (!link && op->p2p_peer >= 0) {
-      link = gli_context_link(op->context, rank, error);
-      if (!link) return error->status;
-    }
-    *all_left = *all_left && link && link->left;
+    if (!link || !link->left) return false;
   }
-  return GLOO_OK;
+  return true;
 }
 
 static gloo_status post_receive(gloo_operation *op, gloo_error *error) {
   gloo_context *context = op->context;
   op->peers[0] = (gli_op_peer){.link = NULL};
-  bool all_left;
-  gloo_status status = open_candidates(op, &all_left, error);
-  if (status != GLOO_OK) return status;
-  if (op->p2p_peer >= 0) {
-    op->counter = &context->peers[op->p2p_peer].link->p2p_came;
-  }
+  op->counter = NULL;
   const gli_parked *early = gli_match_envelope(op);
-  if (early) {
-    gli_header header = early->header;
-    return gli_receive_bind(op, early->link, &header, error);
-  }
-  if (all_left) {
-    int rank = -1;
-    if (op->p2p_peer >= 0) rank = (int)context->peers[op->p2p_peer].rank;
-    return gli_fail(error, GLOO_ERR_PEER, rank,
-                    "nobody is left to receive from: %s %d has destroyed its "
-                    "context",
-                    rank >= 0 ? "rank" : "every rank, like", rank);
+  if (early) return gli_receive_bind(op, early->link, error);
+  if (all_left(op)) {
+    return gli_fail(error, GLOO_ERR_PEER, -1,
+                    "nobody is left to receive from: every rank that a message "
+                    "could come from has destroyed its context");
   }
   op->state = GLI_OPERATION_POSTED;
   gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
+}
+
+/* From one rank, unless one is posted that may take its message. */
+static gloo_status begin_receive(gloo_operation *op, gloo_error *error) {
+  if (op->p2p_peer < 0) return post_receive(op, error);
+  uint32_t rank = (uint32_t)op->p2p_peer, tag = op->signature.tag;
+  if (op->context->family->posted.first &&
+      gli_match_posted(op->context, rank, tag)) {
+    return post_receive(op, error);
+  }
+  op->source = (int)op->p2p_peer;
+  return begin_numbered(op, error);
 }
 
 /* ---- any ----------------------------------------------------------------- */
@@ -136,14 +129,13 @@ gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
   gli_late_arm(op);
   device->outstanding++;
   gloo_status status;
-  if (op->signature.collective != GLI_SENDRECV) {
-    status = begin_collective(op, error);
-  } else if (gli_operation_is_recv(op)) {
-    status = post_receive(op, error);
+  if (op->side == GLI_RECV_SIDE) {
+    status = begin_receive(op, error);
   } else {
-    status = begin_send(op, error);
+    status = begin_numbered(op, error);
   }
   if (status != GLOO_OK) return refuse_to_begin(op, error);
-  op->again = op->may_go_straight && op->counter && !op->unscaled;
+  bool any = op->side == GLI_RECV_SIDE && op->p2p_peer < 0;
+  op->again = op->may_go_straight && op->counter && !op->unscaled && !any;
   return GLOO_OK;
 }

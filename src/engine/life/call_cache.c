@@ -49,11 +49,13 @@ gloo_operation *gli_repeat_like(const gloo_operation *model) {
     op->prepared_for = NULL;
     op->again = false;
   }
-  if (model->signature.collective == GLI_SENDRECV) op->again = false;
+  if (gli_operation_is_message(op)) op->again = false;
   op->signature = model->signature;
   op->may_go_straight = op->suits;
   op->strayed = 0;
+  op->side = model->side;
   op->counter = model->counter;
+  if (gli_operation_is_message(op)) op->peers[0] = model->peers[0];
   op->pairwise = model->pairwise;
   op->reduce = model->reduce;
   op->combine = model->combine;
@@ -95,7 +97,7 @@ void gli_repeat_keep_like(const gloo_operation *op,
   gloo_operation *spare = gli_repeat_like(op);
   if (!spare) return;
   if (op->signature.collective != GLI_SENDRECV) {
-    spare->counter = gli_context_counter(op->context, op->signature.tag);
+    spare->counter = gli_counter(&op->context->counters, op->signature.tag);
   }
   gli_repeat_keep(spare, call);
 }

@@ -34,6 +34,13 @@ static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
   return gli_operation_begin_anew(op, now, error);
 }
 
+/* ---- taking it back (withdraw.c) ----------------------------------------- */
+
+/* Has no other rank heard of a message that is sent or received? */
+bool gli_operation_is_private(const gloo_operation *op);
+/* End it, as if it had never begun. */
+void gli_operation_withdraw(gloo_operation *op);
+
 /* ---- calls that are repeated (call_cache.c) ------------------------------ */
 
 /* The call, if it is remembered and nobody is in it; NULL: not so. */

@@ -60,6 +60,11 @@ static void sign(gloo_operation *op, const gli_call *call) {
       .count = call->params.count,
   };
   op->counter = NULL;
+  op->side = GLI_COLLECTIVE;
+  if (message) {
+    op->side = call->params.rank == 0 ? GLI_SEND_SIDE : GLI_RECV_SIDE;
+    if (op->plan->n_peers > 0) op->peers[0].link = NULL;
+  }
   op->pairwise = gli_collective_pairwise(call->params.collective);
 }
 

@@ -85,21 +85,18 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *h,
                   link->rank, gli_describe_call(h, text), context->root_rank);
 }
 
-bool gli_match_is_over(const gloo_context *context, const gli_header *h) {
-  return h->collective != GLI_SENDRECV &&
-         h->operation < gli_context_started(context, h->tag);
+bool gli_match_is_over(const gli_link *link, const gli_header *h) {
+  const gli_counters *started =
+      h->collective == GLI_SENDRECV ? &link->found : &link->context->counters;
+  return h->operation < gli_counted(started, h->tag);
 }
 
 gloo_operation *gli_match_operation(const gli_link *link, const gli_header *h) {
-  gloo_operation *op = link->context->newest;
-  if (op && op->signature.operation == h->operation &&
-      op->signature.tag == h->tag && h->collective != GLI_SENDRECV &&
-      op->signature.collective != GLI_SENDRECV) {
-    return op;
-  }
+  const gloo_context *context = link->context;
   gli_key key = gli_key_incoming(link, h);
-  op = gli_match_find(link->context, key);
-  if (op || key.kind != GLI_KIND_RECV || h->slot != 0) return op;
-  if (gli_parked_has_envelope(link->context, key)) return NULL;
-  return gli_match_posted(link, h->tag);
+  gloo_operation *op = gli_match_find(context, key);
+  if (op || key.rank == GLI_NO_RANK || h->slot != 0) return op;
+  if (!context->family->posted.first) return NULL;
+  if (h->operation != gli_counted(&link->found, h->tag)) return NULL;
+  return gli_match_posted(context, link->local, h->tag);
 }

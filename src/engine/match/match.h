@@ -22,6 +22,7 @@ GLI_COLD void gli_match_unfile(gloo_operation *op);
  * which needs no table. */
 static inline void gli_match_insert(gloo_operation *op) {
   gloo_context *context = op->context;
+  if (op->side == GLI_SEND_SIDE) return; /* no message is for it */
   if (context->newest) gli_match_file(context->newest);
   context->newest = op;
 }
@@ -53,8 +54,8 @@ uint32_t gli_match_peer(const gloo_operation *op, gli_link *link);
 gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
                             const gli_header *header, gloo_error *error);
 
-/* Has the operation been here already? */
-bool gli_match_is_over(const gloo_context *context, const gli_header *header);
+/* Has the operation of a message that found none been here already? */
+bool gli_match_is_over(const gli_link *link, const gli_header *header);
 /* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
                                  gloo_error *error);
@@ -68,7 +69,9 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
 bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
 /* The oldest early message that a receive could take; NULL: none. */
 gli_parked *gli_match_envelope(const gloo_operation *op);
-/* The oldest posted receive that a new message could go to; NULL: none. */
-gloo_operation *gli_match_posted(const gli_link *link, uint32_t tag);
+/* The oldest posted receive that could take a message with this tag from a rank
+ * of the context; NULL: none. */
+gloo_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
+                                 uint32_t tag);
 
 #endif

@@ -1,10 +1,13 @@
 /* Point-to-point messages: which receive a message goes to.
  *
- * The sender numbers its messages to each rank. The first thing to arrive of a
- * message, its slot 0 or a WANT, is its envelope; envelopes of a rank arrive in
- * order. A receive takes the oldest envelope with its tag from one of its
- * ranks, or is posted until one comes; from then on it runs like any operation.
- */
+ * Both ends number the messages with a tag between them. A receive from one
+ * rank has the number of its message from its beginning, and runs like any
+ * operation. One from any of several ranks has not: it takes the oldest message
+ * that no receive has the number of, or is posted until one comes. What such a
+ * receive looks for is the first thing to arrive of a message, its slot 0 or a
+ * WANT, which is its envelope; envelopes of a rank arrive in order. While it is
+ * posted, a receive from one rank whose message it might take is posted behind
+ * it. */
 #include "engine/match/match.h"
 #include "engine/state/context.h"
 
@@ -17,20 +20,27 @@ bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank) {
   return false;
 }
 
+/* What comes next with its tag from its rank, of all that no receive has the
+ * number of? */
+static bool is_next(const gli_parked *early) {
+  const gli_header *h = &early->header;
+  return h->operation == gli_counted(&early->link->found, h->tag);
+}
+
 gli_parked *gli_match_envelope(const gloo_operation *op) {
   gli_parked *p = op->context->envelopes_first;
   while (p && !(p->header.tag == op->signature.tag &&
-                gli_p2p_takes_from(op, p->link->local))) {
+                gli_p2p_takes_from(op, p->link->local) && is_next(p))) {
     p = p->envelope_next;
   }
   return p;
 }
 
-gloo_operation *gli_match_posted(const gli_link *link, uint32_t tag) {
-  const gloo_context *context = link->context;
+gloo_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
+                                 uint32_t tag) {
   gloo_operation *op = context->family->posted.first;
   while (op && !(op->context == context && op->signature.tag == tag &&
-                 gli_p2p_takes_from(op, link->local))) {
+                 gli_p2p_takes_from(op, rank))) {
     op = op->active_next;
   }
   return op;

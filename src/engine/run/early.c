@@ -49,10 +49,12 @@ static void detach(gloo_operation *op, gli_parked *parked) {
   *at = parked->next;
 }
 
-gloo_status gli_early_wanted(const gloo_operation *op, gli_link *link,
+gloo_status gli_early_wanted(gloo_operation *op, gli_link *link,
                              const gli_header *h, gloo_error *error) {
   gloo_status status = gli_match_agree(op, link, h, error);
   if (status != GLOO_OK) return status;
+  uint32_t peer = gli_match_peer(op, link);
+  if (peer != GLI_NO_PEER) op->peers[peer].told = true;
   return gli_flow_answer(link, GLI_MESSAGE_STARTED, &op->signature, error);
 }
 
@@ -93,7 +95,7 @@ static gloo_status adopt_one(gloo_operation *op, gli_parked *parked,
 static gloo_status adopt_parked(gloo_operation *op, gloo_error *error) {
   gli_key key = gli_match_key_of(op);
   gli_parked *parked;
-  if (key.kind == GLI_KIND_SEND) return GLOO_OK;
+  if (op->side == GLI_SEND_SIDE) return GLOO_OK;
   while ((parked = gli_parked_take(op->context, key)) != NULL) {
     gloo_status status = adopt_one(op, parked, error);
     if (status != GLOO_OK) return status;

@@ -5,21 +5,15 @@
 #include "engine/run/run.h"
 #include "engine/wire/wire.h"
 
-/* Data that credit let through may overtake a WANT on another stream, and end
- * the operation before it comes. Slot 0 of a message never overtakes. */
-static bool is_answered(const gli_link *link, const gli_header *h) {
-  if (h->collective != GLI_SENDRECV) return gli_match_is_over(link->context, h);
-  return h->slot != 0 &&
-         !gli_parked_has_envelope(link->context, gli_key_incoming(link, h));
-}
-
 gloo_status gli_receive_want(gli_link *link, const gli_header *h,
                              gloo_error *error) {
   gli_error_clear(error);
   gloo_operation *op = gli_receive_operation(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op) return gli_early_wanted(op, link, h, error);
-  if (is_answered(link, h)) {
+  /* Data that credit let through may overtake a WANT on another stream, and end
+   * the operation before it comes. */
+  if (gli_match_is_over(link, h)) {
     return gli_flow_answer(link, GLI_MESSAGE_STARTED, h, error);
   }
   if (link->wants_in >= GLI_WANTS_MAX) {
@@ -45,17 +39,17 @@ gloo_status gli_receive_started(gli_link *link, const gli_header *h,
     }
     gli_flow_answered(link);
   }
-  gli_key key =
-      gli_key_of(message ? GLI_KIND_SEND : GLI_KIND_COLLECTIVE, link->rank, h);
-  gloo_operation *op = gli_match_find(link->context, key);
+  uint32_t peer;
+  gloo_operation *op =
+      message ? gli_wire_blocked(link, h, &peer) : gli_match_operation(link, h);
   if (op) {
     gloo_status status = gli_match_agree(op, link, h, error);
     if (status != GLOO_OK) return status;
-    uint32_t index = gli_match_peer(op, link);
-    if (index != GLI_NO_PEER) gli_flow_granted(op, index);
+    if (!message) peer = gli_match_peer(op, link);
+    if (peer != GLI_NO_PEER) gli_flow_granted(op, peer);
     return GLOO_OK;
   }
-  if (message || gli_match_is_over(link->context, h)) return GLOO_OK;
+  if (message || gli_match_is_over(link, h)) return GLOO_OK;
   if (link->notes_count < GLI_EARLY_NOTES) {
     link->notes[link->notes_count++] = (gli_note){h->tag, h->operation};
   }

@@ -296,6 +296,9 @@ GLI_INLINE bool prepare_again(gloo_operation *op) {
   if (device->put_off || device->runnable || op->context->n_parked) {
     return false;
   }
+  if (op->side == GLI_RECV_SIDE && op->context->family->posted.first) {
+    return false;
+  }
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     gli_op_peer *peer = &op->peers[i];
     if (peer->link->notes_count > 0) return false;
@@ -306,27 +309,7 @@ GLI_INLINE bool prepare_again(gloo_operation *op) {
   return true;
 }
 
-/* A receive. When none was begun before it, the next message is its own: if
- * that is there, and what it should be, it need not be posted for it. */
-GLI_APART static bool receive_again(gloo_operation *op, unsigned looks) {
-  if (!op->straight_steps[0].pair || op->context->family->posted.first) {
-    return false;
-  }
-  if (!prepare_again(op)) return false;
-  ran how = run(op, 0, true);
-  if (how == AWAITS) how = look_on(op, looks);
-  if (op->at == 0) {
-    gli_in_order_stop_awaiting(op);
-    return false;
-  }
-  ++*op->counter;
-  op->source = (int)op->peers[0].link->local;
-  begun(op, how);
-  return true;
-}
-
 bool gli_straight_again(gloo_operation *op, unsigned looks) {
-  if (gli_operation_is_recv(op)) return receive_again(op, looks);
   if (!prepare_again(op)) return false;
   ++*op->counter;
   ran how = run(op, 0, true);

@@ -9,20 +9,21 @@
 #include "engine/wire/wire.h"
 
 gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
-                             const gli_header *h, gloo_error *error) {
+                             gloo_error *error) {
+  op->counter = gli_counter(&link->found, op->signature.tag);
+  if (!op->counter) return gli_receive_no_memory(link, error);
   op->peers[0] = (gli_op_peer){.link = link};
-  op->signature.operation = h->operation;
+  op->signature.operation = (*op->counter)++;
   op->source = (int)link->local;
   return gli_operation_launch(op, error);
 }
 
-/* Bind a posted receive to its first message. */
+/* Bind a posted receive to the message that it is to take. */
 static gloo_operation *claim(gloo_operation *op, gli_link *link,
-                             const gli_header *h, gloo_error *error) {
+                             gloo_error *error) {
   gloo_context *context = link->context;
-  link->p2p_came++;
   gli_operation_list_remove(&context->family->posted, op);
-  if (gli_receive_bind(op, link, h, error) != GLOO_OK) return NULL;
+  if (gli_receive_bind(op, link, error) != GLOO_OK) return NULL;
   /* Its receives must be ready before the message that it was claimed for. */
   gli_device_run(context->device);
   return op;
@@ -32,7 +33,7 @@ gloo_operation *gli_receive_operation(gli_link *link, const gli_header *h,
                                       gloo_error *error) {
   gloo_operation *op = gli_match_operation(link, h);
   if (!op || op->state != GLI_OPERATION_POSTED) return op;
-  return claim(op, link, h, error);
+  return claim(op, link, error);
 }
 
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error) {
@@ -93,6 +94,11 @@ static gloo_status data_for(gloo_operation *op, gli_link *link,
   gloo_status status = gli_receive_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
   if (h->charged) gli_flow_consumed(link, h->length);
+  /* Until then nobody knew of a receive, which could be withdrawn. */
+  if (op->expects_much && gli_operation_is_message(op) && !op->peers[0].told) {
+    op->peers[0].told = true;
+    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 0);
+  }
   bool ready = op->recv_state[step] == GLI_RECV_READY;
   if (ready && !passes_by(op, step, h)) {
     return sink_step(op, link, step, h->form, sink, error);
@@ -142,10 +148,9 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
 void gli_receive_keep(gli_link *link, gli_parked *parked) {
   const gli_header *h = &parked->header;
   gli_key key = gli_key_incoming(link, h);
-  if (key.kind == GLI_KIND_RECV && h->slot == 0 &&
+  if (h->collective == GLI_SENDRECV && h->slot == 0 &&
       !gli_parked_has_envelope(link->context, key)) {
     gli_parked_add_envelope(parked);
-    link->p2p_came++;
   }
   gli_parked_keep(parked, key);
 }
@@ -157,8 +162,7 @@ gloo_status gli_receive_data(gli_link *link, const gli_header *h,
   gloo_operation *op = gli_receive_operation(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op) return data_for(op, link, h, sink, error);
-  if (gli_match_is_over(link->context, h))
-    return gli_match_too_late(link, h, error);
+  if (gli_match_is_over(link, h)) return gli_match_too_late(link, h, error);
   uint64_t cost = gli_flow_cost(h->length);
   uint32_t budget = link->context->budget;
   if (!h->charged || cost > budget - link->parked_bytes) {

@@ -55,9 +55,9 @@ gloo_status gli_receive_started(gli_link *link, const gli_header *header,
  * one; NULL without an error: it is not here yet, or over. */
 gloo_operation *gli_receive_operation(gli_link *link, const gli_header *header,
                                       gloo_error *error);
-/* Bind a receive to a message, and start it. */
+/* Bind a receive to the next message of a link, and start it. */
 gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
-                             const gli_header *header, gloo_error *error);
+                             gloo_error *error);
 /* Keep a message until its operation is known. */
 void gli_receive_keep(gli_link *link, gli_parked *parked);
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error);
@@ -76,7 +76,7 @@ bool gli_early_ready(gloo_operation *op, uint32_t step);
 /* Has a peer said that it has started it? */
 void gli_early_read_notes(gloo_operation *op, uint32_t peer);
 /* It has been started: say so to who wants to know. */
-gloo_status gli_early_wanted(const gloo_operation *op, gli_link *link,
+gloo_status gli_early_wanted(gloo_operation *op, gli_link *link,
                              const gli_header *header, gloo_error *error);
 /* The receive step that a message is for, whose form and length fit. */
 gloo_status gli_receive_step(const gloo_operation *op, gli_link *link,

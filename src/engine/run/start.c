@@ -50,7 +50,7 @@ gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
     op->straight = false;
     return status;
   }
-  if (op->expects_much) announce_start(op);
+  if (op->expects_much && !gli_operation_is_message(op)) announce_start(op);
   gli_operation_make_runnable(op);
   return GLOO_OK;
 }

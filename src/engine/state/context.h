@@ -24,8 +24,6 @@ typedef struct gli_contact {
   uint64_t key;
 } gli_contact;
 
-#define GLI_NO_RANK UINT32_MAX
-
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 
@@ -38,11 +36,6 @@ typedef enum gli_storing_use {
 } gli_storing_use;
 #define GLI_STORING_MIN ((size_t)16 * 1024)
 #define GLI_STORINGS 11
-
-typedef struct gli_tag_counter {
-  uint32_t tag;
-  uint64_t next;
-} gli_tag_counter;
 
 /* A context that met its ranks is a root. Groups that are made of it, or of its
  * groups, are contexts that use its pairs; all together are a family, which
@@ -87,8 +80,7 @@ struct gloo_context {
   size_t n_parked;                 /* in these */
   gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
-  gli_tag_counter **counters; /* operations started, per tag */
-  uint32_t n_counters, counter_slots;
+  gli_counters counters;             /* collectives started, per tag */
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
   uint32_t n_finished;
 
@@ -100,10 +92,12 @@ struct gli_family {
   gloo_context *root;
   bool rootless;             /* it is destroyed; its pairs serve the groups */
   gli_operation_list active; /* running, oldest first */
-  gli_operation_list posted; /* receives that no message has met yet */
-  gli_operation_list idle;   /* in a plan's pool, with scratch */
-  uint64_t idle_bytes;       /* scratch of those */
-  gloo_context *groups;      /* lobbies too */
+  /* Receives from any of several ranks that no message has met yet, and those
+   * from one rank that have to wait behind them. */
+  gli_operation_list posted;
+  gli_operation_list idle; /* in a plan's pool, with scratch */
+  uint64_t idle_bytes;     /* scratch of those */
+  gloo_context *groups;    /* lobbies too */
   uint32_t last_id;
   gli_link *dying;   /* of groups that are gone: they still have to send */
   gli_link **routes; /* links of groups, by what arrives for them */
@@ -116,15 +110,6 @@ static inline bool gli_context_poisoned(const gloo_context *context) {
 static inline bool gli_context_is_root(const gloo_context *context) {
   return context->family->root == context;
 }
-
-/* ---- how often (counters.c) ---------------------------------------------- */
-
-/* The counter of operations started with a tag, which stays where it is; NULL
- * when out of memory. */
-uint64_t *gli_context_counter(gloo_context *context, uint32_t tag);
-/* Operations started so far with a tag. */
-uint64_t gli_context_started(const gloo_context *context, uint32_t tag);
-void gli_context_free_counters(gloo_context *context);
 
 /* ---- how to store -------------------------------------------------------- */
 

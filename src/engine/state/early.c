@@ -82,15 +82,12 @@ void gli_parked_free_pools(gloo_device *device) {
 
 static size_t bucket_of(gli_key key) {
   uint64_t h = key.operation * UINT64_C(0x9e3779b97f4a7c15);
-  h ^= ((uint64_t)key.who << 8 | (uint64_t)key.kind) *
-       UINT64_C(0xc2b2ae3d27d4eb4f);
+  h ^= ((uint64_t)key.rank << 32 | key.tag) * UINT64_C(0xc2b2ae3d27d4eb4f);
   return (size_t)(h >> 56) % GLI_BUCKETS;
 }
 
 static bool belongs(const gli_parked *parked, gli_key key) {
-  gli_key own = gli_key_incoming(parked->link, &parked->header);
-  return own.kind == key.kind && own.who == key.who &&
-         own.operation == key.operation;
+  return gli_keys_equal(gli_key_incoming(parked->link, &parked->header), key);
 }
 
 void gli_parked_keep(gli_parked *parked, gli_key key) {

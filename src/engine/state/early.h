@@ -7,29 +7,24 @@
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Where an operation is looked up: collectives by tag and number, messages by
- * direction, rank and number. */
-typedef enum gli_kind {
-  GLI_KIND_COLLECTIVE,
-  GLI_KIND_SEND,
-  GLI_KIND_RECV
-} gli_kind;
+/* Where an operation is looked up: collectives by tag and number, receives by
+ * the rank, tag and number of their message. */
 typedef struct gli_key {
-  gli_kind kind;
-  uint32_t who; /* tag of a collective, the other rank of a message */
+  uint32_t rank; /* GLI_NO_RANK: a collective */
+  uint32_t tag;
   uint64_t operation;
 } gli_key;
-static inline gli_key gli_key_of(gli_kind kind, uint32_t peer_rank,
-                                 const gli_header *h) {
-  uint32_t who = kind == GLI_KIND_COLLECTIVE ? h->tag : peer_rank;
-  return (gli_key){kind, who, h->operation};
+
+#define GLI_NO_RANK UINT32_MAX
+
+static inline bool gli_keys_equal(gli_key a, gli_key b) {
+  return a.operation == b.operation && a.tag == b.tag && a.rank == b.rank;
 }
 /* Of what a message is for. */
 static inline gli_key gli_key_incoming(const gli_link *link,
                                        const gli_header *h) {
   bool message = h->collective == GLI_SENDRECV;
-  return gli_key_of(message ? GLI_KIND_RECV : GLI_KIND_COLLECTIVE, link->rank,
-                    h);
+  return (gli_key){message ? link->rank : GLI_NO_RANK, h->tag, h->operation};
 }
 
 /* ---- messages ------------------------------------------------------------ */

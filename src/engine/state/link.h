@@ -8,6 +8,7 @@
 #ifndef GLI_ENGINE_STATE_LINK_H
 #define GLI_ENGINE_STATE_LINK_H
 
+#include "engine/state/counters.h"
 #include "gloo_c/collectives.h"
 #include "plan/plan.h"
 #include "transport/transport.h"
@@ -89,9 +90,9 @@ struct gli_link {
   uint32_t wants_out;   /* WANTs of ours that wait for their STARTED */
   uint32_t wants_in;    /* WANTs of the peer that are parked here */
   uint32_t answers;     /* to WANT and PROBE, not yet taken by the transport */
-  uint64_t p2p_sent;    /* number of the next message to this rank */
-  uint64_t p2p_came;    /* and from it: those that a receive was found for, or
-                           that are parked */
+  /* Messages of point-to-point calls, per tag: sent to the rank, and those from
+   * it that a receive was found for. */
+  gli_counters sent, found;
 
   /* STARTED notes that came before the operation was started here. Forgetting
    * one costs a round trip, so a few are enough. */

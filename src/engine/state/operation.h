@@ -18,9 +18,17 @@
 typedef enum gli_operation_state {
   GLI_OPERATION_IDLE,
   GLI_OPERATION_DONE,
-  GLI_OPERATION_POSTED, /* a receive that no message has met yet */
+  GLI_OPERATION_POSTED, /* a receive that waits for any message */
   GLI_OPERATION_RUNNING
 } gli_operation_state;
+
+/* What the messages of an operation are: those of a collective, or one that it
+ * sends or receives. */
+typedef enum gli_operation_side {
+  GLI_COLLECTIVE,
+  GLI_SEND_SIDE,
+  GLI_RECV_SIDE
+} gli_operation_side;
 
 /* How far the search for the rank at fault has come: see late.c. */
 typedef enum gli_lateness {
@@ -42,6 +50,7 @@ typedef struct gli_op_peer {
   gli_link *link;
   bool granted;  /* the peer has started: send without credit */
   bool wanted;   /* WANT was sent */
+  bool told;     /* STARTED was sent */
   bool innocent; /* it answered a PROBE: it waits like us */
   uint32_t lent; /* ranges that it may write to now */
 } gli_op_peer;
@@ -112,8 +121,10 @@ struct gloo_operation {
                               what the context had failed of, or CANCELLED */
 
   gli_header signature; /* what every message of it carries */
-  uint64_t *counter;    /* what numbers its runs: its tag's, or of a message its
-                           link's; NULL: not looked for yet, or there is none */
+  uint8_t side;         /* gli_operation_side */
+  uint64_t *counter;    /* what numbers its runs, of its tag: the context's, or
+                           for messages its link's; NULL: not looked for yet, or
+                           there is none */
   bool pairwise;        /* gli_collective_pairwise of it */
   uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool expects_much;    /* from some peer: it says STARTED unasked */
@@ -205,11 +216,8 @@ static inline bool gli_operation_streams(const gloo_operation *op,
   const uint32_t *first = &op->plan->next_first[step];
   return op->vast && first[0] == first[1];
 }
-static inline bool gli_operation_is_recv(const gloo_operation *op) {
-  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 1;
-}
-static inline bool gli_operation_is_send(const gloo_operation *op) {
-  return op->signature.collective == GLI_SENDRECV && op->plan->params.rank == 0;
+static inline bool gli_operation_is_message(const gloo_operation *op) {
+  return op->side != GLI_COLLECTIVE;
 }
 
 /* ---- lists --------------------------------------------------------------- */

@@ -96,6 +96,19 @@ gloo_status gli_flow_credit(gli_link *link, uint32_t credit,
   return GLOO_OK;
 }
 
+gloo_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
+                                 uint32_t *peer) {
+  const gli_transfer *t = link->blocked.first;
+  for (; t; t = t->next) {
+    const gli_header *own = &t->request.header;
+    if (own->collective != GLI_SENDRECV || own->tag != h->tag) continue;
+    if (own->operation == h->operation) break;
+  }
+  if (!t) return NULL;
+  *peer = t->peer;
+  return t->operation;
+}
+
 void gli_flow_granted(gloo_operation *op, uint32_t peer) {
   gli_op_peer *p = &op->peers[peer];
   if (p->granted) return;

@@ -147,6 +147,12 @@ static gli_link *open_group_link(gloo_context *group, uint32_t rank,
   return link;
 }
 
+void gli_link_free(gli_link *link) {
+  gli_counters_free(&link->sent);
+  gli_counters_free(&link->found);
+  free(link);
+}
+
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error) {
   gli_link *link = context->peers[rank].link;

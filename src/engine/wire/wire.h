@@ -57,6 +57,10 @@ static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
   return true;
 }
 void gli_flow_granted(gloo_operation *op, uint32_t peer);
+/* The send that a message of this number and tag belongs to, as long as some of
+ * it is blocked, and the receiver's index among its peers. NULL: none is. */
+gloo_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
+                                 uint32_t *peer);
 /* Take back the blocked messages of an operation that was never announced. */
 void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
 static inline uint64_t gli_flow_cost(uint64_t length) {
@@ -108,6 +112,8 @@ void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local);
 /* The one for what comes through `carrier` for the group that is `id` here;
  * NULL: there is none yet. */
 gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id);
+/* It is in no list. */
+void gli_link_free(gli_link *link);
 /* Nothing that comes finds it any more. */
 void gli_group_forget_link(gli_family *family, const gli_link *link);
 

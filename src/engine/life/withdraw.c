@@ -1,0 +1,68 @@
+/* Taking back what no other rank has heard of. */
+#include "core/error.h"
+#include "engine/life/life.h"
+#include "engine/match/match.h"
+#include "engine/run/run.h"
+#include "engine/wire/wire.h"
+
+/* Has nothing of its message come, and was its sender not told of it? */
+static bool is_private_receive(const gloo_operation *op) {
+  if (op->parked || op->peers[0].told) return false;
+  for (uint32_t i = 0; i < op->plan->n_steps; i++) {
+    if (op->recv_state[i] > GLI_RECV_READY) return false;
+  }
+  return true;
+}
+
+/* Is all of its message still here? */
+static bool is_private_send(const gloo_operation *op) {
+  if (op->put_off) return true;
+  if (op->peers[0].wanted) return false;
+  uint32_t blocked = 0;
+  const gli_link *link = op->peers[0].link;
+  for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
+    if (t->operation == op) blocked++;
+  }
+  return blocked == op->plan->n_steps;
+}
+
+bool gli_operation_is_private(const gloo_operation *op) {
+  if (op->state == GLI_OPERATION_POSTED) return true;
+  if (op->side == GLI_RECV_SIDE) return is_private_receive(op);
+  return op->side == GLI_SEND_SIDE && is_private_send(op);
+}
+
+/* The next lower number. Nobody has heard of it either, for messages with a tag
+ * are told of in their order. */
+static void step_down(gloo_operation *op) {
+  if (op->straight) gli_straight_leave(op);
+  if (op->side == GLI_RECV_SIDE) gli_match_remove(op);
+  op->signature.operation--;
+  if (op->side == GLI_RECV_SIDE) {
+    gli_match_insert(op);
+    return;
+  }
+  gli_transfer *t = op->peers[0].link->blocked.first;
+  for (; t; t = t->next) {
+    if (t->operation == op) t->request.header.operation--;
+  }
+}
+
+static void give_back_number(gloo_operation *op) {
+  gloo_operation *later = op->context->family->active.first;
+  for (; later; later = later->active_next) {
+    if (later->counter != op->counter) continue;
+    if (later->signature.operation > op->signature.operation) step_down(later);
+  }
+  --*op->counter;
+}
+
+void gli_operation_withdraw(gloo_operation *op) {
+  if (op->state == GLI_OPERATION_RUNNING) {
+    if (op->side == GLI_SEND_SIDE) gli_flow_withdraw(op->peers[0].link, op);
+    give_back_number(op);
+  }
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_CANCELLED, -1, "cancelled before any rank knew");
+  gli_operation_finish(op, &error);
+}
