@@ -68,9 +68,9 @@ static size_t waited_ranks(const gloo_operation *op, bool guilty_only,
   size_t n = 0;
   if (op->state == GLI_OPERATION_POSTED) {
     const gli_peer *peers = op->context->peers;
-    if (op->p2p_peer >= 0) ranks[n++] = peers[op->p2p_peer].rank;
-    for (size_t i = 0; i < op->n_candidates && n < room; i++) {
-      ranks[n++] = peers[op->candidates[i]].rank;
+    if (op->p2p.peer >= 0) ranks[n++] = peers[op->p2p.peer].rank;
+    for (size_t i = 0; i < op->p2p.n_candidates && n < room; i++) {
+      ranks[n++] = peers[op->p2p.candidates[i]].rank;
     }
     return n;
   }
@@ -91,7 +91,7 @@ void gli_describe_timeout(const gloo_operation *op, gloo_error *error) {
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 ? (int)ranks[0] : -1,
            "%s did not complete within %.3g s: rank %u still waits for %s",
            gli_describe_call(&op->signature, call),
-           (double)op->timeout_ns / 1e9, op->context->root_rank, who);
+           (double)op->deadline.timeout_ns / 1e9, op->context->root_rank, who);
   if (n > 0 && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }

@@ -54,6 +54,7 @@ static void close_links(gloo_context *context, gli_send_request *last) {
 
 void gli_context_settle(gloo_context *context) {
   if (!context->unsettled) return;
+  gli_device_list(context->device);
   context->unsettled = false;
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];
@@ -97,6 +98,7 @@ static bool has_some(const gli_operation_list *list,
 }
 
 bool gli_context_is_busy(const gloo_context *context) {
+  gli_device_list(context->device);
   return has_some(&context->family->active, context) ||
          has_some(&context->family->posted, context) ||
          (context->lobby && gli_context_is_busy(context->lobby));

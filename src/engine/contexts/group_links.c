@@ -129,7 +129,7 @@ void gli_group_leaves(gli_link *link, const gli_header *h) {
     return;
   }
   link->leaving = true; /* from now on its messages are counted */
-  if (link->awaits) gli_straight_leave(link->awaits);
+  if (link->awaits) gli_in_order_leave(link->awaits);
   link->leaves_after = h->operation;
   gli_group_check_leaving(link);
 }

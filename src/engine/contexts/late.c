@@ -20,19 +20,19 @@
 #define PROBE_SHARE 8
 
 static uint64_t probe_ns(const gloo_operation *op) {
-  uint64_t share = (uint64_t)op->timeout_ns / PROBE_SHARE;
+  uint64_t share = (uint64_t)op->deadline.timeout_ns / PROBE_SHARE;
   return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
 }
 
 static bool is_armed(const gloo_operation *op) {
-  return op->alarm_ns != 0;
+  return op->deadline.alarm_ns != 0;
 }
 
 static void start_clock(gloo_operation *op, uint64_t now_ns) {
-  op->alarm_ns = UINT64_MAX;
-  if ((uint64_t)op->timeout_ns >= UINT64_MAX - now_ns) return;
-  op->deadline_ns = now_ns + (uint64_t)op->timeout_ns;
-  op->alarm_ns = op->deadline_ns - probe_ns(op);
+  op->deadline.alarm_ns = UINT64_MAX;
+  if ((uint64_t)op->deadline.timeout_ns >= UINT64_MAX - now_ns) return;
+  op->deadline.at_ns = now_ns + (uint64_t)op->deadline.timeout_ns;
+  op->deadline.alarm_ns = op->deadline.at_ns - probe_ns(op);
 }
 
 void gli_late_start_clock(gloo_operation *op) {
@@ -45,15 +45,15 @@ void gli_late_start_clock(gloo_operation *op) {
  * makes a group too, and waits like us. */
 static bool may_ask_for_message(const gloo_operation *op) {
   return op->context->is_lobby && op->side == GLI_RECV_SIDE &&
-         op->p2p_peer >= 0 && op->state >= GLI_OPERATION_POSTED;
+         op->p2p.peer >= 0 && op->state >= GLI_OPERATION_POSTED;
 }
 
 static void ask(const gloo_operation *op) {
   if (may_ask_for_message(op)) {
-    gli_link *link = op->context->peers[op->p2p_peer].link;
+    gli_link *link = op->context->peers[op->p2p.peer].link;
     if (!link) return;
     gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->pressed ? 1 : 0);
+                     op->deadline.pressed ? 1 : 0);
     return;
   }
   if (op->state != GLI_OPERATION_RUNNING) return;
@@ -61,21 +61,21 @@ static void ask(const gloo_operation *op) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!gli_operation_waits_for(op, i)) continue;
     gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->pressed ? 1 : 0);
+                     op->deadline.pressed ? 1 : 0);
   }
 }
 
 static void probe(gloo_operation *op, uint64_t now_ns) {
-  op->lateness = GLI_PROBING;
-  op->alarm_ns = now_ns + probe_ns(op);
+  op->deadline.lateness = GLI_PROBING;
+  op->deadline.alarm_ns = now_ns + probe_ns(op);
   ask(op);
 }
 
 /* Asked by others, and there is time left. */
 static void relax(gloo_operation *op) {
-  op->lateness = GLI_ON_TIME;
-  op->pressed = false;
-  op->alarm_ns = op->deadline_ns - probe_ns(op);
+  op->deadline.lateness = GLI_ON_TIME;
+  op->deadline.pressed = false;
+  op->deadline.alarm_ns = op->deadline.at_ns - probe_ns(op);
 }
 
 static bool all_innocent(const gloo_operation *op) {
@@ -88,10 +88,10 @@ static bool all_innocent(const gloo_operation *op) {
 }
 
 static void listen_on(gloo_operation *op, uint64_t now_ns) {
-  op->lateness = GLI_LISTENING;
-  op->alarm_ns = now_ns + 4 * probe_ns(op);
-  if (op->pressed) return;
-  op->pressed = true;
+  op->deadline.lateness = GLI_LISTENING;
+  op->deadline.alarm_ns = now_ns + 4 * probe_ns(op);
+  if (op->deadline.pressed) return;
+  op->deadline.pressed = true;
   ask(op);
 }
 
@@ -100,16 +100,17 @@ void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
     start_clock(op, now_ns);
     return;
   }
-  bool over = now_ns >= op->deadline_ns;
-  if (op->lateness == GLI_ON_TIME) {
+  bool over = now_ns >= op->deadline.at_ns;
+  if (op->deadline.lateness == GLI_ON_TIME) {
     probe(op, now_ns);
     return;
   }
-  if (!over && (!op->pressed || op->lateness == GLI_LISTENING)) {
+  if (!over &&
+      (!op->deadline.pressed || op->deadline.lateness == GLI_LISTENING)) {
     relax(op);
     return;
   }
-  if (op->lateness == GLI_PROBING && all_innocent(op)) {
+  if (op->deadline.lateness == GLI_PROBING && all_innocent(op)) {
     listen_on(op, now_ns);
     return;
   }
@@ -155,13 +156,13 @@ gloo_status gli_late_probed(gli_link *link, const gli_header *h,
   if (status != GLOO_OK) return status;
   if (!op) return GLOO_OK; /* not there yet: silence is the answer */
   (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
-  if (op->timeout_ns <= 0) return GLOO_OK;
+  if (op->deadline.timeout_ns <= 0) return GLOO_OK;
   gli_late_start_clock(op);
   gloo_device *device = op->device;
   uint64_t now_ns = device->ops->now_ns(device->transport);
-  bool pressed = h->slot != 0 && !op->pressed;
-  if (op->lateness != GLI_ON_TIME && !pressed) return GLOO_OK;
-  if (pressed) op->pressed = true;
+  bool pressed = h->slot != 0 && !op->deadline.pressed;
+  if (op->deadline.lateness != GLI_ON_TIME && !pressed) return GLOO_OK;
+  if (pressed) op->deadline.pressed = true;
   probe(op, now_ns);
   return GLOO_OK;
 }
@@ -170,7 +171,7 @@ void gli_late_answered(gli_link *link, const gli_header *h) {
   gloo_operation *op = find(link, h);
   if (!op) return;
   if (may_ask_for_message(op)) {
-    op->peers[0].innocent = (uint32_t)op->p2p_peer == link->local;
+    op->peers[0].innocent = (uint32_t)op->p2p.peer == link->local;
     return;
   }
   uint32_t peer = gli_plan_find_peer(op->plan, link->local);

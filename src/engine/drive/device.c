@@ -129,6 +129,7 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
 }
 
 static inline int poll_once(gloo_device *device) {
+  gli_device_list(device);
   int events = device->ops->poll(device->transport);
   if (device->self_queue.first || device->again_links || device->put_off) {
     events += poll_leftovers(device);
@@ -155,7 +156,7 @@ int gli_device_poll(gloo_device *device) {
 }
 
 int gli_device_progress_for(gloo_device *device, gloo_operation *op) {
-  if (!gli_straight_look(op)) return gli_device_poll(device);
+  if (!gli_in_order_look(op)) return gli_device_poll(device);
   gli_device_settle(device);
   return 1;
 }
@@ -164,8 +165,8 @@ int gli_device_progress_for(gloo_device *device, gloo_operation *op) {
 static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
   uint64_t next_ns = UINT64_MAX;
   for (gloo_operation *op = list->first; op; op = op->active_next) {
-    if (op->alarm_ns <= now_ns) gli_late_alarm(op, now_ns);
-    if (op->alarm_ns < next_ns) next_ns = op->alarm_ns;
+    if (op->deadline.alarm_ns <= now_ns) gli_late_alarm(op, now_ns);
+    if (op->deadline.alarm_ns < next_ns) next_ns = op->deadline.alarm_ns;
   }
   return next_ns;
 }
@@ -183,6 +184,7 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 }
 
 int64_t gli_device_check_deadlines(gloo_device *device) {
+  gli_device_list(device);
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = UINT64_MAX;
   for (gloo_context *c = device->contexts; c; c = c->next) {

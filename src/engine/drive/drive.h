@@ -56,9 +56,6 @@ static inline void gli_device_kick_locked(gloo_device *device) {
 }
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);
-/* How often to look for what comes soon, before waiting: 0, where who looks
- * keeps it away, or others are under way. */
-unsigned gli_device_looks(gloo_device *device);
 /* Until there is something to do, or a deadline passes; the lock is left
  * meanwhile. */
 void gli_device_sleep(gloo_device *device);

@@ -77,7 +77,7 @@ void gli_device_part(gloo_device *device) {
   device->owed = 0;
   device->waiters = device->sleepers = device->to_wake = 0;
   if (device->torn) {
-    device->runnable = device->put_off = NULL;
+    device->runnable = device->put_off = device->unlisted = NULL;
     device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};
     device->again_links = NULL;
   }

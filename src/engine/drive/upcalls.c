@@ -169,7 +169,7 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
   error.status = GLOO_OK;
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
   if (!link || link->leaving) return GLOO_OK; /* found out again */
-  if (link->awaits && gli_straight_message(link, h, payload)) {
+  if (link->awaits && gli_in_order_message(link, h, payload)) {
     *taken = true;
     gli_device_run(context->device);
     return GLOO_OK;
@@ -183,7 +183,7 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
 static gloo_status on_message(void *pair_user, const gli_header *h,
                               const void *payload, bool *taken) {
   gli_link *link = pair_user;
-  if (!link->awaits || !gli_straight_message(link, h, payload)) {
+  if (!link->awaits || !gli_in_order_message(link, h, payload)) {
     return match_message(pair_user, h, payload, taken);
   }
   *taken = true;

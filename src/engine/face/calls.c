@@ -25,16 +25,13 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
 
 static gloo_status complete(gloo_operation *op, int *source,
                             gloo_error *error) {
-  gloo_status status = GLOO_OK;
-  if (!op->again || !gli_straight_again(op, gli_device_looks(op->device))) {
-    status = gli_operation_begin_anew(op, true, error);
-  }
+  gloo_status status = gli_operation_begin(op, true, error);
   gli_device_settle(op->device);
   if (status != GLOO_OK) return status;
   if (op->state != GLI_OPERATION_DONE) gli_device_wait(op->device, op);
   status = op->error.status;
   if (status != GLOO_OK) *error = op->error;
-  if (status == GLOO_OK && source) *source = op->source;
+  if (status == GLOO_OK && source) *source = op->p2p.source;
   return status;
 }
 

@@ -79,7 +79,7 @@ static inline bool is_busy(const gloo_device *device, size_t own) {
 /* It is alone, and what it waits for has been looked for. */
 static inline bool needs_no_poll(gloo_device *device,
                                  const gloo_operation *op) {
-  if (device->outstanding > 1 || !gli_straight_looks(op)) return false;
+  if (device->outstanding > 1 || !gli_in_order_looks(op)) return false;
   return gli_device_may_do_without(device) && ++device->unpolled > 0;
 }
 
@@ -206,7 +206,7 @@ int gloo_operation_source(const gloo_operation *op) {
   if (device) gli_device_lock(device);
   bool received =
       op->state == GLI_OPERATION_DONE && op->error.status == GLOO_OK;
-  int source = received ? op->source : -1;
+  int source = received ? op->p2p.source : -1;
   if (device) gli_device_unlock(device);
   return source;
 }

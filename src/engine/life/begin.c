@@ -1,7 +1,6 @@
 /* The beginning of a run: who it is with, and what its number is. */
 #include "core/error.h"
 #include "core/hints.h"
-#include "core/reduce.h"
 #include "engine/life/life.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -16,7 +15,7 @@ GLI_COLD static gloo_status open_links(gloo_operation *op, gloo_error *error) {
   bool message = gli_operation_is_message(op);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     uint32_t rank = op->plan->peers[i].rank;
-    if (message) rank = (uint32_t)op->p2p_peer;
+    if (message) rank = (uint32_t)op->p2p.peer;
     op->peers[i].link = gli_context_link(op->context, rank, error);
     if (!op->peers[i].link) return error->status;
   }
@@ -75,19 +74,20 @@ static gloo_status post_receive(gloo_operation *op, gloo_error *error) {
                     "could come from has destroyed its context");
   }
   op->state = GLI_OPERATION_POSTED;
+  gli_late_arm(op);
   gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
 }
 
 /* From one rank, unless one is posted that may take its message. */
 static gloo_status begin_receive(gloo_operation *op, gloo_error *error) {
-  if (op->p2p_peer < 0) return post_receive(op, error);
-  uint32_t rank = (uint32_t)op->p2p_peer, tag = op->signature.tag;
+  if (op->p2p.peer < 0) return post_receive(op, error);
+  uint32_t rank = (uint32_t)op->p2p.peer, tag = op->signature.tag;
   if (op->context->family->posted.first &&
       gli_match_posted(op->context, rank, tag)) {
     return post_receive(op, error);
   }
-  op->source = (int)op->p2p_peer;
+  op->p2p.source = (int)op->p2p.peer;
   return begin_numbered(op, error);
 }
 
@@ -98,15 +98,6 @@ GLI_COLD static void take_up_all(gloo_device *device) {
   while (device->put_off) gli_device_take_up(device);
 }
 
-GLI_COLD static void scale(const gloo_operation *op) {
-  if (op->wide) {
-    gli_wide_begin(op);
-    return;
-  }
-  gli_scale_kernel((gloo_dtype)op->signature.dtype)(
-      op->scaled_to, op->unscaled, op->unscaled_count, op->factor);
-}
-
 /* The other ranks count on this operation now, so it cannot just not be. */
 GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
                                             const gloo_error *error) {
@@ -114,28 +105,21 @@ GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
   gli_context_poison(context, error);
   if (op->state < GLI_OPERATION_POSTED) {
     op->state = GLI_OPERATION_RUNNING;
+    gli_late_arm(op);
     gli_operation_list_add(&context->family->active, op);
   }
   return error->status;
 }
 
-gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
-                                     gloo_error *error) {
+gloo_status gli_operation_begin_counted(gloo_operation *op, bool now,
+                                        gloo_error *error) {
   gloo_device *device = op->device;
   if (now && device->put_off) take_up_all(device);
-  if (op->unscaled) scale(op);
-  op->source = -1;
+  if (op->scaling.from) gli_operation_scale(op);
+  op->p2p.source = -1;
   gli_error_clear(&op->error);
-  gli_late_arm(op);
   device->outstanding++;
-  gloo_status status;
-  if (op->side == GLI_RECV_SIDE) {
-    status = begin_receive(op, error);
-  } else {
-    status = begin_numbered(op, error);
-  }
-  if (status != GLOO_OK) return refuse_to_begin(op, error);
-  bool any = op->side == GLI_RECV_SIDE && op->p2p_peer < 0;
-  op->again = op->may_go_straight && op->counter && !op->unscaled && !any;
-  return GLOO_OK;
+  gloo_status status = op->side == GLI_RECV_SIDE ? begin_receive(op, error)
+                                                 : begin_numbered(op, error);
+  return status == GLOO_OK ? GLOO_OK : refuse_to_begin(op, error);
 }

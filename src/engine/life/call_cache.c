@@ -46,13 +46,12 @@ gloo_operation *gli_repeat_like(const gloo_operation *model) {
     return NULL;
   }
   if (!gli_signature_same(&op->signature, &model->signature)) {
-    op->prepared_for = NULL;
-    op->again = false;
+    op->in_order.prepared = false;
   }
-  if (gli_operation_is_message(op)) op->again = false;
+  if (gli_operation_is_message(op)) op->in_order.prepared = false;
   op->signature = model->signature;
-  op->may_go_straight = op->suits;
-  op->strayed = 0;
+  op->in_order.allowed = op->in_order.suits;
+  op->in_order.strays = 0;
   op->side = model->side;
   op->counter = model->counter;
   if (gli_operation_is_message(op)) op->peers[0] = model->peers[0];
@@ -60,9 +59,9 @@ gloo_operation *gli_repeat_like(const gloo_operation *model) {
   op->reduce = model->reduce;
   op->combine = model->combine;
   op->ending = model->ending;
-  op->timeout_ns = model->timeout_ns;
-  op->p2p_peer = model->p2p_peer;
-  op->n_candidates = 0;
+  op->deadline.timeout_ns = model->deadline.timeout_ns;
+  op->p2p.peer = model->p2p.peer;
+  op->p2p.n_candidates = 0;
   op->base[GLI_SCRATCH] = op->scratch;
   return op;
 }

@@ -24,14 +24,17 @@ gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
 
 /* ---- the beginning of a run (begin.c) ------------------------------------ */
 
-gloo_status gli_operation_begin_anew(gloo_operation *op, bool now,
-                                     gloo_error *error);
+/* One that is not, or cannot be, begun at its first step in order and nothing
+ * else (gli_in_order_begin). */
+gloo_status gli_operation_begin_counted(gloo_operation *op, bool now,
+                                        gloo_error *error);
 /* `now`: its first steps need not wait for whoever runs what is runnable, but
- * run behind all that was put off. The context is not poisoned. */
+ * run behind all that was put off. The context is not poisoned, and no
+ * operation of the device is unlisted. */
 static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
                                               gloo_error *error) {
-  if (now && op->again && gli_straight_again(op, 0)) return GLOO_OK;
-  return gli_operation_begin_anew(op, now, error);
+  if (now && op->in_order.prepared && gli_in_order_begin(op)) return GLOO_OK;
+  return gli_operation_begin_counted(op, now, error);
 }
 
 /* ---- taking it back (withdraw.c) ----------------------------------------- */

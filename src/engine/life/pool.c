@@ -32,8 +32,8 @@ static void *carve(carver *c, size_t bytes) {
 static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   size_t places = plan->n_places, operands = plan->n_operands;
   size_t ins = plan->params.n_in, outs = plan->params.n_out;
-  bool suits = gli_straight_suits(plan);
-  op->suits = suits;
+  bool suits = gli_in_order_suits(plan);
+  op->in_order.suits = suits;
   gli_operands *o = &op->operands;
   c->used = 0;
   carve(c, sizeof *op);
@@ -41,8 +41,8 @@ static void lay_out(carver *c, const gli_plan *plan, gloo_operation *op) {
   op->pending = carve(c, plan->n_steps * sizeof *op->pending);
   op->ready = carve(c, plan->n_steps * sizeof *op->ready);
   op->recv_state = carve(c, plan->n_steps);
-  op->straight_steps =
-      carve(c, suits ? plan->n_steps * sizeof *op->straight_steps : 0);
+  op->in_order.messages =
+      carve(c, suits ? plan->n_steps * sizeof *op->in_order.messages : 0);
   op->places = carve(c, places * sizeof *op->places);
   o->from = carve(c, operands * sizeof *o->from);
   o->room = carve(c, operands * sizeof *o->room);
@@ -94,18 +94,18 @@ static gloo_operation *allocate(const gli_plan *plan) {
 
 /* What belongs to the call, and not to the plan. */
 static void drop_call(gloo_operation *op) {
-  free(op->candidates);
-  op->candidates = NULL;
+  free(op->p2p.candidates);
+  op->p2p.candidates = NULL;
   gloo_custom_op_destroy(op->held_custom);
   op->held_custom = NULL;
   op->custom.op = NULL;
-  op->scales_joined = false;
-  if (!op->unscaled) return;
-  free(op->scaled);
-  op->scaled = NULL;
+  op->scaling.joined = false;
+  if (!op->scaling.from) return;
+  free(op->scaling.own);
+  op->scaling.own = NULL;
   free(op->wide);
   op->wide = NULL;
-  op->unscaled = NULL;
+  op->scaling.from = NULL;
 }
 
 static void free_operation(gloo_operation *op) {
@@ -166,7 +166,7 @@ gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->plan = ref->plan;
   op->vast = is_vast(context, ref->plan);
   op->state = GLI_OPERATION_IDLE;
-  op->source = -1;
+  op->p2p.source = -1;
   op->also = NULL;
   gli_error_clear(&op->error);
   op->all_prev = NULL;

@@ -10,15 +10,15 @@
 
 static gloo_status copy_candidates(gloo_operation *op, const gli_call *call,
                                    gloo_error *error) {
-  op->p2p_peer = -1;
-  op->n_candidates = 0;
-  if (call->n_peers == 1) op->p2p_peer = call->peers[0];
+  op->p2p.peer = -1;
+  op->p2p.n_candidates = 0;
+  if (call->n_peers == 1) op->p2p.peer = call->peers[0];
   if (call->n_peers <= 1) return GLOO_OK;
   if (call->n_peers > SIZE_MAX / sizeof(int)) goto no_memory;
-  op->candidates = malloc(call->n_peers * sizeof(int));
-  if (!op->candidates) goto no_memory;
-  memcpy(op->candidates, call->peers, call->n_peers * sizeof(int));
-  op->n_candidates = call->n_peers;
+  op->p2p.candidates = malloc(call->n_peers * sizeof(int));
+  if (!op->p2p.candidates) goto no_memory;
+  memcpy(op->p2p.candidates, call->peers, call->n_peers * sizeof(int));
+  op->p2p.n_candidates = call->n_peers;
   return GLOO_OK;
 
 no_memory:
@@ -45,10 +45,12 @@ static uint8_t signed_op(const gli_call *call) {
 
 static void sign(gloo_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
-  op->prepared_for = NULL;
-  op->again = false;
-  op->strayed = 0;
-  op->may_go_straight = op->suits && !call->custom;
+  op->in_order.prepared = false;
+  op->in_order.strays = 0;
+  /* Elements of a custom operation need more than a kernel, and a message from
+   * any rank is not known beforehand. */
+  bool known = !message || call->n_peers == 1;
+  op->in_order.allowed = op->in_order.suits && !call->custom && known;
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
       .dtype = (uint8_t)call->dtype,
@@ -99,23 +101,23 @@ static gli_ending ending_of(const gli_call *call) {
 
 static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
                                    gloo_error *error) {
-  op->factor = call->factor;
-  op->scales_joined = call->scales_joined;
+  op->scaling.factor = call->factor;
+  op->scaling.joined = call->scales_joined;
   op->ending = (uint8_t)ending_of(call);
   if (call->wide) return gli_wide_prepare(op, call, error);
   if (!call->unscaled) return GLOO_OK;
   uint64_t bytes = call->unscaled_bytes;
-  op->unscaled = call->unscaled;
-  op->unscaled_count = (size_t)(bytes / call->params.elem_bytes);
-  op->scaled_to = call->output;
+  op->scaling.from = call->unscaled;
+  op->scaling.count = (size_t)(bytes / call->params.elem_bytes);
+  op->scaling.to = call->output;
   if (call->params.in_place) return GLOO_OK;
-  op->scaled = malloc((size_t)bytes);
-  if (!op->scaled) {
+  op->scaling.own = malloc((size_t)bytes);
+  if (!op->scaling.own) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for %llu bytes of scaled input",
                     (unsigned long long)bytes);
   }
-  op->base[GLI_IN] = op->scaled_to = op->scaled;
+  op->base[GLI_IN] = op->scaling.to = op->scaling.own;
   return GLOO_OK;
 }
 
@@ -141,7 +143,7 @@ static gloo_status make(gloo_context *context, const gli_call *call,
   op->base[GLI_OUT] = call->output;
   op->base[GLI_SCRATCH] = op->scratch;
   gli_lists_set(op, call);
-  op->timeout_ns =
+  op->deadline.timeout_ns =
       call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
   status = copy_candidates(op, call, error);
   if (status == GLOO_OK) status = prepare_scaling(op, call, error);

@@ -35,7 +35,7 @@ bool gli_operation_is_private(const gloo_operation *op) {
 /* The next lower number. Nobody has heard of it either, for messages with a tag
  * are told of in their order. */
 static void step_down(gloo_operation *op) {
-  if (op->straight) gli_straight_leave(op);
+  if (op->in_order.active) gli_in_order_leave(op);
   if (op->side == GLI_RECV_SIDE) gli_match_remove(op);
   op->signature.operation--;
   if (op->side == GLI_RECV_SIDE) {
@@ -49,6 +49,7 @@ static void step_down(gloo_operation *op) {
 }
 
 static void give_back_number(gloo_operation *op) {
+  gli_device_list(op->device);
   gloo_operation *later = op->context->family->active.first;
   for (; later; later = later->active_next) {
     if (later->counter != op->counter) continue;

@@ -12,10 +12,10 @@
 #include "engine/state/context.h"
 
 bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank) {
-  if (op->p2p_peer >= 0) return (uint32_t)op->p2p_peer == rank;
-  if (!op->candidates) return true;
-  for (size_t i = 0; i < op->n_candidates; i++) {
-    if ((uint32_t)op->candidates[i] == rank) return true;
+  if (op->p2p.peer >= 0) return (uint32_t)op->p2p.peer == rank;
+  if (!op->p2p.candidates) return true;
+  for (size_t i = 0; i < op->p2p.n_candidates; i++) {
+    if ((uint32_t)op->p2p.candidates[i] == rank) return true;
   }
   return false;
 }

@@ -1,24 +1,8 @@
-/* Bytes of this rank's buffers: what arrived elsewhere, and local steps. */
+/* Local steps. */
 #include <string.h>
 
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
-
-void gli_operation_store(gloo_operation *op, const gli_step *s,
-                         const uint8_t *data, size_t bytes) {
-  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
-  if (s->kind == GLI_STEP_RECV) {
-    memcpy(dst, data, bytes);
-    return;
-  }
-  const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
-  size_t count = gli_operation_elems(op, bytes);
-  if (s->incoming_left) {
-    gli_operation_reduce(op, dst, data, local, count);
-  } else {
-    gli_operation_reduce(op, dst, local, data, count);
-  }
-}
 
 static bool overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
   uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
@@ -41,4 +25,13 @@ void gli_operation_run_local(gloo_operation *op, uint32_t step) {
   const uint8_t *b = gli_operation_at(op, s->b_buffer, s->b);
   gli_operation_reduce(op, dst, a, b,
                        gli_operation_elems(op, (size_t)s->bytes));
+}
+
+void gli_operation_scale(const gloo_operation *op) {
+  if (op->wide) {
+    gli_wide_begin(op);
+    return;
+  }
+  gli_scale_kernel((gloo_dtype)op->signature.dtype)(
+      op->scaling.to, op->scaling.from, op->scaling.count, op->scaling.factor);
 }

@@ -25,9 +25,9 @@ static void join(gloo_operation *op, const gli_step *s) {
   }
   size_t count = (size_t)(s->bytes / op->plan->params.elem_bytes);
   gli_operation_combine(op, &dst, 1, srcs, s->n, count, false);
-  if (!op->scales_joined) return;
+  if (!op->scaling.joined) return;
   gli_scale_kernel((gloo_dtype)op->signature.dtype)(dst, dst, count,
-                                                    op->factor);
+                                                    op->scaling.factor);
 }
 
 /* What is copied is read once, for the kernel copies one source to all. */

@@ -4,6 +4,7 @@
 #ifndef GLI_ENGINE_MEMORY_MEMORY_H
 #define GLI_ENGINE_MEMORY_MEMORY_H
 
+#include "core/hints.h"
 #include "engine/state/call.h"
 #include "engine/state/context.h"
 
@@ -20,22 +21,38 @@ typedef enum gli_outcome {
 
 /* ---- own bytes (bytes.c) ------------------------------------------------- */
 
+/* Multiply the inputs of a scaled sum. */
+GLI_COLD void gli_operation_scale(const gloo_operation *op);
 /* Run a COPY or a REDUCE. */
 void gli_operation_run_local(gloo_operation *op, uint32_t step);
-/* Bytes that arrived elsewhere, to where a receive step wants them. */
-void gli_operation_store(gloo_operation *op, const gli_step *step,
-                         const uint8_t *data, size_t bytes);
-
 /* ---- arithmetic ---------------------------------------------------------- */
 
 /* dst = left op right. */
 static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
                                         const void *left, const void *right,
                                         size_t count) {
-  if (op->custom.op) {
-    gli_custom_op_apply(&op->custom, dst, left, right, count);
-  } else {
+  if (op->reduce) {
     op->reduce(dst, left, right, count);
+  } else {
+    gli_custom_op_apply(&op->custom, dst, left, right, count);
+  }
+}
+
+/* Bytes that arrived elsewhere, and their number of elements, to where a
+ * receive step wants them. */
+GLI_INLINE void gli_operation_store(const gloo_operation *op, const gli_step *s,
+                                    const uint8_t *data, size_t bytes,
+                                    size_t elems) {
+  uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
+  if (s->kind == GLI_STEP_RECV) {
+    memcpy(dst, data, bytes);
+    return;
+  }
+  const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
+  if (s->incoming_left) {
+    gli_operation_reduce(op, dst, data, local, elems);
+  } else {
+    gli_operation_reduce(op, dst, local, data, elems);
   }
 }
 

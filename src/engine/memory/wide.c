@@ -73,7 +73,7 @@ gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
     w->outputs[i] = call->outputs ? call->outputs[i] : call->output;
   }
   op->wide = w;
-  op->unscaled = w;
+  op->scaling.from = w;
   op->base[GLI_IN] = (uint8_t *)w->in;
   op->base[GLI_OUT] = (uint8_t *)w->out;
   return GLOO_OK;
@@ -89,9 +89,10 @@ void gli_wide_begin(const gloo_operation *op) {
   for (size_t at = 0, n; at < w->in_count; at += n) {
     n = w->in_count - at < BLOCK ? w->in_count - at : BLOCK;
     size_t skip = at * w->elem_bytes;
-    widen(w->in + at, (const uint8_t *)w->inputs[0] + skip, n, op->factor);
+    widen(w->in + at, (const uint8_t *)w->inputs[0] + skip, n,
+          op->scaling.factor);
     for (size_t i = 1; i < w->n_in; i++) {
-      widen(next, (const uint8_t *)w->inputs[i] + skip, n, op->factor);
+      widen(next, (const uint8_t *)w->inputs[i] + skip, n, op->scaling.factor);
       add(w->in + at, w->in + at, next, n);
     }
   }

@@ -113,7 +113,8 @@ static gli_outcome deliver(gloo_operation *op, uint32_t index,
   uint64_t bytes = gli_step_wire_bytes(s);
   uint8_t form = parked->header.form;
   if (form == GLI_FORM_BYTES && s->role != GLI_ROLE_LEND && bytes > 0) {
-    gli_operation_store(op, s, parked->data, (size_t)bytes);
+    gli_operation_store(op, s, parked->data, (size_t)bytes,
+                        gli_operation_elems(op, (size_t)bytes));
   }
   if (gli_reach_is_plain(s, form)) return GLI_DONE;
   return gli_reach_arrived(op, index, form, parked->data);
@@ -140,7 +141,7 @@ bool gli_early_ready(gloo_operation *op, uint32_t step) {
   }
   op->recv_state[step] = GLI_RECV_ARRIVING;
   bool refers = gli_form_refers(parked->header.form);
-  if (refers) gli_straight_no_more(op); /* nobody looks for bytes in vain */
+  if (refers) gli_in_order_no_more(op); /* nobody looks for bytes in vain */
   bool done = deliver(op, step, parked) == GLI_DONE;
   detach(op, parked);
   gli_parked_free(parked);

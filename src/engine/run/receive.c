@@ -2,8 +2,8 @@
  * where it waits for them. */
 #include "core/error.h"
 #include "engine/match/match.h"
-#include "engine/memory/memory.h"
 #include "engine/run/in_order.h"
+#include "engine/run/message.h"
 #include "engine/run/run.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
@@ -14,7 +14,8 @@ gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
   if (!op->counter) return gli_receive_no_memory(link, error);
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = (*op->counter)++;
-  op->source = (int)link->local;
+  op->p2p.source = (int)link->local;
+  op->in_order.prepared = false;
   return gli_operation_launch(op, error);
 }
 
@@ -121,8 +122,8 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
                          const uint8_t *payload, gloo_error *error) {
   gloo_operation *op = gli_receive_operation(link, h, error);
   if (!op || error->status != GLOO_OK) return false;
-  /* It has just claimed a receive, which goes straight. */
-  if (link->awaits && gli_straight_message(link, h, payload)) return true;
+  /* It has just claimed a receive, which awaits it. */
+  if (link->awaits && gli_in_order_message(link, h, payload)) return true;
   const gli_plan *plan = op->plan;
   uint32_t index = gli_match_peer(op, link);
   if (op->pairwise || index == GLI_NO_PEER) return false;
@@ -137,10 +138,8 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
     return false;
   }
   if (!gli_flow_credit_now(link, h->credit)) return false;
-  link->data_came++;
-  if (h->charged) gli_flow_consumed(link, h->length);
-  if (h->length > 0) gli_operation_store(op, s, payload, (size_t)h->length);
-  op->recv_state[step] = GLI_RECV_DONE;
+  gli_receive_now(op, step, s, link, h->charged, h->length, payload,
+                  gli_operation_elems(op, (size_t)h->length));
   gli_operation_step_done(op, step);
   return true;
 }
@@ -184,7 +183,7 @@ void gli_received(gli_transfer *t) {
   uint32_t step = t->step;
   gli_transfer_list_remove(&link->arriving, t);
   if (!parked) {
-    if (gli_form_refers(t->form)) gli_straight_no_more(op);
+    if (gli_form_refers(t->form)) gli_in_order_no_more(op);
     bool done = gli_reach_is_plain(&op->plan->steps[step], t->form) ||
                 gli_reach_arrived(op, step, t->form, t->reference) == GLI_DONE;
     gli_transfer_free(t);

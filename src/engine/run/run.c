@@ -64,10 +64,10 @@ void gli_device_run_all(gloo_device *device) {
   do {
     gloo_operation *op = device->runnable;
     device->runnable = op->runnable_next;
-    if (op->straight && !gli_context_poisoned(op->context)) {
-      gli_straight_run(op);
+    if (op->in_order.active && !gli_context_poisoned(op->context)) {
+      gli_in_order_run(op);
     }
-    if (!op->straight) run_ready(op);
+    if (!op->in_order.active) run_ready(op);
     op->runnable = false; /* only now: it need not be queued meanwhile */
     if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
         !gli_context_poisoned(op->context)) {

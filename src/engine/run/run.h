@@ -30,10 +30,27 @@ void gli_send_step(gloo_operation *op, uint32_t step);
 
 /* Start the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
-/* A run of a collective has come to a good end. */
-void gli_operation_remember(gloo_operation *op);
-/* End it with an error (NULL: success). */
+/* The operation that has begun last is in no list yet (device->unlisted): most
+ * are over before anything but their caller looks for them. Whatever looks
+ * through lists of operations, or polls, lists it first. */
+void gli_device_list_now(gloo_device *device);
+static inline void gli_device_list(gloo_device *device) {
+  if (device->unlisted) gli_device_list_now(device);
+}
+/* End it with an error (NULL: success), in whatever lists it is. */
 void gli_operation_finish(gloo_operation *op, const gloo_error *error);
+
+/* Divide, or round, what a collective with such an ending has added up. */
+GLI_COLD void gli_operation_settle_outputs(const gloo_operation *op);
+/* The end of one that is in no list. */
+GLI_INLINE void gli_operation_end(gloo_operation *op, bool well) {
+  op->in_order.active = false;
+  op->state = GLI_OPERATION_DONE;
+  if (!well || gli_operation_is_message(op)) return;
+  gloo_context *context = op->context;
+  if (op->ending != GLI_ENDS_AS_IT_IS) gli_operation_settle_outputs(op);
+  context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+}
 
 /* ---- what arrives (receive.c, grant.c) ----------------------------------- */
 

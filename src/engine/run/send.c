@@ -1,6 +1,6 @@
 /* The messages of send steps. */
 #include "core/error.h"
-#include "engine/memory/memory.h"
+#include "engine/run/message.h"
 #include "engine/run/run.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
@@ -19,8 +19,7 @@ static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
 /* Messages between two ranks keep their order: they must not pass one that the
  * receiver does not know of. */
 static bool is_stuck(const gloo_operation *op, const gli_link *link) {
-  bool message = op->signature.collective == GLI_SENDRECV;
-  return message && link->unannounced > 0;
+  return gli_operation_is_message(op) && link->unannounced > 0;
 }
 
 static void fill_header(const gloo_operation *op, const gli_step *step,
@@ -35,28 +34,24 @@ static void fill_header(const gloo_operation *op, const gli_step *step,
   }
 }
 
-/* A short message of bytes, which needs no transfer when the transport is done
- * with it at once. False: nothing has changed. */
-static bool send_now(gloo_operation *op, const gli_step *step, gli_link *link) {
-  gli_pair *pair = link->pair;
-  if (!pair || !pair->ops->send_now || link->again.first) return false;
-  if (step->role != GLI_ROLE_BYTES || is_stuck(op, link)) return false;
-  uint64_t length = gli_step_wire_bytes(step);
-  if (length > GLI_REFER_BYTES) return false;
-  gli_header header;
-  fill_header(op, step, &header);
-  const void *payload = gli_operation_at(op, step->a_buffer, step->a);
-  return gli_flow_offer(&op->peers[step->peer], pair, &header, payload);
+/* What is longer is not worth a copy in the transport. */
+static bool is_short(const gli_step *step, const gli_header *header) {
+  return step->role == GLI_ROLE_BYTES && header->length <= GLI_TAKE_BYTES;
 }
 
 void gli_send_step(gloo_operation *op, uint32_t index) {
   const gli_step *step = &op->plan->steps[index];
-  gli_link *link = op->peers[step->peer].link;
+  const gli_op_peer *peer = &op->peers[step->peer];
+  gli_link *link = peer->link;
+  gli_pair *pair = link->pair;
   if (link->left) {
     fail_send(op, link, GLOO_ERR_PEER, (int)link->rank, "it has left");
     return;
   }
-  if (send_now(op, step, link)) {
+  gli_header header;
+  fill_header(op, step, &header);
+  if (pair && pair->ops->send_now && is_short(step, &header) &&
+      gli_send_now(op, index, step, peer, pair, &header)) {
     gli_operation_step_done(op, index);
     return;
   }
@@ -68,7 +63,8 @@ void gli_send_step(gloo_operation *op, uint32_t index) {
   t->operation = op;
   t->step = index;
   t->peer = step->peer;
-  fill_header(op, step, &t->request.header);
+  t->request.header = header;
+  t->request.header.charged = 0;
   gli_reach_offer(t);
   gli_wire_send(t, is_stuck(op, link));
 }

@@ -32,22 +32,34 @@ static void enter(gloo_operation *op) {
   op->ready_tail = ready;
 }
 
+static void list(gloo_operation *op) {
+  gli_operation_list_add(&op->context->family->active, op);
+  gli_match_insert(op);
+}
+
+void gli_device_list_now(gloo_device *device) {
+  list(device->unlisted);
+  device->unlisted = NULL;
+}
+
 gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
   const gli_plan *plan = op->plan;
   op->state = GLI_OPERATION_RUNNING;
   op->steps_left = plan->n_steps;
-  if (op->may_go_straight) {
-    if (op->prepared_for != op->peers[0].link) gli_straight_prepare(op);
-    gli_straight_enter(op);
+  if (op->in_order.allowed) {
+    if (!op->in_order.prepared) gli_in_order_prepare(op);
+    gli_in_order_reset(op);
+    op->in_order.at = 0;
+    op->in_order.active = true;
   } else {
     enter(op);
   }
-  gli_operation_list_add(&op->context->family->active, op);
-  gli_match_insert(op);
+  gli_late_arm(op);
+  list(op);
   gloo_status status = gli_early_adopt(op, error);
   if (status != GLOO_OK) {
     op->ready_tail = 0;
-    op->straight = false;
+    op->in_order.active = false;
     return status;
   }
   if (op->expects_much && !gli_operation_is_message(op)) announce_start(op);

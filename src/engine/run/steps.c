@@ -8,7 +8,7 @@ static void push_ready(gloo_operation *op, uint32_t step) {
 
 void gli_operation_step_done(gloo_operation *op, uint32_t step) {
   const gli_plan *plan = op->plan;
-  if (op->straight) gli_straight_leave(op);
+  if (op->in_order.active) gli_in_order_leave(op);
   op->steps_left--;
   for (uint32_t i = plan->next_first[step]; i < plan->next_first[step + 1];
        i++) {

@@ -45,11 +45,12 @@ struct gloo_device {
   /* Started, but left to whoever polls next, so that many at once neither keep
    * the caller nor fill all links: every poll takes one of them. */
   gloo_operation *put_off, *put_off_last;
-  size_t outstanding; /* operations posted or running */
-  unsigned unpolled;  /* times that were done without a poll, since the last */
-  size_t completed;   /* ever; lets a poller see that something ended */
-  uint32_t waiters;   /* threads in wait */
-  uint32_t sleepers;  /* of those, and the helper: asleep in the transport */
+  gloo_operation *unlisted; /* the one that has begun last, see run.h */
+  size_t outstanding;       /* operations posted or running */
+  unsigned unpolled; /* times that were done without a poll, since the last */
+  size_t completed;  /* ever; lets a poller see that something ended */
+  uint32_t waiters;  /* threads in wait */
+  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
   /* Sleepers that were woken and have not come back. One that is on its way to
    * sleep may miss it when somebody polls at that moment: it is repeated. */
   uint32_t to_wake;

@@ -37,7 +37,11 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   family->root->unsettled = true;
   context->device->unsettled = 1;
   for (gloo_operation *op = family->active.first; op; op = op->active_next) {
-    if (op->straight) gli_in_order_stop(op);
+    if (op->in_order.active) gli_in_order_stop(op);
+  }
+  gloo_operation *unlisted = context->device->unlisted;
+  if (unlisted && unlisted->context->family == family) {
+    gli_in_order_stop(unlisted);
   }
   gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->root_rank,
           told.message);

@@ -102,7 +102,8 @@ struct gli_link {
   /* The rank's index among the peers of the operation that was last asked, and
    * most often of the next one as well. */
   uint32_t hint;
-  /* The one that goes straight and waits for a message from it: this one. */
+  /* The operation whose step that is next in order waits for a message from it:
+   * this one. */
   gloo_operation *awaits;
   const gli_header *expected;
 

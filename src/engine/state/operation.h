@@ -84,18 +84,66 @@ typedef struct gli_operands {
 
 enum { GLI_NO_SHIFT = 0xff };
 
-/* A step of an operation that goes straight (straight.h), with what is the same
- * in all its runs. */
-typedef struct gli_straight_step {
-  gli_header header; /* of its message; the operation's number is the run's */
+/* The message of a step that is taken in order, as far as it is the same in all
+ * runs. */
+typedef struct gli_message {
+  gli_header header; /* the operation's number is the run's */
+  const gli_step *step;
   gli_op_peer *peer; /* NULL: it is a local step, and the rest is not used */
   gli_link *link;    /* the peer's */
   gli_pair *pair;    /* and its, for send_now or take_now; NULL: not so */
-  uint64_t a, dst;   /* where in their buffers */
-  uint32_t elems;
-  uint8_t kind, a_buffer, dst_buffer;
-  bool incoming_left;
-} gli_straight_step;
+  size_t elems;
+} gli_message;
+
+/* The first phase of a run (run/in_order.c).
+ *
+ *   active  at       what it means
+ *   no      -        steps are counted (pending, ready), or it does not run
+ *   yes     n_steps  at its end; only within in_order.c
+ *   yes     a send or local step    about to go on; it is runnable
+ *   yes     a receive, UNREADY      about to go on; it is runnable
+ *   yes     a receive, READY        its link `awaits` the operation
+ *
+ * Written by in_order.c, but for `suits` (life/pool.c), and what a new call
+ * resets: `allowed`, `prepared`, `strays` (life/prepare.c, call_cache.c). */
+typedef struct gli_in_order {
+  bool suits;    /* the plan does */
+  bool allowed;  /* and so does the call */
+  bool prepared; /* links, counter and messages are known: runs can begin with
+                    nothing but a number */
+  bool active;
+  uint8_t strays;        /* how often in a row a send was not to be */
+  uint32_t at;           /* the step that it has come to */
+  gli_message *messages; /* of all steps */
+} gli_in_order;
+
+/* When an operation is late (contexts/late.c). */
+typedef struct gli_deadline {
+  int64_t timeout_ns; /* of the call; 0 or less: none */
+  uint64_t at_ns;
+  uint64_t alarm_ns; /* when to look after it next; 0: the clock does not run
+                        yet; UINT64_MAX: never */
+  gli_lateness lateness;
+  bool pressed; /* the time of somebody who waits for us is up */
+} gli_deadline;
+
+/* Of a message that is sent or received. */
+typedef struct gli_p2p {
+  int64_t peer;    /* the one rank; -1: one of `candidates` */
+  int *candidates; /* NULL: any */
+  size_t n_candidates;
+  int source; /* the rank that it came from; -1 */
+} gli_p2p;
+
+/* What inputs are multiplied with, of GLOO_SCALED_SUM. */
+typedef struct gli_scaling {
+  double factor;    /* of what is joined, or, when it is not NULL, of `from` */
+  const void *from; /* what it is multiplied with, */
+  uint8_t *to;      /* where to, */
+  uint8_t *own;     /* and memory for that */
+  size_t count;
+  bool joined;
+} gli_scaling;
 
 typedef struct gli_wide gli_wide;
 
@@ -113,10 +161,9 @@ struct gloo_operation {
   const gli_plan *plan;
 
   gli_operation_state state;
-  gloo_operation *also; /* has no handle of its own: it starts and ends with
-                           this one */
-  gloo_error error;     /* of the last run; status GLOO_OK when none */
-  int source;
+  gloo_operation *also;    /* has no handle of its own: it starts and ends with
+                              this one */
+  gloo_error error;        /* of the last run; status GLOO_OK when none */
   gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
                               what the context had failed of, or CANCELLED */
 
@@ -134,38 +181,18 @@ struct gloo_operation {
   gli_combine_fn combine; /* plans with n_operands only */
   gli_custom_call custom; /* instead of both, when its op is not NULL */
   gloo_custom_op *held_custom;
-  double factor;        /* GLOO_SCALED_SUM: of what is joined, or, when it is
-                           not NULL, of unscaled */
-  const void *unscaled; /* what it is multiplied with, and where to */
-  uint8_t *scaled_to, *scaled;
-  size_t unscaled_count;
-  bool scales_joined;
+  gli_scaling scaling;
   uint8_t ending; /* gli_ending */
-  gli_wide *wide; /* NULL: not wide; else `unscaled` is no more than not NULL */
+  gli_wide
+      *wide; /* NULL: not wide; else scaling.from is no more than not NULL */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
   uint8_t *scratch;
-  int64_t timeout_ns;
-  uint64_t deadline_ns;
-  uint64_t alarm_ns; /* when to look after it next; UINT64_MAX: never */
-  gli_lateness lateness;
-  bool pressed; /* the time of somebody who waits for us is up */
-
-  /* Point to point. */
-  int *candidates; /* ranks a receive takes messages from; NULL: any */
-  size_t n_candidates;
-  int64_t p2p_peer; /* the one rank of a send or receive; -1: see candidates */
-
-  /* Of one that goes straight (straight.h), the step that it has come to. */
-  bool suits;           /* its plan does */
-  bool may_go_straight; /* and so does the call */
-  bool vast;            /* outputs are stored past the caches */
-  bool straight;
-  bool again; /* all is known that a run begins with, see gli_straight_again */
-  uint8_t strayed;              /* how often in a row a send was not to be */
-  const gli_link *prepared_for; /* its first peer; NULL: nobody */
-  uint32_t at;
+  bool vast; /* outputs are stored past the caches */
+  gli_deadline deadline;
+  gli_p2p p2p;
+  gli_in_order in_order;
 
   uint32_t steps_left;
   uint32_t ready_head, ready_tail;
@@ -181,7 +208,6 @@ struct gloo_operation {
   uint8_t *recv_state;
   gli_op_place *places;
   gli_operands operands;
-  gli_straight_step *straight_steps; /* of plans that suit straight.h */
 
   gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
   gloo_operation *hash_next, **bucket;       /* NULL: in none */
@@ -252,15 +278,15 @@ static inline void gli_operation_list_remove(gli_operation_list *list,
 
 /* The message that it waits for is not its any more. */
 static inline void gli_in_order_stop_awaiting(gloo_operation *op) {
-  if (op->at == op->plan->n_steps) return;
-  if (op->recv_state[op->at] == GLI_RECV_UNREADY) return;
-  gli_link *link = op->straight_steps[op->at].link;
+  uint32_t at = op->in_order.at;
+  if (at == op->plan->n_steps || op->recv_state[at] == GLI_RECV_UNREADY) return;
+  gli_link *link = op->in_order.messages[at].link;
   if (link->awaits == op) link->awaits = NULL;
 }
 /* It is to end with an error: nothing that comes is for it. */
 static inline void gli_in_order_stop(gloo_operation *op) {
   gli_in_order_stop_awaiting(op);
-  op->straight = false;
+  op->in_order.active = false;
 }
 
 /* ---- deadlines ----------------------------------------------------------- */
@@ -269,10 +295,10 @@ static inline void gli_in_order_stop(gloo_operation *op) {
  * end before anybody looks at the clock: theirs starts to run when somebody
  * does. */
 static inline void gli_late_arm(gloo_operation *op) {
-  op->lateness = GLI_ON_TIME;
-  op->pressed = false;
-  op->alarm_ns = op->timeout_ns > 0 ? 0 : UINT64_MAX;
-  op->deadline_ns = UINT64_MAX;
+  op->deadline.lateness = GLI_ON_TIME;
+  op->deadline.pressed = false;
+  op->deadline.alarm_ns = op->deadline.timeout_ns > 0 ? 0 : UINT64_MAX;
+  op->deadline.at_ns = UINT64_MAX;
 }
 
 #endif

@@ -1,0 +1,39 @@
+/* Short messages of bytes: how one is sent, and how one is received, whichever
+ * way an operation has come to it. */
+#ifndef GLI_ENGINE_RUN_MESSAGE_H
+#define GLI_ENGINE_RUN_MESSAGE_H
+
+#include "engine/memory/memory.h"
+#include "engine/wire/wire.h"
+
+/* Send the message of a step, if the transport is done with it at once. `pair`
+ * is the peer's, and has send_now. False: something is in its way, and nothing
+ * has changed. */
+GLI_INLINE bool gli_send_now(const gloo_operation *op, uint32_t step,
+                             const gli_step *s, const gli_op_peer *peer,
+                             gli_pair *pair, gli_header *header) {
+  gli_link *link = peer->link;
+  if (link->again.first || link->left || link->unannounced > 0) return false;
+  const void *payload = gli_operation_at(op, s->a_buffer, s->a);
+  /* It may be one that need not be copied. */
+  if (header->length > GLI_REFER_BYTES &&
+      gli_reach_refers(op, step, link, payload, header->length)) {
+    return false;
+  }
+  return gli_flow_offer(peer, pair, header, payload);
+}
+
+/* Take in the whole message of a step that is ready for it. What its header
+ * says of credit is the caller's to look at. */
+GLI_INLINE void gli_receive_now(gloo_operation *op, uint32_t step,
+                                const gli_step *s, gli_link *link, bool charged,
+                                uint64_t length, const uint8_t *payload,
+                                size_t elems) {
+  link->data_came++;
+  op->recv_state[step] = GLI_RECV_DONE;
+  if (charged) gli_flow_consumed(link, length);
+  if (length == 0) return;
+  gli_operation_store(op, s, payload, (size_t)length, elems);
+}
+
+#endif
