@@ -60,11 +60,13 @@ static bool fits(const gloo_context *context, const void *arguments,
          gli_numbers_same(a, r->counts, (uint32_t)gloo_context_size(context));
 }
 
-/* What to remember of a call that has been read. False: it cannot be. */
+/* What to remember of a call that has been read. False: what it works on is
+ * made for each call. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
-  if (call->wide) return false; /* what it works on is made for each call */
   repeated->in_place = call->params.in_place;
-  return gli_call_shapes(call, &repeated->apart, &repeated->within);
+  repeated->apart = call->apart;
+  repeated->within = call->within;
+  return !call->wide;
 }
 
 /* False: it is to be made from the start. */

@@ -106,30 +106,10 @@ static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
                   a->function);
 }
 
-/* The last shapes that this thread found: programs repeat their calls. */
-typedef struct shapes {
-  gli_plan_params params;
-  gli_shape apart, within;
-  bool known; /* and not of given counts, which are gone after the call */
-} shapes;
-static _Thread_local shapes last_shapes;
-
-static bool are_last(const gli_plan_params *p) {
-  const gli_plan_params *q = &last_shapes.params;
-  return last_shapes.known && !p->counts && q->collective == p->collective &&
-         q->count == p->count && q->rank == p->rank && q->size == p->size &&
-         q->root == p->root && q->elem_bytes == p->elem_bytes;
-}
-
 /* The call's shape as it is, and as it would be in place. */
 static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
                                gli_shape *apart, gli_shape *within,
                                gloo_error *error) {
-  if (are_last(p)) {
-    *apart = last_shapes.apart;
-    *within = last_shapes.within;
-    return GLOO_OK;
-  }
   p->in_place = true;
   bool fits = gli_plan_shape(p, within);
   p->in_place = false;
@@ -147,7 +127,6 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
     if (receives) apart->in_bytes = 0;
     if (!receives) apart->out_bytes = 0;
   }
-  last_shapes = (shapes){*p, *apart, *within, !p->counts};
   return GLOO_OK;
 }
 
@@ -155,12 +134,12 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
 static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
                                  gloo_error *error) {
   gli_plan_params *p = &call->params;
-  gli_shape apart, within;
-  gloo_status status = find_shapes(a, p, &apart, &within, error);
+  gloo_status status = find_shapes(a, p, &call->apart, &call->within, error);
   if (status != GLOO_OK) return status;
-  if (a->several) return gli_lists_check(a, call, &apart, &within, error);
-  p->in_place = gli_call_in_place(a, &within);
-  uint64_t out_bytes = p->in_place ? within.out_bytes : apart.out_bytes;
+  gli_shape apart = call->apart;
+  if (a->several) return gli_lists_check(a, call, &apart, &call->within, error);
+  p->in_place = gli_call_in_place(a, &call->within);
+  uint64_t out_bytes = p->in_place ? call->within.out_bytes : apart.out_bytes;
   if (out_bytes > 0 && !a->output) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: the output is NULL but takes %" PRIu64 " bytes",
@@ -301,14 +280,4 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
   if (status == GLOO_OK) return GLOO_OK;
   gli_numbers_free(numbers);
   return refuse(context, ours, &error);
-}
-
-bool gli_call_shapes(const gli_call *call, gli_shape *apart,
-                     gli_shape *within) {
-  const gli_plan_params *p = &call->params;
-  bool counted = p->counts && last_shapes.params.counts == p->counts;
-  if (!counted && !are_last(p)) return false;
-  *apart = last_shapes.apart;
-  *within = last_shapes.within;
-  return true;
 }

@@ -14,10 +14,6 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options, gloo_options *ours,
                           gli_call *call, gli_numbers *numbers);
 
-/* The shapes of the call that this thread read last: as it is when it is not in
- * place, and when it is. False: it was another one. */
-bool gli_call_shapes(const gli_call *call, gli_shape *apart, gli_shape *within);
-
 /* Do these ranges have a byte in common? */
 static inline bool gli_overlap(const void *a, uint64_t a_bytes, const void *b,
                                uint64_t b_bytes) {

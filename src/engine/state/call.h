@@ -39,6 +39,7 @@ typedef struct gli_call {
   const void *const *inputs; /* [params.n_in] of several; they are copied */
   void *const *outputs;      /* [params.n_out] */
   int64_t timeout_ns;        /* 0: the context's; below 0: none */
+  gli_shape apart, within;   /* as it is, and as it would be in place */
   const int *peers;          /* GLI_SENDRECV; NULL: any */
   size_t n_peers;
 } gli_call;

@@ -60,7 +60,8 @@ static void block(gli_transfer *t) {
 
 void gli_wire_send(gli_transfer *t, bool stuck) {
   t->link->data_sent++;
-  if (stuck || !admit(t)) {
+  bool granted = t->operation->peers[t->peer].granted;
+  if ((stuck && !granted) || !admit(t)) {
     block(t);
   } else {
     gli_wire_post(t);
