@@ -1,6 +1,5 @@
 #include "algorithms/tuning.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,7 +286,6 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
 }
 
 static void finish(gli_tuning *tuning) {
-  static _Atomic uint64_t serials;
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < tuning->n; i++) {
     const gli_tuning_rule *rule = &tuning->rules[i];
@@ -301,7 +299,6 @@ static void finish(gli_tuning *tuning) {
   }
   hash = mix(hash, gli_costs_hash(&tuning->costs));
   tuning->hash = hash != 0 ? hash : 1;
-  tuning->serial = atomic_fetch_add(&serials, 1) + 1;
 }
 
 gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,

@@ -113,6 +113,7 @@ static gloo_status learn_hosts(gloo_context *context, const place *places,
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
   gli_context_set_hosts(context, hosts, gli_cores_crowding(cores, size));
+  gli_context_learn_nearness(context);
   return GLOO_OK;
 }
 

@@ -28,7 +28,6 @@ typedef struct gli_tuning_rule {
 
 /* Never changes; one block of memory, for free(). */
 typedef struct gli_tuning {
-  uint64_t serial; /* no other in this process has it, or had it */
   uint64_t hash;   /* of rules and costs; never 0 */
   gli_costs costs;
   size_t n;

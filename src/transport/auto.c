@@ -188,10 +188,20 @@ static void auto_abandon(gli_transport *base) {
   free(t);
 }
 
+static bool auto_maps(const gli_address *a, const gli_address *b) {
+  gli_address of_a[GLI_AUTO_CHILDREN], of_b[GLI_AUTO_CHILDREN];
+  if (!gli_auto_address_decode(a, of_a) || !gli_auto_address_decode(b, of_b))
+    return false;
+  const gli_address *x = &of_a[GLI_AUTO_SHM], *y = &of_b[GLI_AUTO_SHM];
+  const gli_transport_ops *shm = gli_transport_find(child_names[GLI_AUTO_SHM]);
+  return x->bytes > 0 && y->bytes > 0 && shm->maps != NULL && shm->maps(x, y);
+}
+
 const gli_transport_ops gli_transport_auto = {
     .name = "auto",
     .open = auto_open,
     .address = gli_auto_address,
+    .maps = auto_maps,
     .now_ns = auto_now_ns,
     .pair_open = gli_auto_pair_open,
     .send = gli_auto_send,

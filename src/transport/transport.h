@@ -233,6 +233,10 @@ typedef struct gli_transport_ops {
    * that have a pair_abandon. */
   void (*abandon)(gli_transport *t);
 
+  /* Could two ranks on one host that listen there refer to each other's memory?
+   * It is asked of any two, and is the same for all who ask. NULL: no. */
+  bool (*maps)(const gli_address *a, const gli_address *b);
+
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */
 

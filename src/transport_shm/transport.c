@@ -109,6 +109,12 @@ static void shm_set_crowded(gli_transport *t, bool crowded) {
                         memory_order_relaxed);
 }
 
+static bool shm_maps(const gli_address *a, const gli_address *b) {
+  gli_shm_place x, y;
+  return gli_shm_place_decode(a, &x) && gli_shm_place_decode(b, &y) &&
+         gli_shm_place_apart(&x, &y) == NULL;
+}
+
 static bool shm_reachable(const gli_transport *t, const gli_address *address,
                           char why[GLI_WHY_BYTES]) {
   gli_shm_place there;
@@ -149,6 +155,7 @@ const gli_transport_ops gli_transport_shm = {
     .close = shm_close_endpoint,
     .forked = gli_shm_forked,
     .abandon = gli_shm_abandon,
+    .maps = shm_maps,
     .reachable = shm_reachable,
     .pair_up = gli_shm_pair_up,
     .sleep_begin = gli_shm_sleep_begin,

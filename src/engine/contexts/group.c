@@ -59,6 +59,7 @@ static gloo_context *new_group(const gloo_context *parent, uint32_t id,
   group->root_rank = parent->root_rank;
   group->timeout_ns = parent->timeout_ns;
   group->crowded = parent->crowded;
+  group->maps = parent->maps;
   group->buffers_promised = parent->buffers_promised;
   group->cause = family->root->cause;
   group->next = family->groups;

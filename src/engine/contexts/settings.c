@@ -40,8 +40,25 @@ void gli_context_promise_buffers(gloo_context *context) {
   context->buffers_promised = true;
 }
 
+static uint32_t host_of(const gloo_context *context, uint32_t rank) {
+  return context->hosts ? context->hosts->of[rank] : 0;
+}
+
+/* Which is asked of each two that follow each other on a host. */
+void gli_context_learn_nearness(gloo_context *context) {
+  const gli_transport_ops *ops = context->device->ops;
+  context->maps = ops->maps != NULL;
+  for (uint32_t b = 1; b < context->size && context->maps; b++) {
+    uint32_t a = b;
+    while (a-- > 0 && host_of(context, a) != host_of(context, b)) continue;
+    if (a >= b) continue; /* the first on its host */
+    context->maps =
+        ops->maps(&context->contacts[a].address, &context->contacts[b].address);
+  }
+}
+
 gli_nearness gli_context_near(const gloo_context *context) {
-  if (context->device->ops->refer == NULL) return GLI_NOT_NEAR;
+  if (!context->maps) return GLI_NOT_NEAR;
   return context->buffers_promised ? GLI_IN_REACH : GLI_NEAR;
 }
 

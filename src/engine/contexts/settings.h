@@ -12,6 +12,10 @@
  * is only one), and whether ranks outnumber cores. The same on all ranks. */
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
                            gli_crowding crowded);
+/* Find out whether ranks that share a host reach each other's memory, from
+ * where they listen. To be said after that and the hosts; the same on all ranks,
+ * for no plan may use what only some of them have. */
+void gli_context_learn_nearness(gloo_context *context);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);

@@ -33,6 +33,7 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   context->key = key;
   context->timeout_ns = timeout_ns;
   context->budget = budget_for(size);
+  context->maps = device->ops->refer != NULL; /* until more is known */
   gli_device_lock(device);
   context->next = device->contexts;
   device->contexts = context;

@@ -54,6 +54,7 @@ struct gloo_context {
   gli_tuning *tuning;
   uint8_t choices; /* its hash, for signatures; 0: it has none */
   gli_crowding crowded;
+  bool maps;             /* ranks of a host reach each other's memory */
   bool buffers_promised; /* to be from gloo_alloc */
 
   gli_family *family;

@@ -1,0 +1,83 @@
+/* Whose memory can be mapped by whom, as anybody can tell from where two ranks
+ * listen. */
+#include "ends.h"
+#include "transport/auto.h"
+#include "transport_shm/address.h"
+
+static gli_address address_of(const gli_transport_ops *ops) {
+  static const gli_upcalls none;
+  uint32_t owed = 0;
+  const gli_transport_config config = {
+      .streams = 1, .upcalls = &none, .owed = &owed};
+  gli_transport *t;
+  gloo_error error;
+  gli_address address;
+  if (ops->open(&config, &t, &error) != GLOO_OK) fail_msg("%s", error.message);
+  ops->address(t, &address);
+  ops->close(t);
+  return address;
+}
+
+static const gli_transport_ops *transport(const char *name) {
+  const gli_transport_ops *ops = gli_transport_find(name);
+  assert_non_null(ops);
+  return ops;
+}
+
+static void ranks_of_one_host(void **state) {
+  (void)state;
+  static const char *const names[] = {"shm", "auto"};
+  for (size_t i = 0; i < 2; i++) {
+    const gli_transport_ops *ops = transport(names[i]);
+    gli_address a = address_of(ops), b = address_of(ops);
+    assert_true(ops->maps(&a, &b) && ops->maps(&b, &a));
+  }
+  assert_null(transport("tcp")->maps);
+}
+
+/* Of another boot of the host, another network namespace, another user. */
+static void ranks_apart(void **state) {
+  (void)state;
+  const gli_transport_ops *ops = transport("shm");
+  gli_address a = address_of(ops), b;
+  gli_shm_place place;
+  assert_true(gli_shm_place_decode(&a, &place));
+  for (int i = 0; i < 3; i++) {
+    gli_shm_place other = place;
+    if (i == 0) other.boot[3] ^= 1;
+    if (i == 1) other.net_inode++;
+    if (i == 2) other.user++;
+    gli_shm_place_encode(&other, &b);
+    assert_false(ops->maps(&a, &b) || ops->maps(&b, &a));
+  }
+}
+
+/* One that could not open shared memory publishes where it listens for TCP
+ * only. */
+static void rank_without_shared_memory(void **state) {
+  (void)state;
+  enum { HEAD = 5 };
+  const gli_transport_ops *ops = transport("auto");
+  gli_address both = address_of(ops), part[GLI_AUTO_CHILDREN];
+  assert_true(gli_auto_address_decode(&both, part));
+  gli_address rest = {.bytes = both.bytes};
+  memcpy(rest.data, both.data, HEAD);
+  rest.data[HEAD - 1] = 1;
+  size_t skip = 2 + (size_t)part[GLI_AUTO_SHM].bytes;
+  rest.bytes = (uint16_t)(both.bytes - skip);
+  memcpy(rest.data + HEAD, both.data + HEAD + skip, rest.bytes - (size_t)HEAD);
+  assert_true(gli_auto_address_decode(&rest, part));
+  assert_int_equal(part[GLI_AUTO_SHM].bytes, 0);
+  assert_false(ops->maps(&both, &rest) || ops->maps(&rest, &both));
+  rest.bytes--; /* nonsense */
+  assert_false(ops->maps(&both, &rest));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_of_one_host),
+      cmocka_unit_test(ranks_apart),
+      cmocka_unit_test(rank_without_shared_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
