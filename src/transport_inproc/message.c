@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "transport/sink.h"
 #include "transport_inproc/inproc.h"
 
 typedef struct node {
@@ -82,15 +83,7 @@ static void recycle(gli_inproc_side *side, gli_send_request *m) {
 }
 
 static void absorb(const gli_sink *sink, const void *payload, uint64_t bytes) {
-  size_t n = (size_t)bytes;
-  if (n == 0) return;
-  if (sink->fn == NULL) {
-    memcpy(sink->dst, payload, n);
-  } else if (sink->incoming_left) {
-    sink->fn(sink->dst, payload, sink->local, n / sink->elem_bytes);
-  } else {
-    sink->fn(sink->dst, sink->local, payload, n / sink->elem_bytes);
-  }
+  if (bytes > 0) gli_sink_place(sink, 0, payload, (size_t)bytes);
 }
 
 /* Read the engine's own request of the sender, unless that has closed since the

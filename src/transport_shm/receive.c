@@ -6,6 +6,7 @@
 #include "core/crc32c.h"
 #include "core/error.h"
 #include "core/reduce.h"
+#include "transport/sink.h"
 #include "transport_shm/shm.h"
 
 /* Records of one pair in one poll, so that all get a turn. */
@@ -44,19 +45,10 @@ static void damaged(gli_shm_pair *pair, uint64_t bytes) {
  * sizes of elements are powers of two of at most 16 bytes. */
 static void place(gli_shm_pair *pair, const uint8_t *data, size_t bytes) {
   const gli_sink *sink = &pair->sink;
-  uint8_t *dst = (uint8_t *)sink->dst + pair->placed;
-  if (sink->fn == NULL && sink->stream) {
-    gli_copy_stream(dst, data, bytes);
-  } else if (sink->fn == NULL) {
-    memcpy(dst, data, bytes);
-  } else {
-    const uint8_t *local = (const uint8_t *)sink->local + pair->placed;
-    size_t n = bytes / sink->elem_bytes;
-    if (sink->incoming_left)
-      sink->fn(dst, data, local, n);
-    else
-      sink->fn(dst, local, data, n);
-  }
+  if (sink->fn == NULL && sink->stream)
+    gli_copy_stream((uint8_t *)sink->dst + pair->placed, data, bytes);
+  else
+    gli_sink_place(sink, pair->placed, data, bytes);
   pair->placed += bytes;
 }
 

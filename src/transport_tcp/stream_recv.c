@@ -13,6 +13,7 @@
 #include "core/descriptor.h"
 #include "core/hints.h"
 #include "core/lack.h"
+#include "transport/sink.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -211,18 +212,8 @@ static size_t place(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
   const gli_sink *sink = &stream->sink;
   uint64_t left = payload_left(stream);
   size_t n = left < bytes ? (size_t)left : bytes;
-  uint8_t *dst = (uint8_t *)sink->dst + stream->placed;
-  if (sink->fn == NULL) {
-    memcpy(dst, data, n);
-  } else {
-    n -= n % sink->elem_bytes;
-    const uint8_t *local = (const uint8_t *)sink->local + stream->placed;
-    size_t count = n / sink->elem_bytes;
-    if (sink->incoming_left)
-      sink->fn(dst, data, local, count);
-    else
-      sink->fn(dst, local, data, count);
-  }
+  if (sink->fn != NULL) n -= n % sink->elem_bytes;
+  gli_sink_place(sink, stream->placed, data, n);
   stream->placed += n;
   if (stream->checked) stream->sum = gli_crc32c(stream->sum, data, n);
   return n;

@@ -1,22 +1,6 @@
 /* Messages of a rank to itself: the smallest transport there is. */
-#include <string.h>
-
 #include "engine/drive/drive.h"
-
-static void move(const gli_sink *sink, const gli_header *h,
-                 const void *payload) {
-  if (h->length == 0) return;
-  if (!sink->fn) {
-    memmove(sink->dst, payload, (size_t)h->length);
-    return;
-  }
-  size_t count = (size_t)(h->length / sink->elem_bytes);
-  if (sink->incoming_left) {
-    sink->fn(sink->dst, payload, sink->local, count);
-  } else {
-    sink->fn(sink->dst, sink->local, payload, count);
-  }
-}
+#include "transport/sink.h"
 
 int gli_self_poll(gloo_device *device) {
   int events = 0;
@@ -29,7 +13,8 @@ int gli_self_poll(gloo_device *device) {
     gloo_status status =
         gli_engine_upcalls.header(link, &t->request.header, &sink);
     if (status != GLOO_OK) return events + 1; /* poisoned: all is dropped */
-    move(&sink, &t->request.header, t->request.payload);
+    size_t bytes = (size_t)t->request.header.length;
+    if (bytes > 0) gli_sink_place(&sink, 0, t->request.payload, bytes);
     gli_engine_upcalls.received(link, sink.token);
     gli_engine_upcalls.sent(link, &t->request);
     events++;

@@ -1,0 +1,28 @@
+/* Payload that has arrived elsewhere, to where it belongs. */
+#ifndef GLI_TRANSPORT_SINK_H
+#define GLI_TRANSPORT_SINK_H
+
+#include <string.h>
+
+#include "core/hints.h"
+#include "transport/transport.h"
+
+/* Store or reduce the bytes of a payload that begin at its byte `at`. Of a
+ * reduction both are whole elements. What is stored may lie where it comes from
+ * (messages of a rank to itself). */
+GLI_INLINE void gli_sink_place(const gli_sink *sink, uint64_t at,
+                               const void *data, size_t bytes) {
+  uint8_t *dst = (uint8_t *)sink->dst + at;
+  if (sink->fn == NULL) {
+    memmove(dst, data, bytes);
+    return;
+  }
+  const uint8_t *local = (const uint8_t *)sink->local + at;
+  size_t count = bytes / sink->elem_bytes;
+  if (sink->incoming_left)
+    sink->fn(dst, data, local, count);
+  else
+    sink->fn(dst, local, data, count);
+}
+
+#endif
