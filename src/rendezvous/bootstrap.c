@@ -90,13 +90,17 @@ static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
   gli_put_u32(mine, x->size);
   gli_put_u32(mine + 4, x->rank);
   gloo_status status = gli_store_compare_and_set(
-      x->store, "gloo/size", NULL, 0, mine, sizeof(mine), &first, error);
+      x->store, GLI_SIZE_KEY, NULL, 0, mine, sizeof(mine), &first, error);
   if (status == GLOO_ERR_UNSUPPORTED) return GLOO_OK; /* take_blob compares */
   if (status == GLOO_ERR_COMPARE) {
     status = GLOO_OK;
-    if (first.bytes != sizeof(mine)) {
+    if (first.bytes != sizeof(mine) &&
+        gli_bootstrap_outcome(x->store, 0, error) == GLI_OUTCOME_FAILED) {
+      status = error->status;
+    } else if (first.bytes != sizeof(mine)) {
       status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                        "key 'gloo/size' in %s was not written by this library",
+                        "key '" GLI_SIZE_KEY
+                        "' in %s was not written by this library",
                         x->store->label);
     } else {
       const uint8_t *theirs = first.data;
@@ -206,9 +210,9 @@ static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
     if (fetched != GLOO_OK) return fetched;
     if (x->n_pending == 0) break;
     gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
-    if (outcome == GLI_OUTCOME_FAILED) return error->status;
     if (outcome == GLI_OUTCOME_OVER)
       return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
+    if (outcome != GLI_OUTCOME_OPEN) return error->status;
     if (last) return somebody_missing(x, timeout_ns, error);
   }
   return GLOO_OK;
@@ -281,6 +285,13 @@ static void release(exchange *x, gloo_value *blobs) {
   free(x->blobs);
 }
 
+/* With these it is the store that is gone, or useless; but not to the process
+ * that serves it. */
+static bool can_tell(const gloo_store *store, gloo_status status) {
+  return (status != GLOO_ERR_PEER && status != GLOO_ERR_IO) ||
+         gli_store_serves(store);
+}
+
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
@@ -300,7 +311,8 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (joined) status = collect(&x, timeout_ns, &cause);
   release(&x, status == GLOO_OK ? blobs : NULL);
   if (status == GLOO_OK) return status;
-  bool over = gli_bootstrap_give_up(store, rank, size, published, &cause);
+  bool over = can_tell(store, status) &&
+              gli_bootstrap_give_up(store, rank, size, published, &cause);
   if (again != NULL)
     *again = over || (!joined && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
@@ -340,7 +352,7 @@ static gloo_status await_end(gloo_store *store, int64_t timeout_ns,
   uint64_t deadline = gli_deadline_after(timeout_ns);
   gli_outcome outcome = gli_bootstrap_outcome(store, deadline, error);
   if (outcome == GLI_OUTCOME_OVER) return GLOO_OK;
-  if (outcome == GLI_OUTCOME_FAILED) return error->status;
+  if (outcome != GLI_OUTCOME_OPEN) return error->status;
   return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
                   "rank 0 did not say within %s that all ranks have finished "
                   "with %s",
@@ -364,7 +376,8 @@ gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
   if (status == GLOO_OK && rank != 0)
     (void)gli_store_set(store, gone.text, "1", 1, NULL);
   if (status == GLOO_OK) return status;
-  (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
+  if (can_tell(store, status))
+    (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
   if (error != NULL) *error = cause;
   return cause.status;
 }
