@@ -12,8 +12,10 @@
 #include "api/tuning.h"
 #include "core/custom_op.h"
 #include "core/error.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "core/random.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
@@ -37,10 +39,11 @@ static int64_t timeout_of(const gloo_context_options *options) {
 }
 
 static gloo_status random_key(uint64_t *key, gloo_error *error) {
-  int failed = uv_random(NULL, NULL, key, sizeof *key, 0, NULL);
-  if (!failed) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_IO, -1, "no random numbers: %s",
-                  uv_strerror(failed));
+  const char *what;
+  int code = gli_random(key, sizeof *key, &what);
+  if (code == 0) return GLOO_OK;
+  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
+                  what, gli_lack_text(code));
 }
 
 static gloo_status check_world(int rank, int size, gloo_error *error) {

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "core/bytes.h"
+#include "core/lack.h"
+#include "core/random.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/store.h"
 #include "rendezvous/text.h"
@@ -245,10 +246,11 @@ static gloo_status prepare(exchange *x, gloo_error *error) {
       x->present == NULL || x->values == NULL || x->blobs == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
                     (unsigned)x->size);
-  int rc = uv_random(NULL, NULL, &x->nonce, sizeof(x->nonce), 0, NULL);
-  if (rc != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1, "no random numbers: %s",
-                    uv_strerror(rc));
+  const char *what;
+  int code = gli_random(&x->nonce, sizeof(x->nonce), &what);
+  if (code != 0)
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "no random numbers: %s: %s", what, gli_lack_text(code));
   x->n_pending = x->size;
   for (uint32_t i = 0; i < x->size; i++) {
     x->pending[i] = i;
