@@ -67,7 +67,8 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
 static gloo_status give_up(gli_meeting *meeting, gloo_store *store,
                            uint32_t rank, uint32_t size, gloo_error *cause) {
   bool published = meeting->progress == GLI_MET;
-  meeting->again = gli_bootstrap_give_up(store, rank, size, published, cause);
+  meeting->attempt.again =
+      gli_bootstrap_give_up(store, rank, size, published, cause);
   return cause->status;
 }
 
@@ -90,9 +91,10 @@ static gloo_status create(int rank, int size, gloo_store *store,
                     out ? "the store is NULL; the ranks need one to meet"
                         : "no place for the context");
   }
-  uint64_t key = 0;
-  status = random_key(&key, error);
+  uint64_t key = meeting != NULL ? meeting->key : 0;
+  if (key == 0) status = random_key(&key, error);
   if (status != GLOO_OK) return status;
+  if (meeting != NULL) meeting->key = key;
   gli_terms terms;
   status = gli_switch_read(o.measure, "GLOO_MEASURE", meeting != NULL,
                            &terms.measures, error);
@@ -222,7 +224,7 @@ static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
                                NULL);
   } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
     /* Others met there while this rank waited, and one had its number. */
-    meeting->again = false;
+    meeting->attempt.again = false;
     status = gli_bootstrap_contend(store, launch->rank, error);
   }
   return status;
@@ -243,10 +245,12 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
   int64_t timeout_ns = timeout_of(&o);
   uint64_t deadline = gli_deadline_after(timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
+  gli_meeting meeting = {.key = 0};
   for (;;) {
     gloo_error cause;
     gloo_store *store;
-    gli_meeting meeting = {GLI_NOT_YET, false};
+    meeting.progress = GLI_NOT_YET;
+    meeting.attempt.again = false;
     /* At least a moment, for 0 would mean the default. */
     int64_t left = gli_deadline_left(deadline);
     status = open_store(launch, left == 0 ? 1 : left, &store, &cause);
@@ -260,7 +264,7 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
       gloo_store_destroy(store);
     }
     if (status == GLOO_OK) return status;
-    if (!meeting.again || left == 0)
+    if (!meeting.attempt.again || left == 0)
       return gli_fail(error, status, cause.rank, "%s", cause.message);
     uv_sleep(pause_ms);
     pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;

@@ -224,12 +224,12 @@ gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
   if (!cards) return no_memory(size, error);
   uint8_t card[CARD_MAX_BYTES];
   size_t bytes = write_card(card, device, key, &here, &cores);
-  gli_meeting ignored;
+  gli_meeting ignored = {.key = key};
   if (meeting == NULL) meeting = &ignored;
   meeting->progress = GLI_MEETING;
   status =
       gli_bootstrap_exchange(store, rank, size, card, bytes, CARD_MAX_BYTES,
-                             timeout_ns, cards, &meeting->again, error);
+                             timeout_ns, cards, &meeting->attempt, error);
   if (status == GLOO_OK) meeting->progress = GLI_MET;
   if (status == GLOO_OK) status = read_cards(context, size, cards, error);
   for (uint32_t i = 0; i < size; i++) free(cards[i].data);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "gloo_c/context.h"
+#include "rendezvous/bootstrap.h"
 
 /* What all ranks must say alike. */
 typedef struct gli_terms {
@@ -20,9 +21,11 @@ typedef enum gli_progress {
   GLI_MET      /* what fails now, nobody knows of yet */
 } gli_progress;
 
+/* Kept from one attempt to the next, but for the progress. */
 typedef struct gli_meeting {
   gli_progress progress;
-  bool again; /* as in gli_bootstrap_exchange */
+  gli_attempt attempt;
+  uint64_t key; /* 0: not drawn yet; others may have what was published */
 } gli_meeting;
 
 /* Exchange addresses and keys with all ranks through the store, and learn who

@@ -61,8 +61,16 @@ static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
       (unsigned)x->size);
 }
 
+/* An attempt before may have left it, whose reply was lost. */
+static bool is_own(const exchange *x, const gloo_value *card) {
+  const uint8_t *data = card->data;
+  return card->bytes >= HEAD_BYTES && gli_get_u32(data) == MAGIC &&
+         gli_get_u64(data + 12) == x->nonce;
+}
+
 static gloo_status publish(const exchange *x, const void *blob,
                            size_t blob_bytes, gloo_error *error) {
+  gloo_value current = {NULL, 0};
   gli_rank_key key = gli_bootstrap_key("rank", x->rank);
   size_t bytes = HEAD_BYTES + blob_bytes;
   uint8_t *data = malloc(bytes);
@@ -75,11 +83,14 @@ static gloo_status publish(const exchange *x, const void *blob,
   gli_put_u64(data + 12, x->nonce);
   if (blob_bytes > 0) memcpy(data + HEAD_BYTES, blob, blob_bytes);
   gloo_status status = gli_store_compare_and_set(x->store, key.text, NULL, 0,
-                                                 data, bytes, NULL, error);
+                                                 data, bytes, &current, error);
   if (status == GLOO_ERR_UNSUPPORTED)
     status = gli_store_set(x->store, key.text, data, bytes, error);
   free(data);
-  if (status == GLOO_ERR_COMPARE) return claimed_twice(x->rank, x->size, error);
+  if (status == GLOO_ERR_COMPARE)
+    status =
+        is_own(x, &current) ? GLOO_OK : claimed_twice(x->rank, x->size, error);
+  gli_value_free(&current);
   return status;
 }
 
@@ -247,7 +258,7 @@ static gloo_status prepare(exchange *x, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
                     (unsigned)x->size);
   const char *what;
-  int code = gli_random(&x->nonce, sizeof(x->nonce), &what);
+  int code = x->nonce != 0 ? 0 : gli_random(&x->nonce, sizeof(x->nonce), &what);
   if (code != 0)
     return gli_fail(error, gli_lack_status(code), -1,
                     "no random numbers: %s: %s", what, gli_lack_text(code));
@@ -298,13 +309,17 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
                                    int64_t timeout_ns, gloo_value *blobs,
-                                   bool *again, gloo_error *error) {
+                                   gli_attempt *attempt, gloo_error *error) {
   gloo_error cause;
-  exchange x = {.store = store, .rank = rank, .size = size};
+  gli_attempt first = {false, 0};
+  if (attempt == NULL) attempt = &first;
+  exchange x = {
+      .store = store, .rank = rank, .size = size, .nonce = attempt->nonce};
   x.max_blob_bytes = max_blob_bytes;
   gloo_status status = check(store, rank, size, error);
   if (status != GLOO_OK) return status;
   status = prepare(&x, &cause);
+  attempt->nonce = x.nonce;
   if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
   if (status == GLOO_OK) status = publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
@@ -315,8 +330,7 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (status == GLOO_OK) return status;
   bool over = can_tell(store, status) &&
               gli_bootstrap_give_up(store, rank, size, published, &cause);
-  if (again != NULL)
-    *again = over || (!joined && cause.status == GLOO_ERR_PEER);
+  attempt->again = over || (!joined && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
   return cause.status;
 }
