@@ -12,8 +12,10 @@
 #include "api/tuning.h"
 #include "core/custom_op.h"
 #include "core/error.h"
+#include "core/lack.h"
 #include "core/log.h"
 #include "core/options.h"
+#include "core/random.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
@@ -37,10 +39,11 @@ static int64_t timeout_of(const gloo_context_options *options) {
 }
 
 static gloo_status random_key(uint64_t *key, gloo_error *error) {
-  int failed = uv_random(NULL, NULL, key, sizeof *key, 0, NULL);
-  if (!failed) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_IO, -1, "no random numbers: %s",
-                  uv_strerror(failed));
+  const char *what;
+  int code = gli_random(key, sizeof *key, &what);
+  if (code == 0) return GLOO_OK;
+  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
+                  what, gli_lack_text(code));
 }
 
 static gloo_status check_world(int rank, int size, gloo_error *error) {
@@ -60,11 +63,23 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* Tell the others, in the store, why this rank failed. */
+static gloo_status give_up(gli_meeting *meeting, gloo_store *store,
+                           uint32_t rank, uint32_t size, gloo_error *cause) {
+  bool published = meeting->progress == GLI_MET;
+  meeting->attempt.again =
+      gli_bootstrap_give_up(store, rank, size, published, cause);
+  return cause->status;
+}
+
+/* `meeting`: of ranks that start from the environment, NULL for others. These
+ * measure links by default, and what fails after they have met is told to all
+ * in the store. */
 static gloo_status create(int rank, int size, gloo_store *store,
                           gloo_device *device,
                           const gloo_context_options *options,
-                          bool measures_by_default, gloo_context **out,
-                          bool *again, gloo_error *error) {
+                          gloo_context **out, gli_meeting *meeting,
+                          gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
@@ -76,11 +91,12 @@ static gloo_status create(int rank, int size, gloo_store *store,
                     out ? "the store is NULL; the ranks need one to meet"
                         : "no place for the context");
   }
-  uint64_t key = 0;
-  status = random_key(&key, error);
+  uint64_t key = meeting != NULL ? meeting->key : 0;
+  if (key == 0) status = random_key(&key, error);
   if (status != GLOO_OK) return status;
+  if (meeting != NULL) meeting->key = key;
   gli_terms terms;
-  status = gli_switch_read(o.measure, "GLOO_MEASURE", measures_by_default,
+  status = gli_switch_read(o.measure, "GLOO_MEASURE", meeting != NULL,
                            &terms.measures, error);
   if (status != GLOO_OK) return status;
   status = gli_switch_read(o.shared_buffers, "GLOO_SHARED_BUFFERS", false,
@@ -101,7 +117,7 @@ static gloo_status create(int rank, int size, gloo_store *store,
   if (terms.shared_buffers) gli_context_promise_buffers(context);
   if (size > 1)
     status = gli_meet(context, store, key, o.host_id, &terms, timeout_of(&o),
-                      again, error);
+                      meeting, error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
   if (status == GLOO_OK && size > 1 && terms.measures)
     status = gli_measure(context, error);
@@ -111,6 +127,10 @@ static gloo_status create(int rank, int size, gloo_store *store,
   return GLOO_OK;
 
 nobody_met:
+  /* That some differ all ranks have read for themselves. */
+  if (meeting != NULL && meeting->progress == GLI_MET &&
+      status != GLOO_ERR_MISMATCH)
+    status = give_up(meeting, store, (uint32_t)rank, (uint32_t)size, error);
   gli_context_close(context);
 no_context:
   if (owns_device) gloo_device_destroy(device);
@@ -123,8 +143,7 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  return create(rank, size, store, device, options, false, context, NULL,
-                error);
+  return create(rank, size, store, device, options, context, NULL, error);
 }
 
 void gloo_context_destroy(gloo_context *context) {
@@ -188,22 +207,24 @@ static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
                            gloo_device *device,
                            const gloo_context_options *options,
                            int64_t timeout_ns, gloo_context **context,
-                           bool *again, gloo_error *error) {
+                           gli_meeting *meeting, gloo_error *error) {
   gloo_status status = create((int)launch->rank, (int)launch->size, store,
-                              device, options, true, context, again, error);
+                              device, options, context, meeting, error);
   if (status == GLOO_OK) {
     if (launch->rank == 0 && launch->job[0] == '\0') uv_sleep(SETTLE_MS);
     /* The server must outlive everybody's need of it. */
     status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
                                   error);
     if (status != GLOO_OK) gloo_context_destroy(*context);
+  } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
+    status = give_up(meeting, store, launch->rank, launch->size, error);
   } else if (status == GLOO_ERR_MISMATCH) {
     /* All ranks find that some differ, once they have read it there. */
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
   } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
     /* Others met there while this rank waited, and one had its number. */
-    *again = false;
+    meeting->attempt.again = false;
     status = gli_bootstrap_contend(store, launch->rank, error);
   }
   return status;
@@ -219,28 +240,31 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
   if (status != GLOO_OK) return status;
   if (launch->size == 1)
-    return create(0, 1, NULL, device, options, true, context, NULL, error);
+    return create(0, 1, NULL, device, options, context, &(gli_meeting){0},
+                  error);
   int64_t timeout_ns = timeout_of(&o);
   uint64_t deadline = gli_deadline_after(timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
+  gli_meeting meeting = {.key = 0};
   for (;;) {
     gloo_error cause;
     gloo_store *store;
-    bool again = false;
+    meeting.progress = GLI_NOT_YET;
+    meeting.attempt.again = false;
     /* At least a moment, for 0 would mean the default. */
     int64_t left = gli_deadline_left(deadline);
     status = open_store(launch, left == 0 ? 1 : left, &store, &cause);
     if (status != GLOO_OK)
       return gli_fail(error, status, cause.rank, "%s", cause.message);
     status = meet_in(store, launch, device, options, timeout_ns, context,
-                     &again, &cause);
+                     &meeting, &cause);
     if (status == GLOO_OK && launch->rank == 0 && launch->job[0] == '\0') {
       gli_port_watch_begin(*context, store);
     } else {
       gloo_store_destroy(store);
     }
     if (status == GLOO_OK) return status;
-    if (!again || left == 0)
+    if (!meeting.attempt.again || left == 0)
       return gli_fail(error, status, cause.rank, "%s", cause.message);
     uv_sleep(pause_ms);
     pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;

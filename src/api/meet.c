@@ -209,7 +209,8 @@ static gloo_status read_cards(gloo_context *context, uint32_t size,
 
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
                      const char *host_id, const gli_terms *terms,
-                     int64_t timeout_ns, bool *again, gloo_error *error) {
+                     int64_t timeout_ns, gli_meeting *meeting,
+                     gloo_error *error) {
   uint32_t rank = (uint32_t)gloo_context_rank(context);
   uint32_t size = (uint32_t)gloo_context_size(context);
   const gloo_device *device = gli_context_device(context);
@@ -224,9 +225,13 @@ gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
   if (!cards) return no_memory(size, error);
   uint8_t card[CARD_MAX_BYTES];
   size_t bytes = write_card(card, device, key, &here, &cores);
+  gli_meeting ignored = {.key = key};
+  if (meeting == NULL) meeting = &ignored;
+  meeting->progress = GLI_MEETING;
   status =
       gli_bootstrap_exchange(store, rank, size, card, bytes, CARD_MAX_BYTES,
-                             timeout_ns, cards, again, error);
+                             timeout_ns, cards, &meeting->attempt, error);
+  if (status == GLOO_OK) meeting->progress = GLI_MET;
   if (status == GLOO_OK) status = read_cards(context, size, cards, error);
   for (uint32_t i = 0; i < size; i++) free(cards[i].data);
   free(cards);

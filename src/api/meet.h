@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "gloo_c/context.h"
+#include "rendezvous/bootstrap.h"
 
 /* What all ranks must say alike. */
 typedef struct gli_terms {
@@ -13,15 +14,30 @@ typedef struct gli_terms {
   bool shared_buffers; /* as in gloo_context_options */
 } gli_terms;
 
+/* How far a rank got, for those who have to tell the others why it failed. */
+typedef enum gli_progress {
+  GLI_NOT_YET,
+  GLI_MEETING, /* a failure is in the store already */
+  GLI_MET      /* what fails now, nobody knows of yet */
+} gli_progress;
+
+/* Kept from one attempt to the next, but for the progress. */
+typedef struct gli_meeting {
+  gli_progress progress;
+  gli_attempt attempt;
+  uint64_t key; /* 0: not drawn yet; others may have what was published */
+} gli_meeting;
+
 /* Exchange addresses and keys with all ranks through the store, and learn who
  * shares a host with whom: everything that plans may know of hosts comes from
  * what was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
- * GLOO_ERR_INVALID for a host id that cannot be used. `again` as in
- * gli_bootstrap_exchange. */
+ * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be
+ * NULL. */
 gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
                      const char *host_id, const gli_terms *terms,
-                     int64_t timeout_ns, bool *again, gloo_error *error);
+                     int64_t timeout_ns, gli_meeting *meeting,
+                     gloo_error *error);
 
 #endif

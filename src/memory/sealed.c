@@ -135,7 +135,7 @@ static int fill(int fd, size_t bytes, size_t reserved, void **memory,
   code = gli_sealed_map(fd, bytes, memory);
   if (code != 0) return code;
   populate_huge(*memory, reserved);
-  *what = "there is no room for it";
+  *what = "its pages cannot be reserved (fallocate)";
   code = reserve(fd, 0, reserved);
   if (code != 0) {
     gli_sealed_unmap(*memory, bytes);

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #include "core/bytes.h"
+#include "core/lack.h"
+#include "core/random.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/store.h"
 #include "rendezvous/text.h"
@@ -60,8 +61,16 @@ static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
       (unsigned)x->size);
 }
 
+/* An attempt before may have left it, whose reply was lost. */
+static bool is_own(const exchange *x, const gloo_value *card) {
+  const uint8_t *data = card->data;
+  return card->bytes >= HEAD_BYTES && gli_get_u32(data) == MAGIC &&
+         gli_get_u64(data + 12) == x->nonce;
+}
+
 static gloo_status publish(const exchange *x, const void *blob,
                            size_t blob_bytes, gloo_error *error) {
+  gloo_value current = {NULL, 0};
   gli_rank_key key = gli_bootstrap_key("rank", x->rank);
   size_t bytes = HEAD_BYTES + blob_bytes;
   uint8_t *data = malloc(bytes);
@@ -74,11 +83,14 @@ static gloo_status publish(const exchange *x, const void *blob,
   gli_put_u64(data + 12, x->nonce);
   if (blob_bytes > 0) memcpy(data + HEAD_BYTES, blob, blob_bytes);
   gloo_status status = gli_store_compare_and_set(x->store, key.text, NULL, 0,
-                                                 data, bytes, NULL, error);
+                                                 data, bytes, &current, error);
   if (status == GLOO_ERR_UNSUPPORTED)
     status = gli_store_set(x->store, key.text, data, bytes, error);
   free(data);
-  if (status == GLOO_ERR_COMPARE) return claimed_twice(x->rank, x->size, error);
+  if (status == GLOO_ERR_COMPARE)
+    status =
+        is_own(x, &current) ? GLOO_OK : claimed_twice(x->rank, x->size, error);
+  gli_value_free(&current);
   return status;
 }
 
@@ -90,13 +102,17 @@ static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
   gli_put_u32(mine, x->size);
   gli_put_u32(mine + 4, x->rank);
   gloo_status status = gli_store_compare_and_set(
-      x->store, "gloo/size", NULL, 0, mine, sizeof(mine), &first, error);
+      x->store, GLI_SIZE_KEY, NULL, 0, mine, sizeof(mine), &first, error);
   if (status == GLOO_ERR_UNSUPPORTED) return GLOO_OK; /* take_blob compares */
   if (status == GLOO_ERR_COMPARE) {
     status = GLOO_OK;
-    if (first.bytes != sizeof(mine)) {
+    if (first.bytes != sizeof(mine) &&
+        gli_bootstrap_outcome(x->store, 0, error) == GLI_OUTCOME_FAILED) {
+      status = error->status;
+    } else if (first.bytes != sizeof(mine)) {
       status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                        "key 'gloo/size' in %s was not written by this library",
+                        "key '" GLI_SIZE_KEY
+                        "' in %s was not written by this library",
                         x->store->label);
     } else {
       const uint8_t *theirs = first.data;
@@ -206,9 +222,9 @@ static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
     if (fetched != GLOO_OK) return fetched;
     if (x->n_pending == 0) break;
     gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
-    if (outcome == GLI_OUTCOME_FAILED) return error->status;
     if (outcome == GLI_OUTCOME_OVER)
       return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
+    if (outcome != GLI_OUTCOME_OPEN) return error->status;
     if (last) return somebody_missing(x, timeout_ns, error);
   }
   return GLOO_OK;
@@ -241,10 +257,11 @@ static gloo_status prepare(exchange *x, gloo_error *error) {
       x->present == NULL || x->values == NULL || x->blobs == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
                     (unsigned)x->size);
-  int rc = uv_random(NULL, NULL, &x->nonce, sizeof(x->nonce), 0, NULL);
-  if (rc != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1, "no random numbers: %s",
-                    uv_strerror(rc));
+  const char *what;
+  int code = x->nonce != 0 ? 0 : gli_random(&x->nonce, sizeof(x->nonce), &what);
+  if (code != 0)
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "no random numbers: %s: %s", what, gli_lack_text(code));
   x->n_pending = x->size;
   for (uint32_t i = 0; i < x->size; i++) {
     x->pending[i] = i;
@@ -281,17 +298,28 @@ static void release(exchange *x, gloo_value *blobs) {
   free(x->blobs);
 }
 
+/* With these it is the store that is gone, or useless; but not to the process
+ * that serves it. */
+static bool can_tell(const gloo_store *store, gloo_status status) {
+  return (status != GLOO_ERR_PEER && status != GLOO_ERR_IO) ||
+         gli_store_serves(store);
+}
+
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
                                    int64_t timeout_ns, gloo_value *blobs,
-                                   bool *again, gloo_error *error) {
+                                   gli_attempt *attempt, gloo_error *error) {
   gloo_error cause;
-  exchange x = {.store = store, .rank = rank, .size = size};
+  gli_attempt first = {false, 0};
+  if (attempt == NULL) attempt = &first;
+  exchange x = {
+      .store = store, .rank = rank, .size = size, .nonce = attempt->nonce};
   x.max_blob_bytes = max_blob_bytes;
   gloo_status status = check(store, rank, size, error);
   if (status != GLOO_OK) return status;
   status = prepare(&x, &cause);
+  attempt->nonce = x.nonce;
   if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
   if (status == GLOO_OK) status = publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
@@ -300,9 +328,9 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (joined) status = collect(&x, timeout_ns, &cause);
   release(&x, status == GLOO_OK ? blobs : NULL);
   if (status == GLOO_OK) return status;
-  bool over = gli_bootstrap_give_up(store, rank, size, published, &cause);
-  if (again != NULL)
-    *again = over || (!joined && cause.status == GLOO_ERR_PEER);
+  bool over = can_tell(store, status) &&
+              gli_bootstrap_give_up(store, rank, size, published, &cause);
+  attempt->again = over || (!joined && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
   return cause.status;
 }
@@ -340,7 +368,7 @@ static gloo_status await_end(gloo_store *store, int64_t timeout_ns,
   uint64_t deadline = gli_deadline_after(timeout_ns);
   gli_outcome outcome = gli_bootstrap_outcome(store, deadline, error);
   if (outcome == GLI_OUTCOME_OVER) return GLOO_OK;
-  if (outcome == GLI_OUTCOME_FAILED) return error->status;
+  if (outcome != GLI_OUTCOME_OPEN) return error->status;
   return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
                   "rank 0 did not say within %s that all ranks have finished "
                   "with %s",
@@ -364,7 +392,8 @@ gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
   if (status == GLOO_OK && rank != 0)
     (void)gli_store_set(store, gone.text, "1", 1, NULL);
   if (status == GLOO_OK) return status;
-  (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
+  if (can_tell(store, status))
+    (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
   if (error != NULL) *error = cause;
   return cause.status;
 }

@@ -14,6 +14,17 @@
 /* Longest blob that fits in a value with what the exchange adds. */
 #define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
 
+/* Zeroed before the first attempt, and kept for the next. */
+typedef struct gli_attempt {
+  /* Set on failure: this process has no part in what goes on in the store,
+   * because it is over, or because the server went away before the rank was in.
+   * Where ranks start again, that was the store of the start before, and the
+   * next may come. Or the server dropped this client alone: then the next
+   * attempt finds what this one published, and knows it by the nonce. */
+  bool again;
+  uint64_t nonce;
+} gli_attempt;
+
 /* Publish `blob` as rank `rank` of `size`, wait for all others, and copy all
  * blobs (one's own too) to blobs[0 .. size - 1], for free(). Set on success
  * only.
@@ -34,15 +45,12 @@
  * hear of it. Costs: two requests to publish, two to fetch, and a few more per
  * second while ranks are missing.
  *
- * `again` (may be NULL) is set on failure: this process has no part in what
- * goes on in the store, because it is over, or because the server went away
- * before the rank was in. Where ranks start again, that was the store of the
- * start before, and the next may come. */
+ * `attempt` (may be NULL) serves a rank that tries again. */
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
                                    int64_t timeout_ns, gloo_value *blobs,
-                                   bool *again, gloo_error *error);
+                                   gli_attempt *attempt, gloo_error *error);
 
 /* Call it once this rank needs the store no more; not after an exchange that
  * failed. Returns when all ranks have called it: from then on nobody can join

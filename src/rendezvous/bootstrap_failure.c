@@ -95,6 +95,10 @@ static gli_outcome read_outcome(const gloo_store *store,
   return GLI_OUTCOME_FAILED;
 }
 
+static void mark_failed(gloo_store *store) {
+  (void)gli_store_set(store, GLI_SIZE_KEY, "failed", 6, NULL);
+}
+
 /* Set the outcome unless there is one, and return the one that counts: `mine`,
  * or that of `*error`. */
 static gli_outcome settle(gloo_store *store, const uint8_t *data, size_t bytes,
@@ -106,9 +110,10 @@ static gli_outcome settle(gloo_store *store, const uint8_t *data, size_t bytes,
     status = gli_store_set(store, OUTCOME_KEY, data, bytes, error);
   if (status == GLOO_OK) {
     gli_value_free(&current);
+    if (mine != GLI_OUTCOME_OVER) mark_failed(store);
     return mine;
   }
-  gli_outcome outcome = GLI_OUTCOME_FAILED;
+  gli_outcome outcome = GLI_OUTCOME_UNKNOWN;
   if (status == GLOO_ERR_COMPARE)
     outcome = read_outcome(store, &current, error);
   gli_value_free(&current);
@@ -127,7 +132,7 @@ gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
   gloo_status status =
       gli_store_fetch(store, &key, 1, deadline_ns, &value, &present, error);
   if (status == GLOO_ERR_TIMEOUT) return GLI_OUTCOME_OPEN;
-  if (status != GLOO_OK) return GLI_OUTCOME_FAILED;
+  if (status != GLOO_OK) return GLI_OUTCOME_UNKNOWN;
   gli_outcome outcome = read_outcome(store, &value, error);
   gli_value_free(&value);
   return outcome;
@@ -142,6 +147,11 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
       "same job, two jobs were given one address: give each a "
       "MASTER_PORT and a GLOO_JOB_ID of its own",
       (unsigned)rank, (unsigned)size, store->label);
+}
+
+/* A process that lacks something may have left ranks unanswered. */
+static bool is_lack(gloo_status status) {
+  return status == GLOO_ERR_IO || status == GLOO_ERR_NO_MEMORY;
 }
 
 /* Give those that have come the time to hear of it. With a wrong idea of the
@@ -159,7 +169,8 @@ static void linger(gloo_store *store, uint32_t size, const gloo_error *cause) {
   free(come);
   free(gone);
   bool beyond = cause->rank >= 0 && (uint32_t)cause->rank >= size;
-  if (!beyond && cause->status != GLOO_ERR_BUSY) return;
+  if (!beyond && cause->status != GLOO_ERR_BUSY && !is_lack(cause->status))
+    return;
   /* For the one beyond; or, as no rank has such a number, to the end. */
   gli_rank_key text =
       gli_bootstrap_key("gone", beyond ? (uint32_t)cause->rank : UINT32_MAX);
@@ -175,11 +186,15 @@ static bool let_go(gloo_store *store, uint32_t rank) {
          gli_store_set(store, gone.text, "1", 1, NULL) == GLOO_OK;
 }
 
+/* What happens to the others when a rank fails. That a rank is there twice,
+ * too, may come of what the first cause says. */
+static bool is_consequence(gloo_status status) {
+  return status == GLOO_ERR_BUSY || status == GLOO_ERR_PEER ||
+         status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_POISONED;
+}
+
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, gloo_error *cause) {
-  /* Then it is the store that is gone, or useless. */
-  if (cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_IO)
-    return false;
   failure_note note = write_failure(rank, cause);
   gloo_error earlier;
   gli_outcome outcome =
@@ -188,11 +203,12 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
     gli_bootstrap_too_late(store, rank, size, cause);
     return true;
   }
-  /* The first cause explains why a rank is there twice. And a server that is
-   * gone was that of an earlier start: what was wrong there does not matter. */
-  bool gone = outcome == GLI_OUTCOME_FAILED && earlier.status == GLOO_ERR_PEER;
-  if ((outcome == GLI_OUTCOME_FAILED && cause->status == GLOO_ERR_BUSY) ||
-      (gone && cause->status == GLOO_ERR_MISMATCH))
+  /* A server that is gone was that of an earlier start: what was wrong there
+   * does not matter. */
+  bool gone = outcome == GLI_OUTCOME_UNKNOWN && earlier.status == GLOO_ERR_PEER;
+  if ((outcome == GLI_OUTCOME_FAILED && is_consequence(cause->status)) ||
+      (gone &&
+       (cause->status == GLOO_ERR_MISMATCH || cause->status == GLOO_ERR_BUSY)))
     *cause = earlier;
   if (gone) return false;
   if (published && !let_go(store, rank)) return false;
@@ -212,9 +228,10 @@ gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
            (unsigned)rank, store->label);
   failure_note note = write_failure(rank, &cause);
   if (settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN, NULL) ==
-      GLI_OUTCOME_OVER)
-    (void)gli_store_compare_and_set(store, OUTCOME_KEY, over, OVER_BYTES,
-                                    note.data, note.bytes, NULL, NULL);
+          GLI_OUTCOME_OVER &&
+      gli_store_compare_and_set(store, OUTCOME_KEY, over, OVER_BYTES, note.data,
+                                note.bytes, NULL, NULL) == GLOO_OK)
+    mark_failed(store);
   (void)gli_store_set(store, CONTENDER_KEY, note.data, note.bytes, NULL);
   if (error != NULL) *error = cause;
   return cause.status;

@@ -9,26 +9,30 @@
 
 #include "gloo_c/store.h"
 
-/* Leave `cause` in the store, and let go of the store. A rank that serves it
- * stays until those that have come are gone as well, for a few seconds at most.
- * Where two processes say that they are the same rank, it stays that long in
- * any case, for more of either job may come. `published`: this process has
- * published as `rank`, and not another one in its name.
+/* Leave `cause` in the store, and let go of the store. Where another rank was
+ * first, and what happened here can have come of that, the cause is replaced by
+ * that of the other. A rank that serves the store stays until those that have
+ * come are gone as well, for a few seconds at most. Where two processes say
+ * that they are the same rank, or this one lacks something, it stays that long
+ * in any case: more of either job may come, or those that it had no room for.
+ * `published`: this process has published as `rank`, and not another one in its
+ * name.
  *
  * True: the store's meeting was over before, without this process. Nothing was
  * left there; `cause` says so. */
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, gloo_error *cause);
 
-/* What is known of the outcome. FAILED fills `error` with the cause. */
+/* What is known of the outcome. FAILED and UNKNOWN fill `error` with the cause.
+ */
 typedef enum gli_outcome {
   GLI_OUTCOME_OPEN,
   GLI_OUTCOME_OVER,
-  GLI_OUTCOME_FAILED
+  GLI_OUTCOME_FAILED,
+  GLI_OUTCOME_UNKNOWN /* the store failed */
 } gli_outcome;
 
-/* Wait for the outcome until then; OPEN: there is none yet. What the store
- * fails with, it fails with. */
+/* Wait for the outcome until then; OPEN: there is none yet. */
 gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
                                   gloo_error *error);
 
@@ -54,7 +58,11 @@ gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
                                 gloo_error *error);
 void gli_bootstrap_stop_watching(gloo_store *store);
 
-/* ---- keys of ranks ------------------------------------------------------- */
+/* ---- keys --------------------------------------------------------------- */
+
+/* The first rank leaves the size it was told there. Once the meeting has failed
+ * it holds something else, so that who comes then need not ask for more. */
+#define GLI_SIZE_KEY "gloo/size"
 
 /* The key under which a rank publishes ("rank"), says that it needs the others'
  * cards no more ("done"), and that it knows the outcome ("gone"). */

@@ -1,6 +1,7 @@
-/* The TCP store's client side: operations become requests. Every request has a
- * connection to itself while it lasts, so that a thread that waits does not
- * hold up another; idle connections are kept for the next. */
+/* The TCP store: operations become requests. In a mere client every request has
+ * a connection to itself while it lasts, so that a thread that waits does not
+ * hold up another; idle connections are kept for the next. The process that
+ * serves asks its server without one. */
 #include "core/options.h"
 #include "rendezvous/store.h"
 
@@ -21,8 +22,24 @@
 typedef struct tcp_store {
   gloo_store base;
   gli_tcp_server *server; /* NULL in a mere client */
-  gli_tcp_client *client;
+  gli_tcp_client *client; /* NULL in the process that serves */
 } tcp_store;
+
+/* Takes the request's memory. */
+static gloo_status call(const tcp_store *self, gli_frame *request,
+                        gli_tcp_op op, uint64_t deadline_ns,
+                        gli_tcp_reply *reply, gloo_error *error) {
+  gli_frame_end(request, (uint32_t)op);
+  if (request->failed) {
+    free(request->data);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a request to %s", self->base.label);
+  }
+  if (self->server != NULL)
+    return gli_tcp_server_call(self->server, request, op, reply, error);
+  return gli_tcp_client_call(self->client, request, op, deadline_ns, reply,
+                             error);
+}
 
 static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
                                 gloo_error *error) {
@@ -45,8 +62,8 @@ static gloo_status refused(gli_tcp_reply *reply, gloo_error *error) {
 static gloo_status simple_call(gloo_store *store, gli_frame *request,
                                gli_tcp_op op, gloo_error *error) {
   gli_tcp_reply reply;
-  gloo_status status = gli_tcp_client_call(
-      ((tcp_store *)store)->client, request, op, GLI_NEVER, &reply, error);
+  gloo_status status =
+      call((tcp_store *)store, request, op, GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK) return refused(&reply, error);
   if (reply.body.left != 0) return broken_reply(store, &reply, error);
@@ -90,8 +107,7 @@ static gloo_status tcp_add(gloo_store *store, const char *key, int64_t amount,
   gli_frame_put_key(&request, key);
   gli_frame_put_u64(&request, (uint64_t)amount);
   gloo_status status =
-      gli_tcp_client_call(((tcp_store *)store)->client, &request, GLI_TCP_ADD,
-                          GLI_NEVER, &reply, error);
+      call((tcp_store *)store, &request, GLI_TCP_ADD, GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK) return refused(&reply, error);
   if (!gli_body_u64(&reply.body, &sum) || reply.body.left != 0)
@@ -116,9 +132,8 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
   gli_frame_put_blob(&request, expected, expected_bytes);
   gli_frame_put_blob(&request, desired, desired_bytes);
   gli_frame_put_u32(&request, current != NULL);
-  gloo_status status =
-      gli_tcp_client_call(((tcp_store *)store)->client, &request,
-                          GLI_TCP_COMPARE, GLI_NEVER, &reply, error);
+  gloo_status status = call((tcp_store *)store, &request, GLI_TCP_COMPARE,
+                            GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK && reply.status != GLOO_ERR_COMPARE)
     return refused(&reply, error);
@@ -169,9 +184,8 @@ static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
   gli_frame_put_u32(&request, values != NULL);
   gli_frame_put_u32(&request, (uint32_t)n);
   for (size_t i = 0; i < n; i++) gli_frame_put_key(&request, keys[i]);
-  gloo_status status =
-      gli_tcp_client_call(((tcp_store *)store)->client, &request, GLI_TCP_FETCH,
-                          deadline_ns, &reply, error);
+  gloo_status status = call((tcp_store *)store, &request, GLI_TCP_FETCH,
+                            deadline_ns, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status == GLOO_ERR_TIMEOUT) {
     if (reply.body.left != n) return broken_reply(store, &reply, error);
@@ -222,19 +236,20 @@ static bool tcp_serves(const gloo_store *store) {
 }
 
 static bool tcp_was_first(const gloo_store *store) {
-  return gli_tcp_client_was_first(((const tcp_store *)store)->client);
+  const tcp_store *self = (const tcp_store *)store;
+  return self->client != NULL && gli_tcp_client_was_first(self->client);
 }
 
 static void tcp_destroy(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;
-  gli_tcp_client_destroy(self->client);
+  if (self->client != NULL) gli_tcp_client_destroy(self->client);
   if (self->server != NULL) gli_tcp_server_destroy(self->server);
   free(self);
 }
 
 static void tcp_abandon(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;
-  gli_tcp_client_abandon(self->client);
+  if (self->client != NULL) gli_tcp_client_abandon(self->client);
   if (self->server != NULL) gli_tcp_server_abandon(self->server);
   free(self);
 }
@@ -268,6 +283,14 @@ static gloo_status check(gloo_store_tcp_options *options, gloo_store **store,
   return gli_job_check(&options->job, error);
 }
 
+/* As clients on this host see it. */
+static struct sockaddr_storage address_of(const tcp_store *self) {
+  if (self->client != NULL) return *gli_tcp_client_address(self->client);
+  struct sockaddr_storage address = *gli_tcp_server_address(self->server);
+  gli_tcp_address_reachable(&address);
+  return address;
+}
+
 gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                   gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options options;
@@ -280,22 +303,19 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &tcp_ops;
   self->base.birth = gli_birth_here();
-  const struct sockaddr_storage *address = NULL;
   if (options.serve) {
     status = gli_tcp_server_create(options.host, options.port, options.job,
                                    options.epoch, &self->server, error);
-    if (status != GLOO_OK) goto free_self;
-    address = gli_tcp_server_address(self->server);
+  } else {
+    status = gli_tcp_client_create(&options, &self->client, error);
   }
-  status = gli_tcp_client_create(&options, address, &self->client, error);
-  if (status != GLOO_OK) goto destroy_server;
+  if (status != GLOO_OK) goto free_self;
+  struct sockaddr_storage address = address_of(self);
   snprintf(self->base.label, sizeof(self->base.label), "the TCP store at %s",
-           gli_tcp_client_name(self->client));
+           gli_tcp_address_name(&address).text);
   *store = &self->base;
   return GLOO_OK;
 
-destroy_server:
-  if (self->server != NULL) gli_tcp_server_destroy(self->server);
 free_self:
   free(self);
   return status;
@@ -303,5 +323,6 @@ free_self:
 
 uint16_t gloo_store_tcp_port(const gloo_store *store) {
   if (store == NULL || store->ops != &tcp_ops) return 0;
-  return gli_tcp_client_port(((const tcp_store *)store)->client);
+  struct sockaddr_storage address = address_of((const tcp_store *)store);
+  return gli_tcp_address_port(&address);
 }

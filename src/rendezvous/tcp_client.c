@@ -27,7 +27,6 @@ struct gli_tcp_client {
   gli_tcp_connection *idle;
   size_t n_idle;
   struct sockaddr_storage address; /* the one that answered */
-  char name[sizeof(gli_tcp_name)];
   int64_t timeout_ns;
   bool was_first; /* here before the server */
   uint64_t epoch;
@@ -153,7 +152,6 @@ static gloo_status connect_patiently(gli_tcp_client *self,
 }
 
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const struct sockaddr_storage *address,
                                   gli_tcp_client **client, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gloo_status status = GLOO_ERR_NO_MEMORY;
@@ -163,15 +161,7 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
   self->epoch = options->epoch;
   self->timeout_ns = options->timeout_ns;
   if (uv_mutex_init(&self->lock) != 0) goto free_self;
-  if (address != NULL) {
-    self->address = *address;
-    gli_tcp_address_reachable(&self->address);
-    status = open_one(self, &self->address,
-                      gli_deadline_after(self->timeout_ns), &self->idle, error);
-    if (status == GLOO_OK) self->n_idle = 1;
-  } else {
-    status = connect_patiently(self, options, error);
-  }
+  status = connect_patiently(self, options, error);
   if (status != GLOO_OK) goto destroy_lock;
   if (!gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock,
                             NULL)) {
@@ -180,8 +170,6 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
     status = GLOO_ERR_NO_MEMORY;
     goto free_self;
   }
-  memcpy(self->name, gli_tcp_address_name(&self->address).text,
-         sizeof(self->name));
   *client = self;
   return GLOO_OK;
 
@@ -256,15 +244,7 @@ gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
                                 gli_tcp_reply *reply, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint64_t limit = patience(self, op, deadline_ns);
-  gli_tcp_connection *connection = NULL;
-  gli_frame_end(request, (uint32_t)op);
-  if (request->failed) {
-    status =
-        gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                 "no memory for a request to the TCP store at %s", self->name);
-    goto free_request;
-  }
-  connection = take_idle(self);
+  gli_tcp_connection *connection = take_idle(self);
   if (connection == NULL)
     status = open_one(self, &self->address, limit, &connection, error);
   if (status != GLOO_OK) goto free_request;
@@ -284,10 +264,7 @@ bool gli_tcp_client_was_first(const gli_tcp_client *self) {
   return self->was_first;
 }
 
-const char *gli_tcp_client_name(const gli_tcp_client *self) {
-  return self->name;
-}
-
-uint16_t gli_tcp_client_port(const gli_tcp_client *self) {
-  return gli_tcp_address_port(&self->address);
+const struct sockaddr_storage *gli_tcp_client_address(
+    const gli_tcp_client *self) {
+  return &self->address;
 }

@@ -7,21 +7,20 @@
 
 typedef struct gli_tcp_client gli_tcp_client;
 
-/* Connect to the options' host and port, or to `address` when it is not NULL,
- * trying again until the options' timeout: the server may come later.
+/* Connect to the options' host and port, trying again until the options'
+ * timeout: the server may come later.
  * GLOO_ERR_STALE, GLOO_ERR_PROTOCOL: what answers is not our server.
  * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then. */
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const struct sockaddr_storage *address,
                                   gli_tcp_client **client, gloo_error *error);
 void gli_tcp_client_destroy(gli_tcp_client *client);
 /* In a forked child: without a word to the server. A connection that another
  * thread was using stays as it is. */
 void gli_tcp_client_abandon(gli_tcp_client *client);
 
-/* Send a request (its memory is taken) and wait for the reply, at most until a
- * little after `deadline_ns`; GLI_NEVER for an operation other than FETCH means
- * the client's own timeout. Any thread; several at once. */
+/* Send a request that is complete (its memory is taken) and wait for the reply,
+ * at most until a little after `deadline_ns`; GLI_NEVER for an operation other
+ * than FETCH means the client's own timeout. Any thread; several at once. */
 gloo_status gli_tcp_client_call(gli_tcp_client *client, gli_frame *request,
                                 gli_tcp_op op, uint64_t deadline_ns,
                                 gli_tcp_reply *reply, gloo_error *error);
@@ -29,8 +28,8 @@ gloo_status gli_tcp_client_call(gli_tcp_client *client, gli_frame *request,
 /* Did it refuse connections when the client was made, and listen later? */
 bool gli_tcp_client_was_first(const gli_tcp_client *client);
 
-/* The server's address as text, and its port. */
-const char *gli_tcp_client_name(const gli_tcp_client *client);
-uint16_t gli_tcp_client_port(const gli_tcp_client *client);
+/* The server's. */
+const struct sockaddr_storage *gli_tcp_client_address(
+    const gli_tcp_client *client);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/bytes.h"
 #include "core/descriptor.h"
 #include "core/fork.h"
 #include "core/lack.h"
@@ -27,15 +28,17 @@
 #define PATIENCE_NS UINT64_C(2000000000)
 
 struct gli_tcp_server {
-  gli_watch listener, stop;
-  int stop_write;
+  gli_watch listener, wake;
+  int wake_write;
   bool stopping;
   bool touched; /* the next poll tells the system of a change */
   int spare;    /* a descriptor, for telling a client that there are none */
+  bool telling; /* one has it now */
   uint64_t pause_ns;         /* end of a pause in accepting; 0: there is none */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   uv_thread_t thread;
   uv_mutex_t serving; /* held by the thread but where it waits */
+  uv_cond_t answered; /* requests of this process */
   gli_fork_guard forks;
   struct sockaddr_storage address;
   gli_tcp_service service;
@@ -46,11 +49,16 @@ static void on_touched(void *user) {
   ((gli_tcp_server *)user)->touched = true;
 }
 
+static gloo_status no_memory(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "no memory for the server of a TCP store");
+}
+
 /* ---- accepting ----------------------------------------------------------- */
 
 static void take_spare(gli_tcp_server *server) {
   if (server->spare >= 0) return;
-  server->spare = gli_fd_keep(fcntl(server->stop_write, F_DUPFD_CLOEXEC, 3));
+  server->spare = gli_fd_keep(fcntl(server->wake_write, F_DUPFD_CLOEXEC, 3));
 }
 
 /* There is no descriptor for a client, and has not been for a while: it gets
@@ -60,6 +68,7 @@ static void refuse_one(gli_tcp_server *server, int code) {
   gli_fd_close(server->spare);
   server->spare = -1;
   int fd = gli_socket_accept(server->listener.fd);
+  server->telling = fd >= 0;
   if (fd >= 0) gli_session_accept(&server->service, fd, true);
 }
 
@@ -98,8 +107,12 @@ static void on_connection(void *owner, int events) {
   }
 }
 
+/* Also when a client has been told that there is no descriptor: the next one
+ * wants to know as well. */
 static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
-  if (server->pause_ns == 0 || now_ns < server->pause_ns) return;
+  bool told = server->telling && server->service.n_refused == 0;
+  if (server->pause_ns == 0 || (now_ns < server->pause_ns && !told)) return;
+  server->telling = server->telling && !told;
   if (server->service.n_refused == 0) take_spare(server);
   server->pause_ns = 0;
   gli_watch_for(&server->listener, GLI_READABLE);
@@ -107,27 +120,30 @@ static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-static void on_stop(void *owner, int events) {
+static void on_wake(void *owner, int events) {
+  gli_tcp_server *server = owner;
+  char bytes[64];
   (void)events;
-  ((gli_tcp_server *)owner)->stopping = true;
+  while (read(server->wake.fd, bytes, sizeof(bytes)) > 0) continue;
 }
 
+/* With `serving`, but for the sleep itself. */
 static void sleep_until_ready(gli_tcp_server *server) {
   gli_sleep sleep = {.fds = 0};
-  if (server->touched) return;
+  bool at_once = server->touched;
   gli_sleep_add(&sleep, gli_events_fd(server->service.events),
                 server->service.due_ns);
   gli_sleep_add(&sleep, -1, server->pause_ns);
-  gli_sleep_wait(&sleep, uv_hrtime(), -1);
+  uv_mutex_unlock(&server->serving);
+  if (!at_once) gli_sleep_wait(&sleep, uv_hrtime(), -1);
+  uv_mutex_lock(&server->serving);
 }
 
 static void serve(void *argument) {
   gli_tcp_server *server = argument;
   uv_mutex_lock(&server->serving);
   while (!server->stopping) {
-    uv_mutex_unlock(&server->serving);
     sleep_until_ready(server);
-    uv_mutex_lock(&server->serving);
     server->touched = false;
     gli_events_poll(server->service.events);
     uint64_t now = uv_hrtime();
@@ -136,6 +152,49 @@ static void serve(void *argument) {
     end_pause(server, now);
   }
   uv_mutex_unlock(&server->serving);
+}
+
+/* ---- requests of this process -------------------------------------------- */
+
+static void await_reply(gli_tcp_server *server, gli_session *session) {
+  const uint64_t longest = 3600 * UINT64_C(1000000000);
+  while (session->state == GLI_SESSION_PARKED) {
+    uint64_t now = uv_hrtime(), left = longest;
+    if (session->due_ns != 0 && session->due_ns <= now) {
+      gli_session_expire(session);
+      return;
+    }
+    if (session->due_ns != 0 && session->due_ns - now < left)
+      left = session->due_ns - now;
+    uv_cond_timedwait(&server->answered, &server->serving, left);
+  }
+}
+
+gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
+                                gli_tcp_op op, gli_tcp_reply *reply,
+                                gloo_error *error) {
+  gli_signal_guard signals;
+  gli_session *session =
+      gli_session_own(&server->service, request, op, &server->answered);
+  if (session == NULL) return no_memory(error);
+  gli_signal_guard_enter(&signals); /* others are replied to as well */
+  uv_mutex_lock(&server->serving);
+  gli_session_serve(session);
+  await_reply(server, session);
+  if (server->touched) gli_pipe_signal(server->wake_write);
+  uv_mutex_unlock(&server->serving);
+  gli_signal_guard_leave(&signals);
+  bool answered = session->state == GLI_SESSION_READY;
+  if (answered) {
+    *reply =
+        (gli_tcp_reply){.status = -(gloo_status)gli_get_u32(session->out + 4),
+                        .data = session->out,
+                        .body = {session->out + GLI_TCP_HEAD_BYTES,
+                                 session->out_bytes - GLI_TCP_HEAD_BYTES}};
+    session->out = NULL;
+  }
+  gli_session_own_free(session);
+  return answered ? GLOO_OK : no_memory(error);
 }
 
 /* ---- making it ----------------------------------------------------------- */
@@ -219,8 +278,8 @@ static void release(gli_tcp_server *server) {
     gli_session_close(s);
   gli_sessions_sweep(service);
   gli_watch_close(&server->listener);
-  gli_watch_close(&server->stop);
-  gli_fd_close(server->stop_write);
+  gli_watch_close(&server->wake);
+  gli_fd_close(server->wake_write);
   gli_fd_close(server->spare);
   gli_events_close(service->events);
   if (service->table != NULL) gli_table_destroy(service->table);
@@ -236,8 +295,8 @@ static int open_parts(gli_tcp_server *server) {
   service->events = gli_events_open(on_touched, server);
   if (service->events == NULL) return errno;
   if (!gli_pipe_open(fds)) return errno;
-  server->stop_write = fds[1];
-  if (!gli_watch_init(&server->stop, service->events, fds[0], on_stop,
+  server->wake_write = fds[1];
+  if (!gli_watch_init(&server->wake, service->events, fds[0], on_wake,
                       server)) {
     int code = errno;
     close(fds[0]);
@@ -245,14 +304,19 @@ static int open_parts(gli_tcp_server *server) {
   }
   take_spare(server);
   /* This one must be watched, or the thread could not be stopped. */
-  return gli_watch_now(&server->stop, GLI_READABLE) ? 0 : errno;
+  return gli_watch_now(&server->wake, GLI_READABLE) ? 0 : errno;
 }
 
 /* ---- forks --------------------------------------------------------------- */
 
+static void destroy_locks(gli_tcp_server *server) {
+  uv_cond_destroy(&server->answered);
+  uv_mutex_destroy(&server->serving);
+}
+
 static void end(gli_tcp_server *server) {
   gli_fork_guard_end(&server->forks);
-  uv_mutex_destroy(&server->serving);
+  destroy_locks(server);
   release(server);
 }
 
@@ -267,16 +331,15 @@ void gli_tcp_server_abandon(gli_tcp_server *server) {
 
 /* ---- starting and ending ------------------------------------------------- */
 
-static gloo_status no_memory(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "no memory for the server of a TCP store");
-}
-
 static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   if (uv_mutex_init(&server->serving) != 0) return no_memory(error);
-  if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
-                            NULL)) {
+  if (uv_cond_init(&server->answered) != 0) {
     uv_mutex_destroy(&server->serving);
+    return no_memory(error);
+  }
+  if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
+                            &server->answered)) {
+    destroy_locks(server);
     return no_memory(error);
   }
   gli_signal_guard signals;
@@ -285,7 +348,7 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   gli_signal_restore(&signals);
   if (rc == 0) return GLOO_OK;
   gli_fork_guard_end(&server->forks);
-  uv_mutex_destroy(&server->serving);
+  destroy_locks(server);
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the TCP store's server has no thread: %s; raise the limit "
                   "on processes (ulimit -u) or that of the control group",
@@ -301,7 +364,7 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
   memcpy(server->job, job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = epoch;
-  server->listener.fd = server->stop.fd = server->stop_write = server->spare =
+  server->listener.fd = server->wake.fd = server->wake_write = server->spare =
       -1;
   gloo_status status = GLOO_OK;
   int code = open_parts(server);
@@ -331,7 +394,10 @@ const struct sockaddr_storage *gli_tcp_server_address(
 }
 
 void gli_tcp_server_destroy(gli_tcp_server *server) {
-  gli_pipe_signal(server->stop_write);
+  uv_mutex_lock(&server->serving);
+  server->stopping = true;
+  uv_mutex_unlock(&server->serving);
+  gli_pipe_signal(server->wake_write);
   uv_thread_join(&server->thread);
   end(server);
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "core/error.h"
+#include "rendezvous/tcp_connection.h"
 
 typedef struct gli_tcp_server gli_tcp_server;
 
@@ -19,6 +20,14 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
 /* Where it listens. Any thread. */
 const struct sockaddr_storage *gli_tcp_server_address(
     const gli_tcp_server *server);
+
+/* A request of this process, which takes no descriptor: whatever the process
+ * lacks, it can read and write the store that it serves. Takes the request's
+ * memory, and waits for the reply (free its data). Any thread, several at once.
+ * GLOO_ERR_NO_MEMORY. */
+gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
+                                gli_tcp_op op, gli_tcp_reply *reply,
+                                gloo_error *error);
 
 /* Stop. Clients that are connected, waiting ones too, see the connection close.
  * Does not wait for them. */

@@ -42,6 +42,10 @@ void gli_session_close(gli_session *session) {
   if (session->state == GLI_SESSION_CLOSED) return;
   gli_session_unpark(session);
   session->state = GLI_SESSION_CLOSED;
+  if (session->answered != NULL) {
+    uv_cond_broadcast(session->answered);
+    return;
+  }
   session->service->to_sweep = true;
   gli_watch_close(&session->watch);
 }
@@ -172,6 +176,11 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
     return;
   }
   session->out_bytes = reply->bytes;
+  if (session->answered != NULL) {
+    session->state = GLI_SESSION_READY;
+    uv_cond_broadcast(session->answered);
+    return;
+  }
   session->written = 0;
   write_out(session);
 }
@@ -262,4 +271,33 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_store_socket_tune(fd);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
   gli_watch_for(&session->watch, GLI_READABLE);
+}
+
+/* ---- this process itself ------------------------------------------------- */
+
+gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
+                             gli_tcp_op op, uv_cond_t *answered) {
+  gli_session *session = calloc(1, sizeof(*session));
+  if (session == NULL) {
+    free(request->data);
+    return NULL;
+  }
+  session->service = service;
+  session->watch.fd = -1;
+  session->state = GLI_SESSION_READY;
+  session->answered = answered;
+  strcpy(session->peer, "this process");
+  session->op = op;
+  session->body_bytes = request->bytes - GLI_TCP_HEAD_BYTES;
+  session->body = request->data;
+  memmove(session->body, session->body + GLI_TCP_HEAD_BYTES,
+          session->body_bytes);
+  return session;
+}
+
+void gli_session_own_free(gli_session *session) {
+  free(session->fetch.keys);
+  free(session->body);
+  free(session->out);
+  free(session);
 }

@@ -1,7 +1,9 @@
-/* One client's connection, as the server sees it. All on the server's thread.
- */
+/* One client's connection, as the server sees it. All with the server's lock
+ * held. */
 #ifndef GLI_RENDEZVOUS_TCP_SESSION_H
 #define GLI_RENDEZVOUS_TCP_SESSION_H
+
+#include <uv.h>
 
 #include "core/events.h"
 #include "rendezvous/table.h"
@@ -55,7 +57,10 @@ struct gli_session {
   gli_session *wait_next, **wait_link; /* in `waiting`, when parked */
   gli_session_state state;
   bool refused; /* there is no room for it: to be told so */
-  size_t got;   /* bytes of the head, then of head and body */
+  /* Of a request of the process that serves, which has no connection: the reply
+   * stays in `out`, and this is signalled when it is there. */
+  uv_cond_t *answered;
+  size_t got; /* bytes of the head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
   size_t body_bytes;
@@ -69,6 +74,12 @@ struct gli_session {
 /* A connection that was accepted. Takes over fd. With `refused` it is told,
  * when it has said hello, that there is no room for it. */
 void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
+
+/* A request of the process that serves, which has neither connection nor place
+ * in `sessions`. Takes the request's memory. NULL: out of memory. */
+gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
+                             gli_tcp_op op, uv_cond_t *answered);
+void gli_session_own_free(gli_session *session);
 
 /* End the timers that are due. */
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);

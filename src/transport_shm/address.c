@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "core/bytes.h"
 #include "core/descriptor.h"
+#include "core/random.h"
 
 #define ADDRESS_MAGIC UINT32_C(0x324d4853) /* "SHM2" */
 enum { ADDRESS_BYTES = 77, BACKLOG = 512 };
@@ -32,7 +32,8 @@ static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
   return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
 }
 
-int gli_shm_place_here(gli_shm_place *place) {
+int gli_shm_place_here(gli_shm_place *place, const char **what) {
+  *what = "this host and namespace cannot be identified";
   int code = read_boot_id(place->boot);
   if (code != 0) return code;
   struct stat net;
@@ -40,8 +41,7 @@ int gli_shm_place_here(gli_shm_place *place) {
   place->net_device = (uint64_t)net.st_dev;
   place->net_inode = (uint64_t)net.st_ino;
   place->user = (uint32_t)geteuid();
-  code = uv_random(NULL, NULL, place->name, sizeof place->name, 0, NULL);
-  return code == 0 ? 0 : EIO;
+  return gli_random(place->name, sizeof place->name, what);
 }
 
 void gli_shm_place_encode(const gli_shm_place *place, gli_address *address) {

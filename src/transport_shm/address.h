@@ -17,8 +17,9 @@ typedef struct gli_shm_place {
   uint8_t name[GLI_SHM_NAME_BYTES]; /* random: names the socket */
 } gli_shm_place;
 
-/* Where this process is, with a new random name. 0, or errno. */
-int gli_shm_place_here(gli_shm_place *place);
+/* Where this process is, with a new random name. 0; or errno, and `what` says
+ * what failed. */
+int gli_shm_place_here(gli_shm_place *place, const char **what);
 void gli_shm_place_encode(const gli_shm_place *place, gli_address *address);
 bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place);
 /* NULL: `there` can be reached from `here`; else why not, to be put after "rank

@@ -20,10 +20,10 @@ static gli_sealed_want want(size_t bytes, size_t reserved) {
                            .most_percent = PERCENT_OF_THE_REST};
 }
 
-int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory) {
-  const char *what;
+int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory,
+                        const char **what) {
   const gli_sealed_want wanted = want(bytes, reserved);
-  return gli_sealed_make(&wanted, fd, memory, &what);
+  return gli_sealed_make(&wanted, fd, memory, what);
 }
 
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,

@@ -5,11 +5,13 @@
 
 #include <stddef.h>
 
-/* Make memory of `bytes`, reserve the first of it, seal its size and map it. 0,
- * or errno. The reserved pages are there when this returns: using them later
- * cannot fail for want of memory. ENOMEM also when the machine or the control
- * group has some left, but not much more than all of it. */
-int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory);
+/* Make memory of `bytes`, reserve the first of it, seal its size and map it. 0;
+ * or errno, and `what` says what failed. The reserved pages are there when this
+ * returns: using them later cannot fail for want of memory. ENOMEM also when
+ * the machine or the control group has some left, but not much more than all of
+ * it. */
+int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory,
+                        const char **what);
 /* Reserve the rest. 0, or errno. */
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
                                 void *memory);

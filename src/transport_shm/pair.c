@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
@@ -38,8 +39,8 @@ uint32_t gli_shm_data_for(uint64_t used) {
   return 0;
 }
 
-/* Our ring. 0, or errno. */
-static int make_ring(gli_shm_pair *pair) {
+/* Our ring. 0; or errno, and `what` says what failed. */
+static int make_ring(gli_shm_pair *pair, const char **what) {
   gli_shm *t = pair->t;
   gli_shm_out *out = &pair->out;
   uint32_t data = gli_shm_data_for(t->memory_bytes);
@@ -48,7 +49,7 @@ static int make_ring(gli_shm_pair *pair) {
   void *memory;
   uint32_t chunk = data / GLI_SHM_CHUNKS;
   size_t reserved = gli_shm_ring_reserved(data, chunk);
-  int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory);
+  int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory, what);
   if (code != 0) return code;
   out->memory = memory;
   out->bytes = bytes;
@@ -60,7 +61,7 @@ static int make_ring(gli_shm_pair *pair) {
 }
 
 static gloo_status no_ring(const gli_pair_config *config, int code,
-                           gloo_error *error) {
+                           const char *what, gloo_error *error) {
   if (code == ENOSPC)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no shared memory for rank %" PRIu32
@@ -76,7 +77,7 @@ static gloo_status no_ring(const gli_pair_config *config, int code,
                     config->peer_rank);
   return gli_fail(
       error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_NO_MEMORY, -1,
-      "no shared memory for rank %" PRIu32 ": %s", config->peer_rank,
+      "no shared memory for rank %" PRIu32 ": %s: %s", config->peer_rank, what,
       gli_lack_text(code));
 }
 
@@ -99,7 +100,7 @@ gloo_status gli_shm_pair_open(gli_transport *base,
                     "transport auto or tcp",
                     config->peer_rank, apart);
   gli_shm_pair *made = calloc(1, sizeof *made);
-  if (made == NULL) return no_ring(config, ENOMEM, error);
+  if (made == NULL) return no_ring(config, ENOMEM, "", error);
   made->checked = t->here.checksum || peer.checksum;
   made->base.ops =
       made->checked ? &gli_transport_shm_checked : &gli_transport_shm;
@@ -108,11 +109,12 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   made->config = *config;
   made->peer = peer;
   made->watch.fd = made->out.fd = -1;
-  int code = uv_random(NULL, NULL, &made->proof, sizeof made->proof, 0, NULL);
-  code = code == 0 ? make_ring(made) : EIO;
+  const char *what = "";
+  int code = gli_random(&made->proof, sizeof made->proof, &what);
+  if (code == 0) code = make_ring(made, &what);
   if (code != 0) {
     free(made);
-    return no_ring(config, code, error);
+    return no_ring(config, code, what, error);
   }
   if (made->checked)
     gli_log(GLOO_LOG_INFO,

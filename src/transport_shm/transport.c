@@ -28,13 +28,11 @@ static void release(gli_shm *t) {
 
 /* 0, or errno with what could not be made. */
 static int open_parts(gli_shm *t, const char **what) {
-  *what = "this host and namespace cannot be identified";
-  int code = gli_shm_place_here(&t->here);
+  int code = gli_shm_place_here(&t->here, what);
   if (code != 0) return code;
-  *what = "no sealed memory (memfd_create)";
   void *page;
   code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES,
-                             &t->page_fd, &page);
+                             &t->page_fd, &page, what);
   if (code != 0) return code == ENOSPC ? ENOMEM : code;
   t->page = page;
   *what = "no epoll";

@@ -53,6 +53,13 @@ static void try_again(gli_tcp_stream *stream, uint64_t now_ns) {
   wait_until(stream, now_ns + (backoff_ns << doublings));
 }
 
+static void break_unreachable(gli_tcp_pair *pair, const char *why,
+                              const char *guess) {
+  gli_tcp_pair_break(pair, GLOO_ERR_PEER,
+                     "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
+                     pair->config.peer_rank, pair->peer_text, why, guess);
+}
+
 /* Try again after a while, or give up when it has failed for too long: for want
  * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
  */
@@ -71,9 +78,7 @@ static void fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
     gli_tcp_pair_lacks(pair, stream->lack);
     return;
   }
-  gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                     "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
-                     pair->config.peer_rank, pair->peer_text, why, guess);
+  break_unreachable(pair, why, guess);
 }
 
 static void attempt_failed(gli_tcp_stream *stream, const char *why,
@@ -87,9 +92,17 @@ static void connect_failed(gli_tcp_stream *stream, int code) {
     return;
   }
   bool refused = code == ECONNREFUSED || code == ECONNRESET;
-  attempt_failed(
-      stream, strerror(code),
-      refused ? "it may have exited" : "check the network between the hosts");
+  const char *guess =
+      refused ? "it may have exited" : "check the network between the hosts";
+  /* A rank listens before it publishes where: nobody there means that the rank
+   * is gone, and a closed pair that was never connected has nobody to tell. */
+  gli_tcp_pair *pair = stream->pair;
+  if (code == ECONNREFUSED && pair->closed && pair->streams == 0) {
+    drop_attempt(stream);
+    break_unreachable(pair, strerror(code), guess);
+    return;
+  }
+  attempt_failed(stream, strerror(code), guess);
 }
 
 static void reply_ready(void *owner, int events);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -227,6 +228,32 @@ static void a_second_rank_0_fails_all_who_meet(void **state) {
   for (int r = 0; r < 3; r++) expect_two_jobs(end(ranks[r]));
 }
 
+/* False: the last rank came when rank 0 was gone already. */
+static bool late_comer_hears_of_two_jobs(void) {
+  static const char *const gone[] = {"gloo/gone/0"};
+  gloo_error e;
+  uint16_t port = free_port();
+  child first = start(0, 2, port, just_start);
+  gloo_store *store = look(port, false);
+  expect_two_jobs(end(start(0, 2, port, just_start)));
+  if (gloo_store_wait(store, gone, 1, INT64_C(60000000000), &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  verdict last = end(start(1, 2, port, just_start));
+  gloo_store_destroy(store);
+  expect_two_jobs(end(first));
+  if (last.status == GLOO_ERR_TIMEOUT) return false;
+  expect_two_jobs(last);
+  return true;
+}
+
+/* It finds cards of all ranks, and must not take them for a meeting. */
+static void a_rank_that_comes_after_the_meeting_failed_hears_why(void **state) {
+  int attempts = 5;
+  (void)state;
+  while (attempts > 0 && !late_comer_hears_of_two_jobs()) attempts--;
+  assert_true(attempts > 0);
+}
+
 /* Says that it has started, and computes until it fails. */
 static int started[2];
 
@@ -308,14 +335,61 @@ static void a_rank_that_others_met_without_tells_them(void **state) {
   }
 }
 
+/* ---- rank 0 lacks descriptors -------------------------------------------- */
+
+/* It has enough for itself and for few others. */
+static verdict start_with_few_descriptors(void) {
+  enum { ENOUGH_FOR_SOME = 17 };
+  verdict v = {.status = GLOO_ERR_INTERNAL};
+  struct rlimit limit;
+  int next = dup(STDERR_FILENO);
+  close(next);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return v;
+  limit.rlim_cur = (rlim_t)(next + ENOUGH_FOR_SOME);
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return v;
+  gloo_log_set_level(GLOO_LOG_OFF);
+  return just_start();
+}
+
+/* False: a rank came when rank 0 was gone already, the machine was so slow. */
+static bool all_hear_what_rank_0_lacks(void) {
+  enum { RANKS = 14 };
+  child ranks[RANKS];
+  uint16_t port = free_port();
+  bool late = false;
+  for (unsigned r = RANKS; r-- > 0;)
+    ranks[r] =
+        start(r, RANKS, port, r == 0 ? start_with_few_descriptors : just_start);
+  for (unsigned r = 0; r < RANKS; r++) {
+    verdict v = end(ranks[r]);
+    const char *text = v.error.message;
+    bool refused = strstr(text, uv_strerror(UV_ECONNREFUSED)) != NULL;
+    late = late || refused;
+    if (v.status != GLOO_ERR_IO && !refused)
+      fail_msg("rank %u: %s", r, gloo_status_string(v.status));
+    if (strstr(text, "no file descriptor left") == NULL && !refused)
+      fail_msg("rank %u: %s", r, text);
+  }
+  return !late;
+}
+
+static void all_ranks_hear_what_rank_0_lacks(void **state) {
+  int attempts = 5;
+  (void)state;
+  while (attempts > 0 && !all_hear_what_rank_0_lacks()) attempts--;
+  assert_true(attempts > 0);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_start_again_at_once),
       cmocka_unit_test(ranks_start_again_without_a_job_id),
       cmocka_unit_test(ranks_start_again_beside_a_forked_child),
       cmocka_unit_test(a_second_rank_0_fails_all_who_meet),
+      cmocka_unit_test(a_rank_that_comes_after_the_meeting_failed_hears_why),
       cmocka_unit_test(a_second_rank_0_soon_afterwards_fails_the_job),
       cmocka_unit_test(a_rank_that_others_met_without_tells_them),
+      cmocka_unit_test(all_ranks_hear_what_rank_0_lacks),
   };
   static const char *const others[] = {"GLOO_JOB_ID", "GLOO_EPOCH",
                                        "TORCHELASTIC_RUN_ID"};

@@ -25,7 +25,7 @@ typedef struct rank_run {
   int64_t timeout_ns;
   unsigned delay_ms;
   gloo_value blobs[RANKS_MAX * 8];
-  bool again;
+  gli_attempt attempt;
   gloo_status status;
   gloo_error error;
 } rank_run;
@@ -39,7 +39,7 @@ static void run_rank(void *argument) {
   uv_sleep(r->delay_ms);
   r->status = gli_bootstrap_exchange(r->store, r->rank, r->size, blob,
                                      r->blob_bytes, r->max_bytes, r->timeout_ns,
-                                     r->blobs, &r->again, &r->error);
+                                     r->blobs, &r->attempt, &r->error);
   if (r->status == GLOO_OK)
     r->status = gli_bootstrap_finish(r->store, r->rank, r->size, r->timeout_ns,
                                      &r->error);
@@ -373,11 +373,12 @@ static void late_comers_are_told_to_try_again(void **state) {
   for (int i = 0; i < 3; i++) {
     gloo_value blobs[4] = {{NULL, 0}};
     gloo_error e;
-    bool again = false;
-    assert_int_equal(gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "",
-                                            0, 1, LONG_TIME, blobs, &again, &e),
-                     GLOO_ERR_STALE);
-    assert_true(again);
+    gli_attempt attempt = {false, 0};
+    assert_int_equal(
+        gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "", 0, 1,
+                               LONG_TIME, blobs, &attempt, &e),
+        GLOO_ERR_STALE);
+    assert_true(attempt.again);
     assert_non_null(strstr(e.message, "came too late"));
     assert_int_equal(gli_bootstrap_outcome(t.store, 0, &e), GLI_OUTCOME_OVER);
   }
@@ -388,16 +389,39 @@ static void a_server_that_goes_before_one_is_in_is_no_end(void **state) {
   test_store t;
   gloo_value blobs[2] = {{NULL, 0}};
   gloo_error e;
-  bool again = false;
+  gli_attempt attempt = {false, 0};
   (void)state;
   test_store_open("tcp4", &t);
   gloo_store *client = open_client(t.store);
   test_store_close(&t);
   assert_int_equal(gli_bootstrap_exchange(client, 1, 2, "", 0, 1, LONG_TIME,
-                                          blobs, &again, &e),
+                                          blobs, &attempt, &e),
                    GLOO_ERR_PEER);
-  assert_true(again);
+  assert_true(attempt.again);
   gloo_store_destroy(client);
+}
+
+/* As when a server lacked the memory for a reply: what is there is this rank's
+ * own. */
+static void a_rank_that_tries_again_finds_itself(void **state) {
+  test_store t;
+  gloo_value blobs[2] = {{NULL, 0}};
+  gli_attempt attempt = {false, 0};
+  gloo_error e;
+  (void)state;
+  test_store_open(kind, &t);
+  assert_int_equal(gli_bootstrap_exchange(t.store, 0, 1, "a", 1, 1, LONG_TIME,
+                                          blobs, &attempt, &e),
+                   GLOO_OK);
+  free(blobs[0].data);
+  assert_int_equal(gli_bootstrap_exchange(t.store, 0, 1, "a", 1, 1, LONG_TIME,
+                                          blobs, &attempt, &e),
+                   GLOO_OK);
+  free(blobs[0].data);
+  assert_int_equal(gli_bootstrap_exchange(t.store, 0, 1, "a", 1, 1, LONG_TIME,
+                                          blobs, NULL, &e),
+                   GLOO_ERR_BUSY);
+  test_store_close(&t);
 }
 
 /* ---- two jobs ------------------------------------------------------------ */
@@ -408,7 +432,7 @@ static void a_contender_ends_the_meeting_and_what_comes_of_it(void **state) {
   (void)state;
   for (int met = 0; met < 2; met++) {
     gloo_value blobs[2] = {{NULL, 0}};
-    bool again = true;
+    gli_attempt attempt = {true, 0};
     test_store_open(kind, &t);
     if (met) assert_int_equal(gli_bootstrap_end(t.store, &e), GLI_OUTCOME_OVER);
     assert_int_equal(gli_bootstrap_watch(t.store, 0, &e), GLOO_OK);
@@ -420,9 +444,9 @@ static void a_contender_ends_the_meeting_and_what_comes_of_it(void **state) {
     assert_non_null(strstr(e.message, "two jobs"));
     /* Who comes later hears of it. */
     assert_int_equal(gli_bootstrap_exchange(t.store, 1, 2, "", 0, 1, LONG_TIME,
-                                            blobs, &again, &e),
+                                            blobs, &attempt, &e),
                      GLOO_ERR_BUSY);
-    assert_false(again);
+    assert_false(attempt.again);
     assert_non_null(strstr(e.message, "two jobs"));
     test_store_close(&t);
   }
@@ -455,6 +479,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(no_rank_leaves_before_all_have_finished),
       cmocka_unit_test(rank_0_names_those_that_have_not_finished),
       cmocka_unit_test(late_comers_are_told_to_try_again),
+      cmocka_unit_test(a_rank_that_tries_again_finds_itself),
       cmocka_unit_test(a_server_that_goes_before_one_is_in_is_no_end),
       cmocka_unit_test(a_contender_ends_the_meeting_and_what_comes_of_it),
       cmocka_unit_test(watching_can_be_ended),

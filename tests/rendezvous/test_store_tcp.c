@@ -340,6 +340,43 @@ static void a_server_without_descriptors_says_so(void **state) {
   go_close(&go);
 }
 
+static void wait_for_key(void *argument) {
+  gloo_store *store = argument;
+  if (gloo_store_wait(store, (const char *const[]){"k"}, 1, LONG_TIME, NULL) !=
+      GLOO_OK)
+    _exit(4);
+}
+
+/* While one thread waits, another writes. */
+static int serve_oneself(int unused, void *argument) {
+  struct rlimit limit;
+  gloo_store *store;
+  gloo_value value;
+  uv_thread_t thread;
+  gloo_store_tcp_options options = options_for(0);
+  (void)unused;
+  (void)argument;
+  options.serve = 1;
+  gloo_log_set_level(GLOO_LOG_OFF);
+  if (gloo_store_tcp_create(&options, &store, NULL) != GLOO_OK) return 1;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+  limit.rlim_cur = 0;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 3;
+  if (uv_thread_create(&thread, wait_for_key, store) != 0) return 5;
+  uv_sleep(20);
+  if (gloo_store_get(store, "k", SHORT_TIME, &value, NULL) != GLOO_ERR_TIMEOUT)
+    return 6;
+  if (gloo_store_set(store, "k", "v", 1, NULL) != GLOO_OK) return 7;
+  uv_thread_join(&thread);
+  gloo_store_destroy(store);
+  return 0;
+}
+
+static void a_server_needs_no_descriptor_for_its_own_requests(void **state) {
+  (void)state;
+  assert_int_equal(child_wait(child_start(serve_oneself, 0, NULL)), 0);
+}
+
 /* ---- a server that goes away --------------------------------------------- */
 
 typedef struct waiter {
@@ -451,6 +488,7 @@ int main(int argc, char **argv) {
       TEST(a_server_that_never_comes_is_named),
       TEST(a_server_may_come_later),
       TEST(too_few_descriptors_are_an_error),
+      TEST(a_server_needs_no_descriptor_for_its_own_requests),
       TEST(destroying_the_server_ends_all_waits),
   };
   const struct CMUnitTest patient[] = {

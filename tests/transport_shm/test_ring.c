@@ -269,8 +269,9 @@ static void open_late(ring *r, bool checked) {
   size_t bytes = gli_shm_ring_bytes(LONG_DATA);
   size_t reserved = gli_shm_ring_reserved(LONG_DATA, LONG_CHUNK);
   void *memory;
-  assert_int_equal(gli_shm_memory_make(bytes, reserved, &r->out.fd, &memory),
-                   0);
+  const char *what;
+  assert_int_equal(
+      gli_shm_memory_make(bytes, reserved, &r->out.fd, &memory, &what), 0);
   r->out.memory = r->in.memory = memory;
   r->out.bytes = r->in.bytes = bytes;
   r->out.data_bytes = r->in.data_bytes = LONG_DATA;

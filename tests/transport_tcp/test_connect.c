@@ -92,6 +92,31 @@ static void peer_that_is_gone_is_named(void **state) {
   har_close(&a);
 }
 
+/* Who closes a pair to it has nobody to tell, and does not dial again. */
+static void closed_pair_to_a_peer_that_is_gone_ends(void **state) {
+  (void)state;
+  for (int queued = 0; queued < 2; queued++) {
+    har_end a, b;
+    har_pair *ab, *ba;
+    har_open(&a, "127.0.0.1", 2);
+    har_open(&b, "127.0.0.1", 2);
+    har_introduce(&a, 3, &b, 5, &ab, &ba);
+    har_close(&b);
+    har_pair_open(ab);
+    if (queued) send_text(ab, 0, "anybody?");
+    har_pair_close(ab, queued ? GLI_MESSAGE_BYE : GLI_MESSAGE_ABORT);
+    const gli_tcp *t = (gli_tcp *)a.t;
+    assert_non_null(t->leaving);
+    while (t->leaving != NULL) {
+      assert_int_equal(t->leaving->stream[0].attempts, 0);
+      gli_transport_tcp.sleep(a.t, 1000000);
+      har_poll(&a, NULL, 1);
+    }
+    assert_int_equal(a.owed, 0);
+    har_close(&a);
+  }
+}
+
 /* For longer than one that does not exist is asked. */
 static void peer_that_is_not_ready_is_asked_again(void **state) {
   (void)state;
@@ -283,6 +308,7 @@ int main(void) {
       cmocka_unit_test(both_sides_at_once),
       cmocka_unit_test(messages_of_one_slot_keep_their_order),
       cmocka_unit_test(peer_that_is_gone_is_named),
+      cmocka_unit_test(closed_pair_to_a_peer_that_is_gone_ends),
       cmocka_unit_test(peer_that_is_not_ready_is_asked_again),
       cmocka_unit_test(silent_listener_does_not_hang),
       cmocka_unit_test(last_words_are_heard_after_writes_fail),

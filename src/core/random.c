@@ -1,0 +1,44 @@
+/* A file in place of getrandom where the kernel does not have that, or a filter
+ * on system calls refuses it. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#include <sys/random.h>
+#endif
+#include "core/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "core/descriptor.h"
+
+static int read_file(const char *name, uint8_t *to, size_t bytes) {
+  int fd = gli_fd_keep(open(name, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return errno;
+  int code = 0;
+  while (bytes > 0 && code == 0) {
+    ssize_t got = read(fd, to, bytes);
+    if (got > 0) {
+      to += got;
+      bytes -= (size_t)got;
+    } else if (got == 0 || errno != EINTR) {
+      code = got == 0 ? EIO : errno;
+    }
+  }
+  gli_fd_close(fd);
+  return code;
+}
+
+int gli_random(void *to, size_t bytes, const char **what) {
+#if defined(__linux__)
+  ssize_t got;
+  do got = getrandom(to, bytes, 0);
+  while (got < 0 && errno == EINTR);
+  if (got == (ssize_t)bytes) return 0;
+  *what = "getrandom is refused, and so is /dev/urandom";
+#else
+  *what = "/dev/urandom";
+#endif
+  return read_file("/dev/urandom", to, bytes);
+}

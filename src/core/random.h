@@ -1,0 +1,10 @@
+/* Random bytes that nobody can guess: keys, names, nonces. */
+#ifndef GLI_CORE_RANDOM_H
+#define GLI_CORE_RANDOM_H
+
+#include <stddef.h>
+
+/* Fill `to`. 0; or errno, and `what` says what failed. */
+int gli_random(void *to, size_t bytes, const char **what);
+
+#endif
