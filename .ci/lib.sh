@@ -40,12 +40,13 @@ suite() { # name, script, options...
   passed=$((passed + p)) failed=$((failed + f))
   if [ "$f" -gt 0 ]; then
     tail -n 200 "$logs/messages"
-    sed -n "s/^failed: /$name: /p" "$logs/suite" | grep . >>"$logs/failed" ||
+    # "failed: SUITES - PROJECT:TEST: CASE"
+    sed -nE "s/^failed: ([^ ]* - [^:]*:)?/$name: /p" "$logs/suite" | grep . >>"$logs/failed" ||
       echo "$name: $(tail -n 1 "$logs/messages")" >>"$logs/failed"
   fi
   sed '$d' "$logs/suite"
   echo "$name: $last, in $((SECONDS - begun)) s"
-  [ $((p + f)) -gt 1 ] # else there was nothing to run
+  [ "$p" -gt 0 ] # else it was not built
 }
 
 # Run a command that must succeed, as one check.
