@@ -1,5 +1,7 @@
 /* All algorithms at 1,000 ranks, and the two rings that make an allreduce at
- * 10,000: 200 million steps each, streamed. */
+ * 10,000: 200 million steps each, streamed.
+ * usage: test_plan_large [RANKS]: in place of those 1,000; the rest, and the
+ * memory, in proportion */
 #include <stdlib.h>
 
 #include "algorithms/registry.h"
@@ -7,13 +9,16 @@
 #include "plan/cmocka_all.h"
 #include "tools/plan_sweep.h"
 
-static void all_are_correct_for_1000_ranks(void **state) {
+static uint32_t ranks = 1000;
+static uint64_t steps_in_memory; /* 0: the usual */
+
+static void all_are_correct_for_many_ranks(void **state) {
   (void)state;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     gli_sweep_result result;
     gloo_error error;
     assert_int_equal(
-        gli_sweep(&gli_algorithms[i], 1, 1000, 1000, 1, &result, &error),
+        gli_sweep(&gli_algorithms[i], 1, ranks, ranks, 1, &result, &error),
         GLOO_OK);
     if (result.failures != 0) fail_msg("%s", result.first.message);
   }
@@ -25,7 +30,7 @@ static void check_ring(gli_collective collective, uint32_t size,
   assert_non_null(a);
   gli_plan_params p = {
       .collective = collective, .size = size, .count = count, .elem_bytes = 4};
-  gli_checker *checker = gli_checker_create(0);
+  gli_checker *checker = gli_checker_create(steps_in_memory);
   assert_non_null(checker);
   gli_check_report report;
   gloo_error error;
@@ -38,27 +43,31 @@ static void check_ring(gli_collective collective, uint32_t size,
                    a->bytes(p.size, vector * p.elem_bytes));
 }
 
-static void reduce_scatter_ring_is_correct_for_10000_ranks(void **state) {
+static void reduce_scatter_ring_is_correct_for_very_many_ranks(void **state) {
   (void)state;
-  check_ring(GLI_REDUCE_SCATTER, 10000, 3);
+  check_ring(GLI_REDUCE_SCATTER, 10 * ranks, 3);
 }
 
-static void allgather_ring_is_correct_for_10000_ranks(void **state) {
+static void allgather_ring_is_correct_for_very_many_ranks(void **state) {
   (void)state;
-  check_ring(GLI_ALLGATHER, 10000, 3);
+  check_ring(GLI_ALLGATHER, 10 * ranks, 3);
 }
 
 /* Its rounds are those of the two above. */
 static void allreduce_ring_is_correct_when_streamed(void **state) {
   (void)state;
-  check_ring(GLI_ALLREDUCE, 2500, 5000);
+  check_ring(GLI_ALLREDUCE, ranks * 5 / 2, (uint64_t)ranks * 5);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) {
+    ranks = (uint32_t)strtoul(argv[1], NULL, 10);
+    steps_in_memory = 10000;
+  }
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_are_correct_for_1000_ranks),
-      cmocka_unit_test(reduce_scatter_ring_is_correct_for_10000_ranks),
-      cmocka_unit_test(allgather_ring_is_correct_for_10000_ranks),
+      cmocka_unit_test(all_are_correct_for_many_ranks),
+      cmocka_unit_test(reduce_scatter_ring_is_correct_for_very_many_ranks),
+      cmocka_unit_test(allgather_ring_is_correct_for_very_many_ranks),
       cmocka_unit_test(allreduce_ring_is_correct_when_streamed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "sanitized.h"
 
 enum {
-  MOST_RANKS = SANITIZED_THREADS ? 5 : 8,
+  MOST_RANKS = SANITIZED_THREADS ? 4 : 8,
   LARGE_COUNT = SANITIZED ? 15000 : 120000
 };
 

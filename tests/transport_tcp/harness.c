@@ -167,9 +167,7 @@ int har_stranger(har_end *end) {
   return fd;
 }
 
-/* Bytes read, fewer than asked when the connection ends. */
-static size_t read_while_polling(har_end *end, int fd, uint8_t *to,
-                                 size_t bytes) {
+size_t har_read(har_end *end, int fd, uint8_t *to, size_t bytes) {
   size_t have = 0;
   for (int turn = 0; have < bytes; turn++) {
     if (turn > TURNS_MAX) fail_msg("neither an answer nor the end");
@@ -186,13 +184,13 @@ static size_t read_while_polling(har_end *end, int fd, uint8_t *to,
 gli_tcp_reply har_read_reply(har_end *end, int fd) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
   gli_tcp_reply reply = {.answer = 0};
-  if (read_while_polling(end, fd, bytes, sizeof bytes) == sizeof bytes)
+  if (har_read(end, fd, bytes, sizeof bytes) == sizeof bytes)
     assert_true(gli_tcp_reply_decode(bytes, &reply));
   return reply;
 }
 
 void har_assert_hung_up(har_end *end, int fd) {
   uint8_t byte;
-  assert_int_equal(read_while_polling(end, fd, &byte, 1), 0);
+  assert_int_equal(har_read(end, fd, &byte, 1), 0);
   close(fd);
 }

@@ -64,6 +64,8 @@ void har_poll(har_end *a, har_end *b, int times);
 
 /* A plain blocking socket, connected to where `end` listens. */
 int har_stranger(har_end *end);
+/* Bytes read, fewer than asked when the connection ends. */
+size_t har_read(har_end *end, int fd, uint8_t *to, size_t bytes);
 /* The answer to a hello; its `answer` is 0 when the connection ends instead. */
 gli_tcp_reply har_read_reply(har_end *end, int fd);
 /* The connection is closed from the other side within bounded time. */

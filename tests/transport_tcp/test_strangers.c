@@ -181,9 +181,16 @@ static void garbage_from_a_member_fails_its_pair_only(void **state) {
   assert_int_equal(pair->cause.status, GLOO_ERR_PROTOCOL);
   assert_int_equal(pair->cause.rank, 2);
   assert_int_equal(pair->headers, 0);
-  har_assert_hung_up(&s->a, fd);
   assert_undisturbed(s);
   assert_int_equal(pair->failed, 1);
+  /* The member can still be told, and is hung up on then. */
+  har_pair_close(pair, GLI_MESSAGE_ABORT);
+  gli_header told;
+  assert_int_equal(har_read(&s->a, fd, garbage, sizeof garbage),
+                   sizeof garbage);
+  assert_true(gli_header_decode(garbage, &told));
+  assert_int_equal(told.type, GLI_MESSAGE_ABORT);
+  har_assert_hung_up(&s->a, fd);
 }
 
 static void end_within_a_message_is_a_failure(void **state) {
