@@ -24,41 +24,40 @@ typedef struct rank_state {
   gloo_status status;
   gloo_error error;
   float in[MAX_COUNT], out[MAX_COUNT];
-  gloo_operation *operation; /* persistent, or the one that runs */
+  gloo_request *operation; /* persistent, or the one that runs */
   unsigned long tests;
 } rank_state;
 
-typedef gloo_status (*make_fn)(rank_state *r, gloo_operation **operation);
+typedef gloo_status (*make_fn)(rank_state *r, gloo_request **operation);
 typedef gloo_status (*call_fn)(rank_state *r);
 
 /* ---- what is measured ---------------------------------------------------- */
 
-static gloo_status make_allreduce(rank_state *r, gloo_operation **operation) {
+static gloo_status make_allreduce(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_init(r->context, r->in, r->out, 1, GLOO_FLOAT32,
                              GLOO_SUM, NULL, operation);
 }
 
-static gloo_status make_allreduce_1k(rank_state *r,
-                                     gloo_operation **operation) {
+static gloo_status make_allreduce_1k(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_init(r->context, r->in, r->out, 256, GLOO_FLOAT32,
                              GLOO_SUM, NULL, operation);
 }
 
-static gloo_status start_allreduce(rank_state *r, gloo_operation **operation) {
+static gloo_status start_allreduce(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_start(r->context, r->in, r->out, 1, GLOO_FLOAT32,
                               GLOO_SUM, NULL, operation);
 }
 
-static gloo_status make_barrier(rank_state *r, gloo_operation **operation) {
+static gloo_status make_barrier(rank_state *r, gloo_request **operation) {
   return gloo_barrier_init(r->context, NULL, operation);
 }
 
-static gloo_status make_broadcast(rank_state *r, gloo_operation **operation) {
+static gloo_status make_broadcast(rank_state *r, gloo_request **operation) {
   return gloo_broadcast_init(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0,
                              NULL, operation);
 }
 
-static gloo_status make_message(rank_state *r, gloo_operation **operation) {
+static gloo_status make_message(rank_state *r, gloo_request **operation) {
   if (r->rank == 0) {
     return gloo_send_init(r->context, r->in, 1, GLOO_FLOAT32, 1, NULL,
                           operation);
@@ -114,14 +113,14 @@ static void connect_rank(void *user) {
 static gloo_status fail(rank_state *r, gloo_status status) {
   gloo_error error;
   error.message[0] = 0;
-  if (r->operation != NULL) gloo_operation_error(r->operation, &error);
+  if (r->operation != NULL) gloo_request_error(r->operation, &error);
   fprintf(stderr, "instructions: rank %d: %s: %s\n", r->rank,
           gloo_status_string(status), error.message);
   return status;
 }
 
 static gloo_status begin(const struct test_case *c, rank_state *r) {
-  gloo_status status = c->persistent ? gloo_operation_start(r->operation)
+  gloo_status status = c->persistent ? gloo_request_start(r->operation)
                                      : c->make(r, &r->operation);
   return status == GLOO_OK ? status : fail(r, status);
 }
@@ -137,12 +136,12 @@ static gloo_status finish(const struct test_case *c, rank_state ranks[RANKS]) {
       continue;
     }
     r->tests++;
-    gloo_status status = gloo_operation_test(r->operation);
+    gloo_status status = gloo_request_test(r->operation);
     if (status == GLOO_IN_PROGRESS && tries < GIVE_UP_TESTS) continue;
     if (status != GLOO_OK) return fail(r, status);
     done[r->rank] = 1;
     running--;
-    if (!c->persistent) gloo_operation_destroy(r->operation);
+    if (!c->persistent) gloo_request_destroy(r->operation);
     if (!c->persistent) r->operation = NULL;
   }
   return GLOO_OK;
@@ -204,7 +203,7 @@ static gloo_status measure(const struct test_case *c, rank_state ranks[RANKS],
   if (status != GLOO_OK) return status;
   ranks[0].tests = ranks[1].tests = 0;
   status = operations(c, ranks, count);
-  for (int r = 0; r < RANKS; r++) gloo_operation_destroy(ranks[r].operation);
+  for (int r = 0; r < RANKS; r++) gloo_request_destroy(ranks[r].operation);
   if (status != GLOO_OK) return status;
   if (ranks[1].out[0] < c->expected || ranks[1].out[0] > c->expected) {
     fprintf(stderr, "instructions: %s: the result is %g, not %g\n", c->name,

@@ -40,7 +40,7 @@ static float train(gloo_context *context, float *weights) {
   float gradient[PARAMETERS], loss = 0;
 
   /* Gloo: an object of a class such as AllreduceRing, made once, run often. */
-  gloo_operation *allreduce;
+  gloo_request *allreduce;
   check(gloo_allreduce_init(context, GLOO_IN_PLACE, gradient, PARAMETERS,
                             GLOO_FLOAT32, GLOO_AVERAGE, &options, &allreduce),
         &error);
@@ -50,13 +50,13 @@ static float train(gloo_context *context, float *weights) {
       gradient[i] = weights[i] - (float)(gloo_context_rank(context) + i);
       loss += gradient[i] * gradient[i] / 2;
     }
-    gloo_status status = gloo_operation_start(allreduce);
-    if (status == GLOO_OK) status = gloo_operation_wait(allreduce);
-    if (status != GLOO_OK) gloo_operation_error(allreduce, &error);
+    gloo_status status = gloo_request_start(allreduce);
+    if (status == GLOO_OK) status = gloo_request_wait(allreduce);
+    if (status != GLOO_OK) gloo_request_error(allreduce, &error);
     check(status, &error);
     for (int i = 0; i < PARAMETERS; i++) weights[i] -= gradient[i] / 2;
   }
-  gloo_operation_destroy(allreduce);
+  gloo_request_destroy(allreduce);
   return loss;
 }
 

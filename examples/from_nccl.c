@@ -23,19 +23,19 @@ static int give_up(gloo_context *context) {
 }
 
 /* NCCL: synchronising with the stream. Waits for all, also after an error. */
-static gloo_status wait_for_all(gloo_operation **operations, int n) {
+static gloo_status wait_for_all(gloo_request **operations, int n) {
   gloo_status first = GLOO_OK;
   for (int i = 0; i < n; i++) {
-    gloo_status status = gloo_operation_wait(operations[i]);
+    gloo_status status = gloo_request_wait(operations[i]);
     if (first == GLOO_OK) first = status;
-    gloo_operation_destroy(operations[i]);
+    gloo_request_destroy(operations[i]);
   }
   return first;
 }
 
 /* NCCL: broadcasts between ncclGroupStart and ncclGroupEnd. */
 static gloo_status share_weights(gloo_context *context) {
-  gloo_operation *started[LAYERS];
+  gloo_request *started[LAYERS];
   gloo_status status = GLOO_OK;
   int n = 0;
   while (n < LAYERS && status == GLOO_OK) {
@@ -56,7 +56,7 @@ static void backward(int rank, int layer) {
 /* NCCL: ncclAllReduce on a stream of its own, beside the computation. */
 static gloo_status step(gloo_context *context) {
   int rank = gloo_context_rank(context);
-  gloo_operation *started[LAYERS];
+  gloo_request *started[LAYERS];
   gloo_status status = GLOO_OK;
   int n = 0;
   for (int layer = LAYERS - 1; layer >= 0 && status == GLOO_OK; layer--) {

@@ -23,14 +23,14 @@ static gloo_status ping_self(const gli_bench_case *c,
                              const gloo_options *options) {
   gloo_status status = GLOO_OK;
   for (int trip = 0; trip < 2 && status == GLOO_OK; trip++) {
-    gloo_operation *receive;
+    gloo_request *receive;
     status = gloo_recv_start(c->context, b->out, c->count, c->call.dtype,
                              c->rank, options, &receive);
     if (status != GLOO_OK) return status;
     status =
         gloo_send(c->context, b->in, c->count, c->call.dtype, c->rank, options);
-    if (status == GLOO_OK) status = gloo_operation_wait(receive);
-    gloo_operation_destroy(receive);
+    if (status == GLOO_OK) status = gloo_request_wait(receive);
+    gloo_request_destroy(receive);
   }
   return status;
 }

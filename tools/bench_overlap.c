@@ -82,7 +82,7 @@ typedef struct overlap {
   unsigned cores; /* of all ranks together */
   gli_bench_case c;
   gli_bench_buffers *sets; /* [count] */
-  gloo_operation **operations;
+  gloo_request **operations;
   uint64_t work; /* iterations, or nanoseconds to sleep */
   double *us;    /* [KINDS * rounds] */
   gloo_error error;
@@ -131,12 +131,12 @@ static gloo_status start_all(overlap *o, size_t *started) {
 static gloo_status wait_all(overlap *o, size_t started) {
   gloo_status all = GLOO_OK;
   for (size_t i = 0; i < started; i++) {
-    gloo_status status = gloo_operation_wait(o->operations[i]);
+    gloo_status status = gloo_request_wait(o->operations[i]);
     if (status != GLOO_OK && all == GLOO_OK) {
       all = status;
-      gloo_operation_error(o->operations[i], &o->error);
+      gloo_request_error(o->operations[i], &o->error);
     }
-    gloo_operation_destroy(o->operations[i]);
+    gloo_request_destroy(o->operations[i]);
   }
   return all;
 }
@@ -288,7 +288,7 @@ static bool allocate(overlap *o) {
   gli_bench_call call = {
       .collective = GLI_ALLREDUCE, .dtype = GLOO_FLOAT32, .op = GLOO_SUM};
   o->sets = calloc(count, sizeof *o->sets);
-  o->operations = calloc(count, sizeof(gloo_operation *));
+  o->operations = calloc(count, sizeof(gloo_request *));
   o->us = calloc(KINDS * (size_t)given.rounds, sizeof *o->us);
   bool good = gli_case_init(&o->c, &call, o->context, given.bytes) &&
               o->sets != NULL && o->operations != NULL && o->us != NULL;

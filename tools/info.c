@@ -290,8 +290,8 @@ static int print_tuning(void) {
     fprintf(stderr, "gloo info: %s\n", error.message);
     return GLI_EXIT_FAILED;
   }
-  what.near = promised ? GLI_IN_REACH : GLI_NEAR;
-  if (ops->refer == NULL) what.near = GLI_NOT_NEAR;
+  what.locality = promised ? GLI_MAPPED : GLI_INTRA_NODE;
+  if (ops->rkey_pack == NULL) what.locality = GLI_INTER_NODE;
   return show_tuning(&what);
 }
 

@@ -18,7 +18,7 @@ int gli_info_job(gli_json *out);
 typedef struct gli_info_tuning {
   const struct gloo_context *context; /* NULL: there is none */
   int64_t ranks;
-  gli_nearness near;
+  gli_locality locality;
 } gli_info_tuning;
 
 /* Print which algorithm is chosen for each collective, from which size on, in

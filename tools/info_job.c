@@ -49,7 +49,7 @@ static bool with_all(job *j, const void *out, void *in, size_t bytes) {
   for (int d = 1; d < j->ranks; d++) {
     int to = (j->rank + d) % j->ranks;
     int from = (j->rank + j->ranks - d) % j->ranks;
-    gloo_operation *op;
+    gloo_request *op;
     gloo_options o = GLOO_OPTIONS_INIT;
     o.error = &j->error;
     const uint8_t *data = (const uint8_t *)out + (size_t)to * bytes;
@@ -58,11 +58,11 @@ static bool with_all(job *j, const void *out, void *in, size_t bytes) {
       return false;
     bool good =
         recv_bytes(j, from, (uint8_t *)in + (size_t)from * bytes, bytes);
-    if (good && gloo_operation_wait(op) != GLOO_OK) {
+    if (good && gloo_request_wait(op) != GLOO_OK) {
       gloo_context_error(j->context, &j->error);
       good = false;
     }
-    gloo_operation_destroy(op);
+    gloo_request_destroy(op);
     if (!good) return false;
   }
   return true;

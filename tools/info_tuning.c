@@ -66,16 +66,16 @@ static void describe(gli_plan_params *p, text *t) {
   put(t, "=", choice(p, low));
 }
 
-static const char *crowding_word(gli_crowding crowding) {
+static const char *subscription_word(gli_subscription crowding) {
   static const char *const words[] = {"a core for each", "more than cores",
                                       "more than cores and each bound to one"};
   return words[crowding];
 }
 
 /* As `gloo run` would start them. */
-static gli_crowding assume_crowding(int64_t ranks) {
+static gli_subscription assume_subscription(int64_t ranks) {
   if (ranks <= gli_cpu_effective()) return GLI_CORE_EACH;
-  return gli_run_settles((int)ranks) ? GLI_SETTLED : GLI_CROWDED;
+  return gli_run_pins((int)ranks) ? GLI_PINNED : GLI_OVERSUBSCRIBED;
 }
 
 /* What is known of the ranks of a job, or of ranks that are not there. */
@@ -84,14 +84,15 @@ static gli_plan_params assume(const gli_info_tuning *what,
   const gloo_context *context = what->context;
   if (context == NULL)
     return (gli_plan_params){.size = (uint32_t)what->ranks,
-                             .crowded = assume_crowding(what->ranks),
-                             .near = what->near,
+                             .oversubscribed = assume_subscription(what->ranks),
+                             .locality = what->locality,
                              .tuning = tuning};
-  return (gli_plan_params){.size = (uint32_t)gloo_context_size(context),
-                           .hosts = gli_context_hosts(context),
-                           .crowded = gli_context_crowded(context),
-                           .near = gli_context_near(context),
-                           .tuning = tuning};
+  return (gli_plan_params){
+      .size = (uint32_t)gloo_context_size(context),
+      .hosts = gli_context_hosts(context),
+      .oversubscribed = gli_context_oversubscribed(context),
+      .locality = gli_context_locality(context),
+      .tuning = tuning};
 }
 
 static void print_costs(const gli_costs *costs, gli_json *out) {
@@ -133,13 +134,13 @@ static void print_choices(const gli_info_tuning *what, const gli_tuning *tuning,
   }
 }
 
-static const char *nearness_word(gli_nearness near) {
-  switch (near) {
-    case GLI_NOT_NEAR:
+static const char *locality_word(gli_locality locality) {
+  switch (locality) {
+    case GLI_INTER_NODE:
       return "over TCP";
-    case GLI_NEAR:
+    case GLI_INTRA_NODE:
       return "in shared memory";
-    case GLI_IN_REACH:
+    case GLI_MAPPED:
       return "in shared buffers";
   }
   return "";
@@ -152,16 +153,16 @@ static void print_heading(const gli_info_tuning *what, bool told) {
                         : "";
   if (p.hosts != NULL) {
     printf("# %u ranks on %u hosts, %s%s\n", p.size, p.hosts->n,
-           p.near == GLI_IN_REACH ? "shared buffers within"
-           : p.near == GLI_NEAR   ? "shared memory within"
-                                  : "TCP",
+           p.locality == GLI_MAPPED       ? "shared buffers within"
+           : p.locality == GLI_INTRA_NODE ? "shared memory within"
+                                          : "TCP",
            by);
   } else if (what->context != NULL) {
-    printf("# %u ranks on one host, %s, %s%s\n", p.size, nearness_word(p.near),
-           crowding_word(p.crowded), by);
+    printf("# %u ranks on one host, %s, %s%s\n", p.size,
+           locality_word(p.locality), subscription_word(p.oversubscribed), by);
   } else {
-    printf("# %u ranks on one host, %s, %s%s\n", p.size, nearness_word(p.near),
-           crowding_word(p.crowded), by);
+    printf("# %u ranks on one host, %s, %s%s\n", p.size,
+           locality_word(p.locality), subscription_word(p.oversubscribed), by);
   }
 }
 

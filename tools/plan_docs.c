@@ -109,7 +109,7 @@ static bool print_row(gli_checker *checker, const gli_algorithm *a,
   print_share(report.max_scratch_bytes, vector);
   if (gli_collective_reduces(a->collective)) {
     gli_check_report narrow;
-    p.narrow = true;
+    p.low_precision = true;
     if (gli_checker_run(checker, a->build, &p, &narrow, error) != GLOO_OK) {
       return false;
     }

@@ -251,8 +251,8 @@ static bool ask_elements(gli_plan_params *p) {
     return false;
   }
   p->elem_bytes = gloo_dtype_size(dtype);
-  p->narrow =
-      gli_collective_reduces(p->collective) && gli_dtype_is_narrow(dtype);
+  p->low_precision = gli_collective_reduces(p->collective) &&
+                     gli_dtype_is_low_precision(dtype);
   p->count = (uint64_t)count;
   if (p->collective == GLI_BARRIER) {
     p->elem_bytes = 1;

@@ -75,7 +75,7 @@ static gloo_status check_order(const gli_algorithm *a, const gli_plan_params *p,
                     gli_collective_name(a->collective), a->name, p->size,
                     names[report->order], names[marked]);
   }
-  if (!p->narrow || marked < GLI_ORDER_FOLD || scans) return GLOO_OK;
+  if (!p->low_precision || marked < GLI_ORDER_FOLD || scans) return GLOO_OK;
   if (report->roundings <= 1) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INTERNAL, -1,
                   "%s %s of %u ranks rounds narrow elements %u times",
@@ -138,9 +138,9 @@ static bool check_segments(gli_checker *checker, const gli_algorithm *a,
   p->in_place = p->size % 2 != 0;
   p->segment_bytes = 2 * ELEM_BYTES + 1;
   if (!check_one(checker, a, p, r)) return false;
-  p->narrow = gli_collective_reduces(a->collective);
-  bool ok = !p->narrow || check_one(checker, a, p, r);
-  p->narrow = false;
+  p->low_precision = gli_collective_reduces(a->collective);
+  bool ok = !p->low_precision || check_one(checker, a, p, r);
+  p->low_precision = false;
   return ok;
 }
 

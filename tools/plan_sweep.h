@@ -19,10 +19,10 @@ typedef struct gli_sweep_result {
 
 /* Check the `n` algorithms for `from` to `to` ranks: roots with counts 0, 1,
  * P-1, P, P+1, 64 P and 64 P + 13, in place and not; once cut into segments;
- * in reductions the order that the algorithm is marked with, and of narrow
- * elements, that those in the order of ranks round once; and the promised
- * rounds and bytes. results[i] is about algorithms[i]. Uses
- * `threads` threads. */
+ * in reductions the order that the algorithm is marked with, and of
+ * low-precision elements, that those in the order of ranks round once; and the
+ * promised rounds and bytes. results[i] is about algorithms[i]. Uses `threads`
+ * threads. */
 gloo_status gli_sweep(const gli_algorithm *algorithms, size_t n, uint32_t from,
                       uint32_t to, unsigned threads, gli_sweep_result *results,
                       gloo_error *error);

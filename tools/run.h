@@ -117,7 +117,7 @@ typedef struct gli_run_share {
 gli_run_share gli_run_share_of(int rank, int ranks, int cores);
 
 /* Would each of so many ranks, more than cores, keep to one core? */
-bool gli_run_settles(int ranks);
+bool gli_run_pins(int ranks);
 
 /* Keep this process, a rank, to its share. False: any core will do. Linux only.
  */

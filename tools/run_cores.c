@@ -32,7 +32,7 @@ static int cores_to_share(cpu_set_t *all) {
   return (unsigned)cores == gli_cpu_effective() ? cores : 0;
 }
 
-bool gli_run_settles(int ranks) {
+bool gli_run_pins(int ranks) {
   cpu_set_t all;
   int cores = cores_to_share(&all);
   return ranks > cores && cores > 0 &&
@@ -57,7 +57,7 @@ bool gli_run_bind(int rank, int ranks) {
 
 #else
 
-bool gli_run_settles(int ranks) {
+bool gli_run_pins(int ranks) {
   (void)ranks;
   return false;
 }

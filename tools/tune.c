@@ -162,7 +162,7 @@ static bool report_table(const gli_tune_table *table, int ranks) {
 /* Rank 0 alone. */
 static bool report(const gli_bench_rank *rank, const gli_tune_table *table) {
   int ranks = gloo_context_size(rank->context);
-  bool near = gli_context_near(rank->context) &&
+  bool near = gli_context_locality(rank->context) &&
               gli_context_hosts(rank->context) == NULL;
   char where[48], host[128];
   size_t bytes = sizeof host;

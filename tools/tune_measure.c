@@ -155,8 +155,8 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
                        .count = counted(c),
                        .elem_bytes = typed ? gloo_dtype_size(f->call.dtype) : 1,
                        .hosts = gli_context_hosts(context),
-                       .crowded = gli_context_crowded(context),
-                       .near = gli_context_near(context),
+                       .oversubscribed = gli_context_oversubscribed(context),
+                       .locality = gli_context_locality(context),
                        .tuning = gli_context_tuning(context)};
   gli_case_destroy(c);
   free(c);

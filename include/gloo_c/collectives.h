@@ -1,4 +1,4 @@
-/* Collectives, point-to-point messages and operations.
+/* Collectives, point-to-point messages and requests.
  *
  * Shapes. `count` is in elements. P is the size of the context.
  * Buffers. `input` is read, `output` is written; both belong to the caller and
@@ -6,8 +6,8 @@
  *   failed. They need no alignment. They must not overlap, except that
  *   GLOO_IN_PLACE (or input == output) is allowed where noted.
  * Forms. Each collective has three. Blocking: returns when this rank is done.
- *   `_start`: returns at once with an operation to test or wait for. `_init`:
- *   returns an operation that can be started any number of times. Blocking is
+ *   `_start`: returns at once with a request to test or wait for. `_init`:
+ *   returns a request that can be started any number of times. Blocking is
  *   start + wait.
  * Matching. All ranks call the same collectives, with the same count, type, op,
  *   root and tag, in the same order (per tag). A disagreement is detected with
@@ -56,7 +56,7 @@ extern "C" {
 
 #define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
 
-typedef struct gloo_operation gloo_operation;
+typedef struct gloo_request gloo_request;
 
 typedef struct gloo_options {
   size_t struct_size;
@@ -88,10 +88,10 @@ GLOO_API gloo_status gloo_barrier(gloo_context *context,
                                   const gloo_options *options);
 GLOO_API gloo_status gloo_barrier_start(gloo_context *context,
                                         const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
                                        const gloo_options *options,
-                                       gloo_operation **operation);
+                                       gloo_request **request);
 
 /* Copy root's `count` elements to every rank's output. `input` is read at the
  * root only; in place: the root's data is already in its output. */
@@ -103,12 +103,12 @@ GLOO_API gloo_status gloo_broadcast_start(gloo_context *context,
                                           const void *input, void *output,
                                           size_t count, gloo_dtype dtype,
                                           int root, const gloo_options *options,
-                                          gloo_operation **operation);
+                                          gloo_request **request);
 GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          int root, const gloo_options *options,
-                                         gloo_operation **operation);
+                                         gloo_request **request);
 
 /* Combine all ranks' inputs (count elements each) element by element; every
  * rank's output (count elements) gets the result. In place: output holds the
@@ -122,13 +122,13 @@ GLOO_API gloo_status gloo_allreduce_start(gloo_context *context,
                                           size_t count, gloo_dtype dtype,
                                           gloo_op op,
                                           const gloo_options *options,
-                                          gloo_operation **operation);
+                                          gloo_request **request);
 GLOO_API gloo_status gloo_allreduce_init(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          gloo_op op,
                                          const gloo_options *options,
-                                         gloo_operation **operation);
+                                         gloo_request **request);
 
 /* Combine all ranks' inputs (P * count elements each); rank r's output (count
  * elements) gets elements r * count ... (r + 1) * count - 1 of the result.
@@ -144,13 +144,13 @@ GLOO_API gloo_status gloo_reduce_scatter_start(gloo_context *context,
                                                size_t count, gloo_dtype dtype,
                                                gloo_op op,
                                                const gloo_options *options,
-                                               gloo_operation **operation);
+                                               gloo_request **request);
 GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context,
                                               const void *input, void *output,
                                               size_t count, gloo_dtype dtype,
                                               gloo_op op,
                                               const gloo_options *options,
-                                              gloo_operation **operation);
+                                              gloo_request **request);
 
 /* Every rank's output (P * count elements) gets all inputs (count elements
  * each) in rank order. In place: rank r's input is already at element
@@ -163,17 +163,17 @@ GLOO_API gloo_status gloo_allgather_start(gloo_context *context,
                                           const void *input, void *output,
                                           size_t count, gloo_dtype dtype,
                                           const gloo_options *options,
-                                          gloo_operation **operation);
+                                          gloo_request **request);
 GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const gloo_options *options,
-                                         gloo_operation **operation);
+                                         gloo_request **request);
 
 /* Every rank sends a block of `count` elements to every rank: input and output
  * have P blocks, one behind the other; block j of rank i's input becomes block
  * i of rank j's output. In place: output holds the input; this takes as much
- * memory again for as long as the operation exists. Each rank sends
+ * memory again for as long as the request exists. Each rank sends
  * (P-1) * count elements, short blocks on many ranks more (Bruck et al. 1997).
  */
 GLOO_API gloo_status gloo_alltoall(gloo_context *context, const void *input,
@@ -183,12 +183,12 @@ GLOO_API gloo_status gloo_alltoall_start(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const gloo_options *options,
-                                         gloo_operation **operation);
+                                         gloo_request **request);
 GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
                                         const void *input, void *output,
                                         size_t count, gloo_dtype dtype,
                                         const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 
 /* Combine all ranks' inputs (count elements each) element by element; root's
  * output (count elements) gets the result. Other ranks' outputs may be NULL,
@@ -203,12 +203,12 @@ GLOO_API gloo_status gloo_reduce_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, gloo_op op, int root,
                                        const gloo_options *options,
-                                       gloo_operation **operation);
+                                       gloo_request **request);
 GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, gloo_op op, int root,
                                       const gloo_options *options,
-                                      gloo_operation **operation);
+                                      gloo_request **request);
 
 /* Combine the inputs (count elements each) of this rank and of those below it,
  * element by element and in rank order: rank r's output (count elements) gets
@@ -222,12 +222,12 @@ GLOO_API gloo_status gloo_scan_start(gloo_context *context, const void *input,
                                      void *output, size_t count,
                                      gloo_dtype dtype, gloo_op op,
                                      const gloo_options *options,
-                                     gloo_operation **operation);
+                                     gloo_request **request);
 GLOO_API gloo_status gloo_scan_init(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, gloo_op op,
                                     const gloo_options *options,
-                                    gloo_operation **operation);
+                                    gloo_request **request);
 
 /* The same without this rank's own input: rank r's output gets input 0 op ...
  * op input r - 1. Rank 0's output is left alone. */
@@ -238,12 +238,12 @@ GLOO_API gloo_status gloo_exscan_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, gloo_op op,
                                        const gloo_options *options,
-                                       gloo_operation **operation);
+                                       gloo_request **request);
 GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options,
-                                      gloo_operation **operation);
+                                      gloo_request **request);
 
 /* Root's output (P * count elements) gets all inputs (count elements each) in
  * rank order. Other ranks' outputs may be NULL, and are left alone. In place,
@@ -256,12 +256,12 @@ GLOO_API gloo_status gloo_gather_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_operation **operation);
+                                       gloo_request **request);
 GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, int root,
                                       const gloo_options *options,
-                                      gloo_operation **operation);
+                                      gloo_request **request);
 
 /* Rank r's output (count elements) gets elements r * count ... (r + 1) * count
  * - 1 of root's input (P * count elements), which is read at the root only. In
@@ -274,12 +274,12 @@ GLOO_API gloo_status gloo_scatter_start(gloo_context *context,
                                         const void *input, void *output,
                                         size_t count, gloo_dtype dtype,
                                         int root, const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_operation **operation);
+                                       gloo_request **request);
 
 /* ---- blocks that differ in length ---------------------------------------- */
 
@@ -305,11 +305,11 @@ GLOO_API gloo_status gloo_allgatherv(gloo_context *context, const void *input,
 GLOO_API gloo_status gloo_allgatherv_start(
     gloo_context *context, const void *input, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_allgatherv_init(
     gloo_context *context, const void *input, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 
 /* gloo_reduce_scatter in blocks that differ in length: rank r's output gets the
  * counts[r] elements of the result that follow those of the ranks below it. In
@@ -325,13 +325,13 @@ GLOO_API gloo_status gloo_reduce_scatterv_start(gloo_context *context,
                                                 const size_t *counts,
                                                 gloo_dtype dtype, gloo_op op,
                                                 const gloo_options *options,
-                                                gloo_operation **operation);
+                                                gloo_request **request);
 GLOO_API gloo_status gloo_reduce_scatterv_init(gloo_context *context,
                                                const void *input, void *output,
                                                const size_t *counts,
                                                gloo_dtype dtype, gloo_op op,
                                                const gloo_options *options,
-                                               gloo_operation **operation);
+                                               gloo_request **request);
 
 /* gloo_gather of inputs that differ in length: rank r's input_count elements go
  * to element displacements[r] of root's output, which must have counts[r] equal
@@ -345,11 +345,11 @@ GLOO_API gloo_status gloo_gatherv(gloo_context *context, const void *input,
 GLOO_API gloo_status gloo_gatherv_start(
     gloo_context *context, const void *input, size_t input_count, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    int root, const gloo_options *options, gloo_operation **operation);
+    int root, const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_gatherv_init(
     gloo_context *context, const void *input, size_t input_count, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    int root, const gloo_options *options, gloo_operation **operation);
+    int root, const gloo_options *options, gloo_request **request);
 
 /* gloo_scatter in blocks that differ in length: rank r's output_count elements
  * come from element displacements[r] of root's input, which must have counts[r]
@@ -365,14 +365,14 @@ GLOO_API gloo_status gloo_scatterv_start(
     gloo_context *context, const void *input, const size_t *counts,
     const size_t *displacements, void *output, size_t output_count,
     gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_operation **operation);
+    gloo_request **request);
 GLOO_API gloo_status gloo_scatterv_init(gloo_context *context,
                                         const void *input, const size_t *counts,
                                         const size_t *displacements,
                                         void *output, size_t output_count,
                                         gloo_dtype dtype, int root,
                                         const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 
 /* gloo_alltoall in blocks that differ in length: rank i sends rank j the
  * input_counts[j] elements from input_displacements[j] on, and rank j puts them
@@ -390,12 +390,12 @@ GLOO_API gloo_status gloo_alltoallv_start(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
     const size_t *output_counts, const size_t *output_displacements,
-    gloo_dtype dtype, const gloo_options *options, gloo_operation **operation);
+    gloo_dtype dtype, const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_alltoallv_init(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
     const size_t *output_counts, const size_t *output_displacements,
-    gloo_dtype dtype, const gloo_options *options, gloo_operation **operation);
+    gloo_dtype dtype, const gloo_options *options, gloo_request **request);
 
 /* ---- point to point ------------------------------------------------------ */
 
@@ -411,11 +411,11 @@ GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
 GLOO_API gloo_status gloo_send_start(gloo_context *context, const void *input,
                                      size_t count, gloo_dtype dtype, int peer,
                                      const gloo_options *options,
-                                     gloo_operation **operation);
+                                     gloo_request **request);
 GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
                                     size_t count, gloo_dtype dtype, int peer,
                                     const gloo_options *options,
-                                    gloo_operation **operation);
+                                    gloo_request **request);
 
 /* Receive `count` elements from rank `peer`. The message must have the same
  * count and type; another one is a GLOO_ERR_MISMATCH. */
@@ -425,14 +425,14 @@ GLOO_API gloo_status gloo_recv(gloo_context *context, void *output,
 GLOO_API gloo_status gloo_recv_start(gloo_context *context, void *output,
                                      size_t count, gloo_dtype dtype, int peer,
                                      const gloo_options *options,
-                                     gloo_operation **operation);
+                                     gloo_request **request);
 GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
                                     size_t count, gloo_dtype dtype, int peer,
                                     const gloo_options *options,
-                                    gloo_operation **operation);
+                                    gloo_request **request);
 
 /* Receive from whichever of `n_peers` listed ranks (NULL and 0: any rank) sends
- * first; gloo_operation_source, or `source` (may be NULL), says which. The list
+ * first; gloo_request_source, or `source` (may be NULL), says which. The list
  * is copied. */
 GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output,
                                    size_t count, gloo_dtype dtype,
@@ -442,12 +442,12 @@ GLOO_API gloo_status gloo_recv_any_start(gloo_context *context, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const int *peers, size_t n_peers,
                                          const gloo_options *options,
-                                         gloo_operation **operation);
+                                         gloo_request **request);
 GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                         size_t count, gloo_dtype dtype,
                                         const int *peers, size_t n_peers,
                                         const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 
 /* Send `send_count` elements to rank `to` and receive `recv_count` from rank
  * `from` at the same time, so that pairs and rings of ranks that call it do not
@@ -466,44 +466,44 @@ GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,
 GLOO_API gloo_status gloo_sendrecv_start(
     gloo_context *context, const void *input, size_t send_count, int to,
     void *output, size_t recv_count, int from, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
                                         const void *input, size_t send_count,
                                         int to, void *output, size_t recv_count,
                                         int from, gloo_dtype dtype,
                                         const gloo_options *options,
-                                        gloo_operation **operation);
+                                        gloo_request **request);
 
-/* ---- operations ---------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
-/* Start a persistent operation (made by `_init`) once more. The timeout counts
+/* Start a persistent request (made by `_init`) once more. The timeout counts
  * from here. GLOO_ERR_BUSY when it is still running. GLOO_ERR_POISONED when its
- * context has failed or was destroyed: gloo_operation_error says what of, the
+ * context has failed or was destroyed: gloo_request_error says what of, the
  * latter as GLOO_ERR_CANCELLED in `cause` unless it had failed before. */
-GLOO_API gloo_status gloo_operation_start(gloo_operation *operation);
+GLOO_API gloo_status gloo_request_start(gloo_request *request);
 
 /* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes
  * progress; does not block. Any thread. */
-GLOO_API gloo_status gloo_operation_test(gloo_operation *operation);
+GLOO_API gloo_status gloo_request_test(gloo_request *request);
 
 /* Block until it completes or fails, at the latest at its deadline. Any
- * thread; several may wait for one operation. */
-GLOO_API gloo_status gloo_operation_wait(gloo_operation *operation);
+ * thread; several may wait for one request. */
+GLOO_API gloo_status gloo_request_wait(gloo_request *request);
 
 /* Give up. A receive that no message has reached and a send of which nothing
  * has left are withdrawn quietly; anything else poisons the context, for the
  * other ranks cannot complete either. GLOO_OK also when it was complete. */
-GLOO_API gloo_status gloo_operation_cancel(gloo_operation *operation);
+GLOO_API gloo_status gloo_request_cancel(gloo_request *request);
 
 /* The rank that a completed receive got its message from, else -1. */
-GLOO_API int gloo_operation_source(const gloo_operation *operation);
+GLOO_API int gloo_request_source(const gloo_request *request);
 
-/* Details of a failed operation; GLOO_OK when there are none. */
-GLOO_API gloo_status gloo_operation_error(const gloo_operation *operation,
-                                          gloo_error *error);
+/* Details of a failed request; GLOO_OK when there are none. */
+GLOO_API gloo_status gloo_request_error(const gloo_request *request,
+                                        gloo_error *error);
 
 /* Release it, cancelling it first when it is running. NULL is allowed. */
-GLOO_API void gloo_operation_destroy(gloo_operation *operation);
+GLOO_API void gloo_request_destroy(gloo_request *request);
 
 #ifdef __cplusplus
 }

@@ -161,10 +161,10 @@ GLOO_API int gloo_context_size(const gloo_context *context);
  *
  * Threads. Groups may be made and used by several threads at once. Where a rank
  * makes two groups of one context at the same time, each needs a tag of its
- * own. Failing. A context and all groups that stem from it fail as one: what
- * poisons one of them poisons all, on all ranks of the context that was there
- * first, for they share connections. Sentences, and the rank in a gloo_error,
- * speak of ranks of that first context; see gloo_context_translate. Groups that
+ * own. Failing. A context and all groups made of it fail as one: what
+ * poisons one of them poisons all, on all ranks of the root
+ * context, for they share connections. Sentences, and the rank in a gloo_error,
+ * speak of ranks of the root context; see gloo_context_translate. Groups that
  * are to fail alone need contexts of their own (gloo_context_create). Ending.
  * gloo_context_destroy; connections are closed with the last of them. A device
  * must outlive all. */
@@ -214,13 +214,13 @@ GLOO_API gloo_status gloo_context_subset(gloo_context *context,
                                          gloo_context **group,
                                          gloo_error *error);
 
-/* The rank that `rank` of the context has in the context that was there first,
+/* The rank that `rank` of the context has in the root context,
  * which was not made of another one; -1 when there is no such rank. Any thread.
  */
 GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
 
 /* The rank that `rank` of one context has in another: -1 when it is not in
- * that, or when the two do not stem from the same context. Any thread. */
+ * that, or when the two do not have the same root context. Any thread. */
 GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
                                     const gloo_context *to);
 

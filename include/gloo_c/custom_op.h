@@ -34,7 +34,7 @@ typedef struct gloo_custom_op gloo_custom_op;
  * library, or the library's own; never by two at a time for one device. While
  * it runs, nothing else moves: keep it short. It must return, and must not call
  * functions of this library that take a device, a context or an operation:
- * collectives, messages and gloo_operation_... give GLOO_ERR_INVALID then,
+ * collectives, messages and gloo_request_... give GLOO_ERR_INVALID then,
  * contexts and operations are not destroyed, and others may wait for ever. */
 typedef void (*gloo_custom_fn)(void *user, const void *left, const void *right,
                                size_t count, gloo_dtype dtype, void *result);

@@ -20,9 +20,9 @@
  *
  * Peers. Other ranks of the same user can read and write the whole region.
  * They do so only within the ranges and the time that an operation gives them.
- * When an operation ends with an error, what it had lent is cut off from them,
- * so nothing is written after it has returned; the other allocations of that
- * region stay as they are, but peers are not given them any more.
+ * When an operation ends with an error, what it had exposed is cut off from
+ * them, so nothing is written after it has returned; the other allocations of
+ * that region stay as they are, but peers are not given them any more.
  *
  * fork. Parent and child see the same memory, not copies of it: what one
  * writes, the other reads. A child may use it, with contexts of its own too,

@@ -42,11 +42,11 @@ GLOO_API gloo_status gloo_allreduce_multi(gloo_context *context,
 GLOO_API gloo_status gloo_allreduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation);
+    gloo_op op, const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_allreduce_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation);
+    gloo_op op, const gloo_options *options, gloo_request **request);
 
 /* gloo_reduce of the inputs of all ranks together; every output of the root
  * gets the result. Other ranks' outputs are left alone, and there may be none.
@@ -60,13 +60,11 @@ GLOO_API gloo_status gloo_reduce_multi(gloo_context *context,
 GLOO_API gloo_status gloo_reduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, int root, const gloo_options *options,
-    gloo_operation **operation);
-GLOO_API gloo_status
-gloo_reduce_multi_init(gloo_context *context, const void *const *inputs,
-                       size_t n_inputs, void *const *outputs, size_t n_outputs,
-                       size_t count, gloo_dtype dtype, gloo_op op, int root,
-                       const gloo_options *options, gloo_operation **operation);
+    gloo_op op, int root, const gloo_options *options, gloo_request **request);
+GLOO_API gloo_status gloo_reduce_multi_init(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, int root, const gloo_options *options, gloo_request **request);
 
 /* gloo_reduce_scatter of the inputs of all ranks together (P * count elements
  * each); every output (count elements) of rank r gets its part of the result.
@@ -78,11 +76,11 @@ GLOO_API gloo_status gloo_reduce_scatter_multi(
 GLOO_API gloo_status gloo_reduce_scatter_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation);
+    gloo_op op, const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_reduce_scatter_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation);
+    gloo_op op, const gloo_options *options, gloo_request **request);
 
 /* gloo_broadcast to every output of every rank. In place: the root's data is in
  * its first output. */
@@ -95,11 +93,11 @@ GLOO_API gloo_status gloo_broadcast_multi(gloo_context *context,
 GLOO_API gloo_status gloo_broadcast_multi_start(
     gloo_context *context, const void *input, void *const *outputs,
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_broadcast_multi_init(
     gloo_context *context, const void *input, void *const *outputs,
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 
 /* gloo_allgather of several inputs (count elements each), of which all ranks
  * have the same number: every output (P * n_inputs * count elements) gets those
@@ -114,11 +112,11 @@ GLOO_API gloo_status gloo_allgather_multi(gloo_context *context,
 GLOO_API gloo_status gloo_allgather_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 GLOO_API gloo_status gloo_allgather_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation);
+    const gloo_options *options, gloo_request **request);
 
 /* gloo_scatter of blocks that lie apart: `inputs` has P pointers to `count`
  * elements each, read at the root only; rank r's output gets what inputs[r]
@@ -133,13 +131,13 @@ GLOO_API gloo_status gloo_scatter_multi_start(gloo_context *context,
                                               void *output, size_t count,
                                               gloo_dtype dtype, int root,
                                               const gloo_options *options,
-                                              gloo_operation **operation);
+                                              gloo_request **request);
 GLOO_API gloo_status gloo_scatter_multi_init(gloo_context *context,
                                              const void *const *inputs,
                                              void *output, size_t count,
                                              gloo_dtype dtype, int root,
                                              const gloo_options *options,
-                                             gloo_operation **operation);
+                                             gloo_request **request);
 
 #ifdef __cplusplus
 }

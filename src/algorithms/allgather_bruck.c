@@ -37,7 +37,7 @@ uint64_t gli_allgather_bruck_bytes(uint32_t size, uint64_t vector_bytes) {
 }
 
 /* Bytes of the `n` blocks from this rank's own on, modulo P. */
-static uint64_t bytes_of(const gli_plan_params *p, uint64_t n) {
+static uint64_t bruck_bytes_of(const gli_plan_params *p, uint64_t n) {
   uint64_t end = p->rank + n, size = p->size;
   uint64_t elements = gli_elems_before(p, GLI_OUT, end < size ? end : size) -
                       gli_elems_before(p, GLI_OUT, p->rank);
@@ -46,10 +46,11 @@ static uint64_t bytes_of(const gli_plan_params *p, uint64_t n) {
 }
 
 /* Blocks [from, to) of what is gathered. */
-static gli_range blocks(const gli_plan_params *p, gli_range gathered,
-                        uint64_t from, uint64_t to) {
-  uint64_t at = bytes_of(p, from);
-  return gli_bytes(gathered.buffer, gathered.offset + at, bytes_of(p, to) - at);
+static gli_range bruck_blocks(const gli_plan_params *p, gli_range gathered,
+                              uint64_t from, uint64_t to) {
+  uint64_t at = bruck_bytes_of(p, from);
+  return gli_bytes(gathered.buffer, gathered.offset + at,
+                   bruck_bytes_of(p, to) - at);
 }
 
 /* All but its own block, one by one only where there are gaps between them. */
@@ -57,28 +58,29 @@ static void put_in_place(gli_builder *b, const gli_plan_params *p,
                          gli_range all) {
   uint64_t size = p->size, to_end = size - p->rank;
   if (p->counts == NULL || p->counts->packed) {
-    gli_range after = blocks(p, all, 1, to_end);
-    gli_range before = blocks(p, all, to_end, size);
+    gli_range after = bruck_blocks(p, all, 1, to_end);
+    gli_range before = bruck_blocks(p, all, to_end, size);
     uint64_t at = gli_elems_before(p, GLI_OUT, (uint64_t)p->rank + 1);
     gli_copy(b, after, gli_bytes(GLI_OUT, at * p->elem_bytes, after.bytes));
     gli_copy(b, before, gli_bytes(GLI_OUT, 0, before.bytes));
     return;
   }
   for (uint64_t k = 1; k < size; k++)
-    gli_copy(b, blocks(p, all, k, k + 1),
+    gli_copy(b, bruck_blocks(p, all, k, k + 1),
              gli_block(p, GLI_OUT, (p->rank + k) % size));
 }
 
 void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
-  gli_range own = gli_own(p, GLI_IN), all = gli_scratch(b, bytes_of(p, size));
-  gli_copy(b, own, blocks(p, all, 0, 1));
+  gli_range own = gli_own(p, GLI_IN),
+            all = gli_scratch(b, bruck_bytes_of(p, size));
+  gli_copy(b, own, bruck_blocks(p, all, 0, 1));
   for (uint64_t held = 1; held < size; held *= 2) {
     uint64_t missing = size - held, n = held < missing ? held : missing;
     gli_send(b, (uint32_t)((p->rank + size - held) % size),
-             blocks(p, all, 0, n));
+             bruck_blocks(p, all, 0, n));
     gli_recv(b, (uint32_t)((p->rank + held) % size),
-             blocks(p, all, held, held + n));
+             bruck_blocks(p, all, held, held + n));
   }
   gli_copy(b, own, gli_block(p, GLI_OUT, p->rank));
   put_in_place(b, p, all);

@@ -24,8 +24,8 @@
 /* Blocks [from, to) of what is gathered, counted from this rank's own on modulo
  * P, are two ranges where they pass the end: `half` 0 lies before it, `half` 1
  * behind; either may be empty. */
-static gli_range arc(const gli_plan_params *p, gli_range gathered,
-                     uint64_t from, uint64_t to, int half) {
+static gli_range allgather_arc(const gli_plan_params *p, gli_range gathered,
+                               uint64_t from, uint64_t to, int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
   uint64_t before = end < p->size ? end : p->size;
   uint64_t first = half == 0 ? begin : 0,
@@ -59,18 +59,18 @@ void gli_allgather_circulant(gli_builder *b, const gli_plan_params *p) {
   if (aside)
     all = gli_scratch(b, gli_elems_before(p, GLI_OUT, size) * p->elem_bytes);
   while (gli_in_hand(size, rounds) > 1) rounds++;
-  gli_copy(b, own, arc(p, all, 0, 1, 0));
+  gli_copy(b, own, allgather_arc(p, all, 0, 1, 0));
   for (; rounds > 0; rounds--) {
     uint64_t want = gli_in_hand(size, rounds - 1),
              have = gli_in_hand(size, rounds);
     uint32_t ahead = (uint32_t)((p->rank + have) % size);
     uint32_t behind = (uint32_t)((p->rank + size - have) % size);
     for (int half = 0; half < 2; half++) {
-      gli_send(b, behind, arc(p, all, 0, want - have, half));
-      gli_recv(b, ahead, arc(p, all, have, want, half));
+      gli_send(b, behind, allgather_arc(p, all, 0, want - have, half));
+      gli_recv(b, ahead, allgather_arc(p, all, have, want, half));
     }
   }
   for (uint64_t k = 0; k < size && aside; k++)
-    gli_copy(b, arc(p, all, k, k + 1, 0),
+    gli_copy(b, allgather_arc(p, all, k, k + 1, 0),
              gli_block(p, GLI_OUT, (p->rank + k) % size));
 }

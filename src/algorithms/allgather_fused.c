@@ -3,17 +3,18 @@
  * Wins: long blocks, on ranks of one host that reach each other's memory. Every
  * byte of the inputs is then read once, where `direct` reads it once for each
  * rank; every byte of the outputs is written once, and what travels is
- * references.
+ * rkeys.
  * Cost for P ranks and m bytes of output when all bytes have to be sent: 2
  * rounds; every rank sends m (P-1)/P bytes, and 8 (P-1) bytes for each piece.
  * Source: as that of allreduce_fused.c.
  *
- * Rank r stores its block in all outputs, which are lent to it for that. P = 3:
+ * Rank r stores its block in all outputs, which are exposed to it for that. P =
+ * 3:
  *
  *   rank     0             1             2
  *   input       a             b             c
  *                           / | \
- *   output   .. [b] ..     .. [b] ..     .. [b] ..      lent to rank 1
+ *   output   .. [b] ..     .. [b] ..     .. [b] ..      PUT by rank 1
  *
  * In pieces: a step keeps the rank that does it busy. */
 #include "algorithms/fused.h"
@@ -23,9 +24,9 @@ uint32_t gli_allgather_fused_rounds(uint32_t size) {
 }
 
 uint64_t gli_allgather_fused_bytes(uint32_t size, uint64_t vector_bytes) {
-  uint64_t references =
+  uint64_t rkeys =
       8 * (uint64_t)(size - 1) * gli_fused_turns(size, vector_bytes);
-  return vector_bytes - vector_bytes / size + references;
+  return vector_bytes - vector_bytes / size + rkeys;
 }
 
 typedef struct layout {
@@ -43,17 +44,17 @@ static void take_turn(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   gli_range in = gli_fused_piece(p, gli_own(p, GLI_IN), l->turns, t);
   gli_range out = piece_of(l, p->rank, t);
-  uint32_t loans = gli_places(b, l->others);
+  uint32_t puts = gli_windows(b, l->others);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(p, k);
-    gli_lend(b, rank, piece_of(l, rank, t));
-    gli_borrow(b, rank, in.bytes, loans + k);
+    gli_expose_put(b, rank, piece_of(l, rank, t));
+    gli_recv_window(b, rank, in.bytes, puts + k);
   }
-  gli_copy_all(b, in, out, loans, l->others);
+  gli_copy_all(b, in, out, puts, l->others);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(p, k);
-    gli_fill(b, rank, out, loans + k);
-    gli_recv_filled(b, rank, piece_of(l, rank, t));
+    gli_put(b, rank, out, puts + k);
+    gli_recv_put(b, rank, piece_of(l, rank, t));
   }
 }
 

@@ -39,8 +39,8 @@ uint64_t gli_allgather_recursive_doubling_bytes(uint32_t size,
 }
 
 /* The blocks of ranks [from, to). */
-static gli_range blocks(const gli_plan_params *p, gli_range gathered,
-                        uint32_t from, uint32_t to) {
+static gli_range doubling_blocks(const gli_plan_params *p, gli_range gathered,
+                                 uint32_t from, uint32_t to) {
   uint64_t a = gli_elems_before(p, GLI_OUT, from);
   uint64_t z = gli_elems_before(p, GLI_OUT, to);
   return gli_bytes(gathered.buffer, gathered.offset + a * p->elem_bytes,
@@ -50,14 +50,14 @@ static gli_range blocks(const gli_plan_params *p, gli_range gathered,
 static void fold(gli_builder *b, const gli_plan_params *p, gli_range all) {
   uint32_t rank = p->rank;
   gli_send(b, rank + 1, gli_own(p, GLI_IN));
-  gli_recv(b, rank + 1, blocks(p, all, 0, rank));
-  gli_recv(b, rank + 1, blocks(p, all, rank + 1, p->size));
+  gli_recv(b, rank + 1, doubling_blocks(p, all, 0, rank));
+  gli_recv(b, rank + 1, doubling_blocks(p, all, rank + 1, p->size));
 }
 
 static void unfold(gli_builder *b, const gli_plan_params *p, gli_range all) {
   uint32_t other = p->rank - 1;
-  gli_send(b, other, blocks(p, all, 0, other));
-  gli_send(b, other, blocks(p, all, p->rank, p->size));
+  gli_send(b, other, doubling_blocks(p, all, 0, other));
+  gli_send(b, other, doubling_blocks(p, all, p->rank, p->size));
 }
 
 /* Blocks with gaps between them are gathered elsewhere and then put in place.
@@ -70,24 +70,26 @@ void gli_allgather_recursive_doubling(gli_builder *b,
   gli_range all = gli_bytes(GLI_OUT, 0, 0);
   if (aside)
     all = gli_scratch(b, gli_elems_before(p, GLI_OUT, p->size) * p->elem_bytes);
-  gli_copy(b, gli_own(p, GLI_IN), blocks(p, all, p->rank, p->rank + 1));
+  gli_copy(b, gli_own(p, GLI_IN),
+           doubling_blocks(p, all, p->rank, p->rank + 1));
   if (folded && p->rank % 2 == 0) {
     fold(b, p, all);
   } else {
-    if (folded) gli_recv(b, p->rank - 1, blocks(p, all, p->rank - 1, p->rank));
+    if (folded)
+      gli_recv(b, p->rank - 1, doubling_blocks(p, all, p->rank - 1, p->rank));
     uint32_t me = gli_fold_number(p->rank, pairs);
     for (uint32_t bit = 1; bit < power; bit *= 2) {
       uint32_t mine = me & ~(bit - 1), theirs = mine ^ bit;
       uint32_t peer = gli_fold_rank(me ^ bit, pairs);
       gli_send(b, peer,
-               blocks(p, all, gli_fold_first(mine, pairs),
-                      gli_fold_first(mine + bit, pairs)));
+               doubling_blocks(p, all, gli_fold_first(mine, pairs),
+                               gli_fold_first(mine + bit, pairs)));
       gli_recv(b, peer,
-               blocks(p, all, gli_fold_first(theirs, pairs),
-                      gli_fold_first(theirs + bit, pairs)));
+               doubling_blocks(p, all, gli_fold_first(theirs, pairs),
+                               gli_fold_first(theirs + bit, pairs)));
     }
     if (folded) unfold(b, p, all);
   }
   for (uint32_t k = 0; k < p->size && aside; k++)
-    gli_copy(b, blocks(p, all, k, k + 1), gli_block(p, GLI_OUT, k));
+    gli_copy(b, doubling_blocks(p, all, k, k + 1), gli_block(p, GLI_OUT, k));
 }

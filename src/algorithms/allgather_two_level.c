@@ -25,8 +25,8 @@
 #include "algorithms/two_level.h"
 
 /* Block k goes to all members from the one with number `root`. */
-static void pass(gli_builder *b, const gli_plan_params *p, gli_sub sub,
-                 uint32_t root, uint32_t k) {
+static void allgather_pass(gli_builder *b, const gli_plan_params *p,
+                           gli_sub sub, uint32_t root, uint32_t k) {
   sub.root = root;
   sub.in = sub.out = gli_block(p, GLI_OUT, k);
   sub.count = sub.in.bytes / p->elem_bytes;
@@ -39,13 +39,15 @@ static void pass_blocks(gli_builder *b, const gli_plan_params *p) {
   gli_sub within = gli_sub_host(p, GLI_BROADCAST, 0);
   gli_copy(b, gli_own(p, GLI_IN), gli_block(p, GLI_OUT, p->rank));
   for (uint32_t i = 0; i < within.size; i++)
-    pass(b, p, within, i, within.members[i]);
+    allgather_pass(b, p, within, i, within.members[i]);
   for (uint32_t k = 0; k < p->size && place < h->least; k++) {
     gli_sub across = gli_sub_across(p, GLI_BROADCAST, 0);
-    if (h->place[k] % h->least == place) pass(b, p, across, h->of[k], k);
+    if (h->place[k] % h->least == place)
+      allgather_pass(b, p, across, h->of[k], k);
   }
   for (uint32_t k = 0; k < p->size; k++) {
-    if (h->of[k] != host) pass(b, p, within, h->place[k] % h->least, k);
+    if (h->of[k] != host)
+      allgather_pass(b, p, within, h->place[k] % h->least, k);
   }
 }
 

@@ -26,7 +26,7 @@
  */
 #include "algorithms/radix.h"
 
-static gli_radices radices(uint32_t size, uint32_t base) {
+static gli_radices bcube_radices(uint32_t size, uint32_t base) {
   uint32_t left = size;
   gli_radices r = gli_radices_up_to(base, &left);
   for (uint32_t prime = base + 1; prime <= left / prime; prime++) {
@@ -43,47 +43,49 @@ typedef struct stage {
   uint64_t first, share; /* parts of its group, and how many each will have */
 } stage;
 
-static uint32_t member(const gli_plan_params *p, const stage *s, uint32_t j) {
+static uint32_t bcube_member(const gli_plan_params *p, const stage *s,
+                             uint32_t j) {
   return p->rank - s->digit * s->apart + j * s->apart;
 }
 
-static gli_range share(const gli_plan_params *p, const stage *s,
-                       gli_buffer buffer, uint32_t j) {
+static gli_range bcube_share(const gli_plan_params *p, const stage *s,
+                             gli_buffer buffer, uint32_t j) {
   uint64_t first = s->first + j * s->share;
   return gli_parts(p, buffer, p->size, first, first + s->share);
 }
 
 /* This rank's share is added from its own on, to both sides, so operands keep
  * the order of ranks. */
-static void reduce_scatter(gli_builder *b, const gli_plan_params *p,
-                           const stage *s, gli_buffer held) {
+static void bcube_reduce_scatter(gli_builder *b, const gli_plan_params *p,
+                                 const stage *s, gli_buffer held) {
   for (uint32_t k = 1; k < s->radix; k++) {
     uint32_t j = (s->digit + k) % s->radix;
-    gli_send(b, member(p, s, j), share(p, s, held, j));
+    gli_send(b, bcube_member(p, s, j), bcube_share(p, s, held, j));
   }
-  gli_range own = share(p, s, held, s->digit);
-  gli_range sum = share(p, s, GLI_OUT, s->digit);
+  gli_range own = bcube_share(p, s, held, s->digit);
+  gli_range sum = bcube_share(p, s, GLI_OUT, s->digit);
   for (uint32_t k = 1; k < s->radix; k++) {
     bool below = k <= s->digit;
     uint32_t j = below ? s->digit - k : k;
-    gli_recv_reduce(b, member(p, s, j), own, sum, below);
+    gli_recv_reduce(b, bcube_member(p, s, j), own, sum, below);
     own = sum;
   }
 }
 
-static void allgather(gli_builder *b, const gli_plan_params *p,
-                      const stage *s) {
+static void bcube_allgather(gli_builder *b, const gli_plan_params *p,
+                            const stage *s) {
   for (uint32_t k = 1; k < s->radix; k++)
-    gli_send(b, member(p, s, (s->digit + k) % s->radix),
-             share(p, s, GLI_OUT, s->digit));
+    gli_send(b, bcube_member(p, s, (s->digit + k) % s->radix),
+             bcube_share(p, s, GLI_OUT, s->digit));
   for (uint32_t k = 1; k < s->radix; k++) {
     uint32_t j = (s->digit + s->radix - k) % s->radix;
-    gli_recv(b, member(p, s, j), share(p, s, GLI_OUT, j));
+    gli_recv(b, bcube_member(p, s, j), bcube_share(p, s, GLI_OUT, j));
   }
 }
 
-static void build(gli_builder *b, const gli_plan_params *p, uint32_t base) {
-  gli_radices r = radices(p->size, base);
+static void bcube_build(gli_builder *b, const gli_plan_params *p,
+                        uint32_t base) {
+  gli_radices r = bcube_radices(p->size, base);
   stage stages[32];
   uint64_t first = 0, parts = p->size;
   uint32_t apart = 1;
@@ -92,22 +94,22 @@ static void build(gli_builder *b, const gli_plan_params *p, uint32_t base) {
     parts /= r.of[i];
     *s = (stage){r.of[i], apart, p->rank / apart % r.of[i], first, parts};
     first += s->digit * parts;
-    reduce_scatter(b, p, s, i == 0 ? GLI_IN : GLI_OUT);
+    bcube_reduce_scatter(b, p, s, i == 0 ? GLI_IN : GLI_OUT);
   }
-  for (uint32_t i = r.n; i > 0; i--) allgather(b, p, &stages[i - 1]);
+  for (uint32_t i = r.n; i > 0; i--) bcube_allgather(b, p, &stages[i - 1]);
   if (p->size == 1) gli_copy(b, gli_own(p, GLI_IN), gli_own(p, GLI_OUT));
 }
 
 #define BCUBE(base)                                                           \
   uint32_t gli_allreduce_bcube_##base##_rounds(uint32_t size) {               \
-    return 2 * radices(size, base).n;                                         \
+    return 2 * bcube_radices(size, base).n;                                   \
   }                                                                           \
   uint64_t gli_allreduce_bcube_##base##_bytes(uint32_t size,                  \
                                               uint64_t vector) {              \
     return 2 * (vector - vector / size);                                      \
   }                                                                           \
   void gli_allreduce_bcube_##base(gli_builder *b, const gli_plan_params *p) { \
-    build(b, p, base);                                                        \
+    bcube_build(b, p, base);                                                  \
   }
 BCUBE(4)
 BCUBE(8)

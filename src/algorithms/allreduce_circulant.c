@@ -33,8 +33,9 @@ static uint32_t halvings(uint64_t size) {
 /* Parts [from, to), counted from part `first` on modulo P, are two ranges where
  * they pass the end of the vector: `half` 0 lies before it, `half` 1 behind;
  * either may be empty. */
-static gli_range arc(const gli_plan_params *p, gli_buffer buffer,
-                     uint64_t first, uint64_t from, uint64_t to, int half) {
+static gli_range allreduce_arc(const gli_plan_params *p, gli_buffer buffer,
+                               uint64_t first, uint64_t from, uint64_t to,
+                               int half) {
   uint64_t size = p->size, begin = (first + from) % size;
   uint64_t end = begin + (to - from);
   if (half == 0)
@@ -61,8 +62,8 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
   /* An odd number of parts leaves one in the middle that the first round
    * neither sends nor adds to. */
   if (size % 2)
-    gli_copy(b, arc(p, GLI_IN, me, size / 2, size / 2 + 1, 0),
-             arc(p, GLI_OUT, me, size / 2, size / 2 + 1, 0));
+    gli_copy(b, allreduce_arc(p, GLI_IN, me, size / 2, size / 2 + 1, 0),
+             allreduce_arc(p, GLI_OUT, me, size / 2, size / 2 + 1, 0));
   for (uint32_t round = 1; round <= rounds; round++) {
     uint64_t had = gli_in_hand(size, round - 1),
              keep = gli_in_hand(size, round);
@@ -70,9 +71,10 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
     uint32_t behind = (uint32_t)((me + size - keep) % size);
     gli_buffer held = round == 1 ? GLI_IN : GLI_OUT;
     for (int half = 0; half < 2; half++) {
-      gli_send(b, ahead, arc(p, held, me, keep, had, half));
-      gli_recv_reduce(b, behind, arc(p, held, me, 0, had - keep, half),
-                      arc(p, GLI_OUT, me, 0, had - keep, half), true);
+      gli_send(b, ahead, allreduce_arc(p, held, me, keep, had, half));
+      gli_recv_reduce(b, behind,
+                      allreduce_arc(p, held, me, 0, had - keep, half),
+                      allreduce_arc(p, GLI_OUT, me, 0, had - keep, half), true);
     }
   }
   for (uint32_t round = rounds; round > 0; round--) {
@@ -81,8 +83,8 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
     uint32_t ahead = (uint32_t)((me + have) % size);
     uint32_t behind = (uint32_t)((me + size - have) % size);
     for (int half = 0; half < 2; half++) {
-      gli_send(b, behind, arc(p, GLI_OUT, me, 0, want - have, half));
-      gli_recv(b, ahead, arc(p, GLI_OUT, me, have, want, half));
+      gli_send(b, behind, allreduce_arc(p, GLI_OUT, me, 0, want - have, half));
+      gli_recv(b, ahead, allreduce_arc(p, GLI_OUT, me, have, want, half));
     }
   }
 }

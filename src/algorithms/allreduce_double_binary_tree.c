@@ -70,7 +70,8 @@ static uint64_t renumber(uint64_t size, int tree, uint64_t of, bool back) {
   return (back ? of + 1 : of + size - 1) % size;
 }
 
-static uint32_t rank_of(const gli_plan_params *p, int tree, int64_t number) {
+static uint32_t trees_rank_of(const gli_plan_params *p, int tree,
+                              int64_t number) {
   return (uint32_t)renumber(p->size, tree, (uint64_t)number, true);
 }
 
@@ -81,19 +82,19 @@ static void go_through(gli_builder *b, const gli_plan_params *p, int tree) {
   bool turned = tree == 1 && p->size % 2 == 0; /* left numbers: right ranks */
   gli_range sum = in;
   if (n.left != NOBODY) {
-    gli_recv_reduce(b, rank_of(p, tree, n.left), sum, out, !turned);
+    gli_recv_reduce(b, trees_rank_of(p, tree, n.left), sum, out, !turned);
     sum = out;
   }
   if (n.right != NOBODY) {
-    gli_recv_reduce(b, rank_of(p, tree, n.right), sum, out, turned);
+    gli_recv_reduce(b, trees_rank_of(p, tree, n.right), sum, out, turned);
     sum = out;
   }
   if (n.parent != NOBODY) {
-    gli_send(b, rank_of(p, tree, n.parent), sum);
-    gli_recv(b, rank_of(p, tree, n.parent), out);
+    gli_send(b, trees_rank_of(p, tree, n.parent), sum);
+    gli_recv(b, trees_rank_of(p, tree, n.parent), out);
   }
-  if (n.left != NOBODY) gli_send(b, rank_of(p, tree, n.left), out);
-  if (n.right != NOBODY) gli_send(b, rank_of(p, tree, n.right), out);
+  if (n.left != NOBODY) gli_send(b, trees_rank_of(p, tree, n.left), out);
+  if (n.right != NOBODY) gli_send(b, trees_rank_of(p, tree, n.right), out);
 }
 
 void gli_allreduce_double_binary_tree(gli_builder *b,

@@ -2,28 +2,28 @@
  *
  * Wins: ranks of one host that reach each other's memory. Every byte of the
  * inputs is then read once, every byte of the outputs written once, and what
- * travels is references. Each element is added up in the order of ranks.
+ * travels is rkeys. Each element is added up in the order of ranks.
  * Cost for P ranks and m bytes when all bytes have to be sent: 2 rounds; every
  * rank sends 2 m (P-1)/P bytes, and 8 (P-1) bytes for each piece. When memory
- * is in reach: the same rounds without the bytes, and m bytes of traffic to
+ * is mapped: the same rounds without the bytes, and m bytes of traffic to
  * memory for each rank's input and each rank's output.
  * Source: the idea that each rank reduces its share of all inputs where they
  * are: Hashmi, "Designing Shared Address Space MPI Libraries in Many-Core Era",
  * 2018; Jain, Kaleem, Gamell Balmana, Langer, Durnov, Sannikov, Garzaran,
  * "Framework for Scalable Intra-Node Collective Operations Using Shared
  * Memory", 2018. Storing the sums where they belong, and one plan for memory
- * that is in reach and memory that is not, are ours.
+ * that is mapped and memory that is not, are ours.
  *
  * The vector is cut into P parts. Rank r adds up part r of all inputs, where
  * they are, and stores the sum as part r of all outputs. P = 3; rank 1 reads
  * and writes what is in brackets, the others likewise:
  *
  *   rank     0             1             2
- *   input    a0 [a1] a2    b0 [b1] b2    c0 [c1] c2     shown to rank 1
+ *   input    a0 [a1] a2    b0 [b1] b2    c0 [c1] c2     GET by rank 1
  *                 \           |           /
  *                        a1 + b1 + c1
  *                 /           |           \
- *   output   .. [s1] ..    .. [s1] ..    .. [s1] ..     lent to rank 1
+ *   output   .. [s1] ..    .. [s1] ..    .. [s1] ..     PUT by rank 1
  *
  * With two ranks the sum needs no scratch memory when bytes are sent: it is
  * made as they come in. */
@@ -34,72 +34,72 @@ uint32_t gli_allreduce_fused_rounds(uint32_t size) {
 }
 
 uint64_t gli_allreduce_fused_bytes(uint32_t size, uint64_t vector_bytes) {
-  uint64_t references =
+  uint64_t rkeys =
       8 * (uint64_t)(size - 1) * gli_fused_turns(size, vector_bytes);
-  return 2 * (vector_bytes - vector_bytes / size) + references;
+  return 2 * (vector_bytes - vector_bytes / size) + rkeys;
 }
 
 typedef struct layout {
   const gli_plan_params *p;
   uint64_t turns;
   uint32_t others;
-  uint32_t views, loans; /* those of turn t begin `others` t further */
+  uint32_t gets, puts; /* those of turn t begin `others` t further */
   gli_range blocks;
-  uint64_t stride; /* from one view to the next */
+  uint64_t stride; /* from one get to the next */
 } layout;
 
 /* Elements of part `part` that belong to turn t. */
-static gli_range piece(const layout *l, gli_buffer buffer, uint32_t part,
-                       uint64_t t) {
+static gli_range allreduce_piece(const layout *l, gli_buffer buffer,
+                                 uint32_t part, uint64_t t) {
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* With two ranks the view is taken by the reduction itself. */
-static layout lay_out(gli_builder *b, const gli_plan_params *p) {
+/* With two ranks the get is taken by the reduction itself. */
+static layout allreduce_lay_out(gli_builder *b, const gli_plan_params *p) {
   layout l = {.p = p,
               .turns = gli_fused_turns(p->size, p->count * p->elem_bytes),
               .others = p->size - 1};
-  l.loans = gli_places(b, (uint32_t)(l.turns * l.others));
+  l.puts = gli_windows(b, (uint32_t)(l.turns * l.others));
   if (l.others == 1 || l.turns == 0) return l;
-  l.views = gli_places(b, (uint32_t)(l.turns * l.others));
-  l.stride = (piece(&l, GLI_IN, p->rank, 0).bytes + 63) / 64 * 64;
+  l.gets = gli_windows(b, (uint32_t)(l.turns * l.others));
+  l.stride = (allreduce_piece(&l, GLI_IN, p->rank, 0).bytes + 63) / 64 * 64;
   l.blocks = gli_scratch(b, l.turns * l.others * l.stride);
   return l;
 }
 
 /* Where something of the k-th other rank is in turn t: in order of ranks. */
-static uint32_t place(const layout *l, uint64_t t, uint32_t k) {
+static uint32_t window(const layout *l, uint64_t t, uint32_t k) {
   uint32_t rank = gli_fused_other(l->p, k);
   return (uint32_t)(t * l->others) + (rank < l->p->rank ? rank : rank - 1);
 }
 
-/* Show and lend to the others what is theirs to work on. */
-static void offer(gli_builder *b, const layout *l, uint64_t t) {
+/* Expose to the others what is theirs to work on. */
+static void allreduce_offer(gli_builder *b, const layout *l, uint64_t t) {
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(l->p, k);
-    gli_lend(b, rank, piece(l, GLI_OUT, rank, t));
-    gli_send_view(b, rank, piece(l, GLI_IN, rank, t));
+    gli_expose_put(b, rank, allreduce_piece(l, GLI_OUT, rank, t));
+    gli_expose_get(b, rank, allreduce_piece(l, GLI_IN, rank, t));
   }
 }
 
-/* Take what they show and lend, and add it up. */
-static void add_up(gli_builder *b, const layout *l, uint64_t t) {
+/* Take what they expose, and add it up. */
+static void allreduce_add_up(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
-  gli_range in = piece(l, GLI_IN, p->rank, t);
-  gli_range out = piece(l, GLI_OUT, p->rank, t);
+  gli_range in = allreduce_piece(l, GLI_IN, p->rank, t);
+  gli_range out = allreduce_piece(l, GLI_OUT, p->rank, t);
   uint32_t first = (uint32_t)(t * l->others);
   for (uint32_t k = 0; k < l->others; k++) {
-    uint32_t at = place(l, t, k);
-    gli_borrow(b, gli_fused_other(l->p, k), in.bytes, l->loans + at);
+    uint32_t at = window(l, t, k);
+    gli_recv_window(b, gli_fused_other(l->p, k), in.bytes, l->puts + at);
     if (l->others == 1) continue;
     gli_range block = l->blocks;
     block.offset += at * l->stride;
     block.bytes = in.bytes;
-    gli_recv_view(b, gli_fused_other(l->p, k), block, l->views + at);
+    gli_recv_get(b, gli_fused_other(l->p, k), block, l->gets + at);
   }
   if (l->others == 1) {
     uint32_t peer = 1 - p->rank;
-    gli_recv_reduce_view(b, peer, in, out, peer < p->rank, l->loans + first, 1);
+    gli_recv_reduce_get(b, peer, in, out, peer < p->rank, l->puts + first, 1);
     return;
   }
   gli_reduction r = {.local = in,
@@ -108,21 +108,21 @@ static void add_up(gli_builder *b, const layout *l, uint64_t t) {
                      .n = l->others,
                      .blocks = l->blocks,
                      .stride = l->stride,
-                     .view = l->views + first,
-                     .loan = l->loans + first,
-                     .n_loans = l->others};
+                     .get = l->gets + first,
+                     .put = l->puts + first,
+                     .n_puts = l->others};
   r.blocks.offset += first * l->stride;
   r.blocks.bytes = in.bytes;
   gli_reduce_all(b, &r);
 }
 
-/* Give back what was lent, and take back one's own. */
-static void give_back(gli_builder *b, const layout *l, uint64_t t) {
-  gli_range sum = piece(l, GLI_OUT, l->p->rank, t);
+/* Say that the puts are done, and hear of one's own. */
+static void allreduce_give_back(gli_builder *b, const layout *l, uint64_t t) {
+  gli_range sum = allreduce_piece(l, GLI_OUT, l->p->rank, t);
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(l->p, k);
-    gli_fill(b, rank, sum, l->loans + place(l, t, k));
-    gli_recv_filled(b, rank, piece(l, GLI_OUT, rank, t));
+    gli_put(b, rank, sum, l->puts + window(l, t, k));
+    gli_recv_put(b, rank, allreduce_piece(l, GLI_OUT, rank, t));
   }
 }
 
@@ -132,10 +132,10 @@ void gli_allreduce_fused(gli_builder *b, const gli_plan_params *p) {
              gli_elems(p, GLI_OUT, 0, p->count));
     return;
   }
-  layout l = lay_out(b, p);
+  layout l = allreduce_lay_out(b, p);
   for (uint64_t t = 0; t < l.turns; t++) {
-    offer(b, &l, t);
-    add_up(b, &l, t);
-    give_back(b, &l, t);
+    allreduce_offer(b, &l, t);
+    allreduce_add_up(b, &l, t);
+    allreduce_give_back(b, &l, t);
   }
 }

@@ -25,7 +25,7 @@
 #include "algorithms/fold.h"
 #include "algorithms/radix.h"
 
-static gli_radices radices(uint32_t size, uint32_t k) {
+static gli_radices multiplying_radices(uint32_t size, uint32_t k) {
   uint32_t left = size;
   gli_radices r = gli_radices_up_to(k, &left);
   if (left == 1) return r;
@@ -38,23 +38,23 @@ static gli_radices radices(uint32_t size, uint32_t k) {
 /* A chain of messages has a fold, a message of each round and an unfold when
  * two folded participants differ in all digits, the last one included. */
 static uint32_t rounds(uint32_t size, uint32_t k) {
-  gli_radices r = radices(size, k);
+  gli_radices r = multiplying_radices(size, k);
   uint32_t pairs = size - r.product;
   if (pairs == 0) return r.n;
   return pairs <= r.product / r.of[r.n - 1] ? r.n + 1 : r.n + 2;
 }
 
 static uint64_t bytes(uint32_t size, uint64_t vector_bytes, uint32_t k) {
-  gli_radices r = radices(size, k);
+  gli_radices r = multiplying_radices(size, k);
   uint64_t others = gli_radices_others(&r);
   return (r.product == size ? others : others + 1) * vector_bytes;
 }
 
 /* `sum` = the sums of a group, in the order of ranks; `held` is that of this
  * rank. Participants of the group are `apart` from each other. */
-static void exchange(gli_builder *b, uint32_t me, uint32_t pairs,
-                     uint32_t radix, uint32_t apart, gli_range held,
-                     gli_range sum) {
+static void multiplying_exchange(gli_builder *b, uint32_t me, uint32_t pairs,
+                                 uint32_t radix, uint32_t apart, gli_range held,
+                                 gli_range sum) {
   uint32_t digit = me / apart % radix, first = me - digit * apart;
   for (uint32_t j = 1; j < radix; j++) {
     uint32_t other = first + (digit + j) % radix * apart;
@@ -74,9 +74,10 @@ static void exchange(gli_builder *b, uint32_t me, uint32_t pairs,
   }
 }
 
-static void build(gli_builder *b, const gli_plan_params *p, uint32_t k) {
+static void multiplying_build(gli_builder *b, const gli_plan_params *p,
+                              uint32_t k) {
   gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT);
-  gli_radices r = radices(p->size, k);
+  gli_radices r = multiplying_radices(p->size, k);
   uint32_t pairs = p->size - r.product;
   bool folded = p->rank < 2 * pairs;
   if (p->size == 1) gli_copy(b, in, out);
@@ -101,7 +102,7 @@ static void build(gli_builder *b, const gli_plan_params *p, uint32_t k) {
   uint32_t me = gli_fold_number(p->rank, pairs), apart = 1;
   for (uint32_t i = 0; i < r.n; apart *= r.of[i++]) {
     gli_range sum = sums-- % 2 ? out : scratch;
-    exchange(b, me, pairs, r.of[i], apart, held, sum);
+    multiplying_exchange(b, me, pairs, r.of[i], apart, held, sum);
     held = sum;
   }
   if (folded) gli_send(b, p->rank - 1, out);
@@ -117,7 +118,7 @@ static void build(gli_builder *b, const gli_plan_params *p, uint32_t k) {
   }                                                                           \
   void gli_allreduce_recursive_multiplying_##k(gli_builder *b,                \
                                                const gli_plan_params *p) {    \
-    build(b, p, k);                                                           \
+    multiplying_build(b, p, k);                                               \
   }
 RECURSIVE_MULTIPLYING(4)
 RECURSIVE_MULTIPLYING(8)

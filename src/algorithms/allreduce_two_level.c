@@ -33,8 +33,8 @@ typedef struct sums {
   bool swaps;
 } sums;
 
-static sums make_room(gli_builder *b, const gli_plan_params *p, uint64_t parts,
-                      uint64_t turns) {
+static sums allreduce_make_room(gli_builder *b, const gli_plan_params *p,
+                                uint64_t parts, uint64_t turns) {
   sums s = {.swaps = turns > 1 && p->hosts->n == 2};
   for (int i = 0; s.swaps && i < SWAPS; i++)
     s.kept[i] = gli_scratch(b, gli_parts(p, GLI_OUT, parts, 0, 1).bytes);
@@ -42,7 +42,8 @@ static sums make_room(gli_builder *b, const gli_plan_params *p, uint64_t parts,
 }
 
 /* Where the host's sum of `part` is until it goes across. */
-static gli_range sum_of(const sums *s, gli_range part, uint64_t turn) {
+static gli_range allreduce_sum_of(const sums *s, gli_range part,
+                                  uint64_t turn) {
   if (!s->swaps) return part;
   gli_range kept = s->kept[turn % SWAPS];
   kept.bytes = part.bytes;
@@ -50,9 +51,9 @@ static gli_range sum_of(const sums *s, gli_range part, uint64_t turn) {
 }
 
 /* What a rank does for a part within its host. */
-static void within(gli_builder *b, const gli_plan_params *p, uint32_t root,
-                   gli_range in, gli_range out, gli_collective collective,
-                   gli_build_fn build) {
+static void allreduce_within(gli_builder *b, const gli_plan_params *p,
+                             uint32_t root, gli_range in, gli_range out,
+                             gli_collective collective, gli_build_fn build) {
   gli_sub sub = gli_sub_host(p, collective, in.bytes / p->elem_bytes);
   sub.root = root;
   sub.in = in;
@@ -78,7 +79,7 @@ void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
   uint64_t turns = gli_turns(p, bytes, leaders), parts = turns * leaders;
   gli_build_fn collect = leaders == 1 ? gli_best : gli_reduce_flat;
   gli_build_fn spread = leaders == 1 ? gli_best : gli_broadcast_flat;
-  sums s = make_room(b, p, parts, turns);
+  sums s = allreduce_make_room(b, p, parts, turns);
   /* In turns, the latency of one hides behind the bytes of others. */
   gli_build_fn join = turns == 1 ? gli_best
                       : s.swaps  ? gli_allreduce_recursive_doubling
@@ -92,17 +93,18 @@ void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
           gli_parts(p, GLI_IN, parts, first + root, first + root + 1);
       gli_range out =
           gli_parts(p, GLI_OUT, parts, first + root, first + root + 1);
-      within(b, p, root, in, sum_of(&s, out, turn), GLI_REDUCE, collect);
+      allreduce_within(b, p, root, in, allreduce_sum_of(&s, out, turn),
+                       GLI_REDUCE, collect);
     }
     if (place < leaders) {
       gli_range out =
           gli_parts(p, GLI_OUT, parts, first + place, first + place + 1);
-      across(b, p, sum_of(&s, out, turn), out, join);
+      across(b, p, allreduce_sum_of(&s, out, turn), out, join);
     }
     for (uint32_t root = 0; root < leaders; root++) {
       gli_range out =
           gli_parts(p, GLI_OUT, parts, first + root, first + root + 1);
-      within(b, p, root, out, out, GLI_BROADCAST, spread);
+      allreduce_within(b, p, root, out, out, GLI_BROADCAST, spread);
     }
   }
 }

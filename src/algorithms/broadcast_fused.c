@@ -3,7 +3,7 @@
  * Wins: long vectors, on ranks of one host that reach each other's memory.
  * Every byte of the input is then read once, where `flat` reads it once for
  * each rank; every byte of the outputs is written once, by all ranks together,
- * and what travels is references. Cost for P ranks and m bytes when all bytes
+ * and what travels is rkeys. Cost for P ranks and m bytes when all bytes
  * have to be sent: 2 rounds; the root sends 2 m (P-1)/P bytes, any other rank m
  * (P-2)/P and 8 (P-1) bytes for each piece. Source: as that of
  * allreduce_fused.c; bytes that are sent go the way of
@@ -14,9 +14,9 @@
  * brackets, the others likewise:
  *
  *   rank     0             1             2
- *   input    a0 [a1] a2                                 shown to rank 1
+ *   input    a0 [a1] a2                                 GET by rank 1
  *                \
- *   output                 .. [a1] ..    .. [a1] ..     lent to rank 1
+ *   output                 .. [a1] ..    .. [a1] ..     PUT by rank 1
  *
  * The root has its own output, if that is another buffer, to itself. */
 #include "algorithms/fused.h"
@@ -28,9 +28,9 @@ uint32_t gli_broadcast_fused_rounds(uint32_t size) {
 uint64_t gli_broadcast_fused_bytes(uint32_t size, uint64_t vector_bytes) {
   if (size == 1) return 0;
   uint64_t part = vector_bytes / size, more = vector_bytes - part;
-  uint64_t references =
+  uint64_t rkeys =
       8 * (uint64_t)(size - 1) * gli_fused_turns(size, vector_bytes);
-  uint64_t passed = size > 2 ? more - part + references : references;
+  uint64_t passed = size > 2 ? more - part + rkeys : rkeys;
   return passed > 2 * more ? passed : 2 * more;
 }
 
@@ -38,53 +38,53 @@ typedef struct layout {
   const gli_plan_params *p;
   bool root;
   uint64_t turns;
-  gli_range block; /* of a view that had to be sent, all turns */
+  gli_range block; /* of a get that had to be sent, all turns */
 } layout;
 
 /* Elements of part `part` that belong to turn t. */
-static gli_range piece(const layout *l, gli_buffer buffer, uint32_t part,
-                       uint64_t t) {
+static gli_range broadcast_piece(const layout *l, gli_buffer buffer,
+                                 uint32_t part, uint64_t t) {
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* Show the others what is theirs to store; lend them where it goes. */
-static void offer(gli_builder *b, const layout *l, uint64_t t) {
+/* Expose to the others what is theirs to store, and where it goes. */
+static void broadcast_offer(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   for (uint32_t k = 0; k + 1 < p->size; k++) {
     uint32_t rank = gli_fused_other(p, k);
-    if (l->root) gli_send_view(b, rank, piece(l, GLI_IN, rank, t));
-    if (!l->root) gli_lend(b, rank, piece(l, GLI_OUT, rank, t));
+    if (l->root) gli_expose_get(b, rank, broadcast_piece(l, GLI_IN, rank, t));
+    if (!l->root) gli_expose_put(b, rank, broadcast_piece(l, GLI_OUT, rank, t));
   }
 }
 
 /* Store a piece in one's own output, and in those of all but the root. */
 static void store(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
-  gli_range out = piece(l, GLI_OUT, p->rank, t);
+  gli_range out = broadcast_piece(l, GLI_OUT, p->rank, t);
   uint32_t n = l->root ? p->size - 1 : p->size - 2, k = 0;
-  uint32_t view = gli_places(b, 1), loans = gli_places(b, n);
+  uint32_t get = gli_windows(b, 1), puts = gli_windows(b, n);
   for (uint32_t i = 0; i + 1 < p->size; i++) {
     uint32_t rank = gli_fused_other(p, i);
-    if (rank != p->root) gli_borrow(b, rank, out.bytes, loans + k++);
+    if (rank != p->root) gli_recv_window(b, rank, out.bytes, puts + k++);
   }
   if (l->root) {
-    gli_copy_all(b, piece(l, GLI_IN, p->rank, t), out, loans, n);
+    gli_copy_all(b, broadcast_piece(l, GLI_IN, p->rank, t), out, puts, n);
   } else {
-    uint64_t first = piece(l, GLI_OUT, p->rank, 0).offset;
+    uint64_t first = broadcast_piece(l, GLI_OUT, p->rank, 0).offset;
     gli_range block =
         gli_bytes(GLI_SCRATCH, l->block.offset + out.offset - first, out.bytes);
-    gli_recv_view(b, p->root, block, view);
-    gli_copy_view(b, block, view, out, loans, n);
+    gli_recv_get(b, p->root, block, get);
+    gli_copy_get(b, block, get, out, puts, n);
   }
   k = 0;
   for (uint32_t i = 0; i + 1 < p->size; i++) {
     uint32_t rank = gli_fused_other(p, i);
-    if (rank != p->root) gli_fill(b, rank, out, loans + k++);
+    if (rank != p->root) gli_put(b, rank, out, puts + k++);
   }
 }
 
-/* What was shown by the root has been read. */
-static void give_back(gli_builder *b, const layout *l) {
+/* What was exposed by the root has been read. */
+static void broadcast_give_back(gli_builder *b, const layout *l) {
   const gli_plan_params *p = l->p;
   if (!l->root) {
     gli_signal(b, p->root,
@@ -99,11 +99,11 @@ static void give_back(gli_builder *b, const layout *l) {
 }
 
 /* The pieces that others store in the output. */
-static void take_back(gli_builder *b, const layout *l, uint64_t t) {
+static void broadcast_take_back(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   for (uint32_t k = 0; k + 1 < p->size; k++) {
     uint32_t rank = gli_fused_other(p, k);
-    gli_recv_filled(b, rank, piece(l, GLI_OUT, rank, t));
+    gli_recv_put(b, rank, broadcast_piece(l, GLI_OUT, rank, t));
   }
 }
 
@@ -129,10 +129,10 @@ void gli_broadcast_fused(gli_builder *b, const gli_plan_params *p) {
       gli_parts(p, GLI_OUT, p->size, p->rank, (uint64_t)p->rank + 1);
   if (!l.root) l.block = gli_scratch(b, part.bytes);
   for (uint64_t t = 0; t < l.turns; t++) {
-    offer(b, &l, t);
+    broadcast_offer(b, &l, t);
     store(b, &l, t);
-    if (!l.root) take_back(b, &l, t);
+    if (!l.root) broadcast_take_back(b, &l, t);
   }
-  give_back(b, &l);
+  broadcast_give_back(b, &l);
   if (l.root) copy_rest(b, p);
 }

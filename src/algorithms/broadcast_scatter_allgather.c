@@ -22,18 +22,18 @@
  */
 #include "plan/builder.h"
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t broadcast_least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
 /* `parts` parts from part `first` on, all taken modulo P, are two ranges where
  * they pass the end: `half` 0 lies before it, `half` 1 behind; either may be
  * empty. */
-static gli_range arc(const gli_plan_params *p, gli_buffer buffer,
-                     uint64_t first, uint64_t parts, int half) {
+static gli_range broadcast_arc(const gli_plan_params *p, gli_buffer buffer,
+                               uint64_t first, uint64_t parts, int half) {
   uint64_t size = p->size, end = first % size + parts;
   if (half == 0)
-    return gli_parts(p, buffer, size, first % size, least(end, size));
+    return gli_parts(p, buffer, size, first % size, broadcast_least(end, size));
   return gli_parts(p, buffer, size, 0, end > size ? end - size : 0);
 }
 
@@ -65,7 +65,8 @@ void gli_broadcast_scatter_allgather(gli_builder *b, const gli_plan_params *p) {
   for (bit /= 2; bit > 0; bit /= 2) {
     if (me + bit < size)
       gli_send(b, gli_numbered(p, me + bit),
-               gli_parts(p, from, size, me + bit, least(me + 2 * bit, size)));
+               gli_parts(p, from, size, me + bit,
+                         broadcast_least(me + 2 * bit, size)));
   }
 
   /* With `have` parts on both sides of a gathering round, and `want` after it,
@@ -81,11 +82,13 @@ void gli_broadcast_scatter_allgather(gli_builder *b, const gli_plan_params *p) {
     uint64_t recv_first = have > mine ? have : mine;
     for (int half = 0; half < 2; half++) {
       if (send_first < want)
-        gli_send(b, gli_numbered(p, to),
-                 arc(p, from, to + send_first, want - send_first, half));
+        gli_send(
+            b, gli_numbered(p, to),
+            broadcast_arc(p, from, to + send_first, want - send_first, half));
       if (recv_first < want)
         gli_recv(b, gli_numbered(p, after),
-                 arc(p, GLI_OUT, me + recv_first, want - recv_first, half));
+                 broadcast_arc(p, GLI_OUT, me + recv_first, want - recv_first,
+                               half));
     }
     have = want;
   }

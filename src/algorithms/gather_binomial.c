@@ -30,8 +30,8 @@ uint64_t gli_gather_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes / size * most;
 }
 
-static void receive(gli_builder *b, const gli_plan_params *p, uint64_t child,
-                    gli_range all, uint64_t at) {
+static void gather_receive(gli_builder *b, const gli_plan_params *p,
+                           uint64_t child, gli_range all, uint64_t at) {
   uint64_t block = p->count * p->elem_bytes,
            blocks = gli_subtree(p->size, child);
   uint32_t from = gli_numbered(p, child);
@@ -57,7 +57,7 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
     gli_copy(b, own, gli_bytes(all.buffer, all.offset, own.bytes));
   }
   for (uint64_t child = 1; child < bit && number + child < size; child *= 2)
-    receive(b, p, number + child, all, child);
+    gather_receive(b, p, number + child, all, child);
   if (number == 0) return;
   uint64_t first = blocks;
   if (number == bit)

@@ -30,7 +30,7 @@ void gli_reduce_flat(gli_builder *b, const gli_plan_params *p) {
     return;
   }
   gli_range out = gli_own(p, GLI_OUT), sum = in;
-  if (p->narrow && p->size > 2) {
+  if (p->low_precision && p->size > 2) {
     gli_recv_all_reduce(b, p, in, out, out);
     return;
   }

@@ -22,8 +22,8 @@
 /* Input blocks [from, to), counted from this rank's own on modulo P, are two
  * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind;
  * either may be empty. */
-static gli_range arc(const gli_plan_params *p, uint64_t from, uint64_t to,
-                     int half) {
+static gli_range reduce_scatter_arc(const gli_plan_params *p, uint64_t from,
+                                    uint64_t to, int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
   uint64_t before = end < p->size ? end : p->size;
   uint64_t first = half == 0 ? begin : 0,
@@ -32,9 +32,10 @@ static gli_range arc(const gli_plan_params *p, uint64_t from, uint64_t to,
   return gli_elems(p, GLI_IN, at, gli_elems_before(p, GLI_IN, last) - at);
 }
 
-static uint64_t arc_bytes(const gli_plan_params *p, uint64_t from,
-                          uint64_t to) {
-  return arc(p, from, to, 0).bytes + arc(p, from, to, 1).bytes;
+static uint64_t reduce_scatter_arc_bytes(const gli_plan_params *p,
+                                         uint64_t from, uint64_t to) {
+  return reduce_scatter_arc(p, from, to, 0).bytes +
+         reduce_scatter_arc(p, from, to, 1).bytes;
 }
 
 /* The two rounds that take three blocks to one need not wait for each other. */
@@ -54,7 +55,7 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   gli_range out = gli_own(p, GLI_OUT);
   if (size == 1) {
-    gli_copy(b, arc(p, 0, 1, 0), out);
+    gli_copy(b, reduce_scatter_arc(p, 0, 1, 0), out);
     return;
   }
 
@@ -64,17 +65,18 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
   uint32_t ahead = (uint32_t)((p->rank + keep) % size);
   uint32_t behind = (uint32_t)((p->rank + size - keep) % size);
   gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
-  gli_range kept = keep == 1 ? result : gli_scratch(b, arc_bytes(p, 0, keep));
+  gli_range kept =
+      keep == 1 ? result : gli_scratch(b, reduce_scatter_arc_bytes(p, 0, keep));
   uint64_t filled = kept.offset;
   for (int half = 0; half < 2; half++) {
-    gli_range mine = arc(p, 0, had - keep, half);
-    gli_send(b, ahead, arc(p, keep, had, half));
+    gli_range mine = reduce_scatter_arc(p, 0, had - keep, half);
+    gli_send(b, ahead, reduce_scatter_arc(p, keep, had, half));
     gli_recv_reduce(b, behind, mine, gli_bytes(kept.buffer, filled, mine.bytes),
                     true);
     filled += mine.bytes;
   }
   if (size % 2) { /* the block in the middle was neither sent nor added to */
-    gli_range middle = arc(p, size / 2, size / 2 + 1, 0);
+    gli_range middle = reduce_scatter_arc(p, size / 2, size / 2 + 1, 0);
     gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
   }
 
@@ -82,10 +84,11 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
     had = keep, keep = gli_in_hand(size, round);
     ahead = (uint32_t)((p->rank + keep) % size);
     behind = (uint32_t)((p->rank + size - keep) % size);
-    gli_range rest = gli_bytes(kept.buffer, kept.offset + arc_bytes(p, 0, keep),
-                               arc_bytes(p, keep, had));
-    gli_range mine =
-        gli_bytes(kept.buffer, kept.offset, arc_bytes(p, 0, had - keep));
+    gli_range rest = gli_bytes(
+        kept.buffer, kept.offset + reduce_scatter_arc_bytes(p, 0, keep),
+        reduce_scatter_arc_bytes(p, keep, had));
+    gli_range mine = gli_bytes(kept.buffer, kept.offset,
+                               reduce_scatter_arc_bytes(p, 0, had - keep));
     gli_send(b, ahead, rest);
     gli_recv_reduce(b, behind, mine, keep == 1 ? result : mine, true);
   }

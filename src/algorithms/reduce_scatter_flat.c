@@ -26,7 +26,8 @@ uint64_t gli_reduce_scatter_flat_bytes(uint32_t size, uint64_t vector_bytes) {
 }
 
 /* Block k of the sum, where blocks follow one another. */
-static gli_range block_of(const gli_plan_params *p, gli_range sum, uint64_t k) {
+static gli_range reduce_scatter_block_of(const gli_plan_params *p,
+                                         gli_range sum, uint64_t k) {
   uint64_t before = gli_elems_before(p, GLI_IN, k) * p->elem_bytes;
   return gli_bytes(sum.buffer, sum.offset + before,
                    gli_block(p, GLI_IN, k).bytes);
@@ -34,7 +35,8 @@ static gli_range block_of(const gli_plan_params *p, gli_range sum, uint64_t k) {
 
 static void add_all(gli_builder *b, const gli_plan_params *p, gli_range sum) {
   for (uint64_t i = 0; i < gli_extents(p); i++) {
-    gli_range part = gli_extents(p) > 1 ? block_of(p, sum, i) : sum;
+    gli_range part =
+        gli_extents(p) > 1 ? reduce_scatter_block_of(p, sum, i) : sum;
     gli_recv_all_reduce(b, p, gli_extent(p, GLI_IN, i), part, part);
   }
 }
@@ -54,6 +56,7 @@ void gli_reduce_scatter_flat(gli_builder *b, const gli_plan_params *p) {
   uint64_t all = gli_elems_before(p, GLI_IN, p->size);
   gli_range sum = gli_scratch(b, all * p->elem_bytes);
   add_all(b, p, sum);
-  for (uint32_t k = 1; k < p->size; k++) gli_send(b, k, block_of(p, sum, k));
-  gli_copy(b, block_of(p, sum, 0), out);
+  for (uint32_t k = 1; k < p->size; k++)
+    gli_send(b, k, reduce_scatter_block_of(p, sum, k));
+  gli_copy(b, reduce_scatter_block_of(p, sum, 0), out);
 }

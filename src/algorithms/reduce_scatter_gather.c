@@ -42,17 +42,18 @@ uint64_t gli_reduce_scatter_gather_bytes(uint32_t size, uint64_t vector_bytes) {
 
 /* Parts [from, to) of the input, counted from part `me` on modulo P, are two
  * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind. */
-static gli_range arc(const gli_plan_params *p, uint64_t me, uint64_t from,
-                     uint64_t to, int half) {
+static gli_range reduce_gather_arc(const gli_plan_params *p, uint64_t me,
+                                   uint64_t from, uint64_t to, int half) {
   uint64_t size = p->size, begin = (me + from) % size, end = begin + to - from;
   if (half == 0)
     return gli_parts(p, GLI_IN, size, begin, end < size ? end : size);
   return gli_parts(p, GLI_IN, size, 0, end > size ? end - size : 0);
 }
 
-static uint64_t arc_bytes(const gli_plan_params *p, uint64_t me, uint64_t from,
-                          uint64_t to) {
-  return arc(p, me, from, to, 0).bytes + arc(p, me, from, to, 1).bytes;
+static uint64_t reduce_gather_arc_bytes(const gli_plan_params *p, uint64_t me,
+                                        uint64_t from, uint64_t to) {
+  return reduce_gather_arc(p, me, from, to, 0).bytes +
+         reduce_gather_arc(p, me, from, to, 1).bytes;
 }
 
 /* Leaves part `me` of the sum in `result`. */
@@ -60,28 +61,28 @@ static void halve(gli_builder *b, const gli_plan_params *p, uint64_t me,
                   gli_range result) {
   uint64_t size = p->size, had = size, keep = gli_in_hand(size, 1);
   gli_range kept = result;
-  if (keep > 1) kept = gli_scratch(b, arc_bytes(p, me, 0, keep));
+  if (keep > 1) kept = gli_scratch(b, reduce_gather_arc_bytes(p, me, 0, keep));
   uint32_t ahead = gli_numbered(p, me + keep),
            behind = gli_numbered(p, me + size - keep);
   uint64_t filled = kept.offset;
   for (int half = 0; half < 2; half++) {
-    gli_range mine = arc(p, me, 0, had - keep, half);
-    gli_send(b, ahead, arc(p, me, keep, had, half));
+    gli_range mine = reduce_gather_arc(p, me, 0, had - keep, half);
+    gli_send(b, ahead, reduce_gather_arc(p, me, keep, had, half));
     gli_recv_reduce(b, behind, mine, gli_bytes(kept.buffer, filled, mine.bytes),
                     true);
     filled += mine.bytes;
   }
   if (size % 2) { /* the part in the middle was neither sent nor added to */
-    gli_range middle = arc(p, me, size / 2, size / 2 + 1, 0);
+    gli_range middle = reduce_gather_arc(p, me, size / 2, size / 2 + 1, 0);
     gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
   }
   for (uint32_t round = 2; keep > 1; round++) {
     had = keep, keep = gli_in_hand(size, round);
-    gli_range rest =
-        gli_bytes(kept.buffer, kept.offset + arc_bytes(p, me, 0, keep),
-                  arc_bytes(p, me, keep, had));
-    gli_range mine =
-        gli_bytes(kept.buffer, kept.offset, arc_bytes(p, me, 0, had - keep));
+    gli_range rest = gli_bytes(
+        kept.buffer, kept.offset + reduce_gather_arc_bytes(p, me, 0, keep),
+        reduce_gather_arc_bytes(p, me, keep, had));
+    gli_range mine = gli_bytes(kept.buffer, kept.offset,
+                               reduce_gather_arc_bytes(p, me, 0, had - keep));
     gli_send(b, gli_numbered(p, me + keep), rest);
     gli_recv_reduce(b, gli_numbered(p, me + size - keep), mine,
                     keep == 1 ? result : mine, true);

@@ -38,8 +38,8 @@ uint64_t gli_reduce_scatter_recursive_halving_bytes(uint32_t size,
 
 /* Input blocks of ranks [from, to), in `held`, which begins with those of rank
  * `first`. */
-static gli_range blocks(const gli_plan_params *p, gli_range held,
-                        uint32_t first, uint32_t from, uint32_t to) {
+static gli_range halving_blocks(const gli_plan_params *p, gli_range held,
+                                uint32_t first, uint32_t from, uint32_t to) {
   uint64_t base = gli_elems_before(p, GLI_IN, first);
   uint64_t a = gli_elems_before(p, GLI_IN, from) - base;
   uint64_t z = gli_elems_before(p, GLI_IN, to) - base;
@@ -54,7 +54,7 @@ void gli_reduce_scatter_recursive_halving(gli_builder *b,
   bool folded = p->rank < 2 * pairs;
   gli_range out = gli_own(p, GLI_OUT), held = gli_bytes(GLI_IN, 0, 0);
   gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
-  gli_range all = blocks(p, held, 0, 0, p->size);
+  gli_range all = halving_blocks(p, held, 0, 0, p->size);
   if (folded && p->rank % 2 == 0) {
     gli_send(b, p->rank + 1, all);
     gli_recv(b, p->rank + 1, out);
@@ -73,10 +73,10 @@ void gli_reduce_scatter_recursive_halving(gli_builder *b,
     uint32_t peer = gli_fold_rank(me ^ bit, pairs);
     bool upper = me & bit;
     gli_send(b, peer,
-             upper ? blocks(p, held, first, from, middle)
-                   : blocks(p, held, first, middle, to));
-    gli_range mine = upper ? blocks(p, held, first, middle, to)
-                           : blocks(p, held, first, from, middle);
+             upper ? halving_blocks(p, held, first, from, middle)
+                   : halving_blocks(p, held, first, middle, to));
+    gli_range mine = upper ? halving_blocks(p, held, first, middle, to)
+                           : halving_blocks(p, held, first, from, middle);
     gli_range sum = mine;
     if (bit == 1 && !folded) {
       sum = result;
@@ -89,8 +89,9 @@ void gli_reduce_scatter_recursive_halving(gli_builder *b,
     if (upper) lower += bit;
   }
   if (folded) {
-    gli_send(b, p->rank - 1, blocks(p, held, first, p->rank - 1, p->rank));
-    gli_copy(b, blocks(p, held, first, p->rank, p->rank + 1), out);
+    gli_send(b, p->rank - 1,
+             halving_blocks(p, held, first, p->rank - 1, p->rank));
+    gli_copy(b, halving_blocks(p, held, first, p->rank, p->rank + 1), out);
   } else {
     gli_copy(b, p->size == 1 ? all : result, out);
   }

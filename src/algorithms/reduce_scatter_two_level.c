@@ -23,8 +23,10 @@
  * of the host. */
 #include "algorithms/two_level.h"
 
-static void add_up(gli_builder *b, const gli_plan_params *p, gli_sub sub,
-                   uint32_t root, gli_range in, gli_range out) {
+static void reduce_scatter_two_level_add_up(gli_builder *b,
+                                            const gli_plan_params *p,
+                                            gli_sub sub, uint32_t root,
+                                            gli_range in, gli_range out) {
   sub.root = root;
   sub.in = in;
   sub.out = out;
@@ -40,7 +42,7 @@ static bool is_mine(const gli_plan_params *p, uint32_t k) {
 
 /* Rank number i when those of the next host are counted first, and so on: or
  * all hosts would begin with the same one. */
-static uint32_t turn(const gli_plan_params *p, uint32_t i) {
+static uint32_t reduce_scatter_turn(const gli_plan_params *p, uint32_t i) {
   const gli_hosts *h = p->hosts;
   uint32_t next = h->first[h->of[p->rank] + 1];
   return h->ranks[i < p->size - next ? next + i : i - (p->size - next)];
@@ -48,7 +50,8 @@ static uint32_t turn(const gli_plan_params *p, uint32_t i) {
 
 /* Where block k is among those that are added up here; `next` walks on. Of a
  * block that is not, the sum is elsewhere. */
-static gli_range sum_of(const gli_plan_params *p, uint32_t k, uint64_t *next) {
+static gli_range reduce_scatter_sum_of(const gli_plan_params *p, uint32_t k,
+                                       uint64_t *next) {
   gli_range sum = gli_bytes(GLI_SCRATCH, *next, gli_block(p, GLI_IN, k).bytes);
   if (is_mine(p, k)) *next += sum.bytes;
   return sum;
@@ -59,9 +62,10 @@ static void add_within(gli_builder *b, const gli_plan_params *p,
   const gli_hosts *h = p->hosts;
   gli_sub within = gli_sub_host(p, GLI_REDUCE, 0);
   for (uint32_t i = 0; i < p->size; i++) {
-    uint32_t k = turn(p, i);
-    gli_range sum = sum_of(p, k, &next);
-    add_up(b, p, within, h->place[k] % h->least, gli_block(p, GLI_IN, k), sum);
+    uint32_t k = reduce_scatter_turn(p, i);
+    gli_range sum = reduce_scatter_sum_of(p, k, &next);
+    reduce_scatter_two_level_add_up(b, p, within, h->place[k] % h->least,
+                                    gli_block(p, GLI_IN, k), sum);
   }
 }
 
@@ -71,10 +75,11 @@ static void add_across(gli_builder *b, const gli_plan_params *p,
   gli_range out = gli_own(p, GLI_OUT);
   gli_sub across = gli_sub_across(p, GLI_REDUCE, 0);
   for (uint32_t i = 0; i < p->size; i++) {
-    uint32_t k = turn(p, i);
+    uint32_t k = reduce_scatter_turn(p, i);
     if (!is_mine(p, k)) continue;
-    gli_range sum = sum_of(p, k, &next);
-    add_up(b, p, across, h->of[k], sum, k == p->rank ? out : sum);
+    gli_range sum = reduce_scatter_sum_of(p, k, &next);
+    reduce_scatter_two_level_add_up(b, p, across, h->of[k], sum,
+                                    k == p->rank ? out : sum);
     if (h->of[k] == h->of[p->rank] && k != p->rank) gli_send(b, k, sum);
   }
 }
@@ -83,7 +88,7 @@ static void add_blocks(gli_builder *b, const gli_plan_params *p) {
   const gli_hosts *h = p->hosts;
   uint32_t place = h->place[p->rank];
   uint64_t bytes = 0;
-  for (uint32_t k = 0; k < p->size; k++) sum_of(p, k, &bytes);
+  for (uint32_t k = 0; k < p->size; k++) reduce_scatter_sum_of(p, k, &bytes);
   uint64_t first = gli_scratch(b, bytes).offset;
   add_within(b, p, first);
   if (place < h->least) {

@@ -203,9 +203,9 @@ const gli_algorithm gli_algorithms[] = {
         GLI_COMPOSED_LIST(GLI_COMPOSED_ENTRY)};
 
 const size_t gli_algorithm_count =
-    sizeof(gli_algorithms) / sizeof(gli_algorithms[0]);
+    sizeof gli_algorithms / sizeof gli_algorithms[0];
 
-_Static_assert(sizeof(gli_algorithms) / sizeof(gli_algorithms[0]) <= UINT8_MAX,
+_Static_assert(sizeof gli_algorithms / sizeof gli_algorithms[0] <= UINT8_MAX,
                "an algorithm's number must fit a byte");
 
 const gli_algorithm *gli_algorithm_find(gli_collective collective,
@@ -227,7 +227,7 @@ gli_order gli_algorithm_order(const gli_algorithm *algorithm) {
       GLI_ORDER_LIST(GLI_ORDER_ENTRY)
 #undef GLI_ORDER_ENTRY
   };
-  for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+  for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
     if (orders[i].collective != algorithm->collective) continue;
     if (strcmp(orders[i].name, algorithm->name) == 0) return orders[i].order;
   }

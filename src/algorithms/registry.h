@@ -26,8 +26,9 @@ extern const gli_algorithm gli_algorithms[];
 extern const size_t gli_algorithm_count;
 
 /* The order in which it combines the inputs, whatever its parameters are; the
- * checker proves it. Of those that keep rank order and are no scans, narrow
- * elements are combined in one step (gli_plan_params.narrow). */
+ * checker proves it. Of those that keep rank order and are no scans,
+ * low-precision elements are combined in one step
+ * (gli_plan_params.low_precision). */
 gli_order gli_algorithm_order(const gli_algorithm *algorithm);
 
 /* By collective and name; NULL when there is none. */

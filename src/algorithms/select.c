@@ -52,19 +52,21 @@ typedef struct work {
   bool along; /* every rank talks to the next one only */
 } work;
 
-static uint64_t times(uint64_t a, uint64_t b) {
+static uint64_t select_times(uint64_t a, uint64_t b) {
   return gli_select_times(a, b);
 }
 
 static uint64_t cost(const gli_plan_params *p, work w) {
   bool far = p->hosts != NULL;
-  gli_prices one =
-      far ? gli_select_prices(p, GLI_LINK_FAR) : gli_select_near_prices(p);
+  gli_prices one = far ? gli_select_prices(p, GLI_LINK_FAR)
+                       : gli_select_intra_node_prices(p);
   uint64_t sent = w.sent;
-  if (far) sent = times(sent, w.along ? p->hosts->leaving : p->hosts->crowd);
-  uint64_t bytes = times(sent, one.byte) + times(w.reduced, one.reduced_byte);
-  if (one.busy) return times(w.all, one.turn) / p->size + bytes;
-  uint64_t round = !far && p->crowded ? 2 * one.round : one.round;
+  if (far)
+    sent = select_times(sent, w.along ? p->hosts->leaving : p->hosts->crowd);
+  uint64_t bytes =
+      select_times(sent, one.byte) + select_times(w.reduced, one.reduced_byte);
+  if (one.busy) return select_times(w.all, one.turn) / p->size + bytes;
+  uint64_t round = !far && p->oversubscribed ? 2 * one.round : one.round;
   return w.rounds * round + w.messages * one.message + bytes;
 }
 
@@ -73,16 +75,17 @@ static uint64_t cost(const gli_plan_params *p, work w) {
 static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice);
 
 /* The best that `n` ranks can do with `count` elements each. */
-static uint64_t part(const gli_plan_params *p, gli_collective collective,
-                     uint32_t n, uint64_t count, const gli_hosts *hosts) {
+static uint64_t select_part(const gli_plan_params *p, gli_collective collective,
+                            uint32_t n, uint64_t count,
+                            const gli_hosts *hosts) {
   gli_plan_params q = {.collective = collective,
                        .size = n,
                        .count = count,
                        .elem_bytes = p->elem_bytes,
                        .hosts = hosts,
-                       .crowded = p->crowded,
-                       .near = p->near,
-                       .narrow = p->narrow,
+                       .oversubscribed = p->oversubscribed,
+                       .locality = p->locality,
+                       .low_precision = p->low_precision,
                        .order = p->order,
                        .tuning = p->tuning};
   const gli_algorithm *choice;
@@ -91,12 +94,12 @@ static uint64_t part(const gli_plan_params *p, gli_collective collective,
 
 /* One round within a host, in which each of `busy` ranks sends a message to all
  * others there, or gets one from them. */
-static uint64_t within(const gli_plan_params *p, uint64_t busy, uint64_t sent,
-                       uint64_t reduced) {
+static uint64_t select_within(const gli_plan_params *p, uint64_t busy,
+                              uint64_t sent, uint64_t reduced) {
   uint64_t size = p->hosts->most, others = size - 1;
   gli_plan_params one_host = {.size = (uint32_t)size,
-                              .crowded = p->crowded,
-                              .near = p->near,
+                              .oversubscribed = p->oversubscribed,
+                              .locality = p->locality,
                               .tuning = p->tuning};
   return cost(&one_host,
               (work){1, 2 * others, busy * others, sent, reduced, false});
@@ -112,9 +115,9 @@ static uint64_t two_levels_of_blocks(const gli_plan_params *p, uint64_t m) {
   const gli_hosts *h = p->hosts;
   uint64_t own = m / p->size * h->most, others = own - m / p->size;
   gli_prices far = gli_select_prices(p, GLI_LINK_FAR);
-  return together(
-      times(within(p, h->most, others, others), h->n),
-      times(m - own, far.byte) + far.round + 2 * (h->n - 1) * far.message);
+  return together(select_times(select_within(p, h->most, others, others), h->n),
+                  select_times(m - own, far.byte) + far.round +
+                      2 * (h->n - 1) * far.message);
 }
 
 /* Of m bytes. */
@@ -125,25 +128,26 @@ static uint64_t two_levels(const gli_plan_params *p, uint64_t m) {
   gli_collective c = p->collective;
   switch (c) {
     case GLI_BARRIER:
-      return 2 * within(p, 1, 0, 0) + part(p, c, h->n, 0, h->apart);
+      return 2 * select_within(p, 1, 0, 0) +
+             select_part(p, c, h->n, 0, h->apart);
     case GLI_BROADCAST:
-      near = part(p, c, h->most, m / p->elem_bytes, NULL) +
-             within(p, leaders, others * one, 0);
-      far = part(p, c, h->n, one / p->elem_bytes, h->apart);
+      near = select_part(p, c, h->most, m / p->elem_bytes, NULL) +
+             select_within(p, leaders, others * one, 0);
+      far = select_part(p, c, h->n, one / p->elem_bytes, h->apart);
       return leaders > 1 ? together(near, far) : near + far;
     case GLI_ALLREDUCE:
-      near = within(p, leaders, m - one, others * one) +
-             within(p, leaders, others * one, 0);
-      far = part(p, c, h->n, one / p->elem_bytes, h->apart);
+      near = select_within(p, leaders, m - one, others * one) +
+             select_within(p, leaders, others * one, 0);
+      far = select_part(p, c, h->n, one / p->elem_bytes, h->apart);
       return gli_turns(p, m, (uint32_t)leaders) > 1 ? together(near, far)
                                                     : near + far;
     case GLI_ALLGATHER:
     case GLI_REDUCE_SCATTER:
       if (h->least != h->most || !gli_is_short(p))
         return two_levels_of_blocks(p, m);
-      return part(p, c, h->most, p->count * h->n, NULL) +
-             times(m, gli_select_near_prices(p).byte) +
-             part(p, c, h->n, p->count, h->apart);
+      return select_part(p, c, h->most, p->count * h->n, NULL) +
+             select_times(m, gli_select_intra_node_prices(p).byte) +
+             select_part(p, c, h->n, p->count, h->apart);
     default:
       return UINT64_MAX;
   }
@@ -232,7 +236,7 @@ static void by_way_of_one(shortlist *s, uint64_t copied, uint64_t waits,
 static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, others = size - 1,
            log = gli_select_logarithm(size);
-  uint64_t logs = size * log, pairs = times(size, others);
+  uint64_t logs = size * log, pairs = select_times(size, others);
   /* Of recursive doubling: a power of two swap, the rest are folded. */
   uint64_t swaps = log, swapped = logs;
   if (!gli_select_is_power(size)) {
@@ -240,10 +244,10 @@ static void consider_one_level(shortlist *s, uint64_t m) {
     swaps = log + 1;
     swapped = power * (log - 1) + 2 * (size - power);
   }
-  uint64_t most = m - m / size, all = times(others, m);
+  uint64_t most = m - m / size, all = select_times(others, m);
   /* A tree keeps its root busy; where ranks take turns on the cores, what
    * counts is how much all copy, and a scatter and gather copy no less. */
-  bool turns = s->p->hosts == NULL && s->p->crowded && size > 2;
+  bool turns = s->p->hosts == NULL && s->p->oversubscribed && size > 2;
   uint64_t in_tree = turns ? 2 * most + m / 64 : log * m;
   if (s->p->hosts != NULL && size > 1) consider_far(s, m);
   switch (s->p->collective) {
@@ -296,7 +300,7 @@ static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   if (m > LONGEST) m = LONGEST;
   shortlist s = {.p = p};
   consider_one_level(&s, m);
-  *choice = gli_algorithm_select_near(p, m);
+  *choice = gli_algorithm_select_intra_node(p, m);
   if (*choice != NULL) return s.cost;
   if (s.name == NULL) {
     *choice = gli_algorithm_select_blocks(p);
@@ -307,15 +311,15 @@ static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   return s.cost;
 }
 
-/* Of narrow elements: by who has all inputs at hand and sends what they are, or
- * by any algorithm, as float32. */
+/* Of low-precision elements: by who has all inputs at hand and sends what they
+ * are, or by any algorithm, as float32. */
 static const gli_algorithm *select_average(const gli_plan_params *p) {
   const gli_algorithm *choice, *wide;
   gli_plan_params q = *p;
   q.order = GLI_ORDER_FOLD;
   uint64_t cost_of_it = best(&q, &choice);
   q.order = p->order;
-  q.narrow = false;
+  q.low_precision = false;
   q.elem_bytes = sizeof(float);
   return best(&q, &wide) < cost_of_it ? wide : choice;
 }
@@ -356,8 +360,8 @@ static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
  * and what can go ahead of the receiver's word in two segments stays in two. */
 static bool is_long_round(const gli_algorithm *algorithm,
                           const gli_plan_params *p) {
-  if (p->near || gli_plan_vector_bytes(p) <= 2 * SEGMENT) return false;
-  return algorithm->bytes && algorithm->rounds(p->size) == 1;
+  if (p->locality || gli_plan_vector_bytes(p) <= 2 * SEGMENT) return false;
+  return algorithm->bytes != NULL && algorithm->rounds(p->size) == 1;
 }
 
 /* Segments long enough that their latency does not show, and short enough that
@@ -370,11 +374,11 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
   uint64_t shortest = chain > 1 ? SHORTEST : SEGMENT;
   if (m <= shortest && !pairwise) return 0;
   if (m > SEGMENTED) m = SEGMENTED;
-  uint64_t sent = algorithm->bytes ? algorithm->bytes(p->size, m) : 0;
+  uint64_t sent = algorithm->bytes != NULL ? algorithm->bytes(p->size, m) : 0;
   uint64_t most = sent > m ? sent : m;
   /* The root of a reduction in one round takes in every vector. */
   if (p->collective == GLI_REDUCE && algorithm->rounds(p->size) == 1)
-    most = times(m, p->size - 1);
+    most = select_times(m, p->size - 1);
   bool levels = algorithm->bytes == NULL && gli_two_levels(p);
   uint64_t least = levels ? SEGMENT_OF_LEVEL : SEGMENT;
   if (chain > 1)

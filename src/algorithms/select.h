@@ -43,14 +43,15 @@ static inline gli_prices gli_select_prices(const gli_plan_params *p,
   if (kind == GLI_LINK_FAR && one.message < GLI_SELECT_FAR_MESSAGE)
     one.message = GLI_SELECT_FAR_MESSAGE;
   /* Nobody copies out what another one copies in at the same time. */
-  one.busy = p->crowded && kind == GLI_LINK_TCP;
+  one.busy = p->oversubscribed && kind == GLI_LINK_TCP;
   if (one.busy) one.byte *= 2;
   return one;
 }
 
 /* Within a host. */
-static inline gli_prices gli_select_near_prices(const gli_plan_params *p) {
-  return gli_select_prices(p, p->near ? GLI_LINK_SHM : GLI_LINK_TCP);
+static inline gli_prices gli_select_intra_node_prices(
+    const gli_plan_params *p) {
+  return gli_select_prices(p, p->locality ? GLI_LINK_SHM : GLI_LINK_TCP);
 }
 
 /* No sum of a few of these overflows. */
@@ -88,8 +89,8 @@ const gli_algorithm *gli_select_cheapest(gli_collective collective,
 
 /* The choice among ranks of one host that can share memory, for a vector of m
  * bytes; NULL where it is left to the others. */
-const gli_algorithm *gli_algorithm_select_near(const gli_plan_params *params,
-                                               uint64_t m);
+const gli_algorithm *gli_algorithm_select_intra_node(
+    const gli_plan_params *params, uint64_t m);
 
 /* The choice for the collectives that move blocks between pairs of ranks, and
  * for those with one root that collect or spread them. */

@@ -22,10 +22,11 @@ static uint64_t vector_bytes(const gli_plan_params *p) {
 
 static gli_prices prices(const gli_plan_params *p) {
   return p->hosts != NULL ? gli_select_prices(p, GLI_LINK_FAR)
-                          : gli_select_near_prices(p);
+                          : gli_select_intra_node_prices(p);
 }
 
-static uint64_t of_bytes(const gli_plan_params *p, uint64_t bytes) {
+static uint64_t select_blocks_of_bytes(const gli_plan_params *p,
+                                       uint64_t bytes) {
   return gli_select_times(bytes, prices(p).byte);
 }
 
@@ -41,11 +42,12 @@ static gli_candidate candidate(const gli_plan_params *p, const char *name,
   gli_prices one = prices(p);
   uint64_t sent = a->bytes(p->size, vector_bytes(p));
   if (crowds) sent += sent / 8;
-  uint64_t round = p->crowded ? 2 * one.turn : one.round;
+  uint64_t round = p->oversubscribed ? 2 * one.turn : one.round;
   if (one.busy) round = one.turn / 2;
   uint64_t rounds = a->rounds(p->size) * round;
-  uint64_t messages = p->crowded ? gli_select_times(l.all, one.turn) / p->size
-                                 : l.messages * one.message;
+  uint64_t messages = p->oversubscribed
+                          ? gli_select_times(l.all, one.turn) / p->size
+                          : l.messages * one.message;
   return (gli_candidate){name, rounds + messages +
                                    gli_select_times(sent, one.byte) +
                                    gli_select_times(reduced, one.reduced_byte)};
@@ -78,7 +80,7 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
   load all = {others, others}, parts = {3 * others, p->size * others + others};
   /* A tree receives the vector log P times at the root, flat P - 1 times. */
   gli_candidate list[] = {
-      candidate(p, "binomial", tree, p->crowded ? m : log * m, false),
+      candidate(p, "binomial", tree, p->oversubscribed ? m : log * m, false),
       candidate(p, "scatter_gather", halving, m - share, false),
       candidate(p, "flat", all, others * m, false),
       candidate(p, "direct", parts, m - share, false),
@@ -86,13 +88,13 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
   /* For its order only: scatter_gather has fewer messages. */
   if (p->order == GLI_ORDER_ANY) list[3].cost = GLI_SELECT_NEVER;
   uint64_t deeper = log > 1 ? log - 1 : 0, more = others > 1 ? others - 1 : 0;
-  if (p->crowded) {
+  if (p->oversubscribed) {
     /* The root is not what all wait for, but the rounds of a tree are. */
     list[0].cost += 2 * prices(p).turn * deeper;
-    if (prices(p).busy) list[2].cost += of_bytes(p, more * m) / 4;
+    if (prices(p).busy) list[2].cost += select_blocks_of_bytes(p, more * m) / 4;
   } else {
-    list[0].cost += of_bytes(p, deeper * m);
-    list[2].cost += of_bytes(p, more * m);
+    list[0].cost += select_blocks_of_bytes(p, deeper * m);
+    list[2].cost += select_blocks_of_bytes(p, more * m);
   }
   /* A root that gets all from one other has no work to share out. */
   if (others == 1) list[1].cost = UINT64_MAX;
@@ -106,8 +108,8 @@ static const gli_algorithm *select_root(const gli_plan_params *p) {
                           candidate(p, "binomial", tree, 0, false)};
   /* Of gathering, the root receives everything; in a tree, bytes travel again
    * on the way. */
-  list[0].cost += of_bytes(p, m);
-  list[1].cost += of_bytes(p, m + m / 2);
+  list[0].cost += select_blocks_of_bytes(p, m);
+  list[1].cost += select_blocks_of_bytes(p, m + m / 2);
   return CHEAPEST(p, list);
 }
 
@@ -122,7 +124,8 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
       candidate(p, "linear", chain, m, false)};
   /* What is too short to be cut into segments waits whole at every rank. */
   uint64_t waits = m < GLI_SELECT_SEGMENT ? m : GLI_SELECT_SEGMENT;
-  if (others > 0) list[1].cost += of_bytes(p, (others - 1) * waits);
+  if (others > 0)
+    list[1].cost += select_blocks_of_bytes(p, (others - 1) * waits);
   return CHEAPEST(p, list);
 }
 

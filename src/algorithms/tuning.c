@@ -70,7 +70,7 @@ static gloo_status take_word(reader *r, const char **word, size_t *length,
   return GLOO_OK;
 }
 
-static bool take(reader *r, char c) {
+static bool tuning_take(reader *r, char c) {
   skip_blanks(r);
   if (*r->at != c) return false;
   r->at++;
@@ -79,8 +79,8 @@ static bool take(reader *r, char c) {
 }
 
 /* Digits, and one of K, M, G. */
-static bool read_number(const char *word, size_t length, bool units,
-                        uint64_t *number) {
+static bool tuning_read_number(const char *word, size_t length, bool units,
+                               uint64_t *number) {
   static const char letters[] = "kKmMgG";
   uint64_t value = 0, factor = 1;
   const char *unit = length > 1 ? strchr(letters, word[length - 1]) : NULL;
@@ -132,12 +132,12 @@ static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
     rule->link = GLI_TUNING_SHM;
   } else if (is_word(word, length, "tcp")) {
     rule->link = GLI_TUNING_TCP;
-  } else if (is_word(word, length, "ranks") && take(r, '=')) {
+  } else if (is_word(word, length, "ranks") && tuning_take(r, '=')) {
     uint64_t ranks;
     status =
         take_word(r, &word, &length, "stands where a number of ranks must");
     if (status != GLOO_OK) return status;
-    if (!read_number(word, length, false, &ranks) || ranks == 0 ||
+    if (!tuning_read_number(word, length, false, &ranks) || ranks == 0 ||
         ranks > UINT32_MAX) {
       return wrong(r, word, length, "is no number of ranks");
     }
@@ -153,7 +153,7 @@ static gloo_status read_size(reader *r, uint64_t *bytes) {
   size_t length;
   gloo_status status = take_word(r, &word, &length, "stands where a size must");
   if (status != GLOO_OK) return status;
-  if (read_number(word, length, true, bytes)) return GLOO_OK;
+  if (tuning_read_number(word, length, true, bytes)) return GLOO_OK;
   if (*r->at == ':') {
     return wrong(r, word, length,
                  "stands where a size must; what is said of another "
@@ -164,11 +164,12 @@ static gloo_status read_size(reader *r, uint64_t *bytes) {
 }
 
 /* `from`: the first byte that the range before leaves. */
-static gloo_status read_range(reader *r, uint64_t from, gli_tuning_rule *rule) {
+static gloo_status tuning_read_range(reader *r, uint64_t from,
+                                     gli_tuning_rule *rule) {
   const char *begin = r->at;
   gloo_status status = read_size(r, &rule->from);
   if (status != GLOO_OK) return status;
-  if (!take(r, '-')) {
+  if (!tuning_take(r, '-')) {
     return wrong(r, begin, strcspn(begin, "\n;#,="),
                  "is no range: write FROM-TO, or FROM- without an end");
   }
@@ -190,8 +191,9 @@ static gloo_status read_range(reader *r, uint64_t from, gli_tuning_rule *rule) {
   return GLOO_OK;
 }
 
-static gloo_status unknown_algorithm(const reader *r, gli_collective collective,
-                                     const char *word, size_t length) {
+static gloo_status tuning_unknown_algorithm(const reader *r,
+                                            gli_collective collective,
+                                            const char *word, size_t length) {
   char known[192] = "";
   size_t used = 0;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -210,7 +212,7 @@ static gloo_status unknown_algorithm(const reader *r, gli_collective collective,
 static gloo_status read_algorithm(reader *r, gli_tuning_rule *rule) {
   const char *word;
   size_t length;
-  if (!take(r, '=')) {
+  if (!tuning_take(r, '=')) {
     return wrong(r, r->at, strcspn(r->at, "\n;#"),
                  "stands where '=' and an algorithm must");
   }
@@ -224,12 +226,12 @@ static gloo_status read_algorithm(reader *r, gli_tuning_rule *rule) {
     rule->algorithm = a;
     return GLOO_OK;
   }
-  return unknown_algorithm(r, rule->collective, word, length);
+  return tuning_unknown_algorithm(r, rule->collective, word, length);
 }
 
 /* ---- entries ------------------------------------------------------------ */
 
-static gloo_status keep(reader *r, const gli_tuning_rule *rule) {
+static gloo_status tuning_keep(reader *r, const gli_tuning_rule *rule) {
   size_t n = r->tuning->n;
   if (n == GLI_TUNING_MAX_RULES) {
     return gli_fail(r->error, GLOO_ERR_INVALID, -1,
@@ -254,21 +256,22 @@ static gloo_status keep(reader *r, const gli_tuning_rule *rule) {
 static gloo_status read_entry(reader *r) {
   gli_tuning_rule rule = {.forced = r->forced};
   gloo_status status = read_collective(r, &rule);
-  while (status == GLOO_OK && take(r, '@')) status = read_where(r, &rule);
+  while (status == GLOO_OK && tuning_take(r, '@'))
+    status = read_where(r, &rule);
   if (status != GLOO_OK) return status;
-  if (!take(r, ':')) {
+  if (!tuning_take(r, ':')) {
     return wrong(r, r->at, strcspn(r->at, "\n;#"),
                  "stands where ':' and a range must; " EXAMPLE);
   }
   uint64_t from = 0;
   do {
-    status = read_range(r, from, &rule);
+    status = tuning_read_range(r, from, &rule);
     if (status == GLOO_OK) status = read_algorithm(r, &rule);
-    if (status == GLOO_OK) status = keep(r, &rule);
+    if (status == GLOO_OK) status = tuning_keep(r, &rule);
     if (status != GLOO_OK) return status;
     /* After one without an end nothing is left. */
     from = rule.last == UINT64_MAX ? UINT64_MAX : rule.last + 1;
-  } while (take(r, ','));
+  } while (tuning_take(r, ','));
   if (*r->at == 0 || strchr("\n;#", *r->at) != NULL) return GLOO_OK;
   return wrong(r, r->at, strcspn(r->at, "\n;#"),
                "follows an entry; entries end with ';' or the line");
@@ -277,7 +280,7 @@ static gloo_status read_entry(reader *r) {
 /* ---- the table ---------------------------------------------------------- */
 
 /* FNV-1a (Fowler, Noll, Vo, 1991). */
-static uint64_t mix(uint64_t hash, uint64_t value) {
+static uint64_t tuning_mix(uint64_t hash, uint64_t value) {
   for (int i = 0; i < 8; i++) {
     hash ^= value >> 8 * i & 0xff;
     hash *= UINT64_C(0x100000001b3);
@@ -285,19 +288,19 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash;
 }
 
-static void finish(gli_tuning *tuning) {
+static void tuning_finish(gli_tuning *tuning) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < tuning->n; i++) {
     const gli_tuning_rule *rule = &tuning->rules[i];
-    hash = mix(hash, rule->collective);
-    hash = mix(hash, rule->link);
-    hash = mix(hash, rule->ranks);
-    hash = mix(hash, rule->from);
-    hash = mix(hash, rule->last);
-    hash = mix(hash, gli_algorithm_id(rule->algorithm));
-    hash = mix(hash, rule->forced);
+    hash = tuning_mix(hash, rule->collective);
+    hash = tuning_mix(hash, rule->link);
+    hash = tuning_mix(hash, rule->ranks);
+    hash = tuning_mix(hash, rule->from);
+    hash = tuning_mix(hash, rule->last);
+    hash = tuning_mix(hash, gli_algorithm_id(rule->algorithm));
+    hash = tuning_mix(hash, rule->forced);
   }
-  hash = mix(hash, gli_costs_hash(&tuning->costs));
+  hash = tuning_mix(hash, gli_costs_hash(&tuning->costs));
   tuning->hash = hash != 0 ? hash : 1;
 }
 
@@ -324,7 +327,7 @@ gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
     }
   }
   if (status == GLOO_OK && r.tuning->n > 0) {
-    finish(r.tuning);
+    tuning_finish(r.tuning);
     *tuning = r.tuning;
     return GLOO_OK;
   }
@@ -345,7 +348,7 @@ gloo_status gli_tuning_with_costs(const gli_tuning *rules,
   copy->n = n;
   copy->costs = *costs;
   for (size_t i = 0; i < n; i++) copy->rules[i] = rules->rules[i];
-  finish(copy);
+  tuning_finish(copy);
   *tuning = copy;
   return GLOO_OK;
 }
@@ -355,7 +358,7 @@ const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,
   if (tuning == NULL) return NULL;
   uint64_t bytes = gli_plan_vector_bytes(p);
   gli_tuning_link link =
-      p->near && p->hosts == NULL ? GLI_TUNING_SHM : GLI_TUNING_TCP;
+      p->locality && p->hosts == NULL ? GLI_TUNING_SHM : GLI_TUNING_TCP;
   for (size_t i = 0; i < tuning->n; i++) {
     const gli_tuning_rule *rule = &tuning->rules[i];
     if (rule->collective != p->collective) continue;

@@ -5,8 +5,8 @@
 
 /* ---- alltoall ------------------------------------------------------------ */
 
-static gli_arguments alltoall(const void *input, void *output, size_t count,
-                              gloo_dtype dtype) {
+static gli_arguments blocks_alltoall(const void *input, void *output,
+                                     size_t count, gloo_dtype dtype) {
   return (gli_arguments){.collective = GLI_ALLTOALL,
                          .function = "gloo_alltoall",
                          .input = input,
@@ -18,28 +18,28 @@ static gli_arguments alltoall(const void *input, void *output, size_t count,
 gloo_status gloo_alltoall(gloo_context *context, const void *input,
                           void *output, size_t count, gloo_dtype dtype,
                           const gloo_options *options) {
-  gli_arguments a = alltoall(input, output, count, dtype);
+  gli_arguments a = blocks_alltoall(input, output, count, dtype);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_alltoall_start(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a = alltoall(input, output, count, dtype);
-  return gli_call_start(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a = blocks_alltoall(input, output, count, dtype);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_alltoall_init(gloo_context *context, const void *input,
                                void *output, size_t count, gloo_dtype dtype,
                                const gloo_options *options,
-                               gloo_operation **operation) {
-  gli_arguments a = alltoall(input, output, count, dtype);
-  return gli_call_init(context, &a, options, operation);
+                               gloo_request **request) {
+  gli_arguments a = blocks_alltoall(input, output, count, dtype);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- gather -------------------------------------------------------------- */
 
-static gli_arguments gather(const void *input, void *output, size_t count,
-                            gloo_dtype dtype, int root) {
+static gli_arguments blocks_gather(const void *input, void *output,
+                                   size_t count, gloo_dtype dtype, int root) {
   return (gli_arguments){.collective = GLI_GATHER,
                          .function = "gloo_gather",
                          .input = input,
@@ -52,28 +52,28 @@ static gli_arguments gather(const void *input, void *output, size_t count,
 gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, int root,
                         const gloo_options *options) {
-  gli_arguments a = gather(input, output, count, dtype, root);
+  gli_arguments a = blocks_gather(input, output, count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_gather_start(gloo_context *context, const void *input,
                               void *output, size_t count, gloo_dtype dtype,
                               int root, const gloo_options *options,
-                              gloo_operation **operation) {
-  gli_arguments a = gather(input, output, count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                              gloo_request **request) {
+  gli_arguments a = blocks_gather(input, output, count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_gather_init(gloo_context *context, const void *input,
                              void *output, size_t count, gloo_dtype dtype,
                              int root, const gloo_options *options,
-                             gloo_operation **operation) {
-  gli_arguments a = gather(input, output, count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                             gloo_request **request) {
+  gli_arguments a = blocks_gather(input, output, count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- scatter ------------------------------------------------------------- */
 
-static gli_arguments scatter(const void *input, void *output, size_t count,
-                             gloo_dtype dtype, int root) {
+static gli_arguments blocks_scatter(const void *input, void *output,
+                                    size_t count, gloo_dtype dtype, int root) {
   return (gli_arguments){.collective = GLI_SCATTER,
                          .function = "gloo_scatter",
                          .input = input,
@@ -86,20 +86,20 @@ static gli_arguments scatter(const void *input, void *output, size_t count,
 gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                          size_t count, gloo_dtype dtype, int root,
                          const gloo_options *options) {
-  gli_arguments a = scatter(input, output, count, dtype, root);
+  gli_arguments a = blocks_scatter(input, output, count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_scatter_start(gloo_context *context, const void *input,
                                void *output, size_t count, gloo_dtype dtype,
                                int root, const gloo_options *options,
-                               gloo_operation **operation) {
-  gli_arguments a = scatter(input, output, count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                               gloo_request **request) {
+  gli_arguments a = blocks_scatter(input, output, count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_scatter_init(gloo_context *context, const void *input,
                               void *output, size_t count, gloo_dtype dtype,
                               int root, const gloo_options *options,
-                              gloo_operation **operation) {
-  gli_arguments a = scatter(input, output, count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                              gloo_request **request) {
+  gli_arguments a = blocks_scatter(input, output, count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }

@@ -42,11 +42,9 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *arguments,
                          const gloo_options *options, int *source);
 gloo_status gli_call_start(gloo_context *context,
                            const gli_arguments *arguments,
-                           const gloo_options *options,
-                           gloo_operation **operation);
+                           const gloo_options *options, gloo_request **request);
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
-                          const gloo_options *options,
-                          gloo_operation **operation);
+                          const gloo_options *options, gloo_request **request);
 
 /* A message there and one back, at the same time, as one operation; either may
  * be NULL. */
@@ -56,14 +54,14 @@ gloo_status gli_exchange_run(gloo_context *context, const gli_arguments *send,
 gloo_status gli_exchange_start(gloo_context *context, const gli_arguments *send,
                                const gli_arguments *recv,
                                const gloo_options *options,
-                               gloo_operation **operation);
+                               gloo_request **request);
 gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
                               const gli_arguments *recv,
                               const gloo_options *options,
-                              gloo_operation **operation);
+                              gloo_request **request);
 
 /* Start what `_init` made, and hand it over; on failure it is released. */
-gloo_status gli_call_launch(gloo_operation *op, gloo_error *why,
-                            gloo_operation **operation);
+gloo_status gli_call_launch(gloo_request *op, gloo_error *why,
+                            gloo_request **request);
 
 #endif

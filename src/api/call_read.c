@@ -16,20 +16,20 @@
 /* ---- point-to-point plans ------------------------------------------------ */
 
 /* A message of no elements is still a message. */
-static gli_range whole(const gli_plan_params *p, gli_buffer buffer) {
+static gli_range call_read_whole(const gli_plan_params *p, gli_buffer buffer) {
   if (p->count == 0) return gli_bytes(GLI_TOKEN, 0, 1);
   return gli_elems(p, buffer, 0, p->count);
 }
 
 static void build_send(gli_builder *b, const gli_plan_params *p) {
-  gli_send(b, 1, whole(p, GLI_IN));
+  gli_send(b, 1, call_read_whole(p, GLI_IN));
 }
 
 /* What is sent is where something else will be received. */
 static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
   gli_range whole_copy = gli_scratch(b, p->count * p->elem_bytes);
   gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), whole_copy);
-  gli_send(b, 1, p->count == 0 ? whole(p, GLI_IN) : whole_copy);
+  gli_send(b, 1, p->count == 0 ? call_read_whole(p, GLI_IN) : whole_copy);
 }
 
 /* To nobody, from nobody. */
@@ -39,7 +39,7 @@ static void build_nothing(gli_builder *b, const gli_plan_params *p) {
 }
 
 static void build_recv(gli_builder *b, const gli_plan_params *p) {
-  gli_recv(b, 0, whole(p, GLI_OUT));
+  gli_recv(b, 0, call_read_whole(p, GLI_OUT));
 }
 
 static gli_build_fn message_builder(const gli_arguments *a) {
@@ -82,7 +82,7 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
                     "%s: root %d is not a rank; ranks are 0 to %d", a->function,
                     a->root, size - 1);
   }
-  if (a->n_peers > 0 && !a->peers) {
+  if (a->n_peers > 0 && a->peers == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: a list of %zu peers is NULL", a->function, a->n_peers);
   }
@@ -108,24 +108,25 @@ static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
 
 /* The call's shape as it is, and as it would be in place. */
 static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
-                               gli_shape *apart, gli_shape *within,
-                               gloo_error *error) {
+                               gli_shape *shape_out_of_place,
+                               gli_shape *shape_in_place, gloo_error *error) {
   p->in_place = true;
-  bool fits = gli_plan_shape(p, within);
+  bool fits = gli_plan_shape(p, shape_in_place);
   p->in_place = false;
-  if (!fits || !gli_plan_shape(p, apart) || within->in_bytes > PTRDIFF_MAX ||
-      within->out_bytes > PTRDIFF_MAX) {
+  if (!fits || !gli_plan_shape(p, shape_out_of_place) ||
+      shape_in_place->in_bytes > PTRDIFF_MAX ||
+      shape_in_place->out_bytes > PTRDIFF_MAX) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: %" PRIu64 " elements of %" PRIu64
                     " bytes do not fit in memory",
                     a->function, p->count, p->elem_bytes);
   }
   if (a->collective == GLI_SENDRECV) {
-    within->in_place = false;
+    shape_in_place->in_place = false;
     bool receives = a->side == GLI_RECEIVES;
-    apart->reads_in = !receives;
-    if (receives) apart->in_bytes = 0;
-    if (!receives) apart->out_bytes = 0;
+    shape_out_of_place->reads_in = !receives;
+    if (receives) shape_out_of_place->in_bytes = 0;
+    if (!receives) shape_out_of_place->out_bytes = 0;
   }
   return GLOO_OK;
 }
@@ -134,26 +135,32 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
 static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
                                  gloo_error *error) {
   gli_plan_params *p = &call->params;
-  gloo_status status = find_shapes(a, p, &call->apart, &call->within, error);
+  gloo_status status = find_shapes(a, p, &call->shape_out_of_place,
+                                   &call->shape_in_place, error);
   if (status != GLOO_OK) return status;
-  gli_shape apart = call->apart;
-  if (a->several) return gli_lists_check(a, call, &apart, &call->within, error);
-  p->in_place = gli_call_in_place(a, &call->within);
-  uint64_t out_bytes = p->in_place ? call->within.out_bytes : apart.out_bytes;
-  if (out_bytes > 0 && !a->output) {
+  gli_shape shape_out_of_place = call->shape_out_of_place;
+  if (a->several)
+    return gli_lists_check(a, call, &shape_out_of_place, &call->shape_in_place,
+                           error);
+  p->in_place = gli_call_in_place(a, &call->shape_in_place);
+  uint64_t out_bytes = p->in_place ? call->shape_in_place.out_bytes
+                                   : shape_out_of_place.out_bytes;
+  if (out_bytes > 0 && a->output == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: the output is NULL but takes %" PRIu64 " bytes",
                     a->function, out_bytes);
   }
   if (p->in_place) return GLOO_OK;
-  if (apart.reads_in && a->input == GLOO_IN_PLACE) return no_place(a, error);
-  if (apart.in_bytes > 0 && !a->input) {
+  if (shape_out_of_place.reads_in && a->input == GLOO_IN_PLACE)
+    return no_place(a, error);
+  if (shape_out_of_place.in_bytes > 0 && a->input == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: the input is NULL but has %" PRIu64
                     " bytes; use GLOO_IN_PLACE when it is in the output",
-                    a->function, apart.in_bytes);
+                    a->function, shape_out_of_place.in_bytes);
   }
-  if (gli_overlap(a->input, apart.in_bytes, a->output, out_bytes)) {
+  if (gli_overlap(a->input, shape_out_of_place.in_bytes, a->output,
+                  out_bytes)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: input and output overlap; use GLOO_IN_PLACE or "
                     "buffers that do not",
@@ -164,8 +171,9 @@ static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
 
 /* ---- algorithm ----------------------------------------------------------- */
 
-static gloo_status unknown_algorithm(const gli_arguments *a, const char *name,
-                                     gloo_error *error) {
+static gloo_status call_read_unknown_algorithm(const gli_arguments *a,
+                                               const char *name,
+                                               gloo_error *error) {
   char known[256] = "";
   size_t used = 0;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -179,30 +187,32 @@ static gloo_status unknown_algorithm(const gli_arguments *a, const char *name,
                   a->function, name, used ? known : "none");
 }
 
-static gloo_status choose(const gli_arguments *a, const gloo_options *o,
-                          gli_call *call, gloo_error *error) {
+static gloo_status call_read_choose(const gli_arguments *a,
+                                    const gloo_options *o, gli_call *call,
+                                    gloo_error *error) {
   gli_plan_params *p = &call->params;
   const char *name = o->algorithm;
   if (a->collective == GLI_SENDRECV) {
-    if (name) return unknown_algorithm(a, name, error);
+    if (name != NULL) return call_read_unknown_algorithm(a, name, error);
     call->build = message_builder(a);
     p->segment_bytes =
-        p->near ? GLI_SELECT_SEGMENT : GLI_SELECT_SEGMENT_OF_ROUND;
+        p->locality ? GLI_SELECT_SEGMENT : GLI_SELECT_SEGMENT_OF_ROUND;
     return GLOO_OK;
   }
   gli_choice choice = {.algorithm = NULL};
-  if (!name) {
+  if (name == NULL) {
     choice = gli_algorithm_choose(p);
   } else {
     choice.algorithm = gli_algorithm_find(a->collective, name);
-    if (choice.algorithm) {
+    if (choice.algorithm != NULL) {
       choice.segment_bytes = gli_segment_bytes(choice.algorithm, p);
     }
   }
-  if (!choice.algorithm) return unknown_algorithm(a, name, error);
+  if (choice.algorithm == NULL)
+    return call_read_unknown_algorithm(a, name, error);
   bool changed;
   gloo_status status =
-      gli_reduction_settle(a, call, choice.algorithm, &changed, error);
+      gli_reduction_decide(a, call, choice.algorithm, &changed, error);
   if (status != GLOO_OK) return status;
   if (changed) choice.segment_bytes = gli_segment_bytes(choice.algorithm, p);
   call->build = choice.algorithm->build;
@@ -215,7 +225,7 @@ static gloo_status choose(const gli_arguments *a, const gloo_options *o,
 
 static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                              const gloo_options *options, gli_call *call,
-                             gli_numbers *numbers, gloo_error *error) {
+                             gli_given_counts *given, gloo_error *error) {
   int size = gloo_context_size(context);
   gloo_status status = check_values(a, options, size, error);
   if (status != GLOO_OK) return status;
@@ -231,8 +241,8 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
                  .elem_bytes =
                      typed ? gli_reduction_element_bytes(a, options) : 1,
                  .hosts = message ? NULL : gli_context_hosts(context),
-                 .crowded = gli_context_crowded(context),
-                 .near = gli_context_near(context),
+                 .oversubscribed = gli_context_oversubscribed(context),
+                 .locality = gli_context_locality(context),
                  .tuning = gli_context_tuning(context)},
       .dtype = typed ? a->dtype : GLOO_DTYPE_COUNT,
       .op = gli_collective_reduces(a->collective) ? a->op : GLOO_OP_COUNT,
@@ -247,7 +257,7 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
     if (status != GLOO_OK) return status;
   }
   if (gli_collective_counted(a->collective)) {
-    status = gli_numbers_read(numbers, a, &call->params, error);
+    status = gli_given_counts_read(given, a, &call->params, error);
     if (status != GLOO_OK) return status;
   }
   status = check_buffers(a, call, error);
@@ -256,28 +266,29 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
     status = gli_reduction_fill(a, options, call, error);
     if (status != GLOO_OK) return status;
   }
-  return choose(a, options, call, error);
+  return call_read_choose(a, options, call, error);
 }
 
 /* Bad arguments stay with this rank; they are remembered but break nothing. */
-static gloo_status refuse(gloo_context *context, const gloo_options *options,
-                          const gloo_error *error) {
-  if (options->error) *options->error = *error;
+static gloo_status call_read_refuse(gloo_context *context,
+                                    const gloo_options *options,
+                                    const gloo_error *error) {
+  if (options->error != NULL) *options->error = *error;
   return gli_context_refuse(context, error);
 }
 
 gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
                           const gloo_options *options, gloo_options *ours,
-                          gli_call *call, gli_numbers *numbers) {
-  if (!context || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+                          gli_call *call, gli_given_counts *given) {
+  if (context == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
   gloo_error error;
   gloo_status status =
       gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
-  numbers->many = NULL;
+  given->many = NULL;
   if (status == GLOO_OK) {
-    status = make_call(context, a, ours, call, numbers, &error);
+    status = make_call(context, a, ours, call, given, &error);
   }
   if (status == GLOO_OK) return GLOO_OK;
-  gli_numbers_free(numbers);
-  return refuse(context, ours, &error);
+  gli_given_counts_free(given);
+  return call_read_refuse(context, ours, &error);
 }

@@ -12,7 +12,7 @@
  * own. */
 gloo_status gli_call_read(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options, gloo_options *ours,
-                          gli_call *call, gli_numbers *numbers);
+                          gli_call *call, gli_given_counts *given);
 
 /* Do these ranges have a byte in common? */
 static inline bool gli_overlap(const void *a, uint64_t a_bytes, const void *b,
@@ -23,12 +23,12 @@ static inline bool gli_overlap(const void *a, uint64_t a_bytes, const void *b,
 
 /* Is it in place? `within` is the shape that it has then. */
 static inline bool gli_call_in_place(const gli_arguments *a,
-                                     const gli_shape *within) {
-  if (!within->in_place) return false;
+                                     const gli_shape *shape_in_place) {
+  if (!shape_in_place->in_place) return false;
   if (a->input == GLOO_IN_PLACE) return true;
   if (a->collective == GLI_ALLTOALLV) return false; /* it has two lists */
-  if (a->output == NULL || within->in_bytes == 0) return false;
-  return a->input == (const uint8_t *)a->output + within->in_shift;
+  if (a->output == NULL || shape_in_place->in_bytes == 0) return false;
+  return a->input == (const uint8_t *)a->output + shape_in_place->in_shift;
 }
 
 #endif

@@ -14,19 +14,20 @@ gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
 }
 gloo_status gloo_barrier_start(gloo_context *context,
                                const gloo_options *options,
-                               gloo_operation **operation) {
-  return gli_call_start(context, &barrier, options, operation);
+                               gloo_request **request) {
+  return gli_call_start(context, &barrier, options, request);
 }
 gloo_status gloo_barrier_init(gloo_context *context,
                               const gloo_options *options,
-                              gloo_operation **operation) {
-  return gli_call_init(context, &barrier, options, operation);
+                              gloo_request **request) {
+  return gli_call_init(context, &barrier, options, request);
 }
 
 /* ---- broadcast ----------------------------------------------------------- */
 
-static gli_arguments broadcast(const void *input, void *output, size_t count,
-                               gloo_dtype dtype, int root) {
+static gli_arguments collectives_broadcast(const void *input, void *output,
+                                           size_t count, gloo_dtype dtype,
+                                           int root) {
   return (gli_arguments){.collective = GLI_BROADCAST,
                          .function = "gloo_broadcast",
                          .input = input,
@@ -39,28 +40,29 @@ static gli_arguments broadcast(const void *input, void *output, size_t count,
 gloo_status gloo_broadcast(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            int root, const gloo_options *options) {
-  gli_arguments a = broadcast(input, output, count, dtype, root);
+  gli_arguments a = collectives_broadcast(input, output, count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_broadcast_start(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  int root, const gloo_options *options,
-                                 gloo_operation **operation) {
-  gli_arguments a = broadcast(input, output, count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                                 gloo_request **request) {
+  gli_arguments a = collectives_broadcast(input, output, count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_broadcast_init(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 int root, const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a = broadcast(input, output, count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a = collectives_broadcast(input, output, count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- allreduce ----------------------------------------------------------- */
 
-static gli_arguments allreduce(const void *input, void *output, size_t count,
-                               gloo_dtype dtype, gloo_op op) {
+static gli_arguments collectives_allreduce(const void *input, void *output,
+                                           size_t count, gloo_dtype dtype,
+                                           gloo_op op) {
   return (gli_arguments){.collective = GLI_ALLREDUCE,
                          .function = "gloo_allreduce",
                          .input = input,
@@ -73,29 +75,29 @@ static gli_arguments allreduce(const void *input, void *output, size_t count,
 gloo_status gloo_allreduce(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            gloo_op op, const gloo_options *options) {
-  gli_arguments a = allreduce(input, output, count, dtype, op);
+  gli_arguments a = collectives_allreduce(input, output, count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_allreduce_start(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  gloo_op op, const gloo_options *options,
-                                 gloo_operation **operation) {
-  gli_arguments a = allreduce(input, output, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+                                 gloo_request **request) {
+  gli_arguments a = collectives_allreduce(input, output, count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_allreduce_init(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a = allreduce(input, output, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a = collectives_allreduce(input, output, count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------ */
 
-static gli_arguments reduce_scatter(const void *input, void *output,
-                                    size_t count, gloo_dtype dtype,
-                                    gloo_op op) {
+static gli_arguments collectives_reduce_scatter(const void *input, void *output,
+                                                size_t count, gloo_dtype dtype,
+                                                gloo_op op) {
   return (gli_arguments){.collective = GLI_REDUCE_SCATTER,
                          .function = "gloo_reduce_scatter",
                          .input = input,
@@ -108,30 +110,30 @@ static gli_arguments reduce_scatter(const void *input, void *output,
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options) {
-  gli_arguments a = reduce_scatter(input, output, count, dtype, op);
+  gli_arguments a = collectives_reduce_scatter(input, output, count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_reduce_scatter_start(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options,
-                                      gloo_operation **operation) {
-  gli_arguments a = reduce_scatter(input, output, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+                                      gloo_request **request) {
+  gli_arguments a = collectives_reduce_scatter(input, output, count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_reduce_scatter_init(gloo_context *context, const void *input,
                                      void *output, size_t count,
                                      gloo_dtype dtype, gloo_op op,
                                      const gloo_options *options,
-                                     gloo_operation **operation) {
-  gli_arguments a = reduce_scatter(input, output, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+                                     gloo_request **request) {
+  gli_arguments a = collectives_reduce_scatter(input, output, count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- allgather ----------------------------------------------------------- */
 
-static gli_arguments allgather(const void *input, void *output, size_t count,
-                               gloo_dtype dtype) {
+static gli_arguments collectives_allgather(const void *input, void *output,
+                                           size_t count, gloo_dtype dtype) {
   return (gli_arguments){.collective = GLI_ALLGATHER,
                          .function = "gloo_allgather",
                          .input = input,
@@ -143,20 +145,20 @@ static gli_arguments allgather(const void *input, void *output, size_t count,
 gloo_status gloo_allgather(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            const gloo_options *options) {
-  gli_arguments a = allgather(input, output, count, dtype);
+  gli_arguments a = collectives_allgather(input, output, count, dtype);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_allgather_start(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  const gloo_options *options,
-                                 gloo_operation **operation) {
-  gli_arguments a = allgather(input, output, count, dtype);
-  return gli_call_start(context, &a, options, operation);
+                                 gloo_request **request) {
+  gli_arguments a = collectives_allgather(input, output, count, dtype);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_allgather_init(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a = allgather(input, output, count, dtype);
-  return gli_call_init(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a = collectives_allgather(input, output, count, dtype);
+  return gli_call_init(context, &a, options, request);
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <uv.h>
 
+#include "api/bootstrap.h"
 #include "api/host.h"
 #include "api/measure.h"
-#include "api/meet.h"
 #include "api/port_watch.h"
 #include "api/tuning.h"
 #include "core/custom_op.h"
@@ -26,7 +26,7 @@
 /* Where no job id tells jobs apart, the meeting goes on for so long after all
  * have come: ranks of two jobs that are started together at one port try every
  * few milliseconds, and those that find their numbers taken are noticed. */
-#define SETTLE_MS 100u
+#define STRANGERS_MS 100u
 #define CONTEND_NS INT64_C(1000000000)
 /* Between two attempts to meet. */
 #define PAUSE_MIN_MS 2u
@@ -64,8 +64,9 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
 }
 
 /* Tell the others, in the store, why this rank failed. */
-static gloo_status give_up(gli_meeting *meeting, gloo_store *store,
-                           uint32_t rank, uint32_t size, gloo_error *cause) {
+static gloo_status context_give_up(gli_meeting *meeting, gloo_store *store,
+                                   uint32_t rank, uint32_t size,
+                                   gloo_error *cause) {
   bool published = meeting->progress == GLI_MET;
   meeting->attempt.again =
       gli_bootstrap_give_up(store, rank, size, published, cause);
@@ -75,37 +76,38 @@ static gloo_status give_up(gli_meeting *meeting, gloo_store *store,
 /* `meeting`: of ranks that start from the environment, NULL for others. These
  * measure links by default, and what fails after they have met is told to all
  * in the store. */
-static gloo_status create(int rank, int size, gloo_store *store,
-                          gloo_device *device,
-                          const gloo_context_options *options,
-                          gloo_context **out, gli_meeting *meeting,
-                          gloo_error *error) {
+static gloo_status context_create(int rank, int size, gloo_store *store,
+                                  gloo_device *device,
+                                  const gloo_context_options *options,
+                                  gloo_context **out, gli_meeting *meeting,
+                                  gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
   if (status != GLOO_OK) return status;
   status = check_world(rank, size, error);
   if (status != GLOO_OK) return status;
-  if (!out || (!store && size > 1)) {
+  if (out == NULL || (store == NULL && size > 1)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_create: %s",
-                    out ? "the store is NULL; the ranks need one to meet"
+                    out != NULL
+                        ? "the store is NULL; the ranks need one to meet"
                         : "no place for the context");
   }
   uint64_t key = meeting != NULL ? meeting->key : 0;
   if (key == 0) status = random_key(&key, error);
   if (status != GLOO_OK) return status;
   if (meeting != NULL) meeting->key = key;
-  gli_terms terms;
+  gli_agreement agreement;
   status = gli_switch_read(o.measure, "GLOO_MEASURE", meeting != NULL,
-                           &terms.measures, error);
+                           &agreement.measures, error);
   if (status != GLOO_OK) return status;
   status = gli_switch_read(o.shared_buffers, "GLOO_SHARED_BUFFERS", false,
-                           &terms.shared_buffers, error);
+                           &agreement.shared_buffers, error);
   if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
   if (status != GLOO_OK) return status;
-  bool owns_device = !device;
+  bool owns_device = device == NULL;
   if (owns_device) status = gloo_device_create(NULL, &device, error);
   if (status != GLOO_OK) goto no_device;
   gloo_context *context = NULL;
@@ -114,12 +116,12 @@ static gloo_status create(int rank, int size, gloo_store *store,
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
-  if (terms.shared_buffers) gli_context_promise_buffers(context);
+  if (agreement.shared_buffers) gli_context_promise_buffers(context);
   if (size > 1)
-    status = gli_meet(context, store, key, o.host_id, &terms, timeout_of(&o),
-                      meeting, error);
+    status = gli_bootstrap_ranks(context, store, key, o.host_id, &agreement,
+                                 timeout_of(&o), meeting, error);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
-  if (status == GLOO_OK && size > 1 && terms.measures)
+  if (status == GLOO_OK && size > 1 && agreement.measures)
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;
   if (owns_device) gli_context_own_device(context);
@@ -130,7 +132,8 @@ nobody_met:
   /* That some differ all ranks have read for themselves. */
   if (meeting != NULL && meeting->progress == GLI_MET &&
       status != GLOO_ERR_MISMATCH)
-    status = give_up(meeting, store, (uint32_t)rank, (uint32_t)size, error);
+    status =
+        context_give_up(meeting, store, (uint32_t)rank, (uint32_t)size, error);
   gli_context_close(context);
 no_context:
   if (owns_device) gloo_device_destroy(device);
@@ -143,11 +146,12 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  return create(rank, size, store, device, options, context, NULL, error);
+  return context_create(rank, size, store, device, options, context, NULL,
+                        error);
 }
 
 void gloo_context_destroy(gloo_context *context) {
-  if (!context || gli_custom_op_inside()) return;
+  if (context == NULL || gli_custom_op_inside()) return;
   gli_port_watch_end(context);
   gli_context_close(context);
 }
@@ -164,7 +168,8 @@ static gloo_status open_device(const gloo_device_options *options,
   if (status != GLOO_OK) return status;
   o.struct_size = sizeof o;
   char own[64];
-  bool anywhere = !o.host && !o.interface && !getenv("GLOO_SOCKET_IFNAME");
+  bool anywhere = o.host == NULL && o.interface == NULL &&
+                  getenv("GLOO_SOCKET_IFNAME") == NULL;
   if (anywhere && launch->size > 1) {
     status = gli_host_towards(launch->host, own, error);
     if (status != GLOO_OK) {
@@ -178,7 +183,8 @@ static gloo_status open_device(const gloo_device_options *options,
 
 /* When rank 0 cannot listen because another rank 0 does, all ranks that have
  * come to that one, or will, are told: they may be of either job. */
-static gloo_status contend(gloo_store_tcp_options *options, gloo_error *error) {
+static gloo_status context_contend(gloo_store_tcp_options *options,
+                                   gloo_error *error) {
   gloo_store *store;
   options->serve = 0;
   options->timeout_ns = CONTEND_NS;
@@ -199,7 +205,8 @@ static gloo_status open_store(const gli_launch *launch, int64_t timeout_ns,
   o.epoch = launch->epoch;
   o.timeout_ns = timeout_ns;
   gloo_status status = gloo_store_tcp_create(&o, store, error);
-  if (status == GLOO_ERR_ADDRESS && o.serve) status = contend(&o, error);
+  if (status == GLOO_ERR_ADDRESS && o.serve)
+    status = context_contend(&o, error);
   return status;
 }
 
@@ -208,16 +215,17 @@ static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
                            const gloo_context_options *options,
                            int64_t timeout_ns, gloo_context **context,
                            gli_meeting *meeting, gloo_error *error) {
-  gloo_status status = create((int)launch->rank, (int)launch->size, store,
-                              device, options, context, meeting, error);
+  gloo_status status =
+      context_create((int)launch->rank, (int)launch->size, store, device,
+                     options, context, meeting, error);
   if (status == GLOO_OK) {
-    if (launch->rank == 0 && launch->job[0] == '\0') uv_sleep(SETTLE_MS);
+    if (launch->rank == 0 && launch->job[0] == '\0') uv_sleep(STRANGERS_MS);
     /* The server must outlive everybody's need of it. */
     status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
                                   error);
     if (status != GLOO_OK) gloo_context_destroy(*context);
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
-    status = give_up(meeting, store, launch->rank, launch->size, error);
+    status = context_give_up(meeting, store, launch->rank, launch->size, error);
   } else if (status == GLOO_ERR_MISMATCH) {
     /* All ranks find that some differ, once they have read it there. */
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
@@ -240,8 +248,8 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
   if (status != GLOO_OK) return status;
   if (launch->size == 1)
-    return create(0, 1, NULL, device, options, context, &(gli_meeting){0},
-                  error);
+    return context_create(0, 1, NULL, device, options, context,
+                          &(gli_meeting){0}, error);
   int64_t timeout_ns = timeout_of(&o);
   uint64_t deadline = gli_deadline_after(timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
@@ -277,7 +285,7 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_init_options", error);
   if (status != GLOO_OK) return status;
-  if (!context) {
+  if (context == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_init: no place for the context");
   }

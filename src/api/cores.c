@@ -15,7 +15,7 @@ bool gli_cores_equal(const gli_cores *a, const gli_cores *b) {
          memcmp(a->mask, b->mask, sizeof a->mask) == 0;
 }
 
-static uint32_t count(const uint8_t *mask) {
+static uint32_t cores_count(const uint8_t *mask) {
   uint32_t n = 0;
   for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)
     for (unsigned bits = mask[i]; bits != 0; bits &= bits - 1) n++;
@@ -29,7 +29,7 @@ static bool is_known(const gli_cores *c) {
 
 /* May `c` use cores of this mask; and no others? What is not known may be
  * anything. */
-static bool meets(const gli_cores *c, const uint8_t *mask) {
+static bool cores_meets(const gli_cores *c, const uint8_t *mask) {
   bool any = !is_known(c);
   for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)
     any = any || (c->mask[i] & mask[i]) != 0;
@@ -43,7 +43,8 @@ static bool is_within(const gli_cores *c, const uint8_t *mask) {
 }
 
 /* Those that have no other cores than this rank. */
-static uint32_t rivals(const gli_cores *of, uint32_t size, uint32_t rank) {
+static uint32_t cores_rivals(const gli_cores *of, uint32_t size,
+                             uint32_t rank) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < size; i++) {
     if (of[i].system == of[rank].system && is_within(&of[i], of[rank].mask))
@@ -53,12 +54,12 @@ static uint32_t rivals(const gli_cores *of, uint32_t size, uint32_t rank) {
 }
 
 /* All masks that can be reached from one, by way of those that overlap. */
-static void join(const gli_cores *of, uint32_t size, uint64_t system,
-                 uint8_t *mask) {
+static void cores_join(const gli_cores *of, uint32_t size, uint64_t system,
+                       uint8_t *mask) {
   for (bool grew = true; grew;) {
     grew = false;
     for (uint32_t i = 0; i < size; i++) {
-      if (of[i].system != system || !meets(&of[i], mask)) continue;
+      if (of[i].system != system || !cores_meets(&of[i], mask)) continue;
       if (is_within(&of[i], mask)) continue;
       for (int k = 0; k < GLI_CPU_MASK_BYTES; k++) mask[k] |= of[i].mask[k];
       grew = true;
@@ -71,37 +72,38 @@ gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size,
   const gli_cores *own = &of[rank];
   uint8_t mask[GLI_CPU_MASK_BYTES];
   memcpy(mask, own->mask, sizeof mask);
-  join(of, size, own->system, mask);
-  gli_sharing s = {.ranks = 0, .cores = count(mask)};
+  cores_join(of, size, own->system, mask);
+  gli_sharing s = {.ranks = 0, .cores = cores_count(mask)};
   for (uint32_t i = 0; i < size; i++) {
-    if (of[i].system != own->system || !meets(&of[i], mask)) continue;
+    if (of[i].system != own->system || !cores_meets(&of[i], mask)) continue;
     s.ranks++;
     /* A limit of time is taken for one that all of them are under. */
-    bool limited = !is_known(&of[i]) || of[i].usable < count(of[i].mask);
+    bool limited = !is_known(&of[i]) || of[i].usable < cores_count(of[i].mask);
     if (limited && (s.cores == 0 || of[i].usable < s.cores))
       s.cores = of[i].usable;
   }
-  s.crowded = s.ranks > s.cores || rivals(of, size, rank) > own->usable;
+  s.oversubscribed =
+      s.ranks > s.cores || cores_rivals(of, size, rank) > own->usable;
   return s;
 }
 
 /* Has each rank one core, and the same as its neighbour, but for the first of
  * each core? */
-static bool are_settled(const gli_cores *of, uint32_t size) {
+static bool are_pinned(const gli_cores *of, uint32_t size) {
   uint32_t firsts = 0;
   for (uint32_t i = 0; i < size; i++) {
-    if (count(of[i].mask) != 1) return false;
+    if (cores_count(of[i].mask) != 1) return false;
     if (i == 0 || !gli_cores_equal(&of[i], &of[i - 1])) firsts++;
   }
   return firsts <= size / 2;
 }
 
-gli_crowding gli_cores_crowding(const gli_cores *of, uint32_t size) {
+gli_subscription gli_cores_subscription(const gli_cores *of, uint32_t size) {
   for (uint32_t i = 0; i < size; i++) {
     /* Neighbours mostly are alike. */
     if (i > 0 && gli_cores_equal(&of[i], &of[i - 1])) continue;
-    if (!gli_cores_shared(of, size, i).crowded) continue;
-    return are_settled(of, size) ? GLI_SETTLED : GLI_CROWDED;
+    if (!gli_cores_shared(of, size, i).oversubscribed) continue;
+    return are_pinned(of, size) ? GLI_PINNED : GLI_OVERSUBSCRIBED;
   }
   return GLI_CORE_EACH;
 }

@@ -23,11 +23,12 @@ bool gli_cores_equal(const gli_cores *a, const gli_cores *b);
  * those that may use one of theirs, and so on; and all of their cores. */
 typedef struct gli_sharing {
   uint32_t ranks, cores;
-  bool crowded; /* they outnumber the cores, or some of them those they have */
+  bool oversubscribed; /* they outnumber the cores, or some of them those they
+                          have */
 } gli_sharing;
 
 gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size, uint32_t rank);
 /* Of all of them together. */
-gli_crowding gli_cores_crowding(const gli_cores *of, uint32_t size);
+gli_subscription gli_cores_subscription(const gli_cores *of, uint32_t size);
 
 #endif

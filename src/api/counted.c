@@ -5,9 +5,10 @@
 
 /* ---- allgatherv ---------------------------------------------------------- */
 
-static gli_arguments allgatherv(const void *input, void *output,
-                                const size_t *counts,
-                                const size_t *displacements, gloo_dtype dtype) {
+static gli_arguments counted_allgatherv(const void *input, void *output,
+                                        const size_t *counts,
+                                        const size_t *displacements,
+                                        gloo_dtype dtype) {
   return (gli_arguments){.collective = GLI_ALLGATHERV,
                          .function = "gloo_allgatherv",
                          .input = input,
@@ -21,24 +22,27 @@ gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                             void *output, const size_t *counts,
                             const size_t *displacements, gloo_dtype dtype,
                             const gloo_options *options) {
-  gli_arguments a = allgatherv(input, output, counts, displacements, dtype);
+  gli_arguments a =
+      counted_allgatherv(input, output, counts, displacements, dtype);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_allgatherv_start(gloo_context *context, const void *input,
                                   void *output, const size_t *counts,
                                   const size_t *displacements, gloo_dtype dtype,
                                   const gloo_options *options,
-                                  gloo_operation **operation) {
-  gli_arguments a = allgatherv(input, output, counts, displacements, dtype);
-  return gli_call_start(context, &a, options, operation);
+                                  gloo_request **request) {
+  gli_arguments a =
+      counted_allgatherv(input, output, counts, displacements, dtype);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_allgatherv_init(gloo_context *context, const void *input,
                                  void *output, const size_t *counts,
                                  const size_t *displacements, gloo_dtype dtype,
                                  const gloo_options *options,
-                                 gloo_operation **operation) {
-  gli_arguments a = allgatherv(input, output, counts, displacements, dtype);
-  return gli_call_init(context, &a, options, operation);
+                                 gloo_request **request) {
+  gli_arguments a =
+      counted_allgatherv(input, output, counts, displacements, dtype);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- reduce_scatterv ----------------------------------------------------- */
@@ -66,25 +70,25 @@ gloo_status gloo_reduce_scatterv_start(gloo_context *context, const void *input,
                                        void *output, const size_t *counts,
                                        gloo_dtype dtype, gloo_op op,
                                        const gloo_options *options,
-                                       gloo_operation **operation) {
+                                       gloo_request **request) {
   gli_arguments a = reduce_scatterv(input, output, counts, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_reduce_scatterv_init(gloo_context *context, const void *input,
                                       void *output, const size_t *counts,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options,
-                                      gloo_operation **operation) {
+                                      gloo_request **request) {
   gli_arguments a = reduce_scatterv(input, output, counts, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- gatherv ------------------------------------------------------------- */
 
-static gli_arguments gatherv(const void *input, size_t input_count,
-                             void *output, const size_t *counts,
-                             const size_t *displacements, gloo_dtype dtype,
-                             int root) {
+static gli_arguments counted_gatherv(const void *input, size_t input_count,
+                                     void *output, const size_t *counts,
+                                     const size_t *displacements,
+                                     gloo_dtype dtype, int root) {
   return (gli_arguments){.collective = GLI_GATHERV,
                          .function = "gloo_gatherv",
                          .input = input,
@@ -100,8 +104,8 @@ gloo_status gloo_gatherv(gloo_context *context, const void *input,
                          size_t input_count, void *output, const size_t *counts,
                          const size_t *displacements, gloo_dtype dtype,
                          int root, const gloo_options *options) {
-  gli_arguments a =
-      gatherv(input, input_count, output, counts, displacements, dtype, root);
+  gli_arguments a = counted_gatherv(input, input_count, output, counts,
+                                    displacements, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_gatherv_start(gloo_context *context, const void *input,
@@ -109,27 +113,28 @@ gloo_status gloo_gatherv_start(gloo_context *context, const void *input,
                                const size_t *counts,
                                const size_t *displacements, gloo_dtype dtype,
                                int root, const gloo_options *options,
-                               gloo_operation **operation) {
-  gli_arguments a =
-      gatherv(input, input_count, output, counts, displacements, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                               gloo_request **request) {
+  gli_arguments a = counted_gatherv(input, input_count, output, counts,
+                                    displacements, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_gatherv_init(gloo_context *context, const void *input,
                               size_t input_count, void *output,
                               const size_t *counts, const size_t *displacements,
                               gloo_dtype dtype, int root,
                               const gloo_options *options,
-                              gloo_operation **operation) {
-  gli_arguments a =
-      gatherv(input, input_count, output, counts, displacements, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                              gloo_request **request) {
+  gli_arguments a = counted_gatherv(input, input_count, output, counts,
+                                    displacements, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- scatterv ------------------------------------------------------------ */
 
-static gli_arguments scatterv(const void *input, const size_t *counts,
-                              const size_t *displacements, void *output,
-                              size_t output_count, gloo_dtype dtype, int root) {
+static gli_arguments counted_scatterv(const void *input, const size_t *counts,
+                                      const size_t *displacements, void *output,
+                                      size_t output_count, gloo_dtype dtype,
+                                      int root) {
   return (gli_arguments){.collective = GLI_SCATTERV,
                          .function = "gloo_scatterv",
                          .input = input,
@@ -145,8 +150,8 @@ gloo_status gloo_scatterv(gloo_context *context, const void *input,
                           const size_t *counts, const size_t *displacements,
                           void *output, size_t output_count, gloo_dtype dtype,
                           int root, const gloo_options *options) {
-  gli_arguments a =
-      scatterv(input, counts, displacements, output, output_count, dtype, root);
+  gli_arguments a = counted_scatterv(input, counts, displacements, output,
+                                     output_count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_scatterv_start(gloo_context *context, const void *input,
@@ -154,29 +159,31 @@ gloo_status gloo_scatterv_start(gloo_context *context, const void *input,
                                 const size_t *displacements, void *output,
                                 size_t output_count, gloo_dtype dtype, int root,
                                 const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a =
-      scatterv(input, counts, displacements, output, output_count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a = counted_scatterv(input, counts, displacements, output,
+                                     output_count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_scatterv_init(gloo_context *context, const void *input,
                                const size_t *counts,
                                const size_t *displacements, void *output,
                                size_t output_count, gloo_dtype dtype, int root,
                                const gloo_options *options,
-                               gloo_operation **operation) {
-  gli_arguments a =
-      scatterv(input, counts, displacements, output, output_count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                               gloo_request **request) {
+  gli_arguments a = counted_scatterv(input, counts, displacements, output,
+                                     output_count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- alltoallv ----------------------------------------------------------- */
 
-static gli_arguments alltoallv(const void *input, const size_t *input_counts,
-                               const size_t *input_displacements, void *output,
-                               const size_t *output_counts,
-                               const size_t *output_displacements,
-                               gloo_dtype dtype) {
+static gli_arguments counted_alltoallv(const void *input,
+                                       const size_t *input_counts,
+                                       const size_t *input_displacements,
+                                       void *output,
+                                       const size_t *output_counts,
+                                       const size_t *output_displacements,
+                                       gloo_dtype dtype) {
   return (gli_arguments){.collective = GLI_ALLTOALLV,
                          .function = "gloo_alltoallv",
                          .input = input,
@@ -194,8 +201,9 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
                            const size_t *output_counts,
                            const size_t *output_displacements, gloo_dtype dtype,
                            const gloo_options *options) {
-  gli_arguments a = alltoallv(input, input_counts, input_displacements, output,
-                              output_counts, output_displacements, dtype);
+  gli_arguments a =
+      counted_alltoallv(input, input_counts, input_displacements, output,
+                        output_counts, output_displacements, dtype);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_alltoallv_start(gloo_context *context, const void *input,
@@ -204,10 +212,11 @@ gloo_status gloo_alltoallv_start(gloo_context *context, const void *input,
                                  void *output, const size_t *output_counts,
                                  const size_t *output_displacements,
                                  gloo_dtype dtype, const gloo_options *options,
-                                 gloo_operation **operation) {
-  gli_arguments a = alltoallv(input, input_counts, input_displacements, output,
-                              output_counts, output_displacements, dtype);
-  return gli_call_start(context, &a, options, operation);
+                                 gloo_request **request) {
+  gli_arguments a =
+      counted_alltoallv(input, input_counts, input_displacements, output,
+                        output_counts, output_displacements, dtype);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_alltoallv_init(gloo_context *context, const void *input,
                                 const size_t *input_counts,
@@ -215,8 +224,9 @@ gloo_status gloo_alltoallv_init(gloo_context *context, const void *input,
                                 const size_t *output_counts,
                                 const size_t *output_displacements,
                                 gloo_dtype dtype, const gloo_options *options,
-                                gloo_operation **operation) {
-  gli_arguments a = alltoallv(input, input_counts, input_displacements, output,
-                              output_counts, output_displacements, dtype);
-  return gli_call_init(context, &a, options, operation);
+                                gloo_request **request) {
+  gli_arguments a =
+      counted_alltoallv(input, input_counts, input_displacements, output,
+                        output_counts, output_displacements, dtype);
+  return gli_call_init(context, &a, options, request);
 }

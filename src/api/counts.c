@@ -13,12 +13,14 @@ static gloo_status too_many(const gli_arguments *a, gloo_error *error) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-static uint64_t *array(gli_numbers *n, uint32_t size, unsigned index) {
+static uint64_t *counts_array(gli_given_counts *n, uint32_t size,
+                              unsigned index) {
   uint64_t *memory = n->many != NULL ? n->many : n->few;
   return memory + (size_t)index * size;
 }
 
-static gloo_status reserve(gli_numbers *n, uint32_t size, gloo_error *error) {
+static gloo_status counts_reserve(gli_given_counts *n, uint32_t size,
+                                  gloo_error *error) {
   n->counts = (gli_counts){.packed = true};
   n->many = NULL;
   if (size <= GLI_FEW_RANKS) return GLOO_OK;
@@ -28,7 +30,7 @@ static gloo_status reserve(gli_numbers *n, uint32_t size, gloo_error *error) {
                   "out of memory for the counts of %u ranks", size);
 }
 
-void gli_numbers_free(gli_numbers *n) {
+void gli_given_counts_free(gli_given_counts *n) {
   free(n->many);
   n->many = NULL;
 }
@@ -36,9 +38,9 @@ void gli_numbers_free(gli_numbers *n) {
 /* ---- one list ------------------------------------------------------------ */
 
 /* The lengths, and where blocks begin: as given, or one behind the other. */
-static gloo_status read_list(gli_numbers *n, const gli_arguments *a,
-                             uint32_t size, bool input, uint64_t *length,
-                             uint64_t *first, gloo_error *error) {
+static gloo_status counts_read_list(gli_given_counts *n, const gli_arguments *a,
+                                    uint32_t size, bool input, uint64_t *length,
+                                    uint64_t *first, gloo_error *error) {
   const char *which = input ? "input" : "output";
   const size_t *counts = input ? a->in_counts : a->out_counts;
   const size_t *at = input ? a->in_first : a->out_first;
@@ -63,13 +65,13 @@ static gloo_status read_list(gli_numbers *n, const gli_arguments *a,
   return GLOO_OK;
 }
 
-static uint64_t sum(const uint64_t *length, uint32_t size) {
+static uint64_t counts_sum(const uint64_t *length, uint32_t size) {
   uint64_t total = 0;
   for (uint32_t k = 0; k < size; k++) total += length[k];
   return total;
 }
 
-static uint32_t hash(const uint64_t *length, uint32_t size) {
+static uint32_t counts_hash(const uint64_t *length, uint32_t size) {
   uint64_t h = size;
   for (uint32_t k = 0; k < size; k++) {
     h = (h ^ length[k]) * UINT64_C(0x9E3779B97F4A7C15);
@@ -90,8 +92,8 @@ static int by_begin(const void *a, const void *b) {
   return x->from < y->from ? -1 : x->from > y->from;
 }
 
-static gloo_status overlap(const gli_arguments *a, span x, span y,
-                           gloo_error *error) {
+static gloo_status counts_overlap(const gli_arguments *a, span x, span y,
+                                  gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_INVALID, -1,
       "%s: in the output, the blocks of ranks %u (elements %" PRIu64
@@ -102,7 +104,8 @@ static gloo_status overlap(const gli_arguments *a, span x, span y,
 static gloo_status check_sorted(const gli_arguments *a, const span *s, size_t n,
                                 gloo_error *error) {
   for (size_t i = 1; i < n; i++) {
-    if (s[i].from < s[i - 1].to) return overlap(a, s[i - 1], s[i], error);
+    if (s[i].from < s[i - 1].to)
+      return counts_overlap(a, s[i - 1], s[i], error);
   }
   return GLOO_OK;
 }
@@ -137,20 +140,24 @@ static gloo_status check_apart(const gli_arguments *a, const uint64_t *length,
 
 /* ---- a call -------------------------------------------------------------- */
 
-static gloo_status read_input(gli_numbers *n, const gli_arguments *a,
-                              uint32_t size, gloo_error *error) {
-  uint64_t *length = array(n, size, 0), *first = array(n, size, 1);
+static gloo_status counts_read_input(gli_given_counts *n,
+                                     const gli_arguments *a, uint32_t size,
+                                     gloo_error *error) {
+  uint64_t *length = counts_array(n, size, 0),
+           *first = counts_array(n, size, 1);
   n->counts.in = length;
   n->counts.in_first = first;
-  return read_list(n, a, size, true, length, first, error);
+  return counts_read_list(n, a, size, true, length, first, error);
 }
 
-static gloo_status read_output(gli_numbers *n, const gli_arguments *a,
+static gloo_status read_output(gli_given_counts *n, const gli_arguments *a,
                                uint32_t size, gloo_error *error) {
-  uint64_t *length = array(n, size, 2), *first = array(n, size, 3);
+  uint64_t *length = counts_array(n, size, 2),
+           *first = counts_array(n, size, 3);
   n->counts.out = length;
   n->counts.out_first = first;
-  gloo_status status = read_list(n, a, size, false, length, first, error);
+  gloo_status status =
+      counts_read_list(n, a, size, false, length, first, error);
   if (status != GLOO_OK) return status;
   return check_apart(a, length, first, size, error);
 }
@@ -166,7 +173,7 @@ static gloo_status check_own(const gli_arguments *a, uint32_t rank,
                   a->function, rank, input, output);
 }
 
-static gloo_status read_all(gli_numbers *n, const gli_arguments *a,
+static gloo_status read_all(gli_given_counts *n, const gli_arguments *a,
                             const gli_plan_params *p, gloo_error *error) {
   gli_counts *c = &n->counts;
   bool in_place = a->input == GLOO_IN_PLACE, root = p->rank == p->root;
@@ -177,13 +184,13 @@ static gloo_status read_all(gli_numbers *n, const gli_arguments *a,
       status = read_output(n, a, p->size, error);
       if (status != GLOO_OK) return status;
       c->own = c->out[p->rank];
-      c->hash = hash(c->out, p->size);
+      c->hash = counts_hash(c->out, p->size);
       return GLOO_OK;
     case GLI_REDUCE_SCATTERV:
-      status = read_input(n, a, p->size, error);
+      status = counts_read_input(n, a, p->size, error);
       if (status != GLOO_OK) return status;
       c->own = c->in[p->rank];
-      c->hash = hash(c->in, p->size);
+      c->hash = counts_hash(c->in, p->size);
       return GLOO_OK;
     case GLI_GATHERV:
       if (!root) return GLOO_OK;
@@ -193,7 +200,7 @@ static gloo_status read_all(gli_numbers *n, const gli_arguments *a,
       return check_own(a, p->rank, c->own, c->out[p->rank], error);
     case GLI_SCATTERV:
       if (!root) return GLOO_OK;
-      status = read_input(n, a, p->size, error);
+      status = counts_read_input(n, a, p->size, error);
       if (status != GLOO_OK) return status;
       if (in_place) c->own = c->in[p->rank];
       return check_own(a, p->rank, c->in[p->rank], c->own, error);
@@ -205,22 +212,23 @@ static gloo_status read_all(gli_numbers *n, const gli_arguments *a,
         c->in_first = c->out_first;
         return GLOO_OK;
       }
-      status = read_input(n, a, p->size, error);
+      status = counts_read_input(n, a, p->size, error);
       if (status != GLOO_OK) return status;
       return check_own(a, p->rank, c->in[p->rank], c->out[p->rank], error);
   }
 }
 
-gloo_status gli_numbers_read(gli_numbers *n, const gli_arguments *a,
-                             gli_plan_params *p, gloo_error *error) {
-  gloo_status status = reserve(n, p->size, error);
+gloo_status gli_given_counts_read(gli_given_counts *n, const gli_arguments *a,
+                                  gli_plan_params *p, gloo_error *error) {
+  gloo_status status = counts_reserve(n, p->size, error);
   if (status == GLOO_OK) status = read_all(n, a, p, error);
   if (status != GLOO_OK) return status;
   const gli_counts *c = &n->counts;
   p->counts = c;
   p->count = 0;
-  if (a->collective == GLI_ALLGATHERV) p->count = sum(c->out, p->size);
-  if (a->collective == GLI_REDUCE_SCATTERV) p->count = sum(c->in, p->size);
+  if (a->collective == GLI_ALLGATHERV) p->count = counts_sum(c->out, p->size);
+  if (a->collective == GLI_REDUCE_SCATTERV)
+    p->count = counts_sum(c->in, p->size);
   return GLOO_OK;
 }
 
@@ -234,8 +242,8 @@ static uint64_t hash_on(uint64_t h, const size_t *numbers, uint32_t size) {
   return h;
 }
 
-uint64_t gli_numbers_hash(const gli_arguments *a, uint32_t rank,
-                          uint32_t size) {
+uint64_t gli_given_counts_hash(const gli_arguments *a, uint32_t rank,
+                               uint32_t size) {
   bool root = !gli_collective_rooted(a->collective) || (int)rank == a->root;
   if (!root) return 0;
   return hash_on(hash_on(0, a->out_counts, size), a->in_counts, size);
@@ -255,8 +263,8 @@ static bool same_list(const size_t *counts, const size_t *at,
   return true;
 }
 
-bool gli_numbers_same(const gli_arguments *a, const gli_counts *c,
-                      uint32_t size) {
+bool gli_given_counts_same(const gli_arguments *a, const gli_counts *c,
+                           uint32_t size) {
   if (!same_list(a->out_counts, a->out_first, c->out, c->out_first, size)) {
     return false;
   }

@@ -16,18 +16,18 @@ gloo_status gloo_device_create(const gloo_device_options *options,
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
   if (status != GLOO_OK) return status;
-  if (!device) {
+  if (device == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_device_create: no place for the device");
   }
   const char *name = o.transport, *where = "";
-  if (!name) {
+  if (name == NULL) {
     name = getenv("GLOO_TRANSPORT");
     where = "GLOO_TRANSPORT: ";
   }
-  if (!name || !*name) name = "auto";
+  if (name == NULL || !*name) name = "auto";
   const gli_transport_ops *ops = gli_transport_find(name);
-  if (!ops) {
+  if (ops == NULL) {
     return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
                     "%sthere is no transport \"%.64s\"; known are: auto, "
                     "tcp, shm, inproc",
@@ -49,5 +49,5 @@ gloo_status gloo_device_create(const gloo_device_options *options,
 }
 
 void gloo_device_destroy(gloo_device *device) {
-  if (device) gli_device_close(device);
+  if (device != NULL) gli_device_close(device);
 }

@@ -16,7 +16,7 @@
 #include "core/error.h"
 
 /* FNV-1a, 64 bits. */
-static uint64_t mix(uint64_t hash, const char *text, size_t bytes) {
+static uint64_t host_mix(uint64_t hash, const char *text, size_t bytes) {
   for (size_t i = 0; i < bytes; i++) {
     hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
   }
@@ -29,17 +29,17 @@ static uint64_t mix_name(uint64_t hash) {
   char text[256];
   size_t bytes = sizeof text;
   if (uv_os_gethostname(text, &bytes) != 0) return hash;
-  return mix(hash, text, bytes);
+  return host_mix(hash, text, bytes);
 }
 
 /* Linux: changes with every boot, so that clones of a machine differ. */
 static bool mix_boot(uint64_t *hash) {
   char text[256];
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-  if (!file) return false;
+  if (file == NULL) return false;
   size_t bytes = fread(text, 1, sizeof text, file);
   fclose(file);
-  *hash = mix(*hash, text, bytes);
+  *hash = host_mix(*hash, text, bytes);
   return bytes > 0;
 }
 
@@ -78,15 +78,16 @@ static uint64_t mix_reach(uint64_t hash) {
     parts[1] = (uint64_t)net.st_dev;
     parts[2] = (uint64_t)net.st_ino;
   }
-  return mix(hash, (const char *)parts, sizeof parts);
+  return host_mix(hash, (const char *)parts, sizeof parts);
 }
 
 gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
                          gloo_error *error) {
-  if (!id) id = getenv("GLOO_HOST_ID");
-  if (id) {
+  if (id == NULL) id = getenv("GLOO_HOST_ID");
+  if (id != NULL) {
     gloo_status status = check_id(id, error);
-    if (status == GLOO_OK) *key = mix(mix(nothing, "id", 2), id, strlen(id));
+    if (status == GLOO_OK)
+      *key = host_mix(host_mix(nothing, "id", 2), id, strlen(id));
     return status;
   }
   uint64_t hash = nothing;
@@ -121,7 +122,7 @@ gloo_status gli_host_towards(const char *host, char *text, gloo_error *error) {
                     host, gai_strerror(failed));
   }
   bool found = false;
-  for (struct addrinfo *a = list; a && !found; a = a->ai_next) {
+  for (struct addrinfo *a = list; a != NULL && !found; a = a->ai_next) {
     found = own_address(a, text);
   }
   freeaddrinfo(list);

@@ -16,7 +16,7 @@ static size_t inputs_of(const gli_arguments *a, const gli_plan_params *p) {
 
 /* At ranks that have no output the list may be NULL. */
 static size_t outputs_of(const gli_arguments *a) {
-  return a->outputs ? a->n_outputs : 0;
+  return a->outputs != NULL ? a->n_outputs : 0;
 }
 
 gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
@@ -39,14 +39,15 @@ gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
 /* ---- in place ------------------------------------------------------------ */
 
 /* Without inputs, or with those that are what it stands for. */
-static bool is_in_place(const gli_arguments *a, const gli_shape *within,
+static bool is_in_place(const gli_arguments *a, const gli_shape *shape_in_place,
                         bool combines) {
-  if (!within->in_place) return false;
-  if (!a->inputs) return true;
-  if (within->in_bytes == 0) return false;
+  if (!shape_in_place->in_place) return false;
+  if (a->inputs == NULL) return true;
+  if (shape_in_place->in_bytes == 0) return false;
   if (!combines) {
     return a->n_inputs == 1 && outputs_of(a) > 0 && a->outputs[0] != NULL &&
-           a->inputs[0] == (const uint8_t *)a->outputs[0] + within->in_shift;
+           a->inputs[0] ==
+               (const uint8_t *)a->outputs[0] + shape_in_place->in_shift;
   }
   if (a->n_inputs != outputs_of(a)) return false;
   for (size_t i = 0; i < a->n_inputs; i++) {
@@ -65,7 +66,7 @@ static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
                     a->function, bytes);
   }
   for (size_t i = 0; bytes > 0 && i < outputs_of(a); i++) {
-    if (!a->outputs[i]) {
+    if (a->outputs[i] == NULL) {
       return gli_fail(error, GLOO_ERR_INVALID, -1,
                       "%s: output %zu is NULL but takes %" PRIu64 " bytes",
                       a->function, i, bytes);
@@ -83,14 +84,14 @@ static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
 static gloo_status check_inputs(const gli_arguments *a, size_t n,
                                 uint64_t bytes, uint64_t out_bytes,
                                 gloo_error *error) {
-  if (!a->inputs || n == 0) {
+  if (a->inputs == NULL || n == 0) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    a->inputs ? "%s: there are no inputs"
-                              : "%s: the list of inputs is NULL",
+                    a->inputs != NULL ? "%s: there are no inputs"
+                                      : "%s: the list of inputs is NULL",
                     a->function);
   }
   for (size_t i = 0; bytes > 0 && i < n; i++) {
-    if (!a->inputs[i]) {
+    if (a->inputs[i] == NULL) {
       return gli_fail(error, GLOO_ERR_INVALID, -1,
                       "%s: input %zu is NULL but has %" PRIu64 " bytes",
                       a->function, i, bytes);
@@ -108,29 +109,31 @@ static gloo_status check_inputs(const gli_arguments *a, size_t n,
 
 /* ---- a call -------------------------------------------------------------- */
 
-static uint32_t several(size_t n) {
+static uint32_t lists_several(size_t n) {
   return n > 1 ? (uint32_t)n : 0;
 }
 
 gloo_status gli_lists_check(const gli_arguments *a, gli_call *call,
-                            const gli_shape *apart, const gli_shape *within,
+                            const gli_shape *shape_out_of_place,
+                            const gli_shape *shape_in_place,
                             gloo_error *error) {
   gli_plan_params *p = &call->params;
   bool combines = gli_collective_reduces(a->collective);
-  p->in_place = is_in_place(a, within, combines);
-  uint64_t out_bytes = p->in_place ? within->out_bytes : apart->out_bytes;
+  p->in_place = is_in_place(a, shape_in_place, combines);
+  uint64_t out_bytes =
+      p->in_place ? shape_in_place->out_bytes : shape_out_of_place->out_bytes;
   gloo_status status = check_outputs(a, out_bytes, error);
   if (status != GLOO_OK) return status;
   size_t n_in = p->in_place ? (combines ? outputs_of(a) : 1) : inputs_of(a, p);
-  if (!p->in_place && apart->reads_in) {
-    uint64_t bytes = apart->in_bytes;
+  if (!p->in_place && shape_out_of_place->reads_in) {
+    uint64_t bytes = shape_out_of_place->in_bytes;
     if (!combines && n_in > 0) bytes /= n_in;
     status = check_inputs(a, n_in, bytes, out_bytes, error);
     if (status != GLOO_OK) return status;
     call->input = a->inputs[0];
   }
-  p->n_in = apart->reads_in ? several(n_in) : 0;
-  p->n_out = apart->writes_out ? several(outputs_of(a)) : 0;
+  p->n_in = shape_out_of_place->reads_in ? lists_several(n_in) : 0;
+  p->n_out = shape_out_of_place->writes_out ? lists_several(outputs_of(a)) : 0;
   call->inputs = p->in_place ? (const void *const *)a->outputs : a->inputs;
   call->outputs = a->outputs;
   call->output = outputs_of(a) > 0 ? a->outputs[0] : NULL;

@@ -12,7 +12,7 @@ gloo_status gli_lists_read(const gli_arguments *arguments, gli_call *call,
 /* Decide whether it is in place, and refuse NULL and overlapping buffers. The
  * shapes are those of one input and one output, as they are and in place. */
 gloo_status gli_lists_check(const gli_arguments *arguments, gli_call *call,
-                            const gli_shape *apart, const gli_shape *within,
-                            gloo_error *error);
+                            const gli_shape *shape_out_of_place,
+                            const gli_shape *shape_in_place, gloo_error *error);
 
 #endif

@@ -36,11 +36,11 @@ typedef struct meter {
   uint8_t *data; /* LONGEST */
 } meter;
 
-static gloo_status put(meter *m, int peer, size_t bytes) {
+static gloo_status measure_put(meter *m, int peer, size_t bytes) {
   return gloo_send(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options);
 }
 
-static gloo_status get(meter *m, int peer, size_t bytes) {
+static gloo_status measure_get(meter *m, int peer, size_t bytes) {
   return gloo_recv(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options);
 }
 
@@ -61,7 +61,7 @@ static uint8_t what_next(int size, int n, uint64_t spent_ns, uint64_t trip_ns) {
   return last ? ENOUGH : LONGER;
 }
 
-static gloo_status ping(meter *m, int peer, trips *out) {
+static gloo_status measure_ping(meter *m, int peer, trips *out) {
   uint64_t began = uv_hrtime(), trip_ns = 0;
   memset(m->data, 0, LONGEST);
   *out = (trips){{0}};
@@ -70,8 +70,8 @@ static gloo_status ping(meter *m, int peer, trips *out) {
     uint64_t start = uv_hrtime();
     next = what_next(size, n, start - began, trip_ns);
     m->data[0] = next;
-    gloo_status status = put(m, peer, sizes[size].bytes);
-    if (status == GLOO_OK) status = get(m, peer, sizes[size].bytes);
+    gloo_status status = measure_put(m, peer, sizes[size].bytes);
+    if (status == GLOO_OK) status = measure_get(m, peer, sizes[size].bytes);
     if (status != GLOO_OK) return status;
     trip_ns = uv_hrtime() - start;
     uint64_t *least = &out->least_ns[size];
@@ -84,12 +84,12 @@ static gloo_status ping(meter *m, int peer, trips *out) {
 }
 
 /* The other end. */
-static gloo_status pong(meter *m, int peer) {
+static gloo_status measure_pong(meter *m, int peer) {
   int size = 0;
   for (int i = 0; i < MESSAGES; i++) {
-    gloo_status status = get(m, peer, sizes[size].bytes);
+    gloo_status status = measure_get(m, peer, sizes[size].bytes);
     uint8_t next = m->data[0];
-    if (status == GLOO_OK) status = put(m, peer, sizes[size].bytes);
+    if (status == GLOO_OK) status = measure_put(m, peer, sizes[size].bytes);
     if (status != GLOO_OK || next == ENOUGH) return status;
     if (next == LONGER && size < SIZES - 1)
       size++;
@@ -115,7 +115,7 @@ static void take_link(gli_costs *costs, gli_link_kind kind, const trips *t) {
     if (there_ns > alpha_ns)
       beta_ps = (there_ns - alpha_ns) * 1000 / sizes[size].bytes;
   }
-  const gli_link_cost cost = gli_costs_settle_link(kind, alpha_ns, beta_ps);
+  const gli_link_cost cost = gli_costs_snap_link(kind, alpha_ns, beta_ps);
   costs->link[kind] = cost;
   gli_log(GLOO_LOG_INFO,
           "measured %s: alpha %" PRIu64 " ns, beta %" PRIu64
@@ -144,7 +144,7 @@ static gloo_status take_gamma(gli_costs *costs, gloo_error *error) {
   }
   free(a);
   uint64_t gamma_ps = least_ns * 1000 / (COUNT * sizeof *a);
-  costs->gamma_ps = gli_costs_settle_gamma(gamma_ps);
+  costs->gamma_ps = gli_costs_snap_gamma(gamma_ps);
   gli_log(GLOO_LOG_INFO,
           "measured reductions: gamma %" PRIu64
           " ps per byte; %u ps is what counts",
@@ -163,7 +163,7 @@ static partners find_partners(const gloo_context *context) {
   const gli_hosts *hosts = gli_context_hosts(context);
   partners p = {NOBODY, NOBODY};
   bool shares = hosts == NULL || hosts->first[1] - hosts->first[0] > 1;
-  if (shares && !gli_context_crowded(context))
+  if (shares && !gli_context_oversubscribed(context))
     p.near = hosts == NULL ? 1 : (int)hosts->ranks[1];
   if (hosts != NULL) p.far = (int)hosts->ranks[hosts->first[1]];
   return p;
@@ -174,13 +174,13 @@ static gloo_status measure_all(meter *m, partners with, gli_costs *costs) {
   gloo_status status = GLOO_OK;
   *costs = gli_costs_estimate;
   if (with.near != NOBODY) {
-    status = ping(m, with.near, &t);
+    status = measure_ping(m, with.near, &t);
     if (status != GLOO_OK) return status;
-    bool shm = gli_context_near(m->context);
+    bool shm = gli_context_locality(m->context);
     take_link(costs, shm ? GLI_LINK_SHM : GLI_LINK_TCP, &t);
   }
   if (with.far != NOBODY) {
-    status = ping(m, with.far, &t);
+    status = measure_ping(m, with.far, &t);
     if (status != GLOO_OK) return status;
     take_link(costs, GLI_LINK_FAR, &t);
   }
@@ -188,7 +188,7 @@ static gloo_status measure_all(meter *m, partners with, gli_costs *costs) {
 }
 
 /* From rank 0 to all. */
-static gloo_status share(meter *m, gli_costs *costs) {
+static gloo_status measure_share(meter *m, gli_costs *costs) {
   uint8_t bytes[GLI_COSTS_BYTES] = {0};
   if (gloo_context_rank(m->context) == 0) gli_costs_encode(costs, bytes);
   gloo_options options = m->options;
@@ -202,15 +202,15 @@ static gloo_status share(meter *m, gli_costs *costs) {
                   "version of the library?");
 }
 
-static gloo_status run(meter *m, partners with) {
+static gloo_status measure_run(meter *m, partners with) {
   gli_costs costs;
   int rank = gloo_context_rank(m->context);
   gloo_status status = GLOO_OK;
   if (rank == 0)
     status = measure_all(m, with, &costs);
   else if (rank == with.near || rank == with.far)
-    status = pong(m, 0);
-  if (status == GLOO_OK) status = share(m, &costs);
+    status = measure_pong(m, 0);
+  if (status == GLOO_OK) status = measure_share(m, &costs);
   if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_with_costs(gli_context_tuning(m->context), &costs,
@@ -232,7 +232,7 @@ gloo_status gli_measure(gloo_context *context, gloo_error *error) {
   gloo_error none = {.status = GLOO_OK};
   m.options.error = error != NULL ? error : &none;
   m.options.tag = TAG;
-  gloo_status status = run(&m, with);
+  gloo_status status = measure_run(&m, with);
   if (status != GLOO_OK) gli_error_prefix(error, "measuring links: ");
   free(m.data);
   return status;

@@ -22,16 +22,16 @@ gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
 gloo_status gloo_send_start(gloo_context *context, const void *input,
                             size_t count, gloo_dtype dtype, int peer,
                             const gloo_options *options,
-                            gloo_operation **operation) {
+                            gloo_request **request) {
   gli_arguments a = send_arguments(input, count, dtype, &peer);
-  return gli_call_start(context, &a, options, operation);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_send_init(gloo_context *context, const void *input,
                            size_t count, gloo_dtype dtype, int peer,
                            const gloo_options *options,
-                           gloo_operation **operation) {
+                           gloo_request **request) {
   gli_arguments a = send_arguments(input, count, dtype, &peer);
-  return gli_call_init(context, &a, options, operation);
+  return gli_call_init(context, &a, options, request);
 }
 
 static gli_arguments recv_arguments(void *output, size_t count,
@@ -55,16 +55,16 @@ gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
 gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
                             gloo_dtype dtype, int peer,
                             const gloo_options *options,
-                            gloo_operation **operation) {
+                            gloo_request **request) {
   gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
-  return gli_call_start(context, &a, options, operation);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_recv_init(gloo_context *context, void *output, size_t count,
                            gloo_dtype dtype, int peer,
                            const gloo_options *options,
-                           gloo_operation **operation) {
+                           gloo_request **request) {
   gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
-  return gli_call_init(context, &a, options, operation);
+  return gli_call_init(context, &a, options, request);
 }
 
 gloo_status gloo_recv_any(gloo_context *context, void *output, size_t count,
@@ -77,16 +77,16 @@ gloo_status gloo_recv_any_start(gloo_context *context, void *output,
                                 size_t count, gloo_dtype dtype,
                                 const int *peers, size_t n_peers,
                                 const gloo_options *options,
-                                gloo_operation **operation) {
+                                gloo_request **request) {
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
-  return gli_call_start(context, &a, options, operation);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                size_t count, gloo_dtype dtype, const int *peers,
                                size_t n_peers, const gloo_options *options,
-                               gloo_operation **operation) {
+                               gloo_request **request) {
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
-  return gli_call_init(context, &a, options, operation);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- both at once -------------------------------------------------------- */
@@ -98,11 +98,12 @@ typedef struct exchange {
   int peers[2];
 } exchange;
 
-static void describe(exchange *e, const void *input, size_t send_count, int to,
-                     void *output, size_t recv_count, int from,
-                     gloo_dtype dtype) {
+static void messages_describe(exchange *e, const void *input, size_t send_count,
+                              int to, void *output, size_t recv_count, int from,
+                              gloo_dtype dtype) {
   bool both = to != GLOO_NO_RANK && from != GLOO_NO_RANK;
-  bool in_place = input == GLOO_IN_PLACE || (both && output && input == output);
+  bool in_place =
+      input == GLOO_IN_PLACE || (both && output != NULL && input == output);
   e->peers[0] = to;
   e->peers[1] = from;
   e->send = send_arguments(in_place ? output : input, send_count, dtype,
@@ -119,24 +120,24 @@ gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                           size_t recv_count, int from, gloo_dtype dtype,
                           const gloo_options *options) {
   exchange e;
-  describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
   return gli_exchange_run(context, e.to, e.from, options);
 }
 gloo_status gloo_sendrecv_start(gloo_context *context, const void *input,
                                 size_t send_count, int to, void *output,
                                 size_t recv_count, int from, gloo_dtype dtype,
                                 const gloo_options *options,
-                                gloo_operation **operation) {
+                                gloo_request **request) {
   exchange e;
-  describe(&e, input, send_count, to, output, recv_count, from, dtype);
-  return gli_exchange_start(context, e.to, e.from, options, operation);
+  messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  return gli_exchange_start(context, e.to, e.from, options, request);
 }
 gloo_status gloo_sendrecv_init(gloo_context *context, const void *input,
                                size_t send_count, int to, void *output,
                                size_t recv_count, int from, gloo_dtype dtype,
                                const gloo_options *options,
-                               gloo_operation **operation) {
+                               gloo_request **request) {
   exchange e;
-  describe(&e, input, send_count, to, output, recv_count, from, dtype);
-  return gli_exchange_init(context, e.to, e.from, options, operation);
+  messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
+  return gli_exchange_init(context, e.to, e.from, options, request);
 }

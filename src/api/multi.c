@@ -2,10 +2,12 @@
 #include "gloo_c/multi.h"
 #include "api/call.h"
 
-static gli_arguments reduction(gli_collective collective, const char *function,
-                               const void *const *inputs, size_t n_inputs,
-                               void *const *outputs, size_t n_outputs,
-                               size_t count, gloo_dtype dtype, gloo_op op) {
+static gli_arguments multi_reduction(gli_collective collective,
+                                     const char *function,
+                                     const void *const *inputs, size_t n_inputs,
+                                     void *const *outputs, size_t n_outputs,
+                                     size_t count, gloo_dtype dtype,
+                                     gloo_op op) {
   return (gli_arguments){.collective = collective,
                          .function = function,
                          .several = true,
@@ -20,11 +22,12 @@ static gli_arguments reduction(gli_collective collective, const char *function,
 
 /* ---- allreduce ----------------------------------------------------------- */
 
-static gli_arguments allreduce(const void *const *inputs, size_t n_inputs,
-                               void *const *outputs, size_t n_outputs,
-                               size_t count, gloo_dtype dtype, gloo_op op) {
-  return reduction(GLI_ALLREDUCE, "gloo_allreduce_multi", inputs, n_inputs,
-                   outputs, n_outputs, count, dtype, op);
+static gli_arguments multi_allreduce(const void *const *inputs, size_t n_inputs,
+                                     void *const *outputs, size_t n_outputs,
+                                     size_t count, gloo_dtype dtype,
+                                     gloo_op op) {
+  return multi_reduction(GLI_ALLREDUCE, "gloo_allreduce_multi", inputs,
+                         n_inputs, outputs, n_outputs, count, dtype, op);
 }
 
 gloo_status gloo_allreduce_multi(gloo_context *context,
@@ -33,34 +36,35 @@ gloo_status gloo_allreduce_multi(gloo_context *context,
                                  size_t count, gloo_dtype dtype, gloo_op op,
                                  const gloo_options *options) {
   gli_arguments a =
-      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+      multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_allreduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+    gloo_op op, const gloo_options *options, gloo_request **request) {
   gli_arguments a =
-      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+      multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_allreduce_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation) {
+    gloo_op op, const gloo_options *options, gloo_request **request) {
   gli_arguments a =
-      allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+      multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- reduce -------------------------------------------------------------- */
 
-static gli_arguments reduce(const void *const *inputs, size_t n_inputs,
-                            void *const *outputs, size_t n_outputs,
-                            size_t count, gloo_dtype dtype, gloo_op op,
-                            int root) {
-  gli_arguments a = reduction(GLI_REDUCE, "gloo_reduce_multi", inputs, n_inputs,
-                              outputs, n_outputs, count, dtype, op);
+static gli_arguments multi_reduce(const void *const *inputs, size_t n_inputs,
+                                  void *const *outputs, size_t n_outputs,
+                                  size_t count, gloo_dtype dtype, gloo_op op,
+                                  int root) {
+  gli_arguments a =
+      multi_reduction(GLI_REDUCE, "gloo_reduce_multi", inputs, n_inputs,
+                      outputs, n_outputs, count, dtype, op);
   a.root = root;
   return a;
 }
@@ -70,8 +74,8 @@ gloo_status gloo_reduce_multi(gloo_context *context, const void *const *inputs,
                               size_t n_outputs, size_t count, gloo_dtype dtype,
                               gloo_op op, int root,
                               const gloo_options *options) {
-  gli_arguments a =
-      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
+  gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
+                                 dtype, op, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_reduce_multi_start(gloo_context *context,
@@ -79,30 +83,31 @@ gloo_status gloo_reduce_multi_start(gloo_context *context,
                                     void *const *outputs, size_t n_outputs,
                                     size_t count, gloo_dtype dtype, gloo_op op,
                                     int root, const gloo_options *options,
-                                    gloo_operation **operation) {
-  gli_arguments a =
-      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
-  return gli_call_start(context, &a, options, operation);
+                                    gloo_request **request) {
+  gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
+                                 dtype, op, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_reduce_multi_init(gloo_context *context,
                                    const void *const *inputs, size_t n_inputs,
                                    void *const *outputs, size_t n_outputs,
                                    size_t count, gloo_dtype dtype, gloo_op op,
                                    int root, const gloo_options *options,
-                                   gloo_operation **operation) {
-  gli_arguments a =
-      reduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op, root);
-  return gli_call_init(context, &a, options, operation);
+                                   gloo_request **request) {
+  gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
+                                 dtype, op, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------ */
 
-static gli_arguments reduce_scatter(const void *const *inputs, size_t n_inputs,
-                                    void *const *outputs, size_t n_outputs,
-                                    size_t count, gloo_dtype dtype,
-                                    gloo_op op) {
-  return reduction(GLI_REDUCE_SCATTER, "gloo_reduce_scatter_multi", inputs,
-                   n_inputs, outputs, n_outputs, count, dtype, op);
+static gli_arguments multi_reduce_scatter(const void *const *inputs,
+                                          size_t n_inputs, void *const *outputs,
+                                          size_t n_outputs, size_t count,
+                                          gloo_dtype dtype, gloo_op op) {
+  return multi_reduction(GLI_REDUCE_SCATTER, "gloo_reduce_scatter_multi",
+                         inputs, n_inputs, outputs, n_outputs, count, dtype,
+                         op);
 }
 
 gloo_status gloo_reduce_scatter_multi(gloo_context *context,
@@ -111,32 +116,32 @@ gloo_status gloo_reduce_scatter_multi(gloo_context *context,
                                       size_t n_outputs, size_t count,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options) {
-  gli_arguments a =
-      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
+  gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
+                                         count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_reduce_scatter_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation) {
-  gli_arguments a =
-      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+    gloo_op op, const gloo_options *options, gloo_request **request) {
+  gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
+                                         count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_reduce_scatter_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_operation **operation) {
-  gli_arguments a =
-      reduce_scatter(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+    gloo_op op, const gloo_options *options, gloo_request **request) {
+  gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
+                                         count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- broadcast ----------------------------------------------------------- */
 
-static gli_arguments broadcast(const void *const *input, void *const *outputs,
-                               size_t n_outputs, size_t count, gloo_dtype dtype,
-                               int root) {
+static gli_arguments multi_broadcast(const void *const *input,
+                                     void *const *outputs, size_t n_outputs,
+                                     size_t count, gloo_dtype dtype, int root) {
   return (gli_arguments){.collective = GLI_BROADCAST,
                          .function = "gloo_broadcast_multi",
                          .several = true,
@@ -153,31 +158,34 @@ gloo_status gloo_broadcast_multi(gloo_context *context, const void *input,
                                  void *const *outputs, size_t n_outputs,
                                  size_t count, gloo_dtype dtype, int root,
                                  const gloo_options *options) {
-  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
+  gli_arguments a =
+      multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_broadcast_multi_start(gloo_context *context, const void *input,
                                        void *const *outputs, size_t n_outputs,
                                        size_t count, gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_operation **operation) {
-  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                                       gloo_request **request) {
+  gli_arguments a =
+      multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_broadcast_multi_init(gloo_context *context, const void *input,
                                       void *const *outputs, size_t n_outputs,
                                       size_t count, gloo_dtype dtype, int root,
                                       const gloo_options *options,
-                                      gloo_operation **operation) {
-  gli_arguments a = broadcast(&input, outputs, n_outputs, count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                                      gloo_request **request) {
+  gli_arguments a =
+      multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- allgather ----------------------------------------------------------- */
 
-static gli_arguments allgather(const void *const *inputs, size_t n_inputs,
-                               void *const *outputs, size_t n_outputs,
-                               size_t count, gloo_dtype dtype) {
+static gli_arguments multi_allgather(const void *const *inputs, size_t n_inputs,
+                                     void *const *outputs, size_t n_outputs,
+                                     size_t count, gloo_dtype dtype) {
   return (gli_arguments){.collective = GLI_ALLGATHER,
                          .function = "gloo_allgather_multi",
                          .several = true,
@@ -195,30 +203,31 @@ gloo_status gloo_allgather_multi(gloo_context *context,
                                  size_t count, gloo_dtype dtype,
                                  const gloo_options *options) {
   gli_arguments a =
-      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+      multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_allgather_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation) {
+    const gloo_options *options, gloo_request **request) {
   gli_arguments a =
-      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
-  return gli_call_start(context, &a, options, operation);
+      multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_allgather_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_operation **operation) {
+    const gloo_options *options, gloo_request **request) {
   gli_arguments a =
-      allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
-  return gli_call_init(context, &a, options, operation);
+      multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- scatter ------------------------------------------------------------- */
 
-static gli_arguments scatter(const void *const *inputs, void *const *output,
-                             size_t count, gloo_dtype dtype, int root) {
+static gli_arguments multi_scatter(const void *const *inputs,
+                                   void *const *output, size_t count,
+                                   gloo_dtype dtype, int root) {
   return (gli_arguments){.collective = GLI_SCATTER,
                          .function = "gloo_scatter_multi",
                          .several = true,
@@ -233,22 +242,22 @@ static gli_arguments scatter(const void *const *inputs, void *const *output,
 gloo_status gloo_scatter_multi(gloo_context *context, const void *const *inputs,
                                void *output, size_t count, gloo_dtype dtype,
                                int root, const gloo_options *options) {
-  gli_arguments a = scatter(inputs, &output, count, dtype, root);
+  gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_scatter_multi_start(gloo_context *context,
                                      const void *const *inputs, void *output,
                                      size_t count, gloo_dtype dtype, int root,
                                      const gloo_options *options,
-                                     gloo_operation **operation) {
-  gli_arguments a = scatter(inputs, &output, count, dtype, root);
-  return gli_call_start(context, &a, options, operation);
+                                     gloo_request **request) {
+  gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_scatter_multi_init(gloo_context *context,
                                     const void *const *inputs, void *output,
                                     size_t count, gloo_dtype dtype, int root,
                                     const gloo_options *options,
-                                    gloo_operation **operation) {
-  gli_arguments a = scatter(inputs, &output, count, dtype, root);
-  return gli_call_init(context, &a, options, operation);
+                                    gloo_request **request) {
+  gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
+  return gli_call_init(context, &a, options, request);
 }

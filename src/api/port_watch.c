@@ -49,7 +49,7 @@ static void lock_all(void) {
 
 /* ---- watching ------------------------------------------------------------ */
 
-static void watch(void *argument) {
+static void port_watch_watch(void *argument) {
   port_watch *self = argument;
   gloo_error cause;
   gloo_store *store = self->store;
@@ -66,13 +66,13 @@ static void watch(void *argument) {
 
 static port_watch *start_watch(gloo_context *context, gloo_store *store) {
   gli_signal_guard signals;
-  port_watch *self = calloc(1, sizeof(*self));
+  port_watch *self = calloc(1, sizeof *self);
   if (self == NULL) return NULL;
   *self = (port_watch){.context = context, .store = store};
   self->birth = gli_birth_here();
   if (uv_mutex_init(&self->lock) != 0) goto free_self;
   gli_signal_block_all(&signals);
-  int rc = uv_thread_create(&self->thread, watch, self);
+  int rc = uv_thread_create(&self->thread, port_watch_watch, self);
   gli_signal_restore(&signals);
   if (rc == 0) return self;
   uv_mutex_destroy(&self->lock);

@@ -16,15 +16,15 @@ bool gli_reduction_is_custom(const gli_arguments *a) {
 
 size_t gli_reduction_element_bytes(const gli_arguments *a,
                                    const gloo_options *o) {
-  bool opaque =
-      a->dtype == GLOO_OPAQUE && gli_reduction_is_custom(a) && o->custom;
+  bool opaque = a->dtype == GLOO_OPAQUE && gli_reduction_is_custom(a) &&
+                o->custom != NULL;
   return opaque ? gli_custom_op_element_bytes(o->custom)
                 : gloo_dtype_size(a->dtype);
 }
 
 static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
                                 gloo_error *error) {
-  if (!o->custom) {
+  if (o->custom == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: GLOO_CUSTOM needs an operation in "
                     "gloo_options.custom, which is NULL",
@@ -57,7 +57,7 @@ static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
                     a->function, gloo_op_name(a->op),
                     gloo_dtype_name(a->dtype));
   }
-  if (o->factor) return GLOO_OK;
+  if (o->factor != NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "%s: GLOO_SCALED_SUM needs a factor: gloo_options.factor is "
                   "NULL",
@@ -74,7 +74,7 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
                     (int)a->op);
   }
   const char *refusal = gli_reduce_refusal(a->dtype, a->op);
-  if (refusal) {
+  if (refusal != NULL) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "%s: there is no %s of %s: %s", a->function,
                     gloo_op_name(a->op), gloo_dtype_name(a->dtype), refusal);
@@ -92,7 +92,8 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
 /* ---- order --------------------------------------------------------------- */
 
 /* Where every order gives the same bits, none is needed. */
-static gli_order order_of(const gli_arguments *a, const gloo_options *o) {
+static gli_order reduction_order_of(const gli_arguments *a,
+                                    const gloo_options *o) {
   bool ordered = o->ordered != 0;
   if (a->op == GLOO_CUSTOM) {
     if (ordered) return GLI_ORDER_FOLD;
@@ -160,19 +161,20 @@ static void fill_scaling(const gloo_options *o, gli_call *call) {
   p->in_place = fits;
 }
 
-/* ---- narrow floats as float32 --------------------------------------------
- * The sum of an average, and products, may not fit a narrow type, or lose in it
- * what the result could have. So they are float32 until the end: in the kernel,
- * where an algorithm combines all inputs in one step, and elsewhere on their
- * way between ranks, too. */
+/* ---- low-precision floats as float32
+ * -------------------------------------------- The sum of an average, and
+ * products, may not fit a low-precision type, or lose in it what the result
+ * could have. So they are float32 until the end: in the kernel, where an
+ * algorithm combines all inputs in one step, and elsewhere on their way between
+ * ranks, too. */
 
 /* The plan is one of float32, of one input and one output. */
-static gloo_status widen(const gli_arguments *a, gli_call *call,
-                         gloo_error *error) {
+static gloo_status reduction_widen(const gli_arguments *a, gli_call *call,
+                                   gloo_error *error) {
   gli_plan_params *p = &call->params;
   gli_shape shape;
   call->wide = true;
-  p->narrow = false;
+  p->low_precision = false;
   p->elem_bytes = sizeof(float);
   if (!gli_plan_shape(p, &shape) || shape.in_bytes > PTRDIFF_MAX ||
       shape.out_bytes > PTRDIFF_MAX) {
@@ -188,16 +190,16 @@ static gloo_status widen(const gli_arguments *a, gli_call *call,
   if (p->in_place && !a->several) call->input = call->output;
   p->n_in = p->n_out = 0;
   p->in_place = shape.writes_out && shape.out_bytes >= shape.in_bytes && !kept;
-  if (p->near == GLI_IN_REACH) p->near = GLI_NEAR;
+  if (p->locality == GLI_MAPPED) p->locality = GLI_INTRA_NODE;
   return GLOO_OK;
 }
 
 gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
                                gli_call *call, gloo_error *error) {
-  bool narrow = gli_dtype_is_narrow(a->dtype);
+  bool narrow = gli_dtype_is_low_precision(a->dtype);
   call->ordered = o->ordered != 0;
-  call->params.order = order_of(a, o);
-  call->params.narrow = narrow && gli_op_rounds(a->op);
+  call->params.order = reduction_order_of(a, o);
+  call->params.low_precision = narrow && gli_op_rounds(a->op);
   call->params.average = narrow && a->op == GLOO_AVERAGE;
   if (a->op == GLOO_CUSTOM) call->custom = o->custom;
   if (a->op != GLOO_SCALED_SUM) return GLOO_OK;
@@ -207,12 +209,12 @@ gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
   }
   call->factor = *o->factor;
   call->divisor = 1;
-  return widen(a, call, error);
+  return reduction_widen(a, call, error);
 }
 
 /* Operands count less than they are, for sums of bfloat16 may be too large for
  * float32; see reduce_narrow.c. */
-gloo_status gli_reduction_settle(const gli_arguments *a, gli_call *call,
+gloo_status gli_reduction_decide(const gli_arguments *a, gli_call *call,
                                  const gli_algorithm *algorithm, bool *changed,
                                  gloo_error *error) {
   const gli_plan_params *p = &call->params;
@@ -224,5 +226,5 @@ gloo_status gli_reduction_settle(const gli_arguments *a, gli_call *call,
   *changed = true;
   call->factor = 0x1p-16;
   call->divisor = 0x1p-16f * (float)p->size;
-  return widen(a, call, error);
+  return reduction_widen(a, call, error);
 }

@@ -23,7 +23,7 @@ gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
 
 /* What an average takes with the algorithm that was chosen. `*changed`: the
  * plan is of other elements now. */
-gloo_status gli_reduction_settle(const gli_arguments *a, gli_call *call,
+gloo_status gli_reduction_decide(const gli_arguments *a, gli_call *call,
                                  const gli_algorithm *algorithm, bool *changed,
                                  gloo_error *error);
 

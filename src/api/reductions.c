@@ -5,8 +5,9 @@
 
 /* ---- reduce -------------------------------------------------------------- */
 
-static gli_arguments reduce(const void *input, void *output, size_t count,
-                            gloo_dtype dtype, gloo_op op, int root) {
+static gli_arguments reductions_reduce(const void *input, void *output,
+                                       size_t count, gloo_dtype dtype,
+                                       gloo_op op, int root) {
   return (gli_arguments){.collective = GLI_REDUCE,
                          .function = "gloo_reduce",
                          .input = input,
@@ -20,28 +21,29 @@ static gli_arguments reduce(const void *input, void *output, size_t count,
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
                         const gloo_options *options) {
-  gli_arguments a = reduce(input, output, count, dtype, op, root);
+  gli_arguments a = reductions_reduce(input, output, count, dtype, op, root);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_reduce_start(gloo_context *context, const void *input,
                               void *output, size_t count, gloo_dtype dtype,
                               gloo_op op, int root, const gloo_options *options,
-                              gloo_operation **operation) {
-  gli_arguments a = reduce(input, output, count, dtype, op, root);
-  return gli_call_start(context, &a, options, operation);
+                              gloo_request **request) {
+  gli_arguments a = reductions_reduce(input, output, count, dtype, op, root);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                              void *output, size_t count, gloo_dtype dtype,
                              gloo_op op, int root, const gloo_options *options,
-                             gloo_operation **operation) {
-  gli_arguments a = reduce(input, output, count, dtype, op, root);
-  return gli_call_init(context, &a, options, operation);
+                             gloo_request **request) {
+  gli_arguments a = reductions_reduce(input, output, count, dtype, op, root);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- scan ---------------------------------------------------------------- */
 
-static gli_arguments scan(const void *input, void *output, size_t count,
-                          gloo_dtype dtype, gloo_op op) {
+static gli_arguments reductions_scan(const void *input, void *output,
+                                     size_t count, gloo_dtype dtype,
+                                     gloo_op op) {
   return (gli_arguments){.collective = GLI_SCAN,
                          .function = "gloo_scan",
                          .input = input,
@@ -54,28 +56,29 @@ static gli_arguments scan(const void *input, void *output, size_t count,
 gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
                       size_t count, gloo_dtype dtype, gloo_op op,
                       const gloo_options *options) {
-  gli_arguments a = scan(input, output, count, dtype, op);
+  gli_arguments a = reductions_scan(input, output, count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_scan_start(gloo_context *context, const void *input,
                             void *output, size_t count, gloo_dtype dtype,
                             gloo_op op, const gloo_options *options,
-                            gloo_operation **operation) {
-  gli_arguments a = scan(input, output, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+                            gloo_request **request) {
+  gli_arguments a = reductions_scan(input, output, count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_scan_init(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            gloo_op op, const gloo_options *options,
-                           gloo_operation **operation) {
-  gli_arguments a = scan(input, output, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+                           gloo_request **request) {
+  gli_arguments a = reductions_scan(input, output, count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }
 
 /* ---- exscan -------------------------------------------------------------- */
 
-static gli_arguments exscan(const void *input, void *output, size_t count,
-                            gloo_dtype dtype, gloo_op op) {
+static gli_arguments reductions_exscan(const void *input, void *output,
+                                       size_t count, gloo_dtype dtype,
+                                       gloo_op op) {
   return (gli_arguments){.collective = GLI_EXSCAN,
                          .function = "gloo_exscan",
                          .input = input,
@@ -88,20 +91,20 @@ static gli_arguments exscan(const void *input, void *output, size_t count,
 gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op,
                         const gloo_options *options) {
-  gli_arguments a = exscan(input, output, count, dtype, op);
+  gli_arguments a = reductions_exscan(input, output, count, dtype, op);
   return gli_call_run(context, &a, options, NULL);
 }
 gloo_status gloo_exscan_start(gloo_context *context, const void *input,
                               void *output, size_t count, gloo_dtype dtype,
                               gloo_op op, const gloo_options *options,
-                              gloo_operation **operation) {
-  gli_arguments a = exscan(input, output, count, dtype, op);
-  return gli_call_start(context, &a, options, operation);
+                              gloo_request **request) {
+  gli_arguments a = reductions_exscan(input, output, count, dtype, op);
+  return gli_call_start(context, &a, options, request);
 }
 gloo_status gloo_exscan_init(gloo_context *context, const void *input,
                              void *output, size_t count, gloo_dtype dtype,
                              gloo_op op, const gloo_options *options,
-                             gloo_operation **operation) {
-  gli_arguments a = exscan(input, output, count, dtype, op);
-  return gli_call_init(context, &a, options, operation);
+                             gloo_request **request) {
+  gli_arguments a = reductions_exscan(input, output, count, dtype, op);
+  return gli_call_init(context, &a, options, request);
 }

@@ -11,8 +11,8 @@
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 
 /* All of the file, as text, for free(). */
-static gloo_status read_text(FILE *file, const char *name, char **out,
-                             gloo_error *error) {
+static gloo_status tuning_read_text(FILE *file, const char *name, char **out,
+                                    gloo_error *error) {
   char *text = malloc(FILE_MAX_BYTES + 1);
   if (text == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -69,11 +69,12 @@ static gloo_status open_file(const char *name, FILE **file, gloo_error *error) {
   return status;
 }
 
-static gloo_status read_file(const char *name, char **text, gloo_error *error) {
+static gloo_status tuning_read_file(const char *name, char **text,
+                                    gloo_error *error) {
   FILE *file = NULL;
   gloo_status opened = open_file(name, &file, error);
   if (opened != GLOO_OK) return opened;
-  gloo_status status = read_text(file, name, text, error);
+  gloo_status status = tuning_read_text(file, name, text, error);
   fclose(file);
   return status;
 }
@@ -88,7 +89,7 @@ gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
     texts[n++] = (gli_tuning_text){"GLOO_ALGORITHM", words, true};
   }
   if (file != NULL && file[0] != 0) {
-    gloo_status status = read_file(file, &text, error);
+    gloo_status status = tuning_read_file(file, &text, error);
     if (status != GLOO_OK) return status;
     texts[n++] = (gli_tuning_text){file, text, false};
   }

@@ -12,12 +12,13 @@ static const struct {
 #undef COLLECTIVE
 };
 
-static bool known(gli_collective collective) {
+static bool collective_known(gli_collective collective) {
   return (unsigned)collective < GLI_COLLECTIVES;
 }
 
 const char *gli_collective_name(gli_collective collective) {
-  return known(collective) ? collectives[collective].name : "unknown";
+  return collective_known(collective) ? collectives[collective].name
+                                      : "unknown";
 }
 
 bool gli_collective_from_name(const char *name, gli_collective *collective) {
@@ -31,7 +32,7 @@ bool gli_collective_from_name(const char *name, gli_collective *collective) {
 }
 
 bool gli_collective_reduces(gli_collective collective) {
-  return known(collective) && collectives[collective].reduces;
+  return collective_known(collective) && collectives[collective].reduces;
 }
 
 bool gli_collective_counted(gli_collective collective) {
@@ -45,5 +46,5 @@ bool gli_collective_pairwise(gli_collective collective) {
 }
 
 bool gli_collective_rooted(gli_collective collective) {
-  return known(collective) && collectives[collective].rooted;
+  return collective_known(collective) && collectives[collective].rooted;
 }

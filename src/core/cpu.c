@@ -14,7 +14,7 @@
 
 #if defined(__linux__)
 
-static unsigned affinity(void) {
+static unsigned cpu_affinity(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
   return (unsigned)CPU_COUNT(&set);
@@ -44,7 +44,7 @@ bool gli_cpu_yields_in_vain(void) {
   return false;
 }
 
-static unsigned affinity(void) {
+static unsigned cpu_affinity(void) {
   return 0;
 }
 
@@ -56,7 +56,7 @@ void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]) {
 unsigned gli_cpu_effective(void) {
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   unsigned cores = online > 0 ? (unsigned)online : 1;
-  unsigned limits[] = {affinity(), gli_cpu_quota("")};
+  unsigned limits[] = {cpu_affinity(), gli_cpu_quota("")};
   for (int i = 0; i < 2; i++) {
     if (limits[i] > 0 && limits[i] < cores) cores = limits[i];
   }

@@ -9,7 +9,7 @@
 
 enum { PATH_BYTES = 1024, LINE_BYTES = 512 };
 
-static FILE *open_in(const char *directory, const char *name) {
+static FILE *cpu_quota_open_in(const char *directory, const char *name) {
   char path[PATH_BYTES];
   int bytes = snprintf(path, sizeof path, "%s/%s", directory, name);
   return bytes < PATH_BYTES ? fopen(path, "re") : NULL;
@@ -18,7 +18,7 @@ static FILE *open_in(const char *directory, const char *name) {
 /* Up to `n` numbers that a file begins with; returns how many there are. */
 static int read_numbers(const char *directory, const char *name, long *numbers,
                         int n) {
-  FILE *file = open_in(directory, name);
+  FILE *file = cpu_quota_open_in(directory, name);
   if (file == NULL) return 0;
   int found = 0;
   while (found < n && fscanf(file, "%ld", &numbers[found]) == 1) found++;
@@ -48,7 +48,7 @@ static unsigned cores_1(const char *directory) {
   return cores_of(quota, period);
 }
 
-static unsigned tighter(unsigned a, unsigned b) {
+static unsigned cpu_quota_tighter(unsigned a, unsigned b) {
   if (a == 0 || b == 0) return a + b;
   return a < b ? a : b;
 }
@@ -64,7 +64,7 @@ static unsigned cores_up_from(const char *root, const char *mount,
   for (size_t length = strlen(group);;) {
     int bytes = snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%.*s", root,
                          mount, (int)length, group);
-    if (bytes < PATH_BYTES) least = tighter(least, cores_in(path));
+    if (bytes < PATH_BYTES) least = cpu_quota_tighter(least, cores_in(path));
     if (length == 0) return least;
     do length--;
     while (length > 0 && group[length] != '/');
@@ -97,18 +97,18 @@ static unsigned cores_of_line(const char *root, char *line) {
   /* It is mounted under all its names, or under one. */
   char mount[LINE_BYTES + 1];
   snprintf(mount, sizeof mount, "/%s", controllers);
-  return tighter(cores_up_from(root, mount, group, cores_1),
-                 cores_up_from(root, "/cpu", group, cores_1));
+  return cpu_quota_tighter(cores_up_from(root, mount, group, cores_1),
+                           cores_up_from(root, "/cpu", group, cores_1));
 }
 
 unsigned gli_cpu_quota(const char *root) {
   char line[LINE_BYTES], path[PATH_BYTES];
   unsigned least = 0;
   if (snprintf(path, sizeof path, "%s/proc/self", root) >= PATH_BYTES) return 0;
-  FILE *file = open_in(path, "cgroup");
+  FILE *file = cpu_quota_open_in(path, "cgroup");
   if (file == NULL) return 0;
   while (fgets(line, sizeof line, file) != NULL) {
-    least = tighter(least, cores_of_line(root, line));
+    least = cpu_quota_tighter(least, cores_of_line(root, line));
   }
   fclose(file);
   return least;

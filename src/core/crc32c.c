@@ -41,7 +41,7 @@ static uint32_t times_x(uint32_t a) {
   return a & 1 ? (a >> 1) ^ POLYNOMIAL : a >> 1;
 }
 
-static uint32_t multiply(uint32_t a, uint32_t b) {
+static uint32_t crc32c_multiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (; a != 0; a <<= 1, b = times_x(b))
     if ((a & ONE) != 0) product ^= b;
@@ -53,7 +53,7 @@ static void fill_shift(uint32_t shift[4][256], size_t bytes) {
   for (size_t i = 0; i < 8 * bytes; i++) power = times_x(power);
   for (int i = 0; i < 4; i++)
     for (uint32_t b = 0; b < 256; b++)
-      shift[i][b] = multiply(power, b << (8 * i));
+      shift[i][b] = crc32c_multiply(power, b << (8 * i));
 }
 
 static void fill_tables(void) {
@@ -113,7 +113,7 @@ static inline uint64_t add_byte(uint64_t r, uint8_t byte) {
   return r;
 }
 
-static uint64_t shifted(uint32_t shift[4][256], uint64_t r) {
+static uint64_t crc32c_shifted(uint32_t shift[4][256], uint64_t r) {
   return shift[0][r & 255] ^ shift[1][r >> 8 & 255] ^ shift[2][r >> 16 & 255] ^
          shift[3][r >> 24 & 255];
 }
@@ -126,7 +126,7 @@ static uint64_t add_lanes(uint64_t r, const uint8_t *at, size_t lane,
     second = add_word(second, at + lane + i);
     third = add_word(third, at + 2 * lane + i);
   }
-  return shifted(shift, shifted(shift, r) ^ second) ^ third;
+  return crc32c_shifted(shift, crc32c_shifted(shift, r) ^ second) ^ third;
 }
 
 static uint32_t with_instruction(uint32_t before, const void *data,

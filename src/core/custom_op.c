@@ -28,9 +28,10 @@ _Thread_local bool gli_inside_custom_op;
 
 /* ---- life ---------------------------------------------------------------- */
 
-static gloo_status check(gloo_custom_fn function,
-                         const gloo_custom_op_options *o, gloo_error *error) {
-  if (!function) {
+static gloo_status custom_op_check(gloo_custom_fn function,
+                                   const gloo_custom_op_options *o,
+                                   gloo_error *error) {
+  if (function == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_custom_op_create: the function is NULL");
   }
@@ -40,7 +41,7 @@ static gloo_status check(gloo_custom_fn function,
                     "than %zu",
                     o->element_bytes, GLOO_CUSTOM_ELEMENT_BYTES_MAX);
   }
-  if (o->name && strlen(o->name) >= NAME_BYTES) {
+  if (o->name != NULL && strlen(o->name) >= NAME_BYTES) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_custom_op_create: a name of %zu characters is longer "
                     "than %d",
@@ -54,17 +55,17 @@ gloo_status gloo_custom_op_create(gloo_custom_fn function,
                                   gloo_custom_op **op, gloo_error *error) {
   gloo_custom_op_options o;
   gli_error_clear(error);
-  if (!op) return GLOO_ERR_INVALID;
+  if (op == NULL) return GLOO_ERR_INVALID;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_custom_op_options", error);
-  if (status == GLOO_OK) status = check(function, &o, error);
+  if (status == GLOO_OK) status = custom_op_check(function, &o, error);
   if (status != GLOO_OK) return status;
   gloo_custom_op *made = calloc(1, sizeof *made);
-  if (!made) {
+  if (made == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "gloo_custom_op_create: out of memory");
   }
-  const char *name = o.name ? o.name : "custom";
+  const char *name = o.name != NULL ? o.name : "custom";
   atomic_init(&made->holders, 1);
   made->function = function;
   made->user = o.user;
@@ -80,7 +81,7 @@ void gli_custom_op_hold(gloo_custom_op *op) {
 }
 
 void gloo_custom_op_destroy(gloo_custom_op *op) {
-  if (!op) return;
+  if (op == NULL) return;
   if (atomic_fetch_sub(&op->holders, 1) == 1) free(op);
 }
 
@@ -98,7 +99,7 @@ size_t gli_custom_op_element_bytes(const gloo_custom_op *op) {
   return op->element_bytes;
 }
 
-static uint32_t mix(uint32_t hash, const char *bytes, size_t n) {
+static uint32_t custom_op_mix(uint32_t hash, const char *bytes, size_t n) {
   for (size_t i = 0; i < n; i++) {
     hash = (hash ^ (uint8_t)bytes[i]) * UINT32_C(0x01000193);
   }
@@ -111,8 +112,9 @@ uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
   char rest[5];
   for (int i = 0; i < 4; i++) rest[i] = (char)(op->element_bytes >> 8 * i);
   rest[4] = op->commutative;
-  uint32_t hash = mix(UINT32_C(0x811c9dc5), op->name, strlen(op->name));
-  hash = mix(hash, rest, sizeof rest);
+  uint32_t hash =
+      custom_op_mix(UINT32_C(0x811c9dc5), op->name, strlen(op->name));
+  hash = custom_op_mix(hash, rest, sizeof rest);
   hash = (hash ^ hash >> 16) * UINT32_C(0x85ebca6b);
   hash = (hash ^ hash >> 13) * UINT32_C(0xc2b2ae35);
   return hash ^ hash >> 16;
@@ -120,14 +122,14 @@ uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
 
 /* ---- applying ------------------------------------------------------------ */
 
-static void run(const gli_custom_call *c, void *dst, const void *left,
-                const void *right, size_t count) {
+static void custom_op_run(const gli_custom_call *c, void *dst, const void *left,
+                          const void *right, size_t count) {
   gli_inside_custom_op = true;
   c->op->function(c->op->user, left, right, count, c->dtype, dst);
   gli_inside_custom_op = false;
 }
 
-static bool aligned(const gli_custom_call *c, const void *p) {
+static bool custom_op_aligned(const gli_custom_call *c, const void *p) {
   size_t alignment = c->element_bytes & (~c->element_bytes + 1);
   if (alignment > MOST_ALIGNED) alignment = MOST_ALIGNED;
   return (uintptr_t)p % alignment == 0;
@@ -136,8 +138,9 @@ static bool aligned(const gli_custom_call *c, const void *p) {
 void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
                          const void *right, size_t count) {
   alignas(64) uint8_t l[BLOCK_BYTES], r[BLOCK_BYTES];
-  if (aligned(c, dst) && aligned(c, left) && aligned(c, right)) {
-    if (count > 0) run(c, dst, left, right, count);
+  if (custom_op_aligned(c, dst) && custom_op_aligned(c, left) &&
+      custom_op_aligned(c, right)) {
+    if (count > 0) custom_op_run(c, dst, left, right, count);
     return;
   }
   size_t most = BLOCK_BYTES / c->element_bytes;
@@ -146,7 +149,7 @@ void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
     size_t at = done * c->element_bytes, bytes = n * c->element_bytes;
     memcpy(l, (const uint8_t *)left + at, bytes);
     memcpy(r, (const uint8_t *)right + at, bytes);
-    run(c, l, l, r, n);
+    custom_op_run(c, l, l, r, n);
     memcpy((uint8_t *)dst + at, l, bytes);
   }
 }

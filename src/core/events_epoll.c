@@ -52,7 +52,7 @@ int gli_events_fd(const gli_events *set) {
 
 /* ---- changes ------------------------------------------------------------- */
 
-static void enlist(gli_watch *watch) {
+static void events_epoll_enlist(gli_watch *watch) {
   if (watch->link != NULL) return;
   gli_watch **list = &watch->set->changed;
   watch->changed = *list;
@@ -61,7 +61,7 @@ static void enlist(gli_watch *watch) {
   *list = watch;
 }
 
-static void unlist(gli_watch *watch) {
+static void events_epoll_unlist(gli_watch *watch) {
   if (watch->link == NULL) return;
   *watch->link = watch->changed;
   if (watch->changed != NULL) watch->changed->link = watch->link;
@@ -70,7 +70,7 @@ static void unlist(gli_watch *watch) {
 }
 
 /* 0, or errno. */
-static int tell(gli_watch *watch) {
+static int events_epoll_tell(gli_watch *watch) {
   if (watch->known == watch->events) return 0;
   int operation = watch->known == 0    ? EPOLL_CTL_ADD
                   : watch->events == 0 ? EPOLL_CTL_DEL
@@ -94,8 +94,8 @@ static int tell_all(gli_events *set) {
   set->changed = NULL;
   list->link = &list;
   while ((watch = list) != NULL) {
-    unlist(watch);
-    int code = tell(watch);
+    events_epoll_unlist(watch);
+    int code = events_epoll_tell(watch);
     if (code == 0) continue;
     refused++;
     watch->events = watch->known;
@@ -117,16 +117,16 @@ void gli_watch_for(gli_watch *watch, int events) {
   if (watch->events == events) return;
   gli_events *set = watch->set;
   watch->events = events;
-  enlist(watch);
+  events_epoll_enlist(watch);
   if (set->touched != NULL) set->touched(set->user);
 }
 
 bool gli_watch_now(gli_watch *watch, int events) {
   int before = watch->events;
   watch->events = events;
-  int code = tell(watch);
+  int code = events_epoll_tell(watch);
   if (code == 0) {
-    unlist(watch);
+    events_epoll_unlist(watch);
     return true;
   }
   watch->events = before;
@@ -139,7 +139,7 @@ bool gli_watch_now(gli_watch *watch, int events) {
 int gli_watch_release(gli_watch *watch) {
   gli_events *set = watch->set;
   int fd = watch->fd;
-  unlist(watch);
+  events_epoll_unlist(watch);
   if (watch->known != 0 && set->epoll >= 0)
     (void)epoll_ctl(set->epoll, EPOLL_CTL_DEL, fd, NULL);
   for (int i = set->next; i < set->n; i++)
@@ -160,7 +160,7 @@ void gli_watch_close(gli_watch *watch) {
 
 /* ---- polling ------------------------------------------------------------- */
 
-static int happened(const gli_watch *watch, uint32_t seen) {
+static int events_epoll_happened(const gli_watch *watch, uint32_t seen) {
   int events = 0;
   if ((seen & EPOLLIN) != 0) events |= GLI_READABLE;
   if ((seen & EPOLLOUT) != 0) events |= GLI_WRITABLE;
@@ -182,7 +182,7 @@ int gli_events_poll(gli_events *set) {
     const struct epoll_event *event = &set->batch[set->next++];
     gli_watch *watch = event->data.ptr;
     if (watch == NULL || watch->events == 0) continue;
-    int events = happened(watch, event->events);
+    int events = events_epoll_happened(watch, event->events);
     if (events != 0) watch->ready(watch->owner, events);
   }
   set->next = set->n = 0;

@@ -18,7 +18,7 @@ struct gli_events {
 };
 
 /* libuv's codes are those of errno, below zero. */
-static bool fine(int code) {
+static bool events_uv_fine(int code) {
   if (code == 0) return true;
   errno = -code;
   return false;
@@ -82,7 +82,7 @@ bool gli_watch_init(gli_watch *watch, gli_events *set, int fd, gli_ready ready,
   if (poll == NULL) return false;
   int code = uv_poll_init(&set->loop, poll, fd);
   if (code != 0) free(poll);
-  if (!fine(code)) return false;
+  if (!events_uv_fine(code)) return false;
   poll->data = watch;
   watch->handle = poll;
   return true;
@@ -91,7 +91,7 @@ bool gli_watch_init(gli_watch *watch, gli_events *set, int fd, gli_ready ready,
 bool gli_watch_now(gli_watch *watch, int events) {
   int code = events != 0 ? uv_poll_start(watch->handle, events, on_poll)
                          : uv_poll_stop(watch->handle);
-  if (!fine(code)) return false;
+  if (!events_uv_fine(code)) return false;
   watch->events = events;
   return true;
 }

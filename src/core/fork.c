@@ -74,7 +74,7 @@ void gli_fork_condition(pthread_cond_t *condition) {
 
 /* ---- forks --------------------------------------------------------------- */
 
-static void before(void) {
+static void fork_before(void) {
   gli_fork_patience patience = {now_ns() + PATIENCE_NS};
   holding = gli_fork_lock(&lock, &patience);
   if (!holding) return;
@@ -99,13 +99,13 @@ static void in_child(void) {
   gli_fork_mutex(&lock, holding);
 }
 
-static void enroll(void) {
-  registered = pthread_atfork(before, in_parent, in_child) == 0;
+static void fork_enroll(void) {
+  registered = pthread_atfork(fork_before, in_parent, in_child) == 0;
 }
 
 bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
                           const gli_fork_care *care, void *object) {
-  if (pthread_once(&once, enroll) != 0 || !registered) return false;
+  if (pthread_once(&once, fork_enroll) != 0 || !registered) return false;
   watch->care = care;
   watch->object = object;
   (void)pthread_mutex_lock(&lock);

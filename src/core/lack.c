@@ -31,22 +31,22 @@ static const struct lack {
      "limit (sysctl fs.epoll.max_user_watches)"},
 };
 
-static const struct lack *find(int code) {
+static const struct lack *lack_find(int code) {
   for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++)
     if (lacks[i].code == code) return &lacks[i];
   return NULL;
 }
 
 bool gli_lacking(int code) {
-  return find(code) != NULL;
+  return lack_find(code) != NULL;
 }
 
 gloo_status gli_lack_status(int code) {
-  const struct lack *lack = find(code);
+  const struct lack *lack = lack_find(code);
   return lack != NULL ? lack->status : GLOO_ERR_IO;
 }
 
 const char *gli_lack_text(int code) {
-  const struct lack *lack = find(code);
+  const struct lack *lack = lack_find(code);
   return lack != NULL ? lack->text : strerror(code);
 }

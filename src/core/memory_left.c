@@ -30,15 +30,16 @@ static const group_files versions[] = {
      {"total_inactive_file", "total_active_file"}},
 };
 
-static FILE *open_in(const char *directory, const char *name) {
+static FILE *memory_left_open_in(const char *directory, const char *name) {
   char path[PATH_BYTES];
   int bytes = snprintf(path, sizeof path, "%s/%s", directory, name);
   return bytes < PATH_BYTES ? fopen(path, "re") : NULL;
 }
 
 /* UINT64_MAX when there is no number: "max", or no such file. */
-static uint64_t read_number(const char *directory, const char *name) {
-  FILE *file = open_in(directory, name);
+static uint64_t memory_left_read_number(const char *directory,
+                                        const char *name) {
+  FILE *file = memory_left_open_in(directory, name);
   if (file == NULL) return UINT64_MAX;
   uint64_t value;
   if (fscanf(file, "%" SCNu64, &value) != 1) value = UINT64_MAX;
@@ -49,7 +50,7 @@ static uint64_t read_number(const char *directory, const char *name) {
 /* The number after a name, in a file of such lines; 0 when it is not there. */
 static uint64_t read_field(const char *directory, const char *file_name,
                            const char *name) {
-  FILE *file = open_in(directory, file_name);
+  FILE *file = memory_left_open_in(directory, file_name);
   if (file == NULL) return 0;
   char line[256], found[65];
   uint64_t value = 0;
@@ -63,22 +64,23 @@ static uint64_t read_field(const char *directory, const char *file_name,
   return value;
 }
 
-static uint64_t minus(uint64_t a, uint64_t b) {
+static uint64_t memory_left_minus(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
 static uint64_t left_in(const char *directory, const group_files *files) {
-  uint64_t limit = read_number(directory, files->limit);
+  uint64_t limit = memory_left_read_number(directory, files->limit);
   if (limit > UINT64_MAX / 4) return UINT64_MAX; /* none */
-  uint64_t used = read_number(directory, files->usage);
+  uint64_t used = memory_left_read_number(directory, files->usage);
   if (used == UINT64_MAX) return UINT64_MAX;
   for (int i = 0; i < 2; i++)
-    used = minus(used, read_field(directory, "memory.stat", files->cached[i]));
-  return minus(limit, used);
+    used = memory_left_minus(
+        used, read_field(directory, "memory.stat", files->cached[i]));
+  return memory_left_minus(limit, used);
 }
 
 /* The group of this process, "/" at the top. */
-static bool find_group(const char *mark, char group[GROUP_BYTES]) {
+static bool find_control_group(const char *mark, char group[GROUP_BYTES]) {
   FILE *file = fopen("/proc/self/cgroup", "re");
   if (file == NULL) return false;
   const char *at = NULL;
@@ -98,7 +100,7 @@ static bool find_group(const char *mark, char group[GROUP_BYTES]) {
 static uint64_t left_in_groups(const group_files *files) {
   char group[GROUP_BYTES], path[PATH_BYTES];
   uint64_t least = UINT64_MAX;
-  if (!find_group(files->mark, group)) return least;
+  if (!find_control_group(files->mark, group)) return least;
   for (;;) {
     (void)snprintf(path, sizeof path, "%s%s", files->mount,
                    strcmp(group, "/") == 0 ? "" : group);

@@ -12,7 +12,7 @@ enum { LARGEST_STRUCT = 4096 };
 gloo_status gli_options_load(void *ours, size_t size, const void *theirs,
                              const char *name, gloo_error *error) {
   memset(ours, 0, size);
-  if (!theirs) return GLOO_OK;
+  if (theirs == NULL) return GLOO_OK;
   size_t given;
   memcpy(&given, theirs, sizeof given);
   if (given < sizeof given || given > LARGEST_STRUCT) {

@@ -13,7 +13,7 @@
 
 #include "core/descriptor.h"
 
-static int read_file(const char *name, uint8_t *to, size_t bytes) {
+static int random_read_file(const char *name, uint8_t *to, size_t bytes) {
   int fd = gli_fd_keep(open(name, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return errno;
   int code = 0;
@@ -40,5 +40,5 @@ int gli_random(void *to, size_t bytes, const char **what) {
 #else
   *what = "/dev/urandom";
 #endif
-  return read_file("/dev/urandom", to, bytes);
+  return random_read_file("/dev/urandom", to, bytes);
 }

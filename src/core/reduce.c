@@ -6,7 +6,7 @@
 
 #include "core/reduce_kernel.h"
 
-static bool always(void) {
+static bool reduce_always(void) {
   return true;
 }
 
@@ -43,12 +43,12 @@ const gli_reduce_variant gli_reduce_variants[] = {
 #ifdef GLI_HAVE_AVX2
         VARIANT(avx2, has_avx2)
 #endif
-            VARIANT(portable, always)};
+            VARIANT(portable, reduce_always)};
 const size_t gli_reduce_variant_count =
     sizeof gli_reduce_variants / sizeof gli_reduce_variants[0];
 
-static const gli_reduce_entry *find(const gli_reduce_variant *variant,
-                                    gloo_dtype dtype, gloo_op op) {
+static const gli_reduce_entry *reduce_find(const gli_reduce_variant *variant,
+                                           gloo_dtype dtype, gloo_op op) {
   static const gli_reduce_entry none;
   if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return &none;
   if ((unsigned)op >= GLOO_OP_COUNT) return &none;
@@ -61,12 +61,12 @@ static const gli_reduce_entry *find(const gli_reduce_variant *variant,
 
 gli_reduce_fn gli_reduce_variant_kernel(const gli_reduce_variant *variant,
                                         gloo_dtype dtype, gloo_op op) {
-  return find(variant, dtype, op)->two;
+  return reduce_find(variant, dtype, op)->two;
 }
 
 gli_combine_fn gli_reduce_variant_combine(const gli_reduce_variant *variant,
                                           gloo_dtype dtype, gloo_op op) {
-  return find(variant, dtype, op)->many;
+  return reduce_find(variant, dtype, op)->many;
 }
 
 gli_scale_fn gli_reduce_variant_scale(const gli_reduce_variant *variant,
@@ -77,7 +77,7 @@ gli_scale_fn gli_reduce_variant_scale(const gli_reduce_variant *variant,
 
 /* Asking the processor is slow where it is a virtual one, so it is done once;
  * by several threads perhaps, who get the same answer. */
-static const gli_reduce_variant *chosen(void) {
+static const gli_reduce_variant *reduce_chosen(void) {
   static _Atomic(const gli_reduce_variant *) known;
   const gli_reduce_variant *variant =
       atomic_load_explicit(&known, memory_order_relaxed);
@@ -89,25 +89,25 @@ static const gli_reduce_variant *chosen(void) {
 }
 
 gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op) {
-  return gli_reduce_variant_kernel(chosen(), dtype, op);
+  return gli_reduce_variant_kernel(reduce_chosen(), dtype, op);
 }
 
 gli_combine_fn gli_combine_kernel(gloo_dtype dtype, gloo_op op) {
-  return gli_reduce_variant_combine(chosen(), dtype, op);
+  return gli_reduce_variant_combine(reduce_chosen(), dtype, op);
 }
 
 gli_scale_fn gli_scale_kernel(gloo_dtype dtype) {
-  return gli_reduce_variant_scale(chosen(), dtype);
+  return gli_reduce_variant_scale(reduce_chosen(), dtype);
 }
 
 gli_widen_fn gli_widen_kernel(gloo_dtype dtype) {
   if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return NULL;
-  return chosen()->scale->widen[dtype];
+  return reduce_chosen()->scale->widen[dtype];
 }
 
 gli_narrow_fn gli_narrow_kernel(gloo_dtype dtype) {
   if ((unsigned)dtype >= GLOO_DTYPE_COUNT) return NULL;
-  return chosen()->scale->narrow[dtype];
+  return reduce_chosen()->scale->narrow[dtype];
 }
 
 gloo_op gli_op_between(gloo_op op) {
@@ -144,7 +144,7 @@ bool gli_dtype_is_inexact(gloo_dtype dtype) {
   return kind_of(dtype) == FLOAT || kind_of(dtype) == COMPLEX;
 }
 
-bool gli_dtype_is_narrow(gloo_dtype dtype) {
+bool gli_dtype_is_low_precision(gloo_dtype dtype) {
   return gli_dtype_is_inexact(dtype) && gloo_dtype_size(dtype) < 4;
 }
 

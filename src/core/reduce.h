@@ -14,9 +14,9 @@ typedef void (*gli_reduce_fn)(void *dst, const void *left, const void *right,
                               size_t count);
 
 /* The kernel for a type and an operation, NULL when the pair is not supported
- * or either value is unknown. There is one for averages of narrow floats only
- * (gli_dtype_is_narrow), which takes all operands at once; for others see
- * gli_op_between. */
+ * or either value is unknown. There is one for averages of low-precision floats
+ * only (gli_dtype_is_low_precision), which takes all operands at once; for
+ * others see gli_op_between. */
 gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
 
 /* Why a type and an operation do not go together, as the second half of a
@@ -32,7 +32,7 @@ gloo_op gli_op_between(gloo_op op);
 /* Do numbers of this type stand for others that are near: floats and complex
  * numbers? And are they floats that are added as float32, and then rounded? */
 bool gli_dtype_is_inexact(gloo_dtype dtype);
-bool gli_dtype_is_narrow(gloo_dtype dtype);
+bool gli_dtype_is_low_precision(gloo_dtype dtype);
 
 /* Does the operation round such numbers, so that its order shows? */
 bool gli_op_rounds(gloo_op op);
@@ -84,7 +84,7 @@ gli_narrow_fn gli_narrow_kernel(gloo_dtype dtype);
 /* memcpy around the caches where the processor can, fenced on return: for
  * destinations that nobody reads from this core's caches soon. dst may be src;
  * no other overlap. */
-void gli_copy_stream(void *dst, const void *src, size_t bytes);
+void gli_copy_nontemporal(void *dst, const void *src, size_t bytes);
 
 /* Look up by name; false when there is no such name. */
 bool gli_dtype_from_name(const char *name, gloo_dtype *dtype);

@@ -55,13 +55,13 @@ static bool is_streamed(const job *j, size_t k) {
   return k < 64 && (j->streamed >> k & 1) != 0;
 }
 
-static void distribute(const job *j, const void *from, size_t skip,
-                       size_t bytes) {
+static void reduce_combine_distribute(const job *j, const void *from,
+                                      size_t skip, size_t bytes) {
   for (size_t k = 0; k < j->n_dsts; k++) {
     void *dst = in_dst(j, k, skip);
     if (dst == from) continue;
     if (is_streamed(j, k)) {
-      gli_copy_stream_unfenced(dst, from, bytes);
+      gli_copy_nontemporal_unfenced(dst, from, bytes);
     } else {
       memcpy(dst, from, bytes);
     }
@@ -97,7 +97,7 @@ static size_t head_of(const job *j, size_t k) {
   return bytes / j->parts->element_bytes;
 }
 
-static size_t block_of(const job *j, size_t count) {
+static size_t reduce_combine_block_of(const job *j, size_t count) {
   size_t most = CACHED_BYTES / j->parts->element_bytes;
   bool cached = count <= most / (j->n_srcs + j->n_dsts);
   return cached ? BLOCK_BYTES / j->parts->wide_bytes
@@ -106,7 +106,7 @@ static size_t block_of(const job *j, size_t count) {
 
 static void combine_blocks(const job *j, size_t count) {
   alignas(64) unsigned char result[BLOCK_BYTES];
-  size_t block = block_of(j, count);
+  size_t block = reduce_combine_block_of(j, count);
   size_t head = j->streamed != 0 ? head_of(j, 0) : 0;
   size_t direct = 0; /* the first destination that is stored normally */
   while (direct < j->n_dsts && is_streamed(j, direct)) direct++;
@@ -116,8 +116,8 @@ static void combine_blocks(const job *j, size_t count) {
     if (n > count - done) n = count - done;
     void *at = direct < j->n_dsts ? in_dst(j, direct, skip) : result;
     if (j->n_srcs > 1) combine_block(j, at, skip, n);
-    distribute(j, j->n_srcs > 1 ? at : in_src(j, 0, skip), skip,
-               n * j->parts->element_bytes);
+    reduce_combine_distribute(j, j->n_srcs > 1 ? at : in_src(j, 0, skip), skip,
+                              n * j->parts->element_bytes);
   }
 }
 
@@ -170,5 +170,5 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
     return;
   }
   if (!combine_fused(&j, count)) combine_blocks(&j, count);
-  if (j.streamed != 0) gli_stream_fence();
+  if (j.streamed != 0) gli_nontemporal_fence();
 }

@@ -37,13 +37,13 @@ static inline double max_double(double a, double b) {
   return ((a != a) | (b != b)) ? gli_double_of_bits(GLI_FLOAT64_NAN) : r;
 }
 
-GLI_KERNEL_FUSED(sum_float32, float, gli_settle_float(a + b))
-GLI_KERNEL(product_float32, float, gli_settle_float(a *b))
+GLI_KERNEL_FUSED(sum_float32, float, gli_canonical_float(a + b))
+GLI_KERNEL(product_float32, float, gli_canonical_float(a *b))
 GLI_KERNEL(min_float32, float, min_float(a, b))
 GLI_KERNEL(max_float32, float, max_float(a, b))
 
-GLI_KERNEL_FUSED(sum_float64, double, gli_settle_double(a + b))
-GLI_KERNEL(product_float64, double, gli_settle_double(a *b))
+GLI_KERNEL_FUSED(sum_float64, double, gli_canonical_double(a + b))
+GLI_KERNEL(product_float64, double, gli_canonical_double(a *b))
 GLI_KERNEL(min_float64, double, min_double(a, b))
 GLI_KERNEL(max_float64, double, max_double(a, b))
 
@@ -60,7 +60,7 @@ GLI_KERNEL(max_float64, double, max_double(a, b))
 /* A sum of complex numbers is a sum of twice as many parts. A product is worked
  * out as it is written down: the same bits whichever operand is the left one,
  * and the same everywhere, for nothing here is compiled with contraction. */
-#define COMPLEX(name, part, base, settle)                                    \
+#define COMPLEX(name, part, base, canonical)                                 \
   typedef struct name {                                                      \
     part real, imaginary;                                                    \
   } name;                                                                    \
@@ -80,8 +80,8 @@ GLI_KERNEL(max_float64, double, max_double(a, b))
       OPAQUE(reals);                                                         \
       OPAQUE(imaginaries);                                                   \
       part imaginary = a.real * b.imaginary + a.imaginary * b.real;          \
-      t[j].real = settle(reals - imaginaries);                               \
-      t[j].imaginary = settle(imaginary);                                    \
+      t[j].real = canonical(reals - imaginaries);                            \
+      t[j].imaginary = canonical(imaginary);                                 \
     }                                                                        \
   }                                                                          \
   GLI_WALK(product_##name, name, 1, sizeof(name), sizeof(name),              \
@@ -89,8 +89,8 @@ GLI_KERNEL(max_float64, double, max_double(a, b))
   GLI_WITHOUT_FUSED(product_##name, name, sizeof(name))                      \
   GLI_COMBINE(product_##name, product_##name##_parts, 1)
 
-COMPLEX(complex64, float, float32, gli_settle_float)
-COMPLEX(complex128, double, float64, gli_settle_double)
+COMPLEX(complex64, float, float32, gli_canonical_float)
+COMPLEX(complex128, double, float64, gli_canonical_double)
 
 #define ROW(type)                                                           \
   {                                                                         \

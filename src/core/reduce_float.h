@@ -23,11 +23,11 @@ static inline uint64_t gli_bits_of_double(double value) {
   return bits;
 }
 
-static inline float gli_settle_float(float r) {
+static inline float gli_canonical_float(float r) {
   return r != r ? gli_float_of_bits(GLI_FLOAT32_NAN) : r;
 }
 
-static inline double gli_settle_double(double r) {
+static inline double gli_canonical_double(double r) {
   return r != r ? gli_double_of_bits(GLI_FLOAT64_NAN) : r;
 }
 

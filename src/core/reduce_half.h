@@ -17,15 +17,15 @@ GLI_INLINE gli_floats gli_halves_widen(const unsigned char *halves) {
   return _mm512_cvtph_ps(bits);
 }
 
-GLI_INLINE gli_floats gli_floats_settle(gli_floats x) {
+GLI_INLINE gli_floats gli_floats_canonical(gli_floats x) {
   __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
   __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(GLI_FLOAT32_NAN));
   return _mm512_mask_mov_ps(x, is_nan, nan);
 }
 
 GLI_INLINE void gli_halves_narrow(void *halves, gli_floats x, gli_floats y) {
-  __m256i low = _mm512_cvtps_ph(gli_floats_settle(x), 0);
-  __m256i high = _mm512_cvtps_ph(gli_floats_settle(y), 0);
+  __m256i low = _mm512_cvtps_ph(gli_floats_canonical(x), 0);
+  __m256i high = _mm512_cvtps_ph(gli_floats_canonical(y), 0);
   __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   memcpy(halves, &both, sizeof both);
 }
@@ -40,15 +40,15 @@ GLI_INLINE gli_floats gli_halves_widen(const unsigned char *halves) {
   return _mm256_cvtph_ps(bits);
 }
 
-GLI_INLINE gli_floats gli_floats_settle(gli_floats x) {
+GLI_INLINE gli_floats gli_floats_canonical(gli_floats x) {
   __m256 is_nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
   __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(GLI_FLOAT32_NAN));
   return _mm256_blendv_ps(x, nan, is_nan);
 }
 
 GLI_INLINE void gli_halves_narrow(void *halves, gli_floats x, gli_floats y) {
-  __m128i low = _mm256_cvtps_ph(gli_floats_settle(x), 0);
-  __m128i high = _mm256_cvtps_ph(gli_floats_settle(y), 0);
+  __m128i low = _mm256_cvtps_ph(gli_floats_canonical(x), 0);
+  __m128i high = _mm256_cvtps_ph(gli_floats_canonical(y), 0);
   __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
   memcpy(halves, &both, sizeof both);
 }

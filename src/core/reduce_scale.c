@@ -96,13 +96,13 @@ UNSIGNED(16, float, 0x1p16)
 UNSIGNED(32, double, 0x1p32)
 UNSIGNED(64, uint64_t, 0x1p64)
 
-LOOP(float32_over, float, float, gli_settle_float(a / by))
-LOOP(float32_times, float, double, gli_settle_float((float)((double)a *by)))
+LOOP(float32_over, float, float, gli_canonical_float(a / by))
+LOOP(float32_times, float, double, gli_canonical_float((float)((double)a *by)))
 SCALE(scale_float32, float32, 1, float, double)
 SCALE(scale_complex64, float32, 2, float, double)
 
-LOOP(float64_over, double, double, gli_settle_double(a / by))
-LOOP(float64_times, double, double, gli_settle_double(a *by))
+LOOP(float64_over, double, double, gli_canonical_double(a / by))
+LOOP(float64_times, double, double, gli_canonical_double(a *by))
 SCALE(scale_float64, float64, 1, double, double)
 SCALE(scale_complex128, float64, 2, double, double)
 

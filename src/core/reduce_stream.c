@@ -5,7 +5,7 @@
 #define LINE ((size_t)64)
 
 /* Whole cache lines, for a line that is left half written costs a read. */
-void gli_copy_stream_unfenced(void *dst, const void *src, size_t bytes) {
+void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes) {
   unsigned char *to = dst;
   const unsigned char *from = src;
   size_t head = (size_t)(-(uintptr_t)to % LINE);
@@ -23,18 +23,18 @@ void gli_copy_stream_unfenced(void *dst, const void *src, size_t bytes) {
   memcpy(to, from, bytes);
 }
 
-void gli_stream_fence(void) {
+void gli_nontemporal_fence(void) {
   _mm_sfence();
 }
 #else
-void gli_copy_stream_unfenced(void *dst, const void *src, size_t bytes) {
+void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes) {
   if (dst != src) memcpy(dst, src, bytes);
 }
 
-void gli_stream_fence(void) {}
+void gli_nontemporal_fence(void) {}
 #endif
 
-void gli_copy_stream(void *dst, const void *src, size_t bytes) {
-  gli_copy_stream_unfenced(dst, src, bytes);
-  gli_stream_fence();
+void gli_copy_nontemporal(void *dst, const void *src, size_t bytes) {
+  gli_copy_nontemporal_unfenced(dst, src, bytes);
+  gli_nontemporal_fence();
 }

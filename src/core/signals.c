@@ -19,7 +19,7 @@ void gli_signal_restore(gli_signal_guard *guard) {
 
 #else
 
-static void look(bool *pipe_pending, bool *size_pending) {
+static void signals_look(bool *pipe_pending, bool *size_pending) {
   sigset_t pending;
   sigemptyset(&pending);
   sigpending(&pending);
@@ -28,7 +28,7 @@ static void look(bool *pipe_pending, bool *size_pending) {
 }
 
 /* Take a signal that is pending, and only that one, out again. */
-static void take(int signal_number) {
+static void signals_take(int signal_number) {
   sigset_t set;
   int taken;
   sigemptyset(&set);
@@ -38,7 +38,7 @@ static void take(int signal_number) {
 
 void gli_signal_guard_enter(gli_signal_guard *guard) {
   sigset_t set;
-  look(&guard->pending_pipe, &guard->pending_size);
+  signals_look(&guard->pending_pipe, &guard->pending_size);
   sigemptyset(&set);
   sigaddset(&set, SIGPIPE);
   sigaddset(&set, SIGXFSZ);
@@ -50,9 +50,9 @@ void gli_signal_guard_enter(gli_signal_guard *guard) {
 void gli_signal_guard_leave(gli_signal_guard *guard) {
   bool pipe_pending, size_pending;
   if (!guard->active) return;
-  look(&pipe_pending, &size_pending);
-  if (pipe_pending && !guard->pending_pipe) take(SIGPIPE);
-  if (size_pending && !guard->pending_size) take(SIGXFSZ);
+  signals_look(&pipe_pending, &size_pending);
+  if (pipe_pending && !guard->pending_pipe) signals_take(SIGPIPE);
+  if (size_pending && !guard->pending_size) signals_take(SIGXFSZ);
   pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 

@@ -40,8 +40,8 @@ gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
 
 /* Where the ranks of a context make groups of it: a context of the same ranks,
  * with operations of its own. It lives as long as the other. */
-gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
-                              gloo_error *error);
+gloo_status gli_context_control(gloo_context *context, gloo_context **control,
+                                gloo_error *error);
 
 /* Every rank of the family is to know. Returns the status. */
 gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause);
@@ -69,12 +69,11 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
 
 /* Prepare an operation; nothing is sent. Cheap when the plan is cached. */
 gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
-                                  gloo_operation **operation,
-                                  gloo_error *error);
+                                  gli_operation **operation, gloo_error *error);
 
 /* Make one handle of two operations of the same context: from now on `also` is
  * started, tested, waited for, cancelled and released with `op`. */
-void gli_operation_join(gloo_operation *op, gloo_operation *also);
+void gli_operation_join(gli_operation *op, gli_operation *also);
 
 /* Prepare, start and wait. Then it is remembered when `remembered` is not NULL,
  * or else released. `source` may be NULL. */
@@ -95,11 +94,11 @@ gloo_status gli_repeat_run(gloo_context *context, const gli_repeat_key *key,
                            gli_fits_fn fits, const void *arguments, int *source,
                            gloo_error *error);
 /* Or only prepare it. NULL: not so, or out of memory. */
-gloo_operation *gli_repeat_prepare(gloo_context *context,
-                                   const gli_repeat_key *key, gli_fits_fn fits,
-                                   const void *arguments);
+gli_operation *gli_repeat_prepare(gloo_context *context,
+                                  const gli_repeat_key *key, gli_fits_fn fits,
+                                  const void *arguments);
 /* Remember the call that an operation, not started yet, was prepared for. */
-void gli_repeat_remember(const gloo_operation *op,
+void gli_repeat_remember(const gli_operation *op,
                          const gli_repeated_call *call);
 
 #endif

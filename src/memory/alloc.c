@@ -19,7 +19,7 @@
 enum { MOST_PERCENT = 90, SPARE_FDS_PERCENT = 25 };
 
 /* Once per reason, as far as errnos tell them apart. */
-static void warn(size_t bytes, const char *what, int code) {
+static void alloc_warn(size_t bytes, const char *what, int code) {
   static atomic_ullong warned[4];
   unsigned index = (unsigned)code % 256;
   unsigned long long bit = 1ull << (index % 64);
@@ -50,7 +50,7 @@ static bool alloc_region(size_t bytes, void **memory) {
     }
   }
   if (code != 0) {
-    warn(bytes, what, code);
+    alloc_warn(bytes, what, code);
     return false;
   }
   *memory = made;

@@ -30,14 +30,14 @@ static atomic_ullong detachments; /* so far, of any pages */
 
 /* A forked child has the table as well: it may free its view of each region,
  * and use it with contexts of its own. */
-static void init(void) {
+static void region_init(void) {
   static gli_fork_guard guard;
   if (uv_mutex_init(&lock) != 0) return;
   usable = gli_fork_guard_begin(&guard, GLI_FORK_MEMORY, &lock, NULL);
 }
 
 /* How many regions begin at or before `at`. */
-static size_t rank_of(const void *at) {
+static size_t region_rank_of(const void *at) {
   size_t low = 0, high = n_entries;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -49,8 +49,8 @@ static size_t rank_of(const void *at) {
   return low;
 }
 
-static entry *find(const void *memory, size_t bytes) {
-  size_t rank = rank_of(memory);
+static entry *region_find(const void *memory, size_t bytes) {
+  size_t rank = region_rank_of(memory);
   if (rank == 0) return NULL;
   entry *e = &entries[rank - 1];
   uint64_t offset = (uintptr_t)memory - (uintptr_t)e->region.base;
@@ -58,7 +58,7 @@ static entry *find(const void *memory, size_t bytes) {
 }
 
 static entry *find_base(const void *base) {
-  entry *e = find(base, 0);
+  entry *e = region_find(base, 0);
   return e != NULL && e->region.base == base ? e : NULL;
 }
 
@@ -69,14 +69,14 @@ static bool id_taken(uint32_t id) {
 }
 
 /* The next serial whose number is free; there are more numbers than regions. */
-static void number(gli_region *region) {
+static void region_number(gli_region *region) {
   do {
     region->serial = ++last_serial;
     region->id = (uint32_t)(region->serial % (GLI_REGION_IDS - 1)) + 1;
   } while (id_taken(region->id));
 }
 
-static bool make_room(void) {
+static bool region_make_room(void) {
   if (n_entries < capacity) return true;
   if (n_entries >= GLI_REGION_IDS / 2) return false;
   size_t more = capacity * 2 + 16;
@@ -88,14 +88,14 @@ static bool make_room(void) {
 }
 
 int gli_region_add(void *base, size_t bytes, int fd) {
-  uv_once(&once, init);
+  uv_once(&once, region_init);
   if (!usable) return ENOMEM;
   gli_region region = {.fd = fd, .base = base, .bytes = bytes};
   uv_mutex_lock(&lock);
-  bool room = make_room();
+  bool room = region_make_room();
   if (room) {
-    number(&region);
-    size_t at = rank_of(base);
+    region_number(&region);
+    size_t at = region_rank_of(base);
     memmove(entries + at + 1, entries + at,
             (n_entries - at) * sizeof entries[0]);
     entries[at] = (entry){.region = region, .shared = true};
@@ -106,12 +106,12 @@ int gli_region_add(void *base, size_t bytes, int fd) {
 }
 
 /* For those that come often: with no region there is nothing to find. */
-static bool any(void) {
+static bool region_any(void) {
   return atomic_load_explicit(&count, memory_order_acquire) > 0;
 }
 
 bool gli_region_remove(const void *base, gli_region *region) {
-  if (!any()) return false;
+  if (!region_any()) return false;
   uv_mutex_lock(&lock);
   entry *e = find_base(base);
   if (e != NULL) {
@@ -127,9 +127,9 @@ bool gli_region_remove(const void *base, gli_region *region) {
 }
 
 bool gli_region_find(const void *memory, size_t bytes, gli_region *region) {
-  if (!any()) return false;
+  if (!region_any()) return false;
   uv_mutex_lock(&lock);
-  const entry *e = find(memory, bytes);
+  const entry *e = region_find(memory, bytes);
   bool found = e != NULL && e->shared;
   if (found) *region = e->region;
   uv_mutex_unlock(&lock);
@@ -137,7 +137,7 @@ bool gli_region_find(const void *memory, size_t bytes, gli_region *region) {
 }
 
 bool gli_region_lives(const void *base, uint64_t serial) {
-  if (!any()) return false;
+  if (!region_any()) return false;
   uv_mutex_lock(&lock);
   const entry *e = find_base(base);
   bool lives = e != NULL && e->region.serial == serial;
@@ -178,7 +178,7 @@ static int detach_pages(entry *e, size_t from, size_t to, size_t page_bytes) {
   return 0;
 }
 
-static int detach(entry *e, const uint8_t *memory, size_t bytes) {
+static int region_detach(entry *e, const uint8_t *memory, size_t bytes) {
   size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   size_t offset = (size_t)(memory - e->region.base);
   if (e->detached == NULL) {
@@ -191,14 +191,14 @@ static int detach(entry *e, const uint8_t *memory, size_t bytes) {
 }
 
 bool gli_region_detach(void *memory, size_t bytes) {
-  if (bytes == 0 || !any()) return true;
+  if (bytes == 0 || !region_any()) return true;
   int code = 0;
   uv_mutex_lock(&lock);
-  entry *e = find(memory, bytes);
+  entry *e = region_find(memory, bytes);
   if (e != NULL) {
     e->shared = false;
     atomic_fetch_add(&detachments, 1);
-    code = detach(e, memory, bytes);
+    code = region_detach(e, memory, bytes);
   }
   uv_mutex_unlock(&lock);
   if (code == 0) return true;
@@ -211,7 +211,7 @@ bool gli_region_detach(void *memory, size_t bytes) {
 
 /* ---- after that ---------------------------------------------------------- */
 
-static int retake(const entry *e, uint8_t *memory, size_t bytes) {
+static int region_retake(const entry *e, uint8_t *memory, size_t bytes) {
   if (e->detached == NULL) return 0;
   size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   size_t offset = (size_t)(memory - e->region.base);
@@ -230,10 +230,10 @@ static int retake(const entry *e, uint8_t *memory, size_t bytes) {
 }
 
 bool gli_region_retake(void *memory, size_t bytes) {
-  if (atomic_load(&detachments) == 0 || !any()) return true;
+  if (atomic_load(&detachments) == 0 || !region_any()) return true;
   uv_mutex_lock(&lock);
-  const entry *e = find(memory, bytes);
-  int code = e != NULL ? retake(e, memory, bytes) : 0;
+  const entry *e = region_find(memory, bytes);
+  int code = e != NULL ? region_retake(e, memory, bytes) : 0;
   uv_mutex_unlock(&lock);
   return code == 0;
 }

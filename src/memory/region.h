@@ -38,15 +38,15 @@ uint64_t gli_region_generation(void);
 
 /* From now on no other process can write to [memory, memory + bytes): its pages
  * become private to this one, at the same address and with what they hold. For
- * errors: a peer may be alive and still have a reference to write through. The
+ * errors: a peer may be alive and still have an rkey to write through. The
  * region is not shared any more. Memory of no region is left alone. False, with
  * a line in the log, when there is no memory for it. */
 bool gli_region_detach(void *memory, size_t bytes);
 
 /* See to it that this process finds in [memory, memory + bytes) what another
  * one has written there, also when it did so after the pages were detached: for
- * the sake of a range beside it, for this one was still lent. False when that
- * cannot be read. */
+ * the sake of a range beside it, for this one was still exposed. False when
+ * that cannot be read. */
 bool gli_region_retake(void *memory, size_t bytes);
 
 #endif

@@ -81,7 +81,7 @@ static int size_and_seal(int fd, size_t bytes) {
  * that under a profiler's timer a long one never ends: pieces, and shorter ones
  * until they end between two ticks. EINTR: not even a page can be had. The
  * bytes [done, bytes) are reserved. */
-static int reserve(int fd, size_t done, size_t bytes) {
+static int sealed_reserve(int fd, size_t done, size_t bytes) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max;
   int tries = 0;
   while (done < bytes) {
@@ -126,8 +126,8 @@ void gli_sealed_populate(void *memory, size_t bytes) {
   (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
 
-static int fill(int fd, size_t bytes, size_t reserved, void **memory,
-                const char **what) {
+static int sealed_fill(int fd, size_t bytes, size_t reserved, void **memory,
+                       const char **what) {
   *what = "its size cannot be set and sealed";
   int code = size_and_seal(fd, bytes);
   if (code != 0) return code;
@@ -136,7 +136,7 @@ static int fill(int fd, size_t bytes, size_t reserved, void **memory,
   if (code != 0) return code;
   populate_huge(*memory, reserved);
   *what = "its pages cannot be reserved (fallocate)";
-  code = reserve(fd, 0, reserved);
+  code = sealed_reserve(fd, 0, reserved);
   if (code != 0) {
     gli_sealed_unmap(*memory, bytes);
     return code;
@@ -165,7 +165,7 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
   if (made < 0) return errno;
   *what = "the rest of the descriptors is left to others (ulimit -n)";
   code = leaves_fds(made, want->spare_fds_percent)
-             ? fill(made, want->bytes, want->reserved, memory, what)
+             ? sealed_fill(made, want->bytes, want->reserved, memory, what)
              : EMFILE;
   if (code != 0) {
     gli_sealed_close(made);
@@ -179,7 +179,7 @@ int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory) {
   const char *what;
   size_t rest = want->bytes - want->reserved;
   int code = check_limits(rest, want->most_percent, &what);
-  if (code == 0) code = reserve(fd, want->reserved, want->bytes);
+  if (code == 0) code = sealed_reserve(fd, want->reserved, want->bytes);
   if (code != 0) return code;
   gli_sealed_populate((uint8_t *)memory + want->reserved, rest);
   return 0;
@@ -197,7 +197,8 @@ int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved) {
 
 /* ---- mapping ------------------------------------------------------------- */
 
-static int map(int fd, size_t bytes, void *where, int flags, void **memory) {
+static int sealed_map(int fd, size_t bytes, void *where, int flags,
+                      void **memory) {
   void *at =
       mmap(where, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
   if (at == MAP_FAILED) return errno;
@@ -212,7 +213,7 @@ static int map_aligned(int fd, size_t bytes, void **memory) {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return errno;
   size_t before = huge_bytes - (uintptr_t)at % huge_bytes;
-  int code = map(fd, bytes, at + before, MAP_FIXED, memory);
+  int code = sealed_map(fd, bytes, at + before, MAP_FIXED, memory);
   if (code != 0) {
     munmap(at, room);
     return code;
@@ -224,12 +225,12 @@ static int map_aligned(int fd, size_t bytes, void **memory) {
 
 int gli_sealed_map(int fd, size_t bytes, void **memory) {
   if (bytes < huge_bytes || bytes > SIZE_MAX - huge_bytes)
-    return map(fd, bytes, NULL, 0, memory);
+    return sealed_map(fd, bytes, NULL, 0, memory);
   return map_aligned(fd, bytes, memory);
 }
 
 int gli_sealed_map_over(int fd, size_t bytes, void *memory) {
-  return map(fd, bytes, memory, MAP_FIXED, &memory);
+  return sealed_map(fd, bytes, memory, MAP_FIXED, &memory);
 }
 
 int gli_sealed_blank(void *memory, size_t bytes) {

@@ -1,6 +1,6 @@
 /* A slab is a region that is cut into pages. Pages and not less, because what
- * was lent to a peer is cut off from it by pages (gli_region_detach), and must
- * not take anything else along. */
+ * was exposed to a peer is cut off from it by pages (gli_region_detach), and
+ * must not take anything else along. */
 #include "memory/slab.h"
 
 #include <stdint.h>
@@ -28,15 +28,15 @@ static bool usable;
 static slab *slabs;
 static gli_fork_guard guard;
 
-static void init(void) {
+static void slab_init(void) {
   if (uv_mutex_init(&lock) != 0) return;
   usable = gli_fork_guard_begin(&guard, GLI_FORK_SLABS, &lock, NULL);
 }
 
 /* In a forked child, what a thread was in the middle of changing is not looked
  * into again. */
-static bool begin(void) {
-  uv_once(&once, init);
+static bool slab_begin(void) {
+  uv_once(&once, slab_init);
   if (!usable) return false;
   uv_mutex_lock(&lock);
   if (guard.torn) slabs = NULL;
@@ -69,7 +69,7 @@ static size_t find_room(const slab *s, size_t pages, size_t all) {
 void *gli_slab_take(size_t bytes) {
   size_t page = page_bytes(), pages = bytes / page, all = GLI_SLAB_BYTES / page;
   uint8_t *taken = NULL;
-  if (page < 4096 || !begin()) return NULL;
+  if (page < 4096 || !slab_begin()) return NULL;
   for (slab *s = slabs; s != NULL && taken == NULL; s = s->next) {
     if (s->free_pages < pages || gli_forked(&s->birth) || !is_shared(s))
       continue;
@@ -86,7 +86,7 @@ void *gli_slab_take(size_t bytes) {
 
 bool gli_slab_add(void *base) {
   slab *made = calloc(1, sizeof *made);
-  if (made == NULL || !begin()) {
+  if (made == NULL || !slab_begin()) {
     free(made);
     return false;
   }
@@ -100,7 +100,7 @@ bool gli_slab_add(void *base) {
 }
 
 /* Where the slab that holds this address is linked. */
-static slab **link_of(const void *memory) {
+static slab **slab_link_of(const void *memory) {
   slab **link = &slabs;
   while (*link != NULL &&
          (uintptr_t)memory - (uintptr_t)(*link)->base >= GLI_SLAB_BYTES)
@@ -109,7 +109,7 @@ static slab **link_of(const void *memory) {
 }
 
 /* One that is empty stays for the next allocation. */
-static bool is_spare(const slab *s) {
+static bool slab_is_spare(const slab *s) {
   size_t all = GLI_SLAB_BYTES / page_bytes();
   for (const slab *other = slabs; other != NULL; other = other->next)
     if (other != s && other->free_pages == all) return false;
@@ -118,14 +118,14 @@ static bool is_spare(const slab *s) {
 
 bool gli_slab_give(void *memory, void **empty) {
   *empty = NULL;
-  if (!begin()) return false;
-  slab **link = link_of(memory), *s = *link;
+  if (!slab_begin()) return false;
+  slab **link = slab_link_of(memory), *s = *link;
   if (s != NULL) {
     size_t page = page_bytes();
     size_t at = (size_t)((uint8_t *)memory - s->base) / page;
     s->free_pages += s->run[at];
     s->run[at] = 0;
-    if (s->free_pages == GLI_SLAB_BYTES / page && !is_spare(s)) {
+    if (s->free_pages == GLI_SLAB_BYTES / page && !slab_is_spare(s)) {
       *empty = s->base;
       *link = s->next;
       free(s);

@@ -36,13 +36,13 @@ static bool grow_peers(gli_builder *b) {
   uint32_t capacity = b->peer_capacity * 2;
   bool inlined = b->peers == b->inline_peers;
   gli_plan_peer *peers =
-      realloc(inlined ? NULL : b->peers, (size_t)capacity * sizeof(*peers));
+      realloc(inlined ? NULL : b->peers, (size_t)capacity * sizeof *peers);
   if (peers == NULL) return false;
-  if (inlined) memcpy(peers, b->peers, b->n_peers * sizeof(*peers));
+  if (inlined) memcpy(peers, b->peers, b->n_peers * sizeof *peers);
   b->peers = peers;
   b->peer_capacity = capacity;
   uint32_t slots = capacity * 2;
-  uint32_t *table = calloc(slots, sizeof(*table));
+  uint32_t *table = calloc(slots, sizeof *table);
   if (table == NULL) return false;
   free(b->table);
   b->table = table;
@@ -117,18 +117,18 @@ static bool grow_steps(gli_builder *b) {
   size_t capacity = b->capacity * 2;
   bool inlined = b->steps == b->inline_steps;
   gli_step *steps =
-      realloc(inlined ? NULL : b->steps, capacity * sizeof(*steps));
+      realloc(inlined ? NULL : b->steps, capacity * sizeof *steps);
   if (steps == NULL) {
     gli_build_fail(b, GLOO_ERR_NO_MEMORY, "out of memory");
     return false;
   }
-  if (inlined) memcpy(steps, b->steps, b->n_steps * sizeof(*steps));
+  if (inlined) memcpy(steps, b->steps, b->n_steps * sizeof *steps);
   b->steps = steps;
   b->capacity = capacity;
   return true;
 }
 
-static void append(gli_builder *b, const gli_step *s) {
+static void builder_append(gli_builder *b, const gli_step *s) {
   uint64_t index = b->n_seen;
   if (index >= b->window_end || index < b->window_first) {
     b->n_seen++;
@@ -140,7 +140,7 @@ static void append(gli_builder *b, const gli_step *s) {
 }
 
 /* Number the message that this step sends or receives. */
-static void number(gli_builder *b, gli_step *s) {
+static void builder_number(gli_builder *b, gli_step *s) {
   gli_plan_peer *peer = &b->peers[s->peer];
   s->lane = b->lane;
   if (s->kind == GLI_STEP_SEND) {
@@ -158,9 +158,9 @@ void gli_build_whole(gli_builder *b, gli_step *s) {
     gli_build_fail(b, GLOO_ERR_INVALID, "too many steps for one plan");
     return;
   }
-  b->refers = true;
-  if (s->peer != GLI_NO_PEER) number(b, s);
-  append(b, s);
+  b->one_sided = true;
+  if (s->peer != GLI_NO_PEER) builder_number(b, s);
+  builder_append(b, s);
 }
 
 /* Where only two ranks know how long a message is, segments that suit it are
@@ -185,8 +185,8 @@ void gli_build_push(gli_builder *b, gli_step *s) {
   }
   while (rest != 0 && !gli_build_failed(b)) {
     s->bytes = rest < longest ? rest : longest;
-    if (s->peer != GLI_NO_PEER) number(b, s);
-    append(b, s);
+    if (s->peer != GLI_NO_PEER) builder_number(b, s);
+    builder_append(b, s);
     s->a += s->bytes;
     s->b += s->bytes;
     s->dst += s->bytes;
@@ -194,11 +194,11 @@ void gli_build_push(gli_builder *b, gli_step *s) {
   }
 }
 
-/* The words for what it reduces: of REDUCE_ALL they are views. */
-static const char *miscounted(gli_step_kind kind, uint32_t n) {
+/* The words for what it reduces: of REDUCE_ALL they are gets. */
+static const char *builder_miscounted(gli_step_kind kind, uint32_t n) {
   if (kind == GLI_STEP_REDUCE_ALL) {
-    return n == 0 ? "reduces without views"
-                  : "is not among the views that it reduces";
+    return n == 0 ? "reduces without gets"
+                  : "is not among the gets that it reduces";
   }
   return n == 0 ? "reduces without blocks"
                 : "is not among the blocks that it reduces";
@@ -211,7 +211,7 @@ bool gli_build_many(gli_builder *b, gli_step_kind kind, const gli_many *m,
       !gli_build_same(b, m->blocks.bytes, dst.bytes))
     return false;
   if (m->n == 0 || m->own > m->n) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL, miscounted(kind, m->n));
+    gli_build_fail(b, GLOO_ERR_INTERNAL, builder_miscounted(kind, m->n));
     return false;
   }
   if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return false;
@@ -274,7 +274,7 @@ void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
 }
 
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
-                     gli_range dst, bool incoming_left) {
+                     gli_range dst, bool incoming_first) {
   if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
   if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
   if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
@@ -282,7 +282,7 @@ void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
     return;
   if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
   gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
-                .incoming_left = incoming_left,
+                .incoming_first = incoming_first,
                 .a_buffer = (uint8_t)local.buffer,
                 .dst_buffer = (uint8_t)dst.buffer,
                 .a = local.offset,

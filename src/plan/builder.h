@@ -26,7 +26,7 @@ typedef enum gli_buffer {
   GLI_SCRATCH, /* memory of the operation, undefined at the start */
   GLI_TOKEN,   /* no memory at all: orders steps like bytes do, but a message
                   from it carries none. For synchronisation. */
-  GLI_PLACE,   /* where memory of other ranks is, see below: a byte a place */
+  GLI_WINDOW,  /* where memory of other ranks is, see below: a byte a place */
   GLI_OUTS,    /* the outputs behind the first, all at the same offset */
   GLI_BUFFERS
 } gli_buffer;
@@ -61,18 +61,18 @@ typedef enum gli_order {
 } gli_order;
 
 /* Do ranks outnumber their cores somewhere? */
-typedef enum gli_crowding {
+typedef enum gli_subscription {
   GLI_CORE_EACH,
-  GLI_CROWDED,
-  GLI_SETTLED /* they do; each keeps to one core, neighbours to the same */
-} gli_crowding;
+  GLI_OVERSUBSCRIBED,
+  GLI_PINNED /* they do; each keeps to one core, neighbours to the same */
+} gli_subscription;
 
 /* What ranks that share a host have of each other. */
-typedef enum gli_nearness {
-  GLI_NOT_NEAR, /* messages */
-  GLI_NEAR,     /* shared memory; whose buffers are in it nobody knows */
-  GLI_IN_REACH  /* all buffers, as far as they were promised to be in it */
-} gli_nearness;
+typedef enum gli_locality {
+  GLI_INTER_NODE, /* messages */
+  GLI_INTRA_NODE, /* shared memory; whose buffers are in it nobody knows */
+  GLI_MAPPED      /* all buffers, as far as they were promised to be in it */
+} gli_locality;
 
 /* What an algorithm may look at. */
 typedef struct gli_plan_params {
@@ -88,13 +88,13 @@ typedef struct gli_plan_params {
   uint64_t segment_bytes;   /* for the segmenting pass; 0: do not cut */
   const gli_hosts *hosts;   /* NULL: all ranks share one. Known by its address,
                                it outlives the plans made with it. */
-  gli_crowding crowded;
-  gli_nearness near;
-  bool narrow;  /* sums of elements are rounded when they are stored, and one of
-                   many not before its end: who has all inputs at hand combines
-                   them in one step */
-  bool average; /* of narrow elements, for the selector alone: who does not have
-                   all inputs at hand works on float32 */
+  gli_subscription oversubscribed;
+  gli_locality locality;
+  bool low_precision; /* sums of elements are rounded when they are stored, and
+                  one of many not before its end: who has all inputs at hand
+                  combines them in one step */
+  bool average; /* of low-precision elements, for the selector alone: who does
+                   not have all inputs at hand works on float32 */
   gli_order
       order; /* what the algorithm has to keep; not for builders, either */
   const struct gli_tuning *tuning; /* NULL: the selector chooses alone, by
@@ -234,11 +234,11 @@ static inline uint64_t gli_in_hand(uint64_t size, uint32_t rounds) {
 void gli_send(gli_builder *b, uint32_t to, gli_range src);
 void gli_recv(gli_builder *b, uint32_t from, gli_range dst);
 
-/* dst = local op incoming, or incoming op local when `incoming_left`. `local`
+/* dst = local op incoming, or incoming op local when `incoming_first`. `local`
  * may be `dst`. Order of operands matters to nobody but NaN payloads and
  * non-commutative operations; keep lower ranks on the left where you can. */
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
-                     gli_range dst, bool incoming_left);
+                     gli_range dst, bool incoming_first);
 
 /* From here on, messages are in lane `lane` (1 to 255; 0: in none). A send
  * waits for the messages before it in its lane, sent and received. For a rank
@@ -267,38 +267,39 @@ void gli_reduce_many(gli_builder *b, const gli_many *m);
 
 /* Where two ranks can reach each other's memory (mapped shared memory), bytes
  * need not travel. The steps below say what may be left out then; where memory
- * is out of reach, and that is known for each buffer at run time only, they
+ * is not mapped, and that is known for each buffer at run time only, they
  * are ordinary messages. So a plan works in either case, and with both among
  * its ranks.
+ * A rank exposes a range for a get or for a put; MPI calls such memory a
+ * window. A get is a message whose receiver may read it where it lies. A put is
+ * a range that the receiver may write its result to, instead of sending it.
+ * The windows of a plan are numbered as they are made: `gli_windows`.
  *
- * A view is a message that its receiver may look at where it is. A loan is
- * memory of a rank that another may write its result to, instead of sending it.
- * Views and loans of a plan are numbered as they are made: `gli_places`.
- *
- * Who shows or lends a range must not touch it (a view: not write it) until a
- * message that says so comes back from the same rank: a fill or a signal whose
- * range was written by a step that read the view. None of these steps is cut
- * into segments. */
+ * The rank that exposes a range must not touch it (for a get: not write it)
+ * until a message that says so comes back from the same rank: a put or a signal
+ * whose range was written by a step that read the get. None of these steps is
+ * cut into segments. */
 
-/* `n` places for views or loans; the first of them. */
-uint32_t gli_places(gli_builder *b, uint32_t n);
+/* `n` windows, for gets or puts; the first of them. */
+uint32_t gli_windows(gli_builder *b, uint32_t n);
 
 /* Like gli_send and gli_recv, but the receiver may get to see src itself. dst
  * is SCRATCH; it holds the bytes only when they had to be sent, and only
- * gli_reduce_all and gli_copy_view read it, as `place`. */
-void gli_send_view(gli_builder *b, uint32_t to, gli_range src);
-void gli_recv_view(gli_builder *b, uint32_t from, gli_range dst,
-                   uint32_t place);
+ * gli_reduce_all and gli_copy_get read it, as `window`. */
+void gli_expose_get(gli_builder *b, uint32_t to, gli_range src);
+void gli_recv_get(gli_builder *b, uint32_t from, gli_range dst,
+                  uint32_t window);
 
 /* Tell a rank where a range is, for it to write; hear of it. */
-void gli_lend(gli_builder *b, uint32_t to, gli_range dst);
-void gli_borrow(gli_builder *b, uint32_t from, uint64_t bytes, uint32_t place);
+void gli_expose_put(gli_builder *b, uint32_t to, gli_range dst);
+void gli_recv_window(gli_builder *b, uint32_t from, uint64_t bytes,
+                     uint32_t window);
 
-/* Give back what was borrowed, filled with src: without bytes when a step that
- * had `loan` has written them already; src is then what that step wrote.
- * gli_recv_filled receives it: dst is what was lent. */
-void gli_fill(gli_builder *b, uint32_t to, gli_range src, uint32_t loan);
-void gli_recv_filled(gli_builder *b, uint32_t from, gli_range dst);
+/* PUT src to a range that was exposed: as bytes, or without any when a step
+ * that had `put` has written them there already; src is then what that step
+ * wrote. gli_recv_put receives it: dst is what was exposed. */
+void gli_put(gli_builder *b, uint32_t to, gli_range src, uint32_t put);
+void gli_recv_put(gli_builder *b, uint32_t from, gli_range dst);
 
 /* A message without bytes: what was done with the sender's range is done. What
  * the receiver does with its range comes after it; TOKEN where that is nothing.
@@ -307,42 +308,42 @@ void gli_signal(gli_builder *b, uint32_t to, gli_range range);
 void gli_await(gli_builder *b, uint32_t from, gli_range range);
 
 /* dst = s[0] op s[1] op ... op s[n], where s[own] is `local` and the others are
- * the views `view` .. `view + n - 1` in this order, received into scratch at
- * blocks, blocks + stride, ... The result also goes to the loans `loan` ..
- * `loan + n_loans - 1`, which all have dst's length, as far as they are within
- * reach. dst may be local. In SCRATCH it holds the result only where a loan is
- * out of reach, and may be read by nothing but what fills these. */
+ * the gets `get` .. `get + n - 1` in this order, received into scratch at
+ * blocks, blocks + stride, ... The result also goes to the puts `put` ..
+ * `put + n_puts - 1`, which all have dst's length, as far as they are mapped.
+ * dst may be local. In SCRATCH it holds the result only where a put is not
+ * mapped, and may be read by nothing but what fills these. */
 typedef struct gli_reduction {
   gli_range local, dst;
   uint32_t own;
   uint32_t n;
   gli_range blocks; /* the first one; has dst's length */
   uint64_t stride;
-  uint32_t view;
-  uint32_t loan, n_loans;
+  uint32_t get;
+  uint32_t put, n_puts;
 } gli_reduction;
 void gli_reduce_all(gli_builder *b, const gli_reduction *r);
 
-/* dst = src, or what was received as view `view` into `block`; and so are the
- * loans, as far as they are within reach. dst may be src. In SCRATCH it is as
+/* dst = src, or what was received as get `get` into `block`; and so are the
+ * puts, as far as they are mapped. dst may be src. In SCRATCH it is as
  * that of gli_reduce_all. */
-void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t loan,
-                  uint32_t n_loans);
-void gli_copy_view(gli_builder *b, gli_range block, uint32_t view,
-                   gli_range dst, uint32_t loan, uint32_t n_loans);
+void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t put,
+                  uint32_t n_puts);
+void gli_copy_get(gli_builder *b, gli_range block, uint32_t get, gli_range dst,
+                  uint32_t put, uint32_t n_puts);
 
-/* gli_recv_reduce of something sent with gli_send_view; the result also goes to
- * a loan as above. Needs no scratch memory when the bytes are sent. */
-void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
-                          gli_range dst, bool incoming_left, uint32_t loan,
-                          uint32_t n_loans);
+/* gli_recv_reduce of something sent with gli_expose_get; the result also goes
+ * to a put as above. Needs no scratch memory when the bytes are sent. */
+void gli_recv_reduce_get(gli_builder *b, uint32_t from, gli_range local,
+                         gli_range dst, bool incoming_first, uint32_t put,
+                         uint32_t n_puts);
 
 /* ---- common sequences --------------------------------------------------- */
 
 /* dst = inputs of all ranks, added in their order: `own` is this rank's, the
  * others come as a message from each. Sums of some of them are kept in `sum`,
- * which must not be `own` but may be dst; of narrow elements there are none,
- * but scratch memory for all inputs. */
+ * which must not be `own` but may be dst; of low-precision elements there are
+ * none, but scratch memory for all inputs. */
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst);
 

@@ -34,27 +34,31 @@ static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
          a->size == b->size && a->root == b->root && a->count == b->count &&
          a->elem_bytes == b->elem_bytes && a->in_place == b->in_place &&
          a->segment_bytes == b->segment_bytes && a->hosts == b->hosts &&
-         a->crowded == b->crowded && a->narrow == b->narrow &&
-         a->order == b->order && a->n_in == b->n_in && a->n_out == b->n_out &&
+         a->oversubscribed == b->oversubscribed &&
+         a->low_precision == b->low_precision && a->order == b->order &&
+         a->n_in == b->n_in && a->n_out == b->n_out &&
          gli_counts_equal(a->counts, b->counts, a->size);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
+static uint64_t plan_cache_mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
   return hash ^ (hash >> 29);
 }
 
-static size_t bucket_of(gli_build_fn build, const gli_plan_params *p) {
-  uint64_t hash = mix((uint64_t)(uintptr_t)build, (uint64_t)p->collective);
-  hash = mix(hash, (uint64_t)p->rank << 32 | p->size);
-  hash = mix(hash,
-             (uint64_t)p->root << 2 | (uint64_t)p->narrow << 1 | p->in_place);
-  hash = mix(hash, p->count);
-  hash = mix(hash, p->elem_bytes);
-  hash = mix(hash, p->segment_bytes);
-  hash = mix(hash, (uint64_t)p->n_in << 32 | p->n_out);
-  hash = mix(hash, (uint64_t)(uintptr_t)p->hosts);
-  hash = mix(hash, gli_counts_hash(p->counts, p->size));
+static size_t plan_cache_bucket_of(gli_build_fn build,
+                                   const gli_plan_params *p) {
+  uint64_t hash =
+      plan_cache_mix((uint64_t)(uintptr_t)build, (uint64_t)p->collective);
+  hash = plan_cache_mix(hash, (uint64_t)p->rank << 32 | p->size);
+  hash =
+      plan_cache_mix(hash, (uint64_t)p->root << 2 |
+                               (uint64_t)p->low_precision << 1 | p->in_place);
+  hash = plan_cache_mix(hash, p->count);
+  hash = plan_cache_mix(hash, p->elem_bytes);
+  hash = plan_cache_mix(hash, p->segment_bytes);
+  hash = plan_cache_mix(hash, (uint64_t)p->n_in << 32 | p->n_out);
+  hash = plan_cache_mix(hash, (uint64_t)(uintptr_t)p->hosts);
+  hash = plan_cache_mix(hash, gli_counts_hash(p->counts, p->size));
   return (size_t)(hash >> 40) & (BUCKETS - 1);
 }
 
@@ -63,8 +67,9 @@ static bool is_for(const entry *e, gli_build_fn build,
   return e->build == build && same_params(&e->plan->params, params);
 }
 
-static entry *find(const gli_plan_cache *cache, size_t bucket,
-                   gli_build_fn build, const gli_plan_params *params) {
+static entry *plan_cache_find(const gli_plan_cache *cache, size_t bucket,
+                              gli_build_fn build,
+                              const gli_plan_params *params) {
   for (entry *e = cache->buckets[bucket]; e != NULL; e = e->chain) {
     if (is_for(e, build, params)) return e;
   }
@@ -87,8 +92,9 @@ static void link_newest(gli_plan_cache *cache, entry *e) {
 
 /* ---- eviction ----------------------------------------------------------- */
 
-static void drop(gli_plan_cache *cache, entry *e) {
-  entry **at = &cache->buckets[bucket_of(e->build, &e->plan->params)];
+static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
+  entry **at =
+      &cache->buckets[plan_cache_bucket_of(e->build, &e->plan->params)];
   while (*at != e) at = &(*at)->chain;
   *at = e->chain;
   unlink_entry(cache, e);
@@ -102,11 +108,11 @@ static void drop(gli_plan_cache *cache, entry *e) {
 }
 
 /* Drop what nobody holds, oldest first, until the bound is kept. */
-static void trim(gli_plan_cache *cache) {
+static void plan_cache_trim(gli_plan_cache *cache) {
   entry *e = cache->oldest;
   while (e != NULL && cache->stats.steps > cache->max_steps) {
     entry *newer = e->newer;
-    if (e->holders == 0) drop(cache, e);
+    if (e->holders == 0) plan_cache_drop(cache, e);
     e = newer;
   }
 }
@@ -115,7 +121,7 @@ static void trim(gli_plan_cache *cache) {
 
 gli_plan_cache *gli_plan_cache_create(size_t max_steps,
                                       void (*free_user)(void *user)) {
-  gli_plan_cache *cache = calloc(1, sizeof(*cache));
+  gli_plan_cache *cache = calloc(1, sizeof *cache);
   if (cache == NULL) return NULL;
   cache->max_steps = max_steps;
   cache->free_user = free_user;
@@ -124,14 +130,15 @@ gli_plan_cache *gli_plan_cache_create(size_t max_steps,
 
 void gli_plan_cache_destroy(gli_plan_cache *cache) {
   if (cache == NULL) return;
-  while (cache->oldest != NULL) drop(cache, cache->oldest);
+  while (cache->oldest != NULL) plan_cache_drop(cache, cache->oldest);
   free(cache);
 }
 
-static gloo_status insert(gli_plan_cache *cache, size_t bucket,
-                          gli_build_fn build, const gli_plan_params *params,
-                          entry **made, gloo_error *error) {
-  entry *e = calloc(1, sizeof(*e));
+static gloo_status plan_cache_insert(gli_plan_cache *cache, size_t bucket,
+                                     gli_build_fn build,
+                                     const gli_plan_params *params,
+                                     entry **made, gloo_error *error) {
+  entry *e = calloc(1, sizeof *e);
   if (e == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a plan");
   }
@@ -162,19 +169,20 @@ gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
     *ref = &e->ref;
     return GLOO_OK;
   }
-  size_t bucket = bucket_of(build, params);
-  e = find(cache, bucket, build, params);
+  size_t bucket = plan_cache_bucket_of(build, params);
+  e = plan_cache_find(cache, bucket, build, params);
   if (e != NULL) {
     cache->stats.hits++;
     unlink_entry(cache, e);
     link_newest(cache, e);
     e->holders++;
   } else {
-    gloo_status status = insert(cache, bucket, build, params, &e, error);
+    gloo_status status =
+        plan_cache_insert(cache, bucket, build, params, &e, error);
     if (status != GLOO_OK) return status;
     cache->stats.misses++;
     e->holders++;
-    trim(cache);
+    plan_cache_trim(cache);
   }
   *ref = &e->ref;
   return GLOO_OK;
@@ -188,7 +196,7 @@ void gli_plan_cache_get_again(gli_plan_cache *cache, gli_plan_ref *ref) {
 void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref) {
   entry *e = (entry *)ref;
   e->holders--;
-  if (cache->stats.steps > cache->max_steps) trim(cache);
+  if (cache->stats.steps > cache->max_steps) plan_cache_trim(cache);
 }
 
 void gli_plan_cache_get_stats(const gli_plan_cache *cache,

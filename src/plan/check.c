@@ -17,7 +17,7 @@
 /* ---- life --------------------------------------------------------------- */
 
 gli_checker *gli_checker_create(uint64_t max_steps) {
-  gli_checker *c = calloc(1, sizeof(*c));
+  gli_checker *c = calloc(1, sizeof *c);
   if (c == NULL) return NULL;
   c->pool = gli_ranks_pool_create(1);
   if (c->pool == NULL) {
@@ -67,9 +67,9 @@ gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
   char what[400], which[160];
   va_list args;
   va_start(args, format);
-  vsnprintf(what, sizeof(what), format, args);
+  vsnprintf(what, sizeof what, format, args);
   va_end(args);
-  gli_print_step(&c->params, step, step->peer, which, sizeof(which));
+  gli_print_step(&c->params, step, step->peer, which, sizeof which);
   c->report->failed_step = number;
   return gli_fail(c->error, GLOO_ERR_INTERNAL, (int)rank,
                   "%s of %u ranks, rank %u, step %" PRIu64 " (%s): %s",
@@ -211,7 +211,7 @@ static gloo_status fail_deadlock(gli_checker *c) {
   check_ready next = at;
   for (int i = 0; i < 4 && used >= 0 && used < 300; i++) {
     if (!waits_for(c, next, &on)) break;
-    used += snprintf(chain + used, sizeof(chain) - (size_t)used,
+    used += snprintf(chain + used, sizeof chain - (size_t)used,
                      "%srank %u step %u", i == 0 ? "" : ", which waits for ",
                      on.rank, c->ranks[on.rank].steps[on.index].number);
     next = on;
@@ -221,7 +221,7 @@ static gloo_status fail_deadlock(gli_checker *c) {
                         "deadlock%s, with %" PRIu64
                         " steps of all ranks left: it waits for %s",
                         all_loaded(c) ? "" : " as far as memory lets see", left,
-                        used > 0 ? chain : "a step that is not in view");
+                        used > 0 ? chain : "a step that cannot be seen");
 }
 
 /* ---- windows ------------------------------------------------------------ */
@@ -277,23 +277,23 @@ static gloo_status run_all(gli_checker *c) {
 
 /* ---- memory of other ranks ---------------------------------------------- */
 
-static gloo_status check_references(gli_checker *c) {
+static gloo_status check_one_sided(gli_checker *c) {
   gloo_status status = GLOO_OK;
   for (uint32_t i = 0; i < c->params.size && status == GLOO_OK; i++) {
-    status = gli_check_views(c, i);
+    status = gli_check_gets(c, i);
   }
   for (uint32_t i = 0; i < c->params.size && status == GLOO_OK; i++) {
-    status = gli_check_loans(c, i);
+    status = gli_check_puts(c, i);
   }
   return status;
 }
 
 /* ---- interface ---------------------------------------------------------- */
 
-static bool prepare(gli_checker *c) {
+static bool check_prepare(gli_checker *c) {
   uint32_t size = c->params.size;
   if (size > c->rank_capacity) {
-    check_rank *ranks = realloc(c->ranks, size * sizeof(*ranks));
+    check_rank *ranks = realloc(c->ranks, size * sizeof *ranks);
     if (ranks == NULL) return false;
     for (uint32_t i = c->rank_capacity; i < size; i++) {
       ranks[i] = (check_rank){0};
@@ -307,7 +307,7 @@ static bool prepare(gli_checker *c) {
     r->loaded = r->total = 0;
   }
   gli_ranks_pool_reset(c->pool, size);
-  c->refers = false;
+  c->one_sided = false;
   c->n_ready = 0;
   c->n_posts = c->posted = 0;
   c->free_post = NONE;
@@ -329,12 +329,12 @@ gloo_status gli_checker_run(gli_checker *c, gli_build_fn build,
   if (params->size == 0) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "there are 0 ranks to check");
   }
-  if (!prepare(c)) return gli_check_no_memory(c);
+  if (!check_prepare(c)) return gli_check_no_memory(c);
   gloo_status status = run_all(c);
   if (report->streamed) report->rounds = 0;
   for (uint32_t i = 0; i < params->size && status == GLOO_OK; i++) {
     status = gli_check_output(c, i);
   }
-  if (status == GLOO_OK && c->refers) status = check_references(c);
+  if (status == GLOO_OK && c->one_sided) status = check_one_sided(c);
   return status;
 }

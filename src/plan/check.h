@@ -21,11 +21,11 @@
  *    once, and all its outputs hold the same result.
  *  - Memory of other ranks: the above holds with all bytes sent. It holds with
  *    any of them left where they are, too, for both ends of a message say the
- *    same of it; a view is read by one REDUCE_ALL or RECV_REDUCE, and nothing
- *    else reads what stands for it; no step writes what is shown, or touches
- *    what is lent, before the message that gives it back, which comes after
- *    whatever looked at it or wrote to it; and every view and every loan is
- *    given back, a loan with what was written to it.
+ *    same of it; a get is read by one REDUCE_ALL or RECV_REDUCE, and nothing
+ *    else reads what stands for it; no step writes what is exposed, or touches
+ *    what is exposed for PUT, before the message that gives it back, which
+ * comes after whatever looked at it or wrote to it; and every get and every put
+ * is given back, a put with what was written to it.
  *
  * Plans that do not fit in memory together are streamed: each rank's plan is
  * packed, and a window of its steps is unpacked and held, in program order,

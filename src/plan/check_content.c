@@ -22,8 +22,9 @@ static gli_content *buffer_of(gli_checker *c, uint32_t rank, uint8_t buffer) {
 }
 
 /* An input is never written: it holds what it held at the start. */
-static bool read_input(gli_checker *c, uint32_t rank, uint64_t offset,
-                       uint64_t bytes, gli_content *into) {
+static bool check_content_read_input(gli_checker *c, uint32_t rank,
+                                     uint64_t offset, uint64_t bytes,
+                                     gli_content *into) {
   gli_piece all = {.end = bytes,
                    .source = offset,
                    .ranks = {rank, 1},
@@ -32,12 +33,13 @@ static bool read_input(gli_checker *c, uint32_t rank, uint64_t offset,
   return gli_content_append(into, c->params.size, all);
 }
 
-static gloo_status read_range(gli_checker *c, uint32_t rank,
-                              const check_step *s, uint8_t buffer,
-                              uint64_t offset, gli_content *into) {
+static gloo_status check_content_read_range(gli_checker *c, uint32_t rank,
+                                            const check_step *s, uint8_t buffer,
+                                            uint64_t offset,
+                                            gli_content *into) {
   uint64_t bytes = s->step.bytes;
   if (buffer < GLI_OUT) {
-    if (!read_input(c, rank, offset, bytes, into)) {
+    if (!check_content_read_input(c, rank, offset, bytes, into)) {
       return gli_check_no_memory(c);
     }
     return GLOO_OK;
@@ -79,7 +81,7 @@ static cursor cursor_at_start(const gli_content *c, uint32_t size) {
   return (cursor){.c = c, .at = gli_piece_block(&c->pieces[0], size, 0)};
 }
 
-static void advance(cursor *k, uint32_t size, uint64_t to) {
+static void check_content_advance(cursor *k, uint32_t size, uint64_t to) {
   if (to < k->at.end) {
     k->at.source += to - k->at.start;
     k->at.start = to;
@@ -92,13 +94,13 @@ static void advance(cursor *k, uint32_t size, uint64_t to) {
   k->at = gli_piece_block(&k->c->pieces[k->piece], size, k->block);
 }
 
-static uint32_t larger(uint32_t a, uint32_t b) {
+static uint32_t check_content_larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
 /* Of x op y. A set of ranks that passes the end is in no order. */
-static gli_order order_of(const gli_piece *x, const gli_piece *y,
-                          uint32_t size) {
+static gli_order check_content_order_of(const gli_piece *x, const gli_piece *y,
+                                        uint32_t size) {
   gli_ranks a = x->ranks, b = y->ranks;
   if (a.n == GLI_RANKS_LISTED || b.n == GLI_RANKS_LISTED) return GLI_ORDER_ANY;
   bool follows = a.n <= size - a.first && a.first + a.n == b.first;
@@ -122,9 +124,9 @@ static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
                           y->source / c->params.elem_bytes);
   }
   *sum = *x;
-  sum->order = order_of(x, y, c->params.size);
-  sum->adds = larger(x->adds, y->adds) + 1;
-  sum->stores = larger(x->stores, y->stores) + stores;
+  sum->order = check_content_order_of(x, y, c->params.size);
+  sum->adds = check_content_larger(x->adds, y->adds) + 1;
+  sum->stores = check_content_larger(x->stores, y->stores) + stores;
   uint32_t common = 0;
   switch (gli_ranks_add(c->pool, x->ranks, y->ranks, &sum->ranks, &common)) {
     case GLI_RANKS_OK:
@@ -142,8 +144,8 @@ static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
 
 /* c->result = c->a op c->b; both cover the step's length. `stores`: that is
  * what the step stores, and not on the way to it. */
-static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s,
-                           bool stores) {
+static gloo_status check_content_combine(gli_checker *c, uint32_t rank,
+                                         const check_step *s, bool stores) {
   uint32_t size = c->params.size;
   cursor a = cursor_at_start(&c->a, size), b = cursor_at_start(&c->b, size);
   c->result.n = 0;
@@ -156,8 +158,8 @@ static gloo_status combine(gli_checker *c, uint32_t rank, const check_step *s,
     if (!gli_content_append(&c->result, size, sum)) {
       return gli_check_no_memory(c);
     }
-    advance(&a, size, end);
-    advance(&b, size, end);
+    check_content_advance(&a, size, end);
+    check_content_advance(&b, size, end);
     at = end;
   }
   return GLOO_OK;
@@ -170,9 +172,11 @@ static gloo_status read_operand(gli_checker *c, uint32_t rank,
                                 const check_step *s, uint32_t k,
                                 gli_content *into) {
   const gli_step *t = &s->step;
-  if (k == t->own) return read_range(c, rank, s, t->a_buffer, t->a, into);
-  uint32_t view = k < t->own ? k : k - 1;
-  return read_range(c, rank, s, t->b_buffer, t->b + view * t->stride, into);
+  if (k == t->own)
+    return check_content_read_range(c, rank, s, t->a_buffer, t->a, into);
+  uint32_t get = k < t->own ? k : k - 1;
+  return check_content_read_range(c, rank, s, t->b_buffer,
+                                  t->b + get * t->stride, into);
 }
 
 static gloo_status reduce_all(gli_checker *c, uint32_t rank,
@@ -183,15 +187,16 @@ static gloo_status reduce_all(gli_checker *c, uint32_t rank,
     c->result = c->a;
     c->a = sum;
     status = read_operand(c, rank, s, k, &c->b);
-    if (status == GLOO_OK) status = combine(c, rank, s, k == s->step.n);
+    if (status == GLOO_OK)
+      status = check_content_combine(c, rank, s, k == s->step.n);
   }
   return status == GLOO_OK ? write_range(c, rank, s, &c->result) : status;
 }
 
 /* Inputs that are joined are, together, what the rank contributes. */
-static bool copies(const gli_step *s) {
-  return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_VIEW ||
-         s->kind == GLI_STEP_JOIN || s->kind == GLI_STEP_SPREAD;
+static bool check_content_copies(const gli_step *s) {
+  return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_GET ||
+         s->kind == GLI_STEP_LOCAL_REDUCE || s->kind == GLI_STEP_LOCAL_BCAST;
 }
 
 gloo_status gli_check_local(gli_checker *c, uint32_t rank,
@@ -199,12 +204,13 @@ gloo_status gli_check_local(gli_checker *c, uint32_t rank,
   uint64_t from = s->step.a;
   gloo_status status = gli_check_lists(c, rank, s, &from);
   if (status != GLOO_OK) return status;
-  status = read_range(c, rank, s, s->step.a_buffer, from, &c->a);
+  status = check_content_read_range(c, rank, s, s->step.a_buffer, from, &c->a);
   if (status != GLOO_OK) return status;
-  if (copies(&s->step)) return write_range(c, rank, s, &c->a);
+  if (check_content_copies(&s->step)) return write_range(c, rank, s, &c->a);
   if (gli_step_has_blocks(&s->step)) return reduce_all(c, rank, s);
-  status = read_range(c, rank, s, s->step.b_buffer, s->step.b, &c->b);
-  if (status == GLOO_OK) status = combine(c, rank, s, true);
+  status =
+      check_content_read_range(c, rank, s, s->step.b_buffer, s->step.b, &c->b);
+  if (status == GLOO_OK) status = check_content_combine(c, rank, s, true);
   if (status == GLOO_OK) status = write_range(c, rank, s, &c->result);
   return status;
 }
@@ -255,21 +261,21 @@ static gloo_status pass_token(gli_checker *c, uint32_t from,
 static gloo_status match_roles(gli_checker *c, uint32_t from,
                                const check_step *send, uint32_t to,
                                const check_step *recv) {
-  static const char *const names[GLI_ROLES] = {"bytes", "a view", "a loan",
-                                               "a filled loan", "a signal"};
+  static const char *const names[GLI_ROLES] = {
+      "bytes", "a get", "a put", "a put that is done", "a signal"};
   if (send->step.role != recv->step.role) {
     return gli_check_fail(c, to, recv->number, &recv->step,
                           "expects %s, but step %u of rank %u sends %s",
                           names[recv->step.role], send->number, from,
                           names[send->step.role]);
   }
-  if (send->step.role != GLI_ROLE_LEND ||
+  if (send->step.role != GLI_ROLE_EXPOSE_PUT ||
       send->step.bytes == recv->step.bytes) {
     return GLOO_OK;
   }
   return gli_check_fail(c, to, recv->number, &recv->step,
-                        "borrows %" PRIu64
-                        " bytes, but step %u of rank %u lends %" PRIu64,
+                        "expects to put %" PRIu64
+                        " bytes, but step %u of rank %u exposes %" PRIu64,
                         recv->step.bytes, send->number, from, send->step.bytes);
 }
 
@@ -277,7 +283,8 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv) {
   gloo_status status = match_roles(c, from, send, to, recv);
-  if (status != GLOO_OK || send->step.role == GLI_ROLE_LEND) return status;
+  if (status != GLOO_OK || send->step.role == GLI_ROLE_EXPOSE_PUT)
+    return status;
   bool token = send->step.a_buffer == GLI_TOKEN;
   bool both = token && recv->step.dst_buffer == GLI_TOKEN;
   if (send->step.role == GLI_ROLE_SIGNAL && !both) return GLOO_OK;
@@ -291,16 +298,18 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
                           gli_step_wire_bytes(&send->step));
   }
   if (token) return pass_token(c, from, send, to, recv);
-  status = read_range(c, from, send, send->step.a_buffer, send->step.a, &c->b);
+  status = check_content_read_range(c, from, send, send->step.a_buffer,
+                                    send->step.a, &c->b);
   if (status != GLOO_OK) return status;
   if (recv->step.kind == GLI_STEP_RECV) return write_range(c, to, recv, &c->b);
-  status = read_range(c, to, recv, recv->step.a_buffer, recv->step.a, &c->a);
-  if (recv->step.incoming_left) {
+  status = check_content_read_range(c, to, recv, recv->step.a_buffer,
+                                    recv->step.a, &c->a);
+  if (recv->step.incoming_first) {
     gli_content left = c->b;
     c->b = c->a;
     c->a = left;
   }
-  if (status == GLOO_OK) status = combine(c, to, recv, true);
+  if (status == GLOO_OK) status = check_content_combine(c, to, recv, true);
   if (status == GLOO_OK) status = write_range(c, to, recv, &c->result);
   return status;
 }
@@ -316,7 +325,7 @@ bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   if (!gli_plan_shape(&own, &shape)) return false;
   uint64_t in = shape.in_bytes;
   if (!shape.in_place || in == 0) return true;
-  if (!read_input(c, rank, 0, in, &c->a)) return false;
+  if (!check_content_read_input(c, rank, 0, in, &c->a)) return false;
   /* One of several inputs alone is no contribution: OUT is not to be read
    * before they are joined. */
   gli_content *to = gli_lists_has_inputs(&own) ? &r->outs : &r->out;

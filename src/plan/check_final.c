@@ -34,16 +34,16 @@ static gloo_status fail_ranks(gli_checker *c, uint32_t rank, uint64_t x,
                               gli_ranks is, gli_ranks wanted) {
   char has[80], want[80], what[320];
   uint32_t one;
-  gli_ranks_print(c->pool, is, has, sizeof(has));
-  gli_ranks_print(c->pool, wanted, want, sizeof(want));
+  gli_ranks_print(c->pool, is, has, sizeof has);
+  gli_ranks_print(c->pool, wanted, want, sizeof want);
   if (gli_ranks_first_extra(c->pool, wanted, is, &one)) {
-    snprintf(what, sizeof(what),
+    snprintf(what, sizeof what,
              "the contribution of rank %u is missing (it has those of %s, of "
              "%s)",
              one, has, want);
   } else {
     gli_ranks_first_extra(c->pool, is, wanted, &one);
-    snprintf(what, sizeof(what),
+    snprintf(what, sizeof what,
              "it has a contribution of rank %u, which does not belong there "
              "(it has those of %s, not of %s only)",
              one, has, want);
@@ -54,7 +54,7 @@ static gloo_status fail_ranks(gli_checker *c, uint32_t rank, uint64_t x,
 static gloo_status fail_source(gli_checker *c, uint32_t rank, uint64_t x,
                                uint64_t is, uint64_t wanted) {
   char what[160];
-  snprintf(what, sizeof(what),
+  snprintf(what, sizeof what,
            "it comes from element %" PRIu64
            " of the input, not from element %" PRIu64,
            is / c->params.elem_bytes, wanted / c->params.elem_bytes);
@@ -77,7 +77,7 @@ static gloo_status check_kept(gli_checker *c, uint32_t rank, const gli_piece *b,
   return fail_byte(c, rank, x, "nothing is to be written there");
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t check_final_least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
@@ -121,7 +121,7 @@ static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
       }
       note_order(c, b);
     }
-    x = least(want.until, b->end);
+    x = check_final_least(want.until, b->end);
   }
   return GLOO_OK;
 }
@@ -143,7 +143,7 @@ static gloo_status check_barrier(gli_checker *c, uint32_t rank) {
   if (gli_ranks_equal(heard, all)) return GLOO_OK;
   char text[80];
   uint32_t missing = 0;
-  gli_ranks_print(c->pool, heard, text, sizeof(text));
+  gli_ranks_print(c->pool, heard, text, sizeof text);
   gli_ranks_first_extra(c->pool, all, heard, &missing);
   c->report->failed_step = c->ranks[rank].total;
   return gli_fail(c->error, GLOO_ERR_INTERNAL, (int)rank,

@@ -25,12 +25,12 @@ typedef struct check_step {
   uint32_t state;
 } check_step;
 
-/* A view or a loan that a rank has received. */
+/* A get or a put that a rank has received. */
 typedef struct check_tie {
   uint32_t peer, slot; /* who sent it, as which message */
-  uint32_t step;       /* which reads the view, or writes the loan */
+  uint32_t step;       /* which reads the get, or writes the put */
   uint32_t back;       /* slot of the message that gives it back */
-  bool loan;           /* UINT32_MAX in step and back: none */
+  bool put;            /* UINT32_MAX in step and back: none */
 } check_tie;
 
 typedef struct check_rank {
@@ -77,7 +77,7 @@ struct gli_checker {
   gli_step *gather; /* steps of one rank in a row, for the dependency pass */
   size_t gather_capacity;
   gli_depend depend;
-  bool refers; /* some plan has views or loans */
+  bool one_sided; /* some plan has gets or puts */
   gli_ranks_pool *pool;
   gli_content a, b, result; /* operands */
 
@@ -136,7 +136,7 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv);
 
-/* ---- check_views.c, check_loans.c, check_spans.c: memory of other ranks -- */
+/* ---- check_gets.c, check_puts.c, check_spans.c: memory of other ranks ---- */
 
 /* Memory that a step of a rank touches there. */
 typedef struct check_touch {
@@ -147,7 +147,7 @@ typedef struct check_touch {
 
 #define CHECK_TOUCHES 3
 
-/* All but the views that it reads. */
+/* All but the gets that it reads. */
 int gli_check_touches(const gli_step *step, check_touch out[CHECK_TOUCHES]);
 
 /* OUT and SCRATCH of a rank, cut into spans that no step touches in part. */
@@ -163,22 +163,22 @@ void gli_check_spans_free(check_spans *s);
 void gli_check_spans_of(const check_spans *s, const check_touch *range,
                         size_t *from, size_t *to);
 
-/* Are views read and loans written and given back as they should be? Finds the
+/* Are gets read and puts written and given back as they should be? Finds the
  * rank's ties. The rank's steps are in c->builder. */
-gloo_status gli_check_views(gli_checker *c, uint32_t rank);
+gloo_status gli_check_gets(gli_checker *c, uint32_t rank);
 
-/* What `rank` received from `peer` as message `slot`; NULL: no view or loan. */
+/* What `rank` received from `peer` as message `slot`; NULL: no get or put. */
 const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
                                     uint32_t peer, uint32_t slot);
 
 /* Does nobody touch what another rank may be looking at or writing to? With the
  * ties of all ranks. */
-gloo_status gli_check_loans(gli_checker *c, uint32_t rank);
+gloo_status gli_check_puts(gli_checker *c, uint32_t rank);
 
 /* ---- check_lists.c: several inputs and outputs --------------------------- */
 
-/* Is a JOIN or SPREAD what the parameters say? Moves *from, in what the step
- * reads, to where it is in all of IN. Fine for other steps. */
+/* Is a LOCAL_REDUCE or LOCAL_BCAST what the parameters say? Moves *from, in
+ * what the step reads, to where it is in all of IN. Fine for other steps. */
 gloo_status gli_check_lists(gli_checker *c, uint32_t rank,
                             const check_step *step, uint64_t *from);
 

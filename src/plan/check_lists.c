@@ -6,10 +6,10 @@
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Where in IN is the range that a JOIN takes? In place each input of those that
- * are combined is one of OUT and OUTS. */
-static gloo_status check_join(gli_checker *c, uint32_t rank,
-                              const check_step *s, uint64_t *from) {
+/* Where in IN is the range that a LOCAL_REDUCE takes? In place each input of
+ * those that are combined is one of OUT and OUTS. */
+static gloo_status check_local_reduce(gli_checker *c, uint32_t rank,
+                                      const check_step *s, uint64_t *from) {
   gli_plan_params p = gli_check_params(c, rank);
   const gli_step *t = &s->step;
   gli_shape shape;
@@ -27,8 +27,9 @@ static gloo_status check_join(gli_checker *c, uint32_t rank,
 
 gloo_status gli_check_lists(gli_checker *c, uint32_t rank, const check_step *s,
                             uint64_t *from) {
-  if (s->step.kind == GLI_STEP_JOIN) return check_join(c, rank, s, from);
-  if (s->step.kind != GLI_STEP_SPREAD) return GLOO_OK;
+  if (s->step.kind == GLI_STEP_LOCAL_REDUCE)
+    return check_local_reduce(c, rank, s, from);
+  if (s->step.kind != GLI_STEP_LOCAL_BCAST) return GLOO_OK;
   if (s->step.n == c->params.n_out - 1) return GLOO_OK;
   return gli_check_fail(c, rank, s->number, &s->step,
                         "fills other outputs than there are");
@@ -49,7 +50,7 @@ static bool block_at(const gli_content *c, uint32_t size, uint64_t x,
   return false;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
+static uint64_t check_lists_least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
@@ -61,7 +62,7 @@ gloo_status gli_check_outputs(gli_checker *c, uint32_t rank) {
   if (!gli_lists_has_outputs(&p) || !shape.writes_out) return GLOO_OK;
   for (uint64_t x = 0; x < shape.out_bytes;) {
     gli_result want = gli_plan_result(&p, x);
-    uint64_t until = least(want.until, shape.out_bytes);
+    uint64_t until = check_lists_least(want.until, shape.out_bytes);
     if (want.kind == GLI_RESULT_OF) {
       gli_piece one, other;
       if (!block_at(&r->out, p.size, x, &one) ||
@@ -75,7 +76,7 @@ gloo_status gli_check_outputs(gli_checker *c, uint32_t rank) {
                         gli_collective_name(p.collective), p.size, rank,
                         x / p.elem_bytes);
       }
-      until = least(until, least(one.end, other.end));
+      until = check_lists_least(until, check_lists_least(one.end, other.end));
     }
     x = until;
   }

@@ -30,7 +30,7 @@ gloo_status gli_check_collect(gli_checker *c, uint32_t rank) {
   return c->builder.error.status;
 }
 
-static int by_rank(const void *a, const void *b) {
+static int check_load_by_rank(const void *a, const void *b) {
   const gli_plan_peer *x = a, *y = b;
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
@@ -39,14 +39,14 @@ static int by_rank(const void *a, const void *b) {
 static bool keep_totals(gli_checker *c, check_rank *r) {
   const gli_builder *b = &c->builder;
   if (b->n_peers > r->peer_capacity) {
-    gli_plan_peer *peers = realloc(r->peers, b->n_peers * sizeof(*peers));
+    gli_plan_peer *peers = realloc(r->peers, b->n_peers * sizeof *peers);
     if (peers == NULL) return false;
     r->peers = peers;
     r->peer_capacity = b->n_peers;
   }
   if (b->n_peers > 0) {
-    memcpy(r->peers, b->peers, b->n_peers * sizeof(*r->peers));
-    qsort(r->peers, b->n_peers, sizeof(*r->peers), by_rank);
+    memcpy(r->peers, b->peers, b->n_peers * sizeof *r->peers);
+    qsort(r->peers, b->n_peers, sizeof *r->peers, check_load_by_rank);
   }
   r->n_peers = b->n_peers;
   r->total = b->n_seen;
@@ -68,10 +68,10 @@ static bool keep_totals(gli_checker *c, check_rank *r) {
 
 static bool reserve_steps(check_rank *r, uint32_t n) {
   if (n <= r->capacity) return true;
-  check_step *steps = realloc(r->steps, n * sizeof(*steps));
+  check_step *steps = realloc(r->steps, n * sizeof *steps);
   if (steps == NULL) return false;
   r->steps = steps;
-  uint32_t *first = realloc(r->next_first, ((size_t)n + 1) * sizeof(*first));
+  uint32_t *first = realloc(r->next_first, ((size_t)n + 1) * sizeof *first);
   if (first == NULL) return false;
   r->next_first = first;
   r->capacity = n;
@@ -79,7 +79,7 @@ static bool reserve_steps(check_rank *r, uint32_t n) {
 }
 
 /* Forget steps that are done; the others close up. */
-static void compact(gli_checker *c, uint32_t rank) {
+static void check_load_compact(gli_checker *c, uint32_t rank) {
   check_rank *r = &c->ranks[rank];
   if (r->done == 0) return;
   uint32_t n = 0;
@@ -103,7 +103,7 @@ static void compact(gli_checker *c, uint32_t rank) {
 }
 
 /* Put more steps behind the steps that are held. */
-static bool hold(check_rank *r, const gli_step *steps, size_t n) {
+static bool check_load_hold(check_rank *r, const gli_step *steps, size_t n) {
   if (!reserve_steps(r, r->n + (uint32_t)n)) return false;
   for (size_t i = 0; i < n; i++) {
     r->steps[r->n++] = (check_step){.step = steps[i],
@@ -117,9 +117,9 @@ static bool hold(check_rank *r, const gli_step *steps, size_t n) {
 /* ---- order -------------------------------------------------------------- */
 
 /* The held steps in a row. */
-static const gli_step *gather(gli_checker *c, const check_rank *r) {
+static const gli_step *check_load_gather(gli_checker *c, const check_rank *r) {
   if (r->n > c->gather_capacity) {
-    gli_step *steps = realloc(c->gather, r->n * sizeof(*steps));
+    gli_step *steps = realloc(c->gather, r->n * sizeof *steps);
     if (steps == NULL) return NULL;
     c->gather = steps;
     c->gather_capacity = r->n;
@@ -130,12 +130,12 @@ static const gli_step *gather(gli_checker *c, const check_rank *r) {
 
 static bool keep_edges(check_rank *r, const gli_depend *d) {
   if (d->n_edges > r->next_capacity) {
-    uint32_t *next = realloc(r->next, d->n_edges * sizeof(*next));
+    uint32_t *next = realloc(r->next, d->n_edges * sizeof *next);
     if (next == NULL) return false;
     r->next = next;
     r->next_capacity = d->n_edges;
   }
-  memset(r->next_first, 0, ((size_t)r->n + 1) * sizeof(*r->next_first));
+  memset(r->next_first, 0, ((size_t)r->n + 1) * sizeof *r->next_first);
   for (uint32_t i = 0; i < r->n; i++) r->steps[i].waits = 0;
   for (size_t i = 0; i < d->n_edges; i++) {
     gli_edge e = d->edges[i];
@@ -152,8 +152,8 @@ static bool keep_edges(check_rank *r, const gli_depend *d) {
 }
 
 /* Derive the order of the held steps; those from first_new on may be ready. */
-static bool order(gli_checker *c, uint32_t rank, const gli_step *steps,
-                  uint32_t first_new) {
+static bool check_load_order(gli_checker *c, uint32_t rank,
+                             const gli_step *steps, uint32_t first_new) {
   check_rank *r = &c->ranks[rank];
   if (r->n == 0) return true;
   if (steps == NULL || !gli_depend_derive(&c->depend, steps, r->n)) {
@@ -179,9 +179,9 @@ gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window) {
     if (s->peer != GLI_NO_PEER) s->peer = b->peers[s->peer].rank;
   }
   size_t n = b->n_steps < window ? b->n_steps : window;
-  if (b->refers) c->refers = true;
-  if (!keep_totals(c, r) || !hold(r, b->steps, n) ||
-      !order(c, rank, b->steps, 0)) {
+  if (b->one_sided) c->one_sided = true;
+  if (!keep_totals(c, r) || !check_load_hold(r, b->steps, n) ||
+      !check_load_order(c, rank, b->steps, 0)) {
     return gli_check_no_memory(c);
   }
   if (n == b->n_steps) return GLOO_OK;
@@ -194,7 +194,7 @@ gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window) {
 
 static bool reserve_fresh(gli_checker *c, uint32_t window) {
   if (window <= c->fresh_capacity) return true;
-  gli_step *fresh = realloc(c->fresh, window * sizeof(*fresh));
+  gli_step *fresh = realloc(c->fresh, window * sizeof *fresh);
   if (fresh == NULL) return false;
   c->fresh = fresh;
   c->fresh_capacity = window;
@@ -204,11 +204,12 @@ static bool reserve_fresh(gli_checker *c, uint32_t window) {
 gloo_status gli_check_load_more(gli_checker *c, uint32_t rank,
                                 uint32_t window) {
   check_rank *r = &c->ranks[rank];
-  compact(c, rank);
+  check_load_compact(c, rank);
   uint32_t first_new = r->n;
   if (!reserve_fresh(c, window)) return gli_check_no_memory(c);
   size_t n = gli_pack_take(&r->rest, c->fresh, window);
-  if (!hold(r, c->fresh, n) || !order(c, rank, gather(c, r), first_new)) {
+  if (!check_load_hold(r, c->fresh, n) ||
+      !check_load_order(c, rank, check_load_gather(c, r), first_new)) {
     return gli_check_no_memory(c);
   }
   return GLOO_OK;
@@ -219,7 +220,7 @@ gloo_status gli_check_load_more(gli_checker *c, uint32_t rank,
 static const gli_plan_peer *peer_of(const check_rank *r, uint32_t rank) {
   gli_plan_peer key = {.rank = rank};
   if (r->n_peers == 0) return NULL;
-  return bsearch(&key, r->peers, r->n_peers, sizeof(key), by_rank);
+  return bsearch(&key, r->peers, r->n_peers, sizeof key, check_load_by_rank);
 }
 
 /* A message that has one end: say which step it is. */

@@ -14,7 +14,7 @@ static bool add_end(check_spans *s, int map, uint64_t x) {
   if (n > 0 && s->ends[map][n - 1] == x) return true;
   if (n == s->capacity[map]) {
     size_t capacity = n == 0 ? 256 : n * 2;
-    uint64_t *ends = realloc(s->ends[map], capacity * sizeof(*ends));
+    uint64_t *ends = realloc(s->ends[map], capacity * sizeof *ends);
     if (ends == NULL) return false;
     s->ends[map] = ends;
     s->capacity[map] = capacity;
@@ -68,7 +68,7 @@ bool gli_check_spans_make(check_spans *s, const gli_step *steps, uint32_t n) {
   return true;
 }
 
-static size_t find(const check_spans *s, int map, uint64_t x) {
+static size_t check_spans_find(const check_spans *s, int map, uint64_t x) {
   size_t low = 0, high = s->n[map];
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -86,6 +86,6 @@ void gli_check_spans_of(const check_spans *s, const check_touch *t,
   *from = *to = 0;
   if (t->buffer != GLI_OUT && t->buffer != GLI_SCRATCH) return;
   int map = t->buffer == GLI_SCRATCH;
-  *from = find(s, map, t->at);
-  *to = find(s, map, t->at + t->bytes);
+  *from = check_spans_find(s, map, t->at);
+  *to = check_spans_find(s, map, t->at + t->bytes);
 }

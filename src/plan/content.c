@@ -9,11 +9,11 @@ void gli_content_free(gli_content *c) {
   *c = (gli_content){0};
 }
 
-static bool reserve(gli_content *c, size_t n) {
+static bool content_reserve(gli_content *c, size_t n) {
   if (n <= c->capacity) return true;
   size_t capacity = c->capacity == 0 ? 4 : c->capacity * 2;
   if (capacity < n) capacity = n;
-  gli_piece *pieces = realloc(c->pieces, capacity * sizeof(*pieces));
+  gli_piece *pieces = realloc(c->pieces, capacity * sizeof *pieces);
   if (pieces == NULL) return false;
   c->pieces = pieces;
   c->capacity = capacity;
@@ -22,12 +22,12 @@ static bool reserve(gli_content *c, size_t n) {
 
 /* ---- pieces ------------------------------------------------------------- */
 
-static uint64_t length(const gli_piece *p) {
+static uint64_t content_length(const gli_piece *p) {
   return p->end - p->start;
 }
 
 uint64_t gli_piece_blocks(const gli_piece *p) {
-  return p->stride == 0 ? 1 : length(p) / p->stride;
+  return p->stride == 0 ? 1 : content_length(p) / p->stride;
 }
 
 gli_piece gli_piece_block(const gli_piece *p, uint32_t size, uint64_t j) {
@@ -45,8 +45,8 @@ gli_piece gli_piece_block(const gli_piece *p, uint32_t size, uint64_t j) {
 }
 
 /* Blocks [from, to) of a series, as a piece. */
-static gli_piece blocks(const gli_piece *p, uint32_t size, uint64_t from,
-                        uint64_t to) {
+static gli_piece content_blocks(const gli_piece *p, uint32_t size,
+                                uint64_t from, uint64_t to) {
   gli_piece first = gli_piece_block(p, size, from);
   if (to - from == 1) return first;
   gli_piece part = *p;
@@ -70,8 +70,8 @@ static gli_piece plain_part(gli_piece p, uint64_t a, uint64_t b) {
 }
 
 /* [a, b) of a piece: at most a part of a block, whole blocks, a part. */
-static int cut(const gli_piece *p, uint32_t size, uint64_t a, uint64_t b,
-               gli_piece out[3]) {
+static int content_cut(const gli_piece *p, uint32_t size, uint64_t a,
+                       uint64_t b, gli_piece out[3]) {
   if (a < p->start) a = p->start;
   if (b > p->end) b = p->end;
   if (a >= b) return 0;
@@ -91,16 +91,17 @@ static int cut(const gli_piece *p, uint32_t size, uint64_t a, uint64_t b,
   if (head.start != a) out[n++] = plain_part(head, a, b);
   uint64_t whole_from = head.start == a ? from : from + 1;
   uint64_t whole_to = tail.end == b ? last + 1 : last;
-  if (whole_from < whole_to) out[n++] = blocks(p, size, whole_from, whole_to);
+  if (whole_from < whole_to)
+    out[n++] = content_blocks(p, size, whole_from, whole_to);
   if (tail.end != b) out[n++] = plain_part(tail, a, b);
   return n;
 }
 
 /* ---- joining ------------------------------------------------------------ */
 
-static bool continues(const gli_piece *a, const gli_piece *b) {
+static bool content_continues(const gli_piece *a, const gli_piece *b) {
   return gli_ranks_equal(a->ranks, b->ranks) && a->adds == b->adds &&
-         a->stores == b->stores && a->source + length(a) == b->source;
+         a->stores == b->stores && a->source + content_length(a) == b->source;
 }
 
 /* What changes from block a to block b. */
@@ -121,20 +122,21 @@ static bool same_steps(const gli_piece *a, const gli_piece *b) {
          a->stores_step == b->stores_step;
 }
 
-static bool simple(const gli_piece *p) {
+static bool content_simple(const gli_piece *p) {
   return p->ranks.n != GLI_RANKS_LISTED;
 }
 
 /* Two pieces, b right behind a, as one. False when they cannot be. */
-static bool join(gli_piece *a, uint32_t size, const gli_piece *b) {
+static bool content_join(gli_piece *a, uint32_t size, const gli_piece *b) {
   if (a->end != b->start || a->order != b->order) return false;
-  if (a->stride == 0 && b->stride == 0 && continues(a, b)) {
+  if (a->stride == 0 && b->stride == 0 && content_continues(a, b)) {
     a->end = b->end;
     return true;
   }
-  uint64_t stride = a->stride != 0 ? a->stride : length(a);
-  uint64_t b_stride = b->stride != 0 ? b->stride : length(b);
-  if (stride != b_stride || !simple(a) || !simple(b)) return false;
+  uint64_t stride = a->stride != 0 ? a->stride : content_length(a);
+  uint64_t b_stride = b->stride != 0 ? b->stride : content_length(b);
+  if (stride != b_stride || !content_simple(a) || !content_simple(b))
+    return false;
   gli_piece a_last = gli_piece_block(a, size, gli_piece_blocks(a) - 1);
   gli_piece b_first = gli_piece_block(b, size, 0);
   gli_piece step = {0};
@@ -152,11 +154,11 @@ static bool join(gli_piece *a, uint32_t size, const gli_piece *b) {
 bool gli_content_append(gli_content *c, uint32_t size, gli_piece piece) {
   while (c->n > 0) {
     gli_piece joined = c->pieces[c->n - 1];
-    if (!join(&joined, size, &piece)) break;
+    if (!content_join(&joined, size, &piece)) break;
     piece = joined;
     c->n--;
   }
-  if (!reserve(c, c->n + 1)) return false;
+  if (!content_reserve(c, c->n + 1)) return false;
   c->pieces[c->n++] = piece;
   return true;
 }
@@ -164,7 +166,7 @@ bool gli_content_append(gli_content *c, uint32_t size, gli_piece piece) {
 /* ---- reading and writing ------------------------------------------------ */
 
 /* The first piece that ends behind x. */
-static size_t find(const gli_content *c, uint64_t x) {
+static size_t content_find(const gli_content *c, uint64_t x) {
   size_t low = 0, high = c->n;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -181,9 +183,10 @@ bool gli_content_read(const gli_content *c, uint32_t size, uint64_t offset,
                       uint64_t bytes, gli_content *out) {
   uint64_t end = offset + bytes;
   out->n = 0;
-  for (size_t i = find(c, offset); i < c->n && c->pieces[i].start < end; i++) {
+  for (size_t i = content_find(c, offset); i < c->n && c->pieces[i].start < end;
+       i++) {
     gli_piece parts[3];
-    int n = cut(&c->pieces[i], size, offset, end, parts);
+    int n = content_cut(&c->pieces[i], size, offset, end, parts);
     for (int j = 0; j < n; j++) {
       parts[j].start -= offset;
       parts[j].end -= offset;
@@ -203,9 +206,9 @@ uint64_t gli_content_first_gap(const gli_content *c, uint64_t bytes) {
 }
 
 /* Replace pieces [from, to) by those of `by`. */
-static bool splice(gli_content *c, size_t from, size_t to,
-                   const gli_content *by) {
-  if (!reserve(c, c->n - (to - from) + by->n)) return false;
+static bool content_splice(gli_content *c, size_t from, size_t to,
+                           const gli_content *by) {
+  if (!content_reserve(c, c->n - (to - from) + by->n)) return false;
   memmove(&c->pieces[from + by->n], &c->pieces[to],
           (c->n - to) * sizeof(gli_piece));
   memcpy(&c->pieces[from], by->pieces, by->n * sizeof(gli_piece));
@@ -215,12 +218,12 @@ static bool splice(gli_content *c, size_t from, size_t to,
 
 /* What replaces pieces [from, to): what they hold outside of the range, and in
  * between what is new. The neighbours are among them, so that all can join. */
-static bool compose(const gli_content *c, uint32_t size, size_t from, size_t to,
-                    uint64_t offset, uint64_t end, const gli_content *in,
-                    gli_content *by) {
+static bool content_compose(const gli_content *c, uint32_t size, size_t from,
+                            size_t to, uint64_t offset, uint64_t end,
+                            const gli_content *in, gli_content *by) {
   gli_piece parts[3];
   for (size_t i = from; i < to; i++) {
-    int n = cut(&c->pieces[i], size, 0, offset, parts);
+    int n = content_cut(&c->pieces[i], size, 0, offset, parts);
     for (int j = 0; j < n; j++) {
       if (!gli_content_append(by, size, parts[j])) return false;
     }
@@ -232,7 +235,7 @@ static bool compose(const gli_content *c, uint32_t size, size_t from, size_t to,
     if (!gli_content_append(by, size, piece)) return false;
   }
   for (size_t i = from; i < to; i++) {
-    int n = cut(&c->pieces[i], size, end, UINT64_MAX, parts);
+    int n = content_cut(&c->pieces[i], size, end, UINT64_MAX, parts);
     for (int j = 0; j < n; j++) {
       if (!gli_content_append(by, size, parts[j])) return false;
     }
@@ -243,7 +246,7 @@ static bool compose(const gli_content *c, uint32_t size, size_t from, size_t to,
 bool gli_content_write(gli_content *c, uint32_t size, uint64_t offset,
                        uint64_t bytes, const gli_content *in) {
   uint64_t end = offset + bytes;
-  size_t from = find(c, offset), to = from;
+  size_t from = content_find(c, offset), to = from;
   while (to < c->n && c->pieces[to].start < end) to++;
   if (from > 0) from--;
   if (to < c->n) to++;
@@ -252,8 +255,8 @@ bool gli_content_write(gli_content *c, uint32_t size, uint64_t offset,
   gli_content grown = {0};
   bool fits = in->n + 3 * (to - from) <= 16;
   gli_content *used = fits ? &by : &grown;
-  bool ok = compose(c, size, from, to, offset, end, in, used) &&
-            splice(c, from, to, used);
+  bool ok = content_compose(c, size, from, to, offset, end, in, used) &&
+            content_splice(c, from, to, used);
   gli_content_free(&grown);
   return ok;
 }

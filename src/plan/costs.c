@@ -16,36 +16,36 @@ const char *gli_link_kind_name(gli_link_kind kind) {
   return (unsigned)kind < GLI_LINK_KINDS ? names[kind] : "?";
 }
 
-static uint32_t step(uint32_t estimate, int steps) {
+static uint32_t costs_step(uint32_t estimate, int steps) {
   return steps < 0 ? estimate >> -2 * steps : estimate << 2 * steps;
 }
 
 /* Powers of 4 from -1 to `most`. */
-static uint32_t settle(uint64_t measured, uint32_t estimate, int most) {
+static uint32_t costs_snap(uint64_t measured, uint32_t estimate, int most) {
   int steps = -1;
-  while (steps < most && measured > 2 * (uint64_t)step(estimate, steps)) {
+  while (steps < most && measured > 2 * (uint64_t)costs_step(estimate, steps)) {
     steps++;
   }
-  return step(estimate, steps);
+  return costs_step(estimate, steps);
 }
 
-gli_link_cost gli_costs_settle_link(gli_link_kind kind, uint64_t alpha_ns,
-                                    uint64_t beta_ps) {
+gli_link_cost gli_costs_snap_link(gli_link_kind kind, uint64_t alpha_ns,
+                                  uint64_t beta_ps) {
   const gli_link_cost *estimate = &gli_costs_estimate.link[kind];
   int most = kind == GLI_LINK_FAR ? 3 : 1;
-  return (gli_link_cost){settle(alpha_ns, estimate->alpha_ns, most),
-                         settle(beta_ps, estimate->beta_ps, most)};
+  return (gli_link_cost){costs_snap(alpha_ns, estimate->alpha_ns, most),
+                         costs_snap(beta_ps, estimate->beta_ps, most)};
 }
 
-uint32_t gli_costs_settle_gamma(uint64_t gamma_ps) {
-  return settle(gamma_ps, gli_costs_estimate.gamma_ps, 1);
+uint32_t gli_costs_snap_gamma(uint64_t gamma_ps) {
+  return costs_snap(gamma_ps, gli_costs_estimate.gamma_ps, 1);
 }
 
 /* ---- as a list of figures ------------------------------------------------ */
 
 enum { FIGURES = 2 * GLI_LINK_KINDS + 1 };
 
-static void list(const gli_costs *costs, uint32_t figures[FIGURES]) {
+static void costs_list(const gli_costs *costs, uint32_t figures[FIGURES]) {
   for (int i = 0; i < GLI_LINK_KINDS; i++) {
     figures[2 * i] = costs->link[i].alpha_ns;
     figures[2 * i + 1] = costs->link[i].beta_ps;
@@ -57,7 +57,7 @@ static void list(const gli_costs *costs, uint32_t figures[FIGURES]) {
 uint64_t gli_costs_hash(const gli_costs *costs) {
   uint32_t figures[FIGURES];
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  list(costs, figures);
+  costs_list(costs, figures);
   for (int i = 0; i < FIGURES; i++) {
     hash = (hash ^ figures[i]) * UINT64_C(0x100000001b3);
   }
@@ -66,7 +66,7 @@ uint64_t gli_costs_hash(const gli_costs *costs) {
 
 void gli_costs_encode(const gli_costs *costs, uint8_t out[GLI_COSTS_BYTES]) {
   uint32_t figures[FIGURES];
-  list(costs, figures);
+  costs_list(costs, figures);
   gli_put_u32(out, VERSION);
   for (int i = 0; i < FIGURES; i++) gli_put_u32(out + 4 + 4 * i, figures[i]);
 }
@@ -79,12 +79,12 @@ bool gli_costs_decode(const uint8_t in[GLI_COSTS_BYTES], gli_costs *costs) {
   for (int i = 0; i < GLI_LINK_KINDS; i++) {
     uint32_t alpha_ns = gli_get_u32(in + 4 + 8 * i);
     uint32_t beta_ps = gli_get_u32(in + 8 + 8 * i);
-    got.link[i] = gli_costs_settle_link((gli_link_kind)i, alpha_ns, beta_ps);
+    got.link[i] = gli_costs_snap_link((gli_link_kind)i, alpha_ns, beta_ps);
     if (got.link[i].alpha_ns != alpha_ns) return false;
     if (got.link[i].beta_ps != beta_ps) return false;
   }
   uint32_t gamma_ps = gli_get_u32(in + 4 + 8 * GLI_LINK_KINDS);
-  got.gamma_ps = gli_costs_settle_gamma(gamma_ps);
+  got.gamma_ps = gli_costs_snap_gamma(gamma_ps);
   if (got.gamma_ps != gamma_ps) return false;
   *costs = got;
   return true;

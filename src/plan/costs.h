@@ -37,9 +37,9 @@ extern const gli_costs gli_costs_estimate;
 const char *gli_link_kind_name(gli_link_kind kind);
 
 /* Measured figures as such a table may hold them. */
-gli_link_cost gli_costs_settle_link(gli_link_kind kind, uint64_t alpha_ns,
-                                    uint64_t beta_ps);
-uint32_t gli_costs_settle_gamma(uint64_t gamma_ps);
+gli_link_cost gli_costs_snap_link(gli_link_kind kind, uint64_t alpha_ns,
+                                  uint64_t beta_ps);
+uint32_t gli_costs_snap_gamma(uint64_t gamma_ps);
 
 uint64_t gli_costs_hash(const gli_costs *costs);
 

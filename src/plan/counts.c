@@ -11,7 +11,7 @@ static void arrays_of(const gli_counts *c, const uint64_t *arrays[ARRAYS]) {
   arrays[3] = c->out_first;
 }
 
-static bool same(const uint64_t *a, const uint64_t *b, uint32_t size) {
+static bool counts_same(const uint64_t *a, const uint64_t *b, uint32_t size) {
   if (a == b) return true;
   if (a == NULL || b == NULL) return false;
   return memcmp(a, b, size * sizeof *a) == 0;
@@ -24,7 +24,7 @@ bool gli_counts_equal(const gli_counts *a, const gli_counts *b, uint32_t size) {
   arrays_of(a, of_a);
   arrays_of(b, of_b);
   for (int i = 0; i < ARRAYS; i++) {
-    if (!same(of_a[i], of_b[i], size)) return false;
+    if (!counts_same(of_a[i], of_b[i], size)) return false;
   }
   return true;
 }

@@ -42,16 +42,17 @@ typedef struct access {
 
 /* ---- what a step touches ------------------------------------------------ */
 
-static access reads(const gli_step *s, uint8_t buffer, uint64_t offset) {
+static access depend_reads(const gli_step *s, uint8_t buffer, uint64_t offset) {
   return (access){offset, s->bytes, buffer, false};
 }
 
-static access writes(const gli_step *s, uint8_t buffer, uint64_t offset) {
+static access depend_writes(const gli_step *s, uint8_t buffer,
+                            uint64_t offset) {
   return (access){offset, s->bytes, buffer, true};
 }
 
-static access reads_places(uint32_t first, uint32_t n) {
-  return (access){first, n, GLI_PLACE, false};
+static access reads_windows(uint32_t first, uint32_t n) {
+  return (access){first, n, GLI_WINDOW, false};
 }
 
 /* Reads come before writes. All but the blocks of a reduction of several. */
@@ -59,23 +60,24 @@ static int accesses_of(const gli_step *s, access out[ACCESSES]) {
   int n = 0;
   switch (s->kind) {
     case GLI_STEP_SEND:
-      if (s->role == GLI_ROLE_FILL) out[n++] = reads_places(s->place, 1);
-      out[n++] = s->role == GLI_ROLE_LEND ? writes(s, s->a_buffer, s->a)
-                                          : reads(s, s->a_buffer, s->a);
+      if (s->role == GLI_ROLE_PUT) out[n++] = reads_windows(s->window, 1);
+      out[n++] = s->role == GLI_ROLE_EXPOSE_PUT
+                     ? depend_writes(s, s->a_buffer, s->a)
+                     : depend_reads(s, s->a_buffer, s->a);
       return n;
     case GLI_STEP_RECV:
-      out[n++] = writes(s, s->dst_buffer, s->dst);
-      if (s->role == GLI_ROLE_LEND) out[0].bytes = 1;
+      out[n++] = depend_writes(s, s->dst_buffer, s->dst);
+      if (s->role == GLI_ROLE_EXPOSE_PUT) out[0].bytes = 1;
       return n;
     case GLI_STEP_REDUCE:
-      out[n++] = reads(s, s->b_buffer, s->b);
+      out[n++] = depend_reads(s, s->b_buffer, s->b);
       break;
     default:
-      if (s->n_loans > 0) out[n++] = reads_places(s->loan, s->n_loans);
+      if (s->n_puts > 0) out[n++] = reads_windows(s->put, s->n_puts);
       break;
   }
-  out[n++] = reads(s, s->a_buffer, s->a);
-  out[n++] = writes(s, s->dst_buffer, s->dst);
+  out[n++] = depend_reads(s, s->a_buffer, s->a);
+  out[n++] = depend_writes(s, s->dst_buffer, s->dst);
   return n;
 }
 
@@ -83,8 +85,8 @@ static uint32_t blocks_of(const gli_step *s) {
   return gli_step_has_blocks(s) ? s->n : 0;
 }
 
-static access block_of(const gli_step *s, uint32_t k) {
-  return reads(s, s->b_buffer, s->b + k * s->stride);
+static access depend_block_of(const gli_step *s, uint32_t k) {
+  return depend_reads(s, s->b_buffer, s->b + k * s->stride);
 }
 
 /* ---- sorting ------------------------------------------------------------ */
@@ -113,7 +115,7 @@ static void radix_sort(uint64_t *keys, uint64_t *other, size_t n,
     from = to;
     to = swap;
   }
-  if (from != keys) memcpy(keys, from, n * sizeof(*keys));
+  if (from != keys) memcpy(keys, from, n * sizeof *keys);
 }
 
 static size_t sort_unique(uint64_t *keys, uint64_t *other, size_t n) {
@@ -151,7 +153,7 @@ static void note_access(pass *p, access at) {
 static void note_ends(pass *p, const gli_step *s) {
   access at[ACCESSES];
   uint32_t blocks = blocks_of(s);
-  for (uint32_t k = 0; k < blocks; k++) note_access(p, block_of(s, k));
+  for (uint32_t k = 0; k < blocks; k++) note_access(p, depend_block_of(s, k));
   int n = accesses_of(s, at);
   for (int i = 0; i < n; i++) note_access(p, at[i]);
 }
@@ -182,7 +184,7 @@ static void add_edge(pass *p, uint32_t from, uint32_t to) {
   gli_depend *d = p->d;
   if (d->n_edges == d->edge_capacity) {
     size_t capacity = d->edge_capacity == 0 ? 256 : d->edge_capacity * 2;
-    gli_edge *edges = realloc(d->edges, capacity * sizeof(*edges));
+    gli_edge *edges = realloc(d->edges, capacity * sizeof *edges);
     if (edges == NULL) {
       p->ok = false;
       return;
@@ -197,7 +199,7 @@ static void add_reader(pass *p, piece *at, uint32_t step) {
   gli_depend *d = p->d;
   if (d->n_readers + 2 > d->reader_capacity) {
     size_t capacity = d->reader_capacity == 0 ? 256 : d->reader_capacity * 2;
-    uint32_t *readers = realloc(d->readers, capacity * sizeof(*readers));
+    uint32_t *readers = realloc(d->readers, capacity * sizeof *readers);
     if (readers == NULL) {
       p->ok = false;
       return;
@@ -244,10 +246,11 @@ static void visit_write(pass *p, access w, uint32_t step) {
   }
 }
 
-static void visit(pass *p, const gli_step *s, uint32_t step) {
+static void depend_visit(pass *p, const gli_step *s, uint32_t step) {
   access at[ACCESSES];
   uint32_t blocks = blocks_of(s);
-  for (uint32_t k = 0; k < blocks; k++) visit_read(p, block_of(s, k), step);
+  for (uint32_t k = 0; k < blocks; k++)
+    visit_read(p, depend_block_of(s, k), step);
   int n = accesses_of(s, at);
   for (int i = 0; i < n; i++) {
     if (at[i].writes) {
@@ -262,7 +265,7 @@ static void visit(pass *p, const gli_step *s, uint32_t step) {
 static void visit_lane(pass *p, const gli_step *s, uint32_t step) {
   if (!p->has_lanes) {
     p->has_lanes = true;
-    memset(p->lanes, 0xff, sizeof(p->lanes)); /* all NONE */
+    memset(p->lanes, 0xff, sizeof p->lanes); /* all NONE */
   }
   piece *lane = &p->lanes[s->lane];
   if (s->kind != GLI_STEP_SEND) {
@@ -278,7 +281,7 @@ static void visit_lane(pass *p, const gli_step *s, uint32_t step) {
 
 /* ---- the pass ----------------------------------------------------------- */
 
-static bool reserve(gli_depend *d, size_t bytes) {
+static bool depend_reserve(gli_depend *d, size_t bytes) {
   if (bytes <= d->arena_bytes) return true;
   void *arena = realloc(d->arena, bytes);
   if (arena == NULL) return false;
@@ -308,8 +311,8 @@ static bool make_maps(pass *p, const gli_step *steps, uint32_t n) {
     all += counts[i];
     if (counts[i] > most) most = counts[i];
   }
-  if (!reserve(p->d, (all + most) * sizeof(uint64_t) + all * sizeof(piece) +
-                         n * sizeof(uint32_t))) {
+  if (!depend_reserve(p->d, (all + most) * sizeof(uint64_t) +
+                                all * sizeof(piece) + n * sizeof(uint32_t))) {
     return false;
   }
   uint64_t *ends = p->d->arena;
@@ -342,7 +345,7 @@ bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n) {
   if (!make_maps(&p, steps, n)) return false;
   for (uint32_t i = 0; i < n && p.ok; i++) {
     if (steps[i].lane != 0) visit_lane(&p, &steps[i], i);
-    visit(&p, &steps[i], i);
+    depend_visit(&p, &steps[i], i);
   }
   return p.ok;
 }

@@ -42,7 +42,7 @@ static void tell_root(gli_builder *b, const gli_plan_params *p) {
 }
 
 /* Each message tells of all that came before it. */
-static void disseminate(gli_builder *b, const gli_plan_params *p) {
+static void empty_disseminate(gli_builder *b, const gli_plan_params *p) {
   uint64_t known = 1;
   for (uint64_t reach = 1; reach < p->size; reach *= 2, known++) {
     uint32_t after = (uint32_t)((p->rank + reach) % p->size);
@@ -56,6 +56,6 @@ void gli_build_empty(gli_builder *b, const gli_plan_params *p) {
   if (gli_collective_rooted(p->collective)) {
     tell_root(b, p);
   } else {
-    disseminate(b, p);
+    empty_disseminate(b, p);
   }
 }

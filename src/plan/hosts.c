@@ -16,7 +16,7 @@ typedef struct named {
   uint32_t rank;
 } named;
 
-static int by_key(const void *a, const void *b) {
+static int hosts_by_key(const void *a, const void *b) {
   const named *x = a, *y = b;
   if (x->key != y->key) return x->key < y->key ? -1 : 1;
   return x->rank < y->rank ? -1 : x->rank > y->rank;
@@ -26,10 +26,10 @@ static int by_key(const void *a, const void *b) {
 
 /* Let lowest[r] be the lowest rank on the host of rank r. */
 static bool find_lowest(const uint64_t *keys, uint32_t size, uint32_t *lowest) {
-  named *sorted = calloc(size, sizeof(*sorted));
+  named *sorted = calloc(size, sizeof *sorted);
   if (sorted == NULL) return false;
   for (uint32_t i = 0; i < size; i++) sorted[i] = (named){keys[i], i};
-  qsort(sorted, size, sizeof(*sorted), by_key);
+  qsort(sorted, size, sizeof *sorted, hosts_by_key);
   for (uint32_t i = 0; i < size; i++) {
     bool same = i > 0 && sorted[i].key == sorted[i - 1].key;
     lowest[sorted[i].rank] = same ? lowest[sorted[i - 1].rank] : sorted[i].rank;
@@ -66,7 +66,7 @@ static void count_ranks(gli_hosts *h, const arrays *a) {
   }
 }
 
-static void list_ranks(const gli_hosts *h, const arrays *a) {
+static void hosts_list_ranks(const gli_hosts *h, const arrays *a) {
   for (uint32_t i = 0; i < h->size; i++) {
     a->ranks[a->first[a->of[i]] + a->place[i]] = i;
     if (a->place[i] >= h->least) continue;
@@ -86,10 +86,10 @@ static void count_leaving(gli_hosts *h, const arrays *a) {
   }
 }
 
-static void fill(gli_hosts *h, const arrays *a) {
+static void hosts_fill(gli_hosts *h, const arrays *a) {
   count_leaving(h, a);
   count_ranks(h, a);
-  list_ranks(h, a);
+  hosts_list_ranks(h, a);
   h->of = a->of;
   h->place = a->place;
   h->ranks = a->ranks;
@@ -98,7 +98,8 @@ static void fill(gli_hosts *h, const arrays *a) {
 }
 
 /* Never more leaders than ranks: a host has at least `least`. */
-static uint32_t *take(uint32_t *words, uint32_t size, uint32_t n, arrays *a) {
+static uint32_t *hosts_take(uint32_t *words, uint32_t size, uint32_t n,
+                            arrays *a) {
   *a = (arrays){.of = words,
                 .place = words + size,
                 .ranks = words + 2 * (size_t)size,
@@ -109,7 +110,7 @@ static uint32_t *take(uint32_t *words, uint32_t size, uint32_t n, arrays *a) {
 
 /* ---- interface ---------------------------------------------------------- */
 
-static gloo_status no_memory(uint32_t size, gloo_error *error) {
+static gloo_status hosts_no_memory(uint32_t size, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for the hosts of %u ranks", size);
 }
@@ -122,21 +123,21 @@ gloo_status gli_hosts_make(const uint64_t *keys, uint32_t size,
   /* At most as many hosts as ranks. */
   uint64_t bytes = sizeof(block) + ((uint64_t)size + 1) * 10 * sizeof(uint32_t);
   block *b = bytes > SIZE_MAX ? NULL : malloc((size_t)bytes);
-  if (b == NULL) return no_memory(size, error);
+  if (b == NULL) return hosts_no_memory(size, error);
   if (!find_lowest(keys, size, b->words)) {
     free(b);
-    return no_memory(size, error);
+    return hosts_no_memory(size, error);
   }
   uint32_t n = number_hosts(b->words, size);
   arrays a;
-  uint32_t *rest = take(b->words, size, n, &a);
+  uint32_t *rest = hosts_take(b->words, size, n, &a);
   b->hosts = (gli_hosts){.size = size, .n = n, .apart = &b->apart};
-  fill(&b->hosts, &a);
+  hosts_fill(&b->hosts, &a);
   b->hosts.crowd = b->hosts.most;
-  take(rest, n, n, &a);
+  hosts_take(rest, n, n, &a);
   for (uint32_t i = 0; i < n; i++) a.of[i] = i;
   b->apart = (gli_hosts){.size = n, .n = n, .apart = &b->apart};
-  fill(&b->apart, &a);
+  hosts_fill(&b->apart, &a);
   b->apart.crowd = b->apart.leaving = b->hosts.least;
   *hosts = &b->hosts;
   return GLOO_OK;

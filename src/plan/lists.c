@@ -24,8 +24,9 @@ static gli_range place_for(gli_builder *b, gli_plan_params *inner) {
   return gli_scratch(b, b->in_bytes);
 }
 
-static void join(gli_builder *b, uint32_t first, uint32_t n, gli_range dst) {
-  gli_step s = {.kind = GLI_STEP_JOIN,
+static void lists_join(gli_builder *b, uint32_t first, uint32_t n,
+                       gli_range dst) {
+  gli_step s = {.kind = GLI_STEP_LOCAL_REDUCE,
                 .a_buffer = b->in_moved ? GLI_OUTS : GLI_INS,
                 .dst_buffer = (uint8_t)dst.buffer,
                 .dst = dst.offset,
@@ -36,7 +37,7 @@ static void join(gli_builder *b, uint32_t first, uint32_t n, gli_range dst) {
   if (dst.bytes != 0) gli_build_push(b, &s);
 }
 
-void gli_lists_join(gli_builder *b, gli_plan_params *inner) {
+void gli_lists_local_reduce(gli_builder *b, gli_plan_params *inner) {
   *inner = b->params;
   if (!gli_lists_has_inputs(&b->params) || !b->reads_in) return;
   uint32_t n = b->params.n_in;
@@ -48,9 +49,9 @@ void gli_lists_join(gli_builder *b, gli_plan_params *inner) {
   }
   gli_range all = place_for(b, inner);
   uint64_t each = b->in_bytes / n;
-  if (combines) join(b, 0, n, all);
+  if (combines) lists_join(b, 0, n, all);
   for (uint32_t i = 0; i < n && !combines; i++) {
-    join(b, i, 1, gli_bytes(all.buffer, all.offset + i * each, each));
+    lists_join(b, i, 1, gli_bytes(all.buffer, all.offset + i * each, each));
   }
   b->in_moved = true;
   b->in_buffer = all.buffer;
@@ -59,13 +60,13 @@ void gli_lists_join(gli_builder *b, gli_plan_params *inner) {
 
 /* ---- after --------------------------------------------------------------- */
 
-void gli_lists_spread(gli_builder *b) {
+void gli_lists_local_bcast(gli_builder *b) {
   if (!gli_lists_has_outputs(&b->params) || !b->writes_out) return;
   gli_plan_params apart = b->params;
   gli_shape shape;
   apart.in_place = false;
   if (gli_build_failed(b) || !gli_plan_shape(&apart, &shape)) return;
-  gli_step s = {.kind = GLI_STEP_SPREAD,
+  gli_step s = {.kind = GLI_STEP_LOCAL_BCAST,
                 .a_buffer = GLI_OUT,
                 .dst_buffer = GLI_OUTS,
                 .bytes = shape.out_bytes,

@@ -8,26 +8,26 @@ void gli_pack_free(gli_pack *pack) {
   *pack = (gli_pack){0};
 }
 
-static bool alike(const gli_step *x, const gli_step *y) {
+static bool pack_alike(const gli_step *x, const gli_step *y) {
   return x->kind == y->kind && x->role == y->role &&
-         x->incoming_left == y->incoming_left && x->a_buffer == y->a_buffer &&
+         x->incoming_first == y->incoming_first && x->a_buffer == y->a_buffer &&
          x->b_buffer == y->b_buffer && x->dst_buffer == y->dst_buffer &&
          x->lane == y->lane && x->peer == y->peer && x->n == y->n &&
-         x->own == y->own && x->n_loans == y->n_loans && x->stride == y->stride;
+         x->own == y->own && x->n_puts == y->n_puts && x->stride == y->stride;
 }
 
-static bool same(const gli_step *x, const gli_step *y) {
-  return alike(x, y) && x->slot == y->slot && x->place == y->place &&
-         x->loan == y->loan && x->a == y->a && x->b == y->b &&
-         x->dst == y->dst && x->bytes == y->bytes;
+static bool pack_same(const gli_step *x, const gli_step *y) {
+  return pack_alike(x, y) && x->slot == y->slot && x->window == y->window &&
+         x->put == y->put && x->a == y->a && x->b == y->b && x->dst == y->dst &&
+         x->bytes == y->bytes;
 }
 
 /* The step behind x on the line from w through x. */
-static gli_step onward(const gli_step *w, const gli_step *x) {
+static gli_step pack_onward(const gli_step *w, const gli_step *x) {
   gli_step s = *x;
   s.slot += x->slot - w->slot;
-  s.place += x->place - w->place;
-  s.loan += x->loan - w->loan;
+  s.window += x->window - w->window;
+  s.put += x->put - w->put;
   s.a += x->a - w->a;
   s.b += x->b - w->b;
   s.dst += x->dst - w->dst;
@@ -41,14 +41,14 @@ static gli_step onward(const gli_step *w, const gli_step *x) {
 static bool on_line(const gli_step *steps, size_t i, uint32_t period) {
   if (i < 2 * (size_t)period) return false;
   const gli_step *x = &steps[i - period], *w = &steps[i - 2 * period];
-  if (!alike(w, x)) return false;
-  gli_step told = onward(w, x);
-  return same(&told, &steps[i]);
+  if (!pack_alike(w, x)) return false;
+  gli_step told = pack_onward(w, x);
+  return pack_same(&told, &steps[i]);
 }
 
 /* Can the last line go on to step i? A line that has no followers yet may
  * choose its period. */
-static bool follow(gli_pack_line *line, const gli_step *steps, size_t i) {
+static bool pack_follow(gli_pack_line *line, const gli_step *steps, size_t i) {
   if (line->follow == UINT32_MAX) return false;
   uint32_t from = line->follow == 0 ? 1 : line->period;
   uint32_t to = line->follow == 0 ? GLI_PACK_PERIODS : line->period;
@@ -66,10 +66,11 @@ bool gli_pack_fill(gli_pack *pack, const gli_step *steps, size_t n) {
   pack->followed = 0;
   pack->n_read = 0;
   for (size_t i = 0; i < n; i++) {
-    if (i > 0 && follow(&pack->lines[pack->n_lines - 1], steps, i)) continue;
+    if (i > 0 && pack_follow(&pack->lines[pack->n_lines - 1], steps, i))
+      continue;
     if (pack->n_lines == pack->capacity) {
       size_t capacity = pack->capacity == 0 ? 16 : pack->capacity * 2;
-      gli_pack_line *lines = realloc(pack->lines, capacity * sizeof(*lines));
+      gli_pack_line *lines = realloc(pack->lines, capacity * sizeof *lines);
       if (lines == NULL) return false;
       pack->lines = lines;
       pack->capacity = capacity;
@@ -81,7 +82,7 @@ bool gli_pack_fill(gli_pack *pack, const gli_step *steps, size_t n) {
 
 /* ---- reading ------------------------------------------------------------ */
 
-static gli_step *recent(gli_pack *pack, uint64_t i) {
+static gli_step *pack_recent(gli_pack *pack, uint64_t i) {
   return &pack->last[i % (2 * GLI_PACK_PERIODS)];
 }
 
@@ -92,10 +93,10 @@ size_t gli_pack_take(gli_pack *pack, gli_step *steps, size_t n) {
     uint64_t i = pack->n_read++;
     gli_step s = line->step;
     if (pack->followed > 0) {
-      s = onward(recent(pack, i - 2 * line->period),
-                 recent(pack, i - line->period));
+      s = pack_onward(pack_recent(pack, i - 2 * line->period),
+                      pack_recent(pack, i - line->period));
     }
-    *recent(pack, i) = s;
+    *pack_recent(pack, i) = s;
     steps[taken++] = s;
     if (pack->followed++ == line->follow) {
       pack->line++;

@@ -12,7 +12,7 @@
 /* ---- layout ------------------------------------------------------------- */
 
 /* A plan and its arrays are one block of memory. */
-static size_t take(size_t *total, size_t count, size_t each) {
+static size_t plan_take(size_t *total, size_t count, size_t each) {
   size_t at = *total;
   *total = at + (count * each + 15) / 16 * 16;
   return at;
@@ -23,16 +23,16 @@ static gli_plan *plan_allocate(const gli_plan_params *params, uint32_t n_steps,
                                size_t n_recvs) {
   const gli_counts *given = params->counts;
   size_t total = 0;
-  take(&total, 1, sizeof(gli_plan));
-  size_t steps = take(&total, n_steps, sizeof(gli_step));
-  size_t n_deps = take(&total, n_steps, sizeof(uint32_t));
-  size_t next_first = take(&total, (size_t)n_steps + 1, sizeof(uint32_t));
-  size_t next = take(&total, n_edges, sizeof(uint32_t));
-  size_t peers = take(&total, n_peers, sizeof(gli_plan_peer));
-  size_t recv_steps = take(&total, n_recvs, sizeof(uint32_t));
-  size_t counts = take(&total, given != NULL, sizeof(gli_counts));
-  size_t numbers =
-      take(&total, gli_counts_numbers(given, params->size), sizeof(uint64_t));
+  plan_take(&total, 1, sizeof(gli_plan));
+  size_t steps = plan_take(&total, n_steps, sizeof(gli_step));
+  size_t n_deps = plan_take(&total, n_steps, sizeof(uint32_t));
+  size_t next_first = plan_take(&total, (size_t)n_steps + 1, sizeof(uint32_t));
+  size_t next = plan_take(&total, n_edges, sizeof(uint32_t));
+  size_t peers = plan_take(&total, n_peers, sizeof(gli_plan_peer));
+  size_t recv_steps = plan_take(&total, n_recvs, sizeof(uint32_t));
+  size_t counts = plan_take(&total, given != NULL, sizeof(gli_counts));
+  size_t numbers = plan_take(&total, gli_counts_numbers(given, params->size),
+                             sizeof(uint64_t));
   char *memory = malloc(total);
   if (memory == NULL) return NULL;
   gli_plan *plan = (gli_plan *)(void *)memory;
@@ -61,7 +61,7 @@ void gli_plan_free(gli_plan *plan) {
 
 /* ---- peers -------------------------------------------------------------- */
 
-static int by_rank(const void *a, const void *b) {
+static int plan_by_rank(const void *a, const void *b) {
   const gli_plan_peer *x = a, *y = b;
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
@@ -89,7 +89,7 @@ static void fill_steps(gli_plan *plan, const gli_builder *b) {
     if (b->peers[i - 1].rank > b->peers[i].rank) sorted = false;
   }
   if (sorted) return;
-  qsort(plan->peers, plan->n_peers, sizeof(gli_plan_peer), by_rank);
+  qsort(plan->peers, plan->n_peers, sizeof(gli_plan_peer), plan_by_rank);
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     gli_step *s = &plan->steps[i];
     if (s->peer == GLI_NO_PEER) continue;
@@ -136,15 +136,15 @@ static uint32_t most_operands(const gli_builder *b) {
   uint32_t most = 0;
   for (size_t i = 0; i < b->n_steps; i++) {
     const gli_step *s = &b->steps[i];
-    uint32_t n = s->n > s->n_loans ? s->n : s->n_loans;
-    if (n == 0 && s->kind == GLI_STEP_COPY_VIEW) n = 1;
+    uint32_t n = s->n > s->n_puts ? s->n : s->n_puts;
+    if (n == 0 && s->kind == GLI_STEP_COPY_GET) n = 1;
     if (n > 0 && n + 1 > most) most = n + 1;
   }
   return most;
 }
 
-static gloo_status finish(const gli_builder *b, gli_depend *d, gli_plan **plan,
-                          gloo_error *error) {
+static gloo_status plan_finish(const gli_builder *b, gli_depend *d,
+                               gli_plan **plan, gloo_error *error) {
   uint32_t n = (uint32_t)b->n_steps;
   if (!gli_depend_derive(d, b->steps, n) || d->n_edges > UINT32_MAX) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -161,7 +161,7 @@ static gloo_status finish(const gli_builder *b, gli_depend *d, gli_plan **plan,
   made->in_bytes = b->in_bytes;
   made->out_bytes = b->out_bytes;
   made->scratch_bytes = b->scratch_bytes;
-  made->n_places = b->n_places;
+  made->n_windows = b->n_windows;
   made->n_operands = most_operands(b);
   fill_steps(made, b);
   fill_recv_steps(made);
@@ -182,7 +182,7 @@ gloo_status gli_plan_make(gli_build_fn build, const gli_plan_params *params,
   }
   if (status == GLOO_OK) {
     gli_depend d = {0};
-    status = finish(&b, &d, plan, error);
+    status = plan_finish(&b, &d, plan, error);
     gli_depend_free(&d);
   }
   gli_raw_free(&b);

@@ -6,23 +6,23 @@
 #include <string.h>
 
 static const char *const buffers[GLI_BUFFERS] = {
-    "IN", "INS", "OUT", "SCRATCH", "TOKEN", "PLACE", "OUTS"};
+    "IN", "INS", "OUT", "SCRATCH", "TOKEN", "WINDOW", "OUTS"};
 static const char *const kinds[GLI_STEP_KINDS] = {
-    "SEND",   "RECV",       "RECV_REDUCE", "COPY", "COPY_VIEW",
-    "REDUCE", "REDUCE_ALL", "REDUCE_MANY", "JOIN", "SPREAD"};
-static const char *const sends[GLI_ROLES] = {"SEND", "SEND_VIEW", "LEND",
-                                             "FILL", "SIGNAL"};
-static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_VIEW", "BORROW",
-                                             "RECV_FILLED", "AWAIT"};
+    "SEND",   "RECV",       "RECV_REDUCE", "COPY",         "COPY_GET",
+    "REDUCE", "REDUCE_ALL", "REDUCE_MANY", "LOCAL_REDUCE", "LOCAL_BCAST"};
+static const char *const sends[GLI_ROLES] = {"SEND", "EXPOSE_GET", "EXPOSE_PUT",
+                                             "PUT", "SIGNAL"};
+static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_GET", "RECV_WINDOW",
+                                             "RECV_PUT", "AWAIT"};
 
 /* ---- ranges ------------------------------------------------------------- */
 
 #define RANGE_BYTES 64
 
 /* In elements where it falls on them, else in bytes: "OUT[3B..7B)". */
-static const char *range(const gli_plan_params *p, uint8_t buffer,
-                         uint64_t offset, uint64_t bytes,
-                         char text[RANGE_BYTES]) {
+static const char *print_range(const gli_plan_params *p, uint8_t buffer,
+                               uint64_t offset, uint64_t bytes,
+                               char text[RANGE_BYTES]) {
   uint64_t each = buffer == GLI_TOKEN ? 1 : p->elem_bytes;
   const char *name = buffer < GLI_BUFFERS ? buffers[buffer] : "?";
   if (offset % each == 0 && bytes % each == 0) {
@@ -35,9 +35,9 @@ static const char *range(const gli_plan_params *p, uint8_t buffer,
   return text;
 }
 
-/* "view 3" or "views 3-5". */
-static const char *places(const char *what, uint32_t first, uint32_t n,
-                          char text[RANGE_BYTES]) {
+/* "get 3" or "gets 3-5". */
+static const char *print_windows(const char *what, uint32_t first, uint32_t n,
+                                 char text[RANGE_BYTES]) {
   if (n == 1) {
     snprintf(text, RANGE_BYTES, "%s %u", what, first);
   } else {
@@ -48,8 +48,8 @@ static const char *places(const char *what, uint32_t first, uint32_t n,
 
 static void print_send(const gli_step *s, const char *a, char *text,
                        size_t bytes) {
-  if (s->role == GLI_ROLE_FILL) {
-    snprintf(text, bytes, "loan %u = %s", s->place, a);
+  if (s->role == GLI_ROLE_PUT) {
+    snprintf(text, bytes, "put %u = %s", s->window, a);
   } else {
     snprintf(text, bytes, "%s", a);
   }
@@ -57,36 +57,36 @@ static void print_send(const gli_step *s, const char *a, char *text,
 
 static void print_recv(const gli_step *s, const char *dst, char *text,
                        size_t bytes) {
-  if (s->role == GLI_ROLE_VIEW) {
-    snprintf(text, bytes, "view %u or %s", s->place, dst);
-  } else if (s->role == GLI_ROLE_LEND) {
-    snprintf(text, bytes, "loan %u, %" PRIu64 " bytes", s->place, s->bytes);
+  if (s->role == GLI_ROLE_EXPOSE_GET) {
+    snprintf(text, bytes, "get %u or %s", s->window, dst);
+  } else if (s->role == GLI_ROLE_EXPOSE_PUT) {
+    snprintf(text, bytes, "put %u, %" PRIu64 " bytes", s->window, s->bytes);
   } else {
     snprintf(text, bytes, "%s", dst);
   }
 }
 
-static void print_loans(const gli_step *s, char *text, size_t bytes) {
-  char loans[RANGE_BYTES];
-  if (s->n_loans == 0) return;
+static void print_puts(const gli_step *s, char *text, size_t bytes) {
+  char puts[RANGE_BYTES];
+  if (s->n_puts == 0) return;
   size_t used = strlen(text);
   snprintf(text + used, bytes - used, "; %s too",
-           places("loan", s->loan, s->n_loans, loans));
+           print_windows("put", s->put, s->n_puts, puts));
 }
 
 static void print_reduce_all(const gli_step *s, const char *a, const char *dst,
                              char *text, size_t bytes) {
   char left[RANGE_BYTES], right[RANGE_BYTES];
   uint32_t after = s->n - s->own;
-  places("view", s->place, s->own, left);
-  places("view", s->place + s->own, after, right);
+  print_windows("get", s->window, s->own, left);
+  print_windows("get", s->window + s->own, after, right);
   snprintf(text, bytes, "%s = %s%s%s%s%s", dst, s->own > 0 ? left : "",
            s->own > 0 ? " op " : "", a, after > 0 ? " op " : "",
            after > 0 ? right : "");
 }
 
-static void print_join(const gli_step *s, const char *a, const char *dst,
-                       char *text, size_t bytes) {
+static void print_local_reduce(const gli_step *s, const char *a,
+                               const char *dst, char *text, size_t bytes) {
   if (s->n == 1) {
     snprintf(text, bytes, "%s = input %u of %s", dst, s->own, a);
   } else {
@@ -99,7 +99,7 @@ static void print_join(const gli_step *s, const char *a, const char *dst,
 static void print_blocks(const gli_plan_params *p, const gli_step *s,
                          uint32_t from, uint32_t n, char *text, size_t bytes) {
   char first[RANGE_BYTES];
-  range(p, s->b_buffer, s->b + from * s->stride, s->bytes, first);
+  print_range(p, s->b_buffer, s->b + from * s->stride, s->bytes, first);
   if (n < 2) {
     snprintf(text, bytes, "%s", n == 0 ? "" : first);
   } else {
@@ -113,8 +113,8 @@ static void print_reduce_many(const gli_plan_params *p, const gli_step *s,
                               size_t bytes) {
   char left[2 * RANGE_BYTES], right[2 * RANGE_BYTES];
   uint32_t after = s->n - s->own;
-  print_blocks(p, s, 0, s->own, left, sizeof(left));
-  print_blocks(p, s, s->own, after, right, sizeof(right));
+  print_blocks(p, s, 0, s->own, left, sizeof left);
+  print_blocks(p, s, s->own, after, right, sizeof right);
   snprintf(text, bytes, "%s = %s%s%s%s%s", dst, left, s->own > 0 ? " op " : "",
            a, after > 0 ? " op " : "", right);
 }
@@ -124,9 +124,9 @@ static void print_reduce_many(const gli_plan_params *p, const gli_step *s,
 static void print_ranges(const gli_plan_params *p, const gli_step *s,
                          char text[RANGES_BYTES]) {
   char a[RANGE_BYTES], b[RANGE_BYTES], dst[RANGE_BYTES];
-  range(p, s->a_buffer, s->a, s->bytes, a);
-  range(p, s->b_buffer, s->b, s->bytes, b);
-  range(p, s->dst_buffer, s->dst, s->bytes, dst);
+  print_range(p, s->a_buffer, s->a, s->bytes, a);
+  print_range(p, s->b_buffer, s->b, s->bytes, b);
+  print_range(p, s->dst_buffer, s->dst, s->bytes, dst);
   switch (s->kind) {
     case GLI_STEP_SEND:
       print_send(s, a, text, RANGES_BYTES);
@@ -137,13 +137,13 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
     case GLI_STEP_COPY:
       snprintf(text, RANGES_BYTES, "%s = %s", dst, a);
       break;
-    case GLI_STEP_COPY_VIEW:
-      snprintf(text, RANGES_BYTES, "%s = view %u", dst, s->place);
+    case GLI_STEP_COPY_GET:
+      snprintf(text, RANGES_BYTES, "%s = get %u", dst, s->window);
       break;
-    case GLI_STEP_JOIN:
-      print_join(s, a, dst, text, RANGES_BYTES);
+    case GLI_STEP_LOCAL_REDUCE:
+      print_local_reduce(s, a, dst, text, RANGES_BYTES);
       break;
-    case GLI_STEP_SPREAD:
+    case GLI_STEP_LOCAL_BCAST:
       snprintf(text, RANGES_BYTES, "%u more: %s = %s", s->n, dst, a);
       break;
     case GLI_STEP_REDUCE:
@@ -156,7 +156,7 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
       print_reduce_many(p, s, a, dst, text, RANGES_BYTES);
       break;
     case GLI_STEP_RECV_REDUCE:
-      if (s->incoming_left) {
+      if (s->incoming_first) {
         snprintf(text, RANGES_BYTES, "%s = incoming op %s", dst, a);
       } else {
         snprintf(text, RANGES_BYTES, "%s = %s op incoming", dst, a);
@@ -166,7 +166,7 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
       snprintf(text, RANGES_BYTES, "?");
       break;
   }
-  print_loans(s, text, RANGES_BYTES);
+  print_puts(s, text, RANGES_BYTES);
 }
 
 /* Messages are called what the builder calls them. */
@@ -174,8 +174,8 @@ static const char *kind_name(const gli_step *s) {
   if (s->kind >= GLI_STEP_KINDS || s->role >= GLI_ROLES) return "?";
   if (s->kind == GLI_STEP_SEND) return sends[s->role];
   if (s->kind == GLI_STEP_RECV) return recvs[s->role];
-  bool view = s->kind == GLI_STEP_RECV_REDUCE && s->role == GLI_ROLE_VIEW;
-  return view ? "REDUCE_VIEW" : kinds[s->kind];
+  bool get = s->kind == GLI_STEP_RECV_REDUCE && s->role == GLI_ROLE_EXPOSE_GET;
+  return get ? "REDUCE_GET" : kinds[s->kind];
 }
 
 void gli_print_step(const gli_plan_params *p, const gli_step *s,
@@ -243,10 +243,10 @@ static void print_row(const gli_plan *plan, const waits *w, uint32_t i,
   char ranges[RANGES_BYTES], peer[24] = "", slot[16] = "";
   print_ranges(&plan->params, s, ranges);
   if (s->peer != GLI_NO_PEER) {
-    snprintf(peer, sizeof(peer), "%s %u",
+    snprintf(peer, sizeof peer, "%s %u",
              s->kind == GLI_STEP_SEND ? "to" : "from",
              plan->peers[s->peer].rank);
-    snprintf(slot, sizeof(slot), "%u", s->slot);
+    snprintf(slot, sizeof slot, "%u", s->slot);
   }
   fprintf(out, "%5u  %-11s  %-10s  %4s  %-45s ", i, kind_name(s), peer, slot,
           ranges);

@@ -32,7 +32,7 @@ struct gli_ranks_pool {
 };
 
 gli_ranks_pool *gli_ranks_pool_create(uint32_t size) {
-  gli_ranks_pool *pool = calloc(1, sizeof(*pool));
+  gli_ranks_pool *pool = calloc(1, sizeof *pool);
   if (pool != NULL) pool->size = size;
   return pool;
 }
@@ -49,7 +49,7 @@ void gli_ranks_pool_reset(gli_ranks_pool *pool, uint32_t size) {
   pool->size = size;
   if (pool->n_lists == 0) return;
   memset(pool->table, 0, (size_t)pool->list_capacity * 2 * sizeof(uint32_t));
-  memset(pool->memos, 0, sizeof(pool->memos));
+  memset(pool->memos, 0, sizeof pool->memos);
   pool->n_lists = 0;
   pool->n_runs = 0;
 }
@@ -89,10 +89,10 @@ static uint64_t hash_runs(const run *runs, uint32_t n) {
 
 static bool grow_lists(gli_ranks_pool *pool) {
   uint32_t capacity = pool->list_capacity == 0 ? 64 : pool->list_capacity * 2;
-  list *lists = realloc(pool->lists, capacity * sizeof(*lists));
+  list *lists = realloc(pool->lists, capacity * sizeof *lists);
   if (lists == NULL) return false;
   pool->lists = lists;
-  uint32_t *table = calloc((size_t)capacity * 2, sizeof(*table));
+  uint32_t *table = calloc((size_t)capacity * 2, sizeof *table);
   if (table == NULL) return false;
   free(pool->table);
   pool->table = table;
@@ -109,7 +109,7 @@ static bool reserve_runs(gli_ranks_pool *pool, size_t n) {
   if (pool->run_capacity - pool->n_runs >= n) return true;
   size_t capacity = pool->run_capacity == 0 ? 1024 : pool->run_capacity * 2;
   while (capacity - pool->n_runs < n) capacity *= 2;
-  run *runs = realloc(pool->runs, capacity * sizeof(*runs));
+  run *runs = realloc(pool->runs, capacity * sizeof *runs);
   if (runs == NULL) return false;
   pool->runs = runs;
   pool->run_capacity = capacity;
@@ -117,7 +117,7 @@ static bool reserve_runs(gli_ranks_pool *pool, size_t n) {
 }
 
 /* Make a value of the n runs just behind the pool's last. */
-static bool intern(gli_ranks_pool *pool, uint32_t n, gli_ranks *set) {
+static bool ranks_intern(gli_ranks_pool *pool, uint32_t n, gli_ranks *set) {
   const run *runs = &pool->runs[pool->n_runs];
   bool wraps = n == 2 && runs[0].first == 0 && runs[1].end == pool->size;
   if (n == 1) {
@@ -174,11 +174,12 @@ static gli_ranks_result unite_lists(gli_ranks_pool *pool, gli_ranks a,
     }
     if (next.end > out[n - 1].end) out[n - 1].end = next.end;
   }
-  return intern(pool, n, sum) ? GLI_RANKS_OK : GLI_RANKS_NO_MEMORY;
+  return ranks_intern(pool, n, sum) ? GLI_RANKS_OK : GLI_RANKS_NO_MEMORY;
 }
 
-static gli_ranks_result unite(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
-                              bool apart, gli_ranks *sum, uint32_t *common) {
+static gli_ranks_result ranks_unite(gli_ranks_pool *pool, gli_ranks a,
+                                    gli_ranks b, bool apart, gli_ranks *sum,
+                                    uint32_t *common) {
   uint64_t h = ((uint64_t)a.first * 31 + a.n) * 0x9E3779B97F4A7C15u +
                ((uint64_t)b.first * 31 + b.n) * 0xC2B2AE3D27D4EB4Fu;
   memo *m = &pool->memos[(h >> 40) % MEMOS];
@@ -192,17 +193,17 @@ static gli_ranks_result unite(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
   return result;
 }
 
-static uint32_t distance(uint32_t from, uint32_t to, uint32_t size) {
+static uint32_t ranks_distance(uint32_t from, uint32_t to, uint32_t size) {
   return to >= from ? to - from : to + (size - from);
 }
 
 gli_ranks_result gli_ranks_add(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
                                gli_ranks *sum, uint32_t *common) {
   if (a.n == GLI_RANKS_LISTED || b.n == GLI_RANKS_LISTED) {
-    return unite(pool, a, b, true, sum, common);
+    return ranks_unite(pool, a, b, true, sum, common);
   }
-  uint32_t ab = distance(a.first, b.first, pool->size);
-  uint32_t ba = distance(b.first, a.first, pool->size);
+  uint32_t ab = ranks_distance(a.first, b.first, pool->size);
+  uint32_t ba = ranks_distance(b.first, a.first, pool->size);
   if (ab < a.n) {
     *common = b.first;
     return GLI_RANKS_COMMON;
@@ -219,13 +220,13 @@ gli_ranks_result gli_ranks_add(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
     *sum = (gli_ranks){ab == a.n ? a.first : b.first, a.n + b.n};
     return GLI_RANKS_OK;
   }
-  return unite(pool, a, b, true, sum, common);
+  return ranks_unite(pool, a, b, true, sum, common);
 }
 
 gli_ranks_result gli_ranks_merge(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
                                  gli_ranks *sum) {
   uint32_t common;
-  return unite(pool, a, b, false, sum, &common);
+  return ranks_unite(pool, a, b, false, sum, &common);
 }
 
 /* ---- looking ------------------------------------------------------------ */
@@ -261,9 +262,9 @@ void gli_ranks_print(const gli_ranks_pool *pool, gli_ranks set, char *text,
     uint32_t last = runs[i].end - 1;
     const char *comma = i == 0 ? "" : ", ";
     if (last == runs[i].first) {
-      snprintf(one, sizeof(one), "%s%u", comma, last);
+      snprintf(one, sizeof one, "%s%u", comma, last);
     } else {
-      snprintf(one, sizeof(one), "%s%u-%u", comma, runs[i].first, last);
+      snprintf(one, sizeof one, "%s%u-%u", comma, runs[i].first, last);
     }
     size_t length = strlen(one);
     if (used + length + 6 > bytes) {

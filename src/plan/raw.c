@@ -79,16 +79,16 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
 
 void gli_raw_build(gli_builder *b, gli_build_fn build) {
   gli_plan_params inner;
-  gli_lists_join(b, &inner);
+  gli_lists_local_reduce(b, &inner);
   if (gli_build_is_empty(&inner)) build = gli_build_empty;
   build(b, &inner);
-  gli_lists_spread(b);
+  gli_lists_local_bcast(b);
 }
 
 void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {
   b->scratch_bytes = 0;
-  b->n_places = 0;
-  b->refers = false;
+  b->n_windows = 0;
+  b->one_sided = false;
   b->sub = NULL;
   b->tokens = 1; /* its own arrival */
   b->lane = 0;
@@ -97,7 +97,7 @@ void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {
   b->window_end = count > UINT64_MAX - first ? UINT64_MAX : first + count;
   b->n_steps = 0;
   if (b->table != NULL) {
-    memset(b->table, 0, ((size_t)b->table_mask + 1) * sizeof(*b->table));
+    memset(b->table, 0, ((size_t)b->table_mask + 1) * sizeof *b->table);
   }
   b->n_peers = 0;
   b->recent[0] = b->recent[1] = GLI_NO_PEER;

@@ -13,8 +13,8 @@
 struct gli_builder {
   gli_plan_params params;
   uint64_t in_bytes, out_bytes, scratch_bytes;
-  uint32_t n_places;
-  bool refers;               /* it has views or loans */
+  uint32_t n_windows;
+  bool one_sided;            /* it has gets or puts */
   uint64_t in_shift;         /* where IN begins in in_buffer */
   uint64_t segment;          /* longest step in bytes; UINT64_MAX: do not cut */
   bool in_moved;             /* in place, or several inputs that were joined */

@@ -3,7 +3,7 @@
 #include "plan/builder.h"
 
 /* Where block k begins, or UINT64_MAX, which no memory has. */
-static uint64_t times(uint64_t stride, uint32_t k) {
+static uint64_t sequence_times(uint64_t stride, uint32_t k) {
   uint64_t at;
   return gli_mul_u64(stride, k, &at) ? at : UINT64_MAX;
 }
@@ -12,10 +12,11 @@ static uint64_t times(uint64_t stride, uint32_t k) {
 static void recv_all_reduce_many(gli_builder *b, const gli_plan_params *p,
                                  gli_range own, gli_range dst) {
   uint64_t stride = (dst.bytes + 63) / 64 * 64;
-  gli_range blocks = gli_scratch(b, times(stride, p->size - 1));
+  gli_range blocks = gli_scratch(b, sequence_times(stride, p->size - 1));
   for (uint32_t k = 0; k < p->size; k++) {
     if (k == p->rank) continue;
-    uint64_t at = blocks.offset + times(stride, k < p->rank ? k : k - 1);
+    uint64_t at =
+        blocks.offset + sequence_times(stride, k < p->rank ? k : k - 1);
     gli_recv(b, k, gli_bytes(GLI_SCRATCH, at, dst.bytes));
   }
   gli_many many = {.local = own,
@@ -30,7 +31,7 @@ static void recv_all_reduce_many(gli_builder *b, const gli_plan_params *p,
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst) {
   gli_range held = own;
-  if (p->narrow && p->size > 2) {
+  if (p->low_precision && p->size > 2) {
     recv_all_reduce_many(b, p, own, dst);
     return;
   }

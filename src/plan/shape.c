@@ -37,7 +37,7 @@ static const buffers all_buffers[GLI_COLLECTIVES] = {
     [GLI_REDUCE_SCATTERV] = {BLOCKS, ONE, false, false},
 };
 
-static buffers of(const gli_plan_params *p) {
+static buffers shape_of(const gli_plan_params *p) {
   buffers b = all_buffers[p->collective];
   bool root = p->rank == p->root;
   if (b.in_at_root && !root) b.in = NONE;
@@ -48,8 +48,8 @@ static buffers of(const gli_plan_params *p) {
 /* ---- lengths ------------------------------------------------------------- */
 
 /* Where the last block ends. */
-static bool extent(const uint64_t *lengths, const uint64_t *first,
-                   uint32_t size, uint64_t *end) {
+static bool shape_extent(const uint64_t *lengths, const uint64_t *first,
+                         uint32_t size, uint64_t *end) {
   *end = 0;
   for (uint32_t k = 0; lengths != NULL && k < size; k++) {
     uint64_t to;
@@ -59,8 +59,8 @@ static bool extent(const uint64_t *lengths, const uint64_t *first,
   return true;
 }
 
-static bool bytes_of(const gli_plan_params *p, part is, bool input,
-                     uint64_t *bytes) {
+static bool shape_bytes_of(const gli_plan_params *p, part is, bool input,
+                           uint64_t *bytes) {
   const gli_counts *c = p->counts;
   uint64_t elements = c == NULL ? p->count : c->own;
   if (is == NONE) {
@@ -70,18 +70,18 @@ static bool bytes_of(const gli_plan_params *p, part is, bool input,
   if (is == BLOCKS && c == NULL) {
     if (!gli_mul_u64(p->count, p->size, &elements)) return false;
   } else if (is == BLOCKS) {
-    if (!extent(input ? c->in : c->out, input ? c->in_first : c->out_first,
-                p->size, &elements))
+    if (!shape_extent(input ? c->in : c->out,
+                      input ? c->in_first : c->out_first, p->size, &elements))
       return false;
   }
   return gli_mul_u64(elements, p->elem_bytes, bytes);
 }
 
 bool gli_plan_shape(const gli_plan_params *p, gli_shape *s) {
-  buffers b = of(p);
+  buffers b = shape_of(p);
   *s = (gli_shape){.reads_in = b.in != NONE, .writes_out = b.out != NONE};
-  if (!bytes_of(p, b.in, true, &s->in_bytes)) return false;
-  if (!bytes_of(p, b.out, false, &s->out_bytes)) return false;
+  if (!shape_bytes_of(p, b.in, true, &s->in_bytes)) return false;
+  if (!shape_bytes_of(p, b.out, false, &s->out_bytes)) return false;
   s->in_place = p->in_place && s->reads_in;
   if (s->in_place && all_buffers[p->collective].out == BLOCKS &&
       b.out == NONE) {
@@ -169,36 +169,36 @@ static uint64_t block_offset(const gli_plan_params *p, uint32_t of_rank,
   return gli_block(&other, GLI_IN, rank).offset;
 }
 
-static gli_result kept(uint64_t until) {
+static gli_result shape_kept(uint64_t until) {
   return (gli_result){.kind = GLI_RESULT_KEPT, .until = until};
 }
 
-static gli_result one(uint32_t rank, uint64_t source, uint64_t until) {
+static gli_result shape_one(uint32_t rank, uint64_t source, uint64_t until) {
   return (gli_result){GLI_RESULT_OF, rank, 1, source, until};
 }
 
-static gli_result gathered(const gli_plan_params *p, uint64_t x) {
+static gli_result shape_gathered(const gli_plan_params *p, uint64_t x) {
   uint32_t k;
   uint64_t end;
-  if (!find_block(p, x, &k, &end)) return kept(end);
+  if (!find_block(p, x, &k, &end)) return shape_kept(end);
   uint64_t at = x - gli_block(p, GLI_OUT, k).offset;
   if (all_buffers[p->collective].in == BLOCKS) {
     at += block_offset(p, k, p->rank);
   }
-  return one(k, at, end);
+  return shape_one(k, at, end);
 }
 
-static gli_result scattered(const gli_plan_params *p, uint64_t x) {
-  if (p->rank == p->root && p->in_place) return kept(UINT64_MAX);
-  return one(p->root, x + block_offset(p, p->root, p->rank),
-             gli_own(p, GLI_OUT).bytes);
+static gli_result shape_scattered(const gli_plan_params *p, uint64_t x) {
+  if (p->rank == p->root && p->in_place) return shape_kept(UINT64_MAX);
+  return shape_one(p->root, x + block_offset(p, p->root, p->rank),
+                   gli_own(p, GLI_OUT).bytes);
 }
 
-static gli_result reduced(const gli_plan_params *p, uint64_t x) {
+static gli_result shape_reduced(const gli_plan_params *p, uint64_t x) {
   gli_result r = {GLI_RESULT_OF, 0, p->size, x, gli_own(p, GLI_OUT).bytes};
   if (p->collective == GLI_SCAN) r.n = p->rank + 1;
   if (p->collective == GLI_EXSCAN) r.n = p->rank;
-  if (r.n == 0) return kept(r.until);
+  if (r.n == 0) return shape_kept(r.until);
   if (all_buffers[p->collective].in == BLOCKS) {
     r.source += gli_block(p, GLI_IN, p->rank).offset;
   }
@@ -206,18 +206,18 @@ static gli_result reduced(const gli_plan_params *p, uint64_t x) {
 }
 
 gli_result gli_plan_result(const gli_plan_params *p, uint64_t x) {
-  buffers b = of(p);
-  if (b.out == NONE) return kept(UINT64_MAX);
-  if (b.out == BLOCKS) return gathered(p, x);
+  buffers b = shape_of(p);
+  if (b.out == NONE) return shape_kept(UINT64_MAX);
+  if (b.out == BLOCKS) return shape_gathered(p, x);
   if (all_buffers[p->collective].in_at_root &&
       all_buffers[p->collective].in == BLOCKS) {
-    return scattered(p, x);
+    return shape_scattered(p, x);
   }
   if (x >= gli_own(p, GLI_OUT).bytes) {
     return (gli_result){.until = UINT64_MAX};
   }
   if (p->collective == GLI_BROADCAST) {
-    return one(p->root, x, gli_own(p, GLI_OUT).bytes);
+    return shape_one(p->root, x, gli_own(p, GLI_OUT).bytes);
   }
-  return reduced(p, x);
+  return shape_reduced(p, x);
 }

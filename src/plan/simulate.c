@@ -33,8 +33,8 @@ typedef struct step_state {
 typedef struct rank_state {
   gli_plan *plan;
   step_state *steps;
-  uint32_t *lenders; /* [n_places] whose loan it is, + 1 */
-  bool *written;     /* [n_places] some step writes the loan */
+  uint32_t *exposers; /* [n_windows] whose put it is, + 1 */
+  bool *written;      /* [n_windows] some step writes the put */
   picoseconds cpu_free, done;
   picoseconds out_free, in_free; /* links inside of the host */
 } rank_state;
@@ -54,37 +54,37 @@ typedef struct simulation {
   gli_sim_report *report;
 } simulation;
 
-static picoseconds ps(double ns) {
+static picoseconds simulate_ps(double ns) {
   return (picoseconds)(ns * 1000 + 0.5);
 }
 
-static picoseconds of_bytes(double ns_per_byte, uint64_t bytes) {
-  return ps(ns_per_byte * (double)bytes);
+static picoseconds simulate_of_bytes(double ns_per_byte, uint64_t bytes) {
+  return simulate_ps(ns_per_byte * (double)bytes);
 }
 
-static picoseconds later(picoseconds a, picoseconds b) {
+static picoseconds simulate_later(picoseconds a, picoseconds b) {
   return a > b ? a : b;
 }
 
 /* ---- events ------------------------------------------------------------- */
 
-static bool before(const event *a, const event *b) {
+static bool simulate_before(const event *a, const event *b) {
   if (a->at != b->at) return a->at < b->at;
   if (a->rank != b->rank) return a->rank < b->rank;
   if (a->step != b->step) return a->step < b->step;
   return a->kind < b->kind;
 }
 
-static bool push(simulation *s, event e) {
+static bool simulate_push(simulation *s, event e) {
   if (s->n_events == s->capacity) {
     size_t capacity = s->capacity == 0 ? 1024 : s->capacity * 2;
-    event *heap = realloc(s->heap, capacity * sizeof(*heap));
+    event *heap = realloc(s->heap, capacity * sizeof *heap);
     if (heap == NULL) return false;
     s->heap = heap;
     s->capacity = capacity;
   }
   size_t at = s->n_events++;
-  while (at > 0 && before(&e, &s->heap[(at - 1) / 2])) {
+  while (at > 0 && simulate_before(&e, &s->heap[(at - 1) / 2])) {
     s->heap[at] = s->heap[(at - 1) / 2];
     at = (at - 1) / 2;
   }
@@ -92,14 +92,15 @@ static bool push(simulation *s, event e) {
   return true;
 }
 
-static event pop(simulation *s) {
+static event simulate_pop(simulation *s) {
   event top = s->heap[0], last = s->heap[--s->n_events];
   size_t at = 0, n = s->n_events;
   for (;;) {
     size_t child = 2 * at + 1;
     if (child >= n) break;
-    if (child + 1 < n && before(&s->heap[child + 1], &s->heap[child])) child++;
-    if (before(&last, &s->heap[child])) break;
+    if (child + 1 < n && simulate_before(&s->heap[child + 1], &s->heap[child]))
+      child++;
+    if (simulate_before(&last, &s->heap[child])) break;
     s->heap[at] = s->heap[child];
     at = child;
   }
@@ -110,63 +111,64 @@ static event pop(simulation *s) {
 /* ---- what happens ------------------------------------------------------- */
 
 /* Keep the processor busy from `at` or when it is free; returns the end. */
-static picoseconds work(rank_state *r, picoseconds at, picoseconds cost) {
-  r->cpu_free = later(at, r->cpu_free) + cost;
+static picoseconds simulate_work(rank_state *r, picoseconds at,
+                                 picoseconds cost) {
+  r->cpu_free = simulate_later(at, r->cpu_free) + cost;
   return r->cpu_free;
 }
 
-static host_state *host_of(const simulation *s, uint32_t rank) {
+static host_state *simulate_host_of(const simulation *s, uint32_t rank) {
   return &s->hosts[s->where == NULL ? 0 : s->where->of[rank]];
 }
 
 static bool is_inside(const simulation *s, uint32_t a, uint32_t b) {
-  return host_of(s, a) == host_of(s, b);
+  return simulate_host_of(s, a) == simulate_host_of(s, b);
 }
 
-static const gli_sim_link *link_of(const simulation *s, uint32_t a,
-                                   uint32_t b) {
+static const gli_sim_link *simulate_link_of(const simulation *s, uint32_t a,
+                                            uint32_t b) {
   return is_inside(s, a, b) ? &s->model->inside : &s->model->across;
 }
 
 /* Occupy a link for a message; returns when its first byte passes. */
-static picoseconds pass(picoseconds *link_free, picoseconds at,
-                        picoseconds length, const gli_sim_link *link) {
-  picoseconds first = later(at, *link_free);
-  *link_free = first + length + ps(link->gap_ns);
+static picoseconds simulate_pass(picoseconds *link_free, picoseconds at,
+                                 picoseconds length, const gli_sim_link *link) {
+  picoseconds first = simulate_later(at, *link_free);
+  *link_free = first + length + simulate_ps(link->gap_ns);
   return first;
 }
 
 /* ---- memory of other ranks ---------------------------------------------- */
 
-static bool reaches(const simulation *s, uint32_t a, uint32_t b) {
+static bool simulate_reaches(const simulation *s, uint32_t a, uint32_t b) {
   return s->model->reach && is_inside(s, a, b);
 }
 
 /* What of a message travels. */
 static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
                            const gli_step *step) {
-  if (!reaches(s, from, to)) return gli_step_wire_bytes(step);
-  if (step->role == GLI_ROLE_VIEW) return GLI_PLAN_REFERENCE_BYTES;
+  if (!simulate_reaches(s, from, to)) return gli_step_wire_bytes(step);
+  if (step->role == GLI_ROLE_EXPOSE_GET) return GLI_PLAN_RKEY_BYTES;
   bool written =
-      step->role == GLI_ROLE_FILL && s->ranks[from].written[step->place];
+      step->role == GLI_ROLE_PUT && s->ranks[from].written[step->window];
   return written ? 0 : gli_step_wire_bytes(step);
 }
 
 static bool is_copy(const gli_step *step) {
-  return step->kind == GLI_STEP_COPY || step->kind == GLI_STEP_COPY_VIEW ||
-         step->kind == GLI_STEP_SPREAD ||
-         (step->kind == GLI_STEP_JOIN && step->n == 1);
+  return step->kind == GLI_STEP_COPY || step->kind == GLI_STEP_COPY_GET ||
+         step->kind == GLI_STEP_LOCAL_BCAST ||
+         (step->kind == GLI_STEP_LOCAL_REDUCE && step->n == 1);
 }
 
 static picoseconds result_cost(const simulation *s, const gli_step *step) {
   if (step->kind == GLI_STEP_COPY && step->a_buffer == step->dst_buffer &&
       step->a == step->dst)
     return 0;
-  if (is_copy(step)) return of_bytes(s->model->copy_ns, step->bytes);
-  uint64_t n = gli_step_has_blocks(step)     ? step->n
-               : step->kind == GLI_STEP_JOIN ? step->n - 1
-                                             : 1;
-  return n * of_bytes(s->model->reduce_ns, step->bytes);
+  if (is_copy(step)) return simulate_of_bytes(s->model->copy_ns, step->bytes);
+  uint64_t n = gli_step_has_blocks(step)             ? step->n
+               : step->kind == GLI_STEP_LOCAL_REDUCE ? step->n - 1
+                                                     : 1;
+  return n * simulate_of_bytes(s->model->reduce_ns, step->bytes);
 }
 
 /* Of copying or reducing, and of writing the result where it belongs. */
@@ -174,9 +176,10 @@ static picoseconds local_cost(const simulation *s, uint32_t rank,
                               const gli_step *step) {
   const rank_state *r = &s->ranks[rank];
   picoseconds cost = result_cost(s, step);
-  for (uint32_t i = step->loan; i < step->loan + step->n_loans; i++) {
-    if (r->lenders[i] == 0 || !reaches(s, rank, r->lenders[i] - 1)) continue;
-    cost += of_bytes(s->model->copy_ns, step->bytes);
+  for (uint32_t i = step->put; i < step->put + step->n_puts; i++) {
+    if (r->exposers[i] == 0 || !simulate_reaches(s, rank, r->exposers[i] - 1))
+      continue;
+    cost += simulate_of_bytes(s->model->copy_ns, step->bytes);
   }
   return cost;
 }
@@ -187,31 +190,34 @@ static bool start_send(simulation *s, event e, const gli_step *step) {
   rank_state *r = &s->ranks[e.rank];
   uint32_t to = r->plan->peers[step->peer].rank;
   const gli_plan *other = s->ranks[to].plan;
-  const gli_sim_link *link = link_of(s, e.rank, to);
+  const gli_sim_link *link = simulate_link_of(s, e.rank, to);
   bool inside = is_inside(s, e.rank, to);
   uint64_t bytes = bytes_sent(s, e.rank, to, step);
-  picoseconds length = of_bytes(link->per_byte_ns, bytes);
-  picoseconds *out = &host_of(s, e.rank)->out_free;
-  picoseconds posted = work(r, e.at, ps(link->overhead_ns));
-  picoseconds first = pass(inside ? &r->out_free : out, posted, length, link);
+  picoseconds length = simulate_of_bytes(link->per_byte_ns, bytes);
+  picoseconds *out = &simulate_host_of(s, e.rank)->out_free;
+  picoseconds posted = simulate_work(r, e.at, simulate_ps(link->overhead_ns));
+  picoseconds first =
+      simulate_pass(inside ? &r->out_free : out, posted, length, link);
   const gli_plan_peer *peer = &other->peers[gli_plan_find_peer(other, e.rank)];
   uint32_t recv = other->recv_steps[peer->first_recv + step->slot];
   s->ranks[to].steps[recv].bytes = bytes;
   s->report->messages++;
   *(inside ? &s->report->bytes_inside : &s->report->bytes_across) += bytes;
-  return push(s, (event){first + length, e.rank, e.step, STEP_DONE}) &&
-         push(s,
-              (event){first + ps(link->latency_ns), to, recv, MESSAGE_ARRIVES});
+  return simulate_push(s, (event){first + length, e.rank, e.step, STEP_DONE}) &&
+         simulate_push(s, (event){first + simulate_ps(link->latency_ns), to,
+                                  recv, MESSAGE_ARRIVES});
 }
 
 static bool finish_recv(simulation *s, event e, const gli_step *step) {
   rank_state *r = &s->ranks[e.rank];
   uint32_t from = r->plan->peers[step->peer].rank;
-  picoseconds cost = ps(link_of(s, e.rank, from)->overhead_ns);
+  picoseconds cost =
+      simulate_ps(simulate_link_of(s, e.rank, from)->overhead_ns);
   if (step->kind == GLI_STEP_RECV_REDUCE) {
     cost += local_cost(s, e.rank, step);
   }
-  return push(s, (event){work(r, e.at, cost), e.rank, e.step, STEP_DONE});
+  return simulate_push(
+      s, (event){simulate_work(r, e.at, cost), e.rank, e.step, STEP_DONE});
 }
 
 static bool on_ready(simulation *s, event e) {
@@ -223,21 +229,24 @@ static bool on_ready(simulation *s, event e) {
     return !r->steps[e.step].is_in || finish_recv(s, e, step);
   }
   picoseconds cost = local_cost(s, e.rank, step);
-  if (step->kind == GLI_STEP_SPREAD) cost *= step->n;
-  picoseconds end = work(r, e.at, cost);
-  return push(s, (event){end, e.rank, e.step, STEP_DONE});
+  if (step->kind == GLI_STEP_LOCAL_BCAST) cost *= step->n;
+  picoseconds end = simulate_work(r, e.at, cost);
+  return simulate_push(s, (event){end, e.rank, e.step, STEP_DONE});
 }
 
 static bool on_arrives(simulation *s, event e) {
   rank_state *r = &s->ranks[e.rank];
   const gli_step *step = &r->plan->steps[e.step];
   uint32_t from = r->plan->peers[step->peer].rank;
-  const gli_sim_link *link = link_of(s, e.rank, from);
-  picoseconds *in =
-      is_inside(s, e.rank, from) ? &r->in_free : &host_of(s, e.rank)->in_free;
-  picoseconds length = of_bytes(link->per_byte_ns, r->steps[e.step].bytes);
-  picoseconds first = pass(in, e.at, length, link);
-  return push(s, (event){first + length, e.rank, e.step, MESSAGE_IS_IN});
+  const gli_sim_link *link = simulate_link_of(s, e.rank, from);
+  picoseconds *in = is_inside(s, e.rank, from)
+                        ? &r->in_free
+                        : &simulate_host_of(s, e.rank)->in_free;
+  picoseconds length =
+      simulate_of_bytes(link->per_byte_ns, r->steps[e.step].bytes);
+  picoseconds first = simulate_pass(in, e.at, length, link);
+  return simulate_push(s,
+                       (event){first + length, e.rank, e.step, MESSAGE_IS_IN});
 }
 
 static bool on_is_in(simulation *s, event e) {
@@ -255,12 +264,13 @@ static bool on_done(simulation *s, event e) {
        i++) {
     uint32_t next = plan->next[i];
     if (--r->steps[next].waits > 0) continue;
-    if (!push(s, (event){e.at, e.rank, next, STEP_READY})) return false;
+    if (!simulate_push(s, (event){e.at, e.rank, next, STEP_READY}))
+      return false;
   }
   return true;
 }
 
-static bool run(simulation *s, uint64_t *n_done) {
+static bool simulate_run(simulation *s, uint64_t *n_done) {
   static bool (*const on[])(simulation *, event) = {
       [STEP_READY] = on_ready,
       [MESSAGE_ARRIVES] = on_arrives,
@@ -268,7 +278,7 @@ static bool run(simulation *s, uint64_t *n_done) {
       [STEP_DONE] = on_done,
   };
   while (s->n_events > 0) {
-    event e = pop(s);
+    event e = simulate_pop(s);
     if (e.kind == STEP_DONE) (*n_done)++;
     if (!on[e.kind](s, e)) return false;
   }
@@ -291,18 +301,18 @@ static gloo_status check_model(const gli_sim_model *m, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Whose loans a rank has, and which it writes. */
-static bool note_places(rank_state *r) {
+/* Whose puts a rank has, and which it writes. */
+static bool note_windows(rank_state *r) {
   const gli_plan *plan = r->plan;
-  r->lenders = calloc((size_t)plan->n_places + 1, sizeof(*r->lenders));
-  r->written = calloc((size_t)plan->n_places + 1, sizeof(*r->written));
-  if (r->lenders == NULL || r->written == NULL) return false;
+  r->exposers = calloc((size_t)plan->n_windows + 1, sizeof *r->exposers);
+  r->written = calloc((size_t)plan->n_windows + 1, sizeof *r->written);
+  if (r->exposers == NULL || r->written == NULL) return false;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];
-    if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_LEND) {
-      r->lenders[s->place] = plan->peers[s->peer].rank + 1;
+    if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_EXPOSE_PUT) {
+      r->exposers[s->window] = plan->peers[s->peer].rank + 1;
     }
-    for (uint32_t k = 0; k < s->n_loans; k++) r->written[s->loan + k] = true;
+    for (uint32_t k = 0; k < s->n_puts; k++) r->written[s->put + k] = true;
   }
   return true;
 }
@@ -317,12 +327,12 @@ static gloo_status add_rank(simulation *s, gli_build_fn build,
   gloo_status status = gli_plan_make(build, &p, &r->plan, error);
   if (status != GLOO_OK) return status;
   uint32_t n = r->plan->n_steps;
-  r->steps = calloc((size_t)n + 1, sizeof(*r->steps));
-  bool ok = r->steps != NULL && note_places(r);
+  r->steps = calloc((size_t)n + 1, sizeof *r->steps);
+  bool ok = r->steps != NULL && note_windows(r);
   for (uint32_t i = 0; i < n && ok; i++) {
     r->steps[i].waits = r->plan->n_deps[i];
     if (r->plan->n_deps[i] == 0) {
-      ok = push(s, (event){0, rank, i, STEP_READY});
+      ok = simulate_push(s, (event){0, rank, i, STEP_READY});
     }
   }
   if (ok) return GLOO_OK;
@@ -353,8 +363,8 @@ static gloo_status set_up(simulation *s, gli_build_fn build,
                           const gli_plan_params *params, uint64_t *n_steps,
                           gloo_error *error) {
   uint32_t hosts = s->where == NULL ? 1 : s->where->n;
-  s->ranks = calloc(s->size, sizeof(*s->ranks));
-  s->hosts = calloc(hosts, sizeof(*s->hosts));
+  s->ranks = calloc(s->size, sizeof *s->ranks);
+  s->hosts = calloc(hosts, sizeof *s->hosts);
   if (s->ranks == NULL || s->hosts == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for simulating %u ranks", s->size);
@@ -378,7 +388,7 @@ static void tear_down(simulation *s) {
   for (uint32_t i = 0; s->ranks != NULL && i < s->size; i++) {
     gli_plan_free(s->ranks[i].plan);
     free(s->ranks[i].steps);
-    free(s->ranks[i].lenders);
+    free(s->ranks[i].exposers);
     free(s->ranks[i].written);
   }
   free(s->ranks);
@@ -388,7 +398,7 @@ static void tear_down(simulation *s) {
 
 /* ---- interface ---------------------------------------------------------- */
 
-static void summarise(const simulation *s, double *done_ns) {
+static void simulate_summarise(const simulation *s, double *done_ns) {
   picoseconds first = UINT64_MAX, last = 0;
   for (uint32_t i = 0; i < s->size; i++) {
     picoseconds done = s->ranks[i].done;
@@ -421,7 +431,7 @@ gloo_status gli_simulate(gli_build_fn build, const gli_plan_params *params,
                   .report = report};
   uint64_t n_steps = 0, n_done = 0;
   status = set_up(&s, build, params, &n_steps, error);
-  if (status == GLOO_OK && !run(&s, &n_done)) {
+  if (status == GLOO_OK && !simulate_run(&s, &n_done)) {
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                       "out of memory for simulating %u ranks", s.size);
   }
@@ -432,7 +442,7 @@ gloo_status gli_simulate(gli_build_fn build, const gli_plan_params *params,
                       (unsigned long long)(n_steps - n_done),
                       (unsigned long long)n_steps);
   }
-  if (status == GLOO_OK) summarise(&s, done_ns);
+  if (status == GLOO_OK) simulate_summarise(&s, done_ns);
   tear_down(&s);
   return status;
 }

@@ -11,9 +11,9 @@
  * processor does one thing at a time, in the order in which things become
  * possible. Messages do not wait for their receive to be posted.
  *
- * Views and loans are messages like others, unless the model says that ranks of
- * one host reach each other's memory: then a view is a message of 8 bytes, its
- * reading is part of reducing, writing a loan costs what copying costs, and
+ * Gets and puts are messages like others, unless the model says that ranks of
+ * one host reach each other's memory: then a get is a message of 8 bytes, its
+ * reading is part of reducing, writing a put costs what copying costs, and
  * giving it back is an empty message.
  *
  * Time is virtual, counted in whole picoseconds, and ties are broken by rank

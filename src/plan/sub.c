@@ -5,7 +5,7 @@
 #include "plan/raw.h"
 #include "plan/shape.h"
 
-static void fail(gli_builder *b, const char *what) {
+static void sub_fail(gli_builder *b, const char *what) {
   if (b->error.status != GLOO_OK) return;
   gli_fail(&b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
            "%s of rank %u of %u, step %llu, in a plan within: %s",
@@ -17,7 +17,7 @@ static void fail(gli_builder *b, const char *what) {
 
 static bool place_in(gli_builder *b, gli_range *r, gli_range where) {
   if (!gli_in_bounds(r->offset, r->bytes, where.bytes)) {
-    fail(b, "a range is outside of its buffer");
+    sub_fail(b, "a range is outside of its buffer");
     return false;
   }
   r->buffer = where.buffer;
@@ -28,7 +28,7 @@ static bool place_in(gli_builder *b, gli_range *r, gli_range where) {
 static bool place_token(gli_builder *b, gli_range *r) {
   uint64_t shift = b->inner_tokens;
   if (!gli_in_bounds(r->offset, r->bytes, UINT64_MAX - 1 - shift)) {
-    fail(b, "there are not that many tokens");
+    sub_fail(b, "there are not that many tokens");
     return false;
   }
   if (r->offset > 0) {
@@ -43,11 +43,11 @@ bool gli_sub_place(gli_builder *b, gli_range *r, bool writes) {
   switch (r->buffer) {
     case GLI_IN:
       if (!writes && b->inner_reads) return place_in(b, r, b->sub->in);
-      fail(b, writes ? "writes IN" : "reads IN, which only the root has");
+      sub_fail(b, writes ? "writes IN" : "reads IN, which only the root has");
       return false;
     case GLI_OUT:
       if (b->inner_writes) return place_in(b, r, b->sub->out);
-      fail(b, "uses OUT, which only the root has");
+      sub_fail(b, "uses OUT, which only the root has");
       return false;
     case GLI_TOKEN:
       return place_token(b, r);
@@ -57,7 +57,7 @@ bool gli_sub_place(gli_builder *b, gli_range *r, bool writes) {
 }
 
 /* Where a range is in the end: in place, IN lies in OUT. */
-static gli_range resolve(const gli_builder *b, gli_range r) {
+static gli_range sub_resolve(const gli_builder *b, gli_range r) {
   if (r.buffer != GLI_IN || !b->in_moved) return r;
   return gli_bytes(b->in_buffer, r.offset + b->in_shift, r.bytes);
 }
@@ -67,7 +67,7 @@ static gli_range resolve(const gli_builder *b, gli_range r) {
 /* Find out whether it is in place, and the lengths of its buffers. */
 static bool find_shape(const gli_builder *b, gli_plan_params *p,
                        gli_shape *shape) {
-  gli_range in = resolve(b, b->sub->in), out = resolve(b, b->sub->out);
+  gli_range in = sub_resolve(b, b->sub->in), out = sub_resolve(b, b->sub->out);
   p->in_place = true;
   if (!gli_plan_shape(p, shape)) return false;
   p->in_place = shape->in_place && in.buffer == out.buffer &&
@@ -97,7 +97,7 @@ static const char *what_is_wrong(gli_builder *b, gli_plan_params *p) {
 void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
   if (b->error.status != GLOO_OK) return;
   if (b->sub != NULL) {
-    fail(b, "it has one within itself");
+    sub_fail(b, "it has one within itself");
     return;
   }
   gli_plan_params p = {.collective = sub->collective,
@@ -108,9 +108,9 @@ void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
                        .elem_bytes = b->params.elem_bytes,
                        .segment_bytes = b->params.segment_bytes,
                        .hosts = sub->hosts,
-                       .crowded = b->params.crowded,
-                       .near = b->params.near,
-                       .narrow = b->params.narrow,
+                       .oversubscribed = b->params.oversubscribed,
+                       .locality = b->params.locality,
+                       .low_precision = b->params.low_precision,
                        .order = b->params.order,
                        .tuning = b->params.tuning};
   b->sub = sub;
@@ -118,7 +118,7 @@ void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
   const char *wrong = what_is_wrong(b, &p);
   if (wrong == NULL) build(b, &p);
   b->sub = NULL;
-  if (wrong != NULL) fail(b, wrong);
+  if (wrong != NULL) sub_fail(b, wrong);
 }
 
 gli_range gli_heard(const gli_builder *b) {

@@ -28,7 +28,7 @@ typedef struct gli_tuning_rule {
 
 /* Never changes; one block of memory, for free(). */
 typedef struct gli_tuning {
-  uint64_t hash;   /* of rules and costs; never 0 */
+  uint64_t hash; /* of rules and costs; never 0 */
   gli_costs costs;
   size_t n;
   gli_tuning_rule rules[]; /* the first that applies counts */

@@ -62,14 +62,14 @@ static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
 }
 
 /* An attempt before may have left it, whose reply was lost. */
-static bool is_own(const exchange *x, const gloo_value *card) {
-  const uint8_t *data = card->data;
-  return card->bytes >= HEAD_BYTES && gli_get_u32(data) == MAGIC &&
+static bool is_own(const exchange *x, const gloo_value *record) {
+  const uint8_t *data = record->data;
+  return record->bytes >= HEAD_BYTES && gli_get_u32(data) == MAGIC &&
          gli_get_u64(data + 12) == x->nonce;
 }
 
-static gloo_status publish(const exchange *x, const void *blob,
-                           size_t blob_bytes, gloo_error *error) {
+static gloo_status bootstrap_publish(const exchange *x, const void *blob,
+                                     size_t blob_bytes, gloo_error *error) {
   gloo_value current = {NULL, 0};
   gli_rank_key key = gli_bootstrap_key("rank", x->rank);
   size_t bytes = HEAD_BYTES + blob_bytes;
@@ -102,14 +102,14 @@ static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
   gli_put_u32(mine, x->size);
   gli_put_u32(mine + 4, x->rank);
   gloo_status status = gli_store_compare_and_set(
-      x->store, GLI_SIZE_KEY, NULL, 0, mine, sizeof(mine), &first, error);
+      x->store, GLI_SIZE_KEY, NULL, 0, mine, sizeof mine, &first, error);
   if (status == GLOO_ERR_UNSUPPORTED) return GLOO_OK; /* take_blob compares */
   if (status == GLOO_ERR_COMPARE) {
     status = GLOO_OK;
-    if (first.bytes != sizeof(mine) &&
+    if (first.bytes != sizeof mine &&
         gli_bootstrap_outcome(x->store, 0, error) == GLI_OUTCOME_FAILED) {
       status = error->status;
-    } else if (first.bytes != sizeof(mine)) {
+    } else if (first.bytes != sizeof mine) {
       status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                         "key '" GLI_SIZE_KEY
                         "' in %s was not written by this library",
@@ -204,7 +204,8 @@ static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                   here == 1 ? "rank" : "ranks");
 }
 
-static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
+static gloo_status bootstrap_collect(exchange *x, int64_t timeout_ns,
+                                     gloo_error *error) {
   uint64_t deadline = gli_deadline_after(timeout_ns);
   int64_t look_ns = LOOK_MIN_NS;
   while (x->n_pending > 0) {
@@ -230,8 +231,8 @@ static gloo_status collect(exchange *x, int64_t timeout_ns, gloo_error *error) {
   return GLOO_OK;
 }
 
-static gloo_status check(const gloo_store *store, uint32_t rank, uint32_t size,
-                         gloo_error *error) {
+static gloo_status bootstrap_check(const gloo_store *store, uint32_t rank,
+                                   uint32_t size, gloo_error *error) {
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "the store is NULL");
   if (size == 0 || rank >= size)
@@ -246,19 +247,19 @@ static gloo_status check(const gloo_store *store, uint32_t rank, uint32_t size,
   return GLOO_OK;
 }
 
-static gloo_status prepare(exchange *x, gloo_error *error) {
-  x->texts = calloc(x->size, sizeof(*x->texts));
-  x->keys = calloc(x->size, sizeof(*x->keys));
-  x->pending = calloc(x->size, sizeof(*x->pending));
-  x->present = calloc(x->size, sizeof(*x->present));
-  x->values = calloc(x->size, sizeof(*x->values));
-  x->blobs = calloc(x->size, sizeof(*x->blobs));
+static gloo_status bootstrap_prepare(exchange *x, gloo_error *error) {
+  x->texts = calloc(x->size, sizeof *x->texts);
+  x->keys = calloc(x->size, sizeof *x->keys);
+  x->pending = calloc(x->size, sizeof *x->pending);
+  x->present = calloc(x->size, sizeof *x->present);
+  x->values = calloc(x->size, sizeof *x->values);
+  x->blobs = calloc(x->size, sizeof *x->blobs);
   if (x->texts == NULL || x->keys == NULL || x->pending == NULL ||
       x->present == NULL || x->values == NULL || x->blobs == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
                     (unsigned)x->size);
   const char *what;
-  int code = x->nonce != 0 ? 0 : gli_random(&x->nonce, sizeof(x->nonce), &what);
+  int code = x->nonce != 0 ? 0 : gli_random(&x->nonce, sizeof x->nonce, &what);
   if (code != 0)
     return gli_fail(error, gli_lack_status(code), -1,
                     "no random numbers: %s: %s", what, gli_lack_text(code));
@@ -282,7 +283,7 @@ static gloo_status check_blob(const exchange *x, size_t blob_bytes,
                   (unsigned)x->rank, (unsigned)x->size, blob_bytes, max);
 }
 
-static void release(exchange *x, gloo_value *blobs) {
+static void bootstrap_release(exchange *x, gloo_value *blobs) {
   for (uint32_t i = 0; i < x->size && x->blobs != NULL; i++) {
     if (blobs != NULL) {
       blobs[i] = x->blobs[i];
@@ -316,17 +317,18 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   exchange x = {
       .store = store, .rank = rank, .size = size, .nonce = attempt->nonce};
   x.max_blob_bytes = max_blob_bytes;
-  gloo_status status = check(store, rank, size, error);
+  gloo_status status = bootstrap_check(store, rank, size, error);
   if (status != GLOO_OK) return status;
-  status = prepare(&x, &cause);
+  status = bootstrap_prepare(&x, &cause);
   attempt->nonce = x.nonce;
   if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
-  if (status == GLOO_OK) status = publish(&x, blob, blob_bytes, &cause);
+  if (status == GLOO_OK)
+    status = bootstrap_publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
   if (status == GLOO_OK) status = agree_on_size(&x, &cause);
   bool joined = status == GLOO_OK;
-  if (joined) status = collect(&x, timeout_ns, &cause);
-  release(&x, status == GLOO_OK ? blobs : NULL);
+  if (joined) status = bootstrap_collect(&x, timeout_ns, &cause);
+  bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
   if (status == GLOO_OK) return status;
   bool over = can_tell(store, status) &&
               gli_bootstrap_give_up(store, rank, size, published, &cause);
@@ -339,7 +341,7 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
  * others, for the store may be its own. */
 static gloo_status end_meeting(gloo_store *store, uint32_t size,
                                int64_t timeout_ns, gloo_error *error) {
-  bool *present = calloc(size, sizeof(*present));
+  bool *present = calloc(size, sizeof *present);
   if (present == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory to wait for %u ranks", (unsigned)size);
@@ -379,7 +381,7 @@ gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
                                  uint32_t size, int64_t timeout_ns,
                                  gloo_error *error) {
   gloo_error cause;
-  gloo_status status = check(store, rank, size, error);
+  gloo_status status = bootstrap_check(store, rank, size, error);
   if (status != GLOO_OK) return status;
   gli_rank_key done = gli_bootstrap_key("done", rank);
   gli_rank_key gone = gli_bootstrap_key("gone", rank);

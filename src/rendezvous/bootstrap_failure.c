@@ -21,7 +21,7 @@ static const uint8_t over[OVER_BYTES];
 
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {
   gli_rank_key key;
-  snprintf(key.text, sizeof(key.text), "gloo/%s/%u", what, (unsigned)rank);
+  snprintf(key.text, sizeof key.text, "gloo/%s/%u", what, (unsigned)rank);
   return key;
 }
 
@@ -29,9 +29,9 @@ gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
                                uint32_t size, const bool *who,
                                uint64_t deadline_ns, bool *present,
                                gloo_error *error) {
-  gli_rank_key *texts = calloc(size, sizeof(*texts));
-  const char **keys = calloc(size, sizeof(*keys));
-  bool *there = calloc(size, sizeof(*there));
+  gli_rank_key *texts = calloc(size, sizeof *texts);
+  const char **keys = calloc(size, sizeof *keys);
+  bool *there = calloc(size, sizeof *there);
   gloo_status status = GLOO_ERR_NO_MEMORY;
   size_t n = 0;
   if (texts == NULL || keys == NULL || there == NULL) {
@@ -101,8 +101,10 @@ static void mark_failed(gloo_store *store) {
 
 /* Set the outcome unless there is one, and return the one that counts: `mine`,
  * or that of `*error`. */
-static gli_outcome settle(gloo_store *store, const uint8_t *data, size_t bytes,
-                          gli_outcome mine, gloo_error *error) {
+static gli_outcome bootstrap_failure_settle(gloo_store *store,
+                                            const uint8_t *data, size_t bytes,
+                                            gli_outcome mine,
+                                            gloo_error *error) {
   gloo_value current = {NULL, 0};
   gloo_status status = gli_store_compare_and_set(store, OUTCOME_KEY, NULL, 0,
                                                  data, bytes, &current, error);
@@ -121,7 +123,8 @@ static gli_outcome settle(gloo_store *store, const uint8_t *data, size_t bytes,
 }
 
 gli_outcome gli_bootstrap_end(gloo_store *store, gloo_error *error) {
-  return settle(store, over, OVER_BYTES, GLI_OUTCOME_OVER, error);
+  return bootstrap_failure_settle(store, over, OVER_BYTES, GLI_OUTCOME_OVER,
+                                  error);
 }
 
 gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
@@ -156,10 +159,11 @@ static bool is_lack(gloo_status status) {
 
 /* Give those that have come the time to hear of it. With a wrong idea of the
  * size, the rank at fault may be one beyond ours. */
-static void linger(gloo_store *store, uint32_t size, const gloo_error *cause) {
+static void bootstrap_failure_linger(gloo_store *store, uint32_t size,
+                                     const gloo_error *cause) {
   uint64_t deadline = gli_deadline_after(LINGER_NS);
-  bool *come = calloc(size, sizeof(*come));
-  bool *gone = calloc(size, sizeof(*gone));
+  bool *come = calloc(size, sizeof *come);
+  bool *gone = calloc(size, sizeof *gone);
   if (come != NULL && gone != NULL) {
     gloo_status status =
         gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
@@ -197,8 +201,8 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, gloo_error *cause) {
   failure_note note = write_failure(rank, cause);
   gloo_error earlier;
-  gli_outcome outcome =
-      settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN, &earlier);
+  gli_outcome outcome = bootstrap_failure_settle(store, note.data, note.bytes,
+                                                 GLI_OUTCOME_OPEN, &earlier);
   if (outcome == GLI_OUTCOME_OVER) {
     gli_bootstrap_too_late(store, rank, size, cause);
     return true;
@@ -212,7 +216,7 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
     *cause = earlier;
   if (gone) return false;
   if (published && !let_go(store, rank)) return false;
-  if (gli_store_serves(store)) linger(store, size, cause);
+  if (gli_store_serves(store)) bootstrap_failure_linger(store, size, cause);
   return false;
 }
 
@@ -227,8 +231,8 @@ gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
            "be told; give each job a MASTER_PORT of its own",
            (unsigned)rank, store->label);
   failure_note note = write_failure(rank, &cause);
-  if (settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN, NULL) ==
-          GLI_OUTCOME_OVER &&
+  if (bootstrap_failure_settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN,
+                               NULL) == GLI_OUTCOME_OVER &&
       gli_store_compare_and_set(store, OUTCOME_KEY, over, OVER_BYTES, note.data,
                                 note.bytes, NULL, NULL) == GLOO_OK)
     mark_failed(store);

@@ -65,7 +65,7 @@ void gli_bootstrap_stop_watching(gloo_store *store);
 #define GLI_SIZE_KEY "gloo/size"
 
 /* The key under which a rank publishes ("rank"), says that it needs the others'
- * cards no more ("done"), and that it knows the outcome ("gone"). */
+ * address records no more ("done"), and that it knows the outcome ("gone"). */
 typedef struct gli_rank_key {
   char text[32];
 } gli_rank_key;

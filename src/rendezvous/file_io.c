@@ -25,8 +25,9 @@ typedef struct place {
   char name[2 + 200 + 1];
 } place;
 
-static gloo_status failed(const gli_file_dir *dir, const char *what,
-                          const char *key, int reason, gloo_error *error) {
+static gloo_status file_io_failed(const gli_file_dir *dir, const char *what,
+                                  const char *key, int reason,
+                                  gloo_error *error) {
   bool lacks = reason == EMFILE || reason == ENFILE;
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "cannot %s key '%s' in the file store in %.200s: %s", what,
@@ -37,7 +38,7 @@ static gloo_status failed(const gli_file_dir *dir, const char *what,
 
 /* ---- names -------------------------------------------------------------- */
 
-static size_t encode(const char *key, char *out) {
+static size_t file_io_encode(const char *key, char *out) {
   static const char hex[] = "0123456789abcdef";
   char *at = out;
   for (; *key != '\0'; key++) {
@@ -60,7 +61,7 @@ static void place_close(place *p) {
 }
 
 /* Go down into `name`, made when it is absent and `create` is set. */
-static int descend(place *p, const char *name, bool create) {
+static int file_io_descend(place *p, const char *name, bool create) {
   const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   if (create && mkdirat(p->parent, name, 0700) != 0 && errno != EEXIST)
     return -1;
@@ -76,18 +77,18 @@ static int descend(place *p, const char *name, bool create) {
 static int place_of(const gli_file_dir *dir, const char *key, bool create,
                     place *p) {
   char encoded[3 * 1024];
-  size_t bytes = encode(key, encoded);
+  size_t bytes = file_io_encode(key, encoded);
   const char *at = encoded;
   *p = (place){.parent = dir->fd};
   for (; bytes > PART_MAX; bytes -= PART_MAX, at += PART_MAX) {
-    snprintf(p->name, sizeof(p->name), "d-%.200s", at);
-    if (descend(p, p->name, create) == 0) continue;
+    snprintf(p->name, sizeof p->name, "d-%.200s", at);
+    if (file_io_descend(p, p->name, create) == 0) continue;
     int reason = errno;
     place_close(p);
     errno = reason;
     return -1;
   }
-  snprintf(p->name, sizeof(p->name), "k-%.*s", (int)bytes, at);
+  snprintf(p->name, sizeof p->name, "k-%.*s", (int)bytes, at);
   return 0;
 }
 
@@ -139,7 +140,7 @@ gloo_status gli_file_exists(const gli_file_dir *dir, const char *key,
   place_close(&p);
   if (rc == 0) return GLOO_OK;
   if (is_absent(reason)) return GLOO_ERR_NOT_FOUND;
-  return failed(dir, "look for", key, reason, error);
+  return file_io_failed(dir, "look for", key, reason, error);
 }
 
 gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
@@ -156,7 +157,7 @@ gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
   place_close(&p);
   if (rc == 0) return GLOO_OK;
   if (is_absent(reason)) return GLOO_ERR_NOT_FOUND;
-  return failed(dir, "read", key, reason, error);
+  return file_io_failed(dir, "read", key, reason, error);
 }
 
 /* ---- writing ------------------------------------------------------------ */
@@ -198,14 +199,14 @@ gloo_status gli_file_write(const gli_file_dir *dir, const char *key,
                            const void *data, size_t bytes, gloo_error *error) {
   place p;
   int rc = gli_file_write_temp(dir, data, bytes);
-  if (rc != 0) return failed(dir, "write", key, errno, error);
+  if (rc != 0) return file_io_failed(dir, "write", key, errno, error);
   rc = place_of(dir, key, true, &p);
   if (rc == 0) rc = renameat(dir->fd, GLI_FILE_TEMP, p.parent, p.name);
   int reason = errno;
   place_close(&p);
   if (rc == 0) return GLOO_OK;
   unlinkat(dir->fd, GLI_FILE_TEMP, 0);
-  return failed(dir, "publish", key, reason, error);
+  return file_io_failed(dir, "publish", key, reason, error);
 }
 
 gloo_status gli_file_remove(const gli_file_dir *dir, const char *key,
@@ -217,5 +218,5 @@ gloo_status gli_file_remove(const gli_file_dir *dir, const char *key,
   place_close(&p);
   if (rc == 0) return GLOO_OK;
   if (is_absent(reason)) return GLOO_ERR_NOT_FOUND;
-  return failed(dir, "delete", key, reason, error);
+  return file_io_failed(dir, "delete", key, reason, error);
 }

@@ -27,8 +27,8 @@
 #define MARKER_MAX (GLI_JOB_MAX + 64)
 #define LOCK_TIMEOUT_NS ((int64_t)30000000000)
 
-static gloo_status failed(const char *path, const char *what, int reason,
-                          gloo_error *error) {
+static gloo_status file_open_failed(const char *path, const char *what,
+                                    int reason, gloo_error *error) {
   bool lacks = reason == EMFILE || reason == ENFILE;
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the file store in %.300s: cannot %s: %s", path, what,
@@ -47,12 +47,13 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
   long pause_ns = 20000;
   int fd = gli_fd_keep(
       openat(dir->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (fd < 0) return failed(dir->path, "open its file 'lock'", errno, error);
+  if (fd < 0)
+    return file_open_failed(dir->path, "open its file 'lock'", errno, error);
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     int reason = errno;
     if (reason != EWOULDBLOCK && reason != EINTR) {
       close(fd);
-      return failed(dir->path, "lock its file 'lock'", reason, error);
+      return file_open_failed(dir->path, "lock its file 'lock'", reason, error);
     }
     if (gli_deadline_left(deadline) == 0) {
       close(fd);
@@ -76,8 +77,9 @@ void gli_file_unlock(int lock) {
 /* ---- the marker --------------------------------------------------------- */
 
 /* Take the other job's name and epoch out of its marker, for the message. */
-static gloo_status stale(const gli_file_dir *dir, const char *job,
-                         uint64_t epoch, char *found, gloo_error *error) {
+static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
+                                   uint64_t epoch, char *found,
+                                   gloo_error *error) {
   uint64_t other_epoch;
   int job_at = 0;
   size_t length = strlen(found);
@@ -111,7 +113,8 @@ static gloo_status read_marker(const gli_file_dir *dir, char *text,
   int reason = errno;
   if (fd >= 0) close(fd);
   if (rc != 0)
-    return failed(dir->path, "read its file '" MARKER "'", reason, error);
+    return file_open_failed(dir->path, "read its file '" MARKER "'", reason,
+                            error);
   if (value.bytes > 0) memcpy(text, value.data, value.bytes);
   text[value.bytes] = '\0';
   gli_value_free(&value);
@@ -131,14 +134,15 @@ static gloo_status write_marker(const gli_file_dir *dir, const char *text,
   int reason = errno;
   unlinkat(dir->fd, GLI_FILE_TEMP, 0);
   if (rc == 0 || reason == EEXIST) return GLOO_OK;
-  return failed(dir->path, "write its file '" MARKER "'", reason, error);
+  return file_open_failed(dir->path, "write its file '" MARKER "'", reason,
+                          error);
 }
 
-static gloo_status claim(const gli_file_dir *dir, const char *job,
-                         uint64_t epoch, gloo_error *error) {
+static gloo_status file_open_claim(const gli_file_dir *dir, const char *job,
+                                   uint64_t epoch, gloo_error *error) {
   char wanted[MARKER_MAX + 1], found[MARKER_MAX + 1];
   int lock;
-  snprintf(wanted, sizeof(wanted), MARKER_FORMAT, epoch, job);
+  snprintf(wanted, sizeof wanted, MARKER_FORMAT, epoch, job);
   gloo_status status = gli_file_lock(dir, &lock, error);
   if (status != GLOO_OK) return status;
   status = read_marker(dir, found, error);
@@ -148,10 +152,11 @@ static gloo_status claim(const gli_file_dir *dir, const char *job,
   }
   gli_file_unlock(lock);
   if (status == GLOO_ERR_NOT_FOUND)
-    return failed(dir->path, "find the file '" MARKER "' it has just written",
-                  ENOENT, error);
+    return file_open_failed(dir->path,
+                            "find the file '" MARKER "' it has just written",
+                            ENOENT, error);
   if (status == GLOO_OK && strcmp(found, wanted) != 0)
-    return stale(dir, job, epoch, found, error);
+    return file_open_stale(dir, job, epoch, found, error);
   return status;
 }
 
@@ -160,7 +165,7 @@ static gloo_status claim(const gli_file_dir *dir, const char *job,
 static gloo_status check_owner(const gli_file_dir *dir, gloo_error *error) {
   struct stat info;
   if (fstat(dir->fd, &info) != 0)
-    return failed(dir->path, "examine the directory", errno, error);
+    return file_open_failed(dir->path, "examine the directory", errno, error);
   if (info.st_uid != geteuid())
     return gli_fail(
         error, GLOO_ERR_INVALID, -1,
@@ -180,7 +185,7 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
   struct stat info;
   dir->path = path;
   if (mkdir(path, 0700) != 0 && errno != EEXIST)
-    return failed(path, "make the directory", errno, error);
+    return file_open_failed(path, "make the directory", errno, error);
   dir->fd =
       gli_fd_keep(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (dir->fd < 0) {
@@ -190,10 +195,10 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
                       "the file store's directory %.300s is a symbolic link: "
                       "name the directory itself",
                       path);
-    return failed(path, "open the directory", reason, error);
+    return file_open_failed(path, "open the directory", reason, error);
   }
   gloo_status status = check_owner(dir, error);
-  if (status == GLOO_OK) status = claim(dir, job, epoch, error);
+  if (status == GLOO_OK) status = file_open_claim(dir, job, epoch, error);
   if (status != GLOO_OK) gli_file_dir_close(dir);
   return status;
 }

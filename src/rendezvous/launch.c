@@ -8,9 +8,9 @@
 #include "rendezvous/text.h"
 
 /* A decimal number, digits only, between `min` and `max`. */
-static gloo_status read_number(const char *name, const char *meaning,
-                               uint64_t min, uint64_t max, uint64_t *number,
-                               gloo_error *error) {
+static gloo_status launch_read_number(const char *name, const char *meaning,
+                                      uint64_t min, uint64_t max,
+                                      uint64_t *number, gloo_error *error) {
   const char *text = getenv(name);
   uint64_t value = 0;
   bool good = *text != '\0';
@@ -28,9 +28,9 @@ static gloo_status read_number(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
-static gloo_status read_text(const char *name, const char *meaning,
-                             size_t min_bytes, size_t max_bytes, char *out,
-                             gloo_error *error) {
+static gloo_status launch_read_text(const char *name, const char *meaning,
+                                    size_t min_bytes, size_t max_bytes,
+                                    char *out, gloo_error *error) {
   const char *text = getenv(name);
   size_t bytes = strlen(text);
   if (bytes < min_bytes || bytes > max_bytes)
@@ -47,17 +47,19 @@ static gloo_status read_text(const char *name, const char *meaning,
 
 static gloo_status read_torchrun(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank, port;
-  gloo_status status = read_number("WORLD_SIZE", "the number of ranks", 1,
-                                   GLI_RANKS_MAX, &size, error);
+  gloo_status status = launch_read_number("WORLD_SIZE", "the number of ranks",
+                                          1, GLI_RANKS_MAX, &size, error);
   if (status != GLOO_OK) return status;
-  status = read_number("RANK", "the rank, below WORLD_SIZE", 0, size - 1, &rank,
-                       error);
+  status = launch_read_number("RANK", "the rank, below WORLD_SIZE", 0, size - 1,
+                              &rank, error);
   if (status == GLOO_OK)
-    status = read_text("MASTER_ADDR", "the host name or address of rank 0", 1,
-                       GLI_HOST_MAX, launch->host, error);
+    status =
+        launch_read_text("MASTER_ADDR", "the host name or address of rank 0", 1,
+                         GLI_HOST_MAX, launch->host, error);
   if (status == GLOO_OK)
-    status = read_number("MASTER_PORT", "the port that rank 0 listens on", 1,
-                         65535, &port, error);
+    status =
+        launch_read_number("MASTER_PORT", "the port that rank 0 listens on", 1,
+                           65535, &port, error);
   if (status != GLOO_OK) return status;
   launch->size = (uint32_t)size;
   launch->rank = (uint32_t)rank;
@@ -89,7 +91,7 @@ static const launcher launchers[] = {
     {"none", {NULL}, read_alone},
 };
 
-static bool applies(const launcher *l) {
+static bool launch_applies(const launcher *l) {
   if (l->variables[0] == NULL) return true;
   for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++)
     if (getenv(l->variables[i]) != NULL) return true;
@@ -107,9 +109,9 @@ static gloo_status check_complete(const launcher *l, gloo_error *error) {
   for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++) {
     const char *name = l->variables[i];
     if (getenv(name) == NULL) {
-      list_name(missing, sizeof(missing), name);
+      list_name(missing, sizeof missing, name);
     } else {
-      list_name(set, sizeof(set), name);
+      list_name(set, sizeof set, name);
     }
   }
   if (missing[0] == '\0') return GLOO_OK;
@@ -130,18 +132,18 @@ static gloo_status read_job(gli_launch *launch, gloo_error *error) {
   if (run != NULL && strcmp(run, "none") != 0) name = "TORCHELASTIC_RUN_ID";
   if (getenv("GLOO_JOB_ID") != NULL) name = "GLOO_JOB_ID";
   if (name != NULL)
-    status = read_text(name, "the name of the job", 0, GLI_JOB_MAX, launch->job,
-                       error);
+    status = launch_read_text(name, "the name of the job", 0, GLI_JOB_MAX,
+                              launch->job, error);
   if (status == GLOO_OK && getenv("GLOO_EPOCH") != NULL)
-    status = read_number("GLOO_EPOCH", "the number of the attempt", 0,
-                         UINT64_MAX, &launch->epoch, error);
+    status = launch_read_number("GLOO_EPOCH", "the number of the attempt", 0,
+                                UINT64_MAX, &launch->epoch, error);
   return status;
 }
 
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
   gli_launch launch = {0};
   const launcher *l = launchers;
-  while (!applies(l)) l++;
+  while (!launch_applies(l)) l++;
   launch.launcher = l->name;
   gloo_status status = check_complete(l, error);
   if (status == GLOO_OK) status = l->read(&launch, error);

@@ -6,8 +6,8 @@
 
 #include "rendezvous/text.h"
 
-static gloo_status unsupported(const gloo_store *store, const char *operation,
-                               gloo_error *error) {
+static gloo_status store_unsupported(const gloo_store *store,
+                                     const char *operation, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1, "%s does not support %s",
                   store->label, operation);
 }
@@ -38,7 +38,7 @@ gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
                           int64_t *result, gloo_error *error) {
   gloo_status status = check_process(store, error);
   if (status != GLOO_OK) return status;
-  if (store->ops->add == NULL) return unsupported(store, "add", error);
+  if (store->ops->add == NULL) return store_unsupported(store, "add", error);
   return store->ops->add(store, key, amount, result, error);
 }
 
@@ -50,7 +50,7 @@ gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,
   gloo_status status = check_process(store, error);
   if (status != GLOO_OK) return status;
   if (store->ops->compare_and_set == NULL)
-    return unsupported(store, "compare_and_set", error);
+    return store_unsupported(store, "compare_and_set", error);
   status = store->ops->compare_and_set(store, key, expected, expected_bytes,
                                        desired, desired_bytes, current, error);
   if (status != GLOO_ERR_COMPARE) return status;
@@ -64,7 +64,8 @@ gloo_status gli_store_append(gloo_store *store, const char *key,
                              gloo_error *error) {
   gloo_status status = check_process(store, error);
   if (status != GLOO_OK) return status;
-  if (store->ops->append == NULL) return unsupported(store, "append", error);
+  if (store->ops->append == NULL)
+    return store_unsupported(store, "append", error);
   return store->ops->append(store, key, data, bytes, error);
 }
 
@@ -72,7 +73,8 @@ gloo_status gli_store_remove(gloo_store *store, const char *key,
                              gloo_error *error) {
   gloo_status status = check_process(store, error);
   if (status != GLOO_OK) return status;
-  if (store->ops->remove == NULL) return unsupported(store, "delete", error);
+  if (store->ops->remove == NULL)
+    return store_unsupported(store, "delete", error);
   status = store->ops->remove(store, key, error);
   if (status != GLOO_ERR_NOT_FOUND) return status;
   return gli_fail(error, status, -1,

@@ -65,9 +65,9 @@ static gloo_status check_keys(const gloo_store *store, const char *const *keys,
 }
 
 /* Fetch, and turn a timeout into a sentence. */
-static gloo_status fetch(gloo_store *store, const char *const *keys,
-                         size_t n_keys, int64_t timeout_ns, gloo_value *values,
-                         gloo_error *error) {
+static gloo_status store_api_fetch(gloo_store *store, const char *const *keys,
+                                   size_t n_keys, int64_t timeout_ns,
+                                   gloo_value *values, gloo_error *error) {
   bool single = false;
   bool *present = n_keys > 1 ? calloc(n_keys, sizeof(bool)) : &single;
   if (present == NULL)
@@ -110,7 +110,7 @@ gloo_status gloo_store_get(gloo_store *store, const char *key,
   if (status == GLOO_OK) status = check_result(value, "value", error);
   if (status != GLOO_OK) return status;
   gloo_value fetched = {NULL, 0};
-  status = fetch(store, &key, 1, timeout_ns, &fetched, error);
+  status = store_api_fetch(store, &key, 1, timeout_ns, &fetched, error);
   if (status == GLOO_OK) *value = fetched;
   return status;
 }
@@ -120,7 +120,7 @@ gloo_status gloo_store_wait(gloo_store *store, const char *const *keys,
                             gloo_error *error) {
   gloo_status status = check_keys(store, keys, n_keys, error);
   if (status != GLOO_OK) return status;
-  return fetch(store, keys, n_keys, timeout_ns, NULL, error);
+  return store_api_fetch(store, keys, n_keys, timeout_ns, NULL, error);
 }
 
 gloo_status gloo_store_add(gloo_store *store, const char *key, int64_t amount,
@@ -155,7 +155,7 @@ gloo_status gloo_store_multi_get(gloo_store *store, const char *const *keys,
     status = check_result(values, "values", error);
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < n_keys; i++) values[i] = (gloo_value){NULL, 0};
-  return fetch(store, keys, n_keys, timeout_ns, values, error);
+  return store_api_fetch(store, keys, n_keys, timeout_ns, values, error);
 }
 
 gloo_status gloo_store_multi_set(gloo_store *store, const char *const *keys,

@@ -15,8 +15,9 @@ typedef struct callbacks_store {
 } callbacks_store;
 
 /* Pass on the outcome of a callback, with a sentence when it failed. */
-static gloo_status outcome(gloo_status status, const char *callback,
-                           const char *key, gloo_error *error) {
+static gloo_status store_callbacks_outcome(gloo_status status,
+                                           const char *callback,
+                                           const char *key, gloo_error *error) {
   if (status == GLOO_OK) return status;
   if (status > 0 || status < GLOO_ERR_FORKED)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
@@ -49,26 +50,27 @@ static gloo_status callbacks_set(gloo_store *store, const char *key,
                                  const void *data, size_t bytes,
                                  gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
-  return outcome(self->lent.set(self->lent.user, key, data, bytes), "set", key,
-                 error);
+  return store_callbacks_outcome(
+      self->lent.set(self->lent.user, key, data, bytes), "set", key, error);
 }
 
 static gloo_status get_one(callbacks_store *self, const char *key,
                            uint64_t deadline_ns, gloo_value *value,
                            gloo_error *error) {
   gloo_value got = {NULL, 0};
-  gloo_status status =
-      outcome(self->lent.get(self->lent.user, key,
-                             gli_deadline_left(deadline_ns), &got),
-              "get", key, error);
+  gloo_status status = store_callbacks_outcome(
+      self->lent.get(self->lent.user, key, gli_deadline_left(deadline_ns),
+                     &got),
+      "get", key, error);
   if (status == GLOO_OK) status = check_value(&got, "get", key, error);
   if (status == GLOO_OK) *value = got;
   return status;
 }
 
 /* Ask for each key on its own which of them are there. */
-static void probe(callbacks_store *self, const char *const *keys, size_t n_keys,
-                  bool *present) {
+static void store_callbacks_probe(callbacks_store *self,
+                                  const char *const *keys, size_t n_keys,
+                                  bool *present) {
   for (size_t i = 0; i < n_keys; i++)
     present[i] = self->lent.wait(self->lent.user, &keys[i], 1, 0) == GLOO_OK;
 }
@@ -80,14 +82,15 @@ static gloo_status callbacks_fetch(gloo_store *store, const char *const *keys,
   callbacks_store *self = (callbacks_store *)store;
   gloo_status status = GLOO_OK;
   if (values == NULL || n_keys > 1)
-    status = outcome(self->lent.wait(self->lent.user, keys, n_keys,
-                                     gli_deadline_left(deadline_ns)),
-                     "wait", keys[0], error);
+    status =
+        store_callbacks_outcome(self->lent.wait(self->lent.user, keys, n_keys,
+                                                gli_deadline_left(deadline_ns)),
+                                "wait", keys[0], error);
   for (size_t i = 0; i < n_keys && values != NULL && status == GLOO_OK; i++)
     status = get_one(self, keys[i], deadline_ns, &values[i], error);
   if (status != GLOO_ERR_TIMEOUT) return status;
   present[0] = false;
-  if (n_keys > 1) probe(self, keys, n_keys, present);
+  if (n_keys > 1) store_callbacks_probe(self, keys, n_keys, present);
   return status;
 }
 
@@ -96,7 +99,7 @@ static gloo_status callbacks_add(gloo_store *store, const char *key,
                                  gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
   int64_t sum = 0;
-  gloo_status status = outcome(
+  gloo_status status = store_callbacks_outcome(
       self->lent.add(self->lent.user, key, amount, &sum), "add", key, error);
   if (status == GLOO_OK) *result = sum;
   return status;
@@ -108,7 +111,7 @@ static gloo_status callbacks_compare_and_set(
     gloo_value *current, gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
   gloo_value now = {NULL, 0};
-  gloo_status found = outcome(
+  gloo_status found = store_callbacks_outcome(
       self->lent.compare_and_set(self->lent.user, key, expected, expected_bytes,
                                  desired, desired_bytes, &now),
       "compare_and_set", key, error);
@@ -127,14 +130,16 @@ static gloo_status callbacks_append(gloo_store *store, const char *key,
                                     const void *data, size_t bytes,
                                     gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
-  return outcome(self->lent.append(self->lent.user, key, data, bytes), "append",
-                 key, error);
+  return store_callbacks_outcome(
+      self->lent.append(self->lent.user, key, data, bytes), "append", key,
+      error);
 }
 
 static gloo_status callbacks_remove(gloo_store *store, const char *key,
                                     gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
-  return outcome(self->lent.remove(self->lent.user, key), "remove", key, error);
+  return store_callbacks_outcome(self->lent.remove(self->lent.user, key),
+                                 "remove", key, error);
 }
 
 static void callbacks_destroy(gloo_store *store) {
@@ -151,7 +156,7 @@ static void callbacks_abandon(gloo_store *store) {
 gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                                         gloo_store **store, gloo_error *error) {
   gloo_store_callbacks lent;
-  gloo_status status = gli_options_load(&lent, sizeof(lent), callbacks,
+  gloo_status status = gli_options_load(&lent, sizeof lent, callbacks,
                                         "gloo_store_callbacks", error);
   if (status != GLOO_OK) return status;
   if (lent.set == NULL || lent.get == NULL || lent.wait == NULL)
@@ -163,7 +168,7 @@ gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "store is NULL: there is nowhere to put the result");
-  callbacks_store *self = calloc(1, sizeof(*self));
+  callbacks_store *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->lent = lent;

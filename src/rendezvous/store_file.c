@@ -212,7 +212,7 @@ static const gli_store_ops file_ops = {
 gloo_status gloo_store_file_create(const gloo_store_file_options *given,
                                    gloo_store **store, gloo_error *error) {
   gloo_store_file_options options;
-  gloo_status status = gli_options_load(&options, sizeof(options), given,
+  gloo_status status = gli_options_load(&options, sizeof options, given,
                                         "gloo_store_file_options", error);
   if (status == GLOO_OK) status = gli_job_check(&options.job, error);
   if (status != GLOO_OK) return status;
@@ -223,7 +223,7 @@ gloo_status gloo_store_file_create(const gloo_store_file_options *given,
                         ? "store is NULL: there is nowhere to put the result"
                         : "the file store needs a directory");
   size_t bytes = strlen(options.directory);
-  file_store *self = calloc(1, sizeof(*self) + bytes + 1);
+  file_store *self = calloc(1, sizeof *self + bytes + 1);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   memcpy(self->path, options.directory, bytes + 1);
@@ -231,7 +231,7 @@ gloo_status gloo_store_file_create(const gloo_store_file_options *given,
   while (bytes > 1 && self->path[bytes - 1] == '/') self->path[--bytes] = '\0';
   self->base.ops = &file_ops;
   self->base.birth = gli_birth_here();
-  snprintf(self->base.label, sizeof(self->base.label),
+  snprintf(self->base.label, sizeof self->base.label,
            "the file store in %.200s", self->path);
   status = gli_file_dir_open(self->path, options.job, options.epoch, &self->dir,
                              error);

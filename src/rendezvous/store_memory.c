@@ -143,7 +143,7 @@ gloo_status gloo_store_memory_create(gloo_store **store, gloo_error *error) {
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "store is NULL: there is nowhere to put the result");
-  memory_store *self = calloc(1, sizeof(*self));
+  memory_store *self = calloc(1, sizeof *self);
   if (self == NULL) goto no_memory;
   self->base.ops = &memory_ops;
   self->base.birth = gli_birth_here();

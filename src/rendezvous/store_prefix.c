@@ -29,8 +29,8 @@ static gloo_status check_length(const prefix_store *self, const char *key,
                   GLOO_STORE_KEY_MAX);
 }
 
-static gloo_status join(const prefix_store *self, const char *key,
-                        full_key *full, gloo_error *error) {
+static gloo_status store_prefix_join(const prefix_store *self, const char *key,
+                                     full_key *full, gloo_error *error) {
   size_t key_bytes = strlen(key);
   gloo_status status = check_length(self, key, key_bytes, error);
   if (status != GLOO_OK) return status;
@@ -44,7 +44,7 @@ static gloo_status prefix_set(gloo_store *store, const char *key,
                               gloo_error *error) {
   prefix_store *self = (prefix_store *)store;
   full_key full;
-  gloo_status status = join(self, key, &full, error);
+  gloo_status status = store_prefix_join(self, key, &full, error);
   if (status != GLOO_OK) return status;
   return gli_store_set(self->inner, full.text, data, bytes, error);
 }
@@ -95,7 +95,7 @@ static gloo_status prefix_add(gloo_store *store, const char *key,
                               gloo_error *error) {
   prefix_store *self = (prefix_store *)store;
   full_key full;
-  gloo_status status = join(self, key, &full, error);
+  gloo_status status = store_prefix_join(self, key, &full, error);
   if (status != GLOO_OK) return status;
   return gli_store_add(self->inner, full.text, amount, result, error);
 }
@@ -106,7 +106,7 @@ static gloo_status prefix_compare_and_set(
     gloo_value *current, gloo_error *error) {
   prefix_store *self = (prefix_store *)store;
   full_key full;
-  gloo_status status = join(self, key, &full, error);
+  gloo_status status = store_prefix_join(self, key, &full, error);
   if (status != GLOO_OK) return status;
   return gli_store_compare_and_set(self->inner, full.text, expected,
                                    expected_bytes, desired, desired_bytes,
@@ -118,7 +118,7 @@ static gloo_status prefix_append(gloo_store *store, const char *key,
                                  gloo_error *error) {
   prefix_store *self = (prefix_store *)store;
   full_key full;
-  gloo_status status = join(self, key, &full, error);
+  gloo_status status = store_prefix_join(self, key, &full, error);
   if (status != GLOO_OK) return status;
   return gli_store_append(self->inner, full.text, data, bytes, error);
 }
@@ -127,7 +127,7 @@ static gloo_status prefix_remove(gloo_store *store, const char *key,
                                  gloo_error *error) {
   prefix_store *self = (prefix_store *)store;
   full_key full;
-  gloo_status status = join(self, key, &full, error);
+  gloo_status status = store_prefix_join(self, key, &full, error);
   if (status != GLOO_OK) return status;
   return gli_store_remove(self->inner, full.text, error);
 }
@@ -164,7 +164,7 @@ gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
                     "prefix '%s' has %zu bytes: a key has at most %zu, prefix "
                     "included",
                     gli_quote(prefix).text, bytes, GLOO_STORE_KEY_MAX);
-  prefix_store *self = calloc(1, sizeof(*self) + bytes + 1);
+  prefix_store *self = calloc(1, sizeof *self + bytes + 1);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &prefix_ops;
@@ -172,7 +172,7 @@ gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
   self->inner = base;
   self->prefix_bytes = bytes;
   memcpy(self->prefix, prefix, bytes + 1);
-  snprintf(self->base.label, sizeof(self->base.label), "%.150s under '%s'",
+  snprintf(self->base.label, sizeof self->base.label, "%.150s under '%s'",
            base->label, gli_quote(prefix).text);
   *store = &self->base;
   return GLOO_OK;

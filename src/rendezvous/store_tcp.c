@@ -17,7 +17,7 @@
 #include "rendezvous/value.h"
 
 /* How many bytes of keys one FETCH asks for at most. */
-#define FETCH_BYTES ((size_t)1 << 20)
+#define GET_BYTES ((size_t)1 << 20)
 
 typedef struct tcp_store {
   gloo_store base;
@@ -26,9 +26,9 @@ typedef struct tcp_store {
 } tcp_store;
 
 /* Takes the request's memory. */
-static gloo_status call(const tcp_store *self, gli_frame *request,
-                        gli_tcp_op op, uint64_t deadline_ns,
-                        gli_tcp_reply *reply, gloo_error *error) {
+static gloo_status store_tcp_call(const tcp_store *self, gli_frame *request,
+                                  gli_tcp_op op, uint64_t deadline_ns,
+                                  gli_tcp_reply *reply, gloo_error *error) {
   gli_frame_end(request, (uint32_t)op);
   if (request->failed) {
     free(request->data);
@@ -49,7 +49,7 @@ static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
 }
 
 /* A refusal's sentence is the body of the reply. */
-static gloo_status refused(gli_tcp_reply *reply, gloo_error *error) {
+static gloo_status store_tcp_refused(gli_tcp_reply *reply, gloo_error *error) {
   size_t bytes = reply->body.left;
   if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
   gloo_status status = gli_fail(error, reply->status, -1, "%.*s", (int)bytes,
@@ -63,9 +63,9 @@ static gloo_status simple_call(gloo_store *store, gli_frame *request,
                                gli_tcp_op op, gloo_error *error) {
   gli_tcp_reply reply;
   gloo_status status =
-      call((tcp_store *)store, request, op, GLI_NEVER, &reply, error);
+      store_tcp_call((tcp_store *)store, request, op, GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
-  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
   if (reply.body.left != 0) return broken_reply(store, &reply, error);
   free(reply.data);
   return GLOO_OK;
@@ -106,10 +106,10 @@ static gloo_status tcp_add(gloo_store *store, const char *key, int64_t amount,
   gli_frame_begin(&request, strlen(key) + 16);
   gli_frame_put_key(&request, key);
   gli_frame_put_u64(&request, (uint64_t)amount);
-  gloo_status status =
-      call((tcp_store *)store, &request, GLI_TCP_ADD, GLI_NEVER, &reply, error);
+  gloo_status status = store_tcp_call((tcp_store *)store, &request, GLI_TCP_ADD,
+                                      GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
-  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
   if (!gli_body_u64(&reply.body, &sum) || reply.body.left != 0)
     return broken_reply(store, &reply, error);
   free(reply.data);
@@ -132,11 +132,11 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
   gli_frame_put_blob(&request, expected, expected_bytes);
   gli_frame_put_blob(&request, desired, desired_bytes);
   gli_frame_put_u32(&request, current != NULL);
-  gloo_status status = call((tcp_store *)store, &request, GLI_TCP_COMPARE,
-                            GLI_NEVER, &reply, error);
+  gloo_status status = store_tcp_call(
+      (tcp_store *)store, &request, GLI_TCP_COMPARE, GLI_NEVER, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK && reply.status != GLOO_ERR_COMPARE)
-    return refused(&reply, error);
+    return store_tcp_refused(&reply, error);
   if (!gli_body_blob(&reply.body, GLOO_STORE_VALUE_MAX, &data, &bytes) ||
       reply.body.left != 0)
     return broken_reply(store, &reply, error);
@@ -151,7 +151,7 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
 static size_t batch_of(const char *const *keys, size_t n_keys, size_t *bytes) {
   size_t n = 0;
   *bytes = 0;
-  while (n < n_keys && (n == 0 || *bytes < FETCH_BYTES))
+  while (n < n_keys && (n == 0 || *bytes < GET_BYTES))
     *bytes += strlen(keys[n++]) + 5;
   return n;
 }
@@ -184,8 +184,8 @@ static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
   gli_frame_put_u32(&request, values != NULL);
   gli_frame_put_u32(&request, (uint32_t)n);
   for (size_t i = 0; i < n; i++) gli_frame_put_key(&request, keys[i]);
-  gloo_status status = call((tcp_store *)store, &request, GLI_TCP_FETCH,
-                            deadline_ns, &reply, error);
+  gloo_status status = store_tcp_call(
+      (tcp_store *)store, &request, GLI_TCP_FETCH, deadline_ns, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status == GLOO_ERR_TIMEOUT) {
     if (reply.body.left != n) return broken_reply(store, &reply, error);
@@ -194,7 +194,7 @@ static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
     *done = n;
     return GLOO_ERR_TIMEOUT;
   }
-  if (reply.status != GLOO_OK) return refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
   if (!gli_body_u32(&reply.body, &k) || k > n || (values != NULL) != (k > 0))
     return broken_reply(store, &reply, error);
   status = take_values(&reply.body, k, values, &sane, error);
@@ -247,7 +247,7 @@ static void tcp_destroy(gloo_store *store) {
   free(self);
 }
 
-static void tcp_abandon(gloo_store *store) {
+static void store_tcp_tcp_abandon(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;
   if (self->client != NULL) gli_tcp_client_abandon(self->client);
   if (self->server != NULL) gli_tcp_server_abandon(self->server);
@@ -264,11 +264,11 @@ static const gli_store_ops tcp_ops = {
     .serves = tcp_serves,
     .was_first = tcp_was_first,
     .destroy = tcp_destroy,
-    .abandon = tcp_abandon,
+    .abandon = store_tcp_tcp_abandon,
 };
 
-static gloo_status check(gloo_store_tcp_options *options, gloo_store **store,
-                         gloo_error *error) {
+static gloo_status store_tcp_check(gloo_store_tcp_options *options,
+                                   gloo_store **store, gloo_error *error) {
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "store is NULL: there is nowhere to put the result");
@@ -284,7 +284,7 @@ static gloo_status check(gloo_store_tcp_options *options, gloo_store **store,
 }
 
 /* As clients on this host see it. */
-static struct sockaddr_storage address_of(const tcp_store *self) {
+static struct sockaddr_storage store_tcp_address_of(const tcp_store *self) {
   if (self->client != NULL) return *gli_tcp_client_address(self->client);
   struct sockaddr_storage address = *gli_tcp_server_address(self->server);
   gli_tcp_address_reachable(&address);
@@ -294,11 +294,11 @@ static struct sockaddr_storage address_of(const tcp_store *self) {
 gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                   gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options options;
-  gloo_status status = gli_options_load(&options, sizeof(options), given,
+  gloo_status status = gli_options_load(&options, sizeof options, given,
                                         "gloo_store_tcp_options", error);
-  if (status == GLOO_OK) status = check(&options, store, error);
+  if (status == GLOO_OK) status = store_tcp_check(&options, store, error);
   if (status != GLOO_OK) return status;
-  tcp_store *self = calloc(1, sizeof(*self));
+  tcp_store *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &tcp_ops;
@@ -310,8 +310,8 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
     status = gli_tcp_client_create(&options, &self->client, error);
   }
   if (status != GLOO_OK) goto free_self;
-  struct sockaddr_storage address = address_of(self);
-  snprintf(self->base.label, sizeof(self->base.label), "the TCP store at %s",
+  struct sockaddr_storage address = store_tcp_address_of(self);
+  snprintf(self->base.label, sizeof self->base.label, "the TCP store at %s",
            gli_tcp_address_name(&address).text);
   *store = &self->base;
   return GLOO_OK;
@@ -323,6 +323,7 @@ free_self:
 
 uint16_t gloo_store_tcp_port(const gloo_store *store) {
   if (store == NULL || store->ops != &tcp_ops) return 0;
-  struct sockaddr_storage address = address_of((const tcp_store *)store);
+  struct sockaddr_storage address =
+      store_tcp_address_of((const tcp_store *)store);
   return gli_tcp_address_port(&address);
 }

@@ -22,7 +22,7 @@ struct gli_table {
 };
 
 gli_table *gli_table_create(size_t max_keys, uint64_t max_bytes) {
-  gli_table *table = calloc(1, sizeof(*table));
+  gli_table *table = calloc(1, sizeof *table);
   if (table == NULL) return NULL;
   table->n_buckets = 64;
   table->max_keys = max_keys;
@@ -56,7 +56,8 @@ uint64_t gli_table_hash(const char *key) {
 }
 
 /* Where the pointer to `key`'s entry is, or would be. */
-static entry **slot_of(const gli_table *table, const char *key, uint64_t hash) {
+static entry **table_slot_of(const gli_table *table, const char *key,
+                             uint64_t hash) {
   entry **slot = &table->buckets[hash & (table->n_buckets - 1)];
   while (*slot != NULL &&
          ((*slot)->hash != hash || strcmp((*slot)->key, key) != 0))
@@ -65,12 +66,12 @@ static entry **slot_of(const gli_table *table, const char *key, uint64_t hash) {
 }
 
 const gloo_value *gli_table_find(const gli_table *table, const char *key) {
-  const entry *e = *slot_of(table, key, gli_table_hash(key));
+  const entry *e = *table_slot_of(table, key, gli_table_hash(key));
   return e == NULL ? NULL : &e->value;
 }
 
 /* Twice the buckets; without memory for that the chains just grow. */
-static void grow(gli_table *table) {
+static void table_grow(gli_table *table) {
   size_t n = table->n_buckets * 2;
   entry **buckets = calloc(n, sizeof(entry *));
   if (buckets == NULL) return;
@@ -109,10 +110,10 @@ static gloo_status check_room(const gli_table *table, const char *key,
 /* The entry of `key`, made with an empty value when there is none. */
 static entry *entry_of(gli_table *table, const char *key) {
   uint64_t hash = gli_table_hash(key);
-  entry **slot = slot_of(table, key, hash);
+  entry **slot = table_slot_of(table, key, hash);
   if (*slot != NULL) return *slot;
   size_t key_bytes = strlen(key);
-  entry *e = malloc(sizeof(*e) + key_bytes + 1);
+  entry *e = malloc(sizeof *e + key_bytes + 1);
   if (e == NULL) return NULL;
   e->next = NULL;
   e->hash = hash;
@@ -121,7 +122,7 @@ static entry *entry_of(gli_table *table, const char *key) {
   *slot = e;
   table->n_keys++;
   table->bytes += key_bytes;
-  if (table->n_keys > table->n_buckets) grow(table);
+  if (table->n_keys > table->n_buckets) table_grow(table);
   return e;
 }
 
@@ -205,7 +206,7 @@ gloo_status gli_table_append(gli_table *table, const char *key,
 }
 
 gloo_status gli_table_remove(gli_table *table, const char *key) {
-  entry **slot = slot_of(table, key, gli_table_hash(key));
+  entry **slot = table_slot_of(table, key, gli_table_hash(key));
   entry *e = *slot;
   if (e == NULL) return GLOO_ERR_NOT_FOUND;
   *slot = e->next;

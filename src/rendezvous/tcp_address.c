@@ -17,8 +17,8 @@ static void take_all(const struct addrinfo *found,
   for (; found != NULL && addresses->n < GLI_TCP_ADDRESSES_MAX;
        found = found->ai_next) {
     if (found->ai_family != AF_INET && found->ai_family != AF_INET6) continue;
-    if (found->ai_addrlen > sizeof(addresses->list[0])) continue;
-    memset(&addresses->list[addresses->n], 0, sizeof(addresses->list[0]));
+    if (found->ai_addrlen > sizeof addresses->list[0]) continue;
+    memset(&addresses->list[addresses->n], 0, sizeof addresses->list[0]);
     memcpy(&addresses->list[addresses->n], found->ai_addr, found->ai_addrlen);
     addresses->n++;
   }
@@ -50,7 +50,7 @@ gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error) {
   char service[8];
   struct addrinfo *found = NULL;
-  snprintf(service, sizeof(service), "%u", (unsigned)port);
+  snprintf(service, sizeof service, "%u", (unsigned)port);
   int rc = look_up(host, service, &found);
   if (rc == 0) {
     take_all(found, addresses);
@@ -76,12 +76,12 @@ gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {
   unsigned port = gli_tcp_address_port(address);
   if (address->ss_family == AF_INET6) {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    (void)inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-    snprintf(name.text, sizeof(name.text), "[%s]:%u", host, port);
+    (void)inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+    snprintf(name.text, sizeof name.text, "[%s]:%u", host, port);
   } else {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    (void)inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-    snprintf(name.text, sizeof(name.text), "%s:%u", host, port);
+    (void)inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+    snprintf(name.text, sizeof name.text, "%s:%u", host, port);
   }
   return name;
 }

@@ -33,14 +33,14 @@ struct gli_tcp_client {
   char job[];
 };
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
+static uint64_t client_earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-static gloo_status say_hello(const gli_tcp_client *self,
-                             const struct sockaddr_storage *address,
-                             gli_tcp_connection *connection,
-                             uint64_t deadline_ns, gloo_error *error) {
+static gloo_status client_say_hello(const gli_tcp_client *self,
+                                    const struct sockaddr_storage *address,
+                                    gli_tcp_connection *connection,
+                                    uint64_t deadline_ns, gloo_error *error) {
   gli_frame request;
   gli_tcp_reply reply;
   gli_frame_begin(&request, GLI_TCP_HELLO_MAX);
@@ -80,12 +80,13 @@ static gloo_status open_one(const gli_tcp_client *self,
                             gli_tcp_connection **connection,
                             gloo_error *error) {
   gli_tcp_connection *opened;
-  uint64_t attempt = earlier(deadline_ns, gli_deadline_after(ATTEMPT_NS));
+  uint64_t attempt =
+      client_earlier(deadline_ns, gli_deadline_after(ATTEMPT_NS));
   gloo_status status =
       gli_tcp_connection_open(address, attempt, &opened, error);
   if (status != GLOO_OK) return status;
-  attempt = earlier(deadline_ns, gli_deadline_after(GRACE_NS));
-  status = say_hello(self, address, opened, attempt, error);
+  attempt = client_earlier(deadline_ns, gli_deadline_after(GRACE_NS));
+  status = client_say_hello(self, address, opened, attempt, error);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -155,7 +156,7 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                                   gli_tcp_client **client, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gloo_status status = GLOO_ERR_NO_MEMORY;
-  gli_tcp_client *self = calloc(1, sizeof(*self) + job_bytes + 1);
+  gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
   if (self == NULL) goto no_memory;
   memcpy(self->job, options->job, job_bytes + 1);
   self->epoch = options->epoch;
@@ -183,8 +184,8 @@ no_memory:
   return gli_fail(error, status, -1, "no memory for a client of a TCP store");
 }
 
-static void end(gli_tcp_client *self,
-                void (*close)(gli_tcp_connection *connection)) {
+static void client_end(gli_tcp_client *self,
+                       void (*close)(gli_tcp_connection *connection)) {
   gli_fork_guard_end(&self->forks);
   if (self->forks.torn) return;
   while (self->idle != NULL) {
@@ -197,11 +198,11 @@ static void end(gli_tcp_client *self,
 }
 
 void gli_tcp_client_destroy(gli_tcp_client *self) {
-  end(self, gli_tcp_connection_close);
+  client_end(self, gli_tcp_connection_close);
 }
 
 void gli_tcp_client_abandon(gli_tcp_client *self) {
-  end(self, gli_tcp_connection_abandon);
+  client_end(self, gli_tcp_connection_abandon);
 }
 
 /* ---- calls -------------------------------------------------------------- */
@@ -230,8 +231,8 @@ static void put_back(gli_tcp_client *self, gli_tcp_connection *connection) {
 }
 
 /* When to give up on a server that stays silent. */
-static uint64_t patience(const gli_tcp_client *self, gli_tcp_op op,
-                         uint64_t deadline_ns) {
+static uint64_t client_patience(const gli_tcp_client *self, gli_tcp_op op,
+                                uint64_t deadline_ns) {
   if (op != GLI_TCP_FETCH) return gli_deadline_after(self->timeout_ns);
   if (deadline_ns == GLI_NEVER) return GLI_NEVER;
   int64_t left = gli_deadline_left(deadline_ns);
@@ -243,7 +244,7 @@ gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
                                 gli_tcp_op op, uint64_t deadline_ns,
                                 gli_tcp_reply *reply, gloo_error *error) {
   gloo_status status = GLOO_OK;
-  uint64_t limit = patience(self, op, deadline_ns);
+  uint64_t limit = client_patience(self, op, deadline_ns);
   gli_tcp_connection *connection = take_idle(self);
   if (connection == NULL)
     status = open_one(self, &self->address, limit, &connection, error);

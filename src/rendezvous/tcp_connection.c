@@ -33,7 +33,8 @@ static void fail_with(gli_tcp_connection *self, int code) {
   if (self->failure == FINE) self->failure = code;
 }
 
-static gloo_status explain(const gli_tcp_connection *self, gloo_error *error) {
+static gloo_status connection_explain(const gli_tcp_connection *self,
+                                      gloo_error *error) {
   gli_tcp_name name = gli_tcp_address_name(&self->address);
   if (self->failure > 0 && gli_lacking(self->failure))
     return gli_fail(error, gli_lack_status(self->failure), -1,
@@ -89,7 +90,7 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 static void connect_to(gli_tcp_connection *self, uint64_t deadline_ns) {
   int code = 0;
-  socklen_t bytes = sizeof(code);
+  socklen_t bytes = sizeof code;
   if (connect(self->fd, (const struct sockaddr *)&self->address,
               gli_store_address_bytes(&self->address)) == 0)
     return;
@@ -107,7 +108,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error) {
-  gli_tcp_connection *self = calloc(1, sizeof(*self));
+  gli_tcp_connection *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to the TCP store");
@@ -123,7 +124,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
     *connection = self;
     return GLOO_OK;
   }
-  gloo_status status = explain(self, error);
+  gloo_status status = connection_explain(self, error);
   gli_tcp_connection_close(self);
   return status;
 }
@@ -146,7 +147,7 @@ gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
 
 /* ---- request and reply -------------------------------------------------- */
 
-static void on_head(gli_tcp_connection *self) {
+static void connection_on_head(gli_tcp_connection *self) {
   self->body_bytes = gli_get_u32(self->head);
   if (self->body_bytes > GLI_TCP_FRAME_MAX ||
       gli_get_u32(self->head + 4) > (uint32_t)-GLOO_ERR_INTERNAL) {
@@ -158,7 +159,7 @@ static void on_head(gli_tcp_connection *self) {
 }
 
 /* What is missing of the head, or of the body. */
-static void read_some(gli_tcp_connection *self) {
+static void connection_read_some(gli_tcp_connection *self) {
   uint8_t *to = self->head + self->got;
   size_t missing = GLI_TCP_HEAD_BYTES - self->got;
   if (self->body != NULL) {
@@ -172,7 +173,8 @@ static void read_some(gli_tcp_connection *self) {
     return;
   }
   self->got += (size_t)n;
-  if (self->got == GLI_TCP_HEAD_BYTES && self->body == NULL) on_head(self);
+  if (self->got == GLI_TCP_HEAD_BYTES && self->body == NULL)
+    connection_on_head(self);
 }
 
 static bool is_complete(const gli_tcp_connection *self) {
@@ -192,8 +194,9 @@ static size_t write_some(gli_tcp_connection *self, const uint8_t *data,
   return 0;
 }
 
-static void exchange(gli_tcp_connection *self, const gli_frame *request,
-                     uint64_t deadline_ns) {
+static void connection_exchange(gli_tcp_connection *self,
+                                const gli_frame *request,
+                                uint64_t deadline_ns) {
   size_t written = write_some(self, request->data, request->bytes);
   while (self->failure == FINE &&
          (written < request->bytes || !is_complete(self))) {
@@ -203,7 +206,7 @@ static void exchange(gli_tcp_connection *self, const gli_frame *request,
     if (written < request->bytes)
       written +=
           write_some(self, request->data + written, request->bytes - written);
-    if (!is_complete(self)) read_some(self);
+    if (!is_complete(self)) connection_read_some(self);
   }
 }
 
@@ -214,9 +217,9 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
   gli_signal_guard guard;
   self->got = 0;
   gli_signal_guard_enter(&guard);
-  exchange(self, request, deadline_ns);
+  connection_exchange(self, request, deadline_ns);
   gli_signal_guard_leave(&guard);
-  if (self->failure != FINE) return explain(self, error);
+  if (self->failure != FINE) return connection_explain(self, error);
   reply->status = -(gloo_status)gli_get_u32(self->head + 4);
   reply->data = self->body;
   reply->body = (gli_body){self->body, self->body_bytes};

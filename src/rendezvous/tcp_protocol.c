@@ -12,7 +12,7 @@ void gli_frame_begin(gli_frame *frame, size_t expect) {
   frame->bytes = GLI_TCP_HEAD_BYTES;
 }
 
-static bool reserve(gli_frame *frame, size_t bytes) {
+static bool protocol_reserve(gli_frame *frame, size_t bytes) {
   if (frame->failed) return false;
   if (bytes <= frame->room - frame->bytes) return true;
   size_t room = frame->room * 2;
@@ -30,19 +30,19 @@ fail:
 }
 
 void gli_frame_put_u32(gli_frame *frame, uint32_t value) {
-  if (!reserve(frame, 4)) return;
+  if (!protocol_reserve(frame, 4)) return;
   gli_put_u32(frame->data + frame->bytes, value);
   frame->bytes += 4;
 }
 
 void gli_frame_put_u64(gli_frame *frame, uint64_t value) {
-  if (!reserve(frame, 8)) return;
+  if (!protocol_reserve(frame, 8)) return;
   gli_put_u64(frame->data + frame->bytes, value);
   frame->bytes += 8;
 }
 
 void gli_frame_put_bytes(gli_frame *frame, const void *data, size_t bytes) {
-  if (bytes == 0 || !reserve(frame, bytes)) return;
+  if (bytes == 0 || !protocol_reserve(frame, bytes)) return;
   memcpy(frame->data + frame->bytes, data, bytes);
   frame->bytes += bytes;
 }

@@ -9,7 +9,7 @@
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
-static void broken(gli_session *session) {
+static void serve_broken(gli_session *session) {
   gli_session_drop(session, "it sent a broken request");
 }
 
@@ -21,7 +21,7 @@ static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
            service->address, gli_lack_text(service->lack));
 }
 
-static void refuse(gli_session *session, const gloo_error *error) {
+static void serve_refuse(gli_session *session, const gloo_error *error) {
   gli_session_reply_status(session, error->status, error);
   gli_session_close(session);
 }
@@ -45,12 +45,12 @@ static void serve_hello(gli_session *session, gli_body *body) {
              service->address, GLI_TCP_VERSION, (unsigned)version);
     gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
             error.message);
-    refuse(session, &error);
+    serve_refuse(session, &error);
     return;
   }
   if (!gli_body_u64(body, &epoch) ||
       !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
-    broken(session);
+    serve_broken(session);
     return;
   }
   bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
@@ -58,7 +58,7 @@ static void serve_hello(gli_session *session, gli_body *body) {
     say_what_lacks(service, &error);
     gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
             error.message);
-    refuse(session, &error);
+    serve_refuse(session, &error);
     return;
   }
   if (welcome) {
@@ -74,7 +74,7 @@ static void serve_hello(gli_session *session, gli_body *body) {
   /* A client that does not know the job is not told it: whoever does gets the
    * keys of all ranks. */
   gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
-  refuse(session, &error);
+  serve_refuse(session, &error);
 }
 
 /* ---- waiting ------------------------------------------------------------ */
@@ -113,13 +113,14 @@ static void reply_values(gli_session *session) {
   gli_session_reply(session, &reply, GLOO_OK);
 }
 
-static gli_session **bucket_of(gli_tcp_service *service, const char *key) {
+static gli_session **serve_bucket_of(gli_tcp_service *service,
+                                     const char *key) {
   return &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
 }
 
-static void park(gli_session *session) {
-  gli_session **bucket =
-      bucket_of(session->service, session->fetch.keys[session->fetch.next]);
+static void serve_park(gli_session *session) {
+  gli_session **bucket = serve_bucket_of(
+      session->service, session->fetch.keys[session->fetch.next]);
   session->state = GLI_SESSION_PARKED;
   session->wait_next = *bucket;
   session->wait_link = bucket;
@@ -137,9 +138,10 @@ void gli_session_unpark(gli_session *session) {
 }
 
 /* `key` exists now: go on with those that wait for it. */
-static void wake(gli_tcp_service *service, const char *key) {
+static void serve_wake(gli_tcp_service *service, const char *key) {
   gli_session *woken = NULL;
-  for (gli_session *s = *bucket_of(service, key), *next; s != NULL; s = next) {
+  for (gli_session *s = *serve_bucket_of(service, key), *next; s != NULL;
+       s = next) {
     next = s->wait_next;
     if (strcmp(s->fetch.keys[s->fetch.next], key) != 0) continue;
     gli_session_unpark(s);
@@ -150,7 +152,7 @@ static void wake(gli_tcp_service *service, const char *key) {
     next = woken->wait_next;
     woken->wait_next = NULL;
     if (!all_there(service->table, &woken->fetch)) {
-      park(woken);
+      serve_park(woken);
       continue;
     }
     gli_session_stop_timer(woken);
@@ -183,10 +185,10 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   uint32_t want, n;
   if (!gli_body_u64(body, &timeout) || !gli_body_u32(body, &want) ||
       !gli_body_u32(body, &n) || n == 0 || n > body->left / 4) {
-    broken(session);
+    serve_broken(session);
     return;
   }
-  fetch->keys = malloc(n * sizeof(*fetch->keys));
+  fetch->keys = malloc(n * sizeof *fetch->keys);
   if (fetch->keys == NULL) {
     gli_session_drop(session, "no memory for its list of keys");
     return;
@@ -197,13 +199,13 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   for (size_t i = 0; i < n && good; i++)
     good = gli_body_key(body, &fetch->keys[i]);
   if (!good || body->left != 0) {
-    broken(session);
+    serve_broken(session);
   } else if (all_there(session->service->table, fetch)) {
     reply_values(session);
   } else if (timeout == 0) {
     gli_session_expire(session);
   } else {
-    park(session);
+    serve_park(session);
     if (timeout <= INT64_MAX) /* as int64 below 0: no limit */
       gli_session_set_timer(session, timeout);
   }
@@ -218,7 +220,7 @@ static void reply_and_wake(gli_session *session, gloo_status status,
   uint8_t *body = session->body; /* keeps `key` until the end */
   session->body = NULL;
   gli_session_reply_status(session, status, error);
-  if (status == GLOO_OK) wake(service, key);
+  if (status == GLOO_OK) serve_wake(service, key);
   free(body);
 }
 
@@ -231,7 +233,7 @@ static void serve_set_or_append(gli_session *session, gli_body *body) {
   if (!gli_body_key(body, &key) ||
       !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &data, &bytes) ||
       body->left != 0) {
-    broken(session);
+    serve_broken(session);
     return;
   }
   gloo_status status = session->op == GLI_TCP_SET
@@ -248,7 +250,7 @@ static void serve_add(gli_session *session, gli_body *body) {
   int64_t sum;
   if (!gli_body_key(body, &key) || !gli_body_u64(body, &amount) ||
       body->left != 0) {
-    broken(session);
+    serve_broken(session);
     return;
   }
   gloo_status status = gli_table_add(session->service->table, key,
@@ -263,7 +265,7 @@ static void serve_add(gli_session *session, gli_body *body) {
   gli_frame_begin(&reply, 8);
   gli_frame_put_u64(&reply, (uint64_t)sum);
   gli_session_reply(session, &reply, GLOO_OK);
-  wake(service, key);
+  serve_wake(service, key);
   free(held);
 }
 
@@ -280,7 +282,7 @@ static void serve_compare(gli_session *session, gli_body *body) {
       !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &expected, &expected_bytes) ||
       !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &desired, &desired_bytes) ||
       !gli_body_u32(body, &want) || body->left != 0) {
-    broken(session);
+    serve_broken(session);
     return;
   }
   gloo_status status = gli_table_compare_and_set(
@@ -296,7 +298,7 @@ static void serve_compare(gli_session *session, gli_body *body) {
   gli_frame_put_blob(&reply, current.data, current.bytes);
   gli_value_free(&current);
   gli_session_reply(session, &reply, status);
-  if (status == GLOO_OK) wake(service, key);
+  if (status == GLOO_OK) serve_wake(service, key);
   free(held);
 }
 
@@ -304,7 +306,7 @@ static void serve_remove(gli_session *session, gli_body *body) {
   gloo_error error;
   const char *key;
   if (!gli_body_key(body, &key) || body->left != 0) {
-    broken(session);
+    serve_broken(session);
     return;
   }
   gloo_status status = gli_table_remove(session->service->table, key);
@@ -335,6 +337,6 @@ void gli_session_serve(gli_session *session) {
       serve_remove(session, &body);
       break;
     default:
-      broken(session);
+      serve_broken(session);
   }
 }

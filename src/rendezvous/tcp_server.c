@@ -49,7 +49,7 @@ static void on_touched(void *user) {
   ((gli_tcp_server *)user)->touched = true;
 }
 
-static gloo_status no_memory(gloo_error *error) {
+static gloo_status server_no_memory(gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "no memory for the server of a TCP store");
 }
@@ -73,7 +73,7 @@ static void refuse_one(gli_tcp_server *server, int code) {
 }
 
 /* Clients that wait in the system may have their turn later. */
-static void accept_failed(gli_tcp_server *server, int code) {
+static void server_accept_failed(gli_tcp_server *server, int code) {
   uint64_t now = uv_hrtime();
   gli_watch_for(&server->listener, 0);
   server->pause_ns = now + PAUSE_NS;
@@ -89,7 +89,7 @@ static void accept_failed(gli_tcp_server *server, int code) {
 static void on_connection(void *owner, int events) {
   gli_tcp_server *server = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    accept_failed(server, server->listener.code);
+    server_accept_failed(server, server->listener.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -102,7 +102,7 @@ static void on_connection(void *owner, int events) {
     }
     if (gli_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
-    accept_failed(server, errno);
+    server_accept_failed(server, errno);
     return;
   }
 }
@@ -124,7 +124,7 @@ static void on_wake(void *owner, int events) {
   gli_tcp_server *server = owner;
   char bytes[64];
   (void)events;
-  while (read(server->wake.fd, bytes, sizeof(bytes)) > 0) continue;
+  while (read(server->wake.fd, bytes, sizeof bytes) > 0) continue;
 }
 
 /* With `serving`, but for the sleep itself. */
@@ -139,7 +139,7 @@ static void sleep_until_ready(gli_tcp_server *server) {
   uv_mutex_lock(&server->serving);
 }
 
-static void serve(void *argument) {
+static void server_serve(void *argument) {
   gli_tcp_server *server = argument;
   uv_mutex_lock(&server->serving);
   while (!server->stopping) {
@@ -176,7 +176,7 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
   gli_signal_guard signals;
   gli_session *session =
       gli_session_own(&server->service, request, op, &server->answered);
-  if (session == NULL) return no_memory(error);
+  if (session == NULL) return server_no_memory(error);
   gli_signal_guard_enter(&signals); /* others are replied to as well */
   uv_mutex_lock(&server->serving);
   gli_session_serve(session);
@@ -194,19 +194,19 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
     session->out = NULL;
   }
   gli_session_own_free(session);
-  return answered ? GLOO_OK : no_memory(error);
+  return answered ? GLOO_OK : server_no_memory(error);
 }
 
 /* ---- making it ----------------------------------------------------------- */
 
 /* Bind and listen at one address. 0, or errno. */
-static int listen_at(gli_tcp_server *server,
-                     const struct sockaddr_storage *address) {
-  socklen_t bytes = sizeof(server->address);
+static int server_listen_at(gli_tcp_server *server,
+                            const struct sockaddr_storage *address) {
+  socklen_t bytes = sizeof server->address;
   int yes = 1;
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (fd < 0) return errno;
-  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
@@ -227,7 +227,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (fd < 0) return false;
   bool taken =
-      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
       bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) != 0 &&
       errno == EADDRINUSE;
@@ -235,8 +235,9 @@ static bool is_taken(const struct sockaddr_storage *address) {
   return taken;
 }
 
-static gloo_status cannot_listen(const struct sockaddr_storage *address,
-                                 const char *host, int rc, gloo_error *error) {
+static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
+                                        const char *host, int rc,
+                                        gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
       "the TCP store cannot listen at %s for %s: %s%s",
@@ -259,20 +260,20 @@ static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < addresses.n; i++)
     if (is_taken(&addresses.list[i]))
-      return cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
+      return server_cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
   for (size_t i = 0; i < addresses.n; i++) {
-    int rc = listen_at(server, &addresses.list[i]);
+    int rc = server_listen_at(server, &addresses.list[i]);
     if (rc == 0) return GLOO_OK;
     if (gli_lacking(rc))
       return gli_fail(error, gli_lack_status(rc), -1,
                       "the TCP store cannot listen: %s", gli_lack_text(rc));
-    status = cannot_listen(&addresses.list[i], host, rc, error);
+    status = server_cannot_listen(&addresses.list[i], host, rc, error);
     if (rc == EADDRINUSE) break;
   }
   return status;
 }
 
-static void release(gli_tcp_server *server) {
+static void server_release(gli_tcp_server *server) {
   gli_tcp_service *service = &server->service;
   for (gli_session *s = service->sessions; s != NULL; s = s->next)
     gli_session_close(s);
@@ -287,7 +288,7 @@ static void release(gli_tcp_server *server) {
 }
 
 /* What the thread needs besides the listener. 0, or errno. */
-static int open_parts(gli_tcp_server *server) {
+static int server_open_parts(gli_tcp_server *server) {
   int fds[2];
   gli_tcp_service *service = &server->service;
   service->table = gli_table_create(KEYS_MAX, BYTES_MAX);
@@ -314,10 +315,10 @@ static void destroy_locks(gli_tcp_server *server) {
   uv_mutex_destroy(&server->serving);
 }
 
-static void end(gli_tcp_server *server) {
+static void server_end(gli_tcp_server *server) {
   gli_fork_guard_end(&server->forks);
   destroy_locks(server);
-  release(server);
+  server_release(server);
 }
 
 void gli_tcp_server_abandon(gli_tcp_server *server) {
@@ -326,25 +327,25 @@ void gli_tcp_server_abandon(gli_tcp_server *server) {
     return;
   }
   gli_events_abandon(server->service.events);
-  end(server);
+  server_end(server);
 }
 
 /* ---- starting and ending ------------------------------------------------- */
 
 static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
-  if (uv_mutex_init(&server->serving) != 0) return no_memory(error);
+  if (uv_mutex_init(&server->serving) != 0) return server_no_memory(error);
   if (uv_cond_init(&server->answered) != 0) {
     uv_mutex_destroy(&server->serving);
-    return no_memory(error);
+    return server_no_memory(error);
   }
   if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
                             &server->answered)) {
     destroy_locks(server);
-    return no_memory(error);
+    return server_no_memory(error);
   }
   gli_signal_guard signals;
   gli_signal_block_all(&signals);
-  int rc = uv_thread_create(&server->thread, serve, server);
+  int rc = uv_thread_create(&server->thread, server_serve, server);
   gli_signal_restore(&signals);
   if (rc == 0) return GLOO_OK;
   gli_fork_guard_end(&server->forks);
@@ -359,15 +360,15 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
                                   const char *job, uint64_t epoch,
                                   gli_tcp_server **result, gloo_error *error) {
   size_t job_bytes = strlen(job);
-  gli_tcp_server *server = calloc(1, sizeof(*server) + job_bytes + 1);
-  if (server == NULL) return no_memory(error);
+  gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
+  if (server == NULL) return server_no_memory(error);
   memcpy(server->job, job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = epoch;
   server->listener.fd = server->wake.fd = server->wake_write = server->spare =
       -1;
   gloo_status status = GLOO_OK;
-  int code = open_parts(server);
+  int code = server_open_parts(server);
   if (code != 0)
     status = gli_fail(error, gli_lack_status(code), -1,
                       "cannot start the server of a TCP store: %s",
@@ -375,11 +376,11 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
   if (status == GLOO_OK) status = listen_anywhere(server, host, port, error);
   if (status == GLOO_OK) {
     memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
-           sizeof(server->service.address));
+           sizeof server->service.address);
     status = start_thread(server, error);
   }
   if (status != GLOO_OK) {
-    release(server);
+    server_release(server);
     return status;
   }
   gli_log(GLOO_LOG_INFO, "the TCP store listens at %s",
@@ -399,5 +400,5 @@ void gli_tcp_server_destroy(gli_tcp_server *server) {
   uv_mutex_unlock(&server->serving);
   gli_pipe_signal(server->wake_write);
   uv_thread_join(&server->thread);
-  end(server);
+  server_end(server);
 }

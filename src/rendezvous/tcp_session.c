@@ -59,7 +59,7 @@ void gli_session_drop(gli_session *session, const char *why) {
 /* ---- reading ------------------------------------------------------------ */
 
 /* The head is complete: make room for the body, if it is a sane one. */
-static void on_head(gli_session *session) {
+static void session_on_head(gli_session *session) {
   bool hello = session->state == GLI_SESSION_HELLO;
   size_t max = hello ? GLI_TCP_HELLO_MAX : GLI_TCP_FRAME_MAX;
   session->body_bytes = gli_get_u32(session->head);
@@ -76,7 +76,7 @@ static void on_head(gli_session *session) {
 
 /* What is missing of the head or of the body. A client that is waiting has
  * nothing to say. */
-static ssize_t read_some(gli_session *session) {
+static ssize_t session_read_some(gli_session *session) {
   uint8_t *to = session->head + session->got;
   size_t missing = GLI_TCP_HEAD_BYTES - session->got;
   if (session->state == GLI_SESSION_PARKED) {
@@ -89,7 +89,7 @@ static ssize_t read_some(gli_session *session) {
   return gli_store_socket_receive(session->watch.fd, to, missing);
 }
 
-static void read_failed(gli_session *session) {
+static void session_read_failed(gli_session *session) {
   if (session->state == GLI_SESSION_HELLO)
     gli_session_drop(session, "it left without saying hello");
   gli_session_close(session);
@@ -98,10 +98,10 @@ static void read_failed(gli_session *session) {
 /* At most one request. */
 static void read_request(gli_session *session) {
   for (;;) {
-    ssize_t n = read_some(session);
+    ssize_t n = session_read_some(session);
     if (n < 0 && gli_would_block(errno)) return;
     if (n <= 0) {
-      read_failed(session);
+      session_read_failed(session);
       return;
     }
     if (session->state == GLI_SESSION_PARKED) {
@@ -111,7 +111,7 @@ static void read_request(gli_session *session) {
     }
     session->got += (size_t)n;
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
-      on_head(session);
+      session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
     if (session->body == NULL ||
         session->got < GLI_TCP_HEAD_BYTES + session->body_bytes)
@@ -232,15 +232,15 @@ void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
 
 static void name_peer(gli_session *session) {
   struct sockaddr_storage address;
-  socklen_t bytes = sizeof(address);
-  memset(&address, 0, sizeof(address));
+  socklen_t bytes = sizeof address;
+  memset(&address, 0, sizeof address);
   if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
     address.ss_family = AF_INET;
   memcpy(session->peer, gli_tcp_address_name(&address).text,
-         sizeof(session->peer));
+         sizeof session->peer);
 }
 
-static void enlist(gli_session *session) {
+static void session_enlist(gli_session *session) {
   gli_tcp_service *service = session->service;
   session->next = service->sessions;
   session->link = &service->sessions;
@@ -251,7 +251,7 @@ static void enlist(gli_session *session) {
 }
 
 void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
-  gli_session *session = calloc(1, sizeof(*session));
+  gli_session *session = calloc(1, sizeof *session);
   if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
                                          session_ready, session)) {
     gli_log(GLOO_LOG_ERROR, "the TCP store at %s has no memory for a client",
@@ -262,7 +262,7 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   }
   session->service = service;
   session->refused = refused;
-  enlist(session);
+  session_enlist(session);
   name_peer(session);
   if (service->n_sessions > SESSIONS_MAX) {
     gli_session_drop(session, "there are too many clients");
@@ -277,7 +277,7 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
 
 gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
                              gli_tcp_op op, uv_cond_t *answered) {
-  gli_session *session = calloc(1, sizeof(*session));
+  gli_session *session = calloc(1, sizeof *session);
   if (session == NULL) {
     free(request->data);
     return NULL;

@@ -7,7 +7,7 @@
 gli_text gli_quote(const char *text) {
   gli_text quoted;
   size_t used = 0;
-  const size_t room = sizeof(quoted.text) - 4; /* "..." and the end */
+  const size_t room = sizeof quoted.text - 4; /* "..." and the end */
   for (; *text != '\0'; text++) {
     unsigned char c = (unsigned char)*text;
     bool plain = c >= 0x20 && c != 0x7f && c != '\\';
@@ -34,16 +34,16 @@ gli_text gli_duration(int64_t ns) {
     const char *name;
   } units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
   gli_text duration = {"no time"};
-  for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
     if (ns < units[i].ns) continue;
     int64_t tenths =
         ns / units[i].ns * 10 + ns % units[i].ns * 10 / units[i].ns;
     int64_t whole = tenths / 10, rest = tenths % 10;
     if (rest == 0) {
-      snprintf(duration.text, sizeof(duration.text), "%" PRId64 " %s", whole,
+      snprintf(duration.text, sizeof duration.text, "%" PRId64 " %s", whole,
                units[i].name);
     } else {
-      snprintf(duration.text, sizeof(duration.text),
+      snprintf(duration.text, sizeof duration.text,
                "%" PRId64 ".%" PRId64 " %s", whole, rest, units[i].name);
     }
     return duration;
@@ -76,7 +76,7 @@ gli_long_text gli_missing_keys(const char *const *keys, const bool *present,
   for (size_t i = 0; i < n_keys; i++) {
     char item[sizeof(gli_text) + 2];
     if (present[i]) continue;
-    snprintf(item, sizeof(item), "'%s'", gli_quote(keys[i]).text);
+    snprintf(item, sizeof item, "'%s'", gli_quote(keys[i]).text);
     if (more > 0 || !list_add(&list, &used, item)) more++;
   }
   list_end(&list, used, more);
@@ -94,9 +94,9 @@ gli_long_text gli_missing_ranks(const bool *present, size_t size) {
     while (last + 1 < size && !present[last + 1]) last++;
     const char *word = used > 0 ? "" : missing == 1 ? "rank " : "ranks ";
     if (last == i) {
-      snprintf(item, sizeof(item), "%s%zu", word, i);
+      snprintf(item, sizeof item, "%s%zu", word, i);
     } else {
-      snprintf(item, sizeof(item), "%s%zu-%zu", word, i, last);
+      snprintf(item, sizeof item, "%s%zu-%zu", word, i, last);
     }
     if (more > 0 || !list_add(&list, &used, item)) more += last - i + 1;
   }

@@ -150,12 +150,12 @@ static void auto_wake(gli_transport *base) {
   tcp->ops->wake(tcp);
 }
 
-static void auto_set_crowded(gli_transport *base, bool crowded) {
+static void auto_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   gli_auto *t = (gli_auto *)base;
   for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
     gli_transport *child = t->child[i].t;
-    if (child != NULL && child->ops->set_crowded != NULL)
-      child->ops->set_crowded(child, crowded);
+    if (child != NULL && child->ops->set_oversubscribed != NULL)
+      child->ops->set_oversubscribed(child, oversubscribed);
   }
 }
 
@@ -215,10 +215,10 @@ const gli_transport_ops gli_transport_auto = {
     .close = auto_close,
     .forked = auto_forked,
     .abandon = auto_abandon,
-    .refer = gli_auto_refer,
-    .reach = gli_auto_reach,
-    .fetch = gli_auto_fetch,
-    .recalled = gli_auto_recalled,
-    .help = gli_auto_help,
-    .set_crowded = auto_set_crowded,
+    .rkey_pack = gli_auto_rkey_pack,
+    .rkey_map = gli_auto_rkey_map,
+    .get = gli_auto_rkey_get,
+    .revoked = gli_auto_revoked,
+    .shared_copy = gli_auto_shared_copy,
+    .set_oversubscribed = auto_set_oversubscribed,
 };

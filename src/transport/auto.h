@@ -77,14 +77,14 @@ bool gli_auto_take_now(gli_pair *pair, const gli_header *expected,
                        gli_taken *taken);
 void gli_auto_pair_close(gli_pair *pair, const gli_send_request *last);
 const char *gli_auto_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
-bool gli_auto_refer(gli_pair *pair, const void *memory, size_t bytes,
-                    bool write, uint64_t *reference);
-gloo_status gli_auto_reach(gli_pair *pair, uint64_t reference, size_t bytes,
-                           bool write, void **memory, gloo_error *error);
-gloo_status gli_auto_fetch(gli_pair *pair, uint64_t reference, void *dst,
-                           size_t bytes, gloo_error *error);
-bool gli_auto_recalled(gli_pair *pair);
-gli_help *gli_auto_help(gli_pair *pair, bool sends);
+bool gli_auto_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
+                        bool write, uint64_t *rkey);
+gloo_status gli_auto_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
+                              bool write, void **memory, gloo_error *error);
+gloo_status gli_auto_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,
+                              size_t bytes, gloo_error *error);
+bool gli_auto_revoked(gli_pair *pair);
+gli_shared_copy *gli_auto_shared_copy(gli_pair *pair, bool sends);
 /* Pairs whose child has connected in the meantime. Returns how many. */
 int gli_auto_decide(gli_auto *t);
 void gli_auto_free_garbage(gli_auto *t);

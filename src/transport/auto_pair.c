@@ -10,7 +10,7 @@
 
 static const char *const names[GLI_AUTO_CHILDREN] = {"shared memory", "TCP"};
 
-static void link_into(gli_auto_pair *pair, gli_auto_pair **list) {
+static void auto_link_into(gli_auto_pair *pair, gli_auto_pair **list) {
   if (pair->link != NULL) {
     *pair->link = pair->next;
     if (pair->next != NULL) pair->next->link = pair->link;
@@ -27,8 +27,8 @@ typedef struct gli_auto_copy {
   struct gli_auto_copy *next;
 } gli_auto_copy;
 
-static gli_send_request *copy_request(gli_auto_pair *pair,
-                                      const gli_send_request *from) {
+static gli_send_request *auto_copy_request(gli_auto_pair *pair,
+                                           const gli_send_request *from) {
   gli_auto_copy *copy = malloc(sizeof *copy);
   if (copy == NULL) return NULL;
   copy->request = gli_request_copy(from, 0);
@@ -51,7 +51,7 @@ static void close_child(gli_auto_pair *pair, const gli_send_request *last) {
 }
 
 /* The child's part is over. */
-static void dispose(gli_auto_pair *pair) {
+static void auto_dispose(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
   while (pair->copies != NULL) {
     gli_auto_copy *copy = pair->copies;
@@ -61,7 +61,7 @@ static void dispose(gli_auto_pair *pair) {
   }
   pair->queue.head = pair->last = NULL;
   gli_owe(&t->base, &pair->base, false);
-  link_into(pair, &t->garbage);
+  auto_link_into(pair, &t->garbage);
 }
 
 void gli_auto_free_garbage(gli_auto *t) {
@@ -73,8 +73,8 @@ void gli_auto_free_garbage(gli_auto *t) {
 }
 
 void gli_auto_free_pairs(gli_auto *t) {
-  while (t->pairs != NULL) dispose(t->pairs);
-  while (t->trying != NULL) dispose(t->trying);
+  while (t->pairs != NULL) auto_dispose(t->pairs);
+  while (t->trying != NULL) auto_dispose(t->trying);
   gli_auto_free_garbage(t);
 }
 
@@ -95,7 +95,7 @@ static gloo_status open_child(gli_auto_pair *pair, int via, gloo_error *error) {
   return GLOO_OK;
 }
 
-static void tell(gli_auto_pair *pair, int via, const char *why) {
+static void auto_tell(gli_auto_pair *pair, int via, const char *why) {
   (void)snprintf(pair->why, sizeof pair->why, "%.*s", GLI_WHY_BYTES - 1, why);
   gli_log(GLOO_LOG_INFO, "rank %u talks to rank %u through %s%s%s",
           (unsigned)pair->config.self_rank, (unsigned)pair->config.peer_rank,
@@ -138,7 +138,7 @@ static gloo_status open_best(gli_auto_pair *pair, gloo_error *error) {
     memcpy(why, error->message, sizeof why - 1);
     why[sizeof why - 1] = '\0';
   }
-  tell(pair, GLI_AUTO_TCP, why);
+  auto_tell(pair, GLI_AUTO_TCP, why);
   return open_child(pair, GLI_AUTO_TCP, error);
 }
 
@@ -167,7 +167,7 @@ gloo_status gli_auto_pair_open(gli_transport *base,
     free(pair);
     return status;
   }
-  link_into(pair, pair->decided ? &t->pairs : &t->trying);
+  auto_link_into(pair, pair->decided ? &t->pairs : &t->trying);
   *out = &pair->base;
   return GLOO_OK;
 }
@@ -175,10 +175,10 @@ gloo_status gli_auto_pair_open(gli_transport *base,
 /* ---- deciding ------------------------------------------------------------ */
 
 /* Everything goes to the child; that is the end of a closed pair. */
-static void settle(gli_auto_pair *pair) {
+static void auto_decide(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
   pair->decided = true;
-  link_into(pair, &t->pairs);
+  auto_link_into(pair, &t->pairs);
   gli_send_request *request;
   while ((request = gli_request_pop(&pair->queue)) != NULL) {
     gli_post posted = pair->child->ops->send(pair->child, request);
@@ -187,27 +187,27 @@ static void settle(gli_auto_pair *pair) {
   }
   if (!pair->closed || pair->last == NULL) return;
   close_child(pair, pair->last);
-  dispose(pair);
+  auto_dispose(pair);
 }
 
 /* From shared memory, which has not connected, to TCP. */
-static void move(gli_auto_pair *pair, const char *why) {
+static void auto_move_to_tcp(gli_auto_pair *pair, const char *why) {
   gli_auto *t = pair->t;
   close_child(pair, NULL);
-  tell(pair, GLI_AUTO_TCP, why);
+  auto_tell(pair, GLI_AUTO_TCP, why);
   gloo_error error;
   if (open_child(pair, GLI_AUTO_TCP, &error) == GLOO_OK) {
-    settle(pair);
+    auto_decide(pair);
     return;
   }
   pair->decided = true;
   pair->queue.head = NULL;
   if (pair->closed) {
-    dispose(pair);
+    auto_dispose(pair);
     return;
   }
   if (error.rank < 0) error.rank = (int)pair->config.self_rank;
-  link_into(pair, &t->pairs);
+  auto_link_into(pair, &t->pairs);
   t->upcalls->failed(pair->config.user, &error);
 }
 
@@ -217,15 +217,15 @@ int gli_auto_decide(gli_auto *t) {
   for (gli_auto_pair *pair = t->trying; pair != NULL; pair = next) {
     next = pair->next;
     if (pair->child->ops->pair_up(pair->child)) {
-      tell(pair, GLI_AUTO_SHM, "");
-      settle(pair);
+      auto_tell(pair, GLI_AUTO_SHM, "");
+      auto_decide(pair);
       decided++;
       next = t->trying; /* upcalls may have closed any */
     } else if (pair->closed) {
       gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
       if (tcp->ops->now_ns(tcp) < pair->linger_until_ns) continue;
       close_child(pair, NULL);
-      dispose(pair);
+      auto_dispose(pair);
     }
   }
   return decided;
@@ -233,15 +233,15 @@ int gli_auto_decide(gli_auto *t) {
 
 /* ---- upcalls ------------------------------------------------------------- */
 
-static gloo_status on_header(void *pair_user, const gli_header *header,
-                             gli_sink *sink) {
+static gloo_status auto_on_header(void *pair_user, const gli_header *header,
+                                  gli_sink *sink) {
   gli_auto_pair *pair = pair_user;
   if (pair->closed) return GLOO_ERR_CANCELLED;
   return pair->t->upcalls->header(pair->config.user, header, sink);
 }
 
-static gloo_status on_message(void *pair_user, const gli_header *header,
-                              const void *payload, bool *taken) {
+static gloo_status auto_on_message(void *pair_user, const gli_header *header,
+                                   const void *payload, bool *taken) {
   gli_auto_pair *pair = pair_user;
   const gli_upcalls *upcalls = pair->t->upcalls;
   if (pair->closed) return GLOO_ERR_CANCELLED;
@@ -249,38 +249,38 @@ static gloo_status on_message(void *pair_user, const gli_header *header,
   return upcalls->message(pair->config.user, header, payload, taken);
 }
 
-static void on_received(void *pair_user, void *token) {
+static void auto_on_received(void *pair_user, void *token) {
   gli_auto_pair *pair = pair_user;
   pair->t->upcalls->received(pair->config.user, token);
 }
 
-static void on_sent(void *pair_user, gli_send_request *request) {
+static void auto_on_sent(void *pair_user, gli_send_request *request) {
   gli_auto_pair *pair = pair_user;
   if (!pair->closed) pair->t->upcalls->sent(pair->config.user, request);
 }
 
-static void on_failed(void *pair_user, const gloo_error *cause) {
+static void auto_on_failed(void *pair_user, const gloo_error *cause) {
   gli_auto_pair *pair = pair_user;
   bool ours = cause->rank == (int)pair->config.self_rank;
   if (!pair->decided && (ours || cause->status == GLOO_ERR_UNSUPPORTED)) {
-    move(pair, cause->message);
+    auto_move_to_tcp(pair, cause->message);
   } else if (pair->closed) {
     close_child(pair, NULL);
-    dispose(pair);
+    auto_dispose(pair);
   } else {
     pair->decided = true;
     pair->queue.head = NULL;
-    link_into(pair, &pair->t->pairs);
+    auto_link_into(pair, &pair->t->pairs);
     pair->t->upcalls->failed(pair->config.user, cause);
   }
 }
 
 /* The peer of a pair comes through child `via`. */
-static gli_pair *meet(gli_auto_pair *pair, int via) {
+static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
   if (pair->via == GLI_AUTO_SHM && via == GLI_AUTO_TCP && !pair->decided) {
     gli_auto_pair *closing = pair->closed ? pair : NULL;
     gli_pair *child = NULL;
-    move(pair, "the other rank cannot");
+    auto_move_to_tcp(pair, "the other rank cannot");
     /* Of a closed pair the child is on its own now, and found by its keys. */
     if (closing == NULL) child = pair->child;
     return child != NULL ? child : GLI_PAIR_LATER;
@@ -289,30 +289,30 @@ static gli_pair *meet(gli_auto_pair *pair, int via) {
   return pair->child;
 }
 
-static gli_pair *on_accept(void *device_user, uint64_t key,
-                           uint32_t peer_rank) {
+static gli_pair *auto_on_accept(void *device_user, uint64_t key,
+                                uint32_t peer_rank) {
   gli_auto_child *child = device_user;
   gli_auto *t = child->parent;
   int via = (int)(child - t->child);
   for (gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next) {
     if (!pair->closed || pair->config.local_key != key) continue;
-    if (pair->config.peer_rank == peer_rank) return meet(pair, via);
+    if (pair->config.peer_rank == peer_rank) return auto_meet(pair, via);
   }
   t->opening_via = via;
   gli_pair *found = t->upcalls->accept(t->device_user, key, peer_rank);
   t->opening_via = GLI_AUTO_ANY;
   if (found == NULL || found == GLI_PAIR_LATER || found == GLI_PAIR_ELSEWHERE)
     return found;
-  return meet((gli_auto_pair *)found, via);
+  return auto_meet((gli_auto_pair *)found, via);
 }
 
 const gli_upcalls gli_auto_upcalls = {
-    .header = on_header,
-    .received = on_received,
-    .message = on_message,
-    .sent = on_sent,
-    .failed = on_failed,
-    .accept = on_accept,
+    .header = auto_on_header,
+    .received = auto_on_received,
+    .message = auto_on_message,
+    .sent = auto_on_sent,
+    .failed = auto_on_failed,
+    .accept = auto_on_accept,
 };
 
 /* ---- messages ------------------------------------------------------------ */
@@ -341,11 +341,11 @@ bool gli_auto_take_now(gli_pair *base, const gli_header *expected,
   return ops->take_now != NULL && ops->take_now(pair->child, expected, taken);
 }
 
-/* ---- memory that messages refer to --------------------------------------- */
+/* ---- memory that rkeys name ---------------------------------------------- */
 
 static gli_pair *sharing_child(gli_pair *base) {
   gli_pair *child = ((gli_auto_pair *)base)->child;
-  return child != NULL && child->ops->refer != NULL ? child : NULL;
+  return child != NULL && child->ops->rkey_pack != NULL ? child : NULL;
 }
 
 static gloo_status shares_nothing(gli_pair *base, gloo_error *error) {
@@ -355,49 +355,49 @@ static gloo_status shares_nothing(gli_pair *base, gloo_error *error) {
                   rank);
 }
 
-bool gli_auto_refer(gli_pair *base, const void *memory, size_t bytes,
-                    bool write, uint64_t *reference) {
+bool gli_auto_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
+                        bool write, uint64_t *rkey) {
   gli_pair *child = sharing_child(base);
   return ((gli_auto_pair *)base)->decided && child != NULL &&
-         child->ops->refer(child, memory, bytes, write, reference);
+         child->ops->rkey_pack(child, memory, bytes, write, rkey);
 }
 
-gloo_status gli_auto_reach(gli_pair *base, uint64_t reference, size_t bytes,
-                           bool write, void **memory, gloo_error *error) {
+gloo_status gli_auto_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,
+                              bool write, void **memory, gloo_error *error) {
   gli_pair *child = sharing_child(base);
   if (child == NULL) return shares_nothing(base, error);
-  return child->ops->reach(child, reference, bytes, write, memory, error);
+  return child->ops->rkey_map(child, rkey, bytes, write, memory, error);
 }
 
-gloo_status gli_auto_fetch(gli_pair *base, uint64_t reference, void *dst,
-                           size_t bytes, gloo_error *error) {
+gloo_status gli_auto_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
+                              size_t bytes, gloo_error *error) {
   gli_pair *child = sharing_child(base);
   if (child == NULL) return shares_nothing(base, error);
-  return child->ops->fetch(child, reference, dst, bytes, error);
+  return child->ops->get(child, rkey, dst, bytes, error);
 }
 
-bool gli_auto_recalled(gli_pair *base) {
+bool gli_auto_revoked(gli_pair *base) {
   gli_pair *child = sharing_child(base);
-  return child == NULL || child->ops->recalled(child);
+  return child == NULL || child->ops->revoked(child);
 }
 
-gli_help *gli_auto_help(gli_pair *base, bool sends) {
+gli_shared_copy *gli_auto_shared_copy(gli_pair *base, bool sends) {
   gli_pair *child = sharing_child(base);
-  return child == NULL ? NULL : child->ops->help(child, sends);
+  return child == NULL ? NULL : child->ops->shared_copy(child, sends);
 }
 
 /* ---- the end ------------------------------------------------------------- */
 
 /* Copies of all that is queued, and of `last`. */
-static bool keep(gli_auto_pair *pair, const gli_send_request *last) {
+static bool auto_keep(gli_auto_pair *pair, const gli_send_request *last) {
   gli_send_request *request = pair->queue.head;
   pair->queue.head = NULL;
   for (; request != NULL; request = request->next) {
-    gli_send_request *copy = copy_request(pair, request);
+    gli_send_request *copy = auto_copy_request(pair, request);
     if (copy == NULL) return false;
     gli_request_push(&pair->queue, copy);
   }
-  pair->last = copy_request(pair, last);
+  pair->last = auto_copy_request(pair, last);
   return pair->last != NULL;
 }
 
@@ -407,14 +407,14 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   pair->closed = true;
   bool owes = !pair->decided && pair->queue.head != NULL && last != NULL &&
               last->header.type == GLI_MESSAGE_BYE;
-  if (owes && keep(pair, last)) {
+  if (owes && auto_keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
     pair->linger_until_ns = tcp->ops->now_ns(tcp) + (uint64_t)GLI_LINGER_NS;
     gli_owe(&t->base, base, true);
     return;
   }
   close_child(pair, owes ? NULL : last);
-  dispose(pair);
+  auto_dispose(pair);
   if (!t->in_poll) gli_auto_free_garbage(t);
 }
 

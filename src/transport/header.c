@@ -1,5 +1,5 @@
 /* Layout on the wire, little endian:
- *    0 magic         4 type, charged, collective, dtype
+ *    0 magic         4 type, eager, collective, dtype
  *    8 op, algorithm, form, tuning   12 context    16 tag    20 slot
  *   24 root         28 credit        32 operation  40 count  48 length
  *   56 zero; with checksums: that of all the other bytes  60 of the payload */
@@ -16,7 +16,7 @@ void gli_header_encode(const gli_header *header,
                        uint8_t out[GLI_HEADER_BYTES]) {
   gli_put_u32(out, MAGIC);
   out[4] = header->type;
-  out[5] = header->charged;
+  out[5] = header->eager;
   out[6] = header->collective;
   out[7] = header->dtype;
   out[8] = header->op;
@@ -43,9 +43,8 @@ static uint64_t longest_payload(uint8_t type) {
 static bool form_fits(const gli_header *header) {
   if (header->form == GLI_FORM_BYTES) return true;
   if (header->type != GLI_MESSAGE_DATA) return false;
-  if (gli_form_refers(header->form))
-    return header->length == GLI_REFERENCE_BYTES;
-  return header->form == GLI_FORM_PLACED && header->length == 0;
+  if (gli_form_has_rkey(header->form)) return header->length == GLI_RKEY_BYTES;
+  return header->form == GLI_FORM_PUT_DONE && header->length == 0;
 }
 
 bool gli_header_valid_other(const gli_header *header) {
@@ -60,7 +59,7 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
     return false;
   const gli_header got = {
       .type = in[4],
-      .charged = in[5] & 1u,
+      .eager = in[5] & 1u,
       .collective = in[6],
       .dtype = in[7],
       .op = in[8],
@@ -85,7 +84,7 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
 
 enum { AT_SUM = 56, AT_PAYLOAD_SUM = 60 };
 
-static uint32_t sum_of(const uint8_t header[GLI_HEADER_BYTES]) {
+static uint32_t header_sum_of(const uint8_t header[GLI_HEADER_BYTES]) {
   uint32_t sum = gli_crc32c(0, header, AT_SUM);
   return gli_crc32c(sum, header + AT_PAYLOAD_SUM,
                     GLI_HEADER_BYTES - AT_PAYLOAD_SUM);
@@ -96,13 +95,13 @@ void gli_header_encode_checked(const gli_header *header, uint32_t payload_sum,
   gli_header_encode(header, out);
   gli_put_u32(out, MAGIC_CHECKED);
   gli_put_u32(out + AT_PAYLOAD_SUM, payload_sum);
-  gli_put_u32(out + AT_SUM, sum_of(out));
+  gli_put_u32(out + AT_SUM, header_sum_of(out));
 }
 
 bool gli_header_decode_checked(const uint8_t in[GLI_HEADER_BYTES],
                                gli_header *header, uint32_t *payload_sum) {
   if (gli_get_u32(in) != MAGIC_CHECKED) return false;
-  if (gli_get_u32(in + AT_SUM) != sum_of(in)) return false;
+  if (gli_get_u32(in + AT_SUM) != header_sum_of(in)) return false;
   uint8_t plain[GLI_HEADER_BYTES] = {0};
   memcpy(plain, in, AT_SUM);
   gli_put_u32(plain, MAGIC);

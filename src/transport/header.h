@@ -8,47 +8,47 @@
 #include <string.h>
 
 typedef enum gli_message_type {
-  GLI_MESSAGE_DATA = 1, /* payload of slot `slot` of an operation */
-  GLI_MESSAGE_WANT,     /* "I have data for this operation, may I send it?" */
-  GLI_MESSAGE_STARTED,  /* "I have started this operation: send all of it" */
-  GLI_MESSAGE_CREDIT,   /* carries only `credit` */
-  GLI_MESSAGE_PROBE,    /* "are you in this operation?" slot 1: my time for
-                           it is up, ask on */
-  GLI_MESSAGE_WAITING,  /* "yes, and waiting for somebody else" */
-  GLI_MESSAGE_ABORT,    /* the context failed; payload: the cause */
-  GLI_MESSAGE_BYE,      /* the context was destroyed; nothing follows */
-  GLI_MESSAGE_TAKEN,    /* "what you sent as slot `slot` by reference has been
-                           read" */
-  GLI_MESSAGE_LEFT,     /* "I have destroyed `context`", which others use the
-                           same pair; `operation`: the DATA messages that I
-                           have sent in it. slot 1, `tag`: "what you call `tag`
-                           is not here", for one that it sent to */
-  GLI_MESSAGE_HELP,     /* "help me to copy what you sent as slot `slot`" */
-  GLI_MESSAGE_HELPED,   /* "what I have copied of it is there, and the rest is
-                           yours" */
+  GLI_MESSAGE_DATA = 1,   /* payload of slot `slot` of an operation */
+  GLI_MESSAGE_RTS,        /* "I have data for this operation, may I send it?" */
+  GLI_MESSAGE_CTS,        /* "I have started this operation: send all of it" */
+  GLI_MESSAGE_CREDIT,     /* carries only `credit` */
+  GLI_MESSAGE_PROBE,      /* "are you in this operation?" slot 1: my time for
+                             it is up, ask on */
+  GLI_MESSAGE_WAITING,    /* "yes, and waiting for somebody else" */
+  GLI_MESSAGE_ABORT,      /* the context failed; payload: the cause */
+  GLI_MESSAGE_BYE,        /* the context was destroyed; nothing follows */
+  GLI_MESSAGE_READ_DONE,  /* "the rkey that you sent as slot `slot` has been
+                         read" */
+  GLI_MESSAGE_DEPARTED,   /* "I have destroyed `context`", which others use the
+                         same pair; `operation`: the DATA messages that I
+                         have sent in it. slot 1, `tag`: "what you call `tag`
+                         is not here", for one that it sent to */
+  GLI_MESSAGE_SHARE,      /* "help me to copy what you sent as slot `slot`" */
+  GLI_MESSAGE_SHARE_DONE, /* "what I have copied of it is there, and the rest is
+                         yours" */
   GLI_MESSAGE_TYPES
 } gli_message_type;
 
 /* How a DATA message carries what its step is about. */
 typedef enum gli_form {
-  GLI_FORM_BYTES,     /* as payload */
-  GLI_FORM_REFERENCE, /* the payload says where it is in the sender's memory */
-  GLI_FORM_PLACED,    /* it is where it belongs already; no payload */
-  GLI_FORM_SHARED,    /* a reference, and the sender will help to copy */
+  GLI_FORM_BYTES,    /* as payload */
+  GLI_FORM_RKEY,     /* the payload says where it is in the sender's memory */
+  GLI_FORM_PUT_DONE, /* it is where it belongs already; no payload */
+  GLI_FORM_SHARED,   /* an rkey, and the sender will help to copy */
   GLI_FORMS
 } gli_form;
 
-#define GLI_REFERENCE_BYTES 8 /* little-endian; 0: there is none */
+#define GLI_RKEY_BYTES 8 /* little-endian; 0: there is none */
 
-/* Is the payload a reference? */
-static inline bool gli_form_refers(unsigned form) {
-  return form == GLI_FORM_REFERENCE || form == GLI_FORM_SHARED;
+/* Is the payload an rkey? */
+static inline bool gli_form_has_rkey(unsigned form) {
+  return form == GLI_FORM_RKEY || form == GLI_FORM_SHARED;
 }
 
 #define GLI_HEADER_BYTES 64
 #define GLI_LENGTH_MAX ((uint64_t)INT64_MAX)
 
-/* `charged`: the message counts against the receiver's parking budget.
+/* `eager`: the message counts against the receiver's eager budget.
  * An operation is known by (context, tag, operation); point-to-point messages
  * (collective == GLI_SENDRECV) number theirs per pair. tuning .. count is
  * the operation's signature, which must be equal on both sides; where only the
@@ -57,8 +57,8 @@ static inline bool gli_form_refers(unsigned form) {
  * but with given counts have a hash of those in `root`. `mark` and `number` are
  * room that transports use as they like; elsewhere they mean nothing. */
 typedef struct gli_header {
-  uint8_t type;                  /* gli_message_type */
-  uint8_t charged : 1, form : 7; /* gli_form */
+  uint8_t type;                /* gli_message_type */
+  uint8_t eager : 1, form : 7; /* gli_form */
   uint8_t tuning; /* hash of what algorithms are chosen by; 0: estimates */
   uint8_t collective, dtype, op, algorithm;
   uint8_t mark;
@@ -66,7 +66,7 @@ typedef struct gli_header {
   uint32_t tag;
   uint32_t slot;
   uint32_t root;
-  uint32_t credit; /* bytes taken out of parking since the start, mod 2^32 */
+  uint32_t credit; /* bytes taken up since the start, mod 2^32 */
   uint32_t number;
   uint64_t operation;
   uint64_t count;
@@ -118,7 +118,7 @@ static inline uint64_t gli_header_differ(const gli_header *a,
          (gli_header_word(a, 48) ^ gli_header_word(b, 48));
 }
 
-/* Is it the expected one, but for what may differ: `charged`, `mark`, `credit`
+/* Is it the expected one, but for what may differ: `eager`, `mark`, `credit`
  * and `number`? */
 static inline bool gli_header_is(const gli_header *header,
                                  const gli_header *expected) {

@@ -19,7 +19,7 @@ GLI_INLINE void gli_sink_place(const gli_sink *sink, uint64_t at,
   }
   const uint8_t *local = (const uint8_t *)sink->local + at;
   size_t count = bytes / sink->elem_bytes;
-  if (sink->incoming_left)
+  if (sink->incoming_first)
     sink->fn(dst, data, local, count);
   else
     sink->fn(dst, local, data, count);

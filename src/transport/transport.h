@@ -4,8 +4,8 @@
  * payload. It knows nothing of plans or operations. When a header has arrived
  * it asks the engine where the payload goes (the `header` upcall fills in a
  * sink), puts it there (storing it, or reducing it as it arrives) and reports
- * it. The engine does all matching, parking and flow control, once for all
- * transports.
+ * it. The engine does all matching, keeping of early messages and flow control,
+ * once for all transports.
  *
  * Threads. The engine calls everything but `sleep`, `wake` and `now_ns` with
  * its lock held: one call at a time per transport. `sleep` is called without
@@ -25,7 +25,7 @@
 #include "core/sleep.h"
 #include "gloo_c/status.h"
 #include "transport/header.h"
-#include "transport/help.h"
+#include "transport/shared_copy.h"
 
 typedef struct gli_transport gli_transport; /* one per device */
 typedef struct gli_pair gli_pair;           /* one per (context, other rank) */
@@ -55,29 +55,29 @@ typedef enum gli_post {
                            what is still to be done for it is owed */
   GLI_POST_IN_PROGRESS, /* taken; exactly one `sent` upcall follows, unless
                            the pair fails or is closed first */
-  GLI_POST_AGAIN        /* nothing taken; offer it again after a later poll */
+  GLI_POST_NO_ROOM      /* nothing taken; offer it again after a later poll */
 } gli_post;
 
 /* ---- receiving ---------------------------------------------------------- */
 
 /* Where a payload goes. With fn NULL it is stored at dst; else
- * dst = local op incoming (incoming op local when incoming_left), element by
+ * dst = local op incoming (incoming op local when incoming_first), element by
  * element, with header.length a multiple of elem_bytes. */
 typedef struct gli_sink {
   void *dst;
   const void *local;
   gli_reduce_fn fn;
   uint32_t elem_bytes;
-  bool incoming_left;
-  bool stream; /* nobody reads it soon: better stored past the caches */
-  void *token; /* the engine's; comes back in `received` */
+  bool incoming_first;
+  bool nontemporal; /* nobody reads it soon: better stored non-temporally */
+  void *token;      /* the engine's; comes back in `received` */
 } gli_sink;
 
 /* What take_now got. */
 enum { GLI_TAKE_BYTES = 16384 };
 typedef struct gli_taken {
   uint32_t credit; /* of its header */
-  bool charged;
+  bool eager;
   const uint8_t *payload; /* read it once, before the next take_now or poll; */
   uint8_t room[8];        /* perhaps here */
 } gli_taken;
@@ -129,8 +129,7 @@ typedef struct gli_transport_config {
    * end says so. It is published with the address, so both ends know it when
    * they open the pair. A message of such a pair is received as it was sent, or
    * the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages: no
-   * memory is referred to. Between threads nothing travels, and nothing is
-   * said. */
+   * rkeys are used. Between threads nothing travels, and nothing is said. */
   bool checksum;
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
@@ -182,7 +181,7 @@ typedef struct gli_transport_ops {
    * messages; NULL where that is never so. */
   bool (*send_now)(gli_pair *pair, gli_header *header, const void *payload);
 
-  /* Take the message that `expected` is the header of, but for `charged` and
+  /* Take the message that `expected` is the header of, but for `eager` and
    * `credit`, if it is what poll would come to next of this pair: it is there
    * as a whole, and nothing that has to keep its place is before it. It has
    * type DATA, form BYTES and at most GLI_TAKE_BYTES of payload. It is over
@@ -258,7 +257,7 @@ typedef struct gli_transport_ops {
   /* Do the ranks of this host outnumber its cores? Until this is called: no.
    * For a transport whose use of memory depends on it; any thread may call.
    * NULL: nothing does. */
-  void (*set_crowded)(gli_transport *t, bool crowded);
+  void (*set_oversubscribed)(gli_transport *t, bool oversubscribed);
 
   /* `sleep` in parts, under the same rules: add to `sleep` what would end it.
    * False: there is something to do, do not sleep. sleep_end follows in either
@@ -267,33 +266,34 @@ typedef struct gli_transport_ops {
   void (*sleep_end)(gli_transport *t);
 
   /* Memory that one process reads or writes where it is, in another. All five
-   * are NULL in a transport that has no such thing. A reference names a byte
-   * of one rank's memory to one peer; reference + n is n bytes further. */
+   * are NULL in a transport that has no such thing. An rkey names a byte
+   * of one rank's memory to one peer; rkey + n is n bytes further. */
 
   /* What to tell the peer so that it reaches [memory, memory + bytes), to read
    * it or also to write it. False: it cannot (not now, not that memory). */
-  bool (*refer)(gli_pair *pair, const void *memory, size_t bytes, bool write,
-                uint64_t *reference);
+  bool (*rkey_pack)(gli_pair *pair, const void *memory, size_t bytes,
+                    bool write, uint64_t *rkey);
 
-  /* The peer's memory, by a reference that it sent. On GLOO_OK `memory` is
+  /* The peer's memory, by an rkey that it sent. On GLOO_OK `memory` is
    * where it is mapped here, until the pair is closed or the peer frees it, or
-   * NULL when only `fetch` gets at it. Nothing in the reference is trusted:
+   * NULL when only `get` gets at it. Nothing in the rkey is trusted:
    * GLOO_ERR_PROTOCOL when it is not within memory that the peer shares. */
-  gloo_status (*reach)(gli_pair *pair, uint64_t reference, size_t bytes,
-                       bool write, void **memory, gloo_error *error);
+  gloo_status (*rkey_map)(gli_pair *pair, uint64_t rkey, size_t bytes,
+                          bool write, void **memory, gloo_error *error);
 
-  /* Copy from the peer's memory what `reach` did not map. */
-  gloo_status (*fetch)(gli_pair *pair, uint64_t reference, void *dst,
-                       size_t bytes, gloo_error *error);
+  /* Copy from the peer's memory what `rkey_map` did not map. */
+  gloo_status (*get)(gli_pair *pair, uint64_t rkey, void *dst, size_t bytes,
+                     gloo_error *error);
 
-  /* Has the peer taken back all that it referred to (its pair_close does that,
+  /* Has the peer taken back all that it exposed (its pair_close does that,
    * before it returns)? False: what has been read was still the peer's to
-   * show. To be asked after reading and before the result is relied on. */
-  bool (*recalled)(gli_pair *pair);
+   * expose. To be asked after reading and before the result is relied on. */
+  bool (*revoked)(gli_pair *pair);
 
   /* Memory that both ends of the pair see, for copies of something from the
-   * peer to here, or (`sends`) from here to the peer: GLI_HELPS of them. */
-  gli_help *(*help)(gli_pair *pair, bool sends);
+   * peer to here, or (`sends`) from here to the peer: GLI_SHARED_COPIES of
+   * them. */
+  gli_shared_copy *(*shared_copy)(gli_pair *pair, bool sends);
 } gli_transport_ops;
 
 /* Common heads, so that the engine reaches the operations. A transport puts

@@ -28,7 +28,7 @@ static void unlock_until(const gli_inproc_endpoint *end) {
 }
 
 /* The table and all end points; links are quiet when no device is used. */
-static bool hold(void *object, gli_fork_patience *patience) {
+static bool inproc_endpoint_hold(void *object, gli_fork_patience *patience) {
   (void)object;
   if (!gli_fork_lock(&table_mutex, patience)) return false;
   for (gli_inproc_endpoint *e = table_first; e != NULL; e = e->next) {
@@ -39,12 +39,12 @@ static bool hold(void *object, gli_fork_patience *patience) {
   return true;
 }
 
-static void release(void *object) {
+static void inproc_endpoint_release(void *object) {
   (void)object;
   unlock_until(NULL);
 }
 
-static void child(void *object, bool held) {
+static void inproc_endpoint_child(void *object, bool held) {
   (void)object;
   for (gli_inproc_endpoint *e = table_first; e != NULL; e = e->next) {
     gli_fork_mutex(&e->lock, held);
@@ -54,7 +54,8 @@ static void child(void *object, bool held) {
 }
 
 static void table_init(void) {
-  static const gli_fork_care care = {hold, release, child};
+  static const gli_fork_care care = {
+      inproc_endpoint_hold, inproc_endpoint_release, inproc_endpoint_child};
   static gli_fork_watch watch;
   table_nonce = uv_hrtime();
   if (uv_mutex_init(&table_mutex) != 0) return;
@@ -178,7 +179,7 @@ void gli_inproc_mark_ready(gli_inproc_side *side) {
   gli_inproc_endpoint *e = side->endpoint;
   uv_mutex_lock(&e->lock);
   if (!side->ready) {
-    atomic_fetch_add(&side->link->references, 1);
+    atomic_fetch_add(&side->link->rkeys, 1);
     side->ready = true;
     side->ready_next = NULL;
     if (e->ready_head == NULL) {

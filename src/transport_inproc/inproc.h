@@ -12,7 +12,7 @@
  * replaced by copies. So all that was taken is in the hands of the link, and
  * with it of the peer: a side owes nothing.
  *
- * There are no references to memory (transport.h: refer and reach): the
+ * There are no rkeys (transport.h: rkey_pack and rkey_map): the
  * receiver could be in the middle of a buffer that its owner frees, and
  * payloads are read in place as it is.
  *
@@ -86,7 +86,7 @@ struct gli_inproc_side {
 struct gli_inproc_link {
   uv_mutex_t lock;
   uv_cond_t read; /* a side has stopped reading */
-  atomic_uint references;
+  atomic_uint rkeys;
   gli_inproc_side sides[2]; /* [0] opened it first */
   uint64_t from;            /* id of side 0's end point, which may be gone */
   bool offered;             /* waits for side 1; the table's lock */

@@ -24,7 +24,7 @@ static void free_all(gli_send_request *first) {
 }
 
 void gli_inproc_link_unref(gli_inproc_link *link) {
-  if (atomic_fetch_sub(&link->references, 1) != 1) return;
+  if (atomic_fetch_sub(&link->rkeys, 1) != 1) return;
   for (int i = 0; i < 2; i++) {
     free_all(link->sides[i].queue.head);
     free_all(link->sides[i].spare);
@@ -69,11 +69,11 @@ static gli_inproc_link *take_offer(gli_inproc_endpoint *self, uint64_t from,
   return NULL;
 }
 
-static void attach(gli_inproc_side *side, void *user) {
+static void inproc_link_attach(gli_inproc_side *side, void *user) {
   uv_mutex_lock(&side->link->lock);
   side->user = user;
   side->attached = true;
-  atomic_fetch_add(&side->link->references, 1);
+  atomic_fetch_add(&side->link->rkeys, 1);
   gli_inproc_mark_ready(side);
   uv_mutex_unlock(&side->link->lock);
 }
@@ -85,7 +85,7 @@ static void make_offer(gli_inproc_endpoint *to, gli_inproc_link *link) {
   gli_inproc_link **at = &to->offers;
   while (*at != NULL) at = &(*at)->offer_next;
   *at = link;
-  atomic_fetch_add(&link->references, 1);
+  atomic_fetch_add(&link->rkeys, 1);
   uv_mutex_lock(&link->lock);
   gli_inproc_mark_ready(&link->sides[1]);
   uv_mutex_unlock(&link->lock);
@@ -106,7 +106,7 @@ static gli_inproc_side *open_side(gli_inproc_endpoint *self,
   uint64_t id = gli_inproc_address_id(&config->address);
   gli_inproc_link *link = id == 0 ? NULL : take_offer(self, id, config);
   if (link != NULL) {
-    attach(&link->sides[1], config->user);
+    inproc_link_attach(&link->sides[1], config->user);
     gli_inproc_link_unref(link); /* for it is no offer any more */
     return &link->sides[1];
   }
@@ -121,7 +121,7 @@ static gli_inproc_side *open_side(gli_inproc_endpoint *self,
     ours->failure = id == 0 ? GLI_INPROC_FOREIGN : GLI_INPROC_ABSENT;
     theirs->closed = true;
   }
-  attach(ours, config->user);
+  inproc_link_attach(ours, config->user);
   if (to != NULL) make_offer(to, link);
   return ours;
 }
@@ -189,7 +189,7 @@ static bool copy_queue(gli_inproc_side *to, bool all) {
   return enough;
 }
 
-static void drop_queue(gli_inproc_side *to) {
+static void inproc_drop_queue(gli_inproc_side *to) {
   free_all(to->queue.head);
   to->queue = (gli_request_queue){NULL, NULL};
 }
@@ -205,7 +205,7 @@ static void leave_behind(gli_inproc_side *peer, const gli_send_request *last) {
     peer->failure = GLI_INPROC_EXHAUSTED;
   }
   if (peer->failure != GLI_INPROC_NO_FAILURE) {
-    drop_queue(peer);
+    inproc_drop_queue(peer);
     free(farewell);
   } else {
     gli_request_push(&peer->queue, farewell);
@@ -249,7 +249,7 @@ void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last) {
   while (peer->reading) uv_cond_wait(&link->read, &link->lock);
   give_back_queue(side, peer);
   if (peer->closed || side->failure != GLI_INPROC_NO_FAILURE) {
-    drop_queue(peer);
+    inproc_drop_queue(peer);
   } else {
     leave_behind(peer, last);
     gli_inproc_mark_ready(peer);

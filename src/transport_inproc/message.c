@@ -29,7 +29,8 @@ static gli_send_request *take_node(gli_inproc_side *to) {
   return &fresh->request;
 }
 
-static gli_post post(gli_inproc_side *peer, gli_send_request *request) {
+static gli_post inproc_message_post(gli_inproc_side *peer,
+                                    gli_send_request *request) {
   uint64_t bytes = request->header.length;
   gli_send_request *m = NULL;
   if (bytes <= GLI_INPROC_INLINE_BYTES) m = take_node(peer);
@@ -56,7 +57,7 @@ gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request) {
   } else if (peer->closed) {
     result = GLI_POST_DONE; /* it said BYE or ABORT and hears nothing more */
   } else {
-    result = post(peer, request);
+    result = inproc_message_post(peer, request);
     gli_inproc_mark_ready(peer);
   }
   uv_mutex_unlock(&side->link->lock);
@@ -65,7 +66,7 @@ gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request) {
 
 /* ---- receiving ---------------------------------------------------------- */
 
-static void stop(gli_inproc_side *side) {
+static void inproc_message_stop(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);
   side->stopped = true;
   uv_mutex_unlock(&side->link->lock);
@@ -73,7 +74,7 @@ static void stop(gli_inproc_side *side) {
 
 /* Done with a message that is off the queue and not the engine's. The link's
  * lock is held. */
-static void recycle(gli_inproc_side *side, gli_send_request *m) {
+static void inproc_message_recycle(gli_inproc_side *side, gli_send_request *m) {
   if (m->private_ == GLI_INPROC_POOLED) {
     m->next = side->spare;
     side->spare = m;
@@ -82,7 +83,8 @@ static void recycle(gli_inproc_side *side, gli_send_request *m) {
   }
 }
 
-static void absorb(const gli_sink *sink, const void *payload, uint64_t bytes) {
+static void inproc_message_absorb(const gli_sink *sink, const void *payload,
+                                  uint64_t bytes) {
   if (bytes > 0) gli_sink_place(sink, 0, payload, (size_t)bytes);
 }
 
@@ -99,7 +101,7 @@ static bool absorb_borrowed(gli_inproc_side *side, const gli_sink *sink) {
   if (there) {
     side->reading = true;
     uv_mutex_unlock(&link->lock);
-    absorb(sink, m->payload, m->header.length);
+    inproc_message_absorb(sink, m->payload, m->header.length);
     uv_mutex_lock(&link->lock);
     side->reading = false;
     gli_request_pop(&side->queue);
@@ -122,7 +124,7 @@ static gli_send_request *take_message(gli_inproc_side *side,
                                       gli_send_request **used,
                                       gli_header *header) {
   uv_mutex_lock(&side->link->lock);
-  if (*used != NULL) recycle(side, *used);
+  if (*used != NULL) inproc_message_recycle(side, *used);
   *used = NULL;
   gli_send_request *m = side->closed ? NULL : side->queue.head;
   if (m != NULL) {
@@ -159,25 +161,26 @@ static bool receive_one(gli_inproc_side *side, gli_send_request **used) {
   gloo_status status = up->header(side->user, &header, &sink);
   if (side->closed) return false;
   if (status != GLOO_OK) {
-    stop(side);
+    inproc_message_stop(side);
     return false;
   }
   if (*used == NULL && !absorb_borrowed(side, &sink)) {
     *used = take_copy(side);
     if (*used == NULL) return false;
   }
-  if (*used != NULL) absorb(&sink, (*used)->payload, header.length);
+  if (*used != NULL)
+    inproc_message_absorb(&sink, (*used)->payload, header.length);
   up->received(side->user, sink.token);
   return !side->closed;
 }
 
-static int receive(gli_inproc_side *side) {
+static int inproc_message_receive(gli_inproc_side *side) {
   gli_inproc_link *link = side->link;
   gli_send_request *used = NULL;
   int n = 0;
   while (n < GLI_INPROC_MESSAGES_PER_POLL && receive_one(side, &used)) n++;
   uv_mutex_lock(&link->lock);
-  if (used != NULL) recycle(side, used);
+  if (used != NULL) inproc_message_recycle(side, used);
   bool more = side->queue.head != NULL && !side->closed && !side->stopped;
   if (more) gli_inproc_mark_ready(side);
   uv_mutex_unlock(&link->lock);
@@ -188,7 +191,7 @@ static int receive(gli_inproc_side *side) {
 
 /* An offer: let the engine open the side, or tell the other that it will not.
  */
-static int greet(gli_inproc_side *side) {
+static int inproc_message_greet(gli_inproc_side *side) {
   gli_inproc_endpoint *e = side->endpoint;
   gli_inproc_link *link = side->link;
   gli_inproc_table_lock();
@@ -213,7 +216,7 @@ static int greet(gli_inproc_side *side) {
   return 1;
 }
 
-static int complete(gli_inproc_side *side) {
+static int inproc_message_complete(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);
   gli_request_queue done = side->done;
   side->done = (gli_request_queue){NULL, NULL};
@@ -259,11 +262,11 @@ static int report_failure(gli_inproc_side *side) {
 
 int gli_inproc_side_poll(gli_inproc_side *side) {
   int events = 0;
-  if (!side->attached && !side->closed) events += greet(side);
+  if (!side->attached && !side->closed) events += inproc_message_greet(side);
   if (!side->attached || side->closed) return events;
-  events += complete(side);
+  events += inproc_message_complete(side);
   if (side->closed || side->stopped) return events;
-  events += receive(side);
+  events += inproc_message_receive(side);
   if (side->closed || side->stopped) return events;
   return events + report_failure(side);
 }

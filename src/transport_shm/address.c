@@ -32,45 +32,47 @@ static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
   return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
 }
 
-int gli_shm_place_here(gli_shm_place *place, const char **what) {
+int gli_shm_endpoint_here(gli_shm_endpoint *endpoint, const char **what) {
   *what = "this host and namespace cannot be identified";
-  int code = read_boot_id(place->boot);
+  int code = read_boot_id(endpoint->boot);
   if (code != 0) return code;
   struct stat net;
   if (stat("/proc/self/ns/net", &net) != 0) return errno;
-  place->net_device = (uint64_t)net.st_dev;
-  place->net_inode = (uint64_t)net.st_ino;
-  place->user = (uint32_t)geteuid();
-  return gli_random(place->name, sizeof place->name, what);
+  endpoint->net_device = (uint64_t)net.st_dev;
+  endpoint->net_inode = (uint64_t)net.st_ino;
+  endpoint->user = (uint32_t)geteuid();
+  return gli_random(endpoint->name, sizeof endpoint->name, what);
 }
 
-void gli_shm_place_encode(const gli_shm_place *place, gli_address *address) {
+void gli_shm_endpoint_encode(const gli_shm_endpoint *endpoint,
+                             gli_address *address) {
   *address = (gli_address){.bytes = ADDRESS_BYTES};
   uint8_t *out = address->data;
   gli_put_u32(out, ADDRESS_MAGIC);
-  memcpy(out + 4, place->boot, sizeof place->boot);
-  gli_put_u64(out + 40, place->net_device);
-  gli_put_u64(out + 48, place->net_inode);
-  gli_put_u32(out + 56, place->user);
-  memcpy(out + 60, place->name, sizeof place->name);
-  out[76] = place->checksum;
+  memcpy(out + 4, endpoint->boot, sizeof endpoint->boot);
+  gli_put_u64(out + 40, endpoint->net_device);
+  gli_put_u64(out + 48, endpoint->net_inode);
+  gli_put_u32(out + 56, endpoint->user);
+  memcpy(out + 60, endpoint->name, sizeof endpoint->name);
+  out[76] = endpoint->checksum;
 }
 
-bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place) {
+bool gli_shm_endpoint_decode(const gli_address *address,
+                             gli_shm_endpoint *endpoint) {
   const uint8_t *in = address->data;
   if (address->bytes != ADDRESS_BYTES) return false;
   if (gli_get_u32(in) != ADDRESS_MAGIC) return false;
-  memcpy(place->boot, in + 4, sizeof place->boot);
-  place->net_device = gli_get_u64(in + 40);
-  place->net_inode = gli_get_u64(in + 48);
-  place->user = gli_get_u32(in + 56);
-  memcpy(place->name, in + 60, sizeof place->name);
-  place->checksum = in[76] == 1;
+  memcpy(endpoint->boot, in + 4, sizeof endpoint->boot);
+  endpoint->net_device = gli_get_u64(in + 40);
+  endpoint->net_inode = gli_get_u64(in + 48);
+  endpoint->user = gli_get_u32(in + 56);
+  memcpy(endpoint->name, in + 60, sizeof endpoint->name);
+  endpoint->checksum = in[76] == 1;
   return in[76] <= 1;
 }
 
-const char *gli_shm_place_apart(const gli_shm_place *here,
-                                const gli_shm_place *there) {
+const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
+                                         const gli_shm_endpoint *there) {
   if (memcmp(here->boot, there->boot, sizeof here->boot) != 0)
     return "is on another host";
   if (here->net_device != there->net_device ||
@@ -83,7 +85,8 @@ const char *gli_shm_place_apart(const gli_shm_place *here,
 /* ---- sockets ------------------------------------------------------------- */
 
 /* An abstract name: it lives in no file system and ends with its socket. */
-static socklen_t name_of(const gli_shm_place *place, struct sockaddr_un *name) {
+static socklen_t name_of(const gli_shm_endpoint *endpoint,
+                         struct sockaddr_un *name) {
   static const char prefix[] = "gloo_c-";
   static const char digits[] = "0123456789abcdef";
   memset(name, 0, sizeof *name);
@@ -92,8 +95,8 @@ static socklen_t name_of(const gli_shm_place *place, struct sockaddr_un *name) {
   memcpy(at, prefix, sizeof prefix - 1);
   at += sizeof prefix - 1;
   for (int i = 0; i < GLI_SHM_NAME_BYTES; i++) {
-    *at++ = digits[place->name[i] >> 4];
-    *at++ = digits[place->name[i] & 15];
+    *at++ = digits[endpoint->name[i] >> 4];
+    *at++ = digits[endpoint->name[i] & 15];
   }
   return (socklen_t)(at - (char *)name);
 }
@@ -102,27 +105,27 @@ static int new_socket(void) {
   return gli_socket_open(AF_UNIX, SOCK_SEQPACKET);
 }
 
-static int give_up(int fd) {
+static int shm_give_up(int fd) {
   gli_fd_close(fd);
   return -1;
 }
 
-int gli_shm_listen(const gli_shm_place *here) {
+int gli_shm_listen(const gli_shm_endpoint *here) {
   struct sockaddr_un name;
   socklen_t bytes = name_of(here, &name);
   int fd = new_socket();
   if (fd < 0) return -1;
-  if (bind(fd, (struct sockaddr *)&name, bytes) != 0) return give_up(fd);
-  if (listen(fd, BACKLOG) != 0) return give_up(fd);
+  if (bind(fd, (struct sockaddr *)&name, bytes) != 0) return shm_give_up(fd);
+  if (listen(fd, BACKLOG) != 0) return shm_give_up(fd);
   return fd;
 }
 
-int gli_shm_connect(const gli_shm_place *there) {
+int gli_shm_connect(const gli_shm_endpoint *there) {
   struct sockaddr_un name;
   socklen_t bytes = name_of(there, &name);
   int fd = new_socket();
   if (fd < 0) return -1;
-  if (connect(fd, (struct sockaddr *)&name, bytes) != 0) return give_up(fd);
+  if (connect(fd, (struct sockaddr *)&name, bytes) != 0) return shm_give_up(fd);
   return fd;
 }
 

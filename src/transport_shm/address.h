@@ -9,27 +9,29 @@
 
 enum { GLI_SHM_BOOT_BYTES = 36, GLI_SHM_NAME_BYTES = 16 };
 
-typedef struct gli_shm_place {
+typedef struct gli_shm_endpoint {
   uint8_t boot[GLI_SHM_BOOT_BYTES]; /* the kernel's boot id, as text */
   uint64_t net_device, net_inode;   /* the network namespace */
   uint32_t user;
   bool checksum;                    /* messages are to have them */
   uint8_t name[GLI_SHM_NAME_BYTES]; /* random: names the socket */
-} gli_shm_place;
+} gli_shm_endpoint;
 
 /* Where this process is, with a new random name. 0; or errno, and `what` says
  * what failed. */
-int gli_shm_place_here(gli_shm_place *place, const char **what);
-void gli_shm_place_encode(const gli_shm_place *place, gli_address *address);
-bool gli_shm_place_decode(const gli_address *address, gli_shm_place *place);
+int gli_shm_endpoint_here(gli_shm_endpoint *endpoint, const char **what);
+void gli_shm_endpoint_encode(const gli_shm_endpoint *endpoint,
+                             gli_address *address);
+bool gli_shm_endpoint_decode(const gli_address *address,
+                             gli_shm_endpoint *endpoint);
 /* NULL: `there` can be reached from `here`; else why not, to be put after "rank
  * N". */
-const char *gli_shm_place_apart(const gli_shm_place *here,
-                                const gli_shm_place *there);
+const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
+                                         const gli_shm_endpoint *there);
 
 /* Sockets. Each returns a descriptor, or -1 with errno. */
-int gli_shm_listen(const gli_shm_place *here);
-int gli_shm_connect(const gli_shm_place *there);
+int gli_shm_listen(const gli_shm_endpoint *here);
+int gli_shm_connect(const gli_shm_endpoint *there);
 int gli_shm_accept(int listener);
 /* Is the process at the other end one of the same user? */
 bool gli_shm_same_user(int socket, uint32_t user);

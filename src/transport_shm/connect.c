@@ -27,29 +27,29 @@ enum { BACKOFF_DOUBLINGS = 5 };
 
 /* ---- attempts ------------------------------------------------------------ */
 
-static void wait_until(gli_shm_pair *pair, uint64_t due_ns) {
+static void shm_wait_until(gli_shm_pair *pair, uint64_t due_ns) {
   gli_watch_close(&pair->watch);
   gli_shm_set_state(pair, GLI_SHM_WAITING);
   pair->due_ns = due_ns;
   gli_shm_schedule(pair->t, due_ns);
 }
 
-static void try_again(gli_shm_pair *pair, uint64_t now_ns) {
+static void shm_try_again(gli_shm_pair *pair, uint64_t now_ns) {
   uint32_t doublings = pair->attempts++;
   if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
-  wait_until(pair, now_ns + (backoff_ns << doublings));
+  shm_wait_until(pair, now_ns + (backoff_ns << doublings));
 }
 
 /* Try again after a while, or give up when it has failed for too long: for want
  * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
  * The patience gives a peer that failed for a reason the time to say so
  * elsewhere. */
-static void fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
+static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
   uint64_t now = uv_hrtime();
   if (pair->failing_since_ns == 0) pair->failing_since_ns = now;
   if (lack != 0) pair->lack = lack;
   if (now - pair->failing_since_ns < patience_ns) {
-    try_again(pair, now);
+    shm_try_again(pair, now);
     return;
   }
   if (pair->lack != 0) { /* which the peer may have given up on meanwhile */
@@ -62,19 +62,20 @@ static void fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
                      pair->config.peer_rank, why);
 }
 
-static void attempt_failed(gli_shm_pair *pair, const char *why) {
-  fail_or_retry(pair, 0, why);
+static void shm_attempt_failed(gli_shm_pair *pair, const char *why) {
+  shm_fail_or_retry(pair, 0, why);
 }
 
 /* Not the peer's fault: another transport may do better. */
-static void impossible(gli_shm_pair *pair, const char *what, int code) {
+static void shm_connect_impossible(gli_shm_pair *pair, const char *what,
+                                   int code) {
   gli_shm_pair_break(pair, GLOO_ERR_UNSUPPORTED,
                      "no shared memory with rank %" PRIu32 ": %s%s%s",
                      pair->config.peer_rank, what, code ? ": " : "",
                      code ? strerror(code) : "");
 }
 
-static void nonsense(gli_shm_pair *pair) {
+static void shm_connect_nonsense(gli_shm_pair *pair) {
   gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
                      "what rank %" PRIu32
                      " said on its connection makes no sense",
@@ -83,7 +84,8 @@ static void nonsense(gli_shm_pair *pair) {
 
 /* ---- descriptors --------------------------------------------------------- */
 
-static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
+static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
+                                      gli_shm_say say) {
   const gli_shm *t = pair->t;
   return (gli_shm_note){
       .version = GLI_SHM_VERSION,
@@ -100,7 +102,8 @@ static gli_shm_note offer(const gli_shm_pair *pair, gli_shm_say say) {
   };
 }
 
-static gli_shm_note plain(const gli_shm_pair *pair, gli_shm_say say, int why) {
+static gli_shm_note shm_connect_plain(const gli_shm_pair *pair, gli_shm_say say,
+                                      int why) {
   return (gli_shm_note){.version = GLI_SHM_VERSION,
                         .say = say,
                         .from = pair->config.self_rank,
@@ -144,7 +147,8 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
 }
 
 /* Does the kernel let us read the peer's memory? */
-static void probe(gli_shm_pair *pair, const gli_shm_note *note, int socket) {
+static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
+                              int socket) {
   uint8_t none;
   pair->peer_process =
       (gli_shm_foreign){gli_shm_peer_pid(socket), note->proof_at, note->proof};
@@ -158,43 +162,45 @@ static void probe(gli_shm_pair *pair, const gli_shm_note *note, int socket) {
           pair->config.self_rank, pair->config.peer_rank, strerror(code));
 }
 
-static int adopt(gli_shm_pair *pair, gli_shm_note *note, int socket) {
+static int shm_connect_adopt(gli_shm_pair *pair, gli_shm_note *note,
+                             int socket) {
   int code = map_all(pair, note);
   gli_shm_note_close(note);
-  if (code == 0) probe(pair, note, socket);
+  if (code == 0) shm_connect_probe(pair, note, socket);
   return code;
 }
 
-static void up(gli_shm_pair *pair) {
+static void shm_connect_up(gli_shm_pair *pair) {
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_UP);
 }
 
-/* The life line has ended. What is in the ring is still read. */
+/* The liveness socket has ended. What is in the ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
-  pair->hung = true;
+  pair->peer_closed = true;
   gli_watch_close(&pair->watch);
 }
 
 /* ---- beginning ----------------------------------------------------------- */
 
-static void connect_failed(gli_shm_pair *pair, int code) {
+static void shm_connect_failed(gli_shm_pair *pair, int code) {
   if (gli_lacking(code)) {
-    fail_or_retry(pair, code, "");
+    shm_fail_or_retry(pair, code, "");
     return;
   }
   if (code == EAGAIN || code == EINTR) /* many knock at its door */
-    try_again(pair, uv_hrtime());
+    shm_try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
-    attempt_failed(pair, "nobody listens there any more; it may have exited");
+    shm_attempt_failed(pair,
+                       "nobody listens there any more; it may have exited");
   else
-    impossible(pair, "cannot connect a Unix socket", code);
+    shm_connect_impossible(pair, "cannot connect a Unix socket", code);
 }
 
 /* 0, or errno. */
-static int watch_life_line(gli_shm_pair *pair, int fd) {
+static int watch_liveness(gli_shm_pair *pair, int fd) {
   bool watched =
-      gli_shm_watch(pair->t, &pair->watch, fd, gli_shm_life_line_ready, pair);
+      gli_shm_watch(pair->t, &pair->watch, fd, gli_shm_liveness_ready, pair);
   return watched ? 0 : errno;
 }
 
@@ -203,29 +209,29 @@ static void cannot_map(gli_shm_pair *pair, int code) {
   if (gli_lacking(code))
     gli_shm_pair_lacks(pair, code);
   else
-    impossible(pair, "cannot map what it shares", code);
+    shm_connect_impossible(pair, "cannot map what it shares", code);
 }
 
 void gli_shm_begin(gli_shm_pair *pair) {
   gli_shm *t = pair->t;
   int fd = gli_shm_connect(&pair->peer);
   if (fd < 0) {
-    connect_failed(pair, errno);
+    shm_connect_failed(pair, errno);
     return;
   }
   if (!gli_shm_same_user(fd, t->here.user)) {
     close(fd);
-    impossible(pair, "another user listens in its place", 0);
+    shm_connect_impossible(pair, "another user listens in its place", 0);
     return;
   }
-  gli_shm_note hello = offer(pair, GLI_SHM_HELLO);
-  int code = watch_life_line(pair, fd);
+  gli_shm_note hello = shm_connect_offer(pair, GLI_SHM_HELLO);
+  int code = watch_liveness(pair, fd);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
   /* It may have refused before it was asked: its answer is still to be read. */
   if (code == EPIPE || code == ECONNRESET) code = 0;
   if (code != 0) {
     gli_watch_close(&pair->watch);
-    connect_failed(pair, code);
+    shm_connect_failed(pair, code);
     return;
   }
   pair->greeted = true;
@@ -239,7 +245,7 @@ void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
 
 /* ---- the answer to our HELLO --------------------------------------------- */
 
-static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
+static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {
   if (note->key != pair->config.local_key) {
     gli_shm_note_close(note);
     gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
@@ -247,50 +253,51 @@ static void accepted(gli_shm_pair *pair, gli_shm_note *note) {
                        pair->config.peer_rank);
     return;
   }
-  int code = adopt(pair, note, pair->watch.fd);
+  int code = shm_connect_adopt(pair, note, pair->watch.fd);
   pair->readable = note->reads != 0;
-  gli_shm_note answer =
-      plain(pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
+  gli_shm_note answer = shm_connect_plain(
+      pair, code == 0 ? GLI_SHM_CONFIRMED : GLI_SHM_DECLINED, code);
   int sent = gli_shm_note_send(pair->watch.fd, &answer);
   if (code != 0) {
     cannot_map(pair, code);
     return;
   }
-  up(pair);
+  shm_connect_up(pair);
   if (sent != 0) hang_up(pair);
 }
 
-static void answered(gli_shm_pair *pair, gli_shm_note *note) {
+static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
   if (note->version != GLI_SHM_VERSION) {
-    impossible(pair, "it runs another version of the library", 0);
+    shm_connect_impossible(pair, "it runs another version of the library", 0);
     return;
   }
   switch ((gli_shm_say)note->say) {
     case GLI_SHM_ACCEPTED:
-      accepted(pair, note);
+      shm_connect_accepted(pair, note);
       return;
     case GLI_SHM_USE_MINE:
-      wait_until(pair, uv_hrtime() + ask_again_ns);
+      shm_wait_until(pair, uv_hrtime() + ask_again_ns);
       return;
     case GLI_SHM_LATER:
-      try_again(pair, uv_hrtime());
+      shm_try_again(pair, uv_hrtime());
       return;
     case GLI_SHM_DECLINED:
-      impossible(pair, "it has none", (int)note->why);
+      shm_connect_impossible(pair, "it has none", (int)note->why);
       return;
     case GLI_SHM_UNKNOWN:
-      attempt_failed(
+      shm_attempt_failed(
           pair,
           "it does not know this context; it has left, or belongs to "
           "another job");
       return;
     case GLI_SHM_TAKEN:
-      attempt_failed(pair,
-                     "it says that we are connected already; two processes may "
-                     "have the same rank");
+      shm_attempt_failed(
+          pair,
+          "it says that we are connected already; two processes may "
+          "have the same rank");
       return;
     case GLI_SHM_OTHER_VERSION:
-      impossible(pair, "it runs another version of the library", 0);
+      shm_connect_impossible(pair, "it runs another version of the library", 0);
       return;
     case GLI_SHM_HELLO:
     case GLI_SHM_CONFIRMED:
@@ -300,18 +307,19 @@ static void answered(gli_shm_pair *pair, gli_shm_note *note) {
     case GLI_SHM_SAYS:
       break;
   }
-  nonsense(pair);
+  shm_connect_nonsense(pair);
 }
 
 /* After our ACCEPTED. A peer that ends without a word has still written all
  * that it had to say. */
-static void confirmed(gli_shm_pair *pair, const gli_shm_note *note) {
+static void shm_connect_confirmed(gli_shm_pair *pair,
+                                  const gli_shm_note *note) {
   if (note->say == GLI_SHM_DECLINED)
-    impossible(pair, "it could not map ours", (int)note->why);
+    shm_connect_impossible(pair, "it could not map ours", (int)note->why);
   else if (note->say == GLI_SHM_CONFIRMED)
-    up(pair);
+    shm_connect_up(pair);
   else
-    nonsense(pair);
+    shm_connect_nonsense(pair);
   pair->readable = note->reads != 0;
 }
 
@@ -321,21 +329,21 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   if (got == GLI_SHM_GOT_NOTHING) return false;
   bool greeting = pair->state == GLI_SHM_GREETING;
   if (got == GLI_SHM_GOT_END) {
-    if (pair->state == GLI_SHM_OFFERED) up(pair);
+    if (pair->state == GLI_SHM_OFFERED) shm_connect_up(pair);
     if (greeting)
-      attempt_failed(pair, "it hung up instead of answering");
+      shm_attempt_failed(pair, "it hung up instead of answering");
     else
       hang_up(pair);
   } else if (got == GLI_SHM_GOT_NOTE && greeting) {
-    answered(pair, &note);
+    shm_connect_answered(pair, &note);
   } else if (got == GLI_SHM_GOT_NOTE && pair->state == GLI_SHM_OFFERED) {
-    confirmed(pair, &note);
+    shm_connect_confirmed(pair, &note);
   } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP) {
-    nonsense(pair);
+    shm_connect_nonsense(pair);
   } else if (note.say == GLI_SHM_RING) {
     gli_shm_rung(pair->t);
   } else if (!gli_shm_region_note(pair, &note)) {
-    nonsense(pair);
+    shm_connect_nonsense(pair);
   }
   gli_shm_note_close(&note);
   return true;
@@ -343,7 +351,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
 
 /* ---- a HELLO from the peer ----------------------------------------------- */
 
-static gli_shm_say decide(const gli_shm_pair *pair) {
+static gli_shm_say shm_connect_decide(const gli_shm_pair *pair) {
   bool lower = pair->config.self_rank < pair->config.peer_rank;
   switch (pair->state) {
     case GLI_SHM_OFFERED:
@@ -360,17 +368,19 @@ static gli_shm_say decide(const gli_shm_pair *pair) {
 }
 
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
-  gli_shm_say say = decide(pair);
-  int code = say == GLI_SHM_ACCEPTED ? adopt(pair, hello, socket) : 0;
+  gli_shm_say say = shm_connect_decide(pair);
+  int code =
+      say == GLI_SHM_ACCEPTED ? shm_connect_adopt(pair, hello, socket) : 0;
   if (code != 0) say = GLI_SHM_DECLINED;
-  gli_shm_note answer =
-      say == GLI_SHM_ACCEPTED ? offer(pair, say) : plain(pair, say, code);
+  gli_shm_note answer = say == GLI_SHM_ACCEPTED
+                            ? shm_connect_offer(pair, say)
+                            : shm_connect_plain(pair, say, code);
   int sent = gli_shm_note_send(socket, &answer);
   if (code != 0) cannot_map(pair, code);
   if (say != GLI_SHM_ACCEPTED) return false;
 
   gli_watch_close(&pair->watch); /* of our own attempt */
-  code = watch_life_line(pair, socket);
+  code = watch_liveness(pair, socket);
   pair->greeted = true;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_OFFERED);
@@ -380,7 +390,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
     return true;
   }
   /* The peer is gone: it has written all that it had to say. */
-  up(pair);
+  shm_connect_up(pair);
   hang_up(pair);
   return true;
 }

@@ -5,36 +5,39 @@
 
 #include "core/reduce.h"
 
-static const gli_storing_bars LONG = {.to_stream = 6, .to_cache = 4};
-static const gli_storing_bars SHORT = {.to_stream = 4, .to_cache = 3};
+static const gli_store_bars LONG = {.to_nontemporal = 6, .to_cache = 4};
+static const gli_store_bars SHORT = {.to_nontemporal = 4, .to_cache = 3};
 
-void gli_shm_copier_note(gli_storing *copier, bool streamed, uint64_t ns,
-                         size_t bytes) {
-  gli_storing_note(copier, bytes >= GLI_SHM_STREAM_LONG ? LONG : SHORT,
-                   streamed, ns, bytes);
+void gli_shm_copier_learn(gli_store_policy *copier, bool nontemporal,
+                          uint64_t ns, size_t bytes) {
+  gli_store_policy_learn(copier,
+                         bytes >= GLI_SHM_NONTEMPORAL_LONG ? LONG : SHORT,
+                         nontemporal, ns, bytes);
 }
 
-static void copy(bool stream, void *dst, const void *src, size_t bytes) {
-  if (stream)
-    gli_copy_stream(dst, src, bytes);
+static void shm_copy_copy(bool nontemporal, void *dst, const void *src,
+                          size_t bytes) {
+  if (nontemporal)
+    gli_copy_nontemporal(dst, src, bytes);
   else
     memcpy(dst, src, bytes);
 }
 
-void gli_shm_copy(gli_storing *copier, void *dst, const void *src,
+void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
                   size_t bytes) {
-  gli_storing_way way = gli_storing_next(copier);
+  gli_store_way way = gli_store_policy_next(copier);
   if (!way.timed) {
-    copy(way.stream, dst, src, bytes);
+    shm_copy_copy(way.nontemporal, dst, src, bytes);
     return;
   }
   /* Of a chunk that streams only the beginning is tried through the caches. */
   size_t timed = bytes;
-  if (way.tried && !way.stream && bytes > GLI_SHM_STREAM_LONG)
-    timed = GLI_SHM_STREAM_LONG;
+  if (way.tried && !way.nontemporal && bytes > GLI_SHM_NONTEMPORAL_LONG)
+    timed = GLI_SHM_NONTEMPORAL_LONG;
   uint64_t begin_ns = uv_hrtime();
-  copy(way.stream, dst, src, timed);
-  gli_shm_copier_note(copier, way.stream, uv_hrtime() - begin_ns, timed);
+  shm_copy_copy(way.nontemporal, dst, src, timed);
+  gli_shm_copier_learn(copier, way.nontemporal, uv_hrtime() - begin_ns, timed);
   if (timed < bytes)
-    copy(true, (char *)dst + timed, (const char *)src + timed, bytes - timed);
+    shm_copy_copy(true, (char *)dst + timed, (const char *)src + timed,
+                  bytes - timed);
 }

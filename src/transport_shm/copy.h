@@ -1,23 +1,23 @@
-/* Copying into a ring: through the caches, or past them (core/storing.h). The
- * lines that a sender writes to are those that its peer has just read. */
+/* Copying into a ring: through the caches, or past them (core/store_policy.h).
+ * The lines that a sender writes to are those that its peer has just read. */
 #ifndef GLI_TRANSPORT_SHM_COPY_H
 #define GLI_TRANSPORT_SHM_COPY_H
 
-#include "core/storing.h"
+#include "core/store_policy.h"
 
 /* Shorter chunks always go through the caches. */
-#define GLI_SHM_STREAM_MIN ((size_t)2048)
+#define GLI_SHM_NONTEMPORAL_MIN ((size_t)2048)
 /* Below this, a chunk is short: the fence after it counts, so short ones are
  * judged for themselves. */
-#define GLI_SHM_STREAM_LONG ((size_t)4096)
+#define GLI_SHM_NONTEMPORAL_LONG ((size_t)4096)
 
-/* Copy at least GLI_SHM_STREAM_MIN bytes. When it returns, all of them come
- * before whatever the caller stores next, as after memcpy. */
-void gli_shm_copy(gli_storing *copier, void *dst, const void *src,
+/* Copy at least GLI_SHM_NONTEMPORAL_MIN bytes. When it returns, all of them
+ * come before whatever the caller stores next, as after memcpy. */
+void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
                   size_t bytes);
 
 /* A chunk that was copied one way took so long. For gli_shm_copy and tests. */
-void gli_shm_copier_note(gli_storing *copier, bool streamed, uint64_t ns,
-                         size_t bytes);
+void gli_shm_copier_learn(gli_store_policy *copier, bool nontemporal,
+                          uint64_t ns, size_t bytes);
 
 #endif

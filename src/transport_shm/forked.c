@@ -12,15 +12,15 @@ static void close_fd(int *fd) {
   *fd = -1;
 }
 
-static void close_regions(gli_shm_shelf *shelf) {
-  for (size_t i = 0; i < shelf->n; i++) close_fd(&shelf->regions[i].fd);
+static void close_regions(gli_shm_map_cache *map_cache) {
+  for (size_t i = 0; i < map_cache->n; i++) close_fd(&map_cache->regions[i].fd);
 }
 
 static void close_pairs(gli_shm_pair *list) {
   for (gli_shm_pair *pair = list; pair != NULL; pair = pair->next) {
     close_fd(&pair->watch.fd);
     close_fd(&pair->out.fd);
-    close_regions(&pair->shelf);
+    close_regions(&pair->map_cache);
   }
 }
 
@@ -28,7 +28,8 @@ void gli_shm_forked(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
   close_pairs(t->pairs);
   close_pairs(t->garbage);
-  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++) close_fd(&t->guests[i].watch.fd);
+  for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++)
+    close_fd(&t->half_opens[i].watch.fd);
   close_fd(&t->listener.fd);
   close_fd(&t->bell.fd);
   close_fd(&t->page_fd);
@@ -44,8 +45,8 @@ static void free_pairs(gli_shm_pair *list) {
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
-    gli_shm_shelf_empty(&pair->shelf);
-    free(pair->told);
+    gli_shm_map_cache_empty(&pair->map_cache);
+    free(pair->announced);
     free(pair);
   }
 }

@@ -14,7 +14,7 @@
  * the same time. */
 enum { PERCENT_OF_THE_REST = 6 };
 
-static gli_sealed_want want(size_t bytes, size_t reserved) {
+static gli_sealed_want shm_memory_want(size_t bytes, size_t reserved) {
   return (gli_sealed_want){.bytes = bytes,
                            .reserved = reserved,
                            .most_percent = PERCENT_OF_THE_REST};
@@ -22,13 +22,13 @@ static gli_sealed_want want(size_t bytes, size_t reserved) {
 
 int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory,
                         const char **what) {
-  const gli_sealed_want wanted = want(bytes, reserved);
+  const gli_sealed_want wanted = shm_memory_want(bytes, reserved);
   return gli_sealed_make(&wanted, fd, memory, what);
 }
 
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
                                 void *memory) {
-  const gli_sealed_want wanted = want(bytes, reserved);
+  const gli_sealed_want wanted = shm_memory_want(bytes, reserved);
   return gli_sealed_reserve_rest(&wanted, fd, memory);
 }
 

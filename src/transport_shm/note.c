@@ -16,7 +16,7 @@
 enum { NOTE_BYTES = 80, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
 
-static void encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
+static void shm_note_encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
   memset(out, 0, NOTE_BYTES);
   memcpy(out, magic, sizeof magic);
   gli_put_u32(out + 8, note->version);
@@ -34,7 +34,8 @@ static void encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
   gli_put_u64(out + 72, note->region_bytes);
 }
 
-static bool decode(const uint8_t *in, size_t bytes, gli_shm_note *note) {
+static bool shm_note_decode(const uint8_t *in, size_t bytes,
+                            gli_shm_note *note) {
   if (bytes < HEAD_BYTES || memcmp(in, magic, sizeof magic) != 0) return false;
   note->version = gli_get_u32(in + 8);
   note->say = gli_get_u32(in + 12);
@@ -76,7 +77,7 @@ static size_t expected_fds(uint32_t say) {
 
 int gli_shm_note_send(int socket, const gli_shm_note *note) {
   uint8_t bytes[NOTE_BYTES];
-  encode(note, bytes);
+  shm_note_encode(note, bytes);
   struct iovec part = {bytes, sizeof bytes};
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   ancillary room;
@@ -143,7 +144,7 @@ gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
   }
   if (got == 0) return GLI_SHM_GOT_END;
   take_descriptors(&message, note);
-  if (decode(bytes, (size_t)got, note)) {
+  if (shm_note_decode(bytes, (size_t)got, note)) {
     /* Out of descriptors: what came is of no use, but the note counts. */
     if (count_fds(note) != expected_fds(note->say)) gli_shm_note_close(note);
     return GLI_SHM_GOT_NOTE;

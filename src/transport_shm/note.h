@@ -19,7 +19,7 @@ typedef enum gli_shm_say {
   GLI_SHM_LATER,     /* not yet, but soon: ask again */
   GLI_SHM_TAKEN,     /* we are a pair already */
   GLI_SHM_OTHER_VERSION,
-  GLI_SHM_REGION, /* memory that messages refer to; with a descriptor */
+  GLI_SHM_REGION, /* memory that rkeys name; with a descriptor */
   GLI_SHM_FORGET, /* it is freed; its number may come back */
   GLI_SHM_RING,   /* wake up: something has changed in shared memory */
   GLI_SHM_SAYS

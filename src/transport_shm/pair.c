@@ -13,7 +13,7 @@
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
-static void link_into(gli_shm_pair *pair, gli_shm_pair **list) {
+static void shm_link_into(gli_shm_pair *pair, gli_shm_pair **list) {
   if (pair->link != NULL) {
     *pair->link = pair->next;
     if (pair->next != NULL) pair->next->link = pair->link;
@@ -85,14 +85,14 @@ gloo_status gli_shm_pair_open(gli_transport *base,
                               const gli_pair_config *config, gli_pair **pair,
                               gloo_error *error) {
   gli_shm *t = (gli_shm *)base;
-  gli_shm_place peer;
-  if (!gli_shm_place_decode(&config->address, &peer))
+  gli_shm_endpoint peer;
+  if (!gli_shm_endpoint_decode(&config->address, &peer))
     return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
                     "what rank %" PRIu32
                     " published is no address in shared memory; all ranks must "
                     "use the same transport",
                     config->peer_rank);
-  const char *apart = gli_shm_place_apart(&t->here, &peer);
+  const char *apart = gli_shm_endpoint_unreachable(&t->here, &peer);
   if (apart != NULL)
     return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
                     "rank %" PRIu32
@@ -122,8 +122,8 @@ gloo_status gli_shm_pair_open(gli_transport *base,
             " have checksums (CRC32C)",
             config->self_rank, config->peer_rank);
   made->live = true;
-  link_into(made, &t->pairs);
-  t->unsettled++;
+  shm_link_into(made, &t->pairs);
+  t->connecting++;
   /* The next poll begins to connect; unless the peer's HELLO, for which this
    * pair may just be opened, comes first. */
   t->to_begin = true;
@@ -134,14 +134,14 @@ gloo_status gli_shm_pair_open(gli_transport *base,
 
 /* ---- states -------------------------------------------------------------- */
 
-static bool settled(gli_shm_state state) {
+static bool is_up_or_ended(gli_shm_state state) {
   return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
 }
 
 /* What is in the ring of a connection that is still being made reaches the
  * peer with it. */
 void gli_shm_reckon(gli_shm_pair *pair) {
-  bool in_ring = !settled(pair->state) && pair->out.next != 0;
+  bool in_ring = !is_up_or_ended(pair->state) && pair->out.next != 0;
   bool owes = in_ring || pair->closed || pair->to_report;
   gli_owe(&pair->t->base, &pair->base, owes);
 }
@@ -177,7 +177,8 @@ static bool enter_up(gli_shm_pair *pair) {
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (pair->state == state) return;
   if (pair->state == GLI_SHM_UP) leave_up(pair);
-  if (settled(state) && !settled(pair->state)) pair->t->unsettled--;
+  if (is_up_or_ended(state) && !is_up_or_ended(pair->state))
+    pair->t->connecting--;
   pair->state = state;
   pair->up = state == GLI_SHM_UP && enter_up(pair);
   gli_shm_reckon(pair);
@@ -193,9 +194,9 @@ bool gli_shm_pair_up(const gli_pair *base) {
 
 /* ---- failing ------------------------------------------------------------- */
 
-static void fail(gli_shm_pair *pair, gloo_status status, const char *format,
-                 va_list arguments) {
-  if (pair->live && !pair->left) {
+static void shm_pair_fail(gli_shm_pair *pair, gloo_status status,
+                          const char *format, va_list arguments) {
+  if (pair->live && !pair->departed) {
     (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
                     arguments);
     pair->to_tell = true;
@@ -221,7 +222,7 @@ void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
   pair->broken = true;
   va_list arguments;
   va_start(arguments, format);
-  fail(pair, status, format, arguments);
+  shm_pair_fail(pair, status, format, arguments);
   va_end(arguments);
 }
 
@@ -229,19 +230,19 @@ void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...) {
   if (pair->broken) return;
   va_list arguments;
   va_start(arguments, format);
-  fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
+  shm_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
   va_end(arguments);
 }
 
-static gli_shm_pair *find_to_report(gli_shm *t) {
+static gli_shm_pair *shm_find_to_report(gli_shm *t) {
   gli_shm_pair *pair = t->pairs;
   while (pair != NULL && !pair->to_report) pair = pair->next;
   return pair;
 }
 
-static void report(gli_shm *t) {
+static void shm_pair_report(gli_shm *t) {
   gli_shm_pair *pair;
-  while ((pair = find_to_report(t)) != NULL) {
+  while ((pair = shm_find_to_report(t)) != NULL) {
     pair->to_report = false;
     t->happened++;
     if (pair->closed && pair->broken) {
@@ -266,7 +267,7 @@ void gli_shm_pair_dispose(gli_shm_pair *pair) {
   pair->to_report = false;
   gli_owe(&pair->t->base, &pair->base, false);
   pair->t->to_tidy = true;
-  link_into(pair, &pair->t->garbage);
+  shm_link_into(pair, &pair->t->garbage);
 }
 
 void gli_shm_free_garbage(gli_shm *t) {
@@ -277,8 +278,8 @@ void gli_shm_free_garbage(gli_shm *t) {
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
-    gli_shm_shelf_empty(&pair->shelf);
-    free(pair->told);
+    gli_shm_map_cache_empty(&pair->map_cache);
+    free(pair->announced);
     gli_sealed_close(pair->out.fd);
     free(pair);
   }
@@ -286,6 +287,6 @@ void gli_shm_free_garbage(gli_shm *t) {
 
 void gli_shm_tidy(gli_shm *t) {
   t->to_tidy = false;
-  report(t);
+  shm_pair_report(t);
   gli_shm_free_garbage(t);
 }

@@ -17,7 +17,7 @@ void gli_shm_bell_ready(void *owner, int events) {
   gli_shm_heard(owner);
 }
 
-void gli_shm_life_line_ready(void *owner, int events) {
+void gli_shm_liveness_ready(void *owner, int events) {
   gli_shm_pair *pair = owner;
   (void)events;
   pair->t->happened++;
@@ -31,7 +31,7 @@ static void look_at_descriptors(gli_shm *t) {
 }
 
 GLI_COLD static bool time_has_come(gli_shm *t) {
-  if (t->unsettled > 0) return true;
+  if (t->connecting > 0) return true;
   uint64_t now_ns = uv_hrtime();
   if (now_ns < t->next_look_ns) return false;
   t->next_look_ns = now_ns + look_every_ns;
@@ -44,7 +44,7 @@ static bool time_to_look(gli_shm *t) {
   return ++t->polls % POLLS_PER_CLOCK == 0 && time_has_come(t);
 }
 
-GLI_COLD static void begin_pairs(gli_shm *t) {
+GLI_COLD static void shm_begin_pairs(gli_shm *t) {
   t->to_begin = false;
   gli_shm_pair *next;
   for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
@@ -55,13 +55,13 @@ GLI_COLD static void begin_pairs(gli_shm *t) {
 
 /* All deadlines, once the earliest has passed. They are not sharp: the clock is
  * looked at as rarely as the descriptors. */
-static void meet_deadlines(gli_shm *t) {
+static void shm_meet_deadlines(gli_shm *t) {
   uint64_t due = atomic_load_explicit(&t->next_due_ns, memory_order_relaxed);
   if (due == 0) return;
   uint64_t now = uv_hrtime();
   if (now < due) return;
   atomic_store(&t->next_due_ns, 0);
-  gli_shm_guests_due(t, now);
+  gli_shm_half_open_due(t, now);
   gli_shm_pair *next;
   for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
     next = pair->next;
@@ -78,7 +78,7 @@ static void meet_deadlines(gli_shm *t) {
 }
 
 /* A dead peer's last records are read before its death is reported. */
-static void bury(gli_shm_pair *pair) {
+static void report_death(gli_shm_pair *pair) {
   if (gli_shm_ready(&pair->in, memory_order_acquire)) return;
   gli_shm_pair_break(
       pair, GLOO_ERR_PEER,
@@ -87,37 +87,38 @@ static void bury(gli_shm_pair *pair) {
       (unsigned)pair->config.peer_rank);
 }
 
-static void spread(gli_shm *t) {
-  bool crowded = atomic_load_explicit(&t->crowded, memory_order_relaxed);
+static void shm_poll_spread(gli_shm *t) {
+  bool oversubscribed =
+      atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
   for (size_t i = 0; i < t->n_up; i++)
-    gli_shm_spread(&t->up[i]->out, t->n_up, crowded);
+    gli_shm_spread(&t->up[i]->out, t->n_up, oversubscribed);
 }
 
 GLI_COLD static void look_around(gli_shm *t) {
-  spread(t);
+  shm_poll_spread(t);
   look_at_descriptors(t);
   gli_shm_forget_freed(t);
-  meet_deadlines(t);
+  shm_meet_deadlines(t);
 }
 
 /* Is there nothing to see to but what may come? So it is most of the time. */
 static inline bool is_quiet(const gli_shm_pair *pair) {
-  return pair->queue.head == NULL && pair->unrest == 0;
+  return pair->queue.head == NULL && pair->pending_work == 0;
 }
 
 GLI_COLD static int end_turn(gli_shm_pair *pair) {
   int events = gli_shm_flush(pair);
-  if (pair->hung && pair->live && !pair->left) bury(pair);
+  if (pair->peer_closed && pair->live && !pair->departed) report_death(pair);
   if (pair->closed) gli_shm_linger_check(pair, 0);
   return events;
 }
 
-static inline int turn(gli_shm_pair *pair) {
+static inline int shm_poll_turn(gli_shm_pair *pair) {
   int events = 0;
   if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->live &&
-      !pair->left) {
+      !pair->departed) {
     events = gli_shm_receive(pair);
-  } else if (gli_shm_untold(&pair->in) > 0 && pair->state == GLI_SHM_UP) {
+  } else if (gli_shm_unacked(&pair->in) > 0 && pair->state == GLI_SHM_UP) {
     gli_shm_give_back(pair);
   }
   return is_quiet(pair) ? events : events + end_turn(pair);
@@ -130,8 +131,8 @@ int gli_shm_poll(gli_transport *base) {
   if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
     atomic_store(&t->needs_poll, false);
   if (time_to_look(t)) look_around(t);
-  if (t->to_begin) begin_pairs(t);
-  for (size_t i = 0; i < t->n_up; i++) t->happened += turn(t->up[i]);
+  if (t->to_begin) shm_begin_pairs(t);
+  for (size_t i = 0; i < t->n_up; i++) t->happened += shm_poll_turn(t->up[i]);
   if (t->to_tidy) gli_shm_tidy(t);
   t->in_poll = false;
   return t->happened;

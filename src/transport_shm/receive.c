@@ -13,9 +13,9 @@
 enum { RECORDS_PER_POLL = 64 };
 
 /* So much is given back to the sender at once. */
-enum { TELL_BYTES = GLI_SHM_TELL_BYTES, TELL_RECORDS = GLI_SHM_TELL_RECORDS };
+enum { ACK_BYTES = GLI_SHM_ACK_BYTES, ACK_RECORDS = GLI_SHM_ACK_RECORDS };
 
-static void garbled(gli_shm_pair *pair) {
+static void shm_recv_garbled(gli_shm_pair *pair) {
   if (pair->checked)
     gli_shm_pair_spoil(
         pair,
@@ -31,7 +31,7 @@ static void garbled(gli_shm_pair *pair) {
         pair->config.peer_rank, pair->config.self_rank);
 }
 
-static void damaged(gli_shm_pair *pair, uint64_t bytes) {
+static void shm_recv_damaged(gli_shm_pair *pair, uint64_t bytes) {
   gli_shm_pair_spoil(pair,
                      "a message of %" PRIu64 " bytes from rank %" PRIu32
                      " to rank %" PRIu32
@@ -43,10 +43,11 @@ static void damaged(gli_shm_pair *pair, uint64_t bytes) {
 
 /* Chunks begin on whole elements: their length is a multiple of a line, and the
  * sizes of elements are powers of two of at most 16 bytes. */
-static void place(gli_shm_pair *pair, const uint8_t *data, size_t bytes) {
+static void shm_recv_place(gli_shm_pair *pair, const uint8_t *data,
+                           size_t bytes) {
   const gli_sink *sink = &pair->sink;
-  if (sink->fn == NULL && sink->stream)
-    gli_copy_stream((uint8_t *)sink->dst + pair->placed, data, bytes);
+  if (sink->fn == NULL && sink->nontemporal)
+    gli_copy_nontemporal((uint8_t *)sink->dst + pair->placed, data, bytes);
   else
     gli_sink_place(sink, pair->placed, data, bytes);
   pair->placed += bytes;
@@ -57,9 +58,9 @@ static size_t chunk_of(const gli_shm_pair *pair, uint64_t left) {
 }
 
 /* To the next record. */
-static void take(gli_shm_pair *pair, size_t bytes) {
+static void shm_recv_take(gli_shm_pair *pair, size_t bytes) {
   gli_shm_take(&pair->in);
-  if (bytes >= TELL_BYTES) (void)gli_shm_tell(&pair->in, false);
+  if (bytes >= ACK_BYTES) (void)gli_shm_ack(&pair->in, false);
 }
 
 static void ask_where(gli_shm_pair *pair) {
@@ -70,8 +71,8 @@ static void ask_where(gli_shm_pair *pair) {
 }
 
 /* Its only record is here. False: ask where it goes, if the pair lives. */
-static bool take_whole(gli_shm_pair *pair, const gli_header *header,
-                       const uint8_t *data) {
+static bool shm_take_whole(gli_shm_pair *pair, const gli_header *header,
+                           const uint8_t *data) {
   const gli_upcalls *upcalls = pair->t->upcalls;
   bool taken = false;
   if (upcalls->message == NULL) return false;
@@ -85,7 +86,7 @@ static void message_done(gli_shm_pair *pair) {
   pair->in_message = false;
   uint8_t type = pair->header.type;
   if (type == GLI_MESSAGE_BYE || type == GLI_MESSAGE_ABORT) {
-    pair->left = true;
+    pair->departed = true;
     if (pair->queue.head != NULL) gli_shm_touch(pair->t);
   }
   pair->t->upcalls->received(pair->config.user, pair->sink.token);
@@ -93,8 +94,8 @@ static void message_done(gli_shm_pair *pair) {
 
 static void receive_more(gli_shm_pair *pair, const uint8_t *data,
                          size_t bytes) {
-  if (bytes > 0) place(pair, data, bytes);
-  take(pair, bytes);
+  if (bytes > 0) shm_recv_place(pair, data, bytes);
+  shm_recv_take(pair, bytes);
   if (pair->placed == pair->header.length) message_done(pair);
 }
 
@@ -112,8 +113,8 @@ GLI_APART static void receive_first(gli_shm_pair *pair,
   const gli_header *header = &record->header;
   size_t bytes = chunk_of(pair, header->length);
   const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
-  if (bytes == header->length && take_whole(pair, header, data)) {
-    take(pair, bytes);
+  if (bytes == header->length && shm_take_whole(pair, header, data)) {
+    shm_recv_take(pair, bytes);
     return;
   }
   receive_rest(pair, header, data, bytes);
@@ -122,22 +123,22 @@ GLI_APART static void receive_first(gli_shm_pair *pair,
 /* A message that is no longer than its slot. */
 static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
   const gli_header *header = &record->header;
-  if (take_whole(pair, header, record->data)) {
+  if (shm_take_whole(pair, header, record->data)) {
     gli_shm_take(&pair->in);
     return;
   }
   receive_rest(pair, header, record->data, (size_t)header->length);
 }
 
-static inline bool much_untold(const gli_shm_pair *pair) {
-  return gli_shm_untold(&pair->in) >= TELL_RECORDS ||
-         gli_shm_untold_bytes(&pair->in) >= TELL_BYTES;
+static inline bool much_unacked(const gli_shm_pair *pair) {
+  return gli_shm_unacked(&pair->in) >= ACK_RECORDS ||
+         gli_shm_unacked_bytes(&pair->in) >= ACK_BYTES;
 }
 
 /* Nothing but a whole message can come next, and it is read. */
 static inline bool reads_whole(const gli_shm_pair *pair) {
   static const gli_shm_pair open = {.live = true, .up = true};
-  return pair->mood == open.mood;
+  return pair->rx_state == open.rx_state;
 }
 
 /* Before the sender is told of this one, it has to be read; those before it
@@ -145,7 +146,7 @@ static inline bool reads_whole(const gli_shm_pair *pair) {
 GLI_APART static bool take_long(gli_shm_pair *pair,
                                 const gli_shm_record *record, uint64_t bytes,
                                 gli_taken *taken) {
-  if (much_untold(pair)) gli_shm_give_back(pair);
+  if (much_unacked(pair)) gli_shm_give_back(pair);
   return gli_shm_take_long(&pair->in, record, (size_t)bytes, taken);
 }
 
@@ -158,7 +159,7 @@ bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
   if (expected->length > GLI_SHM_INLINE)
     return take_long(pair, record, expected->length, taken);
   gli_shm_take_short(&pair->in, record, taken);
-  if (gli_shm_untold(&pair->in) >= TELL_RECORDS) gli_shm_give_back(pair);
+  if (gli_shm_unacked(&pair->in) >= ACK_RECORDS) gli_shm_give_back(pair);
   return true;
 }
 
@@ -168,7 +169,7 @@ GLI_APART static void receive_checked(gli_shm_pair *pair,
                                       const gli_shm_record *record) {
   if (!pair->checked ||
       !gli_shm_begins_checked(&pair->in, record, &pair->expected_sum)) {
-    garbled(pair);
+    shm_recv_garbled(pair);
     return;
   }
   const gli_header *header = &record->header;
@@ -176,9 +177,9 @@ GLI_APART static void receive_checked(gli_shm_pair *pair,
   const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
   pair->sum = gli_crc32c(0, data, bytes);
   if (bytes == header->length && pair->sum != pair->expected_sum) {
-    damaged(pair, header->length);
-  } else if (bytes == header->length && take_whole(pair, header, data)) {
-    take(pair, bytes);
+    shm_recv_damaged(pair, header->length);
+  } else if (bytes == header->length && shm_take_whole(pair, header, data)) {
+    shm_recv_take(pair, bytes);
   } else {
     receive_rest(pair, header, data, bytes);
   }
@@ -193,7 +194,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
     return;
   }
   if (!pair->checked || !gli_shm_continues_checked(&pair->in, record)) {
-    garbled(pair);
+    shm_recv_garbled(pair);
     return;
   }
   uint64_t left = pair->header.length - pair->placed;
@@ -201,7 +202,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
   const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
   pair->sum = gli_crc32c(pair->sum, data, bytes);
   if (bytes == left && pair->sum != pair->expected_sum)
-    damaged(pair, pair->header.length);
+    shm_recv_damaged(pair, pair->header.length);
   else
     receive_more(pair, data, bytes);
 }
@@ -235,7 +236,7 @@ GLI_INLINE void receive_one(gli_shm_pair *pair) {
 }
 
 void gli_shm_give_back(gli_shm_pair *pair) {
-  if (gli_shm_tell(&pair->in, true) && gli_shm_peer_sleeps(pair))
+  if (gli_shm_ack(&pair->in, true) && gli_shm_peer_sleeps(pair))
     gli_shm_ring(pair);
 }
 
@@ -243,10 +244,10 @@ int gli_shm_receive(gli_shm_pair *pair) {
   int n = 0;
   do {
     receive_one(pair);
-  } while (++n < RECORDS_PER_POLL && pair->live && !pair->left &&
+  } while (++n < RECORDS_PER_POLL && pair->live && !pair->departed &&
            gli_shm_ready(&pair->in, memory_order_acquire));
   /* It costs a fence, which small messages need not wait for: theirs is done
    * for several at once, or by the next poll that finds nothing new. */
-  if (much_untold(pair)) gli_shm_give_back(pair);
+  if (much_unacked(pair)) gli_shm_give_back(pair);
   return n;
 }

@@ -17,7 +17,7 @@ size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk) {
 }
 
 /* Where the next `bytes` lie. A chunk never passes the end. */
-static uint64_t place(uint64_t at, uint32_t data_bytes, size_t bytes) {
+static uint64_t shm_ring_place(uint64_t at, uint32_t data_bytes, size_t bytes) {
   uint64_t left = data_bytes - at % data_bytes;
   return bytes > left ? at + left : at;
 }
@@ -27,17 +27,17 @@ static uint64_t start_after(uint64_t at, uint32_t data_bytes) {
   return (at + data_bytes - 1) / data_bytes * data_bytes;
 }
 
-static uint64_t lines(size_t bytes) {
+static uint64_t shm_ring_lines(size_t bytes) {
   return (bytes + GLI_SHM_LINE - 1) / GLI_SHM_LINE * GLI_SHM_LINE;
 }
 
-static size_t least(uint64_t a, uint64_t b) {
+static size_t shm_ring_least(uint64_t a, uint64_t b) {
   return (size_t)(a < b ? a : b);
 }
 
 /* ---- sending ------------------------------------------------------------- */
 
-static bool fits(const gli_shm_out *out, uint64_t end) {
+static bool shm_ring_fits(const gli_shm_out *out, uint64_t end) {
   uint32_t slots = atomic_load_explicit(&out->slots_seen, memory_order_relaxed);
   uint64_t bytes = atomic_load_explicit(&out->bytes_seen, memory_order_relaxed);
   return out->next - slots < GLI_SHM_SLOTS && end - bytes <= out->data_bytes;
@@ -70,16 +70,16 @@ bool gli_shm_room_made(gli_shm_out *out) {
 }
 
 GLI_INLINE bool has_room(gli_shm_out *out, uint64_t end) {
-  if (fits(out, end)) return true;
+  if (shm_ring_fits(out, end)) return true;
   look(out);
-  return !out->broken && fits(out, end);
+  return !out->broken && shm_ring_fits(out, end);
 }
 
-static gli_shm_slot *slot_of(gli_shm_out *out) {
+static gli_shm_slot *shm_slot_of(gli_shm_out *out) {
   return &out->memory->slots[out->next % GLI_SHM_SLOTS];
 }
 
-static void publish(gli_shm_out *out, gli_shm_slot *slot) {
+static void shm_ring_publish(gli_shm_out *out, gli_shm_slot *slot) {
   out->next++;
   atomic_store(&slot->flag.sequence, out->next);
 }
@@ -88,11 +88,12 @@ static void publish(gli_shm_out *out, gli_shm_slot *slot) {
 static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
                      size_t bytes) {
   uint8_t *to = out->memory->data + from % out->data_bytes;
-  if (bytes < GLI_SHM_STREAM_MIN)
+  if (bytes < GLI_SHM_NONTEMPORAL_MIN)
     memcpy(to, data, bytes);
   else
-    gli_shm_copy(&out->copiers[bytes >= GLI_SHM_STREAM_LONG], to, data, bytes);
-  out->at = from + lines(bytes);
+    gli_shm_copy(&out->copiers[bytes >= GLI_SHM_NONTEMPORAL_LONG], to, data,
+                 bytes);
+  out->at = from + shm_ring_lines(bytes);
 }
 
 /* All but the sequence number, which is atomic. */
@@ -115,9 +116,9 @@ static void write_inline(gli_shm_record *r, const uint8_t *payload,
   }
 }
 
-void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded) {
+void gli_shm_spread(gli_shm_out *out, size_t rings, bool oversubscribed) {
   out->turn_bytes =
-      crowded ? 0 : GLI_SHM_FAR / (uint32_t)(rings > 0 ? rings : 1);
+      oversubscribed ? 0 : GLI_SHM_FAR / (uint32_t)(rings > 0 ? rings : 1);
 }
 
 static bool all_is_read(gli_shm_out *out) {
@@ -155,7 +156,7 @@ static inline bool is_far(const gli_shm_out *out) {
  * miss, so it is done once per GLI_SHM_NEAR bytes. NOWHERE: it has to wait. */
 GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
                                     size_t bytes) {
-  uint64_t next = place(out->at, out->data_bytes, bytes);
+  uint64_t next = shm_ring_place(out->at, out->data_bytes, bytes);
   bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
   if (!prefers && is_reserved(out, next, bytes)) return next;
   if (all_is_read(out)) return start_after(out->at, out->data_bytes);
@@ -165,7 +166,7 @@ GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
 /* Where the next chunk goes; NOWHERE: it has to wait. */
 GLI_INLINE uint64_t place_next(gli_shm_out *out, bool is_head, size_t bytes,
                                bool *rewind) {
-  uint64_t next = place(out->at, out->data_bytes, bytes);
+  uint64_t next = shm_ring_place(out->at, out->data_bytes, bytes);
   uint64_t from = is_far(out) ? place_far(out, is_head, bytes) : next;
   *rewind = from != next;
   return from;
@@ -173,17 +174,17 @@ GLI_INLINE uint64_t place_next(gli_shm_out *out, bool is_head, size_t bytes,
 
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
-  size_t bytes = least(header->length, out->chunk);
+  size_t bytes = shm_ring_least(header->length, out->chunk);
   bool in_slot = header->length <= GLI_SHM_INLINE;
   uint64_t from = out->at, end = from;
   bool rewind = false;
   if (!in_slot) {
     from = place_next(out, true, bytes, &rewind);
     if (from == NOWHERE) return false;
-    end = from + lines(bytes);
+    end = from + shm_ring_lines(bytes);
   }
   if (!has_room(out, end)) return false;
-  gli_shm_slot *slot = slot_of(out);
+  gli_shm_slot *slot = shm_slot_of(out);
   header->mark = rewind ? GLI_SHM_REWIND : GLI_SHM_HEAD;
   write_header(&slot->record, header);
   if (in_slot) {
@@ -191,7 +192,7 @@ static bool put_head(gli_shm_out *out, gli_header *header,
   } else {
     put_data(out, from, payload, bytes);
   }
-  publish(out, slot);
+  shm_ring_publish(out, slot);
   *progress = 1 + bytes;
   return true;
 }
@@ -201,14 +202,15 @@ GLI_INLINE bool put_more(gli_shm_out *out, const gli_header *header,
                          gli_shm_kind kind, gli_shm_kind rewound) {
   while (*progress - 1 < header->length) {
     uint64_t placed = *progress - 1;
-    size_t bytes = least(header->length - placed, out->chunk);
+    size_t bytes = shm_ring_least(header->length - placed, out->chunk);
     bool rewind;
     uint64_t from = place_next(out, false, bytes, &rewind);
-    if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
-    gli_shm_slot *slot = slot_of(out);
+    if (from == NOWHERE || !has_room(out, from + shm_ring_lines(bytes)))
+      return false;
+    gli_shm_slot *slot = shm_slot_of(out);
     slot->record.header.mark = (uint8_t)(rewind ? rewound : kind);
     put_data(out, from, payload + placed, bytes);
-    publish(out, slot);
+    shm_ring_publish(out, slot);
     *progress += bytes;
   }
   return true;
@@ -224,12 +226,13 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
 /* Without asking anything that has one answer for them. */
 bool gli_shm_put_short(gli_shm_out *out, gli_header *header,
                        const uint8_t *payload) {
-  if (header->length > GLI_SHM_INLINE || !fits(out, out->at)) return false;
-  gli_shm_slot *slot = slot_of(out);
+  if (header->length > GLI_SHM_INLINE || !shm_ring_fits(out, out->at))
+    return false;
+  gli_shm_slot *slot = shm_slot_of(out);
   header->mark = GLI_SHM_HEAD;
   write_header(&slot->record, header);
   write_inline(&slot->record, payload, (size_t)header->length);
-  publish(out, slot);
+  shm_ring_publish(out, slot);
   return true;
 }
 
@@ -253,21 +256,22 @@ static uint32_t header_sum(const gli_shm_record *r, uint32_t number) {
 GLI_APART static bool put_checked_head(gli_shm_out *out, gli_header *header,
                                        const uint8_t *payload,
                                        uint64_t *progress) {
-  size_t bytes = least(header->length, out->chunk);
+  size_t bytes = shm_ring_least(header->length, out->chunk);
   bool rewind;
   uint64_t from = place_next(out, true, bytes, &rewind);
-  if (from == NOWHERE || !has_room(out, from + lines(bytes))) return false;
+  if (from == NOWHERE || !has_room(out, from + shm_ring_lines(bytes)))
+    return false;
   gli_shm_record r = {.header = *header};
   header->mark = rewind ? GLI_SHM_CHECKED_REWIND : GLI_SHM_CHECKED_HEAD;
   r.header.mark = header->mark;
   gli_put_u32(r.data + 4, gli_crc32c(0, payload, (size_t)header->length));
   gli_put_u32(r.data, header_sum(&r, out->next));
-  gli_shm_slot *slot = slot_of(out);
+  gli_shm_slot *slot = shm_slot_of(out);
   write_header(&slot->record, &r.header);
   memcpy(slot->record.data, r.data, sizeof r.data);
   out->at = from;
   if (bytes > 0) put_data(out, from, payload, bytes);
-  publish(out, slot);
+  shm_ring_publish(out, slot);
   *progress = 1 + bytes;
   return true;
 }
@@ -282,9 +286,9 @@ bool gli_shm_put_checked(gli_shm_out *out, gli_header *header,
 
 bool gli_shm_put_cut(gli_shm_out *out) {
   if (!has_room(out, out->at)) return false;
-  gli_shm_slot *slot = slot_of(out);
+  gli_shm_slot *slot = shm_slot_of(out);
   slot->record.header.mark = out->checked ? GLI_SHM_CHECKED_CUT : GLI_SHM_CUT;
-  publish(out, slot);
+  shm_ring_publish(out, slot);
   return true;
 }
 
@@ -301,10 +305,11 @@ void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* All but `charged`, `credit` and `number`. */
-static inline uint64_t differ(const gli_header *got, const gli_header *head,
-                              const gli_header *expected) {
-  static const gli_header mask = {.charged = 1};
+/* All but `eager`, `credit` and `number`. */
+static inline uint64_t shm_ring_differ(const gli_header *got,
+                                       const gli_header *head,
+                                       const gli_header *expected) {
+  static const gli_header mask = {.eager = 1};
   uint64_t first = gli_header_word(expected, 0) | gli_header_word(head, 0);
   return ((gli_header_word(got, 0) ^ first) & ~gli_header_word(&mask, 0)) |
          gli_header_differ(got, expected);
@@ -314,7 +319,7 @@ static inline uint64_t differ(const gli_header *got, const gli_header *head,
 GLI_INLINE void took(gli_shm_in *in, const gli_shm_record *r,
                      gli_taken *taken) {
   taken->credit = r->header.credit;
-  taken->charged = r->header.charged;
+  taken->eager = r->header.eager;
   atomic_signal_fence(memory_order_seq_cst);
   gli_shm_take(in);
 }
@@ -328,7 +333,7 @@ const gli_shm_record *gli_shm_expected(gli_shm_in *in,
       next + 1)
     return NULL;
   const gli_shm_record *r = &slot->record;
-  return differ(&r->header, &head, expected) == 0 ? r : NULL;
+  return shm_ring_differ(&r->header, &head, expected) == 0 ? r : NULL;
 }
 
 void gli_shm_take_short(gli_shm_in *in, const gli_shm_record *r,
@@ -384,8 +389,8 @@ bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record) {
 }
 
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {
-  uint64_t from = place(in->at, in->data_bytes, bytes);
-  in->at = from + lines(bytes);
+  uint64_t from = shm_ring_place(in->at, in->data_bytes, bytes);
+  in->at = from + shm_ring_lines(bytes);
   return in->memory->data + from % in->data_bytes;
 }
 
@@ -394,7 +399,7 @@ void gli_shm_take(gli_shm_in *in) {
   atomic_store_explicit(&in->next, next + 1, memory_order_relaxed);
 }
 
-bool gli_shm_tell(gli_shm_in *in, bool ask) {
+bool gli_shm_ack(gli_shm_in *in, bool ask) {
   gli_shm_memory *m = in->memory;
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   atomic_store_explicit(&m->slots_taken, next, memory_order_release);
@@ -402,8 +407,8 @@ bool gli_shm_tell(gli_shm_in *in, bool ask) {
     atomic_store_explicit(&m->bytes_taken, in->at, memory_order_release);
     return false; /* and the sender may still have to be woken */
   }
-  in->told = next;
-  in->told_at = in->at;
+  in->acked = next;
+  in->acked_at = in->at;
   atomic_store(&m->bytes_taken, in->at);
   return atomic_load(&m->wants) != 0;
 }

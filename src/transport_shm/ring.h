@@ -46,8 +46,8 @@
 #define GLI_SHM_LINE ((size_t)64)
 #ifndef GLI_SHM_SLOTS      /* tests/model takes less of all */
 #define GLI_SHM_SLOTS 256u /* a power of two */
-#define GLI_SHM_TELL_RECORDS (GLI_SHM_SLOTS / 8) /* are given back at once */
-#define GLI_SHM_TELL_BYTES 4096
+#define GLI_SHM_ACK_RECORDS (GLI_SHM_SLOTS / 8) /* are given back at once */
+#define GLI_SHM_ACK_BYTES 4096
 #define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
 /* More than a core's nearest caches hold. */
 #define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
@@ -95,10 +95,11 @@ _Static_assert(offsetof(gli_header, operation) == 32, "it follows");
 /* The shared memory; the data part follows. The two sides write to lines that
  * are apart even where lines are fetched in pairs. */
 typedef struct gli_shm_memory {
-  _Alignas(256) _Atomic uint32_t wants;       /* sender: I wait for room */
-  _Alignas(256) _Atomic uint32_t recalled;    /* see gli_shm_recall */
-  _Alignas(256) gli_help help[GLI_HELPS];     /* with what it refers to */
-  _Alignas(256) _Atomic uint32_t slots_taken; /* receiver */
+  _Alignas(256) _Atomic uint32_t wants;   /* sender: I wait for room */
+  _Alignas(256) _Atomic uint32_t revoked; /* see gli_shm_revoke */
+  _Alignas(256)
+      gli_shared_copy shared_copy[GLI_SHARED_COPIES]; /* with the rkey in it */
+  _Alignas(256) _Atomic uint32_t slots_taken;         /* receiver */
   _Atomic uint64_t bytes_taken;
   _Alignas(4096) gli_shm_slot slots[GLI_SHM_SLOTS];
   _Alignas(4096) uint8_t data[];
@@ -129,7 +130,7 @@ typedef struct gli_shm_out {
   bool broken;         /* the receiver's counters made no sense */
   bool checked;        /* messages have checksums */
   uint32_t turn_bytes; /* of the data part, used in turn: gli_shm_spread */
-  gli_storing copiers[2]; /* of short chunks, and of long ones */
+  gli_store_policy copiers[2]; /* of short chunks, and of long ones */
 } gli_shm_out;
 
 /* The receiver's end. */
@@ -139,8 +140,8 @@ typedef struct gli_shm_in {
   uint32_t data_bytes, chunk;
   _Atomic uint32_t next;
   uint64_t at;
-  uint32_t told; /* `next` and `at` when the sender was last thought of */
-  uint64_t told_at;
+  uint32_t acked; /* `next` and `at` when the sender was last thought of */
+  uint64_t acked_at;
 } gli_shm_in;
 
 /* How much memory a ring with this data part takes. */
@@ -158,7 +159,7 @@ size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk);
  * has just read are slow to write again, and fast once they have fallen out of
  * its nearest caches, where the processors share another: then the rings
  * together take the turns that this needs. */
-void gli_shm_spread(gli_shm_out *out, size_t rings, bool crowded);
+void gli_shm_spread(gli_shm_out *out, size_t rings, bool oversubscribed);
 
 /* Write what there is room for of a message. `progress` is 0 at first, and
  * belongs to this function until it returns true: all is in the ring, and the
@@ -181,18 +182,18 @@ bool gli_shm_put_cut(gli_shm_out *out);
 /* Has the receiver made room since the sender last looked? Any thread. */
 bool gli_shm_room_made(gli_shm_out *out);
 
-/* A word for memory elsewhere, to which messages in the ring refer: the sender
+/* A word for memory elsewhere, which rkeys in the ring name: the sender
  * takes all of it back; the receiver asks after it has read some.
  *
  * Both are read-modify-writes of one word, so one comes first. If the receiver
  * finds 0, its own came first; it released what the receiver had read before,
  * and the sender's acquired that: nothing that the sender writes to the memory
  * later can have been read. If it finds 1 it does not use what it read. */
-static inline void gli_shm_recall(gli_shm_out *out) {
-  (void)atomic_exchange(&out->memory->recalled, 1);
+static inline void gli_shm_revoke(gli_shm_out *out) {
+  (void)atomic_exchange(&out->memory->revoked, 1);
 }
-static inline bool gli_shm_recalled(gli_shm_in *in) {
-  return atomic_fetch_or(&in->memory->recalled, 0) != 0;
+static inline bool gli_shm_revoked(gli_shm_in *in) {
+  return atomic_fetch_or(&in->memory->revoked, 0) != 0;
 }
 
 /* Is there a record? Any thread may ask; `order` is for the caller to choose.
@@ -236,13 +237,13 @@ bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record);
 const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
 void gli_shm_take(gli_shm_in *in);
 /* Store the counters. With `ask`, true when the sender waits for room. */
-bool gli_shm_tell(gli_shm_in *in, bool ask);
+bool gli_shm_ack(gli_shm_in *in, bool ask);
 /* What has been taken since then: records, and bytes of the data part. */
-static inline uint32_t gli_shm_untold(const gli_shm_in *in) {
-  return atomic_load_explicit(&in->next, memory_order_relaxed) - in->told;
+static inline uint32_t gli_shm_unacked(const gli_shm_in *in) {
+  return atomic_load_explicit(&in->next, memory_order_relaxed) - in->acked;
 }
-static inline uint64_t gli_shm_untold_bytes(const gli_shm_in *in) {
-  return in->at - in->told_at;
+static inline uint64_t gli_shm_unacked_bytes(const gli_shm_in *in) {
+  return in->at - in->acked_at;
 }
 
 #endif

@@ -12,21 +12,21 @@
 #include "core/hints.h"
 #include "transport_shm/shm.h"
 
-static void nonsense(gli_shm_pair *pair) {
+static void shm_send_nonsense(gli_shm_pair *pair) {
   gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
                      "rank %u spoiled the shared memory: it says that it has "
                      "read what was never written",
                      (unsigned)pair->config.peer_rank);
 }
 
-static bool put(gli_shm_pair *pair, gli_send_request *request) {
+static bool shm_send_put(gli_shm_pair *pair, gli_send_request *request) {
   uint32_t before = pair->out.next;
   bool (*put_in)(gli_shm_out *, gli_header *, const uint8_t *, uint64_t *) =
       pair->checked ? gli_shm_put_checked : gli_shm_put;
   bool all = put_in(&pair->out, &request->header, request->payload,
                     &request->private_);
   if (pair->out.next != before && gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
-  if (pair->out.broken) nonsense(pair);
+  if (pair->out.broken) shm_send_nonsense(pair);
   return all;
 }
 
@@ -34,7 +34,7 @@ static bool put(gli_shm_pair *pair, gli_send_request *request) {
 GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
                                   const void *payload) {
   if (!gli_shm_put_one(&pair->out, header, payload)) {
-    if (pair->out.broken) nonsense(pair);
+    if (pair->out.broken) shm_send_nonsense(pair);
     return false;
   }
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
@@ -44,15 +44,15 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
 /* What is sent goes into the ring, and is the peer's business. */
 static inline bool is_open(const gli_shm_pair *pair) {
   static const gli_shm_pair open = {.live = true, .up = true},
-                            seen = {.live = true, .up = true, .left = true};
-  return (pair->mood & seen.mood) == open.mood;
+                            seen = {.live = true, .up = true, .departed = true};
+  return (pair->rx_state & seen.rx_state) == open.rx_state;
 }
 
 /* A message that is in the ring before the peer has that: making the connection
  * is what is left to do for it. The same goes for post_early. */
 GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
                                 const void *payload) {
-  if (!pair->live || pair->left || pair->queue.head != NULL) return false;
+  if (!pair->live || pair->departed || pair->queue.head != NULL) return false;
   if (!send_longer(pair, header, payload)) return false;
   gli_shm_reckon(pair);
   return true;
@@ -77,8 +77,10 @@ static void await_room(gli_shm_pair *pair) {
   if (gli_shm_room_made(&pair->out)) gli_shm_touch(pair->t);
 }
 
-static inline gli_post post(gli_shm_pair *pair, gli_send_request *request) {
-  if (pair->queue.head == NULL && put(pair, request)) return GLI_POST_DONE;
+static inline gli_post shm_send_post(gli_shm_pair *pair,
+                                     gli_send_request *request) {
+  if (pair->queue.head == NULL && shm_send_put(pair, request))
+    return GLI_POST_DONE;
   gli_request_push(&pair->queue, request);
   await_room(pair);
   return GLI_POST_IN_PROGRESS;
@@ -86,9 +88,9 @@ static inline gli_post post(gli_shm_pair *pair, gli_send_request *request) {
 
 GLI_COLD static gli_post post_early(gli_shm_pair *pair,
                                     gli_send_request *request) {
-  if (pair->left) return GLI_POST_DONE;
+  if (pair->departed) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
-  gli_post posted = post(pair, request);
+  gli_post posted = shm_send_post(pair, request);
   gli_shm_reckon(pair);
   return posted;
 }
@@ -96,7 +98,8 @@ GLI_COLD static gli_post post_early(gli_shm_pair *pair,
 gli_post gli_shm_send(gli_pair *base, gli_send_request *request) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   request->private_ = 0;
-  return is_open(pair) ? post(pair, request) : post_early(pair, request);
+  return is_open(pair) ? shm_send_post(pair, request)
+                       : post_early(pair, request);
 }
 
 static void all_sent(gli_shm_pair *pair) {
@@ -105,7 +108,7 @@ static void all_sent(gli_shm_pair *pair) {
 }
 
 /* The request at the head is done with. */
-static void finish(gli_shm_pair *pair) {
+static void shm_send_finish(gli_shm_pair *pair) {
   gli_send_request *request = gli_request_pop(&pair->queue);
   if (pair->closed) {
     free(request);
@@ -123,8 +126,8 @@ int gli_shm_flush(gli_shm_pair *pair) {
   }
   while (pair->queue.head != NULL && (pair->live || pair->closed)) {
     /* A peer that has left reads nothing more. */
-    if (!pair->left && !put(pair, pair->queue.head)) break;
-    finish(pair);
+    if (!pair->departed && !shm_send_put(pair, pair->queue.head)) break;
+    shm_send_finish(pair);
     done++;
   }
   return done;
@@ -133,44 +136,46 @@ int gli_shm_flush(gli_shm_pair *pair) {
 /* ---- closing ------------------------------------------------------------- */
 
 /* A copy of what is left to be sent of a request; NULL without memory. */
-static gli_send_request *copy_request(const gli_send_request *from) {
+static gli_send_request *shm_copy_request(const gli_send_request *from) {
   return gli_request_copy(from, from->private_ > 0 ? from->private_ - 1 : 0);
 }
 
 /* Replace the caller's requests by copies. False: not enough memory; the queue
  * holds only what is ours, then as well. */
-static bool own_queue(gli_shm_pair *pair) {
+static bool shm_own_queue(gli_shm_pair *pair) {
   gli_send_request *request = pair->queue.head;
   pair->queue = (gli_request_queue){NULL, NULL};
   for (; request != NULL; request = request->next) {
-    gli_send_request *copy = copy_request(request);
+    gli_send_request *copy = shm_copy_request(request);
     if (copy == NULL) return false;
     gli_request_push(&pair->queue, copy);
   }
   return true;
 }
 
-static void drop_queue(gli_shm_pair *pair) {
+static void shm_drop_queue(gli_shm_pair *pair) {
   const gli_send_request *head = pair->queue.head;
   pair->cut = head != NULL && head->private_ > 0;
   pair->queue = (gli_request_queue){NULL, NULL};
 }
 
 /* Nobody has heard of this pair, and a BYE is all that there is to say. */
-static bool never_spoke(const gli_shm_pair *pair, bool bye) {
+static bool shm_never_spoke(const gli_shm_pair *pair, bool bye) {
   return bye && !pair->greeted && pair->out.next == 0 &&
          pair->queue.head == NULL;
 }
 
-static bool worth_lingering(gli_shm_pair *pair, const gli_send_request *last) {
+static bool shm_worth_lingering(gli_shm_pair *pair,
+                                const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
-  if (pair->broken || pair->left || last == NULL || never_spoke(pair, bye)) {
+  if (pair->broken || pair->departed || last == NULL ||
+      shm_never_spoke(pair, bye)) {
     pair->queue = (gli_request_queue){NULL, NULL};
     return false;
   }
-  if (!bye) drop_queue(pair);
-  if (bye && !own_queue(pair)) return false;
-  gli_send_request *farewell = copy_request(last);
+  if (!bye) shm_drop_queue(pair);
+  if (bye && !shm_own_queue(pair)) return false;
+  gli_send_request *farewell = shm_copy_request(last);
   if (farewell == NULL) return false;
   farewell->private_ = 0;
   gli_request_push(&pair->queue, farewell);
@@ -183,8 +188,8 @@ void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   pair->live = false;
   pair->closed = true;
   gli_shm_reckon(pair);
-  gli_shm_recall(&pair->out);
-  if (worth_lingering(pair, last)) {
+  gli_shm_revoke(&pair->out);
+  if (shm_worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();
     pair->linger_until_ns = now_ns + (uint64_t)GLI_LINGER_NS;
     gli_shm_schedule(t, pair->linger_until_ns);
@@ -199,7 +204,8 @@ void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
 
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns) {
   bool delivered = pair->state == GLI_SHM_UP && pair->queue.head == NULL;
-  if (!delivered && !pair->hung && now_ns < pair->linger_until_ns) return;
+  if (!delivered && !pair->peer_closed && now_ns < pair->linger_until_ns)
+    return;
   gli_shm_pair_dispose(pair);
 }
 

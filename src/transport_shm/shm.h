@@ -4,9 +4,9 @@
  * An end point listens on a Unix socket without a name in any file system. A
  * pair is one connection, over which each side hands the other two descriptors:
  * the memory of the ring that it writes (ring.h), and its page, where it says
- * whether it sleeps. The connection stays open as a life line: its end means
- * that the peer is gone, and a note on it wakes the peer. Nothing has a name,
- * so nothing is left when all are killed.
+ * whether it sleeps. The connection stays open as a liveness socket: its end
+ * means that the peer is gone, and a note on it wakes the peer. Nothing has a
+ * name, so nothing is left when all are killed.
  *
  * Memory. Each pair costs a rank one ring. The first ones are large, the next
  * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
@@ -27,27 +27,27 @@
 #include "transport/request.h"
 #include "transport_shm/address.h"
 #include "transport_shm/foreign.h"
+#include "transport_shm/map_cache.h"
 #include "transport_shm/note.h"
 #include "transport_shm/ring.h"
-#include "transport_shm/shelf.h"
 
 extern const gli_transport_ops gli_transport_shm;
 /* Of pairs whose messages have checksums. */
 extern const gli_transport_ops gli_transport_shm_checked;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
-#ifndef GLI_SHM_GUESTS_MAX
-#define GLI_SHM_GUESTS_MAX 64
+#ifndef GLI_SHM_HALF_OPEN_MAX
+#define GLI_SHM_HALF_OPEN_MAX 64
 #endif
 
 typedef struct gli_shm_pair gli_shm_pair;
 
 /* A connection that has not said who it is. */
-typedef struct gli_shm_guest {
+typedef struct gli_shm_half_open {
   gli_watch watch;
   struct gli_shm *t;
   uint64_t until_ns;
-} gli_shm_guest;
+} gli_shm_half_open;
 
 typedef enum gli_shm_state {
   GLI_SHM_IDLE,     /* nothing begun */
@@ -59,19 +59,19 @@ typedef enum gli_shm_state {
 } gli_shm_state;
 
 /* A region of ours (memory/region.h) that the peer knows. */
-typedef struct gli_shm_told {
+typedef struct gli_shm_announced {
   uint64_t serial;
   const uint8_t *base;
   uint32_t id;
-} gli_shm_told;
+} gli_shm_announced;
 
 struct gli_shm_pair {
   gli_pair base;
-  gli_watch watch; /* the life line */
+  gli_watch watch; /* the liveness socket */
   struct gli_shm *t;
   gli_shm_pair *next, **link; /* in one of the transport's lists */
   gli_pair_config config;
-  gli_shm_place peer;
+  gli_shm_endpoint peer;
 
   gli_shm_state state;
   /* Whether what comes is read. */
@@ -79,11 +79,11 @@ struct gli_shm_pair {
     struct {
       bool live;       /* upcalls may be made */
       bool up;         /* its state is GLI_SHM_UP */
-      bool left;       /* the peer's BYE or ABORT is here: it reads nothing
-                          more */
+      bool departed;   /* the peer's BYE or ABORT is here: it reads nothing
+                      more */
       bool in_message; /* its first bytes are here */
     };
-    uint32_t mood;
+    uint32_t rx_state;
   };
   bool greeted;   /* the peer may know of this pair */
   bool checked;   /* messages have checksums */
@@ -93,12 +93,12 @@ struct gli_shm_pair {
   /* What every poll has to see to. */
   union {
     struct {
-      bool closed; /* pair_close was called: the pair lingers */
-      bool hung;   /* the peer's end of the life line is closed */
-      bool cut;    /* closed in the middle of a message: write a CUT */
+      bool closed;      /* pair_close was called: the pair lingers */
+      bool peer_closed; /* the peer's end of the liveness socket is closed */
+      bool cut;         /* closed in the middle of a message: write a CUT */
       bool spare;
     };
-    uint32_t unrest; /* 0: nothing of this */
+    uint32_t pending_work; /* 0: nothing of this */
   };
   gloo_error cause;
 
@@ -122,22 +122,22 @@ struct gli_shm_pair {
   uint64_t placed;
   uint32_t sum, expected_sum; /* of the payload, if it is checked */
 
-  /* memory that messages refer to, see reach.c */
+  /* memory that rkeys name, see rkey.c */
   uint64_t proof;               /* a random number, for the peer to read */
   gli_shm_foreign peer_process; /* where we read the peer's */
   bool reads;                   /* we can read all of the peer's memory */
   bool readable;                /* the peer can read ours */
-  gli_shm_told *told;           /* by id */
-  size_t n_told, told_capacity;
-  gli_shm_shelf shelf; /* regions of the peer */
-  bool missed_region;  /* there was no memory to enter one on the shelf */
+  gli_shm_announced *announced; /* by id */
+  size_t n_announced, announced_capacity;
+  gli_shm_map_cache map_cache; /* regions of the peer */
+  bool missed_region; /* there was no memory to enter one in the cache */
 };
 
 typedef struct gli_shm {
   gli_transport base;
   const gli_upcalls *upcalls;
   void *device_user;
-  gli_shm_place here;
+  gli_shm_endpoint here;
   uint64_t memory_bytes;      /* in our rings */
   uint64_t read_min;          /* see gli_shm_read_min */
   uint64_t region_generation; /* all peers know what was freed until then */
@@ -148,7 +148,7 @@ typedef struct gli_shm {
   int happened;  /* in this poll */
   unsigned polls;
   uint64_t next_look_ns; /* at the descriptors */
-  unsigned unsettled;    /* pairs whose connection is being made */
+  unsigned connecting;   /* pairs whose connection is being made */
 
   gli_shm_pair *pairs,
       *garbage; /* closed ones that linger are in `pairs` too */
@@ -160,10 +160,11 @@ typedef struct gli_shm {
 
   gli_events *events;
   gli_watch listener, bell;
-  bool deaf; /* the listener is not watched: no descriptors, too many guests */
-  uint64_t deaf_until_ns;
+  bool accept_paused; /* the listener is not watched: no descriptors, too many
+                         half-open connections */
+  uint64_t accept_paused_until_ns;
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
-  gli_shm_guest guests[GLI_SHM_GUESTS_MAX];
+  gli_shm_half_open half_opens[GLI_SHM_HALF_OPEN_MAX];
   uint64_t refused_count;
 
   /* sleeping; see wait.c */
@@ -171,9 +172,9 @@ typedef struct gli_shm {
   int page_fd;
   atomic_int sleepers;
   atomic_uint wakes;
-  atomic_bool needs_poll; /* something changed that only poll acts on */
-  atomic_bool crowded;    /* ranks outnumber processors */
-  atomic_bool look;       /* poll must look at the descriptors */
+  atomic_bool needs_poll;     /* something changed that only poll acts on */
+  atomic_bool oversubscribed; /* ranks outnumber processors */
+  atomic_bool look;           /* poll must look at the descriptors */
   atomic_ullong next_due_ns;
 } gli_shm;
 
@@ -201,12 +202,12 @@ int gli_shm_poll(gli_transport *t);
 bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
                    void *owner);
 void gli_shm_bell_ready(void *t, int events);
-void gli_shm_life_line_ready(void *pair, int events);
+void gli_shm_liveness_ready(void *pair, int events);
 
 /* accept.c */
 void gli_shm_listener_ready(void *t, int events);
-void gli_shm_guests_due(gli_shm *t, uint64_t now_ns);
-void gli_shm_guests_close(gli_shm *t);
+void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns);
+void gli_shm_half_open_close(gli_shm *t);
 
 /* connect.c */
 void gli_shm_begin(gli_shm_pair *pair);
@@ -252,18 +253,18 @@ bool gli_shm_lingering(const gli_shm *t);
 /* A closed pair may have nothing left to do. */
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 
-/* reach.c */
+/* rkey.c */
 /* From how many bytes on ordinary memory is read by the peer itself, instead of
  * going through a ring: GLOO_SHM_READ, by default never. */
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error);
-bool gli_shm_refer(gli_pair *pair, const void *memory, size_t bytes, bool write,
-                   uint64_t *reference);
-gloo_status gli_shm_reach(gli_pair *pair, uint64_t reference, size_t bytes,
-                          bool write, void **memory, gloo_error *error);
-gloo_status gli_shm_fetch(gli_pair *pair, uint64_t reference, void *dst,
-                          size_t bytes, gloo_error *error);
-bool gli_shm_pair_recalled(gli_pair *pair);
-gli_help *gli_shm_help(gli_pair *pair, bool sends);
+bool gli_shm_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
+                       bool write, uint64_t *rkey);
+gloo_status gli_shm_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
+                             bool write, void **memory, gloo_error *error);
+gloo_status gli_shm_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,
+                             size_t bytes, gloo_error *error);
+bool gli_shm_pair_revoked(gli_pair *pair);
+gli_shared_copy *gli_shm_shared_copy(gli_pair *pair, bool sends);
 /* A note of a pair that is up. False: it makes no sense. */
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */

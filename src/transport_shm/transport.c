@@ -15,7 +15,7 @@
 
 static const int64_t close_nap_ns = 5000000;
 
-static void release(gli_shm *t) {
+static void shm_transport_release(gli_shm *t) {
   gli_watch_close(&t->listener);
   gli_watch_close(&t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
@@ -27,8 +27,8 @@ static void release(gli_shm *t) {
 }
 
 /* 0, or errno with what could not be made. */
-static int open_parts(gli_shm *t, const char **what) {
-  int code = gli_shm_place_here(&t->here, what);
+static int shm_open_parts(gli_shm *t, const char **what) {
+  int code = gli_shm_endpoint_here(&t->here, what);
   if (code != 0) return code;
   void *page;
   code = gli_shm_memory_make(GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES,
@@ -67,19 +67,19 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   t->here.checksum = config->checksum;
   t->device_user = config->device_user;
   t->page_fd = t->listener.fd = t->bell.fd = -1;
-  for (int i = 0; i < GLI_SHM_GUESTS_MAX; i++) {
-    t->guests[i].t = t;
-    t->guests[i].watch.fd = -1;
+  for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
+    t->half_opens[i].t = t;
+    t->half_opens[i].watch.fd = -1;
   }
   gloo_status status = gli_shm_read_min(&t->read_min, error);
   if (status != GLOO_OK) {
-    release(t);
+    shm_transport_release(t);
     return status;
   }
   const char *what = "";
-  int code = open_parts(t, &what);
+  int code = shm_open_parts(t, &what);
   if (code != 0) {
-    release(t);
+    shm_transport_release(t);
     return gli_fail(
         error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_UNSUPPORTED,
         -1,
@@ -92,7 +92,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
 }
 
 static void shm_address(const gli_transport *t, gli_address *address) {
-  gli_shm_place_encode(&((const gli_shm *)t)->here, address);
+  gli_shm_endpoint_encode(&((const gli_shm *)t)->here, address);
 }
 
 static uint64_t shm_now_ns(gli_transport *t) {
@@ -102,23 +102,23 @@ static uint64_t shm_now_ns(gli_transport *t) {
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static void shm_set_crowded(gli_transport *t, bool crowded) {
-  atomic_store_explicit(&((gli_shm *)t)->crowded, crowded,
+static void shm_set_oversubscribed(gli_transport *t, bool oversubscribed) {
+  atomic_store_explicit(&((gli_shm *)t)->oversubscribed, oversubscribed,
                         memory_order_relaxed);
 }
 
 static bool shm_maps(const gli_address *a, const gli_address *b) {
-  gli_shm_place x, y;
-  return gli_shm_place_decode(a, &x) && gli_shm_place_decode(b, &y) &&
-         gli_shm_place_apart(&x, &y) == NULL;
+  gli_shm_endpoint x, y;
+  return gli_shm_endpoint_decode(a, &x) && gli_shm_endpoint_decode(b, &y) &&
+         gli_shm_endpoint_unreachable(&x, &y) == NULL;
 }
 
 static bool shm_reachable(const gli_transport *t, const gli_address *address,
                           char why[GLI_WHY_BYTES]) {
-  gli_shm_place there;
+  gli_shm_endpoint there;
   const char *apart = "published no address in shared memory";
-  if (gli_shm_place_decode(address, &there))
-    apart = gli_shm_place_apart(&((const gli_shm *)t)->here, &there);
+  if (gli_shm_endpoint_decode(address, &there))
+    apart = gli_shm_endpoint_unreachable(&((const gli_shm *)t)->here, &there);
   if (apart == NULL) return true;
   (void)snprintf(why, GLI_WHY_BYTES, "it %s", apart);
   return false;
@@ -132,9 +132,9 @@ static void shm_close_endpoint(gli_transport *base) {
     gli_shm_sleep(base, close_nap_ns);
     gli_shm_poll(base);
   }
-  gli_shm_guests_close(t);
+  gli_shm_half_open_close(t);
   gli_shm_free_garbage(t);
-  release(t);
+  shm_transport_release(t);
 }
 
 const gli_transport_ops gli_transport_shm = {
@@ -158,12 +158,12 @@ const gli_transport_ops gli_transport_shm = {
     .pair_up = gli_shm_pair_up,
     .sleep_begin = gli_shm_sleep_begin,
     .sleep_end = gli_shm_sleep_end,
-    .refer = gli_shm_refer,
-    .reach = gli_shm_reach,
-    .fetch = gli_shm_fetch,
-    .recalled = gli_shm_pair_recalled,
-    .help = gli_shm_help,
-    .set_crowded = shm_set_crowded,
+    .rkey_pack = gli_shm_rkey_pack,
+    .rkey_map = gli_shm_rkey_map,
+    .get = gli_shm_rkey_get,
+    .revoked = gli_shm_pair_revoked,
+    .shared_copy = gli_shm_shared_copy,
+    .set_oversubscribed = shm_set_oversubscribed,
 };
 
 /* Without short ways for small messages, and all of them go through the ring.

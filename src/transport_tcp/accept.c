@@ -1,6 +1,7 @@
-/* Incoming connections, until they have said who they are. A guest may send one
- * hello and nothing else, within a few seconds, and there are few of them at a
- * time: strangers cost next to nothing and disturb nobody. */
+/* Incoming connections, until they have said who they are. A half-open
+ * connection may send one hello and nothing else, within a few seconds, and
+ * there are few of them at a time: strangers cost next to nothing and disturb
+ * nobody. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -11,80 +12,81 @@
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
-enum { GUESTS_MAX = 64, ACCEPTS_PER_TURN = 64 };
-static const uint64_t guest_limit_ns = 5000000000;
-static const uint64_t guest_crowded_limit_ns = 1000000000;
+enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };
+static const uint64_t half_open_limit_ns = 5000000000;
+static const uint64_t half_open_oversubscribed_limit_ns = 1000000000;
 
-struct gli_tcp_guest {
+struct gli_tcp_half_open {
   gli_tcp *t;
   gli_tcp_watch *watch;
-  gli_tcp_guest *next, **link;
+  gli_tcp_half_open *next, **link;
   uint64_t since_ns;
   size_t bytes;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
 };
 
-/* ---- the guest list ------------------------------------------------------ */
+/* ---- half-open connections ----------------------------------------------- */
 
-static void guest_add(gli_tcp *t, gli_tcp_guest *guest) {
-  guest->next = t->guests;
-  guest->link = &t->guests;
-  if (guest->next != NULL) guest->next->link = &guest->next;
-  t->guests = guest;
-  t->guest_count++;
+static void half_open_add(gli_tcp *t, gli_tcp_half_open *half_open) {
+  half_open->next = t->half_opens;
+  half_open->link = &t->half_opens;
+  if (half_open->next != NULL) half_open->next->link = &half_open->next;
+  t->half_opens = half_open;
+  t->half_open_count++;
 }
 
 /* The watch, if any is left, is not touched. */
-static void guest_forget(gli_tcp_guest *guest) {
-  *guest->link = guest->next;
-  if (guest->next != NULL) guest->next->link = guest->link;
-  guest->t->guest_count--;
-  free(guest);
+static void half_open_forget(gli_tcp_half_open *half_open) {
+  *half_open->link = half_open->next;
+  if (half_open->next != NULL) half_open->next->link = half_open->link;
+  half_open->t->half_open_count--;
+  free(half_open);
 }
 
-static void guest_refuse(gli_tcp_guest *guest, const char *why) {
-  gli_tcp *t = guest->t;
+static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
+  gli_tcp *t = half_open->t;
   t->refused_count++;
   if (gli_log_enabled(GLOO_LOG_INFO)) {
     char text[GLI_TCP_TEXT_BYTES] = "an unknown address";
     gli_tcp_endpoint from;
     socklen_t bytes = sizeof from;
-    if (getpeername(guest->watch->fd, &from.any, &bytes) == 0)
+    if (getpeername(half_open->watch->fd, &from.any, &bytes) == 0)
       gli_tcp_endpoint_text(&from, text);
     gli_log(GLOO_LOG_INFO,
             "tcp: refused a connection from %s: %s (%llu so far)", text, why,
             (unsigned long long)t->refused_count);
   }
-  gli_tcp_watch_close(guest->watch);
-  guest_forget(guest);
+  gli_tcp_watch_close(half_open->watch);
+  half_open_forget(half_open);
 }
 
-static void guests_drop_older(gli_tcp *t, uint64_t now_ns, uint64_t age_ns) {
-  gli_tcp_guest *next;
-  for (gli_tcp_guest *guest = t->guests; guest != NULL; guest = next) {
-    next = guest->next;
-    if (now_ns >= guest->since_ns + age_ns)
-      guest_refuse(guest, "it did not say who it is in time");
+static void half_open_drop_older(gli_tcp *t, uint64_t now_ns, uint64_t age_ns) {
+  gli_tcp_half_open *next;
+  for (gli_tcp_half_open *half_open = t->half_opens; half_open != NULL;
+       half_open = next) {
+    next = half_open->next;
+    if (now_ns >= half_open->since_ns + age_ns)
+      half_open_refuse(half_open, "it did not say who it is in time");
   }
 }
 
-void gli_tcp_guests_expire(gli_tcp *t, uint64_t now_ns) {
-  guests_drop_older(t, now_ns, guest_limit_ns);
-  for (gli_tcp_guest *g = t->guests; g != NULL; g = g->next)
-    gli_tcp_schedule(t, g->since_ns + guest_limit_ns);
+void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
+  half_open_drop_older(t, now_ns, half_open_limit_ns);
+  for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
+    gli_tcp_schedule(t, g->since_ns + half_open_limit_ns);
 }
 
-void gli_tcp_guests_close(gli_tcp *t) {
-  while (t->guests != NULL) {
-    gli_tcp_watch_close(t->guests->watch);
-    guest_forget(t->guests);
+void gli_tcp_half_open_close(gli_tcp *t) {
+  while (t->half_opens != NULL) {
+    gli_tcp_watch_close(t->half_opens->watch);
+    half_open_forget(t->half_opens);
   }
 }
 
 /* ---- hello --------------------------------------------------------------- */
 
 /* Closed here, but still delivering, and the peer has only now come to it. */
-static gli_tcp_pair *find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
+static gli_tcp_pair *tcp_find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
   for (gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
     if (pair->config.local_key != hello->key) continue;
     if (pair->config.peer_rank == hello->from) return pair;
@@ -93,10 +95,10 @@ static gli_tcp_pair *find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
 }
 
 /* NULL with the answer that refuses. */
-static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
-                               gli_tcp_answer *refusal) {
+static gli_tcp_pair *tcp_find_pair(gli_tcp *t, const gli_tcp_hello *hello,
+                                   gli_tcp_answer *refusal) {
   *refusal = GLI_TCP_UNKNOWN;
-  gli_tcp_pair *pair = find_leaving(t, hello);
+  gli_tcp_pair *pair = tcp_find_leaving(t, hello);
   if (pair == NULL && !t->closing) {
     gli_pair *accepted =
         t->upcalls->accept(t->device_user, hello->key, hello->from);
@@ -112,89 +114,91 @@ static gli_tcp_pair *find_pair(gli_tcp *t, const gli_tcp_hello *hello,
   return pair;
 }
 
-void gli_tcp_guests_forked(gli_tcp *t) {
-  for (gli_tcp_guest *g = t->guests; g != NULL; g = g->next)
+void gli_tcp_half_open_forked(gli_tcp *t) {
+  for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
     gli_tcp_watch_forked(g->watch);
 }
 
-static void guest_refuse_politely(gli_tcp_guest *guest, gli_tcp_answer answer,
-                                  const char *why) {
+static void half_open_refuse_politely(gli_tcp_half_open *half_open,
+                                      gli_tcp_answer answer, const char *why) {
   const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};
-  (void)gli_tcp_reply_send(guest->watch, &reply);
-  guest_refuse(guest, why);
+  (void)gli_tcp_reply_send(half_open->watch, &reply);
+  half_open_refuse(half_open, why);
 }
 
-static void guest_introduced(gli_tcp_guest *guest) {
+static void half_open_introduced(gli_tcp_half_open *half_open) {
   gli_tcp_hello hello;
-  if (!gli_tcp_hello_decode(guest->hello, &hello)) {
-    guest_refuse(guest, "what it sent is no greeting");
+  if (!gli_tcp_hello_decode(half_open->hello, &hello)) {
+    half_open_refuse(half_open, "what it sent is no greeting");
     return;
   }
   if (hello.version != GLI_TCP_VERSION) {
-    guest_refuse_politely(guest, GLI_TCP_OTHER_VERSION,
-                          "it speaks another version of the protocol");
+    half_open_refuse_politely(half_open, GLI_TCP_OTHER_VERSION,
+                              "it speaks another version of the protocol");
     return;
   }
   gli_tcp_answer refusal;
-  gli_tcp_pair *pair = find_pair(guest->t, &hello, &refusal);
+  gli_tcp_pair *pair = tcp_find_pair(half_open->t, &hello, &refusal);
   if (pair == NULL) {
-    guest_refuse_politely(guest, refusal,
-                          refusal == GLI_TCP_LATER
-                              ? "its context is still being made here"
-                              : "no context here has this key and rank");
+    half_open_refuse_politely(half_open, refusal,
+                              refusal == GLI_TCP_LATER
+                                  ? "its context is still being made here"
+                                  : "no context here has this key and rank");
     return;
   }
-  gli_tcp_watch *watch = guest->watch;
-  guest_forget(guest);
+  gli_tcp_watch *watch = half_open->watch;
+  half_open_forget(half_open);
   if (!gli_tcp_pair_join(pair, &hello, watch)) gli_tcp_watch_close(watch);
 }
 
-static void guest_ready(void *owner, int events) {
-  gli_tcp_guest *guest = owner;
+static void tcp_half_open_ready(void *owner, int events) {
+  gli_tcp_half_open *half_open = owner;
   bool broken = (events & GLI_BROKEN) != 0;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(guest->t, guest->watch->code);
-    guest_refuse(guest, gli_lack_text(guest->watch->code));
+    gli_tcp_listener_lacks(half_open->t, half_open->watch->code);
+    half_open_refuse(half_open, gli_lack_text(half_open->watch->code));
     return;
   }
-  struct iovec part = {guest->hello + guest->bytes,
-                       sizeof guest->hello - guest->bytes};
-  ssize_t got = gli_tcp_socket_receive(guest->watch->fd, &part, 1);
+  struct iovec part = {half_open->hello + half_open->bytes,
+                       sizeof half_open->hello - half_open->bytes};
+  ssize_t got = gli_tcp_socket_receive(half_open->watch->fd, &part, 1);
   if (got < 0 && gli_would_block(errno) && !broken) return;
   if (got <= 0) {
-    guest_refuse(guest, "it hung up without a greeting");
+    half_open_refuse(half_open, "it hung up without a greeting");
     return;
   }
-  guest->bytes += (size_t)got;
-  if (guest->bytes == sizeof guest->hello) guest_introduced(guest);
+  half_open->bytes += (size_t)got;
+  if (half_open->bytes == sizeof half_open->hello)
+    half_open_introduced(half_open);
 }
 
 /* ---- the listener
  * ------------------------------------------------------------ */
 
-static void welcome(gli_tcp *t, int fd) {
+static void tcp_accept_welcome(gli_tcp *t, int fd) {
   gli_tcp_socket_tune(fd);
-  gli_tcp_guest *guest = calloc(1, sizeof *guest);
-  gli_tcp_watch *watch = gli_tcp_watch_new(t, fd, guest_ready, guest);
-  if (guest == NULL || watch == NULL) {
+  gli_tcp_half_open *half_open = calloc(1, sizeof *half_open);
+  gli_tcp_watch *watch =
+      gli_tcp_watch_new(t, fd, tcp_half_open_ready, half_open);
+  if (half_open == NULL || watch == NULL) {
     if (watch != NULL) gli_tcp_watch_close(watch);
-    free(guest);
+    free(half_open);
     gli_tcp_listener_lacks(t, ENOMEM);
     return;
   }
-  guest->t = t;
-  guest->watch = watch;
-  guest->since_ns = uv_hrtime();
-  guest_add(t, guest);
+  half_open->t = t;
+  half_open->watch = watch;
+  half_open->since_ns = uv_hrtime();
+  half_open_add(t, half_open);
   gli_tcp_watch_for(watch, GLI_READABLE);
-  gli_tcp_schedule(t, guest->since_ns + guest_limit_ns);
-  guest_ready(guest, GLI_READABLE); /* most have spoken already */
+  gli_tcp_schedule(t, half_open->since_ns + half_open_limit_ns);
+  tcp_half_open_ready(half_open, GLI_READABLE); /* most have spoken already */
 }
 
-static bool room_for_guests(gli_tcp *t) {
-  if (t->guest_count < GUESTS_MAX) return true;
-  guests_drop_older(t, uv_hrtime(), guest_crowded_limit_ns);
-  return t->guest_count < GUESTS_MAX;
+static bool room_for_half_open(gli_tcp *t) {
+  if (t->half_open_count < HALF_OPEN_MAX) return true;
+  half_open_drop_older(t, uv_hrtime(), half_open_oversubscribed_limit_ns);
+  return t->half_open_count < HALF_OPEN_MAX;
 }
 
 void gli_tcp_listener_ready(void *owner, int events) {
@@ -204,14 +208,14 @@ void gli_tcp_listener_ready(void *owner, int events) {
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    if (!room_for_guests(t)) {
+    if (!room_for_half_open(t)) {
       gli_tcp_listener_pause(t);
       return;
     }
     int fd = gli_socket_accept(t->listener->fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
-      welcome(t, fd);
+      tcp_accept_welcome(t, fd);
       continue;
     }
     if (gli_would_block(errno)) return;

@@ -41,16 +41,16 @@ static void drop_attempt(gli_tcp_stream *stream) {
   stream->reply_bytes = 0;
 }
 
-static void wait_until(gli_tcp_stream *stream, uint64_t due_ns) {
+static void tcp_wait_until(gli_tcp_stream *stream, uint64_t due_ns) {
   drop_attempt(stream);
   stream->state = GLI_TCP_WAITING;
   set_due(stream, due_ns);
 }
 
-static void try_again(gli_tcp_stream *stream, uint64_t now_ns) {
+static void tcp_try_again(gli_tcp_stream *stream, uint64_t now_ns) {
   uint32_t doublings = stream->attempts++;
   if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
-  wait_until(stream, now_ns + (backoff_ns << doublings));
+  tcp_wait_until(stream, now_ns + (backoff_ns << doublings));
 }
 
 static void break_unreachable(gli_tcp_pair *pair, const char *why,
@@ -63,14 +63,14 @@ static void break_unreachable(gli_tcp_pair *pair, const char *why,
 /* Try again after a while, or give up when it has failed for too long: for want
  * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
  */
-static void fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
-                          const char *guess) {
+static void tcp_fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
+                              const char *guess) {
   gli_tcp_pair *pair = stream->pair;
   uint64_t now = uv_hrtime();
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
   if (lack != 0) stream->lack = lack;
   if (now - stream->failing_since_ns < patience_ns) {
-    try_again(stream, now);
+    tcp_try_again(stream, now);
     return;
   }
   drop_attempt(stream);
@@ -81,14 +81,14 @@ static void fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
   break_unreachable(pair, why, guess);
 }
 
-static void attempt_failed(gli_tcp_stream *stream, const char *why,
-                           const char *guess) {
-  fail_or_retry(stream, 0, why, guess);
+static void tcp_attempt_failed(gli_tcp_stream *stream, const char *why,
+                               const char *guess) {
+  tcp_fail_or_retry(stream, 0, why, guess);
 }
 
-static void connect_failed(gli_tcp_stream *stream, int code) {
+static void tcp_connect_failed(gli_tcp_stream *stream, int code) {
   if (gli_lacking(code)) {
-    fail_or_retry(stream, code, "", "");
+    tcp_fail_or_retry(stream, code, "", "");
     return;
   }
   bool refused = code == ECONNREFUSED || code == ECONNRESET;
@@ -102,12 +102,12 @@ static void connect_failed(gli_tcp_stream *stream, int code) {
     break_unreachable(pair, strerror(code), guess);
     return;
   }
-  attempt_failed(stream, strerror(code), guess);
+  tcp_attempt_failed(stream, strerror(code), guess);
 }
 
 static void reply_ready(void *owner, int events);
 
-static void say_hello(gli_tcp_stream *stream) {
+static void tcp_say_hello(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   const gli_tcp_hello hello = {
       .version = GLI_TCP_VERSION,
@@ -122,7 +122,7 @@ static void say_hello(gli_tcp_stream *stream) {
   struct iovec part = {bytes, sizeof bytes};
   ssize_t sent = gli_tcp_socket_send(stream->watch->fd, &part, 1);
   if (sent != (ssize_t)sizeof bytes) {
-    connect_failed(stream, sent < 0 ? errno : ECONNRESET);
+    tcp_connect_failed(stream, sent < 0 ? errno : ECONNRESET);
     return;
   }
   stream->state = GLI_TCP_GREETING;
@@ -149,9 +149,9 @@ static void connect_ready(void *owner, int events) {
                  : gli_tcp_socket_error(stream->watch->fd);
   if (code == 0 && connected_to_itself(stream->watch->fd)) code = ECONNREFUSED;
   if (code != 0)
-    connect_failed(stream, code);
+    tcp_connect_failed(stream, code);
   else
-    say_hello(stream);
+    tcp_say_hello(stream);
 }
 
 void gli_tcp_stream_begin(gli_tcp_stream *stream) {
@@ -160,7 +160,7 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
   stream->reply_bytes = 0;
   int fd = gli_socket_open(pair->peer.any.sa_family, SOCK_STREAM);
   if (fd < 0) {
-    connect_failed(stream, errno);
+    tcp_connect_failed(stream, errno);
     return;
   }
   gli_tcp_socket_tune(fd);
@@ -172,11 +172,11 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
     code = errno;
   stream->watch = gli_tcp_watch_new(pair->t, fd, connect_ready, stream);
   if (stream->watch == NULL) {
-    connect_failed(stream, ENOMEM);
+    tcp_connect_failed(stream, ENOMEM);
     return;
   }
   if (code != 0 && code != EINPROGRESS && code != EINTR) {
-    connect_failed(stream, code);
+    tcp_connect_failed(stream, code);
     return;
   }
   gli_tcp_watch_for(stream->watch, GLI_WRITABLE);
@@ -189,13 +189,14 @@ void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
   if (stream->state == GLI_TCP_WAITING)
     gli_tcp_stream_begin(stream);
   else if (stream->state == GLI_TCP_CONNECTING)
-    connect_failed(stream, ETIMEDOUT);
+    tcp_connect_failed(stream, ETIMEDOUT);
 }
 
 /* ---- the answer to our hello
  * --------------------------------------------------- */
 
-static void accepted(gli_tcp_stream *stream, const gli_tcp_reply *reply) {
+static void tcp_connect_accepted(gli_tcp_stream *stream,
+                                 const gli_tcp_reply *reply) {
   gli_tcp_pair *pair = stream->pair;
   bool sensible =
       stream->index == 0
@@ -218,10 +219,10 @@ static void accepted(gli_tcp_stream *stream, const gli_tcp_reply *reply) {
 static void come_later(gli_tcp_stream *stream) {
   stream->failing_since_ns = 0;
   stream->lack = 0;
-  try_again(stream, uv_hrtime());
+  tcp_try_again(stream, uv_hrtime());
 }
 
-static void answered(gli_tcp_stream *stream) {
+static void tcp_connect_answered(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_reply reply;
   if (!gli_tcp_reply_decode(stream->reply, &reply)) {
@@ -241,23 +242,23 @@ static void answered(gli_tcp_stream *stream) {
     return;
   }
   if (reply.answer == GLI_TCP_ACCEPTED)
-    accepted(stream, &reply);
+    tcp_connect_accepted(stream, &reply);
   else if (reply.answer == GLI_TCP_USE_MINE)
-    wait_until(stream, uv_hrtime() + ask_again_ns);
+    tcp_wait_until(stream, uv_hrtime() + ask_again_ns);
   else if (reply.answer == GLI_TCP_LATER)
     come_later(stream);
   else if (reply.answer == GLI_TCP_TAKEN)
-    attempt_failed(stream, "it says that we are connected already",
-                   "two processes may have the same rank");
+    tcp_attempt_failed(stream, "it says that we are connected already",
+                       "two processes may have the same rank");
   else
-    attempt_failed(stream, "it does not know this context",
-                   "it has left, or belongs to another job");
+    tcp_attempt_failed(stream, "it does not know this context",
+                       "it has left, or belongs to another job");
 }
 
 static void reply_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    connect_failed(stream, stream->watch->code);
+    tcp_connect_failed(stream, stream->watch->code);
     return;
   }
   /* No byte more than the answer: messages may follow it. */
@@ -269,16 +270,16 @@ static void reply_ready(void *owner, int events) {
     errno = gli_tcp_socket_error(stream->watch->fd);
   }
   if (got < 0) {
-    connect_failed(stream, errno);
+    tcp_connect_failed(stream, errno);
     return;
   }
   if (got == 0) {
-    attempt_failed(stream, "it hung up instead of answering",
-                   "it may have exited");
+    tcp_attempt_failed(stream, "it hung up instead of answering",
+                       "it may have exited");
     return;
   }
   stream->reply_bytes += (size_t)got;
-  if (stream->reply_bytes == sizeof stream->reply) answered(stream);
+  if (stream->reply_bytes == sizeof stream->reply) tcp_connect_answered(stream);
 }
 
 /* ---- a hello from the peer

@@ -9,13 +9,13 @@
 #include "transport_tcp/address.h"
 
 /* IPv4, then IPv6 that is good everywhere, then link-local IPv6. */
-static int preference(const gli_tcp_endpoint *endpoint) {
+static int tcp_interface_preference(const gli_tcp_endpoint *endpoint) {
   if (endpoint->any.sa_family == AF_INET) return 3;
   return IN6_IS_ADDR_LINKLOCAL(&endpoint->v6.sin6_addr) ? 1 : 2;
 }
 
-static bool address_of(const struct ifaddrs *entry,
-                       gli_tcp_endpoint *endpoint) {
+static bool tcp_address_of(const struct ifaddrs *entry,
+                           gli_tcp_endpoint *endpoint) {
   const struct sockaddr *address = entry->ifa_addr;
   if (address == NULL) return false;
   socklen_t bytes = 0;
@@ -28,7 +28,7 @@ static bool listed_before(const struct ifaddrs *list,
                           const struct ifaddrs *entry) {
   gli_tcp_endpoint unused;
   for (; list != entry; list = list->ifa_next) {
-    if (address_of(list, &unused) &&
+    if (tcp_address_of(list, &unused) &&
         strcmp(list->ifa_name, entry->ifa_name) == 0)
       return true;
   }
@@ -40,7 +40,7 @@ static void names_of(const struct ifaddrs *list, char *text, size_t bytes) {
   gli_tcp_endpoint unused;
   text[0] = '\0';
   for (const struct ifaddrs *e = list; e != NULL; e = e->ifa_next) {
-    if (!address_of(e, &unused) || listed_before(list, e)) continue;
+    if (!tcp_address_of(e, &unused) || listed_before(list, e)) continue;
     int n = snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
                      e->ifa_name);
     if (n < 0 || (size_t)n >= bytes - used) return;
@@ -60,9 +60,9 @@ gloo_status gli_tcp_interface_address(const char *name, const char *origin,
   for (const struct ifaddrs *e = list; e != NULL; e = e->ifa_next) {
     gli_tcp_endpoint candidate;
     if (strcmp(e->ifa_name, name) != 0) continue;
-    if (!address_of(e, &candidate)) continue;
-    if (preference(&candidate) <= best) continue;
-    best = preference(&candidate);
+    if (!tcp_address_of(e, &candidate)) continue;
+    if (tcp_interface_preference(&candidate) <= best) continue;
+    best = tcp_interface_preference(&candidate);
     *endpoint = candidate;
   }
   gloo_status status = GLOO_OK;

@@ -16,14 +16,14 @@
 #define ABORT_COPY_MAX ((uint64_t)256 * 1024 * 1024)
 
 /* A copy of what is left to be sent of a request; NULL without memory. */
-static gli_send_request *copy_request(const gli_send_request *from) {
+static gli_send_request *tcp_copy_request(const gli_send_request *from) {
   uint64_t sent = from->private_;
   return gli_request_copy(
       from, sent > GLI_HEADER_BYTES ? sent - GLI_HEADER_BYTES : 0);
 }
 
 /* Replace requests by copies: all of them, or only one that is half sent. */
-static bool own_queue(gli_request_queue *queue, bool all) {
+static bool tcp_own_queue(gli_request_queue *queue, bool all) {
   gli_request_queue theirs = *queue;
   *queue = (gli_request_queue){NULL, NULL};
   gli_send_request *request;
@@ -31,7 +31,7 @@ static bool own_queue(gli_request_queue *queue, bool all) {
     if (!all && request->private_ == 0) continue;
     if (!all && request->header.length > ABORT_COPY_MAX + request->private_)
       return false;
-    gli_send_request *copy = copy_request(request);
+    gli_send_request *copy = tcp_copy_request(request);
     if (copy == NULL) return false;
     gli_request_push(queue, copy);
   }
@@ -39,9 +39,9 @@ static bool own_queue(gli_request_queue *queue, bool all) {
 }
 
 static bool own_queues(gli_tcp_pair *pair, bool all) {
-  bool owned = own_queue(&pair->waiting, all);
+  bool owned = tcp_own_queue(&pair->waiting, all);
   for (uint32_t i = 0; i < pair->stream_capacity; i++)
-    owned = own_queue(&pair->stream[i].queue, all) && owned;
+    owned = tcp_own_queue(&pair->stream[i].queue, all) && owned;
   return owned;
 }
 
@@ -50,7 +50,7 @@ void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
   for (uint32_t i = 0; i < pair->streams; i++) {
     gli_tcp_stream *stream = &pair->stream[i];
     if (stream->state == GLI_TCP_ENDED) continue;
-    gli_send_request *copy = copy_request(pair->last);
+    gli_send_request *copy = tcp_copy_request(pair->last);
     if (copy == NULL)
       gli_tcp_stream_end(stream);
     else
@@ -66,17 +66,19 @@ void gli_tcp_stream_shut(gli_tcp_stream *stream) {
 }
 
 /* Nobody has heard of this pair, and a BYE is all that there is to say. */
-static bool never_spoke(const gli_tcp_pair *pair, bool bye) {
+static bool tcp_never_spoke(const gli_tcp_pair *pair, bool bye) {
   return bye && !pair->greeted && pair->waiting.head == NULL;
 }
 
-static bool worth_lingering(gli_tcp_pair *pair, const gli_send_request *last) {
+static bool tcp_worth_lingering(gli_tcp_pair *pair,
+                                const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
   /* Also when the pair goes at once: afterwards all queues are ours to free. */
   if (!own_queues(pair, bye)) return false;
-  if (pair->broken || pair->left || never_spoke(pair, bye)) return false;
+  if (pair->broken || pair->departed || tcp_never_spoke(pair, bye))
+    return false;
   if (last == NULL) return pair->streams != 0;
-  pair->last = copy_request(last);
+  pair->last = tcp_copy_request(last);
   if (pair->last != NULL && pair->checked) gli_tcp_request_sum(pair->last);
   return pair->last != NULL;
 }
@@ -87,7 +89,7 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
   pair->live = false;
   pair->closed = true;
   gli_tcp_pair_move(pair, &t->leaving);
-  if (!worth_lingering(pair, last)) {
+  if (!tcp_worth_lingering(pair, last)) {
     gli_tcp_pair_dispose(pair);
     return;
   }

@@ -18,7 +18,7 @@ static const uint64_t pause_ns = 100000000;
 static const uint64_t patience_ns = 2000000000;
 
 /* A listening socket, or -1 with errno. */
-static int listen_at(const gli_tcp_endpoint *at) {
+static int tcp_listen_at(const gli_tcp_endpoint *at) {
   int fd = gli_socket_open(at->any.sa_family, SOCK_STREAM);
   if (fd < 0) return -1;
   int yes = 1;
@@ -47,8 +47,8 @@ static gloo_status take_listener(gli_tcp *t, int fd, gloo_error *error) {
   return GLOO_OK;
 }
 
-static gloo_status cannot_listen(const gli_tcp_endpoint *at, int code,
-                                 gloo_error *error) {
+static gloo_status tcp_cannot_listen(const gli_tcp_endpoint *at, int code,
+                                     gloo_error *error) {
   if (gli_lacking(code))
     return gli_fail(error, gli_lack_status(code), -1, "cannot listen: %s",
                     gli_lack_text(code));
@@ -65,8 +65,8 @@ static gloo_status cannot_listen(const gli_tcp_endpoint *at, int code,
 
 static gloo_status listen_on(gli_tcp *t, const gli_tcp_endpoint *at,
                              gloo_error *error) {
-  int fd = listen_at(at);
-  if (fd < 0) return cannot_listen(at, errno, error);
+  int fd = tcp_listen_at(at);
+  if (fd < 0) return tcp_cannot_listen(at, errno, error);
   return take_listener(t, fd, error);
 }
 
@@ -122,10 +122,10 @@ static gloo_status listen_on_loopback(gli_tcp *t, uint16_t port,
   v4.v4.sin_family = AF_INET;
   v4.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   gli_tcp_endpoint_set_port(&v4, port);
-  int fd = listen_at(&v4);
+  int fd = tcp_listen_at(&v4);
   if (fd >= 0) return take_listener(t, fd, error);
   if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)
-    return cannot_listen(&v4, errno, error);
+    return tcp_cannot_listen(&v4, errno, error);
   memset(&v6, 0, sizeof v6);
   v6.v6.sin6_family = AF_INET6;
   v6.v6.sin6_addr = in6addr_loopback;

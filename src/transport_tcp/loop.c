@@ -13,7 +13,7 @@ uint64_t gli_tcp_now(gli_transport *t) {
   return uv_hrtime();
 }
 
-static void begin_pairs(gli_tcp *t) {
+static void tcp_begin_pairs(gli_tcp *t) {
   if (!t->to_begin) return;
   t->to_begin = false;
   gli_tcp_pair *lists[2] = {t->pairs, t->leaving};
@@ -57,20 +57,20 @@ static bool has_looked(gli_tcp *t) {
   return true;
 }
 
-static void meet_deadlines(gli_tcp *t);
+static void tcp_meet_deadlines(gli_tcp *t);
 
 int gli_tcp_poll(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   t->happened = 0;
   t->in_poll = true;
   gli_tcp_wake_reset(t);
-  begin_pairs(t);
+  tcp_begin_pairs(t);
   bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
   if (needed) atomic_store(&t->needs_poll, false);
   gli_tcp_stream_read_held(t);
   if (needed || (!has_looked(t) && !poll_directly(t))) {
     t->direct = 0;
-    meet_deadlines(t);
+    tcp_meet_deadlines(t);
     t->happened += gli_events_poll(t->events);
   }
   t->looked = NULL;
@@ -107,7 +107,7 @@ static void pairs_due(gli_tcp_pair *list, uint64_t now) {
 }
 
 /* All of them, once the earliest has passed. */
-static void meet_deadlines(gli_tcp *t) {
+static void tcp_meet_deadlines(gli_tcp *t) {
   uint64_t due = atomic_load_explicit(&t->next_due_ns, memory_order_relaxed);
   if (due == 0) return;
   uint64_t now = uv_hrtime();
@@ -115,6 +115,6 @@ static void meet_deadlines(gli_tcp *t) {
   atomic_store(&t->next_due_ns, 0);
   pairs_due(t->pairs, now);
   pairs_due(t->leaving, now);
-  gli_tcp_guests_expire(t, now);
+  gli_tcp_half_open_expire(t, now);
   gli_tcp_listener_due(t, now);
 }

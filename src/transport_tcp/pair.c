@@ -73,7 +73,7 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
   request->private_ = 0;
   request->next = NULL;
-  if (pair->left) return GLI_POST_DONE;
+  if (pair->departed) return GLI_POST_DONE;
   if (!pair->live) return GLI_POST_IN_PROGRESS;
   if (pair->checked) gli_tcp_request_sum(request);
   if (pair->streams == 0) {
@@ -87,7 +87,7 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
 
 bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
-  if (!pair->live || pair->left || pair->streams == 0) return false;
+  if (!pair->live || pair->departed || pair->streams == 0) return false;
   gli_tcp_stream *stream = gli_tcp_pair_stream(pair, header);
   return gli_tcp_stream_send_now(stream, header, payload);
 }
@@ -116,7 +116,7 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
 
 /* Of a message that counts as sent; or, when the pair is closed, of all that is
  * to be written before it shuts this direction. */
-static bool owes(const gli_tcp_stream *stream) {
+static bool tcp_pair_owes(const gli_tcp_stream *stream) {
   if (!stream->pair->closed) return stream->rest != NULL;
   return stream->state != GLI_TCP_ENDED && !stream->shut;
 }
@@ -124,15 +124,15 @@ static bool owes(const gli_tcp_stream *stream) {
 void gli_tcp_reckon(gli_tcp_pair *pair) {
   bool any = pair->to_report || (pair->closed && pair->streams == 0);
   for (uint32_t i = 0; i < pair->streams && !any; i++)
-    any = owes(&pair->stream[i]);
+    any = tcp_pair_owes(&pair->stream[i]);
   gli_owe(&pair->t->base, &pair->base, any);
 }
 
 /* ---- failing ------------------------------------------------------------- */
 
-static void fail(gli_tcp_pair *pair, gloo_status status, const char *format,
-                 va_list arguments) {
-  if (pair->live && !pair->left) {
+static void tcp_pair_fail(gli_tcp_pair *pair, gloo_status status,
+                          const char *format, va_list arguments) {
+  if (pair->live && !pair->departed) {
     (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
                     arguments);
     pair->to_tell = true;
@@ -158,7 +158,7 @@ void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
   pair->broken = true;
   va_list arguments;
   va_start(arguments, format);
-  fail(pair, status, format, arguments);
+  tcp_pair_fail(pair, status, format, arguments);
   va_end(arguments);
 }
 
@@ -166,7 +166,7 @@ void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...) {
   if (pair->broken) return;
   va_list arguments;
   va_start(arguments, format);
-  fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
+  tcp_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
   va_end(arguments);
   for (uint32_t i = 0; i < pair->stream_capacity; i++)
     if (pair->stream[i].watch != NULL)
@@ -178,7 +178,7 @@ static void end_streams(gli_tcp_pair *pair) {
     gli_tcp_stream_end(&pair->stream[i]);
 }
 
-static gli_tcp_pair *find_to_report(gli_tcp *t) {
+static gli_tcp_pair *tcp_find_to_report(gli_tcp *t) {
   gli_tcp_pair *lists[2] = {t->pairs, t->leaving};
   for (int i = 0; i < 2; i++) {
     for (gli_tcp_pair *pair = lists[i]; pair != NULL; pair = pair->next)
@@ -190,7 +190,7 @@ static gli_tcp_pair *find_to_report(gli_tcp *t) {
 void gli_tcp_pairs_report(gli_tcp *t) {
   t->to_report = false;
   gli_tcp_pair *pair;
-  while ((pair = find_to_report(t)) != NULL) {
+  while ((pair = tcp_find_to_report(t)) != NULL) {
     pair->to_report = false;
     t->happened++;
     if (pair->closed && pair->broken) {

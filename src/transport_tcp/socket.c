@@ -94,7 +94,8 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
   return bytes;
 }
 
-static ssize_t receive(int fd, void *buffer, size_t length, int flags) {
+static ssize_t tcp_socket_receive(int fd, void *buffer, size_t length,
+                                  int flags) {
   ssize_t bytes;
   do bytes = recv(fd, buffer, length, flags);
   while (bytes < 0 && errno == EINTR);
@@ -102,7 +103,7 @@ static ssize_t receive(int fd, void *buffer, size_t length, int flags) {
 }
 
 ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
-  return receive(fd, buffer, bytes, MSG_PEEK);
+  return tcp_socket_receive(fd, buffer, bytes, MSG_PEEK);
 }
 
 /* Linux acknowledges what is read unless it expects an answer to do so. It goes
@@ -112,16 +113,18 @@ ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
 #if defined(__linux__)
   const int yes = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
-  return receive(fd, room, bytes, MSG_TRUNC);
+  return tcp_socket_receive(fd, room, bytes, MSG_TRUNC);
 #else
   char waste[4096];
   (void)room;
-  return receive(fd, waste, bytes < sizeof waste ? bytes : sizeof waste, 0);
+  return tcp_socket_receive(fd, waste,
+                            bytes < sizeof waste ? bytes : sizeof waste, 0);
 #endif
 }
 
 ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
-  if (count == 1) return receive(fd, parts->iov_base, parts->iov_len, 0);
+  if (count == 1)
+    return tcp_socket_receive(fd, parts->iov_base, parts->iov_len, 0);
   ssize_t bytes;
   struct msghdr message;
   memset(&message, 0, sizeof message);

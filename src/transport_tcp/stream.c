@@ -79,7 +79,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
-  if (pair->closed || pair->left || stream->finished) {
+  if (pair->closed || pair->departed || stream->finished) {
     gli_tcp_stream_end(stream);
     if (pair->closed) gli_tcp_linger_check(pair, uv_hrtime());
     return;

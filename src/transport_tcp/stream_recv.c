@@ -76,7 +76,7 @@ static void payload_complete(gli_tcp_stream *stream) {
   stream->in_payload = false;
   stream->large = stream->header.length >= LARGE_PAYLOAD;
   if (stream->header.type == GLI_MESSAGE_ABORT)
-    pair->left = stream->finished = true;
+    pair->departed = stream->finished = true;
   t->happened++;
   t->upcalls->received(pair->config.user, stream->sink.token);
 }
@@ -88,7 +88,7 @@ static void bye_arrived(gli_tcp_stream *stream) {
   if (stream->index == 0) pair->bye = stream->header;
   for (uint32_t i = 0; i < pair->streams; i++)
     if (!pair->stream[i].bye) return;
-  pair->left = true;
+  pair->departed = true;
   gli_sink sink;
   if (!ask_for_sink(pair, &pair->bye, &sink)) return;
   pair->t->happened++;
@@ -105,8 +105,8 @@ static bool sink_is_sound(const gli_sink *sink, const gli_header *header) {
 }
 
 /* A message that is here as a whole, which the engine may take at once. */
-static bool take_whole(gli_tcp_stream *stream, const uint8_t *payload,
-                       size_t bytes) {
+static bool tcp_take_whole(gli_tcp_stream *stream, const uint8_t *payload,
+                           size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp *t = pair->t;
   bool taken = false;
@@ -150,7 +150,7 @@ static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
     return 0;
   }
   pair->aborting = stream->header.type == GLI_MESSAGE_ABORT;
-  if (take_whole(stream, payload, bytes)) {
+  if (tcp_take_whole(stream, payload, bytes)) {
     stream->large = false;
     return (size_t)stream->header.length;
   }
@@ -208,7 +208,8 @@ static uint64_t payload_left(const gli_tcp_stream *stream) {
 
 /* Store or reduce the front of data; returns how much of it was used, which for
  * a reduction is a whole number of elements. */
-static size_t place(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
+static size_t tcp_recv_place(gli_tcp_stream *stream, const uint8_t *data,
+                             size_t bytes) {
   const gli_sink *sink = &stream->sink;
   uint64_t left = payload_left(stream);
   size_t n = left < bytes ? (size_t)left : bytes;
@@ -219,18 +220,19 @@ static size_t place(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
   return n;
 }
 
-static bool readable(const gli_tcp_stream *stream) {
+static bool tcp_recv_readable(const gli_tcp_stream *stream) {
   if (!stream->pair->live || stream->finished) return false;
   return stream->state == GLI_TCP_UP;
 }
 
 /* Act on bytes that have arrived; what is less than a header or an element is
  * kept in `partial`. */
-static void consume(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
-  while (bytes > 0 && readable(stream)) {
+static void tcp_recv_consume(gli_tcp_stream *stream, const uint8_t *data,
+                             size_t bytes) {
+  while (bytes > 0 && tcp_recv_readable(stream)) {
     size_t used = 0;
     if (stream->in_payload) {
-      used = place(stream, data, bytes);
+      used = tcp_recv_place(stream, data, bytes);
       if (payload_left(stream) == 0) payload_complete(stream);
     } else if (bytes >= GLI_HEADER_BYTES) {
       used = GLI_HEADER_BYTES;
@@ -240,7 +242,7 @@ static void consume(gli_tcp_stream *stream, const uint8_t *data, size_t bytes) {
     data += used;
     bytes -= used;
   }
-  if (!readable(stream)) return;
+  if (!tcp_recv_readable(stream)) return;
   memcpy(stream->partial, data, bytes);
   stream->partial_bytes = bytes;
 }
@@ -270,7 +272,7 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   stream->placed += placed;
   if (stream->checked) stream->sum = gli_crc32c(stream->sum, to, placed);
   if (payload_left(stream) == 0) payload_complete(stream);
-  consume(stream, buffer, (size_t)got - placed);
+  tcp_recv_consume(stream, buffer, (size_t)got - placed);
   return got;
 }
 
@@ -294,7 +296,7 @@ static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
   gli_tcp *t = stream->pair->t;
   return stream->unanswered && t->up == 1 &&
-         !atomic_load_explicit(&t->crowded, memory_order_relaxed);
+         !atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
 }
 
 static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
@@ -324,11 +326,11 @@ static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
   ssize_t got = read_or_peek(stream, buffer + kept, room);
   if (got <= 0) return got;
   stream->partial_bytes = 0;
-  consume(stream, buffer, kept + (size_t)got);
+  tcp_recv_consume(stream, buffer, kept + (size_t)got);
   return got;
 }
 
-static void read_failed(gli_tcp_stream *stream, bool broken) {
+static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
   if (!gli_would_block(errno)) {
     gli_tcp_stream_lost(stream, errno);
     return;
@@ -339,7 +341,7 @@ static void read_failed(gli_tcp_stream *stream, bool broken) {
 
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
   size_t budget = BYTES_PER_TURN;
-  while (readable(stream)) {
+  while (tcp_recv_readable(stream)) {
     if (!gli_tcp_stream_take_peeked(stream)) {
       gli_tcp_stream_lost(stream, errno);
       return;
@@ -349,7 +351,7 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
     ssize_t got =
         direct ? read_direct(stream, &asked) : read_buffered(stream, &asked);
     if (got < 0) {
-      read_failed(stream, broken);
+      tcp_read_failed(stream, broken);
       return;
     }
     if (got == 0) {
@@ -370,7 +372,7 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
 static bool looked_in_vain(const gli_tcp_stream *stream) {
   gli_tcp *t = stream->pair->t;
   return t->looked == stream &&
-         atomic_load_explicit(&t->crowded, memory_order_relaxed);
+         atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
 }
 
 /* The system tells of an error once, and later only of the end. */
@@ -389,7 +391,7 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
 bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
                              gli_taken *taken) {
   gli_tcp *t = stream->pair->t;
-  if (t->held != NULL || !readable(stream)) return false;
+  if (t->held != NULL || !tcp_recv_readable(stream)) return false;
   if (stream->in_payload || stream->partial_bytes > 0) return false;
   if (looked_in_vain(stream)) return false;
   if (!gli_tcp_stream_take_peeked(stream)) return false;
@@ -407,7 +409,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
     gli_tcp_touch(t);
     return false;
   }
-  taken->charged = header.charged;
+  taken->eager = header.eager;
   taken->credit = header.credit;
   taken->payload = t->buffer + GLI_HEADER_BYTES;
   return true;
@@ -418,5 +420,5 @@ void gli_tcp_stream_read_held(gli_tcp *t) {
   if (stream == NULL) return;
   t->held = NULL;
   t->happened++;
-  consume(stream, t->buffer, t->held_bytes);
+  tcp_recv_consume(stream, t->buffer, t->held_bytes);
 }

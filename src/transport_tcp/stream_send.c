@@ -29,8 +29,9 @@ static void add_part(batch *b, const void *from, size_t bytes) {
   b->bytes += bytes;
 }
 
-static void encode(const gli_tcp_stream *stream, const gli_header *header,
-                   uint8_t out[GLI_HEADER_BYTES]) {
+static void tcp_send_encode(const gli_tcp_stream *stream,
+                            const gli_header *header,
+                            uint8_t out[GLI_HEADER_BYTES]) {
   if (stream->checked)
     gli_header_encode_checked(header, header->number, out);
   else
@@ -43,7 +44,7 @@ static bool add_message(const gli_tcp_stream *stream, batch *b,
   uint64_t sent = request->private_, into_payload = 0;
   if (sent < GLI_HEADER_BYTES) {
     uint8_t *header = b->header[b->messages];
-    encode(stream, &request->header, header);
+    tcp_send_encode(stream, &request->header, header);
     add_part(b, header + sent, GLI_HEADER_BYTES - (size_t)sent);
   } else {
     into_payload = sent - GLI_HEADER_BYTES;
@@ -63,7 +64,8 @@ static ssize_t write_batch(gli_tcp_stream *stream, const batch *b) {
 
 /* Take note that `bytes` of the queue are written; those that are complete
  * come off it, in order. */
-static gli_request_queue advance(gli_request_queue *queue, size_t bytes) {
+static gli_request_queue tcp_send_advance(gli_request_queue *queue,
+                                          size_t bytes) {
   gli_request_queue done = {NULL, NULL};
   while (bytes > 0) {
     gli_send_request *head = queue->head;
@@ -78,7 +80,7 @@ static gli_request_queue advance(gli_request_queue *queue, size_t bytes) {
   return done;
 }
 
-static void complete(gli_tcp_pair *pair, gli_request_queue *done) {
+static void tcp_send_complete(gli_tcp_pair *pair, gli_request_queue *done) {
   if (pair->closed) {
     gli_request_free_all(done);
     return;
@@ -217,7 +219,7 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
   if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, GLI_READABLE);
-  complete(stream->pair, &dropped);
+  tcp_send_complete(stream->pair, &dropped);
 }
 
 /* False: there is more to be written. */
@@ -257,8 +259,9 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
       return;
     }
     if (written > 0) {
-      gli_request_queue done = advance(&stream->queue, (size_t)written);
-      complete(pair, &done);
+      gli_request_queue done =
+          tcp_send_advance(&stream->queue, (size_t)written);
+      tcp_send_complete(pair, &done);
     }
     if (stream->state != GLI_TCP_UP) return;
     if (!pair->live && !pair->closed) return;

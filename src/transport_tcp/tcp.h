@@ -32,7 +32,7 @@ extern const gli_transport_ops gli_transport_tcp_checked;
 #define GLI_TCP_IO_MAX ((size_t)1 << 30) /* some systems refuse 2^31 */
 
 typedef struct gli_tcp_pair gli_tcp_pair;
-typedef struct gli_tcp_guest gli_tcp_guest;
+typedef struct gli_tcp_half_open gli_tcp_half_open;
 
 typedef enum gli_tcp_stream_state {
   GLI_TCP_UNCONNECTED, /* nothing begun: the peer makes this stream */
@@ -102,7 +102,7 @@ struct gli_tcp_pair {
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
   bool aborting;  /* the peer's ABORT is arriving */
-  bool left;      /* the peer's BYE or ABORT is here: it reads nothing more */
+  bool departed;  /* the peer's BYE or ABORT is here: it reads nothing more */
   gloo_error cause;
   gli_header bye; /* the peer's, as it came on stream 0 */
 
@@ -146,8 +146,9 @@ typedef struct gli_tcp {
   gli_tcp_watch *listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
-  gli_tcp_guest *guests;     /* connections that have not said who they are */
-  int guest_count;
+  gli_tcp_half_open
+      *half_opens; /* connections that have not said who they are */
+  int half_open_count;
   uint64_t refused_count;
 
   /* sleeping; see wake.c */
@@ -157,7 +158,7 @@ typedef struct gli_tcp {
   atomic_int sleepers;
   atomic_bool needs_poll; /* the kernel does not know all that we wait for */
   atomic_ullong next_due_ns;
-  atomic_bool crowded;
+  atomic_bool oversubscribed;
 
   /* Of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed. Between polls,
    * what take_now has read of `held` in vain (NULL: it has not). */
@@ -186,7 +187,8 @@ void gli_tcp_touch(gli_tcp *t);
 /* listen.c */
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error);
-/* Stop accepting for a while (no descriptors, too many guests). */
+/* Stop accepting for a while (no descriptors, too many half-open connections).
+ */
 void gli_tcp_listener_pause(gli_tcp *t);
 /* It cannot be accepted at all, for `code` from errno. Connections that wait in
  * the system have their chance for a while; then pairs that are not connected
@@ -196,9 +198,9 @@ void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
 
 /* accept.c */
 void gli_tcp_listener_ready(void *t, int events);
-void gli_tcp_guests_expire(gli_tcp *t, uint64_t now_ns);
-void gli_tcp_guests_close(gli_tcp *t);
-void gli_tcp_guests_forked(gli_tcp *t);
+void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns);
+void gli_tcp_half_open_close(gli_tcp *t);
+void gli_tcp_half_open_forked(gli_tcp *t);
 
 /* connect.c */
 void gli_tcp_stream_begin(gli_tcp_stream *stream);

@@ -9,24 +9,25 @@
 
 static const int64_t close_nap_ns = 5000000;
 
-static void release(gli_tcp *t) {
+static void tcp_transport_release(gli_tcp *t) {
   gli_events_close(t->events);
   gli_tcp_wake_close(t);
   free(t->buffer);
   free(t);
 }
 
-static void touched(void *user) {
+static void tcp_transport_touched(void *user) {
   gli_tcp_touch(user);
 }
 
-static gloo_status open_parts(gli_tcp *t, gloo_error *error) {
+static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
   t->wake_read = t->wake_write = -1;
   t->buffer = malloc(GLI_TCP_BUFFER_BYTES);
   if (t->buffer == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the TCP transport");
-  if (gli_tcp_wake_open(t)) t->events = gli_events_open(touched, t);
+  if (gli_tcp_wake_open(t))
+    t->events = gli_events_open(tcp_transport_touched, t);
   if (t->events == NULL)
     return gli_fail(error, gli_lack_status(errno), -1,
                     "the TCP transport cannot watch sockets: %s",
@@ -44,9 +45,9 @@ static gloo_status tcp_open(const gli_transport_config *config,
   if (t == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the TCP transport");
-  gloo_status status = open_parts(t, error);
+  gloo_status status = tcp_open_parts(t, error);
   if (status != GLOO_OK) {
-    release(t);
+    tcp_transport_release(t);
     return status;
   }
   t->base.ops = &gli_transport_tcp;
@@ -57,7 +58,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
   t->checksum = config->checksum;
   status = gli_tcp_listen(t, config, error);
   if (status != GLOO_OK) {
-    release(t);
+    tcp_transport_release(t);
     return status;
   }
   *transport = &t->base;
@@ -70,16 +71,16 @@ static void tcp_address(const gli_transport *t, gli_address *address) {
 }
 
 /* With no pair but those that linger. */
-static void end(gli_tcp *t) {
+static void tcp_transport_end(gli_tcp *t) {
   while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
-  gli_tcp_guests_close(t);
+  gli_tcp_half_open_close(t);
   gli_tcp_watch_close(t->listener);
   while (t->garbage != NULL) {
     gli_tcp_pair *pair = t->garbage;
     t->garbage = pair->next;
     free(pair);
   }
-  release(t);
+  tcp_transport_release(t);
 }
 
 static void tcp_close(gli_transport *base) {
@@ -90,7 +91,7 @@ static void tcp_close(gli_transport *base) {
     gli_tcp_sleep(base, close_nap_ns);
     gli_tcp_poll(base);
   }
-  end(t);
+  tcp_transport_end(t);
 }
 
 static void pairs_forked(gli_tcp_pair *list) {
@@ -103,23 +104,23 @@ static void tcp_forked(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   pairs_forked(t->pairs);
   pairs_forked(t->leaving);
-  gli_tcp_guests_forked(t);
+  gli_tcp_half_open_forked(t);
   gli_tcp_watch_forked(t->listener);
   gli_tcp_wake_close(t);
   gli_events_abandon(t->events);
 }
 
-static void tcp_abandon(gli_transport *base) {
+static void tcp_tcp_abandon(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   while (t->pairs != NULL) {
     t->pairs->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
     gli_tcp_pair_dispose(t->pairs);
   }
-  end(t);
+  tcp_transport_end(t);
 }
 
-static void tcp_set_crowded(gli_transport *base, bool crowded) {
-  atomic_store(&((gli_tcp *)base)->crowded, crowded);
+static void tcp_set_oversubscribed(gli_transport *base, bool oversubscribed) {
+  atomic_store(&((gli_tcp *)base)->oversubscribed, oversubscribed);
 }
 
 const gli_transport_ops gli_transport_tcp = {
@@ -137,8 +138,8 @@ const gli_transport_ops gli_transport_tcp = {
     .wake = gli_tcp_wake,
     .close = tcp_close,
     .forked = tcp_forked,
-    .abandon = tcp_abandon,
-    .set_crowded = tcp_set_crowded,
+    .abandon = tcp_tcp_abandon,
+    .set_oversubscribed = tcp_set_oversubscribed,
     .sleep_begin = gli_tcp_sleep_begin,
     .sleep_end = gli_tcp_sleep_end,
 };

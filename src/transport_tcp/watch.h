@@ -1,5 +1,6 @@
 /* A socket and the eye on it (core/events.h), in memory of its own. It may
- * change hands: a connection begins as a guest and becomes a stream. */
+ * change hands: a connection begins as a half-open connection and becomes a
+ * stream. */
 #ifndef GLI_TRANSPORT_TCP_WATCH_H
 #define GLI_TRANSPORT_TCP_WATCH_H
 

@@ -61,8 +61,8 @@ bool world_open(world *w, gli_build_fn build, gli_plan_params params,
     r->send_of = allocate(words);
     r->waits_for = allocate(words);
     r->depth = allocate(words);
-    r->places = allocate(r->plan->n_places * sizeof(*r->places));
-    r->written = allocate(r->plan->n_places * sizeof(*r->written));
+    r->windows = allocate(r->plan->n_windows * sizeof(*r->windows));
+    r->written = allocate(r->plan->n_windows * sizeof(*r->written));
   }
   return true;
 }
@@ -77,7 +77,7 @@ void world_close(world *w) {
     free(r->send_of);
     free(r->waits_for);
     free(r->depth);
-    free(r->places);
+    free(r->windows);
     free(r->written);
   }
   free(w->ranks);
@@ -179,18 +179,18 @@ static size_t elements(const world_rank *r, const gli_step *s) {
   return (size_t)(s->bytes / r->plan->params.elem_bytes);
 }
 
-/* The result also goes to the loans that are in reach, and if all are, it is
+/* The result also goes to the puts that are mapped, and if all are, it is
  * not in SCRATCH. */
-static void write_loans(world_rank *r, const gli_step *s) {
+static void write_puts(world_rank *r, const gli_step *s) {
   uint32_t n = 0;
-  for (uint32_t i = s->loan; i < s->loan + s->n_loans; i++) {
-    if (r->places[i] == NULL) continue;
-    memcpy(r->places[i], at(r, s->dst_buffer, s->dst, s->bytes),
+  for (uint32_t i = s->put; i < s->put + s->n_puts; i++) {
+    if (r->windows[i] == NULL) continue;
+    memcpy(r->windows[i], at(r, s->dst_buffer, s->dst, s->bytes),
            (size_t)s->bytes);
     r->written[i] = true;
     n++;
   }
-  if (n > 0 && n == s->n_loans && s->dst_buffer == GLI_SCRATCH) {
+  if (n > 0 && n == s->n_puts && s->dst_buffer == GLI_SCRATCH) {
     memset(at(r, s->dst_buffer, s->dst, s->bytes), 0xee, (size_t)s->bytes);
   }
 }
@@ -200,11 +200,11 @@ static const uint8_t *operand(const world_rank *r, const gli_step *s,
                               uint32_t i) {
   uint32_t k = i < s->own ? i : i - 1;
   if (i == s->own) return at(r, s->a_buffer, s->a, s->bytes);
-  if (s->kind == GLI_STEP_REDUCE_ALL) return r->places[s->place + k];
+  if (s->kind == GLI_STEP_REDUCE_ALL) return r->windows[s->window + k];
   return at(r, s->b_buffer, s->b + k * s->stride, s->bytes);
 }
 
-/* In a buffer of its own: a view may be memory that is lent, too. */
+/* In a buffer of its own: a get may be memory that is lent, too. */
 static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
   uint8_t *sum = allocate(s->bytes);
   const void **from = allocate((s->n + (uint64_t)1) * sizeof(*from));
@@ -220,7 +220,7 @@ static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
   memcpy(at(r, s->dst_buffer, s->dst, s->bytes), sum, (size_t)s->bytes);
   free(from);
   free(sum);
-  write_loans(r, s);
+  write_puts(r, s);
 }
 
 static void take_local(run *x, uint32_t rank, uint32_t step) {
@@ -232,17 +232,17 @@ static void take_local(run *x, uint32_t rank, uint32_t step) {
   }
   uint8_t *dst = at(r, s->dst_buffer, s->dst, s->bytes);
   const uint8_t *a = at(r, s->a_buffer, s->a, s->bytes);
-  if (s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_VIEW) {
-    if (s->kind == GLI_STEP_COPY_VIEW) a = r->places[s->place];
+  if (s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_GET) {
+    if (s->kind == GLI_STEP_COPY_GET) a = r->windows[s->window];
     memmove(dst, a, (size_t)s->bytes);
-    write_loans(r, s);
+    write_puts(r, s);
   } else {
     x->reduce(dst, a, at(r, s->b_buffer, s->b, s->bytes), elements(r, s));
   }
 }
 
 static bool reaches(run *x) {
-  if (x->w->reach != WORLD_MIXES) return x->w->reach == WORLD_REACHES;
+  if (x->w->reach != WORLD_MIXES) return x->w->reach == WORLD_MAPS;
   return world_random(&x->seed) % 2 != 0;
 }
 
@@ -254,9 +254,9 @@ static void take_bytes(run *x, world_rank *r, const gli_step *s,
     return;
   }
   const uint8_t *local = at(r, s->a_buffer, s->a, s->bytes);
-  x->reduce(dst, s->incoming_left ? src : local, s->incoming_left ? local : src,
-            elements(r, s));
-  write_loans(r, s);
+  x->reduce(dst, s->incoming_first ? src : local,
+            s->incoming_first ? local : src, elements(r, s));
+  write_puts(r, s);
 }
 
 /* m is the step that sends. */
@@ -264,17 +264,17 @@ static void take_payload(run *x, world_rank *r, const gli_step *s,
                          const world_rank *sender, const gli_step *m) {
   if (s->role == GLI_ROLE_SIGNAL || m->a_buffer == GLI_TOKEN) return;
   uint8_t *src = at(sender, m->a_buffer, m->a, m->bytes);
-  if (s->role == GLI_ROLE_LEND) {
-    r->places[s->place] = reaches(x) ? src : NULL;
-    r->written[s->place] = false;
+  if (s->role == GLI_ROLE_EXPOSE_PUT) {
+    r->windows[s->window] = reaches(x) ? src : NULL;
+    r->written[s->window] = false;
     return;
   }
-  if (s->role == GLI_ROLE_FILL && sender->written[m->place]) return;
-  bool view = s->role == GLI_ROLE_VIEW && s->kind == GLI_STEP_RECV;
-  bool looks = view && reaches(x);
+  if (s->role == GLI_ROLE_PUT && sender->written[m->window]) return;
+  bool get = s->role == GLI_ROLE_EXPOSE_GET && s->kind == GLI_STEP_RECV;
+  bool looks = get && reaches(x);
   if (!looks) take_bytes(x, r, s, src);
-  if (!view) return;
-  r->places[s->place] = looks ? src : at(r, s->dst_buffer, s->dst, s->bytes);
+  if (!get) return;
+  r->windows[s->window] = looks ? src : at(r, s->dst_buffer, s->dst, s->bytes);
 }
 
 static void take_message(run *x, uint32_t rank, uint32_t step) {

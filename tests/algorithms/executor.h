@@ -17,21 +17,21 @@ typedef struct world_rank {
   uint32_t *send_of;           /* [n_steps] of a receive: ready send + 1 */
   uint32_t *waits_for;         /* [n_steps] */
   uint32_t *depth;             /* [n_steps] messages on the longest way here */
-  uint8_t **places;            /* [n_places] views and loans; NULL: no loan */
-  bool *written;               /* [n_places] loans */
+  uint8_t **windows;           /* [n_windows] gets and puts; NULL: no put */
+  bool *written;               /* [n_windows] puts */
   uint32_t n_done;
 } world_rank;
 
 /* Do ranks look at each other's memory, or send the bytes? */
-typedef enum world_reach {
+typedef enum world_mapping {
   WORLD_SENDS,
-  WORLD_REACHES,
+  WORLD_MAPS,
   WORLD_MIXES /* drawn for each message */
-} world_reach;
+} world_mapping;
 
 typedef struct world {
   uint32_t size;
-  world_reach reach;      /* to be set before world_run */
+  world_mapping reach;    /* to be set before world_run */
   gli_combine_fn combine; /* what takes several operands at once; NULL: one
                              after the other, as the others */
   world_rank *ranks;

@@ -176,9 +176,10 @@ static void run_case(const subject *s, gli_plan_params p, world_layout layout,
   uint64_t bytes = p.count * p.elem_bytes;
   world w;
   p.collective = a->collective;
-  p.narrow = s->format->bytes * s->format->parts < 4 && gli_op_rounds(s->op);
+  p.low_precision =
+      s->format->bytes * s->format->parts < 4 && gli_op_rounds(s->op);
   assert_true(world_open(&w, a->build, p, layout, seed));
-  w.reach = (world_reach)(seed % 3);
+  w.reach = (world_mapping)(seed % 3);
   w.combine = gli_combine_kernel(s->format->dtype, s->op);
   fill(&w, s->format, s->kind, seed);
   wanted want = make_wanted(&w, s->format->dtype, s->op);
@@ -244,7 +245,7 @@ static void no_order_shows_in_min_and_max(void **state) {
 }
 
 /* Or the above would prove nothing: with these inputs it matters in which order
- * they are added, and of narrow floats, when they are rounded. */
+ * they are added, and of low-precision floats, when they are rounded. */
 static void the_inputs_tell_orders_apart(void **state) {
   (void)state;
   const gli_algorithm *ring = gli_algorithm_find(GLI_ALLREDUCE, "ring");

@@ -130,7 +130,7 @@ static void they_are_right_for_up_to_64_ranks_on_any_hosts(void **state) {
                     (gli_plan_params){.collective = a->collective,
                                       .size = size,
                                       .hosts = hosts,
-                                      .crowded = size % 2 != 0},
+                                      .oversubscribed = size % 2 != 0},
                     which);
       }
       gli_hosts_free(hosts);
@@ -246,11 +246,11 @@ static void no_byte_crosses_between_hosts_twice(void **state) {
 /* Field by field: padding has no say. */
 static bool same_step(const gli_step *x, const gli_step *y) {
   return x->kind == y->kind && x->role == y->role && x->lane == y->lane &&
-         x->incoming_left == y->incoming_left && x->a_buffer == y->a_buffer &&
+         x->incoming_first == y->incoming_first && x->a_buffer == y->a_buffer &&
          x->b_buffer == y->b_buffer && x->dst_buffer == y->dst_buffer &&
-         x->peer == y->peer && x->slot == y->slot && x->place == y->place &&
-         x->n == y->n && x->own == y->own && x->loan == y->loan &&
-         x->n_loans == y->n_loans && x->stride == y->stride && x->a == y->a &&
+         x->peer == y->peer && x->slot == y->slot && x->window == y->window &&
+         x->n == y->n && x->own == y->own && x->put == y->put &&
+         x->n_puts == y->n_puts && x->stride == y->stride && x->a == y->a &&
          x->b == y->b && x->dst == y->dst && x->bytes == y->bytes;
 }
 

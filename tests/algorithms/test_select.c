@@ -64,8 +64,8 @@ static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
       gli_plan_params p =
           params((gli_collective)c, (uint32_t)(1 + bits % 7 * bits % 9),
                  UINT64_MAX >> (63 - bits / 8));
-      p.crowded = (gli_crowding)(bits % 3);
-      p.near = (gli_nearness)(bits / 3 % 3);
+      p.oversubscribed = (gli_subscription)(bits % 3);
+      p.locality = (gli_locality)(bits / 3 % 3);
       p.order = bits % 8 >= 4 ? GLI_ORDER_RANKS : GLI_ORDER_FOLD;
       assert_true(gli_algorithm_order(gli_algorithm_select(&p)) >= p.order);
     }
@@ -92,66 +92,66 @@ static void long_ordered_vectors_take_few_bytes(void **state) {
 static void long_ordered_vectors_are_fused_where_memory_is_shared(
     void **state) {
   (void)state;
-  for (int crowded = 0; crowded < 2; crowded++) {
+  for (int oversubscribed = 0; oversubscribed < 2; oversubscribed++) {
     gli_plan_params p = params(GLI_ALLREDUCE, 4, (uint64_t)1 << 24);
-    p.near = GLI_NEAR;
-    p.crowded = crowded != 0;
+    p.locality = GLI_INTRA_NODE;
+    p.oversubscribed = oversubscribed != 0;
     assert_string_not_equal(gli_algorithm_select(&p)->name, "fused");
     p.order = GLI_ORDER_FOLD;
     assert_string_equal(gli_algorithm_select(&p)->name, "fused");
   }
 }
 
-/* There it is several times as slow as others, unless memory is in reach. */
-static void crowded_ranks_do_not_fuse_ordinary_memory(void **state) {
+/* There it is several times as slow as others, unless memory is mapped. */
+static void oversubscribed_ranks_do_not_fuse_ordinary_memory(void **state) {
   (void)state;
   for (uint64_t count = 32 << 10; count <= 1 << 20; count *= 2) {
     gli_plan_params p = params(GLI_ALLREDUCE, 4, count);
-    p.near = GLI_NEAR;
-    p.crowded = GLI_CROWDED;
+    p.locality = GLI_INTRA_NODE;
+    p.oversubscribed = GLI_OVERSUBSCRIBED;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         count > 32 << 10 ? "circulant" : "flat");
-    p.crowded = GLI_SETTLED;
+    p.oversubscribed = GLI_PINNED;
     assert_string_equal(gli_algorithm_select(&p)->name, "halving_doubling");
   }
 }
 
-static void expect_in_reach(gli_collective collective, uint32_t size,
-                            uint64_t bytes, const char *name) {
+static void expect_mapped(gli_collective collective, uint32_t size,
+                          uint64_t bytes, const char *name) {
   uint64_t each = collective == GLI_BROADCAST ? 1 : size;
-  for (int crowded = 0; crowded < 2; crowded++) {
+  for (int oversubscribed = 0; oversubscribed < 2; oversubscribed++) {
     gli_plan_params p = params(collective, size, bytes / each / 4);
-    p.near = GLI_IN_REACH;
-    p.crowded = crowded ? GLI_SETTLED : GLI_CORE_EACH;
+    p.locality = GLI_MAPPED;
+    p.oversubscribed = oversubscribed ? GLI_PINNED : GLI_CORE_EACH;
     assert_string_equal(gli_algorithm_select(&p)->name, name);
   }
 }
 
 /* Each rank stores a part in all outputs, where that pays. */
-static void long_vectors_in_reach_are_stored_by_all(void **state) {
+static void long_mapped_vectors_are_stored_by_all(void **state) {
   (void)state;
   const uint64_t mib = (uint64_t)1 << 20;
-  expect_in_reach(GLI_BROADCAST, 2, 8 * mib, "flat");
-  expect_in_reach(GLI_BROADCAST, 2, 16 * mib, "fused");
-  expect_in_reach(GLI_BROADCAST, 4, mib / 2, "flat");
-  expect_in_reach(GLI_BROADCAST, 4, mib, "fused");
-  expect_in_reach(GLI_BROADCAST, 8, 2 * mib, "flat");
-  expect_in_reach(GLI_BROADCAST, 8, 4 * mib, "fused");
-  expect_in_reach(GLI_BROADCAST, 16, 64 * mib, "flat");
-  expect_in_reach(GLI_ALLGATHER, 2, mib / 4, "fused");
-  expect_in_reach(GLI_ALLGATHER, 2, 4 * mib, "fused");
-  expect_in_reach(GLI_ALLGATHER, 2, 8 * mib, "direct");
-  expect_in_reach(GLI_ALLGATHER, 2, 16 * mib, "fused");
-  expect_in_reach(GLI_ALLGATHER, 4, 4 * mib, "direct");
-  expect_in_reach(GLI_ALLGATHER, 4, 8 * mib, "fused");
-  expect_in_reach(GLI_ALLGATHER, 8, 16 * mib, "direct");
-  expect_in_reach(GLI_ALLGATHER, 8, 32 * mib, "fused");
-  expect_in_reach(GLI_ALLGATHER, 16, 64 * mib, "direct");
+  expect_mapped(GLI_BROADCAST, 2, 8 * mib, "flat");
+  expect_mapped(GLI_BROADCAST, 2, 16 * mib, "fused");
+  expect_mapped(GLI_BROADCAST, 4, mib / 2, "flat");
+  expect_mapped(GLI_BROADCAST, 4, mib, "fused");
+  expect_mapped(GLI_BROADCAST, 8, 2 * mib, "flat");
+  expect_mapped(GLI_BROADCAST, 8, 4 * mib, "fused");
+  expect_mapped(GLI_BROADCAST, 16, 64 * mib, "flat");
+  expect_mapped(GLI_ALLGATHER, 2, mib / 4, "fused");
+  expect_mapped(GLI_ALLGATHER, 2, 4 * mib, "fused");
+  expect_mapped(GLI_ALLGATHER, 2, 8 * mib, "direct");
+  expect_mapped(GLI_ALLGATHER, 2, 16 * mib, "fused");
+  expect_mapped(GLI_ALLGATHER, 4, 4 * mib, "direct");
+  expect_mapped(GLI_ALLGATHER, 4, 8 * mib, "fused");
+  expect_mapped(GLI_ALLGATHER, 8, 16 * mib, "direct");
+  expect_mapped(GLI_ALLGATHER, 8, 32 * mib, "fused");
+  expect_mapped(GLI_ALLGATHER, 16, 64 * mib, "direct");
 }
 
 /* A promise changes nothing of short vectors; of long ones each rank works on a
  * part of them all. */
-static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
+static void buffers_promised_to_be_mapped_are_worked_on_where_they_are(
     void **state) {
   (void)state;
   const gli_collective reduced[] = {GLI_ALLREDUCE, GLI_REDUCE,
@@ -162,14 +162,14 @@ static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
       bool scatters = reduced[i % 3] == GLI_REDUCE_SCATTER;
       gli_plan_params p =
           params(reduced[i % 3], size, scatters ? count / size : count);
-      p.crowded = i < 3;
+      p.oversubscribed = i < 3;
       p.order = size % 2 != 0 ? GLI_ORDER_FOLD : GLI_ORDER_ANY;
-      p.near = GLI_IN_REACH;
+      p.locality = GLI_MAPPED;
       assert_string_equal(gli_algorithm_select(&p)->name,
                           size <= 8 ? "fused" : "direct");
       p.count = 4;
       const gli_algorithm *of_few = gli_algorithm_select(&p);
-      p.near = GLI_NEAR;
+      p.locality = GLI_INTRA_NODE;
       assert_ptr_equal(gli_algorithm_select(&p), of_few);
     }
   }
@@ -177,10 +177,10 @@ static void buffers_promised_to_be_in_reach_are_worked_on_where_they_are(
 
 /* With a core for each rank a few ranks talk to all others at once; when they
  * outnumber the cores, messages are what must be few. */
-static const char *crowded_choice(gli_collective collective, uint32_t size,
-                                  uint64_t count) {
+static const char *oversubscribed_choice(gli_collective collective,
+                                         uint32_t size, uint64_t count) {
   gli_plan_params p = params(collective, size, count);
-  p.crowded = GLI_CROWDED;
+  p.oversubscribed = GLI_OVERSUBSCRIBED;
   return gli_algorithm_select(&p)->name;
 }
 
@@ -202,44 +202,48 @@ static void short_vectors_take_few_rounds(void **state) {
   }
 }
 
-static void crowded_ranks_take_few_messages(void **state) {
+static void oversubscribed_ranks_take_few_messages(void **state) {
   (void)state;
   for (uint32_t size = 4; size <= 1024; size++) {
-    assert_string_equal(crowded_choice(GLI_BARRIER, size, 0), "all_to_one");
-    assert_string_equal(crowded_choice(GLI_ALLREDUCE, size, 1), "flat");
-    assert_string_equal(crowded_choice(GLI_BROADCAST, size, 1), "binomial");
-    assert_string_equal(crowded_choice(GLI_ALLGATHER, size, 1), "flat");
-    assert_string_equal(crowded_choice(GLI_REDUCE_SCATTER, size, 1), "flat");
+    assert_string_equal(oversubscribed_choice(GLI_BARRIER, size, 0),
+                        "all_to_one");
+    assert_string_equal(oversubscribed_choice(GLI_ALLREDUCE, size, 1), "flat");
+    assert_string_equal(oversubscribed_choice(GLI_BROADCAST, size, 1),
+                        "binomial");
+    assert_string_equal(oversubscribed_choice(GLI_ALLGATHER, size, 1), "flat");
+    assert_string_equal(oversubscribed_choice(GLI_REDUCE_SCATTER, size, 1),
+                        "flat");
   }
 }
 
 /* Where memory is shared a message is no work, but waiting for a core is. */
-static void crowded_ranks_that_share_memory_take_few_rounds(void **state) {
+static void oversubscribed_ranks_that_share_memory_take_few_rounds(
+    void **state) {
   (void)state;
   for (uint32_t size = 3; size <= 16; size++) {
     gli_plan_params p = params(GLI_BARRIER, size, 0);
-    p.crowded = GLI_CROWDED;
-    p.near = GLI_NEAR;
+    p.oversubscribed = GLI_OVERSUBSCRIBED;
+    p.locality = GLI_INTRA_NODE;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         size < 6 ? "all_to_all" : "all_to_one");
     p = params(GLI_ALLREDUCE, size, 1);
-    p.crowded = GLI_CROWDED;
-    p.near = GLI_NEAR;
+    p.oversubscribed = GLI_OVERSUBSCRIBED;
+    p.locality = GLI_INTRA_NODE;
     assert_string_equal(gli_algorithm_select(&p)->name,
                         size <= 11 ? "one_shot" : "flat");
   }
 }
 
-/* Where a rank's memory may be in reach of all, they need not wait for one
+/* Where a rank's memory may be mapped of all, they need not wait for one
  * another; the root alone is not to serve many of them. */
-static void crowded_ranks_that_share_memory_are_served_by_the_root(
+static void oversubscribed_ranks_that_share_memory_are_served_by_the_root(
     void **state) {
   (void)state;
   for (uint64_t count = 8 << 10; count <= 64 << 10; count *= 2) {
     for (uint32_t size = 3; size <= 64; size++) {
       gli_plan_params p = params(GLI_BROADCAST, size, count);
-      p.crowded = GLI_CROWDED;
-      p.near = GLI_NEAR;
+      p.oversubscribed = GLI_OVERSUBSCRIBED;
+      p.locality = GLI_INTRA_NODE;
       bool flat = strcmp(gli_algorithm_select(&p)->name, "flat") == 0;
       assert_int_equal(flat, size <= 8 || count * 4 < size * 8192);
     }
@@ -248,7 +252,7 @@ static void crowded_ranks_that_share_memory_are_served_by_the_root(
 
 /* What a rank has just received is in the caches of its core, where its
  * neighbour is: trees and halves of neighbours move less than one for all. */
-static void settled_ranks_pass_on_to_their_neighbours(void **state) {
+static void pinned_ranks_pass_on_to_their_neighbours(void **state) {
   (void)state;
   const struct {
     gli_collective collective;
@@ -259,14 +263,14 @@ static void settled_ranks_pass_on_to_their_neighbours(void **state) {
                {GLI_REDUCE, 128 << 10, "binomial", "flat"}};
   for (int i = 0; i < 3; i++) {
     gli_plan_params p = params(cases[i].collective, 4, cases[i].from / 4);
-    p.near = GLI_NEAR;
-    p.crowded = GLI_CROWDED;
+    p.locality = GLI_INTRA_NODE;
+    p.oversubscribed = GLI_OVERSUBSCRIBED;
     assert_string_equal(gli_algorithm_select(&p)->name, cases[i].roaming);
-    p.crowded = GLI_SETTLED;
+    p.oversubscribed = GLI_PINNED;
     assert_string_equal(gli_algorithm_select(&p)->name, cases[i].settled);
     p.count = 256;
     const gli_algorithm *of_few = gli_algorithm_select(&p);
-    p.crowded = GLI_CROWDED;
+    p.oversubscribed = GLI_OVERSUBSCRIBED;
     assert_ptr_equal(gli_algorithm_select(&p), of_few);
   }
 }
@@ -279,7 +283,7 @@ static void long_vectors_take_few_bytes(void **state) {
     if (size > 16 && size < 24) continue; /* where the line is */
     assert_string_equal(choice(GLI_ALLREDUCE, size, count), few);
     bool halves = (size & (size - 1)) == 0;
-    assert_string_equal(crowded_choice(GLI_ALLREDUCE, size, count),
+    assert_string_equal(oversubscribed_choice(GLI_ALLREDUCE, size, count),
                         halves ? "halving_doubling" : "circulant");
     assert_string_equal(choice(GLI_BROADCAST, size, count),
                         "scatter_allgather");
@@ -394,10 +398,10 @@ static void what_nobody_passes_on_is_cut_less_without_shared_memory(
   const gli_algorithm *tree = gli_algorithm_find(GLI_BROADCAST, "binomial");
   for (uint32_t size = 2; size <= 4; size += 2) {
     gli_plan_params p = params(GLI_BROADCAST, size, 1 << 24);
-    p.near = GLI_NEAR;
+    p.locality = GLI_INTRA_NODE;
     uint64_t near = gli_segment_bytes(flat, &p);
     assert_int_equal(gli_segment_bytes(tree, &p), near);
-    p.near = GLI_NOT_NEAR;
+    p.locality = GLI_INTER_NODE;
     assert_true(gli_segment_bytes(flat, &p) > near);
     uint64_t of_tree = gli_segment_bytes(tree, &p);
     if (size == 2)
@@ -453,14 +457,14 @@ static void narrow_averages_are_sent_as_they_are_where_bytes_count(
     for (uint64_t count = 1; count <= 1u << 24; count *= 2) {
       gli_plan_params p = params(GLI_ALLREDUCE, size, count);
       p.elem_bytes = 2;
-      p.narrow = p.average = true;
+      p.low_precision = p.average = true;
       const gli_algorithm *a = gli_algorithm_select(&p);
       assert_int_equal(gli_algorithm_order(a), GLI_ORDER_FOLD);
     }
   }
   gli_plan_params p = params(GLI_ALLREDUCE, 64, 100);
   p.elem_bytes = 2;
-  p.narrow = p.average = true;
+  p.low_precision = p.average = true;
   assert_int_not_equal(gli_algorithm_order(gli_algorithm_select(&p)),
                        GLI_ORDER_FOLD);
   p.order = GLI_ORDER_FOLD;
@@ -475,19 +479,20 @@ int main(void) {
       cmocka_unit_test(the_choice_keeps_the_order_that_a_call_needs),
       cmocka_unit_test(long_ordered_vectors_take_few_bytes),
       cmocka_unit_test(long_ordered_vectors_are_fused_where_memory_is_shared),
-      cmocka_unit_test(crowded_ranks_do_not_fuse_ordinary_memory),
+      cmocka_unit_test(oversubscribed_ranks_do_not_fuse_ordinary_memory),
       cmocka_unit_test(short_vectors_take_few_rounds),
-      cmocka_unit_test(crowded_ranks_take_few_messages),
-      cmocka_unit_test(crowded_ranks_that_share_memory_take_few_rounds),
-      cmocka_unit_test(crowded_ranks_that_share_memory_are_served_by_the_root),
-      cmocka_unit_test(settled_ranks_pass_on_to_their_neighbours),
+      cmocka_unit_test(oversubscribed_ranks_take_few_messages),
+      cmocka_unit_test(oversubscribed_ranks_that_share_memory_take_few_rounds),
+      cmocka_unit_test(
+          oversubscribed_ranks_that_share_memory_are_served_by_the_root),
+      cmocka_unit_test(pinned_ranks_pass_on_to_their_neighbours),
       cmocka_unit_test(long_vectors_take_few_bytes),
       cmocka_unit_test(two_levels_are_chosen_where_ranks_share_hosts),
       cmocka_unit_test(few_rounds_between_hosts_and_for_long_vectors_few_bytes),
       cmocka_unit_test(choice_ignores_what_may_differ_between_ranks),
-      cmocka_unit_test(long_vectors_in_reach_are_stored_by_all),
+      cmocka_unit_test(long_mapped_vectors_are_stored_by_all),
       cmocka_unit_test(
-          buffers_promised_to_be_in_reach_are_worked_on_where_they_are),
+          buffers_promised_to_be_mapped_are_worked_on_where_they_are),
       cmocka_unit_test(narrow_averages_are_sent_as_they_are_where_bytes_count),
       cmocka_unit_test(short_vectors_are_not_cut),
       cmocka_unit_test(segments_are_shorter_where_bytes_flow_along_chains),

@@ -85,7 +85,7 @@ static void qualifiers_limit_an_entry(void **state) {
       "allreduce@tcp:0-=ring;allreduce:0-=direct");
   gli_plan_params p = params(GLI_ALLREDUCE, 2, 64);
   assert_string_equal(gli_tuning_find(t, &p)->name, "ring");
-  p.near = GLI_NEAR;
+  p.locality = GLI_INTRA_NODE;
   assert_string_equal(gli_tuning_find(t, &p)->name, "fused");
   p.size = 3;
   assert_string_equal(gli_tuning_find(t, &p)->name, "direct");
@@ -254,12 +254,12 @@ static void figures_near_an_estimate_are_the_estimate(void **state) {
     const uint32_t alphas[] = {e->alpha_ns / 2 + 1, e->alpha_ns,
                                2 * e->alpha_ns};
     for (int k = 0; k < 3; k++) {
-      gli_link_cost cost = gli_costs_settle_link(kind, alphas[k], e->beta_ps);
+      gli_link_cost cost = gli_costs_snap_link(kind, alphas[k], e->beta_ps);
       assert_int_equal(cost.alpha_ns, e->alpha_ns);
       assert_int_equal(cost.beta_ps, e->beta_ps);
     }
     gli_link_cost next =
-        gli_costs_settle_link(kind, 2 * e->alpha_ns + 1, 2 * e->beta_ps + 1);
+        gli_costs_snap_link(kind, 2 * e->alpha_ns + 1, 2 * e->beta_ps + 1);
     assert_int_equal(next.alpha_ns, 4 * e->alpha_ns);
     assert_int_equal(next.beta_ps, 4 * e->beta_ps);
   }
@@ -269,14 +269,14 @@ static void figures_stay_in_their_range(void **state) {
   (void)state;
   const gli_costs *e = &gli_costs_estimate;
   const uint64_t huge = UINT64_MAX;
-  assert_int_equal(gli_costs_settle_link(GLI_LINK_SHM, 0, 0).alpha_ns,
+  assert_int_equal(gli_costs_snap_link(GLI_LINK_SHM, 0, 0).alpha_ns,
                    e->link[GLI_LINK_SHM].alpha_ns / 4);
-  assert_int_equal(gli_costs_settle_link(GLI_LINK_TCP, huge, huge).beta_ps,
+  assert_int_equal(gli_costs_snap_link(GLI_LINK_TCP, huge, huge).beta_ps,
                    4 * e->link[GLI_LINK_TCP].beta_ps);
-  assert_int_equal(gli_costs_settle_link(GLI_LINK_FAR, huge, huge).alpha_ns,
+  assert_int_equal(gli_costs_snap_link(GLI_LINK_FAR, huge, huge).alpha_ns,
                    64 * e->link[GLI_LINK_FAR].alpha_ns);
-  assert_int_equal(gli_costs_settle_gamma(huge), 4 * e->gamma_ps);
-  assert_int_equal(gli_costs_settle_gamma(0), e->gamma_ps / 4);
+  assert_int_equal(gli_costs_snap_gamma(huge), 4 * e->gamma_ps);
+  assert_int_equal(gli_costs_snap_gamma(0), e->gamma_ps / 4);
 }
 
 static gli_costs other_costs(void) {

@@ -21,11 +21,11 @@ static gli_cores on(uint64_t system, uint64_t mask, uint32_t usable) {
 }
 
 static void expect(const gli_cores *of, uint32_t size, uint32_t rank,
-                   uint32_t ranks, uint32_t cores, bool crowded) {
+                   uint32_t ranks, uint32_t cores, bool oversubscribed) {
   gli_sharing s = gli_cores_shared(of, size, rank);
   assert_int_equal(s.ranks, ranks);
   assert_int_equal(s.cores, cores);
-  assert_int_equal(s.crowded, crowded);
+  assert_int_equal(s.oversubscribed, oversubscribed);
 }
 
 static void ranks_bound_to_cores_of_their_own_share_none(void **state) {
@@ -53,7 +53,8 @@ static void masks_that_overlap_count_together(void **state) {
 }
 
 /* There are enough for all, but not for those that may use one only. */
-static void those_with_few_cores_may_be_crowded_beside_others(void **state) {
+static void those_with_few_cores_may_be_oversubscribed_beside_others(
+    void **state) {
   (void)state;
   const gli_cores of[] = {on(1, 1, 0), on(1, 255, 0), on(1, 1, 0)};
   expect(of, 3, 0, 3, 8, true);
@@ -82,26 +83,26 @@ static void without_masks_all_of_a_system_share_what_is_usable(void **state) {
 }
 
 /* Each keeps to one core, and most have their neighbour there. */
-static void neighbours_on_a_core_are_settled(void **state) {
+static void neighbours_on_a_core_are_pinned(void **state) {
   (void)state;
   const gli_cores pairs[] = {on(1, 1, 0), on(1, 1, 0), on(1, 2, 0),
                              on(1, 2, 0)};
-  assert_int_equal(gli_cores_crowding(pairs, 4), GLI_SETTLED);
-  assert_int_equal(gli_cores_crowding(pairs, 3), GLI_CROWDED);
-  assert_int_equal(gli_cores_crowding(pairs, 2), GLI_SETTLED);
-  assert_int_equal(gli_cores_crowding(pairs, 1), GLI_CORE_EACH);
+  assert_int_equal(gli_cores_subscription(pairs, 4), GLI_PINNED);
+  assert_int_equal(gli_cores_subscription(pairs, 3), GLI_OVERSUBSCRIBED);
+  assert_int_equal(gli_cores_subscription(pairs, 2), GLI_PINNED);
+  assert_int_equal(gli_cores_subscription(pairs, 1), GLI_CORE_EACH);
   const gli_cores dealt[] = {on(1, 1, 0), on(1, 2, 0), on(1, 1, 0),
                              on(1, 2, 0)};
-  assert_int_equal(gli_cores_crowding(dealt, 2), GLI_CORE_EACH);
-  assert_int_equal(gli_cores_crowding(dealt, 4), GLI_CROWDED);
+  assert_int_equal(gli_cores_subscription(dealt, 2), GLI_CORE_EACH);
+  assert_int_equal(gli_cores_subscription(dealt, 4), GLI_OVERSUBSCRIBED);
   const gli_cores roaming[] = {on(1, 1, 0), on(1, 1, 0), on(1, 6, 0),
                                on(1, 6, 0), on(1, 6, 0)};
-  assert_int_equal(gli_cores_crowding(roaming, 5), GLI_CROWDED);
+  assert_int_equal(gli_cores_subscription(roaming, 5), GLI_OVERSUBSCRIBED);
   const gli_cores hosts[] = {on(1, 1, 0), on(1, 1, 0), on(2, 1, 0),
                              on(2, 1, 0)};
-  assert_int_equal(gli_cores_crowding(hosts, 4), GLI_SETTLED);
+  assert_int_equal(gli_cores_subscription(hosts, 4), GLI_PINNED);
   const gli_cores unknown[] = {on(1, 0, 1), on(1, 0, 1)};
-  assert_int_equal(gli_cores_crowding(unknown, 2), GLI_CROWDED);
+  assert_int_equal(gli_cores_subscription(unknown, 2), GLI_OVERSUBSCRIBED);
 }
 
 int main(void) {
@@ -109,11 +110,12 @@ int main(void) {
       cmocka_unit_test(ranks_bound_to_cores_of_their_own_share_none),
       cmocka_unit_test(ranks_that_may_use_all_share_all),
       cmocka_unit_test(masks_that_overlap_count_together),
-      cmocka_unit_test(those_with_few_cores_may_be_crowded_beside_others),
+      cmocka_unit_test(
+          those_with_few_cores_may_be_oversubscribed_beside_others),
       cmocka_unit_test(cores_of_another_system_are_others),
       cmocka_unit_test(a_limit_of_time_counts),
       cmocka_unit_test(without_masks_all_of_a_system_share_what_is_usable),
-      cmocka_unit_test(neighbours_on_a_core_are_settled),
+      cmocka_unit_test(neighbours_on_a_core_are_pinned),
   };
   return cmocka_run_group_tests_name("api/cores", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include "gloo_c/types.h"
 
-/* A narrow float format, spelled out. Without infinity, only the largest
+/* A low-precision float format, spelled out. Without infinity, only the largest
  * magnitude is NaN. */
 typedef struct oracle_half {
   int exponent_bits, mantissa_bits;
@@ -36,14 +36,15 @@ size_t oracle_parts(gloo_dtype dtype);
 double oracle_number(gloo_dtype dtype, uint64_t part);
 uint64_t oracle_part(gloo_dtype dtype, double number);
 
-/* Is there a kernel? average has one of its own for narrow floats only. */
+/* Is there a kernel? average has one of its own for low-precision floats only.
+ */
 bool oracle_supports(gloo_dtype dtype, gloo_op op);
 oracle_value oracle_reduce(gloo_dtype dtype, gloo_op op, oracle_value a,
                            oracle_value b);
 
-/* All n operands in this order. Sums and products of narrow floats are kept as
- * float32 on the way and rounded once; sums are divided before that in an
- * average. */
+/* All n operands in this order. Sums and products of low-precision floats are
+ * kept as float32 on the way and rounded once; sums are divided before that in
+ * an average. */
 oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
                             const oracle_value *operands, size_t n);
 

@@ -262,14 +262,14 @@ static void streams_copy_every_byte(void **state) {
     for (size_t bytes = 0; bytes <= 300; bytes += 1 + bytes / 130) {
       uint8_t *dst = to + GUARD_BYTES + shift;
       memset(to, GUARD, bytes + 3 * GUARD_BYTES);
-      gli_copy_stream(dst, from + shift * 3 % 61, bytes);
+      gli_copy_nontemporal(dst, from + shift * 3 % 61, bytes);
       check(dst, from + shift * 3 % 61, bytes);
     }
   }
   memset(to, GUARD, sizeof to);
-  gli_copy_stream(to + 70, from + 1, 3900);
+  gli_copy_nontemporal(to + 70, from + 1, 3900);
   check(to + 70, from + 1, 3900);
-  gli_copy_stream(to + 70, to + 70, 3900);
+  gli_copy_nontemporal(to + 70, to + 70, 3900);
   check(to + 70, from + 1, 3900);
 }
 

@@ -33,7 +33,7 @@ static inline void bare_begin(bare *b) {
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &b->links[i];
     link->context = &b->context;
-    link->carrier = link;
+    link->base_link = link;
     link->local = i;
     link->rank = bare_root_ranks[i];
     link->self = i == 0;
@@ -47,7 +47,7 @@ static inline void bare_end(bare *b) {
     gli_counters_free(&b->links[i].sent);
     gli_counters_free(&b->links[i].found);
   }
-  gli_parked_free_pools(&b->device);
+  gli_early_free_pools(&b->device);
   gli_transfer_free_pool(&b->device);
 }
 

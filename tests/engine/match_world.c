@@ -15,7 +15,7 @@ world *world_new(void) {
 }
 
 void world_free(world *w) {
-  for (uint32_t i = 0; i < w->n_parked; i++) gli_parked_free(w->parked[i]);
+  for (uint32_t i = 0; i < w->n_early; i++) gli_early_free(w->early[i]);
   bare_end(&w->rank);
   free(w);
 }
@@ -98,11 +98,11 @@ void post(world *w, uint32_t tag, uint32_t takes, bool elsewhere) {
 
 void park(world *w, uint32_t from, const gli_header *h, bool envelope) {
   gli_link *link = &w->rank.links[from];
-  gli_parked *parked = gli_parked_new(link, h, 0);
-  assert_non_null(parked);
-  gli_parked_keep(parked, gli_key_incoming(link, h));
-  if (envelope) gli_parked_add_envelope(parked);
-  w->parked[w->n_parked++] = parked;
+  gli_early *early = gli_early_new(link, h, 0);
+  assert_non_null(early);
+  gli_early_keep(early, gli_key_incoming(link, h));
+  if (envelope) gli_early_add_envelope(early);
+  w->early[w->n_early++] = early;
 }
 
 void start_so_many(world *w, uint32_t tag, uint64_t n) {
@@ -136,8 +136,8 @@ static const gli_counters *counters_of(const world *w, uint32_t i) {
 
 void remember(const world *w, snapshot *s) {
   memcpy(&s->w, w, sizeof *w);
-  for (uint32_t i = 0; i < w->n_parked; i++) {
-    memcpy(s->parked[i], w->parked[i], sizeof(gli_parked));
+  for (uint32_t i = 0; i < w->n_early; i++) {
+    memcpy(s->early[i], w->early[i], sizeof(gli_early));
   }
   for (uint32_t i = 0; i <= BARE_SIZE; i++) {
     const gli_counters *c = counters_of(w, i);
@@ -153,8 +153,8 @@ void assert_unchanged(const char *name, world *w, const snapshot *s) {
     w->rank.links[i].hint = s->w.rank.links[i].hint;
   }
   if (!same(w, &s->w, sizeof *w)) fail_msg("%s: a struct has changed", name);
-  for (uint32_t i = 0; i < w->n_parked; i++) {
-    if (!same(w->parked[i], s->parked[i], sizeof(gli_parked))) {
+  for (uint32_t i = 0; i < w->n_early; i++) {
+    if (!same(w->early[i], s->early[i], sizeof(gli_early))) {
       fail_msg("%s: an early message has changed", name);
     }
   }
@@ -170,7 +170,7 @@ void assert_unchanged(const char *name, world *w, const snapshot *s) {
 
 /* ---- asking -------------------------------------------------------------- */
 
-static uint32_t number_of(const world *w, const gloo_operation *op) {
+static uint32_t number_of(const world *w, const gloo_request *op) {
   for (uint32_t i = 1; op && i <= w->n_ops; i++) {
     if (&w->ops[i].op == op) return i;
   }
@@ -188,7 +188,7 @@ static void check_error(const char *name, gloo_status status,
   }
 }
 
-gloo_status ask_step(const char *name, const gloo_operation *op, gli_link *link,
+gloo_status ask_step(const char *name, const gloo_request *op, gli_link *link,
                      const gli_header *h, uint32_t *step) {
   uint32_t found = UINT32_MAX;
   gloo_error error = {.status = GLOO_OK};
@@ -207,7 +207,7 @@ answer ask(const char *name, world *w, uint32_t from, const gli_header *h) {
   remember(w, before);
   gli_link *link = &w->rank.links[from];
   answer a = {.status = GLOO_OK};
-  gloo_operation *op = gli_match_operation(link, h);
+  gloo_request *op = gli_match_operation(link, h);
   assert_unchanged(name, w, before);
   a.op = number_of(w, op);
   if (op && op->state != GLI_OPERATION_POSTED) {

@@ -14,7 +14,7 @@ enum { PUSHED = 40, TAGS = 10 };
 typedef enum made_as { COLLECTIVE, RECEIVE, SEND, POSTED } made_as;
 
 typedef struct made {
-  gloo_operation op;
+  gloo_request op;
   gli_op_peer peers[PEERS];
   gli_plan plan;
   gli_plan_peer plan_peers[PEERS];
@@ -32,8 +32,8 @@ typedef struct world {
   gloo_context other; /* of the same family */
   made ops[OPS + 1];
   uint32_t n_ops;
-  gli_parked *parked[PARKED]; /* as they came */
-  uint32_t n_parked;
+  gli_early *early[PARKED]; /* as they came */
+  uint32_t n_early;
   uint64_t started[TAGS], found[BARE_SIZE][TAGS]; /* for the model */
   gli_header pushed[PUSHED]; /* signatures of what is over, oldest first */
   uint32_t n_pushed;
@@ -74,7 +74,7 @@ enum { COUNTERS = 16 };
 
 typedef struct snapshot {
   world w;
-  uint8_t parked[PARKED][sizeof(gli_parked)];
+  uint8_t early[PARKED][sizeof(gli_early)];
   uint64_t counters[1 + BARE_SIZE][COUNTERS];
 } snapshot;
 
@@ -98,7 +98,7 @@ typedef struct answer {
 answer ask(const char *name, world *w, uint32_t from, const gli_header *h);
 void assert_answer(const char *name, const answer *got, const answer *expected);
 /* Of one operation; 0 with an error. */
-gloo_status ask_step(const char *name, const gloo_operation *op, gli_link *link,
+gloo_status ask_step(const char *name, const gloo_request *op, gli_link *link,
                      const gli_header *h, uint32_t *step);
 
 #endif

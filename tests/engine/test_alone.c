@@ -26,7 +26,7 @@
 typedef struct lead {
   gli_transport base;
   gloo_device *device;
-  gloo_operation *watched;
+  gloo_request *watched;
   atomic_bool hold;    /* the next poll waits for a second thread */
   atomic_bool holding; /* it does */
   atomic_bool sleep_here;
@@ -72,7 +72,7 @@ static int lead_poll(gli_transport *t) {
   return 0;
 }
 
-static bool is_done(gloo_operation *op) {
+static bool is_done(gloo_request *op) {
   gli_device_lock(one.device);
   bool done = op && op->state == GLI_OPERATION_DONE;
   gli_device_unlock(one.device);
@@ -132,14 +132,14 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   (void)state;
-  gloo_operation_destroy(one.watched);
+  gloo_request_destroy(one.watched);
   gli_context_close(context);
   gli_device_close(one.device);
   return 0;
 }
 
 static void wait_for_it(void *status) {
-  *(gloo_status *)status = gloo_operation_wait(one.watched);
+  *(gloo_status *)status = gloo_request_wait(one.watched);
 }
 
 /* A thread that has lent out the lock looks at its operation again before it
@@ -186,9 +186,9 @@ static void failed_start_wakes_sleepers(void **state) {
 
 /* ---- what is started behind other operations ----------------------------- */
 
-static gloo_operation *start_recv(int32_t *value, uint32_t tag) {
+static gloo_request *start_recv(int32_t *value, uint32_t tag) {
   gloo_options options = GLOO_OPTIONS_INIT;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   options.tag = tag;
   assert_int_equal(
       gloo_recv_start(context, value, 1, GLOO_INT32, 0, &options, &op),
@@ -196,15 +196,15 @@ static gloo_operation *start_recv(int32_t *value, uint32_t tag) {
   return op;
 }
 
-static gloo_operation *start_send(const int32_t *value) {
-  gloo_operation *op = NULL;
+static gloo_request *start_send(const int32_t *value) {
+  gloo_request *op = NULL;
   assert_int_equal(gloo_send_start(context, value, 1, GLOO_INT32, 0, NULL, &op),
                    GLOO_OK);
   return op;
 }
 
 /* Something is under way, and the helper never comes: what is started now is
- * put off. */
+ * deferred. */
 static int set_up_busy(void **state) {
   int failed = set_up(state);
   if (failed) return failed;
@@ -224,19 +224,19 @@ static void expect_next(int32_t value) {
   assert_int_equal(got, value);
 }
 
-static void what_is_put_off_is_not_overtaken(void **state) {
+static void what_is_deferred_is_not_overtaken(void **state) {
   (void)state;
   const int32_t sent[] = {0, 1, 2, 3, 4};
   int32_t fourth = -1;
-  gloo_operation *first = start_send(&sent[0]), *second = start_send(&sent[1]);
-  assert_true(first->put_off && second->put_off);
+  gloo_request *first = start_send(&sent[0]), *second = start_send(&sent[1]);
+  assert_true(first->deferred && second->deferred);
   assert_int_equal(gloo_send(context, &sent[2], 1, GLOO_INT32, 0, NULL),
                    GLOO_OK);
   for (int32_t i = 0; i < 3; i++) expect_next(i);
-  assert_int_equal(gloo_operation_wait(first), GLOO_OK);
-  assert_int_equal(gloo_operation_wait(second), GLOO_OK);
-  gloo_operation_destroy(first);
-  gloo_operation_destroy(second);
+  assert_int_equal(gloo_request_wait(first), GLOO_OK);
+  assert_int_equal(gloo_request_wait(second), GLOO_OK);
+  gloo_request_destroy(first);
+  gloo_request_destroy(second);
 
   first = start_send(&sent[3]);
   assert_int_equal(
@@ -244,18 +244,18 @@ static void what_is_put_off_is_not_overtaken(void **state) {
       GLOO_OK);
   assert_int_equal(fourth, 3);
   expect_next(4);
-  assert_int_equal(gloo_operation_wait(first), GLOO_OK);
-  gloo_operation_destroy(first);
+  assert_int_equal(gloo_request_wait(first), GLOO_OK);
+  gloo_request_destroy(first);
 }
 
-static void what_is_put_off_can_be_taken_back(void **state) {
+static void what_is_deferred_can_be_taken_back(void **state) {
   (void)state;
   const int32_t sent[] = {0, 1};
   gloo_error error;
-  gloo_operation *op = start_send(&sent[0]);
-  assert_int_equal(gloo_operation_cancel(op), GLOO_OK);
-  assert_int_equal(gloo_operation_wait(op), GLOO_ERR_CANCELLED);
-  gloo_operation_destroy(op);
+  gloo_request *op = start_send(&sent[0]);
+  assert_int_equal(gloo_request_cancel(op), GLOO_OK);
+  assert_int_equal(gloo_request_wait(op), GLOO_ERR_CANCELLED);
+  gloo_request_destroy(op);
   assert_int_equal(gloo_context_error(context, &error), GLOO_OK);
   assert_int_equal(gloo_send(context, &sent[1], 1, GLOO_INT32, 0, NULL),
                    GLOO_OK);
@@ -278,7 +278,7 @@ static void options_end_where_they_say(void **state) {
     gloo_error *not_ours;
   } older = {offsetof(gloo_options, error), 0, NULL, 0, NULL};
   older.not_ours = (gloo_error *)(uintptr_t)1;
-  gloo_operation *op;
+  gloo_request *op;
   assert_int_equal(
       gloo_send_start(context, &word, 1, GLOO_INT32, 1,
                       (const gloo_options *)(const void *)&older, &op),
@@ -288,15 +288,15 @@ static void options_end_where_they_say(void **state) {
 static void refused_start_tells_why(void **state) {
   (void)state;
   gloo_error error;
-  gloo_operation *op;
+  gloo_request *op;
   assert_int_equal(gloo_barrier_init(context, NULL, &op), GLOO_OK);
   assert_int_equal(gloo_send(context, &word, 1, GLOO_INT32, 1, NULL),
                    GLOO_ERR_ADDRESS);
-  assert_int_equal(gloo_operation_error(op, &error), GLOO_OK);
-  assert_int_equal(gloo_operation_start(op), GLOO_ERR_POISONED);
-  assert_int_equal(gloo_operation_error(op, &error), GLOO_ERR_POISONED);
+  assert_int_equal(gloo_request_error(op, &error), GLOO_OK);
+  assert_int_equal(gloo_request_start(op), GLOO_ERR_POISONED);
+  assert_int_equal(gloo_request_error(op, &error), GLOO_ERR_POISONED);
   assert_non_null(strstr(error.message, "nowhere"));
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
 }
 
 static void source_is_set_only_on_success(void **state) {
@@ -324,7 +324,7 @@ static void scratch_of_the_past_is_given_back(void **state) {
   enum { SIZES = 40, MIB = 1 << 20 };
   (void)state;
   uint8_t in[SIZES], out[SIZES];
-  gloo_operation *ops[SIZES];
+  gloo_request *ops[SIZES];
   gloo_error error;
   for (uint64_t round = 0; round < 2; round++) {
     uint64_t kept = 0;
@@ -339,9 +339,9 @@ static void scratch_of_the_past_is_given_back(void **state) {
                        .output = out};
       assert_int_equal(gli_operation_prepare(context, &call, &ops[i], &error),
                        GLOO_OK);
-      assert_int_equal(gloo_operation_start(ops[i]), GLOO_OK);
-      assert_int_equal(gloo_operation_wait(ops[i]), GLOO_OK);
-      gloo_operation_destroy(ops[i]);
+      assert_int_equal(gloo_request_start(ops[i]), GLOO_OK);
+      assert_int_equal(gloo_request_wait(ops[i]), GLOO_OK);
+      gloo_request_destroy(ops[i]);
     }
     /* They are in the pools of their plans now. */
     for (uint64_t i = 0; i < SIZES; i++) {
@@ -358,9 +358,9 @@ int main(void) {
                                       tear_down),
       cmocka_unit_test_setup_teardown(failed_start_wakes_sleepers, set_up,
                                       tear_down),
-      cmocka_unit_test_setup_teardown(what_is_put_off_is_not_overtaken,
+      cmocka_unit_test_setup_teardown(what_is_deferred_is_not_overtaken,
                                       set_up_busy, tear_down_busy),
-      cmocka_unit_test_setup_teardown(what_is_put_off_can_be_taken_back,
+      cmocka_unit_test_setup_teardown(what_is_deferred_can_be_taken_back,
                                       set_up_busy, tear_down_busy),
       cmocka_unit_test_setup_teardown(options_end_where_they_say, set_up,
                                       tear_down),

@@ -430,10 +430,10 @@ static void receives_take_the_oldest_envelope(void **state) {
     snapshot *before = calloc(1, sizeof *before);
     assert_non_null(before);
     remember(w, before);
-    const gli_parked *found = gli_match_envelope(&w->ops[A].op);
+    const gli_early *found = gli_match_envelope(&w->ops[A].op);
     assert_unchanged(r->name, w, before);
     free(before);
-    if (found != (r->expected < 0 ? NULL : w->parked[r->expected])) {
+    if (found != (r->expected < 0 ? NULL : w->early[r->expected])) {
       fail_msg("%s: it takes another one", r->name);
     }
     world_free(w);

@@ -211,15 +211,15 @@ static void ask_about_envelopes(const char *name, const world *w) {
   for (uint32_t i = 1; i <= w->n_ops; i++) {
     const made *m = &w->ops[i];
     if (m->as != POSTED) continue;
-    const gli_parked *expected = NULL;
-    for (uint32_t p = 0; p < w->n_parked && !expected; p++) {
-      const gli_parked *parked = w->parked[p];
-      const gli_header *h = &parked->header;
-      uint32_t from = parked->link->local;
-      if (parked->envelope && h->operation == model_found(w, from, h->tag) &&
+    const gli_early *expected = NULL;
+    for (uint32_t p = 0; p < w->n_early && !expected; p++) {
+      const gli_early *early = w->early[p];
+      const gli_header *h = &early->header;
+      uint32_t from = early->link->local;
+      if (early->envelope && h->operation == model_found(w, from, h->tag) &&
           h->tag == m->op.signature.tag && (m->takes >> from & 1) != 0 &&
           m->op.context == &w->rank.context) {
-        expected = parked;
+        expected = early;
       }
     }
     if (gli_match_envelope(&m->op) != expected) {

@@ -21,7 +21,7 @@ enum { POLL_NS = 400 };
 
 static struct {
   gli_transport base;
-  gloo_operation *awaited;
+  gloo_request *awaited;
   uint64_t now_ns;
   unsigned looks; /* at the clock, since the last poll */
   unsigned polls;
@@ -82,7 +82,7 @@ enum { TIMES = 64, FEW = 4, MANY = 100 };
 static const uint64_t alone_ns = 200, shared_ns = 5000, hog_ns = 3000000;
 
 static gloo_device *device;
-static gloo_operation operation;
+static gloo_request operation;
 
 static int set_up(void **state) {
   (void)state;

@@ -18,7 +18,7 @@
  *   credit=2       the same, counted from the start: it may be an old one
  *   started:a      the receiver has started it; answer:a after it was asked
  *   withdraw:a     what waits of it is taken back
- *   consume:2      200 bytes are taken out of parking here
+ *   consume:2      200 bytes are taken up here
  *   probe          a control message
  *   full  room:2   the transport takes nothing, takes two more and is asked to
  *   open           it takes all again, but nobody tries what waits for it
@@ -40,7 +40,7 @@ typedef struct stage {
   wire_world *w;
   gli_link *link; /* to rank 1 */
   wire_pair *pair;
-  gloo_operation *ops[OPERATIONS];
+  gloo_request *ops[OPERATIONS];
   uint32_t slots[OPERATIONS];
   uint32_t start;
   gloo_status status;
@@ -79,18 +79,18 @@ static void send_unit(stage *s, uint32_t op) {
 }
 
 static void take_credit(stage *s, uint32_t credit) {
-  uint32_t before = s->link->credited;
+  uint32_t before = s->link->eager_acked;
   gloo_error error = {.status = GLOO_OK};
   s->status = gli_flow_credit(s->link, credit, &error);
   if (s->status == GLOO_OK) return;
   assert_int_equal(error.status, s->status);
   assert_int_equal(error.rank, s->link->rank);
-  assert_int_equal(s->link->credited, before);
+  assert_int_equal(s->link->eager_acked, before);
 }
 
 static void say_started(stage *s, uint32_t op, bool asked) {
   if (asked) {
-    assert_true(s->link->wants_out > 0);
+    assert_true(s->link->rts_out > 0);
     gli_flow_answered(s->link);
   }
   gli_flow_granted(s->ops[op], 1);
@@ -103,7 +103,7 @@ static void play_word(stage *s, const char *word) {
   uint32_t op = value ? (uint32_t)(value[1] - 'a') : 0;
 #define IS(text) (verb == strlen(text) && memcmp(word, text, verb) == 0)
   if (IS("credit") && *value == '+') {
-    take_credit(s, s->link->credited + n * UNIT);
+    take_credit(s, s->link->eager_acked + n * UNIT);
   } else if (IS("credit")) {
     take_credit(s, s->start + n * UNIT);
   } else if (IS("started")) {
@@ -152,14 +152,14 @@ static void describe_taken(const wire_pair *pair, char text[TEXT]) {
   text[0] = '\0';
   for (uint32_t i = 0; i < pair->n_log; i++) {
     const gli_header *h = &pair->log[i].header;
-    const char *type = h->type == GLI_MESSAGE_WANT     ? "want:"
+    const char *type = h->type == GLI_MESSAGE_RTS      ? "want:"
                        : h->type == GLI_MESSAGE_CREDIT ? "credit"
                        : h->type == GLI_MESSAGE_PROBE  ? "probe"
                                                        : "";
     char about[16] = "";
-    if (h->type == GLI_MESSAGE_DATA || h->type == GLI_MESSAGE_WANT) {
+    if (h->type == GLI_MESSAGE_DATA || h->type == GLI_MESSAGE_RTS) {
       snprintf(about, sizeof about, "%c%u%s", (char)('a' + h->operation),
-               h->slot, h->charged ? "$" : "");
+               h->slot, h->eager ? "$" : "");
     }
     n += (size_t)snprintf(text + n, TEXT - n, "%s%s%s", i ? " " : "", type,
                           about);
@@ -196,7 +196,7 @@ static void run_scene(const scene *x, uint32_t start) {
   char taken[TEXT];
   describe_taken(s.pair, taken);
   uint32_t blocked = wire_list_length(&s.link->blocked);
-  uint32_t owing = (s.link->charged - s.link->credited) / UNIT;
+  uint32_t owing = (s.link->eager_sent - s.link->eager_acked) / UNIT;
   if (strcmp(taken, x->taken) != 0 || blocked != x->blocked ||
       owing != x->owing || s.status != x->status) {
     fail_msg("%s (from %u on): took \"%s\", %u blocked, %u owing, status %d",
@@ -306,11 +306,11 @@ static void half_of_the_circle_is_older(void **state) {
   stage s;
   open_stage(&s, 300, 77);
   send_unit(&s, 0);
-  take_credit(&s, s.link->credited + INT32_MAX);
+  take_credit(&s, s.link->eager_acked + INT32_MAX);
   assert_int_equal(s.status, GLOO_ERR_PROTOCOL);
-  take_credit(&s, s.link->credited + INT32_MAX + 1u);
+  take_credit(&s, s.link->eager_acked + INT32_MAX + 1u);
   assert_int_equal(s.status, GLOO_OK);
-  assert_int_equal(s.link->credited, 77);
+  assert_int_equal(s.link->eager_acked, 77);
   close_stage(&s);
 }
 
@@ -327,13 +327,13 @@ static void credit_the_short_way(void **state) {
   assert_true(gli_flow_credit_now(link, start));
   assert_false(gli_flow_credit_now(link, start + 201));
   assert_false(gli_flow_credit_now(link, start - 1));
-  assert_int_equal(link->credited, start);
+  assert_int_equal(link->eager_acked, start);
   assert_true(gli_flow_credit_now(link, start + 100));
-  assert_int_equal(link->credited, start + 100);
+  assert_int_equal(link->eager_acked, start + 100);
   send_unit(&s, 0);
   send_unit(&s, 0); /* blocked */
   assert_false(gli_flow_credit_now(link, start + 200));
-  assert_int_equal(link->credited, start + 100);
+  assert_int_equal(link->eager_acked, start + 100);
   assert_true(gli_flow_credit_now(link, start + 100));
   close_stage(&s);
 }
@@ -366,37 +366,37 @@ static void headers_carry_credit(void **state) {
   for (uint32_t i = 0; i < 4; i++) {
     assert_int_equal(s.pair->log[i].header.credit, s.start + told[i]);
   }
-  assert_int_equal(s.link->consumed_told, s.start + 200);
+  assert_int_equal(s.link->eager_consumed_acked, s.start + 200);
   close_stage(&s);
 }
 
 /* ---- limits -------------------------------------------------------------- */
 
-/* A receiver keeps so many WANTs and no more. */
+/* A receiver keeps so many RTSs and no more. */
 static void no_more_wants_than_a_peer_keeps(void **state) {
   (void)state;
-  enum { MORE = 3, ALL = GLI_WANTS_MAX + MORE };
+  enum { MORE = 3, ALL = GLI_RTS_MAX + MORE };
   stage s;
   open_stage(&s, 0, 0);
-  gloo_operation *ops[ALL];
+  gloo_request *ops[ALL];
   for (uint32_t i = 0; i < ALL; i++) {
     ops[i] = wire_operation(s.w);
     gli_header h = header_of(i, 0, UNIT);
     wire_post_step(ops[i], 1, 0, &h, false);
   }
   wire_check(s.w);
-  assert_int_equal(s.pair->n_log, GLI_WANTS_MAX);
+  assert_int_equal(s.pair->n_log, GLI_RTS_MAX);
   assert_int_equal(s.link->unannounced, MORE);
   /* An answer makes room for the oldest that is left. */
   gli_flow_answered(s.link);
   gli_flow_granted(ops[5], 1);
   wire_check(s.w);
-  assert_int_equal(s.pair->n_log, GLI_WANTS_MAX + 2);
-  const gli_header *last = &s.pair->log[GLI_WANTS_MAX].header;
-  assert_int_equal(last->type, GLI_MESSAGE_WANT);
-  assert_int_equal(last->operation, GLI_WANTS_MAX);
+  assert_int_equal(s.pair->n_log, GLI_RTS_MAX + 2);
+  const gli_header *last = &s.pair->log[GLI_RTS_MAX].header;
+  assert_int_equal(last->type, GLI_MESSAGE_RTS);
+  assert_int_equal(last->operation, GLI_RTS_MAX);
   assert_int_equal(last->slot, 0);
-  assert_int_equal(s.pair->log[GLI_WANTS_MAX + 1].header.operation, 5);
+  assert_int_equal(s.pair->log[GLI_RTS_MAX + 1].header.operation, 5);
   /* One that was never announced is taken back, and need not be. */
   gli_flow_withdraw(s.link, ops[ALL - 2]);
   wire_check(s.w);
@@ -407,7 +407,7 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   assert_int_equal(last->operation, ALL - 1);
   assert_int_equal(s.link->unannounced, 0);
   gli_flow_answered(s.link);
-  assert_int_equal(s.pair->n_log, GLI_WANTS_MAX + 3);
+  assert_int_equal(s.pair->n_log, GLI_RTS_MAX + 3);
   wire_check(s.w);
   close_stage(&s);
   for (uint32_t i = 0; i < ALL; i++) wire_operation_free(ops[i]);
@@ -421,27 +421,27 @@ static void no_more_answers_than_a_peer_takes(void **state) {
   gloo_error error = {.status = GLOO_OK};
   gli_header about = header_of(0, 0, UNIT);
   s.pair->room = 0;
-  for (uint32_t i = 0; i < GLI_WANTS_MAX + 10; i++) {
+  for (uint32_t i = 0; i < GLI_RTS_MAX + 10; i++) {
     assert_int_equal(
         gli_flow_answer(s.link, GLI_MESSAGE_WAITING, &about, &error), GLOO_OK);
   }
-  assert_int_equal(s.link->answers, GLI_WANTS_MAX);
-  for (uint32_t i = 0; i < GLI_WANTS_MAX; i++) {
-    assert_int_equal(
-        gli_flow_answer(s.link, GLI_MESSAGE_STARTED, &about, &error), GLOO_OK);
+  assert_int_equal(s.link->answers, GLI_RTS_MAX);
+  for (uint32_t i = 0; i < GLI_RTS_MAX; i++) {
+    assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
+                     GLOO_OK);
   }
-  assert_int_equal(s.link->answers, 2 * GLI_WANTS_MAX);
-  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_STARTED, &about, &error),
+  assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX);
+  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                    GLOO_ERR_PROTOCOL);
   assert_int_equal(error.rank, s.link->rank);
   wire_check(s.w);
   play(&s, "room:9");
-  assert_int_equal(s.link->answers, 2 * GLI_WANTS_MAX - 9);
+  assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 9);
   play(&s, "slow open room:7"); /* in progress: not taken yet */
-  assert_int_equal(s.link->answers, 2 * GLI_WANTS_MAX - 9);
+  assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 9);
   play(&s, "sent");
-  assert_int_equal(s.link->answers, 2 * GLI_WANTS_MAX - 16);
-  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_STARTED, &about, &error),
+  assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 16);
+  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                    GLOO_OK);
   close_stage(&s);
 }
@@ -535,7 +535,7 @@ static void full_links_hold_up_no_others(void **state) {
   assert_int_equal(s.w->pairs[3].n_log, 2);
   s.w->pairs[2].room = s.w->pairs[3].room = 9;
   assert_int_equal(gli_flow_retry(device), 4);
-  assert_null(device->again_links);
+  assert_null(device->pending_links);
   for (uint32_t peer = 1; peer < BARE_SIZE; peer++) {
     for (uint32_t i = 0; i < 3; i++) {
       assert_int_equal(s.w->pairs[peer].log[i].header.slot, i);
@@ -552,26 +552,26 @@ static void an_offer_is_taken_whole_or_not(void **state) {
   gli_link *link = s.link;
   gli_op_peer *peer = &s.ops[0]->peers[1];
   gli_header h = header_of(0, 0, UNIT);
-  link->consumed += 70;
+  link->eager_consumed += 70;
   s.pair->slow = true;
   gli_link before = *link;
   assert_false(gli_flow_offer(peer, link->pair, &h, NULL));
   assert_memory_equal(&before, link, sizeof before);
   s.pair->slow = false;
   assert_true(gli_flow_offer(peer, link->pair, &h, NULL));
-  assert_int_equal(link->charged, s.start + 100);
+  assert_int_equal(link->eager_sent, s.start + 100);
   assert_int_equal(link->data_sent, 1);
-  assert_int_equal(link->consumed_told, link->consumed);
-  assert_int_equal(s.pair->log[0].header.charged, 1);
-  assert_int_equal(s.pair->log[0].header.credit, link->consumed);
+  assert_int_equal(link->eager_consumed_acked, link->eager_consumed);
+  assert_int_equal(s.pair->log[0].header.eager, 1);
+  assert_int_equal(s.pair->log[0].header.credit, link->eager_consumed);
   h.length++;
   before = *link;
   assert_false(gli_flow_offer(peer, link->pair, &h, NULL)); /* a byte too few */
   assert_memory_equal(&before, link, sizeof before);
   peer->granted = true;
   assert_true(gli_flow_offer(peer, link->pair, &h, NULL));
-  assert_int_equal(link->charged, s.start + 100);
-  assert_int_equal(s.pair->log[1].header.charged, 0);
+  assert_int_equal(link->eager_sent, s.start + 100);
+  assert_int_equal(s.pair->log[1].header.eager, 0);
   assert_int_equal(s.pair->n_log, 2);
   close_stage(&s);
 }
@@ -582,9 +582,9 @@ static void nobody_speaks_to_who_has_left(void **state) {
   stage s;
   open_stage(&s, 100, 0);
   gli_link *link = s.link;
-  link->left = true;
+  link->departed = true;
   play(&s, "probe");
-  link->left = false;
+  link->departed = false;
   link->failed = true;
   play(&s, "probe");
   link->failed = false;
@@ -635,14 +635,14 @@ static void references_wait_for_their_peer(void **state) {
     open_stage(&s, 900, 0);
     gloo_device *device = &s.w->rank.device;
     play(&s, "full a");
-    gli_transfer *t = s.link->again.first;
-    t->shown = true;
-    s.link->left = left;
+    gli_transfer *t = s.link->pending.first;
+    t->exposed = true;
+    s.link->departed = left;
     play(&s, "room:1");
-    assert_int_equal(wire_list_length(&s.link->shown), left ? 0 : 1);
+    assert_int_equal(wire_list_length(&s.link->exposed), left ? 0 : 1);
     assert_int_equal(wire_list_length(&device->finished), left ? 1 : 0);
     if (!left) {
-      gli_transfer_list_remove(&s.link->shown, t);
+      gli_transfer_list_remove(&s.link->exposed, t);
       gli_wire_finish(t);
     }
     wire_check(s.w);
@@ -660,7 +660,7 @@ static void messages_to_itself_are_queued(void **state) {
   gli_link *self = &s.w->rank.links[0];
   for (int i = 0; i < 3; i++) send_to(&s, 0, 0, UNIT, false);
   wire_check(s.w);
-  assert_int_equal(wire_list_length(&device->self_queue), 3); /* and a WANT */
+  assert_int_equal(wire_list_length(&device->self_queue), 3); /* and an RTS */
   assert_int_equal(wire_list_length(&self->blocked), 1);
   gli_transfer *t = device->self_queue.first;
   gli_transfer_list_remove(&device->self_queue, t);
@@ -670,21 +670,21 @@ static void messages_to_itself_are_queued(void **state) {
   close_stage(&s);
 }
 
-static gli_parked *arrive(gli_link *link, gli_message_type type, bool orphan) {
+static gli_early *arrive(gli_link *link, gli_message_type type, bool orphan) {
   gli_header h = {.type = (uint8_t)type};
-  gli_parked *parked = gli_parked_new(link, &h, 300);
+  gli_early *early = gli_early_new(link, &h, 300);
   gli_transfer *t = gli_transfer_new(link);
-  assert_true(parked && t);
-  parked->orphan = orphan;
-  t->parked = parked;
+  assert_true(early && t);
+  early->orphan = orphan;
+  t->early = early;
   gli_transfer_list_add(&link->arriving, t);
-  return parked;
+  return early;
 }
 
-static uint32_t free_parked(const gloo_device *device) {
+static uint32_t free_early(const gloo_device *device) {
   uint32_t n = 0;
-  for (int i = 0; i < GLI_PARKED_CLASSES; i++) {
-    for (const gli_parked *p = device->free_parked[i]; p; p = p->next) n++;
+  for (int i = 0; i < GLI_EARLY_CLASSES; i++) {
+    for (const gli_early *p = device->free_early[i]; p; p = p->next) n++;
   }
   return n;
 }
@@ -701,30 +701,30 @@ static void what_is_dropped_is_in_no_list(void **state) {
   s.w->pairs[2].room = 0;
   send_to(&s, 2, 3, UNIT, false);
   play(&s, "a slow a a probe full b! c probe");
-  gli_transfer *t = s.link->flying.first;
-  t->shown = true;
+  gli_transfer *t = s.link->in_flight.first;
+  t->exposed = true;
   wire_sent_one(s.pair, 0);
   s.pair->n_in_progress = 0; /* whatever is, is not told any more */
   arrive(s.link, GLI_MESSAGE_ABORT, false);
   arrive(s.link, GLI_MESSAGE_DATA, true);
-  gli_parked *known = arrive(s.link, GLI_MESSAGE_DATA, false);
+  gli_early *known = arrive(s.link, GLI_MESSAGE_DATA, false);
   const gli_link *link = s.link;
   assert_non_null(link->blocked.first);
-  assert_non_null(link->again.first);
-  assert_non_null(link->flying.first);
-  assert_non_null(link->shown.first);
+  assert_non_null(link->pending.first);
+  assert_non_null(link->in_flight.first);
+  assert_non_null(link->exposed.first);
   assert_int_equal(wire_list_length(&device->finished), 2);
   gli_flow_drop(s.link);
   assert_int_equal(wire_list_length(&device->finished), 1);
   assert_ptr_equal(device->finished.first->operation, s.ops[3]);
-  assert_ptr_equal(device->again_links, other);
-  assert_null(other->again_next);
-  assert_int_equal(wire_list_length(&other->again), 1);
+  assert_ptr_equal(device->pending_links, other);
+  assert_null(other->pending_next);
+  assert_int_equal(wire_list_length(&other->pending), 1);
   assert_int_equal(device->owed, 0);
   /* What arrives for an operation is freed with that. */
-  assert_int_equal(free_parked(device), 2);
-  gli_parked_free(known);
-  assert_int_equal(free_parked(device), 3);
+  assert_int_equal(free_early(device), 2);
+  gli_early_free(known);
+  assert_int_equal(free_early(device), 3);
   wire_check(s.w);
   close_stage(&s);
 }

@@ -1,6 +1,6 @@
-/* Messages on their way, at random, to receivers that count: no more is parked
- * than they allow, every message comes out once, and in the order in which it
- * has to. */
+/* Messages on their way, at random, to receivers that count: no more is kept
+ * early than they allow, every message comes out once, and in the order in
+ * which it has to. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +16,12 @@ enum {
   TOLD = 4,
   BUDGET = 600
 };
-/* So many WANTs seem to be under way, for limits to be met. */
-#define WANTS_BEFORE (GLI_WANTS_MAX - 2)
+/* So many RTSs seem to be under way, for limits to be met. */
+#define WANTS_BEFORE (GLI_RTS_MAX - 2)
 
 /* An operation, here. */
 typedef struct run {
-  gloo_operation *op; /* NULL: none */
+  gloo_request *op; /* NULL: none */
   uint32_t number;
   bool message; /* between two ranks */
   uint32_t all[BARE_SIZE], sent[BARE_SIZE], finished[BARE_SIZE]; /* of slots */
@@ -30,14 +30,14 @@ typedef struct run {
 /* And at one other rank. */
 typedef struct remote_run {
   uint32_t got; /* slots, a bit each */
-  uint32_t parked;
+  uint32_t early;
   bool involved, message; /* it has a part in it; as in `run` */
   bool started, wanted, met, withdrawn;
 } remote_run;
 
 typedef struct remote {
   remote_run runs[RUNS];
-  uint32_t parked, consumed;
+  uint32_t early, consumed;
   uint32_t told[TOLD]; /* earlier states of `consumed` */
   uint32_t oldest;     /* operation that it has not started */
   uint32_t newest;     /* message between two ranks that it has met */
@@ -56,7 +56,7 @@ typedef struct scenery {
   uint32_t n_runs;
   remote *remotes; /* [BARE_SIZE] */
   /* How often what happened. */
-  size_t charged, free, wants, again, stuck, withdrawn;
+  size_t eager, free, wants, again, stuck, withdrawn;
 } scenery;
 
 static bool one_in(scenery *s, uint32_t n) {
@@ -85,7 +85,7 @@ static void answer(remote *r, uint32_t number, bool asked) {
 }
 
 static void unpark(remote *r, uint32_t bytes) {
-  r->parked -= bytes;
+  r->early -= bytes;
   r->consumed += bytes;
 }
 
@@ -98,19 +98,19 @@ static void get_data(scenery *s, remote *r, const gli_header *h) {
   if (h->collective == GLI_SENDRECV && h->slot == 0) {
     meet(r, (uint32_t)h->operation);
   }
-  if (!h->charged) {
+  if (!h->eager) {
     assert_true(it->started);
     s->free++;
     return;
   }
-  s->charged++;
+  s->eager++;
   uint32_t cost = (uint32_t)gli_flow_cost(h->length);
-  r->parked += cost;
-  assert_true(r->parked <= BUDGET);
+  r->early += cost;
+  assert_true(r->early <= BUDGET);
   if (it->started) {
     unpark(r, cost);
   } else {
-    it->parked += cost;
+    it->early += cost;
   }
 }
 
@@ -131,7 +131,7 @@ static void get(scenery *s, uint32_t rank, const gli_header *h) {
   assert_true(h->credit - r->credit <= INT32_MAX); /* none is older */
   r->credit = h->credit;
   if (h->type == GLI_MESSAGE_DATA) get_data(s, r, h);
-  if (h->type == GLI_MESSAGE_WANT) get_want(s, r, h);
+  if (h->type == GLI_MESSAGE_RTS) get_want(s, r, h);
   if (h->type == GLI_MESSAGE_PROBE) {
     assert_int_equal(h->slot, r->probes);
     r->probes++;
@@ -154,8 +154,8 @@ static void start_there(scenery *s, uint32_t rank, uint32_t number) {
   remote_run *it = &r->runs[number];
   if (it->started || !it->involved || (it->message && !it->met)) return;
   it->started = true;
-  unpark(r, it->parked);
-  it->parked = 0;
+  unpark(r, it->early);
+  it->early = 0;
   if (it->wanted) {
     answer(r, number, true);
   } else if (one_in(s, 3)) {
@@ -226,13 +226,13 @@ static void send_next(scenery *s, run *x, uint32_t rank) {
                   .slot = slot,
                   .length = random_length(s)};
   bool stuck = x->message && link->unannounced > 0;
-  if (link->pair && !link->again.first && !stuck && one_in(s, 2) &&
+  if (link->pair && !link->pending.first && !stuck && one_in(s, 2) &&
       gli_flow_offer(&x->op->peers[rank], link->pair, &h, NULL)) {
     x->finished[rank] |= 1u << slot;
     return;
   }
   s->stuck += stuck;
-  h.charged = 0;
+  h.eager = 0;
   wire_post_step(x->op, rank, slot, &h, stuck);
 }
 
@@ -269,7 +269,7 @@ static void withdraw(scenery *s, run *x) {
   for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
     blocked += t->operation == x->op;
   }
-  if (x->op->peers[rank].wanted || blocked == 0 || blocked != x->sent[rank]) {
+  if (x->op->peers[rank].rts_sent || blocked == 0 || blocked != x->sent[rank]) {
     return;
   }
   gli_flow_withdraw(link, x->op);
@@ -323,7 +323,7 @@ static void take_finished(scenery *s) {
     x->finished[t->peer] |= 1u << t->step;
     gli_transfer_free(t);
   }
-  for (gloo_operation *op = device->runnable; op; op = op->runnable_next) {
+  for (gloo_request *op = device->runnable; op; op = op->runnable_next) {
     op->runnable = false;
   }
   device->runnable = NULL;
@@ -359,7 +359,7 @@ static void step(scenery *s) {
       take_credit(s, rank, false);
       break;
     case 8:
-      s->again += s->w->rank.device.again_links != NULL;
+      s->again += s->w->rank.device.pending_links != NULL;
       gli_flow_retry(&s->w->rank.device);
       break;
     case 9:
@@ -390,7 +390,7 @@ static void open_scenery(scenery *s, uint64_t seed) {
     s->w->pairs[rank].seed = &s->seed;
     s->remotes[rank].consumed = s->remotes[rank].credit = start;
     for (int i = 0; i < TOLD; i++) s->remotes[rank].told[i] = start;
-    link_to(s, rank)->wants_out = WANTS_BEFORE;
+    link_to(s, rank)->rts_out = WANTS_BEFORE;
   }
 }
 
@@ -440,17 +440,17 @@ static void every_message_comes_out_once(void **state) {
     const gli_link *link = link_to(&s, rank);
     const remote *r = &s.remotes[rank];
     assert_null(link->blocked.first);
-    assert_int_equal(link->wants_out, WANTS_BEFORE);
-    assert_int_equal(r->parked, 0);
-    assert_int_equal(link->charged, r->consumed);
-    assert_int_equal(link->credited, r->consumed);
+    assert_int_equal(link->rts_out, WANTS_BEFORE);
+    assert_int_equal(r->early, 0);
+    assert_int_equal(link->eager_sent, r->consumed);
+    assert_int_equal(link->eager_acked, r->consumed);
     assert_int_equal(link->data_sent, r->data);
     assert_int_equal(r->probes, r->probes_sent);
-    assert_true(link->consumed - r->credit < BUDGET / 2);
+    assert_true(link->eager_consumed - r->credit < BUDGET / 2);
     assert_true(r->consumed < UINT32_MAX / 2); /* it has wrapped */
   }
   /* None of the ways is rare. */
-  assert_true(s.charged > 1000 && s.free > 500 && s.wants > 500);
+  assert_true(s.eager > 1000 && s.free > 500 && s.wants > 500);
   assert_true(s.again > 500 && s.stuck > 100 && s.withdrawn > 50);
   close_scenery(&s);
 }

@@ -9,7 +9,7 @@
 /* ---- pairs --------------------------------------------------------------- */
 
 static void write_down(wire_pair *pair, const gli_header *h,
-                       const gloo_operation *op) {
+                       const gloo_request *op) {
   assert_true(pair->n_log < LOG);
   pair->log[pair->n_log++] = (logged){*h, op};
 }
@@ -18,10 +18,10 @@ static gli_post pair_send(gli_pair *base, gli_send_request *request) {
   wire_pair *pair = (wire_pair *)(void *)base;
   bool slow = pair->slow;
   if (pair->seed) {
-    if (random_below(pair->seed, 3) == 0) return GLI_POST_AGAIN;
+    if (random_below(pair->seed, 3) == 0) return GLI_POST_NO_ROOM;
     slow = random_below(pair->seed, 2) == 0;
   }
-  if (pair->room == 0) return GLI_POST_AGAIN;
+  if (pair->room == 0) return GLI_POST_NO_ROOM;
   if (pair->room != UINT32_MAX) pair->room--;
   const gli_transfer *t = (const gli_transfer *)(void *)request;
   write_down(pair, &request->header, t->operation);
@@ -52,7 +52,7 @@ void wire_sent_one(wire_pair *pair, uint32_t which) {
   gli_transfer *t = (gli_transfer *)(void *)pair->in_progress[which];
   memmove(&pair->in_progress[which], &pair->in_progress[which + 1],
           (--pair->n_in_progress - which) * sizeof(gli_send_request *));
-  gli_transfer_list_remove(&t->link->flying, t);
+  gli_transfer_list_remove(&t->link->in_flight, t);
   gli_wire_sent(t);
 }
 
@@ -93,17 +93,17 @@ void wire_end(wire_world *w) {
     gli_link *link = &w->rank.links[i];
     gli_flow_drop(link);
     assert_null(link->blocked.first);
-    assert_null(link->again.first);
-    assert_null(link->flying.first);
-    assert_null(link->shown.first);
+    assert_null(link->pending.first);
+    assert_null(link->in_flight.first);
+    assert_null(link->exposed.first);
     assert_null(link->arriving.first);
     assert_int_equal(link->unannounced, 0);
     assert_int_equal(link->answers, 0);
-    assert_false(link->again_queued);
+    assert_false(link->pending_queued);
   }
   assert_null(device->self_queue.first);
   assert_null(device->finished.first);
-  assert_null(device->again_links);
+  assert_null(device->pending_links);
   assert_int_equal(device->owed, 0);
   assert_int_equal(free_transfers(device), TRANSFERS);
   bare_end(&w->rank);
@@ -113,15 +113,15 @@ void wire_end(wire_world *w) {
 void wire_count_from(wire_world *w, uint32_t start) {
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &w->rank.links[i];
-    link->charged = link->credited = start;
-    link->consumed = link->consumed_told = start;
+    link->eager_sent = link->eager_acked = start;
+    link->eager_consumed = link->eager_consumed_acked = start;
   }
 }
 
 /* ---- operations ---------------------------------------------------------- */
 
-gloo_operation *wire_operation(wire_world *w) {
-  gloo_operation *op = calloc(1, sizeof *op);
+gloo_request *wire_operation(wire_world *w) {
+  gloo_request *op = calloc(1, sizeof *op);
   gli_op_peer *peers = calloc(BARE_SIZE, sizeof *peers);
   assert_true(op && peers);
   op->context = &w->rank.context;
@@ -132,12 +132,12 @@ gloo_operation *wire_operation(wire_world *w) {
   return op;
 }
 
-void wire_operation_free(gloo_operation *op) {
+void wire_operation_free(gloo_request *op) {
   free(op->peers);
   free(op);
 }
 
-void wire_post_step(gloo_operation *op, uint32_t peer, uint32_t step,
+void wire_post_step(gloo_request *op, uint32_t peer, uint32_t step,
                     const gli_header *h, bool stuck) {
   gli_transfer *t = gli_transfer_new(op->peers[peer].link);
   assert_non_null(t);
@@ -175,29 +175,30 @@ uint32_t wire_list_length(const gli_transfer_list *list) {
 }
 
 static void check_link(const wire_world *w, const gli_link *link, census *c) {
-  assert_true(link->charged - link->credited <= link->context->budget);
+  assert_true(link->eager_sent - link->eager_acked <= link->context->budget);
   uint32_t unannounced = 0;
   for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
     const gli_op_peer *peer = &t->operation->peers[t->peer];
     assert_false(peer->granted);
-    if (!peer->wanted) unannounced++;
+    if (!peer->rts_sent) unannounced++;
   }
   assert_int_equal(link->unannounced, unannounced);
-  assert_true(link->wants_out <= GLI_WANTS_MAX);
-  assert_true(unannounced == 0 || link->wants_out == GLI_WANTS_MAX);
+  assert_true(link->rts_out <= GLI_RTS_MAX);
+  assert_true(unannounced == 0 || link->rts_out == GLI_RTS_MAX);
   census own = {0, 0, 0};
   count(&link->blocked, link, &own);
-  count(&link->again, link, &own);
-  count(&link->flying, link, &own);
-  count(&link->shown, link, &own);
+  count(&link->pending, link, &own);
+  count(&link->in_flight, link, &own);
+  count(&link->exposed, link, &own);
   count(&w->rank.device.self_queue, link, &own);
   assert_int_equal(link->answers, own.answers);
   uint32_t queued = 0;
-  for (const gli_link *l = w->rank.device.again_links; l; l = l->again_next) {
+  for (const gli_link *l = w->rank.device.pending_links; l;
+       l = l->pending_next) {
     queued += l == link;
   }
-  assert_int_equal(queued, link->again.first ? 1 : 0);
-  assert_int_equal(link->again_queued, queued);
+  assert_int_equal(queued, link->pending.first ? 1 : 0);
+  assert_int_equal(link->pending_queued, queued);
   c->transfers += own.transfers;
   c->errands += own.errands;
 }
@@ -212,7 +213,7 @@ void wire_check(const wire_world *w) {
   for (const gli_transfer *t = device->finished.first; t; t = t->next) {
     assert_true(t->operation->runnable);
     uint32_t listed = 0;
-    for (const gloo_operation *op = device->runnable; op;
+    for (const gloo_request *op = device->runnable; op;
          op = op->runnable_next) {
       listed += op == t->operation;
     }

@@ -13,7 +13,7 @@ enum { LOG = 8192, IN_PROGRESS = 4096 };
 /* What a message was when the pair took it. */
 typedef struct logged {
   gli_header header;
-  const gloo_operation *op; /* NULL: a control message, or sent by send_now */
+  const gloo_request *op; /* NULL: a control message, or sent by send_now */
 } logged;
 
 typedef struct wire_pair {
@@ -46,11 +46,11 @@ void wire_end(wire_world *w);
 void wire_count_from(wire_world *w, uint32_t start);
 
 /* An operation with peers 0 ... BARE_SIZE - 1, one for each link. */
-gloo_operation *wire_operation(wire_world *w);
-void wire_operation_free(gloo_operation *op);
+gloo_request *wire_operation(wire_world *w);
+void wire_operation_free(gloo_request *op);
 
 /* The next message of a step: at once, or as wire.h says. */
-void wire_post_step(gloo_operation *op, uint32_t peer, uint32_t step,
+void wire_post_step(gloo_request *op, uint32_t peer, uint32_t step,
                     const gli_header *h, bool stuck);
 
 /* The transport says `sent`, of all or of one that is in progress. */

@@ -105,14 +105,14 @@ static size_t expected_count(const work *w, int kind, size_t count) {
 
 /* To the next rank, from the one before, while the helper thread may run. */
 static gloo_status pass_on(const work *w, size_t count) {
-  gloo_operation *op;
+  gloo_request *op;
   gloo_status status = gloo_send_start(w->context, w->in, count, GLOO_INT32,
                                        (w->rank + 1) % w->size, NULL, &op);
   if (status != GLOO_OK) return status;
   status = gloo_recv(w->context, w->out, count, GLOO_INT32,
                      (w->rank + w->size - 1) % w->size, NULL);
-  gloo_status sent = gloo_operation_wait(op);
-  gloo_operation_destroy(op);
+  gloo_status sent = gloo_request_wait(op);
+  gloo_request_destroy(op);
   return status == GLOO_OK ? sent : status;
 }
 

@@ -43,20 +43,20 @@ static void expect_forked(gloo_status status, const gloo_error *error) {
     expect_forked((call), &error);   \
   } while (0)
 
-static gloo_operation *under_way, *persistent;
+static gloo_request *under_way, *persistent;
 static gloo_context *group_under_way;
 
 static void use_operations(void) {
-  gloo_operation *ops[] = {under_way, persistent};
+  gloo_request *ops[] = {under_way, persistent};
   gloo_error error;
   for (int i = 0; i < 2; i++) {
     if (ops[i] == NULL) continue;
-    CHECK(gloo_operation_test(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_operation_wait(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_operation_start(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_operation_cancel(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_operation_source(ops[i]) == -1);
-    FORKED(gloo_operation_error(ops[i], &error));
+    CHECK(gloo_request_test(ops[i]) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_wait(ops[i]) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_start(ops[i]) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_cancel(ops[i]) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_source(ops[i]) == -1);
+    FORKED(gloo_request_error(ops[i], &error));
   }
 }
 
@@ -65,7 +65,7 @@ static void use(rank *r) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.error = &error;
   static float v[COUNT];
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   gloo_context *context = NULL;
   gloo_context *c = r->context;
   FORKED(gloo_context_error(c, &error));
@@ -97,8 +97,8 @@ static void use(rank *r) {
 }
 
 static void destroy(rank *r) {
-  gloo_operation_destroy(under_way);
-  gloo_operation_destroy(persistent);
+  gloo_request_destroy(under_way);
+  gloo_request_destroy(persistent);
   gloo_context_destroy(r->context);
   gloo_context_destroy(group_under_way);
   gloo_device_destroy(r->device);
@@ -225,9 +225,9 @@ static void fork_during(rank *r, bool in_group, const scene child) {
   gloo_context *c = r->context, *group = NULL;
   if (in_group) OK(gloo_context_split(c, 0, 0, NULL, &group, NULL));
   for (int i = 0; i < COUNT; i++) v[i] = (float)(r->rank + i % 5);
-  gloo_operation *op, *again;
+  gloo_request *op, *again;
   OK(gloo_barrier_init(in_group ? group : c, NULL, &again));
-  OK(gloo_operation_start(again));
+  OK(gloo_request_start(again));
   OK(gloo_allreduce_start(in_group ? group : c, GLOO_IN_PLACE, v, COUNT,
                           GLOO_FLOAT32, GLOO_SUM, NULL, &op));
   if (forks(r)) {
@@ -238,12 +238,12 @@ static void fork_during(rank *r, bool in_group, const scene child) {
     under_way = persistent = NULL;
     group_under_way = NULL;
   }
-  OK(gloo_operation_wait(op));
-  OK(gloo_operation_wait(again));
+  OK(gloo_request_wait(op));
+  OK(gloo_request_wait(again));
   for (int i = 0; i < COUNT; i++)
     CHECK(v[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (i % 5)));
-  gloo_operation_destroy(op);
-  gloo_operation_destroy(again);
+  gloo_request_destroy(op);
+  gloo_request_destroy(again);
   gloo_context_destroy(group);
   job_work(r, c);
 }

@@ -88,7 +88,7 @@ function check_system(part, name, use) {
 # An algorithm knows the builder, and what several of them share; the list
 # and the selector of the same folder know plans as well.
 function check_algorithm(file, name) {
-  if (file ~ /\/(registry|select|select_blocks|select_near|choose|tuning)\.[ch]$/) return
+  if (file ~ /\/(registry|select|select_blocks|select_intra_node|choose|tuning)\.[ch]$/) return
   if (name == "plan/builder.h" || name == "core/collective.h") return
   if (name ~ /^algorithms\/(two_level|fused|fold|radix)\.h$/) return
   complain("an algorithm may include \"plan/builder.h\" only, not \"" name "\"")

@@ -34,7 +34,7 @@ gloo_op matrix_op(int op) {
 static gloo_status call_counted(gloo_context *x, gli_collective collective,
                                 const matrix_case *c, int rank,
                                 const matrix_shape *s, const matrix_buffers *b,
-                                const gloo_options *o, gloo_operation **op) {
+                                const gloo_options *o, gloo_request **op) {
   gloo_dtype t = (gloo_dtype)c->dtype;
   lists l = lists_of(c, collective, rank, s);
   switch ((int)collective) {
@@ -57,7 +57,7 @@ static gloo_status call_counted(gloo_context *x, gli_collective collective,
 
 static gloo_status call_plain(gloo_context *x, gli_collective collective,
                               const matrix_case *c, const matrix_buffers *b,
-                              const gloo_options *o, gloo_operation **op) {
+                              const gloo_options *o, gloo_request **op) {
   gloo_op reduction = matrix_op(c->op);
 #define ARGS b->in, b->out, c->count, (gloo_dtype)c->dtype
   switch ((int)collective) {
@@ -117,7 +117,7 @@ static void list_buffers(several *l, const matrix_case *c,
 static gloo_status call_several(gloo_context *x, gli_collective collective,
                                 const matrix_case *c, const matrix_shape *s,
                                 const matrix_buffers *b, const gloo_options *o,
-                                gloo_operation **op) {
+                                gloo_request **op) {
   gloo_op reduction = matrix_op(c->op);
   several l;
   list_buffers(&l, c, s, b);
@@ -156,7 +156,7 @@ static gloo_status call_parts(gloo_context *x, const matrix_case *c,
                               const exchange *e, const matrix_buffers *b,
                               const gloo_options *o, matrix_operations *ops) {
   bool start = c->form == MATRIX_STARTED;
-  gloo_operation **recv = &ops->of[0], **send = &ops->of[1];
+  gloo_request **recv = &ops->of[0], **send = &ops->of[1];
   gloo_status status = start
                            ? gloo_recv_any_start(x, b->out, c->count, e->dtype,
                                                  &e->from, 1, o, recv)
@@ -182,7 +182,7 @@ static gloo_status call_exchange(gloo_context *x, const matrix_ranks *ranks,
   if (parts && c->form != MATRIX_BLOCKING && c->place == MATRIX_APART) {
     return call_parts(x, c, &e, b, o, ops);
   }
-  gloo_operation **op = &ops->of[0];
+  gloo_request **op = &ops->of[0];
   gloo_status status = FORMS(sendrecv, b->in, c->count, e.to, b->out, c->count,
                              e.from, e.dtype, );
   if (status == GLOO_OK && c->form != MATRIX_BLOCKING) ops->n = 1;
@@ -204,7 +204,7 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
     return call_exchange(context, ranks, c, rank, b, o, ops);
   }
   gloo_status status;
-  gloo_operation **op = &ops->of[0];
+  gloo_request **op = &ops->of[0];
   if (rows[c->row].several) {
     status = call_several(context, collective, c, shape, b, o, op);
   } else if (gli_collective_counted(collective)) {

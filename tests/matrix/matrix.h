@@ -181,7 +181,7 @@ typedef struct matrix_buffers {
 /* Forms other than the blocking one give operations: one, or two to be started
  * and waited for together. */
 typedef struct matrix_operations {
-  gloo_operation *of[2];
+  gloo_request *of[2];
   int n;
 } matrix_operations;
 

@@ -64,9 +64,9 @@ static bool finish(player *p, const matrix_operations *ops) {
   for (int i = 0; i < ops->n; i++) {
     gloo_status status = GLOO_IN_PROGRESS;
     for (int k = 0; ask && k < 3 && status == GLOO_IN_PROGRESS; k++) {
-      status = gloo_operation_test(ops->of[i]);
+      status = gloo_request_test(ops->of[i]);
     }
-    if (status == GLOO_IN_PROGRESS) status = gloo_operation_wait(ops->of[i]);
+    if (status == GLOO_IN_PROGRESS) status = gloo_request_wait(ops->of[i]);
     if (!is_ok(p, status)) return false;
   }
   return true;
@@ -74,7 +74,7 @@ static bool finish(player *p, const matrix_operations *ops) {
 
 static bool start(player *p, const matrix_operations *ops) {
   for (int i = 0; i < ops->n; i++) {
-    if (!is_ok(p, gloo_operation_start(ops->of[i]))) return false;
+    if (!is_ok(p, gloo_request_start(ops->of[i]))) return false;
   }
   return true;
 }
@@ -130,7 +130,7 @@ bool player_run(player *p) {
   }
   matrix_operations ops = {.n = 0};
   bool goes_on = run_forms(p, &o, &ops);
-  for (int i = 0; i < ops.n; i++) gloo_operation_destroy(ops.of[i]);
+  for (int i = 0; i < ops.n; i++) gloo_request_destroy(ops.of[i]);
   if (goes_on && matrix_is_same(row->collective)) compare(p);
   return goes_on;
 }

@@ -41,7 +41,7 @@ static double unit(const reference *r, int op) {
   return u;
 }
 
-/* Averages and scaled sums of narrow floats are float32 up to the last
+/* Averages and scaled sums of low-precision floats are float32 up to the last
  * rounding. */
 static bool is_widened(const reference *r) {
   bool narrow = draw_precision(r->dtype) > 0 && draw_precision(r->dtype) < 24;
@@ -154,7 +154,7 @@ static oracle_value reduce(const reference *r, oracle_value a, oracle_value b) {
   return v;
 }
 
-/* All in this order; narrow floats are rounded once. */
+/* All in this order; low-precision floats are rounded once. */
 static oracle_value combine(const reference *r, const oracle_value *all,
                             size_t n) {
   if (r->op < REFERENCE_AFFINE) {
@@ -182,7 +182,7 @@ static void set_average(reference *r, int row, size_t place, oracle_value v) {
   set_result(r, row, place, oracle_scale(r->dtype, v, 1.0 / ranks, ranks));
 }
 
-/* In row 0: of all ranks, rounded once where narrow floats are. */
+/* In row 0: of all ranks, rounded once where low-precision floats are. */
 static void work_out_at_once(reference *r, size_t place) {
   oracle_value all[REFERENCE_MOST_RANKS];
   for (int i = 0; i < r->ranks; i++) all[i] = operand_of(r, i, place);

@@ -71,8 +71,8 @@ size_t reference_check_input(const reference *r, int rank, int number,
 
 /* The same for what the reduction of the first `operands` ranks gives, in rank
  * order, where each rank's inputs are combined first, and rounded once. After
- * each operation narrow floats are rounded. 0 operands: of all ranks, and they
- * are rounded once. */
+ * each operation low-precision floats are rounded. 0 operands: of all ranks,
+ * and they are rounded once. */
 size_t reference_check_result(const reference *r, int operands, uint64_t key,
                               size_t n, const uint8_t *is);
 

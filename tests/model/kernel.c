@@ -26,8 +26,8 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
   h->t.pairs = &h->pair;
   h->pair.link = &h->t.pairs;
   h->pair.t = &h->t;
-  h->pair.watch = (gli_watch){.fd = LIFE_LINE + process,
-                              .ready = gli_shm_life_line_ready,
+  h->pair.watch = (gli_watch){.fd = LIVENESS + process,
+                              .ready = gli_shm_liveness_ready,
                               .owner = &h->pair};
   h->pair.state = GLI_SHM_UP;
   h->pair.live = h->pair.up = h->pair.greeted = true;
@@ -54,7 +54,7 @@ int gli_events_fd(const gli_events *set) {
 }
 
 void gli_watch_close(gli_watch *watch) {
-  if (watch->fd >= LIFE_LINE) model_hang_up();
+  if (watch->fd >= LIVENESS) model_hang_up();
   watch->fd = -1;
 }
 
@@ -77,13 +77,13 @@ void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
 }
 
-/* The life line's number is that of the process whose end it is. */
+/* The liveness socket's number is that of the process whose end it is. */
 void gli_shm_note_ring(int socket) {
-  model_bell_ring(MODEL_NOTES + (1 - (socket - LIFE_LINE)));
+  model_bell_ring(MODEL_NOTES + (1 - (socket - LIVENESS)));
 }
 
 int model_close(int fd) {
-  if (fd >= LIFE_LINE) model_hang_up();
+  if (fd >= LIVENESS) model_hang_up();
   return 0;
 }
 
@@ -114,16 +114,16 @@ void model_free(void *memory) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The peer never says more on the life line than RING, and at last that it is
- * gone. */
+/* The peer never says more on the liveness socket than RING, and at last that
+ * it is gone. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
-  int process = pair->watch.fd - LIFE_LINE;
+  int process = pair->watch.fd - LIVENESS;
   if ((model_look(process) & MODEL_NOTED) != 0) {
     model_bell_quiet(MODEL_NOTES + process);
     gli_shm_rung(pair->t);
     return true;
   }
-  pair->hung = true;
+  pair->peer_closed = true;
   gli_watch_close(&pair->watch);
   return true;
 }
@@ -132,7 +132,7 @@ static void never(void) {
   model_check(false, "it goes beyond the scene");
 }
 
-void gli_shm_guests_due(gli_shm *t, uint64_t now_ns) {
+void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
   (void)t, (void)now_ns;
   never();
 }
@@ -147,13 +147,13 @@ void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
   never();
 }
 
-void gli_shm_copy(gli_storing *copier, void *dst, const void *src,
+void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
                   size_t bytes) {
   (void)copier, (void)dst, (void)src, (void)bytes;
   never(); /* chunks are short */
 }
 
-void gli_copy_stream(void *dst, const void *src, size_t bytes) {
+void gli_copy_nontemporal(void *dst, const void *src, size_t bytes) {
   (void)dst, (void)src, (void)bytes;
   never(); /* nor does a sink ask for it */
 }
@@ -162,8 +162,8 @@ void gli_shm_forget_freed(gli_shm *t) {
   (void)t;
 }
 
-void gli_shm_shelf_empty(gli_shm_shelf *shelf) {
-  (void)shelf;
+void gli_shm_map_cache_empty(gli_shm_map_cache *map_cache) {
+  (void)map_cache;
 }
 
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,

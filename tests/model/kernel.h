@@ -5,7 +5,7 @@
 
 #include "transport_shm/shm.h"
 
-enum { HEAP_BYTES = 2048, LIFE_LINE = 100, UP_LOCK = 1 };
+enum { HEAP_BYTES = 2048, LIVENESS = 100, UP_LOCK = 1 };
 
 typedef struct host {
   gli_shm t;

@@ -6,9 +6,9 @@
  * place of its runtime, so that every access to memory and every atomic
  * operation, with its memory order, is a call to the explorer. Only sizes are
  * changed: 2 or 4 slots, a few lines of data. kernel.c stands for the operating
- * system: bells (eventfd), events, the life line, locks, a clock that stands
- * still: no time-out hides a lost wake-up. Addresses outside the arena are left
- * alone.
+ * system: bells (eventfd), events, the liveness socket, locks, a clock that
+ * stands still: no time-out hides a lost wake-up. Addresses outside the arena
+ * are left alone.
  *
  * What is tried. From each state all that any thread could do next: each order
  * of steps, each old value that a load may still return, each place in the
@@ -27,7 +27,7 @@
  * What is not covered.
  * - Loads that see stores which come later in the program order of a cycle of
  *   threads (load buffering), and values out of thin air. What relies on
- *   read-modify-writes keeping later stores behind them (gli_shm_recall) is
+ *   read-modify-writes keeping later stores behind them (gli_shm_revoke) is
  *   therefore not shown here.
  * - seq_cst is that of C11: one order of all such operations that agrees with
  *   what happens before what. C++20 allows a little less to be relied on, where
@@ -78,9 +78,9 @@ void model_await(const volatile void *a, const volatile void *b);
 /* All of 0 .. n - 1 will be tried. */
 unsigned model_choose(unsigned n);
 /* Bells and locks are the kernel's, and have numbers. A bell stays rung until
- * it is quieted. Bell 2 + n is a note that lies on the life line of process n.
- * Looking at bell n, and waiting for it, is for that note as well. Waiting ends
- * by the bell, the note, or the crash of another process. */
+ * it is quieted. Bell 2 + n is a note that lies on the liveness socket of
+ * process n. Looking at bell n, and waiting for it, is for that note as well.
+ * Waiting ends by the bell, the note, or the crash of another process. */
 void model_bell_ring(int bell);
 void model_bell_quiet(int bell);
 enum { MODEL_RUNG = 1, MODEL_HUNG_UP = 2, MODEL_NOTED = 4, MODEL_NOTES = 2 };

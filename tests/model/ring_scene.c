@@ -14,7 +14,7 @@ typedef struct sender {
 typedef struct receiver {
   gli_shm_in in;
   int next;
-  bool inside, untold;
+  bool inside, unacked;
   gli_header header;
   uint64_t placed;
   uint8_t data[MESSAGE_BYTES];
@@ -75,7 +75,7 @@ static void place_chunk(receiver *r, const gli_shm_record *record) {
   const uint8_t *from = record->data;
   if (r->header.length > GLI_SHM_INLINE) from = gli_shm_chunk(&r->in, bytes);
   if (script->early) gli_shm_take(&r->in);
-  if (script->early) (void)gli_shm_tell(&r->in, false);
+  if (script->early) (void)gli_shm_ack(&r->in, false);
   memcpy(r->data + r->placed, from, bytes);
   r->placed += bytes;
 }
@@ -126,12 +126,12 @@ static bool receive_turn(void *self) {
   if (taken || gli_shm_ready(&r->in, memory_order_acquire)) {
     if (!taken) receive_one(r);
     if (!taken && !script->early) gli_shm_take(&r->in);
-    r->untold = model_choose(2) == 0;
-    if (!r->untold) (void)gli_shm_tell(&r->in, false);
+    r->unacked = model_choose(2) == 0;
+    if (!r->unacked) (void)gli_shm_ack(&r->in, false);
     return true;
   }
-  if (r->untold) (void)gli_shm_tell(&r->in, true);
-  r->untold = false;
+  if (r->unacked) (void)gli_shm_ack(&r->in, true);
+  r->unacked = false;
   if (r->next == script->n) return false;
   uint32_t next = atomic_load_explicit(&r->in.next, memory_order_relaxed);
   model_await(&memory->slots[next % GLI_SHM_SLOTS].flag.sequence, NULL);

@@ -27,14 +27,14 @@ static gli_range range(uint8_t buffer, uint64_t at, const gli_step *s) {
 static void replay_send(gli_builder *b, const gli_step *s, uint32_t peer) {
   gli_range a = range(s->a_buffer, s->a, s);
   switch (s->role) {
-    case GLI_ROLE_VIEW:
-      gli_send_view(b, peer, a);
+    case GLI_ROLE_EXPOSE_GET:
+      gli_expose_get(b, peer, a);
       break;
-    case GLI_ROLE_LEND:
-      gli_lend(b, peer, a);
+    case GLI_ROLE_EXPOSE_PUT:
+      gli_expose_put(b, peer, a);
       break;
-    case GLI_ROLE_FILL:
-      gli_fill(b, peer, a, s->place);
+    case GLI_ROLE_PUT:
+      gli_put(b, peer, a, s->window);
       break;
     case GLI_ROLE_SIGNAL:
       gli_signal(b, peer, a);
@@ -48,14 +48,14 @@ static void replay_send(gli_builder *b, const gli_step *s, uint32_t peer) {
 static void replay_recv(gli_builder *b, const gli_step *s, uint32_t peer) {
   gli_range dst = range(s->dst_buffer, s->dst, s);
   switch (s->role) {
-    case GLI_ROLE_VIEW:
-      gli_recv_view(b, peer, dst, s->place);
+    case GLI_ROLE_EXPOSE_GET:
+      gli_recv_get(b, peer, dst, s->window);
       break;
-    case GLI_ROLE_LEND:
-      gli_borrow(b, peer, s->bytes, s->place);
+    case GLI_ROLE_EXPOSE_PUT:
+      gli_recv_window(b, peer, s->bytes, s->window);
       break;
-    case GLI_ROLE_FILL:
-      gli_recv_filled(b, peer, dst);
+    case GLI_ROLE_PUT:
+      gli_recv_put(b, peer, dst);
       break;
     case GLI_ROLE_SIGNAL:
       gli_await(b, peer, dst);
@@ -73,9 +73,9 @@ static void replay_reduce_all(gli_builder *b, const gli_step *s) {
                      .n = s->n,
                      .blocks = range(s->b_buffer, s->b, s),
                      .stride = s->stride,
-                     .view = s->place,
-                     .loan = s->loan,
-                     .n_loans = s->n_loans};
+                     .get = s->window,
+                     .put = s->put,
+                     .n_puts = s->n_puts};
   gli_reduce_all(b, &r);
 }
 
@@ -107,22 +107,22 @@ static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
       replay_reduce_many(b, s);
       break;
     case GLI_STEP_RECV_REDUCE:
-      if (s->role == GLI_ROLE_VIEW) {
-        gli_recv_reduce_view(b, peer, a, dst, s->incoming_left != 0, s->loan,
-                             s->n_loans);
+      if (s->role == GLI_ROLE_EXPOSE_GET) {
+        gli_recv_reduce_get(b, peer, a, dst, s->incoming_first != 0, s->put,
+                            s->n_puts);
         break;
       }
-      gli_recv_reduce(b, peer, a, dst, s->incoming_left != 0);
+      gli_recv_reduce(b, peer, a, dst, s->incoming_first != 0);
       break;
     case GLI_STEP_COPY:
-      if (s->n_loans > 0) {
-        gli_copy_all(b, a, dst, s->loan, s->n_loans);
+      if (s->n_puts > 0) {
+        gli_copy_all(b, a, dst, s->put, s->n_puts);
         break;
       }
       gli_copy(b, a, dst);
       break;
-    case GLI_STEP_COPY_VIEW:
-      gli_copy_view(b, a, s->place, dst, s->loan, s->n_loans);
+    case GLI_STEP_COPY_GET:
+      gli_copy_get(b, a, s->window, dst, s->put, s->n_puts);
       break;
     default:
       gli_reduce(b, a, range(s->b_buffer, s->b, s), dst);
@@ -163,7 +163,7 @@ void spoil_build(gli_builder *b, const gli_plan_params *p) {
   if (gli_raw_begin(&inner, p, NULL) == GLOO_OK) {
     now.build(&inner, p);
     gli_scratch(b, inner.scratch_bytes);
-    gli_places(b, inner.n_places);
+    gli_windows(b, inner.n_windows);
     replay_spoilt(b, &inner);
   }
   gli_raw_free(&inner);

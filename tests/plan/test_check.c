@@ -283,7 +283,7 @@ static void spoil_blocks(const gli_algorithm *a, gli_plan_params p,
   }
 }
 
-/* In place, a copy to loans alone: who fills them can do it as well. */
+/* In place, a copy to puts alone: who fills them can do it as well. */
 static bool is_spare(const gli_step *s) {
   return s->kind == GLI_STEP_COPY && s->a_buffer == s->dst_buffer &&
          s->a == s->dst;

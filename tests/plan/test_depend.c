@@ -16,30 +16,30 @@ typedef struct touch {
   bool writes;
 } touch;
 
-enum { MAX_VIEWS = 5, MAX_TOUCHES = 4 + MAX_VIEWS };
+enum { MAX_GETS = 5, MAX_TOUCHES = 4 + MAX_GETS };
 
 static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   int n = 0;
-  bool lends = s->role == GLI_ROLE_LEND;
+  bool exposes = s->role == GLI_ROLE_EXPOSE_PUT;
   if (s->kind != GLI_STEP_RECV) {
-    t[n++] =
-        (touch){s->a_buffer, s->a, s->bytes, s->kind == GLI_STEP_SEND && lends};
+    t[n++] = (touch){s->a_buffer, s->a, s->bytes,
+                     s->kind == GLI_STEP_SEND && exposes};
   }
   if (s->kind == GLI_STEP_REDUCE) {
     t[n++] = (touch){s->b_buffer, s->b, s->bytes, false};
   }
-  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_FILL) {
-    t[n++] = (touch){GLI_PLACE, s->place, 1, false};
+  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_PUT) {
+    t[n++] = (touch){GLI_WINDOW, s->window, 1, false};
   }
   for (uint32_t k = 0; gli_step_has_blocks(s) && k < s->n; k++) {
     t[n++] = (touch){s->b_buffer, s->b + k * s->stride, s->bytes, false};
   }
-  if (s->n_loans > 0) {
-    t[n++] = (touch){GLI_PLACE, s->loan, s->n_loans, false};
+  if (s->n_puts > 0) {
+    t[n++] = (touch){GLI_WINDOW, s->put, s->n_puts, false};
   }
   if (s->kind != GLI_STEP_SEND) {
-    bool borrows = s->kind == GLI_STEP_RECV && lends;
-    t[n++] = (touch){s->dst_buffer, s->dst, borrows ? 1 : s->bytes, true};
+    bool receives = s->kind == GLI_STEP_RECV && exposes;
+    t[n++] = (touch){s->dst_buffer, s->dst, receives ? 1 : s->bytes, true};
   }
   return n;
 }
@@ -111,22 +111,22 @@ static void refer(gli_step *s, uint64_t *seed, uint32_t longest) {
   if (message && random_below(seed, 4) == 0) {
     s->lane = (uint8_t)random_below(seed, 4);
   }
-  s->place = random_below(seed, 8);
-  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_LEND) {
+  s->window = random_below(seed, 8);
+  if (s->kind == GLI_STEP_SEND && s->role == GLI_ROLE_EXPOSE_PUT) {
     s->a_buffer = s->dst_buffer; /* never IN */
   }
-  if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_LEND) {
-    s->dst_buffer = GLI_PLACE;
-    s->dst = s->place;
+  if (s->kind == GLI_STEP_RECV && s->role == GLI_ROLE_EXPOSE_PUT) {
+    s->dst_buffer = GLI_WINDOW;
+    s->dst = s->window;
   }
   if (gli_step_has_blocks(s)) {
     s->b_buffer = GLI_SCRATCH;
-    s->n = 1 + random_below(seed, MAX_VIEWS);
+    s->n = 1 + random_below(seed, MAX_GETS);
     s->stride = random_below(seed, 2 * longest);
   }
   if (s->kind == GLI_STEP_REDUCE_ALL || s->kind == GLI_STEP_RECV_REDUCE) {
-    s->loan = random_below(seed, 8);
-    s->n_loans = random_below(seed, 4);
+    s->put = random_below(seed, 8);
+    s->n_puts = random_below(seed, 4);
   }
 }
 
@@ -165,7 +165,7 @@ static void edges_are_those_of_all_pairs(void **state) {
         steps[i].a <<= 40;
         steps[i].b <<= 40;
         steps[i].stride <<= 40;
-        if (steps[i].dst_buffer != GLI_PLACE) steps[i].dst <<= 40;
+        if (steps[i].dst_buffer != GLI_WINDOW) steps[i].dst <<= 40;
         steps[i].bytes <<= 40;
       }
     }

@@ -313,7 +313,7 @@ static void hosts_make_another_plan(void **state) {
   const uint64_t keys[] = {0, 0, 0, 1, 1, 1};
   gli_hosts *hosts = make(keys, 6);
   gli_plan_cache *cache = gli_plan_cache_create(1000, NULL);
-  gli_plan_ref *plain, *with, *crowded, *again;
+  gli_plan_ref *plain, *with, *oversubscribed, *again;
   gli_plan_params p = params(3);
   assert_int_equal(gli_plan_cache_get(cache, build_within, &p, &plain, NULL),
                    GLOO_OK);
@@ -322,16 +322,17 @@ static void hosts_make_another_plan(void **state) {
                    GLOO_OK);
   assert_int_equal(gli_plan_cache_get(cache, build_within, &p, &again, NULL),
                    GLOO_OK);
-  p.crowded = true;
-  assert_int_equal(gli_plan_cache_get(cache, build_within, &p, &crowded, NULL),
-                   GLOO_OK);
+  p.oversubscribed = true;
+  assert_int_equal(
+      gli_plan_cache_get(cache, build_within, &p, &oversubscribed, NULL),
+      GLOO_OK);
   assert_ptr_not_equal(plain, with);
-  assert_ptr_not_equal(crowded, with);
+  assert_ptr_not_equal(oversubscribed, with);
   assert_ptr_equal(again, with);
   gli_plan_cache_put(cache, plain);
   gli_plan_cache_put(cache, with);
   gli_plan_cache_put(cache, again);
-  gli_plan_cache_put(cache, crowded);
+  gli_plan_cache_put(cache, oversubscribed);
   gli_plan_cache_destroy(cache);
   gli_hosts_free(hosts);
 }

@@ -85,8 +85,8 @@ static size_t count_kind(const gli_plan *plan, gli_step_kind kind) {
 static void one_buffer_costs_nothing(void **state) {
   (void)state;
   gli_plan *zero = make(sum_of(0, 0)), *one = make(sum_of(1, 1));
-  assert_int_equal(count_kind(zero, GLI_STEP_JOIN), 0);
-  assert_int_equal(count_kind(zero, GLI_STEP_SPREAD), 0);
+  assert_int_equal(count_kind(zero, GLI_STEP_LOCAL_REDUCE), 0);
+  assert_int_equal(count_kind(zero, GLI_STEP_LOCAL_BCAST), 0);
   assert_int_equal(one->n_steps, zero->n_steps);
   gli_plan_free(zero);
   gli_plan_free(one);
@@ -97,14 +97,14 @@ static void inputs_are_joined_once_where_the_result_goes(void **state) {
   (void)state;
   gli_plan *plan = make(sum_of(3, 2));
   const gli_step *first = &plan->steps[0], *last = first + plan->n_steps - 1;
-  assert_int_equal(count_kind(plan, GLI_STEP_JOIN), 1);
-  assert_int_equal(first->kind, GLI_STEP_JOIN);
+  assert_int_equal(count_kind(plan, GLI_STEP_LOCAL_REDUCE), 1);
+  assert_int_equal(first->kind, GLI_STEP_LOCAL_REDUCE);
   assert_int_equal(first->n, 3);
   assert_int_equal(first->a_buffer, GLI_INS);
   assert_int_equal(first->dst_buffer, GLI_OUT);
   assert_int_equal(first->bytes, 120);
-  assert_int_equal(count_kind(plan, GLI_STEP_SPREAD), 1);
-  assert_int_equal(last->kind, GLI_STEP_SPREAD);
+  assert_int_equal(count_kind(plan, GLI_STEP_LOCAL_BCAST), 1);
+  assert_int_equal(last->kind, GLI_STEP_LOCAL_BCAST);
   assert_int_equal(last->n, 1);
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];
@@ -126,8 +126,8 @@ static void sending_begins_when_the_first_part_is_joined(void **state) {
       sends_early++;
     }
   }
-  assert_int_equal(count_kind(plan, GLI_STEP_JOIN), 15);
-  assert_int_equal(count_kind(plan, GLI_STEP_SPREAD), 15);
+  assert_int_equal(count_kind(plan, GLI_STEP_LOCAL_REDUCE), 15);
+  assert_int_equal(count_kind(plan, GLI_STEP_LOCAL_BCAST), 15);
   assert_true(sends_early >= 5);
   gli_plan_free(plan);
 }
@@ -144,7 +144,7 @@ static void refuse(gli_build_fn build, const char *words) {
 }
 
 static void build_joins_two(gli_builder *b, const gli_plan_params *p) {
-  gli_step s = {.kind = GLI_STEP_JOIN,
+  gli_step s = {.kind = GLI_STEP_LOCAL_REDUCE,
                 .a_buffer = GLI_INS,
                 .dst_buffer = GLI_OUT,
                 .bytes = 120,
@@ -165,7 +165,7 @@ static void build_fills_one(gli_builder *b, const gli_plan_params *p) {
 }
 
 static void build_fills_too_early(gli_builder *b, const gli_plan_params *p) {
-  gli_step s = {.kind = GLI_STEP_SPREAD,
+  gli_step s = {.kind = GLI_STEP_LOCAL_BCAST,
                 .a_buffer = GLI_OUT,
                 .dst_buffer = GLI_OUTS,
                 .bytes = 120,
@@ -186,7 +186,7 @@ static void wrong_lists_are_found(void **state) {
 /* In place, the first output holds one input of several until they are joined.
  */
 static void build_unjoined(gli_builder *b, const gli_plan_params *p) {
-  b->n_steps = 0; /* forget the JOIN */
+  b->n_steps = 0; /* forget the LOCAL_REDUCE */
   b->n_seen = 0;
   build_sum(b, p);
 }

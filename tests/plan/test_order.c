@@ -200,7 +200,8 @@ static void only_sound_blocks_are_reduced(void **state) {
 static void check_order(const gli_algorithm *a, const gli_plan_params *p) {
   gli_check_report r = report_of(a->build, p);
   bool scans = p->collective == GLI_SCAN || p->collective == GLI_EXSCAN;
-  bool once = p->narrow && !scans && gli_algorithm_order(a) == GLI_ORDER_FOLD;
+  bool once =
+      p->low_precision && !scans && gli_algorithm_order(a) == GLI_ORDER_FOLD;
   if (r.order >= gli_algorithm_order(a) && (!once || r.roundings <= 1)) return;
   fail_msg("%s %s, %u ranks, root %u: order %d, roundings %u",
            gli_collective_name(a->collective), a->name, p->size, p->root,
@@ -216,7 +217,7 @@ static void check_roots(const gli_algorithm *a, uint32_t size, bool narrow) {
                          .count = size + 1,
                          .elem_bytes = 2,
                          .in_place = i % 2 != 0,
-                         .narrow = narrow};
+                         .low_precision = narrow};
     if (i >= 2 && !gli_collective_rooted(a->collective)) break;
     check_order(a, &p);
   }

@@ -42,35 +42,35 @@ static const char golden[] =
     "    6  SEND         to 0           0  TOKEN[0..1)"
     "                                    -\n";
 
-static void build_references(gli_builder *b, const gli_plan_params *p) {
+static void build_one_sided(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, 2), out = gli_elems(p, GLI_OUT, 0, 2);
   gli_range scratch = gli_scratch(b, 72);
   scratch.bytes = 8;
-  gli_places(b, 5);
-  gli_lend(b, 2, gli_elems(p, GLI_OUT, 4, 2));
-  gli_send_view(b, 2, gli_elems(p, GLI_IN, 4, 2));
-  gli_borrow(b, 0, 8, 2);
-  gli_borrow(b, 2, 8, 3);
-  gli_recv_view(b, 0, scratch, 0);
-  gli_recv_view(b, 2, gli_bytes(GLI_SCRATCH, 64, 8), 1);
+  gli_windows(b, 5);
+  gli_expose_put(b, 2, gli_elems(p, GLI_OUT, 4, 2));
+  gli_expose_get(b, 2, gli_elems(p, GLI_IN, 4, 2));
+  gli_recv_window(b, 0, 8, 2);
+  gli_recv_window(b, 2, 8, 3);
+  gli_recv_get(b, 0, scratch, 0);
+  gli_recv_get(b, 2, gli_bytes(GLI_SCRATCH, 64, 8), 1);
   gli_reduction r = {.local = in,
                      .dst = out,
                      .own = 1,
                      .n = 2,
                      .blocks = scratch,
                      .stride = 64,
-                     .view = 0,
-                     .loan = 2,
-                     .n_loans = 2};
+                     .get = 0,
+                     .put = 2,
+                     .n_puts = 2};
   gli_reduce_all(b, &r);
-  gli_fill(b, 2, out, 3);
-  gli_recv_filled(b, 2, gli_elems(p, GLI_OUT, 4, 2));
+  gli_put(b, 2, out, 3);
+  gli_recv_put(b, 2, gli_elems(p, GLI_OUT, 4, 2));
   gli_signal(b, 0, out);
   gli_await(b, 0, gli_bytes(GLI_TOKEN, 1, 1));
-  gli_recv_reduce_view(b, 2, in, out, false, 4, 1);
+  gli_recv_reduce_get(b, 2, in, out, false, 4, 1);
 }
 
-static const char golden_references[] =
+static const char golden_one_sided[] =
     "allreduce: rank 1 of 3, count 10, 4 bytes each\n"
     "bytes: IN 40, OUT 40, SCRATCH 72\n"
     "peer 0: sends 1 (0 bytes), receives 3 (16 bytes)\n"
@@ -78,30 +78,30 @@ static const char golden_references[] =
     "\n"
     " step  what         peer        slot  ranges (elements)"
     "                              waits for\n"
-    "    0  LEND         to 2           0  OUT[4..6)"
+    "    0  EXPOSE_PUT   to 2           0  OUT[4..6)"
     "                                      -\n"
-    "    1  SEND_VIEW    to 2           1  IN[4..6)"
+    "    1  EXPOSE_GET   to 2           1  IN[4..6)"
     "                                       -\n"
-    "    2  BORROW       from 0         0  loan 2, 8 bytes"
+    "    2  RECV_WINDOW  from 0         0  put 2, 8 bytes "
     "                                -\n"
-    "    3  BORROW       from 2         0  loan 3, 8 bytes"
+    "    3  RECV_WINDOW  from 2         0  put 3, 8 bytes "
     "                                -\n"
-    "    4  RECV_VIEW    from 0         1  view 0 or SCRATCH[0..2)"
+    "    4  RECV_GET     from 0         1  get 0 or SCRATCH[0..2) "
     "                        -\n"
-    "    5  RECV_VIEW    from 2         1  view 1 or SCRATCH[16..18)"
+    "    5  RECV_GET     from 2         1  get 1 or SCRATCH[16..18) "
     "                      -\n"
-    "    6  REDUCE_ALL                     OUT[0..2) = view 0 op IN[0..2) op "
-    "view 1; loans 2-3 too  2 3 4 5\n"
-    "    7  FILL         to 2           2  loan 3 = OUT[0..2)"
+    "    6  REDUCE_ALL                     OUT[0..2) = get 0 op IN[0..2) op "
+    "get 1; puts 2-3 too  2 3 4 5\n"
+    "    7  PUT          to 2           2  put 3 = OUT[0..2) "
     "                             3 6\n"
-    "    8  RECV_FILLED  from 2         2  OUT[4..6)"
+    "    8  RECV_PUT     from 2         2  OUT[4..6)"
     "                                      0\n"
     "    9  SIGNAL       to 0           0  OUT[0..2)"
     "                                      6\n"
     "   10  AWAIT        from 0         2  TOKEN[1..2)"
     "                                    -\n"
-    "   11  REDUCE_VIEW  from 2         3  OUT[0..2) = IN[0..2) op incoming; "
-    "loan 4 too   7 9\n";
+    "   11  REDUCE_GET   from 2         3  OUT[0..2) = IN[0..2) op incoming; "
+    "put 4 too    7 9\n";
 
 static void expect_printed(gli_build_fn build, const char *golden_text) {
   gli_plan_params p = {.collective = GLI_ALLREDUCE,
@@ -127,7 +127,7 @@ static void expect_printed(gli_build_fn build, const char *golden_text) {
 static void plan_prints_as_a_table(void **state) {
   (void)state;
   expect_printed(build_all_kinds, golden);
-  expect_printed(build_references, golden_references);
+  expect_printed(build_one_sided, golden_one_sided);
 }
 
 static void step_prints_as_words(void **state) {

@@ -202,7 +202,7 @@ static void two_levels_beat_one_on_4_hosts_of_8_ranks(void **state) {
 
 /* ---- memory of other ranks ---------------------------------------------- */
 
-static void memory_in_reach_carries_no_bytes(void **state) {
+static void mapped_memory_carries_no_bytes(void **state) {
   (void)state;
   const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, "fused");
   assert_non_null(a);
@@ -211,7 +211,7 @@ static void memory_in_reach_carries_no_bytes(void **state) {
   gli_sim_report sent = run_on(4, a->build, p, m, NULL);
   m.reach = true;
   gli_sim_report reached = run_on(4, a->build, p, m, NULL);
-  /* each to each: what is lent, shown, and filled */
+  /* each to each: what is exposed for PUT, shown, and filled */
   assert_int_equal(sent.bytes_inside, 12 * (8 + 1000 + 1000));
   assert_int_equal(reached.bytes_inside, 12 * (8 + 8));
   assert_int_equal(reached.messages, sent.messages);
@@ -223,8 +223,8 @@ static void memory_in_reach_carries_no_bytes(void **state) {
   assert_int_equal(half.bytes_inside, 4 * (8 + 8));
 }
 
-/* What is written to a loan, and to how many, is the processor's work. */
-static void writing_loans_costs_what_copying_costs(void **state) {
+/* What is written to a put, and to how many, is the processor's work. */
+static void writing_puts_costs_what_copying_costs(void **state) {
   (void)state;
   const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, "fused");
   assert_non_null(a);
@@ -286,8 +286,8 @@ int main(void) {
       cmocka_unit_test(same_input_gives_the_same_times),
       cmocka_unit_test(logarithmic_plans_run_at_10000_ranks),
       cmocka_unit_test(two_levels_beat_one_on_4_hosts_of_8_ranks),
-      cmocka_unit_test(memory_in_reach_carries_no_bytes),
-      cmocka_unit_test(writing_loans_costs_what_copying_costs),
+      cmocka_unit_test(mapped_memory_carries_no_bytes),
+      cmocka_unit_test(writing_puts_costs_what_copying_costs),
       cmocka_unit_test(what_cannot_be_simulated_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,17 +213,17 @@ static void expect_unpacked(const gli_step *steps, size_t n, gli_pack *pack,
   assert_int_equal(at, n);
   for (size_t i = 0; i < n; i++) {
     assert_int_equal(out[i].kind, steps[i].kind);
-    assert_int_equal(out[i].incoming_left, steps[i].incoming_left);
+    assert_int_equal(out[i].incoming_first, steps[i].incoming_first);
     assert_int_equal(out[i].a_buffer, steps[i].a_buffer);
     assert_int_equal(out[i].b_buffer, steps[i].b_buffer);
     assert_int_equal(out[i].dst_buffer, steps[i].dst_buffer);
     assert_int_equal(out[i].peer, steps[i].peer);
     assert_int_equal(out[i].role, steps[i].role);
-    assert_int_equal(out[i].place, steps[i].place);
+    assert_int_equal(out[i].window, steps[i].window);
     assert_int_equal(out[i].n, steps[i].n);
     assert_int_equal(out[i].own, steps[i].own);
-    assert_int_equal(out[i].loan, steps[i].loan);
-    assert_int_equal(out[i].n_loans, steps[i].n_loans);
+    assert_int_equal(out[i].put, steps[i].put);
+    assert_int_equal(out[i].n_puts, steps[i].n_puts);
     assert_int_equal(out[i].stride, steps[i].stride);
     assert_int_equal(out[i].slot, steps[i].slot);
     assert_int_equal(out[i].a, steps[i].a);
@@ -248,11 +248,11 @@ static void packed_steps_come_out_as_they_were(void **state) {
                             .peer = i % period,
                             .slot = i / period,
                             .role = (uint8_t)(i % period % 3),
-                            .place = 2 * i,
+                            .window = 2 * i,
                             .n = i % period,
                             .own = period,
-                            .loan = 5000 - i,
-                            .n_loans = i % period,
+                            .put = 5000 - i,
+                            .n_puts = i % period,
                             .stride = 64 * (i % period),
                             .a = 1000 - (i / period),
                             .dst = 8 * (uint64_t)i,
@@ -260,11 +260,11 @@ static void packed_steps_come_out_as_they_were(void **state) {
       if (random_below(&seed, noise) == 0) steps[i].dst = random_next(&seed);
       if (random_below(&seed, noise) == 0) steps[i].peer++;
       if (random_below(&seed, noise) == 0) steps[i].bytes++;
-      if (random_below(&seed, noise) == 0) steps[i].place++;
-      if (random_below(&seed, noise) == 0) steps[i].loan++;
+      if (random_below(&seed, noise) == 0) steps[i].window++;
+      if (random_below(&seed, noise) == 0) steps[i].put++;
       if (random_below(&seed, noise) == 0) steps[i].n++;
       if (random_below(&seed, noise) == 0) steps[i].own++;
-      if (random_below(&seed, noise) == 0) steps[i].n_loans++;
+      if (random_below(&seed, noise) == 0) steps[i].n_puts++;
       if (random_below(&seed, noise) == 0) steps[i].role++;
       if (random_below(&seed, noise) == 0) steps[i].stride++;
     }

@@ -52,15 +52,15 @@ static void pass_messages(rank_env *env, gloo_context *group) {
   RANK_OK(env, gloo_sendrecv(group, &own, 1, next, &got, 1, before, GLOO_INT32,
                              NULL));
   RANK_CHECK(env, got == world_of(group, before));
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   gloo_options tagged = GLOO_OPTIONS_INIT;
   tagged.tag = 9;
   RANK_OK(env, gloo_send_start(group, &own, 1, GLOO_INT32, next, &tagged, &op));
   RANK_OK(env,
           gloo_recv_any(group, &got, 1, GLOO_INT32, NULL, 0, &tagged, &source));
   RANK_CHECK(env, source == before && got == world_of(group, before));
-  RANK_OK(env, gloo_operation_wait(op));
-  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_request_wait(op));
+  gloo_request_destroy(op);
 }
 
 void group_all_works(rank_env *env, gloo_context *group) {

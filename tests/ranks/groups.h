@@ -4,7 +4,7 @@
 
 #include "ranks.h"
 
-/* Of its ranks' numbers in the context that was there first. */
+/* Of its ranks' numbers in the root context. */
 int64_t group_sum_of_worlds(const gloo_context *group);
 /* Collectives and messages, of all kinds. */
 void group_all_works(rank_env *env, gloo_context *group);

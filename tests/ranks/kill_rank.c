@@ -132,14 +132,14 @@ static size_t any_bytes(unsigned *random) {
 
 /* To the next rank, from the one before. */
 static gloo_status pass_on(const work *w, size_t count) {
-  gloo_operation *op;
+  gloo_request *op;
   gloo_status status = gloo_send_start(w->context, w->in, count, GLOO_FLOAT32,
                                        (w->rank + 1) % w->ranks, NULL, &op);
   if (status != GLOO_OK) return status;
   status = gloo_recv(w->context, w->out, count, GLOO_FLOAT32,
                      (w->rank + w->ranks - 1) % w->ranks, NULL);
-  if (status == GLOO_OK) status = gloo_operation_wait(op);
-  gloo_operation_destroy(op);
+  if (status == GLOO_OK) status = gloo_request_wait(op);
+  gloo_request_destroy(op);
   return status;
 }
 

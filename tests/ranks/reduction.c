@@ -36,7 +36,7 @@ int reduction_result(const reduction *r, int size, int rank, size_t *first,
                   : name##_init(c, in, out, __VA_ARGS__, o, op))
 
 static gloo_status call(rank_env *env, const reduction *r, const void *in,
-                        void *out, gloo_operation **op) {
+                        void *out, gloo_request **op) {
   gloo_context *c = env->context;
   const gloo_options *o = &r->options;
   size_t counts[REDUCTION_RANKS];
@@ -60,16 +60,16 @@ static gloo_status call(rank_env *env, const reduction *r, const void *in,
 gloo_status reduction_run(rank_env *env, const reduction *r, const void *in,
                           void *out) {
   size_t bytes = reduction_elements(r, env->size) * r->element_bytes;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   const void *from = r->in_place ? GLOO_IN_PLACE : in;
   if (r->in_place && bytes > 0) memcpy(out, in, bytes);
   gloo_status status = call(env, r, from, out, &op);
   if (r->form == 0 || status != GLOO_OK) return status;
   for (int run = 0; run < r->form && status == GLOO_OK; run++) {
     if (run > 0 && r->in_place && bytes > 0) memcpy(out, in, bytes);
-    if (r->form == 2) status = gloo_operation_start(op);
-    if (status == GLOO_OK) status = gloo_operation_wait(op);
+    if (r->form == 2) status = gloo_request_start(op);
+    if (status == GLOO_OK) status = gloo_request_wait(op);
   }
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   return status;
 }

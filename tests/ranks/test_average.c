@@ -1,4 +1,4 @@
-/* Averages: sums that every rank divides at the end; and those of narrow
+/* Averages: sums that every rank divides at the end; and those of low-precision
  * floats, which are divided before they are rounded. */
 #include <float.h>
 #include <math.h>
@@ -73,7 +73,7 @@ static void what_has_no_average_is_refused(void **state) {
   ranks_run(2, &o, refusals);
 }
 
-/* ---- narrow floats ------------------------------------------------------- */
+/* ---- low-precision floats ------------------------------------------------ */
 
 typedef struct narrow {
   gloo_dtype dtype;

@@ -60,12 +60,12 @@ static void start_and_look_no_more(rank_env *env) {
     receive(env, 42);
     return;
   }
-  gloo_operation *send;
+  gloo_request *send;
   RANK_OK(env, gloo_send_start(env->context, &value, 1, GLOO_INT32, other, NULL,
                                &send));
   away_until(env, 1);
-  RANK_OK(env, gloo_operation_wait(send));
-  gloo_operation_destroy(send);
+  RANK_OK(env, gloo_request_wait(send));
+  gloo_request_destroy(send);
 }
 
 static void start_prepared(rank_env *env) {
@@ -73,15 +73,15 @@ static void start_prepared(rank_env *env) {
   int32_t value = 42;
   for (int i = 0; i < TIMES && env->rank != sender; i++) receive(env, 42);
   if (env->rank != sender) return;
-  gloo_operation *send;
+  gloo_request *send;
   RANK_OK(env, gloo_send_init(env->context, &value, 1, GLOO_INT32, 1 - sender,
                               NULL, &send));
   for (int i = 0; i < TIMES; i++) {
-    RANK_OK(env, gloo_operation_start(send));
-    RANK_OK(env, gloo_operation_wait(send));
+    RANK_OK(env, gloo_request_start(send));
+    RANK_OK(env, gloo_request_wait(send));
   }
   away_until(env, TIMES);
-  gloo_operation_destroy(send);
+  gloo_request_destroy(send);
 }
 
 /* ---- collectives --------------------------------------------------------- */

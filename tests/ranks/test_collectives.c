@@ -134,7 +134,7 @@ static void fill(const rank_env *env, const job *j, buffers *b, int run) {
 }
 
 static gloo_status call(rank_env *env, const job *j, buffers *b,
-                        const gloo_options *o, gloo_operation **op) {
+                        const gloo_options *o, gloo_request **op) {
   const void *in = in_place(j, env->rank) ? GLOO_IN_PLACE : b->in;
   void *out = b->out;
   gloo_context *c = env->context;
@@ -222,18 +222,18 @@ static void run_job(rank_env *env, const job *j) {
   buffers b = make_buffers(j, env->size);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = j->algorithm ? j->algorithm->name : NULL;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   fill(env, j, &b, 0);
   RANK_OK(env, call(env, j, &b, &o, &op));
-  if (j->form == 1 && op) RANK_OK(env, gloo_operation_wait(op));
+  if (j->form == 1 && op) RANK_OK(env, gloo_request_wait(op));
   for (int run = 0; j->form == 2 && op && run < 3; run++) {
     fill(env, j, &b, run);
-    RANK_OK(env, gloo_operation_start(op));
-    RANK_OK(env, gloo_operation_wait(op));
+    RANK_OK(env, gloo_request_start(op));
+    RANK_OK(env, gloo_request_wait(op));
     check(env, j, &b, run);
   }
   if (j->form != 2) check(env, j, &b, 0);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   free(b.in_memory);
   free(b.out_memory);
 }

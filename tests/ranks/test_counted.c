@@ -130,7 +130,7 @@ static void fill(const rank_env *env, const job *j, buffers *b, int run) {
 }
 
 static gloo_status call(rank_env *env, const job *j, buffers *b,
-                        const gloo_options *o, gloo_operation **op) {
+                        const gloo_options *o, gloo_request **op) {
   const void *in = in_place(env, j) ? GLOO_IN_PLACE : b->in;
   gloo_context *c = env->context;
   const size_t *ic = b->in_list.count, *oc = b->out_list.count;
@@ -213,21 +213,21 @@ static void check(rank_env *env, const job *j, const buffers *b,
 
 /* Fill, run, check. */
 static void run_once(rank_env *env, const job *j, buffers *b, int run,
-                     const gloo_options *o, gloo_operation *persistent) {
-  gloo_operation *op = NULL;
+                     const gloo_options *o, gloo_request *persistent) {
+  gloo_request *op = NULL;
   int32_t *want = malloc((b->out_elements + 1) * sizeof *want);
   fill(env, j, b, run);
   memcpy(want, b->out, b->out_elements * sizeof *want);
   expect(env, j, b, want, run);
   if (persistent) {
-    RANK_OK(env, gloo_operation_start(persistent));
-    RANK_OK(env, gloo_operation_wait(persistent));
+    RANK_OK(env, gloo_request_start(persistent));
+    RANK_OK(env, gloo_request_wait(persistent));
   } else {
     RANK_OK(env, call(env, j, b, o, &op));
-    if (op) RANK_OK(env, gloo_operation_wait(op));
+    if (op) RANK_OK(env, gloo_request_wait(op));
   }
   check(env, j, b, want, run);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   free(want);
 }
 
@@ -236,14 +236,14 @@ static void run_job(rank_env *env, const job *j) {
   make_buffers(env, j, &b);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = j->algorithm ? j->algorithm->name : NULL;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   if (j->form == 2) {
     RANK_OK(env, call(env, j, &b, &o, &op));
     for (int run = 0; op && run < 3; run++) run_once(env, j, &b, run, &o, op);
   } else {
     run_once(env, j, &b, 0, &o, NULL);
   }
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   free(b.in);
   free(b.out);
 }

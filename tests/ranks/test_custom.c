@@ -372,7 +372,7 @@ static void ranks_with_other_operations_are_told(void **state) {
 
 typedef struct caller {
   gloo_context *context;
-  gloo_operation *operation;
+  gloo_request *operation;
   int refused, calls;
 } caller;
 
@@ -385,10 +385,9 @@ static void call_back(void *user, const void *left, const void *right,
   if (c->context) {
     c->calls += 4;
     c->refused += gloo_barrier(c->context, NULL) == GLOO_ERR_INVALID;
-    c->refused += gloo_operation_wait(c->operation) == GLOO_ERR_INVALID;
-    c->refused += gloo_operation_test(c->operation) == GLOO_ERR_INVALID;
-    c->refused +=
-        gloo_operation_error(c->operation, &error) == GLOO_ERR_INVALID;
+    c->refused += gloo_request_wait(c->operation) == GLOO_ERR_INVALID;
+    c->refused += gloo_request_test(c->operation) == GLOO_ERR_INVALID;
+    c->refused += gloo_request_error(c->operation, &error) == GLOO_ERR_INVALID;
   }
   memmove(result, left, count);
 }
@@ -404,11 +403,11 @@ static void calls_back(rank_env *env) {
   RANK_OK(env, gloo_allreduce_init(env->context, GLOO_IN_PLACE, data, 5,
                                    GLOO_UINT8, GLOO_CUSTOM, &o, &c.operation));
   gloo_custom_op_destroy(o.custom); /* the operation keeps it */
-  RANK_OK(env, gloo_operation_start(c.operation));
-  RANK_OK(env, gloo_operation_wait(c.operation));
+  RANK_OK(env, gloo_request_start(c.operation));
+  RANK_OK(env, gloo_request_wait(c.operation));
   RANK_CHECK(env, data[0] == 0 && data[4] == 4);
   RANK_CHECK(env, c.calls > 0 && c.refused == c.calls);
-  gloo_operation_destroy(c.operation);
+  gloo_request_destroy(c.operation);
   RANK_OK(env, gloo_barrier(env->context, NULL));
 }
 

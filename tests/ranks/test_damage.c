@@ -97,7 +97,7 @@ static size_t batch_count(int i) {
 
 static gloo_status send_batch(rank_env *env) {
   float *data = malloc(BATCH_LONG * sizeof *data);
-  gloo_operation *ops[BATCH];
+  gloo_request *ops[BATCH];
   gloo_status worst = GLOO_OK;
   int started = 0;
   if (!data) abort();
@@ -108,9 +108,9 @@ static gloo_status send_batch(rank_env *env) {
     if (worst == GLOO_OK) started++;
   }
   for (int i = 0; i < started; i++) {
-    gloo_status status = gloo_operation_wait(ops[i]);
+    gloo_status status = gloo_request_wait(ops[i]);
     if (status != GLOO_OK) worst = status;
-    gloo_operation_destroy(ops[i]);
+    gloo_request_destroy(ops[i]);
   }
   free(data);
   return worst;

@@ -28,7 +28,7 @@ static void expect_refusal(rank_env *env, gloo_status status,
 static void expect_poisoned(rank_env *env, gloo_status cause,
                             const gloo_error *first) {
   int32_t word = 0, all = 0;
-  gloo_operation *op;
+  gloo_request *op;
   gloo_context *group;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -183,12 +183,12 @@ static void leaving_keeps_data(rank_env *env) {
 static void cancelled(rank_env *env) {
   float data[4] = {0};
   if (env->rank == 0) {
-    gloo_operation *op;
+    gloo_request *op;
     RANK_OK(env, gloo_allreduce_start(env->context, GLOO_IN_PLACE, data, 4,
                                       GLOO_FLOAT32, GLOO_SUM, NULL, &op));
-    RANK_OK(env, gloo_operation_cancel(op));
-    RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
-    gloo_operation_destroy(op);
+    RANK_OK(env, gloo_request_cancel(op));
+    RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
+    gloo_request_destroy(op);
   } else {
     wait_for_trouble(env);
   }
@@ -198,7 +198,7 @@ static void cancelled(rank_env *env) {
 /* Those that were started behind others may not have begun to send. */
 static void cancelled_among_many(rank_env *env) {
   enum { MANY = 60, COUNT = 10000 };
-  gloo_operation *ops[MANY] = {0};
+  gloo_request *ops[MANY] = {0};
   float *data = calloc(MANY * COUNT, sizeof *data);
   int mine = env->rank == 0 ? MANY : MANY - 1; /* the last cannot be done */
   for (int i = 0; i < mine && data; i++) {
@@ -208,11 +208,11 @@ static void cancelled_among_many(rank_env *env) {
     if (status != GLOO_OK) ops[i] = NULL; /* the others' failing was faster */
     if (env->rank == 0) RANK_OK(env, status);
   }
-  if (env->rank == 0) RANK_OK(env, gloo_operation_cancel(ops[MANY - 1]));
+  if (env->rank == 0) RANK_OK(env, gloo_request_cancel(ops[MANY - 1]));
   int failed = 0;
   for (int i = 0; i < MANY; i++) {
-    if (ops[i] && gloo_operation_wait(ops[i]) == GLOO_ERR_CANCELLED) failed++;
-    gloo_operation_destroy(ops[i]);
+    if (ops[i] && gloo_request_wait(ops[i]) == GLOO_ERR_CANCELLED) failed++;
+    gloo_request_destroy(ops[i]);
   }
   if (env->rank == 0) RANK_CHECK(env, failed > 0);
   if (env->rank != 0) wait_for_trouble(env);
@@ -231,7 +231,7 @@ static void destroyed_while_running(rank_env *env) {
   RANK_CHECK(env, gloo_context_create(env->rank, env->size, view, env->device,
                                       NULL, &second, &error) == GLOO_OK);
   if (!second) return;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   if (env->rank == 0) {
     RANK_OK(env, gloo_allreduce_start(second, GLOO_IN_PLACE, data, 4,
                                       GLOO_FLOAT32, GLOO_SUM, NULL, &op));
@@ -242,23 +242,23 @@ static void destroyed_while_running(rank_env *env) {
   gloo_context_destroy(second);
   gloo_store_destroy(view);
   if (op) {
-    RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
-    RANK_CHECK(env, gloo_operation_test(op) == GLOO_ERR_CANCELLED);
-    gloo_operation_destroy(op);
+    RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
+    RANK_CHECK(env, gloo_request_test(op) == GLOO_ERR_CANCELLED);
+    gloo_request_destroy(op);
     RANK_OK(env, gloo_barrier(env->context, NULL));
   }
 }
 
-static void expect_orphan(gloo_context *alone, gloo_operation *op,
-                          rank_env *env, gloo_status cause, const char *part) {
+static void expect_orphan(gloo_context *alone, gloo_request *op, rank_env *env,
+                          gloo_status cause, const char *part) {
   gloo_error error;
   gloo_context_destroy(alone);
-  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_POISONED);
-  RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_POISONED);
-  RANK_CHECK(env, gloo_operation_error(op, &error) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_error(op, &error) == GLOO_ERR_POISONED);
   RANK_CHECK(env, error.cause == cause && error.rank == -1);
   RANK_CHECK(env, strstr(error.message, part) != NULL);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
 }
 
 /* Operations that are started when their context is gone say why not. */
@@ -266,7 +266,7 @@ static void started_after_its_context(rank_env *env) {
   int32_t word;
   for (int fails = 0; fails < 2; fails++) {
     gloo_context *alone = NULL;
-    gloo_operation *op;
+    gloo_request *op;
     gloo_options o = GLOO_OPTIONS_INIT;
     o.timeout_ns = 1000000;
     gloo_store *store;
@@ -333,17 +333,17 @@ static void bad_arguments(rank_env *env) {
 }
 
 static void started_twice(rank_env *env) {
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env, gloo_barrier_init(env->context, NULL, &op));
   if (env->rank == 0) {
-    RANK_OK(env, gloo_operation_start(op));
-    RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_BUSY);
+    RANK_OK(env, gloo_request_start(op));
+    RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_BUSY);
   } else {
     uv_sleep(20);
-    RANK_OK(env, gloo_operation_start(op));
+    RANK_OK(env, gloo_request_start(op));
   }
-  RANK_OK(env, gloo_operation_wait(op));
-  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_request_wait(op));
+  gloo_request_destroy(op);
 }
 
 #define CASE(name, size)                    \

@@ -110,7 +110,7 @@ static void groups_of_groups_work(void **state) {
 /* All of them have operations under way at the same time. */
 static void fifty(rank_env *env) {
   gloo_context *groups[MANY];
-  gloo_operation *ops[MANY];
+  gloo_request *ops[MANY];
   int64_t data[MANY];
   for (int i = 0; i < MANY; i++) {
     groups[i] =
@@ -125,9 +125,9 @@ static void fifty(rank_env *env) {
                                         GLOO_INT64, GLOO_SUM, NULL, &ops[k]));
     }
     for (int i = 0; i < MANY; i++) {
-      RANK_OK(env, gloo_operation_wait(ops[i]));
+      RANK_OK(env, gloo_request_wait(ops[i]));
       RANK_CHECK(env, data[i] == group_sum_of_worlds(groups[i]));
-      gloo_operation_destroy(ops[i]);
+      gloo_request_destroy(ops[i]);
     }
   }
   group_all_works(env, groups[MANY / 2]);
@@ -187,7 +187,7 @@ static void overlapping_groups_work_in_several_threads(void **state) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* In every order, the context that was there first included. */
+/* In every order, the root context included. */
 static void any_order(rank_env *env) {
   const int *order = env->user;
   gloo_context *c[PER_RANK] = {env->context, NULL, NULL, NULL};

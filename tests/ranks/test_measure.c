@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "algorithms/tuning.h"
-#include "api/meet.h"
+#include "api/bootstrap.h"
 #include "core/cpu.h"
 #include "engine/engine.h"
 #include "ranks.h"
@@ -133,14 +133,14 @@ static void make_context(void *argument) {
 /* A context that has met the others, and knows what to do next. */
 static gloo_context *meet(gloo_store *store, gloo_device *device, int rank) {
   gloo_context *context;
-  const gli_terms terms = {.measures = true};
+  const gli_agreement agreement = {.measures = true};
   uint64_t key = 4711 + (uint64_t)rank;
   gloo_error error;
   assert_int_equal(gli_context_open(device, (uint32_t)rank, 2, key, 20 * SECOND,
                                     &context, &error),
                    GLOO_OK);
-  if (gli_meet(context, store, key, NULL, &terms, 20 * SECOND, NULL, &error) !=
-      GLOO_OK)
+  if (gli_bootstrap_ranks(context, store, key, NULL, &agreement, 20 * SECOND,
+                          NULL, &error) != GLOO_OK)
     fail_msg("%s", error.message);
   assert_int_equal(gli_context_join_tree(context, &error), GLOO_OK);
   return context;

@@ -144,13 +144,13 @@ static void moving(rank_env *env, size_t count, bool in_shared,
   for (size_t i = 0; i < count; i++) {
     wrong += out.data[i] != input_of(root, i);
   }
-  gloo_operation *send = NULL;
+  gloo_request *send = NULL;
   RANK_OK(env, gloo_send_start(env->context, in.data, count, GLOO_FLOAT32, next,
                                NULL, &send));
   RANK_OK(env, gloo_recv(env->context, out.data, count, GLOO_FLOAT32, previous,
                          NULL));
-  RANK_OK(env, gloo_operation_wait(send));
-  gloo_operation_destroy(send);
+  RANK_OK(env, gloo_request_wait(send));
+  gloo_request_destroy(send);
   for (size_t i = 0; i < count; i++) {
     wrong += out.data[i] != input_of(previous, i);
   }
@@ -321,7 +321,7 @@ static void give_up(rank_env *env) {
   discard(&out);
 }
 
-static void what_was_lent_is_cut_off_after_an_error(void **state) {
+static void what_was_exposed_is_cut_off_after_an_error(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
   ranks_run(2, &o, give_up);
@@ -348,7 +348,7 @@ static void share_a_page(rank_env *env) {
     check_sums(env, out, COUNT, 0);
     for (size_t i = 0; i < COUNT; i++) out[i] = -7;
   }
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   if (env->rank == 0) {
     RANK_OK(env, gloo_allreduce_start(other, in, out, COUNT, GLOO_FLOAT32,
                                       GLOO_SUM, &o, &op));
@@ -356,8 +356,8 @@ static void share_a_page(rank_env *env) {
     RANK_CHECK(env, gloo_allreduce(env->context, in, lost, COUNT, GLOO_FLOAT32,
                                    GLOO_SUM, &o) == GLOO_ERR_TIMEOUT);
     for (size_t i = 0; i < COUNT; i++) lost[i] = -7;
-    RANK_OK(env, gloo_operation_wait(op));
-    gloo_operation_destroy(op);
+    RANK_OK(env, gloo_request_wait(op));
+    gloo_request_destroy(op);
     check_sums(env, out, COUNT, 0);
   } else {
     pause_ms(600);
@@ -370,7 +370,7 @@ static void share_a_page(rank_env *env) {
   discard(&b);
 }
 
-static void an_error_does_not_harm_what_is_lent_next_to_it(void **state) {
+static void an_error_does_not_harm_what_is_exposed_next_to_it(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
   ranks_run(2, &o, share_a_page);
@@ -383,8 +383,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(any_mix_gives_the_same_whatever_was_promised),
       cmocka_unit_test(what_goes_one_way_is_copied_by_both),
       cmocka_unit_test(memory_is_allocated_and_freed_between_operations),
-      cmocka_unit_test(what_was_lent_is_cut_off_after_an_error),
-      cmocka_unit_test(an_error_does_not_harm_what_is_lent_next_to_it),
+      cmocka_unit_test(what_was_exposed_is_cut_off_after_an_error),
+      cmocka_unit_test(an_error_does_not_harm_what_is_exposed_next_to_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

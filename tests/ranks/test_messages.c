@@ -27,12 +27,12 @@ static void ring(rank_env *env) {
     int32_t *out = malloc(n * 4 + 4), *in = malloc(n * 4 + 4);
     for (size_t k = 0; k < n; k++) out[k] = env->rank * 1000 + (int)(k % 997);
     memset(in, 0, n * 4 + 4);
-    gloo_operation *send;
+    gloo_request *send;
     RANK_OK(env, gloo_send_start(env->context, out, n, GLOO_INT32, right, NULL,
                                  &send));
     RANK_OK(env, gloo_recv(env->context, in, n, GLOO_INT32, left, NULL));
-    RANK_OK(env, gloo_operation_wait(send));
-    gloo_operation_destroy(send);
+    RANK_OK(env, gloo_request_wait(send));
+    gloo_request_destroy(send);
     for (size_t k = 0; k < n; k++) {
       RANK_CHECK(env, in[k] == left * 1000 + (int)(k % 997));
     }
@@ -41,10 +41,10 @@ static void ring(rank_env *env) {
   }
 }
 
-/* 2,000 messages start before any is received: more than may be parked. */
+/* 2,000 messages start before any is received: more than may be kept early. */
 static void flood(rank_env *env) {
   enum { MESSAGES = 2000, COUNT = 300 };
-  gloo_operation **ops = calloc(MESSAGES, sizeof *ops);
+  gloo_request **ops = calloc(MESSAGES, sizeof *ops);
   int32_t(*data)[COUNT] = calloc(MESSAGES, sizeof *data);
   if (env->rank == 0) {
     for (int i = 0; i < MESSAGES; i++) {
@@ -54,8 +54,8 @@ static void flood(rank_env *env) {
                                    &o, &ops[i]));
     }
     for (int i = 0; i < MESSAGES; i++) {
-      RANK_OK(env, gloo_operation_wait(ops[i]));
-      gloo_operation_destroy(ops[i]);
+      RANK_OK(env, gloo_request_wait(ops[i]));
+      gloo_request_destroy(ops[i]);
     }
   } else {
     for (int tag = 2; tag >= 0; tag--) { /* the last tag first */
@@ -114,24 +114,24 @@ static void oneself(rank_env *env) {
   enum { COUNT = 400000 };
   float *out = malloc(COUNT * sizeof *out), *in = malloc(COUNT * sizeof *in);
   for (int i = 0; i < COUNT; i++) out[i] = (float)i;
-  gloo_operation *recv;
+  gloo_request *recv;
   RANK_OK(env, gloo_recv_start(env->context, in, COUNT, GLOO_FLOAT32, env->rank,
                                NULL, &recv));
   RANK_OK(env,
           gloo_send(env->context, out, COUNT, GLOO_FLOAT32, env->rank, NULL));
-  RANK_OK(env, gloo_operation_wait(recv));
-  RANK_CHECK(env, gloo_operation_source(recv) == env->rank);
-  gloo_operation_destroy(recv);
+  RANK_OK(env, gloo_request_wait(recv));
+  RANK_CHECK(env, gloo_request_source(recv) == env->rank);
+  gloo_request_destroy(recv);
   RANK_CHECK(env, memcmp(in, out, COUNT * sizeof *in) == 0);
   /* The other order: the message waits for its receive. */
-  gloo_operation *send;
+  gloo_request *send;
   RANK_OK(env, gloo_send_start(env->context, out, COUNT, GLOO_FLOAT32,
                                env->rank, NULL, &send));
   memset(in, 0, COUNT * sizeof *in);
   RANK_OK(env,
           gloo_recv(env->context, in, COUNT, GLOO_FLOAT32, env->rank, NULL));
-  RANK_OK(env, gloo_operation_wait(send));
-  gloo_operation_destroy(send);
+  RANK_OK(env, gloo_request_wait(send));
+  gloo_request_destroy(send);
   RANK_CHECK(env, memcmp(in, out, COUNT * sizeof *in) == 0);
   free(in);
   free(out);
@@ -141,23 +141,23 @@ static void oneself(rank_env *env) {
 static void cancel_quietly(rank_env *env) {
   int32_t value = 7;
   gloo_options o = tagged(99);
-  gloo_operation *recv;
+  gloo_request *recv;
   int peer = (env->rank + 1) % env->size;
   RANK_OK(env, gloo_recv_start(env->context, &value, 1, GLOO_INT32, peer, &o,
                                &recv));
-  RANK_OK(env, gloo_operation_cancel(recv));
-  RANK_CHECK(env, gloo_operation_wait(recv) == GLOO_ERR_CANCELLED);
-  gloo_operation_destroy(recv);
+  RANK_OK(env, gloo_request_cancel(recv));
+  RANK_CHECK(env, gloo_request_wait(recv) == GLOO_ERR_CANCELLED);
+  gloo_request_destroy(recv);
   RANK_OK(env, gloo_barrier(env->context, NULL));
 }
 
 enum { ANY = -1 };
 
 /* A receive of one number, from a rank or any. */
-static gloo_operation *receive(rank_env *env, int32_t *value, int peer,
-                               uint32_t tag) {
+static gloo_request *receive(rank_env *env, int32_t *value, int peer,
+                             uint32_t tag) {
   gloo_options o = tagged(tag);
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   if (peer == ANY) {
     RANK_OK(env, gloo_recv_any_start(env->context, value, 1, GLOO_INT32, NULL,
                                      0, &o, &op));
@@ -173,12 +173,12 @@ static void send_one(rank_env *env, int32_t value, int peer, uint32_t tag) {
   RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, peer, &o));
 }
 
-static void expect_one(rank_env *env, gloo_operation *op, const int32_t *got,
+static void expect_one(rank_env *env, gloo_request *op, const int32_t *got,
                        int32_t value, int source) {
-  RANK_OK(env, gloo_operation_wait(op));
+  RANK_OK(env, gloo_request_wait(op));
   RANK_CHECK(env, *got == value);
-  RANK_CHECK(env, gloo_operation_source(op) == source);
-  gloo_operation_destroy(op);
+  RANK_CHECK(env, gloo_request_source(op) == source);
+  gloo_request_destroy(op);
 }
 
 /* Receives meet messages in the order in which they were begun, whichever of
@@ -200,7 +200,7 @@ static void any_and_one_in_order(rank_env *env) {
       if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
       if (env->rank == 0) {
         int32_t got[3] = {-1, -1, -1};
-        gloo_operation *ops[3];
+        gloo_request *ops[3];
         for (int k = 0; k < 3; k++) {
           ops[k] = receive(env, &got[k], peers[i][k], tag);
         }
@@ -217,7 +217,7 @@ static void any_and_one_in_order(rank_env *env) {
  * that is named behind it to the receives that name it. */
 static void any_met_by_another(rank_env *env) {
   int32_t got[3] = {-1, -1, -1};
-  gloo_operation *ops[3] = {NULL, NULL, NULL};
+  gloo_request *ops[3] = {NULL, NULL, NULL};
   if (env->rank == 0) {
     ops[0] = receive(env, &got[0], ANY, 5);
     ops[1] = receive(env, &got[1], 1, 5);
@@ -250,7 +250,7 @@ static void tags_have_their_own_order(rank_env *env) {
     return;
   }
   int32_t got[EACH];
-  gloo_operation *ops[EACH];
+  gloo_request *ops[EACH];
   for (uint32_t tag = TAGS; tag-- > 0;) {
     for (int i = 0; i < EACH; i++) ops[i] = receive(env, &got[i], 0, tag);
     for (int i = EACH; i-- > 0;) {
@@ -264,13 +264,12 @@ static void cancel_in_the_middle(rank_env *env) {
   enum { N = 4 };
   for (int cancelled = 0; cancelled < N; cancelled++) {
     int32_t got[N] = {-1, -1, -1, -1};
-    gloo_operation *ops[N];
+    gloo_request *ops[N];
     if (env->rank == 0) {
       for (int i = 0; i < N; i++) ops[i] = receive(env, &got[i], 1, 0);
-      RANK_OK(env, gloo_operation_cancel(ops[cancelled]));
-      RANK_CHECK(env,
-                 gloo_operation_wait(ops[cancelled]) == GLOO_ERR_CANCELLED);
-      gloo_operation_destroy(ops[cancelled]);
+      RANK_OK(env, gloo_request_cancel(ops[cancelled]));
+      RANK_CHECK(env, gloo_request_wait(ops[cancelled]) == GLOO_ERR_CANCELLED);
+      gloo_request_destroy(ops[cancelled]);
     }
     RANK_OK(env, gloo_barrier(env->context, NULL));
     if (env->rank == 1) {
@@ -307,23 +306,23 @@ enum { FORMS = 3 };
 static void exchange(rank_env *env, int form, const void *in, size_t n, int to,
                      void *out, size_t m, int from) {
   gloo_context *c = env->context;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   if (form == 0) {
     RANK_OK(env, gloo_sendrecv(c, in, n, to, out, m, from, GLOO_INT32, NULL));
   } else if (form == 1) {
     RANK_OK(env, gloo_sendrecv_start(c, in, n, to, out, m, from, GLOO_INT32,
                                      NULL, &op));
-    if (op) RANK_OK(env, gloo_operation_wait(op));
+    if (op) RANK_OK(env, gloo_request_wait(op));
   } else {
     RANK_OK(env, gloo_sendrecv_init(c, in, n, to, out, m, from, GLOO_INT32,
                                     NULL, &op));
     for (int run = 0; op && run < 3; run++) {
-      RANK_OK(env, gloo_operation_start(op));
-      RANK_OK(env, gloo_operation_wait(op));
+      RANK_OK(env, gloo_request_start(op));
+      RANK_OK(env, gloo_request_wait(op));
     }
   }
-  if (op) RANK_CHECK(env, gloo_operation_source(op) == from);
-  gloo_operation_destroy(op);
+  if (op) RANK_CHECK(env, gloo_request_source(op) == from);
+  gloo_request_destroy(op);
 }
 
 static void fill(int32_t *data, size_t n, int32_t value) {
@@ -390,7 +389,7 @@ static void exchange_with_messages(rank_env *env) {
 static void exchanges_refused(rank_env *env) {
   int32_t data[16] = {0};
   gloo_context *c = env->context;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
   o.error = &error;
@@ -417,17 +416,17 @@ static void exchanges_refused(rank_env *env) {
 static void exchange_is_busy_and_cancelled(rank_env *env) {
   int32_t in = 5, out = 0;
   gloo_options o = tagged(7);
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env,
           gloo_sendrecv_init(env->context, &in, 1, GLOO_NO_RANK, &out, 1,
                              (env->rank + 1) % env->size, GLOO_INT32, &o, &op));
-  RANK_CHECK(env, gloo_operation_test(op) == GLOO_OK); /* not started */
-  RANK_OK(env, gloo_operation_start(op));
-  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_BUSY);
-  RANK_CHECK(env, gloo_operation_test(op) == GLOO_IN_PROGRESS);
-  RANK_OK(env, gloo_operation_cancel(op));
-  RANK_CHECK(env, gloo_operation_wait(op) == GLOO_ERR_CANCELLED);
-  gloo_operation_destroy(op);
+  RANK_CHECK(env, gloo_request_test(op) == GLOO_OK); /* not started */
+  RANK_OK(env, gloo_request_start(op));
+  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_BUSY);
+  RANK_CHECK(env, gloo_request_test(op) == GLOO_IN_PROGRESS);
+  RANK_OK(env, gloo_request_cancel(op));
+  RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
+  gloo_request_destroy(op);
   RANK_OK(env, gloo_barrier(env->context, NULL));
 }
 
@@ -436,7 +435,7 @@ static void exchange_that_is_not_met(rank_env *env) {
   int32_t in = 5, out = 0;
   gloo_options o = GLOO_OPTIONS_INIT;
   gloo_error error = {.status = GLOO_OK};
-  gloo_operation *op;
+  gloo_request *op;
   o.timeout_ns = INT64_C(100000000);
   o.error = &error;
   if (env->rank == 1) { /* it takes the message, and sends none */
@@ -445,14 +444,14 @@ static void exchange_that_is_not_met(rank_env *env) {
   }
   RANK_OK(env, gloo_sendrecv_start(env->context, &in, 1, 1, &out, 1, 1,
                                    GLOO_INT32, &o, &op));
-  gloo_status status = gloo_operation_wait(op);
+  gloo_status status = gloo_request_wait(op);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
-  RANK_CHECK(env, gloo_operation_test(op) == status);
-  RANK_CHECK(env, gloo_operation_error(op, &error) == status);
+  RANK_CHECK(env, gloo_request_test(op) == status);
+  RANK_CHECK(env, gloo_request_error(op, &error) == status);
   RANK_CHECK(env, error.rank == 1);
-  RANK_CHECK(env, gloo_operation_start(op) == GLOO_ERR_POISONED);
-  RANK_CHECK(env, gloo_operation_source(op) == -1);
-  gloo_operation_destroy(op);
+  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_source(op) == -1);
+  gloo_request_destroy(op);
 }
 
 #define CASE(name, size)                      \

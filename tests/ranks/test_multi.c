@@ -123,7 +123,7 @@ static void fill(const buffers *b, const job *j, const rank_env *env) {
 }
 
 static gloo_status call(rank_env *env, const job *j, buffers *b,
-                        const gloo_options *o, gloo_operation **op) {
+                        const gloo_options *o, gloo_request **op) {
   const void *in[16];
   void *out[MOST];
   for (size_t k = 0; k < b->n_in; k++) in[k] = b->in[k];
@@ -191,18 +191,18 @@ static void run_job(rank_env *env, job j) {
   make(&b, &j, env);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = j.algorithm;
-  gloo_operation *op = NULL;
+  gloo_request *op = NULL;
   fill(&b, &j, env);
   RANK_OK(env, call(env, &j, &b, &o, &op));
-  if (j.form == 1 && op) RANK_OK(env, gloo_operation_wait(op));
+  if (j.form == 1 && op) RANK_OK(env, gloo_request_wait(op));
   for (int run = 0; j.form == 2 && op && run < 3; run++) {
     fill(&b, &j, env);
-    RANK_OK(env, gloo_operation_start(op));
-    RANK_OK(env, gloo_operation_wait(op));
+    RANK_OK(env, gloo_request_start(op));
+    RANK_OK(env, gloo_request_wait(op));
     check(env, &j, &b);
   }
   if (j.form != 2) check(env, &j, &b);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   for (size_t k = 0; k < b.n_in; k++) free(b.in[k]);
   for (size_t k = 0; k < b.n_out; k++) free(b.out[k]);
 }

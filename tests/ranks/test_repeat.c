@@ -82,7 +82,7 @@ enum { TOGETHER = 6 };
  * late, so that messages are there before their operations. */
 static void many_at_once(rank_env *env) {
   int32_t in[TOGETHER], out[TOGETHER], more = 0;
-  gloo_operation *op[TOGETHER];
+  gloo_request *op[TOGETHER];
   int n = env->size, base = n * (n - 1) / 2;
   for (int round = 0; round < ROUNDS; round++) {
     if (round % 5 == env->rank) uv_sleep(1);
@@ -96,8 +96,8 @@ static void many_at_once(rank_env *env) {
     RANK_OK(env, gloo_allreduce(env->context, &in[0], &more, 1, GLOO_INT32,
                                 GLOO_SUM, NULL));
     for (int i = TOGETHER; i-- > 0;) {
-      RANK_OK(env, gloo_operation_wait(op[i]));
-      gloo_operation_destroy(op[i]);
+      RANK_OK(env, gloo_request_wait(op[i]));
+      gloo_request_destroy(op[i]);
       RANK_CHECK(env, out[i] == base + n * (10 * i + round));
     }
     RANK_CHECK(env, more == base + n * round);
@@ -116,7 +116,7 @@ static void messages_at_once(rank_env *env) {
   tagged.tag = 7;
   for (int32_t round = 0; round < ROUNDS; round++) {
     int32_t out[2] = {round, -round}, in[2] = {0, 0};
-    gloo_operation *op[4];
+    gloo_request *op[4];
     if (round % 3 == env->rank) uv_sleep(1);
     RANK_OK(env, gloo_send_start(env->context, &out[0], 1, GLOO_INT32, peer,
                                  NULL, &op[0]));
@@ -127,9 +127,9 @@ static void messages_at_once(rank_env *env) {
     RANK_OK(env, gloo_recv_start(env->context, &in[0], 1, GLOO_INT32, peer,
                                  NULL, &op[3]));
     for (int i = 4; i-- > 0;) {
-      RANK_OK(env, gloo_operation_wait(op[i]));
-      if (i >= 2) RANK_CHECK(env, gloo_operation_source(op[i]) == peer);
-      gloo_operation_destroy(op[i]);
+      RANK_OK(env, gloo_request_wait(op[i]));
+      if (i >= 2) RANK_CHECK(env, gloo_request_source(op[i]) == peer);
+      gloo_request_destroy(op[i]);
     }
     RANK_CHECK(env, in[0] == round && in[1] == -round);
   }
@@ -142,15 +142,15 @@ static void started_messages_keep_their_tags(void **state) {
 
 static void started_mismatch(rank_env *env) {
   float in[2] = {1, 2}, out[2];
-  gloo_operation *op;
+  gloo_request *op;
   for (int round = 0; round < 4; round++) {
     gloo_op last = env->rank == 0 ? GLOO_SUM : GLOO_MAX;
     gloo_status status =
         gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
                              round < 3 ? GLOO_SUM : last, NULL, &op);
     if (status == GLOO_OK) { /* it may be found out on the spot */
-      status = gloo_operation_wait(op);
-      gloo_operation_destroy(op);
+      status = gloo_request_wait(op);
+      gloo_request_destroy(op);
     }
     RANK_CHECK(env, status == (round < 3 ? GLOO_OK : GLOO_ERR_MISMATCH));
   }

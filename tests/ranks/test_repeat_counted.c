@@ -86,12 +86,12 @@ static void gather_for_all(rank_env *env, int round, lists *l) {
   lay_out(l, (enum layout)(round % LAYOUTS), env->size);
   bool in_place = round % 5 == 0;
   fill(in_place ? all + l->first[me] : own, l->count[me], round, me, 0);
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env, gloo_allgatherv_start(
                    env->context, in_place ? GLOO_IN_PLACE : own, all, l->count,
                    l->displacements, GLOO_INT32, NULL, &op));
-  RANK_OK(env, gloo_operation_wait(op));
-  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_request_wait(op));
+  gloo_request_destroy(op);
   for (int k = 0; k < env->size; k++) {
     RANK_CHECK(env, holds(all + l->first[k], l->count[k], round, k, 0));
   }

@@ -35,14 +35,14 @@ static void send_word(rank_env *env, uint32_t tag, int32_t word) {
 
 /* A receive that was started before has the first message. */
 static void receive_behind_another(rank_env *env, int32_t first) {
-  gloo_operation *started;
+  gloo_request *started;
   int32_t word = -1;
   RANK_OK(env, gloo_recv_start(env->context, &word, 1, GLOO_INT32, 0, NULL,
                                &started));
   RANK_CHECK(env, receive_word(env, 0) == first + 1);
-  RANK_OK(env, gloo_operation_wait(started));
-  RANK_CHECK(env, gloo_operation_source(started) == 0);
-  gloo_operation_destroy(started);
+  RANK_OK(env, gloo_request_wait(started));
+  RANK_CHECK(env, gloo_request_source(started) == 0);
+  gloo_request_destroy(started);
   RANK_CHECK(env, word == first);
   RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 2);
 }
@@ -58,19 +58,19 @@ static void receive_last_first(rank_env *env, int32_t first) {
   RANK_CHECK(env, source == 0 && word == first + 1);
 }
 
-static void receive_persistently(rank_env *env, gloo_operation *op,
+static void receive_persistently(rank_env *env, gloo_request *op,
                                  const int32_t *word, int32_t first) {
   for (int32_t i = 0; i < 2; i++) {
-    RANK_OK(env, gloo_operation_start(op));
-    RANK_OK(env, gloo_operation_wait(op));
-    RANK_CHECK(env, gloo_operation_source(op) == 0 && *word == first + i);
+    RANK_OK(env, gloo_request_start(op));
+    RANK_OK(env, gloo_request_wait(op));
+    RANK_CHECK(env, gloo_request_source(op) == 0 && *word == first + i);
   }
   RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 2);
 }
 
 static void receive_all_ways(rank_env *env) {
   int32_t word = -1;
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env,
           gloo_recv_init(env->context, &word, 1, GLOO_INT32, 0, NULL, &op));
   for (int32_t round = 0; round < ROUNDS; round++) {
@@ -90,7 +90,7 @@ static void receive_all_ways(rank_env *env) {
     RANK_CHECK(env, receive_word(env, 0) == first + 3);
     if (round % 3 == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
   }
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
 }
 
 /* Rank 0 sends four words a round, now ahead of rank 1 and now behind it. */

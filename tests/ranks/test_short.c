@@ -115,7 +115,7 @@ static void send_again(rank_env *env) {
 
 static void start(rank_env *env) {
   int32_t data[COUNT] = {0};
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env, gloo_barrier(env->context, NULL));
   if (env->rank != 0) {
     RANK_OK(env, gloo_recv(env->context, data, COUNT, GLOO_INT32, 0, NULL));
@@ -129,8 +129,8 @@ static void start(rank_env *env) {
           gloo_send_start(env->context, data, COUNT, GLOO_INT32, 1, NULL, &op));
   RANK_CHECK(env, next_part == 0);
   away_until(env, 1);
-  RANK_OK(env, gloo_operation_wait(op));
-  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_request_wait(op));
+  gloo_request_destroy(op);
 }
 
 static void broadcast(rank_env *env) {

@@ -246,7 +246,8 @@ static bool late_comer_hears_of_two_jobs(void) {
   return true;
 }
 
-/* It finds cards of all ranks, and must not take them for a meeting. */
+/* It finds address records of all ranks, and must not take them for a meeting.
+ */
 static void a_rank_that_comes_after_the_meeting_failed_hears_why(void **state) {
   int attempts = 5;
   (void)state;

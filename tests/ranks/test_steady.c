@@ -46,11 +46,11 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   const size_t counts[3] = {3, 2, 1}; /* of up to three ranks */
   RANK_OK(env, gloo_allgatherv(context, GLOO_IN_PLACE, data, counts, NULL,
                                GLOO_FLOAT32, NULL));
-  gloo_operation *op;
+  gloo_request *op;
   RANK_OK(env, gloo_allreduce_start(context, GLOO_IN_PLACE, data, 8,
                                     GLOO_FLOAT32, GLOO_SUM, NULL, &op));
-  RANK_OK(env, gloo_operation_wait(op));
-  gloo_operation_destroy(op);
+  RANK_OK(env, gloo_request_wait(op));
+  gloo_request_destroy(op);
 }
 
 /* How far ranks run ahead of each other varies, and pools grow to the most that

@@ -13,7 +13,7 @@ static void *create_rough(const bat_variant *variant) {
   sim_options options = {.seed = 2,
                          .delay_max_ns = 100000,
                          .streams = 4,
-                         .again_percent = 40,
+                         .no_room_percent = 40,
                          .progress_percent = 70,
                          .pieces_percent = 60,
                          .at_once_percent = 40};

@@ -54,8 +54,8 @@ struct sim_side {
   bool attached, closed, stopped;
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
-  uint8_t taken[GLI_TAKE_BYTES];      /* what take_now got last */
-  gli_help *help;                     /* [GLI_HELPS] for what comes here */
+  uint8_t taken[GLI_TAKE_BYTES]; /* what take_now got last */
+  gli_shared_copy *shared_copy;  /* [GLI_SHARED_COPIES] for what comes here */
   sim_queue streams[SIM_STREAMS_MAX]; /* messages to this side */
   sim_flight *flights;                /* of this side's requests */
   sim_side *next;                     /* in the node's list of open sides */
@@ -104,7 +104,7 @@ struct sim_world {
   sim_link *links;
   sim_grant *grants;
   uint64_t n_grants;
-  int n_lent;
+  int n_windowed;
   char hosts[SIM_RANKS_MAX][32];
 };
 
@@ -133,18 +133,18 @@ void sim_drop_borrowed(sim_side *to);
 void sim_drop_all(sim_side *to);
 void sim_free_flights(sim_side *side);
 
-/* ---- reach.c ------------------------------------------------------------- */
+/* ---- rkey.c -------------------------------------------------------------- */
 
-bool sim_refer(gli_pair *pair, const void *memory, size_t bytes, bool write,
-               uint64_t *reference);
-gloo_status sim_reach(gli_pair *pair, uint64_t reference, size_t bytes,
-                      bool write, void **memory, gloo_error *error);
-gloo_status sim_fetch(gli_pair *pair, uint64_t reference, void *dst,
-                      size_t bytes, gloo_error *error);
-bool sim_recalled(gli_pair *pair);
-gli_help *sim_help(gli_pair *pair, bool sends);
+bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes, bool write,
+                   uint64_t *rkey);
+gloo_status sim_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
+                         bool write, void **memory, gloo_error *error);
+gloo_status sim_get(gli_pair *pair, uint64_t rkey, void *dst, size_t bytes,
+                    gloo_error *error);
+bool sim_revoked(gli_pair *pair);
+gli_shared_copy *sim_shared_copy(gli_pair *pair, bool sends);
 /* A message of this side asks for help. */
-void sim_help_asked(sim_side *side, const gli_header *header);
+void sim_shared_copy_asked(sim_side *side, const gli_header *header);
 void sim_free_grants(sim_world *world);
 
 /* ---- message.c ----------------------------------------------------------- */

@@ -136,7 +136,7 @@ static void open_ranks(job *j) {
 static void destroy_operations(rank *r) {
   for (int i = 0; i < SCRIPT_CALLS_MAX; i++) {
     for (int k = 0; k < 2; k++) {
-      gloo_operation_destroy(r->runs[i].operation[k]);
+      gloo_request_destroy(r->runs[i].operation[k]);
       r->runs[i].operation[k] = NULL;
     }
   }

@@ -93,7 +93,7 @@ static gli_arguments arguments_of(const job *j, const rank *r, int call) {
 
 /* Make one operation of a call, started. */
 static gloo_status begin(job *j, rank *r, int call, bool receives,
-                         gloo_operation **operation) {
+                         gloo_request **operation) {
   const script_call *c = &j->script.calls[call];
   gli_arguments a = arguments_of(j, r, call);
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -119,7 +119,7 @@ static gloo_status begin(job *j, rank *r, int call, bool receives,
   if (job_draw(j, 2))
     return gli_call_start(r->context, &a, &options, operation);
   gloo_status status = gli_call_init(r->context, &a, &options, operation);
-  return status == GLOO_OK ? gloo_operation_start(*operation) : status;
+  return status == GLOO_OK ? gloo_request_start(*operation) : status;
 }
 
 static void note_failure(rank *r, gloo_status status) {
@@ -137,7 +137,7 @@ static gloo_status start_operations(job *j, rank *r, int call, run *n) {
   gloo_status status = GLOO_OK;
   if (c->again_of >= 0) {
     for (int i = 0; i < 2 && status == GLOO_OK; i++) {
-      if (n->operation[i]) status = gloo_operation_start(n->operation[i]);
+      if (n->operation[i]) status = gloo_request_start(n->operation[i]);
     }
     return status;
   }
@@ -223,7 +223,7 @@ bool job_test_run(job *j, rank *r, int first) {
   if (!n->started || n->done) return false;
   for (int i = 0; i < 2; i++) {
     if (n->operation[i] == NULL) continue;
-    gloo_status one = gloo_operation_test(n->operation[i]);
+    gloo_status one = gloo_request_test(n->operation[i]);
     if (one == GLOO_IN_PROGRESS) return false;
     if (one != GLOO_OK) status = one;
   }
@@ -244,7 +244,7 @@ void job_check_any(job *j, rank *r) {
     const script_call *c = &s->calls[i];
     if (!c->any || c->to != r->number) continue;
     run *n = &r->runs[i];
-    int source = gloo_operation_source(n->operation[1]);
+    int source = gloo_request_source(n->operation[1]);
     if (source < 0 || source >= (int)s->ranks) {
       job_complain(j, "rank %u received from rank %d", r->number, source);
       return;

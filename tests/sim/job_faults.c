@@ -11,7 +11,7 @@ static void cancel_something(job *j, rank *r) {
     /* Messages may be withdrawn without anybody noticing. */
     if (!n->started || n->done) continue;
     if (j->script.calls[i].collective == GLI_SENDRECV) continue;
-    gloo_operation_cancel(n->operation[0]);
+    gloo_request_cancel(n->operation[0]);
     j->struck = true;
     return;
   }

@@ -6,8 +6,8 @@
 #include "job.h"
 
 typedef struct run {
-  gloo_operation *operation[2]; /* of a message to itself: send, receive */
-  uint8_t *in, *out;            /* inside blocks with guards around */
+  gloo_request *operation[2]; /* of a message to itself: send, receive */
+  uint8_t *in, *out;          /* inside blocks with guards around */
   uint8_t *in_block, *out_block;
   bool started, done;
   gloo_status status;

@@ -126,9 +126,10 @@ gli_post sim_send(gli_pair *pair, gli_send_request *request) {
     new_flight(side, request, NULL, SIM_NEVER); /* ends with `failed` */
     return GLI_POST_IN_PROGRESS;
   }
-  if (sim_chance(world, world->options.again_percent)) return GLI_POST_AGAIN;
-  if (request->header.type == GLI_MESSAGE_HELP) {
-    sim_help_asked(side, &request->header);
+  if (sim_chance(world, world->options.no_room_percent))
+    return GLI_POST_NO_ROOM;
+  if (request->header.type == GLI_MESSAGE_SHARE) {
+    sim_shared_copy_asked(side, &request->header);
   }
   if (peer->closed) { /* it has said BYE or ABORT, and nobody hears this */
     if (!sim_chance(world, world->options.progress_percent)) {
@@ -293,7 +294,7 @@ bool sim_take_now(gli_pair *pair, const gli_header *expected,
     if (!is_like(&m->header, expected)) continue;
     if (!sim_chance(world, world->options.at_once_percent)) return false;
     *taken = (gli_taken){.credit = m->header.credit,
-                         .charged = m->header.charged,
+                         .eager = m->header.eager,
                          .payload = side->taken};
     if (m->header.length > 0) {
       memcpy(side->taken, m->payload, (size_t)m->header.length);
@@ -316,8 +317,8 @@ static void absorb(sim_message *m, uint64_t bytes) {
   }
   const uint8_t *local = (const uint8_t *)sink->local + at;
   const uint8_t *incoming = m->payload + at;
-  sink->fn(dst, sink->incoming_left ? incoming : local,
-           sink->incoming_left ? local : incoming, n / sink->elem_bytes);
+  sink->fn(dst, sink->incoming_first ? incoming : local,
+           sink->incoming_first ? local : incoming, n / sink->elem_bytes);
 }
 
 static uint64_t piece(sim_world *world, const sim_message *m) {

@@ -85,29 +85,29 @@ void peer_set_up(pair_of_ranks *two, int in_progress_percent,
   set_up_with(two, &options, timeout_ns);
 }
 
-static void set_up_lending(pair_of_ranks *two, int in_progress_percent,
-                           int lends, uint32_t helps) {
+static void set_up_exposing(pair_of_ranks *two, int in_progress_percent,
+                            int exposes, uint32_t shares) {
   sim_options options = {.seed = 1,
                          .delay_max_ns = 1000,
                          .streams = 1,
                          .progress_percent = in_progress_percent,
-                         .refer_percent = 100,
-                         .lends = lends,
-                         .helps = helps};
+                         .rkey_percent = 100,
+                         .exposes = exposes,
+                         .shares = shares};
   set_up_with(two, &options, -1);
 }
 
-void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
-                         int lends) {
-  set_up_lending(two, in_progress_percent, lends, 0);
+void peer_set_up_exposing(pair_of_ranks *two, int in_progress_percent,
+                          int exposes) {
+  set_up_exposing(two, in_progress_percent, exposes, 0);
 }
 
-void peer_set_up_helping(pair_of_ranks *two, uint32_t helps) {
-  set_up_lending(two, 100, 1000, helps);
+void peer_set_up_sharing(pair_of_ranks *two, uint32_t shares) {
+  set_up_exposing(two, 100, 1000, shares);
 }
 
-void peer_set_up_reach(pair_of_ranks *two, int in_progress_percent) {
-  peer_set_up_lending(two, in_progress_percent, 1000);
+void peer_set_up_rkeys(pair_of_ranks *two, int in_progress_percent) {
+  peer_set_up_exposing(two, in_progress_percent, 1000);
 }
 
 void peer_tear_down(pair_of_ranks *two) {
@@ -150,7 +150,7 @@ static void post(pair_of_ranks *two, const gli_header *header,
   if (payload) memcpy(new + 1, payload, (size_t)header->length);
   request->payload = new + 1;
   assert_int_not_equal(two->pair->ops->send(two->pair, request),
-                       GLI_POST_AGAIN);
+                       GLI_POST_NO_ROOM);
 }
 
 void peer_say(pair_of_ranks *two, gli_message_type type,
@@ -159,7 +159,7 @@ void peer_say(pair_of_ranks *two, gli_message_type type,
   header.type = (uint8_t)type;
   header.form = GLI_FORM_BYTES;
   header.slot = slot;
-  header.charged = 0;
+  header.eager = 0;
   header.length = 0;
   post(two, &header, NULL);
 }
@@ -171,13 +171,13 @@ void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
   header.form = (unsigned)form & 0x7fu;
   header.slot = slot;
   header.length = bytes;
-  header.charged = 0;
+  header.eager = 0;
   post(two, &header, payload);
 }
 
-void peer_refer_to(pair_of_ranks *two, const gli_header *about, uint32_t slot,
-                   gli_form form, uint64_t reference) {
-  uint8_t payload[GLI_REFERENCE_BYTES];
-  gli_put_u64(payload, reference);
+void peer_rkey_pack(pair_of_ranks *two, const gli_header *about, uint32_t slot,
+                    gli_form form, uint64_t rkey) {
+  uint8_t payload[GLI_RKEY_BYTES];
+  gli_put_u64(payload, rkey);
   peer_data(two, about, slot, form, payload, sizeof payload);
 }

@@ -33,11 +33,11 @@ typedef struct pair_of_ranks {
 void peer_set_up(pair_of_ranks *two, int in_progress_percent,
                  int64_t timeout_ns);
 /* All memory is within reach; for writing, `lends` times. */
-void peer_set_up_lending(pair_of_ranks *two, int in_progress_percent,
-                         int lends);
-void peer_set_up_reach(pair_of_ranks *two, int in_progress_percent);
+void peer_set_up_exposing(pair_of_ranks *two, int in_progress_percent,
+                          int exposes);
+void peer_set_up_rkeys(pair_of_ranks *two, int in_progress_percent);
 /* The same, and the peer helps to copy so many pieces. */
-void peer_set_up_helping(pair_of_ranks *two, uint32_t helps);
+void peer_set_up_sharing(pair_of_ranks *two, uint32_t shares);
 void peer_tear_down(pair_of_ranks *two);
 
 /* Until nothing is under way. */
@@ -50,7 +50,7 @@ void peer_say(pair_of_ranks *two, gli_message_type type,
 /* DATA in any form; of the bytes, if any, `payload` is all. */
 void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
                gli_form form, const void *payload, uint64_t bytes);
-void peer_refer_to(pair_of_ranks *two, const gli_header *about, uint32_t slot,
-                   gli_form form, uint64_t reference);
+void peer_rkey_pack(pair_of_ranks *two, const gli_header *about, uint32_t slot,
+                    gli_form form, uint64_t rkey);
 
 #endif

@@ -4,9 +4,9 @@
  * The engine is opened on `sim_transport` with the host that sim_host gives.
  * Nothing happens by itself: sim_step moves the clock to the next event, and
  * whatever is due happens when the rank concerned polls. sleep does not wait.
- * Within what the contract allows, all is random: delays, GLI_POST_AGAIN, DONE
- * or IN_PROGRESS, when a payload is read, in how many pieces it arrives, and
- * which of several streams overtakes which.
+ * Within what the contract allows, all is random: delays, GLI_POST_NO_ROOM,
+ * DONE or IN_PROGRESS, when a payload is read, in how many pieces it arrives,
+ * and which of several streams overtakes which.
  *
  * An engine that breaks the contract (a pair used after its close, a request
  * posted twice, a payload changed while in progress, no place for a payload,
@@ -29,17 +29,17 @@ typedef struct sim_options {
   uint64_t seed;
   uint64_t delay_max_ns; /* of one hop; at least 1 */
   int streams;           /* 1..SIM_STREAMS_MAX per pair */
-  int again_percent;     /* of sends that are not taken */
+  int no_room_percent;   /* of sends that are not taken */
   int progress_percent; /* of sends that are in progress, the rest being done */
   int at_once_percent;  /* of short messages that need no request, of those
                            that arrive as a whole, and of those that are taken
                            before a poll */
   int pieces_percent;   /* of payloads that arrive bit by bit */
-  int refer_percent;    /* of payloads that can be shown instead of sent */
-  int lends; /* so often memory is within reach for writing, too; and where that
-                is not 0, references to nothing are refused. For a test that
+  int rkey_percent;     /* of payloads that can be shown instead of sent */
+  int exposes; /* so often memory is within reach for writing, too; and where
+                that is not 0, rkeys to nothing are refused. For a test that
                 plays the peer itself */
-  uint32_t helps; /* so many pieces of what a rank copies with its peer's help
+  uint32_t shares; /* so many pieces of what a rank copies with its peer's help
                      the peer gets at once; how it goes on is the test's */
 } sim_options;
 

@@ -11,7 +11,7 @@ static void room_for_announcements_is_used(void **state) {
   pair_of_ranks two;
   peer_set_up(&two, 0, -1);
   uint8_t *data = calloc(1, FIRST);
-  gloo_operation *ops[2 + SENDS];
+  gloo_request *ops[2 + SENDS];
   for (int i = 0; i < 2 + SENDS; i++) {
     assert_int_equal(gloo_send_start(two.context, data, i < 2 ? FIRST : EACH,
                                      GLOO_UINT8, 1, NULL, &ops[i]),
@@ -19,24 +19,24 @@ static void room_for_announcements_is_used(void **state) {
   }
   peer_run_both(&two);
   assert_int_equal(two.came[GLI_MESSAGE_DATA], 2);
-  assert_int_equal(two.came[GLI_MESSAGE_WANT], ANNOUNCED);
-  gli_header about = two.last[GLI_MESSAGE_WANT];
+  assert_int_equal(two.came[GLI_MESSAGE_RTS], ANNOUNCED);
+  gli_header about = two.last[GLI_MESSAGE_RTS];
   for (uint32_t slot = 0; slot < 2; slot++) { /* unasked; then as answers */
     for (uint64_t i = 0; i < ANNOUNCED; i++) {
       about.operation = 2 + i;
-      peer_say(&two, GLI_MESSAGE_STARTED, &about, slot);
+      peer_say(&two, GLI_MESSAGE_CTS, &about, slot);
     }
     peer_run_both(&two);
     assert_int_equal(two.came[GLI_MESSAGE_DATA], 2 + ANNOUNCED);
   }
-  assert_int_equal(two.came[GLI_MESSAGE_WANT], SENDS);
-  for (int i = 0; i < 2 + SENDS; i++) gloo_operation_destroy(ops[i]);
+  assert_int_equal(two.came[GLI_MESSAGE_RTS], SENDS);
+  for (int i = 0; i < 2 + SENDS; i++) gloo_request_destroy(ops[i]);
   free(data);
   peer_tear_down(&two);
 }
 
 /* The signature of an operation that the engine is in. */
-static gli_header start_barrier(pair_of_ranks *two, gloo_operation **op) {
+static gli_header start_barrier(pair_of_ranks *two, gloo_request **op) {
   assert_int_equal(gloo_barrier_start(two->context, NULL, op), GLOO_OK);
   peer_run_both(two);
   assert_int_equal(two->came[GLI_MESSAGE_DATA], 1);
@@ -47,12 +47,12 @@ static void one_who_only_asks_is_cut_off(void **state) {
   (void)state;
   pair_of_ranks two;
   peer_set_up(&two, 100, -1);
-  gloo_operation *op;
+  gloo_request *op;
   gli_header about = start_barrier(&two, &op);
-  for (int i = 0; i < 6000; i++) peer_say(&two, GLI_MESSAGE_WANT, &about, 0);
+  for (int i = 0; i < 6000; i++) peer_say(&two, GLI_MESSAGE_RTS, &about, 0);
   peer_run_engine(&two);
-  assert_int_equal(gloo_operation_test(op), GLOO_ERR_PROTOCOL);
-  gloo_operation_destroy(op);
+  assert_int_equal(gloo_request_test(op), GLOO_ERR_PROTOCOL);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 
@@ -61,25 +61,25 @@ static void probes_are_answered_within_reason(void **state) {
   (void)state;
   pair_of_ranks two;
   peer_set_up(&two, 100, -1);
-  gloo_operation *op;
+  gloo_request *op;
   gli_header about = start_barrier(&two, &op);
   for (int i = 0; i < PROBES; i++) peer_say(&two, GLI_MESSAGE_PROBE, &about, 0);
   peer_run_engine(&two);
-  assert_int_equal(gloo_operation_test(op), GLOO_IN_PROGRESS);
+  assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS);
   peer_run_both(&two);
   assert_true(two.came[GLI_MESSAGE_WAITING] > 0);
   assert_true(two.came[GLI_MESSAGE_WAITING] < ENOUGH);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 
-static gloo_status test_after(pair_of_ranks *two, gloo_operation *op,
+static gloo_status test_after(pair_of_ranks *two, gloo_request *op,
                               uint64_t ns) {
   for (int i = 0; i < 10; i++) {
     peer_run_both(two);
     sim_advance(two->world, ns / 10);
   }
-  return gloo_operation_test(op);
+  return gloo_request_test(op);
 }
 
 /* Somebody else is late and asks; nobody's time is up. */
@@ -87,7 +87,7 @@ static void a_question_costs_no_time(void **state) {
   (void)state;
   pair_of_ranks two;
   peer_set_up(&two, 50, INT64_C(10000000000));
-  gloo_operation *op;
+  gloo_request *op;
   gloo_error error;
   gli_header about = start_barrier(&two, &op);
   peer_say(&two, GLI_MESSAGE_PROBE, &about, 0);
@@ -95,9 +95,9 @@ static void a_question_costs_no_time(void **state) {
   assert_true(two.came[GLI_MESSAGE_PROBE] > 0);
   peer_say(&two, GLI_MESSAGE_PROBE, &about, 1); /* now it is */
   assert_int_equal(test_after(&two, op, 500000000), GLOO_ERR_TIMEOUT);
-  gloo_operation_error(op, &error);
+  gloo_request_error(op, &error);
   assert_int_equal(error.rank, 1);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 
@@ -106,14 +106,14 @@ static void those_who_all_wait_give_up_in_the_end(void **state) {
   (void)state;
   pair_of_ranks two;
   peer_set_up(&two, 50, INT64_C(10000000000));
-  gloo_operation *op;
+  gloo_request *op;
   gli_header about = start_barrier(&two, &op);
   peer_say(&two, GLI_MESSAGE_PROBE, &about, 1);
   peer_say(&two, GLI_MESSAGE_WAITING, &about, 0);
   assert_int_equal(test_after(&two, op, 9000000000), GLOO_IN_PROGRESS);
   assert_int_equal(test_after(&two, op, 1000000000), GLOO_IN_PROGRESS);
   assert_int_equal(test_after(&two, op, 1000000000), GLOO_ERR_TIMEOUT);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 
@@ -122,13 +122,13 @@ static void time_runs_from_the_start(void **state) {
   (void)state;
   pair_of_ranks two;
   peer_set_up(&two, 50, INT64_C(1000000000));
-  gloo_operation *op;
+  gloo_request *op;
   assert_int_equal(gloo_barrier_start(two.context, NULL, &op), GLOO_OK);
   sim_advance(two.world, UINT64_C(10000000000));
-  assert_int_equal(gloo_operation_test(op), GLOO_IN_PROGRESS); /* it asks */
+  assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS); /* it asks */
   sim_advance(two.world, UINT64_C(500000000));
-  assert_int_equal(gloo_operation_test(op), GLOO_ERR_TIMEOUT);
-  gloo_operation_destroy(op);
+  assert_int_equal(gloo_request_test(op), GLOO_ERR_TIMEOUT);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 

@@ -8,13 +8,13 @@
 enum { LONG = 3000, PIECE = LONG / 2 * 4 };
 
 /* What is announced is no message that refers to something. */
-static void a_reference_may_have_to_wait(void **state) {
+static void an_rkey_may_have_to_wait(void **state) {
   enum { SENDS = 16000, BYTES = 300 };
   (void)state;
   pair_of_ranks two;
-  peer_set_up_reach(&two, 0);
+  peer_set_up_rkeys(&two, 0);
   uint8_t *bytes = calloc(1, BYTES);
-  gloo_operation **ops = calloc(SENDS, sizeof(gloo_operation *));
+  gloo_request **ops = calloc(SENDS, sizeof(gloo_request *));
   for (int i = 0; i < SENDS; i++) {
     assert_int_equal(gloo_send_start(two.context, bytes, BYTES, GLOO_UINT8, 1,
                                      NULL, &ops[i]),
@@ -22,8 +22,8 @@ static void a_reference_may_have_to_wait(void **state) {
   }
   peer_run_both(&two);
   assert_true(two.came[GLI_MESSAGE_DATA] < SENDS);
-  assert_true(two.came[GLI_MESSAGE_WANT] > 0);
-  for (int i = 0; i < SENDS; i++) gloo_operation_destroy(ops[i]);
+  assert_true(two.came[GLI_MESSAGE_RTS] > 0);
+  for (int i = 0; i < SENDS; i++) gloo_request_destroy(ops[i]);
   free(ops);
   free(bytes);
   peer_tear_down(&two);
@@ -31,54 +31,54 @@ static void a_reference_may_have_to_wait(void **state) {
 
 /* A message of LONG floats, shown. */
 static gli_header show(pair_of_ranks *two, const float *memory,
-                       gloo_operation **op) {
+                       gloo_request **op) {
   assert_int_equal(
       gloo_send_start(two->context, memory, LONG, GLOO_FLOAT32, 1, NULL, op),
       GLOO_OK);
   peer_run_both(two);
   assert_int_equal(two->came[GLI_MESSAGE_DATA], 1);
-  assert_int_equal(two->last[GLI_MESSAGE_DATA].form, GLI_FORM_REFERENCE);
+  assert_int_equal(two->last[GLI_MESSAGE_DATA].form, GLI_FORM_RKEY);
   return two->last[GLI_MESSAGE_DATA];
 }
 
-static void what_is_shown_is_done_when_taken(void **state) {
+static void what_is_exposed_is_done_when_read(void **state) {
   (void)state;
   static const float memory[LONG];
   for (int percent = 0; percent <= 100; percent += 100) {
     pair_of_ranks two;
-    peer_set_up_reach(&two, percent);
-    gloo_operation *op;
+    peer_set_up_rkeys(&two, percent);
+    gloo_request *op;
     gli_header about = show(&two, memory, &op);
-    assert_int_equal(gloo_operation_test(op), GLOO_IN_PROGRESS);
-    peer_say(&two, GLI_MESSAGE_TAKEN, &about, 0);
+    assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS);
+    peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0);
     peer_run_both(&two);
-    assert_int_equal(gloo_operation_test(op), GLOO_OK);
-    gloo_operation_destroy(op);
+    assert_int_equal(gloo_request_test(op), GLOO_OK);
+    gloo_request_destroy(op);
     peer_tear_down(&two);
   }
 }
 
 /* Twice, another slot, another number, another signature. */
-static void only_what_is_shown_is_taken(void **state) {
+static void only_what_is_exposed_is_read(void **state) {
   (void)state;
   static const float memory[LONG];
   for (int lie = 0; lie < 4; lie++) {
     pair_of_ranks two;
-    peer_set_up_reach(&two, 0);
-    gloo_operation *op;
+    peer_set_up_rkeys(&two, 0);
+    gloo_request *op;
     gloo_error error;
     gli_header about = show(&two, memory, &op);
-    if (lie == 0) peer_say(&two, GLI_MESSAGE_TAKEN, &about, 0);
+    if (lie == 0) peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0);
     if (lie == 2) about.operation++;
     if (lie == 3) about.tag++;
-    peer_say(&two, GLI_MESSAGE_TAKEN, &about, lie == 1);
+    peer_say(&two, GLI_MESSAGE_READ_DONE, &about, lie == 1);
     peer_run_both(&two);
     assert_int_equal(gloo_context_error(two.context, &error),
                      GLOO_ERR_PROTOCOL);
     assert_int_equal(error.rank, 1);
-    assert_int_equal(gloo_operation_test(op),
+    assert_int_equal(gloo_request_test(op),
                      lie == 0 ? GLOO_OK : GLOO_ERR_PROTOCOL);
-    gloo_operation_destroy(op);
+    gloo_request_destroy(op);
     peer_tear_down(&two);
   }
 }
@@ -87,32 +87,32 @@ static void who_leaves_needs_nothing_more(void **state) {
   (void)state;
   static const float memory[LONG];
   pair_of_ranks two;
-  peer_set_up_reach(&two, 100);
-  gloo_operation *op;
+  peer_set_up_rkeys(&two, 100);
+  gloo_request *op;
   gli_header about = show(&two, memory, &op);
   peer_say(&two, GLI_MESSAGE_BYE, &about, 0);
-  peer_say(&two, GLI_MESSAGE_TAKEN, &about, 0); /* nothing may follow */
+  peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0); /* nothing may follow */
   peer_run_engine(&two);
-  assert_int_equal(gloo_operation_test(op), GLOO_OK);
-  gloo_operation_destroy(op);
+  assert_int_equal(gloo_request_test(op), GLOO_OK);
+  gloo_request_destroy(op);
   peer_tear_down(&two);
 }
 
-static void what_is_shown_goes_with_its_operation(void **state) {
+static void what_is_exposed_goes_with_its_operation(void **state) {
   (void)state;
   static const float memory[LONG];
   for (int how = 0; how < 3; how++) {
     pair_of_ranks two;
-    peer_set_up_reach(&two, 50);
-    gloo_operation *op;
+    peer_set_up_rkeys(&two, 50);
+    gloo_request *op;
     gli_header about = show(&two, memory, &op);
-    if (how == 0) gloo_operation_cancel(op);
-    if (how > 0) gloo_operation_destroy(op);
-    if (how == 2) peer_say(&two, GLI_MESSAGE_TAKEN, &about, 0);
+    if (how == 0) gloo_request_cancel(op);
+    if (how > 0) gloo_request_destroy(op);
+    if (how == 2) peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0);
     peer_run_both(&two);
     if (how == 0) {
-      assert_int_equal(gloo_operation_test(op), GLOO_ERR_CANCELLED);
-      gloo_operation_destroy(op);
+      assert_int_equal(gloo_request_test(op), GLOO_ERR_CANCELLED);
+      gloo_request_destroy(op);
     }
     peer_tear_down(&two);
   }
@@ -122,7 +122,7 @@ static void what_is_shown_goes_with_its_operation(void **state) {
  * that is not theirs (slots 0, 1), and fill the other's (slot 2). */
 typedef struct fused {
   float in[LONG], out[LONG];
-  gloo_operation *op;
+  gloo_request *op;
   gli_header about;
 } fused;
 
@@ -141,12 +141,12 @@ static void start_fused(pair_of_ranks *two, fused *f) {
 static void end_fused(pair_of_ranks *two, fused *f, gloo_status status) {
   gloo_error error;
   peer_run_both(two);
-  assert_int_equal(gloo_operation_test(f->op), status);
+  assert_int_equal(gloo_request_test(f->op), status);
   if (status != GLOO_OK) {
-    assert_int_equal(gloo_operation_error(f->op, &error), status);
+    assert_int_equal(gloo_request_error(f->op, &error), status);
     assert_int_equal(error.rank, 1);
   }
-  gloo_operation_destroy(f->op);
+  gloo_request_destroy(f->op);
   peer_tear_down(two);
   free(f);
 }
@@ -158,19 +158,19 @@ static fused *new_fused(void) {
 }
 
 /* Bytes where memory could have been used, and the other way round. */
-static void loans_come_back_in_either_form(void **state) {
+static void puts_come_back_in_either_form(void **state) {
   (void)state;
   for (int placed = 0; placed < 2; placed++) {
     pair_of_ranks two;
-    peer_set_up_reach(&two, 30);
+    peer_set_up_rkeys(&two, 30);
     fused *f = new_fused();
     start_fused(&two, f);
-    peer_refer_to(&two, &f->about, 0, GLI_FORM_BYTES, 0); /* lends nothing */
+    peer_rkey_pack(&two, &f->about, 0, GLI_FORM_BYTES, 0); /* lends nothing */
     peer_data(&two, &f->about, 1, GLI_FORM_BYTES, f->in, PIECE);
-    if (placed) peer_data(&two, &f->about, 2, GLI_FORM_PLACED, NULL, 0);
+    if (placed) peer_data(&two, &f->about, 2, GLI_FORM_PUT_DONE, NULL, 0);
     if (!placed) peer_data(&two, &f->about, 2, GLI_FORM_BYTES, f->in, PIECE);
     peer_run_both(&two);
-    peer_say(&two, GLI_MESSAGE_TAKEN, &f->about,
+    peer_say(&two, GLI_MESSAGE_READ_DONE, &f->about,
              2); /* of the sum, for nothing lent */
     peer_run_both(&two);
     for (int i = 0; i < LONG / 2; i++) {
@@ -182,52 +182,52 @@ static void loans_come_back_in_either_form(void **state) {
 }
 
 /* References to what nobody has, for reading and for writing; as a sum, and
- * where no reference belongs. */
+ * where no rkey belongs. */
 static void nonsense_is_refused(void **state) {
   (void)state;
   static const uint64_t nonsense[] = {1, UINT64_MAX};
   for (uint32_t lie = 0; lie < 8; lie++) {
     pair_of_ranks two;
-    peer_set_up_reach(&two, 30);
+    peer_set_up_rkeys(&two, 30);
     fused *f = new_fused();
     start_fused(&two, f);
     uint32_t slot = lie / 2 % 3;
-    if (slot == 1) peer_refer_to(&two, &f->about, 0, GLI_FORM_BYTES, 0);
-    peer_refer_to(&two, &f->about, slot,
-                  lie < 6 && slot == 0 ? GLI_FORM_BYTES : GLI_FORM_REFERENCE,
-                  nonsense[lie % 2]);
+    if (slot == 1) peer_rkey_pack(&two, &f->about, 0, GLI_FORM_BYTES, 0);
+    peer_rkey_pack(&two, &f->about, slot,
+                   lie < 6 && slot == 0 ? GLI_FORM_BYTES : GLI_FORM_RKEY,
+                   nonsense[lie % 2]);
     end_fused(&two, f, GLOO_ERR_PROTOCOL);
   }
 }
 
-static void what_was_not_lent_is_not_placed(void **state) {
+static void what_was_not_exposed_is_not_put(void **state) {
   (void)state;
   for (int lie = 0; lie < 3; lie++) {
     pair_of_ranks two;
     if (lie < 2) {
-      peer_set_up_reach(&two, 30);
+      peer_set_up_rkeys(&two, 30);
     } else {
       peer_set_up(&two, 30, -1); /* nothing is lent */
     }
     fused *f = new_fused();
     start_fused(&two, f);
-    peer_data(&two, &f->about, (uint32_t)lie, GLI_FORM_PLACED, NULL, 0);
+    peer_data(&two, &f->about, (uint32_t)lie, GLI_FORM_PUT_DONE, NULL, 0);
     end_fused(&two, f, GLOO_ERR_PROTOCOL);
   }
 }
 
 /* Two ranges, one of them lent, and both said to be filled before the rank is
  * ready to hear it. */
-static void each_loan_is_placed_once(void **state) {
+static void each_put_is_done_once(void **state) {
   enum { HUGE_COUNT = 3 << 20 };
   (void)state;
   pair_of_ranks two;
-  peer_set_up_lending(&two, 100, 3);
+  peer_set_up_exposing(&two, 100, 3);
   float *memory = calloc(2, HUGE_COUNT * sizeof *memory);
   assert_non_null(memory);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = "fused";
-  gloo_operation *op;
+  gloo_request *op;
   gloo_error error;
   assert_int_equal(
       gloo_allreduce_start(two.context, memory, memory + HUGE_COUNT, HUGE_COUNT,
@@ -236,41 +236,41 @@ static void each_loan_is_placed_once(void **state) {
   peer_run_both(&two);
   assert_int_equal(two.came[GLI_MESSAGE_DATA], 4);
   gli_header about = two.last[GLI_MESSAGE_DATA];
-  gloo_operation *again;
+  gloo_request *again;
   assert_int_equal(
       gloo_allreduce_start(two.context, memory, memory + HUGE_COUNT, HUGE_COUNT,
                            GLOO_FLOAT32, GLOO_SUM, &o, &again),
       GLOO_OK);
   about.operation++;
-  peer_data(&two, &about, 2, GLI_FORM_PLACED, NULL, 0);
-  peer_data(&two, &about, 5, GLI_FORM_PLACED, NULL, 0);
+  peer_data(&two, &about, 2, GLI_FORM_PUT_DONE, NULL, 0);
+  peer_data(&two, &about, 5, GLI_FORM_PUT_DONE, NULL, 0);
   peer_run_engine(&two);
   assert_int_equal(gloo_context_error(two.context, &error), GLOO_OK);
   peer_run_both(&two);
   assert_int_equal(gloo_context_error(two.context, &error), GLOO_ERR_PROTOCOL);
-  gloo_operation_destroy(op);
-  gloo_operation_destroy(again);
+  gloo_request_destroy(op);
+  gloo_request_destroy(again);
   free(memory);
   peer_tear_down(&two);
 }
 
-static void build_lender(gli_builder *b, const gli_plan_params *p) {
+static void build_exposer(gli_builder *b, const gli_plan_params *p) {
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
-  gli_lend(b, 1, out);
-  gli_recv_filled(b, 1, out);
+  gli_expose_put(b, 1, out);
+  gli_recv_put(b, 1, out);
 }
 
 /* Also by a plan that looks at nothing of others. */
-static void what_is_lent_is_cut_off(void **state) {
+static void what_is_exposed_is_cut_off(void **state) {
   (void)state;
   pair_of_ranks two;
   gloo_error error;
   gli_region region;
   void *memory;
-  peer_set_up_reach(&two, 30);
+  peer_set_up_rkeys(&two, 30);
   assert_int_equal(gloo_alloc(LONG, &memory, &error), GLOO_OK);
   bool shared = gli_region_find(memory, LONG, &region);
-  gli_call call = {.build = build_lender,
+  gli_call call = {.build = build_exposer,
                    .params = {.collective = GLI_ALLREDUCE,
                               .size = 2,
                               .count = LONG,
@@ -279,13 +279,13 @@ static void what_is_lent_is_cut_off(void **state) {
                    .op = GLOO_SUM,
                    .input = memory,
                    .output = memory};
-  gloo_operation *op;
+  gloo_request *op;
   assert_int_equal(gli_operation_prepare(two.context, &call, &op, &error),
                    GLOO_OK);
-  assert_int_equal(gloo_operation_start(op), GLOO_OK);
+  assert_int_equal(gloo_request_start(op), GLOO_OK);
   peer_run_both(&two);
   assert_true(gli_region_find(memory, LONG, &region) == shared);
-  gloo_operation_destroy(op);
+  gloo_request_destroy(op);
   assert_false(gli_region_find(memory, LONG, &region));
   gloo_free(memory);
   peer_tear_down(&two);
@@ -294,16 +294,16 @@ static void what_is_lent_is_cut_off(void **state) {
 int main(void) {
   gloo_log_set_level(GLOO_LOG_OFF);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_reference_may_have_to_wait),
-      cmocka_unit_test(what_is_shown_is_done_when_taken),
-      cmocka_unit_test(only_what_is_shown_is_taken),
+      cmocka_unit_test(an_rkey_may_have_to_wait),
+      cmocka_unit_test(what_is_exposed_is_done_when_read),
+      cmocka_unit_test(only_what_is_exposed_is_read),
       cmocka_unit_test(who_leaves_needs_nothing_more),
-      cmocka_unit_test(what_is_shown_goes_with_its_operation),
-      cmocka_unit_test(loans_come_back_in_either_form),
+      cmocka_unit_test(what_is_exposed_goes_with_its_operation),
+      cmocka_unit_test(puts_come_back_in_either_form),
       cmocka_unit_test(nonsense_is_refused),
-      cmocka_unit_test(what_was_not_lent_is_not_placed),
-      cmocka_unit_test(each_loan_is_placed_once),
-      cmocka_unit_test(what_is_lent_is_cut_off),
+      cmocka_unit_test(what_was_not_exposed_is_not_put),
+      cmocka_unit_test(each_put_is_done_once),
+      cmocka_unit_test(what_is_exposed_is_cut_off),
   };
   return cmocka_run_group_tests_name("peer_memory", tests, NULL, NULL);
 }

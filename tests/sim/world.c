@@ -73,10 +73,10 @@ sim_options sim_options_from_seed(uint64_t seed) {
   sim_options o = {.seed = seed};
   o.delay_max_ns = UINT64_C(10) << (next_random(&r) % 16);
   o.streams = 1 + (int)(next_random(&r) % SIM_STREAMS_MAX);
-  o.again_percent = percents[next_random(&r) % 4];
+  o.no_room_percent = percents[next_random(&r) % 4];
   o.progress_percent = 10 + percents[next_random(&r) % 5];
   o.pieces_percent = percents[next_random(&r) % 5];
-  o.refer_percent = percents[next_random(&r) % 5];
+  o.rkey_percent = percents[next_random(&r) % 5];
   o.at_once_percent = percents[next_random(&r) % 5];
   return o;
 }
@@ -103,7 +103,7 @@ void sim_destroy(sim_world *world) {
     for (int i = 0; i < 2; i++) {
       sim_drop_all(&link->sides[i]);
       sim_free_flights(&link->sides[i]);
-      free(link->sides[i].help);
+      free(link->sides[i].shared_copy);
     }
     free(link);
   }
@@ -274,11 +274,11 @@ const gli_transport_ops sim_transport = {
     .sleep = node_sleep,
     .wake = node_wake,
     .close = node_close,
-    .refer = sim_refer,
-    .reach = sim_reach,
-    .fetch = sim_fetch,
-    .recalled = sim_recalled,
-    .help = sim_help,
+    .rkey_pack = sim_rkey_pack,
+    .rkey_map = sim_rkey_map,
+    .get = sim_get,
+    .revoked = sim_revoked,
+    .shared_copy = sim_shared_copy,
 };
 
 /* ---- faults -------------------------------------------------------------- */

@@ -177,7 +177,7 @@ int bat_run_connect_tests(void *variant);
 int bat_run_message_tests(void *variant);
 int bat_run_close_tests(void *variant);
 int bat_run_thread_tests(void *variant);
-int bat_run_reach_tests(void *variant);
+int bat_run_rkey_tests(void *variant);
 int bat_run_take_tests(void *variant);
 int bat_run_owed_tests(void *variant);
 

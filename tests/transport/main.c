@@ -40,7 +40,7 @@ static const struct group {
     {"message", bat_run_message_tests, false},
     {"close", bat_run_close_tests, false},
     {"thread", bat_run_thread_tests, true},
-    {"reach", bat_run_reach_tests, false},
+    {"reach", bat_run_rkey_tests, false},
     {"take", bat_run_take_tests, false},
     {"owed", bat_run_owed_tests, false},
 };
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < GROUPS; i++) {
     if (strcmp(groups[i].name, argv[2]) != 0) continue;
     if (!usable(v)) return SKIPPED;
-    if (groups[i].run == bat_run_reach_tests && v->ops->refer == NULL) {
+    if (groups[i].run == bat_run_rkey_tests && v->ops->rkey_pack == NULL) {
       printf("1..0 # SKIP %s does not reach memory of others\n", v->name);
       return SKIPPED;
     }

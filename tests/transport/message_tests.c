@@ -37,7 +37,7 @@ static void header_fields_arrive_as_they_were_sent(void **state) {
   bat_pair *a, *b;
   bat_connect(w, 0, 1, &a, &b);
   gli_header sent = {.type = GLI_MESSAGE_DATA,
-                     .charged = 1,
+                     .eager = 1,
                      .collective = 2,
                      .dtype = 3,
                      .op = 4,
@@ -54,7 +54,7 @@ static void header_fields_arrive_as_they_were_sent(void **state) {
   BAT_DRIVE(w, b->n_received == 1);
   const gli_header *got = &b->in[0].header;
   assert_int_equal(got->type, sent.type);
-  assert_int_equal(got->charged, sent.charged);
+  assert_int_equal(got->eager, sent.eager);
   assert_int_equal(got->collective, sent.collective);
   assert_int_equal(got->dtype, sent.dtype);
   assert_int_equal(got->op, sent.op);
@@ -73,22 +73,22 @@ static void forms_of_messages_travel(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
   bat_connect(w, 0, 1, &a, &b);
-  gli_header reference = {.type = GLI_MESSAGE_DATA,
-                          .form = GLI_FORM_REFERENCE,
-                          .length = GLI_REFERENCE_BYTES};
-  bat_send_header(a, &reference, "12345678");
+  gli_header rkey = {.type = GLI_MESSAGE_DATA,
+                     .form = GLI_FORM_RKEY,
+                     .length = GLI_RKEY_BYTES};
+  bat_send_header(a, &rkey, "12345678");
   gli_header placed = {
-      .type = GLI_MESSAGE_DATA, .charged = 1, .form = GLI_FORM_PLACED};
+      .type = GLI_MESSAGE_DATA, .eager = 1, .form = GLI_FORM_PUT_DONE};
   bat_send_header(a, &placed, NULL);
-  gli_header taken = {.type = GLI_MESSAGE_TAKEN, .slot = 9};
+  gli_header taken = {.type = GLI_MESSAGE_READ_DONE, .slot = 9};
   bat_send_header(a, &taken, NULL);
   BAT_DRIVE(w, b->n_received == 3);
-  assert_int_equal(b->in[0].header.form, GLI_FORM_REFERENCE);
-  assert_int_equal(b->in[0].header.charged, 0);
-  assert_memory_equal(b->in[0].data, "12345678", GLI_REFERENCE_BYTES);
-  assert_int_equal(b->in[1].header.form, GLI_FORM_PLACED);
-  assert_int_equal(b->in[1].header.charged, 1);
-  assert_int_equal(b->in[2].header.type, GLI_MESSAGE_TAKEN);
+  assert_int_equal(b->in[0].header.form, GLI_FORM_RKEY);
+  assert_int_equal(b->in[0].header.eager, 0);
+  assert_memory_equal(b->in[0].data, "12345678", GLI_RKEY_BYTES);
+  assert_int_equal(b->in[1].header.form, GLI_FORM_PUT_DONE);
+  assert_int_equal(b->in[1].header.eager, 1);
+  assert_int_equal(b->in[2].header.type, GLI_MESSAGE_READ_DONE);
   assert_int_equal(b->in[2].header.form, GLI_FORM_BYTES);
   assert_int_equal(b->in[2].header.slot, 9);
 }
@@ -99,7 +99,7 @@ typedef struct reduction {
   gli_reduce_fn fn;
   uint8_t *local, *dst; /* may be the same */
   uint32_t elem_bytes;
-  bool incoming_left;
+  bool incoming_first;
 } reduction;
 
 static gloo_status reduce_sink(bat_pair *p, const gli_header *header,
@@ -110,7 +110,7 @@ static gloo_status reduce_sink(bat_pair *p, const gli_header *header,
   sink->local = r->local;
   sink->fn = r->fn;
   sink->elem_bytes = r->elem_bytes;
-  sink->incoming_left = r->incoming_left;
+  sink->incoming_first = r->incoming_first;
   return GLOO_OK;
 }
 
@@ -132,7 +132,7 @@ MIX(mix64, uint64_t)
  * same kernel on whole buffers. */
 static void check_reduction(bat_world *w, bat_pair *a, bat_pair *b,
                             gli_reduce_fn fn, uint32_t elem_bytes, size_t count,
-                            bool incoming_left, bool in_place) {
+                            bool incoming_first, bool in_place) {
   size_t bytes = count * elem_bytes;
   uint8_t *memory = malloc(4 * bytes + 8);
   assert_non_null(memory);
@@ -141,10 +141,10 @@ static void check_reduction(bat_world *w, bat_pair *a, bat_pair *b,
           *expected = dst + bytes + 1;
   bat_fill(incoming, bytes, 7);
   bat_fill(local, bytes, 8);
-  fn(expected, incoming_left ? incoming : local,
-     incoming_left ? local : incoming, count);
+  fn(expected, incoming_first ? incoming : local,
+     incoming_first ? local : incoming, count);
 
-  reduction r = {fn, local, dst, elem_bytes, incoming_left};
+  reduction r = {fn, local, dst, elem_bytes, incoming_first};
   b->sink = reduce_sink;
   b->user = &r;
   size_t before = b->n_received;
@@ -254,7 +254,7 @@ static void first_slots_and_control_messages_keep_their_order(void **state) {
     h.slot = (uint32_t)(bat_random(&random) % 3);
     h.length = bat_random(&random) % (i % 7 == 0 ? 40000 : 600);
     if (i % 4 == 0) {
-      h.type = (uint8_t)(GLI_MESSAGE_WANT + bat_random(&random) % 3);
+      h.type = (uint8_t)(GLI_MESSAGE_RTS + bat_random(&random) % 3);
       h.length = 0;
     }
     bat_send_header(a, &h, data);

@@ -68,7 +68,7 @@ static bool offer(bat_pair *p, bat_post *post) {
     case GLI_POST_IN_PROGRESS:
       ring_add(&p->posts, post);
       return true;
-    case GLI_POST_AGAIN:
+    case GLI_POST_NO_ROOM:
       return false;
   }
   bat_complain(p->world, "send returned none of the three results");

@@ -27,7 +27,7 @@ static void connect_both(bat_world *w, bat_pair **a, bat_pair **b) {
 
 static gli_header header_of(uint64_t i) {
   return (gli_header){.type = GLI_MESSAGE_DATA,
-                      .charged = i % 3 == 0,
+                      .eager = i % 3 == 0,
                       .tuning = 1,
                       .collective = 2,
                       .dtype = 3,
@@ -45,7 +45,7 @@ static gli_header header_of(uint64_t i) {
 /* What the receiver knows of it. */
 static gli_header expected_of(uint64_t i) {
   gli_header h = header_of(i);
-  h.charged = 0;
+  h.eager = 0;
   h.credit = 0;
   return h;
 }
@@ -61,7 +61,7 @@ static void check_taken(uint64_t i, const gli_taken *taken) {
   gli_header h = header_of(i);
   assert_true(bat_matches(taken->payload, (size_t)h.length, i));
   assert_int_equal(taken->credit, h.credit);
-  assert_int_equal(taken->charged, h.charged);
+  assert_int_equal(taken->eager, h.eager);
 }
 
 /* Message `i` is the n-th that was polled; more may have been. */
@@ -71,7 +71,7 @@ static void check_polled(bat_pair *to, size_t n, uint64_t i) {
   bat_assert_message(to, n - 1, (size_t)h.length, i);
   assert_true(to->in[n - 1].header.operation == i);
   assert_int_equal(to->in[n - 1].header.credit, h.credit);
-  assert_int_equal(to->in[n - 1].header.charged, h.charged);
+  assert_int_equal(to->in[n - 1].header.eager, h.eager);
 }
 
 /* Real transports have it there at once; simulated ones may refuse. */
@@ -150,11 +150,11 @@ static void nothing_is_taken_before_its_turn(void **state) {
   gli_header other = header_of(7), longer = header_of(0), longest = longer;
   longer.length = 900;
   longest.length = 100000;
-  gli_header reference = {.type = GLI_MESSAGE_DATA,
-                          .form = GLI_FORM_REFERENCE,
-                          .length = GLI_REFERENCE_BYTES};
-  gli_header control = {.type = GLI_MESSAGE_WANT, .operation = 1};
-  const gli_header *const firsts[] = {&other, &longer, &longest, &reference,
+  gli_header rkey = {.type = GLI_MESSAGE_DATA,
+                     .form = GLI_FORM_RKEY,
+                     .length = GLI_RKEY_BYTES};
+  gli_header control = {.type = GLI_MESSAGE_RTS, .operation = 1};
+  const gli_header *const firsts[] = {&other, &longer, &longest, &rkey,
                                       &control};
   for (int i = 0; i < 5; i++) check_second_waits(w, a, b, firsts[i]);
 }

@@ -92,7 +92,7 @@ void end_send(end *e, const char *text) {
   request->header.type = GLI_MESSAGE_DATA;
   request->header.length = strlen(text) + 1;
   gli_post posted = e->ops->send(e->pair, request);
-  assert_int_not_equal(posted, GLI_POST_AGAIN);
+  assert_int_not_equal(posted, GLI_POST_NO_ROOM);
   if (posted == GLI_POST_DONE) e->n_sent++;
 }
 

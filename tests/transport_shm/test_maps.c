@@ -40,14 +40,14 @@ static void ranks_apart(void **state) {
   (void)state;
   const gli_transport_ops *ops = transport("shm");
   gli_address a = address_of(ops), b;
-  gli_shm_place place;
-  assert_true(gli_shm_place_decode(&a, &place));
+  gli_shm_endpoint endpoint;
+  assert_true(gli_shm_endpoint_decode(&a, &endpoint));
   for (int i = 0; i < 3; i++) {
-    gli_shm_place other = place;
+    gli_shm_endpoint other = endpoint;
     if (i == 0) other.boot[3] ^= 1;
     if (i == 1) other.net_inode++;
     if (i == 2) other.user++;
-    gli_shm_place_encode(&other, &b);
+    gli_shm_endpoint_encode(&other, &b);
     assert_false(ops->maps(&a, &b) || ops->maps(&b, &a));
   }
 }

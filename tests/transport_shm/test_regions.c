@@ -70,9 +70,9 @@ static void take_offer(scene *s, const gli_shm_note *answer) {
 }
 
 static void shake_hands(scene *s) {
-  gli_shm_place place;
-  assert_true(gli_shm_place_decode(&s->real.config.address, &place));
-  s->socket = gli_shm_connect(&place);
+  gli_shm_endpoint endpoint;
+  assert_true(gli_shm_endpoint_decode(&s->real.config.address, &endpoint));
+  s->socket = gli_shm_connect(&endpoint);
   assert_true(s->socket >= 0);
   int page = sealed(GLI_SHM_PAGE_BYTES);
   void *memory;
@@ -124,11 +124,10 @@ static gli_shm_note region_note(uint32_t id, uint64_t bytes, int fd) {
                         .fds = {fd, -1}};
 }
 
-static gloo_status reach(scene *s, uint64_t reference, size_t bytes,
-                         void **memory) {
+static gloo_status reach(scene *s, uint64_t rkey, size_t bytes, void **memory) {
   gloo_error error;
-  return s->real.ops->reach(s->real.pair, reference, bytes, false, memory,
-                            &error);
+  return s->real.ops->rkey_map(s->real.pair, rkey, bytes, false, memory,
+                               &error);
 }
 
 static uint64_t reference_of(uint32_t id) {
@@ -302,13 +301,12 @@ static void reading_is_refused_to_who_did_not_prove_it(void **state) {
   void *memory;
   uint8_t byte;
   gloo_error error;
-  uint64_t reference = UINT64_C(1) << 63 | (uint64_t)(uintptr_t)&byte;
-  assert_int_equal(reach(s, reference, 1, &memory), GLOO_ERR_PROTOCOL);
-  assert_int_equal(
-      s->real.ops->fetch(s->real.pair, reference, &byte, 1, &error),
-      GLOO_ERR_PROTOCOL);
+  uint64_t rkey = UINT64_C(1) << 63 | (uint64_t)(uintptr_t)&byte;
+  assert_int_equal(reach(s, rkey, 1, &memory), GLOO_ERR_PROTOCOL);
+  assert_int_equal(s->real.ops->get(s->real.pair, rkey, &byte, 1, &error),
+                   GLOO_ERR_PROTOCOL);
   uint64_t made;
-  assert_false(s->real.ops->refer(s->real.pair, &byte, 1, false, &made));
+  assert_false(s->real.ops->rkey_pack(s->real.pair, &byte, 1, false, &made));
   finish(s);
 }
 

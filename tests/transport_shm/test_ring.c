@@ -77,7 +77,7 @@ static bool take_one(ring *r, arrival *a) {
   memcpy(a->data + a->placed, from, bytes);
   a->placed += bytes;
   gli_shm_take(&r->in);
-  (void)gli_shm_tell(&r->in, true);
+  (void)gli_shm_ack(&r->in, true);
   a->inside = a->placed < a->header.length;
   return !a->inside;
 }
@@ -198,7 +198,7 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
       gli_header *h = &slot->record.header;
       h->mark = words[1] % 2 == 0 ? GLI_SHM_HEAD : GLI_SHM_REWIND;
       h->type = GLI_MESSAGE_DATA;
-      h->charged = 1;
+      h->eager = 1;
       h->form = GLI_FORM_BYTES;
       h->length = words[0] % (2 * DATA);
     }
@@ -207,7 +207,7 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
     if (!gli_shm_begins(&r->in, &record)) continue;
     gli_header header = record.header;
     assert_in_range(header.type, GLI_MESSAGE_DATA, GLI_MESSAGE_TYPES - 1);
-    assert_in_range(header.charged, 0, 1);
+    assert_in_range(header.eager, 0, 1);
     size_t bytes = (size_t)(header.length < CHUNK ? header.length : CHUNK);
     const uint8_t *at = gli_shm_chunk(&r->in, bytes);
     assert_true(at >= r->in.memory->data);
@@ -227,12 +227,12 @@ static size_t place_of_next(ring *r, const uint8_t *payload, size_t bytes) {
   const uint8_t *at = gli_shm_chunk(&r->in, bytes);
   assert_memory_equal(at, payload, bytes);
   gli_shm_take(&r->in);
-  (void)gli_shm_tell(&r->in, true);
+  (void)gli_shm_ack(&r->in, true);
   return (size_t)(at - r->in.memory->data);
 }
 
 /* The furthest that messages come which are read one by one. */
-static size_t furthest(size_t rings, bool crowded) {
+static size_t furthest(size_t rings, bool oversubscribed) {
   enum { LARGE = 1024 * 1024, BYTES = LARGE / GLI_SHM_CHUNKS };
   static uint8_t payload[BYTES];
   ring r = {.in = {.data_bytes = LARGE, .chunk = BYTES}};
@@ -243,7 +243,7 @@ static size_t furthest(size_t rings, bool crowded) {
   r.out.memory = r.in.memory;
   r.out.data_bytes = LARGE;
   r.out.chunk = BYTES;
-  gli_shm_spread(&r.out, rings, crowded);
+  gli_shm_spread(&r.out, rings, oversubscribed);
   for (int i = 0; i < 200; i++) {
     memset(payload, i, sizeof payload);
     size_t at = place_of_next(&r, payload, BYTES);
@@ -323,7 +323,7 @@ static size_t pass(ring *r, size_t bytes) {
     if (ends > far) far = ends;
     taken += part;
     gli_shm_take(&r->in);
-    (void)gli_shm_tell(&r->in, true);
+    (void)gli_shm_ack(&r->in, true);
   }
   return far;
 }

@@ -47,9 +47,9 @@ static void assert_undisturbed(scene *s) {
 
 /* A socket that is connected to where rank 1 listens. */
 static int stranger(scene *s) {
-  gli_shm_place place;
-  assert_true(gli_shm_place_decode(&s->ends[0].config.address, &place));
-  int fd = gli_shm_connect(&place);
+  gli_shm_endpoint endpoint;
+  assert_true(gli_shm_endpoint_decode(&s->ends[0].config.address, &endpoint));
+  int fd = gli_shm_connect(&endpoint);
   assert_true(fd >= 0);
   return fd;
 }

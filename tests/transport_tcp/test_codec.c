@@ -18,7 +18,7 @@ static void random_bytes(uint8_t *to, size_t bytes) {
 static gli_header random_header(void) {
   gli_header h = {
       .type = (uint8_t)(1 + random_u64() % (GLI_MESSAGE_TYPES - 1)),
-      .charged = random_u64() & 1u,
+      .eager = random_u64() & 1u,
       .tuning = (uint8_t)random_u64(),
       .collective = (uint8_t)random_u64(),
       .dtype = (uint8_t)random_u64(),
@@ -34,9 +34,9 @@ static gli_header random_header(void) {
   };
   if (h.type == GLI_MESSAGE_DATA) {
     h.form = (unsigned)(random_u64() % GLI_FORMS) & 0x7fu;
-    h.length = h.form == GLI_FORM_BYTES  ? random_u64() >> 1
-               : gli_form_refers(h.form) ? GLI_REFERENCE_BYTES
-                                         : 0;
+    h.length = h.form == GLI_FORM_BYTES    ? random_u64() >> 1
+               : gli_form_has_rkey(h.form) ? GLI_RKEY_BYTES
+                                           : 0;
   }
   if (h.type == GLI_MESSAGE_ABORT) h.length = random_u64() % 600;
   return h;
@@ -44,7 +44,7 @@ static gli_header random_header(void) {
 
 static void assert_same_header(const gli_header *a, const gli_header *b) {
   assert_int_equal(a->type, b->type);
-  assert_int_equal(a->charged, b->charged);
+  assert_int_equal(a->eager, b->eager);
   assert_int_equal(a->form, b->form);
   assert_int_equal(a->collective, b->collective);
   assert_int_equal(a->dtype, b->dtype);
@@ -142,8 +142,8 @@ static void header_length_must_suit_its_type(void **state) {
       {GLI_MESSAGE_DATA, 0, true},
       {GLI_MESSAGE_DATA, INT64_MAX, true},
       {GLI_MESSAGE_DATA, (uint64_t)INT64_MAX + 1, false},
-      {GLI_MESSAGE_WANT, 1, false},
-      {GLI_MESSAGE_STARTED, 1, false},
+      {GLI_MESSAGE_RTS, 1, false},
+      {GLI_MESSAGE_CTS, 1, false},
       {GLI_MESSAGE_CREDIT, 1, false},
       {GLI_MESSAGE_BYE, 1, false},
       {GLI_MESSAGE_ABORT, 4096, true},
@@ -151,12 +151,12 @@ static void header_length_must_suit_its_type(void **state) {
       {0, 0, false},
       {GLI_MESSAGE_TYPES, 0, false},
       {255, 0, false},
-      {GLI_MESSAGE_TAKEN, 0, true},
-      {GLI_MESSAGE_TAKEN, 8, false},
-      {GLI_MESSAGE_HELP, 0, true},
-      {GLI_MESSAGE_HELP, 8, false},
-      {GLI_MESSAGE_HELPED, 0, true},
-      {GLI_MESSAGE_HELPED, 8, false},
+      {GLI_MESSAGE_READ_DONE, 0, true},
+      {GLI_MESSAGE_READ_DONE, 8, false},
+      {GLI_MESSAGE_SHARE, 0, true},
+      {GLI_MESSAGE_SHARE, 8, false},
+      {GLI_MESSAGE_SHARE_DONE, 0, true},
+      {GLI_MESSAGE_SHARE_DONE, 8, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     gli_header h = {.type = cases[i].type, .length = cases[i].length};
@@ -173,15 +173,15 @@ static void header_form_must_suit_type_and_length(void **state) {
     uint64_t length;
     bool good;
   } cases[] = {
-      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 8, true},
-      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 7, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_RKEY, 8, true},
+      {GLI_MESSAGE_DATA, GLI_FORM_RKEY, 7, false},
       {GLI_MESSAGE_DATA, GLI_FORM_SHARED, 8, true},
       {GLI_MESSAGE_DATA, GLI_FORM_SHARED, 7, false},
-      {GLI_MESSAGE_DATA, GLI_FORM_REFERENCE, 0, false},
-      {GLI_MESSAGE_ABORT, GLI_FORM_REFERENCE, 8, false},
-      {GLI_MESSAGE_DATA, GLI_FORM_PLACED, 0, true},
-      {GLI_MESSAGE_DATA, GLI_FORM_PLACED, 8, false},
-      {GLI_MESSAGE_BYE, GLI_FORM_PLACED, 0, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_RKEY, 0, false},
+      {GLI_MESSAGE_ABORT, GLI_FORM_RKEY, 8, false},
+      {GLI_MESSAGE_DATA, GLI_FORM_PUT_DONE, 0, true},
+      {GLI_MESSAGE_DATA, GLI_FORM_PUT_DONE, 8, false},
+      {GLI_MESSAGE_BYE, GLI_FORM_PUT_DONE, 0, false},
       {GLI_MESSAGE_DATA, GLI_FORMS, 0, false},
       {GLI_MESSAGE_DATA, 255, 8, false},
   };

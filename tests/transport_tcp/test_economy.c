@@ -161,7 +161,7 @@ static void unanswered_message_is_read_at_once_where_cores_are_shared(
   scene s;
   gli_send_request request;
   open_scene(&s, 1);
-  s.b.t->ops->set_crowded(s.b.t, true);
+  s.b.t->ops->set_oversubscribed(s.b.t, true);
   int before = s.ba->received;
   count_from_here();
   for (int k = 1; k <= ROUNDS; k++) {

@@ -12,8 +12,8 @@
 /* ---- whoever is late ----------------------------------------------------- */
 
 /* Append "rank 3, rank 5 and 2 more". */
-static void list_ranks(char *text, size_t room, const uint32_t *ranks,
-                       size_t n) {
+static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
+                             size_t n) {
   size_t shown = n < 6 ? n : 6;
   size_t used = 0;
   for (size_t i = 0; i < shown && used < room; i++) {
@@ -26,17 +26,17 @@ static void list_ranks(char *text, size_t room, const uint32_t *ranks,
   }
 }
 
-bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
+bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
   const gli_plan_peer *p = &op->plan->peers[peer];
   for (uint32_t slot = 0; slot < p->recvs; slot++) {
     uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
     if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
   }
   const gli_link *link = op->peers[peer].link;
-  const gli_transfer_list *lists[] = {&link->blocked, &link->again,
-                                      &link->flying, &link->shown};
+  const gli_transfer_list *lists[] = {&link->blocked, &link->pending,
+                                      &link->in_flight, &link->exposed};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    for (const gli_transfer *t = lists[i]->first; t; t = t->next) {
+    for (const gli_transfer *t = lists[i]->first; t != NULL; t = t->next) {
       if (t->operation == op) return true;
     }
   }
@@ -45,11 +45,11 @@ bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer) {
 
 /* A peer that sends for a later operation has left this one behind: it may have
  * called something else here. */
-static void hint_at_skipped(const gloo_operation *op, uint32_t rank,
+static void hint_at_skipped(const gli_operation *op, uint32_t rank,
                             gloo_error *error) {
   const gloo_context *context = op->context;
   for (size_t i = 0; i < GLI_BUCKETS; i++) {
-    for (const gli_parked *p = context->parked[i]; p; p = p->next) {
+    for (const gli_early *p = context->early[i]; p != NULL; p = p->next) {
       const gli_header *h = &p->header;
       if (p->link->rank != rank || h->tag != op->signature.tag) continue;
       if (h->collective == GLI_SENDRECV) continue;
@@ -63,7 +63,7 @@ static void hint_at_skipped(const gloo_operation *op, uint32_t rank,
   }
 }
 
-static size_t waited_ranks(const gloo_operation *op, bool guilty_only,
+static size_t waited_ranks(const gli_operation *op, bool not_cleared_only,
                            uint32_t *ranks, size_t room) {
   size_t n = 0;
   if (op->state == GLI_OPERATION_POSTED) {
@@ -75,19 +75,19 @@ static size_t waited_ranks(const gloo_operation *op, bool guilty_only,
     return n;
   }
   for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
-    if (guilty_only && op->peers[i].innocent) continue;
+    if (not_cleared_only && op->peers[i].cleared) continue;
     if (gli_operation_waits_for(op, i)) ranks[n++] = op->peers[i].link->rank;
   }
   return n;
 }
 
-void gli_describe_timeout(const gloo_operation *op, gloo_error *error) {
+void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
   size_t n = waited_ranks(op, true, ranks, ROOM);
   if (n == 0) n = waited_ranks(op, false, ranks, ROOM);
-  if (n > 0) list_ranks(who, sizeof who, ranks, n);
+  if (n > 0) blame_list_ranks(who, sizeof who, ranks, n);
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 ? (int)ranks[0] : -1,
            "%s did not complete within %.3g s: rank %u still waits for %s",
            gli_describe_call(&op->signature, call),
@@ -99,44 +99,46 @@ void gli_describe_timeout(const gloo_operation *op, gloo_error *error) {
 
 /* ---- who left ------------------------------------------------------------ */
 
-static bool still_needs(const gloo_operation *op, const gli_link *link) {
+static bool still_needs(const gli_operation *op, const gli_link *link) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (op->peers[i].link != link) continue;
     const gli_plan_peer *p = &op->plan->peers[i];
     for (uint32_t slot = 0; slot < p->recvs; slot++) {
       uint32_t step = op->plan->recv_steps[p->first_recv + slot];
       uint8_t state = op->recv_state[step];
-      if (state == GLI_RECV_READY || state == GLI_RECV_HELPED) return true;
+      if (state == GLI_RECV_READY || state == GLI_RECV_SHARED) return true;
     }
   }
   const gli_transfer *t = link->blocked.first;
-  while (t && t->operation != op) t = t->next;
+  while (t != NULL && t->operation != op) t = t->next;
   return t != NULL;
 }
 
-static bool can_still_come(const gloo_operation *posted) {
+static bool can_still_come(const gli_operation *posted) {
   const gloo_context *context = posted->context;
   for (uint32_t rank = 0; rank < context->size; rank++) {
     if (!gli_p2p_takes_from(posted, rank)) continue;
     const gli_link *link = context->peers[rank].link;
-    if (!link || !link->left) return true;
+    if (link == NULL || !link->departed) return true;
   }
   return false;
 }
 
-void gli_link_left(gli_link *link) {
+void gli_link_departed(gli_link *link) {
   gloo_context *context = link->context;
-  link->left = true;
-  gli_reach_left(link);
-  const gloo_operation *victim = context->family->active.first;
-  while (victim && !still_needs(victim, link)) victim = victim->active_next;
-  if (!victim) {
+  link->departed = true;
+  gli_expose_departed(link);
+  const gli_operation *victim = context->family->active.first;
+  while (victim != NULL && !still_needs(victim, link))
+    victim = victim->active_next;
+  if (victim == NULL) {
     victim = context->family->posted.first;
-    while (victim && (victim->context != context || can_still_come(victim))) {
+    while (victim != NULL &&
+           (victim->context != context || can_still_come(victim))) {
       victim = victim->active_next;
     }
   }
-  if (!victim) return;
+  if (victim == NULL) return;
   gloo_error error;
   char text[GLI_TEXT_BYTES];
   gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,

@@ -16,7 +16,7 @@ static const char *original_text(const gloo_error *cause) {
     return cause->message;
   }
   const char *colon = strchr(cause->message, ':');
-  return colon && colon[1] == ' ' ? colon + 2 : cause->message;
+  return colon != NULL && colon[1] == ' ' ? colon + 2 : cause->message;
 }
 
 static void make_abort(const gloo_error *cause, gli_send_request *request,
@@ -32,13 +32,13 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
 }
 
 static void close_link(gli_link *link, const gli_send_request *last) {
-  if (link->pair && link->context->device->forked) {
-    if (link->pair->ops->pair_abandon)
+  if (link->pair != NULL && link->context->device->forked) {
+    if (link->pair->ops->pair_abandon != NULL)
       link->pair->ops->pair_abandon(link->pair);
     link->pair = NULL;
   }
-  if (link->pair) {
-    bool silent = link->gone || link->failed;
+  if (link->pair != NULL) {
+    bool silent = link->said_bye || link->failed;
     link->pair->ops->pair_close(link->pair, silent ? NULL : last);
     link->pair = NULL;
   }
@@ -46,37 +46,38 @@ static void close_link(gli_link *link, const gli_send_request *last) {
 }
 
 static void close_links(gloo_context *context, gli_send_request *last) {
-  for (gli_link *link = context->links; link; link = link->next) {
-    last->header.credit = link->consumed;
+  for (gli_link *link = context->links; link != NULL; link = link->next) {
+    last->header.credit = link->eager_consumed;
     close_link(link, last);
   }
 }
 
-void gli_context_settle(gloo_context *context) {
-  if (!context->unsettled) return;
+void gli_context_finish_teardown(gloo_context *context) {
+  if (!context->teardown_pending) return;
   gli_device_list(context->device);
-  context->unsettled = false;
+  context->teardown_pending = false;
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];
   make_abort(&context->cause, &request, payload);
   close_links(context, &request);
   gli_family *family = context->family;
   gli_group_drop_links(family);
-  while (family->active.first) {
+  while (family->active.first != NULL) {
     gli_operation_finish(family->active.first, &context->cause);
   }
-  while (family->posted.first) {
+  while (family->posted.first != NULL) {
     gli_operation_finish(family->posted.first, &context->cause);
   }
-  gli_parked_drop(context);
-  for (gloo_context *g = family->groups; g; g = g->next) gli_parked_drop(g);
+  gli_early_drop(context);
+  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+    gli_early_drop(g);
 }
 
 void gli_context_detach_operations(gloo_context *context) {
   gli_repeat_forget_all(context);
   bool failed = gli_context_poisoned(context);
-  while (context->all) {
-    gloo_operation *op = context->all;
+  while (context->all != NULL) {
+    gli_operation *op = context->all;
     context->all = op->all_next;
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     op->context = NULL;
@@ -84,7 +85,7 @@ void gli_context_detach_operations(gloo_context *context) {
   }
 }
 
-static void unlist(gloo_context *context) {
+static void unlist_context(gloo_context *context) {
   gloo_context **at = &context->device->contexts;
   while (*at != context) at = &(*at)->next;
   *at = context->next;
@@ -92,8 +93,8 @@ static void unlist(gloo_context *context) {
 
 static bool has_some(const gli_operation_list *list,
                      const gloo_context *context) {
-  const gloo_operation *op = list->first;
-  while (op && op->context != context) op = op->active_next;
+  const gli_operation *op = list->first;
+  while (op != NULL && op->context != context) op = op->active_next;
   return op != NULL;
 }
 
@@ -101,7 +102,7 @@ bool gli_context_is_busy(const gloo_context *context) {
   gli_device_list(context->device);
   return has_some(&context->family->active, context) ||
          has_some(&context->family->posted, context) ||
-         (context->lobby && gli_context_is_busy(context->lobby));
+         (context->control != NULL && gli_context_is_busy(context->control));
 }
 
 /* The last of the family goes. */
@@ -110,10 +111,10 @@ static void end_family(gloo_context *root) {
   gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
   close_links(root, &bye);
   gli_group_drop_links(family);
-  gli_parked_drop(root);
+  gli_early_drop(root);
   gli_context_detach_operations(root);
-  unlist(root);
-  while (root->links) {
+  unlist_context(root);
+  while (root->links != NULL) {
     gli_link *link = root->links;
     root->links = link->next;
     gli_link_free(link);
@@ -128,12 +129,12 @@ bool gli_context_end(gloo_context *context) {
   if (!gli_context_is_root(context)) {
     gli_group_close(context);
   } else {
-    if (context->lobby) gli_group_close(context->lobby);
-    family->rootless = true;
+    if (context->control != NULL) gli_group_close(context->control);
+    family->orphaned = true;
     gli_context_detach_operations(context);
-    if (family->groups) gli_group_say_left(context);
+    if (family->groups != NULL) gli_group_say_departed(context);
   }
-  if (!family->rootless || family->groups) return false;
+  if (!family->orphaned || family->groups != NULL) return false;
   end_family(family->root);
   return true;
 }

@@ -9,19 +9,19 @@ enum { CACHED_STEPS = 1 << 18 };
 
 gloo_context *gli_context_new(gloo_device *device, uint32_t size) {
   gloo_context *context = calloc(1, sizeof *context);
-  if (!context) return NULL;
+  if (context == NULL) return NULL;
   context->cache = gli_plan_cache_create(CACHED_STEPS, gli_operation_free_pool);
   context->peers = calloc(size > 0 ? size : 1, sizeof *context->peers);
   context->device = device;
   context->size = size;
-  if (context->cache && context->peers) return context;
+  if (context->cache != NULL && context->peers != NULL) return context;
   gli_context_free(context);
   return NULL;
 }
 
 void gli_context_free(gloo_context *context) {
-  if (!context) return;
-  if (context->cache) gli_plan_cache_destroy(context->cache);
+  if (context == NULL) return;
+  if (context->cache != NULL) gli_plan_cache_destroy(context->cache);
   gli_hosts_free(context->hosts);
   free(context->tuning);
   free(context->contacts);

@@ -17,7 +17,7 @@ void gli_context_free(gloo_context *context);
 #define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
 
 /* After a failure that was recorded: operations end, and links are closed. */
-void gli_context_settle(gloo_context *context);
+void gli_context_finish_teardown(gloo_context *context);
 /* Does it have operations that are under way? */
 bool gli_context_is_busy(const gloo_context *context);
 /* Operations that the caller still holds outlive it, as mere results. */
@@ -29,14 +29,14 @@ bool gli_context_end(gloo_context *context);
 
 /* NULL with `error`: out of memory. */
 gloo_context *gli_group_new(gloo_context *parent, gloo_error *error);
-gloo_context *gli_group_lobby(gloo_context *context, gloo_error *error);
+gloo_context *gli_group_control(gloo_context *context, gloo_error *error);
 gloo_status gli_group_set_members(gloo_context *group,
                                   const gloo_context *parent,
                                   const gli_member *members, uint32_t n,
                                   uint32_t own, gloo_error *error);
 /* What a message is for that came through this link of a root and speaks of a
  * group; NULL: the group is gone, or never was, or (with `error`) worse. */
-gli_link *gli_group_find_link(gli_link *carrier, const gli_header *header,
+gli_link *gli_group_find_link(gli_link *base_link, const gli_header *header,
                               gloo_error *error);
 /* Destroy a group. */
 void gli_group_close(gloo_context *group);
@@ -44,37 +44,37 @@ void gli_group_close(gloo_context *group);
 /* ---- the end of links of groups (group_links.c) -------------------------- */
 
 /* It is in its group's list no more: the end, once nothing is under way. */
-void gli_group_let_go(gloo_context *group, gli_link *link);
+void gli_group_drain_link(gloo_context *group, gli_link *link);
 /* End those that have nothing under way any more. */
 void gli_group_reap(gli_family *family);
 /* The peer speaks of a group that is gone: let it know. */
-gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *header,
+gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *header,
                               gli_sink *sink, gloo_error *error);
-/* LEFT: a rank takes no part in this context any more. Messages on other
+/* DEPARTED: a rank takes no part in this context any more. Messages on other
  * streams may still come. */
-void gli_group_leaves(gli_link *link, const gli_header *header);
-void gli_group_check_leaving(gli_link *link);
+void gli_group_departs(gli_link *link, const gli_header *header);
+void gli_group_check_departing(gli_link *link);
 /* The pair is gone, and the groups' links with it. */
-void gli_group_carrier_left(gli_link *carrier);
+void gli_group_base_departed(gli_link *base_link);
 void gli_group_drop_links(gli_family *family);
-/* Say LEFT to everybody. */
-void gli_group_say_left(gloo_context *context);
+/* Say DEPARTED to everybody. */
+void gli_group_say_departed(gloo_context *context);
 
-/* ---- who is to blame (late.c, blame.c) ----------------------------------- */
+/* ---- who is to blame (probe.c, blame.c) ---------------------------------- */
 
 /* Its time runs from now at the latest: nobody may look for long. */
-void gli_late_start_clock(gloo_operation *op);
-/* The alarm went off. */
-void gli_late_alarm(gloo_operation *op, uint64_t now_ns);
-gloo_status gli_late_probed(gli_link *link, const gli_header *header,
-                            gloo_error *error);
-void gli_late_answered(gli_link *link, const gli_header *header);
+void gli_blame_start_clock(gli_operation *op);
+/* The timer is due. */
+void gli_blame_timer(gli_operation *op, uint64_t now_ns);
+gloo_status gli_blame_probed(gli_link *link, const gli_header *header,
+                             gloo_error *error);
+void gli_blame_answered(gli_link *link, const gli_header *header);
 
 /* Does the operation still need something from, or of, this peer? */
-bool gli_operation_waits_for(const gloo_operation *op, uint32_t peer);
-/* Names the ranks it waits for; only those not known to be innocent, if any. */
-void gli_describe_timeout(const gloo_operation *op, gloo_error *error);
+bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
+/* Names the ranks it waits for; only those not known to be cleared, if any. */
+void gli_describe_timeout(const gli_operation *op, gloo_error *error);
 /* A rank is gone for good; does any operation still need it? */
-void gli_link_left(gli_link *link);
+void gli_link_departed(gli_link *link);
 
 #endif

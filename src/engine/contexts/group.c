@@ -5,14 +5,14 @@
  * Everything else about it, credit included, is between the two links of the
  * group, which know of pairs only what to send through. A number leads to a
  * group from the moment on at which others can hear of it, so what comes before
- * the group is formed is parked by the same means as what comes for operations
+ * the group is formed is kept by the same means as what comes for operations
  * that are not started yet.
  *
- * What ends. A group says LEFT on its links where a context says BYE and closes
- * the pair. Links that still have something to send, or to take in, live on
- * without their group until that is done. The root lives until the last of its
- * groups is gone. What comes for a group that is gone is thrown away, and the
- * sender is told. */
+ * What ends. A group says DEPARTED on its links where a context says BYE and
+ * closes the pair. Links that still have something to send, or to take in, live
+ * on without their group until that is done. The root lives until the last of
+ * its groups is gone. What comes for a group that is gone is thrown away, and
+ * the sender is told. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +20,19 @@
 #include "engine/contexts/contexts.h"
 #include "engine/wire/wire.h"
 
-/* A group and its lobby have neighbouring numbers; those of the root are 0 and
- * 1. */
-enum { LOBBY = 1, NUMBERS = 2 };
+/* A group and its control context have neighbouring numbers; those of the root
+ * are 0 and 1. */
+enum { CONTROL = 1, NUMBERS = 2 };
 
 /* For the credit of groups: many of them must not take much more memory than
  * their root does. */
-#define GROUP_BUDGET GLI_PARK_BUDGET_MIN
+#define GROUP_BUDGET GLI_EAGER_BUDGET_MIN
 
 /* ---- making a group ------------------------------------------------------ */
 
-static gloo_context *find_group(const gli_family *family, uint32_t id) {
+static gloo_context *find_group_by_id(const gli_family *family, uint32_t id) {
   gloo_context *g = family->groups;
-  while (g && g->id != id) g = g->next;
+  while (g != NULL && g->id != id) g = g->next;
   return g;
 }
 
@@ -41,14 +41,15 @@ static gloo_context *find_group(const gli_family *family, uint32_t id) {
 static uint32_t next_number(gli_family *family) {
   do {
     family->last_id += NUMBERS;
-  } while (family->last_id == 0 || find_group(family, family->last_id));
+  } while (family->last_id == 0 ||
+           find_group_by_id(family, family->last_id) != NULL);
   return family->last_id;
 }
 
 static gloo_context *new_group(const gloo_context *parent, uint32_t id,
                                uint32_t size, gloo_error *error) {
   gloo_context *group = gli_context_new(parent->device, size);
-  if (!group) {
+  if (group == NULL) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a group");
     return NULL;
   }
@@ -58,7 +59,7 @@ static gloo_context *new_group(const gloo_context *parent, uint32_t id,
   group->budget = GROUP_BUDGET;
   group->root_rank = parent->root_rank;
   group->timeout_ns = parent->timeout_ns;
-  group->crowded = parent->crowded;
+  group->oversubscribed = parent->oversubscribed;
   group->maps = parent->maps;
   group->buffers_promised = parent->buffers_promised;
   group->cause = family->root->cause;
@@ -73,8 +74,8 @@ gloo_context *gli_group_new(gloo_context *parent, gloo_error *error) {
 }
 
 /* Links that others' messages have made before the members were known. */
-static gloo_status settle_early_links(gloo_context *group, gloo_error *error) {
-  for (gli_link *link = group->links; link; link = link->next) {
+static gloo_status bind_early_links(gloo_context *group, gloo_error *error) {
+  for (gli_link *link = group->links; link != NULL; link = link->next) {
     uint32_t rank = gli_context_rank_of(group, link->rank);
     if (rank == GLI_NO_RANK) {
       return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
@@ -86,45 +87,47 @@ static gloo_status settle_early_links(gloo_context *group, gloo_error *error) {
   return GLOO_OK;
 }
 
-static gloo_status form_lobby(gloo_context *lobby, const gloo_context *base,
-                              gloo_error *error) {
+static gloo_status form_control(gloo_context *control, const gloo_context *base,
+                                gloo_error *error) {
   gli_peer *peers = calloc(base->size, sizeof *peers);
-  if (!peers) {
+  if (peers == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory to make groups of %u ranks", base->size);
   }
   for (uint32_t i = 0; i < base->size; i++) {
     peers[i].rank = base->peers[i].rank;
-    peers[i].group = base->peers[i].group + LOBBY;
+    peers[i].group = base->peers[i].group + CONTROL;
   }
-  free(lobby->peers);
-  lobby->peers = peers;
-  lobby->size = base->size;
-  lobby->rank = base->rank;
-  lobby->timeout_ns = base->timeout_ns;
-  return settle_early_links(lobby, error);
+  free(control->peers);
+  control->peers = peers;
+  control->size = base->size;
+  control->rank = base->rank;
+  control->timeout_ns = base->timeout_ns;
+  return bind_early_links(control, error);
 }
 
-static gloo_status make_lobby(gloo_context *base, gloo_error *error) {
-  gloo_context *lobby = new_group(base, base->id + LOBBY, 0, error);
-  if (!lobby) return error->status;
-  lobby->is_lobby = true;
-  base->lobby = lobby;
-  return base->size > 0 ? form_lobby(lobby, base, error) : GLOO_OK;
+static gloo_status make_control(gloo_context *base, gloo_error *error) {
+  gloo_context *control = new_group(base, base->id + CONTROL, 0, error);
+  if (control == NULL) return error->status;
+  control->is_control = true;
+  base->control = control;
+  return base->size > 0 ? form_control(control, base, error) : GLOO_OK;
 }
 
-gloo_context *gli_group_lobby(gloo_context *context, gloo_error *error) {
-  if (!context->lobby && make_lobby(context, error) != GLOO_OK) return NULL;
-  return context->lobby;
+gloo_context *gli_group_control(gloo_context *context, gloo_error *error) {
+  if (context->control == NULL && make_control(context, error) != GLOO_OK)
+    return NULL;
+  return context->control;
 }
 
 /* Which of the ranks share a host, as the parent sees it. */
-static gloo_status learn_hosts(gloo_context *group, const gloo_context *parent,
-                               const gli_member *members, uint32_t n,
-                               gloo_error *error) {
-  if (!parent->hosts) return GLOO_OK;
+static gloo_status group_learn_hosts(gloo_context *group,
+                                     const gloo_context *parent,
+                                     const gli_member *members, uint32_t n,
+                                     gloo_error *error) {
+  if (parent->hosts == NULL) return GLOO_OK;
   uint64_t *keys = calloc(n, sizeof *keys);
-  if (!keys) {
+  if (keys == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the hosts of %u ranks", n);
   }
@@ -132,17 +135,18 @@ static gloo_status learn_hosts(gloo_context *group, const gloo_context *parent,
   gli_hosts *hosts;
   gloo_status status = gli_hosts_make(keys, n, &hosts, error);
   free(keys);
-  if (status == GLOO_OK) gli_context_set_hosts(group, hosts, parent->crowded);
+  if (status == GLOO_OK)
+    gli_context_set_hosts(group, hosts, parent->oversubscribed);
   return status;
 }
 
 static gloo_status copy_tuning(gloo_context *group, const gloo_context *parent,
                                gloo_error *error) {
   const gli_tuning *from = parent->tuning;
-  if (!from) return GLOO_OK;
+  if (from == NULL) return GLOO_OK;
   size_t bytes = sizeof *from + from->n * sizeof from->rules[0];
   gli_tuning *copy = malloc(bytes);
-  if (!copy) {
+  if (copy == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the choices of algorithms of a group");
   }
@@ -156,7 +160,7 @@ gloo_status gli_group_set_members(gloo_context *group,
                                   const gli_member *members, uint32_t n,
                                   uint32_t own, gloo_error *error) {
   gli_peer *peers = calloc(n, sizeof *peers);
-  if (!peers) {
+  if (peers == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for a group of %u ranks", n);
   }
@@ -168,61 +172,61 @@ gloo_status gli_group_set_members(gloo_context *group,
   group->peers = peers;
   group->size = n;
   group->rank = own;
-  gloo_status status = learn_hosts(group, parent, members, n, error);
+  gloo_status status = group_learn_hosts(group, parent, members, n, error);
   if (status == GLOO_OK) status = copy_tuning(group, parent, error);
-  if (status == GLOO_OK) status = settle_early_links(group, error);
-  if (status != GLOO_OK || !group->lobby) return status;
-  return form_lobby(group->lobby, group, error);
+  if (status == GLOO_OK) status = bind_early_links(group, error);
+  if (status != GLOO_OK || group->control == NULL) return status;
+  return form_control(group->control, group, error);
 }
 
 /* ---- what arrives -------------------------------------------------------- */
 
 /* A peer that has a group formed may make groups of it before it is formed
  * here. */
-static gloo_context *find_or_make_lobby(gli_family *family, uint32_t id,
-                                        gloo_error *error) {
-  gloo_context *base = find_group(family, id - LOBBY);
-  if (id == LOBBY && !family->rootless) base = family->root;
-  if (!base || base->is_lobby) return NULL;
-  return make_lobby(base, error) == GLOO_OK ? base->lobby : NULL;
+static gloo_context *find_or_make_control(gli_family *family, uint32_t id,
+                                          gloo_error *error) {
+  gloo_context *base = find_group_by_id(family, id - CONTROL);
+  if (id == CONTROL && !family->orphaned) base = family->root;
+  if (base == NULL || base->is_control) return NULL;
+  return make_control(base, error) == GLOO_OK ? base->control : NULL;
 }
 
-static gli_link *first_message(gli_link *carrier, uint32_t id,
+static gli_link *first_message(gli_link *base_link, uint32_t id,
                                gloo_error *error) {
-  gli_family *family = carrier->context->family;
-  gloo_context *group = find_group(family, id);
-  if (!group) group = find_or_make_lobby(family, id, error);
-  if (!group) return NULL;
-  if (group->size == 0) return gli_group_new_link(group, carrier, error);
-  uint32_t rank = gli_context_rank_of(group, carrier->rank);
+  gli_family *family = base_link->context->family;
+  gloo_context *group = find_group_by_id(family, id);
+  if (group == NULL) group = find_or_make_control(family, id, error);
+  if (group == NULL) return NULL;
+  if (group->size == 0) return gli_group_new_link(group, base_link, error);
+  uint32_t rank = gli_context_rank_of(group, base_link->rank);
   if (rank != GLI_NO_RANK) return gli_context_link(group, rank, error);
-  gli_fail(error, GLOO_ERR_PROTOCOL, (int)carrier->rank,
+  gli_fail(error, GLOO_ERR_PROTOCOL, (int)base_link->rank,
            "rank %u sent a message for a group that it is not in",
-           carrier->rank);
+           base_link->rank);
   return NULL;
 }
 
-gli_link *gli_group_find_link(gli_link *carrier, const gli_header *h,
+gli_link *gli_group_find_link(gli_link *base_link, const gli_header *h,
                               gloo_error *error) {
-  gli_link *link = gli_group_known_link(carrier, h->context);
-  return link ? link : first_message(carrier, h->context, error);
+  gli_link *link = gli_group_known_link(base_link, h->context);
+  return link != NULL ? link : first_message(base_link, h->context, error);
 }
 
 /* ---- the end ------------------------------------------------------------- */
 
 void gli_group_close(gloo_context *group) {
   gli_family *family = group->family;
-  if (group->lobby) gli_group_close(group->lobby);
-  gli_group_say_left(group);
-  gli_parked_drop(group);
+  if (group->control != NULL) gli_group_close(group->control);
+  gli_group_say_departed(group);
+  gli_early_drop(group);
   gli_context_detach_operations(group);
   gloo_context **at = &family->groups;
   while (*at != group) at = &(*at)->next;
   *at = group->next;
-  while (group->links) {
+  while (group->links != NULL) {
     gli_link *link = group->links;
     group->links = link->next;
-    gli_group_let_go(group, link);
+    gli_group_drain_link(group, link);
   }
   gli_context_free(group);
   gli_group_reap(family);

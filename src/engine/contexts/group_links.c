@@ -5,8 +5,9 @@
 #include "engine/run/in_order.h"
 #include "engine/wire/wire.h"
 
-static bool has_work(const gli_link *link) {
-  return link->again.first || link->flying.first || link->arriving.first;
+static bool link_has_work(const gli_link *link) {
+  return link->pending.first != NULL || link->in_flight.first != NULL ||
+         link->arriving.first != NULL;
 }
 
 static void free_link(gli_link *link) {
@@ -15,10 +16,10 @@ static void free_link(gli_link *link) {
 }
 
 void gli_group_reap(gli_family *family) {
-  gli_link **at = &family->dying;
-  while (*at) {
+  gli_link **at = &family->draining;
+  while (*at != NULL) {
     gli_link *link = *at;
-    if (has_work(link)) {
+    if (link_has_work(link)) {
       at = &link->next;
       continue;
     }
@@ -27,38 +28,38 @@ void gli_group_reap(gli_family *family) {
   }
 }
 
-void gli_group_let_go(gloo_context *group, gli_link *link) {
+void gli_group_drain_link(gloo_context *group, gli_link *link) {
   gli_family *family = group->family;
   gli_group_forget_link(family, link);
-  if (link->self || !link->pair || !has_work(link)) {
+  if (link->self || link->pair == NULL || !link_has_work(link)) {
     free_link(link);
     return;
   }
   link->context = family->root;
-  link->next = family->dying;
-  family->dying = link;
+  link->next = family->draining;
+  family->draining = link;
 }
 
-void gli_group_carrier_left(gli_link *carrier) {
-  const gli_family *family = carrier->context->family;
-  for (gloo_context *g = family->groups; g; g = g->next) {
+void gli_group_base_departed(gli_link *base_link) {
+  const gli_family *family = base_link->context->family;
+  for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     gli_link *link = g->links;
-    while (link && link->carrier != carrier) link = link->next;
-    if (link && !link->left) gli_link_left(link);
+    while (link != NULL && link->base_link != base_link) link = link->next;
+    if (link != NULL && !link->departed) gli_link_departed(link);
   }
 }
 
 /* The pairs are closed. */
 void gli_group_drop_links(gli_family *family) {
-  for (gloo_context *g = family->groups; g; g = g->next) {
-    for (gli_link *link = g->links; link; link = link->next) {
+  for (gloo_context *g = family->groups; g != NULL; g = g->next) {
+    for (gli_link *link = g->links; link != NULL; link = link->next) {
       link->pair = NULL;
       gli_flow_drop(link);
     }
   }
-  while (family->dying) {
-    gli_link *link = family->dying;
-    family->dying = link->next;
+  while (family->draining != NULL) {
+    gli_link *link = family->draining;
+    family->draining = link->next;
     free_link(link);
   }
 }
@@ -74,7 +75,7 @@ static void throw_away(void *out, const void *left, const void *right,
   (void)count;
 }
 
-gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *h,
+gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *h,
                               gli_sink *sink, gloo_error *error) {
   static uint8_t nowhere;
   if (h->length > 0) {
@@ -83,53 +84,54 @@ gloo_status gli_group_is_gone(gli_link *carrier, const gli_header *h,
     sink->fn = throw_away;
     sink->elem_bytes = 1;
   }
-  if (h->type == GLI_MESSAGE_LEFT) return GLOO_OK; /* at the same time */
+  if (h->type == GLI_MESSAGE_DEPARTED) return GLOO_OK; /* at the same time */
   gli_header about = {.tag = h->context};
-  return gli_flow_answer(carrier, GLI_MESSAGE_LEFT, &about, error);
+  return gli_flow_answer(base_link, GLI_MESSAGE_DEPARTED, &about, error);
 }
 
-/* ---- LEFT ---------------------------------------------------------------- */
+/* ---- DEPARTED ------------------------------------------------------------ */
 
-void gli_group_say_left(gloo_context *context) {
-  for (gli_link *link = context->links; link; link = link->next) {
-    if (link->self || link->left || !link->pair) continue;
+void gli_group_say_departed(gloo_context *context) {
+  for (gli_link *link = context->links; link != NULL; link = link->next) {
+    if (link->self || link->departed || link->pair == NULL) continue;
     if (link->local == GLI_NO_RANK) { /* not formed: no number over there */
       gli_header about = {.tag = link->own};
-      gli_flow_control(link->carrier, GLI_MESSAGE_LEFT, &about, 1);
+      gli_flow_control(link->base_link, GLI_MESSAGE_DEPARTED, &about, 1);
       continue;
     }
     gli_header about = {.operation = link->data_sent};
-    gli_flow_control(link, GLI_MESSAGE_LEFT, &about, 0);
+    gli_flow_control(link, GLI_MESSAGE_DEPARTED, &about, 0);
   }
 }
 
-void gli_group_check_leaving(gli_link *link) {
-  if (link->data_came < link->leaves_after) return;
-  link->leaving = false;
-  if (!link->left) gli_link_left(link);
+void gli_group_check_departing(gli_link *link) {
+  if (link->data_came < link->departs_after) return;
+  link->departing = false;
+  if (!link->departed) gli_link_departed(link);
 }
 
-/* Something that we sent to a group did not find it. If it has said LEFT in the
- * usual way, that counts. */
-static void is_gone_there(gli_link *carrier, uint32_t id) {
-  const gli_family *family = carrier->context->family;
-  for (gloo_context *g = family->groups; g; g = g->next) {
+/* Something that we sent to a group did not find it. If it has said DEPARTED in
+ * the usual way, that counts. */
+static void is_gone_there(gli_link *base_link, uint32_t id) {
+  const gli_family *family = base_link->context->family;
+  for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     gli_link *link = g->links;
-    while (link && link->carrier != carrier) link = link->next;
-    if (!link || link->local == GLI_NO_RANK || link->group != id) continue;
-    if (link->left || link->leaving) continue;
-    gli_link_left(link);
+    while (link != NULL && link->base_link != base_link) link = link->next;
+    if (link == NULL || link->local == GLI_NO_RANK || link->group != id)
+      continue;
+    if (link->departed || link->departing) continue;
+    gli_link_departed(link);
     return;
   }
 }
 
-void gli_group_leaves(gli_link *link, const gli_header *h) {
-  if (h->slot != 0 && link->carrier == link) {
+void gli_group_departs(gli_link *link, const gli_header *h) {
+  if (h->slot != 0 && link->base_link == link) {
     is_gone_there(link, h->tag);
     return;
   }
-  link->leaving = true; /* from now on its messages are counted */
-  if (link->awaits) gli_in_order_leave(link->awaits);
-  link->leaves_after = h->operation;
-  gli_group_check_leaving(link);
+  link->departing = true; /* from now on its messages are counted */
+  if (link->awaits != NULL) gli_in_order_leave(link->awaits);
+  link->departs_after = h->operation;
+  gli_group_check_departing(link);
 }

@@ -6,8 +6,8 @@
 #include "engine/state/device.h"
 
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
-                           gli_crowding crowded) {
-  context->crowded = crowded;
+                           gli_subscription oversubscribed) {
+  context->oversubscribed = oversubscribed;
   gli_hosts_free(context->hosts);
   context->hosts = hosts->n > 1 ? hosts : NULL;
   if (hosts->n == 1) gli_hosts_free(hosts);
@@ -32,16 +32,16 @@ const gli_tuning *gli_context_tuning(const gloo_context *context) {
   return context->tuning;
 }
 
-gli_crowding gli_context_crowded(const gloo_context *context) {
-  return context->crowded;
+gli_subscription gli_context_oversubscribed(const gloo_context *context) {
+  return context->oversubscribed;
 }
 
 void gli_context_promise_buffers(gloo_context *context) {
   context->buffers_promised = true;
 }
 
-static uint32_t host_of(const gloo_context *context, uint32_t rank) {
-  return context->hosts ? context->hosts->of[rank] : 0;
+static uint32_t settings_host_of(const gloo_context *context, uint32_t rank) {
+  return context->hosts != NULL ? context->hosts->of[rank] : 0;
 }
 
 /* Which is asked of each two that follow each other on a host. */
@@ -50,16 +50,18 @@ void gli_context_learn_nearness(gloo_context *context) {
   context->maps = ops->maps != NULL;
   for (uint32_t b = 1; b < context->size && context->maps; b++) {
     uint32_t a = b;
-    while (a-- > 0 && host_of(context, a) != host_of(context, b)) continue;
+    while (a-- > 0 &&
+           settings_host_of(context, a) != settings_host_of(context, b))
+      continue;
     if (a >= b) continue; /* the first on its host */
     context->maps =
         ops->maps(&context->contacts[a].address, &context->contacts[b].address);
   }
 }
 
-gli_nearness gli_context_near(const gloo_context *context) {
-  if (!context->maps) return GLI_NOT_NEAR;
-  return context->buffers_promised ? GLI_IN_REACH : GLI_NEAR;
+gli_locality gli_context_locality(const gloo_context *context) {
+  if (!context->maps) return GLI_INTER_NODE;
+  return context->buffers_promised ? GLI_MAPPED : GLI_INTRA_NODE;
 }
 
 /* ---- ranks --------------------------------------------------------------- */

@@ -11,10 +11,10 @@
  * ranks share one (the context takes `hosts` over, and keeps them unless there
  * is only one), and whether ranks outnumber cores. The same on all ranks. */
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
-                           gli_crowding crowded);
+                           gli_subscription oversubscribed);
 /* Find out whether ranks that share a host reach each other's memory, from
- * where they listen. To be said after that and the hosts; the same on all ranks,
- * for no plan may use what only some of them have. */
+ * where they listen. To be said after that and the hosts; the same on all
+ * ranks, for no plan may use what only some of them have. */
 void gli_context_learn_nearness(gloo_context *context);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
@@ -25,9 +25,9 @@ void gli_context_promise_buffers(gloo_context *context);
 /* For gli_plan_params. */
 const gli_tuning *gli_context_tuning(const gloo_context *context);
 const gli_hosts *gli_context_hosts(const gloo_context *context);
-gli_crowding gli_context_crowded(const gloo_context *context);
+gli_subscription gli_context_oversubscribed(const gloo_context *context);
 /* What ranks that share a host have of each other. The same on every rank. */
-gli_nearness gli_context_near(const gloo_context *context);
+gli_locality gli_context_locality(const gloo_context *context);
 
 /* ---- ranks --------------------------------------------------------------- */
 

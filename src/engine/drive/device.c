@@ -26,10 +26,10 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
                             const gli_transport_config *config, bool helper,
                             gloo_device **out, gloo_error *error) {
   gloo_device *device = calloc(1, sizeof *device);
-  if (!device) goto no_memory;
+  if (device == NULL) goto no_memory;
   device->ops = ops;
   atomic_init(&device->lock_wanted, 0);
-  atomic_init(&device->crowded, false);
+  atomic_init(&device->oversubscribed, false);
   if (!gli_lock_init(&device->lock)) goto no_lock;
   if (uv_mutex_init(&device->helper_lock) != 0) goto no_helper_lock;
   if (uv_cond_init(&device->helper_wake) != 0) goto no_condition;
@@ -80,7 +80,7 @@ void gli_device_close(gloo_device *device) {
   gli_device_stop_helper(device);
   device->ops->close(device->transport);
   gli_transfer_free_pool(device);
-  gli_parked_free_pools(device);
+  gli_early_free_pools(device);
   uv_cond_destroy(&device->helper_wake);
   uv_mutex_destroy(&device->helper_lock);
   gli_lock_destroy(&device->lock);
@@ -95,34 +95,34 @@ const char *gli_device_transport(const gloo_device *device) {
   return device->ops->name;
 }
 
-void gli_device_set_crowded(gloo_device *device, bool crowded) {
-  atomic_store(&device->crowded, crowded);
-  if (device->ops->set_crowded)
-    device->ops->set_crowded(device->transport, crowded);
+void gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed) {
+  atomic_store(&device->oversubscribed, oversubscribed);
+  if (device->ops->set_oversubscribed != NULL)
+    device->ops->set_oversubscribed(device->transport, oversubscribed);
 }
 
 /* ---- progress ------------------------------------------------------------ */
 
-static void settle_contexts(gloo_device *device) {
-  device->unsettled = 0;
-  for (gloo_context *c = device->contexts; c; c = c->next) {
-    gli_context_settle(c);
+static void finish_teardowns(gloo_device *device) {
+  device->teardowns_pending = 0;
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    gli_context_finish_teardown(c);
   }
   gli_device_wake_sleepers(device);
 }
 
 void gli_device_tie_up(gloo_device *device) {
-  if (device->unsettled) settle_contexts(device);
+  if (device->teardowns_pending) finish_teardowns(device);
   gli_device_kick_locked(device);
 }
 
 /* What was left to polls. */
 GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
-  if (device->self_queue.first) events += gli_self_poll(device);
-  if (device->again_links) events += gli_flow_retry(device);
-  if (device->put_off) {
-    gli_device_take_up(device);
+  if (device->self_queue.first != NULL) events += gli_self_poll(device);
+  if (device->pending_links != NULL) events += gli_flow_retry(device);
+  if (device->deferred != NULL) {
+    gli_device_start_deferred(device);
     events++;
   }
   return events;
@@ -131,7 +131,8 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
 static inline int poll_once(gloo_device *device) {
   gli_device_list(device);
   int events = device->ops->poll(device->transport);
-  if (device->self_queue.first || device->again_links || device->put_off) {
+  if (device->self_queue.first != NULL || device->pending_links != NULL ||
+      device->deferred != NULL) {
     events += poll_leftovers(device);
   }
   gli_device_settle(device);
@@ -155,18 +156,18 @@ int gli_device_poll(gloo_device *device) {
                                : poll_beside_sleepers(device);
 }
 
-int gli_device_progress_for(gloo_device *device, gloo_operation *op) {
+int gli_device_progress_for(gloo_device *device, gli_operation *op) {
   if (!gli_in_order_look(op)) return gli_device_poll(device);
   gli_device_settle(device);
   return 1;
 }
 
-/* Sound the alarms that are due; returns the time of the next one. */
+/* Run the timers that are due; returns the time of the next one. */
 static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
   uint64_t next_ns = UINT64_MAX;
-  for (gloo_operation *op = list->first; op; op = op->active_next) {
-    if (op->deadline.alarm_ns <= now_ns) gli_late_alarm(op, now_ns);
-    if (op->deadline.alarm_ns < next_ns) next_ns = op->deadline.alarm_ns;
+  for (gli_operation *op = list->first; op != NULL; op = op->active_next) {
+    if (op->deadline.timer_ns <= now_ns) gli_blame_timer(op, now_ns);
+    if (op->deadline.timer_ns < next_ns) next_ns = op->deadline.timer_ns;
   }
   return next_ns;
 }
@@ -179,7 +180,7 @@ static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
   return UINT64_MAX;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
+static uint64_t device_earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
@@ -187,12 +188,12 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   gli_device_list(device);
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = UINT64_MAX;
-  for (gloo_context *c = device->contexts; c; c = c->next) {
-    next_ns = earlier(next_ns, check_suspect(c, now_ns));
-    next_ns = earlier(next_ns, check_list(&c->family->active, now_ns));
-    next_ns = earlier(next_ns, check_list(&c->family->posted, now_ns));
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    next_ns = device_earlier(next_ns, check_suspect(c, now_ns));
+    next_ns = device_earlier(next_ns, check_list(&c->family->active, now_ns));
+    next_ns = device_earlier(next_ns, check_list(&c->family->posted, now_ns));
   }
-  if (device->unsettled) gli_device_settle(device);
+  if (device->teardowns_pending) gli_device_settle(device);
   if (next_ns == UINT64_MAX) return INT64_MAX;
   if (next_ns <= now_ns) return 0;
   return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);

@@ -19,10 +19,10 @@ const char *gli_device_transport(const gloo_device *device);
  * Returns how many things happened. */
 int gli_device_progress(gloo_device *device);
 
-/* How to wait: `crowded` when the ranks on this host outnumber its cores, which
- * makes spinning harmful. The environment variable GLOO_WAIT (spin, yield,
- * sleep) overrides what is set here. */
-void gli_device_set_crowded(gloo_device *device, bool crowded);
+/* How to wait: `oversubscribed` when the ranks on this host outnumber its
+ * cores, which makes spinning harmful. The environment variable GLOO_WAIT
+ * (spin, yield, sleep) overrides what is set here. */
+void gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed);
 /* What it does while it waits, in words for people. */
 const char *gli_device_wait_policy(const gloo_device *device);
 

@@ -29,7 +29,7 @@ void gli_device_part(gloo_device *device);
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
 /* Progress for who waits for this operation. */
-int gli_device_progress_for(gloo_device *device, gloo_operation *operation);
+int gli_device_progress_for(gloo_device *device, gli_operation *operation);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
 /* Run what is runnable, end poisoned contexts, and leave to the helper what is
@@ -62,7 +62,7 @@ void gli_device_sleep(gloo_device *device);
 /* Let threads that wait for the lock have it. */
 void gli_device_offer_lock(gloo_device *device);
 /* Until the operation is done. */
-void gli_device_wait(gloo_device *device, gloo_operation *operation);
+void gli_device_wait(gloo_device *device, gli_operation *operation);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);

@@ -31,7 +31,7 @@ static void nowhere_wake(gli_transport *t) {
 }
 
 static void nowhere_close(gli_transport *t) {
-  if (t->ops->abandon) t->ops->abandon(t);
+  if (t->ops->abandon != NULL) t->ops->abandon(t);
 }
 
 /* No pair is opened through it, for all contexts have failed. */
@@ -48,22 +48,24 @@ static const gli_transport_ops nowhere = {
 
 /* Finished ones as well: what they have found out is the parent's to tell. */
 static void end_operations(gloo_context *context, const gloo_error *cause) {
-  for (gloo_operation *op = context->all; op; op = op->all_next) {
+  for (gli_operation *op = context->all; op != NULL; op = op->all_next) {
     op->error = *cause;
     op->state = GLI_OPERATION_DONE;
   }
 }
 
-static void part(gloo_context *root, const gloo_error *cause, bool torn) {
+static void forked_part(gloo_context *root, const gloo_error *cause,
+                        bool torn) {
   gli_family *family = root->family;
   root->cause = *cause;
-  for (gloo_context *g = family->groups; g; g = g->next) g->cause = *cause;
+  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+    g->cause = *cause;
   if (!torn) {
-    root->unsettled = true;
-    gli_context_settle(root);
+    root->teardown_pending = true;
+    gli_context_finish_teardown(root);
   }
   end_operations(root, cause);
-  for (gloo_context *g = family->groups; g; g = g->next) {
+  for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     end_operations(g, cause);
   }
 }
@@ -77,19 +79,19 @@ void gli_device_part(gloo_device *device) {
   device->owed = 0;
   device->waiters = device->sleepers = device->to_wake = 0;
   if (device->torn) {
-    device->runnable = device->put_off = device->unlisted = NULL;
+    device->runnable = device->deferred = device->unlisted = NULL;
     device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};
-    device->again_links = NULL;
+    device->pending_links = NULL;
   }
-  for (gloo_context *c = device->contexts; c; c = c->next) {
-    part(c, &cause, device->torn);
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    forked_part(c, &cause, device->torn);
   }
   gli_device_run(device);
 }
 
 /* ---- the fork ------------------------------------------------------------ */
 
-static bool hold(void *object, gli_fork_patience *patience) {
+static bool forked_hold(void *object, gli_fork_patience *patience) {
   gloo_device *device = object;
   device->fork_locked = false;
   if (atomic_load(&device->fork_pending)) return true;
@@ -104,13 +106,13 @@ static bool hold(void *object, gli_fork_patience *patience) {
   return taken;
 }
 
-static void release(void *object) {
+static void forked_release(void *object) {
   gloo_device *device = object;
   if (device->fork_locked) gli_device_unlock(device);
 }
 
 /* Threads that wait are not here. */
-static void child(void *object, bool held) {
+static void forked_child(void *object, bool held) {
   gloo_device *device = object;
   if (!held) device->torn = true;
   gli_lock_held_alone(&device->lock);
@@ -118,13 +120,13 @@ static void child(void *object, bool held) {
   gli_fork_condition(&device->helper_wake);
   atomic_store(&device->lock_wanted, 0);
   atomic_store(&device->fork_pending, true);
-  if (!device->torn && device->ops->forked) {
+  if (!device->torn && device->ops->forked != NULL) {
     device->ops->forked(device->transport);
   }
 }
 
 bool gli_device_watch_forks(gloo_device *device) {
-  static const gli_fork_care care = {hold, release, child};
+  static const gli_fork_care care = {forked_hold, forked_release, forked_child};
   device->birth = gli_birth_here();
   return gli_fork_watch_begin(&device->fork_watch, GLI_FORK_OBJECTS, &care,
                               device);

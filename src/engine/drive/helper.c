@@ -7,7 +7,7 @@
 #define HELPER_DELAY_NS UINT64_C(50000)
 
 /* A peer may wait for an answer to an operation that is over here. */
-static bool has_work(const gloo_device *device) {
+static bool helper_has_work(const gloo_device *device) {
   if (device->waiters > 0) return false;
   return device->outstanding > 0 || device->owed > 0;
 }
@@ -34,7 +34,7 @@ static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
 }
 
 void gli_device_kick_idle(gloo_device *device) {
-  if (has_work(device)) wake_helper(device);
+  if (helper_has_work(device)) wake_helper(device);
 }
 
 void gli_device_kick(gloo_device *device) {
@@ -43,10 +43,10 @@ void gli_device_kick(gloo_device *device) {
   gli_device_unlock(device);
 }
 
-static void help(gloo_device *device) {
+static void helper_turn(gloo_device *device) {
   /* Most operations are waited for at once: do not get in their way. */
   helper_rest(device, HELPER_DELAY_NS);
-  while (!device->stop && has_work(device)) {
+  while (!device->stop && helper_has_work(device)) {
     if (gli_device_poll(device) > 0) {
       if (atomic_load(&device->lock_wanted) > 0) gli_device_offer_lock(device);
       continue;
@@ -59,8 +59,8 @@ static void helper_main(void *argument) {
   gloo_device *device = argument;
   gli_device_lock(device);
   while (!device->stop) {
-    if (has_work(device)) {
-      help(device);
+    if (helper_has_work(device)) {
+      helper_turn(device);
       continue;
     }
     device->helper_idle = true;

@@ -4,11 +4,11 @@
 
 int gli_self_poll(gloo_device *device) {
   int events = 0;
-  while (device->self_queue.first) {
+  while (device->self_queue.first != NULL) {
     gli_transfer *t = device->self_queue.first;
     gli_transfer_list_remove(&device->self_queue, t);
     gli_link *link = t->link;
-    gli_transfer_list_add(&link->flying, t);
+    gli_transfer_list_add(&link->in_flight, t);
     gli_sink sink;
     gloo_status status =
         gli_engine_upcalls.header(link, &t->request.header, &sink);

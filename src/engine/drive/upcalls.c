@@ -48,48 +48,48 @@ static gloo_status abort_header(gli_link *link, const gli_header *h,
                     "rank %u sent an abort message of impossible length",
                     link->rank);
   }
-  gli_parked *parked = gli_parked_new(link, h, h->length);
-  gli_transfer *t = parked ? gli_transfer_new(link) : NULL;
-  if (!t) {
-    if (parked) gli_parked_free(parked);
+  gli_early *early = gli_early_new(link, h, h->length);
+  gli_transfer *t = early != NULL ? gli_transfer_new(link) : NULL;
+  if (t == NULL) {
+    if (early != NULL) gli_early_free(early);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for a message from rank %u", link->rank);
   }
-  t->parked = parked;
+  t->early = early;
   gli_transfer_list_add(&link->arriving, t);
-  *sink = (gli_sink){.dst = parked->data, .token = t};
+  *sink = (gli_sink){.dst = early->data, .token = t};
   return GLOO_OK;
 }
 
 static void abort_received(gli_transfer *t) {
   gli_link *link = t->link;
-  gli_parked *parked = t->parked;
+  gli_early *early = t->early;
   gli_transfer_list_remove(&link->arriving, t);
   gli_transfer_free(t);
-  take_abort(link, parked->data, (size_t)parked->header.length);
-  gli_parked_free(parked);
+  take_abort(link, early->data, (size_t)early->header.length);
+  gli_early_free(early);
 }
 
 /* ---- upcalls ------------------------------------------------------------- */
 
-static gloo_status unknown(const gli_link *link, gloo_error *error) {
+static gloo_status fail_unknown(const gli_link *link, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                   "rank %u sent a message for an unknown group or collective",
                   link->rank);
 }
 
-static gloo_status helped(gli_link *link, const gli_header *h,
-                          gloo_error *error) {
-  gloo_operation *done;
+static gloo_status receive_share_done(gli_link *link, const gli_header *h,
+                                      gloo_error *error) {
+  gli_operation *done;
   uint32_t step;
-  gloo_status status = gli_help_ended(link, h, &done, &step, error);
-  if (status == GLOO_OK && done) gli_receive_done(done, step);
+  gloo_status status = gli_shared_copy_ended(link, h, &done, &step, error);
+  if (status == GLOO_OK && done != NULL) gli_receive_done(done, step);
   return status;
 }
 
-static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
-                            gloo_error *error) {
-  if (h->credit != link->credited) {
+static gloo_status dispatch_message(gli_link *link, const gli_header *h,
+                                    gli_sink *sink, gloo_error *error) {
+  if (h->credit != link->eager_acked) {
     gloo_status status = gli_flow_credit(link, h->credit, error);
     if (status != GLOO_OK) return status;
   }
@@ -97,35 +97,35 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
   switch ((gli_message_type)h->type) {
     case GLI_MESSAGE_DATA:
       status = gli_receive_data(link, h, sink, error);
-      if (link->leaving && status == GLOO_OK) gli_group_check_leaving(link);
+      if (link->departing && status == GLOO_OK) gli_group_check_departing(link);
       return status;
-    case GLI_MESSAGE_WANT:
-      return gli_receive_want(link, h, error);
-    case GLI_MESSAGE_STARTED:
-      return gli_receive_started(link, h, error);
+    case GLI_MESSAGE_RTS:
+      return gli_receive_rts(link, h, error);
+    case GLI_MESSAGE_CTS:
+      return gli_receive_cts(link, h, error);
     case GLI_MESSAGE_ABORT:
-      if (link->carrier != link) return unknown(link, error);
+      if (link->base_link != link) return fail_unknown(link, error);
       return abort_header(link, h, sink, error);
     case GLI_MESSAGE_BYE:
-      if (link->carrier != link) return unknown(link, error);
-      link->gone = true;
-      gli_link_left(link);
-      gli_group_carrier_left(link);
+      if (link->base_link != link) return fail_unknown(link, error);
+      link->said_bye = true;
+      gli_link_departed(link);
+      gli_group_base_departed(link);
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
-      return gli_late_probed(link, h, error);
+      return gli_blame_probed(link, h, error);
     case GLI_MESSAGE_WAITING:
-      gli_late_answered(link, h);
+      gli_blame_answered(link, h);
       return GLOO_OK;
-    case GLI_MESSAGE_TAKEN:
-      return gli_reach_taken(link, h, error);
-    case GLI_MESSAGE_HELP:
-      gli_help_wanted(link, h);
+    case GLI_MESSAGE_READ_DONE:
+      return gli_expose_read_done(link, h, error);
+    case GLI_MESSAGE_SHARE:
+      gli_shared_copy_asked(link, h);
       return GLOO_OK;
-    case GLI_MESSAGE_HELPED:
-      return helped(link, h, error);
-    case GLI_MESSAGE_LEFT:
-      gli_group_leaves(link, h);
+    case GLI_MESSAGE_SHARE_DONE:
+      return receive_share_done(link, h, error);
+    case GLI_MESSAGE_DEPARTED:
+      gli_group_departs(link, h);
       return GLOO_OK;
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
@@ -134,8 +134,8 @@ static gloo_status dispatch(gli_link *link, const gli_header *h, gli_sink *sink,
   return GLOO_OK;
 }
 
-static gloo_status on_header(void *pair_user, const gli_header *h,
-                             gli_sink *sink) {
+static gloo_status engine_on_header(void *pair_user, const gli_header *h,
+                                    gli_sink *sink) {
   gli_link *link = pair_user;
   gloo_context *context = link->context;
   if (gli_context_poisoned(context)) return context->cause.status;
@@ -145,14 +145,14 @@ static gloo_status on_header(void *pair_user, const gli_header *h,
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
   gloo_status status = error.status;
   if (status == GLOO_OK && h->collective >= GLI_COLLECTIVES) {
-    status = unknown(pair_user, &error);
+    status = fail_unknown(pair_user, &error);
   }
   if (status == GLOO_OK) {
-    status = link ? dispatch(link, h, sink, &error)
-                  : gli_group_is_gone(pair_user, h, sink, &error);
+    status = link != NULL ? dispatch_message(link, h, sink, &error)
+                          : gli_group_is_gone(pair_user, h, sink, &error);
   }
   if (status != GLOO_OK) {
-    gli_context_poison(link ? link->context : context, &error);
+    gli_context_poison(link != NULL ? link->context : context, &error);
   }
   gli_device_run(context->device);
   return status;
@@ -168,8 +168,8 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
   gloo_error error;
   error.status = GLOO_OK;
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
-  if (!link || link->leaving) return GLOO_OK; /* found out again */
-  if (link->awaits && gli_in_order_message(link, h, payload)) {
+  if (link == NULL || link->departing) return GLOO_OK; /* found out again */
+  if (link->awaits != NULL && gli_in_order_message(link, h, payload)) {
     *taken = true;
     gli_device_run(context->device);
     return GLOO_OK;
@@ -180,10 +180,10 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
   return error.status;
 }
 
-static gloo_status on_message(void *pair_user, const gli_header *h,
-                              const void *payload, bool *taken) {
+static gloo_status engine_on_message(void *pair_user, const gli_header *h,
+                                     const void *payload, bool *taken) {
   gli_link *link = pair_user;
-  if (!link->awaits || !gli_in_order_message(link, h, payload)) {
+  if (link->awaits == NULL || !gli_in_order_message(link, h, payload)) {
     return match_message(pair_user, h, payload, taken);
   }
   *taken = true;
@@ -191,12 +191,12 @@ static gloo_status on_message(void *pair_user, const gli_header *h,
   return GLOO_OK;
 }
 
-static void on_received(void *pair_user, void *token) {
+static void engine_on_received(void *pair_user, void *token) {
   const gli_link *from = pair_user;
   gloo_context *context = from->context;
   if (token == &nothing || gli_context_poisoned(context)) return;
   gli_transfer *t = token;
-  if (t->parked && t->parked->header.type == GLI_MESSAGE_ABORT) {
+  if (t->early != NULL && t->early->header.type == GLI_MESSAGE_ABORT) {
     abort_received(t);
   } else {
     gli_received(t);
@@ -204,10 +204,10 @@ static void on_received(void *pair_user, void *token) {
   gli_device_run(context->device);
 }
 
-static void on_sent(void *pair_user, gli_send_request *request) {
+static void engine_on_sent(void *pair_user, gli_send_request *request) {
   const gli_link *from = pair_user;
   gli_transfer *t = (gli_transfer *)(void *)request;
-  gli_transfer_list_remove(&t->link->flying, t);
+  gli_transfer_list_remove(&t->link->in_flight, t);
   if (gli_context_poisoned(from->context)) {
     gli_transfer_free(t);
     return;
@@ -216,7 +216,7 @@ static void on_sent(void *pair_user, gli_send_request *request) {
   gli_device_run(from->context->device);
 }
 
-static void on_failed(void *pair_user, const gloo_error *cause) {
+static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
   if (cause->status == GLOO_ERR_PROTOCOL) { /* nobody knows more than that */
     gli_context_poison(link->context, cause);
@@ -226,34 +226,34 @@ static void on_failed(void *pair_user, const gloo_error *cause) {
   gli_link_suspect(link, cause);
 }
 
-static gli_pair *on_accept(void *device_user, uint64_t key,
-                           uint32_t peer_rank) {
+static gli_pair *engine_on_accept(void *device_user, uint64_t key,
+                                  uint32_t peer_rank) {
   gloo_device *device = device_user;
   gloo_context *context = device->contexts;
-  while (context && context->key != key) context = context->next;
-  if (!context) return NULL;
+  while (context != NULL && context->key != key) context = context->next;
+  if (context == NULL) return NULL;
   if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
   bool known = context->contacts[peer_rank].address.bytes > 0;
-  if (!context->peers[peer_rank].link && !known) return GLI_PAIR_LATER;
+  if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
   gloo_error error;
   gli_link *link = gli_context_link(context, peer_rank, &error);
-  if (!link) {
+  if (link == NULL) {
     gli_log(GLOO_LOG_WARN, "refused rank %u: %s", peer_rank, error.message);
     return NULL;
   }
   /* One that comes late hears what the others have heard. */
   if (gli_context_poisoned(context)) {
-    context->unsettled = true;
-    device->unsettled = 1;
+    context->teardown_pending = true;
+    device->teardowns_pending = 1;
   }
-  return link->gone || link->failed ? NULL : link->pair;
+  return link->said_bye || link->failed ? NULL : link->pair;
 }
 
 const gli_upcalls gli_engine_upcalls = {
-    .header = on_header,
-    .received = on_received,
-    .message = on_message,
-    .sent = on_sent,
-    .failed = on_failed,
-    .accept = on_accept,
+    .header = engine_on_header,
+    .received = engine_on_received,
+    .message = engine_on_message,
+    .sent = engine_on_sent,
+    .failed = engine_on_failed,
+    .accept = engine_on_accept,
 };

@@ -52,7 +52,7 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   const char *value = getenv("GLOO_WAIT");
   device->wait_mode = GLI_WAIT_ADAPT;
   device->yield_ns = YIELD_MIN_NS;
-  if (!value || !*value) return GLOO_OK;
+  if (value == NULL || !*value) return GLOO_OK;
   for (int i = 0; i < 4; i++) {
     if (strcmp(value, names[i]) != 0) continue;
     device->wait_mode = (gli_wait_mode)i;
@@ -74,8 +74,9 @@ const char *gli_device_wait_policy(const gloo_device *device) {
     case GLI_WAIT_ADAPT:
       break;
   }
-  return atomic_load(&device->crowded) ? "yield, then sleep"
-                                       : "spin briefly, yield, then sleep";
+  return atomic_load(&device->oversubscribed)
+             ? "yield, then sleep"
+             : "spin briefly, yield, then sleep";
 }
 
 void gli_device_offer_lock(gloo_device *device) {
@@ -88,7 +89,8 @@ void gli_device_offer_lock(gloo_device *device) {
 }
 
 void gli_device_sleep(gloo_device *device) {
-  if (device->put_off) return; /* by who had the lock since the last poll */
+  if (device->deferred != NULL)
+    return; /* by who had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
@@ -109,14 +111,15 @@ void gli_device_wake_sleepers(gloo_device *device) {
 
 static uint64_t spin_ns(gloo_device *device) {
   if (device->sharing >= SHARING_BELIEVED) return 0;
-  bool crowded = atomic_load_explicit(&device->crowded, memory_order_relaxed);
-  return crowded ? 0 : SPIN_NS;
+  bool oversubscribed =
+      atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
+  return oversubscribed ? 0 : SPIN_NS;
 }
 
 /* What most wait for is on its way: as long as nobody knows of an operation,
  * nothing has to be undone when it ends. Not where who spins keeps it away, or
  * others are under way. True: it has ended. */
-static bool ends_unlisted(gloo_device *device, gloo_operation *op) {
+static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (device->outstanding > 1 || device->wait_mode > GLI_WAIT_SPIN)
     return false;
   if (spin_ns(device) == 0) return false;
@@ -151,7 +154,7 @@ static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
 }
 
 /* Was it right to sleep? */
-static void learn(gloo_device *device, uint64_t slept_ns, int events) {
+static void learn_sharing(gloo_device *device, uint64_t slept_ns, int events) {
   if (slept_ns > LONG_SLEEP_NS) {
     device->yield_ns = YIELD_MIN_NS;
   } else if (events > 0 && slept_ns < SHORT_SLEEP_NS) {
@@ -169,7 +172,8 @@ static void let_others_run(gloo_device *device) {
 static bool may_nap(gloo_device *device, uint64_t now_ns) {
   if (device->wait_mode != GLI_WAIT_ADAPT || now_ns < device->nap_ns)
     return false;
-  if (device->sharing < SHARING_BELIEVED || atomic_load(&device->crowded))
+  if (device->sharing < SHARING_BELIEVED ||
+      atomic_load(&device->oversubscribed))
     return false;
   uint64_t period_ns = 2 * device->nap_period_ns;
   if (period_ns < NAP_PERIOD_MIN_NS) period_ns = NAP_PERIOD_MIN_NS;
@@ -179,7 +183,7 @@ static bool may_nap(gloo_device *device, uint64_t now_ns) {
   return true;
 }
 
-static void nap(gloo_device *device) {
+static void take_nap(gloo_device *device) {
   gli_device_unlock(device);
   gli_cpu_nap();
   gli_device_lock(device);
@@ -189,10 +193,10 @@ static void nap(gloo_device *device) {
  * needs no look at the clock, for most bring what is waited for. */
 static bool yields_at_once(const gloo_device *device) {
   return device->wait_mode == GLI_WAIT_ADAPT &&
-         atomic_load_explicit(&device->crowded, memory_order_relaxed);
+         atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
-void gli_device_wait(gloo_device *device, gloo_operation *op) {
+void gli_device_wait(gloo_device *device, gli_operation *op) {
   if (device->unlisted == op && ends_unlisted(device, op)) return;
   const gli_transport_ops *ops = device->ops;
   /* Idle polls in a row; when the first of them looked at the clock, and when
@@ -236,7 +240,7 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     }
     uint64_t now_ns = ops->now_ns(device->transport);
     if (asleep_ns > 0) {
-      learn(device, now_ns - asleep_ns, events);
+      learn_sharing(device, now_ns - asleep_ns, events);
       asleep_ns = idle_ns = 0;
       spins = may_spin;
       continue;
@@ -247,7 +251,7 @@ void gli_device_wait(gloo_device *device, gloo_operation *op) {
     switch (pause) {
       case GLI_WAIT_YIELD:
         if (may_nap(device, now_ns)) {
-          nap(device);
+          take_nap(device);
           break;
         }
         let_others_run(device);

@@ -12,9 +12,9 @@
 /* ---- contexts ------------------------------------------------------------ */
 
 static uint32_t budget_for(uint32_t size) {
-  uint32_t each = GLI_PARK_BUDGET_ALL / size;
-  if (each > GLI_PARK_BUDGET_MAX) return GLI_PARK_BUDGET_MAX;
-  return each < GLI_PARK_BUDGET_MIN ? GLI_PARK_BUDGET_MIN : each;
+  uint32_t each = GLI_EAGER_BUDGET_ALL / size;
+  if (each > GLI_EAGER_BUDGET_MAX) return GLI_EAGER_BUDGET_MAX;
+  return each < GLI_EAGER_BUDGET_MIN ? GLI_EAGER_BUDGET_MIN : each;
 }
 
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
@@ -23,17 +23,17 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   if (gli_forked(&device->birth))
     return gli_fork_refuse(&device->birth, "the device", error);
   gloo_context *context = gli_context_new(device, size);
-  if (!context) goto no_memory;
+  if (context == NULL) goto no_memory;
   context->contacts = calloc(size, sizeof *context->contacts);
   context->family = calloc(1, sizeof *context->family);
-  if (!context->contacts || !context->family) goto no_memory;
+  if (context->contacts == NULL || context->family == NULL) goto no_memory;
   for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
   context->family->root = context;
   context->rank = context->root_rank = rank;
   context->key = key;
   context->timeout_ns = timeout_ns;
   context->budget = budget_for(size);
-  context->maps = device->ops->refer != NULL; /* until more is known */
+  context->maps = device->ops->rkey_pack != NULL; /* until more is known */
   gli_device_lock(device);
   context->next = device->contexts;
   device->contexts = context;
@@ -42,7 +42,7 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   return GLOO_OK;
 
 no_memory:
-  if (context) free(context->family);
+  if (context != NULL) free(context->family);
   gli_context_free(context);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for a context of %u ranks", size);
@@ -63,7 +63,8 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
    * lowest one, its children have one more below that. */
   for (uint32_t bit = 1; status == GLOO_OK && bit < context->size; bit <<= 1) {
     uint32_t other = context->rank ^ bit;
-    if (other < context->size && !gli_context_link(context, other, error)) {
+    if (other < context->size &&
+        gli_context_link(context, other, error) == NULL) {
       status = error->status;
     }
     if (context->rank & bit) break;
@@ -133,17 +134,17 @@ gloo_status gli_group_begin(gloo_context *parent, gloo_context **out,
   gli_device_lock(device);
   gloo_context *group = gli_group_new(parent, error);
   gli_device_unlock(device);
-  if (!group) return error->status;
+  if (group == NULL) return error->status;
   *out = group;
   return GLOO_OK;
 }
 
-gloo_status gli_context_lobby(gloo_context *context, gloo_context **lobby,
-                              gloo_error *error) {
+gloo_status gli_context_control(gloo_context *context, gloo_context **control,
+                                gloo_error *error) {
   gli_device_lock(context->device);
-  *lobby = gli_group_lobby(context, error);
+  *control = gli_group_control(context, error);
   gli_device_unlock(context->device);
-  return *lobby ? GLOO_OK : error->status;
+  return *control != NULL ? GLOO_OK : error->status;
 }
 
 gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
@@ -191,15 +192,16 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
 /* ---- public -------------------------------------------------------------- */
 
 int gloo_context_rank(const gloo_context *context) {
-  return context ? (int)context->rank : -1;
+  return context != NULL ? (int)context->rank : -1;
 }
 
 int gloo_context_size(const gloo_context *context) {
-  return context ? (int)context->size : -1;
+  return context != NULL ? (int)context->size : -1;
 }
 
 gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
-  if (!context || !error || gli_custom_op_inside()) return GLOO_ERR_INVALID;
+  if (context == NULL || error == NULL || gli_custom_op_inside())
+    return GLOO_ERR_INVALID;
   gloo_device *device = context->device;
   gli_device_lock(device);
   gli_device_poll(device);

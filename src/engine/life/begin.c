@@ -11,40 +11,41 @@
 /* ---- who it is with ------------------------------------------------------ */
 
 /* Of all that it talks to. */
-GLI_COLD static gloo_status open_links(gloo_operation *op, gloo_error *error) {
+GLI_COLD static gloo_status open_links(gli_operation *op, gloo_error *error) {
   bool message = gli_operation_is_message(op);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     uint32_t rank = op->plan->peers[i].rank;
     if (message) rank = (uint32_t)op->p2p.peer;
     op->peers[i].link = gli_context_link(op->context, rank, error);
-    if (!op->peers[i].link) return error->status;
+    if (op->peers[i].link == NULL) return error->status;
   }
   return GLOO_OK;
 }
 
-GLI_COLD static gloo_status find_counter(gloo_operation *op,
-                                         gloo_error *error) {
+GLI_COLD static gloo_status begin_find_counter(gli_operation *op,
+                                               gloo_error *error) {
   gli_counters *counters = &op->context->counters;
   if (op->side == GLI_SEND_SIDE) counters = &op->peers[0].link->sent;
   if (op->side == GLI_RECV_SIDE) counters = &op->peers[0].link->found;
   op->counter = gli_counter(counters, op->signature.tag);
-  if (op->counter) return GLOO_OK;
+  if (op->counter != NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for tag %u",
                   op->signature.tag);
 }
 
 /* One that knows from the beginning who it is with, and has a number. */
-GLI_INLINE gloo_status begin_numbered(gloo_operation *op, gloo_error *error) {
+GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
   /* They stay as they are from run to run, and are opened in this order. */
-  if (n > 0 && !op->peers[n - 1].link) status = open_links(op, error);
-  if (status == GLOO_OK && !op->counter) status = find_counter(op, error);
+  if (n > 0 && op->peers[n - 1].link == NULL) status = open_links(op, error);
+  if (status == GLOO_OK && op->counter == NULL)
+    status = begin_find_counter(op, error);
   if (status != GLOO_OK) return status;
   op->signature.operation = (*op->counter)++;
   for (uint32_t i = 0; i < n; i++) {
     op->peers[i] = (gli_op_peer){.link = op->peers[i].link};
-    if (op->peers[i].link->notes_count > 0) gli_early_read_notes(op, i);
+    if (op->peers[i].link->early_cts_count > 0) gli_early_read_cts(op, i);
   }
   return gli_operation_launch(op, error);
 }
@@ -53,38 +54,38 @@ GLI_INLINE gloo_status begin_numbered(gloo_operation *op, gloo_error *error) {
 
 /* Of several ranks, some may have left in order, and would refuse a link; those
  * who send open one themselves, and failures are heard of through the tree. */
-static bool all_left(const gloo_operation *op) {
+static bool all_departed(const gli_operation *op) {
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
     const gli_link *link = op->context->peers[rank].link;
-    if (!link || !link->left) return false;
+    if (link == NULL || !link->departed) return false;
   }
   return true;
 }
 
-static gloo_status post_receive(gloo_operation *op, gloo_error *error) {
+static gloo_status post_receive(gli_operation *op, gloo_error *error) {
   gloo_context *context = op->context;
   op->peers[0] = (gli_op_peer){.link = NULL};
   op->counter = NULL;
-  const gli_parked *early = gli_match_envelope(op);
-  if (early) return gli_receive_bind(op, early->link, error);
-  if (all_left(op)) {
+  const gli_early *early = gli_match_envelope(op);
+  if (early != NULL) return gli_receive_bind(op, early->link, error);
+  if (all_departed(op)) {
     return gli_fail(error, GLOO_ERR_PEER, -1,
                     "nobody is left to receive from: every rank that a message "
                     "could come from has destroyed its context");
   }
   op->state = GLI_OPERATION_POSTED;
-  gli_late_arm(op);
+  gli_blame_arm(op);
   gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
 }
 
 /* From one rank, unless one is posted that may take its message. */
-static gloo_status begin_receive(gloo_operation *op, gloo_error *error) {
+static gloo_status begin_receive(gli_operation *op, gloo_error *error) {
   if (op->p2p.peer < 0) return post_receive(op, error);
   uint32_t rank = (uint32_t)op->p2p.peer, tag = op->signature.tag;
-  if (op->context->family->posted.first &&
-      gli_match_posted(op->context, rank, tag)) {
+  if (op->context->family->posted.first != NULL &&
+      gli_match_posted(op->context, rank, tag) != NULL) {
     return post_receive(op, error);
   }
   op->p2p.source = (int)op->p2p.peer;
@@ -94,28 +95,28 @@ static gloo_status begin_receive(gloo_operation *op, gloo_error *error) {
 /* ---- any ----------------------------------------------------------------- */
 
 /* Whatever runs at once runs behind those: messages must not overtake. */
-GLI_COLD static void take_up_all(gloo_device *device) {
-  while (device->put_off) gli_device_take_up(device);
+GLI_COLD static void start_all_deferred(gloo_device *device) {
+  while (device->deferred != NULL) gli_device_start_deferred(device);
 }
 
 /* The other ranks count on this operation now, so it cannot just not be. */
-GLI_COLD static gloo_status refuse_to_begin(gloo_operation *op,
+GLI_COLD static gloo_status refuse_to_begin(gli_operation *op,
                                             const gloo_error *error) {
   gloo_context *context = op->context;
   gli_context_poison(context, error);
   if (op->state < GLI_OPERATION_POSTED) {
     op->state = GLI_OPERATION_RUNNING;
-    gli_late_arm(op);
+    gli_blame_arm(op);
     gli_operation_list_add(&context->family->active, op);
   }
   return error->status;
 }
 
-gloo_status gli_operation_begin_counted(gloo_operation *op, bool now,
+gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
-  if (now && device->put_off) take_up_all(device);
-  if (op->scaling.from) gli_operation_scale(op);
+  if (now && device->deferred != NULL) start_all_deferred(device);
+  if (op->scaling.from != NULL) gli_operation_scale(op);
   op->p2p.source = -1;
   gli_error_clear(&op->error);
   device->outstanding++;

@@ -12,7 +12,7 @@
 
 enum { REMEMBERED = 16, STEPS_MAX = 64, SCRATCH_MAX = 64 << 10 };
 
-static size_t slot_of(const gli_repeat_key *key) {
+static size_t call_cache_slot_of(const gli_repeat_key *key) {
   uint64_t mixed = key->count * 8 + (uint64_t)key->collective * 2 +
                    (uint64_t)(uint32_t)key->who * 64 +
                    (uint64_t)(unsigned)key->side + (uint64_t)key->tag * 1024 +
@@ -30,18 +30,20 @@ static bool same_call(const gli_repeat_key *a, const gli_repeat_key *b) {
 
 gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key) {
   gli_repeat *r = context->repeats;
-  if (!r || gli_context_poisoned(context)) return NULL;
-  r += slot_of(key);
-  return r->operation && !r->busy && same_call(&r->call.key, key) ? r : NULL;
+  if (r == NULL || gli_context_poisoned(context)) return NULL;
+  r += call_cache_slot_of(key);
+  return r->operation != NULL && !r->busy && same_call(&r->call.key, key)
+             ? r
+             : NULL;
 }
 
 /* What only some calls have (several buffers, factors, operations of the
  * caller's) is not remembered. */
-gloo_operation *gli_repeat_like(const gloo_operation *model) {
+gli_operation *gli_repeat_like(const gli_operation *model) {
   gloo_context *context = model->context;
   gli_plan_cache_get_again(context->cache, model->ref);
-  gloo_operation *op = gli_operation_new(context, model->ref);
-  if (!op) {
+  gli_operation *op = gli_operation_new(context, model->ref);
+  if (op == NULL) {
     gli_plan_cache_put(context->cache, model->ref);
     return NULL;
   }
@@ -51,7 +53,7 @@ gloo_operation *gli_repeat_like(const gloo_operation *model) {
   if (gli_operation_is_message(op)) op->in_order.prepared = false;
   op->signature = model->signature;
   op->in_order.allowed = op->in_order.suits;
-  op->in_order.strays = 0;
+  op->in_order.fallbacks = 0;
   op->side = model->side;
   op->counter = model->counter;
   if (gli_operation_is_message(op)) op->peers[0] = model->peers[0];
@@ -70,31 +72,31 @@ static bool is_small(const gli_plan *plan) {
   return plan->n_steps <= STEPS_MAX && plan->scratch_bytes <= SCRATCH_MAX;
 }
 
-void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call) {
+void gli_repeat_keep(gli_operation *op, const gli_repeated_call *call) {
   gloo_context *context = op->context;
-  if (call && is_small(op->plan) && !context->repeats) {
+  if (call != NULL && is_small(op->plan) && context->repeats == NULL) {
     context->repeats = calloc(REMEMBERED, sizeof *context->repeats);
   }
-  if (!call || !is_small(op->plan) || !context->repeats) {
+  if (call == NULL || !is_small(op->plan) || context->repeats == NULL) {
     gli_operation_release(op);
     return;
   }
-  gli_repeat *r = &context->repeats[slot_of(&call->key)];
+  gli_repeat *r = &context->repeats[call_cache_slot_of(&call->key)];
   if (r->busy) {
     gli_operation_release(op);
     return;
   }
-  if (r->operation) gli_operation_release(r->operation);
+  if (r->operation != NULL) gli_operation_release(r->operation);
   r->call = *call;
   r->call.counts = op->plan->params.counts;
   r->operation = op;
 }
 
-void gli_repeat_keep_like(const gloo_operation *op,
+void gli_repeat_keep_like(const gli_operation *op,
                           const gli_repeated_call *call) {
   if (!is_small(op->plan) || gli_context_poisoned(op->context)) return;
-  gloo_operation *spare = gli_repeat_like(op);
-  if (!spare) return;
+  gli_operation *spare = gli_repeat_like(op);
+  if (spare == NULL) return;
   if (op->signature.collective != GLI_SENDRECV) {
     spare->counter = gli_counter(&op->context->counters, op->signature.tag);
   }
@@ -102,9 +104,9 @@ void gli_repeat_keep_like(const gloo_operation *op,
 }
 
 void gli_repeat_forget_all(gloo_context *context) {
-  for (size_t i = 0; context->repeats && i < REMEMBERED; i++) {
+  for (size_t i = 0; context->repeats != NULL && i < REMEMBERED; i++) {
     gli_repeat *r = &context->repeats[i];
-    if (r->operation) gli_operation_release(r->operation);
+    if (r->operation != NULL) gli_operation_release(r->operation);
   }
   free(context->repeats);
   context->repeats = NULL;

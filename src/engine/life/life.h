@@ -13,25 +13,25 @@
 /* Scratch that is kept for later runs; the last one is, however large. */
 #define GLI_IDLE_SCRATCH ((uint64_t)64 << 20)
 
-gloo_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
-void gli_operation_release(gloo_operation *op); /* back to the pool, or freed */
-void gli_operation_free_pool(void *pool);       /* for the plan cache */
+gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
+void gli_operation_release(gli_operation *op); /* back to the pool, or freed */
+void gli_operation_free_pool(void *pool);      /* for the plan cache */
 
 /* ---- from call to operation (prepare.c) ---------------------------------- */
 
 gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
-                               gloo_operation **operation, gloo_error *error);
+                               gli_operation **operation, gloo_error *error);
 
 /* ---- the beginning of a run (begin.c) ------------------------------------ */
 
 /* One that is not, or cannot be, begun at its first step in order and nothing
  * else (gli_in_order_begin). */
-gloo_status gli_operation_begin_counted(gloo_operation *op, bool now,
+gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error);
 /* `now`: its first steps need not wait for whoever runs what is runnable, but
- * run behind all that was put off. The context is not poisoned, and no
+ * run behind all that was deferred. The context is not poisoned, and no
  * operation of the device is unlisted. */
-static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
+static inline gloo_status gli_operation_begin(gli_operation *op, bool now,
                                               gloo_error *error) {
   if (now && op->in_order.prepared && gli_in_order_begin(op)) return GLOO_OK;
   return gli_operation_begin_counted(op, now, error);
@@ -40,20 +40,20 @@ static inline gloo_status gli_operation_begin(gloo_operation *op, bool now,
 /* ---- taking it back (withdraw.c) ----------------------------------------- */
 
 /* Has no other rank heard of a message that is sent or received? */
-bool gli_operation_is_private(const gloo_operation *op);
+bool gli_operation_is_private(const gli_operation *op);
 /* End it, as if it had never begun. */
-void gli_operation_withdraw(gloo_operation *op);
+void gli_operation_withdraw(gli_operation *op);
 
 /* ---- calls that are repeated (call_cache.c) ------------------------------ */
 
 /* The call, if it is remembered and nobody is in it; NULL: not so. */
 gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key);
 /* An operation that does the same as another. NULL: out of memory. */
-gloo_operation *gli_repeat_like(const gloo_operation *model);
+gli_operation *gli_repeat_like(const gli_operation *model);
 /* After a call: remember it, or (call NULL) release its operation. */
-void gli_repeat_keep(gloo_operation *op, const gli_repeated_call *call);
+void gli_repeat_keep(gli_operation *op, const gli_repeated_call *call);
 /* Remember the call that an operation, not started yet, was prepared for. */
-void gli_repeat_keep_like(const gloo_operation *op,
+void gli_repeat_keep_like(const gli_operation *op,
                           const gli_repeated_call *call);
 void gli_repeat_forget_all(gloo_context *context);
 

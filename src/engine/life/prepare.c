@@ -8,7 +8,7 @@
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
-static gloo_status copy_candidates(gloo_operation *op, const gli_call *call,
+static gloo_status copy_candidates(gli_operation *op, const gli_call *call,
                                    gloo_error *error) {
   op->p2p.peer = -1;
   op->p2p.n_candidates = 0;
@@ -16,7 +16,7 @@ static gloo_status copy_candidates(gloo_operation *op, const gli_call *call,
   if (call->n_peers <= 1) return GLOO_OK;
   if (call->n_peers > SIZE_MAX / sizeof(int)) goto no_memory;
   op->p2p.candidates = malloc(call->n_peers * sizeof(int));
-  if (!op->p2p.candidates) goto no_memory;
+  if (op->p2p.candidates == NULL) goto no_memory;
   memcpy(op->p2p.candidates, call->peers, call->n_peers * sizeof(int));
   op->p2p.n_candidates = call->n_peers;
   return GLOO_OK;
@@ -30,7 +30,7 @@ no_memory:
  * counts that all ranks know, and of a custom operation, a hash. */
 static uint32_t signed_root(const gli_call *call) {
   const gli_plan_params *p = &call->params;
-  uint32_t hash = call->custom ? gli_custom_op_hash(call->custom) : 0;
+  uint32_t hash = call->custom != NULL ? gli_custom_op_hash(call->custom) : 0;
   if (p->collective == GLI_SENDRECV) return 0;
   if (!gli_collective_rooted(p->collective)) {
     return (p->counts != NULL ? p->counts->hash : 0) ^ hash;
@@ -43,14 +43,14 @@ static uint8_t signed_op(const gli_call *call) {
   return (uint8_t)((unsigned)call->op | (call->ordered ? GLI_OP_ORDERED : 0));
 }
 
-static void sign(gloo_operation *op, const gli_call *call) {
+static void sign_operation(gli_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
   op->in_order.prepared = false;
-  op->in_order.strays = 0;
+  op->in_order.fallbacks = 0;
   /* Elements of a custom operation need more than a kernel, and a message from
    * any rank is not known beforehand. */
   bool known = !message || call->n_peers == 1;
-  op->in_order.allowed = op->in_order.suits && !call->custom && known;
+  op->in_order.allowed = op->in_order.suits && call->custom == NULL && known;
   op->signature = (gli_header){
       .collective = (uint8_t)call->params.collective,
       .dtype = (uint8_t)call->dtype,
@@ -71,9 +71,9 @@ static void sign(gloo_operation *op, const gli_call *call) {
 }
 
 /* An operation from the pool often has them already. */
-static void find_kernels(gloo_operation *op, const gli_call *call) {
+static void find_kernels(gli_operation *op, const gli_call *call) {
   const gli_header *last = &op->signature;
-  if (call->custom) {
+  if (call->custom != NULL) {
     gli_custom_op_hold(call->custom);
     op->held_custom = call->custom;
     op->custom = (gli_custom_call){call->custom, call->dtype,
@@ -81,7 +81,8 @@ static void find_kernels(gloo_operation *op, const gli_call *call) {
     op->reduce = NULL;
     return;
   }
-  if (op->reduce && last->dtype == call->dtype && last->op == signed_op(call)) {
+  if (op->reduce != NULL && last->dtype == call->dtype &&
+      last->op == signed_op(call)) {
     return;
   }
   gloo_dtype dtype = call->wide ? GLOO_FLOAT32 : call->dtype;
@@ -99,20 +100,20 @@ static gli_ending ending_of(const gli_call *call) {
   return divides ? GLI_ENDS_DIVIDED : GLI_ENDS_AS_IT_IS;
 }
 
-static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
+static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
                                    gloo_error *error) {
   op->scaling.factor = call->factor;
   op->scaling.joined = call->scales_joined;
   op->ending = (uint8_t)ending_of(call);
   if (call->wide) return gli_wide_prepare(op, call, error);
-  if (!call->unscaled) return GLOO_OK;
+  if (call->unscaled == NULL) return GLOO_OK;
   uint64_t bytes = call->unscaled_bytes;
   op->scaling.from = call->unscaled;
   op->scaling.count = (size_t)(bytes / call->params.elem_bytes);
   op->scaling.to = call->output;
   if (call->params.in_place) return GLOO_OK;
   op->scaling.own = malloc((size_t)bytes);
-  if (!op->scaling.own) {
+  if (op->scaling.own == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for %llu bytes of scaled input",
                     (unsigned long long)bytes);
@@ -121,23 +122,23 @@ static gloo_status prepare_scaling(gloo_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-static gloo_status make(gloo_context *context, const gli_call *call,
-                        gloo_operation **out, gloo_error *error) {
+static gloo_status make_operation(gloo_context *context, const gli_call *call,
+                                  gli_operation **out, gloo_error *error) {
   if (gli_context_poisoned(context))
     return gli_context_unusable(context, error);
   gli_plan_ref *ref;
   gloo_status status = gli_plan_cache_get(context->cache, call->build,
                                           &call->params, &ref, error);
   if (status != GLOO_OK) return status;
-  gloo_operation *op = gli_operation_new(context, ref);
-  if (!op) {
+  gli_operation *op = gli_operation_new(context, ref);
+  if (op == NULL) {
     gli_plan_cache_put(context->cache, ref);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for an operation of %u steps",
                     ref->plan->n_steps);
   }
   find_kernels(op, call);
-  sign(op, call);
+  sign_operation(op, call);
   /* Plans only read IN. */
   op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
   op->base[GLI_OUT] = call->output;
@@ -156,8 +157,8 @@ static gloo_status make(gloo_context *context, const gli_call *call,
 }
 
 gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
-                               gloo_operation **out, gloo_error *error) {
-  gloo_status status = make(context, call, out, error);
+                               gli_operation **out, gloo_error *error) {
+  gloo_status status = make_operation(context, call, out, error);
   if (status != GLOO_OK && !gli_context_poisoned(context))
     context->refused = *error;
   return status;

@@ -6,8 +6,8 @@
 #include "engine/wire/wire.h"
 
 /* Has nothing of its message come, and was its sender not told of it? */
-static bool is_private_receive(const gloo_operation *op) {
-  if (op->parked || op->peers[0].told) return false;
+static bool is_private_receive(const gli_operation *op) {
+  if (op->early != NULL || op->peers[0].told) return false;
   for (uint32_t i = 0; i < op->plan->n_steps; i++) {
     if (op->recv_state[i] > GLI_RECV_READY) return false;
   }
@@ -15,18 +15,18 @@ static bool is_private_receive(const gloo_operation *op) {
 }
 
 /* Is all of its message still here? */
-static bool is_private_send(const gloo_operation *op) {
-  if (op->put_off) return true;
-  if (op->peers[0].wanted) return false;
+static bool is_private_send(const gli_operation *op) {
+  if (op->deferred) return true;
+  if (op->peers[0].rts_sent) return false;
   uint32_t blocked = 0;
   const gli_link *link = op->peers[0].link;
-  for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
+  for (const gli_transfer *t = link->blocked.first; t != NULL; t = t->next) {
     if (t->operation == op) blocked++;
   }
   return blocked == op->plan->n_steps;
 }
 
-bool gli_operation_is_private(const gloo_operation *op) {
+bool gli_operation_is_private(const gli_operation *op) {
   if (op->state == GLI_OPERATION_POSTED) return true;
   if (op->side == GLI_RECV_SIDE) return is_private_receive(op);
   return op->side == GLI_SEND_SIDE && is_private_send(op);
@@ -34,7 +34,7 @@ bool gli_operation_is_private(const gloo_operation *op) {
 
 /* The next lower number. Nobody has heard of it either, for messages with a tag
  * are told of in their order. */
-static void step_down(gloo_operation *op) {
+static void step_down(gli_operation *op) {
   if (op->in_order.active) gli_in_order_leave(op);
   if (op->side == GLI_RECV_SIDE) gli_match_remove(op);
   op->signature.operation--;
@@ -43,22 +43,22 @@ static void step_down(gloo_operation *op) {
     return;
   }
   gli_transfer *t = op->peers[0].link->blocked.first;
-  for (; t; t = t->next) {
+  for (; t != NULL; t = t->next) {
     if (t->operation == op) t->request.header.operation--;
   }
 }
 
-static void give_back_number(gloo_operation *op) {
+static void give_back_number(gli_operation *op) {
   gli_device_list(op->device);
-  gloo_operation *later = op->context->family->active.first;
-  for (; later; later = later->active_next) {
+  gli_operation *later = op->context->family->active.first;
+  for (; later != NULL; later = later->active_next) {
     if (later->counter != op->counter) continue;
     if (later->signature.operation > op->signature.operation) step_down(later);
   }
   --*op->counter;
 }
 
-void gli_operation_withdraw(gloo_operation *op) {
+void gli_operation_withdraw(gli_operation *op) {
   if (op->state == GLI_OPERATION_RUNNING) {
     if (op->side == GLI_SEND_SIDE) gli_flow_withdraw(op->peers[0].link, op);
     give_back_number(op);

@@ -2,37 +2,38 @@
 #include "engine/match/match.h"
 #include "engine/state/context.h"
 
-gli_key gli_match_key_of(const gloo_operation *op) {
+gli_key gli_match_key_of(const gli_operation *op) {
   uint32_t rank = GLI_NO_RANK;
   if (gli_operation_is_message(op)) rank = op->peers[0].link->rank;
   return (gli_key){rank, op->signature.tag, op->signature.operation};
 }
 
-static size_t bucket_of(gli_key key) {
+static size_t index_bucket_of(gli_key key) {
   uint64_t mixed = key.operation * 3 + key.tag * UINT64_C(0x9e3779b1) +
                    (uint64_t)key.rank * 64;
   return (size_t)(mixed % GLI_BUCKETS);
 }
 
-gloo_operation *gli_match_find(const gloo_context *context, gli_key key) {
-  gloo_operation *op = context->newest;
-  if (op && gli_keys_equal(gli_match_key_of(op), key)) return op;
-  op = context->buckets[bucket_of(key)];
-  while (op && !gli_keys_equal(gli_match_key_of(op), key)) op = op->hash_next;
+gli_operation *gli_match_find(const gloo_context *context, gli_key key) {
+  gli_operation *op = context->newest;
+  if (op != NULL && gli_keys_equal(gli_match_key_of(op), key)) return op;
+  op = context->buckets[index_bucket_of(key)];
+  while (op != NULL && !gli_keys_equal(gli_match_key_of(op), key))
+    op = op->hash_next;
   return op;
 }
 
-void gli_match_file(gloo_operation *op) {
-  gloo_operation **bucket =
-      &op->context->buckets[bucket_of(gli_match_key_of(op))];
+void gli_match_file(gli_operation *op) {
+  gli_operation **bucket =
+      &op->context->buckets[index_bucket_of(gli_match_key_of(op))];
   op->bucket = bucket;
   op->hash_next = *bucket;
   *bucket = op;
 }
 
-void gli_match_unfile(gloo_operation *op) {
-  gloo_operation **at = op->bucket;
-  if (!at) return; /* never inserted */
+void gli_match_unfile(gli_operation *op) {
+  gli_operation **at = op->bucket;
+  if (at == NULL) return; /* never inserted */
   op->bucket = NULL;
   while (*at != op) at = &(*at)->hash_next;
   *at = op->hash_next;

@@ -8,7 +8,7 @@
 #include "engine/state/signature.h"
 
 /* Among the peers of the operation's plan. */
-uint32_t gli_match_peer(const gloo_operation *op, gli_link *link) {
+uint32_t gli_match_peer(const gli_operation *op, gli_link *link) {
   uint32_t hint = link->hint;
   if (hint < op->plan->n_peers && op->peers[hint].link == link) return hint;
   if (op->signature.collective == GLI_SENDRECV) return 0;
@@ -17,7 +17,7 @@ uint32_t gli_match_peer(const gloo_operation *op, gli_link *link) {
   return index;
 }
 
-gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
                             const gli_header *h, gloo_error *error) {
   if (gli_signature_equal(&op->signature, h)) return GLOO_OK;
   gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
@@ -25,7 +25,7 @@ gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
 }
 
 /* Do both ends agree on how much goes from one to the other? */
-static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
+static gloo_status check_pair(const gli_operation *op, const gli_link *link,
                               uint32_t peer, const gli_header *h,
                               gloo_error *error) {
   if (!gli_collective_pairwise((gli_collective)h->collective)) return GLOO_OK;
@@ -40,7 +40,7 @@ static gloo_status check_pair(const gloo_operation *op, const gli_link *link,
                   op->context->root_rank, expected);
 }
 
-gloo_status gli_match_step(const gloo_operation *op, gli_link *link,
+gloo_status gli_match_step(const gli_operation *op, gli_link *link,
                            const gli_header *h, uint32_t *step,
                            gloo_error *error) {
   gloo_status status = gli_match_agree(op, link, h, error);
@@ -91,12 +91,12 @@ bool gli_match_is_over(const gli_link *link, const gli_header *h) {
   return h->operation < gli_counted(started, h->tag);
 }
 
-gloo_operation *gli_match_operation(const gli_link *link, const gli_header *h) {
+gli_operation *gli_match_operation(const gli_link *link, const gli_header *h) {
   const gloo_context *context = link->context;
   gli_key key = gli_key_incoming(link, h);
-  gloo_operation *op = gli_match_find(context, key);
-  if (op || key.rank == GLI_NO_RANK || h->slot != 0) return op;
-  if (!context->family->posted.first) return NULL;
+  gli_operation *op = gli_match_find(context, key);
+  if (op != NULL || key.rank == GLI_NO_RANK || h->slot != 0) return op;
+  if (context->family->posted.first == NULL) return NULL;
   if (h->operation != gli_counted(&link->found, h->tag)) return NULL;
   return gli_match_posted(context, link->local, h->tag);
 }

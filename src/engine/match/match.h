@@ -12,21 +12,21 @@
 
 /* ---- operations by key (index.c) ----------------------------------------- */
 
-gli_key gli_match_key_of(const gloo_operation *op);
-gloo_operation *gli_match_find(const gloo_context *context, gli_key key);
+gli_key gli_match_key_of(const gli_operation *op);
+gli_operation *gli_match_find(const gloo_context *context, gli_key key);
 /* Put it into the table, and take it out. */
-GLI_COLD void gli_match_file(gloo_operation *op);
-GLI_COLD void gli_match_unfile(gloo_operation *op);
+GLI_COLD void gli_match_file(gli_operation *op);
+GLI_COLD void gli_match_unfile(gli_operation *op);
 
 /* Let messages find an operation, and no more. Most often there is only one,
  * which needs no table. */
-static inline void gli_match_insert(gloo_operation *op) {
+static inline void gli_match_insert(gli_operation *op) {
   gloo_context *context = op->context;
   if (op->side == GLI_SEND_SIDE) return; /* no message is for it */
-  if (context->newest) gli_match_file(context->newest);
+  if (context->newest != NULL) gli_match_file(context->newest);
   context->newest = op;
 }
-static inline void gli_match_remove(gloo_operation *op) {
+static inline void gli_match_remove(gli_operation *op) {
   gloo_context *context = op->context;
   if (context->newest == op) {
     context->newest = NULL;
@@ -40,18 +40,18 @@ static inline void gli_match_remove(gloo_operation *op) {
 /* The operation that a message is for. In state GLI_OPERATION_POSTED it is a
  * receive that is to be bound to the message, its first. NULL: it is not here
  * yet, or over. */
-gloo_operation *gli_match_operation(const gli_link *link,
-                                    const gli_header *header);
+gli_operation *gli_match_operation(const gli_link *link,
+                                   const gli_header *header);
 /* The receive step of an operation that a message is for, as far as its header
  * can tell without its form and length. Errors: GLOO_ERR_MISMATCH,
  * GLOO_ERR_PROTOCOL. */
-gloo_status gli_match_step(const gloo_operation *op, gli_link *link,
+gloo_status gli_match_step(const gli_operation *op, gli_link *link,
                            const gli_header *header, uint32_t *step,
                            gloo_error *error);
 /* A link among the peers of the operation's plan, or GLI_NO_PEER. */
-uint32_t gli_match_peer(const gloo_operation *op, gli_link *link);
+uint32_t gli_match_peer(const gli_operation *op, gli_link *link);
 /* Is it the same call on both sides? */
-gloo_status gli_match_agree(const gloo_operation *op, const gli_link *link,
+gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
                             const gli_header *header, gloo_error *error);
 
 /* Has the operation of a message that found none been here already? */
@@ -66,12 +66,12 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
 
 /* ---- messages between two ranks (p2p.c) ---------------------------------- */
 
-bool gli_p2p_takes_from(const gloo_operation *op, uint32_t rank);
+bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank);
 /* The oldest early message that a receive could take; NULL: none. */
-gli_parked *gli_match_envelope(const gloo_operation *op);
+gli_early *gli_match_envelope(const gli_operation *op);
 /* The oldest posted receive that could take a message with this tag from a rank
  * of the context; NULL: none. */
-gloo_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
-                                 uint32_t tag);
+gli_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
+                                uint32_t tag);
 
 #endif

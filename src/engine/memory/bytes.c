@@ -4,19 +4,20 @@
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
 
-static bool overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
+static bool ranges_overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
   uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
   return (x < y ? y - x : x - y) < bytes;
 }
 
-void gli_operation_run_local(gloo_operation *op, uint32_t step) {
+void gli_operation_run_local(gli_operation *op, uint32_t step) {
   const gli_step *s = &op->plan->steps[step];
   if (s->dst_buffer == GLI_TOKEN || s->bytes == 0) return;
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const uint8_t *a = gli_operation_at(op, s->a_buffer, s->a);
   if (s->kind == GLI_STEP_COPY) {
-    if (gli_operation_streams(op, step) && !overlap(dst, a, s->bytes)) {
-      gli_copy_stream(dst, a, (size_t)s->bytes);
+    if (gli_operation_is_nontemporal(op, step) &&
+        !ranges_overlap(dst, a, s->bytes)) {
+      gli_copy_nontemporal(dst, a, (size_t)s->bytes);
     } else {
       memmove(dst, a, (size_t)s->bytes);
     }
@@ -27,8 +28,8 @@ void gli_operation_run_local(gloo_operation *op, uint32_t step) {
                        gli_operation_elems(op, (size_t)s->bytes));
 }
 
-void gli_operation_scale(const gloo_operation *op) {
-  if (op->wide) {
+void gli_operation_scale(const gli_operation *op) {
+  if (op->wide != NULL) {
     gli_wide_begin(op);
     return;
   }

@@ -1,5 +1,5 @@
-/* Memory of this rank that others may read or write (fetch.c): what is sent is
- * only where it lies. Until they say TAKEN, or a later message of the plan
+/* Memory of this rank that others may read or write (get.c): what is sent is
+ * only where it lies. Until they say READ_DONE, or a later message of the plan
  * gives it back, the step is not done. */
 #include <string.h>
 
@@ -17,52 +17,52 @@
 
 /* ---- sending ------------------------------------------------------------- */
 
-static bool refer(gli_transfer *t, const void *memory, uint64_t bytes,
-                  bool write) {
+static bool pack_rkey(gli_transfer *t, const void *memory, uint64_t bytes,
+                      bool write) {
   gli_pair *pair = t->link->pair;
-  uint64_t reference = 0;
-  if (!pair || !pair->ops->refer) return false;
-  if (!pair->ops->refer(pair, memory, (size_t)bytes, write, &reference)) {
+  uint64_t rkey = 0;
+  if (pair == NULL || pair->ops->rkey_pack == NULL) return false;
+  if (!pair->ops->rkey_pack(pair, memory, (size_t)bytes, write, &rkey)) {
     return false;
   }
-  gli_put_u64(t->reference, reference);
+  gli_put_u64(t->rkey, rkey);
   return true;
 }
 
-static void by_reference(gli_transfer *t) {
-  t->request.header.length = GLI_REFERENCE_BYTES;
-  t->request.payload = t->reference;
+static void send_rkey(gli_transfer *t) {
+  t->request.header.length = GLI_RKEY_BYTES;
+  t->request.payload = t->rkey;
 }
 
-/* A loan goes back; true when the peer has the bytes already. */
-static bool is_placed(gloo_operation *op, const gli_step *s,
-                      const void *memory) {
-  gli_op_place *place = &op->places[s->place];
-  if (!place->memory) return false;
-  if (!place->filled) memcpy(place->memory, memory, (size_t)s->bytes);
+/* A put goes back; true when the peer has the bytes already. */
+static bool is_put_done(gli_operation *op, const gli_step *s,
+                        const void *memory) {
+  gli_op_window *window = &op->windows[s->window];
+  if (window->memory == NULL) return false;
+  if (!window->put) memcpy(window->memory, memory, (size_t)s->bytes);
   return true;
 }
 
-/* Who has only to send is done with what is copied, but with what is shown only
- * after the peers' turns, where ranks take turns on cores. Who has to receive
- * waits for them anyway, and a copy pays only while it is short. */
-static bool is_better_copied(const gloo_operation *op, uint32_t step,
+/* Who has only to send is done with what is copied, but with what is exposed
+ * only after the peers' turns, where ranks take turns on cores. Who has to
+ * receive waits for them anyway, and a copy pays only while it is short. */
+static bool is_better_copied(const gli_operation *op, uint32_t step,
                              uint64_t bytes) {
-  if (!op->context->crowded || bytes > COPY_ONE) return false;
+  if (!op->context->oversubscribed || bytes > COPY_ONE) return false;
   if (step < op->receives_until) return bytes <= COPY_ANY;
   return op->last_sends == 1 || bytes <= COPY_LAST;
 }
 
-bool gli_reach_refers(const gloo_operation *op, uint32_t step, gli_link *link,
-                      const void *memory, uint64_t bytes) {
+bool gli_expose_is_better(const gli_operation *op, uint32_t step,
+                          gli_link *link, const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
-  uint64_t reference;
-  return pair->ops->refer && !is_better_copied(op, step, bytes) &&
-         pair->ops->refer(pair, memory, (size_t)bytes, false, &reference);
+  uint64_t rkey;
+  return pair->ops->rkey_pack != NULL && !is_better_copied(op, step, bytes) &&
+         pair->ops->rkey_pack(pair, memory, (size_t)bytes, false, &rkey);
 }
 
-void gli_reach_offer(gli_transfer *t) {
-  gloo_operation *op = t->operation;
+void gli_expose_message(gli_transfer *t) {
+  gli_operation *op = t->operation;
   const gli_step *s = &op->plan->steps[t->step];
   gli_header *h = &t->request.header;
   h->length = gli_step_wire_bytes(s);
@@ -70,14 +70,15 @@ void gli_reach_offer(gli_transfer *t) {
   const void *memory = gli_operation_at(op, s->a_buffer, s->a);
   t->request.payload = memory;
   switch ((gli_role)s->role) {
-    case GLI_ROLE_LEND:
-      gli_put_u64(t->reference, 0);
-      if (refer(t, memory, s->bytes, true)) op->peers[t->peer].lent++;
-      by_reference(t);
+    case GLI_ROLE_EXPOSE_PUT:
+      gli_put_u64(t->rkey, 0);
+      if (pack_rkey(t, memory, s->bytes, true))
+        op->peers[t->peer].exposed_puts++;
+      send_rkey(t);
       return;
-    case GLI_ROLE_FILL:
-      if (is_placed(op, s, memory)) {
-        h->form = GLI_FORM_PLACED;
+    case GLI_ROLE_PUT:
+      if (is_put_done(op, s, memory)) {
+        h->form = GLI_FORM_PUT_DONE;
         h->length = 0;
         return;
       }
@@ -85,54 +86,55 @@ void gli_reach_offer(gli_transfer *t) {
     case GLI_ROLE_BYTES:
       if (is_better_copied(op, t->step, h->length)) return;
       break;
-    case GLI_ROLE_VIEW:
+    case GLI_ROLE_EXPOSE_GET:
       break;
     case GLI_ROLE_SIGNAL:
     case GLI_ROLES:
       return;
   }
-  if (h->length <= GLI_REFER_BYTES || !refer(t, memory, h->length, false)) {
+  if (h->length <= GLI_ZERO_COPY_BYTES ||
+      !pack_rkey(t, memory, h->length, false)) {
     return;
   }
-  t->shown = s->role != GLI_ROLE_VIEW;
-  h->form = t->shown && gli_help_offers(op, t->step) ? GLI_FORM_SHARED
-                                                     : GLI_FORM_REFERENCE;
-  by_reference(t);
+  t->exposed = s->role != GLI_ROLE_EXPOSE_GET;
+  h->form = t->exposed && gli_shared_copy_offers(op, t->step) ? GLI_FORM_SHARED
+                                                              : GLI_FORM_RKEY;
+  send_rkey(t);
 }
 
-/* ---- TAKEN, and the end -------------------------------------------------- */
+/* ---- READ_DONE, and the end ---------------------------------------------- */
 
-static gli_transfer *find_shown(const gli_transfer_list *list,
-                                const gli_header *h) {
+static gli_transfer *find_exposed(const gli_transfer_list *list,
+                                  const gli_header *h) {
   gli_transfer *t = list->first;
-  for (; t; t = t->next) {
-    if (!t->shown || t->request.header.slot != h->slot) continue;
+  for (; t != NULL; t = t->next) {
+    if (!t->exposed || t->request.header.slot != h->slot) continue;
     if (t->request.header.operation != h->operation) continue;
     if (gli_signature_equal(&t->request.header, h)) break;
   }
   return t;
 }
 
-gli_transfer *gli_reach_find_shown(const gli_link *link, const gli_header *h) {
-  return find_shown(&link->shown, h);
+gli_transfer *gli_expose_find(const gli_link *link, const gli_header *h) {
+  return find_exposed(&link->exposed, h);
 }
 
-static void done_showing(gli_transfer *t) {
-  gli_transfer_list_remove(&t->link->shown, t);
+static void end_exposed(gli_transfer *t) {
+  gli_transfer_list_remove(&t->link->exposed, t);
   gli_wire_finish(t);
 }
 
-gloo_status gli_reach_taken(gli_link *link, const gli_header *h,
-                            gloo_error *error) {
-  gli_transfer *t = find_shown(&link->shown, h);
-  if (t) {
-    done_showing(t);
+gloo_status gli_expose_read_done(gli_link *link, const gli_header *h,
+                                 gloo_error *error) {
+  gli_transfer *t = find_exposed(&link->exposed, h);
+  if (t != NULL) {
+    end_exposed(t);
     return GLOO_OK;
   }
   /* It may be faster than the transport is with saying that all is sent. */
-  t = find_shown(&link->flying, h);
-  if (t) {
-    t->shown = false;
+  t = find_exposed(&link->in_flight, h);
+  if (t != NULL) {
+    t->exposed = false;
     return GLOO_OK;
   }
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
@@ -141,18 +143,19 @@ gloo_status gli_reach_taken(gli_link *link, const gli_header *h,
                   link->rank);
 }
 
-void gli_reach_left(gli_link *link) {
-  while (link->shown.first) done_showing(link->shown.first);
-  for (gli_transfer *t = link->flying.first; t; t = t->next) t->shown = false;
+void gli_expose_departed(gli_link *link) {
+  while (link->exposed.first != NULL) end_exposed(link->exposed.first);
+  for (gli_transfer *t = link->in_flight.first; t != NULL; t = t->next)
+    t->exposed = false;
 }
 
-void gli_reach_recall(gloo_operation *op) {
-  gli_help_recall(op);
+void gli_expose_revoke(gli_operation *op) {
+  gli_shared_copy_revoke(op);
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];
-    if (s->kind != GLI_STEP_SEND || s->role != GLI_ROLE_LEND) continue;
-    if (op->peers[s->peer].lent == 0) continue;
+    if (s->kind != GLI_STEP_SEND || s->role != GLI_ROLE_EXPOSE_PUT) continue;
+    if (op->peers[s->peer].exposed_puts == 0) continue;
     gli_region_detach(gli_operation_at(op, s->a_buffer, s->a),
                       (size_t)s->bytes);
   }

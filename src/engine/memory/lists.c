@@ -4,7 +4,7 @@
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
 
-void gli_lists_set(gloo_operation *op, const gli_call *call) {
+void gli_lists_set(gli_operation *op, const gli_call *call) {
   const gli_plan_params *p = &call->params;
   if (p->n_in > 1) memcpy(op->ins, call->inputs, p->n_in * sizeof *op->ins);
   if (p->n_out > 1)
@@ -13,7 +13,7 @@ void gli_lists_set(gloo_operation *op, const gli_call *call) {
 
 /* Every input is read once. Of a scaled sum the segment is scaled while it is
  * in the caches. */
-static void join(gloo_operation *op, const gli_step *s) {
+static void lists_reduce_local(gli_operation *op, const gli_step *s) {
   void *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const void **srcs = op->operands.srcs;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -31,21 +31,21 @@ static void join(gloo_operation *op, const gli_step *s) {
 }
 
 /* What is copied is read once, for the kernel copies one source to all. */
-static void spread(gloo_operation *op, const gli_step *s) {
+static void lists_bcast_local(gli_operation *op, const gli_step *s) {
   const void *src = gli_operation_at(op, s->a_buffer, s->a);
   void **dsts = op->operands.dsts;
   for (uint32_t i = 0; i < s->n; i++) {
     dsts[i] = (uint8_t *)op->outs[1 + i] + s->dst;
   }
-  uint64_t streamed = op->vast ? GLI_STREAM_ALL : 0;
+  uint64_t streamed = op->nontemporal ? GLI_STREAM_ALL : 0;
   gli_combine_kernel(GLOO_UINT8, GLOO_BOR)(dsts, s->n, &src, 1,
                                            (size_t)s->bytes, streamed);
 }
 
-void gli_lists_run(gloo_operation *op, const gli_step *s) {
-  if (s->kind == GLI_STEP_JOIN) {
-    join(op, s);
+void gli_lists_run(gli_operation *op, const gli_step *s) {
+  if (s->kind == GLI_STEP_LOCAL_REDUCE) {
+    lists_reduce_local(op, s);
   } else {
-    spread(op, s);
+    lists_bcast_local(op, s);
   }
 }

@@ -1,6 +1,6 @@
 /* Where the bytes of a step are, here or in memory of other ranks: local steps,
  * messages that only say where bytes lie, and plans that read and write what a
- * peer has lent (fetch.c says how). */
+ * peer has exposed (get.c says how). */
 #ifndef GLI_ENGINE_MEMORY_MEMORY_H
 #define GLI_ENGINE_MEMORY_MEMORY_H
 
@@ -10,7 +10,7 @@
 
 /* Messages up to this long always go as bytes. Transports have limits of their
  * own. */
-#define GLI_REFER_BYTES ((uint64_t)256)
+#define GLI_ZERO_COPY_BYTES ((uint64_t)256)
 
 /* What became of the bytes of a step. */
 typedef enum gli_outcome {
@@ -22,16 +22,16 @@ typedef enum gli_outcome {
 /* ---- own bytes (bytes.c) ------------------------------------------------- */
 
 /* Multiply the inputs of a scaled sum. */
-GLI_COLD void gli_operation_scale(const gloo_operation *op);
+GLI_COLD void gli_operation_scale(const gli_operation *op);
 /* Run a COPY or a REDUCE. */
-void gli_operation_run_local(gloo_operation *op, uint32_t step);
+void gli_operation_run_local(gli_operation *op, uint32_t step);
 /* ---- arithmetic ---------------------------------------------------------- */
 
 /* dst = left op right. */
-static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
+static inline void gli_operation_reduce(const gli_operation *op, void *dst,
                                         const void *left, const void *right,
                                         size_t count) {
-  if (op->reduce) {
+  if (op->reduce != NULL) {
     op->reduce(dst, left, right, count);
   } else {
     gli_custom_op_apply(&op->custom, dst, left, right, count);
@@ -40,7 +40,7 @@ static inline void gli_operation_reduce(const gloo_operation *op, void *dst,
 
 /* Bytes that arrived elsewhere, and their number of elements, to where a
  * receive step wants them. */
-GLI_INLINE void gli_operation_store(const gloo_operation *op, const gli_step *s,
+GLI_INLINE void gli_operation_store(const gli_operation *op, const gli_step *s,
                                     const uint8_t *data, size_t bytes,
                                     size_t elems) {
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
@@ -49,7 +49,7 @@ GLI_INLINE void gli_operation_store(const gloo_operation *op, const gli_step *s,
     return;
   }
   const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);
-  if (s->incoming_left) {
+  if (s->incoming_first) {
     gli_operation_reduce(op, dst, data, local, elems);
   } else {
     gli_operation_reduce(op, dst, local, data, elems);
@@ -57,11 +57,11 @@ GLI_INLINE void gli_operation_store(const gloo_operation *op, const gli_step *s,
 }
 
 /* Each of dsts = srcs[0] op srcs[1] op ... */
-static inline void gli_operation_combine(const gloo_operation *op,
+static inline void gli_operation_combine(const gli_operation *op,
                                          void *const *dsts, size_t n_dsts,
                                          const void *const *srcs, size_t n_srcs,
                                          size_t count, uint64_t streamed) {
-  if (op->custom.op) {
+  if (op->custom.op != NULL) {
     gli_custom_op_combine(&op->custom, dsts, n_dsts, srcs, n_srcs, count);
   } else {
     op->combine(dsts, n_dsts, srcs, n_srcs, count, streamed);
@@ -71,74 +71,74 @@ static inline void gli_operation_combine(const gloo_operation *op,
 /* ---- several inputs and outputs (lists.c) -------------------------------- */
 
 /* Several inputs and outputs: take over the caller's. */
-void gli_lists_set(gloo_operation *op, const gli_call *call);
-/* Run a JOIN or a SPREAD. */
-void gli_lists_run(gloo_operation *op, const gli_step *step);
+void gli_lists_set(gli_operation *op, const gli_call *call);
+/* Run a LOCAL_REDUCE or a LOCAL_BCAST. */
+void gli_lists_run(gli_operation *op, const gli_step *step);
 
-/* ---- narrow floats as float32 (wide.c) ----------------------------------- */
+/* ---- low-precision floats as float32 (wide.c) ---------------------------- */
 
 /* Give an operation the memory that its plan works on. */
-gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
+gloo_status gli_wide_prepare(gli_operation *op, const gli_call *call,
                              gloo_error *error);
 /* From the caller's inputs, and to the caller's outputs. */
-void gli_wide_begin(const gloo_operation *op);
-void gli_wide_end(const gloo_operation *op);
+void gli_wide_begin(const gli_operation *op);
+void gli_wide_end(const gli_operation *op);
 
-/* ---- showing own memory (expose.c) --------------------------------------- */
+/* ---- exposing own memory (expose.c) -------------------------------------- */
 
-/* Is a message of plain bytes, longer than that, better referred to? */
-bool gli_reach_refers(const gloo_operation *op, uint32_t step, gli_link *link,
-                      const void *memory, uint64_t bytes);
+/* Is a message of plain bytes, longer than that, better sent as an rkey? */
+bool gli_expose_is_better(const gli_operation *op, uint32_t step,
+                          gli_link *link, const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
-void gli_reach_offer(gli_transfer *t);
-/* What the peer was shown as that message; NULL: it is not. */
-gli_transfer *gli_reach_find_shown(const gli_link *link,
-                                   const gli_header *header);
-gloo_status gli_reach_taken(gli_link *link, const gli_header *header,
-                            gloo_error *error);
-/* The peer has left in order: it needs nothing more of what it was shown. */
-void gli_reach_left(gli_link *link);
+void gli_expose_message(gli_transfer *t);
+/* What was exposed to the peer as that message; NULL: it is not. */
+gli_transfer *gli_expose_find(const gli_link *link, const gli_header *header);
+gloo_status gli_expose_read_done(gli_link *link, const gli_header *header,
+                                 gloo_error *error);
+/* The peer has left in order: it needs nothing more of what was exposed to it.
+ */
+void gli_expose_departed(gli_link *link);
 /* The operation failed: no peer may write to its memory any more. */
-void gli_reach_recall(gloo_operation *op);
+void gli_expose_revoke(gli_operation *op);
 
-/* ---- taking from a peer's (fetch.c) -------------------------------------- */
+/* ---- taking from a peer's (get.c) ---------------------------------------- */
 
 /* Can this message be the one that a receive step waits for? */
-bool gli_reach_fits(const gloo_operation *op, uint32_t step,
-                    const gli_header *header);
+bool gli_get_fits(const gli_operation *op, uint32_t step,
+                  const gli_header *header);
 /* A message that is not for a plain receive of bytes is here. */
-gli_outcome gli_reach_arrived(gloo_operation *op, uint32_t step, uint8_t form,
-                              const uint8_t *payload);
+gli_outcome gli_get_arrived(gli_operation *op, uint32_t step, uint8_t form,
+                            const uint8_t *payload);
 /* What a receive step took from the peer's memory is here, all of it: say so,
  * if it was not taken back meanwhile. */
-gli_outcome gli_reach_took(gloo_operation *op, uint32_t step);
+gli_outcome gli_get_done(gli_operation *op, uint32_t step);
 /* Is it one? */
-static inline bool gli_reach_is_plain(const gli_step *s, uint8_t form) {
+static inline bool gli_get_is_plain(const gli_step *s, uint8_t form) {
   return form == GLI_FORM_BYTES && s->role == GLI_ROLE_BYTES;
 }
-/* A local step of several operands, views or loans. */
-gli_outcome gli_reach_combine(gloo_operation *op, uint32_t step);
+/* A local step of several operands, gets or puts. */
+gli_outcome gli_get_combine(gli_operation *op, uint32_t step);
 
-/* ---- copies that both ends make (copy_both.c) ---------------------------- */
+/* ---- copies that both ends make (shared_copy.c) -------------------------- */
 
-typedef enum gli_helping {
-  GLI_HELP_NONE,    /* nothing has been done */
-  GLI_HELP_NOT_YET, /* gli_help_ended goes on */
-  GLI_HELP_DONE
-} gli_helping;
+typedef enum gli_shared_copy_outcome {
+  GLI_SHARED_COPY_NONE,    /* nothing has been done */
+  GLI_SHARED_COPY_PENDING, /* gli_shared_copy_ended goes on */
+  GLI_SHARED_COPY_DONE
+} gli_shared_copy_outcome;
 
-/* Will this rank help to copy what a step shows? */
-bool gli_help_offers(const gloo_operation *op, uint32_t step);
+/* Will this rank help to copy what a step exposes? */
+bool gli_shared_copy_offers(const gli_operation *op, uint32_t step);
 /* Copy what a receive step expects from the peer's memory, with its help. */
-gli_helping gli_help_copy(gloo_operation *op, uint32_t step,
-                          const gli_source *from);
-void gli_help_wanted(gli_link *link, const gli_header *header);
+gli_shared_copy_outcome gli_shared_copy_run(gli_operation *op, uint32_t step,
+                                            const gli_source *from);
+void gli_shared_copy_asked(gli_link *link, const gli_header *header);
 /* The peer has ended its part. `done` is the operation whose `step` is done
  * with that; NULL: none is. */
-gloo_status gli_help_ended(gli_link *link, const gli_header *header,
-                           gloo_operation **done, uint32_t *step,
-                           gloo_error *error);
+gloo_status gli_shared_copy_ended(gli_link *link, const gli_header *header,
+                                  gli_operation **done, uint32_t *step,
+                                  gloo_error *error);
 /* The operation failed: the peer may not write to its memory any more. */
-void gli_help_recall(gloo_operation *op);
+void gli_shared_copy_revoke(gli_operation *op);
 
 #endif

@@ -26,13 +26,13 @@ static bool has_result(const gli_plan_params *p, const gli_shape *shape) {
   return shape->writes_out && !kept;
 }
 
-static gloo_status no_memory(uint64_t bytes, gloo_error *error) {
+static gloo_status wide_no_memory(uint64_t bytes, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for %llu bytes of float32 to add up in",
                   (unsigned long long)bytes);
 }
 
-static gli_wide *make(const gli_call *call, const gli_shape *shape) {
+static gli_wide *make_wide(const gli_call *call, const gli_shape *shape) {
   const gli_plan_params *p = &call->params;
   uint64_t in_bytes = shape->in_bytes, out_bytes = shape->out_bytes;
   if (shape->in_place) in_bytes = 0;
@@ -43,9 +43,9 @@ static gli_wide *make(const gli_call *call, const gli_shape *shape) {
   if (!gli_add_u64(in_bytes, out_bytes, &bytes)) return NULL;
   if (!gli_add_u64(bytes, room, &bytes) || bytes > SIZE_MAX) return NULL;
   gli_wide *w = malloc((size_t)bytes);
-  if (!w) return NULL;
+  if (w == NULL) return NULL;
   float *first = (float *)(void *)((uint8_t *)w + room);
-  uint64_t result = p->counts ? p->counts->own : p->count;
+  uint64_t result = p->counts != NULL ? p->counts->own : p->count;
   *w = (gli_wide){.elem_bytes = gloo_dtype_size(call->dtype),
                   .in_count = (size_t)(shape->in_bytes / sizeof(float)),
                   .out_count = has_result(p, shape) ? (size_t)result : 0,
@@ -59,18 +59,19 @@ static gli_wide *make(const gli_call *call, const gli_shape *shape) {
   return w;
 }
 
-gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
+gloo_status gli_wide_prepare(gli_operation *op, const gli_call *call,
                              gloo_error *error) {
   gli_shape shape;
   gli_wide *w = NULL;
   bool fits = gli_plan_shape(&call->params, &shape);
-  if (fits) w = make(call, &shape);
-  if (!w) return no_memory(fits ? shape.in_bytes : UINT64_MAX, error);
+  if (fits) w = make_wide(call, &shape);
+  if (w == NULL)
+    return wide_no_memory(fits ? shape.in_bytes : UINT64_MAX, error);
   for (size_t i = 0; i < w->n_in; i++) {
-    w->inputs[i] = call->inputs ? call->inputs[i] : call->input;
+    w->inputs[i] = call->inputs != NULL ? call->inputs[i] : call->input;
   }
   for (size_t i = 0; i < w->n_out; i++) {
-    w->outputs[i] = call->outputs ? call->outputs[i] : call->output;
+    w->outputs[i] = call->outputs != NULL ? call->outputs[i] : call->output;
   }
   op->wide = w;
   op->scaling.from = w;
@@ -79,8 +80,9 @@ gloo_status gli_wide_prepare(gloo_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-/* Products may be as large as floats are, but sums of narrow floats are not. */
-void gli_wide_begin(const gloo_operation *op) {
+/* Products may be as large as floats are, but sums of low-precision floats are
+ * not. */
+void gli_wide_begin(const gli_operation *op) {
   const gli_wide *w = op->wide;
   gloo_dtype dtype = (gloo_dtype)op->signature.dtype;
   gli_widen_fn widen = gli_widen_kernel(dtype);
@@ -98,7 +100,7 @@ void gli_wide_begin(const gloo_operation *op) {
   }
 }
 
-void gli_wide_end(const gloo_operation *op) {
+void gli_wide_end(const gli_operation *op) {
   const gli_wide *w = op->wide;
   gli_narrow_fn narrow = gli_narrow_kernel((gloo_dtype)op->signature.dtype);
   if (w->n_out == 0) return;

@@ -8,24 +8,24 @@
 
 /* Sums become averages only when they are divided: by each rank, all of whose
  * sums have the same bits. */
-GLI_COLD static void divide(const gloo_operation *op) {
+GLI_COLD static void divide_outputs(const gli_operation *op) {
   const gli_plan_params *p = &op->plan->params;
   gli_shape shape;
   if (!gli_plan_shape(p, &shape) || !shape.writes_out) return;
-  uint64_t count = p->counts ? p->counts->own : p->count;
+  uint64_t count = p->counts != NULL ? p->counts->own : p->count;
   uint8_t *out = op->base[GLI_OUT];
   if (count == 0) return;
   gli_scale_kernel((gloo_dtype)op->signature.dtype)(out, out, (size_t)count,
                                                     1.0 / p->size);
 }
 
-void gli_operation_settle_outputs(const gloo_operation *op) {
-  if (op->ending == GLI_ENDS_DIVIDED) divide(op);
+void gli_operation_finish_outputs(const gli_operation *op) {
+  if (op->ending == GLI_ENDS_DIVIDED) divide_outputs(op);
   if (op->ending == GLI_ENDS_NARROWED) gli_wide_end(op);
 }
 
 /* No message finds it any more. */
-GLI_INLINE void take_off_lists(gloo_operation *op) {
+GLI_INLINE void take_off_lists(gli_operation *op) {
   gloo_device *device = op->device;
   device->outstanding--;
   device->completed++;
@@ -37,8 +37,8 @@ GLI_INLINE void take_off_lists(gloo_operation *op) {
   gli_match_remove(op);
 }
 
-GLI_COLD static void end_with(gloo_operation *op, const gloo_error *error) {
-  if (op->put_off) gli_device_leave_put_off(op);
+GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
+  if (op->deferred) gli_device_leave_deferred(op);
   if (op->in_order.active) gli_in_order_stop(op);
   if (op->state == GLI_OPERATION_POSTED) {
     gli_family *family = op->context->family;
@@ -47,16 +47,16 @@ GLI_COLD static void end_with(gloo_operation *op, const gloo_error *error) {
   }
   op->error = *error;
   op->in_order.prepared = false;
-  if (!op->device->forked) gli_reach_recall(op);
+  if (!op->device->forked) gli_expose_revoke(op);
 }
 
-void gli_operation_finish(gloo_operation *op, const gloo_error *error) {
-  if (error) end_with(op, error);
+void gli_operation_finish(gli_operation *op, const gloo_error *error) {
+  if (error != NULL) end_with(op, error);
   take_off_lists(op);
   gli_operation_end(op, error == NULL);
-  while (op->parked) {
-    gli_parked *parked = op->parked;
-    op->parked = parked->next;
-    gli_parked_free(parked);
+  while (op->early != NULL) {
+    gli_early *early = op->early;
+    op->early = early->next;
+    gli_early_free(early);
   }
 }

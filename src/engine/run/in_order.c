@@ -49,7 +49,7 @@ static bool is_simple(const gli_step *s) {
 bool gli_in_order_suits(const gli_plan *plan) {
   uint32_t n = plan->n_steps;
   if (plan->n_peers == 0 || n > GLI_IN_ORDER_STEPS) return false;
-  if (plan->n_places > 0) return false;
+  if (plan->n_windows > 0) return false;
   /* behind[i]: the steps that wait for step i, as bits, or for one of those. */
   uint32_t behind[GLI_IN_ORDER_STEPS], sends = 0;
   bool copies = false;
@@ -73,12 +73,12 @@ bool gli_in_order_suits(const gli_plan *plan) {
 
 /* If it has what such a message goes by. */
 static gli_pair *pair_for(gli_pair *pair, bool sends, uint64_t length) {
-  if (!pair) return NULL;
-  if (sends) return pair->ops->send_now ? pair : NULL;
-  return length <= GLI_TAKE_BYTES && pair->ops->take_now ? pair : NULL;
+  if (pair == NULL) return NULL;
+  if (sends) return pair->ops->send_now != NULL ? pair : NULL;
+  return length <= GLI_TAKE_BYTES && pair->ops->take_now != NULL ? pair : NULL;
 }
 
-void gli_in_order_prepare(gloo_operation *op) {
+void gli_in_order_prepare(gli_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     const gli_step *s = &plan->steps[i];
@@ -99,7 +99,7 @@ void gli_in_order_prepare(gloo_operation *op) {
     made->elems = gli_operation_elems(op, (size_t)h->length);
     made->pair = pair_for(link->pair, sends, h->length);
   }
-  op->in_order.prepared = !op->scaling.from; /* which begins with more */
+  op->in_order.prepared = op->scaling.from == NULL; /* which begins with more */
 }
 
 /* ---- what comes ---------------------------------------------------------- */
@@ -116,14 +116,14 @@ GLI_COLD static bool take_credit(gli_link *link, uint32_t credit) {
 typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
 
 /* The message of a step whose turn it is, if it is there already. */
-GLI_INLINE got take_message(gloo_operation *op, uint32_t at, gli_message *m) {
+GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gloo_device *device = op->device;
   gli_taken taken;
-  if (!m->pair || !gli_device_may_do_without(device)) return GOT_NOTHING;
+  if (m->pair == NULL || !gli_device_may_do_without(device)) return GOT_NOTHING;
   if (!m->pair->ops->take_now(m->pair, &m->header, &taken)) return GOT_NOTHING;
   device->unpolled++;
   gli_link *link = m->link;
-  gli_receive_now(op, at, m->step, link, taken.charged, m->header.length,
+  gli_receive_now(op, at, m->step, link, taken.eager, m->header.length,
                   taken.payload, m->elems);
   if (gli_flow_credit_now(link, taken.credit) ||
       take_credit(link, taken.credit)) {
@@ -137,7 +137,7 @@ GLI_INLINE got take_message(gloo_operation *op, uint32_t at, gli_message *m) {
 /* How far a run came. */
 typedef enum ran { RAN_TO_THE_END, AWAITS, FALLS_BACK } ran;
 
-static void await_message(gloo_operation *op, uint32_t at, gli_message *m) {
+static void await_message(gli_operation *op, uint32_t at, gli_message *m) {
   gli_link *link = m->link;
   op->in_order.at = at;
   op->recv_state[at] = GLI_RECV_READY;
@@ -147,35 +147,37 @@ static void await_message(gloo_operation *op, uint32_t at, gli_message *m) {
 
 /* Some transports are never done with a message at once. After so many runs in
  * a row that fell back at a send, an operation tries no more. */
-enum { STRAYS_MAX = 8 };
+enum { FALLBACKS_MAX = 8 };
 
-GLI_COLD static void fall_back(gloo_operation *op) {
+GLI_COLD static void fall_back(gli_operation *op) {
   gli_in_order *o = &op->in_order;
   const gli_plan *plan = op->plan;
   bool sends =
       o->at < plan->n_steps && plan->steps[o->at].kind == GLI_STEP_SEND;
-  if (sends && ++o->strays >= STRAYS_MAX) gli_in_order_no_more(op);
+  if (sends && ++o->fallbacks >= FALLBACKS_MAX) gli_in_order_no_more(op);
   gli_in_order_leave(op);
 }
 
-GLI_INLINE ran run_from(gloo_operation *op, uint32_t at, bool takes) {
+GLI_INLINE ran run_from(gli_operation *op, uint32_t at, bool takes) {
   uint32_t n = op->plan->n_steps;
   gli_message *m = &op->in_order.messages[at];
   for (; at < n; at++, m++) {
-    if (!m->peer) {
+    if (m->peer == NULL) {
       gli_operation_run_local(op, at);
       continue;
     }
     m->header.operation = op->signature.operation;
     if (m->step->kind == GLI_STEP_SEND) {
-      if (m->pair &&
+      if (m->pair != NULL &&
           gli_send_now(op, at, m->step, m->peer, m->pair, &m->header)) {
         continue;
       }
       break;
     }
     const gli_link *link = m->link;
-    if (op->parked || link->awaits || link->left || link->leaving) break;
+    if (op->early != NULL || link->awaits != NULL || link->departed ||
+        link->departing)
+      break;
     got taken = takes ? take_message(op, at, m) : GOT_NOTHING;
     if (taken == GOT_NOTHING) {
       await_message(op, at, m);
@@ -190,25 +192,25 @@ GLI_INLINE ran run_from(gloo_operation *op, uint32_t at, bool takes) {
   return at < n ? FALLS_BACK : RAN_TO_THE_END;
 }
 
-GLI_INLINE void go_by(gloo_operation *op, ran how) {
+GLI_INLINE void go_by(gli_operation *op, ran how) {
   if (how == RAN_TO_THE_END) {
-    op->in_order.strays = 0;
+    op->in_order.fallbacks = 0;
     gli_operation_finish(op, NULL);
   } else if (how == FALLS_BACK) {
     fall_back(op);
   }
 }
 
-void gli_in_order_run(gloo_operation *op) {
+void gli_in_order_run(gli_operation *op) {
   go_by(op, run_from(op, op->in_order.at, false));
 }
 
-void gli_in_order_leave(gloo_operation *op) {
+void gli_in_order_leave(gli_operation *op) {
   const gli_plan *plan = op->plan;
   uint32_t at = op->in_order.at;
   gli_in_order_stop(op);
   gli_device_list(op->device);
-  op->steps_left = plan->n_steps - at;
+  op->steps_todo = plan->n_steps - at;
   op->ready_head = op->ready_tail = 0;
   memcpy(op->pending, plan->n_deps, plan->n_steps * sizeof *op->pending);
   for (uint32_t k = 0; k < plan->next_first[at]; k++) {
@@ -224,33 +226,35 @@ void gli_in_order_leave(gloo_operation *op) {
 /* ---- the beginning ------------------------------------------------------- */
 
 /* Is nothing in its way that would have to be looked at first? */
-GLI_INLINE bool may_begin(gloo_operation *op) {
+GLI_INLINE bool may_begin(gli_operation *op) {
   const gloo_device *device = op->device;
   const gloo_context *context = op->context;
-  if (device->put_off || device->runnable || context->n_parked) return false;
-  if (op->side == GLI_RECV_SIDE && context->family->posted.first) return false;
+  if (device->deferred != NULL || device->runnable != NULL || context->n_early)
+    return false;
+  if (op->side == GLI_RECV_SIDE && context->family->posted.first != NULL)
+    return false;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     gli_op_peer *peer = &op->peers[i];
-    if (peer->link->notes_count > 0) return false;
+    if (peer->link->early_cts_count > 0) return false;
     *peer = (gli_op_peer){.link = peer->link};
   }
   return true;
 }
 
-bool gli_in_order_begin(gloo_operation *op) {
+bool gli_in_order_begin(gli_operation *op) {
   if (!may_begin(op)) return false;
   op->signature.operation = (*op->counter)++;
   gli_in_order_reset(op);
   ran how = run_from(op, 0, true);
   if (how == RAN_TO_THE_END) {
-    op->in_order.strays = 0;
+    op->in_order.fallbacks = 0;
     gli_operation_end(op, true);
     return true;
   }
   gloo_device *device = op->device;
   op->in_order.active = true;
   op->state = GLI_OPERATION_RUNNING;
-  gli_late_arm(op);
+  gli_blame_arm(op);
   gli_device_list(device);
   device->outstanding++;
   device->unlisted = op;
@@ -264,18 +268,18 @@ bool gli_in_order_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
   if (!gli_header_is(h, link->expected)) return false;
   if (!gli_flow_credit_now(link, h->credit)) return false;
-  gloo_operation *op = link->awaits;
+  gli_operation *op = link->awaits;
   uint32_t at = op->in_order.at;
   const gli_message *m = &op->in_order.messages[at];
   link->awaits = NULL;
-  gli_receive_now(op, at, m->step, link, h->charged, h->length, payload,
+  gli_receive_now(op, at, m->step, link, h->eager, h->length, payload,
                   m->elems);
   if (!op->in_order.active) return true; /* that failed, and ended it */
   go_by(op, run_from(op, at + 1, false));
   return true;
 }
 
-bool gli_in_order_look(gloo_operation *op) {
+bool gli_in_order_look(gli_operation *op) {
   gli_in_order *o = &op->in_order;
   uint32_t at = o->at;
   if (!o->active || op->recv_state[at] != GLI_RECV_READY) return false;

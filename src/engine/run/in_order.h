@@ -10,9 +10,9 @@ enum { GLI_IN_ORDER_STEPS = 16 };
 /* Can operations of this plan begin in order? */
 bool gli_in_order_suits(const gli_plan *plan);
 /* Make the messages of its steps; its links and signature are known. */
-void gli_in_order_prepare(gloo_operation *op);
+void gli_in_order_prepare(gli_operation *op);
 /* No receive is ready. */
-static inline void gli_in_order_reset(gloo_operation *op) {
+static inline void gli_in_order_reset(gli_operation *op) {
   _Static_assert(GLI_RECV_UNREADY == 0, "of all steps");
   memset(op->recv_state, GLI_RECV_UNREADY, GLI_IN_ORDER_STEPS);
 }
@@ -20,28 +20,28 @@ static inline void gli_in_order_reset(gloo_operation *op) {
  * when this returns, and nobody has heard of it; or else it is left to the next
  * poll to let it be found (device->unlisted). False: something is in its way,
  * and nothing has changed. Not within upcalls. */
-bool gli_in_order_begin(gloo_operation *op);
+bool gli_in_order_begin(gli_operation *op);
 /* Go on, as far as it can: to the next receive, or the end. */
-void gli_in_order_run(gloo_operation *op);
+void gli_in_order_run(gli_operation *op);
 /* Its next runs are like any other operation's. */
-static inline void gli_in_order_no_more(gloo_operation *op) {
+static inline void gli_in_order_no_more(gli_operation *op) {
   op->in_order.allowed = op->in_order.prepared = false;
 }
 /* Count steps from here on, as if all so far had been counted. */
-void gli_in_order_leave(gloo_operation *op);
+void gli_in_order_leave(gli_operation *op);
 /* A message has come through a link that such an operation awaits one from.
  * True: it was this one, and the operation has gone on. False: nothing has
  * changed. */
 bool gli_in_order_message(gli_link *link, const gli_header *header,
                           const uint8_t *payload);
 /* Does it wait for a message that can be looked for? */
-static inline bool gli_in_order_looks(const gloo_operation *op) {
+static inline bool gli_in_order_looks(const gli_operation *op) {
   const gli_in_order *o = &op->in_order;
   return o->active && op->recv_state[o->at] == GLI_RECV_READY &&
          o->messages[o->at].pair != NULL;
 }
 /* Look for it. True: it was there, and the operation has gone on; others may be
  * runnable. Not within upcalls. */
-bool gli_in_order_look(gloo_operation *op);
+bool gli_in_order_look(gli_operation *op);
 
 #endif

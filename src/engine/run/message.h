@@ -9,15 +9,16 @@
 /* Send the message of a step, if the transport is done with it at once. `pair`
  * is the peer's, and has send_now. False: something is in its way, and nothing
  * has changed. */
-GLI_INLINE bool gli_send_now(const gloo_operation *op, uint32_t step,
+GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
                              const gli_step *s, const gli_op_peer *peer,
                              gli_pair *pair, gli_header *header) {
   gli_link *link = peer->link;
-  if (link->again.first || link->left || link->unannounced > 0) return false;
+  if (link->pending.first != NULL || link->departed || link->unannounced > 0)
+    return false;
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
   /* It may be one that need not be copied. */
-  if (header->length > GLI_REFER_BYTES &&
-      gli_reach_refers(op, step, link, payload, header->length)) {
+  if (header->length > GLI_ZERO_COPY_BYTES &&
+      gli_expose_is_better(op, step, link, payload, header->length)) {
     return false;
   }
   return gli_flow_offer(peer, pair, header, payload);
@@ -25,13 +26,13 @@ GLI_INLINE bool gli_send_now(const gloo_operation *op, uint32_t step,
 
 /* Take in the whole message of a step that is ready for it. What its header
  * says of credit is the caller's to look at. */
-GLI_INLINE void gli_receive_now(gloo_operation *op, uint32_t step,
-                                const gli_step *s, gli_link *link, bool charged,
+GLI_INLINE void gli_receive_now(gli_operation *op, uint32_t step,
+                                const gli_step *s, gli_link *link, bool eager,
                                 uint64_t length, const uint8_t *payload,
                                 size_t elems) {
   link->data_came++;
   op->recv_state[step] = GLI_RECV_DONE;
-  if (charged) gli_flow_consumed(link, length);
+  if (eager) gli_flow_consumed(link, length);
   if (length == 0) return;
   gli_operation_store(op, s, payload, (size_t)length, elems);
 }

@@ -8,10 +8,10 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
+gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
                              gloo_error *error) {
   op->counter = gli_counter(&link->found, op->signature.tag);
-  if (!op->counter) return gli_receive_no_memory(link, error);
+  if (op->counter == NULL) return gli_receive_no_memory(link, error);
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = (*op->counter)++;
   op->p2p.source = (int)link->local;
@@ -20,8 +20,8 @@ gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
 }
 
 /* Bind a posted receive to the message that it is to take. */
-static gloo_operation *claim(gloo_operation *op, gli_link *link,
-                             gloo_error *error) {
+static gli_operation *claim_posted(gli_operation *op, gli_link *link,
+                                   gloo_error *error) {
   gloo_context *context = link->context;
   gli_operation_list_remove(&context->family->posted, op);
   if (gli_receive_bind(op, link, error) != GLOO_OK) return NULL;
@@ -30,11 +30,11 @@ static gloo_operation *claim(gloo_operation *op, gli_link *link,
   return op;
 }
 
-gloo_operation *gli_receive_operation(gli_link *link, const gli_header *h,
-                                      gloo_error *error) {
-  gloo_operation *op = gli_match_operation(link, h);
-  if (!op || op->state != GLI_OPERATION_POSTED) return op;
-  return claim(op, link, error);
+gli_operation *gli_receive_operation(gli_link *link, const gli_header *h,
+                                     gloo_error *error) {
+  gli_operation *op = gli_match_operation(link, h);
+  if (op == NULL || op->state != GLI_OPERATION_POSTED) return op;
+  return claim_posted(op, link, error);
 }
 
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error) {
@@ -42,21 +42,21 @@ gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error) {
                   "out of memory for a message from rank %u", link->rank);
 }
 
-/* The payload goes to `parked`. */
-static gloo_status sink_parked(gli_link *link, gli_parked *parked,
-                               gli_sink *sink, gloo_error *error) {
+/* The payload goes to `early`. */
+static gloo_status sink_early(gli_link *link, gli_early *early, gli_sink *sink,
+                              gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
-  if (!t) return gli_receive_no_memory(link, error);
-  t->parked = parked;
+  if (t == NULL) return gli_receive_no_memory(link, error);
+  t->early = early;
   gli_transfer_list_add(&link->arriving, t);
-  *sink = (gli_sink){.dst = parked->data, .token = t};
+  *sink = (gli_sink){.dst = early->data, .token = t};
   return GLOO_OK;
 }
 
-static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
+static gloo_status sink_step(gli_operation *op, gli_link *link, uint32_t step,
                              uint8_t form, gli_sink *sink, gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
-  if (!t) return gli_receive_no_memory(link, error);
+  if (t == NULL) return gli_receive_no_memory(link, error);
   t->operation = op;
   t->step = step;
   gli_transfer_list_add(&link->arriving, t);
@@ -65,65 +65,66 @@ static gloo_status sink_step(gloo_operation *op, gli_link *link, uint32_t step,
   const gli_step *s = &op->plan->steps[step];
   t->form = form;
   *sink = (gli_sink){.token = t};
-  if (gli_form_refers(form) || s->role == GLI_ROLE_LEND) {
-    sink->dst = t->reference;
+  if (gli_form_has_rkey(form) || s->role == GLI_ROLE_EXPOSE_PUT) {
+    sink->dst = t->rkey;
     return GLOO_OK;
   }
-  if (form == GLI_FORM_PLACED || gli_step_wire_bytes(s) == 0) return GLOO_OK;
+  if (form == GLI_FORM_PUT_DONE || gli_step_wire_bytes(s) == 0) return GLOO_OK;
   sink->dst = gli_operation_at(op, s->dst_buffer, s->dst);
-  sink->stream = gli_operation_streams(op, step);
+  sink->nontemporal = gli_operation_is_nontemporal(op, step);
   if (s->kind == GLI_STEP_RECV) return GLOO_OK;
   sink->local = gli_operation_at(op, s->a_buffer, s->a);
   sink->fn = op->reduce;
   sink->elem_bytes = (uint32_t)op->plan->params.elem_bytes;
-  sink->incoming_left = s->incoming_left != 0;
+  sink->incoming_first = s->incoming_first != 0;
   return GLOO_OK;
 }
 
 /* Elements of a custom operation come whole, and to nobody's thread but ours:
  * transports know none. */
-static bool passes_by(const gloo_operation *op, uint32_t step,
+static bool passes_by(const gli_operation *op, uint32_t step,
                       const gli_header *h) {
-  return op->custom.op && h->form == GLI_FORM_BYTES &&
+  return op->custom.op != NULL && h->form == GLI_FORM_BYTES &&
          op->plan->steps[step].kind == GLI_STEP_RECV_REDUCE;
 }
 
-static gloo_status data_for(gloo_operation *op, gli_link *link,
+static gloo_status data_for(gli_operation *op, gli_link *link,
                             const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
   uint32_t step;
   gloo_status status = gli_receive_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
-  if (h->charged) gli_flow_consumed(link, h->length);
+  if (h->eager) gli_flow_consumed(link, h->length);
   /* Until then nobody knew of a receive, which could be withdrawn. */
-  if (op->expects_much && gli_operation_is_message(op) && !op->peers[0].told) {
+  if (op->cts_unasked && gli_operation_is_message(op) && !op->peers[0].told) {
     op->peers[0].told = true;
-    gli_flow_control(link, GLI_MESSAGE_STARTED, &op->signature, 0);
+    gli_flow_control(link, GLI_MESSAGE_CTS, &op->signature, 0);
   }
   bool ready = op->recv_state[step] == GLI_RECV_READY;
   if (ready && !passes_by(op, step, h)) {
     return sink_step(op, link, step, h->form, sink, error);
   }
   if ((!ready && op->recv_state[step] != GLI_RECV_UNREADY) ||
-      gli_early_attached(op, step)) {
+      gli_early_attached(op, step) != NULL) {
     return gli_early_repeated(link, h, error);
   }
-  gli_parked *parked = gli_parked_new(link, h, h->length);
-  if (!parked) return gli_receive_no_memory(link, error);
+  gli_early *early = gli_early_new(link, h, h->length);
+  if (early == NULL) return gli_receive_no_memory(link, error);
   if (ready) {
-    parked->awaited = true;
+    early->awaited = true;
     op->recv_state[step] = GLI_RECV_ARRIVING;
   }
-  gli_early_attach(op, parked, step);
-  return sink_parked(link, parked, sink, error);
+  gli_early_attach(op, early, step);
+  return sink_early(link, early, sink, error);
 }
 
 bool gli_receive_message(gli_link *link, const gli_header *h,
                          const uint8_t *payload, gloo_error *error) {
-  gloo_operation *op = gli_receive_operation(link, h, error);
-  if (!op || error->status != GLOO_OK) return false;
+  gli_operation *op = gli_receive_operation(link, h, error);
+  if (op == NULL || error->status != GLOO_OK) return false;
   /* It has just claimed a receive, which awaits it. */
-  if (link->awaits && gli_in_order_message(link, h, payload)) return true;
+  if (link->awaits != NULL && gli_in_order_message(link, h, payload))
+    return true;
   const gli_plan *plan = op->plan;
   uint32_t index = gli_match_peer(op, link);
   if (op->pairwise || index == GLI_NO_PEER) return false;
@@ -138,67 +139,67 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
     return false;
   }
   if (!gli_flow_credit_now(link, h->credit)) return false;
-  gli_receive_now(op, step, s, link, h->charged, h->length, payload,
+  gli_receive_now(op, step, s, link, h->eager, h->length, payload,
                   gli_operation_elems(op, (size_t)h->length));
   gli_operation_step_done(op, step);
   return true;
 }
 
-void gli_receive_keep(gli_link *link, gli_parked *parked) {
-  const gli_header *h = &parked->header;
+void gli_receive_keep(gli_link *link, gli_early *early) {
+  const gli_header *h = &early->header;
   gli_key key = gli_key_incoming(link, h);
   if (h->collective == GLI_SENDRECV && h->slot == 0 &&
-      !gli_parked_has_envelope(link->context, key)) {
-    gli_parked_add_envelope(parked);
+      !gli_early_has_envelope(link->context, key)) {
+    gli_early_add_envelope(early);
   }
-  gli_parked_keep(parked, key);
+  gli_early_keep(early, key);
 }
 
 gloo_status gli_receive_data(gli_link *link, const gli_header *h,
                              gli_sink *sink, gloo_error *error) {
   gli_error_clear(error);
   link->data_came++;
-  gloo_operation *op = gli_receive_operation(link, h, error);
+  gli_operation *op = gli_receive_operation(link, h, error);
   if (error->status != GLOO_OK) return error->status;
-  if (op) return data_for(op, link, h, sink, error);
+  if (op != NULL) return data_for(op, link, h, sink, error);
   if (gli_match_is_over(link, h)) return gli_match_too_late(link, h, error);
   uint64_t cost = gli_flow_cost(h->length);
   uint32_t budget = link->context->budget;
-  if (!h->charged || cost > budget - link->parked_bytes) {
+  if (!h->eager || cost > budget - link->early_bytes) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u sent more ahead than the %u bytes it may",
                     link->rank, budget);
   }
-  gli_parked *parked = gli_parked_new(link, h, h->length);
-  if (!parked) return gli_receive_no_memory(link, error);
-  link->parked_bytes += (uint32_t)cost;
-  gli_receive_keep(link, parked);
-  return sink_parked(link, parked, sink, error);
+  gli_early *early = gli_early_new(link, h, h->length);
+  if (early == NULL) return gli_receive_no_memory(link, error);
+  link->early_bytes += (uint32_t)cost;
+  gli_receive_keep(link, early);
+  return sink_early(link, early, sink, error);
 }
 
 void gli_received(gli_transfer *t) {
   gli_link *link = t->link;
-  gli_parked *parked = t->parked;
-  gloo_operation *op = t->operation;
+  gli_early *early = t->early;
+  gli_operation *op = t->operation;
   uint32_t step = t->step;
   gli_transfer_list_remove(&link->arriving, t);
-  if (!parked) {
-    if (gli_form_refers(t->form)) gli_in_order_no_more(op);
-    bool done = gli_reach_is_plain(&op->plan->steps[step], t->form) ||
-                gli_reach_arrived(op, step, t->form, t->reference) == GLI_DONE;
+  if (early == NULL) {
+    if (gli_form_has_rkey(t->form)) gli_in_order_no_more(op);
+    bool done = gli_get_is_plain(&op->plan->steps[step], t->form) ||
+                gli_get_arrived(op, step, t->form, t->rkey) == GLI_DONE;
     gli_transfer_free(t);
     if (done) gli_receive_done(op, step);
     return;
   }
   gli_transfer_free(t);
-  if (parked->orphan) {
-    gli_parked_free(parked);
+  if (early->orphan) {
+    gli_early_free(early);
     return;
   }
-  parked->complete = true;
-  op = parked->operation;
-  step = parked->step;
-  if (parked->awaited && gli_early_ready(op, step)) {
+  early->complete = true;
+  op = early->operation;
+  step = early->step;
+  if (early->awaited && gli_early_ready(op, step)) {
     gli_operation_step_done(op, step);
   }
 }

@@ -4,7 +4,7 @@
 #include "engine/memory/memory.h"
 #include "engine/run/in_order.h"
 
-static void run_step(gloo_operation *op, uint32_t index) {
+static void run_step(gli_operation *op, uint32_t index) {
   const gli_step *s = &op->plan->steps[index];
   switch ((gli_step_kind)s->kind) {
     case GLI_STEP_SEND:
@@ -13,37 +13,37 @@ static void run_step(gloo_operation *op, uint32_t index) {
     case GLI_STEP_RECV:
     case GLI_STEP_RECV_REDUCE:
       op->recv_state[index] = GLI_RECV_READY;
-      if (!op->parked && !op->peers[s->peer].link->left) return;
+      if (op->early == NULL && !op->peers[s->peer].link->departed) return;
       if (gli_early_ready(op, index)) gli_operation_step_done(op, index);
       return;
     case GLI_STEP_COPY:
     case GLI_STEP_REDUCE:
-      if (s->n_loans > 0) break;
+      if (s->n_puts > 0) break;
       gli_operation_run_local(op, index);
       gli_operation_step_done(op, index);
       return;
-    case GLI_STEP_JOIN:
-    case GLI_STEP_SPREAD:
+    case GLI_STEP_LOCAL_REDUCE:
+    case GLI_STEP_LOCAL_BCAST:
       gli_lists_run(op, s);
       gli_operation_step_done(op, index);
       return;
-    case GLI_STEP_COPY_VIEW:
+    case GLI_STEP_COPY_GET:
     case GLI_STEP_REDUCE_ALL:
     case GLI_STEP_REDUCE_MANY:
     case GLI_STEP_KINDS:
       break;
   }
-  if (gli_reach_combine(op, index) == GLI_DONE) {
+  if (gli_get_combine(op, index) == GLI_DONE) {
     gli_operation_step_done(op, index);
   }
 }
 
 /* What was sent ends its step. */
 static void take_finished(gloo_device *device) {
-  while (device->finished.first) {
+  while (device->finished.first != NULL) {
     gli_transfer *t = device->finished.first;
     gli_transfer_list_remove(&device->finished, t);
-    gloo_operation *op = t->operation;
+    gli_operation *op = t->operation;
     uint32_t step = t->step;
     gli_transfer_free(t);
     gli_operation_step_done(op, step);
@@ -51,7 +51,7 @@ static void take_finished(gloo_device *device) {
 }
 
 /* Steps that finish on the spot queue their followers in op->ready. */
-static void run_ready(gloo_operation *op) {
+static void run_ready_steps(gli_operation *op) {
   do {
     if (gli_context_poisoned(op->context)) return;
     take_finished(op->device);
@@ -62,16 +62,16 @@ static void run_ready(gloo_operation *op) {
 
 void gli_device_run_all(gloo_device *device) {
   do {
-    gloo_operation *op = device->runnable;
+    gli_operation *op = device->runnable;
     device->runnable = op->runnable_next;
     if (op->in_order.active && !gli_context_poisoned(op->context)) {
       gli_in_order_run(op);
     }
-    if (!op->in_order.active) run_ready(op);
+    if (!op->in_order.active) run_ready_steps(op);
     op->runnable = false; /* only now: it need not be queued meanwhile */
-    if (op->steps_left == 0 && op->state == GLI_OPERATION_RUNNING &&
+    if (op->steps_todo == 0 && op->state == GLI_OPERATION_RUNNING &&
         !gli_context_poisoned(op->context)) {
       gli_operation_finish(op, NULL);
     }
-  } while (device->runnable);
+  } while (device->runnable != NULL);
 }

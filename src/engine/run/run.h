@@ -15,44 +15,44 @@
 /* Run all steps that can run. Every upcall ends with it. */
 void gli_device_run_all(gloo_device *device);
 static inline void gli_device_run(gloo_device *device) {
-  if (device->runnable) gli_device_run_all(device);
+  if (device->runnable != NULL) gli_device_run_all(device);
 }
-/* Leave what has just been begun to later polls; and take the first of it up.
+/* Leave what has just been begun to later polls; and start the first of it.
  */
-void gli_device_put_off(gloo_device *device);
-void gli_device_take_up(gloo_device *device);
-GLI_COLD void gli_device_leave_put_off(gloo_operation *op);
+void gli_device_defer(gloo_device *device);
+void gli_device_start_deferred(gloo_device *device);
+GLI_COLD void gli_device_leave_deferred(gli_operation *op);
 
-void gli_operation_step_done(gloo_operation *op, uint32_t step);
-void gli_send_step(gloo_operation *op, uint32_t step);
+void gli_operation_step_done(gli_operation *op, uint32_t step);
+void gli_send_step(gli_operation *op, uint32_t step);
 
 /* ---- start and end (start.c, end.c) -------------------------------------- */
 
 /* Start the steps of an operation whose links are known. */
-gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error);
+gloo_status gli_operation_launch(gli_operation *op, gloo_error *error);
 /* The operation that has begun last is in no list yet (device->unlisted): most
  * are over before anything but their caller looks for them. Whatever looks
  * through lists of operations, or polls, lists it first. */
 void gli_device_list_now(gloo_device *device);
 static inline void gli_device_list(gloo_device *device) {
-  if (device->unlisted) gli_device_list_now(device);
+  if (device->unlisted != NULL) gli_device_list_now(device);
 }
 /* End it with an error (NULL: success), in whatever lists it is. */
-void gli_operation_finish(gloo_operation *op, const gloo_error *error);
+void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
 /* Divide, or round, what a collective with such an ending has added up. */
-GLI_COLD void gli_operation_settle_outputs(const gloo_operation *op);
+GLI_COLD void gli_operation_finish_outputs(const gli_operation *op);
 /* The end of one that is in no list. */
-GLI_INLINE void gli_operation_end(gloo_operation *op, bool well) {
+GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
   op->in_order.active = false;
   op->state = GLI_OPERATION_DONE;
   if (!well || gli_operation_is_message(op)) return;
   gloo_context *context = op->context;
-  if (op->ending != GLI_ENDS_AS_IT_IS) gli_operation_settle_outputs(op);
+  if (op->ending != GLI_ENDS_AS_IT_IS) gli_operation_finish_outputs(op);
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
 }
 
-/* ---- what arrives (receive.c, grant.c) ----------------------------------- */
+/* ---- what arrives (receive.c, rts_cts.c) --------------------------------- */
 
 gloo_status gli_receive_data(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
@@ -63,22 +63,22 @@ bool gli_receive_message(gli_link *link, const gli_header *header,
                          const uint8_t *payload, gloo_error *error);
 /* The payload of a message that gli_receive_data found a place for is there. */
 void gli_received(gli_transfer *t);
-gloo_status gli_receive_want(gli_link *link, const gli_header *header,
-                             gloo_error *error);
-gloo_status gli_receive_started(gli_link *link, const gli_header *header,
-                                gloo_error *error);
+gloo_status gli_receive_rts(gli_link *link, const gli_header *header,
+                            gloo_error *error);
+gloo_status gli_receive_cts(gli_link *link, const gli_header *header,
+                            gloo_error *error);
 
 /* The operation a message is for, which binds a posted receive to its first
  * one; NULL without an error: it is not here yet, or over. */
-gloo_operation *gli_receive_operation(gli_link *link, const gli_header *header,
-                                      gloo_error *error);
+gli_operation *gli_receive_operation(gli_link *link, const gli_header *header,
+                                     gloo_error *error);
 /* Bind a receive to the next message of a link, and start it. */
-gloo_status gli_receive_bind(gloo_operation *op, gli_link *link,
+gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
                              gloo_error *error);
 /* Keep a message until its operation is known. */
-void gli_receive_keep(gli_link *link, gli_parked *parked);
+void gli_receive_keep(gli_link *link, gli_early *early);
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error);
-static inline void gli_receive_done(gloo_operation *op, uint32_t step) {
+static inline void gli_receive_done(gli_operation *op, uint32_t step) {
   op->recv_state[step] = GLI_RECV_DONE;
   gli_operation_step_done(op, step);
 }
@@ -86,21 +86,21 @@ static inline void gli_receive_done(gloo_operation *op, uint32_t step) {
 /* ---- what came early (early.c) ------------------------------------------- */
 
 /* Take over what came for an operation before it was started. */
-gloo_status gli_early_adopt(gloo_operation *op, gloo_error *error);
+gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);
 /* A receive step has become ready: use an early message if there is one.
  * Returns true when the step is done now. */
-bool gli_early_ready(gloo_operation *op, uint32_t step);
+bool gli_early_ready(gli_operation *op, uint32_t step);
 /* Has a peer said that it has started it? */
-void gli_early_read_notes(gloo_operation *op, uint32_t peer);
+void gli_early_read_cts(gli_operation *op, uint32_t peer);
 /* It has been started: say so to who wants to know. */
-gloo_status gli_early_wanted(gloo_operation *op, gli_link *link,
-                             const gli_header *header, gloo_error *error);
+gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
+                                 const gli_header *header, gloo_error *error);
 /* The receive step that a message is for, whose form and length fit. */
-gloo_status gli_receive_step(const gloo_operation *op, gli_link *link,
+gloo_status gli_receive_step(const gli_operation *op, gli_link *link,
                              const gli_header *header, uint32_t *step,
                              gloo_error *error);
-void gli_early_attach(gloo_operation *op, gli_parked *parked, uint32_t step);
-gli_parked *gli_early_attached(const gloo_operation *op, uint32_t step);
+void gli_early_attach(gli_operation *op, gli_early *early, uint32_t step);
+gli_early *gli_early_attached(const gli_operation *op, uint32_t step);
 gloo_status gli_early_repeated(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 

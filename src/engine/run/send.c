@@ -7,7 +7,7 @@
 #include "engine/wire/wire.h"
 
 /* `at_fault` is -1 where it is not the receiver. */
-static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
+static void fail_send(gli_operation *op, gli_link *link, gloo_status status,
                       int at_fault, const char *why) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
@@ -18,11 +18,11 @@ static void fail_send(gloo_operation *op, gli_link *link, gloo_status status,
 
 /* Messages between two ranks keep their order: they must not pass one that the
  * receiver does not know of. */
-static bool is_stuck(const gloo_operation *op, const gli_link *link) {
+static bool is_stuck(const gli_operation *op, const gli_link *link) {
   return gli_operation_is_message(op) && link->unannounced > 0;
 }
 
-static void fill_header(const gloo_operation *op, const gli_step *step,
+static void fill_header(const gli_operation *op, const gli_step *step,
                         gli_header *header) {
   *header = op->signature;
   header->type = GLI_MESSAGE_DATA;
@@ -39,24 +39,24 @@ static bool is_short(const gli_step *step, const gli_header *header) {
   return step->role == GLI_ROLE_BYTES && header->length <= GLI_TAKE_BYTES;
 }
 
-void gli_send_step(gloo_operation *op, uint32_t index) {
+void gli_send_step(gli_operation *op, uint32_t index) {
   const gli_step *step = &op->plan->steps[index];
   const gli_op_peer *peer = &op->peers[step->peer];
   gli_link *link = peer->link;
   gli_pair *pair = link->pair;
-  if (link->left) {
+  if (link->departed) {
     fail_send(op, link, GLOO_ERR_PEER, (int)link->rank, "it has left");
     return;
   }
   gli_header header;
   fill_header(op, step, &header);
-  if (pair && pair->ops->send_now && is_short(step, &header) &&
+  if (pair != NULL && pair->ops->send_now != NULL && is_short(step, &header) &&
       gli_send_now(op, index, step, peer, pair, &header)) {
     gli_operation_step_done(op, index);
     return;
   }
   gli_transfer *t = gli_transfer_new(link);
-  if (!t) {
+  if (t == NULL) {
     fail_send(op, link, GLOO_ERR_NO_MEMORY, -1, "out of memory");
     return;
   }
@@ -64,7 +64,7 @@ void gli_send_step(gloo_operation *op, uint32_t index) {
   t->step = index;
   t->peer = step->peer;
   t->request.header = header;
-  t->request.header.charged = 0;
-  gli_reach_offer(t);
+  t->request.header.eager = 0;
+  gli_expose_message(t);
   gli_wire_send(t, is_stuck(op, link));
 }

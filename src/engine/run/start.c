@@ -8,19 +8,19 @@
 #include "engine/wire/wire.h"
 
 /* Receivers of much tell their senders at once. */
-GLI_COLD static void announce_start(gloo_operation *op) {
+GLI_COLD static void announce_start(gli_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_peers; i++) {
-    if (plan->peers[i].recv_bytes <= GLI_EAGER_BYTES) continue;
-    gli_flow_control(op->peers[i].link, GLI_MESSAGE_STARTED, &op->signature, 0);
+    if (plan->peers[i].recv_bytes <= GLI_CTS_UNASKED_BYTES) continue;
+    gli_flow_control(op->peers[i].link, GLI_MESSAGE_CTS, &op->signature, 0);
   }
 }
 
 /* All steps are to be done. */
-static void enter(gloo_operation *op) {
+static void enter_active(gli_operation *op) {
   const gli_plan *plan = op->plan;
-  if (plan->n_places > 0) {
-    memset(op->places, 0, plan->n_places * sizeof *op->places);
+  if (plan->n_windows > 0) {
+    memset(op->windows, 0, plan->n_windows * sizeof *op->windows);
   }
   uint32_t ready = 0;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
@@ -32,37 +32,37 @@ static void enter(gloo_operation *op) {
   op->ready_tail = ready;
 }
 
-static void list(gloo_operation *op) {
+static void start_list(gli_operation *op) {
   gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);
 }
 
 void gli_device_list_now(gloo_device *device) {
-  list(device->unlisted);
+  start_list(device->unlisted);
   device->unlisted = NULL;
 }
 
-gloo_status gli_operation_launch(gloo_operation *op, gloo_error *error) {
+gloo_status gli_operation_launch(gli_operation *op, gloo_error *error) {
   const gli_plan *plan = op->plan;
   op->state = GLI_OPERATION_RUNNING;
-  op->steps_left = plan->n_steps;
+  op->steps_todo = plan->n_steps;
   if (op->in_order.allowed) {
     if (!op->in_order.prepared) gli_in_order_prepare(op);
     gli_in_order_reset(op);
     op->in_order.at = 0;
     op->in_order.active = true;
   } else {
-    enter(op);
+    enter_active(op);
   }
-  gli_late_arm(op);
-  list(op);
+  gli_blame_arm(op);
+  start_list(op);
   gloo_status status = gli_early_adopt(op, error);
   if (status != GLOO_OK) {
     op->ready_tail = 0;
     op->in_order.active = false;
     return status;
   }
-  if (op->expects_much && !gli_operation_is_message(op)) announce_start(op);
+  if (op->cts_unasked && !gli_operation_is_message(op)) announce_start(op);
   gli_operation_make_runnable(op);
   return GLOO_OK;
 }

@@ -2,14 +2,14 @@
 #include "engine/run/in_order.h"
 #include "engine/run/run.h"
 
-static void push_ready(gloo_operation *op, uint32_t step) {
+static void push_ready(gli_operation *op, uint32_t step) {
   op->ready[op->ready_tail++] = step;
 }
 
-void gli_operation_step_done(gloo_operation *op, uint32_t step) {
+void gli_operation_step_done(gli_operation *op, uint32_t step) {
   const gli_plan *plan = op->plan;
   if (op->in_order.active) gli_in_order_leave(op);
-  op->steps_left--;
+  op->steps_todo--;
   for (uint32_t i = plan->next_first[step]; i < plan->next_first[step + 1];
        i++) {
     uint32_t next = plan->next[i];

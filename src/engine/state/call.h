@@ -6,6 +6,10 @@
 #include "plan/plan.h"
 #include "plan/shape.h"
 
+/* What a request stands for, by the name that it has in here: one run of a plan
+ * at a time. */
+typedef struct gloo_request gli_operation;
+
 /* What to run, in the words of one call. `build` and `params` name the plan.
  * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
  * ranks 0 (sender) and 1 (receiver), and `peers` says who may really be at the
@@ -27,9 +31,9 @@ typedef struct gli_call {
   bool averages;      /* the kernels do it, which see all operands at once */
   /* The plan is one of float32, of one input and one output, which are memory
    * of the operation (wide.c): before it, `factor` times each of `n_inputs`
-   * inputs of narrow floats is added up, and after it the result is divided by
-   * `divisor`, rounded, and stored in `n_outputs` outputs. The one input or
-   * output is `input` or `output`. */
+   * inputs of low-precision floats is added up, and after it the result is
+   * divided by `divisor`, rounded, and stored in `n_outputs` outputs. The one
+   * input or output is `input` or `output`. */
   bool wide;
   size_t n_inputs, n_outputs;
   float divisor;
@@ -39,8 +43,9 @@ typedef struct gli_call {
   const void *const *inputs; /* [params.n_in] of several; they are copied */
   void *const *outputs;      /* [params.n_out] */
   int64_t timeout_ns;        /* 0: the context's; below 0: none */
-  gli_shape apart, within;   /* as it is, and as it would be in place */
-  const int *peers;          /* GLI_SENDRECV; NULL: any */
+  gli_shape shape_out_of_place,
+      shape_in_place; /* as it is, and as it would be in place */
+  const int *peers;   /* GLI_SENDRECV; NULL: any */
   size_t n_peers;
 } gli_call;
 
@@ -68,13 +73,14 @@ typedef struct gli_repeat_key {
 typedef struct gli_repeated_call {
   gli_repeat_key key;
   bool in_place;
-  gli_shape apart, within;  /* as it is, and as it would be in place */
+  gli_shape shape_out_of_place,
+      shape_in_place;       /* as it is, and as it would be in place */
   const gli_counts *counts; /* of its plan; NULL: none */
 } gli_repeated_call;
 
 typedef struct gli_repeat {
   gli_repeated_call call;
-  gloo_operation *operation; /* NULL: none */
+  gli_operation *operation; /* NULL: none */
   bool busy;
 } gli_repeat;
 

@@ -3,7 +3,7 @@
 #ifndef GLI_ENGINE_STATE_CONTEXT_H
 #define GLI_ENGINE_STATE_CONTEXT_H
 
-#include "core/storing.h"
+#include "core/store_policy.h"
 #include "engine/state/call.h"
 #include "engine/state/link.h"
 #include "engine/state/operation.h"
@@ -29,13 +29,13 @@ enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 
 /* Stores into other ranks' memory: what for, and of how many bytes: from so
  * many on, of twice as many each. */
-typedef enum gli_storing_use {
-  GLI_STORING_COPIES,
-  GLI_STORING_SUMS,
-  GLI_STORING_USES
-} gli_storing_use;
-#define GLI_STORING_MIN ((size_t)16 * 1024)
-#define GLI_STORINGS 11
+typedef enum gli_store_use {
+  GLI_STORE_COPIES,
+  GLI_STORE_SUMS,
+  GLI_STORE_USES
+} gli_store_use;
+#define GLI_STORE_CLASS_MIN ((size_t)16 * 1024)
+#define GLI_STORE_CLASSES 11
 
 /* A context that met its ranks is a root. Groups that are made of it, or of its
  * groups, are contexts that use its pairs; all together are a family, which
@@ -46,40 +46,41 @@ struct gloo_context {
   uint32_t rank, size; /* size 0: a group in the making */
   uint64_t key;
   int64_t timeout_ns;
-  uint32_t budget;       /* bytes that one peer may park here */
+  uint32_t budget;       /* bytes that one peer may have here early */
   gli_peer *peers;       /* [size] */
   gli_contact *contacts; /* [size] of a root; NULL in groups */
   gli_link *links;       /* all of them */
   gli_hosts *hosts;      /* NULL: all ranks share one */
   gli_tuning *tuning;
   uint8_t choices; /* its hash, for signatures; 0: it has none */
-  gli_crowding crowded;
+  gli_subscription oversubscribed;
   bool maps;             /* ranks of a host reach each other's memory */
   bool buffers_promised; /* to be from gloo_alloc */
 
   gli_family *family;
   uint32_t root_rank; /* this rank, in the root of the family */
   uint32_t id;        /* what other ranks call it when they speak to this one */
-  bool is_lobby;      /* where the ranks of another context make groups of it */
-  gloo_context *lobby; /* of this one; made when first needed */
+  bool is_control;    /* where the ranks of another context make groups of it */
+  gloo_context *control; /* of this one; made when first needed */
 
   gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
   gloo_error refused; /* the last refused call */
   /* Of a root: a lost connection, to become the cause at suspect_ns. */
   gloo_error suspect;
   uint64_t suspect_ns;
-  bool unsettled; /* a root: poisoned, but operations and links still live */
+  bool teardown_pending; /* a root: poisoned, but operations and links still
+                            live */
 
-  gli_storing storing[GLI_STORING_USES][GLI_STORINGS];
+  gli_store_policy policies[GLI_STORE_USES][GLI_STORE_CLASSES];
 
   gli_plan_cache *cache;
-  gli_repeat *repeats;    /* NULL: none yet */
-  gloo_operation *all;    /* every operation with a handle or running */
-  gloo_operation *newest; /* to be found; the others are in buckets */
-  gloo_operation *buckets[GLI_BUCKETS];
-  gli_parked *parked[GLI_BUCKETS]; /* for operations not started here */
-  size_t n_parked;                 /* in these */
-  gli_parked *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
+  gli_repeat *repeats;   /* NULL: none yet */
+  gli_operation *all;    /* every operation with a handle or running */
+  gli_operation *newest; /* to be found; the others are in buckets */
+  gli_operation *buckets[GLI_BUCKETS];
+  gli_early *early[GLI_BUCKETS]; /* for operations not started here */
+  size_t n_early;                /* in these */
+  gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
   gli_counters counters;             /* collectives started, per tag */
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
@@ -91,17 +92,17 @@ struct gloo_context {
 /* What the contexts of a family share. */
 struct gli_family {
   gloo_context *root;
-  bool rootless;             /* it is destroyed; its pairs serve the groups */
+  bool orphaned;             /* it is destroyed; its pairs serve the groups */
   gli_operation_list active; /* running, oldest first */
   /* Receives from any of several ranks that no message has met yet, and those
    * from one rank that have to wait behind them. */
   gli_operation_list posted;
   gli_operation_list idle; /* in a plan's pool, with scratch */
   uint64_t idle_bytes;     /* scratch of those */
-  gloo_context *groups;    /* lobbies too */
+  gloo_context *groups;    /* control contexts too */
   uint32_t last_id;
-  gli_link *dying;   /* of groups that are gone: they still have to send */
-  gli_link **routes; /* links of groups, by what arrives for them */
+  gli_link *draining; /* of groups that are gone: they still have to send */
+  gli_link **routes;  /* links of groups, by what arrives for them */
   size_t n_routes, route_slots;
 };
 
@@ -117,15 +118,15 @@ static inline bool gli_context_is_root(const gloo_context *context) {
 /* What is stored in the memory of others is in their caches, as long as it was
  * used there and is not too long for them. Who reads at once all that was
  * streamed still gains with these bars. */
-static inline gli_storing *gli_context_storing(gloo_context *context,
-                                               gli_storing_use use,
-                                               size_t bytes) {
+static inline gli_store_policy *gli_context_store_policy(gloo_context *context,
+                                                         gli_store_use use,
+                                                         size_t bytes) {
   unsigned length = 0;
-  for (size_t n = bytes; n >= 2 * GLI_STORING_MIN; n /= 2) length++;
-  if (length >= GLI_STORINGS) length = GLI_STORINGS - 1;
-  return &context->storing[use][length];
+  for (size_t n = bytes; n >= 2 * GLI_STORE_CLASS_MIN; n /= 2) length++;
+  if (length >= GLI_STORE_CLASSES) length = GLI_STORE_CLASSES - 1;
+  return &context->policies[use][length];
 }
-static const gli_storing_bars gli_storing_elsewhere = {.to_stream = 3,
-                                                       .to_cache = 2};
+static const gli_store_bars gli_store_bars_elsewhere = {.to_nontemporal = 3,
+                                                        .to_cache = 2};
 
 #endif

@@ -27,26 +27,26 @@ struct gloo_device {
   gli_transport *transport;
   gli_lock lock;
   atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
-  atomic_bool crowded;     /* no lock needed */
-  gli_wait_mode wait_mode; /* forced by GLOO_WAIT */
-  uint64_t yield_ns;       /* how long to yield before sleeping: learnt */
-  unsigned sharing;        /* signs that others run on this core: learnt */
-  uint64_t nap_ns;         /* not before then to another core by a nap */
-  uint64_t nap_period_ns;  /* from the last nap to the next; 0: none yet */
+  atomic_bool oversubscribed; /* no lock needed */
+  gli_wait_mode wait_mode;    /* forced by GLOO_WAIT */
+  uint64_t yield_ns;          /* how long to yield before sleeping: learnt */
+  unsigned sharing;           /* signs that others run on this core: learnt */
+  uint64_t nap_ns;            /* not before then to another core by a nap */
+  uint64_t nap_period_ns;     /* from the last nap to the next; 0: none yet */
   gloo_context *contexts;
-  gli_link *again_links;
+  gli_link *pending_links;
   gli_transfer_list self_queue; /* messages of ranks to themselves */
   gli_transfer_list finished;   /* sent: their steps are to be told */
   gli_transfer *free_transfers;
-  gli_parked *free_parked[GLI_PARKED_CLASSES];
+  gli_early *free_early[GLI_EARLY_CLASSES];
   uint64_t free_long; /* bytes of the long ones among them */
   /* Operations with steps to run, or just finished, as they became so. */
-  gloo_operation *runnable, *runnable_last;
+  gli_operation *runnable, *runnable_last;
   /* Started, but left to whoever polls next, so that many at once neither keep
    * the caller nor fill all links: every poll takes one of them. */
-  gloo_operation *put_off, *put_off_last;
-  gloo_operation *unlisted; /* the one that has begun last, see run.h */
-  size_t outstanding;       /* operations posted or running */
+  gli_operation *deferred, *deferred_last;
+  gli_operation *unlisted; /* the one that has begun last, see run.h */
+  size_t outstanding;      /* operations posted or running */
   unsigned unpolled; /* times that were done without a poll, since the last */
   size_t completed;  /* ever; lets a poller see that something ended */
   uint32_t waiters;  /* threads in wait */
@@ -60,7 +60,8 @@ struct gloo_device {
        * control messages that are not sent, and what the transport owes
        * (gli_owe). As long as there is some, the helper polls. */
       uint32_t owed;
-      uint32_t unsettled; /* not 0: a context waits for gli_context_settle */
+      uint32_t teardowns_pending; /* not 0: a context waits for
+                                     gli_context_finish_teardown */
     };
     uint64_t loose_ends; /* 0: none of this */
   };
@@ -83,12 +84,12 @@ struct gloo_device {
 
 /* An operation has steps to run, or is done: whoever holds the lock sees to it.
  */
-static inline void gli_operation_make_runnable(gloo_operation *op) {
+static inline void gli_operation_make_runnable(gli_operation *op) {
   if (op->runnable) return;
   op->runnable = true;
   op->runnable_next = NULL;
   gloo_device *device = op->device;
-  if (device->runnable) {
+  if (device->runnable != NULL) {
     device->runnable_last->runnable_next = op;
   } else {
     device->runnable = op;

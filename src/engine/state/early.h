@@ -30,17 +30,17 @@ static inline gli_key gli_key_incoming(const gli_link *link,
 /* ---- messages ------------------------------------------------------------ */
 
 /* Sizes that are kept for reuse: powers of two, up to 1 MiB. */
-enum { GLI_PARKED_CLASSES = 15 };
+enum { GLI_EARLY_CLASSES = 15 };
 
-/* A parked message. `complete` once its payload is in `data`. A WANT that came
- * before its operation was started is parked too, without payload. */
-struct gli_parked {
+/* An early message. `complete` once its payload is in `data`. An RTS that came
+ * before its operation was started is kept too, without payload. */
+struct gli_early {
   gli_header header;
   gli_link *link;
-  gloo_operation *operation; /* NULL until the operation is known */
-  uint32_t step;             /* its receive, once the operation is known */
-  struct gli_parked *next;   /* in a bucket or in operation->parked */
-  struct gli_parked *envelope_prev, *envelope_next;
+  gli_operation *operation; /* NULL until the operation is known */
+  uint32_t step;            /* its receive, once the operation is known */
+  struct gli_early *next;   /* in a bucket or in operation->early */
+  struct gli_early *envelope_prev, *envelope_next;
   uint32_t size_class;
   bool complete;
   bool awaited;  /* its receive step is ready and waits for `complete` */
@@ -49,16 +49,16 @@ struct gli_parked {
   _Alignas(16) uint8_t data[];
 };
 
-gli_parked *gli_parked_new(gli_link *link, const gli_header *header,
-                           uint64_t bytes);
-void gli_parked_free(gli_parked *parked);
+gli_early *gli_early_new(gli_link *link, const gli_header *header,
+                         uint64_t bytes);
+void gli_early_free(gli_early *early);
 /* Where it waits until its operation is known; takes it out again. */
-void gli_parked_keep(gli_parked *parked, gli_key key);
-gli_parked *gli_parked_take(gloo_context *context, gli_key key);
-void gli_parked_add_envelope(gli_parked *parked);
-void gli_parked_remove_envelope(gli_parked *parked);
-bool gli_parked_has_envelope(const gloo_context *context, gli_key key);
-void gli_parked_drop(gloo_context *context);
-void gli_parked_free_pools(gloo_device *device);
+void gli_early_keep(gli_early *early, gli_key key);
+gli_early *gli_early_take(gloo_context *context, gli_key key);
+void gli_early_add_envelope(gli_early *early);
+void gli_early_remove_envelope(gli_early *early);
+bool gli_early_has_envelope(const gloo_context *context, gli_key key);
+void gli_early_drop(gloo_context *context);
+void gli_early_free_pools(gloo_device *device);
 
 #endif

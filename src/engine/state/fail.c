@@ -12,12 +12,12 @@
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error) {
   if (context->cause.status == GLOO_ERR_FORKED) {
-    if (error) *error = context->cause;
+    if (error != NULL) *error = context->cause;
     return GLOO_ERR_FORKED;
   }
   gli_fail(error, GLOO_ERR_POISONED, context->cause.rank,
            "the context is unusable: %s", context->cause.message);
-  if (error) error->cause = context->cause.status;
+  if (error != NULL) error->cause = context->cause.status;
   return GLOO_ERR_POISONED;
 }
 
@@ -26,21 +26,23 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   gli_family *family = context->family;
   gloo_error told = *cause;
   char where[48] = "";
-  if (context->is_lobby) {
+  if (context->is_control) {
     snprintf(where, sizeof where, "while a group was made: ");
   } else if (!gli_context_is_root(context)) {
     snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
   }
   gli_error_prefix(&told, "%s", where);
   family->root->cause = told;
-  for (gloo_context *g = family->groups; g; g = g->next) g->cause = told;
-  family->root->unsettled = true;
-  context->device->unsettled = 1;
-  for (gloo_operation *op = family->active.first; op; op = op->active_next) {
+  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+    g->cause = told;
+  family->root->teardown_pending = true;
+  context->device->teardowns_pending = 1;
+  for (gli_operation *op = family->active.first; op != NULL;
+       op = op->active_next) {
     if (op->in_order.active) gli_in_order_stop(op);
   }
-  gloo_operation *unlisted = context->device->unlisted;
-  if (unlisted && unlisted->context->family == family) {
+  gli_operation *unlisted = context->device->unlisted;
+  if (unlisted != NULL && unlisted->context->family == family) {
     gli_in_order_stop(unlisted);
   }
   gli_log(GLOO_LOG_INFO, "rank %u: the context failed: %s", context->root_rank,

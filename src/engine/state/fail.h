@@ -7,8 +7,8 @@
 
 /* The first error wins, and takes all contexts of the family with it, for a
  * pair cannot be made to forget what one of them has begun. Operations end, and
- * links are closed, in gli_context_settle, for a transport must not lose a pair
- * from under its feet; until then no message finds an operation. */
+ * links are closed, in gli_context_finish_teardown, for a transport must not
+ * lose a pair from under its feet; until then no message finds an operation. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
 /* The error of whoever wants to use it then. */
 gloo_status gli_context_unusable(const gloo_context *context,

@@ -2,9 +2,8 @@
  * stands for.
  *
  * A step runs when no step before it is pending; one that is done makes those
- * ready that wait for it. operation.c runs steps; pool.c has the memory of
- * operations; prepare.c makes them of calls; handle.c is what callers see;
- * match.h, flow.h and reach.h are what steps need of other ranks. */
+ * ready that wait for it (run/). life/ makes operations of calls, face/handle.c
+ * is what callers see of them. */
 #ifndef GLI_ENGINE_STATE_OPERATION_H
 #define GLI_ENGINE_STATE_OPERATION_H
 
@@ -30,51 +29,52 @@ typedef enum gli_operation_side {
   GLI_RECV_SIDE
 } gli_operation_side;
 
-/* How far the search for the rank at fault has come: see late.c. */
-typedef enum gli_lateness {
+/* How far the search for the rank at fault has come: see probe.c. */
+typedef enum gli_blame_phase {
   GLI_ON_TIME,
   GLI_PROBING,
   GLI_LISTENING
-} gli_lateness;
+} gli_blame_phase;
 
 typedef enum gli_recv_state {
   GLI_RECV_UNREADY, /* waits for other steps */
   GLI_RECV_READY,   /* may be written to */
   GLI_RECV_ARRIVING,
-  GLI_RECV_HELPED, /* and the sender stores some of it where it belongs */
+  GLI_RECV_SHARED, /* and the sender stores some of it where it belongs */
   GLI_RECV_DONE
 } gli_recv_state;
 
 /* Per plan peer of an operation. */
 typedef struct gli_op_peer {
   gli_link *link;
-  bool granted;  /* the peer has started: send without credit */
-  bool wanted;   /* WANT was sent */
-  bool told;     /* STARTED was sent */
-  bool innocent; /* it answered a PROBE: it waits like us */
-  uint32_t lent; /* ranges that it may write to now */
+  bool granted;          /* the peer has started: send without credit */
+  bool rts_sent;         /* RTS was sent */
+  bool told;             /* CTS was sent */
+  bool cleared;          /* it answered a PROBE: it waits like us */
+  uint32_t exposed_puts; /* ranges that it may write to now */
 } gli_op_peer;
 
-/* A view or a loan of a plan. */
-typedef struct gli_op_place {
+/* A get or a put of a plan. */
+typedef struct gli_op_window {
   gli_link *link;
-  uint8_t *memory;    /* NULL: a view to be fetched; a loan out of reach */
-  uint64_t reference; /* of a view */
-  bool shown;         /* a view of the peer's memory, not of bytes it sent */
-  bool filled;        /* a loan: the result is there */
-} gli_op_place;
+  uint8_t *memory; /* NULL: a get to be read; a put not mapped */
+  uint64_t rkey;   /* of a get */
+  bool exposed;    /* a get of the peer's memory, not of bytes it sent */
+  bool put;        /* a put: the result is there */
+} gli_op_window;
 
 /* Memory of this rank or a peer. */
 typedef struct gli_source {
   gli_pair *pair;
   const uint8_t *memory; /* NULL: fetch it */
-  uint64_t reference;
+  uint64_t rkey;
 } gli_source;
 
 /* Room for the operands of one step. */
 typedef struct gli_operands {
-  size_t n, n_to, n_lent; /* of `to`, the first n_lent are other ranks' */
-  bool fetches;
+  size_t n, n_to,
+      n_windowed; /* of `to`, the first n_windowed are other ranks' */
+  bool gets;
   gli_source *from;
   uint8_t **room; /* to fetch to; NULL where mapped */
   uint8_t **to;
@@ -105,14 +105,14 @@ typedef struct gli_message {
  *   yes     a receive, READY        its link `awaits` the operation
  *
  * Written by in_order.c, but for `suits` (life/pool.c), and what a new call
- * resets: `allowed`, `prepared`, `strays` (life/prepare.c, call_cache.c). */
+ * resets: `allowed`, `prepared`, `fallbacks` (life/prepare.c, call_cache.c). */
 typedef struct gli_in_order {
   bool suits;    /* the plan does */
   bool allowed;  /* and so does the call */
   bool prepared; /* links, counter and messages are known: runs can begin with
                     nothing but a number */
   bool active;
-  uint8_t strays;        /* how often in a row a send was not to be */
+  uint8_t fallbacks;     /* how often in a row a send was not to be */
   uint32_t at;           /* the step that it has come to */
   gli_message *messages; /* of all steps */
 } gli_in_order;
@@ -121,10 +121,10 @@ typedef struct gli_in_order {
 typedef struct gli_deadline {
   int64_t timeout_ns; /* of the call; 0 or less: none */
   uint64_t at_ns;
-  uint64_t alarm_ns; /* when to look after it next; 0: the clock does not run
+  uint64_t timer_ns; /* when to look after it next; 0: the clock does not run
                         yet; UINT64_MAX: never */
-  gli_lateness lateness;
-  bool pressed; /* the time of somebody who waits for us is up */
+  gli_blame_phase blame_phase;
+  bool suspected; /* the time of somebody who waits for us is up */
 } gli_deadline;
 
 /* Of a message that is sent or received. */
@@ -154,15 +154,15 @@ typedef enum gli_ending {
   GLI_ENDS_NARROWED /* see gli_call.wide */
 } gli_ending;
 
-struct gloo_operation {
+struct gloo_request {
   gloo_context *context; /* NULL once the context is destroyed */
   gloo_device *device;   /* lives until the operation is detached */
   gli_plan_ref *ref;
   const gli_plan *plan;
 
   gli_operation_state state;
-  gloo_operation *also;    /* has no handle of its own: it starts and ends with
-                              this one */
+  gli_operation *also;     /* has no handle of its own: it starts and ends with
+                               this one */
   gloo_error error;        /* of the last run; status GLOO_OK when none */
   gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
                               what the context had failed of, or CANCELLED */
@@ -174,7 +174,7 @@ struct gloo_operation {
                            there is none */
   bool pairwise;        /* gli_collective_pairwise of it */
   uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
-  bool expects_much;    /* from some peer: it says STARTED unasked */
+  bool cts_unasked; /* it expects much from some peer, and says CTS unasked */
   uint32_t receives_until; /* no step from this one on is a receive */
   uint32_t last_sends;     /* how many of those are sends */
   gli_reduce_fn reduce;
@@ -189,35 +189,35 @@ struct gloo_operation {
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
   uint8_t *scratch;
-  bool vast; /* outputs are stored past the caches */
+  bool nontemporal; /* outputs are stored non-temporally */
   gli_deadline deadline;
   gli_p2p p2p;
   gli_in_order in_order;
 
-  uint32_t steps_left;
+  uint32_t steps_todo;
   uint32_t ready_head, ready_tail;
-  bool runnable; /* in device->runnable or device->put_off */
-  bool put_off;  /* in the latter */
-  gloo_operation *runnable_next;
-  gli_parked *parked;
+  bool runnable; /* in device->runnable or device->deferred */
+  bool deferred; /* in the latter */
+  gli_operation *runnable_next;
+  gli_early *early;
 
   /* Arrays of the plan's sizes, in the same allocation. */
   gli_op_peer *peers;
   uint32_t *pending; /* steps that each step still waits for */
   uint32_t *ready;   /* queue of steps that may run */
   uint8_t *recv_state;
-  gli_op_place *places;
+  gli_op_window *windows;
   gli_operands operands;
 
-  gloo_operation *active_prev, *active_next; /* in ->active, posted or idle */
-  gloo_operation *hash_next, **bucket;       /* NULL: in none */
-  gloo_operation *all_prev, *all_next;       /* context->all */
-  gloo_operation *pool_next;
+  gli_operation *active_prev, *active_next; /* in ->active, posted or idle */
+  gli_operation *hash_next, **bucket;       /* NULL: in none */
+  gli_operation *all_prev, *all_next;       /* context->all */
+  gli_operation *pool_next;
   uint32_t pool_depth; /* in a pool: how many there are from here on */
 };
 
 typedef struct gli_operation_list {
-  gloo_operation *first, *last;
+  gli_operation *first, *last;
 } gli_operation_list;
 
 /* ---- its buffers --------------------------------------------------------- */
@@ -225,34 +225,34 @@ typedef struct gli_operation_list {
 /* Its bytes. The base of TOKEN, and of a buffer that this rank does not have,
  * is NULL: the result is never dereferenced then, but C does not define adding
  * to a null pointer, so integers are added. */
-static inline uint8_t *gli_operation_at(const gloo_operation *op,
-                                        uint8_t buffer, uint64_t offset) {
+static inline uint8_t *gli_operation_at(const gli_operation *op, uint8_t buffer,
+                                        uint64_t offset) {
   return (uint8_t *)((uintptr_t)op->base[buffer] + (uintptr_t)offset);
 }
 /* How many elements they are; what is not a power of two is divided by, which
  * takes as long as all the rest of adding a few numbers. */
-static inline size_t gli_operation_elems(const gloo_operation *op,
+static inline size_t gli_operation_elems(const gli_operation *op,
                                          size_t bytes) {
   if (op->elem_shift != GLI_NO_SHIFT) return bytes >> op->elem_shift;
   return bytes / (size_t)op->plan->params.elem_bytes;
 }
-/* Does this step store past the caches? Not what a later one needs. */
-static inline bool gli_operation_streams(const gloo_operation *op,
-                                         uint32_t step) {
+/* Does this step store non-temporally? Not what a later one needs. */
+static inline bool gli_operation_is_nontemporal(const gli_operation *op,
+                                                uint32_t step) {
   const uint32_t *first = &op->plan->next_first[step];
-  return op->vast && first[0] == first[1];
+  return op->nontemporal && first[0] == first[1];
 }
-static inline bool gli_operation_is_message(const gloo_operation *op) {
+static inline bool gli_operation_is_message(const gli_operation *op) {
   return op->side != GLI_COLLECTIVE;
 }
 
 /* ---- lists --------------------------------------------------------------- */
 
 static inline void gli_operation_list_add(gli_operation_list *list,
-                                          gloo_operation *op) {
+                                          gli_operation *op) {
   op->active_next = NULL;
   op->active_prev = list->last;
-  if (list->last) {
+  if (list->last != NULL) {
     list->last->active_next = op;
   } else {
     list->first = op;
@@ -261,13 +261,13 @@ static inline void gli_operation_list_add(gli_operation_list *list,
 }
 
 static inline void gli_operation_list_remove(gli_operation_list *list,
-                                             gloo_operation *op) {
-  if (op->active_prev) {
+                                             gli_operation *op) {
+  if (op->active_prev != NULL) {
     op->active_prev->active_next = op->active_next;
   } else {
     list->first = op->active_next;
   }
-  if (op->active_next) {
+  if (op->active_next != NULL) {
     op->active_next->active_prev = op->active_prev;
   } else {
     list->last = op->active_prev;
@@ -277,27 +277,27 @@ static inline void gli_operation_list_remove(gli_operation_list *list,
 /* ---- in order ------------------------------------------------------------ */
 
 /* The message that it waits for is not its any more. */
-static inline void gli_in_order_stop_awaiting(gloo_operation *op) {
+static inline void gli_in_order_stop_awaiting(gli_operation *op) {
   uint32_t at = op->in_order.at;
   if (at == op->plan->n_steps || op->recv_state[at] == GLI_RECV_UNREADY) return;
   gli_link *link = op->in_order.messages[at].link;
   if (link->awaits == op) link->awaits = NULL;
 }
 /* It is to end with an error: nothing that comes is for it. */
-static inline void gli_in_order_stop(gloo_operation *op) {
+static inline void gli_in_order_stop(gli_operation *op) {
   gli_in_order_stop_awaiting(op);
   op->in_order.active = false;
 }
 
 /* ---- deadlines ----------------------------------------------------------- */
 
-/* Set the first alarm of an operation that starts now. Most that are waited for
+/* Set the first timer of an operation that starts now. Most that are waited for
  * end before anybody looks at the clock: theirs starts to run when somebody
  * does. */
-static inline void gli_late_arm(gloo_operation *op) {
-  op->deadline.lateness = GLI_ON_TIME;
-  op->deadline.pressed = false;
-  op->deadline.alarm_ns = op->deadline.timeout_ns > 0 ? 0 : UINT64_MAX;
+static inline void gli_blame_arm(gli_operation *op) {
+  op->deadline.blame_phase = GLI_ON_TIME;
+  op->deadline.suspected = false;
+  op->deadline.timer_ns = op->deadline.timeout_ns > 0 ? 0 : UINT64_MAX;
   op->deadline.at_ns = UINT64_MAX;
 }
 

@@ -8,7 +8,7 @@
 void gli_transfer_list_add(gli_transfer_list *list, gli_transfer *t) {
   t->next = NULL;
   t->prev = list->last;
-  if (list->last) {
+  if (list->last != NULL) {
     list->last->next = t;
   } else {
     list->first = t;
@@ -17,12 +17,12 @@ void gli_transfer_list_add(gli_transfer_list *list, gli_transfer *t) {
 }
 
 void gli_transfer_list_remove(gli_transfer_list *list, gli_transfer *t) {
-  if (t->prev) {
+  if (t->prev != NULL) {
     t->prev->next = t->next;
   } else {
     list->first = t->next;
   }
-  if (t->next) {
+  if (t->next != NULL) {
     t->next->prev = t->prev;
   } else {
     list->last = t->prev;
@@ -33,19 +33,19 @@ void gli_transfer_list_remove(gli_transfer_list *list, gli_transfer *t) {
 gli_transfer *gli_transfer_new(gli_link *link) {
   gloo_device *device = link->context->device;
   gli_transfer *t = device->free_transfers;
-  if (t) {
+  if (t != NULL) {
     device->free_transfers = t->next;
   } else {
     t = malloc(sizeof *t);
-    if (!t) return NULL;
+    if (t == NULL) return NULL;
   }
   /* The header, half of a transfer, is the sender's to fill in. */
   t->request.payload = NULL;
   t->link = link;
   t->operation = NULL;
-  t->parked = NULL;
+  t->early = NULL;
   t->step = t->peer = 0;
-  t->answer = t->errand = t->shown = false;
+  t->answer = t->errand = t->exposed = false;
   t->form = GLI_FORM_BYTES;
   t->prev = t->next = NULL;
   return t;
@@ -60,7 +60,7 @@ void gli_transfer_free(gli_transfer *t) {
 }
 
 void gli_transfer_free_pool(gloo_device *device) {
-  while (device->free_transfers) {
+  while (device->free_transfers != NULL) {
     gli_transfer *t = device->free_transfers;
     device->free_transfers = t->next;
     free(t);

@@ -1,134 +1,135 @@
 /* Flow control: what may be sent when.
  *
- * A message for an operation that its receiver has not started has to be parked
- * there. Each rank lets each other rank park up to a budget: such messages are
- * `charged`, and come back as credit in the header of any later message. When
- * credit runs out the sender says WANT, and the receiver answers STARTED as
- * soon as it has started the operation; from then on nothing of it is charged.
- * A receiver that expects much says STARTED unasked, so that in balanced
+ * A message for an operation that its receiver has not started has to be kept
+ * there. Each rank lets each other rank have up to a budget there: such
+ * messages are `eager`, and come back as credit in the header of any later
+ * message. When credit runs out the sender says RTS, and the receiver answers
+ * CTS as soon as it has started the operation; from then on nothing of it needs
+ * credit. A receiver that expects much says CTS unasked, so that in balanced
  * programs nobody ever stops. */
 #include "core/error.h"
 #include "engine/state/context.h"
 #include "engine/state/operation.h"
 #include "engine/wire/wire.h"
 
-static bool announced(const gli_transfer *t) {
-  return t->operation->peers[t->peer].wanted;
+static bool rts_was_sent(const gli_transfer *t) {
+  return t->operation->peers[t->peer].rts_sent;
 }
 
 /* Free to go: the receiver has started, or there is credit (which is taken). */
-static bool admit(gli_transfer *t) {
+static bool take_credit_for(gli_transfer *t) {
   gli_link *link = t->link;
   if (t->operation->peers[t->peer].granted) return true;
   uint64_t cost = gli_flow_cost(t->request.header.length);
-  uint32_t used = link->charged - link->credited;
+  uint32_t used = link->eager_sent - link->eager_acked;
   if (cost > link->context->budget - used) return false;
-  link->charged += (uint32_t)cost;
-  t->request.header.charged = 1;
+  link->eager_sent += (uint32_t)cost;
+  t->request.header.eager = 1;
   return true;
 }
 
 /* Tell the receiver about blocked operations, oldest first. */
-static void announce(gli_link *link) {
+static void send_rts(gli_link *link) {
   if (link->unannounced == 0) return;
   link->unannounced = 0;
-  for (gli_transfer *t = link->blocked.first; t; t = t->next) {
-    if (announced(t)) continue;
-    if (link->wants_out >= GLI_WANTS_MAX) {
+  for (gli_transfer *t = link->blocked.first; t != NULL; t = t->next) {
+    if (rts_was_sent(t)) continue;
+    if (link->rts_out >= GLI_RTS_MAX) {
       link->unannounced++;
       continue;
     }
-    t->operation->peers[t->peer].wanted = true;
-    link->wants_out++;
+    t->operation->peers[t->peer].rts_sent = true;
+    link->rts_out++;
     const gli_header *h = &t->request.header;
-    gli_flow_control(link, GLI_MESSAGE_WANT, h, h->slot);
+    gli_flow_control(link, GLI_MESSAGE_RTS, h, h->slot);
   }
 }
 
 void gli_flow_answered(gli_link *link) {
-  link->wants_out--;
-  announce(link);
+  link->rts_out--;
+  send_rts(link);
 }
 
-static void block(gli_transfer *t) {
+static void block_message(gli_transfer *t) {
   gli_link *link = t->link;
   gli_transfer_list_add(&link->blocked, t);
-  if (announced(t)) return;
+  if (rts_was_sent(t)) return;
   link->unannounced++;
-  announce(link);
+  send_rts(link);
 }
 
 void gli_wire_send(gli_transfer *t, bool stuck) {
   t->link->data_sent++;
   bool granted = t->operation->peers[t->peer].granted;
-  if ((stuck && !granted) || !admit(t)) {
-    block(t);
+  if ((stuck && !granted) || !take_credit_for(t)) {
+    block_message(t);
   } else {
     gli_wire_post(t);
   }
 }
 
-static void release(gli_transfer *t) {
-  if (!announced(t)) t->link->unannounced--;
+static void release_blocked(gli_transfer *t) {
+  if (!rts_was_sent(t)) t->link->unannounced--;
   gli_transfer_list_remove(&t->link->blocked, t);
   gli_wire_post(t);
 }
 
-void gli_flow_tell_consumed(gli_link *link) {
-  if (link->again.first) return; /* that will tell it, once it can be sent */
+void gli_flow_send_credit(gli_link *link) {
+  if (link->pending.first != NULL)
+    return; /* that will tell it, once it can be sent */
   gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
 }
 
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit,
                             gloo_error *error) {
-  uint32_t given = credit - link->credited;
+  uint32_t given = credit - link->eager_acked;
   /* With several streams an older message may come after a newer one. */
   if (given == 0 || given > UINT32_MAX / 2) return GLOO_OK;
-  if (given > link->charged - link->credited) {
+  if (given > link->eager_sent - link->eager_acked) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u returned more credit than it was owed",
                     link->rank);
   }
-  link->credited = credit;
-  while (link->blocked.first && admit(link->blocked.first)) {
-    release(link->blocked.first);
+  link->eager_acked = credit;
+  while (link->blocked.first != NULL && take_credit_for(link->blocked.first)) {
+    release_blocked(link->blocked.first);
   }
-  announce(link);
+  send_rts(link);
   return GLOO_OK;
 }
 
-gloo_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
-                                 uint32_t *peer) {
+gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
+                                uint32_t *peer) {
   const gli_transfer *t = link->blocked.first;
-  for (; t; t = t->next) {
+  for (; t != NULL; t = t->next) {
     const gli_header *own = &t->request.header;
     if (own->collective != GLI_SENDRECV || own->tag != h->tag) continue;
     if (own->operation == h->operation) break;
   }
-  if (!t) return NULL;
+  if (t == NULL) return NULL;
   *peer = t->peer;
   return t->operation;
 }
 
-void gli_flow_granted(gloo_operation *op, uint32_t peer) {
+void gli_flow_granted(gli_operation *op, uint32_t peer) {
   gli_op_peer *p = &op->peers[peer];
   if (p->granted) return;
   p->granted = true;
   gli_link *link = p->link;
   gli_transfer *next;
-  for (gli_transfer *t = link->blocked.first; t; t = next) {
+  for (gli_transfer *t = link->blocked.first; t != NULL; t = next) {
     next = t->next;
-    if (t->operation == op && t->peer == peer) release(t);
+    if (t->operation == op && t->peer == peer) release_blocked(t);
   }
-  announce(link);
+  send_rts(link);
 }
 
-void gli_flow_withdraw(gli_link *link, const gloo_operation *op) {
+void gli_flow_withdraw(gli_link *link, const gli_operation *op) {
   gli_transfer *next;
-  for (gli_transfer *t = link->blocked.first; t; t = next) {
+  for (gli_transfer *t = link->blocked.first; t != NULL; t = next) {
     next = t->next;
     if (t->operation != op) continue;
-    if (!announced(t)) link->unannounced--;
+    if (!rts_was_sent(t)) link->unannounced--;
     gli_transfer_list_remove(&link->blocked, t);
     gli_transfer_free(t);
     link->data_sent--;

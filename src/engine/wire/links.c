@@ -16,9 +16,9 @@ static size_t route_of(uint32_t id, uint32_t rank, size_t slots) {
 static bool grow_routes(gli_family *family) {
   size_t slots = family->route_slots ? 2 * family->route_slots : 64;
   gli_link **routes = calloc(slots, sizeof(gli_link *));
-  if (!routes) return family->route_slots > 0; /* slower, but it works */
+  if (routes == NULL) return family->route_slots > 0; /* slower, but it works */
   for (size_t i = 0; i < family->route_slots; i++) {
-    while (family->routes[i]) {
+    while (family->routes[i] != NULL) {
       gli_link *link = family->routes[i];
       family->routes[i] = link->route_next;
       size_t at = route_of(link->own, link->rank, slots);
@@ -51,12 +51,12 @@ void gli_group_forget_link(gli_family *family, const gli_link *link) {
   family->n_routes--;
 }
 
-gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id) {
-  const gli_family *family = carrier->context->family;
+gli_link *gli_group_known_link(const gli_link *base_link, uint32_t id) {
+  const gli_family *family = base_link->context->family;
   if (family->route_slots == 0) return NULL;
-  size_t at = route_of(id, carrier->rank, family->route_slots);
+  size_t at = route_of(id, base_link->rank, family->route_slots);
   gli_link *link = family->routes[at];
-  while (link && (link->own != id || link->carrier != carrier)) {
+  while (link != NULL && (link->own != id || link->base_link != base_link)) {
     link = link->route_next;
   }
   return link;
@@ -64,23 +64,23 @@ gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id) {
 
 /* ---- links --------------------------------------------------------------- */
 
-gli_link *gli_group_new_link(gloo_context *group, gli_link *carrier,
+gli_link *gli_group_new_link(gloo_context *group, gli_link *base_link,
                              gloo_error *error) {
   gli_link *link = calloc(1, sizeof *link);
-  if (link) {
+  if (link != NULL) {
     link->context = group;
-    link->carrier = carrier;
-    link->rank = carrier->rank;
+    link->base_link = base_link;
+    link->rank = base_link->rank;
     link->local = GLI_NO_RANK;
-    link->pair = carrier->pair;
-    link->self = carrier->self;
-    link->left = carrier->gone;
+    link->pair = base_link->pair;
+    link->self = base_link->self;
+    link->departed = base_link->said_bye;
     link->own = group->id;
   }
-  if (!link || !add_route(group->family, link)) {
+  if (link == NULL || !add_route(group->family, link)) {
     free(link);
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-             "out of memory for a group's link to rank %u", carrier->rank);
+             "out of memory for a group's link to rank %u", base_link->rank);
     return NULL;
   }
   link->next = group->links;
@@ -98,13 +98,13 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
                                 gloo_error *error) {
   const gli_contact *contact = &context->contacts[rank];
   gli_link *link = calloc(1, sizeof *link);
-  if (!link) {
+  if (link == NULL) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
              "out of memory for the link to rank %u", rank);
     return NULL;
   }
   link->context = context;
-  link->carrier = link;
+  link->base_link = link;
   link->rank = link->local = rank;
   link->self = rank == context->rank;
   if (!link->self) {
@@ -125,8 +125,8 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
   context->peers[rank].link = link;
   link->next = context->links;
   context->links = link;
-  if (context->family->rootless) {
-    gli_flow_control(link, GLI_MESSAGE_LEFT, NULL, 0);
+  if (context->family->orphaned) {
+    gli_flow_control(link, GLI_MESSAGE_DEPARTED, NULL, 0);
   }
   return link;
 }
@@ -137,11 +137,11 @@ static gli_link *open_group_link(gloo_context *group, uint32_t rank,
                                  gloo_error *error) {
   gli_peer *peer = &group->peers[rank];
   gloo_context *root = group->family->root;
-  gli_link *carrier = root->peers[peer->rank].link;
-  if (!carrier) carrier = open_root_link(root, peer->rank, error);
-  if (!carrier) return NULL;
-  gli_link *link = gli_group_new_link(group, carrier, error);
-  if (!link) return NULL;
+  gli_link *base_link = root->peers[peer->rank].link;
+  if (base_link == NULL) base_link = open_root_link(root, peer->rank, error);
+  if (base_link == NULL) return NULL;
+  gli_link *link = gli_group_new_link(group, base_link, error);
+  if (link == NULL) return NULL;
   gli_group_join_link(link, peer, rank);
   if (!link->self) gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
   return link;
@@ -156,7 +156,7 @@ void gli_link_free(gli_link *link) {
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error) {
   gli_link *link = context->peers[rank].link;
-  if (link) return link;
+  if (link != NULL) return link;
   return gli_context_is_root(context) ? open_root_link(context, rank, error)
                                       : open_group_link(context, rank, error);
 }

@@ -9,13 +9,14 @@
 
 /* From this many bytes on a receiver tells the sender at once that it has
  * started, so that the sender need not stop at the end of its credit. */
-#define GLI_EAGER_BYTES ((uint64_t)64 * 1024)
-/* Bytes that one peer may park here: its part of ALL, but within bounds. */
-#define GLI_PARK_BUDGET_MAX ((uint32_t)1 << 20)
-#define GLI_PARK_BUDGET_MIN ((uint32_t)128 << 10)
-#define GLI_PARK_BUDGET_ALL ((uint32_t)256 << 20)
-/* How many WANTs of one peer are kept here, and answers to it as well. */
-#define GLI_WANTS_MAX 1024u
+#define GLI_CTS_UNASKED_BYTES ((uint64_t)64 * 1024)
+/* Bytes that one peer may have here early: its part of ALL, but within bounds.
+ */
+#define GLI_EAGER_BUDGET_MAX ((uint32_t)1 << 20)
+#define GLI_EAGER_BUDGET_MIN ((uint32_t)128 << 10)
+#define GLI_EAGER_BUDGET_ALL ((uint32_t)256 << 20)
+/* How many RTSs of one peer are kept here, and answers to it as well. */
+#define GLI_RTS_MAX 1024u
 
 /* ---- messages to the transport (post.c) ---------------------------------- */
 
@@ -30,13 +31,13 @@ void gli_wire_finish(gli_transfer *t);
 /* Nothing is to come from a link any more, or to go there. */
 void gli_flow_drop(gli_link *link);
 
-/* A message without payload. `slot`: of a WANT, the first one that is blocked;
- * of a STARTED, 1 when it answers a WANT; of a PROBE, 1 when time is up. */
+/* A message without payload. `slot`: of an RTS, the first one that is blocked;
+ * of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up. */
 void gli_flow_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
-/* Answer a WANT (STARTED), a PROBE (WAITING) or anything for a group that is
- * gone (LEFT). A peer that goes on asking but does not take its answers gets no
- * more of them; of a WANT, which is an error. */
+/* Answer an RTS (CTS), a PROBE (WAITING) or anything for a group that is
+ * gone (DEPARTED). A peer that goes on asking but does not take its answers
+ * gets no more of them; of an RTS, which is an error. */
 gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error);
 
@@ -45,34 +46,36 @@ gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
 /* A message of a step: at once, or when its receiver has started, or has room.
  * `stuck`: not before others that it must not overtake. */
 void gli_wire_send(gli_transfer *t, bool stuck);
-/* A WANT of ours was answered. */
+/* An RTS of ours was answered. */
 void gli_flow_answered(gli_link *link);
 gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
 /* The commonest case: nobody waits for credit. False: it is not so. */
 static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
-  uint32_t given = credit - link->credited;
-  if (link->blocked.first || given > link->charged - link->credited)
+  uint32_t given = credit - link->eager_acked;
+  if (link->blocked.first != NULL ||
+      given > link->eager_sent - link->eager_acked)
     return given == 0;
-  link->credited = credit;
+  link->eager_acked = credit;
   return true;
 }
-void gli_flow_granted(gloo_operation *op, uint32_t peer);
+void gli_flow_granted(gli_operation *op, uint32_t peer);
 /* The send that a message of this number and tag belongs to, as long as some of
  * it is blocked, and the receiver's index among its peers. NULL: none is. */
-gloo_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
-                                 uint32_t *peer);
+gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
+                                uint32_t *peer);
 /* Take back the blocked messages of an operation that was never announced. */
-void gli_flow_withdraw(gli_link *link, const gloo_operation *op);
+void gli_flow_withdraw(gli_link *link, const gli_operation *op);
 static inline uint64_t gli_flow_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
 }
-/* Took a charged message of this many payload bytes. When nothing has gone the
+/* Took an eager message of this many payload bytes. When nothing has gone the
  * other way for long, the sender is told. */
-GLI_COLD void gli_flow_tell_consumed(gli_link *link);
+GLI_COLD void gli_flow_send_credit(gli_link *link);
 static inline void gli_flow_consumed(gli_link *link, uint64_t length) {
-  link->consumed += (uint32_t)gli_flow_cost(length);
-  if (link->consumed - link->consumed_told >= link->context->budget / 2) {
-    gli_flow_tell_consumed(link);
+  link->eager_consumed += (uint32_t)gli_flow_cost(length);
+  if (link->eager_consumed - link->eager_consumed_acked >=
+      link->context->budget / 2) {
+    gli_flow_send_credit(link);
   }
 }
 
@@ -82,18 +85,18 @@ GLI_INLINE bool gli_flow_offer(const gli_op_peer *peer, gli_pair *pair,
                                gli_header *header, const void *payload) {
   gli_link *link = peer->link;
   uint32_t cost = 0;
-  header->charged = 0;
+  header->eager = 0;
   if (!peer->granted) {
-    uint32_t used = link->charged - link->credited;
+    uint32_t used = link->eager_sent - link->eager_acked;
     cost = (uint32_t)gli_flow_cost(header->length);
-    header->charged = 1;
+    header->eager = 1;
     if (cost > link->context->budget - used) return false;
   }
-  header->credit = link->consumed;
+  header->credit = link->eager_consumed;
   if (!pair->ops->send_now(pair, header, payload)) return false;
-  link->charged += cost;
+  link->eager_sent += cost;
   link->data_sent++;
-  link->consumed_told = link->consumed;
+  link->eager_consumed_acked = link->eager_consumed;
   return true;
 }
 
@@ -103,15 +106,15 @@ GLI_INLINE bool gli_flow_offer(const gli_op_peer *peer, gli_pair *pair,
  */
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error);
-/* One of a group for what comes through `carrier`: not of a rank yet, until it
- * joins. */
-gli_link *gli_group_new_link(gloo_context *group, gli_link *carrier,
+/* One of a group for what comes through `base_link`: not of a rank yet, until
+ * it joins. */
+gli_link *gli_group_new_link(gloo_context *group, gli_link *base_link,
                              gloo_error *error);
 /* Messages of a rank to itself need no number. */
 void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local);
-/* The one for what comes through `carrier` for the group that is `id` here;
+/* The one for what comes through `base_link` for the group that is `id` here;
  * NULL: there is none yet. */
-gli_link *gli_group_known_link(const gli_link *carrier, uint32_t id);
+gli_link *gli_group_known_link(const gli_link *base_link, uint32_t id);
 /* It is in no list. */
 void gli_link_free(gli_link *link);
 /* Nothing that comes finds it any more. */

@@ -1,5 +1,5 @@
 /* Plans that look at each other's memory give what they give when bytes are
- * sent, whatever is in reach, in any order of events. */
+ * sent, whatever is mapped, in any order of events. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static bool is_right(const world *w, const uint8_t *sum) {
 }
 
 static void run_case(const gli_algorithm *a, uint32_t size, uint64_t count,
-                     world_layout layout, world_reach reach) {
+                     world_layout layout, world_mapping reach) {
   static uint64_t seed = 1;
   gli_plan_params p = {.collective = a->collective,
                        .size = size,
@@ -115,7 +115,7 @@ static void run_case(const gli_algorithm *a, uint32_t size, uint64_t count,
 static void run_ways(const gli_algorithm *a, uint32_t size, uint64_t count) {
   for (int layout = WORLD_APART; layout <= WORLD_MIXED; layout++) {
     for (int reach = WORLD_SENDS; reach <= WORLD_MIXES; reach++)
-      run_case(a, size, count, (world_layout)layout, (world_reach)reach);
+      run_case(a, size, count, (world_layout)layout, (world_mapping)reach);
   }
 }
 
@@ -124,7 +124,7 @@ static bool refers(const gli_algorithm *a) {
       .collective = a->collective, .size = 3, .count = 30, .elem_bytes = 8};
   gli_plan *plan;
   if (gli_plan_make(a->build, &p, &plan, NULL) != GLOO_OK) return false;
-  bool any = plan->n_places > 0;
+  bool any = plan->n_windows > 0;
   gli_plan_free(plan);
   return any;
 }
@@ -158,10 +158,10 @@ static void long_vectors_take_several_turns(void **state) {
   uint64_t count = ((uint64_t)5 << 19) + 3; /* 20 MiB and a bit */
   for (uint32_t size = 2; size <= 3; size++) {
     run_case(all, size, count, WORLD_APART, WORLD_MIXES);
-    run_case(all, size, count, WORLD_IN_PLACE, WORLD_REACHES);
+    run_case(all, size, count, WORLD_IN_PLACE, WORLD_MAPS);
     run_case(root, size, count, WORLD_MIXED, WORLD_MIXES);
     run_case(broadcast, size, count, WORLD_APART, WORLD_MIXES);
-    run_case(broadcast, size, count, WORLD_IN_PLACE, WORLD_REACHES);
+    run_case(broadcast, size, count, WORLD_IN_PLACE, WORLD_MAPS);
     run_case(allgather, size, count / size, WORLD_MIXED, WORLD_MIXES);
     run_case(allgather, size, count / size, WORLD_IN_PLACE, WORLD_SENDS);
     run_case(one, size, count / size, WORLD_MIXED, WORLD_MIXES);

@@ -9,7 +9,7 @@
 #include "ends.h"
 #include "memory/sealed.h"
 #include "transport_shm/foreign.h"
-#include "transport_shm/shelf.h"
+#include "transport_shm/map_cache.h"
 
 /* Sealed memory that begins with `first`. */
 static int memory_of(size_t bytes, uint8_t first) {
@@ -25,11 +25,11 @@ static int memory_of(size_t bytes, uint8_t first) {
   return fd;
 }
 
-static const gli_shm_region *put(gli_shm_shelf *shelf, uint32_t id,
+static const gli_shm_region *put(gli_shm_map_cache *map_cache, uint32_t id,
                                  size_t bytes, uint8_t first) {
-  assert_int_equal(gli_shm_shelf_add(shelf, id, bytes, memory_of(bytes, first)),
-                   0);
-  const gli_shm_region *region = gli_shm_shelf_find(shelf, id);
+  assert_int_equal(
+      gli_shm_map_cache_add(map_cache, id, bytes, memory_of(bytes, first)), 0);
+  const gli_shm_region *region = gli_shm_map_cache_find(map_cache, id);
   assert_non_null(region);
   assert_non_null(region->at);
   assert_int_equal(region->at[0], first);
@@ -40,67 +40,70 @@ static const gli_shm_region *put(gli_shm_shelf *shelf, uint32_t id,
 static void regions_are_found_by_number(void **state) {
   (void)state;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  gli_shm_shelf shelf = {.n = 0};
-  assert_null(gli_shm_shelf_find(&shelf, 1));
+  gli_shm_map_cache map_cache = {.n = 0};
+  assert_null(gli_shm_map_cache_find(&map_cache, 1));
   for (uint32_t i = 0; i < 100; i++)
-    (void)put(&shelf, 1 + i * 37 % 100, page, (uint8_t)(i * 37 % 100));
+    (void)put(&map_cache, 1 + i * 37 % 100, page, (uint8_t)(i * 37 % 100));
   for (uint32_t id = 1; id <= 100; id++)
-    assert_int_equal(gli_shm_shelf_find(&shelf, id)->at[0], id - 1);
-  for (uint32_t id = 1; id <= 100; id += 2) gli_shm_shelf_forget(&shelf, id);
-  gli_shm_shelf_forget(&shelf, 1);
-  gli_shm_shelf_forget(&shelf, 1000);
+    assert_int_equal(gli_shm_map_cache_find(&map_cache, id)->at[0], id - 1);
+  for (uint32_t id = 1; id <= 100; id += 2)
+    gli_shm_map_cache_forget(&map_cache, id);
+  gli_shm_map_cache_forget(&map_cache, 1);
+  gli_shm_map_cache_forget(&map_cache, 1000);
   for (uint32_t id = 1; id <= 100; id++)
-    assert_true((gli_shm_shelf_find(&shelf, id) != NULL) == (id % 2 == 0));
-  gli_shm_shelf_empty(&shelf);
-  gli_shm_shelf_empty(&shelf);
+    assert_true((gli_shm_map_cache_find(&map_cache, id) != NULL) ==
+                (id % 2 == 0));
+  gli_shm_map_cache_empty(&map_cache);
+  gli_shm_map_cache_empty(&map_cache);
 }
 
 /* Addresses of what was forgotten can be used without harm, and serve again. */
 static void addresses_stay_and_are_used_again(void **state) {
   (void)state;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  gli_shm_shelf shelf = {.n = 0};
-  uint8_t *old = put(&shelf, 1, 8 * page, 7)->at;
-  gli_shm_shelf_forget(&shelf, 1);
+  gli_shm_map_cache map_cache = {.n = 0};
+  uint8_t *old = put(&map_cache, 1, 8 * page, 7)->at;
+  gli_shm_map_cache_forget(&map_cache, 1);
   assert_int_equal(old[0], 0);
   for (size_t i = 0; i < 8 * page; i += page) old[i] = 1;
-  uint8_t *again = put(&shelf, 2, 3 * page, 8)->at;
+  uint8_t *again = put(&map_cache, 2, 3 * page, 8)->at;
   assert_ptr_equal(again, old);
   assert_int_equal(old[5 * page], 1);
-  uint64_t room = shelf.room;
+  uint64_t room = map_cache.room;
   for (uint32_t i = 3; i < 1000; i++) {
-    gli_shm_shelf_forget(&shelf, i - 1);
-    (void)put(&shelf, i, (i % 8 + 1) * page, (uint8_t)i);
+    gli_shm_map_cache_forget(&map_cache, i - 1);
+    (void)put(&map_cache, i, (i % 8 + 1) * page, (uint8_t)i);
   }
-  assert_true(shelf.room == room);
-  gli_shm_shelf_empty(&shelf);
+  assert_true(map_cache.room == room);
+  gli_shm_map_cache_empty(&map_cache);
 }
 
 static void what_cannot_be_mapped_is_kept_to_be_read(void **state) {
   (void)state;
-  gli_shm_shelf shelf = {.room = GLI_SHM_ROOM_MAX};
+  gli_shm_map_cache map_cache = {.room = GLI_SHM_ROOM_MAX};
   int fd = memory_of(65536, 9);
-  assert_int_equal(gli_shm_shelf_add(&shelf, 5, 65536, fd), 0);
-  const gli_shm_region *region = gli_shm_shelf_find(&shelf, 5);
+  assert_int_equal(gli_shm_map_cache_add(&map_cache, 5, 65536, fd), 0);
+  const gli_shm_region *region = gli_shm_map_cache_find(&map_cache, 5);
   assert_null(region->at);
   assert_int_equal(region->fd, fd);
-  assert_int_equal(gli_shm_shelf_add(&shelf, 6, 65536, -1), 0);
-  assert_int_equal(gli_shm_shelf_find(&shelf, 6)->fd, -1);
-  gli_shm_shelf_forget(&shelf, 5);
+  assert_int_equal(gli_shm_map_cache_add(&map_cache, 6, 65536, -1), 0);
+  assert_int_equal(gli_shm_map_cache_find(&map_cache, 6)->fd, -1);
+  gli_shm_map_cache_forget(&map_cache, 5);
   assert_int_equal(fcntl(fd, F_GETFD), -1);
-  gli_shm_shelf_empty(&shelf);
+  gli_shm_map_cache_empty(&map_cache);
 }
 
 static void there_are_only_so_many(void **state) {
   (void)state;
-  gli_shm_shelf shelf = {.n = 0};
+  gli_shm_map_cache map_cache = {.n = 0};
   for (uint32_t id = 1; id <= GLI_SHM_REGIONS_MAX; id++)
-    assert_int_equal(gli_shm_shelf_add(&shelf, id, 4096, -1), 0);
+    assert_int_equal(gli_shm_map_cache_add(&map_cache, id, 4096, -1), 0);
   int fd = memory_of(65536, 0);
   assert_int_equal(
-      gli_shm_shelf_add(&shelf, GLI_SHM_REGIONS_MAX + 1, 65536, fd), ENOSPC);
+      gli_shm_map_cache_add(&map_cache, GLI_SHM_REGIONS_MAX + 1, 65536, fd),
+      ENOSPC);
   assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was closed */
-  gli_shm_shelf_empty(&shelf);
+  gli_shm_map_cache_empty(&map_cache);
 }
 
 /* ---- reading another process --------------------------------------------- */

@@ -1,11 +1,11 @@
 /* Memory that messages refer to. Linux only.
  *
- * A reference has bit 63 clear: 19 bits of the number of a region (memory from
+ * An rkey has bit 63 clear: 19 bits of the number of a region (memory from
  * gloo_alloc) and 44 bits of the place in it; or bit 63 set: an address in the
  * sender's process, for the receiver to read from with the kernel's help.
  *
  * A region's descriptor goes over the pair's socket when the region is first
- * referred to, before the message that does so is written to the ring. So a
+ * exposed, before the message with its rkey is written to the ring. So a
  * receiver that does not know a number finds it in its socket. When a region is
  * freed, its owner says FORGET. */
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
 
 /* Below this, copying through the ring is as fast. */
-enum { SHOW_MIN = 4096 };
+enum { EXPOSE_MIN = 4096 };
 
 /* Of one peer, read in a row while a number is searched. */
 enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
@@ -47,8 +47,8 @@ gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
 
 /* ---- what the peer knows of our regions ---------------------------------- */
 
-static int say(gli_shm_pair *pair, gli_shm_say what, uint32_t id, size_t bytes,
-               int fd) {
+static int send_region_note(gli_shm_pair *pair, gli_shm_say what, uint32_t id,
+                            size_t bytes, int fd) {
   const gli_shm_note note = {.version = GLI_SHM_VERSION,
                              .say = what,
                              .from = pair->config.self_rank,
@@ -59,11 +59,11 @@ static int say(gli_shm_pair *pair, gli_shm_say what, uint32_t id, size_t bytes,
   return gli_shm_note_send(pair->watch.fd, &note);
 }
 
-static size_t rank_of(const gli_shm_pair *pair, uint32_t id) {
-  size_t low = 0, high = pair->n_told;
+static size_t shm_rkey_rank_of(const gli_shm_pair *pair, uint32_t id) {
+  size_t low = 0, high = pair->n_announced;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (pair->told[middle].id < id)
+    if (pair->announced[middle].id < id)
       low = middle + 1;
     else
       high = middle;
@@ -75,14 +75,16 @@ static size_t rank_of(const gli_shm_pair *pair, uint32_t id) {
 static bool forget_freed(gli_shm_pair *pair) {
   size_t kept = 0;
   bool all = true;
-  for (size_t i = 0; i < pair->n_told; i++) {
-    gli_shm_told *told = &pair->told[i];
-    bool lives = gli_region_lives(told->base, told->serial);
-    if (!lives && say(pair, GLI_SHM_FORGET, told->id, 0, -1) == 0) continue;
+  for (size_t i = 0; i < pair->n_announced; i++) {
+    gli_shm_announced *announced = &pair->announced[i];
+    bool lives = gli_region_lives(announced->base, announced->serial);
+    if (!lives &&
+        send_region_note(pair, GLI_SHM_FORGET, announced->id, 0, -1) == 0)
+      continue;
     if (!lives) all = false;
-    pair->told[kept++] = *told;
+    pair->announced[kept++] = *announced;
   }
-  pair->n_told = kept;
+  pair->n_announced = kept;
   return all;
 }
 
@@ -98,49 +100,52 @@ void gli_shm_forget_freed(gli_shm *t) {
   if (all) t->region_generation = generation;
 }
 
-static bool make_room(gli_shm_pair *pair) {
-  if (pair->n_told < pair->told_capacity) return true;
-  if (pair->n_told >= GLI_SHM_REGIONS_MAX) return false;
-  size_t capacity = pair->told_capacity * 2 + 8;
-  gli_shm_told *more = realloc(pair->told, capacity * sizeof *more);
+static bool shm_rkey_make_room(gli_shm_pair *pair) {
+  if (pair->n_announced < pair->announced_capacity) return true;
+  if (pair->n_announced >= GLI_SHM_REGIONS_MAX) return false;
+  size_t capacity = pair->announced_capacity * 2 + 8;
+  gli_shm_announced *more = realloc(pair->announced, capacity * sizeof *more);
   if (more == NULL) return false;
-  pair->told = more;
-  pair->told_capacity = capacity;
+  pair->announced = more;
+  pair->announced_capacity = capacity;
   return true;
 }
 
 /* See to it that the peer knows a region. */
-static bool tell(gli_shm_pair *pair, const gli_region *region) {
-  size_t at = rank_of(pair, region->id);
-  if (at < pair->n_told && pair->told[at].id == region->id) {
-    if (pair->told[at].serial == region->serial) return true;
+static bool announce_region(gli_shm_pair *pair, const gli_region *region) {
+  size_t at = shm_rkey_rank_of(pair, region->id);
+  if (at < pair->n_announced && pair->announced[at].id == region->id) {
+    if (pair->announced[at].serial == region->serial) return true;
     if (!forget_freed(pair)) return false; /* the number has come back */
-    at = rank_of(pair, region->id);
+    at = shm_rkey_rank_of(pair, region->id);
   }
-  if (!make_room(pair)) return false;
-  if (say(pair, GLI_SHM_REGION, region->id, region->bytes, region->fd) != 0)
+  if (!shm_rkey_make_room(pair)) return false;
+  if (send_region_note(pair, GLI_SHM_REGION, region->id, region->bytes,
+                       region->fd) != 0)
     return false;
-  memmove(pair->told + at + 1, pair->told + at,
-          (pair->n_told - at) * sizeof pair->told[0]);
-  pair->told[at] = (gli_shm_told){region->serial, region->base, region->id};
-  pair->n_told++;
+  memmove(pair->announced + at + 1, pair->announced + at,
+          (pair->n_announced - at) * sizeof pair->announced[0]);
+  pair->announced[at] =
+      (gli_shm_announced){region->serial, region->base, region->id};
+  pair->n_announced++;
   return true;
 }
 
-bool gli_shm_refer(gli_pair *base, const void *memory, size_t bytes, bool write,
-                   uint64_t *reference) {
+bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
+                       bool write, uint64_t *rkey) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (pair->state != GLI_SHM_UP || !pair->live || pair->left) return false;
+  if (pair->state != GLI_SHM_UP || !pair->live || pair->departed) return false;
   if (pair->watch.fd < 0 || bytes == 0) return false;
-  if (!write && bytes < SHOW_MIN) return false;
+  if (!write && bytes < EXPOSE_MIN) return false;
   gli_region region;
-  if (gli_region_find(memory, bytes, &region) && tell(pair, &region)) {
+  if (gli_region_find(memory, bytes, &region) &&
+      announce_region(pair, &region)) {
     uint64_t offset = (uint64_t)((const uint8_t *)memory - region.base);
-    *reference = (uint64_t)region.id << OFFSET_BITS | offset;
+    *rkey = (uint64_t)region.id << OFFSET_BITS | offset;
     return true;
   }
   if (write || !pair->readable || bytes < pair->t->read_min) return false;
-  *reference = ADDRESS_BIT | (uint64_t)(uintptr_t)memory;
+  *rkey = ADDRESS_BIT | (uint64_t)(uintptr_t)memory;
   return true;
 }
 
@@ -154,11 +159,11 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   if (id == 0 || id >= GLI_REGION_IDS) return EINVAL;
   if (bytes == 0 || bytes > GLI_REGION_BYTES_MAX || bytes > SIZE_MAX)
     return EINVAL;
-  if (gli_shm_shelf_find(&pair->shelf, id) != NULL) return EEXIST;
+  if (gli_shm_map_cache_find(&pair->map_cache, id) != NULL) return EEXIST;
   int code = fd >= 0 ? gli_sealed_check(fd, bytes, bytes) : 0;
   if (code != 0) return code;
   note->fds[0] = -1;
-  code = gli_shm_shelf_add(&pair->shelf, id, (size_t)bytes, fd);
+  code = gli_shm_map_cache_add(&pair->map_cache, id, (size_t)bytes, fd);
   if (code != ENOMEM) return code;
   pair->missed_region = true; /* which matters when it is needed */
   return 0;
@@ -167,24 +172,25 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note) {
   if (pair->closed) return true;
   if (note->say == GLI_SHM_FORGET) {
-    gli_shm_shelf_forget(&pair->shelf, note->region);
+    gli_shm_map_cache_forget(&pair->map_cache, note->region);
     return true;
   }
   return note->say == GLI_SHM_REGION && take_region(pair, note) == 0;
 }
 
-static const gli_shm_region *find(gli_shm_pair *pair, uint32_t id) {
-  const gli_shm_region *found = gli_shm_shelf_find(&pair->shelf, id);
+static const gli_shm_region *find_region(gli_shm_pair *pair, uint32_t id) {
+  const gli_shm_region *found = gli_shm_map_cache_find(&pair->map_cache, id);
   for (int i = 0; found == NULL && i < NOTES_MAX; i++) {
     if (pair->watch.fd < 0 || pair->broken || !gli_shm_pair_ready(pair)) break;
-    found = gli_shm_shelf_find(&pair->shelf, id);
+    found = gli_shm_map_cache_find(&pair->map_cache, id);
   }
   return found;
 }
 
-static gloo_status nonsense(const gli_shm_pair *pair, gloo_error *error) {
+static gloo_status shm_rkey_nonsense(const gli_shm_pair *pair,
+                                     gloo_error *error) {
   uint32_t rank = pair->config.peer_rank;
-  if (pair->hung)
+  if (pair->peer_closed)
     return gli_fail(error, GLOO_ERR_PEER, (int)rank,
                     "rank %" PRIu32
                     " closed the connection; the memory it referred to is gone",
@@ -203,30 +209,31 @@ static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
                   pair->config.peer_rank);
 }
 
-static gloo_status missed(const gli_shm_pair *pair, gloo_error *error) {
+static gloo_status shm_rkey_missed(const gli_shm_pair *pair,
+                                   gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for what rank %" PRIu32
                   " shares with this rank",
                   pair->config.peer_rank);
 }
 
-gloo_status gli_shm_reach(gli_pair *base, uint64_t reference, size_t bytes,
-                          bool write, void **memory, gloo_error *error) {
+gloo_status gli_shm_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,
+                             bool write, void **memory, gloo_error *error) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if ((reference & ADDRESS_BIT) != 0) {
-    uint64_t at = reference & ~ADDRESS_BIT;
+  if ((rkey & ADDRESS_BIT) != 0) {
+    uint64_t at = rkey & ~ADDRESS_BIT;
     if (write || !pair->reads || !gli_in_bounds(at, bytes, ADDRESS_MAX))
-      return nonsense(pair, error);
+      return shm_rkey_nonsense(pair, error);
     *memory = NULL;
     return GLOO_OK;
   }
   const gli_shm_region *region =
-      find(pair, (uint32_t)(reference >> OFFSET_BITS));
-  uint64_t offset = reference & OFFSET_MASK;
-  if (region == NULL && pair->missed_region && !pair->hung)
-    return missed(pair, error);
+      find_region(pair, (uint32_t)(rkey >> OFFSET_BITS));
+  uint64_t offset = rkey & OFFSET_MASK;
+  if (region == NULL && pair->missed_region && !pair->peer_closed)
+    return shm_rkey_missed(pair, error);
   if (region == NULL || !gli_in_bounds(offset, bytes, region->bytes))
-    return nonsense(pair, error);
+    return shm_rkey_nonsense(pair, error);
   if (region->at == NULL && region->fd < 0) return out_of_reach(pair, error);
   *memory = region->at != NULL ? region->at + offset : NULL;
   return GLOO_OK;
@@ -234,10 +241,10 @@ gloo_status gli_shm_reach(gli_pair *base, uint64_t reference, size_t bytes,
 
 /* ---- reading ------------------------------------------------------------- */
 
-static gloo_status unreadable(const gli_shm_pair *pair, int code,
-                              gloo_error *error) {
+static gloo_status shm_rkey_unreadable(const gli_shm_pair *pair, int code,
+                                       gloo_error *error) {
   uint32_t rank = pair->config.peer_rank;
-  if (code == EFAULT) return nonsense(pair, error);
+  if (code == EFAULT) return shm_rkey_nonsense(pair, error);
   if (code == ESRCH)
     return gli_fail(error, GLOO_ERR_PEER, (int)rank,
                     "rank %" PRIu32 " ended while its memory was read", rank);
@@ -248,7 +255,7 @@ static gloo_status unreadable(const gli_shm_pair *pair, int code,
                   rank, strerror(code));
 }
 
-static int read_file(int fd, uint64_t offset, uint8_t *dst, size_t bytes) {
+static int shm_read_file(int fd, uint64_t offset, uint8_t *dst, size_t bytes) {
   while (bytes > 0) {
     ssize_t got = pread(fd, dst, bytes, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
@@ -260,34 +267,34 @@ static int read_file(int fd, uint64_t offset, uint8_t *dst, size_t bytes) {
   return 0;
 }
 
-gloo_status gli_shm_fetch(gli_pair *base, uint64_t reference, void *dst,
-                          size_t bytes, gloo_error *error) {
+gloo_status gli_shm_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
+                             size_t bytes, gloo_error *error) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   void *memory;
   gloo_status status =
-      gli_shm_reach(base, reference, bytes, false, &memory, error);
+      gli_shm_rkey_map(base, rkey, bytes, false, &memory, error);
   if (status != GLOO_OK || bytes == 0) return status;
   int code = 0;
   if (memory != NULL) {
     memcpy(dst, memory, bytes);
-  } else if ((reference & ADDRESS_BIT) != 0) {
-    code = gli_shm_foreign_read(&pair->peer_process, reference & ~ADDRESS_BIT,
-                                dst, bytes);
+  } else if ((rkey & ADDRESS_BIT) != 0) {
+    code = gli_shm_foreign_read(&pair->peer_process, rkey & ~ADDRESS_BIT, dst,
+                                bytes);
   } else {
-    const gli_shm_region *region =
-        gli_shm_shelf_find(&pair->shelf, (uint32_t)(reference >> OFFSET_BITS));
-    code = read_file(region->fd, reference & OFFSET_MASK, dst, bytes);
+    const gli_shm_region *region = gli_shm_map_cache_find(
+        &pair->map_cache, (uint32_t)(rkey >> OFFSET_BITS));
+    code = shm_read_file(region->fd, rkey & OFFSET_MASK, dst, bytes);
   }
-  return code == 0 ? GLOO_OK : unreadable(pair, code, error);
+  return code == 0 ? GLOO_OK : shm_rkey_unreadable(pair, code, error);
 }
 
-bool gli_shm_pair_recalled(gli_pair *base) {
+bool gli_shm_pair_revoked(gli_pair *base) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (pair->hung || pair->broken || pair->in.memory == NULL) return true;
-  return gli_shm_recalled(&pair->in);
+  if (pair->peer_closed || pair->broken || pair->in.memory == NULL) return true;
+  return gli_shm_revoked(&pair->in);
 }
 
-gli_help *gli_shm_help(gli_pair *base, bool sends) {
+gli_shared_copy *gli_shm_shared_copy(gli_pair *base, bool sends) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  return sends ? pair->out.memory->help : pair->in.memory->help;
+  return sends ? pair->out.memory->shared_copy : pair->in.memory->shared_copy;
 }

@@ -1,6 +1,6 @@
 /* How the ranks of a context meet. */
-#ifndef GLI_API_MEET_H
-#define GLI_API_MEET_H
+#ifndef GLI_API_BOOTSTRAP_H
+#define GLI_API_BOOTSTRAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,10 +9,10 @@
 #include "rendezvous/bootstrap.h"
 
 /* What all ranks must say alike. */
-typedef struct gli_terms {
+typedef struct gli_agreement {
   bool measures;       /* they are going to call gli_measure */
   bool shared_buffers; /* as in gloo_context_options */
-} gli_terms;
+} gli_agreement;
 
 /* How far a rank got, for those who have to tell the others why it failed. */
 typedef enum gli_progress {
@@ -35,9 +35,10 @@ typedef struct gli_meeting {
  * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
  * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be
  * NULL. */
-gloo_status gli_meet(gloo_context *context, gloo_store *store, uint64_t key,
-                     const char *host_id, const gli_terms *terms,
-                     int64_t timeout_ns, gli_meeting *meeting,
-                     gloo_error *error);
+gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
+                                uint64_t key, const char *host_id,
+                                const gli_agreement *agreement,
+                                int64_t timeout_ns, gli_meeting *meeting,
+                                gloo_error *error);
 
 #endif

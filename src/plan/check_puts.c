@@ -9,20 +9,20 @@
 
 #define NONE UINT32_MAX
 
-/* A range that is lent or shown. */
+/* A range that is exposed. */
 typedef struct entrusted {
   check_touch range;
   uint32_t peer; /* index in the builder */
-  bool loan;
+  bool put;
   const check_tie *tie;
   uint32_t next; /* of those that this peer has not given back; or NONE */
 } entrusted;
 
 /* By whom a span of memory is used. Numbers are places in `out` + 1. */
 typedef struct span {
-  uint32_t loan;
-  uint32_t shown; /* how often */
-  uint32_t which; /* to all of these: their numbers, combined by xor */
+  uint32_t put;
+  uint32_t exposed; /* how often */
+  uint32_t which;   /* to all of these: their numbers, combined by xor */
 } span;
 
 typedef struct pass {
@@ -38,7 +38,8 @@ typedef struct pass {
 } pass;
 
 /* Report that step i is wrong. */
-static gloo_status fail(const pass *p, uint32_t i, const char *what) {
+static gloo_status check_puts_fail(const pass *p, uint32_t i,
+                                   const char *what) {
   gli_step s = p->steps[i];
   if (s.peer != GLI_NO_PEER) s.peer = p->c->builder.peers[s.peer].rank;
   return gli_check_fail(p->c, p->rank, i, &s, "%s", what);
@@ -48,16 +49,16 @@ static gloo_status fail(const pass *p, uint32_t i, const char *what) {
 static gloo_status fail_span(const pass *p, uint32_t i, const char *what,
                              const span *x) {
   char text[80];
-  uint32_t number = x->loan != 0 ? x->loan : x->which;
-  if (x->loan == 0 && x->shown > 1) {
-    snprintf(text, sizeof(text), "%s what is shown to others", what);
+  uint32_t number = x->put != 0 ? x->put : x->which;
+  if (x->put == 0 && x->exposed > 1) {
+    snprintf(text, sizeof text, "%s what is exposed to others", what);
   } else {
     const entrusted *e = &p->out[number - 1];
-    snprintf(text, sizeof(text), "%s what is %s rank %u", what,
-             e->loan ? "lent to" : "shown to",
+    snprintf(text, sizeof text, "%s what is %s rank %u", what,
+             e->put ? "exposed for a put to" : "exposed for a get to",
              p->c->builder.peers[e->peer].rank);
   }
-  return fail(p, i, text);
+  return check_puts_fail(p, i, text);
 }
 
 /* ---- what is out -------------------------------------------------------- */
@@ -66,28 +67,29 @@ static bool same_range(const check_touch *x, const check_touch *y) {
   return x->buffer == y->buffer && x->at == y->at && x->bytes == y->bytes;
 }
 
-/* A range may be both shown and lent to one rank: when one step there reads and
- * writes it, element by element, or when it is written only as it comes back.
+/* A range may be exposed for both GET and PUT to one rank: when one step there
+ * reads and writes it, element by element, or when it is written only as it
+ * comes back.
  */
-static bool agree(const entrusted *x, const entrusted *y) {
-  const entrusted *loan = x->loan ? x : y, *view = x->loan ? y : x;
-  if (!loan->loan || view->loan || loan->peer != view->peer) return false;
-  if (!same_range(&loan->range, &view->range)) return false;
-  return loan->tie->step == NONE ? loan->tie->back == view->tie->back
-                                 : loan->tie->step == view->tie->step;
+static bool check_puts_agree(const entrusted *x, const entrusted *y) {
+  const entrusted *put = x->put ? x : y, *get = x->put ? y : x;
+  if (!put->put || get->put || put->peer != get->peer) return false;
+  if (!same_range(&put->range, &get->range)) return false;
+  return put->tie->step == NONE ? put->tie->back == get->tie->back
+                                : put->tie->step == get->tie->step;
 }
 
 /* May a span be entrusted to one more? All may look. */
 static bool is_free(const pass *p, const span *x, const entrusted *e) {
-  if (x->loan != 0) return agree(&p->out[x->loan - 1], e);
-  if (!e->loan || x->shown == 0) return true;
-  return x->shown == 1 && agree(&p->out[x->which - 1], e);
+  if (x->put != 0) return check_puts_agree(&p->out[x->put - 1], e);
+  if (!e->put || x->exposed == 0) return true;
+  return x->exposed == 1 && check_puts_agree(&p->out[x->which - 1], e);
 }
 
 static bool add_out(pass *p, const entrusted *e) {
   if (p->n_out == p->capacity) {
     uint32_t capacity = p->capacity == 0 ? 64 : p->capacity * 2;
-    entrusted *out = realloc(p->out, capacity * sizeof(*out));
+    entrusted *out = realloc(p->out, capacity * sizeof *out);
     if (out == NULL) return false;
     p->out = out;
     p->capacity = capacity;
@@ -97,16 +99,16 @@ static bool add_out(pass *p, const entrusted *e) {
   return true;
 }
 
-static gloo_status entrust(pass *p, uint32_t i) {
+static gloo_status check_puts_entrust(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
   uint32_t peer = p->c->builder.peers[s->peer].rank;
   entrusted e = {.range = {s->a, s->bytes, s->a_buffer, false},
                  .peer = s->peer,
-                 .loan = s->role == GLI_ROLE_LEND,
+                 .put = s->role == GLI_ROLE_EXPOSE_PUT,
                  .tie = gli_check_find_tie(p->c, peer, p->rank, s->slot),
                  .next = p->first[s->peer]};
-  if (e.tie == NULL || e.tie->loan != e.loan) {
-    return fail(p, i, "is not received as what it is");
+  if (e.tie == NULL || e.tie->put != e.put) {
+    return check_puts_fail(p, i, "is not received as what it is");
   }
   if (!add_out(p, &e)) return gli_check_no_memory(p->c);
   size_t from, to;
@@ -114,12 +116,13 @@ static gloo_status entrust(pass *p, uint32_t i) {
   for (; from < to; from++) {
     span *x = &p->spans[from];
     if (!is_free(p, x, &e)) {
-      return fail_span(p, i, e.loan ? "lends" : "shows", x);
+      return fail_span(p, i, e.put ? "exposes for a put" : "exposes for a get",
+                       x);
     }
-    if (e.loan) {
-      x->loan = p->n_out;
+    if (e.put) {
+      x->put = p->n_out;
     } else {
-      x->shown++;
+      x->exposed++;
       x->which ^= p->n_out;
     }
   }
@@ -128,46 +131,46 @@ static gloo_status entrust(pass *p, uint32_t i) {
 
 /* ---- what comes back ---------------------------------------------------- */
 
-static void take_back(pass *p, uint32_t *link) {
+static void check_puts_take_back(pass *p, uint32_t *link) {
   const entrusted *e = &p->out[*link];
   size_t from, to;
   gli_check_spans_of(&p->map, &e->range, &from, &to);
   for (; from < to; from++) {
-    if (e->loan) {
-      p->spans[from].loan = 0;
+    if (e->put) {
+      p->spans[from].put = 0;
     } else {
-      p->spans[from].shown--;
+      p->spans[from].exposed--;
       p->spans[from].which ^= *link + 1;
     }
   }
   *link = e->next;
 }
 
-/* A loan comes back filled, as a whole. What was shown is back when the step
+/* A put comes back as a whole. What was exposed is back when the step
  * orders all that follows on it. */
 static gloo_status take_all_back(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
   check_touch dst = {s->dst, s->bytes, s->dst_buffer, false};
-  bool filled = s->role != GLI_ROLE_FILL;
+  bool put = s->role != GLI_ROLE_PUT;
   for (uint32_t *link = &p->first[s->peer]; *link != NONE;) {
     const entrusted *e = &p->out[*link];
     const check_touch *r = &e->range;
     bool whole = r->buffer == dst.buffer && dst.at <= r->at &&
                  dst.at + dst.bytes >= r->at + r->bytes;
-    if (e->tie->back != s->slot || (e->loan && !same_range(r, &dst)) ||
-        (!e->loan && !whole)) {
+    if (e->tie->back != s->slot || (e->put && !same_range(r, &dst)) ||
+        (!e->put && !whole)) {
       link = &p->out[*link].next;
       continue;
     }
-    filled = filled || e->loan;
-    take_back(p, link);
+    put = put || e->put;
+    check_puts_take_back(p, link);
   }
-  return filled ? GLOO_OK : fail(p, i, "is not what was lent");
+  return put ? GLOO_OK : check_puts_fail(p, i, "is not what was exposed");
 }
 
 /* ---- the pass ----------------------------------------------------------- */
 
-static gloo_status touch(pass *p, uint32_t i) {
+static gloo_status check_puts_touch(pass *p, uint32_t i) {
   check_touch at[CHECK_TOUCHES];
   int n = gli_check_touches(&p->steps[i], at);
   for (int k = 0; k < n; k++) {
@@ -175,7 +178,7 @@ static gloo_status touch(pass *p, uint32_t i) {
     gli_check_spans_of(&p->map, &at[k], &from, &to);
     for (; from < to; from++) {
       const span *x = &p->spans[from];
-      if (x->loan == 0 && (x->shown == 0 || !at[k].writes)) continue;
+      if (x->put == 0 && (x->exposed == 0 || !at[k].writes)) continue;
       return fail_span(p, i, at[k].writes ? "writes" : "reads", x);
     }
   }
@@ -184,17 +187,17 @@ static gloo_status touch(pass *p, uint32_t i) {
 
 static gloo_status take_step(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
-  bool out = s->role == GLI_ROLE_VIEW || s->role == GLI_ROLE_LEND;
-  bool back = s->role == GLI_ROLE_FILL || s->role == GLI_ROLE_SIGNAL;
-  if (s->kind == GLI_STEP_SEND && out) return entrust(p, i);
+  bool out = s->role == GLI_ROLE_EXPOSE_GET || s->role == GLI_ROLE_EXPOSE_PUT;
+  bool back = s->role == GLI_ROLE_PUT || s->role == GLI_ROLE_SIGNAL;
+  if (s->kind == GLI_STEP_SEND && out) return check_puts_entrust(p, i);
   if (s->kind == GLI_STEP_RECV && back) {
     gloo_status status = take_all_back(p, i);
     if (status != GLOO_OK) return status;
   }
-  return touch(p, i);
+  return check_puts_touch(p, i);
 }
 
-static gloo_status walk(pass *p) {
+static gloo_status check_puts_walk(pass *p) {
   for (uint32_t k = 0; k < p->c->builder.n_peers; k++) p->first[k] = NONE;
   for (uint32_t i = 0; i < p->n; i++) {
     gloo_status status = take_step(p, i);
@@ -203,7 +206,7 @@ static gloo_status walk(pass *p) {
   return GLOO_OK;
 }
 
-gloo_status gli_check_loans(gli_checker *c, uint32_t rank) {
+gloo_status gli_check_puts(gli_checker *c, uint32_t rank) {
   gloo_status status = gli_check_collect(c, rank);
   if (status != GLOO_OK) return status;
   pass p = {.c = c,
@@ -211,10 +214,10 @@ gloo_status gli_check_loans(gli_checker *c, uint32_t rank) {
             .steps = c->builder.steps,
             .n = (uint32_t)c->builder.n_steps};
   bool ok = gli_check_spans_make(&p.map, p.steps, p.n);
-  p.spans = calloc(p.map.n[0] + p.map.n[1] + 1, sizeof(*p.spans));
-  p.first = calloc((size_t)c->builder.n_peers + 1, sizeof(*p.first));
+  p.spans = calloc(p.map.n[0] + p.map.n[1] + 1, sizeof *p.spans);
+  p.first = calloc((size_t)c->builder.n_peers + 1, sizeof *p.first);
   ok = ok && p.spans != NULL && p.first != NULL;
-  status = ok ? walk(&p) : gli_check_no_memory(c);
+  status = ok ? check_puts_walk(&p) : gli_check_no_memory(c);
   gli_check_spans_free(&p.map);
   free(p.spans);
   free(p.first);

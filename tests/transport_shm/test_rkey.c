@@ -120,11 +120,10 @@ static void poll_until_up(end *e) {
 }
 
 /* 0 when it cannot. */
-static uint64_t reference_to(end *e, const void *memory, size_t bytes,
-                             bool write) {
-  uint64_t reference = 0;
-  if (!e->ops->refer(e->pair, memory, bytes, write, &reference)) return 0;
-  return reference;
+static uint64_t rkey_to(end *e, const void *memory, size_t bytes, bool write) {
+  uint64_t rkey = 0;
+  if (!e->ops->rkey_pack(e->pair, memory, bytes, write, &rkey)) return 0;
+  return rkey;
 }
 
 static void await_word(end *e, int socket) {
@@ -143,10 +142,10 @@ static void show(end *e, int socket) {
   memset(shared, 's', BYTES);
   memset(plain, 'p', BYTES);
   poll_until_up(e);
-  uint64_t references[2] = {reference_to(e, shared, BYTES, true),
-                            reference_to(e, plain, BYTES, false)};
+  uint64_t rkeys[2] = {rkey_to(e, shared, BYTES, true),
+                       rkey_to(e, plain, BYTES, false)};
   uint64_t address = (uint64_t)(uintptr_t)shared;
-  put(socket, references, sizeof references);
+  put(socket, rkeys, sizeof rkeys);
   put(socket, &address, sizeof address);
   await_word(e, socket);
   /* What was written to it meanwhile? */
@@ -156,22 +155,22 @@ static void show(end *e, int socket) {
   end_close(e);
 }
 
-static uint8_t *reached(scene *s, uint64_t reference) {
+static uint8_t *reached(scene *s, uint64_t rkey) {
   void *memory = NULL;
   gloo_error error;
-  if (s->ours.ops->reach(s->ours.pair, reference, BYTES, true, &memory,
-                         &error) != GLOO_OK)
+  if (s->ours.ops->rkey_map(s->ours.pair, rkey, BYTES, true, &memory, &error) !=
+      GLOO_OK)
     fail_msg("%s", error.message);
   return memory;
 }
 
-static gloo_status fetch(scene *s, uint64_t reference, uint8_t *to,
-                         size_t bytes, gloo_error *error) {
-  return s->ours.ops->fetch(s->ours.pair, reference, to, bytes, error);
+static gloo_status fetch(scene *s, uint64_t rkey, uint8_t *to, size_t bytes,
+                         gloo_error *error) {
+  return s->ours.ops->get(s->ours.pair, rkey, to, bytes, error);
 }
 
-static bool recalled(scene *s) {
-  return s->ours.ops->recalled(s->ours.pair);
+static bool revoked(scene *s) {
+  return s->ours.ops->revoked(s->ours.pair);
 }
 
 static bool all(const uint8_t *memory, size_t bytes, uint8_t value) {
@@ -182,30 +181,30 @@ static bool all(const uint8_t *memory, size_t bytes, uint8_t value) {
 
 /* ---- tests --------------------------------------------------------------- */
 
-static void another_process_shows_its_memory(void **state) {
+static void another_process_exposes_its_memory(void **state) {
   (void)state;
   scene *s = begin(show);
-  uint64_t references[2], address;
-  get(s->socket, references, sizeof references);
+  uint64_t rkeys[2], address;
+  get(s->socket, rkeys, sizeof rkeys);
   get(s->socket, &address, sizeof address);
-  uint8_t *theirs = reached(s, references[0]);
+  uint8_t *theirs = reached(s, rkeys[0]);
   assert_true(all(theirs, BYTES, 's'));
   theirs[BYTES - 1] = 'w';
   uint8_t *copy = malloc(BYTES);
   gloo_error error;
-  if (references[1] != 0) {
-    assert_int_equal(fetch(s, references[1], copy, BYTES, &error), GLOO_OK);
+  if (rkeys[1] != 0) {
+    assert_int_equal(fetch(s, rkeys[1], copy, BYTES, &error), GLOO_OK);
     assert_true(all(copy, BYTES, 'p'));
   } else {
     print_message("# the kernel does not let processes read each other\n");
   }
-  assert_false(recalled(s));
+  assert_false(revoked(s));
   put(s->socket, "", 1);
   char last;
   get(s->socket, &last, 1);
   assert_int_equal(last, 'w');
   end_until(&s->ours, &s->ours.n_failed, 1); /* it left without a word */
-  assert_true(recalled(s));
+  assert_true(revoked(s));
   end_other(s, 0);
   free(copy);
   finish(s);
@@ -214,10 +213,10 @@ static void another_process_shows_its_memory(void **state) {
 static void killed_process_takes_its_memory_along(void **state) {
   (void)state;
   scene *s = begin(show);
-  uint64_t references[2], address;
-  get(s->socket, references, sizeof references);
+  uint64_t rkeys[2], address;
+  get(s->socket, rkeys, sizeof rkeys);
   get(s->socket, &address, sizeof address);
-  uint8_t *theirs = reached(s, references[0]);
+  uint8_t *theirs = reached(s, rkeys[0]);
   assert_int_equal(kill(s->pid, SIGKILL), 0);
   end_other(s, SIGKILL);
   /* Whoever is in the middle of it comes to its end. */
@@ -225,14 +224,13 @@ static void killed_process_takes_its_memory_along(void **state) {
   theirs[0] = 0;
   uint8_t *copy = malloc(BYTES);
   gloo_error error;
-  if (references[1] != 0) {
-    assert_int_equal(fetch(s, references[1], copy, BYTES, &error),
-                     GLOO_ERR_PEER);
+  if (rkeys[1] != 0) {
+    assert_int_equal(fetch(s, rkeys[1], copy, BYTES, &error), GLOO_ERR_PEER);
     assert_int_equal(error.rank, 1);
   }
   end_until(&s->ours, &s->ours.n_failed, 1);
   assert_int_equal(s->ours.cause.status, GLOO_ERR_PEER);
-  assert_true(recalled(s));
+  assert_true(revoked(s));
   free(copy);
   finish(s);
 }
@@ -243,15 +241,15 @@ static void killed_process_may_be_asked_for(void **state) {
   (void)state;
   for (int round = 0; round < 10; round++) {
     scene *s = begin(show);
-    uint64_t references[2], address;
-    get(s->socket, references, sizeof references);
+    uint64_t rkeys[2], address;
+    get(s->socket, rkeys, sizeof rkeys);
     get(s->socket, &address, sizeof address);
     assert_int_equal(kill(s->pid, SIGKILL), 0);
     end_other(s, SIGKILL);
     void *memory = NULL;
     gloo_error error;
-    gloo_status status = s->ours.ops->reach(s->ours.pair, references[0], BYTES,
-                                            false, &memory, &error);
+    gloo_status status = s->ours.ops->rkey_map(s->ours.pair, rkeys[0], BYTES,
+                                               false, &memory, &error);
     if (status == GLOO_OK) {
       assert_true(all(memory, BYTES, 's'));
     } else {
@@ -286,17 +284,17 @@ static void show_but_not_read(end *e, int socket) {
 static void memory_is_not_offered_to_who_cannot_read(void **state) {
   (void)state;
   scene *s = begin(show_but_not_read);
-  uint64_t references[2], address;
-  get(s->socket, references, sizeof references);
+  uint64_t rkeys[2], address;
+  get(s->socket, rkeys, sizeof rkeys);
   get(s->socket, &address, sizeof address);
   uint8_t *plain = calloc(1, BYTES);
   assert_non_null(plain);
-  assert_int_equal(reference_to(&s->ours, plain, BYTES, false), 0);
+  assert_int_equal(rkey_to(&s->ours, plain, BYTES, false), 0);
   /* What is mapped needs no such permission. */
-  assert_true(all(reached(s, references[0]), BYTES, 's'));
+  assert_true(all(reached(s, rkeys[0]), BYTES, 's'));
   void *shared = NULL;
   assert_int_equal(gloo_alloc(BYTES, &shared, NULL), GLOO_OK);
-  assert_true(reference_to(&s->ours, shared, BYTES, true) != 0);
+  assert_true(rkey_to(&s->ours, shared, BYTES, true) != 0);
   gloo_free(shared);
   put(s->socket, "", 1);
   end_other(s, 0);
@@ -313,17 +311,17 @@ typedef struct verdict {
 
 /* Reach and fetch what the other side shows. */
 static void judge(end *e, int socket) {
-  uint64_t reference;
-  get(socket, &reference, sizeof reference);
+  uint64_t rkey;
+  get(socket, &rkey, sizeof rkey);
   void *memory = NULL;
   gloo_error error;
   uint8_t *copy = malloc(BYTES);
   if (copy == NULL) abort();
   gloo_status status =
-      e->ops->reach(e->pair, reference, BYTES, false, &memory, &error);
+      e->ops->rkey_map(e->pair, rkey, BYTES, false, &memory, &error);
   verdict v = {status, memory != NULL, 0};
   if (status == GLOO_OK)
-    status = e->ops->fetch(e->pair, reference, copy, BYTES, &error);
+    status = e->ops->get(e->pair, rkey, copy, BYTES, &error);
   if (status == GLOO_OK) v.same = all(copy, BYTES, 'a');
   put(socket, &v, sizeof v);
   free(copy);
@@ -342,9 +340,9 @@ static verdict judged_by(part run) {
   void *shared = NULL;
   assert_int_equal(gloo_alloc(BYTES, &shared, NULL), GLOO_OK);
   memset(shared, 'a', BYTES);
-  uint64_t reference = reference_to(&s->ours, shared, BYTES, false);
-  assert_true(reference != 0);
-  put(s->socket, &reference, sizeof reference);
+  uint64_t rkey = rkey_to(&s->ours, shared, BYTES, false);
+  assert_true(rkey != 0);
+  put(s->socket, &rkey, sizeof rkey);
   verdict v;
   get(s->socket, &v, sizeof v);
   end_other(s, 0);
@@ -382,7 +380,7 @@ int main(void) {
   signal(SIGPIPE, SIG_IGN);
   setenv("GLOO_SHM_READ", "1", 1); /* it is off by default */
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(another_process_shows_its_memory),
+    cmocka_unit_test(another_process_exposes_its_memory),
     cmocka_unit_test(killed_process_takes_its_memory_along),
     cmocka_unit_test(killed_process_may_be_asked_for),
     cmocka_unit_test(memory_is_not_offered_to_who_cannot_read),

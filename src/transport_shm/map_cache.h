@@ -1,11 +1,11 @@
 /* A peer's memory, as far as it has been mapped here. Linux only.
  *
- * Addresses that have been handed out stay good until the shelf is emptied: a
+ * Addresses that have been handed out stay good until the cache is emptied: a
  * region that its owner frees is replaced by memory of nobody, and the
  * addresses serve for a later region of the same peer. So a peer that frees too
  * early spoils its own operation, and crashes nobody. */
-#ifndef GLI_TRANSPORT_SHM_SHELF_H
-#define GLI_TRANSPORT_SHM_SHELF_H
+#ifndef GLI_TRANSPORT_SHM_MAP_CACHE_H
+#define GLI_TRANSPORT_SHM_MAP_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,25 +30,26 @@ typedef struct gli_shm_space {
   size_t room;
 } gli_shm_space;
 
-typedef struct gli_shm_shelf {
+typedef struct gli_shm_map_cache {
   gli_shm_region *regions; /* by id */
   size_t n, capacity;
   gli_shm_space *spaces; /* addresses of regions that are gone */
   size_t n_spaces, space_capacity;
   uint64_t room; /* all addresses, also of those */
-} gli_shm_shelf;
+} gli_shm_map_cache;
 
 /* NULL: not there. */
-const gli_shm_region *gli_shm_shelf_find(const gli_shm_shelf *shelf,
-                                         uint32_t id);
+const gli_shm_region *gli_shm_map_cache_find(const gli_shm_map_cache *map_cache,
+                                             uint32_t id);
 
 /* Put memory that gli_sealed_check approved of there, under a number that is
  * not. Takes the descriptor; -1: it got lost, so that nothing can be read. What
  * cannot be mapped is kept to be read. 0, ENOSPC (too many regions) or ENOMEM.
  */
-int gli_shm_shelf_add(gli_shm_shelf *shelf, uint32_t id, size_t bytes, int fd);
+int gli_shm_map_cache_add(gli_shm_map_cache *map_cache, uint32_t id,
+                          size_t bytes, int fd);
 
-void gli_shm_shelf_forget(gli_shm_shelf *shelf, uint32_t id);
-void gli_shm_shelf_empty(gli_shm_shelf *shelf);
+void gli_shm_map_cache_forget(gli_shm_map_cache *map_cache, uint32_t id);
+void gli_shm_map_cache_empty(gli_shm_map_cache *map_cache);
 
 #endif

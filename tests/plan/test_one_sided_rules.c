@@ -16,13 +16,13 @@ static const gli_plan_params one_of_three = {.collective = GLI_ALLREDUCE,
 static int rule;
 
 static const char *const rules[] = {
-    "a place that gli_places has not given",
-    "a place that gli_places has not given",
-    "a place that gli_places has not given",
-    "a place that gli_places has not given",
-    "a place that gli_places has not given",
-    "a place that gli_places has not given",
-    "receives a view outside of SCRATCH",
+    "a window that gli_windows has not given",
+    "a window that gli_windows has not given",
+    "a window that gli_windows has not given",
+    "a window that gli_windows has not given",
+    "a window that gli_windows has not given",
+    "a window that gli_windows has not given",
+    "receives a get outside of SCRATCH",
     "TOKEN, which has no bytes",
     "TOKEN, which has no bytes",
     "writes IN",
@@ -30,8 +30,8 @@ static const char *const rules[] = {
     "is outside of its",
     "different lengths",
     "different lengths",
-    "reduces without views",
-    "is not among the views",
+    "reduces without gets",
+    "is not among the gets",
     "blocks outside of SCRATCH",
     "blocks that overlap",
     "is outside of its 100 bytes",
@@ -45,17 +45,17 @@ enum { RULES = sizeof(rules) / sizeof(rules[0]) };
 
 static void break_message(gli_builder *b, gli_range scratch) {
   gli_range out = gli_bytes(GLI_OUT, 0, 16), token = gli_bytes(GLI_TOKEN, 0, 1);
-  if (rule == 0) gli_recv_view(b, 0, scratch, 6);
-  if (rule == 1) gli_borrow(b, 0, 16, UINT32_MAX);
-  if (rule == 2) gli_fill(b, 0, out, 6);
-  if (rule == 3) gli_recv_reduce_view(b, 0, out, out, true, 5, 2);
-  if (rule == 6) gli_recv_view(b, 0, out, 0);
-  if (rule == 7) gli_send_view(b, 0, token);
-  if (rule == 8) gli_fill(b, 0, token, 0);
-  if (rule == 9) gli_lend(b, 0, gli_bytes(GLI_IN, 0, 16));
+  if (rule == 0) gli_recv_get(b, 0, scratch, 6);
+  if (rule == 1) gli_recv_window(b, 0, 16, UINT32_MAX);
+  if (rule == 2) gli_put(b, 0, out, 6);
+  if (rule == 3) gli_recv_reduce_get(b, 0, out, out, true, 5, 2);
+  if (rule == 6) gli_recv_get(b, 0, out, 0);
+  if (rule == 7) gli_expose_get(b, 0, token);
+  if (rule == 8) gli_put(b, 0, token, 0);
+  if (rule == 9) gli_expose_put(b, 0, gli_bytes(GLI_IN, 0, 16));
   if (rule == 10) gli_await(b, 0, gli_bytes(GLI_IN, 0, 16));
-  if (rule == 11) gli_recv_filled(b, 0, gli_bytes(GLI_OUT, 36, 16));
-  if (rule == 23) gli_signal(b, 0, gli_bytes(GLI_PLACE, 0, 1));
+  if (rule == 11) gli_recv_put(b, 0, gli_bytes(GLI_OUT, 36, 16));
+  if (rule == 23) gli_signal(b, 0, gli_bytes(GLI_WINDOW, 0, 1));
 }
 
 static void break_reduction(gli_builder *b, gli_range scratch) {
@@ -65,11 +65,11 @@ static void break_reduction(gli_builder *b, gli_range scratch) {
                      .n = 2,
                      .blocks = scratch,
                      .stride = 64,
-                     .view = 0,
-                     .loan = 2,
-                     .n_loans = 2};
-  if (rule == 4) r.view = 5;
-  if (rule == 5) r.n_loans = UINT32_MAX;
+                     .get = 0,
+                     .put = 2,
+                     .n_puts = 2};
+  if (rule == 4) r.get = 5;
+  if (rule == 5) r.n_puts = UINT32_MAX;
   if (rule == 12) r.dst.bytes = 12;
   if (rule == 13) r.blocks.bytes = 12;
   if (rule == 14) r.n = 0;
@@ -88,7 +88,7 @@ static void build_broken(gli_builder *b, const gli_plan_params *p) {
   (void)p;
   gli_range scratch = gli_scratch(b, 100);
   scratch.bytes = 16;
-  gli_places(b, 6);
+  gli_windows(b, 6);
   break_message(b, scratch);
   break_reduction(b, scratch);
 }
@@ -111,46 +111,46 @@ static void builder_refuses_broken_rules(void **state) {
   gli_plan_free(plan);
 }
 
-static void build_too_many_places(gli_builder *b, const gli_plan_params *p) {
+static void build_too_many_windows(gli_builder *b, const gli_plan_params *p) {
   (void)p;
-  gli_places(b, UINT32_MAX);
-  gli_places(b, 1);
+  gli_windows(b, UINT32_MAX);
+  gli_windows(b, 1);
 }
 
 static void build_empty(gli_builder *b, const gli_plan_params *p) {
   (void)p;
   gli_range none = gli_bytes(GLI_OUT, 40, 0);
-  gli_places(b, 1);
-  gli_lend(b, 0, none);
-  gli_send_view(b, 0, none);
-  gli_borrow(b, 0, 0, 0);
-  gli_recv_view(b, 0, gli_scratch(b, 0), 0);
-  gli_fill(b, 0, none, 0);
-  gli_recv_filled(b, 0, none);
+  gli_windows(b, 1);
+  gli_expose_put(b, 0, none);
+  gli_expose_get(b, 0, none);
+  gli_recv_window(b, 0, 0, 0);
+  gli_recv_get(b, 0, gli_scratch(b, 0), 0);
+  gli_put(b, 0, none, 0);
+  gli_recv_put(b, 0, none);
   gli_signal(b, 0, none);
   gli_await(b, 0, none);
-  gli_recv_reduce_view(b, 0, none, none, true, 0, 1);
+  gli_recv_reduce_get(b, 0, none, none, true, 0, 1);
   gli_reduction r = {
       .local = none, .dst = none, .n = 1, .blocks = gli_scratch(b, 0)};
   gli_reduce_all(b, &r);
 }
 
-static void empty_ranges_vanish_and_places_do_not_wrap(void **state) {
+static void empty_ranges_vanish_and_windows_do_not_wrap(void **state) {
   (void)state;
   gli_plan_params p = one_of_three;
   gli_plan *plan = NULL;
   assert_int_equal(gli_plan_make(build_empty, &p, &plan, NULL), GLOO_OK);
   assert_int_equal(plan->n_steps, 0);
-  assert_int_equal(plan->n_places, 1);
+  assert_int_equal(plan->n_windows, 1);
   gli_plan_free(plan);
-  assert_int_equal(gli_plan_make(build_too_many_places, &p, &plan, NULL),
+  assert_int_equal(gli_plan_make(build_too_many_windows, &p, &plan, NULL),
                    GLOO_ERR_INVALID);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(builder_refuses_broken_rules),
-      cmocka_unit_test(empty_ranges_vanish_and_places_do_not_wrap),
+      cmocka_unit_test(empty_ranges_vanish_and_windows_do_not_wrap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

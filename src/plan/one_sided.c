@@ -1,23 +1,22 @@
-/* Steps for memory of other ranks: views, loans, and what reads and writes
+/* Steps for memory of other ranks: gets, puts, and what reads and writes
  * them. */
 #include "core/error.h"
 #include "plan/build.h"
 
-uint32_t gli_places(gli_builder *b, uint32_t n) {
+uint32_t gli_windows(gli_builder *b, uint32_t n) {
   if (gli_build_failed(b)) return 0;
-  if (n > UINT32_MAX - b->n_places) {
-    gli_build_fail(b, GLOO_ERR_INVALID,
-                   "too many views and loans for one plan");
+  if (n > UINT32_MAX - b->n_windows) {
+    gli_build_fail(b, GLOO_ERR_INVALID, "too many gets and puts for one plan");
     return 0;
   }
-  b->n_places += n;
-  return b->n_places - n;
+  b->n_windows += n;
+  return b->n_windows - n;
 }
 
-static bool are_places(gli_builder *b, uint32_t first, uint32_t n) {
-  if (gli_in_bounds(first, n, b->n_places)) return true;
+static bool are_windows(gli_builder *b, uint32_t first, uint32_t n) {
+  if (gli_in_bounds(first, n, b->n_windows)) return true;
   gli_build_fail(b, GLOO_ERR_INTERNAL,
-                 "names a place that gli_places has not given");
+                 "names a window that gli_windows has not given");
   return false;
 }
 
@@ -29,68 +28,70 @@ static bool is_in(gli_builder *b, gli_range r, gli_buffer buffer,
 }
 
 static void push_send(gli_builder *b, uint32_t to, gli_role role, gli_range src,
-                      uint32_t place) {
+                      uint32_t window) {
   gli_step s = {.kind = GLI_STEP_SEND,
                 .role = (uint8_t)role,
                 .a_buffer = (uint8_t)src.buffer,
                 .a = src.offset,
                 .bytes = src.bytes,
-                .place = place,
+                .window = window,
                 .peer = gli_build_peer(b, to)};
   if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
 }
 
 static void push_recv(gli_builder *b, uint32_t from, gli_role role,
-                      gli_range dst, uint32_t place) {
+                      gli_range dst, uint32_t window) {
   gli_step s = {.kind = GLI_STEP_RECV,
                 .role = (uint8_t)role,
                 .dst_buffer = (uint8_t)dst.buffer,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
-                .place = place,
+                .window = window,
                 .peer = gli_build_peer(b, from)};
   if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
 }
 
-void gli_send_view(gli_builder *b, uint32_t to, gli_range src) {
+void gli_expose_get(gli_builder *b, uint32_t to, gli_range src) {
   if (gli_build_failed(b) || !gli_build_memory(b, src) ||
       !gli_build_reads(b, &src))
     return;
-  if (src.bytes != 0) push_send(b, to, GLI_ROLE_VIEW, src, 0);
+  if (src.bytes != 0) push_send(b, to, GLI_ROLE_EXPOSE_GET, src, 0);
 }
 
-void gli_recv_view(gli_builder *b, uint32_t from, gli_range dst,
-                   uint32_t place) {
-  if (gli_build_failed(b) || !are_places(b, place, 1) ||
+void gli_recv_get(gli_builder *b, uint32_t from, gli_range dst,
+                  uint32_t window) {
+  if (gli_build_failed(b) || !are_windows(b, window, 1) ||
       !gli_build_writes(b, &dst))
     return;
-  if (!is_in(b, dst, GLI_SCRATCH, "receives a view outside of SCRATCH")) return;
-  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_VIEW, dst, place);
+  if (!is_in(b, dst, GLI_SCRATCH, "receives a get outside of SCRATCH")) return;
+  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_EXPOSE_GET, dst, window);
 }
 
-void gli_lend(gli_builder *b, uint32_t to, gli_range dst) {
+void gli_expose_put(gli_builder *b, uint32_t to, gli_range dst) {
   if (gli_build_failed(b) || !gli_build_memory(b, dst) ||
       !gli_build_writes(b, &dst))
     return;
-  if (dst.bytes != 0) push_send(b, to, GLI_ROLE_LEND, dst, 0);
+  if (dst.bytes != 0) push_send(b, to, GLI_ROLE_EXPOSE_PUT, dst, 0);
 }
 
-void gli_borrow(gli_builder *b, uint32_t from, uint64_t bytes, uint32_t place) {
-  if (gli_build_failed(b) || !are_places(b, place, 1) || bytes == 0) return;
-  push_recv(b, from, GLI_ROLE_LEND, gli_bytes(GLI_PLACE, place, bytes), place);
+void gli_recv_window(gli_builder *b, uint32_t from, uint64_t bytes,
+                     uint32_t window) {
+  if (gli_build_failed(b) || !are_windows(b, window, 1) || bytes == 0) return;
+  push_recv(b, from, GLI_ROLE_EXPOSE_PUT, gli_bytes(GLI_WINDOW, window, bytes),
+            window);
 }
 
-void gli_fill(gli_builder *b, uint32_t to, gli_range src, uint32_t loan) {
-  if (gli_build_failed(b) || !are_places(b, loan, 1)) return;
+void gli_put(gli_builder *b, uint32_t to, gli_range src, uint32_t put) {
+  if (gli_build_failed(b) || !are_windows(b, put, 1)) return;
   if (!gli_build_memory(b, src) || !gli_build_reads(b, &src)) return;
-  if (src.bytes != 0) push_send(b, to, GLI_ROLE_FILL, src, loan);
+  if (src.bytes != 0) push_send(b, to, GLI_ROLE_PUT, src, put);
 }
 
-void gli_recv_filled(gli_builder *b, uint32_t from, gli_range dst) {
+void gli_recv_put(gli_builder *b, uint32_t from, gli_range dst) {
   if (gli_build_failed(b) || !gli_build_memory(b, dst) ||
       !gli_build_writes(b, &dst))
     return;
-  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_FILL, dst, 0);
+  if (dst.bytes != 0) push_recv(b, from, GLI_ROLE_PUT, dst, 0);
 }
 
 void gli_signal(gli_builder *b, uint32_t to, gli_range range) {
@@ -133,22 +134,22 @@ void gli_reduce_all(gli_builder *b, const gli_reduction *r) {
                          .n = r->n,
                          .blocks = r->blocks,
                          .stride = r->stride};
-  if (gli_build_failed(b) || !are_places(b, r->view, r->n) ||
-      !are_places(b, r->loan, r->n_loans))
+  if (gli_build_failed(b) || !are_windows(b, r->get, r->n) ||
+      !are_windows(b, r->put, r->n_puts))
     return;
   gli_step s;
   if (!gli_build_many(b, GLI_STEP_REDUCE_ALL, &many, &s)) return;
-  s.place = r->view;
-  s.loan = r->loan;
-  s.n_loans = r->n_loans;
+  s.window = r->get;
+  s.put = r->put;
+  s.n_puts = r->n_puts;
   gli_build_whole(b, &s);
 }
 
 static void push_copy(gli_builder *b, gli_step_kind kind, gli_range src,
-                      uint32_t view, gli_range dst, uint32_t loan,
-                      uint32_t n_loans) {
+                      uint32_t get, gli_range dst, uint32_t put,
+                      uint32_t n_puts) {
   if (!gli_build_same(b, src.bytes, dst.bytes)) return;
-  if (!are_places(b, loan, n_loans)) return;
+  if (!are_windows(b, put, n_puts)) return;
   if (!gli_build_memory(b, src) || !gli_build_memory(b, dst)) return;
   if (!gli_build_reads(b, &src) || !gli_build_writes(b, &dst) || dst.bytes == 0)
     return;
@@ -159,45 +160,45 @@ static void push_copy(gli_builder *b, gli_step_kind kind, gli_range src,
                 .a = src.offset,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
-                .place = view,
-                .loan = loan,
-                .n_loans = n_loans,
+                .window = get,
+                .put = put,
+                .n_puts = n_puts,
                 .peer = GLI_NO_PEER};
   gli_build_whole(b, &s);
 }
 
-void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t loan,
-                  uint32_t n_loans) {
+void gli_copy_all(gli_builder *b, gli_range src, gli_range dst, uint32_t put,
+                  uint32_t n_puts) {
   if (gli_build_failed(b)) return;
-  push_copy(b, GLI_STEP_COPY, src, 0, dst, loan, n_loans);
+  push_copy(b, GLI_STEP_COPY, src, 0, dst, put, n_puts);
 }
 
-void gli_copy_view(gli_builder *b, gli_range block, uint32_t view,
-                   gli_range dst, uint32_t loan, uint32_t n_loans) {
-  if (gli_build_failed(b) || !are_places(b, view, 1)) return;
-  push_copy(b, GLI_STEP_COPY_VIEW, block, view, dst, loan, n_loans);
+void gli_copy_get(gli_builder *b, gli_range block, uint32_t get, gli_range dst,
+                  uint32_t put, uint32_t n_puts) {
+  if (gli_build_failed(b) || !are_windows(b, get, 1)) return;
+  push_copy(b, GLI_STEP_COPY_GET, block, get, dst, put, n_puts);
 }
 
-void gli_recv_reduce_view(gli_builder *b, uint32_t from, gli_range local,
-                          gli_range dst, bool incoming_left, uint32_t loan,
-                          uint32_t n_loans) {
+void gli_recv_reduce_get(gli_builder *b, uint32_t from, gli_range local,
+                         gli_range dst, bool incoming_first, uint32_t put,
+                         uint32_t n_puts) {
   if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
-  if (!are_places(b, loan, n_loans)) return;
+  if (!are_windows(b, put, n_puts)) return;
   if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
   if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
       dst.bytes == 0)
     return;
   if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
   gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
-                .role = GLI_ROLE_VIEW,
-                .incoming_left = incoming_left,
+                .role = GLI_ROLE_EXPOSE_GET,
+                .incoming_first = incoming_first,
                 .a_buffer = (uint8_t)local.buffer,
                 .dst_buffer = (uint8_t)dst.buffer,
                 .a = local.offset,
                 .dst = dst.offset,
                 .bytes = dst.bytes,
-                .loan = loan,
-                .n_loans = n_loans,
+                .put = put,
+                .n_puts = n_puts,
                 .peer = gli_build_peer(b, from)};
   if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
 }

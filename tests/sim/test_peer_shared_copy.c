@@ -12,7 +12,7 @@ typedef struct copying {
   pair_of_ranks two;
   uint8_t *from, *to; /* BYTES each */
   gli_header about;   /* of a message of them */
-  gloo_operation *op;
+  gloo_request *op;
 } copying;
 
 static void send_some(copying *c) {
@@ -24,15 +24,15 @@ static void send_some(copying *c) {
 }
 
 static void end_send(copying *c) {
-  peer_say(&c->two, GLI_MESSAGE_TAKEN, &c->about, 0);
+  peer_say(&c->two, GLI_MESSAGE_READ_DONE, &c->about, 0);
   peer_run_both(&c->two);
-  assert_int_equal(gloo_operation_test(c->op), GLOO_OK);
-  gloo_operation_destroy(c->op);
+  assert_int_equal(gloo_request_test(c->op), GLOO_OK);
+  gloo_request_destroy(c->op);
 }
 
-static void set_up(copying *c, uint32_t helps) {
+static void set_up(copying *c, uint32_t shares) {
   void *memory;
-  peer_set_up_helping(&c->two, helps);
+  peer_set_up_sharing(&c->two, shares);
   assert_int_equal(gloo_alloc((size_t)2 * BYTES, &memory, NULL), GLOO_OK);
   c->from = memory;
   c->to = c->from + BYTES;
@@ -44,16 +44,16 @@ static void set_up(copying *c, uint32_t helps) {
 }
 
 static void tear_down(copying *c) {
-  gloo_operation_destroy(c->op);
+  gloo_request_destroy(c->op);
   peer_tear_down(&c->two);
   gloo_free(c->from);
 }
 
-static uint64_t reference_to(copying *c, const uint8_t *memory, bool write) {
-  uint64_t reference;
+static uint64_t rkey_to(copying *c, const uint8_t *memory, bool write) {
+  uint64_t rkey;
   assert_true(
-      c->two.pair->ops->refer(c->two.pair, memory, BYTES, write, &reference));
-  return reference;
+      c->two.pair->ops->rkey_pack(c->two.pair, memory, BYTES, write, &rkey));
+  return rkey;
 }
 
 static void copied(const copying *c, uint32_t first, uint32_t pieces) {
@@ -70,10 +70,10 @@ static void receive(copying *c) {
   assert_int_equal(gloo_recv_start(c->two.context, c->to, BYTES, GLOO_UINT8, 1,
                                    NULL, &c->op),
                    GLOO_OK);
-  peer_refer_to(&c->two, &c->about, 0, GLI_FORM_SHARED,
-                reference_to(c, c->from, false));
+  peer_rkey_pack(&c->two, &c->about, 0, GLI_FORM_SHARED,
+                 rkey_to(c, c->from, false));
   peer_run_both(&c->two);
-  assert_int_equal(c->two.came[GLI_MESSAGE_HELP], 1);
+  assert_int_equal(c->two.came[GLI_MESSAGE_SHARE], 1);
 }
 
 static void who_gets_all_pieces_is_done(void **state) {
@@ -81,43 +81,43 @@ static void who_gets_all_pieces_is_done(void **state) {
   copying c;
   set_up(&c, 0);
   receive(&c);
-  assert_int_equal(gloo_operation_test(c.op), GLOO_OK);
-  assert_int_equal(c.two.came[GLI_MESSAGE_TAKEN], 1);
+  assert_int_equal(gloo_request_test(c.op), GLOO_OK);
+  assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 1);
   copied(&c, 0, PIECES);
   tear_down(&c);
 }
 
 static void others_are_waited_for(void **state) {
   (void)state;
-  for (uint32_t helps = 1; helps <= PIECES; helps += 5) {
+  for (uint32_t shares = 1; shares <= PIECES; shares += 5) {
     copying c;
-    set_up(&c, helps);
+    set_up(&c, shares);
     receive(&c);
-    assert_int_equal(gloo_operation_test(c.op), GLOO_IN_PROGRESS);
-    assert_int_equal(c.two.came[GLI_MESSAGE_TAKEN], 0);
-    copied(&c, 0, PIECES - helps);
+    assert_int_equal(gloo_request_test(c.op), GLOO_IN_PROGRESS);
+    assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 0);
+    copied(&c, 0, PIECES - shares);
     memcpy(c.to, c.from, BYTES);
-    peer_say(&c.two, GLI_MESSAGE_HELPED, &c.about, 0);
+    peer_say(&c.two, GLI_MESSAGE_SHARE_DONE, &c.about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_operation_test(c.op), GLOO_OK);
-    assert_int_equal(c.two.came[GLI_MESSAGE_TAKEN], 1);
+    assert_int_equal(gloo_request_test(c.op), GLOO_OK);
+    assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 1);
     copied(&c, 0, PIECES);
     tear_down(&c);
   }
 }
 
 /* Twice, another slot, another number, another tag, of nothing. */
-static void help_is_refused_that_was_not_wanted(void **state) {
+static void sharing_is_refused_that_was_not_asked_for(void **state) {
   (void)state;
   for (uint32_t lie = 0; lie < 5; lie++) {
     copying c;
     gloo_error error;
     set_up(&c, lie < 4 ? 3 : 0);
     receive(&c);
-    if (lie == 0) peer_say(&c.two, GLI_MESSAGE_HELPED, &c.about, 0);
+    if (lie == 0) peer_say(&c.two, GLI_MESSAGE_SHARE_DONE, &c.about, 0);
     if (lie == 2) c.about.operation++;
     if (lie == 3) c.about.tag++;
-    peer_say(&c.two, GLI_MESSAGE_HELPED, &c.about, lie == 1);
+    peer_say(&c.two, GLI_MESSAGE_SHARE_DONE, &c.about, lie == 1);
     peer_run_both(&c.two);
     assert_int_equal(gloo_context_error(c.two.context, &error),
                      GLOO_ERR_PROTOCOL);
@@ -127,19 +127,19 @@ static void help_is_refused_that_was_not_wanted(void **state) {
 }
 
 /* The peer may still write when the operation ends with an error. */
-static void what_is_helped_with_is_cut_off(void **state) {
+static void what_is_shared_is_cut_off(void **state) {
   (void)state;
-  for (uint32_t helps = 0; helps < 2; helps++) {
+  for (uint32_t shares = 0; shares < 2; shares++) {
     copying c;
     gli_region region;
-    set_up(&c, helps);
+    set_up(&c, shares);
     bool shared = gli_region_find(c.to, BYTES, &region);
     receive(&c);
-    gloo_operation_cancel(c.op);
+    gloo_request_cancel(c.op);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_operation_test(c.op),
-                     helps ? GLOO_ERR_CANCELLED : GLOO_OK);
-    assert_true(gli_region_find(c.to, BYTES, &region) == (shared && !helps));
+    assert_int_equal(gloo_request_test(c.op),
+                     shares ? GLOO_ERR_CANCELLED : GLOO_OK);
+    assert_true(gli_region_find(c.to, BYTES, &region) == (shared && !shares));
     tear_down(&c);
   }
 }
@@ -147,14 +147,14 @@ static void what_is_helped_with_is_cut_off(void **state) {
 /* ---- the engine sends ---------------------------------------------------- */
 
 /* As a receiver would, that takes the first pieces. */
-static void ask(copying *c, uint64_t reference, uint32_t pieces) {
-  gli_help *help = c->two.pair->ops->help(c->two.pair, false);
-  help += c->about.slot % GLI_HELPS;
-  gli_help_begin(help, 7, reference, &c->about, c->about.context,
-                 c->about.slot);
+static void ask(copying *c, uint64_t rkey, uint32_t pieces) {
+  gli_shared_copy *copy = c->two.pair->ops->shared_copy(c->two.pair, false);
+  copy += c->about.slot % GLI_SHARED_COPIES;
+  gli_shared_copy_begin(copy, 7, rkey, &c->about, c->about.context,
+                        c->about.slot);
   uint32_t piece;
   for (uint32_t i = 0; i < pieces; i++) {
-    assert_true(gli_help_claim(help, 7, PIECES, &piece));
+    assert_true(gli_shared_copy_claim_front(copy, 7, PIECES, &piece));
     assert_int_equal(piece, i);
   }
 }
@@ -165,15 +165,15 @@ static void who_sends_takes_what_is_left(void **state) {
     copying c;
     set_up(&c, 0);
     send_some(&c);
-    ask(&c, reference_to(&c, c.to, true), pieces);
-    peer_say(&c.two, GLI_MESSAGE_HELP, &c.about, 0);
+    ask(&c, rkey_to(&c, c.to, true), pieces);
+    peer_say(&c.two, GLI_MESSAGE_SHARE, &c.about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(c.two.came[GLI_MESSAGE_HELPED], pieces < PIECES);
+    assert_int_equal(c.two.came[GLI_MESSAGE_SHARE_DONE], pieces < PIECES);
     copied(&c, pieces, PIECES - pieces);
-    assert_int_equal(gloo_operation_test(c.op), GLOO_IN_PROGRESS);
-    peer_say(&c.two, GLI_MESSAGE_TAKEN, &c.about, 0);
+    assert_int_equal(gloo_request_test(c.op), GLOO_IN_PROGRESS);
+    peer_say(&c.two, GLI_MESSAGE_READ_DONE, &c.about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_operation_test(c.op), GLOO_OK);
+    assert_int_equal(gloo_request_test(c.op), GLOO_OK);
     tear_down(&c);
   }
 }
@@ -187,18 +187,18 @@ static void other_questions_are_not_answered(void **state) {
     set_up(&c, 0);
     send_some(&c);
     gli_header about = c.about;
-    uint64_t reference = reference_to(&c, c.to, true);
+    uint64_t rkey = rkey_to(&c, c.to, true);
     if (lie == 0) c.about.operation++;
     if (lie == 1) c.about.tag++;
     if (lie == 2) c.about.context++;
-    if (lie == 3) c.about.slot += GLI_HELPS;
-    if (lie == 4) reference = UINT64_MAX;
-    ask(&c, reference, 1);
+    if (lie == 3) c.about.slot += GLI_SHARED_COPIES;
+    if (lie == 4) rkey = UINT64_MAX;
+    ask(&c, rkey, 1);
     c.about = about;
     if (lie == 5) about.operation++;
-    peer_say(&c.two, GLI_MESSAGE_HELP, &about, 0);
+    peer_say(&c.two, GLI_MESSAGE_SHARE, &about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(c.two.came[GLI_MESSAGE_HELPED], 0);
+    assert_int_equal(c.two.came[GLI_MESSAGE_SHARE_DONE], 0);
     assert_int_equal(gloo_context_error(c.two.context, &error), GLOO_OK);
     copied(&c, 0, 0);
     end_send(&c);
@@ -208,19 +208,19 @@ static void other_questions_are_not_answered(void **state) {
 }
 
 /* Who waits for something itself, or copies, does not offer it. */
-static void only_who_is_idle_helps(void **state) {
+static void only_an_idle_sender_shares(void **state) {
   (void)state;
   copying c;
   set_up(&c, 0);
-  gloo_operation *waits;
+  gloo_request *waits;
   assert_int_equal(
       gloo_recv_start(c.two.context, c.to, BYTES, GLOO_UINT8, 1, NULL, &waits),
       GLOO_OK);
   send_some(&c);
-  assert_int_equal(c.about.form, GLI_FORM_REFERENCE);
+  assert_int_equal(c.about.form, GLI_FORM_RKEY);
   end_send(&c);
-  gloo_operation_cancel(waits);
-  gloo_operation_destroy(waits);
+  gloo_request_cancel(waits);
+  gloo_request_destroy(waits);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = "flat";
   for (int in_place = 0; in_place < 2; in_place++) {
@@ -230,8 +230,7 @@ static void only_who_is_idle_helps(void **state) {
         GLOO_OK);
     peer_run_both(&c.two);
     c.about = c.two.last[GLI_MESSAGE_DATA];
-    assert_int_equal(c.about.form,
-                     in_place ? GLI_FORM_SHARED : GLI_FORM_REFERENCE);
+    assert_int_equal(c.about.form, in_place ? GLI_FORM_SHARED : GLI_FORM_RKEY);
     end_send(&c);
   }
   c.op = NULL;
@@ -243,11 +242,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_gets_all_pieces_is_done),
       cmocka_unit_test(others_are_waited_for),
-      cmocka_unit_test(help_is_refused_that_was_not_wanted),
-      cmocka_unit_test(what_is_helped_with_is_cut_off),
+      cmocka_unit_test(sharing_is_refused_that_was_not_asked_for),
+      cmocka_unit_test(what_is_shared_is_cut_off),
       cmocka_unit_test(who_sends_takes_what_is_left),
       cmocka_unit_test(other_questions_are_not_answered),
-      cmocka_unit_test(only_who_is_idle_helps),
+      cmocka_unit_test(only_an_idle_sender_shares),
   };
   return cmocka_run_group_tests_name("peer_help", tests, NULL, NULL);
 }

@@ -15,16 +15,17 @@
 #define K ((uint64_t)1 << 10)
 #define M ((uint64_t)1 << 20)
 
-/* Of the vector, where `fused` gains much when memory is in reach, and loses
+/* Of the vector, where `fused` gains much when memory is mapped, and loses
  * little when it is not. */
 #define FUSED_FROM (16 * K)
 #define FUSED_PAIR_FROM (64 * K)
 #define FUSED_PAIR_SCATTER_FROM (32 * K)
-#define FUSED_CROWDED_FROM (128 * K)
+#define FUSED_OVERSUBSCRIBED_FROM (128 * K)
 #define FUSED_TO (512 * K)
 
-/* Crowded: a message is worth so many bytes, and up to so many in all one round
- * is best, whatever it costs; from memory in reach, only of what is copied. */
+/* Oversubscribed: a message is worth so many bytes, and up to so many in all
+ * one round is best, whatever it costs; from mapped memory, only of what is
+ * copied. */
 #define MESSAGE (1 * K)
 #define ONE_ROUND (115 * K)
 #define ONE_ROUND_COPIED_TO (4 * K)
@@ -40,19 +41,19 @@
 #define ONE_FROM 6 /* ranks that tell one rather than all */
 
 /* A broadcast of some length by its root alone costs as many copies in all as
- * any other, and no rank waits for another to pass it on; from memory in reach
+ * any other, and no rank waits for another to pass it on; from mapped memory
  * each rank copies it once, at the same time. Beyond these borders, what the
  * root copies into rings has left the caches before it is read, and a tree is
- * as good; that comes sooner where ranks are settled, and pass on within a core
+ * as good; that comes sooner where ranks are pinned, and pass on within a core
  * what is in its caches. */
 #define FLAT_RANKS 8
 #define FLAT_TO (512 * K)
 #define FLAT_OF_FEW_TO (2 * M)
-#define FLAT_SETTLED_TO (128 * K)
+#define FLAT_PINNED_TO (128 * K)
 #define TREE_RANKS 16
 
 /* So they halve their vectors with neighbours. */
-#define SETTLED_HALVING_FROM (32 * K)
+#define PINNED_HALVING_FROM (32 * K)
 
 /* Parts that are sent to all at once fit the rings up to here. */
 #define DIRECT_TO (512 * K)
@@ -65,15 +66,15 @@
 #define PASSED_FROM (128 * K)
 #define LONGEST (32 * M) /* beyond all caches */
 
-/* Promised to be in reach: a byte is read where it lies, and stored where it
+/* Promised to be mapped: a byte is read where it lies, and stored where it
  * belongs, whoever does it, so all ranks do as much of that as they can. Of
  * each rank's part, from where on that pays for its messages. */
-#define REACHED_FROM (64 * K)
-#define REACHED_CROWDED_FROM (32 * K)
+#define MAPPED_FROM (64 * K)
+#define MAPPED_OVERSUBSCRIBED_FROM (32 * K)
 /* Of the vector, where what is `flat` ends or begins. */
-#define REACHED_ALL_FROM (64 * K)
-#define REACHED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
-#define REACHED_BLOCKS_FROM (16 * K)
+#define MAPPED_ALL_FROM (64 * K)
+#define MAPPED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
+#define MAPPED_BLOCKS_FROM (16 * K)
 
 /* Of a broadcast or allgather, from where each rank stores its part in all
  * outputs. Two ranks share the work of a broadcast anyway, and an allgather of
@@ -91,19 +92,19 @@ static bool is_one_round(const gli_plan_params *p, uint64_t m) {
 }
 
 /* In reach, and too short for that. */
-static const char *crowded_in_reach(const gli_plan_params *p, uint64_t m) {
+static const char *oversubscribed_mapped(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_ALLREDUCE:
       if (m <= ONE_ROUND_COPIED_TO && is_one_round(p, m)) return "one_shot";
-      if (m <= REACHED_ALL_FROM) return "flat";
+      if (m <= MAPPED_ALL_FROM) return "flat";
       if (p->size <= MANY) return "fused";
-      return m <= REACHED_BY_ONE_TO ? "flat" : NULL;
+      return m <= MAPPED_BY_ONE_TO ? "flat" : NULL;
     case GLI_BROADCAST:
     case GLI_REDUCE:
       return "flat";
     case GLI_REDUCE_SCATTER:
       if (p->size > MANY) return NULL;
-      return m > (p->size <= FEW ? 1 : 2) * REACHED_BLOCKS_FROM ? "flat" : NULL;
+      return m > (p->size <= FEW ? 1 : 2) * MAPPED_BLOCKS_FROM ? "flat" : NULL;
     default:
       return NULL;
   }
@@ -121,10 +122,12 @@ static bool is_stored(const gli_plan_params *p, uint64_t m) {
   return m >= (pair ? STORED_PAIR_FROM : few ? STORED_BLOCKS_FROM : LONGEST);
 }
 
-static const char *in_reach(const gli_plan_params *p, uint64_t m) {
-  if (p->near != GLI_IN_REACH) return NULL;
-  if (m < p->size * (p->crowded ? REACHED_CROWDED_FROM : REACHED_FROM)) {
-    return p->crowded && p->size > 2 ? crowded_in_reach(p, m) : NULL;
+static const char *all_mapped(const gli_plan_params *p, uint64_t m) {
+  if (p->locality != GLI_MAPPED) return NULL;
+  if (m < p->size *
+              (p->oversubscribed ? MAPPED_OVERSUBSCRIBED_FROM : MAPPED_FROM)) {
+    return p->oversubscribed && p->size > 2 ? oversubscribed_mapped(p, m)
+                                            : NULL;
   }
   switch (p->collective) {
     case GLI_BROADCAST:
@@ -155,48 +158,50 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
     return m >= FUSED_PAIR_FROM ? "fused" : "recursive_doubling";
   }
   if (p->size > 4) return NULL;
-  if (!p->crowded) {
+  if (!p->oversubscribed) {
     return m >= FUSED_FROM && (ordered || m <= FUSED_TO) ? "fused" : NULL;
   }
   /* Ordinary memory takes four times as long there as with others. */
-  return ordered && !scatters && m >= FUSED_CROWDED_FROM ? "fused" : NULL;
+  return ordered && !scatters && m >= FUSED_OVERSUBSCRIBED_FROM ? "fused"
+                                                                : NULL;
 }
 
 static bool is_flat(const gli_plan_params *p, uint64_t m) {
   bool many = p->size > FLAT_RANKS;
   if (m < p->size * (many ? FLAT_OF_MANY : FLAT_OF_EACH)) return true;
   if (many) return false;
-  if (p->crowded == GLI_SETTLED) return m < FLAT_SETTLED_TO;
+  if (p->oversubscribed == GLI_PINNED) return m < FLAT_PINNED_TO;
   return m < (p->size <= FEW ? FLAT_OF_FEW_TO : FLAT_TO);
 }
 
-static const char *crowded_allreduce(const gli_plan_params *p, uint64_t m) {
-  bool settled = p->crowded == GLI_SETTLED, few = p->size <= FEW;
-  bool halves = gli_select_is_power(p->size) && (settled || !few);
+static const char *oversubscribed_allreduce(const gli_plan_params *p,
+                                            uint64_t m) {
+  bool pinned = p->oversubscribed == GLI_PINNED, few = p->size <= FEW;
+  bool halves = gli_select_is_power(p->size) && (pinned || !few);
   if (is_one_round(p, m)) return "one_shot";
   if (few && halves)
-    return m < SETTLED_HALVING_FROM ? "flat" : "halving_doubling";
+    return m < PINNED_HALVING_FROM ? "flat" : "halving_doubling";
   if (m <= (few ? BY_ONE_OF_FEW_TO : BY_ONE_TO)) return "flat";
   return halves ? "halving_doubling" : "circulant";
 }
 
-static const char *crowded_reduce(const gli_plan_params *p, uint64_t m) {
-  bool later = p->size <= FEW && p->crowded != GLI_SETTLED;
+static const char *oversubscribed_reduce(const gli_plan_params *p, uint64_t m) {
+  bool later = p->size <= FEW && p->oversubscribed != GLI_PINNED;
   return m <= (later ? BY_ONE_OF_FEW_TO : BY_ONE_TO) ? "flat" : "binomial";
 }
 
-static const char *crowded_reduce_scatter(const gli_plan_params *p,
-                                          uint64_t m) {
-  bool settled = p->crowded == GLI_SETTLED, few = p->size <= FEW;
+static const char *oversubscribed_reduce_scatter(const gli_plan_params *p,
+                                                 uint64_t m) {
+  bool pinned = p->oversubscribed == GLI_PINNED, few = p->size <= FEW;
   if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
   if (p->size > 16 && m < 2 * M) return "circulant";
   if (m <= (p->size > MANY ? DIRECT_OF_MANY_TO : DIRECT_TO)) return "direct";
-  if (m >= LONGEST && !(few && settled)) return "circulant";
-  bool passed = few || settled || p->size > MANY;
+  if (m >= LONGEST && !(few && pinned)) return "circulant";
+  bool passed = few || pinned || p->size > MANY;
   return passed ? "ring" : "circulant";
 }
 
-static const char *crowded(const gli_plan_params *p, uint64_t m) {
+static const char *oversubscribed(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_BARRIER: /* fewest messages, and a turn of each rank is enough */
       return p->size >= ONE_FROM ? "all_to_one" : NULL;
@@ -205,9 +210,9 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       if (p->size <= TREE_RANKS || m < PASSED_FROM / 2) return "binomial";
       return "scatter_allgather";
     case GLI_ALLREDUCE:
-      return crowded_allreduce(p, m);
+      return oversubscribed_allreduce(p, m);
     case GLI_REDUCE_SCATTER:
-      return crowded_reduce_scatter(p, m);
+      return oversubscribed_reduce_scatter(p, m);
     case GLI_ALLGATHER:
       if (p->size > MANY && m <= BY_ONE_BLOCKS_TO) return "flat";
       if (p->size <= FEW && m >= LONGEST) return "direct";
@@ -217,7 +222,7 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
       if (p->size > FEW && m >= PAIRWISE_FROM) return "pairwise";
       return p->size <= 16 ? "direct" : NULL;
     case GLI_REDUCE:
-      return crowded_reduce(p, m);
+      return oversubscribed_reduce(p, m);
     case GLI_SCAN:
     case GLI_EXSCAN: /* ranks have to take turns anyway */
       return m <= 32 * K ? "recursive_doubling" : "linear";
@@ -232,14 +237,14 @@ static const char *crowded(const gli_plan_params *p, uint64_t m) {
   }
 }
 
-const gli_algorithm *gli_algorithm_select_near(const gli_plan_params *p,
-                                               uint64_t m) {
-  if (!p->near || p->hosts != NULL || p->size < 2) return NULL;
-  const char *name = in_reach(p, m);
+const gli_algorithm *gli_algorithm_select_intra_node(const gli_plan_params *p,
+                                                     uint64_t m) {
+  if (!p->locality || p->hosts != NULL || p->size < 2) return NULL;
+  const char *name = all_mapped(p, m);
   if (name == NULL) name = fused(p, m);
   bool pair = p->size == 2;
   if (name == NULL && pair && p->collective == GLI_REDUCE) name = "binomial";
-  if (name == NULL && !pair && p->crowded) name = crowded(p, m);
+  if (name == NULL && !pair && p->oversubscribed) name = oversubscribed(p, m);
   if (name == NULL || !gli_select_suits(p, name)) return NULL;
   return gli_algorithm_find(p->collective, name);
 }

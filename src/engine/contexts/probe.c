@@ -19,23 +19,23 @@
 /* The share of the timeout that is spent on asking. */
 #define PROBE_SHARE 8
 
-static uint64_t probe_ns(const gloo_operation *op) {
+static uint64_t probe_ns(const gli_operation *op) {
   uint64_t share = (uint64_t)op->deadline.timeout_ns / PROBE_SHARE;
   return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
 }
 
-static bool is_armed(const gloo_operation *op) {
-  return op->deadline.alarm_ns != 0;
+static bool is_armed(const gli_operation *op) {
+  return op->deadline.timer_ns != 0;
 }
 
-static void start_clock(gloo_operation *op, uint64_t now_ns) {
-  op->deadline.alarm_ns = UINT64_MAX;
+static void start_clock(gli_operation *op, uint64_t now_ns) {
+  op->deadline.timer_ns = UINT64_MAX;
   if ((uint64_t)op->deadline.timeout_ns >= UINT64_MAX - now_ns) return;
   op->deadline.at_ns = now_ns + (uint64_t)op->deadline.timeout_ns;
-  op->deadline.alarm_ns = op->deadline.at_ns - probe_ns(op);
+  op->deadline.timer_ns = op->deadline.at_ns - probe_ns(op);
 }
 
-void gli_late_start_clock(gloo_operation *op) {
+void gli_blame_start_clock(gli_operation *op) {
   gloo_device *device = op->device;
   if (is_armed(op)) return;
   start_clock(op, device->ops->now_ns(device->transport));
@@ -43,17 +43,17 @@ void gli_late_start_clock(gloo_operation *op) {
 
 /* Where groups are made, a receive asks the rank that it waits for whether that
  * makes a group too, and waits like us. */
-static bool may_ask_for_message(const gloo_operation *op) {
-  return op->context->is_lobby && op->side == GLI_RECV_SIDE &&
+static bool may_ask_for_message(const gli_operation *op) {
+  return op->context->is_control && op->side == GLI_RECV_SIDE &&
          op->p2p.peer >= 0 && op->state >= GLI_OPERATION_POSTED;
 }
 
-static void ask(const gloo_operation *op) {
+static void send_probes(const gli_operation *op) {
   if (may_ask_for_message(op)) {
     gli_link *link = op->context->peers[op->p2p.peer].link;
-    if (!link) return;
+    if (link == NULL) return;
     gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->deadline.pressed ? 1 : 0);
+                     op->deadline.suspected ? 1 : 0);
     return;
   }
   if (op->state != GLI_OPERATION_RUNNING) return;
@@ -61,57 +61,57 @@ static void ask(const gloo_operation *op) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!gli_operation_waits_for(op, i)) continue;
     gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->deadline.pressed ? 1 : 0);
+                     op->deadline.suspected ? 1 : 0);
   }
 }
 
-static void probe(gloo_operation *op, uint64_t now_ns) {
-  op->deadline.lateness = GLI_PROBING;
-  op->deadline.alarm_ns = now_ns + probe_ns(op);
-  ask(op);
+static void begin_probing(gli_operation *op, uint64_t now_ns) {
+  op->deadline.blame_phase = GLI_PROBING;
+  op->deadline.timer_ns = now_ns + probe_ns(op);
+  send_probes(op);
 }
 
 /* Asked by others, and there is time left. */
-static void relax(gloo_operation *op) {
-  op->deadline.lateness = GLI_ON_TIME;
-  op->deadline.pressed = false;
-  op->deadline.alarm_ns = op->deadline.at_ns - probe_ns(op);
+static void stop_probing(gli_operation *op) {
+  op->deadline.blame_phase = GLI_ON_TIME;
+  op->deadline.suspected = false;
+  op->deadline.timer_ns = op->deadline.at_ns - probe_ns(op);
 }
 
-static bool all_innocent(const gloo_operation *op) {
-  if (may_ask_for_message(op)) return op->peers[0].innocent;
+static bool all_cleared(const gli_operation *op) {
+  if (may_ask_for_message(op)) return op->peers[0].cleared;
   if (op->state != GLI_OPERATION_RUNNING) return false;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (!op->peers[i].innocent && gli_operation_waits_for(op, i)) return false;
+    if (!op->peers[i].cleared && gli_operation_waits_for(op, i)) return false;
   }
   return true;
 }
 
-static void listen_on(gloo_operation *op, uint64_t now_ns) {
-  op->deadline.lateness = GLI_LISTENING;
-  op->deadline.alarm_ns = now_ns + 4 * probe_ns(op);
-  if (op->deadline.pressed) return;
-  op->deadline.pressed = true;
-  ask(op);
+static void keep_listening(gli_operation *op, uint64_t now_ns) {
+  op->deadline.blame_phase = GLI_LISTENING;
+  op->deadline.timer_ns = now_ns + 4 * probe_ns(op);
+  if (op->deadline.suspected) return;
+  op->deadline.suspected = true;
+  send_probes(op);
 }
 
-void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
+void gli_blame_timer(gli_operation *op, uint64_t now_ns) {
   if (!is_armed(op)) {
     start_clock(op, now_ns);
     return;
   }
   bool over = now_ns >= op->deadline.at_ns;
-  if (op->deadline.lateness == GLI_ON_TIME) {
-    probe(op, now_ns);
+  if (op->deadline.blame_phase == GLI_ON_TIME) {
+    begin_probing(op, now_ns);
     return;
   }
   if (!over &&
-      (!op->deadline.pressed || op->deadline.lateness == GLI_LISTENING)) {
-    relax(op);
+      (!op->deadline.suspected || op->deadline.blame_phase == GLI_LISTENING)) {
+    stop_probing(op);
     return;
   }
-  if (op->deadline.lateness == GLI_PROBING && all_innocent(op)) {
-    listen_on(op, now_ns);
+  if (op->deadline.blame_phase == GLI_PROBING && all_cleared(op)) {
+    keep_listening(op, now_ns);
     return;
   }
   gloo_error error;
@@ -120,12 +120,12 @@ void gli_late_alarm(gloo_operation *op, uint64_t now_ns) {
 }
 
 /* The receive that makes a group with this tag, and waits. */
-static gloo_operation *find_message(const gli_link *link, const gli_header *h) {
+static gli_operation *find_message(const gli_link *link, const gli_header *h) {
   const gli_family *family = link->context->family;
   const gli_operation_list *lists[] = {&family->active, &family->posted};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    gloo_operation *op = lists[i]->first;
-    for (; op; op = op->active_next) {
+    gli_operation *op = lists[i]->first;
+    for (; op != NULL; op = op->active_next) {
       if (op->context == link->context && may_ask_for_message(op) &&
           op->signature.tag == h->tag) {
         return op;
@@ -135,45 +135,46 @@ static gloo_operation *find_message(const gli_link *link, const gli_header *h) {
   return NULL;
 }
 
-static gloo_operation *find(const gli_link *link, const gli_header *h) {
+static gli_operation *find_operation(const gli_link *link,
+                                     const gli_header *h) {
   if (h->collective == GLI_SENDRECV) return find_message(link, h);
   return gli_match_operation(link, h);
 }
 
 /* Who asks may wait for a message that is not to come, for this rank called
  * something else there. */
-static gloo_status agree(const gloo_operation *op, const gli_link *link,
-                         const gli_header *h, gloo_error *error) {
+static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
+                                const gli_header *h, gloo_error *error) {
   if (h->collective == GLI_SENDRECV) return GLOO_OK;
-  if (op) return gli_match_agree(op, link, h, error);
+  if (op != NULL) return gli_match_agree(op, link, h, error);
   return gli_match_agree_late(link, h, error);
 }
 
-gloo_status gli_late_probed(gli_link *link, const gli_header *h,
-                            gloo_error *error) {
-  gloo_operation *op = find(link, h);
-  gloo_status status = agree(op, link, h, error);
+gloo_status gli_blame_probed(gli_link *link, const gli_header *h,
+                             gloo_error *error) {
+  gli_operation *op = find_operation(link, h);
+  gloo_status status = check_agrees(op, link, h, error);
   if (status != GLOO_OK) return status;
-  if (!op) return GLOO_OK; /* not there yet: silence is the answer */
+  if (op == NULL) return GLOO_OK; /* not there yet: silence is the answer */
   (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
   if (op->deadline.timeout_ns <= 0) return GLOO_OK;
-  gli_late_start_clock(op);
+  gli_blame_start_clock(op);
   gloo_device *device = op->device;
   uint64_t now_ns = device->ops->now_ns(device->transport);
-  bool pressed = h->slot != 0 && !op->deadline.pressed;
-  if (op->deadline.lateness != GLI_ON_TIME && !pressed) return GLOO_OK;
-  if (pressed) op->deadline.pressed = true;
-  probe(op, now_ns);
+  bool suspected = h->slot != 0 && !op->deadline.suspected;
+  if (op->deadline.blame_phase != GLI_ON_TIME && !suspected) return GLOO_OK;
+  if (suspected) op->deadline.suspected = true;
+  begin_probing(op, now_ns);
   return GLOO_OK;
 }
 
-void gli_late_answered(gli_link *link, const gli_header *h) {
-  gloo_operation *op = find(link, h);
-  if (!op) return;
+void gli_blame_answered(gli_link *link, const gli_header *h) {
+  gli_operation *op = find_operation(link, h);
+  if (op == NULL) return;
   if (may_ask_for_message(op)) {
-    op->peers[0].innocent = (uint32_t)op->p2p.peer == link->local;
+    op->peers[0].cleared = (uint32_t)op->p2p.peer == link->local;
     return;
   }
   uint32_t peer = gli_plan_find_peer(op->plan, link->local);
-  if (peer != GLI_NO_PEER) op->peers[peer].innocent = true;
+  if (peer != GLI_NO_PEER) op->peers[peer].cleared = true;
 }
