@@ -8,13 +8,12 @@
 #include "transport/transport.h"
 
 /* Store or reduce the bytes of a payload that begin at its byte `at`. Of a
- * reduction both are whole elements. What is stored may lie where it comes from
- * (messages of a rank to itself). */
+ * reduction both are whole elements. */
 GLI_INLINE void gli_sink_place(const gli_sink *sink, uint64_t at,
                                const void *data, size_t bytes) {
   uint8_t *dst = (uint8_t *)sink->dst + at;
   if (sink->fn == NULL) {
-    memmove(dst, data, bytes);
+    memcpy(dst, data, bytes);
     return;
   }
   const uint8_t *local = (const uint8_t *)sink->local + at;

@@ -218,7 +218,9 @@ static void engine_on_sent(void *pair_user, gli_send_request *request) {
 
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
-  if (cause->status == GLOO_ERR_PROTOCOL) { /* nobody knows more than that */
+  /* Of what came, and of what this rank itself lacks, nobody knows more. */
+  if (cause->status == GLOO_ERR_PROTOCOL ||
+      cause->rank == (int)link->context->rank) {
     gli_context_poison(link->context, cause);
     return;
   }
