@@ -77,7 +77,7 @@ static void name_atomics(process *p) {
   model_atomic(&t->wakes, 4, "wakes", KIND_OTHER);
   model_atomic(&t->needs_poll, 1, "needs_poll", KIND_OTHER);
   model_atomic(&t->look, 1, "look", KIND_OTHER);
-  model_atomic(&t->oversubscribed, 1, "crowded", KIND_OTHER);
+  model_atomic(&t->oversubscribed, 1, "oversubscribed", KIND_OTHER);
   model_atomic(&t->next_due_ns, 8, "next_due_ns", KIND_OTHER);
   model_owned(&pair->waiting, 1, "waiting", KIND_OTHER);
   model_counter(&pair->in.next, 4, "next", KIND_OTHER);

@@ -172,7 +172,7 @@ static void make_room(model_state *state, size_t place, size_t index) {
   views[n++] = &state->sc;
   for (size_t i = 0; i < n; i++)
     if (views[i]->at[place] >= index) views[i]->at[place]++;
-  for (int i = 0; i < model_the.n_windows; i++)
+  for (int i = 0; i < model_the.n_places; i++)
     for (size_t k = 0; k < state->locations[i].n; k++) {
       uint8_t *at = &state->locations[i].messages[k].view.at[place];
       if (*at >= index) ++*at;

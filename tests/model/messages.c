@@ -73,7 +73,7 @@ gli_shm_memory *ring_in_arena(uint32_t data_bytes, uint32_t first,
   }
   atomic_init(&m->slots_taken, first);
   model_plain(m->data, data_bytes, "data");
-  model_atomic(&m->revoked, 4, "recalled", KIND_REVOKED);
+  model_atomic(&m->revoked, 4, "revoked", KIND_REVOKED);
   model_owned(&m->wants, 4, "wants", KIND_WANTS);
   model_counter(&m->slots_taken, 4, "slots_taken", KIND_SLOTS_TAKEN);
   model_counter(&m->bytes_taken, 8, "bytes_taken", KIND_BYTES_TAKEN);

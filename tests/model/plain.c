@@ -78,7 +78,7 @@ static void lower_words(model_state *state, const model_view *base) {
 }
 
 static void lower_locations(model_state *state, const model_view *base) {
-  for (int i = 0; i < model_the.n_windows; i++) {
+  for (int i = 0; i < model_the.n_places; i++) {
     model_location *l = &state->locations[i];
     size_t gone = base->at[i];
     l->n -= gone;

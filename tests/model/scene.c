@@ -59,11 +59,11 @@ static int16_t *cell_of(const volatile void *at) {
 
 static model_place *add_place(volatile void *at, size_t bytes, const char *name,
                               int kind) {
-  need(model_the.n_windows < MODEL_LOCATIONS, "too many atomic locations");
+  need(model_the.n_places < MODEL_LOCATIONS, "too many atomic locations");
   int16_t *cell = cell_of(at);
   for (size_t i = 0; i < bytes; i++)
-    cell[i] = (int16_t)(model_the.n_windows + 1);
-  model_place *place = &model_the.places[model_the.n_windows++];
+    cell[i] = (int16_t)(model_the.n_places + 1);
+  model_place *place = &model_the.places[model_the.n_places++];
   *place = (model_place){
       .name = name, .at = at, .bytes = (uint8_t)bytes, .kind = kind};
   return place;
@@ -127,7 +127,7 @@ static uint64_t value_at(const model_place *place) {
  * it; its own time begins at 1. */
 void model_initial(model_state *state) {
   memset(state, 0, sizeof *state);
-  for (int i = 0; i < model_the.n_windows; i++) {
+  for (int i = 0; i < model_the.n_places; i++) {
     state->locations[i].n = 1;
     state->locations[i].messages[0].value = value_at(&model_the.places[i]);
   }

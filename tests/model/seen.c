@@ -19,7 +19,7 @@ static int parts_of(const model_state *s, part parts[PARTS_MAX]) {
   parts[n++] = (part){offsetof(model_state, words),
                       model_the.n_words * sizeof(model_word)};
   parts[n++] = (part){offsetof(model_state, plain), model_the.n_words * 4};
-  for (int i = 0; i < model_the.n_windows; i++) {
+  for (int i = 0; i < model_the.n_places; i++) {
     size_t at =
         offsetof(model_state, locations) + (size_t)i * sizeof(model_location);
     size_t used = (size_t)s->locations[i].n * sizeof(model_message);

@@ -127,7 +127,7 @@ typedef struct model_scene {
   model_place places[MODEL_LOCATIONS];
   model_segment segments[MODEL_SEGMENTS];
   model_code threads[MODEL_THREADS];
-  int n_windows, n_segments, n_threads;
+  int n_places, n_segments, n_threads;
   size_t n_words, used;
   const model_plant *plants;
   bool calm;
