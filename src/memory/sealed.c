@@ -58,7 +58,7 @@ static uint64_t left_for(size_t bytes) {
 static int check_limits(size_t bytes, unsigned most_percent,
                         const char **what) {
   struct rlimit limit;
-  *what = "ulimit -f is too low";
+  *what = "RLIMIT_FSIZE is too low";
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       limit.rlim_cur < bytes)
     return EFBIG;
