@@ -117,7 +117,7 @@ static gloo_status bootstrap_learn_hosts(gloo_context *context,
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
   gli_context_set_hosts(context, hosts, gli_cores_subscription(cores, size));
-  gli_context_learn_nearness(context);
+  gli_context_learn_locality(context);
   return GLOO_OK;
 }
 

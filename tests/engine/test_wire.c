@@ -261,6 +261,8 @@ static void what_a_start_lets_through(void **state) {
        "want:a0 want:b0 a0 a1 a2", 1, 0, 0},
       {"what follows goes at once", 0, "a answer:a a", "want:a0 a0 a1", 0, 0,
        0},
+      {"also what must not overtake", 0, "a answer:a a!", "want:a0 a0 a1", 0, 0,
+       0},
       {"what was charged stays so", 100, "a a answer:a", "a0$ want:a1 a1", 0, 1,
        0},
       {"said twice", 0, "a answer:a started:a a", "want:a0 a0 a1", 0, 0, 0},

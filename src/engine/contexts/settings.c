@@ -40,20 +40,15 @@ void gli_context_promise_buffers(gloo_context *context) {
   context->buffers_promised = true;
 }
 
-static uint32_t settings_host_of(const gloo_context *context, uint32_t rank) {
-  return context->hosts != NULL ? context->hosts->of[rank] : 0;
-}
-
 /* Which is asked of each two that follow each other on a host. */
-void gli_context_learn_nearness(gloo_context *context) {
+void gli_context_learn_locality(gloo_context *context) {
   const gli_transport_ops *ops = context->device->ops;
+  const gli_hosts *hosts = context->hosts;
   context->maps = ops->maps != NULL;
-  for (uint32_t b = 1; b < context->size && context->maps; b++) {
-    uint32_t a = b;
-    while (a-- > 0 &&
-           settings_host_of(context, a) != settings_host_of(context, b))
-      continue;
-    if (a >= b) continue; /* the first on its host */
+  for (uint32_t i = 1; i < context->size && context->maps; i++) {
+    uint32_t a = hosts != NULL ? hosts->ranks[i - 1] : i - 1;
+    uint32_t b = hosts != NULL ? hosts->ranks[i] : i;
+    if (hosts != NULL && hosts->of[a] != hosts->of[b]) continue;
     context->maps =
         ops->maps(&context->contacts[a].address, &context->contacts[b].address);
   }

@@ -15,7 +15,7 @@ void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
 /* Find out whether ranks that share a host reach each other's memory, from
  * where they listen. To be said after that and the hosts; the same on all
  * ranks, for no plan may use what only some of them have. */
-void gli_context_learn_nearness(gloo_context *context);
+void gli_context_learn_locality(gloo_context *context);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);

@@ -47,10 +47,11 @@ gli_operation *gli_repeat_like(const gli_operation *model) {
     gli_plan_cache_put(context->cache, model->ref);
     return NULL;
   }
-  if (!gli_signature_same(&op->signature, &model->signature)) {
+  /* The peers of a message are not those of its plan. */
+  if (gli_operation_is_message(model) ||
+      !gli_signature_same(&op->signature, &model->signature)) {
     op->in_order.prepared = false;
   }
-  if (gli_operation_is_message(op)) op->in_order.prepared = false;
   op->signature = model->signature;
   op->in_order.allowed = op->in_order.suits;
   op->in_order.fallbacks = 0;
@@ -97,7 +98,7 @@ void gli_repeat_keep_like(const gli_operation *op,
   if (!is_small(op->plan) || gli_context_poisoned(op->context)) return;
   gli_operation *spare = gli_repeat_like(op);
   if (spare == NULL) return;
-  if (op->signature.collective != GLI_SENDRECV) {
+  if (!gli_operation_is_message(op)) {
     spare->counter = gli_counter(&op->context->counters, op->signature.tag);
   }
   gli_repeat_keep(spare, call);

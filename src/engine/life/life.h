@@ -24,13 +24,13 @@ gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
 
 /* ---- the beginning of a run (begin.c) ------------------------------------ */
 
-/* One that is not, or cannot be, begun at its first step in order and nothing
- * else (gli_in_order_begin). */
+/* The way of all that gli_in_order_begin does not begin: what it needs is
+ * looked for, and it is listed. */
 gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error);
 /* `now`: its first steps need not wait for whoever runs what is runnable, but
- * run behind all that was deferred. The context is not poisoned, and no
- * operation of the device is unlisted. */
+ * run behind all that was deferred. The context is not poisoned.
+ */
 static inline gloo_status gli_operation_begin(gli_operation *op, bool now,
                                               gloo_error *error) {
   if (now && op->in_order.prepared && gli_in_order_begin(op)) return GLOO_OK;

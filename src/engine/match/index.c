@@ -8,16 +8,10 @@ gli_key gli_match_key_of(const gli_operation *op) {
   return (gli_key){rank, op->signature.tag, op->signature.operation};
 }
 
-static size_t index_bucket_of(gli_key key) {
-  uint64_t mixed = key.operation * 3 + key.tag * UINT64_C(0x9e3779b1) +
-                   (uint64_t)key.rank * 64;
-  return (size_t)(mixed % GLI_BUCKETS);
-}
-
 gli_operation *gli_match_find(const gloo_context *context, gli_key key) {
   gli_operation *op = context->newest;
   if (op != NULL && gli_keys_equal(gli_match_key_of(op), key)) return op;
-  op = context->buckets[index_bucket_of(key)];
+  op = context->buckets[gli_key_bucket(key)];
   while (op != NULL && !gli_keys_equal(gli_match_key_of(op), key))
     op = op->hash_next;
   return op;
@@ -25,7 +19,7 @@ gli_operation *gli_match_find(const gloo_context *context, gli_key key) {
 
 void gli_match_file(gli_operation *op) {
   gli_operation **bucket =
-      &op->context->buckets[index_bucket_of(gli_match_key_of(op))];
+      &op->context->buckets[gli_key_bucket(gli_match_key_of(op))];
   op->bucket = bucket;
   op->hash_next = *bucket;
   *bucket = op;

@@ -95,7 +95,8 @@ static gloo_status data_for(gli_operation *op, gli_link *link,
   gloo_status status = gli_receive_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
   if (h->eager) gli_flow_consumed(link, h->length);
-  /* Until then nobody knew of a receive, which could be withdrawn. */
+  /* A receive says so only now: before its message came, it could be taken
+   * back. */
   if (op->cts_unasked && gli_operation_is_message(op) && !op->peers[0].told) {
     op->peers[0].told = true;
     gli_flow_control(link, GLI_MESSAGE_CTS, &op->signature, 0);
@@ -122,9 +123,6 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
                          const uint8_t *payload, gloo_error *error) {
   gli_operation *op = gli_receive_operation(link, h, error);
   if (op == NULL || error->status != GLOO_OK) return false;
-  /* It has just claimed a receive, which awaits it. */
-  if (link->awaits != NULL && gli_in_order_message(link, h, payload))
-    return true;
   const gli_plan *plan = op->plan;
   uint32_t index = gli_match_peer(op, link);
   if (op->pairwise || index == GLI_NO_PEER) return false;

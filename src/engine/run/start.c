@@ -16,8 +16,8 @@ GLI_COLD static void announce_start(gli_operation *op) {
   }
 }
 
-/* All steps are to be done. */
-static void enter_active(gli_operation *op) {
+/* Set the counters: all steps are to be done. */
+static void count_steps(gli_operation *op) {
   const gli_plan *plan = op->plan;
   if (plan->n_windows > 0) {
     memset(op->windows, 0, plan->n_windows * sizeof *op->windows);
@@ -32,13 +32,13 @@ static void enter_active(gli_operation *op) {
   op->ready_tail = ready;
 }
 
-static void start_list(gli_operation *op) {
+static void list_operation(gli_operation *op) {
   gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);
 }
 
 void gli_device_list_now(gloo_device *device) {
-  start_list(device->unlisted);
+  list_operation(device->unlisted);
   device->unlisted = NULL;
 }
 
@@ -52,10 +52,10 @@ gloo_status gli_operation_launch(gli_operation *op, gloo_error *error) {
     op->in_order.at = 0;
     op->in_order.active = true;
   } else {
-    enter_active(op);
+    count_steps(op);
   }
   gli_blame_arm(op);
-  start_list(op);
+  list_operation(op);
   gloo_status status = gli_early_adopt(op, error);
   if (status != GLOO_OK) {
     op->ready_tail = 0;

@@ -26,6 +26,11 @@ typedef struct gli_contact {
 
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+static inline size_t gli_key_bucket(gli_key key) {
+  uint64_t mixed = key.operation * 3 + key.tag * UINT64_C(0x9e3779b1) +
+                   key.rank * UINT64_C(0x85ebca6b);
+  return (size_t)(mixed % GLI_BUCKETS);
+}
 
 /* Stores into other ranks' memory: what for, and of how many bytes: from so
  * many on, of twice as many each. */

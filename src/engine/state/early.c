@@ -81,18 +81,12 @@ void gli_early_free_pools(gloo_device *device) {
   }
 }
 
-static size_t early_bucket_of(gli_key key) {
-  uint64_t h = key.operation * UINT64_C(0x9e3779b97f4a7c15);
-  h ^= ((uint64_t)key.rank << 32 | key.tag) * UINT64_C(0xc2b2ae3d27d4eb4f);
-  return (size_t)(h >> 56) % GLI_BUCKETS;
-}
-
 static bool early_belongs(const gli_early *early, gli_key key) {
   return gli_keys_equal(gli_key_incoming(early->link, &early->header), key);
 }
 
 void gli_early_keep(gli_early *early, gli_key key) {
-  gli_early **bucket = &early->link->context->early[early_bucket_of(key)];
+  gli_early **bucket = &early->link->context->early[gli_key_bucket(key)];
   early->link->context->n_early++;
   early->next = *bucket;
   *bucket = early;
@@ -100,7 +94,7 @@ void gli_early_keep(gli_early *early, gli_key key) {
 
 gli_early *gli_early_take(gloo_context *context, gli_key key) {
   if (context->n_early == 0) return NULL;
-  gli_early **at = &context->early[early_bucket_of(key)];
+  gli_early **at = &context->early[gli_key_bucket(key)];
   while (*at != NULL && !early_belongs(*at, key)) at = &(*at)->next;
   gli_early *found = *at;
   if (found == NULL) return NULL;
@@ -138,7 +132,7 @@ void gli_early_remove_envelope(gli_early *early) {
 }
 
 bool gli_early_has_envelope(const gloo_context *context, gli_key key) {
-  const gli_early *p = context->early[early_bucket_of(key)];
+  const gli_early *p = context->early[gli_key_bucket(key)];
   while (p != NULL && !(p->envelope && early_belongs(p, key))) p = p->next;
   return p != NULL;
 }

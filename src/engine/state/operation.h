@@ -72,8 +72,8 @@ typedef struct gli_source {
 
 /* Room for the operands of one step. */
 typedef struct gli_operands {
-  size_t n, n_to,
-      n_windowed; /* of `to`, the first n_windowed are other ranks' */
+  size_t n, n_to;
+  size_t n_windowed; /* so many of `to`, the first, are other ranks' */
   bool gets;
   gli_source *from;
   uint8_t **room; /* to fetch to; NULL where mapped */
@@ -117,7 +117,7 @@ typedef struct gli_in_order {
   gli_message *messages; /* of all steps */
 } gli_in_order;
 
-/* When an operation is late (contexts/late.c). */
+/* When an operation is late (contexts/probe.c). */
 typedef struct gli_deadline {
   int64_t timeout_ns; /* of the call; 0 or less: none */
   uint64_t at_ns;
@@ -183,8 +183,7 @@ struct gloo_request {
   gloo_custom_op *held_custom;
   gli_scaling scaling;
   uint8_t ending; /* gli_ending */
-  gli_wide
-      *wide; /* NULL: not wide; else scaling.from is no more than not NULL */
+  gli_wide *wide; /* NULL: not wide; else scaling.from is only not NULL */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
@@ -276,17 +275,13 @@ static inline void gli_operation_list_remove(gli_operation_list *list,
 
 /* ---- in order ------------------------------------------------------------ */
 
-/* The message that it waits for is not its any more. */
-static inline void gli_in_order_stop_awaiting(gli_operation *op) {
+/* The cursor is of no use any more, and no message is for it. */
+static inline void gli_in_order_stop(gli_operation *op) {
   uint32_t at = op->in_order.at;
+  op->in_order.active = false;
   if (at == op->plan->n_steps || op->recv_state[at] == GLI_RECV_UNREADY) return;
   gli_link *link = op->in_order.messages[at].link;
   if (link->awaits == op) link->awaits = NULL;
-}
-/* It is to end with an error: nothing that comes is for it. */
-static inline void gli_in_order_stop(gli_operation *op) {
-  gli_in_order_stop_awaiting(op);
-  op->in_order.active = false;
 }
 
 /* ---- deadlines ----------------------------------------------------------- */
