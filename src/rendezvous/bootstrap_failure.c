@@ -157,18 +157,22 @@ static bool is_lack(gloo_status status) {
   return status == GLOO_ERR_IO || status == GLOO_ERR_NO_MEMORY;
 }
 
-/* Give those that have come the time to hear of it. With a wrong idea of the
- * size, the rank at fault may be one beyond ours. */
+/* Give the other ranks the time to hear of it, also those that are still
+ * starting; but a rank that did not come in time is not waited for once more.
+ * With a wrong idea of the size, the rank at fault may be one beyond ours. */
 static void bootstrap_failure_linger(gloo_store *store, uint32_t size,
                                      const gloo_error *cause) {
   uint64_t deadline = gli_deadline_after(LINGER_NS);
+  bool missed = cause->status == GLOO_ERR_TIMEOUT;
   bool *come = calloc(size, sizeof *come);
   bool *gone = calloc(size, sizeof *gone);
   if (come != NULL && gone != NULL) {
-    gloo_status status =
-        gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
+    gloo_status status = GLOO_OK;
+    if (missed)
+      status = gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
     if (status == GLOO_OK || status == GLOO_ERR_TIMEOUT)
-      gli_bootstrap_wait(store, "gone", size, come, deadline, gone, NULL);
+      gli_bootstrap_wait(store, "gone", size, missed ? come : NULL, deadline,
+                         gone, NULL);
   }
   free(come);
   free(gone);

@@ -11,8 +11,9 @@
 
 /* Leave `cause` in the store, and let go of the store. Where another rank was
  * first, and what happened here can have come of that, the cause is replaced by
- * that of the other. A rank that serves the store stays until those that have
- * come are gone as well, for a few seconds at most. Where two processes say
+ * that of the other. A rank that serves the store stays until the others are
+ * gone as well (without those that did not come in time), for a few seconds at
+ * most. Where two processes say
  * that they are the same rank, or this one lacks something, it stays that long
  * in any case: more of either job may come, or those that it had no room for.
  * `published`: this process has published as `rank`, and not another one in its
