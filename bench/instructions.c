@@ -35,47 +35,48 @@ typedef gloo_status (*call_fn)(rank_state *r);
 
 static gloo_status make_allreduce(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_init(r->context, r->in, r->out, 1, GLOO_FLOAT32,
-                             GLOO_SUM, NULL, operation);
+                             GLOO_SUM, NULL, operation, NULL);
 }
 
 static gloo_status make_allreduce_1k(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_init(r->context, r->in, r->out, 256, GLOO_FLOAT32,
-                             GLOO_SUM, NULL, operation);
+                             GLOO_SUM, NULL, operation, NULL);
 }
 
 static gloo_status start_allreduce(rank_state *r, gloo_request **operation) {
   return gloo_allreduce_start(r->context, r->in, r->out, 1, GLOO_FLOAT32,
-                              GLOO_SUM, NULL, operation);
+                              GLOO_SUM, NULL, operation, NULL);
 }
 
 static gloo_status make_barrier(rank_state *r, gloo_request **operation) {
-  return gloo_barrier_init(r->context, NULL, operation);
+  return gloo_barrier_init(r->context, NULL, operation, NULL);
 }
 
 static gloo_status make_broadcast(rank_state *r, gloo_request **operation) {
   return gloo_broadcast_init(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0,
-                             NULL, operation);
+                             NULL, operation, NULL);
 }
 
 static gloo_status make_message(rank_state *r, gloo_request **operation) {
   if (r->rank == 0) {
     return gloo_send_init(r->context, r->in, 1, GLOO_FLOAT32, 1, NULL,
-                          operation);
+                          operation, NULL);
   }
-  return gloo_recv_init(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL,
-                        operation);
+  return gloo_recv_init(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL, operation,
+                        NULL);
 }
 
 /* Of what rank 0 need not wait for. */
 static gloo_status call_broadcast(rank_state *r) {
-  return gloo_broadcast(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0, NULL);
+  return gloo_broadcast(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0, NULL,
+                        NULL);
 }
 
 static gloo_status call_message(rank_state *r) {
   if (r->rank == 0) {
-    return gloo_send(r->context, r->in, 1, GLOO_FLOAT32, 1, NULL);
+    return gloo_send(r->context, r->in, 1, GLOO_FLOAT32, 1, NULL, NULL);
   }
-  return gloo_recv(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL);
+  return gloo_recv(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL, NULL);
 }
 
 /* Expected is rank 1's first output, for the inputs 1 and 2. */
@@ -120,7 +121,7 @@ static gloo_status fail(rank_state *r, gloo_status status) {
 }
 
 static gloo_status begin(const struct test_case *c, rank_state *r) {
-  gloo_status status = c->persistent ? gloo_request_start(r->operation)
+  gloo_status status = c->persistent ? gloo_request_start(r->operation, NULL)
                                      : c->make(r, &r->operation);
   return status == GLOO_OK ? status : fail(r, status);
 }
@@ -136,7 +137,7 @@ static gloo_status finish(const struct test_case *c, rank_state ranks[RANKS]) {
       continue;
     }
     r->tests++;
-    gloo_status status = gloo_request_test(r->operation);
+    gloo_status status = gloo_request_test(r->operation, NULL);
     if (status == GLOO_IN_PROGRESS && tries < GIVE_UP_TESTS) continue;
     if (status != GLOO_OK) return fail(r, status);
     done[r->rank] = 1;

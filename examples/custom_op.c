@@ -53,14 +53,13 @@ int main(void) {
   about.commutative = 1;
   about.element_bytes = sizeof(moments);
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   int rank = gloo_context_rank(context);
   moments all = measure(rank, gloo_context_size(context));
   gloo_status status =
       gloo_custom_op_create(join_all, &about, &options.custom, &error);
   if (status == GLOO_OK) {
     status = gloo_allreduce(context, GLOO_IN_PLACE, &all, 1, GLOO_OPAQUE,
-                            GLOO_CUSTOM, &options);
+                            GLOO_CUSTOM, &options, &error);
   }
   if (status == GLOO_OK) {
     printf("rank %d: %g values, mean 1e9 + %g, variance %g\n", rank, all.n,

@@ -58,10 +58,9 @@ static void plan_steps(trainer *t) {
 static bool make_model(trainer *t) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   uint64_t seed = t->rank == 0 ? 20 : 0;
   check(gloo_broadcast(t->context, GLOO_IN_PLACE, &seed, 1, GLOO_UINT64, 0,
-                       &options),
+                       &options, &error),
         &error);
   t->weights = malloc(WEIGHTS * sizeof *t->weights);
   t->velocity = calloc(WEIGHTS, sizeof *t->velocity);
@@ -92,9 +91,9 @@ static bool compare_weights(const trainer *t) {
   if (all == NULL) return false;
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
-  check(gloo_allgather(t->context, &mine, all, 1, GLOO_UINT64, &options),
-        &error);
+  check(
+      gloo_allgather(t->context, &mine, all, 1, GLOO_UINT64, &options, &error),
+      &error);
   bool same = true;
   for (int r = 0; r < t->ranks; r++) {
     if (all[r] != mine) same = false;

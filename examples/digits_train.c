@@ -56,12 +56,11 @@ void train_epoch(trainer *t, float rate, epoch_result *result) {
 
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   for (size_t i = 0; i < t->steps; i++) {
     learn(t, order, i * t->per_step);
     double before = now();
     check(gloo_allreduce(t->context, GLOO_IN_PLACE, t->sums, SUMS, GLOO_FLOAT32,
-                         GLOO_SUM, &options),
+                         GLOO_SUM, &options, &error),
           &error);
     result->communicating += now() - before;
     step(t, rate);
@@ -80,9 +79,8 @@ double test_accuracy(trainer *t, const images *held_out) {
   }
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   check(gloo_allreduce(t->context, GLOO_IN_PLACE, &right, 1, GLOO_INT64,
-                       GLOO_SUM, &options),
+                       GLOO_SUM, &options, &error),
         &error);
   return (double)right / (double)held_out->count;
 }

@@ -36,13 +36,13 @@ static gloo_context *meet(int rank, int size, const char *directory,
 static float train(gloo_context *context, float *weights) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   float gradient[PARAMETERS], loss = 0;
 
   /* Gloo: an object of a class such as AllreduceRing, made once, run often. */
   gloo_request *allreduce;
   check(gloo_allreduce_init(context, GLOO_IN_PLACE, gradient, PARAMETERS,
-                            GLOO_FLOAT32, GLOO_AVERAGE, &options, &allreduce),
+                            GLOO_FLOAT32, GLOO_AVERAGE, &options, &allreduce,
+                            &error),
         &error);
   for (int step = 0; step < STEPS; step++) {
     loss = 0;
@@ -50,8 +50,9 @@ static float train(gloo_context *context, float *weights) {
       gradient[i] = weights[i] - (float)(gloo_context_rank(context) + i);
       loss += gradient[i] * gradient[i] / 2;
     }
-    gloo_status status = gloo_request_start(allreduce);
-    if (status == GLOO_OK) status = gloo_request_wait(allreduce);
+    gloo_status status = gloo_request_start(allreduce, NULL);
+    if (status == GLOO_OK)
+      status = gloo_request_wait(allreduce, GLOO_TIMEOUT_DEFAULT, NULL);
     if (status != GLOO_OK) gloo_request_error(allreduce, &error);
     check(status, &error);
     for (int i = 0; i < PARAMETERS; i++) weights[i] -= gradient[i] / 2;
@@ -64,17 +65,17 @@ static float train(gloo_context *context, float *weights) {
 static void report(gloo_context *context, float loss) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   options.tag = LOSS_TAG;
   if (gloo_context_rank(context) != 0) {
-    check(gloo_send(context, &loss, 1, GLOO_FLOAT32, 0, &options), &error);
+    check(gloo_send(context, &loss, 1, GLOO_FLOAT32, 0, &options, &error),
+          &error);
     return;
   }
   float total = loss;
   for (int left = gloo_context_size(context) - 1; left > 0; left--) {
     int source;
     check(gloo_recv_any(context, &loss, 1, GLOO_FLOAT32, NULL, 0, &options,
-                        &source),
+                        &source, &error),
           &error);
     total += loss;
   }
@@ -94,10 +95,9 @@ int main(int argc, char **argv) {
   float weights[PARAMETERS] = {0};
   if (gloo_context_rank(context) == 0) weights[0] = 100;
   gloo_options options = GLOO_OPTIONS_INIT; /* Gloo: BroadcastOptions */
-  options.error = &error;
   options.timeout_ns = INT64_C(10000000000);
   check(gloo_broadcast(context, GLOO_IN_PLACE, weights, PARAMETERS,
-                       GLOO_FLOAT32, 0, &options),
+                       GLOO_FLOAT32, 0, &options, &error),
         &error);
 
   float loss = train(context, weights);

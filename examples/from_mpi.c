@@ -19,15 +19,14 @@ static void check(gloo_status status, const gloo_error *error) {
 static void exchange(gloo_context *context, double *rod, size_t n) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   int rank = gloo_context_rank(context), size = gloo_context_size(context);
   int left = rank > 0 ? rank - 1 : GLOO_NO_RANK;
   int right = rank + 1 < size ? rank + 1 : GLOO_NO_RANK;
   check(gloo_sendrecv(context, &rod[1], 1, left, &rod[n + 1], 1, right,
-                      GLOO_FLOAT64, &options),
+                      GLOO_FLOAT64, &options, &error),
         &error);
   check(gloo_sendrecv(context, &rod[n], 1, right, &rod[0], 1, left,
-                      GLOO_FLOAT64, &options),
+                      GLOO_FLOAT64, &options, &error),
         &error);
 }
 
@@ -49,9 +48,8 @@ static void gather(gloo_context *context, const double *mine,
                    const size_t *counts, double *all) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   check(gloo_gatherv(context, mine, counts[gloo_context_rank(context)], all,
-                     counts, NULL, GLOO_FLOAT64, 0, &options),
+                     counts, NULL, GLOO_FLOAT64, 0, &options, &error),
         &error);
 }
 
@@ -60,7 +58,6 @@ int main(void) {
   gloo_context *context; /* MPI_Init; the context is MPI_COMM_WORLD */
   check(gloo_init(NULL, &context, &error), &error);
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   size_t rank = (size_t)gloo_context_rank(context);
   size_t size = (size_t)gloo_context_size(context);
 
@@ -80,7 +77,7 @@ int main(void) {
     change = relax(rod, n);
     /* MPI_Allreduce with MPI_IN_PLACE */
     check(gloo_allreduce(context, GLOO_IN_PLACE, &change, 1, GLOO_FLOAT64,
-                         GLOO_MAX, &options),
+                         GLOO_MAX, &options, &error),
           &error);
   }
   gather(context, &rod[1], counts, all);

@@ -26,7 +26,8 @@ static int give_up(gloo_context *context) {
 static gloo_status wait_for_all(gloo_request **operations, int n) {
   gloo_status first = GLOO_OK;
   for (int i = 0; i < n; i++) {
-    gloo_status status = gloo_request_wait(operations[i]);
+    gloo_status status =
+        gloo_request_wait(operations[i], GLOO_TIMEOUT_DEFAULT, NULL);
     if (first == GLOO_OK) first = status;
     gloo_request_destroy(operations[i]);
   }
@@ -40,7 +41,7 @@ static gloo_status share_weights(gloo_context *context) {
   int n = 0;
   while (n < LAYERS && status == GLOO_OK) {
     status = gloo_broadcast_start(context, GLOO_IN_PLACE, weights[n], WIDTH,
-                                  GLOO_FLOAT32, 0, NULL, &started[n]);
+                                  GLOO_FLOAT32, 0, NULL, &started[n], NULL);
     if (status == GLOO_OK) n++;
   }
   gloo_status waited = wait_for_all(started, n);
@@ -61,9 +62,9 @@ static gloo_status step(gloo_context *context) {
   int n = 0;
   for (int layer = LAYERS - 1; layer >= 0 && status == GLOO_OK; layer--) {
     backward(rank, layer);
-    status =
-        gloo_allreduce_start(context, GLOO_IN_PLACE, gradients[layer], WIDTH,
-                             GLOO_FLOAT32, GLOO_AVERAGE, NULL, &started[n]);
+    status = gloo_allreduce_start(context, GLOO_IN_PLACE, gradients[layer],
+                                  WIDTH, GLOO_FLOAT32, GLOO_AVERAGE, NULL,
+                                  &started[n], NULL);
     if (status == GLOO_OK) n++;
   }
   gloo_status waited = wait_for_all(started, n);

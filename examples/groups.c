@@ -17,7 +17,7 @@ static int choose_rows(int ranks) {
 static gloo_status add_up(gloo_context *line, int value, int *sum) {
   int32_t total = value;
   gloo_status status = gloo_allreduce(line, GLOO_IN_PLACE, &total, 1,
-                                      GLOO_INT32, GLOO_SUM, NULL);
+                                      GLOO_INT32, GLOO_SUM, NULL, NULL);
   *sum = total;
   return status;
 }

@@ -9,12 +9,15 @@ static gloo_status ping_pong(const gli_bench_case *c,
   bool first = c->rank % 2 == 0;
   gloo_status status = GLOO_OK;
   if (first) {
-    status = gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
+    status = gloo_send(c->context, b->in, c->count, dtype, c->partner, options,
+                       NULL);
     if (status != GLOO_OK) return status;
   }
-  status = gloo_recv(c->context, b->out, c->count, dtype, c->partner, options);
+  status =
+      gloo_recv(c->context, b->out, c->count, dtype, c->partner, options, NULL);
   if (status != GLOO_OK || first) return status;
-  return gloo_send(c->context, b->in, c->count, dtype, c->partner, options);
+  return gloo_send(c->context, b->in, c->count, dtype, c->partner, options,
+                   NULL);
 }
 
 /* The same two messages when there is only one rank. */
@@ -25,11 +28,12 @@ static gloo_status ping_self(const gli_bench_case *c,
   for (int trip = 0; trip < 2 && status == GLOO_OK; trip++) {
     gloo_request *receive;
     status = gloo_recv_start(c->context, b->out, c->count, c->call.dtype,
-                             c->rank, options, &receive);
+                             c->rank, options, &receive, NULL);
     if (status != GLOO_OK) return status;
-    status =
-        gloo_send(c->context, b->in, c->count, c->call.dtype, c->rank, options);
-    if (status == GLOO_OK) status = gloo_request_wait(receive);
+    status = gloo_send(c->context, b->in, c->count, c->call.dtype, c->rank,
+                       options, NULL);
+    if (status == GLOO_OK)
+      status = gloo_request_wait(receive, GLOO_TIMEOUT_DEFAULT, NULL);
     gloo_request_destroy(receive);
   }
   return status;
@@ -53,19 +57,19 @@ static gloo_status call_counted(const gli_bench_case *c,
   switch (call->collective) {
     case GLI_ALLGATHERV:
       return gloo_allgatherv(c->context, in, b->out, c->counts, NULL,
-                             call->dtype, options);
+                             call->dtype, options, NULL);
     case GLI_GATHERV:
       return gloo_gatherv(c->context, in, own, b->out, c->counts, NULL,
-                          call->dtype, call->root, options);
+                          call->dtype, call->root, options, NULL);
     case GLI_SCATTERV:
       return gloo_scatterv(c->context, in, c->counts, NULL, b->out, own,
-                           call->dtype, call->root, options);
+                           call->dtype, call->root, options, NULL);
     case GLI_ALLTOALLV:
       return gloo_alltoallv(c->context, in, c->counts, NULL, b->out, c->counts,
-                            NULL, call->dtype, options);
+                            NULL, call->dtype, options, NULL);
     default:
       return gloo_reduce_scatterv(c->context, in, b->out, c->counts,
-                                  call->dtype, call->op, options);
+                                  call->dtype, call->op, options, NULL);
   }
 }
 
@@ -77,19 +81,19 @@ static gloo_status call_reduction(const gli_bench_case *c,
   switch (call->collective) {
     case GLI_REDUCE_SCATTER:
       return gloo_reduce_scatter(c->context, in, b->out, c->count, call->dtype,
-                                 call->op, options);
+                                 call->op, options, NULL);
     case GLI_REDUCE:
       return gloo_reduce(c->context, in, b->out, c->count, call->dtype,
-                         call->op, call->root, options);
+                         call->op, call->root, options, NULL);
     case GLI_SCAN:
       return gloo_scan(c->context, in, b->out, c->count, call->dtype, call->op,
-                       options);
+                       options, NULL);
     case GLI_EXSCAN:
       return gloo_exscan(c->context, in, b->out, c->count, call->dtype,
-                         call->op, options);
+                         call->op, options, NULL);
     default:
       return gloo_allreduce(c->context, in, b->out, c->count, call->dtype,
-                            call->op, options);
+                            call->op, options, NULL);
   }
 }
 
@@ -101,19 +105,19 @@ static gloo_status call_movement(const gli_bench_case *c,
   switch (call->collective) {
     case GLI_BROADCAST:
       return gloo_broadcast(c->context, in, b->out, c->count, call->dtype,
-                            call->root, options);
+                            call->root, options, NULL);
     case GLI_ALLGATHER:
       return gloo_allgather(c->context, in, b->out, c->count, call->dtype,
-                            options);
+                            options, NULL);
     case GLI_ALLTOALL:
       return gloo_alltoall(c->context, in, b->out, c->count, call->dtype,
-                           options);
+                           options, NULL);
     case GLI_GATHER:
       return gloo_gather(c->context, in, b->out, c->count, call->dtype,
-                         call->root, options);
+                         call->root, options, NULL);
     default:
       return gloo_scatter(c->context, in, b->out, c->count, call->dtype,
-                          call->root, options);
+                          call->root, options, NULL);
   }
 }
 
@@ -122,8 +126,8 @@ gloo_status gli_case_run(const gli_bench_case *c, const gli_bench_buffers *b,
   gli_collective collective = c->call.collective;
   gloo_options options = GLOO_OPTIONS_INIT;
   options.algorithm = c->call.algorithm;
-  options.error = error;
-  if (collective == GLI_BARRIER) return gloo_barrier(c->context, &options);
+  if (collective == GLI_BARRIER)
+    return gloo_barrier(c->context, &options, error);
   if (collective == GLI_SENDRECV) return call_messages(c, b, &options);
   if (gli_collective_counted(collective)) return call_counted(c, b, &options);
   if (gli_collective_reduces(collective)) return call_reduction(c, b, &options);

@@ -34,10 +34,9 @@ static bool complain(const point *p, const gloo_error *error) {
 static bool agree(const point *p, bool good) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   int32_t all = good;
   if (gloo_allreduce(p->c.context, GLOO_IN_PLACE, &all, 1, GLOO_INT32, GLOO_MIN,
-                     &options) != GLOO_OK) {
+                     &options, &error) != GLOO_OK) {
     return complain(p, &error);
   }
   return all == 1;
@@ -47,9 +46,8 @@ static bool agree(const point *p, bool good) {
 static bool take_from_first(const point *p, uint64_t *number) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   if (gloo_broadcast(p->c.context, GLOO_IN_PLACE, number, 1, GLOO_UINT64, 0,
-                     &options) != GLOO_OK) {
+                     &options, &error) != GLOO_OK) {
     return complain(p, &error);
   }
   return true;
@@ -73,9 +71,8 @@ static bool barrier_holds(const point *p, int late) {
   }
   int64_t times[2] = {entered, -(int64_t)uv_hrtime()};
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   if (gloo_allreduce(p->c.context, GLOO_IN_PLACE, times, 2, GLOO_INT64,
-                     GLOO_MAX, &options) != GLOO_OK) {
+                     GLOO_MAX, &options, &error) != GLOO_OK) {
     return complain(p, &error);
   }
   int64_t last_entered = times[0], first_left = -times[1];
@@ -195,10 +192,9 @@ static int compare(const void *a, const void *b) {
 static bool combine(const point *p, uint64_t n, gli_bench_result *result) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   double *times = p->rank->times_us;
   if (gloo_allreduce(p->c.context, GLOO_IN_PLACE, times, (size_t)n,
-                     GLOO_FLOAT64, GLOO_MAX, &options) != GLOO_OK) {
+                     GLOO_FLOAT64, GLOO_MAX, &options, &error) != GLOO_OK) {
     return complain(p, &error);
   }
   qsort(times, (size_t)n, sizeof *times, compare);

@@ -67,18 +67,17 @@ gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
   }
   bool first = gloo_context_rank(context) == 0;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = error;
 
   gli_shared_key key = {{0}};
   gli_meeting_area *area = first ? create_area(&key) : NULL;
   gloo_status status =
       gloo_broadcast(context, GLOO_IN_PLACE, key.words, GLI_SHARED_KEY_WORDS,
-                     GLOO_UINT64, 0, &options);
+                     GLOO_UINT64, 0, &options, error);
   if (status == GLOO_OK && !first) area = gli_shared_open(area_bytes(), &key);
   int32_t all = area != NULL;
   if (status == GLOO_OK) {
     status = gloo_allreduce(context, GLOO_IN_PLACE, &all, 1, GLOO_INT32,
-                            GLOO_MIN, &options);
+                            GLOO_MIN, &options, error);
   }
   if (first) gli_shared_close_key(&key);
   if (status == GLOO_OK && all == 0 && first) {
@@ -154,8 +153,7 @@ gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error) {
   gli_meeting_area *area = meeting->area;
   if (area == NULL) {
     gloo_options options = GLOO_OPTIONS_INIT;
-    options.error = error;
-    return gloo_barrier(meeting->context, &options);
+    return gloo_barrier(meeting->context, &options, error);
   }
   unsigned round = atomic_load_explicit(&area->round, memory_order_acquire);
   unsigned before =

@@ -116,13 +116,12 @@ static void compute(const overlap *o) {
 
 static gloo_status start_all(overlap *o, size_t *started) {
   gloo_options call = GLOO_OPTIONS_INIT;
-  call.error = &o->error;
   gloo_status status = GLOO_OK;
   for (*started = 0; *started < (size_t)given.count; ++*started) {
     const gli_bench_buffers *b = &o->sets[*started];
     status = gloo_allreduce_start(o->context, b->in, b->out, o->c.count,
                                   GLOO_FLOAT32, GLOO_SUM, &call,
-                                  &o->operations[*started]);
+                                  &o->operations[*started], &o->error);
     if (status != GLOO_OK) break;
   }
   return status;
@@ -131,7 +130,8 @@ static gloo_status start_all(overlap *o, size_t *started) {
 static gloo_status wait_all(overlap *o, size_t started) {
   gloo_status all = GLOO_OK;
   for (size_t i = 0; i < started; i++) {
-    gloo_status status = gloo_request_wait(o->operations[i]);
+    gloo_status status =
+        gloo_request_wait(o->operations[i], GLOO_TIMEOUT_DEFAULT, NULL);
     if (status != GLOO_OK && all == GLOO_OK) {
       all = status;
       gloo_request_error(o->operations[i], &o->error);
@@ -191,9 +191,8 @@ static bool verify(overlap *o) {
 /* The slowest rank's time counts. */
 static bool slowest(overlap *o, double *us, size_t n) {
   gloo_options call = GLOO_OPTIONS_INIT;
-  call.error = &o->error;
   return gloo_allreduce(o->context, GLOO_IN_PLACE, us, n, GLOO_FLOAT64,
-                        GLOO_MAX, &call) == GLOO_OK;
+                        GLOO_MAX, &call, &o->error) == GLOO_OK;
 }
 
 /* As much work as takes about as long as the communication, on all ranks. */

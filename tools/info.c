@@ -75,30 +75,13 @@ static void add(names *n, const char *name) {
   if (n->count < MAX_NAMES) n->list[n->count++] = name;
 }
 
-/* Transports that exist anywhere. */
-static const char *const all_transports[] = {"auto", "tcp", "shm", "inproc",
-                                             "ibv"};
-enum { N_TRANSPORTS = sizeof all_transports / sizeof all_transports[0] };
-
 /* Those of this build. */
 static names built_transports(void) {
   names n = {.count = 0};
-  for (size_t i = 0; i < N_TRANSPORTS; i++) {
-    if (gli_transport_find(all_transports[i]) != NULL)
-      add(&n, all_transports[i]);
-  }
+  const char *name;
+  for (size_t i = 0; (name = gloo_transport_name(i)) != NULL; i++)
+    add(&n, name);
   return n;
-}
-
-/* Can it be used here? Tried, not guessed; if not, `error` says why. */
-static bool works_here(const char *name, gloo_error *error) {
-  gloo_device_options o = GLOO_DEVICE_OPTIONS_INIT;
-  gloo_device *device;
-  o.transport = name;
-  o.no_helper = 1;
-  if (gloo_device_create(&o, &device, error) != GLOO_OK) return false;
-  gloo_device_destroy(device);
-  return true;
 }
 
 /* Those that can be used here. */
@@ -106,7 +89,8 @@ static names working_transports(void) {
   names n = built_transports(), working = {.count = 0};
   gloo_error error;
   for (size_t i = 0; i < n.count; i++) {
-    if (works_here(n.list[i], &error)) add(&working, n.list[i]);
+    if (gloo_transport_usable(n.list[i], &error) == GLOO_OK)
+      add(&working, n.list[i]);
   }
   return working;
 }
@@ -144,11 +128,9 @@ static names ops(void) {
 
 static names algorithms(gli_collective collective) {
   names n = {.count = 0};
-  for (size_t i = 0; i < gli_algorithm_count; i++) {
-    if (gli_algorithms[i].collective == collective) {
-      add(&n, gli_algorithms[i].name);
-    }
-  }
+  const char *of = gli_collective_name(collective), *name;
+  for (size_t i = 0; (name = gloo_algorithm_name(of, i)) != NULL; i++)
+    add(&n, name);
   return n;
 }
 
@@ -170,15 +152,12 @@ static void print_names(const char *title, const names *n) {
 
 static void print_transports(void) {
   printf("transports\n");
-  for (size_t i = 0; i < N_TRANSPORTS; i++) {
+  const char *name;
+  for (size_t i = 0; (name = gloo_transport_name(i)) != NULL; i++) {
     gloo_error error;
-    const char *name = all_transports[i], *why = "yes";
-    if (gli_transport_find(name) == NULL)
-      why = "no: not in this build";
-    else if (!works_here(name, &error))
-      why = NULL;
+    bool works = gloo_transport_usable(name, &error) == GLOO_OK;
     printf("  %-18s %s%s\n", name,
-           why != NULL ? why : "no: ", why != NULL ? "" : error.message);
+           works ? "yes" : "no: ", works ? "" : error.message);
   }
 }
 

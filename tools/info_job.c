@@ -34,14 +34,14 @@ typedef struct job {
 
 static bool send_bytes(job *j, int to, const void *data, size_t bytes) {
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &j->error;
-  return gloo_send(j->context, data, bytes, GLOO_UINT8, to, &o) == GLOO_OK;
+  return gloo_send(j->context, data, bytes, GLOO_UINT8, to, &o, &j->error) ==
+         GLOO_OK;
 }
 
 static bool recv_bytes(job *j, int from, void *data, size_t bytes) {
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &j->error;
-  return gloo_recv(j->context, data, bytes, GLOO_UINT8, from, &o) == GLOO_OK;
+  return gloo_recv(j->context, data, bytes, GLOO_UINT8, from, &o, &j->error) ==
+         GLOO_OK;
 }
 
 /* With every other rank: send it out[its rank] and get in[its rank]. */
@@ -51,14 +51,13 @@ static bool with_all(job *j, const void *out, void *in, size_t bytes) {
     int from = (j->rank + j->ranks - d) % j->ranks;
     gloo_request *op;
     gloo_options o = GLOO_OPTIONS_INIT;
-    o.error = &j->error;
     const uint8_t *data = (const uint8_t *)out + (size_t)to * bytes;
-    if (gloo_send_start(j->context, data, bytes, GLOO_UINT8, to, &o, &op) !=
-        GLOO_OK)
+    if (gloo_send_start(j->context, data, bytes, GLOO_UINT8, to, &o, &op,
+                        &j->error) != GLOO_OK)
       return false;
     bool good =
         recv_bytes(j, from, (uint8_t *)in + (size_t)from * bytes, bytes);
-    if (good && gloo_request_wait(op) != GLOO_OK) {
+    if (good && gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL) != GLOO_OK) {
       gloo_context_error(j->context, &j->error);
       good = false;
     }
@@ -271,7 +270,7 @@ int gli_info_job(gli_json *out) {
     j.rank = gloo_context_rank(j.context);
     j.ranks = gloo_context_size(j.context);
     good = show_places(&j) && show_routes(&j);
-    good = good && gloo_barrier(j.context, NULL) == GLOO_OK;
+    good = good && gloo_barrier(j.context, NULL, NULL) == GLOO_OK;
   }
   if (!good)
     fprintf(stderr, "gloo info: rank %s: %s\n", name != NULL ? name : "0",

@@ -167,11 +167,10 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
 static bool has_time(const gli_bench_rank *rank, uint64_t ends_ns, bool *yes) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
-  options.error = &error;
   uint8_t more = uv_hrtime() < ends_ns;
   *yes = false;
   if (gloo_broadcast(rank->context, GLOO_IN_PLACE, &more, 1, GLOO_UINT8, 0,
-                     &options) != GLOO_OK) {
+                     &options, &error) != GLOO_OK) {
     return gli_bench_complain(gloo_context_rank(rank->context), &error);
   }
   *yes = more != 0;

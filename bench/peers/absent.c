@@ -40,14 +40,15 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
 gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
                             gloo_dtype dtype, int peer,
                             const gloo_options *options,
-                            gloo_request **operation) {
+                            gloo_request **operation, gloo_error *error) {
   (void)context, (void)output, (void)count, (void)dtype, (void)peer;
   (void)operation;
   return gli_fail(options != NULL ? options->error : NULL, GLOO_ERR_UNSUPPORTED,
                   -1, "a peer is measured with 2 ranks or more");
 }
 
-gloo_status gloo_request_wait(gloo_request *operation) {
+gloo_status gloo_request_wait(gloo_request *operation, GLOO_TIMEOUT_DEFAULT,
+                              NULL) {
   (void)operation;
   return GLOO_ERR_UNSUPPORTED;
 }

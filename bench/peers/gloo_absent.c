@@ -9,14 +9,14 @@ static gloo_status no_such(const gloo_options *options) {
 
 gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
                       size_t count, gloo_dtype dtype, gloo_op op,
-                      const gloo_options *options) {
+                      const gloo_options *options, gloo_error *error) {
   (void)context, (void)input, (void)output, (void)count, (void)dtype, (void)op;
   return no_such(options);
 }
 
 gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op,
-                        const gloo_options *options) {
+                        const gloo_options *options, gloo_error *error) {
   (void)context, (void)input, (void)output, (void)count, (void)dtype, (void)op;
   return no_such(options);
 }
@@ -24,7 +24,8 @@ gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
 gloo_status gloo_gatherv(gloo_context *context, const void *input,
                          size_t input_count, void *output, const size_t *counts,
                          const size_t *displacements, gloo_dtype dtype,
-                         int root, const gloo_options *options) {
+                         int root, const gloo_options *options,
+                         gloo_error *error) {
   (void)context, (void)input, (void)input_count, (void)output, (void)counts;
   (void)displacements, (void)dtype, (void)root;
   return no_such(options);
@@ -33,7 +34,8 @@ gloo_status gloo_gatherv(gloo_context *context, const void *input,
 gloo_status gloo_scatterv(gloo_context *context, const void *input,
                           const size_t *counts, const size_t *displacements,
                           void *output, size_t output_count, gloo_dtype dtype,
-                          int root, const gloo_options *options) {
+                          int root, const gloo_options *options,
+                          gloo_error *error) {
   (void)context, (void)input, (void)counts, (void)displacements, (void)output;
   (void)output_count, (void)dtype, (void)root;
   return no_such(options);

@@ -142,7 +142,8 @@ gloo_status gli_mpi_no_scatter(const gloo_options *options) {
 
 /* ---- collectives -------------------------------------------------------- */
 
-gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
+gloo_status gloo_barrier(gloo_context *context, const gloo_options *options,
+                         gloo_error *error) {
   (void)context;
   return gli_mpi_result(MPI_Barrier(MPI_COMM_WORLD), options);
 }
@@ -150,7 +151,8 @@ gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
 /* MPI has the form in place only. */
 gloo_status gloo_broadcast(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           int root, const gloo_options *options) {
+                           int root, const gloo_options *options,
+                           gloo_error *error) {
   (void)context;
   if (input != GLOO_IN_PLACE) {
     return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
@@ -165,7 +167,8 @@ gloo_status gloo_broadcast(gloo_context *context, const void *input,
 
 gloo_status gloo_allreduce(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           gloo_op op, const gloo_options *options) {
+                           gloo_op op, const gloo_options *options,
+                           gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
@@ -177,7 +180,8 @@ gloo_status gloo_allreduce(gloo_context *context, const void *input,
 
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
-                                gloo_op op, const gloo_options *options) {
+                                gloo_op op, const gloo_options *options,
+                                gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
@@ -190,7 +194,7 @@ gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
 
 gloo_status gloo_allgather(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           const gloo_options *options) {
+                           const gloo_options *options, gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
@@ -202,7 +206,7 @@ gloo_status gloo_allgather(gloo_context *context, const void *input,
 
 gloo_status gloo_alltoall(gloo_context *context, const void *input,
                           void *output, size_t count, gloo_dtype dtype,
-                          const gloo_options *options) {
+                          const gloo_options *options, gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
@@ -216,7 +220,7 @@ gloo_status gloo_alltoall(gloo_context *context, const void *input,
 
 gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
                       size_t count, gloo_dtype dtype, gloo_op op,
-                      const gloo_options *options) {
+                      const gloo_options *options, gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
@@ -228,7 +232,7 @@ gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
 
 gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op,
-                        const gloo_options *options) {
+                        const gloo_options *options, gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
@@ -243,7 +247,7 @@ gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
 /* MPI has the form in place at the root only. */
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
-                        const gloo_options *options) {
+                        const gloo_options *options, gloo_error *error) {
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
   if (status != GLOO_OK) return status;
@@ -256,7 +260,7 @@ gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
 
 gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, int root,
-                        const gloo_options *options) {
+                        const gloo_options *options, gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
@@ -269,7 +273,7 @@ gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
 
 gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                          size_t count, gloo_dtype dtype, int root,
-                         const gloo_options *options) {
+                         const gloo_options *options, gloo_error *error) {
   (void)context;
   if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(options);
   gli_mpi_call a;
@@ -283,7 +287,8 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
 /* ---- messages ----------------------------------------------------------- */
 
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
@@ -293,7 +298,8 @@ gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
 }
 
 gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
   (void)context;
   gli_mpi_call a;
   gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);

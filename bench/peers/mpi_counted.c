@@ -47,7 +47,7 @@ static gloo_status prepare(gloo_context *context, size_t own,
 gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                             void *output, const size_t *counts,
                             const size_t *displacements, gloo_dtype dtype,
-                            const gloo_options *options) {
+                            const gloo_options *options, gloo_error *error) {
   gli_mpi_call a;
   blocks out;
   gloo_status status =
@@ -63,7 +63,8 @@ gloo_status gloo_allgatherv(gloo_context *context, const void *input,
 gloo_status gloo_gatherv(gloo_context *context, const void *input,
                          size_t input_count, void *output, const size_t *counts,
                          const size_t *displacements, gloo_dtype dtype,
-                         int root, const gloo_options *options) {
+                         int root, const gloo_options *options,
+                         gloo_error *error) {
   gli_mpi_call a;
   blocks out;
   gloo_status status =
@@ -79,7 +80,8 @@ gloo_status gloo_gatherv(gloo_context *context, const void *input,
 gloo_status gloo_scatterv(gloo_context *context, const void *input,
                           const size_t *counts, const size_t *displacements,
                           void *output, size_t output_count, gloo_dtype dtype,
-                          int root, const gloo_options *options) {
+                          int root, const gloo_options *options,
+                          gloo_error *error) {
   if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(options);
   gli_mpi_call a;
   blocks in;
@@ -97,7 +99,7 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
                            const size_t *input_displacements, void *output,
                            const size_t *output_counts,
                            const size_t *output_displacements, gloo_dtype dtype,
-                           const gloo_options *options) {
+                           const gloo_options *options, gloo_error *error) {
   gli_mpi_call a;
   blocks in, out;
   gloo_status status = prepare(context, 0, input_counts, input_displacements,
@@ -116,7 +118,8 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
 gloo_status gloo_reduce_scatterv(gloo_context *context, const void *input,
                                  void *output, const size_t *counts,
                                  gloo_dtype dtype, gloo_op op,
-                                 const gloo_options *options) {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
   gli_mpi_call a;
   blocks parts;
   gloo_status status =

@@ -1,4 +1,4 @@
-/* Collectives, point-to-point messages and requests.
+/* Collectives and point-to-point messages.
  *
  * Shapes. `count` is in elements. P is the size of the context.
  * Buffers. `input` is read, `output` is written; both belong to the caller and
@@ -48,6 +48,7 @@
 
 #include "gloo_c/context.h"
 #include "gloo_c/custom_op.h"
+#include "gloo_c/request.h"
 #include "gloo_c/types.h"
 
 #ifdef __cplusplus
@@ -56,16 +57,17 @@ extern "C" {
 
 #define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
 
-typedef struct gloo_request gloo_request;
-
+/* What a call may be told beside its arguments; inputs only. Zero is the
+ * default of every field. All option structs of the library start with their
+ * size, so that it can be told how much of them the program knows: fields that
+ * an older program does not have are 0, and fields that the library does not
+ * know must be 0, or the call is refused with GLOO_ERR_UNSUPPORTED. */
 typedef struct gloo_options {
   size_t struct_size;
-  int64_t timeout_ns;     /* 0: the context's; below 0: no limit */
+  int64_t timeout_ns;     /* GLOO_TIMEOUT_DEFAULT: the context's */
   const char *algorithm;  /* by name, see `gloo plan --list`; NULL: chosen by
                              size and ranks. All ranks must agree */
   uint32_t tag;           /* orders operations separately per tag */
-  gloo_error *error;      /* filled when the call, or the wait of a blocking
-                             call, fails; may be NULL */
   gloo_custom_op *custom; /* the operation of GLOO_CUSTOM; all ranks must pass
                              the same, as far as it is known by its name */
   const double *factor;   /* of GLOO_SCALED_SUM; read by the call, may differ
@@ -77,7 +79,7 @@ typedef struct gloo_options {
                   rounds on many ranks, not bytes, where vectors are long */
 } gloo_options;
 #define GLOO_OPTIONS_INIT \
-  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0 }
 
 /* ---- collectives --------------------------------------------------------- */
 
@@ -85,30 +87,36 @@ typedef struct gloo_options {
  * (Hensgen, Finkel and Manber 1988) in ceil(log2 P) rounds, by way of one rank,
  * or in a single round from all to all. */
 GLOO_API gloo_status gloo_barrier(gloo_context *context,
-                                  const gloo_options *options);
+                                  const gloo_options *options,
+                                  gloo_error *error);
 GLOO_API gloo_status gloo_barrier_start(gloo_context *context,
                                         const gloo_options *options,
-                                        gloo_request **request);
+                                        gloo_request **request,
+                                        gloo_error *error);
 GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
                                        const gloo_options *options,
-                                       gloo_request **request);
+                                       gloo_request **request,
+                                       gloo_error *error);
 
 /* Copy root's `count` elements to every rank's output. `input` is read at the
  * root only; in place: the root's data is already in its output. */
 GLOO_API gloo_status gloo_broadcast(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, int root,
-                                    const gloo_options *options);
+                                    const gloo_options *options,
+                                    gloo_error *error);
 GLOO_API gloo_status gloo_broadcast_start(gloo_context *context,
                                           const void *input, void *output,
                                           size_t count, gloo_dtype dtype,
                                           int root, const gloo_options *options,
-                                          gloo_request **request);
+                                          gloo_request **request,
+                                          gloo_error *error);
 GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          int root, const gloo_options *options,
-                                         gloo_request **request);
+                                         gloo_request **request,
+                                         gloo_error *error);
 
 /* Combine all ranks' inputs (count elements each) element by element; every
  * rank's output (count elements) gets the result. In place: output holds the
@@ -116,19 +124,16 @@ GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
 GLOO_API gloo_status gloo_allreduce(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, gloo_op op,
-                                    const gloo_options *options);
-GLOO_API gloo_status gloo_allreduce_start(gloo_context *context,
-                                          const void *input, void *output,
-                                          size_t count, gloo_dtype dtype,
-                                          gloo_op op,
-                                          const gloo_options *options,
-                                          gloo_request **request);
-GLOO_API gloo_status gloo_allreduce_init(gloo_context *context,
-                                         const void *input, void *output,
-                                         size_t count, gloo_dtype dtype,
-                                         gloo_op op,
-                                         const gloo_options *options,
-                                         gloo_request **request);
+                                    const gloo_options *options,
+                                    gloo_error *error);
+GLOO_API gloo_status gloo_allreduce_start(
+    gloo_context *context, const void *input, void *output, size_t count,
+    gloo_dtype dtype, gloo_op op, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_allreduce_init(
+    gloo_context *context, const void *input, void *output, size_t count,
+    gloo_dtype dtype, gloo_op op, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
 
 /* Combine all ranks' inputs (P * count elements each); rank r's output (count
  * elements) gets elements r * count ... (r + 1) * count - 1 of the result.
@@ -138,19 +143,16 @@ GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          gloo_op op,
-                                         const gloo_options *options);
-GLOO_API gloo_status gloo_reduce_scatter_start(gloo_context *context,
-                                               const void *input, void *output,
-                                               size_t count, gloo_dtype dtype,
-                                               gloo_op op,
-                                               const gloo_options *options,
-                                               gloo_request **request);
-GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context,
-                                              const void *input, void *output,
-                                              size_t count, gloo_dtype dtype,
-                                              gloo_op op,
-                                              const gloo_options *options,
-                                              gloo_request **request);
+                                         const gloo_options *options,
+                                         gloo_error *error);
+GLOO_API gloo_status gloo_reduce_scatter_start(
+    gloo_context *context, const void *input, void *output, size_t count,
+    gloo_dtype dtype, gloo_op op, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_reduce_scatter_init(
+    gloo_context *context, const void *input, void *output, size_t count,
+    gloo_dtype dtype, gloo_op op, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
 
 /* Every rank's output (P * count elements) gets all inputs (count elements
  * each) in rank order. In place: rank r's input is already at element
@@ -158,17 +160,20 @@ GLOO_API gloo_status gloo_reduce_scatter_init(gloo_context *context,
 GLOO_API gloo_status gloo_allgather(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype,
-                                    const gloo_options *options);
+                                    const gloo_options *options,
+                                    gloo_error *error);
 GLOO_API gloo_status gloo_allgather_start(gloo_context *context,
                                           const void *input, void *output,
                                           size_t count, gloo_dtype dtype,
                                           const gloo_options *options,
-                                          gloo_request **request);
+                                          gloo_request **request,
+                                          gloo_error *error);
 GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const gloo_options *options,
-                                         gloo_request **request);
+                                         gloo_request **request,
+                                         gloo_error *error);
 
 /* Every rank sends a block of `count` elements to every rank: input and output
  * have P blocks, one behind the other; block j of rank i's input becomes block
@@ -178,17 +183,20 @@ GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
  */
 GLOO_API gloo_status gloo_alltoall(gloo_context *context, const void *input,
                                    void *output, size_t count, gloo_dtype dtype,
-                                   const gloo_options *options);
+                                   const gloo_options *options,
+                                   gloo_error *error);
 GLOO_API gloo_status gloo_alltoall_start(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const gloo_options *options,
-                                         gloo_request **request);
+                                         gloo_request **request,
+                                         gloo_error *error);
 GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
                                         const void *input, void *output,
                                         size_t count, gloo_dtype dtype,
                                         const gloo_options *options,
-                                        gloo_request **request);
+                                        gloo_request **request,
+                                        gloo_error *error);
 
 /* Combine all ranks' inputs (count elements each) element by element; root's
  * output (count elements) gets the result. Other ranks' outputs may be NULL,
@@ -198,17 +206,20 @@ GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
 GLOO_API gloo_status gloo_reduce(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  gloo_op op, int root,
-                                 const gloo_options *options);
+                                 const gloo_options *options,
+                                 gloo_error *error);
 GLOO_API gloo_status gloo_reduce_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, gloo_op op, int root,
                                        const gloo_options *options,
-                                       gloo_request **request);
+                                       gloo_request **request,
+                                       gloo_error *error);
 GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, gloo_op op, int root,
                                       const gloo_options *options,
-                                      gloo_request **request);
+                                      gloo_request **request,
+                                      gloo_error *error);
 
 /* Combine the inputs (count elements each) of this rank and of those below it,
  * element by element and in rank order: rank r's output (count elements) gets
@@ -217,33 +228,37 @@ GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
  * vectors. */
 GLOO_API gloo_status gloo_scan(gloo_context *context, const void *input,
                                void *output, size_t count, gloo_dtype dtype,
-                               gloo_op op, const gloo_options *options);
+                               gloo_op op, const gloo_options *options,
+                               gloo_error *error);
 GLOO_API gloo_status gloo_scan_start(gloo_context *context, const void *input,
                                      void *output, size_t count,
                                      gloo_dtype dtype, gloo_op op,
                                      const gloo_options *options,
-                                     gloo_request **request);
+                                     gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_scan_init(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, gloo_op op,
                                     const gloo_options *options,
-                                    gloo_request **request);
+                                    gloo_request **request, gloo_error *error);
 
 /* The same without this rank's own input: rank r's output gets input 0 op ...
  * op input r - 1. Rank 0's output is left alone. */
 GLOO_API gloo_status gloo_exscan(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
-                                 gloo_op op, const gloo_options *options);
+                                 gloo_op op, const gloo_options *options,
+                                 gloo_error *error);
 GLOO_API gloo_status gloo_exscan_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, gloo_op op,
                                        const gloo_options *options,
-                                       gloo_request **request);
+                                       gloo_request **request,
+                                       gloo_error *error);
 GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options,
-                                      gloo_request **request);
+                                      gloo_request **request,
+                                      gloo_error *error);
 
 /* Root's output (P * count elements) gets all inputs (count elements each) in
  * rank order. Other ranks' outputs may be NULL, and are left alone. In place,
@@ -251,17 +266,20 @@ GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
  * Binomial tree, or straight to the root for long blocks. */
 GLOO_API gloo_status gloo_gather(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
-                                 int root, const gloo_options *options);
+                                 int root, const gloo_options *options,
+                                 gloo_error *error);
 GLOO_API gloo_status gloo_gather_start(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_request **request);
+                                       gloo_request **request,
+                                       gloo_error *error);
 GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
                                       void *output, size_t count,
                                       gloo_dtype dtype, int root,
                                       const gloo_options *options,
-                                      gloo_request **request);
+                                      gloo_request **request,
+                                      gloo_error *error);
 
 /* Rank r's output (count elements) gets elements r * count ... (r + 1) * count
  * - 1 of root's input (P * count elements), which is read at the root only. In
@@ -269,17 +287,20 @@ GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
  * it is. Binomial tree, or straight from the root for long blocks. */
 GLOO_API gloo_status gloo_scatter(gloo_context *context, const void *input,
                                   void *output, size_t count, gloo_dtype dtype,
-                                  int root, const gloo_options *options);
+                                  int root, const gloo_options *options,
+                                  gloo_error *error);
 GLOO_API gloo_status gloo_scatter_start(gloo_context *context,
                                         const void *input, void *output,
                                         size_t count, gloo_dtype dtype,
                                         int root, const gloo_options *options,
-                                        gloo_request **request);
+                                        gloo_request **request,
+                                        gloo_error *error);
 GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
                                        void *output, size_t count,
                                        gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_request **request);
+                                       gloo_request **request,
+                                       gloo_error *error);
 
 /* ---- blocks that differ in length ---------------------------------------- */
 
@@ -301,15 +322,16 @@ GLOO_API gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                                      void *output, const size_t *counts,
                                      const size_t *displacements,
                                      gloo_dtype dtype,
-                                     const gloo_options *options);
+                                     const gloo_options *options,
+                                     gloo_error *error);
 GLOO_API gloo_status gloo_allgatherv_start(
     gloo_context *context, const void *input, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_allgatherv_init(
     gloo_context *context, const void *input, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 
 /* gloo_reduce_scatter in blocks that differ in length: rank r's output gets the
  * counts[r] elements of the result that follow those of the ranks below it. In
@@ -319,19 +341,16 @@ GLOO_API gloo_status gloo_reduce_scatterv(gloo_context *context,
                                           const void *input, void *output,
                                           const size_t *counts,
                                           gloo_dtype dtype, gloo_op op,
-                                          const gloo_options *options);
-GLOO_API gloo_status gloo_reduce_scatterv_start(gloo_context *context,
-                                                const void *input, void *output,
-                                                const size_t *counts,
-                                                gloo_dtype dtype, gloo_op op,
-                                                const gloo_options *options,
-                                                gloo_request **request);
-GLOO_API gloo_status gloo_reduce_scatterv_init(gloo_context *context,
-                                               const void *input, void *output,
-                                               const size_t *counts,
-                                               gloo_dtype dtype, gloo_op op,
-                                               const gloo_options *options,
-                                               gloo_request **request);
+                                          const gloo_options *options,
+                                          gloo_error *error);
+GLOO_API gloo_status gloo_reduce_scatterv_start(
+    gloo_context *context, const void *input, void *output,
+    const size_t *counts, gloo_dtype dtype, gloo_op op,
+    const gloo_options *options, gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_reduce_scatterv_init(
+    gloo_context *context, const void *input, void *output,
+    const size_t *counts, gloo_dtype dtype, gloo_op op,
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 
 /* gloo_gather of inputs that differ in length: rank r's input_count elements go
  * to element displacements[r] of root's output, which must have counts[r] equal
@@ -341,15 +360,18 @@ GLOO_API gloo_status gloo_gatherv(gloo_context *context, const void *input,
                                   size_t input_count, void *output,
                                   const size_t *counts,
                                   const size_t *displacements, gloo_dtype dtype,
-                                  int root, const gloo_options *options);
+                                  int root, const gloo_options *options,
+                                  gloo_error *error);
 GLOO_API gloo_status gloo_gatherv_start(
     gloo_context *context, const void *input, size_t input_count, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    int root, const gloo_options *options, gloo_request **request);
+    int root, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 GLOO_API gloo_status gloo_gatherv_init(
     gloo_context *context, const void *input, size_t input_count, void *output,
     const size_t *counts, const size_t *displacements, gloo_dtype dtype,
-    int root, const gloo_options *options, gloo_request **request);
+    int root, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 
 /* gloo_scatter in blocks that differ in length: rank r's output_count elements
  * come from element displacements[r] of root's input, which must have counts[r]
@@ -360,42 +382,41 @@ GLOO_API gloo_status gloo_scatterv(gloo_context *context, const void *input,
                                    const size_t *counts,
                                    const size_t *displacements, void *output,
                                    size_t output_count, gloo_dtype dtype,
-                                   int root, const gloo_options *options);
+                                   int root, const gloo_options *options,
+                                   gloo_error *error);
 GLOO_API gloo_status gloo_scatterv_start(
     gloo_context *context, const void *input, const size_t *counts,
     const size_t *displacements, void *output, size_t output_count,
     gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_request **request);
-GLOO_API gloo_status gloo_scatterv_init(gloo_context *context,
-                                        const void *input, const size_t *counts,
-                                        const size_t *displacements,
-                                        void *output, size_t output_count,
-                                        gloo_dtype dtype, int root,
-                                        const gloo_options *options,
-                                        gloo_request **request);
+    gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_scatterv_init(
+    gloo_context *context, const void *input, const size_t *counts,
+    const size_t *displacements, void *output, size_t output_count,
+    gloo_dtype dtype, int root, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
 
 /* gloo_alltoall in blocks that differ in length: rank i sends rank j the
  * input_counts[j] elements from input_displacements[j] on, and rank j puts them
  * at output_displacements[i], where output_counts[i] must equal that. In place
  * (GLOO_IN_PLACE only): what is sent is where what comes in goes, as the output
  * lists say; the input lists are not read. */
-GLOO_API gloo_status gloo_alltoallv(gloo_context *context, const void *input,
-                                    const size_t *input_counts,
-                                    const size_t *input_displacements,
-                                    void *output, const size_t *output_counts,
-                                    const size_t *output_displacements,
-                                    gloo_dtype dtype,
-                                    const gloo_options *options);
+GLOO_API gloo_status gloo_alltoallv(
+    gloo_context *context, const void *input, const size_t *input_counts,
+    const size_t *input_displacements, void *output,
+    const size_t *output_counts, const size_t *output_displacements,
+    gloo_dtype dtype, const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_alltoallv_start(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
     const size_t *output_counts, const size_t *output_displacements,
-    gloo_dtype dtype, const gloo_options *options, gloo_request **request);
+    gloo_dtype dtype, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 GLOO_API gloo_status gloo_alltoallv_init(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
     const size_t *output_counts, const size_t *output_displacements,
-    gloo_dtype dtype, const gloo_options *options, gloo_request **request);
+    gloo_dtype dtype, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 
 /* ---- point to point ------------------------------------------------------ */
 
@@ -407,29 +428,29 @@ GLOO_API gloo_status gloo_alltoallv_init(
  * options->tag is the message's tag; options->algorithm must be NULL. */
 GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
                                size_t count, gloo_dtype dtype, int peer,
-                               const gloo_options *options);
+                               const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_send_start(gloo_context *context, const void *input,
                                      size_t count, gloo_dtype dtype, int peer,
                                      const gloo_options *options,
-                                     gloo_request **request);
+                                     gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
                                     size_t count, gloo_dtype dtype, int peer,
                                     const gloo_options *options,
-                                    gloo_request **request);
+                                    gloo_request **request, gloo_error *error);
 
 /* Receive `count` elements from rank `peer`. The message must have the same
  * count and type; another one is a GLOO_ERR_MISMATCH. */
 GLOO_API gloo_status gloo_recv(gloo_context *context, void *output,
                                size_t count, gloo_dtype dtype, int peer,
-                               const gloo_options *options);
+                               const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_recv_start(gloo_context *context, void *output,
                                      size_t count, gloo_dtype dtype, int peer,
                                      const gloo_options *options,
-                                     gloo_request **request);
+                                     gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
                                     size_t count, gloo_dtype dtype, int peer,
                                     const gloo_options *options,
-                                    gloo_request **request);
+                                    gloo_request **request, gloo_error *error);
 
 /* Receive from whichever of `n_peers` listed ranks (NULL and 0: any rank) sends
  * first; gloo_request_source, or `source` (may be NULL), says which. The list
@@ -437,17 +458,20 @@ GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
 GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output,
                                    size_t count, gloo_dtype dtype,
                                    const int *peers, size_t n_peers,
-                                   const gloo_options *options, int *source);
+                                   const gloo_options *options, int *source,
+                                   gloo_error *error);
 GLOO_API gloo_status gloo_recv_any_start(gloo_context *context, void *output,
                                          size_t count, gloo_dtype dtype,
                                          const int *peers, size_t n_peers,
                                          const gloo_options *options,
-                                         gloo_request **request);
+                                         gloo_request **request,
+                                         gloo_error *error);
 GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                         size_t count, gloo_dtype dtype,
                                         const int *peers, size_t n_peers,
                                         const gloo_options *options,
-                                        gloo_request **request);
+                                        gloo_request **request,
+                                        gloo_error *error);
 
 /* Send `send_count` elements to rank `to` and receive `recv_count` from rank
  * `from` at the same time, so that pairs and rings of ranks that call it do not
@@ -462,48 +486,16 @@ GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                                    size_t send_count, int to, void *output,
                                    size_t recv_count, int from,
                                    gloo_dtype dtype,
-                                   const gloo_options *options);
+                                   const gloo_options *options,
+                                   gloo_error *error);
 GLOO_API gloo_status gloo_sendrecv_start(
     gloo_context *context, const void *input, size_t send_count, int to,
     void *output, size_t recv_count, int from, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request);
-GLOO_API gloo_status gloo_sendrecv_init(gloo_context *context,
-                                        const void *input, size_t send_count,
-                                        int to, void *output, size_t recv_count,
-                                        int from, gloo_dtype dtype,
-                                        const gloo_options *options,
-                                        gloo_request **request);
-
-/* ---- requests ------------------------------------------------------------ */
-
-/* Start a persistent request (made by `_init`) once more. The timeout counts
- * from here. GLOO_ERR_BUSY when it is still running. GLOO_ERR_POISONED when its
- * context has failed or was destroyed: gloo_request_error says what of, the
- * latter as GLOO_ERR_CANCELLED in `cause` unless it had failed before. */
-GLOO_API gloo_status gloo_request_start(gloo_request *request);
-
-/* GLOO_OK when completed, GLOO_IN_PROGRESS when not, else its error. Makes
- * progress; does not block. Any thread. */
-GLOO_API gloo_status gloo_request_test(gloo_request *request);
-
-/* Block until it completes or fails, at the latest at its deadline. Any
- * thread; several may wait for one request. */
-GLOO_API gloo_status gloo_request_wait(gloo_request *request);
-
-/* Give up. A receive that no message has reached and a send of which nothing
- * has left are withdrawn quietly; anything else poisons the context, for the
- * other ranks cannot complete either. GLOO_OK also when it was complete. */
-GLOO_API gloo_status gloo_request_cancel(gloo_request *request);
-
-/* The rank that a completed receive got its message from, else -1. */
-GLOO_API int gloo_request_source(const gloo_request *request);
-
-/* Details of a failed request; GLOO_OK when there are none. */
-GLOO_API gloo_status gloo_request_error(const gloo_request *request,
-                                        gloo_error *error);
-
-/* Release it, cancelling it first when it is running. NULL is allowed. */
-GLOO_API void gloo_request_destroy(gloo_request *request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_sendrecv_init(
+    gloo_context *context, const void *input, size_t send_count, int to,
+    void *output, size_t recv_count, int from, gloo_dtype dtype,
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 
 #ifdef __cplusplus
 }

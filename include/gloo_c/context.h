@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gloo_c/request.h"
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
 
@@ -28,7 +29,6 @@
 extern "C" {
 #endif
 
-typedef struct gloo_device gloo_device;
 typedef struct gloo_context gloo_context;
 
 /* ---- device -------------------------------------------------------------- */
@@ -80,7 +80,7 @@ GLOO_API void gloo_device_destroy(gloo_device *device);
 typedef struct gloo_context_options {
   size_t struct_size;
   int64_t timeout_ns;  /* default for every operation, and the time to wait for
-                          the other ranks here; 0: 30 s; below 0: no limit */
+                          the other ranks here; GLOO_TIMEOUT_DEFAULT: 30 s */
   const char *host_id; /* which host this rank is on, where collectives go by
                           that: ranks with the same text share one. Any text of
                           up to 255 bytes; NULL: GLOO_HOST_ID, or found out. */
@@ -143,14 +143,60 @@ typedef struct gloo_init_options {
 GLOO_API gloo_status gloo_init(const gloo_init_options *options,
                                gloo_context **context, gloo_error *error);
 
-/* Leave. Outstanding operations are cancelled; what was handed to the network
- * is still delivered. Peers that need this rank afterwards get an error that
- * says that it left. A context and the groups made of it can be destroyed in
- * any order. NULL is allowed. No other thread may use the context. */
+/* Leave. What was handed to the network is still delivered. Peers that need
+ * this rank afterwards get an error that says that it left. A context and the
+ * groups made of it can be destroyed in any order. Its requests can be
+ * destroyed later; they cannot be started any more.
+ *
+ * Operations under way on a group go on until they are over, as long as the
+ * program holds the root context or another group of it: they can be waited
+ * for, or released, as if the group were still there. Those of a root context,
+ * and those of a group that is the last to go, are cancelled, which the other
+ * ranks hear of (GLOO_ERR_CANCELLED). NULL is allowed.
+ * Errors: none. Threads: no other thread may use the context. Ownership: the
+ * handle is not valid any more. Cost: may wait for connections to take what was
+ * sent. */
 GLOO_API void gloo_context_destroy(gloo_context *context);
 
+/* The rank of this process in the context, and the number of its ranks.
+ * Errors: -1 for NULL. Threads: any. Ownership: the context stays the caller's.
+ */
 GLOO_API int gloo_context_rank(const gloo_context *context);
 GLOO_API int gloo_context_size(const gloo_context *context);
+
+/* The device that the context uses, also where it made one of its own.
+ * Errors: NULL for NULL. Threads: any. Ownership: whose it was; a device that
+ * the context made ends with it. */
+GLOO_API gloo_device *gloo_context_device(const gloo_context *context);
+
+/* How many hosts the ranks of the context are on, and on which of them `rank`
+ * is: 0 to gloo_context_hosts - 1, numbered by the lowest rank on each. With
+ * this number as color and gloo_context_split a program gets a group per host.
+ * Errors: -1 (no context, no such rank). Threads: any. Ownership: the context
+ * stays the caller's. */
+GLOO_API int gloo_context_hosts(const gloo_context *context);
+GLOO_API int gloo_context_host(const gloo_context *context, int rank);
+
+/* Change what GLOO_TIMEOUT_DEFAULT means for calls that are made or prepared on
+ * this context from now on; the others keep what they have. Groups made of it
+ * later start with it. GLOO_TIMEOUT_DEFAULT: 30 s again.
+ * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation).
+ * Threads: any. Ownership: the context stays the caller's. */
+GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
+                                              int64_t timeout_ns,
+                                              gloo_error *error);
+
+/* Give up: all operations of all ranks of the root context and its groups fail
+ * with GLOO_ERR_ABORTED and a sentence that has `reason` (plain text, copied;
+ * may be NULL) and the rank that gave up; calls that are made later fail with
+ * GLOO_ERR_POISONED, which says so too. For a rank that cannot go on while
+ * others wait for it, and for a thread that stops what another one waits for.
+ * Where the context had failed already that cause stays. The context must still
+ * be destroyed.
+ * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_FORKED.
+ * Threads: any; does not block. Ownership: the context stays the caller's. */
+GLOO_API gloo_status gloo_context_abort(gloo_context *context,
+                                        const char *reason, gloo_error *error);
 
 /* ---- groups -------------------------------------------------------------- */
 
@@ -171,8 +217,9 @@ GLOO_API int gloo_context_size(const gloo_context *context);
 typedef struct gloo_group_options {
   size_t struct_size;
   int64_t timeout_ns; /* default for every operation of the group, and the time
-                         to wait for the other ranks here; 0: that of the
-                         context it is made of; below 0: no limit */
+                         to wait for the other ranks here;
+                         GLOO_TIMEOUT_DEFAULT: that of the context it is made
+                         of */
   uint32_t tag;       /* orders the making of groups separately per tag */
 } gloo_group_options;
 #define GLOO_GROUP_OPTIONS_INIT \

@@ -7,6 +7,8 @@
 #include "gloo_c/log.h"
 #include "gloo_c/memory.h"
 #include "gloo_c/multi.h"
+#include "gloo_c/query.h"
+#include "gloo_c/request.h"
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
 #include "gloo_c/types.h"

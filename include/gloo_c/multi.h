@@ -33,38 +33,38 @@ extern "C" {
 /* gloo_allreduce of the inputs of all ranks together: each rank has n_inputs of
  * them, which are combined first, in their order, and each of its n_outputs
  * outputs gets the result. */
-GLOO_API gloo_status gloo_allreduce_multi(gloo_context *context,
-                                          const void *const *inputs,
-                                          size_t n_inputs, void *const *outputs,
-                                          size_t n_outputs, size_t count,
-                                          gloo_dtype dtype, gloo_op op,
-                                          const gloo_options *options);
+GLOO_API gloo_status gloo_allreduce_multi(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_allreduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request);
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 GLOO_API gloo_status gloo_allreduce_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request);
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 
 /* gloo_reduce of the inputs of all ranks together; every output of the root
  * gets the result. Other ranks' outputs are left alone, and there may be none.
  */
-GLOO_API gloo_status gloo_reduce_multi(gloo_context *context,
-                                       const void *const *inputs,
-                                       size_t n_inputs, void *const *outputs,
-                                       size_t n_outputs, size_t count,
-                                       gloo_dtype dtype, gloo_op op, int root,
-                                       const gloo_options *options);
+GLOO_API gloo_status gloo_reduce_multi(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, int root, const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_reduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, int root, const gloo_options *options, gloo_request **request);
+    gloo_op op, int root, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 GLOO_API gloo_status gloo_reduce_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, int root, const gloo_options *options, gloo_request **request);
+    gloo_op op, int root, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 
 /* gloo_reduce_scatter of the inputs of all ranks together (P * count elements
  * each); every output (count elements) of rank r gets its part of the result.
@@ -72,51 +72,49 @@ GLOO_API gloo_status gloo_reduce_multi_init(
 GLOO_API gloo_status gloo_reduce_scatter_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options);
+    gloo_op op, const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_reduce_scatter_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request);
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 GLOO_API gloo_status gloo_reduce_scatter_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request);
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error);
 
 /* gloo_broadcast to every output of every rank. In place: the root's data is in
  * its first output. */
-GLOO_API gloo_status gloo_broadcast_multi(gloo_context *context,
-                                          const void *input,
-                                          void *const *outputs,
-                                          size_t n_outputs, size_t count,
-                                          gloo_dtype dtype, int root,
-                                          const gloo_options *options);
+GLOO_API gloo_status gloo_broadcast_multi(
+    gloo_context *context, const void *input, void *const *outputs,
+    size_t n_outputs, size_t count, gloo_dtype dtype, int root,
+    const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_broadcast_multi_start(
     gloo_context *context, const void *input, void *const *outputs,
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_broadcast_multi_init(
     gloo_context *context, const void *input, void *const *outputs,
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 
 /* gloo_allgather of several inputs (count elements each), of which all ranks
  * have the same number: every output (P * n_inputs * count elements) gets those
  * of rank 0 one behind the other, then those of rank 1, and so on. In place:
  * they are in the first output, where they belong; n_inputs says how many. */
-GLOO_API gloo_status gloo_allgather_multi(gloo_context *context,
-                                          const void *const *inputs,
-                                          size_t n_inputs, void *const *outputs,
-                                          size_t n_outputs, size_t count,
-                                          gloo_dtype dtype,
-                                          const gloo_options *options);
+GLOO_API gloo_status gloo_allgather_multi(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    const gloo_options *options, gloo_error *error);
 GLOO_API gloo_status gloo_allgather_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 GLOO_API gloo_status gloo_allgather_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request);
+    const gloo_options *options, gloo_request **request, gloo_error *error);
 
 /* gloo_scatter of blocks that lie apart: `inputs` has P pointers to `count`
  * elements each, read at the root only; rank r's output gets what inputs[r]
@@ -125,19 +123,16 @@ GLOO_API gloo_status gloo_allgather_multi_init(
 GLOO_API gloo_status gloo_scatter_multi(gloo_context *context,
                                         const void *const *inputs, void *output,
                                         size_t count, gloo_dtype dtype,
-                                        int root, const gloo_options *options);
-GLOO_API gloo_status gloo_scatter_multi_start(gloo_context *context,
-                                              const void *const *inputs,
-                                              void *output, size_t count,
-                                              gloo_dtype dtype, int root,
-                                              const gloo_options *options,
-                                              gloo_request **request);
-GLOO_API gloo_status gloo_scatter_multi_init(gloo_context *context,
-                                             const void *const *inputs,
-                                             void *output, size_t count,
-                                             gloo_dtype dtype, int root,
-                                             const gloo_options *options,
-                                             gloo_request **request);
+                                        int root, const gloo_options *options,
+                                        gloo_error *error);
+GLOO_API gloo_status gloo_scatter_multi_start(
+    gloo_context *context, const void *const *inputs, void *output,
+    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
+GLOO_API gloo_status gloo_scatter_multi_init(
+    gloo_context *context, const void *const *inputs, void *output,
+    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
+    gloo_request **request, gloo_error *error);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,9 @@
 #ifndef GLOO_C_STATUS_H
 #define GLOO_C_STATUS_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "gloo_c/visibility.h"
 
 #ifdef __cplusplus
@@ -30,7 +33,14 @@ extern "C" {
   X(GLOO_ERR_COMPARE, -15, "compare-and-set found another value")      \
   X(GLOO_ERR_INTERNAL, -16, "internal error, please report")           \
   X(GLOO_ERR_FORKED, -17,                                              \
-    "belongs to the process that this one was forked from")
+    "belongs to the process that this one was forked from")            \
+  X(GLOO_ERR_ABORTED, -18, "a rank gave up (gloo_context_abort)")      \
+  X(GLOO_ERR_ROOT, -19, "the root is not a rank of the context")       \
+  X(GLOO_ERR_RANK, -20, "not a rank of the context")                   \
+  X(GLOO_ERR_COUNT, -21, "invalid count or displacement")              \
+  X(GLOO_ERR_DTYPE, -22, "unknown element type")                       \
+  X(GLOO_ERR_OP, -23, "unknown reduction operation")                   \
+  X(GLOO_ERR_BUFFER, -24, "buffer missing or overlapping another")
 
 typedef enum gloo_status {
 #define GLOO_STATUS_ENUM(name, value, text) name = value,
@@ -40,18 +50,43 @@ typedef enum gloo_status {
 
 #define GLOO_ERROR_MESSAGE_BYTES 512
 
-/* What went wrong. A plain value that the caller owns: copy it freely.
- * `rank` is the rank at fault, or -1 when no single rank is. `cause` is the
- * status that a program decides by what to do next. It is `status`, unless that
- * is GLOO_ERR_POISONED: then it says what made the context unusable, such as
- * GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and is never GLOO_ERR_POISONED. `message`
- * is one sentence that says what was wrong, where, and what can be done. */
+/* What went wrong. A plain value that the caller owns: copy it freely. It needs
+ * no initialisation. Functions that take one take it last, accept NULL, and
+ * fill it when they fail; when they succeed it is left alone.
+ *
+ * `struct_size` is how much of it the library knows: sizeof(gloo_error) as the
+ *   library was built. The struct itself never changes its size; fields that a
+ *   newer header has instead of `reserved` are zero where the library is older.
+ * `cause` is the status that a program decides by what to do next. It is
+ *   `status`, unless that is GLOO_ERR_POISONED: then it says what made the
+ *   context unusable, such as GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and is never
+ *   GLOO_ERR_POISONED.
+ * `rank` is the rank at fault, as the context numbers it on which the call was
+ *   made; -1 when no single rank is, or when it is not in that context (a group
+ *   fails with the context that it was made of).
+ * `root_rank` is the same rank as the root context numbers it (the one that was
+ *   not made of another), which is also what sentences speak of; -1 when no
+ *   single rank is at fault.
+ * `message` is one sentence that says what was wrong, where, and what can be
+ *   done. */
 typedef struct gloo_error {
+  size_t struct_size;
   gloo_status status;
-  int rank;
   gloo_status cause;
+  int rank;
+  int root_rank;
+  int reserved[14];
   char message[GLOO_ERROR_MESSAGE_BYTES];
 } gloo_error;
+
+/* ---- timeouts ------------------------------------------------------------ */
+
+/* All timeouts are in nanoseconds, and mean the same everywhere: 0 is the
+ * default, which the function or field says; any value below 0 is no limit; and
+ * 1 is not to wait at all, for what takes a nanosecond is there already. */
+#define GLOO_TIMEOUT_DEFAULT ((int64_t)0)
+#define GLOO_TIMEOUT_NONE ((int64_t)-1)
+#define GLOO_TIMEOUT_NOW ((int64_t)1)
 
 /* The text of a status. Never NULL; unknown values give "unknown status".
  * Any thread, any time. The string is static. */

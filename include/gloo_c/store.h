@@ -4,8 +4,8 @@
  * bytes). It is needed while contexts are being created, not afterwards.
  *
  * All functions: any thread; one store may be used by many threads at once.
- * `error` may be NULL; when given it is filled on failure only. A `timeout_ns`
- * below 0 waits without limit, 0 does not wait. Values handed out are
+ * `error` may be NULL; when given it is filled on failure only. Timeouts are as
+ * status.h says; GLOO_TIMEOUT_DEFAULT is 30 s. Values handed out are
  * allocated with malloc and belong to the caller: release them with free(). A
  * store belongs to the process that made it, see context.h: in a forked child
  * everything fails with GLOO_ERR_FORKED, also with the program's own stores,
@@ -60,7 +60,7 @@ typedef struct gloo_store_tcp_options {
   int serve;        /* nonzero: this process runs the server as well */
   const char *job;  /* a client of another job or epoch is refused */
   uint64_t epoch;
-  int64_t timeout_ns; /* for connecting, retried until then; 0: 30 s */
+  int64_t timeout_ns; /* for connecting, retried until then */
 } gloo_store_tcp_options;
 #define GLOO_STORE_TCP_OPTIONS_INIT \
   { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0 }
@@ -84,7 +84,9 @@ GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base,
  * called from any thread, and gets `user`. set, get and wait are required;
  * those left NULL make the matching call fail with GLOO_ERR_UNSUPPORTED
  * (multi_get and multi_set fall back to get and set). get must hand out
- * malloc'ed memory; it waits for the key. */
+ * malloc'ed memory; it waits for the key. Their `timeout_ns` is never
+ * GLOO_TIMEOUT_DEFAULT: below 0 there is no limit, and GLOO_TIMEOUT_NOW is not
+ * to wait. */
 typedef struct gloo_store_callbacks {
   size_t struct_size;
   void *user;

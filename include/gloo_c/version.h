@@ -1,4 +1,7 @@
-/* The version of the headers, and of the library that is linked. */
+/* The version of the headers, and of the library that is linked. A program that
+ * was built with headers of 0.1.0 or later runs on every later library with the
+ * same soname; while the major number is 0 the soname changes when a function
+ * or struct does. */
 #ifndef GLOO_C_VERSION_H
 #define GLOO_C_VERSION_H
 
@@ -12,8 +15,17 @@ extern "C" {
 #define GLOO_VERSION_MINOR 1
 #define GLOO_VERSION_PATCH 0
 
-/* "MAJOR.MINOR.PATCH" of the library in use. Static string. Any thread. */
+/* One number that grows with the version, for #if and for comparison. */
+#define GLOO_VERSION_OF(major, minor, patch) \
+  ((major)*1000000 + (minor)*1000 + (patch))
+#define GLOO_VERSION_NUMBER \
+  GLOO_VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH)
+
+/* "MAJOR.MINOR.PATCH" of the library in use, and the same as a number like
+ * GLOO_VERSION_NUMBER.
+ * Errors: none. Threads: any, any time. Ownership: a static string. */
 GLOO_API const char *gloo_version(void);
+GLOO_API int gloo_version_number(void);
 
 #ifdef __cplusplus
 }

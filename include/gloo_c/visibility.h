@@ -1,11 +1,14 @@
-/* GLOO_API marks what the library exports. */
+/* GLOO_API marks what the library exports, GLOO_DEPRECATED(text) what will go:
+ * text says what to use instead. */
 #ifndef GLOO_C_VISIBILITY_H
 #define GLOO_C_VISIBILITY_H
 
 #if defined(__GNUC__)
 #define GLOO_API __attribute__((visibility("default")))
+#define GLOO_DEPRECATED(text) __attribute__((deprecated(text)))
 #else
 #define GLOO_API
+#define GLOO_DEPRECATED(text)
 #endif
 
 #endif

@@ -4,6 +4,7 @@
 #include "algorithms/registry.h"
 #include "api/call_read.h"
 #include "core/custom_op.h"
+#include "core/error.h"
 #include "core/hints.h"
 
 /* ---- the same call again ------------------------------------------------- */
@@ -71,69 +72,64 @@ static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
   return !call->wide;
 }
 
-/* False: it is to be made from the start. */
-static bool run_again(gloo_context *context, const gli_arguments *a,
-                      const gloo_options *options, const gli_repeat_key *key,
-                      int *source, gloo_status *status) {
-  gloo_error error;
-  *status = gli_repeat_run(context, key, call_fits, a, source, &error);
-  if (*status == GLOO_IN_PROGRESS) return false;
-  if (*status != GLOO_OK && options != NULL && options->error != NULL)
-    *options->error = error;
-  return true;
-}
-
 /* ---- the forms ----------------------------------------------------------- */
+
+gloo_status gli_call_no_place(const char *function, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: there is no place for the request: it is NULL",
+                  function);
+}
 
 /* Not one that is remembered. `key` is what it is to be remembered by; NULL: it
  * cannot be. */
 GLI_APART static gloo_status run_anew(gloo_context *context,
                                       const gli_arguments *a,
                                       const gloo_options *options,
-                                      const gli_repeat_key *key, int *source) {
+                                      const gli_repeat_key *key, int *source,
+                                      gloo_error *error) {
   gli_repeated_call repeated;
   bool repeatable = key != NULL;
   if (key != NULL) repeated.key = *key;
-  gloo_options ours;
   gli_call call;
   gli_given_counts given;
-  gloo_status status = gli_call_read(context, a, options, &ours, &call, &given);
+  gloo_status status = gli_call_read(context, a, options, &call, &given, error);
   if (status != GLOO_OK) return status;
   repeatable = repeatable && fill_repeated(&call, &repeated);
-  gloo_error error;
   status = gli_operation_run(context, &call, repeatable ? &repeated : NULL,
-                             source, &error);
+                             source, error);
   gli_given_counts_free(&given);
-  if (status != GLOO_OK && ours.error != NULL) *ours.error = error;
   return status;
 }
 
 gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
-                         const gloo_options *options, int *source) {
+                         const gloo_options *options, int *source,
+                         gloo_error *error) {
+  gloo_error unread;
+  if (error == NULL) error = &unread;
   gli_repeat_key key;
   bool repeatable = context != NULL && !gli_custom_op_inside() &&
                     repeat_key(context, a, options, &key);
-  gloo_status status;
-  if (repeatable && run_again(context, a, options, &key, source, &status)) {
-    return status;
+  if (repeatable) {
+    gloo_status status =
+        gli_repeat_run(context, &key, call_fits, a, source, error);
+    if (status != GLOO_IN_PROGRESS) return status;
   }
-  return run_anew(context, a, options, repeatable ? &key : NULL, source);
+  return run_anew(context, a, options, repeatable ? &key : NULL, source, error);
 }
 
 static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
                                   const gloo_options *options,
-                                  gloo_options *ours,
                                   gli_repeated_call *repeated,
-                                  gloo_request **request) {
+                                  gloo_request **request, gloo_error *error) {
   gli_call call;
   gli_given_counts given;
-  if (request == NULL) return GLOO_ERR_INVALID;
-  gloo_status status = gli_call_read(context, a, options, ours, &call, &given);
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  if (request == NULL) return gli_call_no_place(a->function, error);
+  gloo_status status = gli_call_read(context, a, options, &call, &given, error);
   if (status != GLOO_OK) return status;
-  gloo_error error;
-  status = gli_operation_prepare(context, &call, request, &error);
+  status = gli_operation_prepare(context, &call, request, error);
   gli_given_counts_free(&given);
-  if (status != GLOO_OK && ours->error != NULL) *ours->error = error;
   if (status == GLOO_OK && repeated != NULL && fill_repeated(&call, repeated)) {
     gli_repeat_remember(*request, repeated);
   }
@@ -141,41 +137,36 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
 }
 
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
-                          const gloo_options *options, gloo_request **request) {
-  gloo_options ours;
-  return init_operation(context, a, options, &ours, NULL, request);
+                          const gloo_options *options, gloo_request **request,
+                          gloo_error *error) {
+  return init_operation(context, a, options, NULL, request, error);
 }
 
-gloo_status gli_call_launch(gloo_request *op, gloo_error *why,
-                            gloo_request **request) {
-  gloo_status status = gloo_request_start(op);
+gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
+                            gloo_error *error) {
+  gloo_status status = gloo_request_start(op, error);
   if (status == GLOO_OK) {
     *request = op;
     return GLOO_OK;
   }
-  if (why != NULL) gloo_request_error(op, why);
   gloo_request_destroy(op);
   return status;
 }
 
 gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
-                           const gloo_options *options,
-                           gloo_request **request) {
-  if (request == NULL) return GLOO_ERR_INVALID;
+                           const gloo_options *options, gloo_request **request,
+                           gloo_error *error) {
+  if (request == NULL) return gli_call_no_place(a->function, error);
   gli_repeated_call repeated;
   bool repeatable = context != NULL && !gli_custom_op_inside() &&
                     repeat_key(context, a, options, &repeated.key);
   gloo_request *op = NULL;
   if (repeatable) {
     op = gli_repeat_prepare(context, &repeated.key, call_fits, a);
-    if (op != NULL) {
-      return gli_call_launch(op, options != NULL ? options->error : NULL,
-                             request);
-    }
+    if (op != NULL) return gli_call_launch(op, request, error);
   }
-  gloo_options ours;
-  gloo_status status = init_operation(context, a, options, &ours,
-                                      repeatable ? &repeated : NULL, &op);
+  gloo_status status = init_operation(
+      context, a, options, repeatable ? &repeated : NULL, &op, error);
   if (status != GLOO_OK) return status;
-  return gli_call_launch(op, ours.error, request);
+  return gli_call_launch(op, request, error);
 }

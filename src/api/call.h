@@ -39,29 +39,34 @@ typedef struct gli_arguments {
 
 /* The three forms of every call. */
 gloo_status gli_call_run(gloo_context *context, const gli_arguments *arguments,
-                         const gloo_options *options, int *source);
+                         const gloo_options *options, int *source,
+                         gloo_error *error);
 gloo_status gli_call_start(gloo_context *context,
                            const gli_arguments *arguments,
-                           const gloo_options *options, gloo_request **request);
+                           const gloo_options *options, gloo_request **request,
+                           gloo_error *error);
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
-                          const gloo_options *options, gloo_request **request);
+                          const gloo_options *options, gloo_request **request,
+                          gloo_error *error);
 
 /* A message there and one back, at the same time, as one operation; either may
  * be NULL. */
 gloo_status gli_exchange_run(gloo_context *context, const gli_arguments *send,
                              const gli_arguments *recv,
-                             const gloo_options *options);
+                             const gloo_options *options, gloo_error *error);
 gloo_status gli_exchange_start(gloo_context *context, const gli_arguments *send,
                                const gli_arguments *recv,
                                const gloo_options *options,
-                               gloo_request **request);
+                               gloo_request **request, gloo_error *error);
 gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
                               const gli_arguments *recv,
                               const gloo_options *options,
-                              gloo_request **request);
+                              gloo_request **request, gloo_error *error);
 
 /* Start what `_init` made, and hand it over; on failure it is released. */
-gloo_status gli_call_launch(gloo_request *op, gloo_error *why,
-                            gloo_request **request);
+gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
+                            gloo_error *error);
+/* Where a request is to go is NULL. */
+gloo_status gli_call_no_place(const char *function, gloo_error *error);
 
 #endif

@@ -62,7 +62,7 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
                                 int size, gloo_error *error) {
   if (a->collective == GLI_BARRIER) return GLOO_OK;
   if (gli_reduction_element_bytes(a, o) == 0 && !gli_reduction_is_custom(a)) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_DTYPE, -1,
                     "%s: unknown type %d; see gloo_dtype", a->function,
                     (int)a->dtype);
   }
@@ -78,17 +78,17 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
   }
   if (gli_collective_rooted(a->collective) &&
       (a->root < 0 || a->root >= size)) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_ROOT, -1,
                     "%s: root %d is not a rank; ranks are 0 to %d", a->function,
                     a->root, size - 1);
   }
   if (a->n_peers > 0 && a->peers == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: a list of %zu peers is NULL", a->function, a->n_peers);
+    return gli_fail(error, GLOO_ERR_RANK, -1, "%s: a list of %zu peers is NULL",
+                    a->function, a->n_peers);
   }
   for (size_t i = 0; i < a->n_peers; i++) {
     if (a->peers[i] >= 0 && a->peers[i] < size) continue;
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_RANK, -1,
                     "%s: peer %d is not a rank; ranks are 0 to %d", a->function,
                     a->peers[i], size - 1);
   }
@@ -97,10 +97,10 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
 
 static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
   if (a->collective == GLI_SENDRECV) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: there is no in-place form", a->function);
+    return gli_fail(error, GLOO_ERR_BUFFER, -1, "%s: there is no in-place form",
+                    a->function);
   }
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
+  return gli_fail(error, GLOO_ERR_BUFFER, -1,
                   "%s: only the root can work in place; other ranks have no "
                   "output that their input could be in",
                   a->function);
@@ -116,7 +116,7 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
   if (!fits || !gli_plan_shape(p, shape_out_of_place) ||
       shape_in_place->in_bytes > PTRDIFF_MAX ||
       shape_in_place->out_bytes > PTRDIFF_MAX) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %" PRIu64 " elements of %" PRIu64
                     " bytes do not fit in memory",
                     a->function, p->count, p->elem_bytes);
@@ -146,7 +146,7 @@ static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
   uint64_t out_bytes = p->in_place ? call->shape_in_place.out_bytes
                                    : shape_out_of_place.out_bytes;
   if (out_bytes > 0 && a->output == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
                     "%s: the output is NULL but takes %" PRIu64 " bytes",
                     a->function, out_bytes);
   }
@@ -154,14 +154,14 @@ static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
   if (shape_out_of_place.reads_in && a->input == GLOO_IN_PLACE)
     return no_place(a, error);
   if (shape_out_of_place.in_bytes > 0 && a->input == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
                     "%s: the input is NULL but has %" PRIu64
                     " bytes; use GLOO_IN_PLACE when it is in the output",
                     a->function, shape_out_of_place.in_bytes);
   }
   if (gli_overlap(a->input, shape_out_of_place.in_bytes, a->output,
                   out_bytes)) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
                     "%s: input and output overlap; use GLOO_IN_PLACE or "
                     "buffers that do not",
                     a->function);
@@ -223,12 +223,9 @@ static gloo_status call_read_choose(const gli_arguments *a,
 
 /* ---- the call ------------------------------------------------------------ */
 
-static gloo_status make_call(gloo_context *context, const gli_arguments *a,
-                             const gloo_options *options, gli_call *call,
-                             gli_given_counts *given, gloo_error *error) {
+static void fill_call(gloo_context *context, const gli_arguments *a,
+                      const gloo_options *options, gli_call *call) {
   int size = gloo_context_size(context);
-  gloo_status status = check_values(a, options, size, error);
-  if (status != GLOO_OK) return status;
   bool message = a->collective == GLI_SENDRECV;
   bool typed = a->collective != GLI_BARRIER;
   *call = (gli_call){
@@ -252,6 +249,15 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
       .timeout_ns = options->timeout_ns,
       .peers = a->peers,
       .n_peers = a->n_peers};
+}
+
+static gloo_status make_call(gloo_context *context, const gli_arguments *a,
+                             const gloo_options *options, gli_call *call,
+                             gli_given_counts *given, gloo_error *error) {
+  gloo_status status =
+      check_values(a, options, gloo_context_size(context), error);
+  if (status != GLOO_OK) return status;
+  fill_call(context, a, options, call);
   if (a->several) {
     status = gli_lists_read(a, call, error);
     if (status != GLOO_OK) return status;
@@ -269,26 +275,38 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   return call_read_choose(a, options, call, error);
 }
 
-/* Bad arguments stay with this rank; they are remembered but break nothing. */
-static gloo_status call_read_refuse(gloo_context *context,
-                                    const gloo_options *options,
-                                    const gloo_error *error) {
-  if (options->error != NULL) *options->error = *error;
-  return gli_context_refuse(context, error);
-}
-
 gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
-                          const gloo_options *options, gloo_options *ours,
-                          gli_call *call, gli_given_counts *given) {
-  if (context == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  gloo_error error;
+                          const gloo_options *options, gli_call *call,
+                          gli_given_counts *given, gloo_error *error) {
+  gloo_options ours;
+  if (context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the context is NULL",
+                    a->function);
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(a->function, error);
   gloo_status status =
-      gli_options_load(ours, sizeof *ours, options, "gloo_options", &error);
+      gli_options_load(&ours, sizeof ours, options, "gloo_options", error);
   given->many = NULL;
   if (status == GLOO_OK) {
-    status = make_call(context, a, ours, call, given, &error);
+    status = make_call(context, a, &ours, call, given, error);
   }
   if (status == GLOO_OK) return GLOO_OK;
   gli_given_counts_free(given);
-  return call_read_refuse(context, ours, &error);
+  /* Bad arguments stay with this rank; they are remembered but break nothing.
+   */
+  return gli_context_refuse(context, error);
+}
+
+gloo_status gli_call_choice(gloo_context *context, const gli_arguments *a,
+                            const gloo_options *options, gli_call *call,
+                            gloo_error *error) {
+  gloo_status status =
+      check_values(a, options, gloo_context_size(context), error);
+  if (status != GLOO_OK) return status;
+  fill_call(context, a, options, call);
+  status = find_shapes(a, &call->params, &call->shape_out_of_place,
+                       &call->shape_in_place, error);
+  if (status == GLOO_OK && gli_collective_reduces(a->collective))
+    status = gli_reduction_fill(a, options, call, error);
+  if (status == GLOO_OK) status = call_read_choose(a, options, call, error);
+  return status;
 }

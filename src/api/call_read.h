@@ -6,13 +6,16 @@
 #include "api/counts.h"
 #include "plan/shape.h"
 
-/* Check the arguments and options, and choose the algorithm. `ours` are the
- * options as this library knows them. On success `numbers` belong to the
- * caller; on failure the context has noted the error, and so has the caller's
- * own. */
+/* Check the arguments and options, and choose the algorithm. On success what is
+ * `given` belongs to the caller; on failure the context has noted the error. */
 gloo_status gli_call_read(gloo_context *context, const gli_arguments *arguments,
-                          const gloo_options *options, gloo_options *ours,
-                          gli_call *call, gli_given_counts *given);
+                          const gloo_options *options, gli_call *call,
+                          gli_given_counts *given, gloo_error *error);
+
+/* Of a call without buffers: only what is chosen for it. */
+gloo_status gli_call_choice(gloo_context *context, const gli_arguments *a,
+                            const gloo_options *options, gli_call *call,
+                            gloo_error *error);
 
 /* Do these ranges have a byte in common? */
 static inline bool gli_overlap(const void *a, uint64_t a_bytes, const void *b,

@@ -21,7 +21,6 @@
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/launch.h"
 
-#define DEFAULT_TIMEOUT_NS INT64_C(30000000000)
 #define FAREWELL_NS INT64_C(2000000000)
 /* Where no job id tells jobs apart, the meeting goes on for so long after all
  * have come: ranks of two jobs that are started together at one port try every
@@ -35,7 +34,8 @@
 /* ---- create -------------------------------------------------------------- */
 
 static int64_t timeout_of(const gloo_context_options *options) {
-  return options->timeout_ns == 0 ? DEFAULT_TIMEOUT_NS : options->timeout_ns;
+  return options->timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS
+                                                     : options->timeout_ns;
 }
 
 static gloo_status random_key(uint64_t *key, gloo_error *error) {

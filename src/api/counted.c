@@ -21,28 +21,28 @@ static gli_arguments counted_allgatherv(const void *input, void *output,
 gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                             void *output, const size_t *counts,
                             const size_t *displacements, gloo_dtype dtype,
-                            const gloo_options *options) {
+                            const gloo_options *options, gloo_error *error) {
   gli_arguments a =
       counted_allgatherv(input, output, counts, displacements, dtype);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_allgatherv_start(gloo_context *context, const void *input,
                                   void *output, const size_t *counts,
                                   const size_t *displacements, gloo_dtype dtype,
                                   const gloo_options *options,
-                                  gloo_request **request) {
+                                  gloo_request **request, gloo_error *error) {
   gli_arguments a =
       counted_allgatherv(input, output, counts, displacements, dtype);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_allgatherv_init(gloo_context *context, const void *input,
                                  void *output, const size_t *counts,
                                  const size_t *displacements, gloo_dtype dtype,
                                  const gloo_options *options,
-                                 gloo_request **request) {
+                                 gloo_request **request, gloo_error *error) {
   gli_arguments a =
       counted_allgatherv(input, output, counts, displacements, dtype);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- reduce_scatterv ----------------------------------------------------- */
@@ -62,25 +62,28 @@ static gli_arguments reduce_scatterv(const void *input, void *output,
 gloo_status gloo_reduce_scatterv(gloo_context *context, const void *input,
                                  void *output, const size_t *counts,
                                  gloo_dtype dtype, gloo_op op,
-                                 const gloo_options *options) {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
   gli_arguments a = reduce_scatterv(input, output, counts, dtype, op);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_reduce_scatterv_start(gloo_context *context, const void *input,
                                        void *output, const size_t *counts,
                                        gloo_dtype dtype, gloo_op op,
                                        const gloo_options *options,
-                                       gloo_request **request) {
+                                       gloo_request **request,
+                                       gloo_error *error) {
   gli_arguments a = reduce_scatterv(input, output, counts, dtype, op);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_reduce_scatterv_init(gloo_context *context, const void *input,
                                       void *output, const size_t *counts,
                                       gloo_dtype dtype, gloo_op op,
                                       const gloo_options *options,
-                                      gloo_request **request) {
+                                      gloo_request **request,
+                                      gloo_error *error) {
   gli_arguments a = reduce_scatterv(input, output, counts, dtype, op);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- gatherv ------------------------------------------------------------- */
@@ -103,30 +106,31 @@ static gli_arguments counted_gatherv(const void *input, size_t input_count,
 gloo_status gloo_gatherv(gloo_context *context, const void *input,
                          size_t input_count, void *output, const size_t *counts,
                          const size_t *displacements, gloo_dtype dtype,
-                         int root, const gloo_options *options) {
+                         int root, const gloo_options *options,
+                         gloo_error *error) {
   gli_arguments a = counted_gatherv(input, input_count, output, counts,
                                     displacements, dtype, root);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_gatherv_start(gloo_context *context, const void *input,
                                size_t input_count, void *output,
                                const size_t *counts,
                                const size_t *displacements, gloo_dtype dtype,
                                int root, const gloo_options *options,
-                               gloo_request **request) {
+                               gloo_request **request, gloo_error *error) {
   gli_arguments a = counted_gatherv(input, input_count, output, counts,
                                     displacements, dtype, root);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_gatherv_init(gloo_context *context, const void *input,
                               size_t input_count, void *output,
                               const size_t *counts, const size_t *displacements,
                               gloo_dtype dtype, int root,
                               const gloo_options *options,
-                              gloo_request **request) {
+                              gloo_request **request, gloo_error *error) {
   gli_arguments a = counted_gatherv(input, input_count, output, counts,
                                     displacements, dtype, root);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- scatterv ------------------------------------------------------------ */
@@ -149,30 +153,31 @@ static gli_arguments counted_scatterv(const void *input, const size_t *counts,
 gloo_status gloo_scatterv(gloo_context *context, const void *input,
                           const size_t *counts, const size_t *displacements,
                           void *output, size_t output_count, gloo_dtype dtype,
-                          int root, const gloo_options *options) {
+                          int root, const gloo_options *options,
+                          gloo_error *error) {
   gli_arguments a = counted_scatterv(input, counts, displacements, output,
                                      output_count, dtype, root);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_scatterv_start(gloo_context *context, const void *input,
                                 const size_t *counts,
                                 const size_t *displacements, void *output,
                                 size_t output_count, gloo_dtype dtype, int root,
                                 const gloo_options *options,
-                                gloo_request **request) {
+                                gloo_request **request, gloo_error *error) {
   gli_arguments a = counted_scatterv(input, counts, displacements, output,
                                      output_count, dtype, root);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_scatterv_init(gloo_context *context, const void *input,
                                const size_t *counts,
                                const size_t *displacements, void *output,
                                size_t output_count, gloo_dtype dtype, int root,
                                const gloo_options *options,
-                               gloo_request **request) {
+                               gloo_request **request, gloo_error *error) {
   gli_arguments a = counted_scatterv(input, counts, displacements, output,
                                      output_count, dtype, root);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- alltoallv ----------------------------------------------------------- */
@@ -200,11 +205,11 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
                            const size_t *input_displacements, void *output,
                            const size_t *output_counts,
                            const size_t *output_displacements, gloo_dtype dtype,
-                           const gloo_options *options) {
+                           const gloo_options *options, gloo_error *error) {
   gli_arguments a =
       counted_alltoallv(input, input_counts, input_displacements, output,
                         output_counts, output_displacements, dtype);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_alltoallv_start(gloo_context *context, const void *input,
                                  const size_t *input_counts,
@@ -212,11 +217,11 @@ gloo_status gloo_alltoallv_start(gloo_context *context, const void *input,
                                  void *output, const size_t *output_counts,
                                  const size_t *output_displacements,
                                  gloo_dtype dtype, const gloo_options *options,
-                                 gloo_request **request) {
+                                 gloo_request **request, gloo_error *error) {
   gli_arguments a =
       counted_alltoallv(input, input_counts, input_displacements, output,
                         output_counts, output_displacements, dtype);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_alltoallv_init(gloo_context *context, const void *input,
                                 const size_t *input_counts,
@@ -224,9 +229,9 @@ gloo_status gloo_alltoallv_init(gloo_context *context, const void *input,
                                 const size_t *output_counts,
                                 const size_t *output_displacements,
                                 gloo_dtype dtype, const gloo_options *options,
-                                gloo_request **request) {
+                                gloo_request **request, gloo_error *error) {
   gli_arguments a =
       counted_alltoallv(input, input_counts, input_displacements, output,
                         output_counts, output_displacements, dtype);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }

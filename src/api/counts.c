@@ -6,7 +6,7 @@
 #include "core/error.h"
 
 static gloo_status too_many(const gli_arguments *a, gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
+  return gli_fail(error, GLOO_ERR_COUNT, -1,
                   "%s: the counts add up to more than fits in memory",
                   a->function);
 }
@@ -45,7 +45,7 @@ static gloo_status counts_read_list(gli_given_counts *n, const gli_arguments *a,
   const size_t *counts = input ? a->in_counts : a->out_counts;
   const size_t *at = input ? a->in_first : a->out_first;
   if (counts == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: the list of counts of the %s is NULL; it needs one "
                     "for each of the %u ranks",
                     a->function, which, size);
@@ -95,7 +95,7 @@ static int by_begin(const void *a, const void *b) {
 static gloo_status counts_overlap(const gli_arguments *a, span x, span y,
                                   gloo_error *error) {
   return gli_fail(
-      error, GLOO_ERR_INVALID, -1,
+      error, GLOO_ERR_COUNT, -1,
       "%s: in the output, the blocks of ranks %u (elements %" PRIu64
       " to %" PRIu64 ") and %u (%" PRIu64 " to %" PRIu64 ") overlap",
       a->function, x.rank, x.from, x.to - 1, y.rank, y.from, y.to - 1);
@@ -167,7 +167,7 @@ static gloo_status check_own(const gli_arguments *a, uint32_t rank,
                              uint64_t input, uint64_t output,
                              gloo_error *error) {
   if (input == output) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, (int)rank,
+  return gli_fail(error, GLOO_ERR_COUNT, (int)rank,
                   "%s: rank %u has %" PRIu64
                   " elements for itself, but room for %" PRIu64,
                   a->function, rank, input, output);

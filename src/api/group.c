@@ -39,6 +39,7 @@ typedef struct meeting {
   const uint32_t *ranks; /* [n] of the context, ascending; NULL: all of them */
   uint32_t n, own;
   gloo_options options;
+  gloo_error *error; /* never NULL */
 } meeting;
 
 /* ---- address records ----------------------------------------------------- */
@@ -110,14 +111,14 @@ static gloo_status group_exchange(const meeting *m, uint8_t *records,
   size_t bytes = (size_t)more * RECORD_BYTES;
   return gloo_sendrecv(m->control, records, bytes, to,
                        records + (size_t)have * RECORD_BYTES, bytes, from,
-                       GLOO_UINT8, &m->options);
+                       GLOO_UINT8, &m->options, m->error);
 }
 
 /* All address records, beginning with our own: address records[i] is of member
  * own + i. */
 static gloo_status group_collect(const meeting *m, const record *mine,
                                  uint8_t *records) {
-  gloo_error *error = m->options.error;
+  gloo_error *error = m->error;
   group_write_record(records, mine);
   for (uint32_t have = 1; have < m->n;) {
     uint32_t more = have < m->n - have ? have : m->n - have;
@@ -137,7 +138,7 @@ static gloo_status group_meet(const meeting *m, const record *mine,
                               record *all) {
   uint8_t *records = malloc((size_t)m->n * RECORD_BYTES);
   if (records == NULL) {
-    return gli_fail(m->options.error, GLOO_ERR_NO_MEMORY, -1,
+    return gli_fail(m->error, GLOO_ERR_NO_MEMORY, -1,
                     "%s: out of memory for the address records of %u ranks",
                     m->function, m->n);
   }
@@ -199,7 +200,7 @@ static gloo_status group_form(gloo_context *group, const gloo_context *context,
 static gloo_status group_make(gloo_context *context, const meeting *m,
                               const record *mine, gloo_context *group,
                               int64_t timeout_ns) {
-  gloo_error *error = m->options.error;
+  gloo_error *error = m->error;
   record *all = calloc(m->n, sizeof *all);
   place *places = calloc(m->n, sizeof *places);
   gloo_status status;
@@ -231,8 +232,8 @@ static gloo_status load_options(const gloo_group_options *options,
   if (status != GLOO_OK) return status;
   m->options = (gloo_options){.struct_size = sizeof m->options,
                               .timeout_ns = ours->timeout_ns,
-                              .tag = ours->tag,
-                              .error = error};
+                              .tag = ours->tag};
+  m->error = error;
   return GLOO_OK;
 }
 
@@ -240,7 +241,7 @@ static gloo_status load_options(const gloo_group_options *options,
 static gloo_status group_run(gloo_context *context, meeting *m, record *mine,
                              bool joins, int64_t timeout_ns,
                              gloo_context **out) {
-  gloo_error *error = m->options.error;
+  gloo_error *error = m->error;
   gloo_status status = gli_context_control(context, &m->control, error);
   if (status != GLOO_OK) return status;
   gloo_context *group = NULL;
@@ -268,10 +269,7 @@ static gloo_status group_check(const char *function,
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", function,
                     context != NULL ? "place for the group" : "context");
   }
-  if (gli_custom_op_inside()) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: called from within a custom operation", function);
-  }
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   return gli_context_usable(context, error);
 }
 
@@ -305,7 +303,7 @@ static gloo_status group_read_list(const gloo_context *context,
   bool in = false;
   for (uint32_t i = 0; i < n; i++) {
     if (ranks[i] < 0 || ranks[i] >= size) {
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
+      return gli_fail(error, GLOO_ERR_RANK, -1,
                       "%s: %d is not a rank; ranks are 0 to %d", m->function,
                       ranks[i], size - 1);
     }
@@ -320,11 +318,11 @@ static gloo_status group_read_list(const gloo_context *context,
   for (uint32_t i = 0; i < n; i++) {
     if (sorted[i] == (uint32_t)rank) m->own = i;
     if (i == 0 || sorted[i] != sorted[i - 1]) continue;
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: rank %u is listed twice",
+    return gli_fail(error, GLOO_ERR_RANK, -1, "%s: rank %u is listed twice",
                     m->function, sorted[i]);
   }
   if (in) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
+  return gli_fail(error, GLOO_ERR_RANK, -1,
                   "%s: rank %d is not in its own list; only members make a "
                   "group",
                   m->function, rank);
@@ -341,9 +339,9 @@ gloo_status gloo_context_subset(gloo_context *context, const int *ranks,
   if (status == GLOO_OK) status = load_options(options, &o, &m, error);
   if (status != GLOO_OK) return status;
   if (ranks == NULL || n < 1 || n > (size_t)gloo_context_size(context)) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: a list of %zu ranks, of %d", m.function,
-                    ranks != NULL ? n : (size_t)0, gloo_context_size(context));
+    return gli_fail(error, GLOO_ERR_RANK, -1, "%s: a list of %zu ranks, of %d",
+                    m.function, ranks != NULL ? n : (size_t)0,
+                    gloo_context_size(context));
   }
   m.n = (uint32_t)n;
   uint32_t *sorted = calloc(n, sizeof *sorted);

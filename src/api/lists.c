@@ -23,13 +23,13 @@ gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
                            gloo_error *error) {
   gli_plan_params *p = &call->params;
   if (a->n_inputs > MOST_BUFFERS || a->n_outputs > MOST_BUFFERS) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %zu inputs and %zu outputs; there can be %zu of each",
                     a->function, a->n_inputs, a->n_outputs, MOST_BUFFERS);
   }
   bool gathers = a->collective == GLI_ALLGATHER;
   if (gathers && !gli_mul_u64(p->count, a->n_inputs, &p->count)) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %zu inputs of %zu elements do not fit in memory",
                     a->function, a->n_inputs, a->count);
   }
@@ -61,19 +61,19 @@ static bool is_in_place(const gli_arguments *a, const gli_shape *shape_in_place,
 static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
                                  gloo_error *error) {
   if (bytes > 0 && outputs_of(a) == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
                     "%s: there are no outputs, but one takes %" PRIu64 " bytes",
                     a->function, bytes);
   }
   for (size_t i = 0; bytes > 0 && i < outputs_of(a); i++) {
     if (a->outputs[i] == NULL) {
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
+      return gli_fail(error, GLOO_ERR_BUFFER, -1,
                       "%s: output %zu is NULL but takes %" PRIu64 " bytes",
                       a->function, i, bytes);
     }
     for (size_t k = 0; k < i; k++) {
       if (!gli_overlap(a->outputs[k], bytes, a->outputs[i], bytes)) continue;
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
+      return gli_fail(error, GLOO_ERR_BUFFER, -1,
                       "%s: outputs %zu and %zu overlap", a->function, k, i);
     }
   }
@@ -85,20 +85,20 @@ static gloo_status check_inputs(const gli_arguments *a, size_t n,
                                 uint64_t bytes, uint64_t out_bytes,
                                 gloo_error *error) {
   if (a->inputs == NULL || n == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
                     a->inputs != NULL ? "%s: there are no inputs"
                                       : "%s: the list of inputs is NULL",
                     a->function);
   }
   for (size_t i = 0; bytes > 0 && i < n; i++) {
     if (a->inputs[i] == NULL) {
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
+      return gli_fail(error, GLOO_ERR_BUFFER, -1,
                       "%s: input %zu is NULL but has %" PRIu64 " bytes",
                       a->function, i, bytes);
     }
     for (size_t k = 0; out_bytes > 0 && k < outputs_of(a); k++) {
       if (!gli_overlap(a->inputs[i], bytes, a->outputs[k], out_bytes)) continue;
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
+      return gli_fail(error, GLOO_ERR_BUFFER, -1,
                       "%s: input %zu and output %zu overlap; give no list of "
                       "inputs when they are in the outputs",
                       a->function, i, k);

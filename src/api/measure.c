@@ -33,15 +33,18 @@ static const struct {
 typedef struct meter {
   gloo_context *context;
   gloo_options options;
-  uint8_t *data; /* LONGEST */
+  gloo_error *error; /* never NULL */
+  uint8_t *data;     /* LONGEST */
 } meter;
 
 static gloo_status measure_put(meter *m, int peer, size_t bytes) {
-  return gloo_send(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options);
+  return gloo_send(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options,
+                   m->error);
 }
 
 static gloo_status measure_get(meter *m, int peer, size_t bytes) {
-  return gloo_recv(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options);
+  return gloo_recv(m->context, m->data, bytes, GLOO_UINT8, peer, &m->options,
+                   m->error);
 }
 
 /* What the link has shown. */
@@ -96,7 +99,7 @@ static gloo_status measure_pong(meter *m, int peer) {
     else if (next != AGAIN)
       break;
   }
-  return gli_fail(m->options.error, GLOO_ERR_PROTOCOL, peer,
+  return gli_fail(m->error, GLOO_ERR_PROTOCOL, peer,
                   "rank %d does it in another way than this rank; do all "
                   "ranks run the same version of the library?",
                   peer);
@@ -184,7 +187,7 @@ static gloo_status measure_all(meter *m, partners with, gli_costs *costs) {
     if (status != GLOO_OK) return status;
     take_link(costs, GLI_LINK_FAR, &t);
   }
-  return take_gamma(costs, m->options.error);
+  return take_gamma(costs, m->error);
 }
 
 /* From rank 0 to all. */
@@ -193,11 +196,12 @@ static gloo_status measure_share(meter *m, gli_costs *costs) {
   if (gloo_context_rank(m->context) == 0) gli_costs_encode(costs, bytes);
   gloo_options options = m->options;
   options.algorithm = "binomial"; /* along the links that are there already */
-  gloo_status status = gloo_broadcast(m->context, GLOO_IN_PLACE, bytes,
-                                      sizeof bytes, GLOO_UINT8, 0, &options);
+  gloo_status status =
+      gloo_broadcast(m->context, GLOO_IN_PLACE, bytes, sizeof bytes, GLOO_UINT8,
+                     0, &options, m->error);
   if (status != GLOO_OK) return status;
   if (gli_costs_decode(bytes, costs)) return GLOO_OK;
-  return gli_fail(m->options.error, GLOO_ERR_PROTOCOL, 0,
+  return gli_fail(m->error, GLOO_ERR_PROTOCOL, 0,
                   "rank 0 sent costs that cannot be; do all ranks run the same "
                   "version of the library?");
 }
@@ -214,7 +218,7 @@ static gloo_status measure_run(meter *m, partners with) {
   if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_with_costs(gli_context_tuning(m->context), &costs,
-                                 &tuning, m->options.error);
+                                 &tuning, m->error);
   if (status == GLOO_OK) gli_context_set_tuning(m->context, tuning);
   return status;
 }
@@ -230,7 +234,7 @@ gloo_status gli_measure(gloo_context *context, gloo_error *error) {
                     "out of memory for measuring links");
   }
   gloo_error none = {.status = GLOO_OK};
-  m.options.error = error != NULL ? error : &none;
+  m.error = error != NULL ? error : &none;
   m.options.tag = TAG;
   gloo_status status = measure_run(&m, with);
   if (status != GLOO_OK) gli_error_prefix(error, "measuring links: ");

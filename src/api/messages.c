@@ -15,23 +15,24 @@ static gli_arguments send_arguments(const void *input, size_t count,
 }
 
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
   gli_arguments a = send_arguments(input, count, dtype, &peer);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_send_start(gloo_context *context, const void *input,
                             size_t count, gloo_dtype dtype, int peer,
-                            const gloo_options *options,
-                            gloo_request **request) {
+                            const gloo_options *options, gloo_request **request,
+                            gloo_error *error) {
   gli_arguments a = send_arguments(input, count, dtype, &peer);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_send_init(gloo_context *context, const void *input,
                            size_t count, gloo_dtype dtype, int peer,
-                           const gloo_options *options,
-                           gloo_request **request) {
+                           const gloo_options *options, gloo_request **request,
+                           gloo_error *error) {
   gli_arguments a = send_arguments(input, count, dtype, &peer);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 static gli_arguments recv_arguments(void *output, size_t count,
@@ -48,45 +49,47 @@ static gli_arguments recv_arguments(void *output, size_t count,
 }
 
 gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
                             gloo_dtype dtype, int peer,
-                            const gloo_options *options,
-                            gloo_request **request) {
+                            const gloo_options *options, gloo_request **request,
+                            gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_recv_init(gloo_context *context, void *output, size_t count,
                            gloo_dtype dtype, int peer,
-                           const gloo_options *options,
-                           gloo_request **request) {
+                           const gloo_options *options, gloo_request **request,
+                           gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, &peer, 1);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 gloo_status gloo_recv_any(gloo_context *context, void *output, size_t count,
                           gloo_dtype dtype, const int *peers, size_t n_peers,
-                          const gloo_options *options, int *source) {
+                          const gloo_options *options, int *source,
+                          gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
-  return gli_call_run(context, &a, options, source);
+  return gli_call_run(context, &a, options, source, error);
 }
 gloo_status gloo_recv_any_start(gloo_context *context, void *output,
                                 size_t count, gloo_dtype dtype,
                                 const int *peers, size_t n_peers,
                                 const gloo_options *options,
-                                gloo_request **request) {
+                                gloo_request **request, gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                size_t count, gloo_dtype dtype, const int *peers,
                                size_t n_peers, const gloo_options *options,
-                               gloo_request **request) {
+                               gloo_request **request, gloo_error *error) {
   gli_arguments a = recv_arguments(output, count, dtype, peers, n_peers);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- both at once -------------------------------------------------------- */
@@ -118,26 +121,26 @@ static void messages_describe(exchange *e, const void *input, size_t send_count,
 gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                           size_t send_count, int to, void *output,
                           size_t recv_count, int from, gloo_dtype dtype,
-                          const gloo_options *options) {
+                          const gloo_options *options, gloo_error *error) {
   exchange e;
   messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
-  return gli_exchange_run(context, e.to, e.from, options);
+  return gli_exchange_run(context, e.to, e.from, options, error);
 }
 gloo_status gloo_sendrecv_start(gloo_context *context, const void *input,
                                 size_t send_count, int to, void *output,
                                 size_t recv_count, int from, gloo_dtype dtype,
                                 const gloo_options *options,
-                                gloo_request **request) {
+                                gloo_request **request, gloo_error *error) {
   exchange e;
   messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
-  return gli_exchange_start(context, e.to, e.from, options, request);
+  return gli_exchange_start(context, e.to, e.from, options, request, error);
 }
 gloo_status gloo_sendrecv_init(gloo_context *context, const void *input,
                                size_t send_count, int to, void *output,
                                size_t recv_count, int from, gloo_dtype dtype,
                                const gloo_options *options,
-                               gloo_request **request) {
+                               gloo_request **request, gloo_error *error) {
   exchange e;
   messages_describe(&e, input, send_count, to, output, recv_count, from, dtype);
-  return gli_exchange_init(context, e.to, e.from, options, request);
+  return gli_exchange_init(context, e.to, e.from, options, request, error);
 }

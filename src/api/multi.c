@@ -34,26 +34,29 @@ gloo_status gloo_allreduce_multi(gloo_context *context,
                                  const void *const *inputs, size_t n_inputs,
                                  void *const *outputs, size_t n_outputs,
                                  size_t count, gloo_dtype dtype, gloo_op op,
-                                 const gloo_options *options) {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
   gli_arguments a =
       multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_allreduce_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request) {
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error) {
   gli_arguments a =
       multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_allreduce_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request) {
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error) {
   gli_arguments a =
       multi_allreduce(inputs, n_inputs, outputs, n_outputs, count, dtype, op);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- reduce -------------------------------------------------------------- */
@@ -72,31 +75,31 @@ static gli_arguments multi_reduce(const void *const *inputs, size_t n_inputs,
 gloo_status gloo_reduce_multi(gloo_context *context, const void *const *inputs,
                               size_t n_inputs, void *const *outputs,
                               size_t n_outputs, size_t count, gloo_dtype dtype,
-                              gloo_op op, int root,
-                              const gloo_options *options) {
+                              gloo_op op, int root, const gloo_options *options,
+                              gloo_error *error) {
   gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
                                  dtype, op, root);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_reduce_multi_start(gloo_context *context,
                                     const void *const *inputs, size_t n_inputs,
                                     void *const *outputs, size_t n_outputs,
                                     size_t count, gloo_dtype dtype, gloo_op op,
                                     int root, const gloo_options *options,
-                                    gloo_request **request) {
+                                    gloo_request **request, gloo_error *error) {
   gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
                                  dtype, op, root);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_reduce_multi_init(gloo_context *context,
                                    const void *const *inputs, size_t n_inputs,
                                    void *const *outputs, size_t n_outputs,
                                    size_t count, gloo_dtype dtype, gloo_op op,
                                    int root, const gloo_options *options,
-                                   gloo_request **request) {
+                                   gloo_request **request, gloo_error *error) {
   gli_arguments a = multi_reduce(inputs, n_inputs, outputs, n_outputs, count,
                                  dtype, op, root);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- reduce_scatter ------------------------------------------------------ */
@@ -110,31 +113,31 @@ static gli_arguments multi_reduce_scatter(const void *const *inputs,
                          op);
 }
 
-gloo_status gloo_reduce_scatter_multi(gloo_context *context,
-                                      const void *const *inputs,
-                                      size_t n_inputs, void *const *outputs,
-                                      size_t n_outputs, size_t count,
-                                      gloo_dtype dtype, gloo_op op,
-                                      const gloo_options *options) {
+gloo_status gloo_reduce_scatter_multi(
+    gloo_context *context, const void *const *inputs, size_t n_inputs,
+    void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
+    gloo_op op, const gloo_options *options, gloo_error *error) {
   gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
                                          count, dtype, op);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_reduce_scatter_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request) {
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error) {
   gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
                                          count, dtype, op);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_reduce_scatter_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    gloo_op op, const gloo_options *options, gloo_request **request) {
+    gloo_op op, const gloo_options *options, gloo_request **request,
+    gloo_error *error) {
   gli_arguments a = multi_reduce_scatter(inputs, n_inputs, outputs, n_outputs,
                                          count, dtype, op);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- broadcast ----------------------------------------------------------- */
@@ -157,28 +160,31 @@ static gli_arguments multi_broadcast(const void *const *input,
 gloo_status gloo_broadcast_multi(gloo_context *context, const void *input,
                                  void *const *outputs, size_t n_outputs,
                                  size_t count, gloo_dtype dtype, int root,
-                                 const gloo_options *options) {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
   gli_arguments a =
       multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_broadcast_multi_start(gloo_context *context, const void *input,
                                        void *const *outputs, size_t n_outputs,
                                        size_t count, gloo_dtype dtype, int root,
                                        const gloo_options *options,
-                                       gloo_request **request) {
+                                       gloo_request **request,
+                                       gloo_error *error) {
   gli_arguments a =
       multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_broadcast_multi_init(gloo_context *context, const void *input,
                                       void *const *outputs, size_t n_outputs,
                                       size_t count, gloo_dtype dtype, int root,
                                       const gloo_options *options,
-                                      gloo_request **request) {
+                                      gloo_request **request,
+                                      gloo_error *error) {
   gli_arguments a =
       multi_broadcast(&input, outputs, n_outputs, count, dtype, root);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- allgather ----------------------------------------------------------- */
@@ -201,26 +207,27 @@ gloo_status gloo_allgather_multi(gloo_context *context,
                                  const void *const *inputs, size_t n_inputs,
                                  void *const *outputs, size_t n_outputs,
                                  size_t count, gloo_dtype dtype,
-                                 const gloo_options *options) {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
   gli_arguments a =
       multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_allgather_multi_start(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request) {
+    const gloo_options *options, gloo_request **request, gloo_error *error) {
   gli_arguments a =
       multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_allgather_multi_init(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
-    const gloo_options *options, gloo_request **request) {
+    const gloo_options *options, gloo_request **request, gloo_error *error) {
   gli_arguments a =
       multi_allgather(inputs, n_inputs, outputs, n_outputs, count, dtype);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }
 
 /* ---- scatter ------------------------------------------------------------- */
@@ -241,23 +248,25 @@ static gli_arguments multi_scatter(const void *const *inputs,
 
 gloo_status gloo_scatter_multi(gloo_context *context, const void *const *inputs,
                                void *output, size_t count, gloo_dtype dtype,
-                               int root, const gloo_options *options) {
+                               int root, const gloo_options *options,
+                               gloo_error *error) {
   gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
-  return gli_call_run(context, &a, options, NULL);
+  return gli_call_run(context, &a, options, NULL, error);
 }
 gloo_status gloo_scatter_multi_start(gloo_context *context,
                                      const void *const *inputs, void *output,
                                      size_t count, gloo_dtype dtype, int root,
                                      const gloo_options *options,
-                                     gloo_request **request) {
+                                     gloo_request **request,
+                                     gloo_error *error) {
   gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
-  return gli_call_start(context, &a, options, request);
+  return gli_call_start(context, &a, options, request, error);
 }
 gloo_status gloo_scatter_multi_init(gloo_context *context,
                                     const void *const *inputs, void *output,
                                     size_t count, gloo_dtype dtype, int root,
                                     const gloo_options *options,
-                                    gloo_request **request) {
+                                    gloo_request **request, gloo_error *error) {
   gli_arguments a = multi_scatter(inputs, &output, count, dtype, root);
-  return gli_call_init(context, &a, options, request);
+  return gli_call_init(context, &a, options, request, error);
 }

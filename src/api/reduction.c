@@ -25,7 +25,7 @@ size_t gli_reduction_element_bytes(const gli_arguments *a,
 static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
                                 gloo_error *error) {
   if (o->custom == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_OP, -1,
                     "%s: GLOO_CUSTOM needs an operation in "
                     "gloo_options.custom, which is NULL",
                     a->function);
@@ -33,14 +33,14 @@ static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
   size_t own = gli_custom_op_element_bytes(o->custom);
   size_t size = gli_reduction_element_bytes(a, o);
   if (size == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_DTYPE, -1,
                     "%s: the operation \"%s\" has no element_bytes, so it "
                     "needs a type of gloo_dtype and not %s",
                     a->function, gli_custom_op_name(o->custom),
                     gloo_dtype_name(a->dtype));
   }
   if (own == 0 || own == size) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
+  return gli_fail(error, GLOO_ERR_DTYPE, -1,
                   "%s: the operation \"%s\" is for elements of %zu bytes, but "
                   "%s has %zu; use GLOO_OPAQUE",
                   a->function, gli_custom_op_name(o->custom), own,
@@ -58,7 +58,7 @@ static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
                     gloo_dtype_name(a->dtype));
   }
   if (o->factor != NULL) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
+  return gli_fail(error, GLOO_ERR_OP, -1,
                   "%s: GLOO_SCALED_SUM needs a factor: gloo_options.factor is "
                   "NULL",
                   a->function);
@@ -69,7 +69,7 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
   if (a->op == GLOO_CUSTOM) return check_custom(a, o, error);
   if (a->op == GLOO_SCALED_SUM) return check_scaled(a, o, error);
   if ((unsigned)a->op >= (unsigned)GLOO_OP_COUNT) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_OP, -1,
                     "%s: unknown reduction %d; see gloo_op", a->function,
                     (int)a->op);
   }
@@ -178,7 +178,7 @@ static gloo_status reduction_widen(const gli_arguments *a, gli_call *call,
   p->elem_bytes = sizeof(float);
   if (!gli_plan_shape(p, &shape) || shape.in_bytes > PTRDIFF_MAX ||
       shape.out_bytes > PTRDIFF_MAX) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
+    return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %" PRIu64
                     " elements do not fit in memory as float32, in which they "
                     "are added",

@@ -171,3 +171,8 @@ void gli_custom_op_combine(const gli_custom_call *c, void *const *dsts,
     }
   }
 }
+
+gloo_status gli_custom_op_refuse(const char *function, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s: called from within a custom operation", function);
+}

@@ -37,5 +37,7 @@ extern _Thread_local bool gli_inside_custom_op;
 static inline bool gli_custom_op_inside(void) {
   return gli_inside_custom_op;
 }
+/* Such a call as it must not make. Returns the status. */
+gloo_status gli_custom_op_refuse(const char *function, gloo_error *error);
 
 #endif

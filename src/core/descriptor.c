@@ -18,6 +18,12 @@
 
 enum { FIRST_OF_OURS = 3 }; /* after standard input, output and error */
 
+void gli_pipe_drain(int fd) {
+  char byte;
+  while (read(fd, &byte, 1) < 0 && errno == EINTR) {
+  }
+}
+
 void gli_fd_close(int fd) {
   int code = errno;
   if (fd >= 0) close(fd);

@@ -27,6 +27,8 @@ bool gli_would_block(int code);
  * signal came, or the system had no memory for it just then. A pipe that is
  * full has what to say already. */
 void gli_pipe_signal(int fd);
+/* Take such a byte out of the other end. */
+void gli_pipe_drain(int fd);
 
 /* close() that leaves errno alone; -1 is allowed. */
 void gli_fd_close(int fd);

@@ -1,6 +1,7 @@
 #include "core/error.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,9 +31,11 @@ gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
   char text[GLOO_ERROR_MESSAGE_BYTES];
   if (error == NULL) return status;
   if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
+  memset(error, 0, offsetof(gloo_error, message));
+  error->struct_size = sizeof *error;
   error->status = status;
-  error->rank = rank;
   error->cause = status;
+  error->rank = error->root_rank = rank;
   set_message(error, text);
   return status;
 }

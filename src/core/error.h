@@ -16,8 +16,10 @@
 #endif
 
 /* Fill `error` (may be NULL) and return `status`, so that a failing function
- * reads `return gli_fail(error, ...)`. `rank` is the one at fault or -1. A
- * message that does not fit is cut, and control characters in it become blanks.
+ * reads `return gli_fail(error, ...)`. `rank` is the one at fault or -1, of the
+ * root context: see gli_context_localize (engine/contexts/settings.h) for
+ * groups. A message that does not fit is cut, and control characters in it
+ * become blanks.
  */
 gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
                      const char *format, ...) GLI_PRINTF(4, 5);
@@ -30,12 +32,18 @@ gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
 void gli_error_prefix(gloo_error *error, const char *format, ...)
     GLI_PRINTF(2, 3);
 
+/* Is a number that came from elsewhere the status of a failure? */
+static inline bool gli_is_failure(int64_t status) {
+  return status < 0 && status >= GLOO_ERR_BUFFER;
+}
+
 /* An empty gloo_error with status GLOO_OK. */
 static inline void gli_error_clear(gloo_error *error) {
   if (error == NULL) return;
   error->status = GLOO_OK;
-  error->rank = -1;
   error->cause = GLOO_OK;
+  error->rank = -1;
+  error->root_rank = -1;
   error->message[0] = '\0';
 }
 

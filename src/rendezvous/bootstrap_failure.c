@@ -78,8 +78,8 @@ static gli_outcome read_outcome(const gloo_store *store,
   const uint8_t *data = value->data;
   if (value->bytes == OVER_BYTES && gli_get_u32(data) == 0)
     return GLI_OUTCOME_OVER;
-  if (value->bytes < HEAD_BYTES || gli_get_u32(data) == 0 ||
-      gli_get_u32(data) > (uint32_t)-GLOO_ERR_INTERNAL) {
+  if (value->bytes < HEAD_BYTES ||
+      !gli_is_failure(-(int64_t)gli_get_u32(data))) {
     gli_fail(error, GLOO_ERR_PROTOCOL, -1,
              "key '" OUTCOME_KEY "' in %s was not written by this library",
              store->label);

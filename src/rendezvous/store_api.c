@@ -68,6 +68,8 @@ static gloo_status check_keys(const gloo_store *store, const char *const *keys,
 static gloo_status store_api_fetch(gloo_store *store, const char *const *keys,
                                    size_t n_keys, int64_t timeout_ns,
                                    gloo_value *values, gloo_error *error) {
+  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  if (timeout_ns == GLOO_TIMEOUT_NOW) timeout_ns = 0;
   bool single = false;
   bool *present = n_keys > 1 ? calloc(n_keys, sizeof(bool)) : &single;
   if (present == NULL)

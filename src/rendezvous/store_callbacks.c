@@ -19,7 +19,7 @@ static gloo_status store_callbacks_outcome(gloo_status status,
                                            const char *callback,
                                            const char *key, gloo_error *error) {
   if (status == GLOO_OK) return status;
-  if (status > 0 || status < GLOO_ERR_FORKED)
+  if (!gli_is_failure(status))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the host program's store returned %d from '%s' for key "
                     "'%s', which is not a gloo_status that tells success or "
@@ -46,6 +46,12 @@ static gloo_status check_value(gloo_value *value, const char *callback,
                   GLOO_STORE_VALUE_MAX);
 }
 
+/* What is left until then, as the callbacks are told it. */
+static int64_t callbacks_left(uint64_t deadline_ns) {
+  int64_t left_ns = gli_deadline_left(deadline_ns);
+  return left_ns == 0 ? GLOO_TIMEOUT_NOW : left_ns;
+}
+
 static gloo_status callbacks_set(gloo_store *store, const char *key,
                                  const void *data, size_t bytes,
                                  gloo_error *error) {
@@ -59,8 +65,7 @@ static gloo_status get_one(callbacks_store *self, const char *key,
                            gloo_error *error) {
   gloo_value got = {NULL, 0};
   gloo_status status = store_callbacks_outcome(
-      self->lent.get(self->lent.user, key, gli_deadline_left(deadline_ns),
-                     &got),
+      self->lent.get(self->lent.user, key, callbacks_left(deadline_ns), &got),
       "get", key, error);
   if (status == GLOO_OK) status = check_value(&got, "get", key, error);
   if (status == GLOO_OK) *value = got;
@@ -84,7 +89,7 @@ static gloo_status callbacks_fetch(gloo_store *store, const char *const *keys,
   if (values == NULL || n_keys > 1)
     status =
         store_callbacks_outcome(self->lent.wait(self->lent.user, keys, n_keys,
-                                                gli_deadline_left(deadline_ns)),
+                                                callbacks_left(deadline_ns)),
                                 "wait", keys[0], error);
   for (size_t i = 0; i < n_keys && values != NULL && status == GLOO_OK; i++)
     status = get_one(self, keys[i], deadline_ns, &values[i], error);

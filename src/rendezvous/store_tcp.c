@@ -279,7 +279,8 @@ static gloo_status store_tcp_check(gloo_store_tcp_options *options,
   if (options->port == 0 && !options->serve)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the TCP store needs a port: 0 is for the server only");
-  if (options->timeout_ns == 0) options->timeout_ns = 30000000000;
+  if (options->timeout_ns == GLOO_TIMEOUT_DEFAULT)
+    options->timeout_ns = GLI_STORE_TIMEOUT_NS;
   return gli_job_check(&options->job, error);
 }
 

@@ -150,7 +150,8 @@ gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
 static void connection_on_head(gli_tcp_connection *self) {
   self->body_bytes = gli_get_u32(self->head);
   if (self->body_bytes > GLI_TCP_FRAME_MAX ||
-      gli_get_u32(self->head + 4) > (uint32_t)-GLOO_ERR_INTERNAL) {
+      (gli_get_u32(self->head + 4) != 0 &&
+       !gli_is_failure(-(int64_t)gli_get_u32(self->head + 4)))) {
     fail_with(self, BROKEN_REPLY);
     return;
   }

@@ -206,7 +206,8 @@ static void auto_move_to_tcp(gli_auto_pair *pair, const char *why) {
     auto_dispose(pair);
     return;
   }
-  if (error.rank < 0) error.rank = (int)pair->config.self_rank;
+  if (error.rank < 0)
+    error.rank = error.root_rank = (int)pair->config.self_rank;
   auto_link_into(pair, &t->pairs);
   t->upcalls->failed(pair->config.user, &error);
 }

@@ -16,6 +16,11 @@ static const gli_transport_ops *const transports[] = {
     &gli_transport_inproc,
 };
 
+const gli_transport_ops *gli_transport_at(size_t index) {
+  return index < sizeof transports / sizeof transports[0] ? transports[index]
+                                                          : NULL;
+}
+
 const gli_transport_ops *gli_transport_find(const char *name) {
   if (name == NULL) return NULL;
   for (size_t i = 0; i < sizeof transports / sizeof transports[0]; i++) {

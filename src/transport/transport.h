@@ -322,5 +322,7 @@ static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
 
 /* By name; NULL when there is none. The list is in transport/registry.c. */
 const gli_transport_ops *gli_transport_find(const char *name);
+/* The one with that number; NULL: there are fewer. */
+const gli_transport_ops *gli_transport_at(size_t index);
 
 #endif

@@ -213,7 +213,7 @@ void gli_shm_pair_lacks(gli_shm_pair *pair, int code) {
   gli_shm_pair_break(pair, gli_lack_status(code),
                      "no shared memory with rank %" PRIu32 ": %s",
                      pair->config.peer_rank, gli_lack_text(code));
-  pair->cause.rank = (int)pair->config.self_rank;
+  pair->cause.rank = pair->cause.root_rank = (int)pair->config.self_rank;
 }
 
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,

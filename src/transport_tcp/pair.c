@@ -149,7 +149,7 @@ void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code) {
   gli_tcp_pair_break(pair, gli_lack_status(code),
                      "no connection with rank %" PRIu32 ": %s",
                      pair->config.peer_rank, gli_lack_text(code));
-  pair->cause.rank = (int)pair->config.self_rank;
+  pair->cause.rank = pair->cause.root_rank = (int)pair->config.self_rank;
 }
 
 void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,

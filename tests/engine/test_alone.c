@@ -139,7 +139,8 @@ static int tear_down(void **state) {
 }
 
 static void wait_for_it(void *status) {
-  *(gloo_status *)status = gloo_request_wait(one.watched);
+  *(gloo_status *)status =
+      gloo_request_wait(one.watched, GLOO_TIMEOUT_DEFAULT, NULL);
 }
 
 /* A thread that has lent out the lock looks at its operation again before it
@@ -149,13 +150,14 @@ static void completed_while_the_lock_was_lent(void **state) {
   const int32_t sent = 42;
   gloo_status status = GLOO_IN_PROGRESS;
   uv_thread_t thread;
-  assert_int_equal(
-      gloo_recv_start(context, &received, 1, GLOO_INT32, 0, NULL, &one.watched),
-      GLOO_OK);
+  assert_int_equal(gloo_recv_start(context, &received, 1, GLOO_INT32, 0, NULL,
+                                   &one.watched, NULL),
+                   GLOO_OK);
   atomic_store(&one.hold, true);
   uv_thread_create(&thread, wait_for_it, &status);
   while (!atomic_load(&one.holding)) uv_sleep(1);
-  assert_int_equal(gloo_send(context, &sent, 1, GLOO_INT32, 0, NULL), GLOO_OK);
+  assert_int_equal(gloo_send(context, &sent, 1, GLOO_INT32, 0, NULL, NULL),
+                   GLOO_OK);
   uv_thread_join(&thread);
   assert_int_equal(status, GLOO_OK);
   assert_int_equal(received, 42);
@@ -170,12 +172,12 @@ static void failed_start_wakes_sleepers(void **state) {
   gloo_status status = GLOO_IN_PROGRESS;
   uv_thread_t thread;
   atomic_store(&one.sleep_here, true);
-  assert_int_equal(
-      gloo_recv_start(context, &received, 1, GLOO_INT32, 0, NULL, &one.watched),
-      GLOO_OK);
+  assert_int_equal(gloo_recv_start(context, &received, 1, GLOO_INT32, 0, NULL,
+                                   &one.watched, NULL),
+                   GLOO_OK);
   uv_thread_create(&thread, wait_for_it, &status);
   while (atomic_load(&one.asleep) == 0) uv_sleep(1);
-  assert_int_equal(gloo_send(context, &sent, 1, GLOO_INT32, 1, NULL),
+  assert_int_equal(gloo_send(context, &sent, 1, GLOO_INT32, 1, NULL, NULL),
                    GLOO_ERR_ADDRESS);
   int wakes = atomic_load(&one.wakes);
   atomic_store(&one.sleep_here, false);
@@ -191,15 +193,16 @@ static gloo_request *start_recv(int32_t *value, uint32_t tag) {
   gloo_request *op = NULL;
   options.tag = tag;
   assert_int_equal(
-      gloo_recv_start(context, value, 1, GLOO_INT32, 0, &options, &op),
+      gloo_recv_start(context, value, 1, GLOO_INT32, 0, &options, &op, NULL),
       GLOO_OK);
   return op;
 }
 
 static gloo_request *start_send(const int32_t *value) {
   gloo_request *op = NULL;
-  assert_int_equal(gloo_send_start(context, value, 1, GLOO_INT32, 0, NULL, &op),
-                   GLOO_OK);
+  assert_int_equal(
+      gloo_send_start(context, value, 1, GLOO_INT32, 0, NULL, &op, NULL),
+      GLOO_OK);
   return op;
 }
 
@@ -220,7 +223,8 @@ static int tear_down_busy(void **state) {
 
 static void expect_next(int32_t value) {
   int32_t got = -1;
-  assert_int_equal(gloo_recv(context, &got, 1, GLOO_INT32, 0, NULL), GLOO_OK);
+  assert_int_equal(gloo_recv(context, &got, 1, GLOO_INT32, 0, NULL, NULL),
+                   GLOO_OK);
   assert_int_equal(got, value);
 }
 
@@ -230,21 +234,24 @@ static void what_is_deferred_is_not_overtaken(void **state) {
   int32_t fourth = -1;
   gloo_request *first = start_send(&sent[0]), *second = start_send(&sent[1]);
   assert_true(first->deferred && second->deferred);
-  assert_int_equal(gloo_send(context, &sent[2], 1, GLOO_INT32, 0, NULL),
+  assert_int_equal(gloo_send(context, &sent[2], 1, GLOO_INT32, 0, NULL, NULL),
                    GLOO_OK);
   for (int32_t i = 0; i < 3; i++) expect_next(i);
-  assert_int_equal(gloo_request_wait(first), GLOO_OK);
-  assert_int_equal(gloo_request_wait(second), GLOO_OK);
+  assert_int_equal(gloo_request_wait(first, GLOO_TIMEOUT_DEFAULT, NULL),
+                   GLOO_OK);
+  assert_int_equal(gloo_request_wait(second, GLOO_TIMEOUT_DEFAULT, NULL),
+                   GLOO_OK);
   gloo_request_destroy(first);
   gloo_request_destroy(second);
 
   first = start_send(&sent[3]);
-  assert_int_equal(
-      gloo_sendrecv(context, &sent[4], 1, 0, &fourth, 1, 0, GLOO_INT32, NULL),
-      GLOO_OK);
+  assert_int_equal(gloo_sendrecv(context, &sent[4], 1, 0, &fourth, 1, 0,
+                                 GLOO_INT32, NULL, NULL),
+                   GLOO_OK);
   assert_int_equal(fourth, 3);
   expect_next(4);
-  assert_int_equal(gloo_request_wait(first), GLOO_OK);
+  assert_int_equal(gloo_request_wait(first, GLOO_TIMEOUT_DEFAULT, NULL),
+                   GLOO_OK);
   gloo_request_destroy(first);
 }
 
@@ -253,11 +260,12 @@ static void what_is_deferred_can_be_taken_back(void **state) {
   const int32_t sent[] = {0, 1};
   gloo_error error;
   gloo_request *op = start_send(&sent[0]);
-  assert_int_equal(gloo_request_cancel(op), GLOO_OK);
-  assert_int_equal(gloo_request_wait(op), GLOO_ERR_CANCELLED);
+  assert_int_equal(gloo_request_cancel(op, NULL), GLOO_OK);
+  assert_int_equal(gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL),
+                   GLOO_ERR_CANCELLED);
   gloo_request_destroy(op);
   assert_int_equal(gloo_context_error(context, &error), GLOO_OK);
-  assert_int_equal(gloo_send(context, &sent[1], 1, GLOO_INT32, 0, NULL),
+  assert_int_equal(gloo_send(context, &sent[1], 1, GLOO_INT32, 0, NULL, NULL),
                    GLOO_OK);
   expect_next(1);
 }
@@ -275,13 +283,13 @@ static void options_end_where_they_say(void **state) {
     int64_t timeout_ns;
     const char *algorithm;
     uint32_t tag;
-    gloo_error *not_ours;
-  } older = {offsetof(gloo_options, error), 0, NULL, 0, NULL};
-  older.not_ours = (gloo_error *)(uintptr_t)1;
+    gloo_custom_op *not_ours;
+  } older = {offsetof(gloo_options, custom), 0, NULL, 0, NULL};
+  older.not_ours = (gloo_custom_op *)(uintptr_t)1;
   gloo_request *op;
   assert_int_equal(
       gloo_send_start(context, &word, 1, GLOO_INT32, 1,
-                      (const gloo_options *)(const void *)&older, &op),
+                      (const gloo_options *)(const void *)&older, &op, NULL),
       GLOO_ERR_ADDRESS);
 }
 
@@ -289,11 +297,11 @@ static void refused_start_tells_why(void **state) {
   (void)state;
   gloo_error error;
   gloo_request *op;
-  assert_int_equal(gloo_barrier_init(context, NULL, &op), GLOO_OK);
-  assert_int_equal(gloo_send(context, &word, 1, GLOO_INT32, 1, NULL),
+  assert_int_equal(gloo_barrier_init(context, NULL, &op, NULL), GLOO_OK);
+  assert_int_equal(gloo_send(context, &word, 1, GLOO_INT32, 1, NULL, NULL),
                    GLOO_ERR_ADDRESS);
   assert_int_equal(gloo_request_error(op, &error), GLOO_OK);
-  assert_int_equal(gloo_request_start(op), GLOO_ERR_POISONED);
+  assert_int_equal(gloo_request_start(op, NULL), GLOO_ERR_POISONED);
   assert_int_equal(gloo_request_error(op, &error), GLOO_ERR_POISONED);
   assert_non_null(strstr(error.message, "nowhere"));
   gloo_request_destroy(op);
@@ -305,9 +313,9 @@ static void source_is_set_only_on_success(void **state) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.timeout_ns = 1000000;
   const int peer = 0;
-  assert_int_equal(
-      gloo_recv_any(context, &received, 1, GLOO_INT32, &peer, 1, &o, &source),
-      GLOO_ERR_TIMEOUT);
+  assert_int_equal(gloo_recv_any(context, &received, 1, GLOO_INT32, &peer, 1,
+                                 &o, &source, NULL),
+                   GLOO_ERR_TIMEOUT);
   assert_int_equal(source, 77);
 }
 
@@ -339,8 +347,9 @@ static void scratch_of_the_past_is_given_back(void **state) {
                        .output = out};
       assert_int_equal(gli_operation_prepare(context, &call, &ops[i], &error),
                        GLOO_OK);
-      assert_int_equal(gloo_request_start(ops[i]), GLOO_OK);
-      assert_int_equal(gloo_request_wait(ops[i]), GLOO_OK);
+      assert_int_equal(gloo_request_start(ops[i], NULL), GLOO_OK);
+      assert_int_equal(gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL),
+                       GLOO_OK);
       gloo_request_destroy(ops[i]);
     }
     /* They are in the pools of their plans now. */

@@ -106,12 +106,13 @@ static size_t expected_count(const work *w, int kind, size_t count) {
 /* To the next rank, from the one before, while the helper thread may run. */
 static gloo_status pass_on(const work *w, size_t count) {
   gloo_request *op;
-  gloo_status status = gloo_send_start(w->context, w->in, count, GLOO_INT32,
-                                       (w->rank + 1) % w->size, NULL, &op);
+  gloo_status status =
+      gloo_send_start(w->context, w->in, count, GLOO_INT32,
+                      (w->rank + 1) % w->size, NULL, &op, NULL);
   if (status != GLOO_OK) return status;
   status = gloo_recv(w->context, w->out, count, GLOO_INT32,
-                     (w->rank + w->size - 1) % w->size, NULL);
-  gloo_status sent = gloo_request_wait(op);
+                     (w->rank + w->size - 1) % w->size, NULL, NULL);
+  gloo_status sent = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
   gloo_request_destroy(op);
   return status == GLOO_OK ? sent : status;
 }
@@ -124,22 +125,25 @@ static gloo_status call(const work *w, int kind, size_t count) {
   switch (kind) {
     case 0:
       return gloo_allreduce(w->context, w->in, w->out, count, GLOO_INT32,
-                            GLOO_SUM, NULL);
+                            GLOO_SUM, NULL, NULL);
     case 1:
       return gloo_broadcast(w->context, w->in, w->out, count, GLOO_INT32, 1,
-                            NULL);
+                            NULL, NULL);
     case 2:
-      return gloo_allgather(w->context, w->in, w->out, count, GLOO_INT32, NULL);
+      return gloo_allgather(w->context, w->in, w->out, count, GLOO_INT32, NULL,
+                            NULL);
     case 3:
       return gloo_reduce_scatter(w->context, w->in, w->out, count, GLOO_INT32,
-                                 GLOO_SUM, NULL);
+                                 GLOO_SUM, NULL, NULL);
     case 4:
-      return gloo_alltoall(w->context, w->in, w->out, count, GLOO_INT32, NULL);
+      return gloo_alltoall(w->context, w->in, w->out, count, GLOO_INT32, NULL,
+                           NULL);
     case 5:
-      return gloo_gather(w->context, w->in, w->out, count, GLOO_INT32, 1, NULL);
+      return gloo_gather(w->context, w->in, w->out, count, GLOO_INT32, 1, NULL,
+                         NULL);
     case 6:
       return gloo_scan(w->context, w->in, w->out, count, GLOO_INT32, GLOO_SUM,
-                       NULL);
+                       NULL, NULL);
     default:
       return pass_on(w, count);
   }

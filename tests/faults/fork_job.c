@@ -16,12 +16,13 @@ void job_work(rank *r, gloo_context *context) {
   static _Thread_local float in[COUNT], out[COUNT];
   int k = r->rounds++;
   for (int i = 0; i < COUNT; i++) in[i] = (float)(r->rank + i % 7 + k);
-  OK(gloo_allreduce(context, in, out, COUNT, GLOO_FLOAT32, GLOO_SUM, NULL));
+  OK(gloo_allreduce(context, in, out, COUNT, GLOO_FLOAT32, GLOO_SUM, NULL,
+                    NULL));
   for (int i = 0; i < COUNT; i++)
     CHECK(out[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (i % 7 + k)));
   int32_t token = r->rank == k % RANKS ? k : -1;
   OK(gloo_broadcast(context, GLOO_IN_PLACE, &token, 1, GLOO_INT32, k % RANKS,
-                    NULL));
+                    NULL, NULL));
   CHECK(token == k);
   gloo_error error;
   OK(gloo_context_error(context, &error));

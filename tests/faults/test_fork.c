@@ -51,10 +51,11 @@ static void use_operations(void) {
   gloo_error error;
   for (int i = 0; i < 2; i++) {
     if (ops[i] == NULL) continue;
-    CHECK(gloo_request_test(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_request_wait(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_request_start(ops[i]) == GLOO_ERR_FORKED);
-    CHECK(gloo_request_cancel(ops[i]) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_test(ops[i], NULL) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL) ==
+          GLOO_ERR_FORKED);
+    CHECK(gloo_request_start(ops[i], NULL) == GLOO_ERR_FORKED);
+    CHECK(gloo_request_cancel(ops[i], NULL) == GLOO_ERR_FORKED);
     CHECK(gloo_request_source(ops[i]) == -1);
     FORKED(gloo_request_error(ops[i], &error));
   }
@@ -63,24 +64,25 @@ static void use_operations(void) {
 static void use(rank *r) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   static float v[COUNT];
   gloo_request *op = NULL;
   gloo_context *context = NULL;
   gloo_context *c = r->context;
   FORKED(gloo_context_error(c, &error));
-  FORKED(
-      gloo_allreduce(c, GLOO_IN_PLACE, v, COUNT, GLOO_FLOAT32, GLOO_SUM, &o));
-  FORKED(gloo_allreduce(c, GLOO_IN_PLACE, v, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+  FORKED(gloo_allreduce(c, GLOO_IN_PLACE, v, COUNT, GLOO_FLOAT32, GLOO_SUM, &o,
+                        &error));
+  FORKED(gloo_allreduce(c, GLOO_IN_PLACE, v, 4, GLOO_FLOAT32, GLOO_SUM, &o,
+                        &error));
   FORKED(gloo_allreduce_start(c, GLOO_IN_PLACE, v, 4, GLOO_FLOAT32, GLOO_SUM,
-                              &o, &op));
+                              &o, &op, &error));
   FORKED(gloo_allreduce_init(c, GLOO_IN_PLACE, v, 4, GLOO_FLOAT32, GLOO_SUM, &o,
-                             &op));
-  FORKED(gloo_barrier(c, &o));
+                             &op, &error));
+  FORKED(gloo_barrier(c, &o, &error));
   int other = (r->rank + 1) % RANKS;
-  FORKED(gloo_send(c, v, 1, GLOO_FLOAT32, other, &o));
-  FORKED(gloo_recv(c, v, 1, GLOO_FLOAT32, other, &o));
-  FORKED(gloo_sendrecv(c, v, 1, other, v + 1, 1, other, GLOO_FLOAT32, &o));
+  FORKED(gloo_send(c, v, 1, GLOO_FLOAT32, other, &o, &error));
+  FORKED(gloo_recv(c, v, 1, GLOO_FLOAT32, other, &o, &error));
+  FORKED(
+      gloo_sendrecv(c, v, 1, other, v + 1, 1, other, GLOO_FLOAT32, &o, &error));
   FORKED(gloo_context_split(c, 0, 0, NULL, &context, &error));
   int all[RANKS] = {0, 1, 2};
   FORKED(gloo_context_subset(c, all, RANKS, NULL, &context, &error));
@@ -90,7 +92,7 @@ static void use(rank *r) {
   CHECK(gloo_context_world_rank(c, 1) == 1);
   use_operations();
   if (group_under_way != NULL) {
-    FORKED(gloo_barrier(group_under_way, &o));
+    FORKED(gloo_barrier(group_under_way, &o, &error));
     FORKED(gloo_context_error(group_under_way, &error));
   }
   FORKED(gloo_store_set(r->store, "x", "1", 1, &error));
@@ -157,7 +159,7 @@ static void *own_job(void *argument) {
   float *v = memory;
   for (int i = 0; i < COUNT; i++) v[i] = (float)(own->rank + i);
   OK(gloo_allreduce(context, GLOO_IN_PLACE, v, COUNT, GLOO_FLOAT32, GLOO_SUM,
-                    NULL));
+                    NULL, NULL));
   for (int i = 0; i < COUNT; i++) CHECK(v[i] == (float)(1 + 2 * i));
   gloo_context_destroy(context);
   gloo_device_destroy(device);
@@ -226,10 +228,10 @@ static void fork_during(rank *r, bool in_group, const scene child) {
   if (in_group) OK(gloo_context_split(c, 0, 0, NULL, &group, NULL));
   for (int i = 0; i < COUNT; i++) v[i] = (float)(r->rank + i % 5);
   gloo_request *op, *again;
-  OK(gloo_barrier_init(in_group ? group : c, NULL, &again));
-  OK(gloo_request_start(again));
+  OK(gloo_barrier_init(in_group ? group : c, NULL, &again, NULL));
+  OK(gloo_request_start(again, NULL));
   OK(gloo_allreduce_start(in_group ? group : c, GLOO_IN_PLACE, v, COUNT,
-                          GLOO_FLOAT32, GLOO_SUM, NULL, &op));
+                          GLOO_FLOAT32, GLOO_SUM, NULL, &op, NULL));
   if (forks(r)) {
     under_way = op;
     persistent = again;
@@ -238,8 +240,8 @@ static void fork_during(rank *r, bool in_group, const scene child) {
     under_way = persistent = NULL;
     group_under_way = NULL;
   }
-  OK(gloo_request_wait(op));
-  OK(gloo_request_wait(again));
+  OK(gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
+  OK(gloo_request_wait(again, GLOO_TIMEOUT_DEFAULT, NULL));
   for (int i = 0; i < COUNT; i++)
     CHECK(v[i] == (float)(RANKS * (RANKS - 1) / 2 + RANKS * (i % 5)));
   gloo_request_destroy(op);
@@ -262,7 +264,7 @@ static void *receive(void *argument) {
   int32_t value = 0;
   gloo_options o = GLOO_OPTIONS_INIT;
   o.tag = 7;
-  OK(gloo_recv(r->context, &value, 1, GLOO_INT32, 0, &o));
+  OK(gloo_recv(r->context, &value, 1, GLOO_INT32, 0, &o, NULL));
   CHECK(value == 42);
   return NULL;
 }
@@ -273,14 +275,14 @@ static void beside_a_thread(rank *r) {
       pthread_t thread;
       CHECK(pthread_create(&thread, NULL, receive, r) == 0);
       for (int k = 0; k < ROUNDS; k++) job_join(job_fork(r, children[i]));
-      OK(gloo_send(r->context, &(int32_t){1}, 1, GLOO_INT32, 0, NULL));
+      OK(gloo_send(r->context, &(int32_t){1}, 1, GLOO_INT32, 0, NULL, NULL));
       CHECK(pthread_join(thread, NULL) == 0);
     } else if (r->rank == 0) {
       int32_t token;
       gloo_options o = GLOO_OPTIONS_INIT;
       o.tag = 7;
-      OK(gloo_recv(r->context, &token, 1, GLOO_INT32, 1, NULL));
-      OK(gloo_send(r->context, &(int32_t){42}, 1, GLOO_INT32, 1, &o));
+      OK(gloo_recv(r->context, &token, 1, GLOO_INT32, 1, NULL, NULL));
+      OK(gloo_send(r->context, &(int32_t){42}, 1, GLOO_INT32, 1, &o, NULL));
     }
     job_work(r, r->context);
   }
@@ -306,7 +308,7 @@ static void within_a_custom_operation(rank *r) {
   for (int k = 0; k < ROUNDS; k++) {
     int32_t v = r->rank;
     OK(gloo_allreduce(r->context, GLOO_IN_PLACE, &v, 1, GLOO_INT32, GLOO_CUSTOM,
-                      &o));
+                      &o, NULL));
     CHECK(v == RANKS * (RANKS - 1) / 2);
   }
   gloo_custom_op_destroy(o.custom);
@@ -343,7 +345,7 @@ static void live_through(rank *r, bool unseen) {
   CHECK(!forks(r) || pipe(hold) == 0);
   gloo_context_destroy(r->context);
   r->context = job_meet(r, unseen ? "first/" : "seen first/");
-  OK(gloo_barrier(r->context, NULL));
+  OK(gloo_barrier(r->context, NULL, NULL));
   if (forks(r)) child = unseen ? live_unseen() : job_fork(r, live);
   for (int k = 0; k < ROUNDS; k++) {
     char name[32];
@@ -413,10 +415,9 @@ static void dies_before_its_child(rank *r) {
   }
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   o.timeout_ns = INT64_C(100000000000);
   CHECK(gloo_allreduce(r->context, GLOO_IN_PLACE, &v, 1, GLOO_INT32, GLOO_SUM,
-                       &o) == GLOO_ERR_PEER);
+                       &o, &error) == GLOO_ERR_PEER);
   CHECK(error.rank == 1);
 }
 
@@ -582,7 +583,7 @@ static void memory_is_shared(rank *r) {
       CHECK(v[COUNT] == 1); /* the child's, for it is one memory */
     }
     OK(gloo_allreduce(r->context, GLOO_IN_PLACE, v, COUNT, GLOO_FLOAT32,
-                      GLOO_SUM, NULL));
+                      GLOO_SUM, NULL, NULL));
     for (int i = 0; i < COUNT; i++)
       CHECK(v[i] == (float)(RANKS * (RANKS - 1) / 2));
   }

@@ -80,9 +80,9 @@ static gloo_status pass_on(gloo_context *context, float *data, int from,
                            int to) {
   int rank = gloo_context_rank(context);
   if (rank == from)
-    return gloo_send(context, data, COUNT, GLOO_FLOAT32, to, NULL);
+    return gloo_send(context, data, COUNT, GLOO_FLOAT32, to, NULL, NULL);
   if (rank == to)
-    return gloo_recv(context, data, COUNT, GLOO_FLOAT32, from, NULL);
+    return gloo_recv(context, data, COUNT, GLOO_FLOAT32, from, NULL, NULL);
   return GLOO_OK;
 }
 

@@ -38,22 +38,22 @@ typedef gloo_status (*call_fn)(gloo_context *context, float *data);
 
 static gloo_status call_barrier(gloo_context *context, float *data) {
   (void)data;
-  return gloo_barrier(context, NULL);
+  return gloo_barrier(context, NULL, NULL);
 }
 
 static gloo_status call_allreduce(gloo_context *context, float *data) {
   return gloo_allreduce(context, GLOO_IN_PLACE, data, COUNT, GLOO_FLOAT32,
-                        GLOO_SUM, NULL);
+                        GLOO_SUM, NULL, NULL);
 }
 
 /* Everybody waits for the last rank, and nothing else moves. */
 static gloo_status call_recv(gloo_context *context, float *data) {
   int rank = gloo_context_rank(context);
   if (rank < RANKS - 1)
-    return gloo_recv(context, data, COUNT, GLOO_FLOAT32, RANKS - 1, NULL);
+    return gloo_recv(context, data, COUNT, GLOO_FLOAT32, RANKS - 1, NULL, NULL);
   gloo_status status = GLOO_OK;
   for (int peer = 0; peer < rank && status == GLOO_OK; peer++)
-    status = gloo_send(context, data, COUNT, GLOO_FLOAT32, peer, NULL);
+    status = gloo_send(context, data, COUNT, GLOO_FLOAT32, peer, NULL, NULL);
   return status;
 }
 
@@ -63,7 +63,7 @@ static double measure(gloo_context *context, call_fn call) {
   float *data = calloc(COUNT, sizeof *data);
   if (data == NULL) return -1;
   gloo_status status = call(context, data);
-  if (status == GLOO_OK) status = gloo_barrier(context, NULL);
+  if (status == GLOO_OK) status = gloo_barrier(context, NULL, NULL);
   if (gloo_context_rank(context) == RANKS - 1) {
     struct timespec late = {late_ns / 1000000000, late_ns % 1000000000};
     nanosleep(&late, NULL);

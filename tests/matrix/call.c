@@ -26,10 +26,11 @@ gloo_op matrix_op(int op) {
   return (gloo_op)op;
 }
 
-#define FORMS(name, ...)                                                   \
-  (c->form == MATRIX_BLOCKING  ? gloo_##name(x, __VA_ARGS__ o)             \
-   : c->form == MATRIX_STARTED ? gloo_##name##_start(x, __VA_ARGS__ o, op) \
-                               : gloo_##name##_init(x, __VA_ARGS__ o, op))
+#define FORMS(name, ...)                                            \
+  (c->form == MATRIX_BLOCKING ? gloo_##name(x, __VA_ARGS__ o, NULL) \
+   : c->form == MATRIX_STARTED                                      \
+       ? gloo_##name##_start(x, __VA_ARGS__ o, op, NULL)            \
+       : gloo_##name##_init(x, __VA_ARGS__ o, op, NULL))
 
 static gloo_status call_counted(gloo_context *x, gli_collective collective,
                                 const matrix_case *c, int rank,
@@ -159,13 +160,15 @@ static gloo_status call_parts(gloo_context *x, const matrix_case *c,
   gloo_request **recv = &ops->of[0], **send = &ops->of[1];
   gloo_status status = start
                            ? gloo_recv_any_start(x, b->out, c->count, e->dtype,
-                                                 &e->from, 1, o, recv)
+                                                 &e->from, 1, o, recv, NULL)
                            : gloo_recv_any_init(x, b->out, c->count, e->dtype,
-                                                &e->from, 1, o, recv);
+                                                &e->from, 1, o, recv, NULL);
   if (status != GLOO_OK) return status;
   ops->n = 1;
-  status = start ? gloo_send_start(x, b->in, c->count, e->dtype, e->to, o, send)
-                 : gloo_send_init(x, b->in, c->count, e->dtype, e->to, o, send);
+  status =
+      start
+          ? gloo_send_start(x, b->in, c->count, e->dtype, e->to, o, send, NULL)
+          : gloo_send_init(x, b->in, c->count, e->dtype, e->to, o, send, NULL);
   if (status == GLOO_OK) ops->n = 2;
   return status;
 }

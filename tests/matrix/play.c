@@ -64,9 +64,10 @@ static bool finish(player *p, const matrix_operations *ops) {
   for (int i = 0; i < ops->n; i++) {
     gloo_status status = GLOO_IN_PROGRESS;
     for (int k = 0; ask && k < 3 && status == GLOO_IN_PROGRESS; k++) {
-      status = gloo_request_test(ops->of[i]);
+      status = gloo_request_test(ops->of[i], NULL);
     }
-    if (status == GLOO_IN_PROGRESS) status = gloo_request_wait(ops->of[i]);
+    if (status == GLOO_IN_PROGRESS)
+      status = gloo_request_wait(ops->of[i], GLOO_TIMEOUT_DEFAULT, NULL);
     if (!is_ok(p, status)) return false;
   }
   return true;
@@ -74,7 +75,7 @@ static bool finish(player *p, const matrix_operations *ops) {
 
 static bool start(player *p, const matrix_operations *ops) {
   for (int i = 0; i < ops->n; i++) {
-    if (!is_ok(p, gloo_request_start(ops->of[i]))) return false;
+    if (!is_ok(p, gloo_request_start(ops->of[i], NULL))) return false;
   }
   return true;
 }

@@ -51,7 +51,6 @@ static void begin(refusal *r, size_t row) {
 static void expect(refusal *r, gloo_status want) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   o.algorithm = r->algorithm;
   for (int form = 0; form < MATRIX_FORMS; form++) {
     matrix_operations ops;
@@ -93,14 +92,14 @@ static void pairs(refusal *r, size_t row) {
   }
   begin(r, row);
   r->c.op = UINT8_MAX;
-  expect(r, GLOO_ERR_INVALID);
+  expect(r, GLOO_ERR_OP);
   /* Without a factor, and without an operation. */
   for (int op = REFERENCE_SCALED; op < REFERENCE_OPS; op++) {
     begin(r, row);
     r->c.op = (uint8_t)op;
-    expect(r, op == REFERENCE_SCALED ? GLOO_ERR_UNSUPPORTED : GLOO_ERR_INVALID);
+    expect(r, op == REFERENCE_SCALED ? GLOO_ERR_UNSUPPORTED : GLOO_ERR_OP);
     r->c.dtype = GLOO_FLOAT32;
-    expect(r, GLOO_ERR_INVALID);
+    expect(r, GLOO_ERR_OP);
   }
 }
 
@@ -118,11 +117,11 @@ static void values(refusal *r, size_t row, gli_collective collective) {
   if (collective == GLI_BARRIER) return;
   begin(r, row);
   r->c.dtype = GLOO_DTYPE_COUNT;
-  expect(r, GLOO_ERR_INVALID);
+  expect(r, GLOO_ERR_DTYPE);
   if (!gli_collective_rooted(collective)) return;
   begin(r, row);
   r->c.root = (uint8_t)r->ranks->size;
-  expect(r, GLOO_ERR_INVALID);
+  expect(r, GLOO_ERR_ROOT);
 }
 
 static void memory(refusal *r, size_t row, gli_collective collective) {
@@ -131,24 +130,24 @@ static void memory(refusal *r, size_t row, gli_collective collective) {
   const matrix_shape *s = &r->shape;
   if (s->reads && s->in.elements > 0) {
     r->buffers = (matrix_buffers){NULL, r->out};
-    expect(r, GLOO_ERR_INVALID);
+    expect(r, GLOO_ERR_BUFFER);
   }
   if (s->writes && s->out.elements > 0) {
     r->buffers = (matrix_buffers){r->in, NULL};
-    expect(r, GLOO_ERR_INVALID);
+    expect(r, GLOO_ERR_BUFFER);
   }
   if (s->reads && s->writes && s->in.elements > 0 && s->out.elements > 0) {
     /* One element into the output, wherever that has to begin. */
     size_t last = (s->out.elements - 1) * element + 1;
     r->buffers = (matrix_buffers){r->out + last, r->out};
-    expect(r, GLOO_ERR_INVALID);
+    expect(r, GLOO_ERR_BUFFER);
   }
   bool has_place =
       matrix_has_place(collective) && (r->env->rank == r->c.root || s->writes);
   if (collective == GLI_REDUCE) has_place = true;
   if (s->reads && !has_place) {
     r->buffers = (matrix_buffers){GLOO_IN_PLACE, r->out};
-    expect(r, GLOO_ERR_INVALID);
+    expect(r, GLOO_ERR_BUFFER);
   }
 }
 
@@ -164,7 +163,7 @@ static void refuse_all(rank_env *env) {
     values(&r, row, collective);
     if (collective != GLI_BARRIER) memory(&r, row, collective);
   }
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 size_t matrix_refusals(const matrix_ranks *ranks) {

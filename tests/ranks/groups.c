@@ -20,7 +20,7 @@ static void reduce_all(rank_env *env, gloo_context *group) {
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     for (size_t i = 0; i < counts[c]; i++) data[i] = env->rank + (int64_t)i;
     RANK_OK(env, gloo_allreduce(group, GLOO_IN_PLACE, data, counts[c],
-                                GLOO_INT64, GLOO_SUM, NULL));
+                                GLOO_INT64, GLOO_SUM, NULL, NULL));
     int64_t n = gloo_context_size(group), sum = group_sum_of_worlds(group);
     for (size_t i = 0; i < counts[c]; i++) {
       RANK_CHECK(env, data[i] == sum + n * (int64_t)i);
@@ -32,15 +32,15 @@ static void reduce_all(rank_env *env, gloo_context *group) {
 static void gather_all(rank_env *env, gloo_context *group) {
   int n = gloo_context_size(group);
   int32_t own = env->rank, all[32], there[32];
-  RANK_OK(env, gloo_allgather(group, &own, all, 1, GLOO_INT32, NULL));
+  RANK_OK(env, gloo_allgather(group, &own, all, 1, GLOO_INT32, NULL, NULL));
   for (int i = 0; i < n; i++) RANK_CHECK(env, all[i] == world_of(group, i));
-  RANK_OK(env, gloo_alltoall(group, all, there, 1, GLOO_INT32, NULL));
+  RANK_OK(env, gloo_alltoall(group, all, there, 1, GLOO_INT32, NULL, NULL));
   for (int i = 0; i < n; i++) {
     RANK_CHECK(env, there[i] == world_of(group, gloo_context_rank(group)));
   }
   int32_t last = own;
   RANK_OK(env, gloo_broadcast(group, GLOO_IN_PLACE, &last, 1, GLOO_INT32, n - 1,
-                              NULL));
+                              NULL, NULL));
   RANK_CHECK(env, last == world_of(group, n - 1));
 }
 
@@ -50,16 +50,17 @@ static void pass_messages(rank_env *env, gloo_context *group) {
   int next = (rank + 1) % n, before = (rank + n - 1) % n, source = -1;
   int32_t own = env->rank, got = -1;
   RANK_OK(env, gloo_sendrecv(group, &own, 1, next, &got, 1, before, GLOO_INT32,
-                             NULL));
+                             NULL, NULL));
   RANK_CHECK(env, got == world_of(group, before));
   gloo_request *op = NULL;
   gloo_options tagged = GLOO_OPTIONS_INIT;
   tagged.tag = 9;
-  RANK_OK(env, gloo_send_start(group, &own, 1, GLOO_INT32, next, &tagged, &op));
-  RANK_OK(env,
-          gloo_recv_any(group, &got, 1, GLOO_INT32, NULL, 0, &tagged, &source));
+  RANK_OK(env, gloo_send_start(group, &own, 1, GLOO_INT32, next, &tagged, &op,
+                               NULL));
+  RANK_OK(env, gloo_recv_any(group, &got, 1, GLOO_INT32, NULL, 0, &tagged,
+                             &source, NULL));
   RANK_CHECK(env, source == before && got == world_of(group, before));
-  RANK_OK(env, gloo_request_wait(op));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(op);
 }
 
@@ -68,7 +69,7 @@ void group_all_works(rank_env *env, gloo_context *group) {
   reduce_all(env, group);
   gather_all(env, group);
   pass_messages(env, group);
-  RANK_OK(env, gloo_barrier(group, NULL));
+  RANK_OK(env, gloo_barrier(group, NULL, NULL));
 }
 
 gloo_context *group_split(rank_env *env, gloo_context *context, int color,

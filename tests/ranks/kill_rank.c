@@ -133,12 +133,14 @@ static size_t any_bytes(unsigned *random) {
 /* To the next rank, from the one before. */
 static gloo_status pass_on(const work *w, size_t count) {
   gloo_request *op;
-  gloo_status status = gloo_send_start(w->context, w->in, count, GLOO_FLOAT32,
-                                       (w->rank + 1) % w->ranks, NULL, &op);
+  gloo_status status =
+      gloo_send_start(w->context, w->in, count, GLOO_FLOAT32,
+                      (w->rank + 1) % w->ranks, NULL, &op, NULL);
   if (status != GLOO_OK) return status;
   status = gloo_recv(w->context, w->out, count, GLOO_FLOAT32,
-                     (w->rank + w->ranks - 1) % w->ranks, NULL);
-  if (status == GLOO_OK) status = gloo_request_wait(op);
+                     (w->rank + w->ranks - 1) % w->ranks, NULL, NULL);
+  if (status == GLOO_OK)
+    status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
   gloo_request_destroy(op);
   return status;
 }
@@ -153,35 +155,37 @@ static gloo_status collective(const work *w, const gli_algorithm *algorithm,
   const void *in = in_place ? GLOO_IN_PLACE : w->in;
   switch (algorithm->collective) {
     case GLI_BARRIER:
-      return gloo_barrier(w->context, &o);
+      return gloo_barrier(w->context, &o, NULL);
     case GLI_BROADCAST:
       return gloo_broadcast(w->context, in, w->out, count, GLOO_FLOAT32, root,
-                            &o);
+                            &o, NULL);
     case GLI_ALLREDUCE:
       return gloo_allreduce(w->context, in, w->out, count, GLOO_FLOAT32,
-                            GLOO_MAX, &o);
+                            GLOO_MAX, &o, NULL);
     case GLI_REDUCE_SCATTER:
       return gloo_reduce_scatter(w->context, in, w->out, each, GLOO_FLOAT32,
-                                 GLOO_MAX, &o);
+                                 GLOO_MAX, &o, NULL);
     case GLI_ALLGATHER:
-      return gloo_allgather(w->context, in, w->out, each, GLOO_FLOAT32, &o);
+      return gloo_allgather(w->context, in, w->out, each, GLOO_FLOAT32, &o,
+                            NULL);
     case GLI_ALLTOALL:
-      return gloo_alltoall(w->context, w->in, w->out, each, GLOO_FLOAT32, &o);
+      return gloo_alltoall(w->context, w->in, w->out, each, GLOO_FLOAT32, &o,
+                           NULL);
     case GLI_REDUCE:
       return gloo_reduce(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
-                         root, &o);
+                         root, &o, NULL);
     case GLI_GATHER:
       return gloo_gather(w->context, w->in, w->out, each, GLOO_FLOAT32, root,
-                         &o);
+                         &o, NULL);
     case GLI_SCATTER:
       return gloo_scatter(w->context, w->in, w->out, each, GLOO_FLOAT32, root,
-                          &o);
+                          &o, NULL);
     case GLI_SCAN:
       return gloo_scan(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
-                       &o);
+                       &o, NULL);
     case GLI_EXSCAN:
       return gloo_exscan(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
-                         &o);
+                         &o, NULL);
     default: /* these with counts: the same algorithms, and messages */
       return GLOO_OK;
   }
@@ -249,8 +253,7 @@ static void work_until_the_end(const kill_plan *plan, const work *all,
   note->named = error.rank;
   gloo_error later = {.status = GLOO_OK};
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &later;
-  if (gloo_barrier(all[0].context, &o) != GLOO_ERR_POISONED ||
+  if (gloo_barrier(all[0].context, &o, &later) != GLOO_ERR_POISONED ||
       later.cause != cause) {
     note->status = GLOO_ERR_INTERNAL; /* calls after it hide the cause */
   }

@@ -30,10 +30,10 @@ int reduction_result(const reduction *r, int size, int rank, size_t *first,
 }
 
 /* The three forms of the call, as one expression. */
-#define CALL(name, ...)                                          \
-  (r->form == 0   ? name(c, in, out, __VA_ARGS__, o)             \
-   : r->form == 1 ? name##_start(c, in, out, __VA_ARGS__, o, op) \
-                  : name##_init(c, in, out, __VA_ARGS__, o, op))
+#define CALL(name, ...)                                                \
+  (r->form == 0   ? name(c, in, out, __VA_ARGS__, o, NULL)             \
+   : r->form == 1 ? name##_start(c, in, out, __VA_ARGS__, o, op, NULL) \
+                  : name##_init(c, in, out, __VA_ARGS__, o, op, NULL))
 
 static gloo_status call(rank_env *env, const reduction *r, const void *in,
                         void *out, gloo_request **op) {
@@ -67,8 +67,9 @@ gloo_status reduction_run(rank_env *env, const reduction *r, const void *in,
   if (r->form == 0 || status != GLOO_OK) return status;
   for (int run = 0; run < r->form && status == GLOO_OK; run++) {
     if (run > 0 && r->in_place && bytes > 0) memcpy(out, in, bytes);
-    if (r->form == 2) status = gloo_request_start(op);
-    if (status == GLOO_OK) status = gloo_request_wait(op);
+    if (r->form == 2) status = gloo_request_start(op, NULL);
+    if (status == GLOO_OK)
+      status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
   }
   gloo_request_destroy(op);
   return status;

@@ -25,20 +25,20 @@ static void averages(rank_env *env) {
     in[i] = (float)(i * env->size + env->rank);
   }
   RANK_OK(env, gloo_allreduce(env->context, in, out, COUNT, GLOO_FLOAT32,
-                              GLOO_AVERAGE, NULL));
+                              GLOO_AVERAGE, NULL, NULL));
   for (int i = 0; i < COUNT; i++) {
     float error = out[i] - ((float)(i * env->size) + mean);
     wrong += error > 0.01f || error < -0.01f;
   }
   RANK_OK(env, gloo_reduce_scatter(env->context, in, out, COUNT, GLOO_FLOAT32,
-                                   GLOO_AVERAGE, NULL));
+                                   GLOO_AVERAGE, NULL, NULL));
   for (int i = 0; i < COUNT; i++) {
     float error =
         out[i] - ((float)((env->rank * COUNT + i) * env->size) + mean);
     wrong += error > 0.01f || error < -0.01f;
   }
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, whole, 3, GLOO_INT32,
-                              GLOO_AVERAGE, NULL));
+                              GLOO_AVERAGE, NULL, NULL));
   wrong += whole[0] != 7 || whole[1] != -7 || whole[2] != total / env->size;
   RANK_CHECK(env, wrong == 0);
 }
@@ -54,17 +54,16 @@ static void sums_are_divided_by_the_ranks(void **state) {
 static void refusals(rank_env *env) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   uint8_t flag = 1;
   RANK_CHECK(env,
              gloo_allreduce(env->context, GLOO_IN_PLACE, &flag, 1, GLOO_BOOL,
-                            GLOO_AVERAGE, &o) == GLOO_ERR_UNSUPPORTED);
+                            GLOO_AVERAGE, &o, &error) == GLOO_ERR_UNSUPPORTED);
   RANK_CHECK(env, strstr(error.message, "average of bool") != NULL);
   float value = 1;
   RANK_CHECK(env,
              gloo_scan(env->context, GLOO_IN_PLACE, &value, 1, GLOO_FLOAT32,
-                       GLOO_AVERAGE, &o) == GLOO_ERR_UNSUPPORTED);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+                       GLOO_AVERAGE, &o, &error) == GLOO_ERR_UNSUPPORTED);
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void what_has_no_average_is_refused(void **state) {
@@ -182,7 +181,6 @@ static void check_average(rank_env *env, const average_case *c, reduction r,
   }
   memset(out, 0x5a, sizeof out);
   gloo_error error;
-  r.options.error = &error;
   gloo_status status = reduction_run(env, &r, in, out);
   char what[200];
   snprintf(what, sizeof what, "%s %s%s, %s %s, %s numbers",
@@ -274,14 +272,14 @@ static void eighths_of_many(rank_env *env) {
     o.ordered = ordered;
     for (size_t i = 0; i < COUNT; i++) in[i] = i % 2 == 0 ? 0x7bff : 0x7400;
     for (size_t k = 0; k < INPUTS; k++) inputs[k] = in;
-    RANK_OK(env,
-            gloo_allreduce_multi(env->context, inputs, INPUTS, outputs, 2,
-                                 COUNT, GLOO_FLOAT16, GLOO_SCALED_SUM, &o));
+    RANK_OK(env, gloo_allreduce_multi(env->context, inputs, INPUTS, outputs, 2,
+                                      COUNT, GLOO_FLOAT16, GLOO_SCALED_SUM, &o,
+                                      NULL));
     RANK_CHECK(env, memcmp(out[0], in, sizeof in) == 0);
     RANK_CHECK(env, memcmp(out[1], in, sizeof in) == 0);
     RANK_OK(env, gloo_reduce_multi(env->context, inputs, INPUTS, outputs,
                                    env->rank == 0 ? 2 : 0, COUNT, GLOO_FLOAT16,
-                                   GLOO_SCALED_SUM, 0, &o));
+                                   GLOO_SCALED_SUM, 0, &o, NULL));
     if (env->rank > 0) continue;
     RANK_CHECK(env, memcmp(out[1], in, sizeof in) == 0);
   }

@@ -22,7 +22,8 @@ static void check_got(rank_env *env, const int32_t *got, int32_t value) {
 
 static void receive(rank_env *env, int32_t value) {
   int32_t got = 0;
-  RANK_OK(env, gloo_recv(env->context, &got, 1, GLOO_INT32, sender, NULL));
+  RANK_OK(env,
+          gloo_recv(env->context, &got, 1, GLOO_INT32, sender, NULL, NULL));
   check_got(env, &got, value);
 }
 
@@ -37,7 +38,7 @@ static void send_to_all(rank_env *env) {
   }
   for (int i = 0; i < env->size; i++) {
     if (i == sender) continue;
-    RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, i, NULL));
+    RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, i, NULL, NULL));
   }
   away_until(env, others);
 }
@@ -62,9 +63,9 @@ static void start_and_look_no_more(rank_env *env) {
   }
   gloo_request *send;
   RANK_OK(env, gloo_send_start(env->context, &value, 1, GLOO_INT32, other, NULL,
-                               &send));
+                               &send, NULL));
   away_until(env, 1);
-  RANK_OK(env, gloo_request_wait(send));
+  RANK_OK(env, gloo_request_wait(send, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(send);
 }
 
@@ -75,10 +76,10 @@ static void start_prepared(rank_env *env) {
   if (env->rank != sender) return;
   gloo_request *send;
   RANK_OK(env, gloo_send_init(env->context, &value, 1, GLOO_INT32, 1 - sender,
-                              NULL, &send));
+                              NULL, &send, NULL));
   for (int i = 0; i < TIMES; i++) {
-    RANK_OK(env, gloo_request_start(send));
-    RANK_OK(env, gloo_request_wait(send));
+    RANK_OK(env, gloo_request_start(send, NULL));
+    RANK_OK(env, gloo_request_wait(send, GLOO_TIMEOUT_DEFAULT, NULL));
   }
   away_until(env, TIMES);
   gloo_request_destroy(send);
@@ -89,7 +90,7 @@ static void start_prepared(rank_env *env) {
 static void broadcast(rank_env *env) {
   int32_t data = env->rank == sender ? 42 : 0;
   RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, &data, 1, GLOO_INT32,
-                              sender, NULL));
+                              sender, NULL, NULL));
   if (env->rank == sender) {
     away_until(env, env->size - 1);
   } else {
@@ -99,8 +100,8 @@ static void broadcast(rank_env *env) {
 
 static void scatter(rank_env *env) {
   int32_t in[4] = {40, 41, 42, 43}, out = 0;
-  RANK_OK(env,
-          gloo_scatter(env->context, in, &out, 1, GLOO_INT32, sender, NULL));
+  RANK_OK(env, gloo_scatter(env->context, in, &out, 1, GLOO_INT32, sender, NULL,
+                            NULL));
   if (env->rank == sender) {
     away_until(env, env->size - 1);
   } else {
@@ -112,7 +113,7 @@ static void scatter(rank_env *env) {
 static void allreduce(rank_env *env) {
   int32_t in = 1, out = 0;
   RANK_OK(env, gloo_allreduce(env->context, &in, &out, 1, GLOO_INT32, GLOO_SUM,
-                              NULL));
+                              NULL, NULL));
   check_got(env, &out, env->size);
   away_until(env, env->size);
 }
@@ -124,7 +125,7 @@ static void in_a_group(rank_env *env) {
           gloo_context_split(env->context, 0, env->rank, NULL, &group, &error));
   int32_t data = env->rank == sender ? 42 : 0;
   RANK_OK(env, gloo_broadcast(group, GLOO_IN_PLACE, &data, 1, GLOO_INT32,
-                              sender, NULL));
+                              sender, NULL, NULL));
   if (env->rank == sender) {
     away_until(env, env->size - 1);
   } else {

@@ -142,10 +142,10 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   if (!has_output(j, env->rank) && in != GLOO_IN_PLACE && j->count % 2 == 0) {
     out = NULL;
   }
-#define FORMS(name, ...)                                      \
-  (j->form == 0   ? gloo_##name(c, __VA_ARGS__ o)             \
-   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__ o, op) \
-                  : gloo_##name##_init(c, __VA_ARGS__ o, op))
+#define FORMS(name, ...)                                            \
+  (j->form == 0   ? gloo_##name(c, __VA_ARGS__ o, NULL)             \
+   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__ o, op, NULL) \
+                  : gloo_##name##_init(c, __VA_ARGS__ o, op, NULL))
 #define ARGS in, out, j->count, GLOO_INT64
   switch (j->collective) {
     case GLI_BARRIER:
@@ -225,11 +225,12 @@ static void run_job(rank_env *env, const job *j) {
   gloo_request *op = NULL;
   fill(env, j, &b, 0);
   RANK_OK(env, call(env, j, &b, &o, &op));
-  if (j->form == 1 && op) RANK_OK(env, gloo_request_wait(op));
+  if (j->form == 1 && op)
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   for (int run = 0; j->form == 2 && op && run < 3; run++) {
     fill(env, j, &b, run);
-    RANK_OK(env, gloo_request_start(op));
-    RANK_OK(env, gloo_request_wait(op));
+    RANK_OK(env, gloo_request_start(op, NULL));
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
     check(env, j, &b, run);
   }
   if (j->form != 2) check(env, j, &b, 0);

@@ -142,10 +142,10 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   void *gathered = lists ? b->out : NULL;
   const void *spread = lists ? in : NULL;
   if (!lists) ic = oc = id = od = NULL; /* read at the root only */
-#define FORMS(name, ...)                                       \
-  (j->form == 0   ? gloo_##name(c, __VA_ARGS__, o)             \
-   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__, o, op) \
-                  : gloo_##name##_init(c, __VA_ARGS__, o, op))
+#define FORMS(name, ...)                                             \
+  (j->form == 0   ? gloo_##name(c, __VA_ARGS__, o, NULL)             \
+   : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__, o, op, NULL) \
+                  : gloo_##name##_init(c, __VA_ARGS__, o, op, NULL))
   switch (j->collective) {
     case GLI_ALLGATHERV:
       return FORMS(allgatherv, in, b->out, oc, od, t);
@@ -220,11 +220,11 @@ static void run_once(rank_env *env, const job *j, buffers *b, int run,
   memcpy(want, b->out, b->out_elements * sizeof *want);
   expect(env, j, b, want, run);
   if (persistent) {
-    RANK_OK(env, gloo_request_start(persistent));
-    RANK_OK(env, gloo_request_wait(persistent));
+    RANK_OK(env, gloo_request_start(persistent, NULL));
+    RANK_OK(env, gloo_request_wait(persistent, GLOO_TIMEOUT_DEFAULT, NULL));
   } else {
     RANK_OK(env, call(env, j, b, o, &op));
-    if (op) RANK_OK(env, gloo_request_wait(op));
+    if (op) RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   }
   check(env, j, b, want, run);
   gloo_request_destroy(op);
@@ -298,7 +298,7 @@ static void many_ranks(rank_env *env) {
   for (int r = 0; r < env->size; r++) counts[r] = 1;
   for (int n = 0; n < 3; n++) {
     RANK_OK(env, gloo_allgatherv(env->context, &in, out, counts, NULL,
-                                 GLOO_INT64, NULL));
+                                 GLOO_INT64, NULL, NULL));
     for (int r = 0; r < env->size; r++) RANK_CHECK(env, out[r] == r);
   }
 }

@@ -18,7 +18,7 @@ static void run_on(int size, rank_body body) {
 static void expect_mismatch(rank_env *env, const char *a, const char *b) {
   gloo_error error;
   for (int i = 0; i < 3; i++) {
-    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+    if (gloo_barrier(env->context, NULL, NULL) != GLOO_OK) break;
   }
   gloo_status status = gloo_context_error(env->context, &error);
   if (status == GLOO_ERR_MISMATCH && strstr(error.message, a) != NULL &&
@@ -33,7 +33,8 @@ static void other_list(rank_env *env) {
   size_t counts[3] = {4, 4, 4};
   int32_t in[12] = {0}, out[12];
   if (env->rank == 2) counts[0] = 3, counts[1] = 5;
-  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_INT32, NULL);
+  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_INT32, NULL,
+                        NULL);
   expect_mismatch(env, "rank 2 called allgatherv",
                   "with other counts of single ranks");
 }
@@ -43,7 +44,7 @@ static void other_sum(rank_env *env) {
   int32_t in[13] = {0}, out[13];
   if (env->rank == 1) counts[1] = 5;
   (void)gloo_reduce_scatterv(env->context, in, out, counts, GLOO_INT32,
-                             GLOO_SUM, NULL);
+                             GLOO_SUM, NULL, NULL);
   expect_mismatch(env, "12 x int32", "13 x int32");
 }
 
@@ -54,7 +55,8 @@ static void other_pair(rank_env *env, size_t sent, size_t expected) {
   if (env->rank == 1) in_counts[2] = sent;
   if (env->rank == 2) out_counts[1] = expected;
   (void)gloo_alltoallv(env->context, in[env->rank], in_counts, NULL,
-                       out[env->rank], out_counts, NULL, GLOO_INT32, NULL);
+                       out[env->rank], out_counts, NULL, GLOO_INT32, NULL,
+                       NULL);
   char sends[80], expects[80];
   snprintf(sends, sizeof sends, "rank 1 sends %zu elements to rank 2", sent);
   snprintf(expects, sizeof expects, "expects %zu", expected);
@@ -79,7 +81,7 @@ static void gather_pair(rank_env *env) {
   int32_t in[4] = {0}, out[6];
   size_t own = (size_t)env->rank + (env->rank == 2 ? 2 : 1);
   (void)gloo_gatherv(env->context, in, own, out, counts, NULL, GLOO_INT32, 0,
-                     NULL);
+                     NULL, NULL);
   expect_mismatch(env, "rank 2 sends 4 elements to rank 0", "expects 3");
 }
 
@@ -91,11 +93,11 @@ static void gather_after_others(rank_env *env) {
     out[1] = out[2] = 0;
     size_t own = counts[env->rank];
     RANK_OK(env, gloo_gatherv(env->context, in, own, out, counts, NULL,
-                              GLOO_INT32, 0, NULL));
+                              GLOO_INT32, 0, NULL, NULL));
     if (env->rank == 0) RANK_CHECK(env, out[1] == 5 && out[2] == 6);
   }
   (void)gloo_gatherv(env->context, in, env->rank == 1 ? 3 : 1, out, counts,
-                     NULL, GLOO_INT32, 0, NULL);
+                     NULL, GLOO_INT32, 0, NULL, NULL);
   expect_mismatch(env, "rank 1 sends 3 elements to rank 0", "expects 2");
 }
 
@@ -120,38 +122,44 @@ static void bad_lists(rank_env *env) {
   gloo_context *c = env->context;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   gloo_dtype t = GLOO_INT32;
-  rank_expect_invalid(env, gloo_allgatherv(c, in, out, NULL, NULL, t, &o),
+  rank_expect_invalid(env,
+                      gloo_allgatherv(c, in, out, NULL, NULL, t, &o, &error),
                       &error, "is NULL");
-  rank_expect_invalid(env, gloo_allgatherv(c, in, out, huge, NULL, t, &o),
+  rank_expect_invalid(env,
+                      gloo_allgatherv(c, in, out, huge, NULL, t, &o, &error),
                       &error, "more than fits");
-  rank_expect_invalid(env, gloo_allgatherv(c, in, out, two, over, t, &o),
+  rank_expect_invalid(env,
+                      gloo_allgatherv(c, in, out, two, over, t, &o, &error),
                       &error, "overlap");
-  rank_expect_invalid(env, gloo_allgatherv(c, out, out + 1, two, NULL, t, &o),
-                      &error, "overlap");
+  rank_expect_invalid(
+      env, gloo_allgatherv(c, out, out + 1, two, NULL, t, &o, &error), &error,
+      "overlap");
   size_t mine[2] = {2, 2};
   mine[env->rank] = 3;
-  rank_expect_invalid(env,
-                      gloo_alltoallv(c, in, mine, NULL, out, two, NULL, t, &o),
-                      &error, "for itself");
-  rank_expect_invalid(env,
-                      gloo_alltoallv(c, out, two, NULL, out, two, NULL, t, &o),
-                      &error, "overlap");
+  rank_expect_invalid(
+      env, gloo_alltoallv(c, in, mine, NULL, out, two, NULL, t, &o, &error),
+      &error, "for itself");
+  rank_expect_invalid(
+      env, gloo_alltoallv(c, out, two, NULL, out, two, NULL, t, &o, &error),
+      &error, "overlap");
   if (env->rank == 0) {
-    rank_expect_invalid(env, gloo_gatherv(c, in, 3, out, five, NULL, t, 0, &o),
-                        &error, "room for 5");
+    rank_expect_invalid(
+        env, gloo_gatherv(c, in, 3, out, five, NULL, t, 0, &o, &error), &error,
+        "room for 5");
   } else {
     rank_expect_invalid(
-        env, gloo_gatherv(c, GLOO_IN_PLACE, 3, out, five, NULL, t, 0, &o),
+        env,
+        gloo_gatherv(c, GLOO_IN_PLACE, 3, out, five, NULL, t, 0, &o, &error),
         &error, "only the root");
-    rank_expect_invalid(env, gloo_gather(c, GLOO_IN_PLACE, out, 3, t, 0, &o),
+    rank_expect_invalid(env,
+                        gloo_gather(c, GLOO_IN_PLACE, out, 3, t, 0, &o, &error),
                         &error, "only the root");
   }
   o.algorithm = "bruck";
-  RANK_CHECK(env, gloo_alltoallv(c, in, two, NULL, out, two, NULL, t, &o) ==
-                      GLOO_ERR_NOT_FOUND);
-  RANK_OK(env, gloo_barrier(c, NULL)); /* nothing was broken */
+  RANK_CHECK(env, gloo_alltoallv(c, in, two, NULL, out, two, NULL, t, &o,
+                                 &error) == GLOO_ERR_NOT_FOUND);
+  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* nothing was broken */
 }
 
 static void lists_that_cannot_be_are_refused(void **state) {

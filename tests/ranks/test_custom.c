@@ -232,12 +232,12 @@ static void types(rank_env *env) {
   o.custom = env->user;
   int32_t whole[3] = {env->rank, -env->rank, 7};
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, whole, 3, GLOO_INT32,
-                              GLOO_CUSTOM, &o));
+                              GLOO_CUSTOM, &o, NULL));
   RANK_CHECK(env, whole[0] == env->size - 1 && whole[1] == 0 && whole[2] == 7);
   double x = env->rank + 1;
   o.algorithm = "ring"; /* it commutes, so that is allowed */
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT64,
-                              GLOO_CUSTOM, &o));
+                              GLOO_CUSTOM, &o, NULL));
   RANK_CHECK(env, env->size != 2 || x == 6);
 }
 
@@ -258,9 +258,8 @@ static void refuse(rank_env *env, const gloo_options *o, gloo_dtype dtype,
   uint64_t data[3] = {0};
   gloo_options ours = *o;
   gloo_error error;
-  ours.error = &error;
-  gloo_status got =
-      gloo_allreduce(env->context, GLOO_IN_PLACE, data, 1, dtype, op, &ours);
+  gloo_status got = gloo_allreduce(env->context, GLOO_IN_PLACE, data, 1, dtype,
+                                   op, &ours, &error);
   RANK_CHECK(env, got == status);
   if (strstr(error.message, words) == NULL) {
     rank_fail(env, __FILE__, __LINE__, error.message);
@@ -270,13 +269,13 @@ static void refuse(rank_env *env, const gloo_options *o, gloo_dtype dtype,
 static void refusals(rank_env *env) {
   const job *j = env->user;
   gloo_options o = GLOO_OPTIONS_INIT;
-  refuse(env, &o, GLOO_FLOAT32, GLOO_CUSTOM, GLOO_ERR_INVALID, "custom");
-  refuse(env, &o, GLOO_OPAQUE, GLOO_SUM, GLOO_ERR_INVALID, "unknown type");
-  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_INVALID, "custom");
-  refuse(env, &o, GLOO_FLOAT32, GLOO_SCALED_SUM, GLOO_ERR_INVALID, "factor");
-  refuse(env, &o, GLOO_FLOAT32, (gloo_op)63, GLOO_ERR_INVALID, "63");
+  refuse(env, &o, GLOO_FLOAT32, GLOO_CUSTOM, GLOO_ERR_OP, "custom");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_SUM, GLOO_ERR_DTYPE, "unknown type");
+  refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_OP, "custom");
+  refuse(env, &o, GLOO_FLOAT32, GLOO_SCALED_SUM, GLOO_ERR_OP, "factor");
+  refuse(env, &o, GLOO_FLOAT32, (gloo_op)63, GLOO_ERR_OP, "63");
   o.custom = j->op;
-  refuse(env, &o, GLOO_FLOAT64, GLOO_CUSTOM, GLOO_ERR_INVALID, "12 bytes");
+  refuse(env, &o, GLOO_FLOAT64, GLOO_CUSTOM, GLOO_ERR_DTYPE, "12 bytes");
   o.algorithm = "ring";
   refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED, "\"ring\"");
   refuse(env, &o, GLOO_OPAQUE, GLOO_CUSTOM, GLOO_ERR_UNSUPPORTED,
@@ -291,7 +290,7 @@ static void refusals(rank_env *env) {
   o = (gloo_options)GLOO_OPTIONS_INIT;
   o.factor = &factor;
   refuse(env, &o, GLOO_INT32, GLOO_SCALED_SUM, GLOO_ERR_UNSUPPORTED, "int32");
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void what_does_not_fit_is_named(void **state) {
@@ -333,12 +332,14 @@ static void disagree(rank_env *env) {
   double x[4] = {0}, y[4];
   gloo_error error;
   if (d->reduce) {
-    (void)gloo_reduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, 1, &o);
+    (void)gloo_reduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, 1, &o,
+                      NULL);
   } else {
-    (void)gloo_allreduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, &o);
+    (void)gloo_allreduce(env->context, x, y, 4, GLOO_FLOAT64, GLOO_CUSTOM, &o,
+                         NULL);
   }
   for (int i = 0; i < 3; i++) {
-    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+    if (gloo_barrier(env->context, NULL, NULL) != GLOO_OK) break;
   }
   gloo_status status = gloo_context_error(env->context, &error);
   bool told = strstr(error.message, "another custom operation") != NULL;
@@ -384,9 +385,10 @@ static void call_back(void *user, const void *left, const void *right,
   (void)right;
   if (c->context) {
     c->calls += 4;
-    c->refused += gloo_barrier(c->context, NULL) == GLOO_ERR_INVALID;
-    c->refused += gloo_request_wait(c->operation) == GLOO_ERR_INVALID;
-    c->refused += gloo_request_test(c->operation) == GLOO_ERR_INVALID;
+    c->refused += gloo_barrier(c->context, NULL, NULL) == GLOO_ERR_INVALID;
+    c->refused += gloo_request_wait(c->operation, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                  GLOO_ERR_INVALID;
+    c->refused += gloo_request_test(c->operation, NULL) == GLOO_ERR_INVALID;
     c->refused += gloo_request_error(c->operation, &error) == GLOO_ERR_INVALID;
   }
   memmove(result, left, count);
@@ -400,15 +402,16 @@ static void calls_back(rank_env *env) {
   o.algorithm = "one_shot"; /* every rank combines */
   uint8_t data[5] = {(uint8_t)env->rank, 1, 2, 3, 4};
   RANK_OK(env, gloo_custom_op_create(call_back, &co, &o.custom, NULL));
-  RANK_OK(env, gloo_allreduce_init(env->context, GLOO_IN_PLACE, data, 5,
-                                   GLOO_UINT8, GLOO_CUSTOM, &o, &c.operation));
+  RANK_OK(env,
+          gloo_allreduce_init(env->context, GLOO_IN_PLACE, data, 5, GLOO_UINT8,
+                              GLOO_CUSTOM, &o, &c.operation, NULL));
   gloo_custom_op_destroy(o.custom); /* the operation keeps it */
-  RANK_OK(env, gloo_request_start(c.operation));
-  RANK_OK(env, gloo_request_wait(c.operation));
+  RANK_OK(env, gloo_request_start(c.operation, NULL));
+  RANK_OK(env, gloo_request_wait(c.operation, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, data[0] == 0 && data[4] == 4);
   RANK_CHECK(env, c.calls > 0 && c.refused == c.calls);
   gloo_request_destroy(c.operation);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void calls_from_within_are_refused(void **state) {

@@ -84,7 +84,7 @@ static gloo_status sum_up(rank_env *env, size_t count) {
   if (!data) abort();
   for (size_t i = 0; i < count; i++) data[i] = value(env->rank, i);
   gloo_status status = gloo_allreduce(env->context, GLOO_IN_PLACE, data, count,
-                                      GLOO_FLOAT32, GLOO_SUM, NULL);
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, NULL);
   for (size_t i = 0; i < count && status == GLOO_OK; i++)
     RANK_CHECK(env, data[i] == value(0, i) + value(1, i));
   free(data);
@@ -104,11 +104,11 @@ static gloo_status send_batch(rank_env *env) {
   for (size_t i = 0; i < BATCH_LONG; i++) data[i] = value(0, i);
   while (started < BATCH && worst == GLOO_OK) {
     worst = gloo_send_start(env->context, data, batch_count(started),
-                            GLOO_FLOAT32, 1, NULL, &ops[started]);
+                            GLOO_FLOAT32, 1, NULL, &ops[started], NULL);
     if (worst == GLOO_OK) started++;
   }
   for (int i = 0; i < started; i++) {
-    gloo_status status = gloo_request_wait(ops[i]);
+    gloo_status status = gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL);
     if (status != GLOO_OK) worst = status;
     gloo_request_destroy(ops[i]);
   }
@@ -121,8 +121,8 @@ static gloo_status receive_batch(rank_env *env) {
   gloo_status status = GLOO_OK;
   if (!data) abort();
   for (int i = 0; i < BATCH && status == GLOO_OK; i++) {
-    status =
-        gloo_recv(env->context, data, batch_count(i), GLOO_FLOAT32, 0, NULL);
+    status = gloo_recv(env->context, data, batch_count(i), GLOO_FLOAT32, 0,
+                       NULL, NULL);
     for (size_t k = 0; k < batch_count(i) && status == GLOO_OK; k++)
       RANK_CHECK(env, data[k] == value(0, k));
   }
@@ -133,7 +133,7 @@ static gloo_status receive_batch(rank_env *env) {
 static void meet_damage(rank_env *env) {
   const scene *s = env->user;
   RANK_OK(env, sum_up(env, s->warm_up));
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   if (env->rank == 0) {
     flip.armed = true;
     flip.at = s->at;
@@ -145,7 +145,7 @@ static void meet_damage(rank_env *env) {
   else
     status = env->rank == 0 ? send_batch(env) : receive_batch(env);
   for (int i = 0; i < 3 && status == GLOO_OK; i++)
-    status = gloo_barrier(env->context, NULL);
+    status = gloo_barrier(env->context, NULL, NULL);
   RANK_CHECK(env, !flip.armed);
   flip.armed = false;
   gloo_error error;

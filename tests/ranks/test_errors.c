@@ -32,16 +32,15 @@ static void expect_poisoned(rank_env *env, gloo_status cause,
   gloo_context *group;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   RANK_CHECK(env, first->status == cause && first->cause == cause);
-  gloo_status status = gloo_barrier(env->context, &o);
+  gloo_status status = gloo_barrier(env->context, &o, &error);
   expect_refusal(env, status, &error, first);
-  status = gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o);
+  status = gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o, &error);
   expect_refusal(env, status, &error, first);
   status = gloo_allreduce_start(env->context, &word, &all, 1, GLOO_INT32,
-                                GLOO_SUM, &o, &op);
+                                GLOO_SUM, &o, &op, &error);
   expect_refusal(env, status, &error, first);
-  status = gloo_barrier_init(env->context, &o, &op);
+  status = gloo_barrier_init(env->context, &o, &op, &error);
   expect_refusal(env, status, &error, first);
   status = gloo_context_split(env->context, 0, 0, NULL, &group, &error);
   expect_refusal(env, status, &error, first);
@@ -54,7 +53,7 @@ static void expect_poisoned(rank_env *env, gloo_status cause,
 static void expect_cause(rank_env *env, gloo_status cause, const char *part) {
   gloo_error error;
   for (int i = 0; i < 3; i++) {
-    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+    if (gloo_barrier(env->context, NULL, NULL) != GLOO_OK) break;
   }
   gloo_status status = gloo_context_error(env->context, &error);
   if (status != cause || !strstr(error.message, part)) {
@@ -67,7 +66,7 @@ static void counts_differ(rank_env *env) {
   float data[16] = {0};
   size_t count = env->rank == 2 ? 8 : 4;
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
-                       GLOO_SUM, NULL);
+                       GLOO_SUM, NULL, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "8 x float32");
 }
 
@@ -75,7 +74,7 @@ static void one_count_is_zero(rank_env *env) {
   float data[16] = {0};
   size_t count = env->rank == 0 ? 0 : 4;
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, count, GLOO_FLOAT32,
-                       GLOO_SUM, NULL);
+                       GLOO_SUM, NULL, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "0 x float32");
 }
 
@@ -88,7 +87,8 @@ static void each_expects_another_to_send(rank_env *env) {
   o.timeout_ns = SECOND;
   o.algorithm = "direct";
   counts[1 - env->rank] = 4;
-  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_FLOAT32, &o);
+  (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_FLOAT32, &o,
+                        NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "other counts of single ranks");
 }
 
@@ -96,21 +96,21 @@ static void types_differ(rank_env *env) {
   float data[16] = {0};
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4,
                        env->rank == 1 ? GLOO_INT32 : GLOO_FLOAT32, GLOO_SUM,
-                       NULL);
+                       NULL, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "int32");
 }
 
 static void ops_differ(rank_env *env) {
   float data[16] = {0};
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
-                       env->rank == 1 ? GLOO_MAX : GLOO_SUM, NULL);
+                       env->rank == 1 ? GLOO_MAX : GLOO_SUM, NULL, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "max");
 }
 
 static void roots_differ(rank_env *env) {
   float data[16] = {0};
   (void)gloo_broadcast(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
-                       env->rank == 1 ? 1 : 0, NULL);
+                       env->rank == 1 ? 1 : 0, NULL, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "root 1");
 }
 
@@ -118,10 +118,10 @@ static void collectives_differ(rank_env *env) {
   float data[64] = {0};
   if (env->rank == 1) {
     (void)gloo_allgather(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
-                         NULL);
+                         NULL, NULL);
   } else {
     (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
-                         GLOO_SUM, NULL);
+                         GLOO_SUM, NULL, NULL);
   }
   expect_cause(env, GLOO_ERR_MISMATCH, "allgather");
 }
@@ -131,7 +131,7 @@ static void algorithms_differ(rank_env *env) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = env->rank == 1 ? "ring" : "recursive_doubling";
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
-                       GLOO_SUM, &o);
+                       GLOO_SUM, &o, NULL);
   expect_cause(env, GLOO_ERR_MISMATCH, "another algorithm");
 }
 
@@ -150,14 +150,14 @@ static void one_never_calls(rank_env *env) {
   if (env->rank == 1) {
     wait_for_trouble(env);
   } else {
-    RANK_CHECK(env, gloo_barrier(env->context, &o) == GLOO_ERR_TIMEOUT);
+    RANK_CHECK(env, gloo_barrier(env->context, &o, NULL) == GLOO_ERR_TIMEOUT);
   }
   expect_cause(env, GLOO_ERR_TIMEOUT, "rank 1");
 }
 
 /* Rank 0 leaves; the others still want something from it. */
 static void one_leaves(rank_env *env) {
-  gloo_status status = gloo_barrier(env->context, NULL);
+  gloo_status status = gloo_barrier(env->context, NULL, NULL);
   if (env->rank == 0) {
     RANK_OK(env, status);
     return;
@@ -175,7 +175,7 @@ static void leaving_keeps_data(rank_env *env) {
     uv_sleep(50);
   }
   RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, data, COUNT,
-                              GLOO_INT32, 0, NULL));
+                              GLOO_INT32, 0, NULL, NULL));
   for (int i = 0; i < COUNT; i++) RANK_CHECK(env, data[i] == i);
   free(data);
 }
@@ -185,9 +185,10 @@ static void cancelled(rank_env *env) {
   if (env->rank == 0) {
     gloo_request *op;
     RANK_OK(env, gloo_allreduce_start(env->context, GLOO_IN_PLACE, data, 4,
-                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op));
-    RANK_OK(env, gloo_request_cancel(op));
-    RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op, NULL));
+    RANK_OK(env, gloo_request_cancel(op, NULL));
+    RANK_CHECK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                        GLOO_ERR_CANCELLED);
     gloo_request_destroy(op);
   } else {
     wait_for_trouble(env);
@@ -204,14 +205,16 @@ static void cancelled_among_many(rank_env *env) {
   for (int i = 0; i < mine && data; i++) {
     gloo_status status = gloo_allreduce_start(
         env->context, GLOO_IN_PLACE, data + (size_t)i * COUNT, COUNT,
-        GLOO_FLOAT32, GLOO_SUM, NULL, &ops[i]);
+        GLOO_FLOAT32, GLOO_SUM, NULL, &ops[i], NULL);
     if (status != GLOO_OK) ops[i] = NULL; /* the others' failing was faster */
     if (env->rank == 0) RANK_OK(env, status);
   }
-  if (env->rank == 0) RANK_OK(env, gloo_request_cancel(ops[MANY - 1]));
+  if (env->rank == 0) RANK_OK(env, gloo_request_cancel(ops[MANY - 1], NULL));
   int failed = 0;
   for (int i = 0; i < MANY; i++) {
-    if (ops[i] && gloo_request_wait(ops[i]) == GLOO_ERR_CANCELLED) failed++;
+    if (ops[i] && gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL) ==
+                      GLOO_ERR_CANCELLED)
+      failed++;
     gloo_request_destroy(ops[i]);
   }
   if (env->rank == 0) RANK_CHECK(env, failed > 0);
@@ -234,18 +237,19 @@ static void destroyed_while_running(rank_env *env) {
   gloo_request *op = NULL;
   if (env->rank == 0) {
     RANK_OK(env, gloo_allreduce_start(second, GLOO_IN_PLACE, data, 4,
-                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op));
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, &op, NULL));
   }
   /* Rank 1 leaves only when rank 0 has, so that it is not rank 1 that is missed
    */
-  if (env->rank == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+  if (env->rank == 1) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   gloo_context_destroy(second);
   gloo_store_destroy(view);
   if (op) {
-    RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
-    RANK_CHECK(env, gloo_request_test(op) == GLOO_ERR_CANCELLED);
+    RANK_CHECK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                        GLOO_ERR_CANCELLED);
+    RANK_CHECK(env, gloo_request_test(op, NULL) == GLOO_ERR_CANCELLED);
     gloo_request_destroy(op);
-    RANK_OK(env, gloo_barrier(env->context, NULL));
+    RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   }
 }
 
@@ -253,8 +257,9 @@ static void expect_orphan(gloo_context *alone, gloo_request *op, rank_env *env,
                           gloo_status cause, const char *part) {
   gloo_error error;
   gloo_context_destroy(alone);
-  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_POISONED);
-  RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_start(op, NULL) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                      GLOO_ERR_POISONED);
   RANK_CHECK(env, gloo_request_error(op, &error) == GLOO_ERR_POISONED);
   RANK_CHECK(env, error.cause == cause && error.rank == -1);
   RANK_CHECK(env, strstr(error.message, part) != NULL);
@@ -274,9 +279,9 @@ static void started_after_its_context(rank_env *env) {
     RANK_CHECK(env, gloo_context_create(0, 1, store, env->device, NULL, &alone,
                                         NULL) == GLOO_OK);
     gloo_store_destroy(store);
-    RANK_CHECK(env, gloo_barrier_init(alone, NULL, &op) == GLOO_OK);
+    RANK_CHECK(env, gloo_barrier_init(alone, NULL, &op, NULL) == GLOO_OK);
     if (fails) {
-      RANK_CHECK(env, gloo_recv(alone, &word, 1, GLOO_INT32, 0, &o) ==
+      RANK_CHECK(env, gloo_recv(alone, &word, 1, GLOO_INT32, 0, &o, NULL) ==
                           GLOO_ERR_TIMEOUT);
     }
     expect_orphan(
@@ -290,7 +295,6 @@ static void bad_arguments(rank_env *env) {
   float x[8] = {0}, y[8] = {0};
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
 #define REFUSED(status, part, call)                             \
   do {                                                          \
     memset(&error, 0, sizeof error);                            \
@@ -298,51 +302,52 @@ static void bad_arguments(rank_env *env) {
     RANK_CHECK(env, strstr(error.message, (part)) != NULL);     \
     RANK_CHECK(env, gloo_context_error(c, &error) == (status)); \
   } while (0)
-  REFUSED(GLOO_ERR_INVALID, "unknown type",
-          gloo_allreduce(c, x, y, 4, (gloo_dtype)77, GLOO_SUM, &o));
-  REFUSED(GLOO_ERR_INVALID, "unknown type",
-          gloo_allreduce(c, x, y, 4, (gloo_dtype)-1, GLOO_SUM, &o));
-  REFUSED(GLOO_ERR_INVALID, "unknown reduction",
-          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, (gloo_op)99, &o));
+  REFUSED(GLOO_ERR_DTYPE, "unknown type",
+          gloo_allreduce(c, x, y, 4, (gloo_dtype)77, GLOO_SUM, &o, &error));
+  REFUSED(GLOO_ERR_DTYPE, "unknown type",
+          gloo_allreduce(c, x, y, 4, (gloo_dtype)-1, GLOO_SUM, &o, &error));
+  REFUSED(GLOO_ERR_OP, "unknown reduction",
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, (gloo_op)99, &o, &error));
   REFUSED(GLOO_ERR_UNSUPPORTED, "band of float32",
-          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_BAND, &o));
-  REFUSED(GLOO_ERR_INVALID, "output is NULL",
-          gloo_allreduce(c, x, NULL, 4, GLOO_FLOAT32, GLOO_SUM, &o));
-  REFUSED(GLOO_ERR_INVALID, "input is NULL",
-          gloo_allreduce(c, NULL, y, 4, GLOO_FLOAT32, GLOO_SUM, &o));
-  REFUSED(GLOO_ERR_INVALID, "overlap",
-          gloo_allreduce(c, x, x + 2, 4, GLOO_FLOAT32, GLOO_SUM, &o));
-  REFUSED(GLOO_ERR_INVALID, "root 9",
-          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, 9, &o));
-  REFUSED(GLOO_ERR_INVALID, "root -1",
-          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, -1, &o));
-  REFUSED(GLOO_ERR_INVALID, "peer 5", gloo_send(c, x, 4, GLOO_FLOAT32, 5, &o));
-  REFUSED(GLOO_ERR_INVALID, "do not fit",
-          gloo_allgather(c, x, y, SIZE_MAX / 4, GLOO_FLOAT32, &o));
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_BAND, &o, &error));
+  REFUSED(GLOO_ERR_BUFFER, "output is NULL",
+          gloo_allreduce(c, x, NULL, 4, GLOO_FLOAT32, GLOO_SUM, &o, &error));
+  REFUSED(GLOO_ERR_BUFFER, "input is NULL",
+          gloo_allreduce(c, NULL, y, 4, GLOO_FLOAT32, GLOO_SUM, &o, &error));
+  REFUSED(GLOO_ERR_BUFFER, "overlap",
+          gloo_allreduce(c, x, x + 2, 4, GLOO_FLOAT32, GLOO_SUM, &o, &error));
+  REFUSED(GLOO_ERR_ROOT, "root 9",
+          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, 9, &o, &error));
+  REFUSED(GLOO_ERR_ROOT, "root -1",
+          gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, -1, &o, &error));
+  REFUSED(GLOO_ERR_RANK, "peer 5",
+          gloo_send(c, x, 4, GLOO_FLOAT32, 5, &o, &error));
+  REFUSED(GLOO_ERR_COUNT, "do not fit",
+          gloo_allgather(c, x, y, SIZE_MAX / 4, GLOO_FLOAT32, &o, &error));
   o.algorithm = "magic";
   REFUSED(GLOO_ERR_NOT_FOUND, "recursive_doubling",
-          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_SUM, &o));
+          gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_SUM, &o, &error));
   o.algorithm = NULL;
   o.struct_size = 3;
-  RANK_CHECK(env, gloo_barrier(c, &o) == GLOO_ERR_INVALID);
+  RANK_CHECK(env, gloo_barrier(c, &o, &error) == GLOO_ERR_INVALID);
 #undef REFUSED
-  RANK_CHECK(env, gloo_barrier(NULL, NULL) == GLOO_ERR_INVALID);
-  RANK_CHECK(env, gloo_allreduce(c, NULL, NULL, 0, GLOO_FLOAT32, GLOO_SUM,
+  RANK_CHECK(env, gloo_barrier(NULL, NULL, NULL) == GLOO_ERR_INVALID);
+  RANK_CHECK(env, gloo_allreduce(c, NULL, NULL, 0, GLOO_FLOAT32, GLOO_SUM, NULL,
                                  NULL) == GLOO_OK);
-  RANK_OK(env, gloo_barrier(c, NULL)); /* nothing of this did harm */
+  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* nothing of this did harm */
 }
 
 static void started_twice(rank_env *env) {
   gloo_request *op;
-  RANK_OK(env, gloo_barrier_init(env->context, NULL, &op));
+  RANK_OK(env, gloo_barrier_init(env->context, NULL, &op, NULL));
   if (env->rank == 0) {
-    RANK_OK(env, gloo_request_start(op));
-    RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_BUSY);
+    RANK_OK(env, gloo_request_start(op, NULL));
+    RANK_CHECK(env, gloo_request_start(op, NULL) == GLOO_ERR_BUSY);
   } else {
     uv_sleep(20);
-    RANK_OK(env, gloo_request_start(op));
+    RANK_OK(env, gloo_request_start(op, NULL));
   }
-  RANK_OK(env, gloo_request_wait(op));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(op);
 }
 

@@ -25,12 +25,12 @@ static void exchange(rank_env *env) {
     size_t n = counts[k];
     for (size_t i = 0; i < n; i++) in[i] = value(env->rank, next, i);
     RANK_OK(env, gloo_sendrecv(env->context, in, n, next, out, n, previous,
-                               GLOO_INT32, NULL));
+                               GLOO_INT32, NULL, NULL));
     for (size_t i = 0; i < n; i++) {
       RANK_CHECK(env, out[i] == value(previous, env->rank, i));
     }
     RANK_OK(env, gloo_sendrecv(env->context, in, n, env->rank, out, n,
-                               env->rank, GLOO_INT32, NULL));
+                               env->rank, GLOO_INT32, NULL, NULL));
     for (size_t i = 0; i < n; i++) RANK_CHECK(env, out[i] == in[i]);
   }
   /* Along a line: its ends have one neighbour. */
@@ -38,10 +38,10 @@ static void exchange(rank_env *env) {
   bool last = env->rank + 1 == env->size, first = env->rank == 0;
   RANK_OK(env, gloo_sendrecv(env->context, &mine, 1, last ? GLOO_NO_RANK : next,
                              &got, 1, first ? GLOO_NO_RANK : previous,
-                             GLOO_INT32, NULL));
+                             GLOO_INT32, NULL, NULL));
   RANK_CHECK(env, got == (first ? -1 : 99 + env->rank));
   RANK_OK(env, gloo_sendrecv(env->context, NULL, 0, GLOO_NO_RANK, NULL, 0,
-                             GLOO_NO_RANK, GLOO_INT32, NULL));
+                             GLOO_NO_RANK, GLOO_INT32, NULL, NULL));
   free(in);
   free(out);
 }
@@ -50,18 +50,17 @@ static void bad_exchange(rank_env *env) {
   int32_t data[4] = {0};
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   gloo_context *c = env->context;
   rank_expect_invalid(
-      env, gloo_sendrecv(c, data, 3, 0, data + 2, 2, 0, GLOO_INT32, &o), &error,
-      "overlap");
+      env, gloo_sendrecv(c, data, 3, 0, data + 2, 2, 0, GLOO_INT32, &o, &error),
+      &error, "overlap");
   rank_expect_invalid(
-      env, gloo_sendrecv(c, data, 1, 7, data + 2, 2, 0, GLOO_INT32, &o), &error,
-      "peer 7 is not a rank");
+      env, gloo_sendrecv(c, data, 1, 7, data + 2, 2, 0, GLOO_INT32, &o, &error),
+      &error, "peer 7 is not a rank");
   rank_expect_invalid(
-      env, gloo_sendrecv(c, NULL, 1, 0, data + 2, 2, 0, GLOO_INT32, &o), &error,
-      "NULL");
-  RANK_OK(env, gloo_barrier(c, NULL));
+      env, gloo_sendrecv(c, NULL, 1, 0, data + 2, 2, 0, GLOO_INT32, &o, &error),
+      &error, "NULL");
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
 }
 
 static void both_messages_arrive(void **state) {

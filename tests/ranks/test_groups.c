@@ -121,11 +121,12 @@ static void fifty(rank_env *env) {
     for (int i = 0; i < MANY; i++) {
       int k = (i * 7 + round) % MANY;
       data[k] = env->rank;
-      RANK_OK(env, gloo_allreduce_start(groups[k], GLOO_IN_PLACE, &data[k], 1,
-                                        GLOO_INT64, GLOO_SUM, NULL, &ops[k]));
+      RANK_OK(env,
+              gloo_allreduce_start(groups[k], GLOO_IN_PLACE, &data[k], 1,
+                                   GLOO_INT64, GLOO_SUM, NULL, &ops[k], NULL));
     }
     for (int i = 0; i < MANY; i++) {
-      RANK_OK(env, gloo_request_wait(ops[i]));
+      RANK_OK(env, gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL));
       RANK_CHECK(env, data[i] == group_sum_of_worlds(groups[i]));
       gloo_request_destroy(ops[i]);
     }
@@ -230,7 +231,7 @@ static void at_any_time(rank_env *env) {
     if (!group) break;
     int64_t data = 1;
     RANK_OK(env, gloo_allreduce(group, GLOO_IN_PLACE, &data, 1, GLOO_INT64,
-                                GLOO_SUM, NULL));
+                                GLOO_SUM, NULL, NULL));
     RANK_CHECK(env, data == gloo_context_size(group));
     bool now = (env->rank + i) % 2 == 0;
     if (now) gloo_context_destroy(group);
@@ -257,7 +258,7 @@ static void over_hosts(rank_env *env) {
   if (!group) return;
   int64_t data = env->rank;
   RANK_OK(env, gloo_allreduce(group, GLOO_IN_PLACE, &data, 1, GLOO_INT64,
-                              GLOO_SUM, &two_level));
+                              GLOO_SUM, &two_level, NULL));
   RANK_CHECK(env, data == group_sum_of_worlds(group));
   group_all_works(env, group);
   gloo_context_destroy(group);

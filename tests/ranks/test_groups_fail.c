@@ -16,14 +16,14 @@ static void leaves(rank_env *env) {
   gloo_context *group = group_split(env, env->context, 0, -env->rank);
   if (!group) return;
   gloo_error error;
-  gloo_barrier(env->context, NULL); /* all have it when one goes on */
+  gloo_barrier(env->context, NULL, NULL); /* all have it when one goes on */
   if (env->rank == 1) {
     gloo_context_destroy(group);
     int32_t data = 0;
-    gloo_recv(env->context, &data, 1, GLOO_INT32, 0, NULL);
+    gloo_recv(env->context, &data, 1, GLOO_INT32, 0, NULL, NULL);
     gloo_context_error(env->context, &error);
   } else {
-    gloo_barrier(group, NULL);
+    gloo_barrier(group, NULL, NULL);
     gloo_context_error(group, &error);
     gloo_context_destroy(group);
   }
@@ -113,7 +113,7 @@ static void missing(rank_env *env) {
   gloo_error error;
   if (env->rank == 5) {
     int32_t data = 0;
-    gloo_recv(env->context, &data, 1, GLOO_INT32, 0, NULL);
+    gloo_recv(env->context, &data, 1, GLOO_INT32, 0, NULL, NULL);
   } else {
     gloo_group_options o = GLOO_GROUP_OPTIONS_INIT;
     o.timeout_ns = INT64_C(1000000000);
@@ -138,18 +138,18 @@ static void refusals(rank_env *env) {
   int twice[] = {0, 1, 0}, far[] = {0, 2}, others[] = {1 - env->rank};
   gloo_context *c = env->context;
   RANK_CHECK(env, gloo_context_subset(c, twice, 3, NULL, &group, &error) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, gloo_context_subset(c, twice, 2 + 1, NULL, &group, NULL) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, gloo_context_subset(c, far, 2, NULL, &group, &error) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, gloo_context_subset(c, others, 1, NULL, &group, &error) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, strstr(error.message, "not in its own list") != NULL);
   RANK_CHECK(env, gloo_context_subset(c, NULL, 1, NULL, &group, &error) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, gloo_context_subset(c, far, 0, NULL, &group, &error) ==
-                      GLOO_ERR_INVALID);
+                      GLOO_ERR_RANK);
   RANK_CHECK(env, gloo_context_split(NULL, 0, 0, NULL, &group, &error) ==
                       GLOO_ERR_INVALID);
   RANK_CHECK(
@@ -172,23 +172,23 @@ static void poisoned(rank_env *env) {
   gloo_context *other = group ? group_split(env, env->context, 0, 0) : NULL;
   gloo_context *never = NULL;
   if (!other) return;
-  gloo_barrier(env->context, NULL); /* all have them when one goes on */
+  gloo_barrier(env->context, NULL, NULL); /* all have them when one goes on */
   int32_t data[2] = {0};
   if (env->rank < 2) {
     gloo_status status =
         gloo_allreduce(group, GLOO_IN_PLACE, data, (size_t)env->rank + 1,
-                       GLOO_INT32, GLOO_SUM, NULL);
+                       GLOO_INT32, GLOO_SUM, NULL, NULL);
     RANK_CHECK(env, hears_of(status, GLOO_ERR_MISMATCH));
   } else {
-    RANK_CHECK(env, hears_of(gloo_barrier(other, NULL), GLOO_ERR_MISMATCH));
+    RANK_CHECK(env,
+               hears_of(gloo_barrier(other, NULL, NULL), GLOO_ERR_MISMATCH));
   }
   gloo_error error;
   RANK_CHECK(env,
              gloo_context_error(env->context, &error) == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, strstr(error.message, "in a group of 2 ranks") != NULL);
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
-  RANK_CHECK(env, gloo_barrier(other, &o) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_barrier(other, &o, &error) == GLOO_ERR_POISONED);
   RANK_CHECK(env, error.cause == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, gloo_context_split(other, 0, 0, NULL, &never, &error) ==
                       GLOO_ERR_POISONED);

@@ -54,7 +54,7 @@ static void allreduce(rank_env *env, buffers *b, const gloo_options *o,
                       bool in_place) {
   const void *in = input(b, in_place, 0, b->count);
   RANK_OK(env, gloo_allreduce(env->context, in, b->out, b->count, GLOO_INT64,
-                              GLOO_SUM, o));
+                              GLOO_SUM, o, NULL));
   for (size_t i = 0; i < b->count; i++) {
     RANK_CHECK(env, b->out[i] == sum_at(env->size, i));
   }
@@ -65,7 +65,7 @@ static void broadcast(rank_env *env, buffers *b, const gloo_options *o,
   for (int root = 0; root < env->size; root++) {
     const void *in = input(b, in_place, 0, env->rank == root ? b->count : 0);
     RANK_OK(env, gloo_broadcast(env->context, in, b->out, b->count, GLOO_INT64,
-                                root, o));
+                                root, o, NULL));
     for (size_t i = 0; i < b->count; i++) {
       RANK_CHECK(env, b->out[i] == input_at(root, i));
     }
@@ -76,7 +76,7 @@ static void reduce_scatter(rank_env *env, buffers *b, const gloo_options *o,
                            bool in_place) {
   const void *in = input(b, in_place, 0, b->all);
   RANK_OK(env, gloo_reduce_scatter(env->context, in, b->out, b->count,
-                                   GLOO_INT64, GLOO_SUM, o));
+                                   GLOO_INT64, GLOO_SUM, o, NULL));
   size_t first = (size_t)env->rank * b->count;
   for (size_t i = 0; i < b->count; i++) {
     RANK_CHECK(env, b->out[i] == sum_at(env->size, first + i));
@@ -86,8 +86,8 @@ static void reduce_scatter(rank_env *env, buffers *b, const gloo_options *o,
 static void allgather(rank_env *env, buffers *b, const gloo_options *o,
                       bool in_place) {
   const void *in = input(b, in_place, (size_t)env->rank * b->count, b->count);
-  RANK_OK(env,
-          gloo_allgather(env->context, in, b->out, b->count, GLOO_INT64, o));
+  RANK_OK(env, gloo_allgather(env->context, in, b->out, b->count, GLOO_INT64, o,
+                              NULL));
   for (size_t i = 0; i < b->all; i++) {
     RANK_CHECK(env, b->out[i] == input_at((int)(i / b->count), i % b->count));
   }
@@ -102,7 +102,7 @@ static void all_collectives(rank_env *env, const char *algorithm) {
     bool in_place = i % 2 != 0;
     allreduce(env, &b, &o, in_place);
     broadcast(env, &b, &o, in_place);
-    RANK_OK(env, gloo_barrier(env->context, &o));
+    RANK_OK(env, gloo_barrier(env->context, &o, NULL));
     reduce_scatter(env, &b, &o, in_place);
     allgather(env, &b, &o, in_place);
     free_buffers(&b);

@@ -80,10 +80,12 @@ static void sums(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   int rank = env->rank;
   clear(m);
-  RANK_OK(env, gloo_allreduce(c, m->in, m->out, count, t, GLOO_SUM, NULL));
+  RANK_OK(env,
+          gloo_allreduce(c, m->in, m->out, count, t, GLOO_SUM, NULL, NULL));
   expect_both(env, m, count, GLOO_SUM, 0, "allreduce");
   clear(m);
-  RANK_OK(env, gloo_reduce(c, m->in, m->out, count, t, GLOO_SUM, 1, NULL));
+  RANK_OK(env,
+          gloo_reduce(c, m->in, m->out, count, t, GLOO_SUM, 1, NULL, NULL));
   if (rank == 1) expect_both(env, m, count, GLOO_SUM, 0, "reduce");
 }
 
@@ -92,14 +94,14 @@ static void vectors(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   int rank = env->rank;
   clear(m);
-  RANK_OK(env, gloo_broadcast(c, m->in, m->out, count, t, 1, NULL));
+  RANK_OK(env, gloo_broadcast(c, m->in, m->out, count, t, 1, NULL, NULL));
   expect(env, m, 0, count, 1, 0, "broadcast");
   clear(m);
-  RANK_OK(env, gloo_scan(c, m->in, m->out, count, t, GLOO_SUM, NULL));
+  RANK_OK(env, gloo_scan(c, m->in, m->out, count, t, GLOO_SUM, NULL, NULL));
   if (rank == 0) expect(env, m, 0, count, 0, 0, "scan");
   if (rank == 1) expect_both(env, m, count, GLOO_SUM, 0, "scan");
   clear(m);
-  RANK_OK(env, gloo_exscan(c, m->in, m->out, count, t, GLOO_SUM, NULL));
+  RANK_OK(env, gloo_exscan(c, m->in, m->out, count, t, GLOO_SUM, NULL, NULL));
   if (rank == 1) expect(env, m, 0, count, 0, 0, "exscan");
 }
 
@@ -108,10 +110,11 @@ static void blocks(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   size_t half = count / 2, mine = (size_t)env->rank * half;
   clear(m);
-  RANK_OK(env, gloo_reduce_scatter(c, m->in, m->out, half, t, GLOO_SUM, NULL));
+  RANK_OK(env,
+          gloo_reduce_scatter(c, m->in, m->out, half, t, GLOO_SUM, NULL, NULL));
   expect_both(env, m, half, GLOO_SUM, mine, "reduce_scatter");
   clear(m);
-  RANK_OK(env, gloo_allgather(c, m->in, m->out, half, t, NULL));
+  RANK_OK(env, gloo_allgather(c, m->in, m->out, half, t, NULL, NULL));
   expect(env, m, 0, half, 0, 0, "allgather");
   expect(env, m, half, half, 1, 0, "allgather");
 }
@@ -121,15 +124,15 @@ static void other_blocks(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   size_t half = count / 2, mine = (size_t)env->rank * half;
   clear(m);
-  RANK_OK(env, gloo_alltoall(c, m->in, m->out, half, t, NULL));
+  RANK_OK(env, gloo_alltoall(c, m->in, m->out, half, t, NULL, NULL));
   expect(env, m, 0, half, 0, mine, "alltoall");
   expect(env, m, half, half, 1, mine, "alltoall");
   clear(m);
-  RANK_OK(env, gloo_gather(c, m->in, m->out, half, t, 1, NULL));
+  RANK_OK(env, gloo_gather(c, m->in, m->out, half, t, 1, NULL, NULL));
   if (env->rank == 1) expect(env, m, 0, half, 0, 0, "gather");
   if (env->rank == 1) expect(env, m, half, half, 1, 0, "gather");
   clear(m);
-  RANK_OK(env, gloo_scatter(c, m->in, m->out, half, t, 1, NULL));
+  RANK_OK(env, gloo_scatter(c, m->in, m->out, half, t, 1, NULL, NULL));
   expect(env, m, 0, half, 1, mine, "scatter");
 }
 
@@ -140,11 +143,11 @@ static void uneven_blocks(rank_env *env, const memory *m) {
   const size_t counts[] = {3, count - 3}, first[] = {0, 3};
   size_t own = counts[env->rank], at = first[env->rank];
   clear(m);
-  RANK_OK(env,
-          gloo_reduce_scatterv(c, m->in, m->out, counts, t, GLOO_SUM, NULL));
+  RANK_OK(env, gloo_reduce_scatterv(c, m->in, m->out, counts, t, GLOO_SUM, NULL,
+                                    NULL));
   expect_both(env, m, own, GLOO_SUM, at, "reduce_scatterv");
   clear(m);
-  RANK_OK(env, gloo_allgatherv(c, m->in, m->out, counts, first, t, NULL));
+  RANK_OK(env, gloo_allgatherv(c, m->in, m->out, counts, first, t, NULL, NULL));
   expect(env, m, 0, 3, 0, 0, "allgatherv");
   expect(env, m, 3, count - 3, 1, 0, "allgatherv");
 }
@@ -155,10 +158,12 @@ static void other_uneven_blocks(rank_env *env, const memory *m) {
   const size_t counts[] = {3, count - 3}, first[] = {0, 3};
   size_t own = counts[env->rank], at = first[env->rank];
   clear(m);
-  RANK_OK(env, gloo_gatherv(c, m->in, own, m->out, counts, first, t, 0, NULL));
+  RANK_OK(env,
+          gloo_gatherv(c, m->in, own, m->out, counts, first, t, 0, NULL, NULL));
   if (env->rank == 0) expect(env, m, 3, count - 3, 1, 0, "gatherv");
   clear(m);
-  RANK_OK(env, gloo_scatterv(c, m->in, counts, first, m->out, own, t, 0, NULL));
+  RANK_OK(env, gloo_scatterv(c, m->in, counts, first, m->out, own, t, 0, NULL,
+                             NULL));
   expect(env, m, 0, own, 0, at, "scatterv");
   /* Each keeps three elements, and sends all others. */
   size_t lengths[] = {count - 3, count - 3}, from[] = {3, 3};
@@ -166,7 +171,7 @@ static void other_uneven_blocks(rank_env *env, const memory *m) {
   from[env->rank] = 0;
   clear(m);
   RANK_OK(env, gloo_alltoallv(c, m->in, lengths, from, m->out, lengths, from, t,
-                              NULL));
+                              NULL, NULL));
   expect(env, m, 0, 3, env->rank, 0, "alltoallv");
   expect(env, m, 3, count - 3, 1 - env->rank, 3, "alltoallv");
 }
@@ -176,14 +181,14 @@ static void messages(rank_env *env, const memory *m) {
   const gloo_dtype t = GLOO_UINT8;
   int other = 1 - env->rank;
   clear(m);
-  RANK_OK(env,
-          gloo_sendrecv(c, m->in, count, other, m->out, count, other, t, NULL));
+  RANK_OK(env, gloo_sendrecv(c, m->in, count, other, m->out, count, other, t,
+                             NULL, NULL));
   expect(env, m, 0, count, other, 0, "sendrecv");
   clear(m);
   if (env->rank == 0) {
-    RANK_OK(env, gloo_send(c, m->in, count, t, 1, NULL));
+    RANK_OK(env, gloo_send(c, m->in, count, t, 1, NULL, NULL));
   } else {
-    RANK_OK(env, gloo_recv(c, m->out, count, t, 0, NULL));
+    RANK_OK(env, gloo_recv(c, m->out, count, t, 0, NULL, NULL));
     expect(env, m, 0, count, 0, 0, "send and recv");
   }
 }
@@ -194,7 +199,7 @@ static void wide(rank_env *env, const memory *m) {
   size_t n = count / 8;
   clear(m);
   RANK_OK(env, gloo_allreduce(env->context, m->in, m->out, n, GLOO_UINT64,
-                              GLOO_BXOR, NULL));
+                              GLOO_BXOR, NULL, NULL));
   expect_both(env, m, n * 8, GLOO_BXOR, 0, "allreduce of 64 bits");
 }
 

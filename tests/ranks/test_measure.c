@@ -38,11 +38,11 @@ static void all_have_one_table(rank_env *env) {
   RANK_CHECK(env, gli_costs_decode(bytes, &costs));
   memcpy(first, bytes, sizeof first);
   RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, first, sizeof first,
-                              GLOO_UINT8, 0, NULL));
+                              GLOO_UINT8, 0, NULL, NULL));
   RANK_CHECK(env, memcmp(first, bytes, sizeof first) == 0);
   double one = 1, sum = 0;
   RANK_OK(env, gloo_allreduce(env->context, &one, &sum, 1, GLOO_FLOAT64,
-                              GLOO_SUM, NULL));
+                              GLOO_SUM, NULL, NULL));
   RANK_CHECK(env, sum == env->size);
 }
 
@@ -87,7 +87,7 @@ static void one_has_another_table(rank_env *env) {
   gli_context_set_tuning(env->context, tuning);
   float x = 0;
   gloo_status status = gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1,
-                                      GLOO_FLOAT32, GLOO_SUM, NULL);
+                                      GLOO_FLOAT32, GLOO_SUM, NULL, NULL);
   RANK_CHECK(env, status == GLOO_ERR_MISMATCH);
   gloo_error error;
   gloo_context_error(env->context, &error);
@@ -176,14 +176,16 @@ static void be_rank_0(gloo_context *context, uint8_t first, bool table) {
   uint8_t bytes[GLI_COSTS_BYTES] = {first};
   gloo_options o = GLOO_OPTIONS_INIT;
   o.tag = TAG;
-  assert_int_equal(gloo_send(context, bytes, 8, GLOO_UINT8, 1, &o), GLOO_OK);
-  assert_int_equal(gloo_recv(context, bytes, 8, GLOO_UINT8, 1, &o), GLOO_OK);
+  assert_int_equal(gloo_send(context, bytes, 8, GLOO_UINT8, 1, &o, NULL),
+                   GLOO_OK);
+  assert_int_equal(gloo_recv(context, bytes, 8, GLOO_UINT8, 1, &o, NULL),
+                   GLOO_OK);
   if (!table) return;
   gli_costs_encode(&gli_costs_estimate, bytes);
   bytes[5]++;
   o.algorithm = "binomial";
   assert_int_equal(gloo_broadcast(context, GLOO_IN_PLACE, bytes, sizeof bytes,
-                                  GLOO_UINT8, 0, &o),
+                                  GLOO_UINT8, 0, &o, NULL),
                    GLOO_OK);
 }
 

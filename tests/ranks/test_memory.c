@@ -75,11 +75,11 @@ static void allreduce(rank_env *env, size_t count, const char *algorithm,
   buffer in = make(env, count, in_shared), out = make(env, count, out_shared);
   for (size_t i = 0; i < count; i++) in.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_allreduce(env->context, in.data, out.data, count,
-                              GLOO_FLOAT32, GLOO_SUM, &o));
+                              GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   check_sums(env, out.data, count, 0);
   for (size_t i = 0; i < count; i++) out.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, out.data, count,
-                              GLOO_FLOAT32, GLOO_SUM, &o));
+                              GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   check_sums(env, out.data, count, 0);
   discard(&in);
   discard(&out);
@@ -94,12 +94,12 @@ static void reduce(rank_env *env, size_t count, const char *algorithm,
   buffer in = make(env, count, in_shared), out = make(env, count, out_shared);
   for (size_t i = 0; i < count; i++) in.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_reduce(env->context, in.data, first ? out.data : NULL,
-                           count, GLOO_FLOAT32, GLOO_SUM, root, &o));
+                           count, GLOO_FLOAT32, GLOO_SUM, root, &o, NULL));
   if (first) check_sums(env, out.data, count, 0);
   for (size_t i = 0; i < count; i++) out.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_reduce(env->context, first ? GLOO_IN_PLACE : out.data,
                            first ? out.data : NULL, count, GLOO_FLOAT32,
-                           GLOO_SUM, root, &o));
+                           GLOO_SUM, root, &o, NULL));
   if (first) check_sums(env, out.data, count, 0);
   discard(&in);
   discard(&out);
@@ -114,10 +114,10 @@ static void reduce_scatter(rank_env *env, size_t count, const char *algorithm,
   buffer in = make(env, all, in_shared), out = make(env, count, out_shared);
   for (size_t i = 0; i < all; i++) in.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_reduce_scatter(env->context, in.data, out.data, count,
-                                   GLOO_FLOAT32, GLOO_SUM, &o));
+                                   GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   check_sums(env, out.data, count, first);
   RANK_OK(env, gloo_reduce_scatter(env->context, GLOO_IN_PLACE, in.data, count,
-                                   GLOO_FLOAT32, GLOO_SUM, &o));
+                                   GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   size_t wrong = 0;
   for (size_t i = 0; i < count; i++) {
     wrong += in.data[i] != sum_of(env->size, first + i);
@@ -135,21 +135,21 @@ static void moving(rank_env *env, size_t count, bool in_shared,
   buffer in = make(env, count, in_shared), out = make(env, all, out_shared);
   for (size_t i = 0; i < count; i++) in.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_allgather(env->context, in.data, out.data, count,
-                              GLOO_FLOAT32, NULL));
+                              GLOO_FLOAT32, NULL, NULL));
   for (size_t i = 0; i < all; i++) {
     wrong += out.data[i] != input_of((int)(i / count), i % count);
   }
   RANK_OK(env, gloo_broadcast(env->context, in.data, out.data, count,
-                              GLOO_FLOAT32, root, NULL));
+                              GLOO_FLOAT32, root, NULL, NULL));
   for (size_t i = 0; i < count; i++) {
     wrong += out.data[i] != input_of(root, i);
   }
   gloo_request *send = NULL;
   RANK_OK(env, gloo_send_start(env->context, in.data, count, GLOO_FLOAT32, next,
-                               NULL, &send));
+                               NULL, &send, NULL));
   RANK_OK(env, gloo_recv(env->context, out.data, count, GLOO_FLOAT32, previous,
-                         NULL));
-  RANK_OK(env, gloo_request_wait(send));
+                         NULL, NULL));
+  RANK_OK(env, gloo_request_wait(send, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(send);
   for (size_t i = 0; i < count; i++) {
     wrong += out.data[i] != input_of(previous, i);
@@ -218,15 +218,15 @@ static void one_way(rank_env *env, size_t count, int round) {
     buffer *b = root == env->rank ? &in : &out;
     for (size_t i = 0; i < count; i++) in.data[i] = input_of(number + root, i);
     RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, b->data, count,
-                                GLOO_FLOAT32, root, NULL));
+                                GLOO_FLOAT32, root, NULL, NULL));
     check_inputs(env, b, count, number + root);
     for (size_t i = 0; i < count; i++) out.data[i] = 0;
     if (root == env->rank) {
       RANK_OK(env, gloo_send(env->context, in.data, count, GLOO_FLOAT32, other,
-                             NULL));
+                             NULL, NULL));
     } else {
       RANK_OK(env, gloo_recv(env->context, out.data, count, GLOO_FLOAT32, other,
-                             NULL));
+                             NULL, NULL));
       check_inputs(env, &out, count, number + root);
     }
   }
@@ -294,7 +294,7 @@ static void give_up(rank_env *env) {
   buffer in = make(env, COUNT, true), out = make(env, COUNT, true);
   for (size_t i = 0; i < COUNT; i++) in.data[i] = input_of(env->rank, i);
   RANK_OK(env, gloo_allreduce(env->context, in.data, out.data, COUNT,
-                              GLOO_FLOAT32, GLOO_SUM, &o));
+                              GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   float *middle = out.data + COUNT / 4 * 3;
   bool lends = strcmp(transport, "tcp") != 0 &&
                strcmp(transport, "inproc") != 0 && !getenv("GLOO_CHECKSUM");
@@ -307,7 +307,7 @@ static void give_up(rank_env *env) {
   }
   RANK_CHECK(
       env, gloo_allreduce(env->context, in.data, out.data, COUNT, GLOO_FLOAT32,
-                          GLOO_SUM, &o) == GLOO_ERR_TIMEOUT);
+                          GLOO_SUM, &o, NULL) == GLOO_ERR_TIMEOUT);
   if (env->rank == 0) {
     RANK_OK(env, gloo_store_set(env->store, given_up, "", 0, NULL));
   }
@@ -344,27 +344,27 @@ static void share_a_page(rank_env *env) {
   for (size_t i = 0; i < COUNT; i++) in[i] = input_of(env->rank, i);
   for (int warm = 0; warm < 2; warm++) { /* connected, memory is known */
     RANK_OK(env, gloo_allreduce(warm ? other : env->context, in, out, COUNT,
-                                GLOO_FLOAT32, GLOO_SUM, &o));
+                                GLOO_FLOAT32, GLOO_SUM, &o, NULL));
     check_sums(env, out, COUNT, 0);
     for (size_t i = 0; i < COUNT; i++) out[i] = -7;
   }
   gloo_request *op = NULL;
   if (env->rank == 0) {
     RANK_OK(env, gloo_allreduce_start(other, in, out, COUNT, GLOO_FLOAT32,
-                                      GLOO_SUM, &o, &op));
+                                      GLOO_SUM, &o, &op, NULL));
     o.timeout_ns = INT64_C(200000000);
     RANK_CHECK(env, gloo_allreduce(env->context, in, lost, COUNT, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_TIMEOUT);
+                                   GLOO_SUM, &o, NULL) == GLOO_ERR_TIMEOUT);
     for (size_t i = 0; i < COUNT; i++) lost[i] = -7;
-    RANK_OK(env, gloo_request_wait(op));
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
     gloo_request_destroy(op);
     check_sums(env, out, COUNT, 0);
   } else {
     pause_ms(600);
-    RANK_OK(env,
-            gloo_allreduce(other, in, out, COUNT, GLOO_FLOAT32, GLOO_SUM, &o));
+    RANK_OK(env, gloo_allreduce(other, in, out, COUNT, GLOO_FLOAT32, GLOO_SUM,
+                                &o, NULL));
   }
-  RANK_OK(env, gloo_barrier(other, NULL));
+  RANK_OK(env, gloo_barrier(other, NULL, NULL));
   gloo_context_destroy(other);
   gloo_store_destroy(store);
   discard(&b);

@@ -29,9 +29,9 @@ static void ring(rank_env *env) {
     memset(in, 0, n * 4 + 4);
     gloo_request *send;
     RANK_OK(env, gloo_send_start(env->context, out, n, GLOO_INT32, right, NULL,
-                                 &send));
-    RANK_OK(env, gloo_recv(env->context, in, n, GLOO_INT32, left, NULL));
-    RANK_OK(env, gloo_request_wait(send));
+                                 &send, NULL));
+    RANK_OK(env, gloo_recv(env->context, in, n, GLOO_INT32, left, NULL, NULL));
+    RANK_OK(env, gloo_request_wait(send, GLOO_TIMEOUT_DEFAULT, NULL));
     gloo_request_destroy(send);
     for (size_t k = 0; k < n; k++) {
       RANK_CHECK(env, in[k] == left * 1000 + (int)(k % 997));
@@ -51,10 +51,10 @@ static void flood(rank_env *env) {
       for (int k = 0; k < COUNT; k++) data[i][k] = i * 7 + k;
       gloo_options o = tagged((uint32_t)i % 3);
       RANK_OK(env, gloo_send_start(env->context, data[i], COUNT, GLOO_INT32, 1,
-                                   &o, &ops[i]));
+                                   &o, &ops[i], NULL));
     }
     for (int i = 0; i < MESSAGES; i++) {
-      RANK_OK(env, gloo_request_wait(ops[i]));
+      RANK_OK(env, gloo_request_wait(ops[i], GLOO_TIMEOUT_DEFAULT, NULL));
       gloo_request_destroy(ops[i]);
     }
   } else {
@@ -62,7 +62,8 @@ static void flood(rank_env *env) {
       for (int i = tag; i < MESSAGES; i += 3) {
         gloo_options o = tagged((uint32_t)tag);
         int32_t in[COUNT];
-        RANK_OK(env, gloo_recv(env->context, in, COUNT, GLOO_INT32, 0, &o));
+        RANK_OK(env,
+                gloo_recv(env->context, in, COUNT, GLOO_INT32, 0, &o, NULL));
         for (int k = 0; k < COUNT; k++) RANK_CHECK(env, in[k] == i * 7 + k);
       }
     }
@@ -76,7 +77,8 @@ static void any_source(rank_env *env) {
   if (env->rank != 0) {
     for (int i = 0; i < EACH; i++) {
       int64_t value = env->rank * 100 + i;
-      RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT64, 0, NULL));
+      RANK_OK(env,
+              gloo_send(env->context, &value, 1, GLOO_INT64, 0, NULL, NULL));
     }
     return;
   }
@@ -85,7 +87,7 @@ static void any_source(rank_env *env) {
     int64_t value = -1;
     int source = -1;
     RANK_OK(env, gloo_recv_any(env->context, &value, 1, GLOO_INT64, NULL, 0,
-                               NULL, &source));
+                               NULL, &source, NULL));
     RANK_CHECK(env, source >= 1 && source < env->size);
     if (source < 1 || source >= env->size) return;
     RANK_CHECK(env, value == source * 100 + next[source]);
@@ -96,17 +98,17 @@ static void any_source(rank_env *env) {
 static void from_a_list(rank_env *env) {
   int32_t value = env->rank;
   if (env->rank != 0) {
-    RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, 0, NULL));
+    RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, 0, NULL, NULL));
     return;
   }
   const int odd[] = {1, 3};
   for (int i = 0; i < 2; i++) {
     int source = -1;
     RANK_OK(env, gloo_recv_any(env->context, &value, 1, GLOO_INT32, odd, 2,
-                               NULL, &source));
+                               NULL, &source, NULL));
     RANK_CHECK(env, source == value && source % 2 == 1);
   }
-  RANK_OK(env, gloo_recv(env->context, &value, 1, GLOO_INT32, 2, NULL));
+  RANK_OK(env, gloo_recv(env->context, &value, 1, GLOO_INT32, 2, NULL, NULL));
   RANK_CHECK(env, value == 2);
 }
 
@@ -116,21 +118,21 @@ static void oneself(rank_env *env) {
   for (int i = 0; i < COUNT; i++) out[i] = (float)i;
   gloo_request *recv;
   RANK_OK(env, gloo_recv_start(env->context, in, COUNT, GLOO_FLOAT32, env->rank,
-                               NULL, &recv));
-  RANK_OK(env,
-          gloo_send(env->context, out, COUNT, GLOO_FLOAT32, env->rank, NULL));
-  RANK_OK(env, gloo_request_wait(recv));
+                               NULL, &recv, NULL));
+  RANK_OK(env, gloo_send(env->context, out, COUNT, GLOO_FLOAT32, env->rank,
+                         NULL, NULL));
+  RANK_OK(env, gloo_request_wait(recv, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, gloo_request_source(recv) == env->rank);
   gloo_request_destroy(recv);
   RANK_CHECK(env, memcmp(in, out, COUNT * sizeof *in) == 0);
   /* The other order: the message waits for its receive. */
   gloo_request *send;
   RANK_OK(env, gloo_send_start(env->context, out, COUNT, GLOO_FLOAT32,
-                               env->rank, NULL, &send));
+                               env->rank, NULL, &send, NULL));
   memset(in, 0, COUNT * sizeof *in);
-  RANK_OK(env,
-          gloo_recv(env->context, in, COUNT, GLOO_FLOAT32, env->rank, NULL));
-  RANK_OK(env, gloo_request_wait(send));
+  RANK_OK(env, gloo_recv(env->context, in, COUNT, GLOO_FLOAT32, env->rank, NULL,
+                         NULL));
+  RANK_OK(env, gloo_request_wait(send, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(send);
   RANK_CHECK(env, memcmp(in, out, COUNT * sizeof *in) == 0);
   free(in);
@@ -144,11 +146,12 @@ static void cancel_quietly(rank_env *env) {
   gloo_request *recv;
   int peer = (env->rank + 1) % env->size;
   RANK_OK(env, gloo_recv_start(env->context, &value, 1, GLOO_INT32, peer, &o,
-                               &recv));
-  RANK_OK(env, gloo_request_cancel(recv));
-  RANK_CHECK(env, gloo_request_wait(recv) == GLOO_ERR_CANCELLED);
+                               &recv, NULL));
+  RANK_OK(env, gloo_request_cancel(recv, NULL));
+  RANK_CHECK(env, gloo_request_wait(recv, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                      GLOO_ERR_CANCELLED);
   gloo_request_destroy(recv);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 enum { ANY = -1 };
@@ -160,22 +163,22 @@ static gloo_request *receive(rank_env *env, int32_t *value, int peer,
   gloo_request *op = NULL;
   if (peer == ANY) {
     RANK_OK(env, gloo_recv_any_start(env->context, value, 1, GLOO_INT32, NULL,
-                                     0, &o, &op));
+                                     0, &o, &op, NULL));
   } else {
-    RANK_OK(env,
-            gloo_recv_start(env->context, value, 1, GLOO_INT32, peer, &o, &op));
+    RANK_OK(env, gloo_recv_start(env->context, value, 1, GLOO_INT32, peer, &o,
+                                 &op, NULL));
   }
   return op;
 }
 
 static void send_one(rank_env *env, int32_t value, int peer, uint32_t tag) {
   gloo_options o = tagged(tag);
-  RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, peer, &o));
+  RANK_OK(env, gloo_send(env->context, &value, 1, GLOO_INT32, peer, &o, NULL));
 }
 
 static void expect_one(rank_env *env, gloo_request *op, const int32_t *got,
                        int32_t value, int source) {
-  RANK_OK(env, gloo_request_wait(op));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, *got == value);
   RANK_CHECK(env, gloo_request_source(op) == source);
   gloo_request_destroy(op);
@@ -189,25 +192,25 @@ static void any_and_one_in_order(rank_env *env) {
   for (uint32_t i = 0; i < sizeof peers / sizeof *peers; i++) {
     for (uint32_t early = 0; early < 2; early++) {
       uint32_t tag = 10 + 2 * i + early;
-      if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+      if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
       if (env->rank == 1) {
         /* So that the receives are there first, or the messages. */
-        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
         for (int k = 0; k < 3; k++) send_one(env, k, 0, tag);
-        if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+        if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
         continue;
       }
-      if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL));
+      if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
       if (env->rank == 0) {
         int32_t got[3] = {-1, -1, -1};
         gloo_request *ops[3];
         for (int k = 0; k < 3; k++) {
           ops[k] = receive(env, &got[k], peers[i][k], tag);
         }
-        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+        if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
         for (int k = 0; k < 3; k++) expect_one(env, ops[k], &got[k], k, 1);
       } else if (early == 0) {
-        RANK_OK(env, gloo_barrier(env->context, NULL));
+        RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
       }
     }
   }
@@ -223,10 +226,10 @@ static void any_met_by_another(rank_env *env) {
     ops[1] = receive(env, &got[1], 1, 5);
     ops[2] = receive(env, &got[2], 1, 5);
   }
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   if (env->rank == 2) send_one(env, 20, 0, 5);
   if (env->rank == 0) expect_one(env, ops[0], &got[0], 20, 2);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   if (env->rank == 1) {
     send_one(env, 10, 0, 5);
     send_one(env, 11, 0, 5);
@@ -267,11 +270,12 @@ static void cancel_in_the_middle(rank_env *env) {
     gloo_request *ops[N];
     if (env->rank == 0) {
       for (int i = 0; i < N; i++) ops[i] = receive(env, &got[i], 1, 0);
-      RANK_OK(env, gloo_request_cancel(ops[cancelled]));
-      RANK_CHECK(env, gloo_request_wait(ops[cancelled]) == GLOO_ERR_CANCELLED);
+      RANK_OK(env, gloo_request_cancel(ops[cancelled], NULL));
+      RANK_CHECK(env, gloo_request_wait(ops[cancelled], GLOO_TIMEOUT_DEFAULT,
+                                        NULL) == GLOO_ERR_CANCELLED);
       gloo_request_destroy(ops[cancelled]);
     }
-    RANK_OK(env, gloo_barrier(env->context, NULL));
+    RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
     if (env->rank == 1) {
       for (int k = 0; k < N; k++) send_one(env, k, 0, 0);
     }
@@ -287,10 +291,11 @@ static void wrong_count(rank_env *env) {
   int32_t data[8] = {0};
   gloo_error error;
   gloo_status status =
-      env->rank == 0 ? gloo_send(env->context, data, 8, GLOO_INT32, 1, NULL)
-                     : gloo_recv(env->context, data, 4, GLOO_INT32, 0, NULL);
+      env->rank == 0
+          ? gloo_send(env->context, data, 8, GLOO_INT32, 1, NULL, NULL)
+          : gloo_recv(env->context, data, 4, GLOO_INT32, 0, NULL, NULL);
   if (env->rank == 1) RANK_CHECK(env, status == GLOO_ERR_MISMATCH);
-  status = gloo_barrier(env->context, NULL);
+  status = gloo_barrier(env->context, NULL, NULL);
   RANK_CHECK(env, status != GLOO_OK);
   RANK_CHECK(env,
              gloo_context_error(env->context, &error) == GLOO_ERR_MISMATCH);
@@ -308,17 +313,18 @@ static void exchange(rank_env *env, int form, const void *in, size_t n, int to,
   gloo_context *c = env->context;
   gloo_request *op = NULL;
   if (form == 0) {
-    RANK_OK(env, gloo_sendrecv(c, in, n, to, out, m, from, GLOO_INT32, NULL));
+    RANK_OK(env,
+            gloo_sendrecv(c, in, n, to, out, m, from, GLOO_INT32, NULL, NULL));
   } else if (form == 1) {
     RANK_OK(env, gloo_sendrecv_start(c, in, n, to, out, m, from, GLOO_INT32,
-                                     NULL, &op));
-    if (op) RANK_OK(env, gloo_request_wait(op));
+                                     NULL, &op, NULL));
+    if (op) RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   } else {
     RANK_OK(env, gloo_sendrecv_init(c, in, n, to, out, m, from, GLOO_INT32,
-                                    NULL, &op));
+                                    NULL, &op, NULL));
     for (int run = 0; op && run < 3; run++) {
-      RANK_OK(env, gloo_request_start(op));
-      RANK_OK(env, gloo_request_wait(op));
+      RANK_OK(env, gloo_request_start(op, NULL));
+      RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
     }
   }
   if (op) RANK_CHECK(env, gloo_request_source(op) == from);
@@ -381,8 +387,8 @@ static void exchange_with_messages(rank_env *env) {
     RANK_CHECK(env, out == 1);
     return;
   }
-  RANK_OK(env, gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL));
-  RANK_OK(env, gloo_send(env->context, &in, 1, GLOO_INT32, 0, NULL));
+  RANK_OK(env, gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL, NULL));
+  RANK_OK(env, gloo_send(env->context, &in, 1, GLOO_INT32, 0, NULL, NULL));
   RANK_CHECK(env, out == 0);
 }
 
@@ -392,24 +398,23 @@ static void exchanges_refused(rank_env *env) {
   gloo_request *op = NULL;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   int next = (env->rank + 1) % env->size;
-#define TRY(...)                                                               \
+#define TRY(expected, ...)                                                     \
   RANK_CHECK(                                                                  \
-      env, gloo_sendrecv(c, __VA_ARGS__, GLOO_INT32, &o) == GLOO_ERR_INVALID); \
-  RANK_CHECK(env, gloo_sendrecv_init(c, __VA_ARGS__, GLOO_INT32, &o, &op) ==   \
-                      GLOO_ERR_INVALID);                                       \
-  RANK_CHECK(env, error.status == GLOO_ERR_INVALID)
-  TRY(data, 8, next, data + 4, 8, next);
-  TRY(data, 8, env->size, data + 8, 8, next);
-  TRY(data, 8, next, data + 8, 8, -2);
-  TRY(NULL, 8, next, data + 8, 8, next);
-  TRY(data, 8, next, NULL, 8, next);
-  TRY(GLOO_IN_PLACE, 8, next, NULL, 8, next);
-  TRY(data, SIZE_MAX / 2, next, data + 8, 8, next);
+      env, gloo_sendrecv(c, __VA_ARGS__, GLOO_INT32, &o, &error) == expected); \
+  RANK_CHECK(env, gloo_sendrecv_init(c, __VA_ARGS__, GLOO_INT32, &o, &op,      \
+                                     &error) == expected);                     \
+  RANK_CHECK(env, error.status == expected)
+  TRY(GLOO_ERR_BUFFER, data, 8, next, data + 4, 8, next);
+  TRY(GLOO_ERR_RANK, data, 8, env->size, data + 8, 8, next);
+  TRY(GLOO_ERR_RANK, data, 8, next, data + 8, 8, -2);
+  TRY(GLOO_ERR_BUFFER, NULL, 8, next, data + 8, 8, next);
+  TRY(GLOO_ERR_BUFFER, data, 8, next, NULL, 8, next);
+  TRY(GLOO_ERR_BUFFER, GLOO_IN_PLACE, 8, next, NULL, 8, next);
+  TRY(GLOO_ERR_COUNT, data, SIZE_MAX / 2, next, data + 8, 8, next);
 #undef TRY
   RANK_CHECK(env, op == NULL);
-  RANK_OK(env, gloo_barrier(c, NULL));
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
 }
 
 /* Taken back as one: nobody has sent, and what is sent has met no receive. */
@@ -417,17 +422,18 @@ static void exchange_is_busy_and_cancelled(rank_env *env) {
   int32_t in = 5, out = 0;
   gloo_options o = tagged(7);
   gloo_request *op;
-  RANK_OK(env,
-          gloo_sendrecv_init(env->context, &in, 1, GLOO_NO_RANK, &out, 1,
-                             (env->rank + 1) % env->size, GLOO_INT32, &o, &op));
-  RANK_CHECK(env, gloo_request_test(op) == GLOO_OK); /* not started */
-  RANK_OK(env, gloo_request_start(op));
-  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_BUSY);
-  RANK_CHECK(env, gloo_request_test(op) == GLOO_IN_PROGRESS);
-  RANK_OK(env, gloo_request_cancel(op));
-  RANK_CHECK(env, gloo_request_wait(op) == GLOO_ERR_CANCELLED);
+  RANK_OK(env, gloo_sendrecv_init(env->context, &in, 1, GLOO_NO_RANK, &out, 1,
+                                  (env->rank + 1) % env->size, GLOO_INT32, &o,
+                                  &op, NULL));
+  RANK_CHECK(env, gloo_request_test(op, NULL) == GLOO_OK); /* not started */
+  RANK_OK(env, gloo_request_start(op, NULL));
+  RANK_CHECK(env, gloo_request_start(op, NULL) == GLOO_ERR_BUSY);
+  RANK_CHECK(env, gloo_request_test(op, NULL) == GLOO_IN_PROGRESS);
+  RANK_OK(env, gloo_request_cancel(op, NULL));
+  RANK_CHECK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL) ==
+                      GLOO_ERR_CANCELLED);
   gloo_request_destroy(op);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 /* It fails as one, for whichever of its messages. */
@@ -437,19 +443,18 @@ static void exchange_that_is_not_met(rank_env *env) {
   gloo_error error = {.status = GLOO_OK};
   gloo_request *op;
   o.timeout_ns = INT64_C(100000000);
-  o.error = &error;
   if (env->rank == 1) { /* it takes the message, and sends none */
-    (void)gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL);
+    (void)gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL, NULL);
     return;
   }
   RANK_OK(env, gloo_sendrecv_start(env->context, &in, 1, 1, &out, 1, 1,
-                                   GLOO_INT32, &o, &op));
-  gloo_status status = gloo_request_wait(op);
+                                   GLOO_INT32, &o, &op, &error));
+  gloo_status status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
-  RANK_CHECK(env, gloo_request_test(op) == status);
+  RANK_CHECK(env, gloo_request_test(op, NULL) == status);
   RANK_CHECK(env, gloo_request_error(op, &error) == status);
   RANK_CHECK(env, error.rank == 1);
-  RANK_CHECK(env, gloo_request_start(op) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_request_start(op, NULL) == GLOO_ERR_POISONED);
   RANK_CHECK(env, gloo_request_source(op) == -1);
   gloo_request_destroy(op);
 }

@@ -130,10 +130,10 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   for (size_t k = 0; k < b->n_out; k++) out[k] = b->out[k];
   const void *const *ins = j->in_place ? NULL : in;
   gloo_context *c = env->context;
-#define FORMS(name, ...)                                             \
-  (j->form == 0   ? gloo_##name##_multi(c, __VA_ARGS__, o)           \
-   : j->form == 1 ? gloo_##name##_multi_start(c, __VA_ARGS__, o, op) \
-                  : gloo_##name##_multi_init(c, __VA_ARGS__, o, op))
+#define FORMS(name, ...)                                                   \
+  (j->form == 0   ? gloo_##name##_multi(c, __VA_ARGS__, o, NULL)           \
+   : j->form == 1 ? gloo_##name##_multi_start(c, __VA_ARGS__, o, op, NULL) \
+                  : gloo_##name##_multi_init(c, __VA_ARGS__, o, op, NULL))
 #define OUT out, b->n_out, j->count, GLOO_INT64
   switch (j->collective) {
     case GLI_ALLREDUCE:
@@ -194,11 +194,12 @@ static void run_job(rank_env *env, job j) {
   gloo_request *op = NULL;
   fill(&b, &j, env);
   RANK_OK(env, call(env, &j, &b, &o, &op));
-  if (j.form == 1 && op) RANK_OK(env, gloo_request_wait(op));
+  if (j.form == 1 && op)
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   for (int run = 0; j.form == 2 && op && run < 3; run++) {
     fill(&b, &j, env);
-    RANK_OK(env, gloo_request_start(op));
-    RANK_OK(env, gloo_request_wait(op));
+    RANK_OK(env, gloo_request_start(op, NULL));
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
     check(env, &j, &b);
   }
   if (j.form != 2) check(env, &j, &b);
@@ -249,11 +250,11 @@ static void mixed(rank_env *env) {
     const void *in[] = {&a, &b};
     void *out[] = {&x, &y};
     RANK_OK(env, gloo_allreduce_multi(env->context, in, 2, out, 2, 1,
-                                      GLOO_INT32, GLOO_SUM, NULL));
+                                      GLOO_INT32, GLOO_SUM, NULL, NULL));
     RANK_CHECK(env, x == y);
   } else {
     RANK_OK(env, gloo_allreduce(env->context, &a, &x, 1, GLOO_INT32, GLOO_SUM,
-                                NULL));
+                                NULL, NULL));
   }
   RANK_CHECK(env, x == 3 + env->size - 1);
 }
@@ -274,7 +275,7 @@ static void narrow(rank_env *env) {
   const uint16_t zero = 0;
   const void *nothing[] = {&zero};
   RANK_OK(env, gloo_allreduce_multi(env->context, n == 3 ? in : nothing, n, out,
-                                    1, 1, GLOO_FLOAT16, GLOO_SUM, NULL));
+                                    1, 1, GLOO_FLOAT16, GLOO_SUM, NULL, NULL));
   RANK_CHECK(env, x == more);
 }
 
@@ -320,9 +321,9 @@ static void in_order(rank_env *env) {
     for (int i = 0; i < COUNT; i++) data[k][i] = map_at(env->rank, k, i);
     in[k] = data[k];
   }
-  RANK_OK(env,
-          gloo_allreduce_multi(env->context, in, (size_t)env->rank + 1, outs, 1,
-                               COUNT, GLOO_OPAQUE, GLOO_CUSTOM, &options));
+  RANK_OK(env, gloo_allreduce_multi(env->context, in, (size_t)env->rank + 1,
+                                    outs, 1, COUNT, GLOO_OPAQUE, GLOO_CUSTOM,
+                                    &options, NULL));
   for (int i = 0; i < COUNT; i++) {
     map all = {1, 0};
     for (int r = 0; r < env->size; r++) {
@@ -347,7 +348,9 @@ static void own_operations_keep_the_order_of_inputs(void **state) {
 static void expect(rank_env *env, gloo_status status, const char *part) {
   gloo_error error;
   (void)gloo_context_error(env->context, &error);
-  if (status == GLOO_ERR_INVALID && strstr(error.message, part)) return;
+  if ((status == GLOO_ERR_BUFFER || status == GLOO_ERR_COUNT) &&
+      strstr(error.message, part))
+    return;
   if (status == GLOO_ERR_UNSUPPORTED && strstr(error.message, part)) return;
   rank_fail(env, __FILE__, __LINE__, error.message);
 }
@@ -363,8 +366,10 @@ static void refusals(rank_env *env) {
   void *twice[] = {&data[16], &data[20]};
   const void *swapped[] = {&data[24], &data[16]};
   const gloo_dtype t = GLOO_INT32;
-#define TRY(part, ...) \
-  expect(env, gloo_allreduce_multi(c, __VA_ARGS__, 8, t, GLOO_SUM, NULL), part)
+#define TRY(part, ...)                                                     \
+  expect(env,                                                              \
+         gloo_allreduce_multi(c, __VA_ARGS__, 8, t, GLOO_SUM, NULL, NULL), \
+         part)
   TRY("input 1 is NULL", no_in, 2, out, 2);
   TRY("output 1 is NULL", in, 2, no_out, 2);
   TRY("output 1 is NULL", NULL, 0, no_out, 2);
@@ -376,25 +381,29 @@ static void refusals(rank_env *env) {
   TRY("overlap", swapped, 2, out, 2);
   TRY("there can be", in, SIZE_MAX, out, 2);
 #undef TRY
-  expect(env, gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_AVERAGE, NULL),
+  expect(env,
+         gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_AVERAGE, NULL, NULL),
          "take the sum and divide it");
-  expect(
-      env,
-      gloo_allreduce_multi(c, in, 2, out, 2, SIZE_MAX / 2, t, GLOO_SUM, NULL),
-      "do not fit in memory");
-  expect(env, gloo_allgather_multi(c, in, 2, out, 2, SIZE_MAX, t, NULL),
+  expect(env,
+         gloo_allreduce_multi(c, in, 2, out, 2, SIZE_MAX / 2, t, GLOO_SUM, NULL,
+                              NULL),
          "do not fit in memory");
-  expect(env, gloo_broadcast_multi(c, in[0], twice, 2, 8, t, 0, NULL),
+  expect(env, gloo_allgather_multi(c, in, 2, out, 2, SIZE_MAX, t, NULL, NULL),
+         "do not fit in memory");
+  expect(env, gloo_broadcast_multi(c, in[0], twice, 2, 8, t, 0, NULL, NULL),
          "outputs 0 and 1 overlap");
   if (env->rank == ROOT) {
     const void *blocks[] = {&data[0], &data[16]};
-    expect(env, gloo_scatter_multi(c, blocks, &data[16], 8, t, ROOT, NULL),
+    expect(env,
+           gloo_scatter_multi(c, blocks, &data[16], 8, t, ROOT, NULL, NULL),
            "input 1 and output 0 overlap");
   }
   /* All that leaves the context good. */
-  RANK_OK(env, gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_SUM, NULL));
+  RANK_OK(env,
+          gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_SUM, NULL, NULL));
   const void *same[] = {&data[16], &data[24]};
-  RANK_OK(env, gloo_allreduce_multi(c, same, 2, out, 2, 8, t, GLOO_SUM, NULL));
+  RANK_OK(env,
+          gloo_allreduce_multi(c, same, 2, out, 2, 8, t, GLOO_SUM, NULL, NULL));
 }
 
 static void bad_lists_are_refused(void **state) {
@@ -411,8 +420,8 @@ static void different_shares(rank_env *env) {
   void *out[] = {&data[16]};
   gloo_error error;
   (void)gloo_allgather_multi(env->context, in, env->rank == 0 ? 2 : 3, out, 1,
-                             1, GLOO_INT32, NULL);
-  (void)gloo_barrier(env->context, NULL);
+                             1, GLOO_INT32, NULL, NULL);
+  (void)gloo_barrier(env->context, NULL, NULL);
   RANK_CHECK(env,
              gloo_context_error(env->context, &error) == GLOO_ERR_MISMATCH);
 }

@@ -272,18 +272,17 @@ static void forced(rank_env *env) {
   float x = 1;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
-                              GLOO_SUM, &o));
+                              GLOO_SUM, &o, &error));
   RANK_CHECK(env, x == 2);
   o.ordered = 1;
   RANK_CHECK(env,
              gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
-                            GLOO_SUM, &o) == GLOO_ERR_UNSUPPORTED);
+                            GLOO_SUM, &o, &error) == GLOO_ERR_UNSUPPORTED);
   bool names_both = strstr(error.message, "\"ring\"") != NULL &&
                     strstr(error.message, "ordered") != NULL;
   if (!names_both) rank_fail(env, __FILE__, __LINE__, error.message);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void an_algorithm_that_is_forced_is_not_replaced_in_silence(
@@ -302,9 +301,9 @@ static void one_is_ordered(rank_env *env) {
   o.ordered = env->rank == 1;
   o.algorithm = "one_shot";
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, x, 4, GLOO_FLOAT32,
-                       GLOO_SUM, &o);
+                       GLOO_SUM, &o, NULL);
   for (int i = 0; i < 3; i++) {
-    if (gloo_barrier(env->context, NULL) != GLOO_OK) break;
+    if (gloo_barrier(env->context, NULL, NULL) != GLOO_OK) break;
   }
   gloo_error error;
   gloo_status status = gloo_context_error(env->context, &error);
@@ -327,9 +326,9 @@ static void integers(rank_env *env) {
   int32_t whole = env->rank;
   float most = (float)env->rank;
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &whole, 1,
-                              GLOO_INT32, GLOO_SUM, &o));
+                              GLOO_INT32, GLOO_SUM, &o, NULL));
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &most, 1,
-                              GLOO_FLOAT32, GLOO_MAX, &o));
+                              GLOO_FLOAT32, GLOO_MAX, &o, NULL));
   RANK_CHECK(env, whole == 3 && most == 2);
 }
 

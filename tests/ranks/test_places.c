@@ -70,37 +70,39 @@ static gloo_status call(rank_env *env, const row *r, const void *in, void *out,
   int next = (env->rank + 1) % SIZE, previous = (env->rank + SIZE - 1) % SIZE;
   switch (r->collective) {
     case GLI_BROADCAST:
-      return gloo_broadcast(c, in, out, count, t, 0, NULL);
+      return gloo_broadcast(c, in, out, count, t, 0, NULL, NULL);
     case GLI_ALLREDUCE:
-      return gloo_allreduce(c, in, out, count, t, GLOO_SUM, NULL);
+      return gloo_allreduce(c, in, out, count, t, GLOO_SUM, NULL, NULL);
     case GLI_REDUCE:
-      return gloo_reduce(c, in, out, count, t, GLOO_SUM, 0, NULL);
+      return gloo_reduce(c, in, out, count, t, GLOO_SUM, 0, NULL, NULL);
     case GLI_REDUCE_SCATTER:
-      return gloo_reduce_scatter(c, in, out, count, t, GLOO_SUM, NULL);
+      return gloo_reduce_scatter(c, in, out, count, t, GLOO_SUM, NULL, NULL);
     case GLI_ALLGATHER:
-      return gloo_allgather(c, in, out, count, t, NULL);
+      return gloo_allgather(c, in, out, count, t, NULL, NULL);
     case GLI_ALLTOALL:
-      return gloo_alltoall(c, in, out, count, t, NULL);
+      return gloo_alltoall(c, in, out, count, t, NULL, NULL);
     case GLI_GATHER:
-      return gloo_gather(c, in, out, count, t, 0, NULL);
+      return gloo_gather(c, in, out, count, t, 0, NULL, NULL);
     case GLI_SCATTER:
-      return gloo_scatter(c, in, out, count, t, 0, NULL);
+      return gloo_scatter(c, in, out, count, t, 0, NULL, NULL);
     case GLI_SCAN:
-      return gloo_scan(c, in, out, count, t, GLOO_SUM, NULL);
+      return gloo_scan(c, in, out, count, t, GLOO_SUM, NULL, NULL);
     case GLI_EXSCAN:
-      return gloo_exscan(c, in, out, count, t, GLOO_SUM, NULL);
+      return gloo_exscan(c, in, out, count, t, GLOO_SUM, NULL, NULL);
     case GLI_ALLGATHERV:
-      return gloo_allgatherv(c, in, out, counts, first, t, NULL);
+      return gloo_allgatherv(c, in, out, counts, first, t, NULL, NULL);
     case GLI_REDUCE_SCATTERV:
-      return gloo_reduce_scatterv(c, in, out, counts, t, GLOO_SUM, NULL);
+      return gloo_reduce_scatterv(c, in, out, counts, t, GLOO_SUM, NULL, NULL);
     case GLI_GATHERV:
-      return gloo_gatherv(c, in, count, out, counts, first, t, 0, NULL);
+      return gloo_gatherv(c, in, count, out, counts, first, t, 0, NULL, NULL);
     case GLI_SCATTERV:
-      return gloo_scatterv(c, in, counts, first, out, count, t, 0, NULL);
+      return gloo_scatterv(c, in, counts, first, out, count, t, 0, NULL, NULL);
     case GLI_ALLTOALLV:
-      return gloo_alltoallv(c, in, counts, first, out, counts, first, t, NULL);
+      return gloo_alltoallv(c, in, counts, first, out, counts, first, t, NULL,
+                            NULL);
     case GLI_SENDRECV:
-      return gloo_sendrecv(c, in, count, next, out, count, previous, t, NULL);
+      return gloo_sendrecv(c, in, count, next, out, count, previous, t, NULL,
+                           NULL);
     default:
       return GLOO_ERR_INTERNAL;
   }
@@ -134,7 +136,7 @@ static void try_overlap(rank_env *env, const row *r, int32_t *in, int32_t *out,
   gloo_error error;
   gloo_status status = call(env, r, in, out, COUNT);
   (void)gloo_context_error(env->context, &error);
-  if (status == GLOO_ERR_INVALID && strstr(error.message, "overlap")) return;
+  if (status == GLOO_ERR_BUFFER && strstr(error.message, "overlap")) return;
   complain(env, r, __LINE__, what);
 }
 
@@ -233,14 +235,14 @@ static void no_places(rank_env *env) {
     /* Other ranks of a gather have an input and no output. */
     bool nowhere = r->out_at_root && r->out == BLOCKS && env->rank != 0;
     if (!nowhere) continue;
-    if (call(env, r, GLOO_IN_PLACE, data, COUNT) != GLOO_ERR_INVALID) {
+    if (call(env, r, GLOO_IN_PLACE, data, COUNT) != GLOO_ERR_BUFFER) {
       complain(env, r, __LINE__, "in place without an output");
     }
   }
   const void *in = GLOO_IN_PLACE;
-  RANK_CHECK(env, gloo_send(env->context, in, 1, GLOO_INT32, 0, NULL) ==
-                      GLOO_ERR_INVALID);
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_CHECK(env, gloo_send(env->context, in, 1, GLOO_INT32, 0, NULL, NULL) ==
+                      GLOO_ERR_BUFFER);
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void in_place_without_a_place_is_refused(void **state) {
@@ -266,7 +268,7 @@ static void try_length(rank_env *env, const row *r, size_t count) {
   const char *name = gli_collective_name(r->collective);
   bool named = strstr(error.message, name) != NULL;
   bool says = strstr(error.message, "memory") != NULL;
-  if (status == GLOO_ERR_INVALID && named && says) return;
+  if (status == GLOO_ERR_COUNT && named && says) return;
   char text[80];
   snprintf(text, sizeof text, "%zu elements", count);
   complain(env, r, __LINE__, text);
@@ -281,7 +283,7 @@ static void lengths(rank_env *env) {
       if (!idle) try_length(env, r, too_long[k]);
     }
   }
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void lengths_that_do_not_fit_are_refused(void **state) {

@@ -34,7 +34,7 @@ static void scatter_again_and_again(rank_env *env) {
   for (int time = 0; there && time < TIMES; time++) {
     memset(out, 0xff, bytes);
     RANK_OK(env, gloo_reduce_scatter(env->context, in, out, CHUNK, GLOO_FLOAT32,
-                                     GLOO_SUM, NULL));
+                                     GLOO_SUM, NULL, NULL));
     wrong += memcmp(out, sum, bytes) != 0;
   }
   RANK_CHECK(env, wrong == 0);
@@ -62,25 +62,28 @@ static void call_everything(rank_env *env, size_t n) {
   for (int i = 0; i < 16; i++) in[i] = i + 1;
   gloo_dtype t = GLOO_INT32;
   gloo_op sum = GLOO_SUM;
-  RANK_OK(env, gloo_barrier(c, NULL));
-  RANK_OK(env, gloo_broadcast(c, a, b, n, t, 0, NULL));
-  RANK_OK(env, gloo_reduce(c, a, b, n, t, sum, 0, NULL));
-  RANK_OK(env, gloo_allreduce(c, a, b, n, t, sum, NULL));
-  RANK_OK(env, gloo_allreduce(c, a, b, n, t, GLOO_AVERAGE, NULL));
-  RANK_OK(env, gloo_reduce_scatter(c, a, b, n, t, sum, NULL));
-  RANK_OK(env, gloo_reduce_scatterv(c, a, b, counts, t, sum, NULL));
-  RANK_OK(env, gloo_allgather(c, a, b, n, t, NULL));
-  RANK_OK(env, gloo_allgatherv(c, a, b, counts, first, t, NULL));
-  RANK_OK(env, gloo_gather(c, a, b, n, t, 0, NULL));
-  RANK_OK(env, gloo_gatherv(c, a, n, b, counts, first, t, 0, NULL));
-  RANK_OK(env, gloo_scatter(c, a, b, n, t, 0, NULL));
-  RANK_OK(env, gloo_scatterv(c, a, counts, first, b, n, t, 0, NULL));
-  RANK_OK(env, gloo_alltoall(c, a, b, n, t, NULL));
-  RANK_OK(env, gloo_alltoallv(c, a, counts, first, b, counts, first, t, NULL));
-  RANK_OK(env, gloo_scan(c, a, b, n, t, sum, NULL));
-  RANK_OK(env, gloo_exscan(c, a, b, n, t, sum, NULL));
-  RANK_OK(env, gloo_allreduce_multi(c, list, 1, outputs, 1, n, t, sum, NULL));
-  RANK_OK(env, gloo_sendrecv(c, a, n, env->rank, b, n, env->rank, t, NULL));
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
+  RANK_OK(env, gloo_broadcast(c, a, b, n, t, 0, NULL, NULL));
+  RANK_OK(env, gloo_reduce(c, a, b, n, t, sum, 0, NULL, NULL));
+  RANK_OK(env, gloo_allreduce(c, a, b, n, t, sum, NULL, NULL));
+  RANK_OK(env, gloo_allreduce(c, a, b, n, t, GLOO_AVERAGE, NULL, NULL));
+  RANK_OK(env, gloo_reduce_scatter(c, a, b, n, t, sum, NULL, NULL));
+  RANK_OK(env, gloo_reduce_scatterv(c, a, b, counts, t, sum, NULL, NULL));
+  RANK_OK(env, gloo_allgather(c, a, b, n, t, NULL, NULL));
+  RANK_OK(env, gloo_allgatherv(c, a, b, counts, first, t, NULL, NULL));
+  RANK_OK(env, gloo_gather(c, a, b, n, t, 0, NULL, NULL));
+  RANK_OK(env, gloo_gatherv(c, a, n, b, counts, first, t, 0, NULL, NULL));
+  RANK_OK(env, gloo_scatter(c, a, b, n, t, 0, NULL, NULL));
+  RANK_OK(env, gloo_scatterv(c, a, counts, first, b, n, t, 0, NULL, NULL));
+  RANK_OK(env, gloo_alltoall(c, a, b, n, t, NULL, NULL));
+  RANK_OK(env,
+          gloo_alltoallv(c, a, counts, first, b, counts, first, t, NULL, NULL));
+  RANK_OK(env, gloo_scan(c, a, b, n, t, sum, NULL, NULL));
+  RANK_OK(env, gloo_exscan(c, a, b, n, t, sum, NULL, NULL));
+  RANK_OK(env,
+          gloo_allreduce_multi(c, list, 1, outputs, 1, n, t, sum, NULL, NULL));
+  RANK_OK(env,
+          gloo_sendrecv(c, a, n, env->rank, b, n, env->rank, t, NULL, NULL));
   for (size_t i = 0; i < n && env->size == 1; i++) {
     RANK_CHECK(env, out[i] == (int32_t)i + 1);
   }
@@ -114,7 +117,7 @@ static void reduce_to_one(rank_env *env) {
     o.algorithm = gli_algorithms[a].name;
     memset(out, 0x5a, sizeof out);
     RANK_OK(env, gloo_reduce(env->context, in, out, COUNT, GLOO_INT32, GLOO_SUM,
-                             1, &o));
+                             1, &o, NULL));
     for (int i = 0; i < COUNT && env->rank != 1; i++) {
       touched += out[i] != 0x5a5a5a5a;
     }
@@ -138,7 +141,6 @@ static void impatient(rank_env *env, bool collective) {
   gloo_options o = GLOO_OPTIONS_INIT;
   gloo_error error = {.status = GLOO_OK};
   float x = 1;
-  o.error = &error;
   o.timeout_ns = INT64_C(100000000);
   if (env->rank == 1) { /* it never comes, but it is there until they know */
     while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(5);
@@ -146,8 +148,8 @@ static void impatient(rank_env *env, bool collective) {
   }
   gloo_status status =
       collective ? gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1,
-                                  GLOO_FLOAT32, GLOO_SUM, &o)
-                 : gloo_recv(env->context, &x, 1, GLOO_FLOAT32, 1, &o);
+                                  GLOO_FLOAT32, GLOO_SUM, &o, &error)
+                 : gloo_recv(env->context, &x, 1, GLOO_FLOAT32, 1, &o, &error);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT);
   RANK_CHECK(env, error.rank == 1);
   RANK_CHECK(env, strstr(error.message, "within 0.1 s") != NULL);
@@ -186,7 +188,7 @@ static void many(rank_env *env) {
     int32_t x = i + env->rank;
     gloo_context *c = contexts[(i * 7) % CONTEXTS];
     RANK_OK(env, gloo_allreduce(c, GLOO_IN_PLACE, &x, 1, GLOO_INT32, GLOO_SUM,
-                                NULL));
+                                NULL, NULL));
     RANK_CHECK(env, x == env->size * i + env->size * (env->size - 1) / 2);
   }
   for (int i = 0; i < CONTEXTS; i++) gloo_context_destroy(contexts[i]);

@@ -31,13 +31,13 @@ static void buffers_in_turn(rank_env *env) {
     if (in_place) from = to;
     for (int i = 0; i < MOST; i++) from[i] = 100 * round + env->rank;
     RANK_OK(env, gloo_allreduce(env->context, in_place ? GLOO_IN_PLACE : from,
-                                to, MOST, GLOO_INT32, GLOO_SUM, NULL));
+                                to, MOST, GLOO_INT32, GLOO_SUM, NULL, NULL));
     RANK_CHECK(env, to[0] == sum[round] && to[MOST - 1] == sum[round]);
     int32_t root = round % env->size, word = 1000 * round + env->rank;
     RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, &word, 1,
-                                GLOO_INT32, root, NULL));
+                                GLOO_INT32, root, NULL, NULL));
     RANK_CHECK(env, word == 1000 * round + root);
-    RANK_OK(env, gloo_barrier(env->context, NULL));
+    RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   }
 }
 
@@ -56,13 +56,13 @@ static void variety(rank_env *env) {
       for (size_t i = 0; i < count; i++) in[i] = env->rank + 1;
       tagged.tag = (uint32_t)count % 3;
       RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_INT32,
-                                  GLOO_SUM, &tagged));
+                                  GLOO_SUM, &tagged, NULL));
       RANK_CHECK(env, count == 0 || out[count - 1] == n * (n + 1) / 2);
       RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_INT32,
-                                  GLOO_MAX, &tagged));
+                                  GLOO_MAX, &tagged, NULL));
       RANK_CHECK(env, count == 0 || out[count - 1] == n);
       RANK_OK(env, gloo_allreduce(env->context, in, out, count, GLOO_UINT32,
-                                  GLOO_MIN, NULL));
+                                  GLOO_MIN, NULL, NULL));
       RANK_CHECK(env, count == 0 || out[count - 1] == 1);
     }
   }
@@ -91,12 +91,12 @@ static void many_at_once(rank_env *env) {
       bool in_place = (round + i) % 4 == 0;
       RANK_OK(env, gloo_allreduce_start(
                        env->context, in_place ? GLOO_IN_PLACE : &in[i], &out[i],
-                       1, GLOO_INT32, GLOO_SUM, NULL, &op[i]));
+                       1, GLOO_INT32, GLOO_SUM, NULL, &op[i], NULL));
     }
     RANK_OK(env, gloo_allreduce(env->context, &in[0], &more, 1, GLOO_INT32,
-                                GLOO_SUM, NULL));
+                                GLOO_SUM, NULL, NULL));
     for (int i = TOGETHER; i-- > 0;) {
-      RANK_OK(env, gloo_request_wait(op[i]));
+      RANK_OK(env, gloo_request_wait(op[i], GLOO_TIMEOUT_DEFAULT, NULL));
       gloo_request_destroy(op[i]);
       RANK_CHECK(env, out[i] == base + n * (10 * i + round));
     }
@@ -119,15 +119,15 @@ static void messages_at_once(rank_env *env) {
     gloo_request *op[4];
     if (round % 3 == env->rank) uv_sleep(1);
     RANK_OK(env, gloo_send_start(env->context, &out[0], 1, GLOO_INT32, peer,
-                                 NULL, &op[0]));
+                                 NULL, &op[0], NULL));
     RANK_OK(env, gloo_send_start(env->context, &out[1], 1, GLOO_INT32, peer,
-                                 &tagged, &op[1]));
+                                 &tagged, &op[1], NULL));
     RANK_OK(env, gloo_recv_start(env->context, &in[1], 1, GLOO_INT32, peer,
-                                 &tagged, &op[2]));
+                                 &tagged, &op[2], NULL));
     RANK_OK(env, gloo_recv_start(env->context, &in[0], 1, GLOO_INT32, peer,
-                                 NULL, &op[3]));
+                                 NULL, &op[3], NULL));
     for (int i = 4; i-- > 0;) {
-      RANK_OK(env, gloo_request_wait(op[i]));
+      RANK_OK(env, gloo_request_wait(op[i], GLOO_TIMEOUT_DEFAULT, NULL));
       if (i >= 2) RANK_CHECK(env, gloo_request_source(op[i]) == peer);
       gloo_request_destroy(op[i]);
     }
@@ -147,18 +147,18 @@ static void started_mismatch(rank_env *env) {
     gloo_op last = env->rank == 0 ? GLOO_SUM : GLOO_MAX;
     gloo_status status =
         gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
-                             round < 3 ? GLOO_SUM : last, NULL, &op);
+                             round < 3 ? GLOO_SUM : last, NULL, &op, NULL);
     if (status == GLOO_OK) { /* it may be found out on the spot */
-      status = gloo_request_wait(op);
+      status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
       gloo_request_destroy(op);
     }
     RANK_CHECK(env, status == (round < 3 ? GLOO_OK : GLOO_ERR_MISMATCH));
   }
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   RANK_CHECK(env, gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
-                                       GLOO_SUM, &o, &op) == GLOO_ERR_POISONED);
+                                       GLOO_SUM, &o, &op,
+                                       &error) == GLOO_ERR_POISONED);
   RANK_CHECK(env, error.status == GLOO_ERR_POISONED);
 }
 
@@ -173,33 +173,33 @@ static void bad_after_good(rank_env *env) {
   float in[4] = {1, 2, 3, 4}, out[4];
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   for (int round = 0; round < 3; round++) {
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                GLOO_SUM, &o));
+                                GLOO_SUM, &o, &error));
     RANK_CHECK(env, gloo_allreduce(env->context, in, NULL, 2, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+                                   GLOO_SUM, &o, &error) == GLOO_ERR_BUFFER);
     RANK_CHECK(env, strstr(error.message, "output is NULL") != NULL);
     RANK_CHECK(env, gloo_allreduce(env->context, NULL, out, 2, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+                                   GLOO_SUM, &o, &error) == GLOO_ERR_BUFFER);
     RANK_CHECK(env, strstr(error.message, "input is NULL") != NULL);
     RANK_CHECK(env, gloo_allreduce(env->context, in, in + 1, 2, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+                                   GLOO_SUM, &o, &error) == GLOO_ERR_BUFFER);
     RANK_CHECK(env, strstr(error.message, "overlap") != NULL);
     o.struct_size = 1;
     RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                   GLOO_SUM, &o) == GLOO_ERR_INVALID);
+                                   GLOO_SUM, &o, &error) == GLOO_ERR_INVALID);
     o.struct_size = sizeof o;
     const char *bad[] = {"no such algorithm", "rin", "ringring",
                          "recursive_multiplying_8 and more"};
     for (int i = 0; i < 4; i++) {
       o.algorithm = bad[i];
-      RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                     GLOO_SUM, &o) == GLOO_ERR_NOT_FOUND);
+      RANK_CHECK(
+          env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, GLOO_SUM,
+                              &o, &error) == GLOO_ERR_NOT_FOUND);
     }
     o.algorithm = round % 2 ? "ring" : "recursive_multiplying_8";
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                GLOO_SUM, &o));
+                                GLOO_SUM, &o, &error));
     o.algorithm = NULL;
   }
 }
@@ -213,26 +213,24 @@ static void mismatch(rank_env *env) {
   float in[2] = {1, 2}, out[2];
   for (int round = 0; round < 3; round++) {
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                GLOO_SUM, NULL));
+                                GLOO_SUM, NULL, NULL));
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                GLOO_MAX, NULL));
+                                GLOO_MAX, NULL, NULL));
   }
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   gloo_op op = env->rank == 0 ? GLOO_SUM : GLOO_MAX;
-  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op,
-                                 &o) == GLOO_ERR_MISMATCH);
+  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op, &o,
+                                 &error) == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, strstr(error.message, "sum") && strstr(error.message, "max"));
-  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op,
-                                 &o) == GLOO_ERR_POISONED);
+  RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32, op, &o,
+                                 &error) == GLOO_ERR_POISONED);
 }
 
 static void named_mismatch(rank_env *env) {
   float in[2] = {1, 2}, out[2];
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   static const char *const names[] = {"ring", "circulant"};
   char name[8 + 16];
   for (int round = 0; round < 6; round++) {
@@ -240,11 +238,11 @@ static void named_mismatch(rank_env *env) {
     (void)snprintf(name, sizeof name, "%s", names[round / 2 % 2]);
     o.algorithm = name;
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                GLOO_SUM, &o));
+                                GLOO_SUM, &o, &error));
   }
   o.algorithm = names[env->rank];
   RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
-                                 GLOO_SUM, &o) == GLOO_ERR_MISMATCH);
+                                 GLOO_SUM, &o, &error) == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, strstr(error.message, "another algorithm") != NULL);
 }
 
@@ -257,13 +255,12 @@ static void ranks_that_disagree_are_told(void **state) {
 static void late_rank(rank_env *env) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   o.timeout_ns = 300000000;
   for (int round = 0; round < 3; round++) {
-    RANK_OK(env, gloo_barrier(env->context, &o));
+    RANK_OK(env, gloo_barrier(env->context, &o, &error));
   }
   if (env->rank == 1) return; /* stays away */
-  gloo_status status = gloo_barrier(env->context, &o);
+  gloo_status status = gloo_barrier(env->context, &o, &error);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
   RANK_CHECK(env, error.status == status && error.rank == 1);
 }
@@ -281,7 +278,7 @@ static void receive_some(void *user) {
   rank_env *env = user;
   for (int i = 0; i < MESSAGES; i++) {
     int32_t word = 0;
-    RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL));
+    RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL, NULL));
     RANK_CHECK(env, word == 17);
   }
 }
@@ -291,7 +288,8 @@ static void same_call_twice(rank_env *env) {
   int32_t word = 17;
   if (env->rank == 1) {
     for (int i = 0; i < 2 * MESSAGES; i++) {
-      RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 0, NULL));
+      RANK_OK(env,
+              gloo_send(env->context, &word, 1, GLOO_INT32, 0, NULL, NULL));
       if (i % 16 == 0) uv_sleep(1);
     }
   } else {
@@ -303,7 +301,7 @@ static void same_call_twice(rank_env *env) {
     uv_thread_join(&other);
     RANK_CHECK(env, copy.failure[0] == '\0');
   }
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
 static void two_threads_may_make_the_same_call(void **state) {

@@ -69,13 +69,13 @@ static void gather_and_scatter(rank_env *env, int round, lists *l) {
   const size_t *counts = absent ? NULL : none.count;
   RANK_OK(env,
           gloo_gatherv(env->context, own, n, me == root ? all : NULL, counts,
-                       none.displacements, GLOO_INT32, root, NULL));
+                       none.displacements, GLOO_INT32, root, NULL, NULL));
   for (int k = 0; me == root && k < size; k++) {
     RANK_CHECK(env, holds(all + l->first[k], l->count[k], round, k, 0));
   }
-  RANK_OK(env,
-          gloo_scatterv(env->context, me == root ? all : NULL, counts,
-                        none.displacements, back, n, GLOO_INT32, root, NULL));
+  RANK_OK(env, gloo_scatterv(env->context, me == root ? all : NULL, counts,
+                             none.displacements, back, n, GLOO_INT32, root,
+                             NULL, NULL));
   RANK_CHECK(env, holds(back, n, round, me, 0));
 }
 
@@ -89,8 +89,8 @@ static void gather_for_all(rank_env *env, int round, lists *l) {
   gloo_request *op;
   RANK_OK(env, gloo_allgatherv_start(
                    env->context, in_place ? GLOO_IN_PLACE : own, all, l->count,
-                   l->displacements, GLOO_INT32, NULL, &op));
-  RANK_OK(env, gloo_request_wait(op));
+                   l->displacements, GLOO_INT32, NULL, &op, NULL));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(op);
   for (int k = 0; k < env->size; k++) {
     RANK_CHECK(env, holds(all + l->first[k], l->count[k], round, k, 0));
@@ -103,7 +103,7 @@ static void reduce(rank_env *env, int round, lists *l) {
   lay_out(l, PACKED, env->size);
   for (int i = 0; i < ROOM; i++) in[i] = round + i;
   RANK_OK(env, gloo_reduce_scatterv(env->context, in, out, l->count, GLOO_INT32,
-                                    GLOO_SUM, NULL));
+                                    GLOO_SUM, NULL, NULL));
   for (size_t i = 0; i < l->count[env->rank]; i++) {
     int32_t one = round + (int32_t)(l->first[env->rank] + i);
     RANK_CHECK(env, out[i] == env->size * one);
@@ -125,10 +125,10 @@ static void all_to_all(rank_env *env, int round, lists *to, lists *from) {
     int32_t *block = (in_place ? out : in) + sent->first[k];
     fill(block, sent->count[k], round, me, k);
   }
-  RANK_OK(env,
-          gloo_alltoallv(env->context, in_place ? GLOO_IN_PLACE : in,
-                         in_place ? NULL : to->count, to->displacements, out,
-                         from->count, from->displacements, GLOO_INT32, NULL));
+  RANK_OK(env, gloo_alltoallv(env->context, in_place ? GLOO_IN_PLACE : in,
+                              in_place ? NULL : to->count, to->displacements,
+                              out, from->count, from->displacements, GLOO_INT32,
+                              NULL, NULL));
   for (int k = 0; k < size; k++) {
     RANK_CHECK(env, holds(out + from->first[k], from->count[k], round, k, me));
   }
@@ -160,24 +160,27 @@ static void bad_after_good(rank_env *env) {
   size_t counts[2] = {2, 2}, first[2] = {0, 2};
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   for (int round = 0; round < 3; round++) {
     RANK_OK(env, gloo_alltoallv(env->context, in, counts, first, out, counts,
-                                first, GLOO_INT32, &o));
+                                first, GLOO_INT32, &o, &error));
     size_t other[2] = {1, 1};
-    RANK_CHECK(env, gloo_alltoallv(env->context, in, other, first, out, counts,
-                                   first, GLOO_INT32, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(
+        env, gloo_alltoallv(env->context, in, other, first, out, counts, first,
+                            GLOO_INT32, &o, &error) == GLOO_ERR_COUNT);
     RANK_CHECK(env, strstr(error.message, "for itself") != NULL);
     first[1] = 1;
-    RANK_CHECK(env, gloo_alltoallv(env->context, in, counts, first, out, counts,
-                                   first, GLOO_INT32, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(
+        env, gloo_alltoallv(env->context, in, counts, first, out, counts, first,
+                            GLOO_INT32, &o, &error) == GLOO_ERR_COUNT);
     RANK_CHECK(env, strstr(error.message, "overlap") != NULL);
     first[1] = 2;
-    RANK_CHECK(env, gloo_alltoallv(env->context, in, NULL, first, out, counts,
-                                   first, GLOO_INT32, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(env,
+               gloo_alltoallv(env->context, in, NULL, first, out, counts, first,
+                              GLOO_INT32, &o, &error) == GLOO_ERR_COUNT);
     RANK_CHECK(env, strstr(error.message, "is NULL") != NULL);
-    RANK_CHECK(env, gloo_alltoallv(env->context, in, counts, first, in, counts,
-                                   first, GLOO_INT32, &o) == GLOO_ERR_INVALID);
+    RANK_CHECK(
+        env, gloo_alltoallv(env->context, in, counts, first, in, counts, first,
+                            GLOO_INT32, &o, &error) == GLOO_ERR_BUFFER);
     RANK_CHECK(env, strstr(error.message, "overlap") != NULL);
   }
 }
@@ -193,18 +196,17 @@ static void places_in_turn(rank_env *env) {
   size_t counts[2] = {2, 2};
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   bool root = env->rank == 0;
   for (int round = 0; round < 4; round++) {
     fill(own, 2, round, env->rank, 0);
     RANK_OK(env,
             gloo_gatherv(env->context, root ? GLOO_IN_PLACE : own, root ? 0 : 2,
-                         all, counts, NULL, GLOO_INT32, 0, &o));
+                         all, counts, NULL, GLOO_INT32, 0, &o, &error));
     if (!root) continue;
     RANK_CHECK(env, holds(all, 2, round, 0, 0));
     RANK_CHECK(env, holds(all + 2, 2, round, 1, 0));
     RANK_CHECK(env, gloo_gatherv(env->context, all, 0, all, counts, NULL,
-                                 GLOO_INT32, 0, &o) == GLOO_ERR_INVALID);
+                                 GLOO_INT32, 0, &o, &error) == GLOO_ERR_COUNT);
     RANK_CHECK(env, strstr(error.message, "for itself") != NULL);
   }
 }

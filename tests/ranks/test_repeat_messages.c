@@ -24,13 +24,13 @@ static gloo_options with_tag(uint32_t tag) {
 static int32_t receive_word(rank_env *env, uint32_t tag) {
   gloo_options o = with_tag(tag);
   int32_t word = -1;
-  RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o));
+  RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o, NULL));
   return word;
 }
 
 static void send_word(rank_env *env, uint32_t tag, int32_t word) {
   gloo_options o = with_tag(tag);
-  RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 1, &o));
+  RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 1, &o, NULL));
 }
 
 /* A receive that was started before has the first message. */
@@ -38,9 +38,9 @@ static void receive_behind_another(rank_env *env, int32_t first) {
   gloo_request *started;
   int32_t word = -1;
   RANK_OK(env, gloo_recv_start(env->context, &word, 1, GLOO_INT32, 0, NULL,
-                               &started));
+                               &started, NULL));
   RANK_CHECK(env, receive_word(env, 0) == first + 1);
-  RANK_OK(env, gloo_request_wait(started));
+  RANK_OK(env, gloo_request_wait(started, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, gloo_request_source(started) == 0);
   gloo_request_destroy(started);
   RANK_CHECK(env, word == first);
@@ -54,15 +54,15 @@ static void receive_last_first(rank_env *env, int32_t first) {
   int32_t word = -1;
   int source = -1;
   RANK_OK(env, gloo_recv_any(env->context, &word, 1, GLOO_INT32, NULL, 0, NULL,
-                             &source));
+                             &source, NULL));
   RANK_CHECK(env, source == 0 && word == first + 1);
 }
 
 static void receive_persistently(rank_env *env, gloo_request *op,
                                  const int32_t *word, int32_t first) {
   for (int32_t i = 0; i < 2; i++) {
-    RANK_OK(env, gloo_request_start(op));
-    RANK_OK(env, gloo_request_wait(op));
+    RANK_OK(env, gloo_request_start(op, NULL));
+    RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
     RANK_CHECK(env, gloo_request_source(op) == 0 && *word == first + i);
   }
   RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 2);
@@ -71,8 +71,8 @@ static void receive_persistently(rank_env *env, gloo_request *op,
 static void receive_all_ways(rank_env *env) {
   int32_t word = -1;
   gloo_request *op;
-  RANK_OK(env,
-          gloo_recv_init(env->context, &word, 1, GLOO_INT32, 0, NULL, &op));
+  RANK_OK(env, gloo_recv_init(env->context, &word, 1, GLOO_INT32, 0, NULL, &op,
+                              NULL));
   for (int32_t round = 0; round < ROUNDS; round++) {
     int32_t first = 10 * round;
     if (round % 7 == 0) uv_sleep(1);
@@ -88,7 +88,7 @@ static void receive_all_ways(rank_env *env) {
       receive_persistently(env, op, &word, first);
     }
     RANK_CHECK(env, receive_word(env, 0) == first + 3);
-    if (round % 3 == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+    if (round % 3 == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   }
   gloo_request_destroy(op);
 }
@@ -106,7 +106,7 @@ static void in_all_ways(rank_env *env) {
       send_word(env, OTHER_TAG, first + 2);
       send_word(env, 0, first + 3);
     }
-    if (round % 3 == 0) RANK_OK(env, gloo_barrier(env->context, NULL));
+    if (round % 3 == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   }
 }
 
@@ -123,13 +123,14 @@ static void one_is_kept(rank_env *env) {
     if (env->rank == 0) {
       send_word(env, 0, first);
       send_word(env, OTHER_TAG, first + 1);
-      RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL));
+      RANK_OK(env,
+              gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL, NULL));
       RANK_CHECK(env, word == first);
       send_word(env, 0, first + 2);
       continue;
     }
     RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 1);
-    RANK_OK(env, gloo_send(env->context, &first, 1, GLOO_INT32, 0, NULL));
+    RANK_OK(env, gloo_send(env->context, &first, 1, GLOO_INT32, 0, NULL, NULL));
     if (round % 8 == 0) uv_sleep(1);
     RANK_CHECK(env, receive_word(env, 0) == first);
     RANK_CHECK(env, receive_word(env, 0) == first + 2);
@@ -157,15 +158,16 @@ static void in_groups(rank_env *env) {
     int before = round % 2, after = 1 - before;
     if (env->rank == 0) {
       RANK_OK(env, gloo_send(group[before], &words[before], 1, GLOO_INT32, peer,
-                             NULL));
+                             NULL, NULL));
       RANK_OK(env, gloo_send(group[after], &words[after], 1, GLOO_INT32, peer,
-                             NULL));
+                             NULL, NULL));
       continue;
     }
     int first = round % 3 == 0 ? after : before;
     for (int i = 0; i < 2; i++) {
       int g = i == 0 ? first : 1 - first;
-      RANK_OK(env, gloo_recv(group[g], &got[g], 1, GLOO_INT32, peer, NULL));
+      RANK_OK(env,
+              gloo_recv(group[g], &got[g], 1, GLOO_INT32, peer, NULL, NULL));
     }
     RANK_CHECK(env, got[0] == round && got[1] == -round);
   }
@@ -183,20 +185,19 @@ static void last_is_longer(rank_env *env) {
   int32_t words[2] = {1, 2};
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   for (int round = 0; round < 4; round++) {
     size_t count = env->rank == 0 && round == 3 ? 2 : 1;
     gloo_status status =
         env->rank == 0
-            ? gloo_send(env->context, words, count, GLOO_INT32, 1, NULL)
-            : gloo_recv(env->context, words, count, GLOO_INT32, 0, &o);
+            ? gloo_send(env->context, words, count, GLOO_INT32, 1, NULL, NULL)
+            : gloo_recv(env->context, words, count, GLOO_INT32, 0, &o, &error);
     if (round < 3) RANK_CHECK(env, status == GLOO_OK);
     if (round == 3 && env->rank == 1) {
       RANK_CHECK(env, status == GLOO_ERR_MISMATCH);
       RANK_CHECK(env, strstr(error.message, "2 x int32") != NULL);
     }
   }
-  RANK_CHECK(env, gloo_barrier(env->context, NULL) != GLOO_OK);
+  RANK_CHECK(env, gloo_barrier(env->context, NULL, NULL) != GLOO_OK);
 }
 
 static void another_count_is_a_mismatch(void **state) {
@@ -208,17 +209,19 @@ static void nobody_sends(rank_env *env) {
   int32_t word = 5;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.error = &error;
   o.timeout_ns = 300000000;
   for (int round = 0; round < 3; round++) {
     if (env->rank == 0) {
-      RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 1, NULL));
+      RANK_OK(env,
+              gloo_send(env->context, &word, 1, GLOO_INT32, 1, NULL, NULL));
     } else {
-      RANK_OK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o));
+      RANK_OK(env,
+              gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o, &error));
     }
   }
   if (env->rank == 0) return;
-  gloo_status status = gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o);
+  gloo_status status =
+      gloo_recv(env->context, &word, 1, GLOO_INT32, 0, &o, &error);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_PEER);
   RANK_CHECK(env, error.status == status && error.rank == 0);
 }

@@ -101,11 +101,11 @@ static void send_again(rank_env *env) {
   for (int i = 0; i <= WARM_UP; i++) {
     bool last = i == WARM_UP;
     if (env->rank != 0) {
-      RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 0, NULL));
+      RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 0, NULL, NULL));
       continue;
     }
     if (last) next_part = part;
-    RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 1, NULL));
+    RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 1, NULL, NULL));
     RANK_CHECK(env, next_part == 0); /* it has been cut short */
   }
   check(env, data);
@@ -116,20 +116,21 @@ static void send_again(rank_env *env) {
 static void start(rank_env *env) {
   int32_t data[COUNT] = {0};
   gloo_request *op;
-  RANK_OK(env, gloo_barrier(env->context, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   if (env->rank != 0) {
-    RANK_OK(env, gloo_recv(env->context, data, COUNT, GLOO_INT32, 0, NULL));
+    RANK_OK(env,
+            gloo_recv(env->context, data, COUNT, GLOO_INT32, 0, NULL, NULL));
     check(env, data);
     away_tell(env);
     return;
   }
   fill(data);
   next_part = part;
-  RANK_OK(env,
-          gloo_send_start(env->context, data, COUNT, GLOO_INT32, 1, NULL, &op));
+  RANK_OK(env, gloo_send_start(env->context, data, COUNT, GLOO_INT32, 1, NULL,
+                               &op, NULL));
   RANK_CHECK(env, next_part == 0);
   away_until(env, 1);
-  RANK_OK(env, gloo_request_wait(op));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(op);
 }
 
@@ -139,7 +140,7 @@ static void broadcast(rank_env *env) {
   for (int i = 0; i <= WARM_UP; i++) {
     if (i == WARM_UP && env->rank == 0) next_part = part;
     RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, data, COUNT,
-                                GLOO_INT32, 0, NULL));
+                                GLOO_INT32, 0, NULL, NULL));
     RANK_CHECK(env, next_part == 0);
   }
   check(env, data);
@@ -151,19 +152,19 @@ static void broadcast(rank_env *env) {
 static void answer(rank_env *env) {
   int32_t data[COUNT] = {0};
   gloo_context *c = env->context;
-  RANK_OK(env, gloo_barrier(c, NULL));
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
   if (env->rank != 0) {
     fill(data);
-    RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 0, NULL));
+    RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 0, NULL, NULL));
     memset(data, 0, sizeof data);
-    RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 0, NULL));
+    RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 0, NULL, NULL));
     check(env, data);
     away_tell(env);
     return;
   }
-  RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 1, NULL));
+  RANK_OK(env, gloo_recv(c, data, COUNT, GLOO_INT32, 1, NULL, NULL));
   next_part = part;
-  RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 1, NULL));
+  RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 1, NULL, NULL));
   RANK_CHECK(env, next_part == 0);
   away_until(env, 1);
 }
@@ -188,7 +189,7 @@ static void sum(rank_env *env) {
   int32_t in = 1, out = 0;
   for (int i = 0; i < 20; i++) {
     RANK_OK(env, gloo_allreduce(env->context, &in, &out, 1, GLOO_INT32,
-                                GLOO_SUM, NULL));
+                                GLOO_SUM, NULL, NULL));
     RANK_CHECK(env, out == env->size);
   }
 }

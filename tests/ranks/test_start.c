@@ -267,8 +267,8 @@ static verdict start_and_compute(void) {
   if (v.status != GLOO_OK || told != 1) return v;
   while (v.status == GLOO_OK) {
     int x = 1;
-    v.status =
-        gloo_allreduce(c, GLOO_IN_PLACE, &x, 1, GLOO_INT32, GLOO_SUM, NULL);
+    v.status = gloo_allreduce(c, GLOO_IN_PLACE, &x, 1, GLOO_INT32, GLOO_SUM,
+                              NULL, NULL);
     uv_sleep(1);
   }
   v.status = gloo_context_error(c, &v.error); /* the cause */

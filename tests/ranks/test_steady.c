@@ -34,22 +34,22 @@ enum { ROUNDS = 8, REPEATS = 300, LONG = 100000 };
 
 static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   RANK_OK(env, gloo_allreduce(context, GLOO_IN_PLACE, data, 1, GLOO_FLOAT32,
-                              GLOO_SUM, NULL));
+                              GLOO_SUM, NULL, NULL));
   RANK_OK(env, gloo_allreduce(context, data, data + 1000, 1000, GLOO_FLOAT32,
-                              GLOO_MAX, NULL));
+                              GLOO_MAX, NULL, NULL));
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, 10, GLOO_FLOAT32, 0,
-                              NULL));
-  RANK_OK(env, gloo_barrier(context, NULL));
+                              NULL, NULL));
+  RANK_OK(env, gloo_barrier(context, NULL, NULL));
   /* Long, and at times there before its receive is. */
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, LONG, GLOO_FLOAT32,
-                              env->size - 1, NULL));
+                              env->size - 1, NULL, NULL));
   const size_t counts[3] = {3, 2, 1}; /* of up to three ranks */
   RANK_OK(env, gloo_allgatherv(context, GLOO_IN_PLACE, data, counts, NULL,
-                               GLOO_FLOAT32, NULL));
+                               GLOO_FLOAT32, NULL, NULL));
   gloo_request *op;
   RANK_OK(env, gloo_allreduce_start(context, GLOO_IN_PLACE, data, 8,
-                                    GLOO_FLOAT32, GLOO_SUM, NULL, &op));
-  RANK_OK(env, gloo_request_wait(op));
+                                    GLOO_FLOAT32, GLOO_SUM, NULL, &op, NULL));
+  RANK_OK(env, gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_destroy(op);
 }
 
@@ -63,7 +63,7 @@ static void repeat(rank_env *env) {
   RANK_OK(env,
           gloo_context_split(env->context, 0, -env->rank, NULL, &group, NULL));
   for (int round = 0; round < ROUNDS && !env->failure[0]; round++) {
-    RANK_OK(env, gloo_barrier(env->context, NULL));
+    RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
     size_t before = atomic_load(&allocations);
     for (int i = 0; i < REPEATS; i++) {
       one_of_each(env, i % 2 ? group : env->context, data);

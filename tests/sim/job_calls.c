@@ -101,7 +101,6 @@ static gloo_status begin(job *j, rank *r, int call, bool receives,
   int all[SCRIPT_RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   options.tag = c->tag;
   options.algorithm = c->algorithm;
-  options.error = &r->error;
   if (c->collective == GLI_SENDRECV) {
     a.side = receives ? GLI_RECEIVES : GLI_SENDS;
     a.peers = &peer;
@@ -117,9 +116,10 @@ static gloo_status begin(job *j, rank *r, int call, bool receives,
     }
   }
   if (job_draw(j, 2))
-    return gli_call_start(r->context, &a, &options, operation);
-  gloo_status status = gli_call_init(r->context, &a, &options, operation);
-  return status == GLOO_OK ? gloo_request_start(*operation) : status;
+    return gli_call_start(r->context, &a, &options, operation, &r->error);
+  gloo_status status =
+      gli_call_init(r->context, &a, &options, operation, &r->error);
+  return status == GLOO_OK ? gloo_request_start(*operation, NULL) : status;
 }
 
 static void note_failure(rank *r, gloo_status status) {
@@ -137,7 +137,7 @@ static gloo_status start_operations(job *j, rank *r, int call, run *n) {
   gloo_status status = GLOO_OK;
   if (c->again_of >= 0) {
     for (int i = 0; i < 2 && status == GLOO_OK; i++) {
-      if (n->operation[i]) status = gloo_request_start(n->operation[i]);
+      if (n->operation[i]) status = gloo_request_start(n->operation[i], NULL);
     }
     return status;
   }
@@ -223,7 +223,7 @@ bool job_test_run(job *j, rank *r, int first) {
   if (!n->started || n->done) return false;
   for (int i = 0; i < 2; i++) {
     if (n->operation[i] == NULL) continue;
-    gloo_status one = gloo_request_test(n->operation[i]);
+    gloo_status one = gloo_request_test(n->operation[i], NULL);
     if (one == GLOO_IN_PROGRESS) return false;
     if (one != GLOO_OK) status = one;
   }

@@ -11,7 +11,7 @@ static void cancel_something(job *j, rank *r) {
     /* Messages may be withdrawn without anybody noticing. */
     if (!n->started || n->done) continue;
     if (j->script.calls[i].collective == GLI_SENDRECV) continue;
-    gloo_request_cancel(n->operation[0]);
+    gloo_request_cancel(n->operation[0], NULL);
     j->struck = true;
     return;
   }
@@ -65,15 +65,15 @@ bool job_may_take_a_timeout(const job *j) {
 }
 
 static bool names_culprit(const job *j, const gloo_error *error) {
-  if (error->rank == (int)job_root_rank(j, j->culprit)) return true;
-  return j->fault == JOB_CUT && error->rank == (int)job_root_rank(j, j->other);
+  if (error->root_rank == (int)job_root_rank(j, j->culprit)) return true;
+  return j->fault == JOB_CUT && error->root_rank == (int)job_root_rank(j, j->other);
 }
 
 /* A rank that has failed and gone cannot tell why: that it is gone is all that
  * those who only then turn to it can know. */
 static bool names_casualty(const job *j, const gloo_error *error) {
-  if (error->status != GLOO_ERR_PEER || error->rank < 0) return false;
-  const rank *r = &j->ranks[job_rank_of_root(j, (uint32_t)error->rank)];
+  if (error->status != GLOO_ERR_PEER || error->root_rank < 0) return false;
+  const rank *r = &j->ranks[job_rank_of_root(j, (uint32_t)error->root_rank)];
   return r->failed && r->context == NULL;
 }
 
@@ -110,5 +110,5 @@ void job_judge(job *j, rank *r) {
   if (is_right(j, e)) return;
   job_complain(j, "culprit %u, but rank %u says %s, rank %d: %s",
                job_root_rank(j, j->culprit), job_root_rank(j, r->number),
-               gloo_status_string(e->status), e->rank, e->message);
+               gloo_status_string(e->status), e->root_rank, e->message);
 }

@@ -14,7 +14,7 @@ static void room_for_announcements_is_used(void **state) {
   gloo_request *ops[2 + SENDS];
   for (int i = 0; i < 2 + SENDS; i++) {
     assert_int_equal(gloo_send_start(two.context, data, i < 2 ? FIRST : EACH,
-                                     GLOO_UINT8, 1, NULL, &ops[i]),
+                                     GLOO_UINT8, 1, NULL, &ops[i], NULL),
                      GLOO_OK);
   }
   peer_run_both(&two);
@@ -37,7 +37,7 @@ static void room_for_announcements_is_used(void **state) {
 
 /* The signature of an operation that the engine is in. */
 static gli_header start_barrier(pair_of_ranks *two, gloo_request **op) {
-  assert_int_equal(gloo_barrier_start(two->context, NULL, op), GLOO_OK);
+  assert_int_equal(gloo_barrier_start(two->context, NULL, op, NULL), GLOO_OK);
   peer_run_both(two);
   assert_int_equal(two->came[GLI_MESSAGE_DATA], 1);
   return two->last[GLI_MESSAGE_DATA];
@@ -51,7 +51,7 @@ static void one_who_only_asks_is_cut_off(void **state) {
   gli_header about = start_barrier(&two, &op);
   for (int i = 0; i < 6000; i++) peer_say(&two, GLI_MESSAGE_RTS, &about, 0);
   peer_run_engine(&two);
-  assert_int_equal(gloo_request_test(op), GLOO_ERR_PROTOCOL);
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_ERR_PROTOCOL);
   gloo_request_destroy(op);
   peer_tear_down(&two);
 }
@@ -65,7 +65,7 @@ static void probes_are_answered_within_reason(void **state) {
   gli_header about = start_barrier(&two, &op);
   for (int i = 0; i < PROBES; i++) peer_say(&two, GLI_MESSAGE_PROBE, &about, 0);
   peer_run_engine(&two);
-  assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS);
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_IN_PROGRESS);
   peer_run_both(&two);
   assert_true(two.came[GLI_MESSAGE_WAITING] > 0);
   assert_true(two.came[GLI_MESSAGE_WAITING] < ENOUGH);
@@ -79,7 +79,7 @@ static gloo_status test_after(pair_of_ranks *two, gloo_request *op,
     peer_run_both(two);
     sim_advance(two->world, ns / 10);
   }
-  return gloo_request_test(op);
+  return gloo_request_test(op, NULL);
 }
 
 /* Somebody else is late and asks; nobody's time is up. */
@@ -123,11 +123,11 @@ static void time_runs_from_the_start(void **state) {
   pair_of_ranks two;
   peer_set_up(&two, 50, INT64_C(1000000000));
   gloo_request *op;
-  assert_int_equal(gloo_barrier_start(two.context, NULL, &op), GLOO_OK);
+  assert_int_equal(gloo_barrier_start(two.context, NULL, &op, NULL), GLOO_OK);
   sim_advance(two.world, UINT64_C(10000000000));
-  assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS); /* it asks */
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_IN_PROGRESS); /* it asks */
   sim_advance(two.world, UINT64_C(500000000));
-  assert_int_equal(gloo_request_test(op), GLOO_ERR_TIMEOUT);
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_ERR_TIMEOUT);
   gloo_request_destroy(op);
   peer_tear_down(&two);
 }

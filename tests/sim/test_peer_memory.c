@@ -17,7 +17,7 @@ static void an_rkey_may_have_to_wait(void **state) {
   gloo_request **ops = calloc(SENDS, sizeof(gloo_request *));
   for (int i = 0; i < SENDS; i++) {
     assert_int_equal(gloo_send_start(two.context, bytes, BYTES, GLOO_UINT8, 1,
-                                     NULL, &ops[i]),
+                                     NULL, &ops[i], NULL),
                      GLOO_OK);
   }
   peer_run_both(&two);
@@ -32,9 +32,9 @@ static void an_rkey_may_have_to_wait(void **state) {
 /* A message of LONG floats, shown. */
 static gli_header show(pair_of_ranks *two, const float *memory,
                        gloo_request **op) {
-  assert_int_equal(
-      gloo_send_start(two->context, memory, LONG, GLOO_FLOAT32, 1, NULL, op),
-      GLOO_OK);
+  assert_int_equal(gloo_send_start(two->context, memory, LONG, GLOO_FLOAT32, 1,
+                                   NULL, op, NULL),
+                   GLOO_OK);
   peer_run_both(two);
   assert_int_equal(two->came[GLI_MESSAGE_DATA], 1);
   assert_int_equal(two->last[GLI_MESSAGE_DATA].form, GLI_FORM_RKEY);
@@ -49,10 +49,10 @@ static void what_is_exposed_is_done_when_read(void **state) {
     peer_set_up_rkeys(&two, percent);
     gloo_request *op;
     gli_header about = show(&two, memory, &op);
-    assert_int_equal(gloo_request_test(op), GLOO_IN_PROGRESS);
+    assert_int_equal(gloo_request_test(op, NULL), GLOO_IN_PROGRESS);
     peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0);
     peer_run_both(&two);
-    assert_int_equal(gloo_request_test(op), GLOO_OK);
+    assert_int_equal(gloo_request_test(op, NULL), GLOO_OK);
     gloo_request_destroy(op);
     peer_tear_down(&two);
   }
@@ -76,7 +76,7 @@ static void only_what_is_exposed_is_read(void **state) {
     assert_int_equal(gloo_context_error(two.context, &error),
                      GLOO_ERR_PROTOCOL);
     assert_int_equal(error.rank, 1);
-    assert_int_equal(gloo_request_test(op),
+    assert_int_equal(gloo_request_test(op, NULL),
                      lie == 0 ? GLOO_OK : GLOO_ERR_PROTOCOL);
     gloo_request_destroy(op);
     peer_tear_down(&two);
@@ -93,7 +93,7 @@ static void who_leaves_needs_nothing_more(void **state) {
   peer_say(&two, GLI_MESSAGE_BYE, &about, 0);
   peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0); /* nothing may follow */
   peer_run_engine(&two);
-  assert_int_equal(gloo_request_test(op), GLOO_OK);
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_OK);
   gloo_request_destroy(op);
   peer_tear_down(&two);
 }
@@ -106,12 +106,12 @@ static void what_is_exposed_goes_with_its_operation(void **state) {
     peer_set_up_rkeys(&two, 50);
     gloo_request *op;
     gli_header about = show(&two, memory, &op);
-    if (how == 0) gloo_request_cancel(op);
+    if (how == 0) gloo_request_cancel(op, NULL);
     if (how > 0) gloo_request_destroy(op);
     if (how == 2) peer_say(&two, GLI_MESSAGE_READ_DONE, &about, 0);
     peer_run_both(&two);
     if (how == 0) {
-      assert_int_equal(gloo_request_test(op), GLOO_ERR_CANCELLED);
+      assert_int_equal(gloo_request_test(op, NULL), GLOO_ERR_CANCELLED);
       gloo_request_destroy(op);
     }
     peer_tear_down(&two);
@@ -130,9 +130,10 @@ static void start_fused(pair_of_ranks *two, fused *f) {
   for (int i = 0; i < LONG; i++) f->in[i] = (float)i;
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = "fused";
-  assert_int_equal(gloo_allreduce_start(two->context, f->in, f->out, LONG,
-                                        GLOO_FLOAT32, GLOO_SUM, &o, &f->op),
-                   GLOO_OK);
+  assert_int_equal(
+      gloo_allreduce_start(two->context, f->in, f->out, LONG, GLOO_FLOAT32,
+                           GLOO_SUM, &o, &f->op, NULL),
+      GLOO_OK);
   peer_run_both(two);
   assert_int_equal(two->came[GLI_MESSAGE_DATA], 2);
   f->about = two->last[GLI_MESSAGE_DATA];
@@ -141,7 +142,7 @@ static void start_fused(pair_of_ranks *two, fused *f) {
 static void end_fused(pair_of_ranks *two, fused *f, gloo_status status) {
   gloo_error error;
   peer_run_both(two);
-  assert_int_equal(gloo_request_test(f->op), status);
+  assert_int_equal(gloo_request_test(f->op, NULL), status);
   if (status != GLOO_OK) {
     assert_int_equal(gloo_request_error(f->op, &error), status);
     assert_int_equal(error.rank, 1);
@@ -231,7 +232,7 @@ static void each_put_is_done_once(void **state) {
   gloo_error error;
   assert_int_equal(
       gloo_allreduce_start(two.context, memory, memory + HUGE_COUNT, HUGE_COUNT,
-                           GLOO_FLOAT32, GLOO_SUM, &o, &op),
+                           GLOO_FLOAT32, GLOO_SUM, &o, &op, NULL),
       GLOO_OK);
   peer_run_both(&two);
   assert_int_equal(two.came[GLI_MESSAGE_DATA], 4);
@@ -239,7 +240,7 @@ static void each_put_is_done_once(void **state) {
   gloo_request *again;
   assert_int_equal(
       gloo_allreduce_start(two.context, memory, memory + HUGE_COUNT, HUGE_COUNT,
-                           GLOO_FLOAT32, GLOO_SUM, &o, &again),
+                           GLOO_FLOAT32, GLOO_SUM, &o, &again, NULL),
       GLOO_OK);
   about.operation++;
   peer_data(&two, &about, 2, GLI_FORM_PUT_DONE, NULL, 0);
@@ -282,7 +283,7 @@ static void what_is_exposed_is_cut_off(void **state) {
   gloo_request *op;
   assert_int_equal(gli_operation_prepare(two.context, &call, &op, &error),
                    GLOO_OK);
-  assert_int_equal(gloo_request_start(op), GLOO_OK);
+  assert_int_equal(gloo_request_start(op, NULL), GLOO_OK);
   peer_run_both(&two);
   assert_true(gli_region_find(memory, LONG, &region) == shared);
   gloo_request_destroy(op);

@@ -17,7 +17,7 @@ typedef struct copying {
 
 static void send_some(copying *c) {
   assert_int_equal(gloo_send_start(c->two.context, c->from, BYTES, GLOO_UINT8,
-                                   1, NULL, &c->op),
+                                   1, NULL, &c->op, NULL),
                    GLOO_OK);
   peer_run_both(&c->two);
   c->about = c->two.last[GLI_MESSAGE_DATA];
@@ -26,7 +26,7 @@ static void send_some(copying *c) {
 static void end_send(copying *c) {
   peer_say(&c->two, GLI_MESSAGE_READ_DONE, &c->about, 0);
   peer_run_both(&c->two);
-  assert_int_equal(gloo_request_test(c->op), GLOO_OK);
+  assert_int_equal(gloo_request_test(c->op, NULL), GLOO_OK);
   gloo_request_destroy(c->op);
 }
 
@@ -68,7 +68,7 @@ static void copied(const copying *c, uint32_t first, uint32_t pieces) {
 
 static void receive(copying *c) {
   assert_int_equal(gloo_recv_start(c->two.context, c->to, BYTES, GLOO_UINT8, 1,
-                                   NULL, &c->op),
+                                   NULL, &c->op, NULL),
                    GLOO_OK);
   peer_rkey_pack(&c->two, &c->about, 0, GLI_FORM_SHARED,
                  rkey_to(c, c->from, false));
@@ -81,7 +81,7 @@ static void who_gets_all_pieces_is_done(void **state) {
   copying c;
   set_up(&c, 0);
   receive(&c);
-  assert_int_equal(gloo_request_test(c.op), GLOO_OK);
+  assert_int_equal(gloo_request_test(c.op, NULL), GLOO_OK);
   assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 1);
   copied(&c, 0, PIECES);
   tear_down(&c);
@@ -93,13 +93,13 @@ static void others_are_waited_for(void **state) {
     copying c;
     set_up(&c, shares);
     receive(&c);
-    assert_int_equal(gloo_request_test(c.op), GLOO_IN_PROGRESS);
+    assert_int_equal(gloo_request_test(c.op, NULL), GLOO_IN_PROGRESS);
     assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 0);
     copied(&c, 0, PIECES - shares);
     memcpy(c.to, c.from, BYTES);
     peer_say(&c.two, GLI_MESSAGE_SHARE_DONE, &c.about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_request_test(c.op), GLOO_OK);
+    assert_int_equal(gloo_request_test(c.op, NULL), GLOO_OK);
     assert_int_equal(c.two.came[GLI_MESSAGE_READ_DONE], 1);
     copied(&c, 0, PIECES);
     tear_down(&c);
@@ -135,9 +135,9 @@ static void what_is_shared_is_cut_off(void **state) {
     set_up(&c, shares);
     bool shared = gli_region_find(c.to, BYTES, &region);
     receive(&c);
-    gloo_request_cancel(c.op);
+    gloo_request_cancel(c.op, NULL);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_request_test(c.op),
+    assert_int_equal(gloo_request_test(c.op, NULL),
                      shares ? GLOO_ERR_CANCELLED : GLOO_OK);
     assert_true(gli_region_find(c.to, BYTES, &region) == (shared && !shares));
     tear_down(&c);
@@ -170,10 +170,10 @@ static void who_sends_takes_what_is_left(void **state) {
     peer_run_both(&c.two);
     assert_int_equal(c.two.came[GLI_MESSAGE_SHARE_DONE], pieces < PIECES);
     copied(&c, pieces, PIECES - pieces);
-    assert_int_equal(gloo_request_test(c.op), GLOO_IN_PROGRESS);
+    assert_int_equal(gloo_request_test(c.op, NULL), GLOO_IN_PROGRESS);
     peer_say(&c.two, GLI_MESSAGE_READ_DONE, &c.about, 0);
     peer_run_both(&c.two);
-    assert_int_equal(gloo_request_test(c.op), GLOO_OK);
+    assert_int_equal(gloo_request_test(c.op, NULL), GLOO_OK);
     tear_down(&c);
   }
 }
@@ -213,20 +213,20 @@ static void only_an_idle_sender_shares(void **state) {
   copying c;
   set_up(&c, 0);
   gloo_request *waits;
-  assert_int_equal(
-      gloo_recv_start(c.two.context, c.to, BYTES, GLOO_UINT8, 1, NULL, &waits),
-      GLOO_OK);
+  assert_int_equal(gloo_recv_start(c.two.context, c.to, BYTES, GLOO_UINT8, 1,
+                                   NULL, &waits, NULL),
+                   GLOO_OK);
   send_some(&c);
   assert_int_equal(c.about.form, GLI_FORM_RKEY);
   end_send(&c);
-  gloo_request_cancel(waits);
+  gloo_request_cancel(waits, NULL);
   gloo_request_destroy(waits);
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = "flat";
   for (int in_place = 0; in_place < 2; in_place++) {
     assert_int_equal(
         gloo_broadcast_start(c.two.context, in_place ? GLOO_IN_PLACE : c.from,
-                             c.to, BYTES, GLOO_UINT8, 0, &o, &c.op),
+                             c.to, BYTES, GLOO_UINT8, 0, &o, &c.op, NULL),
         GLOO_OK);
     peer_run_both(&c.two);
     c.about = c.two.last[GLI_MESSAGE_DATA];

@@ -79,6 +79,7 @@ void gli_context_detach_operations(gloo_context *context) {
   while (context->all != NULL) {
     gli_operation *op = context->all;
     context->all = op->all_next;
+    gli_context_localize(context, &op->error);
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     op->context = NULL;
     gli_plan_cache_put(context->cache, op->ref);

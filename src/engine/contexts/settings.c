@@ -75,6 +75,12 @@ uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank) {
   return GLI_NO_RANK;
 }
 
+void gli_context_localize(const gloo_context *context, gloo_error *error) {
+  if (error->root_rank < 0 || gli_context_is_root(context)) return;
+  uint32_t rank = gli_context_rank_of(context, (uint32_t)error->root_rank);
+  error->rank = rank == GLI_NO_RANK ? -1 : (int)rank;
+}
+
 bool gli_context_related(const gloo_context *a, const gloo_context *b) {
   return a->family == b->family;
 }

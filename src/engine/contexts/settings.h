@@ -7,6 +7,9 @@
 #include "plan/plan.h"
 #include "plan/tuning.h"
 
+/* GLOO_TIMEOUT_DEFAULT of a context. */
+#define GLI_TIMEOUT_NS INT64_C(30000000000)
+
 /* What plans may know of hosts, to be said before operations are started: which
  * ranks share one (the context takes `hosts` over, and keeps them unless there
  * is only one), and whether ranks outnumber cores. The same on all ranks. */
@@ -36,6 +39,9 @@ gli_locality gli_context_locality(const gloo_context *context);
 uint32_t gli_context_root_rank(const gloo_context *context, uint32_t rank);
 /* The other way round; UINT32_MAX: it is not in the context. */
 uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
+/* An error as the callers of this context see it: the rank at fault by its
+ * number there, too. Errors inside the engine speak of the root. */
+void gli_context_localize(const gloo_context *context, gloo_error *error);
 bool gli_context_related(const gloo_context *a, const gloo_context *b);
 uint32_t gli_group_id(const gloo_context *group);
 

@@ -78,6 +78,7 @@ void gli_device_close(gloo_device *device) {
   gli_fork_watch_end(&device->fork_watch);
   if (device->torn) return;
   gli_device_stop_helper(device);
+  gli_event_close(&device->event);
   device->ops->close(device->transport);
   gli_transfer_free_pool(device);
   gli_early_free_pools(device);
@@ -113,6 +114,8 @@ static void finish_teardowns(gloo_device *device) {
 
 void gli_device_tie_up(gloo_device *device) {
   if (device->teardowns_pending) finish_teardowns(device);
+  if (device->tells_pending && device->has_helper)
+    gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
 }
 

@@ -46,6 +46,28 @@ int gli_self_poll(gloo_device *device);
  */
 extern const gli_upcalls gli_engine_upcalls;
 
+/* ---- who wants to know (tell.c) ------------------------------------------ */
+
+/* GLOO_IN_PROGRESS, or how all of a joined request ended. */
+gloo_status gli_operation_result(const gli_operation *head);
+/* The first that failed of a joined request; else the first. */
+static inline const gli_operation *gli_operation_failed_of(
+    const gli_operation *head) {
+  const gli_operation *op = head;
+  while (op != NULL && op->error.status == GLOO_OK) op = op->also;
+  return op != NULL ? op : head;
+}
+void gli_operation_release_all(gli_operation *head);
+/* The lock is left while functions are called: nothing that the caller knows of
+ * operations holds afterwards. */
+void gli_device_tell_of(gloo_device *device, gli_operation *head);
+void gli_device_tell_all(gloo_device *device);
+/* Where the helper does not. */
+static inline void gli_device_tell(gloo_device *device) {
+  if (device->tells_pending && !device->has_helper) gli_device_tell_all(device);
+}
+void gli_event_close(gli_event *event);
+
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */
 
 /* After operations were started that nobody waits for. */
@@ -58,11 +80,15 @@ static inline void gli_device_kick_locked(gloo_device *device) {
 void gli_device_wake_sleepers(gloo_device *device);
 /* Until there is something to do, or a deadline passes; the lock is left
  * meanwhile. */
-void gli_device_sleep(gloo_device *device);
+void gli_device_sleep(gloo_device *device, int64_t limit_ns);
 /* Let threads that wait for the lock have it. */
 void gli_device_offer_lock(gloo_device *device);
 /* Until the operation is done. */
 void gli_device_wait(gloo_device *device, gli_operation *operation);
+/* Until all of one of the requests is over (NULL: none), for as long at most;
+ * below 0: no limit. */
+void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
+                         size_t n, int64_t timeout_ns);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);

@@ -8,6 +8,7 @@
 
 /* A peer may wait for an answer to an operation that is over here. */
 static bool helper_has_work(const gloo_device *device) {
+  if (device->tells_pending) return true;
   if (device->waiters > 0) return false;
   return device->outstanding > 0 || device->owed > 0;
 }
@@ -45,13 +46,15 @@ void gli_device_kick(gloo_device *device) {
 
 static void helper_turn(gloo_device *device) {
   /* Most operations are waited for at once: do not get in their way. */
-  helper_rest(device, HELPER_DELAY_NS);
+  if (!device->tells_pending) helper_rest(device, HELPER_DELAY_NS);
   while (!device->stop && helper_has_work(device)) {
+    gli_device_tell_all(device);
+    if (device->waiters > 0) continue;
     if (gli_device_poll(device) > 0) {
       if (atomic_load(&device->lock_wanted) > 0) gli_device_offer_lock(device);
       continue;
     }
-    gli_device_sleep(device);
+    if (!device->tells_pending) gli_device_sleep(device, INT64_MAX);
   }
 }
 

@@ -30,7 +30,7 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   char text[GLOO_ERROR_MESSAGE_BYTES] = "";
   if (bytes > 8) memcpy(text, data + 8, bytes - 8);
   text[sizeof text - 1] = '\0';
-  if (status > GLOO_ERR_INVALID || status < GLOO_ERR_INTERNAL ||
+  if (!gli_is_failure(status) || status == GLOO_ERR_FORKED ||
       status == GLOO_ERR_POISONED) {
     status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }

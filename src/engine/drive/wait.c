@@ -25,6 +25,7 @@
 
 #include "core/cpu.h"
 #include "core/error.h"
+#include "core/hints.h"
 #include "engine/drive/drive.h"
 #include "engine/run/in_order.h"
 
@@ -88,13 +89,14 @@ void gli_device_offer_lock(gloo_device *device) {
   gli_device_lock(device);
 }
 
-void gli_device_sleep(gloo_device *device) {
+void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   if (device->deferred != NULL)
     return; /* by who had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
   if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
+  if (timeout_ns > limit_ns) timeout_ns = limit_ns;
   device->sleepers++;
   gli_device_unlock(device);
   device->ops->sleep(device->transport, timeout_ns);
@@ -196,8 +198,29 @@ static bool yields_at_once(const gloo_device *device) {
          atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
-void gli_device_wait(gloo_device *device, gli_operation *op) {
-  if (device->unlisted == op && ends_unlisted(device, op)) return;
+/* What a thread waits for: one operation, or one of several requests. */
+typedef struct awaited {
+  gli_operation *op;
+  gli_operation *const *heads;
+  size_t n;
+  uint64_t until_ns; /* UINT64_MAX: no limit */
+} awaited;
+
+GLI_INLINE bool is_over(const awaited *a) {
+  if (a->op != NULL) return a->op->state == GLI_OPERATION_DONE;
+  for (size_t i = 0; i < a->n; i++) {
+    if (a->heads[i] != NULL && !gli_operation_any_running(a->heads[i]))
+      return true;
+  }
+  return false;
+}
+
+static int64_t wait_limit(uint64_t until_ns, uint64_t now_ns) {
+  uint64_t left_ns = until_ns - now_ns;
+  return left_ns > INT64_MAX ? INT64_MAX : (int64_t)left_ns;
+}
+
+GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   const gli_transport_ops *ops = device->ops;
   /* Idle polls in a row; when the first of them looked at the clock, and when
    * it fell asleep (0: it did not). */
@@ -209,19 +232,20 @@ void gli_device_wait(gloo_device *device, gli_operation *op) {
   uint64_t yield_ns = 0;
   bool yielded = false;
   device->waiters++;
-  for (unsigned polls = 1; op->state != GLI_OPERATION_DONE; polls++) {
-    int events = gli_device_progress_for(device, op);
+  for (unsigned polls = 1; !is_over(a); polls++) {
+    int events = a->op != NULL ? gli_device_progress_for(device, a->op)
+                               : gli_device_poll(device);
     if (yield_ns > 0) {
       judge_yield(device, yield_ns, events);
       yield_ns = 0;
     }
     if (polls % 256 == 0) gli_device_check_deadlines(device);
-    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
+    if (is_over(a) && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);
     }
     /* Whoever borrowed the lock may have completed it. */
-    if (op->state == GLI_OPERATION_DONE && asleep_ns == 0) break;
+    if (is_over(a) && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
       idle = 0;
       idle_ns = 0;
@@ -239,6 +263,7 @@ void gli_device_wait(gloo_device *device, gli_operation *op) {
       continue;
     }
     uint64_t now_ns = ops->now_ns(device->transport);
+    if (now_ns >= a->until_ns) break;
     if (asleep_ns > 0) {
       learn_sharing(device, now_ns - asleep_ns, events);
       asleep_ns = idle_ns = 0;
@@ -260,7 +285,7 @@ void gli_device_wait(gloo_device *device, gli_operation *op) {
         break;
       case GLI_WAIT_SLEEP:
         asleep_ns = now_ns;
-        gli_device_sleep(device);
+        gli_device_sleep(device, wait_limit(a->until_ns, now_ns));
         break;
       case GLI_WAIT_SPIN:
       case GLI_WAIT_ADAPT:
@@ -269,5 +294,22 @@ void gli_device_wait(gloo_device *device, gli_operation *op) {
     }
   }
   device->waiters--;
+  gli_device_tell(device);
   gli_device_kick_locked(device);
+}
+
+void gli_device_wait(gloo_device *device, gli_operation *op) {
+  if (device->unlisted == op && ends_unlisted(device, op)) return;
+  const awaited a = {.op = op, .until_ns = UINT64_MAX};
+  wait_for(device, &a);
+}
+
+void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
+                         size_t n, int64_t timeout_ns) {
+  awaited a = {.heads = heads, .n = n, .until_ns = UINT64_MAX};
+  if (timeout_ns >= 0) {
+    uint64_t now_ns = device->ops->now_ns(device->transport);
+    a.until_ns = now_ns + (uint64_t)timeout_ns;
+  }
+  wait_for(device, &a);
 }

@@ -19,6 +19,7 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
                                   gloo_error *error) {
   gli_device_lock(context->device);
   gloo_status status = make_and_begin(context, call, operation, error);
+  if (status != GLOO_OK) gli_context_localize(context, error);
   gli_device_unlock(context->device);
   return status;
 }
@@ -46,6 +47,7 @@ gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
     status = call_complete(op, source, error);
     gli_repeat_keep(op, status == GLOO_OK ? remembered : NULL);
   }
+  if (status != GLOO_OK) gli_context_localize(context, error);
   gli_device_unlock(device);
   return status;
 }
@@ -69,6 +71,7 @@ gloo_status gli_repeat_run(gloo_context *context, const gli_repeat_key *key,
     r->busy = true;
     status = call_complete(r->operation, source, error);
     r->busy = false;
+    if (status != GLOO_OK) gli_context_localize(context, error);
   }
   gli_device_unlock(device);
   return status;

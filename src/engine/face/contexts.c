@@ -6,6 +6,7 @@
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
+#include "engine/life/life.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
@@ -100,16 +101,67 @@ gloo_device *gli_context_device(const gloo_context *context) {
   return context->device;
 }
 
+/* Does the caller still hold one of the family beside this one? */
+static bool others_are_held(const gloo_context *context) {
+  const gli_family *family = context->family;
+  if (!family->orphaned && family->root != context) return true;
+  const gloo_context *g = family->groups;
+  while (g != NULL && (g == context || g->is_control || g->closing))
+    g = g->next;
+  return g != NULL;
+}
+
+static gloo_context *find_closing_group(const gli_family *family) {
+  gloo_context *g = family->groups;
+  while (g != NULL && !g->closing) g = g->next;
+  return g;
+}
+
+/* A group with operations under way goes on until they are over, as long as
+ * there is a context of the family that the caller holds. */
+static bool context_lingers(gloo_context *context) {
+  if (gli_context_is_root(context) || gli_context_poisoned(context) ||
+      !others_are_held(context))
+    return false;
+  context->closing = true;
+  for (gli_operation *op = context->all; op != NULL; op = op->all_next)
+    op->ending |= GLI_ENDS_TOLD;
+  return true;
+}
+
+/* And all that linger, when nobody holds any of the family after it. */
+static bool end_contexts(gloo_context *context) {
+  gli_family *family = context->family;
+  bool last = !others_are_held(context);
+  bool ended = gli_context_end(context);
+  while (last && !ended) {
+    gloo_context *left = find_closing_group(family);
+    if (left == NULL) break;
+    ended = gli_context_end(left);
+  }
+  return ended;
+}
+
+static bool any_busy(const gloo_context *context) {
+  if (gli_context_is_busy(context)) return true;
+  return !others_are_held(context) &&
+         find_closing_group(context->family) != NULL;
+}
+
 void gli_context_close(gloo_context *context) {
   gloo_device *device = context->device;
-  const gloo_context *root = context->family->root;
-  bool owns_device = root->owns_device;
+  bool owns_device = context->family->root->owns_device;
   gli_device_lock(device);
   if (device->torn) {
     gli_device_unlock(device);
     return;
   }
-  if (gli_context_is_busy(context)) {
+  if (gli_context_is_busy(context) && context_lingers(context)) {
+    gli_device_kick_locked(device);
+    gli_device_unlock(device);
+    return;
+  }
+  if (any_busy(context)) {
     gloo_error cause;
     gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
              "rank %u destroyed its context while operations were running",
@@ -117,7 +169,8 @@ void gli_context_close(gloo_context *context) {
     gli_context_poison(context, &cause);
   }
   gli_device_settle(device);
-  bool ended = gli_context_end(context);
+  gli_device_tell_all(device);
+  bool ended = end_contexts(context);
   gli_device_unlock(device);
   if (ended && owns_device) {
     gli_device_close(device);
@@ -165,8 +218,10 @@ gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
 
 gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause) {
   gloo_device *device = context->device;
+  gloo_error told = *cause;
+  told.rank = told.root_rank;
   gli_device_lock(device);
-  gli_context_poison(context, cause);
+  gli_context_poison(context, &told);
   gli_device_settle(device);
   gli_device_unlock(device);
   return cause->status;
@@ -174,9 +229,11 @@ gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause) {
 
 gloo_status gli_context_usable(const gloo_context *context, gloo_error *error) {
   gli_device_lock(context->device);
-  gloo_status status = gli_context_poisoned(context)
-                           ? gli_context_unusable(context, error)
-                           : GLOO_OK;
+  gloo_status status = GLOO_OK;
+  if (gli_context_poisoned(context)) {
+    status = gli_context_unusable(context, error);
+    if (error != NULL) gli_context_localize(context, error);
+  }
   gli_device_unlock(context->device);
   return status;
 }
@@ -199,6 +256,52 @@ int gloo_context_size(const gloo_context *context) {
   return context != NULL ? (int)context->size : -1;
 }
 
+gloo_device *gloo_context_device(const gloo_context *context) {
+  return context != NULL ? context->device : NULL;
+}
+
+gloo_status gloo_context_abort(gloo_context *context, const char *reason,
+                               gloo_error *error) {
+  if (context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_context_abort: the context is NULL");
+  if (gli_custom_op_inside())
+    return gli_custom_op_refuse("gloo_context_abort", error);
+  gloo_status status = gli_context_usable(context, error);
+  if (status == GLOO_ERR_FORKED) return status;
+  gloo_error cause;
+  gli_fail(&cause, GLOO_ERR_ABORTED, (int)context->root_rank,
+           "rank %u gave up: %s", context->root_rank,
+           reason != NULL && *reason ? reason : "no reason was given");
+  (void)gli_context_fail(context, &cause);
+  return GLOO_OK;
+}
+
+gloo_status gloo_context_set_timeout(gloo_context *context, int64_t timeout_ns,
+                                     gloo_error *error) {
+  if (context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_context_set_timeout: the context is NULL");
+  if (gli_custom_op_inside())
+    return gli_custom_op_refuse("gloo_context_set_timeout", error);
+  gli_device_lock(context->device);
+  context->timeout_ns =
+      timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS : timeout_ns;
+  gli_repeat_set_timeout(context);
+  gli_device_unlock(context->device);
+  return GLOO_OK;
+}
+
+int gloo_context_hosts(const gloo_context *context) {
+  if (context == NULL) return -1;
+  return context->hosts != NULL ? (int)context->hosts->n : 1;
+}
+
+int gloo_context_host(const gloo_context *context, int rank) {
+  if (context == NULL || rank < 0 || rank >= (int)context->size) return -1;
+  return context->hosts != NULL ? (int)context->hosts->of[rank] : 0;
+}
+
 gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
   if (context == NULL || error == NULL || gli_custom_op_inside())
     return GLOO_ERR_INVALID;
@@ -208,6 +311,8 @@ gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
   gli_device_check_deadlines(device);
   bool poisoned = gli_context_poisoned(context);
   *error = poisoned ? context->cause : context->refused;
+  gli_context_localize(context, error);
+  gli_device_tell(device);
   gli_device_unlock(device);
   return error->status;
 }

@@ -10,27 +10,12 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-static bool is_running(const gli_operation *op) {
-  return op->state >= GLI_OPERATION_POSTED;
-}
-
-/* Is it, or what was joined to it? */
-static bool any_running(const gli_operation *op) {
-  return is_running(op) || (op->also != NULL && is_running(op->also));
-}
-
-/* The first error of the two. */
-static const gli_operation *failed_of(const gli_operation *op) {
-  return op->error.status == GLOO_OK && op->also != NULL ? op->also : op;
-}
-
-void gli_operation_join(gli_operation *op, gli_operation *also) {
-  op->also = also;
-}
-
-static void end_unstarted(gli_operation *op, const gloo_error *error) {
-  op->error = *error;
-  op->state = GLI_OPERATION_DONE;
+static void end_unstarted(gli_operation *head, const gloo_error *error) {
+  for (gli_operation *op = head; op != NULL; op = op->also) {
+    if (gli_operation_is_running(op)) continue;
+    op->error = *error;
+    op->state = GLI_OPERATION_DONE;
+  }
 }
 
 /* A message that goes nowhere, to which nothing was joined. */
@@ -38,34 +23,36 @@ static bool is_nothing(const gli_operation *op) {
   return op->plan->n_steps == 0 && op->signature.collective == GLI_SENDRECV;
 }
 
-/* What was joined comes first: it may have to copy what the other receives. */
-static gloo_status begin_both(gli_operation *op, gloo_error *error) {
-  gloo_status status = gli_operation_begin(op->also, true, error);
-  gli_device_run(op->device);
-  if (status == GLOO_OK) return gli_operation_begin(op, false, error);
+/* In their order: the first may have to copy what the next one receives. */
+static gloo_status handle_begin_all(gli_operation *head, gloo_error *error) {
+  for (gli_operation *op = head; op != NULL; op = op->also) {
+    bool last = op->also == NULL;
+    gloo_status status = gli_operation_begin(op, !last, error);
+    if (!last) gli_device_run(op->device);
+    if (status == GLOO_OK) continue;
+    end_unstarted(head, error);
+    return status;
+  }
+  return GLOO_OK;
+}
+
+GLI_COLD static gloo_status refuse_start(gli_operation *op, gloo_error *error) {
+  gloo_status status = gli_context_unusable(op->context, error);
+  gli_context_localize(op->context, error);
   end_unstarted(op, error);
   return status;
 }
 
-GLI_COLD static gloo_status refuse_start(gli_operation *op) {
-  gloo_error error;
-  gloo_status status = gli_context_unusable(op->context, &error);
-  end_unstarted(op, &error);
-  if (op->also != NULL) end_unstarted(op->also, &error);
-  return status;
-}
-
 /* Its context is gone, and nobody but the caller knows of the operation now. */
-GLI_COLD static gloo_status refuse_orphan(gli_operation *op) {
-  gloo_error error;
+GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
+                                          gloo_error *error) {
   bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
-  gli_fail(&error, GLOO_ERR_POISONED, -1,
+  gli_fail(error, GLOO_ERR_POISONED, -1,
            "the context of this operation was destroyed%s%s",
            failed ? " after an error: " : "",
            failed ? gloo_status_string(op->orphaned_by) : "");
-  error.cause = op->orphaned_by;
-  end_unstarted(op, &error);
-  if (op->also != NULL) end_unstarted(op->also, &error);
+  error->cause = op->orphaned_by;
+  end_unstarted(op, error);
   return GLOO_ERR_POISONED;
 }
 
@@ -87,31 +74,31 @@ GLI_INLINE void get_going(gli_operation *op, bool busy) {
   gloo_device *device = op->device;
   if (busy) gli_device_defer(device);
   gli_device_settle(device);
-  if (!any_running(op)) return;
+  if (!gli_operation_any_running(op)) return;
   if (!busy && !needs_no_poll(device, op)) gli_device_poll(device);
-  if (is_running(op)) gli_blame_start_clock(op);
-  if (op->also != NULL && is_running(op->also)) gli_blame_start_clock(op->also);
+  for (gli_operation *o = op; o != NULL; o = o->also) {
+    if (gli_operation_is_running(o)) gli_blame_start_clock(o);
+  }
   gli_device_kick_locked(device);
 }
 
-/* Two, or nothing. */
+/* Several, or nothing. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   if (op->also == NULL) {
     gli_error_clear(error);
     end_unstarted(op, error);
     return GLOO_OK;
   }
-  gloo_status status = begin_both(op, error);
+  gloo_status status = handle_begin_all(op, error);
   get_going(op, status == GLOO_OK && is_busy(op->device, 1));
   return status;
 }
 
-GLI_INLINE gloo_status start_request(gli_operation *op) {
-  gloo_error error;
-  if (op->also != NULL || is_nothing(op)) return start_odd(op, &error);
+GLI_INLINE gloo_status start_request(gli_operation *op, gloo_error *error) {
+  if (op->also != NULL || is_nothing(op)) return start_odd(op, error);
   gloo_device *device = op->device;
   bool busy = is_busy(device, 0);
-  gloo_status status = gli_operation_begin(op, !busy, &error);
+  gloo_status status = gli_operation_begin(op, !busy, error);
   if (op->state == GLI_OPERATION_DONE && device->runnable == NULL &&
       !device->loose_ends) {
     return status;
@@ -120,55 +107,134 @@ GLI_INLINE gloo_status start_request(gli_operation *op) {
   return status;
 }
 
-gloo_status gloo_request_start(gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (op->context == NULL) return refuse_orphan(op);
-  gloo_device *device = op->device;
-  gli_device_lock(device);
-  gloo_status status;
-  if (any_running(op)) {
-    status = GLOO_ERR_BUSY;
-  } else if (gli_context_poisoned(op->context)) {
-    status = refuse_start(op);
-  } else {
-    status = start_request(op);
-  }
+/* A request that may be used here; else why not. */
+static inline bool is_usable(const gli_operation *op) {
+  return op != NULL && !gli_custom_op_inside();
+}
+GLI_COLD static gloo_status refuse_use(const gli_operation *op,
+                                       const char *function,
+                                       gloo_error *error) {
+  if (op != NULL) return gli_custom_op_refuse(function, error);
+  return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the request is NULL",
+                  function);
+}
+
+/* The end of every function that has changed something. */
+static void handle_leave(gloo_device *device) {
+  gli_device_tell(device);
   gli_device_unlock(device);
+}
+
+GLI_COLD static gloo_status refuse_running(const gli_operation *op,
+                                           gloo_error *error) {
+  char text[GLI_TEXT_BYTES];
+  return gli_fail(error, GLOO_ERR_BUSY, -1,
+                  "%s was started and is not over: wait for it first",
+                  gli_describe_call(&op->signature, text));
+}
+
+static gloo_status start_locked(gli_operation *op, gloo_error *error) {
+  if (gli_operation_any_running(op)) return refuse_running(op, error);
+  if (gli_context_poisoned(op->context)) return refuse_start(op, error);
+  if (op->notice.queued) gli_device_tell_of(op->device, op);
+  gloo_status status = start_request(op, error);
+  if (status != GLOO_OK) gli_context_localize(op->context, error);
   return status;
 }
 
-static gloo_status request_result(const gli_operation *op) {
-  return any_running(op) ? GLOO_IN_PROGRESS : failed_of(op)->error.status;
-}
-
-gloo_status gloo_request_test(gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (op->context == NULL) return request_result(op);
+gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_start", error);
+  if (op->context == NULL) return refuse_orphan(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
-  if (any_running(op)) {
+  gloo_status status = start_locked(op, error);
+  handle_leave(device);
+  return status;
+}
+
+/* ---- how it went --------------------------------------------------------- */
+
+static void handle_copy_error(const gli_operation *failed, gloo_error *error) {
+  if (error == NULL) return;
+  *error = failed->error;
+  if (failed->context != NULL) gli_context_localize(failed->context, error);
+}
+
+/* Its status, with the details of a failure. */
+static gloo_status handle_result(const gli_operation *op, gloo_error *error) {
+  gloo_status status = gli_operation_result(op);
+  if (status < 0) handle_copy_error(gli_operation_failed_of(op), error);
+  return status;
+}
+
+gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
+  if (op->context == NULL) return handle_result(op, error);
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  if (gli_operation_any_running(op)) {
     gli_device_progress_for(device, op);
-    if (any_running(op)) gli_device_check_deadlines(device);
+    if (gli_operation_any_running(op)) gli_device_check_deadlines(device);
   }
-  gloo_status status = request_result(op);
-  gli_device_unlock(device);
+  gloo_status status = handle_result(op, error);
+  handle_leave(device);
   return status;
 }
 
-gloo_status gloo_request_wait(gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  if (op->context == NULL) return request_result(op);
+/* With no limit of its own. */
+static void wait_all_of(gloo_device *device, gli_operation *head) {
+  for (gli_operation *op = head; op != NULL; op = op->also) {
+    if (gli_operation_is_running(op)) gli_device_wait(device, op);
+  }
+}
+
+gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
+                              gloo_error *error) {
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_wait", error);
+  if (op->context == NULL) return handle_result(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
-  if (is_running(op)) gli_device_wait(device, op);
-  if (op->also != NULL && is_running(op->also))
-    gli_device_wait(device, op->also);
-  gloo_status status = request_result(op);
+  if (timeout_ns <= 0) {
+    wait_all_of(device, op);
+  } else if (gli_operation_any_running(op)) {
+    gli_device_wait_any(device, &op, 1, timeout_ns);
+  }
+  gloo_status status = handle_result(op, error);
   gli_device_unlock(device);
   return status;
 }
 
-static void cancel_request(gli_operation *op) {
+int gloo_request_source(const gli_operation *op) {
+  if (!is_usable(op)) return -1;
+  gloo_device *device = op->context != NULL ? op->device : NULL;
+  if (device != NULL) gli_device_lock(device);
+  int source = -1;
+  bool received =
+      op->state == GLI_OPERATION_DONE && gli_operation_result(op) == GLOO_OK;
+  for (; received && op != NULL && source < 0; op = op->also) {
+    if (op->side == GLI_RECV_SIDE) source = op->p2p.source;
+  }
+  if (device != NULL) gli_device_unlock(device);
+  return source;
+}
+
+gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_error", error);
+  if (error == NULL) return GLOO_ERR_INVALID;
+  gli_error_clear(error);
+  gloo_device *device = op->context != NULL ? op->device : NULL;
+  if (device != NULL) gli_device_lock(device);
+  if (op->state == GLI_OPERATION_DONE)
+    handle_copy_error(gli_operation_failed_of(op), error);
+  if (device != NULL) gli_device_unlock(device);
+  return error->status;
+}
+
+/* ---- giving up ----------------------------------------------------------- */
+
+static void handle_cancel(gli_operation *op) {
   if (gli_operation_is_private(op)) {
     gli_operation_withdraw(op);
     return;
@@ -181,53 +247,53 @@ static void cancel_request(gli_operation *op) {
   gli_context_poison(op->context, &error);
 }
 
-static void cancel_if_running(gli_operation *op) {
-  if (op->context == NULL) return;
-  gloo_device *device = op->device;
-  gli_device_lock(device);
-  if (any_running(op)) {
-    if (is_running(op)) cancel_request(op);
-    if (op->also != NULL && is_running(op->also)) cancel_request(op->also);
-    gli_device_settle(device);
-    gli_device_wake_sleepers(device);
+/* With the lock held. */
+static void cancel_all_of(gloo_device *device, gli_operation *head) {
+  if (!gli_operation_any_running(head)) return;
+  for (gli_operation *op = head; op != NULL; op = op->also) {
+    if (gli_operation_is_running(op)) handle_cancel(op);
   }
-  gli_device_unlock(device);
+  gli_device_settle(device);
+  gli_device_wake_sleepers(device);
 }
 
-gloo_status gloo_request_cancel(gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return GLOO_ERR_INVALID;
-  cancel_if_running(op);
-  return op->error.status == GLOO_ERR_FORKED ? GLOO_ERR_FORKED : GLOO_OK;
-}
-
-int gloo_request_source(const gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return -1;
-  gloo_device *device = op->context != NULL ? op->device : NULL;
-  if (device != NULL) gli_device_lock(device);
-  bool received =
-      op->state == GLI_OPERATION_DONE && op->error.status == GLOO_OK;
-  int source = received ? op->p2p.source : -1;
-  if (device != NULL) gli_device_unlock(device);
-  return source;
-}
-
-gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
-  if (op == NULL || error == NULL || gli_custom_op_inside())
-    return GLOO_ERR_INVALID;
-  gli_error_clear(error);
-  gloo_device *device = op->context != NULL ? op->device : NULL;
-  if (device != NULL) gli_device_lock(device);
-  if (op->state == GLI_OPERATION_DONE) *error = failed_of(op)->error;
-  if (device != NULL) gli_device_unlock(device);
-  return error->status;
+gloo_status gloo_request_cancel(gli_operation *op, gloo_error *error) {
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_cancel", error);
+  if (op->context != NULL) {
+    gloo_device *device = op->device;
+    gli_device_lock(device);
+    cancel_all_of(device, op);
+    handle_leave(device);
+  }
+  if (op->error.status != GLOO_ERR_FORKED) return GLOO_OK;
+  handle_copy_error(op, error);
+  return GLOO_ERR_FORKED;
 }
 
 void gloo_request_destroy(gli_operation *op) {
-  if (op == NULL || gli_custom_op_inside()) return;
-  gloo_device *device = op->context != NULL ? op->device : NULL;
-  cancel_if_running(op);
-  if (device != NULL) gli_device_lock(device);
-  if (op->also != NULL) gli_operation_release(op->also);
-  gli_operation_release(op);
-  if (device != NULL) gli_device_unlock(device);
+  if (!is_usable(op)) return;
+  if (op->context == NULL) {
+    gli_operation_release_all(op);
+    return;
+  }
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  cancel_all_of(device, op);
+  if (op->notice.queued) gli_device_tell_of(device, op);
+  gli_operation_release_all(op);
+  handle_leave(device);
+}
+
+void gloo_request_release(gli_operation *op) {
+  if (!is_usable(op)) return;
+  gloo_device *device = op->device;
+  bool under_way = false;
+  if (op->context != NULL) {
+    gli_device_lock(device);
+    under_way = gli_operation_any_running(op) || op->notice.queued;
+    op->notice.released = under_way;
+    if (under_way) gli_operation_will_tell(op);
+    gli_device_unlock(device);
+  }
+  if (!under_way) gloo_request_destroy(op);
 }

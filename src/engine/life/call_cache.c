@@ -112,3 +112,11 @@ void gli_repeat_forget_all(gloo_context *context) {
   free(context->repeats);
   context->repeats = NULL;
 }
+
+void gli_repeat_set_timeout(gloo_context *context) {
+  for (size_t i = 0; context->repeats != NULL && i < REMEMBERED; i++) {
+    const gli_repeat *r = &context->repeats[i];
+    if (r->operation == NULL || r->call.key.timeout_ns != 0) continue;
+    r->operation->deadline.timeout_ns = context->timeout_ns;
+  }
+}

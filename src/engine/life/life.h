@@ -56,5 +56,7 @@ void gli_repeat_keep(gli_operation *op, const gli_repeated_call *call);
 void gli_repeat_keep_like(const gli_operation *op,
                           const gli_repeated_call *call);
 void gli_repeat_forget_all(gloo_context *context);
+/* That of the context has changed. */
+void gli_repeat_set_timeout(gloo_context *context);
 
 #endif

@@ -100,6 +100,7 @@ static void drop_call(gli_operation *op) {
   gloo_custom_op_destroy(op->held_custom);
   op->held_custom = NULL;
   op->custom.op = NULL;
+  if (op->ending & GLI_ENDS_TOLD) op->notice = (gli_notice){.function = NULL};
   op->scaling.joined = false;
   if (op->scaling.from == NULL) return;
   free(op->scaling.own);
@@ -170,7 +171,7 @@ gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->nontemporal = is_nontemporal(context, ref->plan);
   op->state = GLI_OPERATION_IDLE;
   op->p2p.source = -1;
-  op->also = NULL;
+  op->also = op->head = NULL;
   gli_error_clear(&op->error);
   op->all_prev = NULL;
   op->all_next = context->all;

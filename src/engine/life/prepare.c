@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/memory.h"
+#include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
@@ -94,17 +95,18 @@ static void find_kernels(gli_operation *op, const gli_call *call) {
   }
 }
 
-static gli_ending ending_of(const gli_call *call) {
+static uint8_t ending_of(const gli_call *call) {
   if (call->wide) return GLI_ENDS_NARROWED;
   bool divides = call->op == GLOO_AVERAGE && !call->averages;
-  return divides ? GLI_ENDS_DIVIDED : GLI_ENDS_AS_IT_IS;
+  return divides ? GLI_ENDS_DIVIDED : 0;
 }
 
 static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
                                    gloo_error *error) {
   op->scaling.factor = call->factor;
   op->scaling.joined = call->scales_joined;
-  op->ending = (uint8_t)ending_of(call);
+  op->ending = ending_of(call);
+  if (op->device->event.open) op->ending |= GLI_ENDS_TOLD;
   if (call->wide) return gli_wide_prepare(op, call, error);
   if (call->unscaled == NULL) return GLOO_OK;
   uint64_t bytes = call->unscaled_bytes;

@@ -19,9 +19,10 @@ GLI_COLD static void divide_outputs(const gli_operation *op) {
                                                     1.0 / p->size);
 }
 
-void gli_operation_finish_outputs(const gli_operation *op) {
-  if (op->ending == GLI_ENDS_DIVIDED) divide_outputs(op);
-  if (op->ending == GLI_ENDS_NARROWED) gli_wide_end(op);
+void gli_operation_end_specially(gli_operation *op, bool well) {
+  if (well && (op->ending & GLI_ENDS_DIVIDED)) divide_outputs(op);
+  if (well && (op->ending & GLI_ENDS_NARROWED)) gli_wide_end(op);
+  if (op->ending & GLI_ENDS_TOLD) gli_operation_note_end(op);
 }
 
 /* No message finds it any more. */

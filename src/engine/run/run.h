@@ -40,16 +40,30 @@ static inline void gli_device_list(gloo_device *device) {
 /* End it with an error (NULL: success), in whatever lists it is. */
 void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
-/* Divide, or round, what a collective with such an ending has added up. */
-GLI_COLD void gli_operation_finish_outputs(const gli_operation *op);
+/* Divide, or round, what a collective with such an ending has added up; and see
+ * to those who want to know of its end. */
+GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
 /* The end of one that is in no list. */
 GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
   op->in_order.active = false;
   op->state = GLI_OPERATION_DONE;
+  if (op->ending != 0) gli_operation_end_specially(op, well);
   if (!well || gli_operation_is_message(op)) return;
   gloo_context *context = op->context;
-  if (op->ending != GLI_ENDS_AS_IT_IS) gli_operation_finish_outputs(op);
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
+}
+
+/* ---- who wants to know (told.c) ------------------------------------------ */
+
+/* It is over: wake threads that watch it, signal the device's event, and queue
+ * it where a function is to be called. */
+void gli_operation_note_end(gli_operation *op);
+/* Take it out of the queue again. */
+void gli_operation_unqueue(gli_operation *op);
+/* All operations of a joined request. */
+static inline void gli_operation_will_tell(gli_operation *head) {
+  for (gli_operation *op = head; op != NULL; op = op->also)
+    op->ending |= GLI_ENDS_TOLD;
 }
 
 /* ---- what arrives (receive.c, rts_cts.c) --------------------------------- */

@@ -75,6 +75,8 @@ struct gloo_context {
   uint64_t suspect_ns;
   bool teardown_pending; /* a root: poisoned, but operations and links still
                             live */
+  bool closing; /* a group that was destroyed with operations under way: it ends
+                   with the last of them */
 
   gli_store_policy policies[GLI_STORE_USES][GLI_STORE_CLASSES];
 

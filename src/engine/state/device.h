@@ -22,6 +22,13 @@ typedef enum gli_wait_mode {
   GLI_WAIT_SLEEP
 } gli_wait_mode;
 
+/* What gloo_device_get_fd gives out. */
+typedef struct gli_event {
+  bool open;
+  bool signalled; /* there is a byte in the pipe */
+  int fds[2];     /* of a pipe: to wait on, and to write to */
+} gli_event;
+
 struct gloo_device {
   const gli_transport_ops *ops;
   gli_transport *transport;
@@ -60,11 +67,16 @@ struct gloo_device {
        * control messages that are not sent, and what the transport owes
        * (gli_owe). As long as there is some, the helper polls. */
       uint32_t owed;
-      uint32_t teardowns_pending; /* not 0: a context waits for
+      uint16_t teardowns_pending; /* not 0: a context waits for
                                      gli_context_finish_teardown */
+      uint16_t tells_pending;     /* not 0: there are some in `told` */
     };
     uint64_t loose_ends; /* 0: none of this */
   };
+
+  /* Requests that are over, and whose callers are to be told (gli_notice). */
+  gli_operation *told, *told_last;
+  gli_event event;
 
   gli_birth birth;
   gli_fork_watch fork_watch;

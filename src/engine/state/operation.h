@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/custom_op.h"
+#include "engine/state/bell.h"
 #include "engine/state/early.h"
 #include "engine/state/link.h"
 #include "plan/cache.h"
@@ -147,12 +148,37 @@ typedef struct gli_scaling {
 
 typedef struct gli_wide gli_wide;
 
-/* What is done with the outputs when all steps are. */
-typedef enum gli_ending {
-  GLI_ENDS_AS_IT_IS,
-  GLI_ENDS_DIVIDED, /* by the number of ranks */
-  GLI_ENDS_NARROWED /* see gli_call.wide */
-} gli_ending;
+/* What is done when all steps are: flags. */
+enum {
+  GLI_ENDS_DIVIDED = 1,  /* the outputs, by the number of ranks */
+  GLI_ENDS_NARROWED = 2, /* see gli_call.wide */
+  GLI_ENDS_TOLD = 4      /* somebody may want to know, see gli_notice */
+};
+
+/* One of the requests that it waits for; the thread's, as the bell is. */
+typedef struct gli_watcher {
+  gli_bell *bell;
+  struct gli_watcher *next;
+} gli_watcher;
+
+/* Who is told that a request is over (run/told.c, drive/tell.c).
+ *
+ *   queued  told  what it means
+ *   no      no    it is under way, or was never started
+ *   yes     no    it is over: in device->told until its function is called, or
+ *                 it is freed because it was released
+ *   no      yes   it is over, and its function was called for this run; or
+ * there was none to call
+ *
+ * Of a joined request, its first operation has it. */
+typedef struct gli_notice {
+  gloo_request_fn function; /* NULL: none */
+  void *user;
+  gli_watcher *watchers;
+  gli_operation *next; /* in device->told */
+  bool queued, told;
+  bool released; /* no handle: it is freed when it is over */
+} gli_notice;
 
 struct gloo_request {
   gloo_context *context; /* NULL once the context is destroyed */
@@ -161,9 +187,9 @@ struct gloo_request {
   const gli_plan *plan;
 
   gli_operation_state state;
-  gli_operation *also;     /* has no handle of its own: it starts and ends with
-                               this one */
-  gloo_error error;        /* of the last run; status GLOO_OK when none */
+  gli_operation *also; /* the next one that was joined to this; has no handle */
+  gli_operation *head; /* of those, the one that has it; NULL: this one */
+  gloo_error error;    /* of the last run; status GLOO_OK when none */
   gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
                               what the context had failed of, or CANCELLED */
 
@@ -182,7 +208,8 @@ struct gloo_request {
   gli_custom_call custom; /* instead of both, when its op is not NULL */
   gloo_custom_op *held_custom;
   gli_scaling scaling;
-  uint8_t ending; /* gli_ending */
+  uint8_t ending; /* GLI_ENDS_... */
+  gli_notice notice;
   gli_wide *wide; /* NULL: not wide; else scaling.from is only not NULL */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
@@ -243,6 +270,18 @@ static inline bool gli_operation_is_nontemporal(const gli_operation *op,
 }
 static inline bool gli_operation_is_message(const gli_operation *op) {
   return op->side != GLI_COLLECTIVE;
+}
+
+/* ---- its state ----------------------------------------------------------- */
+
+static inline bool gli_operation_is_running(const gli_operation *op) {
+  return op->state >= GLI_OPERATION_POSTED;
+}
+/* Is it, or what was joined to it? */
+static inline bool gli_operation_any_running(const gli_operation *head) {
+  const gli_operation *op = head;
+  while (op != NULL && !gli_operation_is_running(op)) op = op->also;
+  return op != NULL;
 }
 
 /* ---- lists --------------------------------------------------------------- */

@@ -1,0 +1,13 @@
+/* What is not promised to stay as it is. A program that includes this header,
+ * which gloo_c.h does not, may have to be changed for any new version, also for
+ * one with the same major number. What is declared in the other headers is
+ * kept, or marked with GLOO_DEPRECATED at least one minor version before it
+ * goes.
+ *
+ * So far nothing is experimental. */
+#ifndef GLOO_C_EXPERIMENTAL_H
+#define GLOO_C_EXPERIMENTAL_H
+
+#include "gloo_c/gloo_c.h"
+
+#endif

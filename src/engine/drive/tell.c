@@ -1,0 +1,58 @@
+/* Telling the callers of requests that are over: their functions run without
+ * the lock, in the helper thread, or where there is none in a thread that is in
+ * a call. */
+#include "core/descriptor.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/life/life.h"
+
+gloo_status gli_operation_result(const gli_operation *head) {
+  if (gli_operation_any_running(head)) return GLOO_IN_PROGRESS;
+  return gli_operation_failed_of(head)->error.status;
+}
+
+/* Groups that were destroyed and have waited for it. */
+static void end_closing(const gli_operation *head) {
+  for (const gli_operation *op = head; op != NULL; op = op->also) {
+    gloo_context *context = op->context;
+    if (context == NULL || !context->closing) continue;
+    if (!gli_context_is_busy(context)) (void)gli_context_end(context);
+  }
+}
+
+void gli_operation_release_all(gli_operation *head) {
+  while (head != NULL) {
+    gli_operation *next = head->also;
+    gli_operation_release(head);
+    head = next;
+  }
+}
+
+void gli_device_tell_of(gloo_device *device, gli_operation *head) {
+  gli_operation_unqueue(head);
+  end_closing(head);
+  bool released = head->notice.released;
+  gloo_request_fn function = head->notice.function;
+  if (function != NULL) {
+    gloo_status status = gli_operation_result(head);
+    void *user = head->notice.user;
+    head->notice.told = true;
+    gli_device_unlock(device);
+    function(user, head, status); /* may free it, unless it is released */
+    gli_device_lock(device);
+  }
+  if (released) gli_operation_release_all(head);
+}
+
+void gli_device_tell_all(gloo_device *device) {
+  while (device->told != NULL) gli_device_tell_of(device, device->told);
+}
+
+/* ---- the descriptor ------------------------------------------------------ */
+
+void gli_event_close(gli_event *event) {
+  if (!event->open) return;
+  gli_fd_close(event->fds[0]);
+  gli_fd_close(event->fds[1]);
+  event->open = false;
+}

@@ -1,0 +1,153 @@
+/* Requests that stand for several, and learning of their end: functions, and
+ * the descriptor of a device. */
+#include <errno.h>
+
+#include "core/descriptor.h"
+#include "core/error.h"
+#include "core/lack.h"
+#include "engine/drive/drive.h"
+#include "engine/engine.h"
+#include "engine/life/life.h"
+
+/* ---- joining ------------------------------------------------------------- */
+
+void gli_operation_join(gli_operation *head, gli_operation *also) {
+  gli_operation *last = head;
+  while (last->also != NULL) last = last->also;
+  last->also = also;
+  bool tells = head->ending & GLI_ENDS_TOLD;
+  for (gli_operation *op = also; op != NULL; op = op->also) {
+    op->head = head;
+    if (tells) op->ending |= GLI_ENDS_TOLD;
+  }
+}
+
+static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
+                                        gloo_error *error) {
+  static const char name[] = "gloo_requests_join";
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
+  if (ops == NULL || n == 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: there are no requests",
+                    name);
+  for (size_t i = 0; i < n; i++) {
+    const char *wrong = NULL;
+    if (ops[i] == NULL)
+      wrong = "is NULL";
+    else if (ops[i]->context == NULL)
+      wrong = "is of a context that was destroyed";
+    else if (ops[i]->device != ops[0]->device)
+      wrong = "is of another device than the first";
+    else if (ops[i]->notice.function != NULL)
+      wrong = "has a function of gloo_request_on_done; set one for all of them";
+    for (size_t k = 0; k < i && wrong == NULL; k++) {
+      if (ops[k] == ops[i]) wrong = "is there twice";
+    }
+    if (wrong != NULL)
+      return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: request %zu %s", name,
+                      i, wrong);
+  }
+  return GLOO_OK;
+}
+
+gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
+                               gli_operation **joined, gloo_error *error) {
+  if (joined == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_requests_join: no place for the request");
+  gloo_status status = notices_check_joined(ops, n, error);
+  if (status != GLOO_OK) return status;
+  gloo_device *device = ops[0]->device;
+  gli_device_lock(device);
+  for (size_t i = 1; i < n; i++) gli_operation_join(ops[0], ops[i]);
+  gli_device_unlock(device);
+  *joined = ops[0];
+  return GLOO_OK;
+}
+
+/* ---- functions ----------------------------------------------------------- */
+
+/* True: it is over, and nobody was told; the caller is to do it. */
+static bool notices_set(gli_operation *op, gloo_request_fn function,
+                        void *user) {
+  op->notice.function = function;
+  op->notice.user = user;
+  gli_operation_will_tell(op);
+  if (function == NULL) gli_operation_unqueue(op);
+  bool over = op->state == GLI_OPERATION_DONE && !gli_operation_any_running(op);
+  bool now = over && function != NULL && !op->notice.told && !op->notice.queued;
+  if (now) op->notice.told = true;
+  return now;
+}
+
+gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
+                                 void *user, gloo_error *error) {
+  static const char name[] = "gloo_request_on_done";
+  if (op == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the request is NULL",
+                    name);
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
+  gloo_device *device = op->context != NULL ? op->device : NULL;
+  if (device != NULL) gli_device_lock(device);
+  bool now = notices_set(op, function, user);
+  gloo_status status = gli_operation_result(op);
+  if (device != NULL) gli_device_unlock(device);
+  if (now) function(user, op, status);
+  return GLOO_OK;
+}
+
+/* ---- the descriptor of a device ------------------------------------------ */
+
+/* Operations that were made before do not tell yet. */
+static void notices_tell_all(gloo_device *device) {
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    for (gli_operation *op = c->all; op != NULL; op = op->all_next)
+      op->ending |= GLI_ENDS_TOLD;
+    for (gloo_context *g = c->family->groups; g != NULL; g = g->next) {
+      for (gli_operation *op = g->all; op != NULL; op = op->all_next)
+        op->ending |= GLI_ENDS_TOLD;
+    }
+  }
+}
+
+static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
+  if (!device->has_helper)
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "gloo_device_get_fd: the device has no helper thread "
+                    "(no_helper), so nothing would make it readable");
+  if (!gli_pipe_open(device->event.fds)) {
+    int code = errno;
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "gloo_device_get_fd: no pipe: %s", gli_lack_text(code));
+  }
+  device->event.open = true;
+  notices_tell_all(device);
+  return GLOO_OK;
+}
+
+gloo_status gloo_device_get_fd(gloo_device *device, int *fd,
+                               gloo_error *error) {
+  if (device == NULL || fd == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_device_get_fd: no %s",
+                    device == NULL ? "device" : "place for the descriptor");
+  if (gli_custom_op_inside())
+    return gli_custom_op_refuse("gloo_device_get_fd", error);
+  if (gli_forked(&device->birth))
+    return gli_fork_refuse(&device->birth, "the device", error);
+  gli_device_lock(device);
+  gloo_status status = GLOO_OK;
+  if (!device->event.open) status = notices_open_event(device, error);
+  if (status == GLOO_OK) *fd = device->event.fds[0];
+  gli_device_unlock(device);
+  return status;
+}
+
+void gloo_device_clear_fd(gloo_device *device) {
+  if (device == NULL || gli_custom_op_inside()) return;
+  gli_device_lock(device);
+  gli_event *event = &device->event;
+  if (event->open && event->signalled) {
+    gli_pipe_drain(event->fds[0]);
+    event->signalled = false;
+  }
+  gli_device_unlock(device);
+}

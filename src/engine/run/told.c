@@ -1,0 +1,55 @@
+/* Requests that are over, and those who want to know. */
+#include "core/descriptor.h"
+#include "engine/run/run.h"
+
+static void told_signal(gloo_device *device) {
+  gli_event *event = &device->event;
+  if (!event->open || event->signalled) return;
+  event->signalled = true;
+  gli_pipe_signal(event->fds[1]);
+}
+
+/* Is there something to do for it without the lock, or with others' memory? */
+static bool told_is_wanted(const gli_operation *head) {
+  if (head->notice.function != NULL || head->notice.released) return true;
+  const gli_operation *op = head;
+  while (op != NULL && (op->context == NULL || !op->context->closing))
+    op = op->also;
+  return op != NULL;
+}
+
+void gli_operation_note_end(gli_operation *op) {
+  gloo_device *device = op->device;
+  gli_operation *head = op->head != NULL ? op->head : op;
+  told_signal(device);
+  if (gli_operation_any_running(head)) return;
+  for (gli_watcher *w = head->notice.watchers; w != NULL; w = w->next)
+    gli_bell_ring(w->bell);
+  if (head->notice.queued) return;
+  head->notice.told = false;
+  if (!told_is_wanted(head)) return;
+  head->notice.queued = true;
+  head->notice.next = NULL;
+  if (device->told != NULL) {
+    device->told_last->notice.next = head;
+  } else {
+    device->told = head;
+  }
+  device->told_last = head;
+  device->tells_pending = 1;
+}
+
+void gli_operation_unqueue(gli_operation *head) {
+  if (!head->notice.queued) return;
+  gloo_device *device = head->device;
+  gli_operation *before = NULL, *op = device->told;
+  for (; op != head; op = op->notice.next) before = op;
+  if (before != NULL) {
+    before->notice.next = head->notice.next;
+  } else {
+    device->told = head->notice.next;
+  }
+  if (device->told_last == head) device->told_last = before;
+  head->notice.queued = false;
+  if (device->told == NULL) device->tells_pending = 0;
+}
