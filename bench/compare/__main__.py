@@ -157,9 +157,9 @@ def from_files(paths):
     return measured(results.merge([read_json(path) for path in paths]))
 
 
-def docs_text(path):
-    """What the page shows of a file in results/."""
-    run, cells = summary.read(path, summary.parse)
+def docs_text(path, root="."):
+    """What the page shows of a file in results/, which is below `root`."""
+    run, cells = summary.read(os.path.join(root, path), summary.parse)
     return tables.paragraphs([page.source(path)] + tables.summary(run, cells, LIBRARIES))
 
 

@@ -306,9 +306,9 @@ def results_text(run):
     return "{\n" + ",\n".join(parts) + f',\n "runs": [\n{lines}\n ]\n}}\n'
 
 
-def docs_text(path):
-    """What the page shows of a file in results/."""
-    return page.source(path) + "\n\n" + report(summary.read(path, dict))
+def docs_text(path, root="."):
+    """What the page shows of a file in results/, which is below `root`."""
+    return page.source(path) + "\n\n" + report(summary.read(os.path.join(root, path), dict))
 
 
 def write_docs(options, run):

@@ -23,9 +23,10 @@ import turns
 import webpage
 from testing import LIMITS, cells, line
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
 # The program itself: its name is that of every main module.
-program = importlib.util.spec_from_file_location(
-    "compare", os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py"))
+program = importlib.util.spec_from_file_location("compare", os.path.join(HERE, "__main__.py"))
 compare = importlib.util.module_from_spec(program)
 program.loader.exec_module(compare)
 
@@ -288,21 +289,33 @@ class Pages(unittest.TestCase):
                 expected = f"above\n{begin}\n\nnewer\n\n{end}\nbelow\n"
                 self.assertEqual(again.read(), expected)
 
+    def source_of(self, section, shown):
+        """The file of results/ that a part says it was made from."""
+        begin, _ = page.marks(section)
+        return re.search(r"^From \[(results/[^]]*)\]", shown.partition(begin)[2], re.M)[1]
+
+    def read(self, path):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            return file.read()
+
     def test_performance_md_shows_what_its_results_say(self):
         """Nobody has edited it by hand, or the results without it."""
-        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-        with open(os.path.join(root, "docs/performance.md"), encoding="utf-8") as file:
-            shown = file.read()
+        shown = self.read("docs/performance.md")
         made = {"scripts/compare": compare.docs_text, "scripts/compare --hosts": hosts.docs_text}
-        here = os.getcwd()
-        os.chdir(root)
-        try:
-            for section, text in made.items():
-                begin, _ = page.marks(section)
-                source = re.search(r"^From \[(results/[^]]*)\]", shown.partition(begin)[2], re.M)
-                self.assertIn(page.part(text(source[1]), section), shown)
-        finally:
-            os.chdir(here)
+        for section, text in made.items():
+            source = self.source_of(section, shown)
+            self.assertIn(page.part(text(source, ROOT), section), shown)
+
+    def test_the_readme_says_the_means_of_these_results(self):
+        shown = self.read("docs/performance.md")
+        path = os.path.join(ROOT, self.source_of("scripts/compare", shown))
+        _, found = summary.read(path, summary.parse)
+        said = re.search(r"it takes (0\.\d\d) in shared memory, (0\.\d\d) there with\s+memory from "
+                         r"`gloo_alloc`, and (0\.\d\d) over TCP", self.read("README.md")).groups()
+        overall = {(m.transport, m.library): f"{m.geometric_mean:.2f}"
+                   for m in results.means(found) if m.ranks == 0}
+        self.assertEqual(said, (overall["shm", "gloo_c"], overall["shm", "gloo_c_alloc"],
+                                overall["tcp", "gloo_c"]))
 
     def test_a_page_without_marks_is_refused(self):
         with tempfile.NamedTemporaryFile("w+") as file:
