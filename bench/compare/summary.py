@@ -71,7 +71,7 @@ def text(run, cells):
              "against": [turns.plain(found) for found in run["against"]],
              "cells": [of_cell(cell) for cell in cells]}
     for key, lines in lists.items():
-        parts[key] = "[\n" + ",\n".join("  " + one_line(line) for line in lines) + "\n ]"
+        parts[key] = "[" + ",".join("\n  " + one_line(line) for line in lines) + "\n ]"
     return "{\n" + ",\n".join(f' "{key}": {value}' for key, value in parts.items()) + "\n}\n"
 
 

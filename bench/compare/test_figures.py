@@ -220,6 +220,14 @@ class Summaries(unittest.TestCase):
         _, kept = summary.parse(json.loads(summary.text(run, found)))
         self.assertEqual(len(results.above_1(kept)), 1)
 
+    def test_a_page_does_not_need_to_know_who_was_fastest(self):
+        run, found = self.run_and_cells()
+        for cell in found:
+            cell.best_peer = ""
+        shown = webpage.render(*summary.parse(json.loads(summary.text(run, found))),
+                               libraries.LIBRARIES)
+        self.assertIn(">0.67*</td>", shown)
+
     def test_single_figures_are_no_summary(self):
         self.assertIsNone(summary.parse({"runs": [], "machine": MACHINE}))
         self.assertIsNone(summary.parse([]))

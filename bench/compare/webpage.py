@@ -68,8 +68,10 @@ def ratio_cell(cell, name, span=1):
     if math.isnan(ratio):
         return f"<td{wide}></td>"
     said = (f"{tables.name_of(cell.collective)} {tables.size_text(cell.bytes)}, {cell.ranks} ranks: "
-            f"{tables.time_text(cell.figures[name].median_us)} against "
-            f"{tables.time_text(cell.figures[cell.best_peer].median_us)} of {cell.best_peer}")
+            f"{tables.time_text(cell.figures[name].median_us)}")
+    if cell.best_peer:
+        said += (f" against {tables.time_text(cell.figures[cell.best_peer].median_us)} of "
+                 f"{cell.best_peer}")
     mark = "*" if cell.lacks_a_peer() else ""
     return f'<td class="r{step(ratio)}"{wide} title="{escape(said)}">{ratio:.2f}{mark}</td>'
 
