@@ -1,4 +1,5 @@
-/* gloo plan --docs: docs/algorithms.md, from the registry and the plans. */
+/* gloo plan --docs: docs/internals/algorithms.md, from the registry and the
+ * plans. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -16,12 +16,13 @@ import collectives
 import machine
 import page
 import results
+import summary
 import tables
 import turns
 import webpage
 from libraries import LIBRARIES
 
-PAGE, WEB_PAGE = "docs/performance.md", "docs/performance.html"
+PAGE = "docs/performance.md"
 
 
 def size(text):
@@ -83,12 +84,15 @@ def parse(argv):
         help="2 ranks, 4 B to 4 MiB, one short repetition, unless said otherwise")
     add("--json", metavar="FILE", help="where the figures go (build-compare/compare.json)")
     add("--from", dest="source", type=list_of(str), metavar="FILE,..",
-        help="measure nothing, make tables and page from the JSON of earlier runs together")
+        help="measure nothing, make tables and page from the JSON of earlier runs together, "
+             "or from one of results/")
     add("--continue", dest="earlier", metavar="FILE",
         help="measure what is not in the JSON of an earlier run that was broken off")
     add("--html", metavar="FILE", help="write a page with curves, for a browser")
+    add("--results", metavar="FILE",
+        help="write what tables and page need, without single runs, to be kept")
     add("--write-docs", action="store_true",
-        help="put the tables into docs/performance.md, and the page beside it")
+        help="put a summary into docs/performance.md, and what it is made from into results/")
     add("--build", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     quick = options.quick
@@ -99,8 +103,6 @@ def parse(argv):
     options.time = options.time or (0.03 if quick else 0.05)
     options.limit = options.limit or (10 if quick else 20)
     options.json = options.json or os.path.join(options.build, "compare.json")
-    if options.write_docs:
-        options.html = options.html or WEB_PAGE
     return options
 
 
@@ -138,12 +140,36 @@ RUN_KEYS = ("machine", "command", "turns", "notes", "runs", "done", "why", "miss
 
 def read_json(path):
     """The run that write_json wrote."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            everything = json.load(file)
-        return {key: everything[key] for key in RUN_KEYS}
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise SystemExit(f"compare: {path} is not the JSON of a comparison: {problem!r}")
+    return summary.read(path, lambda everything: {key: everything[key] for key in RUN_KEYS})
+
+
+def measured(run):
+    """(run, cells) of single figures."""
+    return summary.with_limits(run), results.cells_of(run["runs"], run["missing"])
+
+
+def from_files(paths):
+    """(run, cells) of earlier runs, or of a summary, which stands alone."""
+    if len(paths) == 1:
+        found = summary.read(paths[0], summary.parse)
+        if found:
+            return found
+    return measured(results.merge([read_json(path) for path in paths]))
+
+
+def docs_text(path, root="."):
+    """What the page shows of a file in results/, which is below `root`."""
+    run, cells = summary.read(os.path.join(root, path), summary.parse)
+    return tables.paragraphs([page.source(path)] + tables.summary(run, cells, LIBRARIES))
+
+
+def write_docs(options, run, cells):
+    """A file in results/, unless it came from there, and what the page shows of it."""
+    path = options.source[0] if options.source else ""
+    if not path.startswith("results/"):
+        path = options.results or summary.name(run["machine"])
+        summary.write(path, run, cells)
+    page.write(PAGE, docs_text(path))
 
 
 def interrupt(*_):
@@ -191,16 +217,16 @@ def main(argv):
         page.split(PAGE)  # complains before the work rather than after it
     signal.signal(signal.SIGTERM, interrupt)
     if options.source:
-        run = results.merge([read_json(path) for path in options.source])
+        run, cells = from_files(options.source)
     else:
-        run = measure(options, machine.command_line(["scripts/compare"], argv))
-    cells = results.cells_of(run["runs"], run["missing"])
-    if not options.source:
-        write_json(options.json, run, cells)
-    text = tables.report(run, cells, LIBRARIES)
-    print(text, end="")
+        taken = measure(options, machine.command_line(["scripts/compare"], argv))
+        run, cells = measured(taken)
+        write_json(options.json, taken, cells)
+    print(tables.report(run, cells, LIBRARIES), end="")
+    if options.results:
+        summary.write(options.results, run, cells)
     if options.write_docs:
-        page.write(PAGE, text)
+        write_docs(options, run, cells)
     if options.html:
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(webpage.render(run, cells, LIBRARIES))

@@ -17,6 +17,7 @@ import libraries
 import machine
 import page
 import runs
+import summary
 import tables
 
 LINK = "link0"  # the name of both ends, each in its own namespace
@@ -55,7 +56,8 @@ def parse(argv):
     add("--json", metavar="FILE", help="where the figures go (build-compare/hosts.json)")
     add("--from", dest="source", metavar="FILE", help="measure nothing, use the JSON of an "
         "earlier run")
-    add("--write-docs", action="store_true", help="put the tables into docs/performance.md")
+    add("--write-docs", action="store_true", help="put the tables into docs/performance.md, and "
+        "what they are made from into results/")
     add("--build", required=True, help=argparse.SUPPRESS)
     add("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -286,22 +288,53 @@ def report(run):
     return "\n\n".join(parts) + "\n"
 
 
+def median_lines(measured):
+    """One for each library, rate and size, with what the tables need."""
+    times = {}
+    for line in measured:
+        times.setdefault((line["rate"], line["library"], line["bytes"]), []).append(line["p50_us"])
+    return [{"rate": rate, "library": library, "bytes": size,
+             "p50_us": summary.rounded(median(found))}
+            for (rate, library, size), found in times.items()]
+
+
+def results_text(run):
+    """JSON, one median in a line; `--from` reads it as it reads all single figures."""
+    parts = [f' "{key}": {summary.one_line(run[key])}'
+             for key in ("machine", "command", "notes", "per_host")]
+    lines = ",\n".join("  " + summary.one_line(line) for line in median_lines(run["runs"]))
+    return "{\n" + ",\n".join(parts) + f',\n "runs": [\n{lines}\n ]\n}}\n'
+
+
+def docs_text(path, root="."):
+    """What the page shows of a file in results/, which is below `root`."""
+    return page.source(path) + "\n\n" + report(summary.read(os.path.join(root, path), dict))
+
+
+def write_docs(options, run):
+    """A file in results/, unless it came from there, and what the page shows of it."""
+    path = options.source or ""
+    if not path.startswith("results/"):
+        path = summary.name(run["machine"], "-hosts")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(results_text(run))
+    page.write(PAGE, docs_text(path), SECTION)
+
+
 def main(argv):
     options = parse(argv)
     if options.write_docs:
         page.split(PAGE, SECTION)
     if options.source:
-        with open(options.source, encoding="utf-8") as file:
-            run = json.load(file)
+        run = summary.read(options.source, dict)
     elif not options.inside:
         enter_namespaces(argv)
     else:
         run = measure(options, argv)
         write_json(options.json, run)
-    text = report(run)
-    print(text, end="")
+    print(report(run), end="")
     if options.write_docs:
-        page.write(PAGE, text, SECTION)
+        write_docs(options, run)
     return 0 if run["runs"] else 1
 
 

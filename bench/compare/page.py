@@ -21,6 +21,15 @@ def split(path, section=TABLES):
 
 def write(path, text, section=TABLES):
     before, after = split(path, section)
-    begin_mark, end_mark = marks(section)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{before}{begin_mark}\n\n{text}\n{end_mark}{after}")
+        file.write(before + part(text, section) + after)
+
+
+def part(text, section=TABLES):
+    begin_mark, end_mark = marks(section)
+    return f"{begin_mark}\n\n{text}\n{end_mark}"
+
+
+def source(path):
+    """The sentence with which a part says what it was made from."""
+    return f"From [{path}](../{path}):"

@@ -4,7 +4,6 @@ import math
 
 import limits as machine_limits
 import results
-import turns
 from libraries import OURS, OURS_ALLOC
 
 NAMES = {"sendrecv": "ping-pong", "reduce_scatter": "reduce-scatter"}
@@ -164,13 +163,10 @@ def above_table(cells, libraries):
     return table(header, rows) if rows else "None."
 
 
-def against_table(taken):
-    """`taken`: turns."""
+def against_table(against):
     rows = []
-    for goal in turns.GOALS:
-        found = turns.against(taken, goal)
-        if found is None:
-            continue
+    for found in against:
+        goal = found.goal
         what = goal.collective + ("" if goal.bytes == 0 else " of " + size_text(goal.bytes))
         what += ", gloo_alloc" if goal.library == OURS_ALLOC else ""
         rows.append([what, time_text(found.took_us), goal.limit, time_text(found.limit_us),
@@ -200,20 +196,28 @@ def groups_of(cells):
     return [(key, [c for c in cells if (c.transport, c.ranks) == key]) for key in keys]
 
 
-def report(run, cells, libraries):
-    """`run` is what the JSON holds of a run."""
-    limits = turns.best_limits(run["turns"])
+def summary(run, cells, libraries):
+    """What a page shows of it. `run` has limits."""
     parts = [machine_text(run["machine"]), f"    {run['command']}"]
     parts.append("Ours divided by the best peer's; below 1 is faster than all of them:")
     parts.append(means_table(cells))
-    against = against_table(run["turns"])
+    against = against_table(run["against"])
     parts += ["Against the machine itself:", against] if against else []
-    parts += ["### Cells above 1", above_table(cells, libraries)]
+    return parts + ["### Cells above 1", above_table(cells, libraries)]
+
+
+def report(run, cells, libraries):
+    """All of it."""
+    parts = summary(run, cells, libraries)
     for (transport, ranks), group in groups_of(cells):
         parts.append(f"### {transport}, {ranks} ranks")
-        parts.append(cells_table(group, libraries, limits))
-    parts += ["### The machine", limits_table(limits)]
+        parts.append(cells_table(group, libraries, run["limits"]))
+    parts += ["### The machine", limits_table(run["limits"])]
     notes = notes_of(run, cells)
     if notes:
         parts += ["### Notes", "\n".join("- " + note for note in notes)]
+    return paragraphs(parts)
+
+
+def paragraphs(parts):
     return "\n\n".join(parts) + "\n"

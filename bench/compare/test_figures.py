@@ -1,6 +1,9 @@
 """Tests of what becomes of the figures: ratios, tables, curves and pages."""
 
+import importlib.util
+import json
 import math
+import os
 import re
 import tempfile
 import unittest
@@ -8,15 +11,24 @@ import xml.etree.ElementTree
 
 import charts
 import collectives
+import hosts
 import libraries
 import limits
 import page
 import results
+import summary
 import tables
 import testing
 import turns
 import webpage
 from testing import LIMITS, cells, line
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+# The program itself: its name is that of every main module.
+program = importlib.util.spec_from_file_location("compare", os.path.join(HERE, "__main__.py"))
+compare = importlib.util.module_from_spec(program)
+program.loader.exec_module(compare)
 
 
 class Ratios(unittest.TestCase):
@@ -149,11 +161,12 @@ class AgainstTheMachine(unittest.TestCase):
         broken = [{"limits": [], "took": self.turn(1, 1)["took"]},
                   {"limits": LIMITS, "took": []}, self.turn(0, 1)]
         self.assertIsNone(turns.against(broken, turns.GOALS[0]))
-        self.assertEqual(tables.against_table(broken), "")
+        self.assertEqual(tables.against_table(turns.all_against(broken)), "")
         self.assertEqual(turns.against(broken + [self.turn(0.1, 0.2)], turns.GOALS[0]).turns, 1)
 
     def test_the_table_names_goal_and_range(self):
-        rows = tables.against_table([self.turn(0.1, 0.2), self.turn(0.1, 0.3)]).splitlines()
+        found = turns.all_against([self.turn(0.1, 0.2), self.turn(0.1, 0.3)])
+        rows = tables.against_table(found).splitlines()
         self.assertEqual(len(rows), 3)
         cells_of_row = [cell.strip() for cell in rows[2].split("|")[1:-1]]
         self.assertEqual(cells_of_row, ["barrier", "0.25", "flag_one_way", "0.1", "2.50",
@@ -176,6 +189,70 @@ class Charts(unittest.TestCase):
         self.assertEqual(charts.spread([80, 10, 40], 0, 100, gap=10), [80, 10, 40])
 
 
+MACHINE = {"date": "today", "cpu": "a <fast> one", "cores": 2, "memory": "1 GB", "kernel": "K",
+           "load_before": 0.0, "load_after": 0.0, "versions": {}}
+
+
+class Summaries(unittest.TestCase):
+    """What is kept in results/ tells what the single figures told."""
+
+    def run_and_cells(self):
+        took = [{"collective": "barrier", "bytes": 0, "library": "gloo_c", "p50_us": 0.2}]
+        measured = [line("gloo_c", r, us) for r, us in enumerate((1.0, 2.0, 4.0))]
+        measured += [line("mpich", r, 3.0) for r in range(3)]
+        measured += [line("gloo_c_alloc", 0, 2.9999), line("openmpi", 1, 5.0, size=0)]
+        late = {**line("gloo", 0, 1.0), "why": "over the limit"}
+        run = {"machine": MACHINE, "command": "scripts/compare", "notes": ["one & all"],
+               "turns": [{"limits": LIMITS, "took": took}]}
+        return summary.with_limits(run), cells(measured, [late])
+
+    def test_tables_and_page_are_those_of_the_single_figures(self):
+        run, found = self.run_and_cells()
+        again, kept = summary.parse(json.loads(summary.text(run, found)))
+        self.assertEqual(len(kept), 2)
+        for make in tables.report, webpage.render:
+            self.assertEqual(make(again, kept, libraries.LIBRARIES),
+                             make(run, found, libraries.LIBRARIES))
+
+    def test_a_ratio_stays_on_its_side_of_1(self):
+        found = cells([line("gloo_c", 0, 100010.0), line("mpich", 0, 100000.0)])
+        run = self.run_and_cells()[0]
+        _, kept = summary.parse(json.loads(summary.text(run, found)))
+        self.assertEqual(len(results.above_1(kept)), 1)
+
+    def test_a_page_does_not_need_to_know_who_was_fastest(self):
+        run, found = self.run_and_cells()
+        for cell in found:
+            cell.best_peer = ""
+        shown = webpage.render(*summary.parse(json.loads(summary.text(run, found))),
+                               libraries.LIBRARIES)
+        self.assertIn(">0.67*</td>", shown)
+
+    def test_single_figures_are_no_summary(self):
+        self.assertIsNone(summary.parse({"runs": [], "machine": MACHINE}))
+        self.assertIsNone(summary.parse([]))
+
+    def test_a_file_that_is_neither_is_refused(self):
+        with tempfile.NamedTemporaryFile("w+") as file:
+            file.write("{")
+            file.flush()
+            with self.assertRaises(SystemExit):
+                summary.read(file.name, summary.parse)
+
+    def test_files_are_named_for_day_and_processor(self):
+        self.assertEqual(summary.name({"date": "2000-01-02", "cpu": "Some(R) CPU @ 2.0GHz"}),
+                         "results/2000-01-02-some-r-cpu-2-0ghz.json")
+
+    def test_two_hosts_are_kept_as_medians(self):
+        lines = [{"rate": 1, "library": "gloo_c", "bytes": 4, "p50_us": us, "max_us": 1}
+                 for us in (3.0, 1.0, 2.0)]
+        run = {"machine": MACHINE, "command": "c", "notes": [], "per_host": 2, "runs": lines}
+        kept = json.loads(hosts.results_text(run))
+        self.assertEqual(kept["runs"],
+                         [{"rate": 1, "library": "gloo_c", "bytes": 4, "p50_us": 2.0}])
+        self.assertEqual(hosts.report(kept), hosts.report(run))
+
+
 class WebPages(unittest.TestCase):
     def setUp(self):
         measured = []
@@ -183,11 +260,9 @@ class WebPages(unittest.TestCase):
             measured += [line(name, 0, us * (1 + size / 1024), size=size) for size in (4, 1024)]
             if name != "gloo_c_alloc":
                 measured += [line(name, 0, us, size=0, collective="barrier")]
-        run = {"machine": {"date": "today", "cpu": "a <fast> one", "cores": 2, "memory": "1 GB",
-                           "kernel": "K", "load_before": 0.0, "load_after": 0.0, "versions": {}},
-               "command": "scripts/compare", "turns": [{"limits": LIMITS, "took": []}],
-               "notes": ["one & all"]}
-        self.page = webpage.render(run, cells(measured), libraries.LIBRARIES)
+        run = {"machine": MACHINE, "command": "scripts/compare",
+               "turns": [{"limits": LIMITS, "took": []}], "notes": ["one & all"]}
+        self.page = webpage.render(summary.with_limits(run), cells(measured), libraries.LIBRARIES)
 
     def test_the_page_fetches_and_runs_nothing(self):
         for word in ("http:", "https:", "<script", "<link", "<img", "@import", "url("):
@@ -221,6 +296,34 @@ class Pages(unittest.TestCase):
             with open(file.name, encoding="utf-8") as again:
                 expected = f"above\n{begin}\n\nnewer\n\n{end}\nbelow\n"
                 self.assertEqual(again.read(), expected)
+
+    def source_of(self, section, shown):
+        """The file of results/ that a part says it was made from."""
+        begin, _ = page.marks(section)
+        return re.search(r"^From \[(results/[^]]*)\]", shown.partition(begin)[2], re.M)[1]
+
+    def read(self, path):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            return file.read()
+
+    def test_performance_md_shows_what_its_results_say(self):
+        """Nobody has edited it by hand, or the results without it."""
+        shown = self.read("docs/performance.md")
+        made = {"scripts/compare": compare.docs_text, "scripts/compare --hosts": hosts.docs_text}
+        for section, text in made.items():
+            source = self.source_of(section, shown)
+            self.assertIn(page.part(text(source, ROOT), section), shown)
+
+    def test_the_readme_says_the_means_of_these_results(self):
+        shown = self.read("docs/performance.md")
+        path = os.path.join(ROOT, self.source_of("scripts/compare", shown))
+        _, found = summary.read(path, summary.parse)
+        said = re.search(r"it takes (0\.\d\d) in shared memory, (0\.\d\d) there with\s+memory from "
+                         r"`gloo_alloc`, and (0\.\d\d) over TCP", self.read("README.md")).groups()
+        overall = {(m.transport, m.library): f"{m.geometric_mean:.2f}"
+                   for m in results.means(found) if m.ranks == 0}
+        self.assertEqual(said, (overall["shm", "gloo_c"], overall["shm", "gloo_c_alloc"],
+                                overall["tcp", "gloo_c"]))
 
     def test_a_page_without_marks_is_refused(self):
         with tempfile.NamedTemporaryFile("w+") as file:

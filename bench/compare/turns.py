@@ -85,6 +85,29 @@ class Against:
     turns: int
 
 
+def plain(found):
+    """For JSON."""
+    goal = found.goal
+    return {"collective": goal.collective, "bytes": goal.bytes, "library": goal.library,
+            **{name: float(f"{getattr(found, name):.4g}")
+               for name in ("took_us", "limit_us", "ratio", "low", "high")},
+            "turns": found.turns}
+
+
+def from_plain(line):
+    """Of a goal that is one today."""
+    key = line["collective"], line["bytes"], line["library"]
+    goal = next(g for g in GOALS if (g.collective, g.bytes, g.library) == key)
+    return Against(goal, line["took_us"], line["limit_us"], line["ratio"], line["low"],
+                   line["high"], line["turns"])
+
+
+def all_against(turns):
+    """Of each goal that was measured."""
+    found = [against(turns, goal) for goal in GOALS]
+    return [one for one in found if one is not None]
+
+
 def against(turns, goal):
     """None when it was not measured."""
     pairs = []

@@ -9,7 +9,6 @@ import collectives
 import limits as machine_limits
 import results
 import tables
-import turns
 from libraries import OURS, OURS_ALLOC
 
 # Beside a curve there is room for a short name only.
@@ -69,8 +68,10 @@ def ratio_cell(cell, name, span=1):
     if math.isnan(ratio):
         return f"<td{wide}></td>"
     said = (f"{tables.name_of(cell.collective)} {tables.size_text(cell.bytes)}, {cell.ranks} ranks: "
-            f"{tables.time_text(cell.figures[name].median_us)} against "
-            f"{tables.time_text(cell.figures[cell.best_peer].median_us)} of {cell.best_peer}")
+            f"{tables.time_text(cell.figures[name].median_us)}")
+    if cell.best_peer:
+        said += (f" against {tables.time_text(cell.figures[cell.best_peer].median_us)} of "
+                 f"{cell.best_peer}")
     mark = "*" if cell.lacks_a_peer() else ""
     return f'<td class="r{step(ratio)}"{wide} title="{escape(said)}">{ratio:.2f}{mark}</td>'
 
@@ -192,7 +193,7 @@ def columns_of(cells):
 
 
 def render(run, cells, libraries):
-    limits, sizes = turns.best_limits(run["turns"]), columns_of(cells)
+    limits, sizes = run["limits"], columns_of(cells)
     transports = list(dict.fromkeys(c.transport for c in cells))
     maps = [heat_map(cells, transport, name, sizes)
             for transport in transports for name in (OURS, OURS_ALLOC)
@@ -209,7 +210,7 @@ def render(run, cells, libraries):
         "<p>Each cell; a star says that a peer is missing, since it failed or did not finish in time.</p>",
         step_legend(), *maps,
         "<h2>Against the machine itself</h2>",
-        html_table(tables.against_table(run["turns"]) or "Not measured."),
+        html_table(tables.against_table(run["against"]) or "Not measured."),
         *[transport_section(t, cells, libraries, limits, sizes) for t in transports],
         "<h2>Cells above 1</h2>", html_table(tables.above_table(cells, libraries)),
         "<h2>The machine's limits</h2>", html_table(tables.limits_table(limits)),

@@ -8,7 +8,7 @@ gloo=$1 from_gloo=$2 from_mpi=$3 from_nccl=$4
 project=$(dirname "$0")/../..
 
 for from in gloo mpi nccl; do
-  page=$project/docs/from-$from.md
+  page=$project/docs/migrate/from-$from.md
   awk '/^```c$/ { on = 1; next } on && /^```$/ { exit } on' "$page" > "$scratch/shown"
   diff "$scratch/shown" "$project/examples/from_$from.c" > "$scratch/diff" ||
     { sed 's/^/# /' "$scratch/diff"; false; }

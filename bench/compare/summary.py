@@ -1,0 +1,105 @@
+"""A comparison in little: what tables and pages need, without single runs.
+
+Such a file is kept in results/, one cell in a line; `--from` reads it as it
+reads the JSON of a run."""
+
+import json
+import os
+import re
+
+import results
+import turns
+
+FORMAT = "gloo_c comparison, summary 1"
+RUN_KEYS = ("machine", "command", "notes", "limits", "against")
+
+
+def with_limits(run):
+    """A run that was measured, with what its turns come to."""
+    return {**run, "limits": turns.best_limits(run["turns"]),
+            "against": turns.all_against(run["turns"])}
+
+
+def rounded(value, digits=4):
+    """Four digits tell all that a measurement knows; of a ratio more, which side of 1 it is on."""
+    return float(f"{value:.{digits}g}")
+
+
+def known(values, digits=4):
+    """Without what is not a number, which stands at the end."""
+    return [rounded(value, digits) for value in values if value == value]
+
+
+def of_cell(cell):
+    line = {"transport": cell.transport, "ranks": cell.ranks, "collective": cell.collective,
+            "bytes": cell.bytes,
+            "us": {name: known((f.median_us, f.low_us, f.high_us))
+                   + ([f.repetitions] if f.repetitions else [])
+                   for name, f in sorted(cell.figures.items())}}
+    if cell.missing:
+        line["missing"] = cell.missing
+    if cell.best_peer:
+        line["best_peer"] = cell.best_peer
+    if cell.ratios:
+        line["ratio"] = {name: known((r.value, r.low, r.high), 6)
+                         for name, r in cell.ratios.items()}
+    return line
+
+
+def to_cell(line):
+    cell = results.Cell(line["transport"], line["ranks"], line["collective"], line["bytes"])
+    for name, (median, *more) in line["us"].items():
+        low, high, repetitions = more or (median, median, 0)
+        cell.figures[name] = results.Figure(median, low, high, float("nan"), float("nan"),
+                                            repetitions)
+    cell.missing = dict(line.get("missing", {}))
+    cell.best_peer = line.get("best_peer", "")
+    cell.ratios = {name: results.Ratio(*found) for name, found in line.get("ratio", {}).items()}
+    return cell
+
+
+def one_line(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text(run, cells):
+    """`run` has limits."""
+    parts = {"format": one_line(FORMAT)}
+    for key in ("machine", "command", "notes"):
+        parts[key] = one_line(run[key])
+    lists = {"limits": [{**limit, "value": rounded(limit["value"])} for limit in run["limits"]],
+             "against": [turns.plain(found) for found in run["against"]],
+             "cells": [of_cell(cell) for cell in cells]}
+    for key, lines in lists.items():
+        parts[key] = "[" + ",".join("\n  " + one_line(line) for line in lines) + "\n ]"
+    return "{\n" + ",\n".join(f' "{key}": {value}' for key, value in parts.items()) + "\n}\n"
+
+
+def write(path, run, cells):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text(run, cells))
+    os.replace(path + ".new", path)
+
+
+def read(path, parsed):
+    """What `parsed` makes of the JSON in a file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parsed(json.load(file))
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as problem:
+        raise SystemExit(f"compare: {path} is not the JSON of a comparison: {problem!r}")
+
+
+def parse(everything):
+    """(run, cells), or None where it is no summary."""
+    if not isinstance(everything, dict) or everything.get("format") != FORMAT:
+        return None
+    run = {key: everything[key] for key in RUN_KEYS}
+    run["against"] = [turns.from_plain(line) for line in run["against"]]
+    return run, [to_cell(line) for line in everything["cells"]]
+
+
+def name(machine, ending=""):
+    """The file of results/ that a comparison on this machine goes to."""
+    cpu = re.sub(r"[^a-z0-9]+", "-", machine["cpu"].lower()).strip("-")
+    return f"results/{machine['date']}-{cpu}{ending}.json"

@@ -1,0 +1,96 @@
+"""docs/environment.md lists the environment variables that the code reads: each, and no other.
+
+usage: environment.py PROJECT"""
+
+import re
+import sys
+from pathlib import Path
+
+# Calls that read the variable which they are given by name, and which argument that is.
+READERS = [r'getenv\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
+           r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
+# What they, and whoever goes through a list of names, hand to getenv. Another one is a reader
+# that this test does not know yet.
+INDIRECT = {("src/api/tuning.c", "name"), ("src/rendezvous/launch.c", "name"),
+            ("src/rendezvous/launch.c", "l->variables[i]"), ("tools/info.c", "variable")}
+
+
+def sources(project, folders, endings=(".c", ".h", ".cc")):
+    for folder in folders:
+        for path in sorted((project / folder).rglob("*")):
+            if path.suffix in endings:
+                yield str(path.relative_to(project)), path.read_text(encoding="utf-8")
+
+
+def names_read(project, folders, readers):
+    return {name for _, text in sources(project, folders) for reader in readers
+            for name in re.findall(reader, text)}
+
+
+def indirect(project):
+    return {(file, argument) for file, text in sources(project, ["src", "tools"])
+            for argument in re.findall(r"\bgetenv\(\s*([^\")]+)\)", text)}
+
+
+def section(page, heading):
+    """The names in the first column of the table below a heading."""
+    text = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\|([^|]*)\|", text, re.M)
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+def set_by_run(project):
+    text = (project / "tools/run_environment.c").read_text(encoding="utf-8")
+    return set(re.findall(r'"(\w+)"', text.partition("variable_names[")[2].partition("}")[0]))
+
+
+def in_scripts(project):
+    files = [path for folder in ("scripts", ".ci") for path in (project / folder).iterdir()]
+    return {name for path in files
+            for name in re.findall(r"\$\{([A-Z_]+):-", path.read_text(encoding="utf-8"))}
+
+
+def in_code(project):
+    """What the tables of the page are to list, by heading."""
+    read = names_read(project, ["src", "tools"], READERS)
+    tested = names_read(project, ["tests", "bench"], [READERS[0], r'from_environment\("(\w+)"'])
+    return {"What is read": read, "What gloo run sets": set_by_run(project),
+            "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}
+
+
+def differences(page, tables):
+    """What the page and the code do not agree in, in words."""
+    found = []
+    for heading, code in tables.items():
+        listed = section(page, heading)
+        found += [f"{heading}: {name} is not listed" for name in sorted(code - listed)]
+        found += [f"{heading}: {name} is listed, and not in the code"
+                  for name in sorted(listed - code)]
+    return found
+
+
+def main(project):
+    page = (project / "docs/environment.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `.*\n", page, re.M)
+    tables = in_code(project)
+    found = [f"getenv({argument}) in {file}: which variables are these?"
+             for file, argument in sorted(indirect(project) - INDIRECT)]
+    found += differences(page, tables)
+    planted = page.replace(rows[0], rows[0] + "| `GLOO_PLANTED` | | | | | |\n")
+    checks = [
+        ("the variables that the code reads are listed, and no others", not found),
+        ("there are many", len(section(page, "What is read")) >= 15),
+        ("one that is not listed is found", all(
+            differences(page.replace(row, ""), tables) for row in rows)),
+        ("one that nothing reads is found",
+         "What is read: GLOO_PLANTED is listed, and not in the code"
+         in differences(planted, tables)),
+    ]
+    print(f"1..{len(checks)}")
+    for line in found:
+        print("# " + line)
+    for number, (name, good) in enumerate(checks, 1):
+        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+
+
+main(Path(sys.argv[1]))
