@@ -57,10 +57,9 @@ static void plan_steps(trainer *t) {
 /* Rank 0 chooses the seed; all make the same model of it. */
 static bool make_model(trainer *t) {
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   uint64_t seed = t->rank == 0 ? 20 : 0;
   check(gloo_broadcast(t->context, GLOO_IN_PLACE, &seed, 1, GLOO_UINT64, 0,
-                       &options, &error),
+                       NULL, &error),
         &error);
   t->weights = malloc(WEIGHTS * sizeof *t->weights);
   t->velocity = calloc(WEIGHTS, sizeof *t->velocity);
@@ -90,10 +89,8 @@ static bool compare_weights(const trainer *t) {
   uint64_t *all = calloc((size_t)t->ranks, sizeof *all);
   if (all == NULL) return false;
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
-  check(
-      gloo_allgather(t->context, &mine, all, 1, GLOO_UINT64, &options, &error),
-      &error);
+  check(gloo_allgather(t->context, &mine, all, 1, GLOO_UINT64, NULL, &error),
+        &error);
   bool same = true;
   for (int r = 0; r < t->ranks; r++) {
     if (all[r] != mine) same = false;

@@ -55,12 +55,11 @@ void train_epoch(trainer *t, float rate, epoch_result *result) {
   random_shuffle(&t->random, order, t->mine.count);
 
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   for (size_t i = 0; i < t->steps; i++) {
     learn(t, order, i * t->per_step);
     double before = now();
     check(gloo_allreduce(t->context, GLOO_IN_PLACE, t->sums, SUMS, GLOO_FLOAT32,
-                         GLOO_SUM, &options, &error),
+                         GLOO_SUM, NULL, &error),
           &error);
     result->communicating += now() - before;
     step(t, rate);
@@ -78,9 +77,8 @@ double test_accuracy(trainer *t, const images *held_out) {
     if (mlp_classify(t->weights, one) == one->label) right++;
   }
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   check(gloo_allreduce(t->context, GLOO_IN_PLACE, &right, 1, GLOO_INT64,
-                       GLOO_SUM, &options, &error),
+                       GLOO_SUM, NULL, &error),
         &error);
   return (double)right / (double)held_out->count;
 }

@@ -35,15 +35,14 @@ static gloo_context *meet(int rank, int size, const char *directory,
  * gradients leads to the middle of all points. Returns this rank's loss. */
 static float train(gloo_context *context, float *weights) {
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   float gradient[PARAMETERS], loss = 0;
 
   /* Gloo: an object of a class such as AllreduceRing, made once, run often. */
   gloo_request *allreduce;
-  check(gloo_allreduce_init(context, GLOO_IN_PLACE, gradient, PARAMETERS,
-                            GLOO_FLOAT32, GLOO_AVERAGE, &options, &allreduce,
-                            &error),
-        &error);
+  check(
+      gloo_allreduce_init(context, GLOO_IN_PLACE, gradient, PARAMETERS,
+                          GLOO_FLOAT32, GLOO_AVERAGE, NULL, &allreduce, &error),
+      &error);
   for (int step = 0; step < STEPS; step++) {
     loss = 0;
     for (int i = 0; i < PARAMETERS; i++) {

@@ -18,15 +18,14 @@ static void check(gloo_status status, const gloo_error *error) {
  * rod[1] to rod[n]; without a neighbour rod[0] or rod[n + 1] stays as it is. */
 static void exchange(gloo_context *context, double *rod, size_t n) {
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   int rank = gloo_context_rank(context), size = gloo_context_size(context);
   int left = rank > 0 ? rank - 1 : GLOO_NO_RANK;
   int right = rank + 1 < size ? rank + 1 : GLOO_NO_RANK;
   check(gloo_sendrecv(context, &rod[1], 1, left, &rod[n + 1], 1, right,
-                      GLOO_FLOAT64, &options, &error),
+                      GLOO_FLOAT64, NULL, &error),
         &error);
   check(gloo_sendrecv(context, &rod[n], 1, right, &rod[0], 1, left,
-                      GLOO_FLOAT64, &options, &error),
+                      GLOO_FLOAT64, NULL, &error),
         &error);
 }
 
@@ -47,9 +46,8 @@ static double relax(double *rod, size_t n) {
 static void gather(gloo_context *context, const double *mine,
                    const size_t *counts, double *all) {
   gloo_error error;
-  gloo_options options = GLOO_OPTIONS_INIT;
   check(gloo_gatherv(context, mine, counts[gloo_context_rank(context)], all,
-                     counts, NULL, GLOO_FLOAT64, 0, &options, &error),
+                     counts, NULL, GLOO_FLOAT64, 0, NULL, &error),
         &error);
 }
 
@@ -57,7 +55,6 @@ int main(void) {
   gloo_error error;
   gloo_context *context; /* MPI_Init; the context is MPI_COMM_WORLD */
   check(gloo_init(NULL, &context, &error), &error);
-  gloo_options options = GLOO_OPTIONS_INIT;
   size_t rank = (size_t)gloo_context_rank(context);
   size_t size = (size_t)gloo_context_size(context);
 
@@ -77,7 +74,7 @@ int main(void) {
     change = relax(rod, n);
     /* MPI_Allreduce with MPI_IN_PLACE */
     check(gloo_allreduce(context, GLOO_IN_PLACE, &change, 1, GLOO_FLOAT64,
-                         GLOO_MAX, &options, &error),
+                         GLOO_MAX, NULL, &error),
           &error);
   }
   gather(context, &rod[1], counts, all);

@@ -9,9 +9,8 @@ int main(void) {
   }
   int rank = gloo_context_rank(context), ranks = gloo_context_size(context);
   float sum = (float)rank + 1;
-  gloo_allreduce(context, GLOO_IN_PLACE, &sum, 1, GLOO_FLOAT32, GLOO_SUM, NULL,
-                 NULL);
-  if (gloo_context_error(context, &error) != GLOO_OK) {
+  if (gloo_allreduce(context, GLOO_IN_PLACE, &sum, 1, GLOO_FLOAT32, GLOO_SUM,
+                     NULL, &error) != GLOO_OK) {
     return puts(error.message), 1;
   }
   printf("rank %d of %d: 1 + ... + %d = %g\n", rank, ranks, ranks, (double)sum);

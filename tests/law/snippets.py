@@ -14,8 +14,6 @@ INCLUDES = "".join(f"#include <{name}>\n" for name in
                    ("gloo_c/gloo_c.h", "stdbool.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"))
 FLAGS = ["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
          "-fno-diagnostics-show-caret"]
-# The guides are of the interface that has it.
-SIGN = "GLOO_TIMEOUT_DEFAULT"
 
 
 def blocks(page):
@@ -36,10 +34,6 @@ def complaints(compiler, project, code, line=1, name="planted"):
 
 
 def main(project, compiler):
-    headers = (project / "include/gloo_c").glob("*.h")
-    if not any(SIGN in header.read_text(encoding="utf-8") for header in headers):
-        print(f"1..0 # SKIP the headers have no {SIGN} yet, of which the guides speak")
-        return
     pages = sorted((project / "docs/guide").glob("*.md"))
     found = [(page, line, code) for page in pages for line, code in blocks(page)]
     print(f"1..{len(found) + 2}")

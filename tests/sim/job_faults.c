@@ -66,7 +66,8 @@ bool job_may_take_a_timeout(const job *j) {
 
 static bool names_culprit(const job *j, const gloo_error *error) {
   if (error->root_rank == (int)job_root_rank(j, j->culprit)) return true;
-  return j->fault == JOB_CUT && error->root_rank == (int)job_root_rank(j, j->other);
+  return j->fault == JOB_CUT &&
+         error->root_rank == (int)job_root_rank(j, j->other);
 }
 
 /* A rank that has failed and gone cannot tell why: that it is gone is all that
