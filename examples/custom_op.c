@@ -22,10 +22,11 @@ static moments join(const moments *a, const moments *b) {
   return both;
 }
 
-static void join_all(void *user, const void *left, const void *right,
-                     size_t count, gloo_dtype dtype, void *result) {
-  (void)user;
-  (void)dtype; /* GLOO_OPAQUE: the elements are ours alone */
+static void join_all(const gloo_custom_args *args) {
+  const void *left = args->left;
+  const void *right = args->right;
+  size_t count = args->count;
+  void *result = args->result;
   const moments *a = left, *b = right;
   moments *to = result;
   for (size_t i = 0; i < count; i++) to[i] = join(&a[i], &b[i]);

@@ -64,14 +64,23 @@ extern "C" {
  * know must be 0, or the call is refused with GLOO_ERR_UNSUPPORTED. */
 typedef struct gloo_options {
   size_t struct_size;
-  int64_t timeout_ns;     /* GLOO_TIMEOUT_DEFAULT: the context's */
-  const char *algorithm;  /* by name, see `gloo plan --list`; NULL: chosen by
-                             size and ranks. All ranks must agree */
-  uint32_t tag;           /* orders operations separately per tag */
-  gloo_custom_op *custom; /* the operation of GLOO_CUSTOM; all ranks must pass
-                             the same, as far as it is known by its name */
-  const double *factor;   /* of GLOO_SCALED_SUM; read by the call, may differ
-                             between ranks */
+  int64_t timeout_ns;      /* GLOO_TIMEOUT_DEFAULT: the context's */
+  const char *algorithm;   /* by name, see `gloo plan --list`; NULL: chosen by
+                              size and ranks. All ranks must agree */
+  uint32_t tag;            /* orders operations separately per tag */
+  gloo_custom_op *custom;  /* the operation of GLOO_CUSTOM; all ranks must pass
+                              the same, as far as it is known by its name */
+  const void *custom_type; /* handed to the function of that operation; stays
+                             the caller's, for as long as the request is used */
+  size_t custom_element_bytes; /* of GLOO_OPAQUE, where the operation leaves it
+                                  open */
+  const double *factor; /* of GLOO_SCALED_SUM; read by the call, may differ
+                           between ranks */
+  int matched_by_init;  /* of `_init`, collectives only: this request is matched
+                           with those of the other ranks that were made with this
+                           option as the same one in order (as in MPI), and not
+                           by  when it is started. All ranks must agree, or they
+                           wait  for each other until the deadline */
   int ordered; /* combine in the order of ranks, see above; where the order of
                   operations shows (sums and products of floats and complex
                   numbers, custom ones) algorithms that do not keep it cannot be
@@ -79,7 +88,7 @@ typedef struct gloo_options {
                   rounds on many ranks, not bytes, where vectors are long */
 } gloo_options;
 #define GLOO_OPTIONS_INIT \
-  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* ---- collectives --------------------------------------------------------- */
 

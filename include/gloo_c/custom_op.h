@@ -24,11 +24,24 @@ extern "C" {
 
 typedef struct gloo_custom_op gloo_custom_op;
 
-/* result[i] = left[i] op right[i] for `count` elements, at least one. `result`
- * may be the very same address as `left` or `right`; there is no other overlap.
- * All three are aligned for elements of that size: to the largest power of two
- * that divides it, at most 16. `dtype` is that of the call. The inputs of the
- * ranks come in pieces of any number of whole elements.
+/* What a function of an operation is given: result[i] = left[i] op right[i] for
+ * `count` elements, at least one, of `element_bytes` each. `result` may be the
+ * very same address as `left` or `right`; there is no other overlap. All three
+ * are aligned for elements of that size: to the largest power of two that
+ * divides it, at most 16. The inputs of the ranks come in pieces of any number
+ * of whole elements. */
+typedef struct gloo_custom_args {
+  size_t struct_size; /* what the library fills; later ones may fill more */
+  const void *left, *right;
+  void *result;
+  size_t count;
+  size_t element_bytes;
+  gloo_dtype dtype; /* of the call */
+  const void *type; /* gloo_options.custom_type of this rank's call */
+  void *user;       /* of the operation */
+} gloo_custom_args;
+
+/* The function of an operation.
  *
  * It is called by whichever thread makes progress: one in a call of this
  * library, or the library's own; never by two at a time for one device. While
@@ -36,31 +49,32 @@ typedef struct gloo_custom_op gloo_custom_op;
  * functions of this library that take a device, a context or an operation:
  * collectives, messages and gloo_request_... give GLOO_ERR_INVALID then,
  * contexts and operations are not destroyed, and others may wait for ever. */
-typedef void (*gloo_custom_fn)(void *user, const void *left, const void *right,
-                               size_t count, gloo_dtype dtype, void *result);
+typedef void (*gloo_custom_fn)(const gloo_custom_args *args);
 
 /* `name`: tells operations apart, between ranks and in messages; copied, up to
  *   63 characters. NULL: "custom".
  * `commutative`: left op right is right op left, whichever bits that has.
  * `element_bytes`: 0: an operation on the types of gloo_dtype, which the call
- *   names. Else on elements of so many bytes, up to
- *   GLOO_CUSTOM_ELEMENT_BYTES_MAX, that the library knows nothing else of: the
- *   call names GLOO_OPAQUE, or a type of that size.
- * `user`: handed to the function. */
+ *   names, or on elements of any size, which the call gives with GLOO_OPAQUE
+ * and gloo_options.custom_element_bytes. Else on elements of so many bytes that
+ * the library knows nothing else of: the call names GLOO_OPAQUE, or a type of
+ * that size. `user`: handed to the function. `release` (may be NULL): called
+ * with `user` when the operation is destroyed and nothing that was started or
+ * prepared with it needs it any more. It may be called with locks held, by any
+ * thread in a call: it must not call functions of this library. */
 typedef struct gloo_custom_op_options {
   size_t struct_size;
   const char *name;
   int commutative;
   size_t element_bytes;
   void *user;
+  void (*release)(void *user);
 } gloo_custom_op_options;
 #define GLOO_CUSTOM_OP_OPTIONS_INIT \
-  { sizeof(gloo_custom_op_options), 0, 0, 0, 0 }
-
-#define GLOO_CUSTOM_ELEMENT_BYTES_MAX ((size_t)4096)
+  { sizeof(gloo_custom_op_options), 0, 0, 0, 0, 0 }
 
 /* Make one; NULL options give the defaults. Errors: GLOO_ERR_INVALID (no
- * function, an element or a name that is too long), GLOO_ERR_UNSUPPORTED
+ * function, a name that is too long), GLOO_ERR_UNSUPPORTED
  * (options of a newer version), GLOO_ERR_NO_MEMORY. `error` may be NULL. Any
  * thread. It can be used by all contexts, and by many calls at once. */
 GLOO_API gloo_status gloo_custom_op_create(
@@ -68,7 +82,7 @@ GLOO_API gloo_status gloo_custom_op_create(
     gloo_custom_op **op, gloo_error *error);
 
 /* Release it. Operations that were started or prepared with it keep it as long
- * as they need it; then function and user data must still be there. NULL is
+ * as they need it; `release` says when that has ended. NULL is
  * allowed. Any thread. */
 GLOO_API void gloo_custom_op_destroy(gloo_custom_op *op);
 

@@ -19,7 +19,9 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
   if (message && (a->n_peers != 1 || a->peers == NULL)) return false;
   if (options != NULL) {
     if (options->struct_size != sizeof *options) return false;
-    if (options->custom != NULL || options->factor != NULL) return false;
+    if (options->custom != NULL || options->factor != NULL ||
+        options->matched_by_init)
+      return false;
   }
   *key =
       (gli_repeat_key){.collective = a->collective,
@@ -80,6 +82,15 @@ gloo_status gli_call_no_place(const char *function, gloo_error *error) {
                   function);
 }
 
+/* Only what is prepared has a place in the order of preparing. */
+GLI_COLD static gloo_status call_refuse_matching(const gli_arguments *a,
+                                                 gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "%s: gloo_options.matched_by_init is for persistent "
+                  "collectives (_init)",
+                  a->function);
+}
+
 /* Not one that is remembered. `key` is what it is to be remembered by; NULL: it
  * cannot be. */
 GLI_APART static gloo_status run_anew(gloo_context *context,
@@ -94,6 +105,10 @@ GLI_APART static gloo_status run_anew(gloo_context *context,
   gli_given_counts given;
   gloo_status status = gli_call_read(context, a, options, &call, &given, error);
   if (status != GLOO_OK) return status;
+  if (call.matched_by_init) {
+    gli_given_counts_free(&given);
+    return call_refuse_matching(a, error);
+  }
   repeatable = repeatable && fill_repeated(&call, &repeated);
   status = gli_operation_run(context, &call, repeatable ? &repeated : NULL,
                              source, error);
@@ -118,7 +133,7 @@ gloo_status gli_call_run(gloo_context *context, const gli_arguments *a,
 }
 
 static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
-                                  const gloo_options *options,
+                                  const gloo_options *options, bool persistent,
                                   gli_repeated_call *repeated,
                                   gloo_request **request, gloo_error *error) {
   gli_call call;
@@ -128,6 +143,10 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
   if (request == NULL) return gli_call_no_place(a->function, error);
   gloo_status status = gli_call_read(context, a, options, &call, &given, error);
   if (status != GLOO_OK) return status;
+  if (call.matched_by_init && !persistent) {
+    gli_given_counts_free(&given);
+    return call_refuse_matching(a, error);
+  }
   status = gli_operation_prepare(context, &call, request, error);
   gli_given_counts_free(&given);
   if (status == GLOO_OK && repeated != NULL && fill_repeated(&call, repeated)) {
@@ -139,7 +158,7 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
 gloo_status gli_call_init(gloo_context *context, const gli_arguments *a,
                           const gloo_options *options, gloo_request **request,
                           gloo_error *error) {
-  return init_operation(context, a, options, NULL, request, error);
+  return init_operation(context, a, options, true, NULL, request, error);
 }
 
 gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
@@ -166,7 +185,7 @@ gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
     if (op != NULL) return gli_call_launch(op, request, error);
   }
   gloo_status status = init_operation(
-      context, a, options, repeatable ? &repeated : NULL, &op, error);
+      context, a, options, false, repeatable ? &repeated : NULL, &op, error);
   if (status != GLOO_OK) return status;
   return gli_call_launch(op, request, error);
 }

@@ -244,6 +244,7 @@ static void fill_call(gloo_context *context, const gli_arguments *a,
       .dtype = typed ? a->dtype : GLOO_DTYPE_COUNT,
       .op = gli_collective_reduces(a->collective) ? a->op : GLOO_OP_COUNT,
       .tag = options->tag,
+      .matched_by_init = options->matched_by_init != 0,
       .input = a->input,
       .output = a->output,
       .timeout_ns = options->timeout_ns,
@@ -257,6 +258,11 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   gloo_status status =
       check_values(a, options, gloo_context_size(context), error);
   if (status != GLOO_OK) return status;
+  if (options->matched_by_init && a->collective == GLI_SENDRECV)
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "%s: messages are matched by tag and order, not by "
+                    "gloo_options.matched_by_init",
+                    a->function);
   fill_call(context, a, options, call);
   if (a->several) {
     status = gli_lists_read(a, call, error);

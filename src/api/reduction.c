@@ -18,8 +18,9 @@ size_t gli_reduction_element_bytes(const gli_arguments *a,
                                    const gloo_options *o) {
   bool opaque = a->dtype == GLOO_OPAQUE && gli_reduction_is_custom(a) &&
                 o->custom != NULL;
-  return opaque ? gli_custom_op_element_bytes(o->custom)
-                : gloo_dtype_size(a->dtype);
+  if (!opaque) return gloo_dtype_size(a->dtype);
+  size_t own = gli_custom_op_element_bytes(o->custom);
+  return own != 0 ? own : o->custom_element_bytes;
 }
 
 static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
@@ -35,7 +36,8 @@ static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
   if (size == 0) {
     return gli_fail(error, GLOO_ERR_DTYPE, -1,
                     "%s: the operation \"%s\" has no element_bytes, so it "
-                    "needs a type of gloo_dtype and not %s",
+                    "needs a type of gloo_dtype and not %s, or "
+                    "gloo_options.custom_element_bytes with it",
                     a->function, gli_custom_op_name(o->custom),
                     gloo_dtype_name(a->dtype));
   }
@@ -201,7 +203,10 @@ gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
   call->params.order = reduction_order_of(a, o);
   call->params.low_precision = narrow && gli_op_rounds(a->op);
   call->params.average = narrow && a->op == GLOO_AVERAGE;
-  if (a->op == GLOO_CUSTOM) call->custom = o->custom;
+  if (a->op == GLOO_CUSTOM) {
+    call->custom = o->custom;
+    call->custom_type = o->custom_type;
+  }
   if (a->op != GLOO_SCALED_SUM) return GLOO_OK;
   if (!narrow) {
     fill_scaling(o, call);

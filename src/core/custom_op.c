@@ -12,13 +12,14 @@
 enum { NAME_BYTES = 64, MOST_ALIGNED = 16 };
 
 /* Where operands are copied to when they are not aligned, and sums of several:
- * at least one element. */
-#define BLOCK_BYTES GLOO_CUSTOM_ELEMENT_BYTES_MAX
+ * at least one element, or else the call's `work` is used. */
+#define BLOCK_BYTES GLI_CUSTOM_SHORT
 
 struct gloo_custom_op {
   atomic_size_t holders;
   gloo_custom_fn function;
   void *user;
+  void (*release)(void *user);
   size_t element_bytes;
   bool commutative;
   char name[NAME_BYTES];
@@ -35,12 +36,6 @@ static gloo_status custom_op_check(gloo_custom_fn function,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_custom_op_create: the function is NULL");
   }
-  if (o->element_bytes > GLOO_CUSTOM_ELEMENT_BYTES_MAX) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_custom_op_create: elements of %zu bytes are longer "
-                    "than %zu",
-                    o->element_bytes, GLOO_CUSTOM_ELEMENT_BYTES_MAX);
-  }
   if (o->name != NULL && strlen(o->name) >= NAME_BYTES) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_custom_op_create: a name of %zu characters is longer "
@@ -54,8 +49,9 @@ gloo_status gloo_custom_op_create(gloo_custom_fn function,
                                   const gloo_custom_op_options *options,
                                   gloo_custom_op **op, gloo_error *error) {
   gloo_custom_op_options o;
-  gli_error_clear(error);
-  if (op == NULL) return GLOO_ERR_INVALID;
+  if (op == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_custom_op_create: no place for the operation");
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_custom_op_options", error);
   if (status == GLOO_OK) status = custom_op_check(function, &o, error);
@@ -69,6 +65,7 @@ gloo_status gloo_custom_op_create(gloo_custom_fn function,
   atomic_init(&made->holders, 1);
   made->function = function;
   made->user = o.user;
+  made->release = o.release;
   made->element_bytes = o.element_bytes;
   made->commutative = o.commutative != 0;
   memcpy(made->name, name, strlen(name) + 1);
@@ -82,7 +79,9 @@ void gli_custom_op_hold(gloo_custom_op *op) {
 
 void gloo_custom_op_destroy(gloo_custom_op *op) {
   if (op == NULL) return;
-  if (atomic_fetch_sub(&op->holders, 1) == 1) free(op);
+  if (atomic_fetch_sub(&op->holders, 1) != 1) return;
+  if (op->release != NULL) op->release(op->user);
+  free(op);
 }
 
 /* ---- what it is ---------------------------------------------------------- */
@@ -108,10 +107,13 @@ static uint32_t custom_op_mix(uint32_t hash, const char *bytes, size_t n) {
 
 /* FNV-1a (Fowler, Noll, Vo, 1991), and the end of MurmurHash3 (Appleby, 2011)
  * so that every bit tells. */
-uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
-  char rest[5];
-  for (int i = 0; i < 4; i++) rest[i] = (char)(op->element_bytes >> 8 * i);
-  rest[4] = op->commutative;
+uint32_t gli_custom_op_hash(const gloo_custom_op *op, size_t element_bytes) {
+  char rest[17];
+  for (int i = 0; i < 8; i++) {
+    rest[i] = (char)((uint64_t)op->element_bytes >> 8 * i);
+    rest[8 + i] = (char)((uint64_t)element_bytes >> 8 * i);
+  }
+  rest[16] = op->commutative;
   uint32_t hash =
       custom_op_mix(UINT32_C(0x811c9dc5), op->name, strlen(op->name));
   hash = custom_op_mix(hash, rest, sizeof rest);
@@ -124,8 +126,17 @@ uint32_t gli_custom_op_hash(const gloo_custom_op *op) {
 
 static void custom_op_run(const gli_custom_call *c, void *dst, const void *left,
                           const void *right, size_t count) {
+  const gloo_custom_args args = {.struct_size = sizeof args,
+                                 .left = left,
+                                 .right = right,
+                                 .result = dst,
+                                 .count = count,
+                                 .element_bytes = c->element_bytes,
+                                 .dtype = c->dtype,
+                                 .type = c->type,
+                                 .user = c->op->user};
   gli_inside_custom_op = true;
-  c->op->function(c->op->user, left, right, count, c->dtype, dst);
+  c->op->function(&args);
   gli_inside_custom_op = false;
 }
 
@@ -135,15 +146,11 @@ static bool custom_op_aligned(const gli_custom_call *c, const void *p) {
   return (uintptr_t)p % alignment == 0;
 }
 
-void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
-                         const void *right, size_t count) {
-  alignas(64) uint8_t l[BLOCK_BYTES], r[BLOCK_BYTES];
-  if (custom_op_aligned(c, dst) && custom_op_aligned(c, left) &&
-      custom_op_aligned(c, right)) {
-    if (count > 0) custom_op_run(c, dst, left, right, count);
-    return;
-  }
-  size_t most = BLOCK_BYTES / c->element_bytes;
+/* Operands that lie anywhere: by way of `l` and `r`, of `most` elements. */
+static void custom_op_run_copied(const gli_custom_call *c, uint8_t *l,
+                                 uint8_t *r, size_t most, void *dst,
+                                 const void *left, const void *right,
+                                 size_t count) {
   for (size_t done = 0, n; done < count; done += n) {
     n = count - done < most ? count - done : most;
     size_t at = done * c->element_bytes, bytes = n * c->element_bytes;
@@ -154,11 +161,32 @@ void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
   }
 }
 
+/* One of the three elements of `work`. */
+static uint8_t *custom_op_work(const gli_custom_call *c, size_t which) {
+  return c->work + which * gli_custom_op_stride(c->element_bytes);
+}
+
+void gli_custom_op_apply(const gli_custom_call *c, void *dst, const void *left,
+                         const void *right, size_t count) {
+  alignas(64) uint8_t l[BLOCK_BYTES], r[BLOCK_BYTES];
+  if (custom_op_aligned(c, dst) && custom_op_aligned(c, left) &&
+      custom_op_aligned(c, right)) {
+    if (count > 0) custom_op_run(c, dst, left, right, count);
+  } else if (c->work != NULL) {
+    custom_op_run_copied(c, custom_op_work(c, 0), custom_op_work(c, 1), 1, dst,
+                         left, right, count);
+  } else {
+    custom_op_run_copied(c, l, r, BLOCK_BYTES / c->element_bytes, dst, left,
+                         right, count);
+  }
+}
+
 void gli_custom_op_combine(const gli_custom_call *c, void *const *dsts,
                            size_t n_dsts, const void *const *srcs,
                            size_t n_srcs, size_t count) {
-  alignas(64) uint8_t sum[BLOCK_BYTES];
-  size_t most = BLOCK_BYTES / c->element_bytes;
+  alignas(64) uint8_t block[BLOCK_BYTES];
+  uint8_t *sum = c->work != NULL ? custom_op_work(c, 2) : block;
+  size_t most = c->work != NULL ? 1 : BLOCK_BYTES / c->element_bytes;
   for (size_t done = 0, n; done < count; done += n) {
     n = count - done < most ? count - done : most;
     size_t at = done * c->element_bytes, bytes = n * c->element_bytes;

@@ -15,14 +15,25 @@ bool gli_custom_op_commutes(const gloo_custom_op *op);
 size_t gli_custom_op_element_bytes(const gloo_custom_op *op); /* 0: any */
 
 /* Of all that the ranks must agree on. */
-uint32_t gli_custom_op_hash(const gloo_custom_op *op);
+uint32_t gli_custom_op_hash(const gloo_custom_op *op, size_t element_bytes);
 
 /* What it is applied to: elements of this type, of so many bytes each. */
 typedef struct gli_custom_call {
   const gloo_custom_op *op;
   gloo_dtype dtype;
-  size_t element_bytes; /* 1 to GLOO_CUSTOM_ELEMENT_BYTES_MAX */
+  size_t element_bytes; /* at least 1 */
+  const void *type;     /* of the caller */
+  uint8_t *work; /* for three elements, aligned to 64 bytes; NULL: they are
+                    short enough to do without */
 } gli_custom_call;
+
+/* Elements that are longer need `work`. */
+#define GLI_CUSTOM_SHORT ((size_t)4096)
+
+/* Of the elements of `work`. */
+static inline size_t gli_custom_op_stride(size_t element_bytes) {
+  return (element_bytes + 63) & ~(size_t)63;
+}
 
 /* As a gli_reduce_fn and a gli_combine_fn, see core/reduce.h: operands need no
  * alignment. */

@@ -291,9 +291,12 @@ static void beside_a_thread(rank *r) {
 /* ---- in the middle of a call --------------------------------------------- */
 
 /* A custom operation that forks, as popen would. */
-static void sum_and_fork(void *user, const void *left, const void *right,
-                         size_t count, gloo_dtype dtype, void *result) {
-  (void)dtype;
+static void sum_and_fork(const gloo_custom_args *args) {
+  void *user = args->user;
+  const void *left = args->left;
+  const void *right = args->right;
+  size_t count = args->count;
+  void *result = args->result;
   for (size_t i = 0; i < count; i++)
     ((int32_t *)result)[i] =
         ((const int32_t *)left)[i] + ((const int32_t *)right)[i];

@@ -74,8 +74,13 @@ static inline void combine_bytes(int op, const uint8_t *left,
 }
 
 /* `user` is which one. */
-static void combine(void *user, const void *left, const void *right,
-                    size_t count, gloo_dtype dtype, void *result) {
+static void combine(const gloo_custom_args *args) {
+  void *user = args->user;
+  const void *left = args->left;
+  const void *right = args->right;
+  size_t count = args->count;
+  gloo_dtype dtype = args->dtype;
+  void *result = args->result;
   size_t n = count * gloo_dtype_size(dtype);
   if (*(const int *)user == 0) {
     combine_bytes(REFERENCE_AFFINE, left, right, n, result);

@@ -290,12 +290,13 @@ typedef struct map {
   uint32_t a, b;
 } map;
 
-static void follow(void *user, const void *left, const void *right,
-                   size_t count, gloo_dtype dtype, void *result) {
+static void follow(const gloo_custom_args *args) {
+  const void *left = args->left;
+  const void *right = args->right;
+  size_t count = args->count;
+  void *result = args->result;
   const map *x = left, *y = right;
   map *to = result;
-  (void)user;
-  (void)dtype;
   for (size_t i = 0; i < count; i++) {
     to[i] = (map){x[i].a * y[i].a, x[i].b * y[i].a + y[i].b};
   }
@@ -329,7 +330,8 @@ static void in_order(rank_env *env) {
     for (int r = 0; r < env->size; r++) {
       for (int k = 0; k <= r; k++) {
         map next = map_at(r, k, i);
-        follow(NULL, &all, &next, 1, GLOO_OPAQUE, &all);
+        follow(&(gloo_custom_args){
+            .left = &all, .right = &next, .count = 1, .result = &all});
       }
     }
     RANK_CHECK(env, out[i].a == all.a && out[i].b == all.b);

@@ -420,6 +420,102 @@ static void joined(rank_env *env) {
   gloo_request_release(all);
 }
 
+/* ---- persistent requests by their making --------------------------------- */
+
+static void by_making(rank_env *env) {
+  enum { REQUESTS = 4, ROUNDS = 6 };
+  int32_t in[REQUESTS], out[REQUESTS];
+  gloo_request *requests[REQUESTS];
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.matched_by_init = 1;
+  for (int i = 0; i < REQUESTS; i++) {
+    RANK_OK(env,
+            gloo_allreduce_init(env->context, &in[i], &out[i], 1, GLOO_INT32,
+                                GLOO_SUM, &o, &requests[i], NULL));
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < REQUESTS; i++) in[i] = 100 * i + round;
+    /* Each rank starts them in another order. */
+    for (int i = 0; i < REQUESTS; i++) {
+      int which = (i * (env->rank % 2 ? 3 : 1) + env->rank) % REQUESTS;
+      RANK_OK(env, gloo_request_start(requests[which], NULL));
+    }
+    if (round % 2) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+    RANK_OK(env, gloo_request_wait_all(requests, REQUESTS, GLOO_TIMEOUT_DEFAULT,
+                                       NULL));
+    for (int i = 0; i < REQUESTS; i++)
+      RANK_CHECK(env, out[i] == env->size * (100 * i + round));
+  }
+  for (int i = 0; i < REQUESTS; i++) gloo_request_destroy(requests[i]);
+  gloo_error error;
+  RANK_CHECK(env,
+             gloo_barrier(env->context, &o, &error) == GLOO_ERR_UNSUPPORTED);
+  RANK_CHECK(env, strstr(error.message, "_init") != NULL);
+  RANK_CHECK(env, gloo_barrier_start(env->context, &o, &requests[0], &error) ==
+                      GLOO_ERR_UNSUPPORTED);
+  RANK_CHECK(env, gloo_recv_init(env->context, in, 1, GLOO_INT32, 0, &o,
+                                 &requests[0], &error) == GLOO_ERR_UNSUPPORTED);
+}
+
+/* ---- queries ------------------------------------------------------------- */
+
+static void questions(rank_env *env) {
+  gloo_answer answer;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  gloo_context *c = env->context;
+  int other = 1 - env->rank;
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
+  RANK_OK(env, gloo_context_route(c, env->rank, &answer, NULL));
+  RANK_CHECK(env, strcmp(answer.text, "its own memory") == 0);
+  RANK_OK(env, gloo_context_route(c, other, &answer, NULL));
+  RANK_CHECK(env, answer.text[0] != 0);
+  RANK_CHECK(env, gloo_context_route(c, 2, &answer, &error) == GLOO_ERR_RANK);
+  RANK_OK(env, gloo_context_choice(c, "allreduce", 1000, GLOO_FLOAT32, GLOO_SUM,
+                                   0, NULL, &answer, NULL));
+  bool known = false;
+  const char *name;
+  for (size_t i = 0; (name = gloo_algorithm_name("allreduce", i)); i++)
+    known = known || strcmp(name, answer.text) == 0;
+  RANK_CHECK(env, known && strstr(answer.why, "costs") != NULL);
+  o.algorithm = "ring";
+  RANK_OK(env, gloo_context_choice(c, "allreduce", 1000, GLOO_FLOAT32, GLOO_SUM,
+                                   0, &o, &answer, NULL));
+  RANK_CHECK(env, strcmp(answer.text, "ring") == 0);
+  RANK_CHECK(env, strcmp(answer.why, "the call names it") == 0);
+  o.algorithm = "rung";
+  RANK_CHECK(
+      env, gloo_context_choice(c, "allreduce", 1000, GLOO_FLOAT32, GLOO_SUM, 0,
+                               &o, &answer, &error) == GLOO_ERR_NOT_FOUND);
+  RANK_CHECK(
+      env, gloo_context_choice(c, "rotate", 1, GLOO_FLOAT32, GLOO_SUM, 0, NULL,
+                               &answer, &error) == GLOO_ERR_NOT_FOUND);
+  RANK_CHECK(
+      env, gloo_context_choice(c, "allgatherv", 1, GLOO_FLOAT32, GLOO_SUM, 0,
+                               NULL, &answer, &error) == GLOO_ERR_UNSUPPORTED);
+  RANK_CHECK(env,
+             gloo_context_choice(c, "broadcast", 1, GLOO_FLOAT32, GLOO_SUM, 9,
+                                 NULL, &answer, &error) == GLOO_ERR_ROOT);
+  RANK_CHECK(env, gloo_dtype_from_name("bfloat16") == GLOO_BFLOAT16);
+  RANK_CHECK(env, gloo_dtype_from_name("float31") == GLOO_DTYPE_COUNT);
+  RANK_CHECK(env, gloo_op_from_name("max") == GLOO_MAX);
+  RANK_CHECK(env, gloo_op_from_name(NULL) == GLOO_OP_COUNT);
+  RANK_CHECK(env, strcmp(gloo_device_transport(env->device), transport) == 0);
+  RANK_CHECK(env, gloo_device_waiting(env->device) != NULL);
+  RANK_CHECK(env, gloo_cores() >= 1);
+  RANK_CHECK(env, gloo_collective_name(1000) == NULL);
+  RANK_CHECK(env, gloo_algorithm_name("rotate", 0) == NULL);
+  RANK_CHECK(env,
+             gloo_transport_usable("pigeon", &error) == GLOO_ERR_NOT_FOUND);
+  bool built = false;
+  for (size_t i = 0; (name = gloo_transport_name(i)); i++)
+    built = built || strcmp(name, transport) == 0;
+  RANK_CHECK(env, built);
+  RANK_OK(env, gloo_transport_usable(transport, NULL));
+  RANK_CHECK(env, gloo_version_number() == GLOO_VERSION_NUMBER);
+  RANK_OK(env, gloo_barrier(c, NULL, NULL));
+}
+
 /* ---- the descriptor ------------------------------------------------------ */
 
 static bool readable(int fd, int timeout_ms) {
@@ -683,6 +779,14 @@ static void errors_speak_of_both_numbers(void **state) {
   (void)state;
   run_on(3, group_errors);
 }
+static void persistent_by_the_order_of_making(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) run_on(size, by_making);
+}
+static void what_can_be_asked(void **state) {
+  (void)state;
+  run_on(2, questions);
+}
 static void threads_wait_for_one_request(void **state) {
   (void)state;
   run_on(2, many_waiters);
@@ -703,6 +807,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(timeouts_can_be_changed),
       cmocka_unit_test(groups_end_with_their_operations),
       cmocka_unit_test(errors_speak_of_both_numbers),
+      cmocka_unit_test(persistent_by_the_order_of_making),
+      cmocka_unit_test(what_can_be_asked),
       cmocka_unit_test(threads_wait_for_one_request),
   };
   transport = argc > 1 ? argv[1] : "inproc";

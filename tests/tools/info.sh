@@ -12,8 +12,8 @@ export gloo
 out=$("$gloo" info)
 equal $? 0 && has "$out" "
   tcp                yes" && has "$out" "
-  ibv                no: not in this build"
-result "it says which transports can be used, and why the others cannot"
+  inproc             yes"
+result "it says which transports can be used"
 has "$out" "shared memory        at most 64M per rank"
 result "it says how much shared memory a rank takes at most"
 has "$out" "effective cores      " && has "$out" "waiting              spin briefly"

@@ -27,5 +27,6 @@ void gli_context_free(gloo_context *context) {
   free(context->contacts);
   free(context->peers);
   gli_counters_free(&context->counters);
+  gli_counters_free(&context->init_runs);
   free(context);
 }

@@ -298,10 +298,14 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   gli_device_kick_locked(device);
 }
 
-void gli_device_wait(gloo_device *device, gli_operation *op) {
-  if (device->unlisted == op && ends_unlisted(device, op)) return;
+GLI_APART static void wait_for_one(gloo_device *device, gli_operation *op) {
   const awaited a = {.op = op, .until_ns = UINT64_MAX};
   wait_for(device, &a);
+}
+
+void gli_device_wait(gloo_device *device, gli_operation *op) {
+  if (device->unlisted == op && ends_unlisted(device, op)) return;
+  wait_for_one(device, op);
 }
 
 void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,

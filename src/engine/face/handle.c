@@ -18,11 +18,6 @@ static void end_unstarted(gli_operation *head, const gloo_error *error) {
   }
 }
 
-/* A message that goes nowhere, to which nothing was joined. */
-static bool is_nothing(const gli_operation *op) {
-  return op->plan->n_steps == 0 && op->signature.collective == GLI_SENDRECV;
-}
-
 /* In their order: the first may have to copy what the next one receives. */
 static gloo_status handle_begin_all(gli_operation *head, gloo_error *error) {
   for (gli_operation *op = head; op != NULL; op = op->also) {
@@ -82,20 +77,7 @@ GLI_INLINE void get_going(gli_operation *op, bool busy) {
   gli_device_kick_locked(device);
 }
 
-/* Several, or nothing. */
-GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
-  if (op->also == NULL) {
-    gli_error_clear(error);
-    end_unstarted(op, error);
-    return GLOO_OK;
-  }
-  gloo_status status = handle_begin_all(op, error);
-  get_going(op, status == GLOO_OK && is_busy(op->device, 1));
-  return status;
-}
-
 GLI_INLINE gloo_status start_request(gli_operation *op, gloo_error *error) {
-  if (op->also != NULL || is_nothing(op)) return start_odd(op, error);
   gloo_device *device = op->device;
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, error);
@@ -104,6 +86,7 @@ GLI_INLINE gloo_status start_request(gli_operation *op, gloo_error *error) {
     return status;
   }
   get_going(op, busy && status == GLOO_OK);
+  gli_device_tell(device);
   return status;
 }
 
@@ -133,13 +116,20 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
-static gloo_status start_locked(gli_operation *op, gloo_error *error) {
+/* Several, or nothing, or one of whose last run nobody was told yet. */
+GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   if (gli_operation_any_running(op)) return refuse_running(op, error);
-  if (gli_context_poisoned(op->context)) return refuse_start(op, error);
-  if (op->notice.queued) gli_device_tell_of(op->device, op);
-  gloo_status status = start_request(op, error);
-  if (status != GLOO_OK) gli_context_localize(op->context, error);
-  return status;
+  if (op->odd & GLI_ODD_QUEUED) gli_device_tell_of(op->device, op);
+  if (op->odd & GLI_ODD_JOINED) {
+    gloo_status status = handle_begin_all(op, error);
+    get_going(op, status == GLOO_OK && is_busy(op->device, 1));
+    gli_device_tell(op->device);
+    return status;
+  }
+  if (!(op->odd & GLI_ODD_NOTHING)) return start_request(op, error);
+  gli_error_clear(error);
+  end_unstarted(op, error);
+  return GLOO_OK;
 }
 
 gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
@@ -149,42 +139,74 @@ gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
   if (op->context == NULL) return refuse_orphan(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
-  gloo_status status = start_locked(op, error);
-  handle_leave(device);
+  gloo_status status;
+  if (gli_operation_is_running(op)) {
+    status = refuse_running(op, error);
+  } else if (gli_context_poisoned(op->context)) {
+    status = refuse_start(op, error);
+  } else {
+    status = op->odd != 0 ? start_odd(op, error) : start_request(op, error);
+    if (status != GLOO_OK && op->context != NULL)
+      gli_context_localize(op->context, error);
+  }
+  gli_device_unlock(device);
   return status;
 }
 
 /* ---- how it went --------------------------------------------------------- */
 
-static void handle_copy_error(const gli_operation *failed, gloo_error *error) {
+GLI_COLD static void handle_copy_error(const gli_operation *failed,
+                                       gloo_error *error) {
   if (error == NULL) return;
   *error = failed->error;
   if (failed->context != NULL) gli_context_localize(failed->context, error);
 }
 
 /* Its status, with the details of a failure. */
-static gloo_status handle_result(const gli_operation *op, gloo_error *error) {
-  gloo_status status = gli_operation_result(op);
+static inline gloo_status handle_result(const gli_operation *op,
+                                        gloo_error *error) {
+  bool alone = !(op->odd & GLI_ODD_JOINED) && !gli_operation_is_running(op);
+  gloo_status status = alone ? op->error.status : gli_operation_result(op);
   if (status < 0) handle_copy_error(gli_operation_failed_of(op), error);
   return status;
+}
+
+GLI_COLD static gloo_status test_joined(gli_operation *head) {
+  if (gli_operation_any_running(head)) {
+    gli_device_poll(head->device);
+    if (gli_operation_any_running(head))
+      gli_device_check_deadlines(head->device);
+  }
+  return gli_operation_result(head);
 }
 
 gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
   if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
   if (op->context == NULL) return handle_result(op, error);
   gloo_device *device = op->device;
+  gloo_status status = GLOO_IN_PROGRESS;
   gli_device_lock(device);
-  if (gli_operation_any_running(op)) {
-    gli_device_progress_for(device, op);
-    if (gli_operation_any_running(op)) gli_device_check_deadlines(device);
+  if (op->odd & GLI_ODD_JOINED) {
+    status = test_joined(op);
+  } else {
+    if (gli_operation_is_running(op)) {
+      gli_device_progress_for(device, op);
+      if (gli_operation_is_running(op)) gli_device_check_deadlines(device);
+    }
+    if (!gli_operation_is_running(op)) status = op->error.status;
   }
-  gloo_status status = handle_result(op, error);
+  if (status < 0) handle_copy_error(gli_operation_failed_of(op), error);
   handle_leave(device);
   return status;
 }
 
-/* With no limit of its own. */
-static void wait_all_of(gloo_device *device, gli_operation *head) {
+/* A joined one, or for so long at most. */
+GLI_COLD static void handle_wait(gli_operation *head, int64_t timeout_ns) {
+  gloo_device *device = head->device;
+  if (timeout_ns > 0) {
+    gli_device_wait_any(device, &head, 1, timeout_ns);
+    return;
+  }
   for (gli_operation *op = head; op != NULL; op = op->also) {
     if (gli_operation_is_running(op)) gli_device_wait(device, op);
   }
@@ -196,10 +218,10 @@ gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
   if (op->context == NULL) return handle_result(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
-  if (timeout_ns <= 0) {
-    wait_all_of(device, op);
-  } else if (gli_operation_any_running(op)) {
-    gli_device_wait_any(device, &op, 1, timeout_ns);
+  if (op->also != NULL || timeout_ns > 0) {
+    if (gli_operation_any_running(op)) handle_wait(op, timeout_ns);
+  } else if (gli_operation_is_running(op)) {
+    gli_device_wait(device, op);
   }
   gloo_status status = handle_result(op, error);
   gli_device_unlock(device);

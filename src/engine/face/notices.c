@@ -15,6 +15,7 @@ void gli_operation_join(gli_operation *head, gli_operation *also) {
   gli_operation *last = head;
   while (last->also != NULL) last = last->also;
   last->also = also;
+  head->odd |= GLI_ODD_JOINED;
   bool tells = head->ending & GLI_ENDS_TOLD;
   for (gli_operation *op = also; op != NULL; op = op->also) {
     op->head = head;

@@ -97,9 +97,13 @@ static gli_operation *allocate_operation(const gli_plan *plan) {
 static void drop_call(gli_operation *op) {
   free(op->p2p.candidates);
   op->p2p.candidates = NULL;
-  gloo_custom_op_destroy(op->held_custom);
-  op->held_custom = NULL;
-  op->custom.op = NULL;
+  if (op->held_custom != NULL) {
+    gloo_custom_op_destroy(op->held_custom);
+    op->held_custom = NULL;
+    op->custom.op = NULL;
+    free(op->custom.work);
+    op->custom.work = NULL;
+  }
   if (op->ending & GLI_ENDS_TOLD) op->notice = (gli_notice){.function = NULL};
   op->scaling.joined = false;
   if (op->scaling.from == NULL) return;
@@ -172,6 +176,7 @@ gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->state = GLI_OPERATION_IDLE;
   op->p2p.source = -1;
   op->also = op->head = NULL;
+  op->odd = 0;
   gli_error_clear(&op->error);
   op->all_prev = NULL;
   op->all_next = context->all;

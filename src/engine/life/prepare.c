@@ -31,7 +31,10 @@ no_memory:
  * counts that all ranks know, and of a custom operation, a hash. */
 static uint32_t signed_root(const gli_call *call) {
   const gli_plan_params *p = &call->params;
-  uint32_t hash = call->custom != NULL ? gli_custom_op_hash(call->custom) : 0;
+  uint32_t hash =
+      call->custom != NULL
+          ? gli_custom_op_hash(call->custom, (size_t)call->params.elem_bytes)
+          : 0;
   if (p->collective == GLI_SENDRECV) return 0;
   if (!gli_collective_rooted(p->collective)) {
     return (p->counts != NULL ? p->counts->hash : 0) ^ hash;
@@ -77,8 +80,11 @@ static void find_kernels(gli_operation *op, const gli_call *call) {
   if (call->custom != NULL) {
     gli_custom_op_hold(call->custom);
     op->held_custom = call->custom;
-    op->custom = (gli_custom_call){call->custom, call->dtype,
-                                   (size_t)call->params.elem_bytes};
+    op->custom =
+        (gli_custom_call){.op = call->custom,
+                          .dtype = call->dtype,
+                          .element_bytes = (size_t)call->params.elem_bytes,
+                          .type = call->custom_type};
     op->reduce = NULL;
     return;
   }
@@ -99,6 +105,34 @@ static uint8_t ending_of(const gli_call *call) {
   if (call->wide) return GLI_ENDS_NARROWED;
   bool divides = call->op == GLOO_AVERAGE && !call->averages;
   return divides ? GLI_ENDS_DIVIDED : 0;
+}
+
+/* Of elements that do not fit on the stack. */
+static gloo_status prepare_custom(gli_operation *op, gloo_error *error) {
+  gli_custom_call *custom = &op->custom;
+  if (custom->op == NULL || custom->element_bytes <= GLI_CUSTOM_SHORT)
+    return GLOO_OK;
+  size_t stride = gli_custom_op_stride(custom->element_bytes);
+  if (stride <= SIZE_MAX / 3) custom->work = aligned_alloc(64, 3 * stride);
+  if (custom->work != NULL) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for three elements of %zu bytes",
+                  custom->element_bytes);
+}
+
+/* It is numbered by the order in which it was made. */
+static gloo_status prepare_number(gli_operation *op, const gli_call *call,
+                                  gloo_error *error) {
+  if (!call->matched_by_init) return GLOO_OK;
+  gloo_context *context = op->context;
+  uint32_t init = context->inits;
+  op->counter = gli_counter(&context->init_runs, init);
+  if (op->counter == NULL || init > UINT32_C(0x7fffffff))
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory or numbers for one more persistent request");
+  *op->counter = gli_number_of_init(init);
+  context->inits++;
+  return GLOO_OK;
 }
 
 static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
@@ -141,6 +175,8 @@ static gloo_status make_operation(gloo_context *context, const gli_call *call,
   }
   find_kernels(op, call);
   sign_operation(op, call);
+  if (op->plan->n_steps == 0 && gli_operation_is_message(op))
+    op->odd |= GLI_ODD_NOTHING;
   /* Plans only read IN. */
   op->base[GLI_IN] = (uint8_t *)(uintptr_t)call->input;
   op->base[GLI_OUT] = call->output;
@@ -149,6 +185,8 @@ static gloo_status make_operation(gloo_context *context, const gli_call *call,
   op->deadline.timeout_ns =
       call->timeout_ns == 0 ? context->timeout_ns : call->timeout_ns;
   status = copy_candidates(op, call, error);
+  if (status == GLOO_OK) status = prepare_custom(op, error);
+  if (status == GLOO_OK) status = prepare_number(op, call, error);
   if (status == GLOO_OK) status = prepare_scaling(op, call, error);
   if (status != GLOO_OK) {
     gli_operation_release(op);

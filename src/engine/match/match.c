@@ -86,6 +86,10 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *h,
 }
 
 bool gli_match_is_over(const gli_link *link, const gli_header *h) {
+  if (gli_number_is_of_init(h->operation)) {
+    const gli_counters *runs = &link->context->init_runs;
+    return h->operation < gli_counted(runs, gli_number_init(h->operation));
+  }
   const gli_counters *started =
       h->collective == GLI_SENDRECV ? &link->found : &link->context->counters;
   return h->operation < gli_counted(started, h->tag);

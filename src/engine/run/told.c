@@ -29,6 +29,7 @@ void gli_operation_note_end(gli_operation *op) {
   head->notice.told = false;
   if (!told_is_wanted(head)) return;
   head->notice.queued = true;
+  head->odd |= GLI_ODD_QUEUED;
   head->notice.next = NULL;
   if (device->told != NULL) {
     device->told_last->notice.next = head;
@@ -51,5 +52,6 @@ void gli_operation_unqueue(gli_operation *head) {
   }
   if (device->told_last == head) device->told_last = before;
   head->notice.queued = false;
+  head->odd &= (uint8_t)~GLI_ODD_QUEUED;
   if (device->told == NULL) device->tells_pending = 0;
 }

@@ -22,6 +22,8 @@ typedef struct gli_call {
   gloo_op op;             /* GLOO_OP_COUNT: none */
   bool ordered;           /* as the caller said */
   gloo_custom_op *custom; /* of GLOO_CUSTOM; NULL otherwise */
+  const void *custom_type;
+  bool matched_by_init;
   /* GLOO_SCALED_SUM: so many bytes, times `factor`, are the input: in the
    * output when it is in place, else in memory of the operation. */
   double factor;

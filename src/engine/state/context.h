@@ -89,7 +89,9 @@ struct gloo_context {
   size_t n_early;                /* in these */
   gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
-  gli_counters counters;             /* collectives started, per tag */
+  gli_counters counters;  /* collectives started, per tag */
+  gli_counters init_runs; /* of those that are matched by their making */
+  uint32_t inits;         /* how many of these were made */
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
   uint32_t n_finished;
 

@@ -155,6 +155,13 @@ enum {
   GLI_ENDS_TOLD = 4      /* somebody may want to know, see gli_notice */
 };
 
+/* Requests that are started and tested with more ado than others: flags. */
+enum {
+  GLI_ODD_JOINED = 1,  /* others to it */
+  GLI_ODD_NOTHING = 2, /* a message that goes nowhere */
+  GLI_ODD_QUEUED = 4   /* its last run is yet to be told of */
+};
+
 /* One of the requests that it waits for; the thread's, as the bell is. */
 typedef struct gli_watcher {
   gli_bell *bell;
@@ -187,6 +194,7 @@ struct gloo_request {
   const gli_plan *plan;
 
   gli_operation_state state;
+  uint8_t odd;         /* GLI_ODD_...: what keeps it from the short ways */
   gli_operation *also; /* the next one that was joined to this; has no handle */
   gli_operation *head; /* of those, the one that has it; NULL: this one */
   gloo_error error;    /* of the last run; status GLOO_OK when none */

@@ -19,10 +19,14 @@ bool gli_signature_equal(const gli_header *a, const gli_header *b) {
 
 const char *gli_describe_call(const gli_header *h, char text[GLI_TEXT_BYTES]) {
   gli_collective collective = (gli_collective)h->collective;
-  int n = snprintf(
-      text, GLI_TEXT_BYTES, "%s #%" PRIu64,
-      collective == GLI_SENDRECV ? "message" : gli_collective_name(collective),
-      h->operation);
+  const char *name =
+      collective == GLI_SENDRECV ? "message" : gli_collective_name(collective);
+  int n =
+      gli_number_is_of_init(h->operation)
+          ? snprintf(text, GLI_TEXT_BYTES, "persistent %s %u, run #%u", name,
+                     gli_number_init(h->operation),
+                     (unsigned)(h->operation & UINT32_MAX))
+          : snprintf(text, GLI_TEXT_BYTES, "%s #%" PRIu64, name, h->operation);
   char *at = text + n;
   size_t room = GLI_TEXT_BYTES - (size_t)n;
   char tag[32] = "";
