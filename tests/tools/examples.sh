@@ -1,8 +1,8 @@
 #!/bin/sh
 # The examples: hello, groups, an operation of one's own, and training that ends with the
 # same weights everywhere.
-# usage: examples.sh GLOO HELLO DIGITS GROUPS CUSTOM_OP
-gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5
+# usage: examples.sh GLOO HELLO DIGITS GROUPS CUSTOM_OP EVENT_LOOP
+gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5 event_loop=$6
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
@@ -33,6 +33,14 @@ for ranks in 1 3 5; do
   out=$("$gloo" run -n $ranks -- "$custom_op")
   equal "$(echo "$out" | grep -c ': 12 values, mean 1e9 + 1.5, variance 1.25$')" $ranks
   result "custom_op: $ranks ranks have the mean and variance of all"
+done
+
+for ranks in 1 2 3; do
+  for transport in auto tcp shm; do
+    out=$(GLOO_TRANSPORT=$transport "$gloo" run -n $ranks -- "$event_loop")
+    equal "$(echo "$out" | grep -c ': 100 rounds on each of 3 contexts$')" $ranks
+    result "event_loop: $ranks ranks wait for three contexts at once, $transport"
+  done
 done
 
 for ranks in 1 2 3 4; do
