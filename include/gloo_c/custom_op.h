@@ -9,7 +9,29 @@
  * first, in the order of their list. All ranks must pass operations
  * alike: of the same name, element size and commutativity, or the call fails
  * with GLOO_ERR_MISMATCH on every rank (a reduce, whose messages have less room
- * to tell, misses one such mistake in 4,096). */
+ * to tell, misses one such mistake in 4,096).
+ *
+ * Example:
+ *
+ *     static void later(void *user, const void *left, const void *right,
+ *                       size_t count, gloo_dtype dtype, void *result) {
+ *       const int64_t *a = left, *b = right;
+ *       int64_t *to = result;
+ *       (void)user, (void)dtype;
+ *       for (size_t i = 0; i < count; i++) to[i] = a[i] < b[i] ? b[i] : a[i];
+ *     }
+ *     gloo_status latest(gloo_context *context, int64_t *time,
+ *                        gloo_error *error) {
+ *       gloo_options options = GLOO_OPTIONS_INIT;
+ *       gloo_status status =
+ *           gloo_custom_op_create(later, NULL, &options.custom, error);
+ *       if (status != GLOO_OK) return status;
+ *       status = gloo_allreduce(context, GLOO_IN_PLACE, time, 1, GLOO_INT64,
+ *                               GLOO_CUSTOM, &options, error);
+ *       gloo_custom_op_destroy(options.custom);
+ *       return status;
+ *     }
+ */
 #ifndef GLOO_C_CUSTOM_OP_H
 #define GLOO_C_CUSTOM_OP_H
 
@@ -59,17 +81,21 @@ typedef struct gloo_custom_op_options {
 
 #define GLOO_CUSTOM_ELEMENT_BYTES_MAX ((size_t)4096)
 
-/* Make one; NULL options give the defaults. Errors: GLOO_ERR_INVALID (no
- * function, an element or a name that is too long), GLOO_ERR_UNSUPPORTED
- * (options of a newer version), GLOO_ERR_NO_MEMORY. `error` may be NULL. Any
- * thread. It can be used by all contexts, and by many calls at once. */
+/* Make one; NULL options give the defaults. It can be used by all contexts, and
+ * by many calls at once.
+ * Errors: GLOO_ERR_INVALID (no function, no place for it, an element or a name
+ * that is too long), GLOO_ERR_UNSUPPORTED (options of a newer version),
+ * GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *op is the caller's; `user` stays the caller's, and
+ * must be there as long as operations use it. */
 GLOO_API gloo_status gloo_custom_op_create(
     gloo_custom_fn function, const gloo_custom_op_options *options,
     gloo_custom_op **op, gloo_error *error);
 
 /* Release it. Operations that were started or prepared with it keep it as long
  * as they need it; then function and user data must still be there. NULL is
- * allowed. Any thread. */
+ * allowed.
+ * Errors: none. Threads: any. Ownership: the handle is not valid any more. */
 GLOO_API void gloo_custom_op_destroy(gloo_custom_op *op);
 
 #ifdef __cplusplus

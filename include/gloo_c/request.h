@@ -18,7 +18,24 @@
  * Threads. Any thread may call any function here, also several at once with the
  * same request; but nothing may be done with a request that another thread
  * destroys, releases or joins. In a custom operation all of them fail with
- * GLOO_ERR_INVALID, in a forked child with GLOO_ERR_FORKED. */
+ * GLOO_ERR_INVALID, in a forked child with GLOO_ERR_FORKED.
+ *
+ * Example:
+ *
+ *     gloo_status sum_meanwhile(gloo_context *context, float *values,
+ *                               size_t count, void (*work)(void),
+ *                               gloo_error *error) {
+ *       gloo_request *sum;
+ *       gloo_status status =
+ *           gloo_allreduce_start(context, GLOO_IN_PLACE, values, count,
+ *                                GLOO_FLOAT32, GLOO_SUM, NULL, &sum, error);
+ *       if (status != GLOO_OK) return status;
+ *       work();
+ *       status = gloo_request_wait(sum, GLOO_TIMEOUT_DEFAULT, error);
+ *       gloo_request_destroy(sum);
+ *       return status;
+ *     }
+ */
 #ifndef GLOO_C_REQUEST_H
 #define GLOO_C_REQUEST_H
 
@@ -70,6 +87,7 @@ GLOO_API gloo_status gloo_request_wait(gloo_request *request,
  * all are NULL, or n is 0, *index is GLOO_NO_INDEX and the status GLOO_OK. When
  * `timeout_ns` has passed (as in gloo_request_wait) it is GLOO_IN_PROGRESS, and
  * *index GLOO_NO_INDEX. The requests may be of any contexts and devices.
+ * Shape: requests has n entries; *index is below n.
  * Errors: GLOO_ERR_INVALID (no list, or no index), GLOO_ERR_NO_MEMORY (*index
  * is GLOO_NO_INDEX), and those of the operation.
  * Threads: any. Ownership: requests and list stay the caller's.
@@ -80,6 +98,7 @@ GLOO_API gloo_status gloo_request_wait_any(gloo_request *const *requests,
                                            size_t *index, gloo_error *error);
 
 /* gloo_request_wait_any without waiting: GLOO_IN_PROGRESS when none is over.
+ * Shape: requests has n entries; *index is below n.
  * Errors: as there. Threads: any. Ownership: requests and list stay the
  * caller's. */
 GLOO_API gloo_status gloo_request_test_any(gloo_request *const *requests,
@@ -90,6 +109,7 @@ GLOO_API gloo_status gloo_request_test_any(gloo_request *const *requests,
  * status of the first in the list that did not; each can be asked for its own.
  * NULL entries are left out. GLOO_IN_PROGRESS when `timeout_ns` has passed (as
  * in gloo_request_wait; for all of them together).
+ * Shape: requests has n entries.
  * Errors: GLOO_ERR_INVALID (no list), and those of the operations.
  * Threads: any. Ownership: requests and list stay the caller's. */
 GLOO_API gloo_status gloo_request_wait_all(gloo_request *const *requests,
@@ -124,6 +144,7 @@ GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
  * that has one; it is started (when all are persistent), cancelled, released
  * and destroyed as one. All must be of one device; those that are under way
  * stay so, and those that can be started are started in the order of the list.
+ * Shape: requests has n entries.
  * Errors: GLOO_ERR_INVALID (an empty list, NULL, twice the same one, different
  * devices, a destroyed context, one with a function of gloo_request_on_done):
  * nothing was joined.
