@@ -146,9 +146,11 @@ typedef struct gloo_context_options {
  * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
  * GLOO_ERR_BUSY (two of one rank), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
  * GLOO_ERR_NO_MEMORY, what the store reports, and what gloo_device_create does.
- * Threads: any; blocks, also for a rank that is a thread: each needs its own.
- * Ownership: *context is the caller's. Store and device stay the caller's: the
- * store may go when this returns, the device must outlive the context.
+ * Threads: any; blocks until all ranks have come, so ranks of one process call
+ * it in a thread each. Ownership: *context is the caller's. Store and device
+ * stay the caller's: a store that this process serves, or shares with other
+ * ranks, must stay until all of them have returned; the device must outlive the
+ * context.
  * Cost: one set and one multi_get on the store. Connections along a binomial
  * tree are begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,

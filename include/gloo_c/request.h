@@ -130,8 +130,7 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * of the library is held, so it may start, test, release and destroy requests,
  * this one too. It should be short: while it runs, the helper thread calls no
  * other. It must not destroy a device, or a context that owns its device.
- * Errors: GLOO_ERR_INVALID (NULL, or a request that others were joined to that
- * is joined to another itself).
+ * Errors: GLOO_ERR_INVALID (NULL).
  * Threads: any. Ownership: `user` stays the caller's, and must be there until
  * the request is destroyed, or released and over. */
 GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
@@ -195,7 +194,7 @@ GLOO_API void gloo_request_destroy(gloo_request *request);
  * done with it: not read, not closed. The device must have a helper thread.
  * Shape: *fd is a descriptor of this process; the same one in every call.
  * Errors: GLOO_ERR_INVALID (NULL), GLOO_ERR_UNSUPPORTED (`no_helper`),
- * GLOO_ERR_IO (no descriptor left).
+ * GLOO_ERR_IO and GLOO_ERR_NO_MEMORY (no descriptor left), GLOO_ERR_FORKED.
  * Threads: any. Ownership: the device's, which closes it when it is destroyed.
  * Cost: from now on a system call per operation that ends while the descriptor
  * is not readable. */
