@@ -23,12 +23,19 @@
  *   ceil(log2 P) rounds like those of a barrier. They return when these have
  *   come. Empty blocks among others cost nothing, but for gatherv, scatterv and
  *   alltoallv, where two ranks tell each other so.
- * Errors. Arguments that cannot be used give GLOO_ERR_INVALID,
- *   GLOO_ERR_UNSUPPORTED or GLOO_ERR_NOT_FOUND at once, and nothing was sent.
- *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL and
- *   GLOO_ERR_CANCELLED poison the context on every rank. After an error the
- *   output is undefined, and neither buffer is touched any more.
- *   In a forked child everything ends with GLOO_ERR_FORKED, see context.h.
+ * Errors. What cannot be used is refused at once, and nothing was sent:
+ *   GLOO_ERR_ROOT, GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP
+ *   and GLOO_ERR_BUFFER name the argument; GLOO_ERR_INVALID: no context, no
+ *   place for the request, options without their size, or a call from within a
+ *   custom operation; GLOO_ERR_UNSUPPORTED: an operation that the type does not
+ *   have, an algorithm that does not keep the order, an option of a newer
+ *   version; GLOO_ERR_NOT_FOUND: no such algorithm; GLOO_ERR_NO_MEMORY.
+ *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL,
+ *   GLOO_ERR_CANCELLED and GLOO_ERR_ABORTED, and GLOO_ERR_NO_MEMORY and
+ *   GLOO_ERR_IO of an operation under way, poison the context on every rank:
+ *   later calls give GLOO_ERR_POISONED. After an error the output is undefined,
+ *   and neither buffer is touched any more. In a forked child everything ends
+ *   with GLOO_ERR_FORKED, see context.h.
  * Threads. Any thread; operations on one context may be started by several
  *   threads if each uses a tag of its own, or if the program orders them.
  * Results are bitwise the same on all ranks. With `ordered` they are also the
@@ -39,7 +46,18 @@
  *   what a rank gets is what the one before it has got, and its own input
  *   (scaled sums are float32 in scans, too).
  *   Averages are ordered sums, divided at the end: of 16-bit and 8-bit floats
- *   while they are float32, before they are rounded. */
+ *   while they are float32, before they are rounded.
+ *
+ * Example:
+ *
+ *     gloo_status mean(gloo_context *context, float *gradient, size_t count,
+ *                      gloo_error *error) {
+ *       gloo_options options = GLOO_OPTIONS_INIT;
+ *       options.timeout_ns = INT64_C(10000000000);
+ *       return gloo_allreduce(context, GLOO_IN_PLACE, gradient, count,
+ *                             GLOO_FLOAT32, GLOO_AVERAGE, &options, error);
+ *     }
+ */
 #ifndef GLOO_C_COLLECTIVES_H
 #define GLOO_C_COLLECTIVES_H
 
@@ -55,6 +73,7 @@
 extern "C" {
 #endif
 
+/* For an input: it is where the output is, as the call says. */
 #define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
 
 /* What a call may be told beside its arguments; inputs only. Zero is the
@@ -92,9 +111,14 @@ typedef struct gloo_options {
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* Return when all ranks have called it. Empty messages: by dissemination
- * (Hensgen, Finkel and Manber 1988) in ceil(log2 P) rounds, by way of one rank,
- * or in a single round from all to all. */
+/* Return when all ranks have called it.
+ * Errors: GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when
+ * refused; those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: *request
+ * is the caller's.
+ * Cost: empty messages: by dissemination (Hensgen, Finkel and Manber 1988) in
+ * ceil(log2 P) rounds, by way of one rank, or in a single round from all to
+ * all. */
 GLOO_API gloo_status gloo_barrier(gloo_context *context,
                                   const gloo_options *options,
                                   gloo_error *error);
@@ -107,8 +131,16 @@ GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
                                        gloo_request **request,
                                        gloo_error *error);
 
-/* Copy root's `count` elements to every rank's output. `input` is read at the
- * root only; in place: the root's data is already in its output. */
+/* Copy root's elements to every rank's output. In place, at the root: the data
+ * is already in its output.
+ * Shape: input `count` elements, read at the root only; output `count`.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds by a binomial tree; long vectors are scattered and
+ * gathered, 2 (P-1)/P of them from any rank (Barnett et al. 1994). */
 GLOO_API gloo_status gloo_broadcast(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, int root,
@@ -127,9 +159,16 @@ GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
                                          gloo_request **request,
                                          gloo_error *error);
 
-/* Combine all ranks' inputs (count elements each) element by element; every
- * rank's output (count elements) gets the result. In place: output holds the
- * input. */
+/* Combine all ranks' inputs element by element; every rank gets the result. In
+ * place: output holds the input.
+ * Shape: input and output `count` elements each.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds for short vectors; 2 (P-1)/P of a long one from
+ * each rank (Rabenseifner 2004, Patarasuk and Yuan 2009). */
 GLOO_API gloo_status gloo_allreduce(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, gloo_op op,
@@ -144,10 +183,17 @@ GLOO_API gloo_status gloo_allreduce_init(
     gloo_dtype dtype, gloo_op op, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* Combine all ranks' inputs (P * count elements each); rank r's output (count
- * elements) gets elements r * count ... (r + 1) * count - 1 of the result.
- * In place: output has room for P * count elements and holds the input; the
- * result is its first count elements, the rest is undefined. */
+/* Combine all ranks' inputs element by element; rank r gets elements r * count
+ * ... (r + 1) * count - 1 of the result. In place: output holds the input, and
+ * the result is its first `count` elements; the rest is undefined.
+ * Shape: input P * count elements, output `count`; in place P * count.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: (P-1) * count elements from each rank, in ceil(log2 P) rounds (Träff
+ * 2024) or fewer; where messages are dear, by way of one rank. */
 GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
@@ -163,9 +209,17 @@ GLOO_API gloo_status gloo_reduce_scatter_init(
     gloo_dtype dtype, gloo_op op, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* Every rank's output (P * count elements) gets all inputs (count elements
- * each) in rank order. In place: rank r's input is already at element
- * r * count of its output. */
+/* Every rank gets all inputs, in rank order. In place: rank r's input is
+ * already at element r * count of its output.
+ * Shape: input `count` elements, output P * count.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: (P-1) * count elements from each rank, in ceil(log2 P) rounds (Bruck et
+ * al. 1997, Träff 2024) or fewer; where messages are dear, by way of one rank.
+ */
 GLOO_API gloo_status gloo_allgather(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype,
@@ -184,12 +238,17 @@ GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
                                          gloo_request **request,
                                          gloo_error *error);
 
-/* Every rank sends a block of `count` elements to every rank: input and output
- * have P blocks, one behind the other; block j of rank i's input becomes block
- * i of rank j's output. In place: output holds the input; this takes as much
- * memory again for as long as the request exists. Each rank sends
- * (P-1) * count elements, short blocks on many ranks more (Bruck et al. 1997).
- */
+/* Every rank sends a block to every rank: block j of rank i's input becomes
+ * block i of rank j's output. In place: output holds the input; this takes as
+ * much memory again for as long as the request exists.
+ * Shape: input and output P blocks of `count` elements, one behind the other.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: (P-1) * count elements from each rank; short blocks on many ranks more,
+ * in ceil(log2 P) rounds (Bruck et al. 1997). */
 GLOO_API gloo_status gloo_alltoall(gloo_context *context, const void *input,
                                    void *output, size_t count, gloo_dtype dtype,
                                    const gloo_options *options,
@@ -207,11 +266,17 @@ GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
                                         gloo_request **request,
                                         gloo_error *error);
 
-/* Combine all ranks' inputs (count elements each) element by element; root's
- * output (count elements) gets the result. Other ranks' outputs may be NULL,
- * and are left alone. In place: output holds the input; at other ranks too,
- * where it is only read. Binomial tree, or for long vectors reduce-scatter and
- * gather (Rabenseifner 2004). */
+/* Combine all ranks' inputs element by element; the root gets the result. Other
+ * ranks' outputs may be NULL, and are left alone. In place: output holds the
+ * input; at other ranks too, where it is only read.
+ * Shape: input `count` elements, the root's output `count`.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP,
+ * GLOO_ERR_BUFFER, GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND
+ * when refused; those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds by a binomial tree; long vectors by reduce-scatter
+ * and gather (Rabenseifner 2004). */
 GLOO_API gloo_status gloo_reduce(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  gloo_op op, int root,
@@ -230,11 +295,18 @@ GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                                       gloo_request **request,
                                       gloo_error *error);
 
-/* Combine the inputs (count elements each) of this rank and of those below it,
- * element by element and in rank order: rank r's output (count elements) gets
- * input 0 op input 1 op ... op input r. In place: output holds the input.
- * ceil(log2 P) rounds (Hillis and Steele 1986), or from rank to rank for long
- * vectors. */
+/* Combine the inputs of this rank and of those below it, element by element and
+ * in rank order: rank r's output gets input 0 op input 1 op ... op input r. In
+ * place: output holds the input. There is no GLOO_AVERAGE
+ * (GLOO_ERR_UNSUPPORTED).
+ * Shape: input and output `count` elements each.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds (Hillis and Steele 1986), or from rank to rank for
+ * long vectors. */
 GLOO_API gloo_status gloo_scan(gloo_context *context, const void *input,
                                void *output, size_t count, gloo_dtype dtype,
                                gloo_op op, const gloo_options *options,
@@ -250,8 +322,15 @@ GLOO_API gloo_status gloo_scan_init(gloo_context *context, const void *input,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* The same without this rank's own input: rank r's output gets input 0 op ...
- * op input r - 1. Rank 0's output is left alone. */
+/* gloo_scan without this rank's own input: rank r's output gets input 0 op ...
+ * op input r - 1. Rank 0's output is left alone.
+ * Shape: input and output `count` elements each.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: that of gloo_scan. */
 GLOO_API gloo_status gloo_exscan(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  gloo_op op, const gloo_options *options,
@@ -269,10 +348,17 @@ GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
                                       gloo_request **request,
                                       gloo_error *error);
 
-/* Root's output (P * count elements) gets all inputs (count elements each) in
- * rank order. Other ranks' outputs may be NULL, and are left alone. In place,
- * at the root only: its input is already at element root * count of its output.
- * Binomial tree, or straight to the root for long blocks. */
+/* The root gets all inputs, in rank order. Other ranks' outputs may be NULL,
+ * and are left alone. In place, at the root only: its input is already at
+ * element root * count of its output.
+ * Shape: input `count` elements, the root's output P * count.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds by a binomial tree, or straight to the root for
+ * long blocks. */
 GLOO_API gloo_status gloo_gather(gloo_context *context, const void *input,
                                  void *output, size_t count, gloo_dtype dtype,
                                  int root, const gloo_options *options,
@@ -290,10 +376,18 @@ GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
                                       gloo_request **request,
                                       gloo_error *error);
 
-/* Rank r's output (count elements) gets elements r * count ... (r + 1) * count
- * - 1 of root's input (P * count elements), which is read at the root only. In
- * place, at the root: its output holds its input, and its own block stays where
- * it is. Binomial tree, or straight from the root for long blocks. */
+/* Rank r's output gets elements r * count ... (r + 1) * count - 1 of root's
+ * input. In place, at the root: its output holds its input, and its own block
+ * stays where it is.
+ * Shape: input P * count elements, read at the root only; output `count`; the
+ * root's in place P * count.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: ceil(log2 P) rounds by a binomial tree, or straight from the root for
+ * long blocks. */
 GLOO_API gloo_status gloo_scatter(gloo_context *context, const void *input,
                                   void *output, size_t count, gloo_dtype dtype,
                                   int root, const gloo_options *options,
@@ -316,7 +410,7 @@ GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
 /* Counts and displacements are in elements, one for each rank; they are read
  * before the call returns. NULL for displacements: the blocks lie one behind
  * the other in rank order. Zero counts are legal. Blocks of an output must not
- * overlap (GLOO_ERR_INVALID), and what lies between them is left alone.
+ * overlap (GLOO_ERR_COUNT), and what lies between them is left alone.
  *
  * Where all ranks give the same counts (allgatherv, reduce_scatterv), another
  * list on another rank is a GLOO_ERR_MISMATCH on every rank; where only two
@@ -324,9 +418,16 @@ GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
  * differ, and the sentence names both. For that a message is sent even when a
  * block is empty. */
 
-/* gloo_allgather of inputs that differ in length: rank r's has counts[r]
- * elements, and goes to element displacements[r] of every rank's output. In
- * place: it is already there. */
+/* gloo_allgather of inputs that differ in length: rank r's goes to element
+ * displacements[r] of every rank's output. In place: it is already there.
+ * Shape: lists have P entries, in elements. Rank r's input has counts[r]
+ * elements; the output reaches to the end of its last block.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists may go when the call returns.
+ * Cost: that of gloo_allgather. */
 GLOO_API gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                                      void *output, const size_t *counts,
                                      const size_t *displacements,
@@ -345,7 +446,15 @@ GLOO_API gloo_status gloo_allgatherv_init(
 /* gloo_reduce_scatter in blocks that differ in length: rank r's output gets the
  * counts[r] elements of the result that follow those of the ranks below it. In
  * place: output holds the whole input; the result is its first counts[r]
- * elements, the rest is undefined. */
+ * elements, the rest is undefined.
+ * Shape: counts has P entries, in elements. Input: their sum; output:
+ * counts[r].
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists may go when the call returns.
+ * Cost: that of gloo_reduce_scatter. */
 GLOO_API gloo_status gloo_reduce_scatterv(gloo_context *context,
                                           const void *input, void *output,
                                           const size_t *counts,
@@ -361,10 +470,18 @@ GLOO_API gloo_status gloo_reduce_scatterv_init(
     const size_t *counts, gloo_dtype dtype, gloo_op op,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_gather of inputs that differ in length: rank r's input_count elements go
- * to element displacements[r] of root's output, which must have counts[r] equal
- * to that. Both lists are read at the root only. In place, at the root only:
- * its input is already there, and input_count is not read. */
+/* gloo_gather of inputs that differ in length: rank r's goes to element
+ * displacements[r] of root's output, which must have counts[r] equal to its
+ * input_count. In place, at the root only: its input is already there, and
+ * input_count is not read.
+ * Shape: lists have P entries, in elements, and are read at the root only;
+ * input has input_count elements.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists may go when the call returns.
+ * Cost: one message from each rank to the root. */
 GLOO_API gloo_status gloo_gatherv(gloo_context *context, const void *input,
                                   size_t input_count, void *output,
                                   const size_t *counts,
@@ -382,11 +499,18 @@ GLOO_API gloo_status gloo_gatherv_init(
     int root, const gloo_options *options, gloo_request **request,
     gloo_error *error);
 
-/* gloo_scatter in blocks that differ in length: rank r's output_count elements
- * come from element displacements[r] of root's input, which must have counts[r]
- * equal to that. Both lists are read at the root only. In place, at the root:
- * its output holds its input, its own block stays where it is, and output_count
- * is not read there. */
+/* gloo_scatter in blocks that differ in length: rank r's output gets the
+ * elements from displacements[r] on of root's input, which must have counts[r]
+ * equal to its output_count. In place, at the root: its output holds its input,
+ * its own block stays where it is, and output_count is not read there.
+ * Shape: lists have P entries, in elements, and are read at the root only;
+ * output has output_count elements.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists may go when the call returns.
+ * Cost: one message from the root to each rank. */
 GLOO_API gloo_status gloo_scatterv(gloo_context *context, const void *input,
                                    const size_t *counts,
                                    const size_t *displacements, void *output,
@@ -408,7 +532,14 @@ GLOO_API gloo_status gloo_scatterv_init(
  * input_counts[j] elements from input_displacements[j] on, and rank j puts them
  * at output_displacements[i], where output_counts[i] must equal that. In place
  * (GLOO_IN_PLACE only): what is sent is where what comes in goes, as the output
- * lists say; the input lists are not read. */
+ * lists say; the input lists are not read.
+ * Shape: lists have P entries, in elements.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists may go when the call returns.
+ * Cost: one message from each rank to each other one. */
 GLOO_API gloo_status gloo_alltoallv(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
@@ -429,12 +560,19 @@ GLOO_API gloo_status gloo_alltoallv_init(
 
 /* ---- point to point ------------------------------------------------------ */
 
-/* Send `count` elements to rank `peer` (may be this rank). Completes when the
- * buffer may be reused, which may be before the peer receives. It is delivered
- * without further calls, unless the process ends before gloo_context_destroy,
- * or the device has no helper thread. Messages
- * between two ranks with the same tag arrive in the order they were started.
- * options->tag is the message's tag; options->algorithm must be NULL. */
+/* Send to rank `peer` (may be this rank). Completes when the buffer may be
+ * reused, which may be before the peer receives. It is delivered without
+ * further calls, unless the process ends before gloo_context_destroy, or the
+ * device has no helper thread. Messages between two ranks with the same tag
+ * arrive in the order they were started. options->tag is the message's tag;
+ * options->algorithm must be NULL.
+ * Shape: input `count` elements.
+ * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's.
+ * Cost: one message; a long one is asked for first. */
 GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
                                size_t count, gloo_dtype dtype, int peer,
                                const gloo_options *options, gloo_error *error);
@@ -447,8 +585,14 @@ GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* Receive `count` elements from rank `peer`. The message must have the same
- * count and type; another one is a GLOO_ERR_MISMATCH. */
+/* Receive from rank `peer`. The message must have the same count and type;
+ * another one is a GLOO_ERR_MISMATCH.
+ * Shape: output `count` elements.
+ * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's. */
 GLOO_API gloo_status gloo_recv(gloo_context *context, void *output,
                                size_t count, gloo_dtype dtype, int peer,
                                const gloo_options *options, gloo_error *error);
@@ -461,9 +605,14 @@ GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* Receive from whichever of `n_peers` listed ranks (NULL and 0: any rank) sends
- * first; gloo_request_source, or `source` (may be NULL), says which. The list
- * is copied. */
+/* Receive from whichever of the listed ranks (NULL and 0: any rank) sends
+ * first; gloo_request_source, or `source` (may be NULL), says which.
+ * Shape: output `count` elements; peers has n_peers ranks.
+ * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; the list is copied. */
 GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output,
                                    size_t count, gloo_dtype dtype,
                                    const int *peers, size_t n_peers,
@@ -482,14 +631,19 @@ GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                         gloo_request **request,
                                         gloo_error *error);
 
-/* Send `send_count` elements to rank `to` and receive `recv_count` from rank
- * `from` at the same time, so that pairs and rings of ranks that call it do not
- * wait for each other's receive. Either rank may be GLOO_NO_RANK (nothing in
- * that direction) or this rank; both may be the same. In place, `output` holds
- * what is sent, and has room for the longer of the two messages; the operation
- * then keeps a copy of what it sends. Else the buffers must not overlap. The
- * messages are ordinary ones: the other end may also be a gloo_send or
- * gloo_recv. Its source is the rank that it has received from. */
+/* Send to rank `to` and receive from rank `from` at the same time, so that
+ * pairs and rings of ranks that call it do not wait for each other's receive.
+ * Either rank may be GLOO_NO_RANK (nothing in that direction) or this rank;
+ * both may be the same. In place, `output` holds what is sent, and has room for
+ * the longer of the two messages; the operation then keeps a copy of what it
+ * sends. The messages are ordinary ones: the other end may also be a gloo_send
+ * or gloo_recv. Its source is the rank that it has received from.
+ * Shape: input send_count elements, output recv_count.
+ * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of this file.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's. */
 #define GLOO_NO_RANK (-1)
 GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,
                                    size_t send_count, int to, void *output,

@@ -1,5 +1,20 @@
 /* Devices and contexts: who takes part, and how bytes travel between them.
  *
+ * Threads. Any thread may call any function; where one may not, its comment
+ *   says so. Operations of one context need an order that all ranks share, or
+ *   a tag for each thread that starts some. Nothing may be used that another
+ *   thread destroys. Calls on contexts of one device take turns.
+ * Signals. Calls go on when a signal interrupts them (EINTR), and a signal
+ *   does not end a wait. The library installs no handlers; its own threads
+ *   block all signals; what it writes to ranks and stores raises no SIGPIPE. No
+ *   function may be called in a handler.
+ * Cancelling threads. A thread must not be cancelled (pthread_cancel), and
+ *   must not leave by longjmp, while it is in a call: locks would stay taken,
+ *   and the context could not even be destroyed. Use gloo_context_abort.
+ * exec. The program that a process becomes by exec has nothing of the library:
+ *   descriptors are closed, memory and threads are gone. For other ranks this
+ *   one has died, unless its contexts were destroyed before.
+ *
  * Forked processes. Devices, contexts, groups, operations and stores belong to
  * the process that made them. In a child that was forked from it every call on
  * them ends with GLOO_ERR_FORKED and a sentence that has both processes in it
@@ -14,7 +29,18 @@
  * called the program (in a custom operation, a log sink), or in a handler of a
  * signal that came in the middle of a call, must only _exit or run another
  * program. Custom operations are mere memory, and memory from gloo_alloc is one
- * memory for both: see memory.h. */
+ * memory for both: see memory.h.
+ *
+ * Example:
+ *
+ *     gloo_status join(int rank, int size, gloo_store *store,
+ *                      gloo_context **context, gloo_error *error) {
+ *       gloo_context_options options = GLOO_CONTEXT_OPTIONS_INIT;
+ *       options.timeout_ns = INT64_C(60000000000);
+ *       return gloo_context_create(rank, size, store, NULL, &options, context,
+ *                                  error);
+ *     }
+ */
 #ifndef GLOO_C_CONTEXT_H
 #define GLOO_C_CONTEXT_H
 
@@ -66,13 +92,21 @@ typedef struct gloo_device_options {
 /* Open a device: the transport's end point in this process, plus the progress
  * that drives it. Several contexts may share one device; threads that use
  * contexts of one device take turns, so give busy threads devices of their own.
+ * NULL options give the defaults.
  * Errors: GLOO_ERR_NOT_FOUND (unknown transport, interface), GLOO_ERR_ADDRESS
- * (host does not resolve, port in use), GLOO_ERR_INVALID. Any thread. */
+ * (host does not resolve, port in use), GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED
+ * (the transport does not work here; options of a newer version),
+ * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor or thread left).
+ * Threads: any. Ownership: *device is the caller's; options are copied.
+ * Cost: a thread that sleeps when idle (but with `no_helper`), and descriptors.
+ */
 GLOO_API gloo_status gloo_device_create(const gloo_device_options *options,
                                         gloo_device **device,
                                         gloo_error *error);
 
-/* Close a device. All its contexts must be destroyed. NULL is allowed. */
+/* Close a device. All its contexts must be destroyed. NULL is allowed.
+ * Errors: none. Threads: no other thread may use it. Ownership: the handle is
+ * not valid any more. */
 GLOO_API void gloo_device_destroy(gloo_device *device);
 
 /* ---- context ------------------------------------------------------------- */
@@ -107,11 +141,18 @@ typedef struct gloo_context_options {
  * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
  * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages
  * with one rank on its host and one on the next, for about 50 ms at most, and
- * all ranks choose algorithms by what it found. Errors: GLOO_ERR_INVALID (rank,
- * size of more than 65,536, a mistake in those two), GLOO_ERR_TIMEOUT (names
- * the ranks that never came), GLOO_ERR_STALE, and what the store reports. Any
- * thread; blocks. Cost: one set and one multi_get on the store. Connections
- * along a binomial tree are begun here, all others when first used. */
+ * all ranks choose algorithms by what it found.
+ * Errors: GLOO_ERR_INVALID (rank, size of more than 65,536, no store, a mistake
+ * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
+ * GLOO_ERR_BUSY (two of one rank), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
+ * GLOO_ERR_NO_MEMORY, what the store reports, and what gloo_device_create does.
+ * Threads: any; blocks until all ranks have come, so ranks of one process call
+ * it in a thread each. Ownership: *context is the caller's. Store and device
+ * stay the caller's: a store that this process serves, or shares with other
+ * ranks, must stay until all of them have returned; the device must outlive the
+ * context.
+ * Cost: one set and one multi_get on the store. Connections along a binomial
+ * tree are begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                          gloo_device *device,
                                          const gloo_context_options *options,
@@ -139,7 +180,15 @@ typedef struct gloo_init_options {
  * where two jobs are noticed all ranks of both get GLOO_ERR_BUSY, be it here or
  * from the context. To notice more of them, a job without an id takes a tenth
  * of a second longer to start, and its rank 0 keeps the port for another 5
- * seconds, or until it leaves or starts again. */
+ * seconds, or until it leaves or starts again.
+ * Errors: GLOO_ERR_INVALID (a variable; no place for the context),
+ * GLOO_ERR_ADDRESS, GLOO_ERR_BUSY, GLOO_ERR_TIMEOUT (names the ranks that never
+ * came), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_PEER, and those of
+ * gloo_device_create and gloo_context_create.
+ * Threads: any; blocks. Several may call it, but two at a time in one
+ * environment are two jobs at one port; and nothing may change the environment
+ * meanwhile. Ownership: *context is the caller's, and its device the context's.
+ * Cost: that of gloo_context_create, and of a TCP store. */
 GLOO_API gloo_status gloo_init(const gloo_init_options *options,
                                gloo_context **context, gloo_error *error);
 
@@ -231,12 +280,13 @@ typedef struct gloo_group_options {
  * of their keys, and where these are equal in the order of their ranks. All
  * ranks of the context must call it, in the same order where they call it more
  * than once with a tag. A rank whose color is below 0 gets no group: *group =
- * NULL. Blocks until all have called. The caller owns the group. Errors:
- * GLOO_ERR_INVALID (no context, no place for the group; nothing was sent).
+ * NULL. Blocks until all have called. *group is set on success only.
+ * Errors: GLOO_ERR_INVALID (no context, no place for the group) and
+ * GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
  * GLOO_ERR_TIMEOUT (names a rank that did not come), GLOO_ERR_MISMATCH (a rank
  * calls gloo_context_subset with this tag), GLOO_ERR_PEER and
- * GLOO_ERR_NO_MEMORY poison the context. GLOO_ERR_POISONED. *group is set on
- * success only.
+ * GLOO_ERR_NO_MEMORY poison the context. GLOO_ERR_POISONED, GLOO_ERR_FORKED.
+ * Threads: any, with a tag for each; blocks. Ownership: *group is the caller's.
  * Cost: ceil(log2 P) rounds in which 36 bytes per rank go round (Bruck, Ho,
  * Kipnis, Upfal and Weathersby 1997); no connection is made but for these. */
 GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
@@ -246,28 +296,34 @@ GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
                                         gloo_error *error);
 
 /* Make a group of the `n` ranks of the context that are listed, in that order:
- * ranks[i] becomes rank i. Only they call it, all with the same list; the list
- * is the caller's and copied. Blocks until all of them have called. The caller
- * owns the group.
- * Errors: GLOO_ERR_INVALID (no ranks of the context, twice the same one, or the
- * caller is not among them; nothing was sent). GLOO_ERR_MISMATCH names a rank
- * that gave another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY
- * and GLOO_ERR_POISONED as above: a rank that disagrees about who the members
- * are may be one that nobody hears of before the time is up.
- * Cost: as above, with P = n. */
+ * ranks[i] becomes rank i. Only they call it, all with the same list. Blocks
+ * until all of them have called. *group is set on success only.
+ * Shape: ranks has n entries.
+ * Errors: GLOO_ERR_RANK (no ranks of the context, twice the same one, or the
+ * caller is not among them), GLOO_ERR_INVALID and GLOO_ERR_UNSUPPORTED as in
+ * gloo_context_split: nothing was sent. GLOO_ERR_MISMATCH names a rank that
+ * gave another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY,
+ * GLOO_ERR_POISONED and GLOO_ERR_FORKED as there: a rank that disagrees about
+ * who the members are may be one that nobody hears of before the time is up.
+ * Threads: any, with a tag for each; blocks. Ownership: *group is the caller's,
+ * as is the list, which is copied.
+ * Cost: that of gloo_context_split, with P = n. */
 GLOO_API gloo_status gloo_context_subset(gloo_context *context,
                                          const int *ranks, size_t n,
                                          const gloo_group_options *options,
                                          gloo_context **group,
                                          gloo_error *error);
 
-/* The rank that `rank` of the context has in the root context,
- * which was not made of another one; -1 when there is no such rank. Any thread.
- */
+/* The rank that `rank` of the context has in the root context, which was not
+ * made of another one.
+ * Errors: -1 (no context, no such rank). Threads: any. Ownership: the context
+ * stays the caller's. */
 GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
 
-/* The rank that `rank` of one context has in another: -1 when it is not in
- * that, or when the two do not have the same root context. Any thread. */
+/* The rank that `rank` of one context has in another.
+ * Errors: -1 when it is not in that, when the two do not have the same root
+ * context, or one is NULL. Threads: any. Ownership: contexts stay the caller's.
+ */
 GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
                                     const gloo_context *to);
 
@@ -280,7 +336,10 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
  * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
  * happened. GLOO_OK, with an empty message, when all is well. Looks for news
- * from the other ranks, without blocking. Any thread. */
+ * from the other ranks, without blocking.
+ * Errors: that one; GLOO_ERR_INVALID (no context, no `error`, which must not be
+ * NULL here, or in a custom operation).
+ * Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_error(const gloo_context *context,
                                         gloo_error *error);
 

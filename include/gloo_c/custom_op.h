@@ -9,7 +9,28 @@
  * first, in the order of their list. All ranks must pass operations
  * alike: of the same name, element size and commutativity, or the call fails
  * with GLOO_ERR_MISMATCH on every rank (a reduce, whose messages have less room
- * to tell, misses one such mistake in 4,096). */
+ * to tell, misses one such mistake in 4,096).
+ *
+ * Example:
+ *
+ *     static void later(const gloo_custom_args *args) {
+ *       const int64_t *a = args->left, *b = args->right;
+ *       int64_t *to = args->result;
+ *       for (size_t i = 0; i < args->count; i++)
+ *         to[i] = a[i] < b[i] ? b[i] : a[i];
+ *     }
+ *     gloo_status latest(gloo_context *context, int64_t *time,
+ *                        gloo_error *error) {
+ *       gloo_options options = GLOO_OPTIONS_INIT;
+ *       gloo_status status =
+ *           gloo_custom_op_create(later, NULL, &options.custom, error);
+ *       if (status != GLOO_OK) return status;
+ *       status = gloo_allreduce(context, GLOO_IN_PLACE, time, 1, GLOO_INT64,
+ *                               GLOO_CUSTOM, &options, error);
+ *       gloo_custom_op_destroy(options.custom);
+ *       return status;
+ *     }
+ */
 #ifndef GLOO_C_CUSTOM_OP_H
 #define GLOO_C_CUSTOM_OP_H
 
@@ -56,12 +77,14 @@ typedef void (*gloo_custom_fn)(const gloo_custom_args *args);
  * `commutative`: left op right is right op left, whichever bits that has.
  * `element_bytes`: 0: an operation on the types of gloo_dtype, which the call
  *   names, or on elements of any size, which the call gives with GLOO_OPAQUE
- * and gloo_options.custom_element_bytes. Else on elements of so many bytes that
- * the library knows nothing else of: the call names GLOO_OPAQUE, or a type of
- * that size. `user`: handed to the function. `release` (may be NULL): called
- * with `user` when the operation is destroyed and nothing that was started or
- * prepared with it needs it any more. It may be called with locks held, by any
- * thread in a call: it must not call functions of this library. */
+ *   and gloo_options.custom_element_bytes. Else on elements of so many bytes
+ *   that the library knows nothing else of: the call names GLOO_OPAQUE, or a
+ *   type of that size.
+ * `user`: handed to the function.
+ * `release` (may be NULL): called with `user` when the operation is destroyed
+ *   and nothing that was started or prepared with it needs it any more. It may
+ *   be called with locks held, by any thread in a call: it must not call
+ *   functions of this library. */
 typedef struct gloo_custom_op_options {
   size_t struct_size;
   const char *name;
@@ -73,17 +96,21 @@ typedef struct gloo_custom_op_options {
 #define GLOO_CUSTOM_OP_OPTIONS_INIT \
   { sizeof(gloo_custom_op_options), 0, 0, 0, 0, 0 }
 
-/* Make one; NULL options give the defaults. Errors: GLOO_ERR_INVALID (no
- * function, a name that is too long), GLOO_ERR_UNSUPPORTED
- * (options of a newer version), GLOO_ERR_NO_MEMORY. `error` may be NULL. Any
- * thread. It can be used by all contexts, and by many calls at once. */
+/* Make one; NULL options give the defaults. It can be used by all contexts, and
+ * by many calls at once.
+ * Errors: GLOO_ERR_INVALID (no function, no place for it, a name that is
+ * too long), GLOO_ERR_UNSUPPORTED (options of a newer version),
+ * GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *op is the caller's; `user` stays the caller's, and
+ * must be there as long as operations use it. */
 GLOO_API gloo_status gloo_custom_op_create(
     gloo_custom_fn function, const gloo_custom_op_options *options,
     gloo_custom_op **op, gloo_error *error);
 
 /* Release it. Operations that were started or prepared with it keep it as long
  * as they need it; `release` says when that has ended. NULL is
- * allowed. Any thread. */
+ * allowed.
+ * Errors: none. Threads: any. Ownership: the handle is not valid any more. */
 GLOO_API void gloo_custom_op_destroy(gloo_custom_op *op);
 
 #ifdef __cplusplus

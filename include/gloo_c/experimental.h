@@ -4,7 +4,12 @@
  * kept, or marked with GLOO_DEPRECATED at least one minor version before it
  * goes.
  *
- * So far nothing is experimental. */
+ * So far nothing is experimental.
+ *
+ * Example:
+ *
+ *     #include <gloo_c/experimental.h>
+ */
 #ifndef GLOO_C_EXPERIMENTAL_H
 #define GLOO_C_EXPERIMENTAL_H
 

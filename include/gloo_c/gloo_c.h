@@ -1,4 +1,16 @@
-/* gloo_c: collectives for CPUs. Include this one header. */
+/* gloo_c: collectives for CPUs. Include this one header.
+ *
+ * Example:
+ *
+ *     int sum_of_ranks(int *sum) {
+ *       gloo_context *context;
+ *       if (gloo_init(NULL, &context, NULL) != GLOO_OK) return -1;
+ *       *sum = gloo_context_rank(context);
+ *       gloo_status status = gloo_allreduce(context, GLOO_IN_PLACE, sum, 1,
+ *                                           GLOO_INT32, GLOO_SUM, NULL, NULL);
+ *       gloo_context_destroy(context);
+ *       return status == GLOO_OK ? 0 : -1;
+ *     } */
 #ifndef GLOO_C_H
 #define GLOO_C_H
 

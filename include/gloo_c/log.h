@@ -1,4 +1,11 @@
-/* Logging. Lines go to standard error unless the program takes them over. */
+/* Logging. Lines go to standard error unless the program takes them over.
+ *
+ * Example:
+ *
+ *     static void to_file(gloo_log_level level, const char *line, void *user) {
+ *       if (level >= GLOO_LOG_WARN) fprintf((FILE *)user, "%s\n", line);
+ *     }
+ *     void log_to(FILE *file) { gloo_log_set_sink(to_file, file); } */
 #ifndef GLOO_C_LOG_H
 #define GLOO_C_LOG_H
 
@@ -20,13 +27,16 @@ typedef enum gloo_log_level {
  * inside the library, and from its helper threads; must not call back. */
 typedef void (*gloo_log_fn)(gloo_log_level level, const char *line, void *user);
 
-/* Set the lowest level that is written. The default is GLOO_LOG_WARN, or what
- * the environment variable GLOO_LOG_LEVEL says (debug, info, warn, error, off;
- * read at the first line). Any thread. */
+/* Set the lowest level that is written; other numbers are clamped. The default
+ * is GLOO_LOG_WARN, or what the environment variable GLOO_LOG_LEVEL says
+ * (debug, info, warn, error, off; read at the first line). Errors: none.
+ * Threads: any, any time. Ownership: nothing stays. */
 GLOO_API void gloo_log_set_level(gloo_log_level level);
 
-/* Send lines to `fn` instead of standard error; NULL restores that. Call it
- * before other threads use the library. */
+/* Send lines to `fn` instead of standard error; NULL restores that.
+ * Errors: none. Threads: before other threads use the library.
+ * Ownership: `user` stays the caller's, and must be there as long as `fn` is
+ * set. */
 GLOO_API void gloo_log_set_sink(gloo_log_fn fn, void *user);
 
 #ifdef __cplusplus

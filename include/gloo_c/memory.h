@@ -28,6 +28,17 @@
  * writes, the other reads. A child may use it, with contexts of its own too,
  * and free its own view of it, of which other ranks do not hear. The system has
  * the pages back when both have. A program that is run by exec has none of it.
+ *
+ * Example:
+ *
+ *     float *new_gradient(size_t count) {
+ *       void *memory;
+ *       gloo_error error;
+ *       if (gloo_alloc(count * sizeof(float), &memory, &error) == GLOO_OK)
+ *         return memory;
+ *       fprintf(stderr, "%s\n", error.message);
+ *       return NULL;
+ *     }
  */
 #ifndef GLOO_C_MEMORY_H
 #define GLOO_C_MEMORY_H
@@ -41,22 +52,25 @@
 extern "C" {
 #endif
 
-/* Allocate `bytes` of it, filled with zeros, at the start of a page. No bytes
- * are as good as one. Any thread; before there is a context, and after.
+/* Allocate memory, filled with zeros. No bytes are as good as one.
  *
  * Where memory cannot be shared (limits on open files, file sizes or memory;
  * systems other than Linux) this is ordinary memory, with the same promises but
  * without the speed; why is logged once per reason at level warn.
- *
+ * Shape: at least `bytes` bytes, from the start of a page.
  * Errors: GLOO_ERR_NO_MEMORY when there is none of either kind,
- * GLOO_ERR_INVALID when `memory` is NULL. */
+ * GLOO_ERR_INVALID when `memory` is NULL.
+ * Threads: any; before there is a context, and after. Ownership: *memory is the
+ * caller's; gloo_free.
+ * Cost: about 0.3 ms per MiB, for its pages. */
 GLOO_API gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error);
 
 /* Free what gloo_alloc gave; NULL is ignored. No operation may be using it, and
  * persistent operations on it must not be started again. Ranks that have mapped
  * it hear of this when first this rank and then they wait for an operation of a
  * context that they share, or destroy that; the system has the pages back then.
- * Any thread. */
+ * Shape: the address that gloo_alloc gave.
+ * Errors: none. Threads: any. Ownership: the memory is gone. */
 GLOO_API void gloo_free(void *memory);
 
 #ifdef __cplusplus

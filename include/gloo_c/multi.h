@@ -18,7 +18,17 @@
  * the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi at other
  * ranks than the root) takes that much more for as long as the operation
  * exists; and scaled sums of 16-bit and 8-bit floats what inputs and results
- * take as float32. */
+ * take as float32.
+ *
+ * Example:
+ *
+ *     gloo_status sum_of_two(gloo_context *context, float *a, float *b,
+ *                            size_t count, gloo_error *error) {
+ *       void *copies[] = {a, b};
+ *       return gloo_allreduce_multi(context, NULL, 0, copies, 2, count,
+ *                                   GLOO_FLOAT32, GLOO_SUM, NULL, error);
+ *     }
+ */
 #ifndef GLOO_C_MULTI_H
 #define GLOO_C_MULTI_H
 
@@ -30,9 +40,15 @@
 extern "C" {
 #endif
 
-/* gloo_allreduce of the inputs of all ranks together: each rank has n_inputs of
- * them, which are combined first, in their order, and each of its n_outputs
- * outputs gets the result. */
+/* gloo_allreduce of the inputs of all ranks together: those of a rank are
+ * combined first, in their order, and each of its outputs gets the result.
+ * Shape: n_inputs inputs and n_outputs outputs of `count` elements each.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_allreduce, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_allreduce_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
@@ -50,7 +66,13 @@ GLOO_API gloo_status gloo_allreduce_multi_init(
 
 /* gloo_reduce of the inputs of all ranks together; every output of the root
  * gets the result. Other ranks' outputs are left alone, and there may be none.
- */
+ * Shape: n_inputs inputs and n_outputs outputs of `count` elements each.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP,
+ * GLOO_ERR_BUFFER, GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND
+ * when refused; those that poison the context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_reduce, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_reduce_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
@@ -66,9 +88,16 @@ GLOO_API gloo_status gloo_reduce_multi_init(
     gloo_op op, int root, const gloo_options *options, gloo_request **request,
     gloo_error *error);
 
-/* gloo_reduce_scatter of the inputs of all ranks together (P * count elements
- * each); every output (count elements) of rank r gets its part of the result.
- * In place: outputs have room for P * count elements and hold the inputs. */
+/* gloo_reduce_scatter of the inputs of all ranks together; every output of rank
+ * r gets its part of the result. In place: outputs hold the inputs.
+ * Shape: n_inputs inputs of P * count elements, n_outputs outputs of `count`,
+ * in place of P * count.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_reduce_scatter, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_reduce_scatter_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
@@ -85,7 +114,15 @@ GLOO_API gloo_status gloo_reduce_scatter_multi_init(
     gloo_error *error);
 
 /* gloo_broadcast to every output of every rank. In place: the root's data is in
- * its first output. */
+ * its first output.
+ * Shape: input `count` elements, read at the root only; n_outputs outputs of
+ * `count`.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_broadcast, and a copy for each further output. */
 GLOO_API gloo_status gloo_broadcast_multi(
     gloo_context *context, const void *input, void *const *outputs,
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
@@ -99,10 +136,18 @@ GLOO_API gloo_status gloo_broadcast_multi_init(
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_allgather of several inputs (count elements each), of which all ranks
- * have the same number: every output (P * n_inputs * count elements) gets those
- * of rank 0 one behind the other, then those of rank 1, and so on. In place:
- * they are in the first output, where they belong; n_inputs says how many. */
+/* gloo_allgather of several inputs, of which all ranks have the same number:
+ * every output gets those of rank 0 one behind the other, then those of rank 1,
+ * and so on. In place: they are in the first output, where they belong;
+ * n_inputs says how many.
+ * Shape: n_inputs inputs of `count` elements, n_outputs outputs of P * n_inputs
+ * * count.
+ * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_allgather, and a copy for each further output. */
 GLOO_API gloo_status gloo_allgather_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
@@ -116,10 +161,17 @@ GLOO_API gloo_status gloo_allgather_multi_init(
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_scatter of blocks that lie apart: `inputs` has P pointers to `count`
- * elements each, read at the root only; rank r's output gets what inputs[r]
+/* gloo_scatter of blocks that lie apart: rank r's output gets what inputs[r]
  * points to. They are copied once before they are sent. In place, as in
- * gloo_scatter: without a list. */
+ * gloo_scatter: without a list.
+ * Shape: inputs has P pointers to `count` elements each, read at the root only;
+ * output `count`.
+ * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
+ * those that poison the context, see the head of collectives.h.
+ * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * and *request are the caller's; lists are copied.
+ * Cost: that of gloo_scatter, and a copy of the input. */
 GLOO_API gloo_status gloo_scatter_multi(gloo_context *context,
                                         const void *const *inputs, void *output,
                                         size_t count, gloo_dtype dtype,

@@ -1,5 +1,16 @@
 /* Asking the library what it has, and a context what it would do. Names are
- * those that options, files, messages and the `gloo` command use. */
+ * those that options, files, messages and the `gloo` command use.
+ *
+ * Example:
+ *
+ *     void print_algorithms(const char *collective) {
+ *       const char *name;
+ *       for (size_t i = 0;; i++) {
+ *         name = gloo_algorithm_name(collective, i);
+ *         if (name == NULL) return;
+ *         puts(name);
+ *       }
+ *     } */
 #ifndef GLOO_C_QUERY_H
 #define GLOO_C_QUERY_H
 
@@ -43,7 +54,8 @@ GLOO_API const char *gloo_device_waiting(const gloo_device *device);
 
 /* How many cores this process may use: what the system, affinity and control
  * groups allow. More ranks on a host than cores yield instead of spinning.
- * Errors: none; at least 1. Threads: any, any time. */
+ * Errors: none; at least 1. Threads: any, any time. Ownership: nothing stays.
+ */
 GLOO_API int gloo_cores(void);
 
 /* ---- what a context does ------------------------------------------------- */

@@ -18,7 +18,24 @@
  * Threads. Any thread may call any function here, also several at once with the
  * same request; but nothing may be done with a request that another thread
  * destroys, releases or joins. In a custom operation all of them fail with
- * GLOO_ERR_INVALID, in a forked child with GLOO_ERR_FORKED. */
+ * GLOO_ERR_INVALID, in a forked child with GLOO_ERR_FORKED.
+ *
+ * Example:
+ *
+ *     gloo_status sum_meanwhile(gloo_context *context, float *values,
+ *                               size_t count, void (*work)(void),
+ *                               gloo_error *error) {
+ *       gloo_request *sum;
+ *       gloo_status status =
+ *           gloo_allreduce_start(context, GLOO_IN_PLACE, values, count,
+ *                                GLOO_FLOAT32, GLOO_SUM, NULL, &sum, error);
+ *       if (status != GLOO_OK) return status;
+ *       work();
+ *       status = gloo_request_wait(sum, GLOO_TIMEOUT_DEFAULT, error);
+ *       gloo_request_destroy(sum);
+ *       return status;
+ *     }
+ */
 #ifndef GLOO_C_REQUEST_H
 #define GLOO_C_REQUEST_H
 
@@ -70,6 +87,7 @@ GLOO_API gloo_status gloo_request_wait(gloo_request *request,
  * all are NULL, or n is 0, *index is GLOO_NO_INDEX and the status GLOO_OK. When
  * `timeout_ns` has passed (as in gloo_request_wait) it is GLOO_IN_PROGRESS, and
  * *index GLOO_NO_INDEX. The requests may be of any contexts and devices.
+ * Shape: requests has n entries; *index is below n.
  * Errors: GLOO_ERR_INVALID (no list, or no index), GLOO_ERR_NO_MEMORY (*index
  * is GLOO_NO_INDEX), and those of the operation.
  * Threads: any. Ownership: requests and list stay the caller's.
@@ -80,6 +98,7 @@ GLOO_API gloo_status gloo_request_wait_any(gloo_request *const *requests,
                                            size_t *index, gloo_error *error);
 
 /* gloo_request_wait_any without waiting: GLOO_IN_PROGRESS when none is over.
+ * Shape: requests has n entries; *index is below n.
  * Errors: as there. Threads: any. Ownership: requests and list stay the
  * caller's. */
 GLOO_API gloo_status gloo_request_test_any(gloo_request *const *requests,
@@ -90,6 +109,7 @@ GLOO_API gloo_status gloo_request_test_any(gloo_request *const *requests,
  * status of the first in the list that did not; each can be asked for its own.
  * NULL entries are left out. GLOO_IN_PROGRESS when `timeout_ns` has passed (as
  * in gloo_request_wait; for all of them together).
+ * Shape: requests has n entries.
  * Errors: GLOO_ERR_INVALID (no list), and those of the operations.
  * Threads: any. Ownership: requests and list stay the caller's. */
 GLOO_API gloo_status gloo_request_wait_all(gloo_request *const *requests,
@@ -110,8 +130,7 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * of the library is held, so it may start, test, release and destroy requests,
  * this one too. It should be short: while it runs, the helper thread calls no
  * other. It must not destroy a device, or a context that owns its device.
- * Errors: GLOO_ERR_INVALID (NULL, or a request that others were joined to that
- * is joined to another itself).
+ * Errors: GLOO_ERR_INVALID (NULL).
  * Threads: any. Ownership: `user` stays the caller's, and must be there until
  * the request is destroyed, or released and over. */
 GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
@@ -124,6 +143,7 @@ GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
  * that has one; it is started (when all are persistent), cancelled, released
  * and destroyed as one. All must be of one device; those that are under way
  * stay so, and those that can be started are started in the order of the list.
+ * Shape: requests has n entries.
  * Errors: GLOO_ERR_INVALID (an empty list, NULL, twice the same one, different
  * devices, a destroyed context, one with a function of gloo_request_on_done):
  * nothing was joined.
@@ -174,7 +194,7 @@ GLOO_API void gloo_request_destroy(gloo_request *request);
  * done with it: not read, not closed. The device must have a helper thread.
  * Shape: *fd is a descriptor of this process; the same one in every call.
  * Errors: GLOO_ERR_INVALID (NULL), GLOO_ERR_UNSUPPORTED (`no_helper`),
- * GLOO_ERR_IO (no descriptor left).
+ * GLOO_ERR_IO and GLOO_ERR_NO_MEMORY (no descriptor left), GLOO_ERR_FORKED.
  * Threads: any. Ownership: the device's, which closes it when it is destroyed.
  * Cost: from now on a system call per operation that ends while the descriptor
  * is not readable. */

@@ -1,5 +1,12 @@
 /* Status codes and errors: every fallible call of gloo_c returns a gloo_status.
- */
+ *
+ * Example:
+ *
+ *     int print_error(const gloo_error *error) {
+ *       return fprintf(stderr, "%s: %s (rank %d)\n",
+ *                      gloo_status_string(error->cause), error->message,
+ *                      error->root_rank);
+ *     } */
 #ifndef GLOO_C_STATUS_H
 #define GLOO_C_STATUS_H
 
@@ -89,7 +96,7 @@ typedef struct gloo_error {
 #define GLOO_TIMEOUT_NOW ((int64_t)1)
 
 /* The text of a status. Never NULL; unknown values give "unknown status".
- * Any thread, any time. The string is static. */
+ * Errors: none. Threads: any, any time. Ownership: a static string. */
 GLOO_API const char *gloo_status_string(gloo_status status);
 
 #ifdef __cplusplus

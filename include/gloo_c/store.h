@@ -9,7 +9,27 @@
  * allocated with malloc and belong to the caller: release them with free(). A
  * store belongs to the process that made it, see context.h: in a forked child
  * everything fails with GLOO_ERR_FORKED, also with the program's own stores,
- * whose callbacks are not called there, `destroy` included. */
+ * whose callbacks are not called there, `destroy` included.
+ *
+ * Errors of all operations: GLOO_ERR_INVALID (an argument that is NULL, empty
+ * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; of files GLOO_ERR_IO and
+ * GLOO_ERR_TIMEOUT (its lock); over TCP GLOO_ERR_PEER (the server is gone),
+ * GLOO_ERR_PROTOCOL; and what callbacks return.
+ *
+ * Example:
+ *
+ *     gloo_status publish(const char *directory, const char *name,
+ *                         gloo_error *error) {
+ *       gloo_store_file_options options = GLOO_STORE_FILE_OPTIONS_INIT;
+ *       options.directory = directory;
+ *       gloo_store *store;
+ *       gloo_status status = gloo_store_file_create(&options, &store, error);
+ *       if (status != GLOO_OK) return status;
+ *       status = gloo_store_set(store, "name", name, strlen(name), error);
+ *       gloo_store_destroy(store);
+ *       return status;
+ *     }
+ */
 #ifndef GLOO_C_STORE_H
 #define GLOO_C_STORE_H
 
@@ -27,6 +47,7 @@ extern "C" {
 
 typedef struct gloo_store gloo_store;
 
+/* Bytes that a store holds. Those of a store's answer are released by free. */
 typedef struct gloo_value {
   void *data; /* malloc'ed, NULL when bytes is 0 */
   size_t bytes;
@@ -34,7 +55,9 @@ typedef struct gloo_value {
 
 /* ---- kinds of stores ----------------------------------------------------- */
 
-/* A store in this process's memory, for ranks that are threads. */
+/* A store in this process's memory, for ranks that are threads.
+ * Errors: GLOO_ERR_INVALID (no place for it), GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *store is the caller's. */
 GLOO_API gloo_status gloo_store_memory_create(gloo_store **store,
                                               gloo_error *error);
 
@@ -47,8 +70,14 @@ typedef struct gloo_store_file_options {
 #define GLOO_STORE_FILE_OPTIONS_INIT \
   { sizeof(gloo_store_file_options), 0, 0, 0 }
 
-/* A store in a directory that all ranks can reach. A directory that was made
- * by another job or epoch is refused with GLOO_ERR_STALE, never mixed with. */
+/* A store in a directory that all ranks can reach. A directory that was made by
+ * another job or epoch is refused, never mixed with.
+ * Errors: GLOO_ERR_STALE (another job or epoch), GLOO_ERR_INVALID (no
+ * directory; one that is a link, or that others own or may write),
+ * GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_IO,
+ * GLOO_ERR_TIMEOUT (its lock), GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *store is the caller's; options are copied.
+ * Cost: a file per key; a waiting rank looks again and again. */
 GLOO_API gloo_status
 gloo_store_file_create(const gloo_store_file_options *options,
                        gloo_store **store, gloo_error *error);
@@ -66,15 +95,28 @@ typedef struct gloo_store_tcp_options {
   { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0 }
 
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
- * binds `host` only. It lives until the store that serves it is destroyed. */
+ * binds `host` only. It lives until the store that serves it is destroyed.
+ * Errors: GLOO_ERR_INVALID (no host, a client without port), GLOO_ERR_ADDRESS
+ * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (nobody
+ * serves there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
+ * (options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
+ * Threads: any; a client blocks until it is connected. Ownership: *store is the
+ * caller's; options are copied.
+ * Cost: a thread in the process that serves; one connection per client, and a
+ * message and its answer per operation. */
 GLOO_API gloo_status
 gloo_store_tcp_create(const gloo_store_tcp_options *options, gloo_store **store,
                       gloo_error *error);
-/* The port the server listens on, 0 for other kinds of stores. */
+/* The port the server listens on.
+ * Errors: 0 for other kinds of stores, and for NULL. Threads: any. Ownership:
+ * the store stays the caller's. */
 GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 
-/* A view of `base` in which every key starts with `prefix`. `base` must
- * outlive it and stays the caller's. */
+/* A view of `base` in which every key starts with `prefix`.
+ * Errors: GLOO_ERR_INVALID (NULL, or a prefix of 1,024 bytes or more),
+ * GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *store is the caller's; `base` stays the caller's,
+ * and must outlive it; the prefix is copied. */
 GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base,
                                               const char *prefix,
                                               gloo_store **store,
@@ -107,47 +149,80 @@ typedef struct gloo_store_callbacks {
   gloo_status (*remove)(void *user, const char *key);
   void (*destroy)(void *user); /* optional */
 } gloo_store_callbacks;
+
+/* Make a store of callbacks. `destroy` is called when the store is destroyed.
+ * Errors: GLOO_ERR_INVALID (set, get or wait is NULL, or no place for it),
+ * GLOO_ERR_UNSUPPORTED (callbacks of a newer version), GLOO_ERR_NO_MEMORY.
+ * Threads: any. Ownership: *store is the caller's; the struct is copied; `user`
+ * must be there until the store is destroyed. */
 GLOO_API gloo_status
 gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                             gloo_store **store, gloo_error *error);
 
-/* Close a store. Nobody may be using it. NULL is allowed. */
+/* Close a store. NULL is allowed.
+ * Errors: none. Threads: no other thread may use it. Ownership: the handle is
+ * not valid any more. */
 GLOO_API void gloo_store_destroy(gloo_store *store);
 
 /* ---- operations ---------------------------------------------------------- */
 
-/* Set `key`, whatever it held. */
+/* Set `key`, whatever it held.
+ * Shape: data has `bytes` bytes; NULL when there are none.
+ * Errors: those of all operations (head of this file).
+ * Threads: any. Ownership: data stays the caller's and is copied. */
 GLOO_API gloo_status gloo_store_set(gloo_store *store, const char *key,
                                     const void *data, size_t bytes,
                                     gloo_error *error);
 
-/* Wait until `key` exists and copy its value. GLOO_ERR_TIMEOUT names it. */
+/* Wait until `key` exists and copy its value.
+ * Shape: *value is one value.
+ * Errors: GLOO_ERR_TIMEOUT (names the key), those of all operations (head of
+ * this file).
+ * Threads: any; blocks. Ownership: value->data is the caller's: free(). */
 GLOO_API gloo_status gloo_store_get(gloo_store *store, const char *key,
                                     int64_t timeout_ns, gloo_value *value,
                                     gloo_error *error);
 
-/* Wait until all keys exist. On GLOO_ERR_TIMEOUT the message names those that
- * never came (as many as fit, and how many more). */
+/* Wait until all keys exist.
+ * Shape: keys has n_keys entries.
+ * Errors: GLOO_ERR_TIMEOUT (names the keys that never came, as many as fit, and
+ * how many more), those of all operations (head of this file).
+ * Threads: any; blocks. Ownership: keys stay the caller's. */
 GLOO_API gloo_status gloo_store_wait(gloo_store *store, const char *const *keys,
                                      size_t n_keys, int64_t timeout_ns,
                                      gloo_error *error);
 
 /* Add to the decimal integer that `key` holds (0 when absent); `result` gets
- * the sum. Values are ASCII decimal, so that get reads them. */
+ * the sum. Values are ASCII decimal, so that get reads them. Atomic.
+ * Errors: GLOO_ERR_INVALID also when the key holds something else, or the sum
+ * does not fit; GLOO_ERR_UNSUPPORTED (no such callback), those of all
+ * operations (head of this file).
+ * Threads: any. Ownership: *result is the caller's. */
 GLOO_API gloo_status gloo_store_add(gloo_store *store, const char *key,
                                     int64_t amount, int64_t *result,
                                     gloo_error *error);
 
 /* If `key` holds `expected` (or is absent and expected_bytes is 0), store
- * `desired` and return GLOO_OK, else GLOO_ERR_COMPARE. `current` (may be NULL)
- * gets what the key holds afterwards, in both cases. */
+ * `desired`, atomically. `current` (may be NULL) gets what the key holds
+ * afterwards, in both cases.
+ * Shape: expected and desired have as many bytes as the arguments behind them
+ * say.
+ * Errors: GLOO_ERR_COMPARE (it holds something else), GLOO_ERR_UNSUPPORTED (no
+ * such callback), those of all operations (head of this file).
+ * Threads: any. Ownership: arguments stay the caller's; current->data is the
+ * caller's: free(). */
 GLOO_API gloo_status gloo_store_compare_and_set(
     gloo_store *store, const char *key, const void *expected,
     size_t expected_bytes, const void *desired, size_t desired_bytes,
     gloo_value *current, gloo_error *error);
 
-/* Several at once; not atomic as a whole. multi_get waits for all keys; on
- * failure no value is handed out. */
+/* gloo_store_get or gloo_store_set of several keys; not atomic as a whole.
+ * multi_get waits for all keys; on failure no value is handed out.
+ * Shape: keys and values have n_keys entries.
+ * Errors: GLOO_ERR_TIMEOUT (multi_get; names the keys that never came), those
+ * of all operations (head of this file).
+ * Threads: any; multi_get blocks. Ownership: keys, and values that are set,
+ * stay the caller's; values that are got are the caller's: free() each data. */
 GLOO_API gloo_status gloo_store_multi_get(gloo_store *store,
                                           const char *const *keys,
                                           size_t n_keys, int64_t timeout_ns,
@@ -158,12 +233,20 @@ GLOO_API gloo_status gloo_store_multi_set(gloo_store *store,
                                           const gloo_value *values,
                                           size_t n_keys, gloo_error *error);
 
-/* Append to what `key` holds (nothing when absent). */
+/* Append to what `key` holds (nothing when absent), atomically.
+ * Shape: data has `bytes` bytes; NULL when there are none.
+ * Errors: GLOO_ERR_INVALID also when the value would be too long;
+ * GLOO_ERR_UNSUPPORTED (no such callback), those of all operations (head of
+ * this file).
+ * Threads: any. Ownership: data stays the caller's and is copied. */
 GLOO_API gloo_status gloo_store_append(gloo_store *store, const char *key,
                                        const void *data, size_t bytes,
                                        gloo_error *error);
 
-/* Delete a key. GLOO_ERR_NOT_FOUND when it does not exist. */
+/* Delete a key.
+ * Errors: GLOO_ERR_NOT_FOUND (it does not exist), GLOO_ERR_UNSUPPORTED (no such
+ * callback), those of all operations (head of this file).
+ * Threads: any. Ownership: the store stays the caller's. */
 GLOO_API gloo_status gloo_store_delete(gloo_store *store, const char *key,
                                        gloo_error *error);
 

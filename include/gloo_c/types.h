@@ -1,4 +1,12 @@
-/* Element types and reduction operations. */
+/* Element types and reduction operations.
+ *
+ * Example:
+ *
+ *     void *copy_of(const void *elements, size_t count, gloo_dtype dtype) {
+ *       size_t bytes = count * gloo_dtype_size(dtype);
+ *       void *copy = malloc(bytes);
+ *       return copy != NULL ? memcpy(copy, elements, bytes) : NULL;
+ *     } */
 #ifndef GLOO_C_TYPES_H
 #define GLOO_C_TYPES_H
 
@@ -111,11 +119,13 @@ typedef enum gloo_op {
   GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */
 } gloo_op;
 
-/* Bytes of one element; 0 for an unknown type. Any thread. */
+/* Bytes of one element; 0 for an unknown type, and for GLOO_OPAQUE.
+ * Errors: 0. Threads: any, any time. Ownership: nothing stays. */
 GLOO_API size_t gloo_dtype_size(gloo_dtype dtype);
 
 /* The name used in messages, options and files ("float32", "sum"); "unknown"
- * for a value that is not in the list. Static strings. Any thread. */
+ * for a value that is not in the list.
+ * Errors: none. Threads: any, any time. Ownership: static strings. */
 GLOO_API const char *gloo_dtype_name(gloo_dtype dtype);
 GLOO_API const char *gloo_op_name(gloo_op op);
 

@@ -1,7 +1,14 @@
 /* The version of the headers, and of the library that is linked. A program that
  * was built with headers of 0.1.0 or later runs on every later library with the
  * same soname; while the major number is 0 the soname changes when a function
- * or struct does. */
+ * or struct does.
+ *
+ * Example:
+ *
+ *     int library_is_older(void) {
+ *       return gloo_version_number() < GLOO_VERSION_NUMBER;
+ *     }
+ */
 #ifndef GLOO_C_VERSION_H
 #define GLOO_C_VERSION_H
 

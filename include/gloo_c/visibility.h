@@ -1,5 +1,10 @@
 /* GLOO_API marks what the library exports, GLOO_DEPRECATED(text) what will go:
- * text says what to use instead. */
+ * text says what to use instead.
+ *
+ * Example:
+ *
+ *     GLOO_DEPRECATED("use new_name") void old_name(void);
+ */
 #ifndef GLOO_C_VISIBILITY_H
 #define GLOO_C_VISIBILITY_H
 
