@@ -116,24 +116,6 @@ GLOO_API gloo_status gloo_allgather_multi_init(
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_scatter of blocks that lie apart: `inputs` has P pointers to `count`
- * elements each, read at the root only; rank r's output gets what inputs[r]
- * points to. They are copied once before they are sent. In place, as in
- * gloo_scatter: without a list. */
-GLOO_API gloo_status gloo_scatter_multi(gloo_context *context,
-                                        const void *const *inputs, void *output,
-                                        size_t count, gloo_dtype dtype,
-                                        int root, const gloo_options *options,
-                                        gloo_error *error);
-GLOO_API gloo_status gloo_scatter_multi_start(
-    gloo_context *context, const void *const *inputs, void *output,
-    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_request **request, gloo_error *error);
-GLOO_API gloo_status gloo_scatter_multi_init(
-    gloo_context *context, const void *const *inputs, void *output,
-    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_request **request, gloo_error *error);
-
 #ifdef __cplusplus
 }
 #endif
