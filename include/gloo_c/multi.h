@@ -161,31 +161,6 @@ GLOO_API gloo_status gloo_allgather_multi_init(
     void *const *outputs, size_t n_outputs, size_t count, gloo_dtype dtype,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_scatter of blocks that lie apart: rank r's output gets what inputs[r]
- * points to. They are copied once before they are sent. In place, as in
- * gloo_scatter: without a list.
- * Shape: inputs has P pointers to `count` elements each, read at the root only;
- * output `count`.
- * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
- * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists are copied.
- * Cost: that of gloo_scatter, and a copy of the input. */
-GLOO_API gloo_status gloo_scatter_multi(gloo_context *context,
-                                        const void *const *inputs, void *output,
-                                        size_t count, gloo_dtype dtype,
-                                        int root, const gloo_options *options,
-                                        gloo_error *error);
-GLOO_API gloo_status gloo_scatter_multi_start(
-    gloo_context *context, const void *const *inputs, void *output,
-    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_request **request, gloo_error *error);
-GLOO_API gloo_status gloo_scatter_multi_init(
-    gloo_context *context, const void *const *inputs, void *output,
-    size_t count, gloo_dtype dtype, int root, const gloo_options *options,
-    gloo_request **request, gloo_error *error);
-
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,8 @@ typedef enum gli_side {
   GLI_NEITHER
 } gli_side;
 
+enum { GLI_LISTS_INPUTS = 1, GLI_LISTS_OUTPUTS = 2 };
+
 /* The arguments of any collective or message, in one struct. Fields that a
  * collective does not have stay zero. */
 typedef struct gli_arguments {
@@ -35,6 +37,10 @@ typedef struct gli_arguments {
   const void *const *inputs;
   void *const *outputs;
   size_t n_inputs, n_outputs;
+  /* Of calls whose blocks lie apart: which of `inputs` and `outputs` are lists
+   * of these, GLI_LISTS_..., in place of `input` and `output`. There is one for
+   * each rank; of an allreduce n_inputs, of in_counts elements each. */
+  unsigned listed;
 } gli_arguments;
 
 /* The three forms of every call. */

@@ -3,12 +3,14 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "algorithms/registry.h"
 #include "algorithms/select.h"
 #include "api/lists.h"
 #include "api/reduction.h"
+#include "api/staging.h"
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
@@ -281,6 +283,27 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   return call_read_choose(a, options, call, error);
 }
 
+/* One with lists: as a plain call, on the memory that these become. */
+static gloo_status make_listed_call(gloo_context *context,
+                                    const gli_arguments *a,
+                                    const gloo_options *options, gli_call *call,
+                                    gli_given_counts *given,
+                                    gloo_error *error) {
+  int size = gloo_context_size(context);
+  gli_arguments plain;
+  gli_staging *staging;
+  gloo_status status = check_values(a, options, size, error);
+  if (status != GLOO_OK) return status;
+  status = gli_staging_make(
+      a, (uint32_t)gloo_context_rank(context), (uint32_t)size,
+      gli_reduction_element_bytes(a, options), &plain, &staging, error);
+  if (status != GLOO_OK) return status;
+  status = make_call(context, &plain, options, call, given, error);
+  call->staging = staging;
+  if (status != GLOO_OK) free(staging);
+  return status;
+}
+
 gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
                           const gloo_options *options, gli_call *call,
                           gli_given_counts *given, gloo_error *error) {
@@ -293,7 +316,9 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
       gli_options_load(&ours, sizeof ours, options, "gloo_options", error);
   given->many = NULL;
   if (status == GLOO_OK) {
-    status = make_call(context, a, &ours, call, given, error);
+    status = a->listed != 0
+                 ? make_listed_call(context, a, &ours, call, given, error)
+                 : make_call(context, a, &ours, call, given, error);
   }
   if (status == GLOO_OK) return GLOO_OK;
   gli_given_counts_free(given);

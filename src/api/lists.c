@@ -109,6 +109,15 @@ static gloo_status check_inputs(const gli_arguments *a, size_t n,
 
 /* ---- a call -------------------------------------------------------------- */
 
+/* Do shares of one input lie one behind the other, as they would in it? */
+static bool lists_make_one(const gli_arguments *a, size_t n, uint64_t bytes) {
+  for (size_t i = 1; i < n; i++) {
+    if ((uintptr_t)a->inputs[i] != (uintptr_t)a->inputs[0] + i * bytes)
+      return false;
+  }
+  return true;
+}
+
 static uint32_t lists_several(size_t n) {
   return n > 1 ? (uint32_t)n : 0;
 }
@@ -131,6 +140,7 @@ gloo_status gli_lists_check(const gli_arguments *a, gli_call *call,
     status = check_inputs(a, n_in, bytes, out_bytes, error);
     if (status != GLOO_OK) return status;
     call->input = a->inputs[0];
+    if (!combines && lists_make_one(a, n_in, bytes)) n_in = 1;
   }
   p->n_in = shape_out_of_place->reads_in ? lists_several(n_in) : 0;
   p->n_out = shape_out_of_place->writes_out ? lists_several(outputs_of(a)) : 0;

@@ -136,7 +136,7 @@ static gloo_status call_several(gloo_context *x, gli_collective collective,
     case GLI_REDUCE:
       return FORMS(reduce_multi, ARGS, reduction, c->root, );
     case GLI_SCATTER:
-      return FORMS(scatter_multi, l.ins, b->out, c->count, (gloo_dtype)c->dtype,
+      return FORMS(scatter_list, l.ins, b->out, c->count, (gloo_dtype)c->dtype,
                    c->root, );
     default:
       return GLOO_ERR_INTERNAL;

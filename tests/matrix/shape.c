@@ -10,7 +10,7 @@ typedef struct traits {
   bool in_at_root, out_at_root;  /* only there */
   bool has_place, place_at_root; /* can be in place; at the root only */
   bool same;                     /* all ranks get the same */
-  bool several;                  /* there is a _multi call */
+  bool several;                  /* there is a _multi call, or _list */
 } traits;
 
 static const traits all[GLI_COLLECTIVES] = {

@@ -31,7 +31,9 @@ static int find_op(const char *name) {
 
 const char *matrix_collective(const matrix_row *row, char *name) {
   snprintf(name, MATRIX_NAME, "%s%s", gli_collective_name(row->collective),
-           row->several ? "_multi" : "");
+           !row->several                    ? ""
+           : row->collective == GLI_SCATTER ? "_list"
+                                            : "_multi");
   return name;
 }
 

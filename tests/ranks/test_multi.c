@@ -10,7 +10,7 @@
 
 static const char *transport;
 
-enum { MOST = 4, ROOT = 1 };
+enum { MOST = 4 };
 
 typedef struct job {
   const char *algorithm; /* NULL: let the library choose */
@@ -35,7 +35,6 @@ static int inputs_of(const job *j, int rank) {
     case GLI_ALLGATHER:
       return 3;
     case GLI_BROADCAST:
-    case GLI_SCATTER:
       return 1;
     default:
       return 1 + (rank + j->form) % MOST;
@@ -43,7 +42,6 @@ static int inputs_of(const job *j, int rank) {
 }
 
 static int outputs_of(const job *j, int rank) {
-  if (j->collective == GLI_SCATTER) return 1;
   /* In place, the inputs of a reduction are the outputs. */
   if (j->in_place && gli_collective_reduces(j->collective)) {
     return inputs_of(j, rank);
@@ -66,8 +64,6 @@ static int64_t expected_at(const job *j, int rank, int size, size_t i) {
     case GLI_ALLGATHER:
       return input_at((int)(i / (3 * j->count)), (int)(i / j->count % 3),
                       i % j->count);
-    case GLI_SCATTER: /* block r of the root is its input number r */
-      return input_at(j->root, rank, i);
     case GLI_REDUCE_SCATTER:
       return sum_at(j, size, (size_t)rank * j->count + i);
     default:
@@ -82,20 +78,19 @@ static bool has_output(const job *j, int rank) {
 /* ---- a job --------------------------------------------------------------- */
 
 typedef struct buffers {
-  int64_t *in[16], *out[MOST];
+  int64_t *in[MOST], *out[MOST];
   size_t n_in, n_out, in_elements, out_elements, room;
 } buffers;
 
 static void make(buffers *b, const job *j, const rank_env *env) {
   size_t size = (size_t)env->size;
   bool blocks = j->collective == GLI_REDUCE_SCATTER;
-  b->n_in = j->collective == GLI_SCATTER ? size : (size_t)j->n_in;
+  b->n_in = (size_t)j->n_in;
   b->n_out = (size_t)j->n_out;
   b->in_elements = blocks ? j->count * size : j->count;
   b->out_elements =
       j->collective == GLI_ALLGATHER ? 3 * j->count * size : j->count;
   b->room = b->out_elements > b->in_elements ? b->out_elements : b->in_elements;
-  if (j->collective == GLI_SCATTER) b->room = j->count * size;
   for (size_t k = 0; k < b->n_in; k++) {
     b->in[k] = malloc(b->in_elements * 8 + 8);
   }
@@ -114,8 +109,7 @@ static void fill(const buffers *b, const job *j, const rank_env *env) {
       size_t first = j->collective == GLI_ALLGATHER ? (size_t)env->rank * 3 : 0;
       to = b->out[0] + (first + k) * j->count;
     }
-    bool reads = env->rank == j->root || !(j->collective == GLI_BROADCAST ||
-                                           j->collective == GLI_SCATTER);
+    bool reads = env->rank == j->root || j->collective != GLI_BROADCAST;
     for (size_t i = 0; reads && i < b->in_elements; i++) {
       to[i] = input_at(env->rank, (int)k, i);
     }
@@ -124,7 +118,7 @@ static void fill(const buffers *b, const job *j, const rank_env *env) {
 
 static gloo_status call(rank_env *env, const job *j, buffers *b,
                         const gloo_options *o, gloo_request **op) {
-  const void *in[16];
+  const void *in[MOST];
   void *out[MOST];
   for (size_t k = 0; k < b->n_in; k++) in[k] = b->in[k];
   for (size_t k = 0; k < b->n_out; k++) out[k] = b->out[k];
@@ -147,8 +141,6 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
                    j->root);
     case GLI_ALLGATHER:
       return FORMS(allgather, ins, b->n_in, OUT);
-    case GLI_SCATTER:
-      return FORMS(scatter, ins, out[0], j->count, GLOO_INT64, j->root);
     default:
       return GLOO_ERR_INTERNAL;
   }
@@ -157,10 +149,6 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
 }
 
 static void check(rank_env *env, const job *j, const buffers *b) {
-  size_t first = 0;
-  if (j->collective == GLI_SCATTER && j->in_place && env->rank == j->root) {
-    first = (size_t)env->rank * j->count;
-  }
   for (size_t k = 0; k < b->n_out; k++) {
     for (size_t i = 0; i < b->out_elements; i += 1 + i / 500) {
       int64_t want = INT64_C(0x5a5a5a5a5a5a5a5a);
@@ -169,15 +157,14 @@ static void check(rank_env *env, const job *j, const buffers *b) {
       } else if (j->in_place) {
         want = input_at(env->rank, (int)k, i);
       }
-      if (b->out[k][first + i] == want) continue;
+      if (b->out[k][i] == want) continue;
       char text[200];
       snprintf(text, sizeof text,
                "%s %s count %zu root %d form %d in place %d: element %zu of "
                "output %zu is %lld, not %lld",
                gli_collective_name(j->collective),
                j->algorithm ? j->algorithm : "auto", j->count, j->root, j->form,
-               j->in_place, i, k, (long long)b->out[k][first + i],
-               (long long)want);
+               j->in_place, i, k, (long long)b->out[k][i], (long long)want);
       rank_fail(env, __FILE__, __LINE__, text);
       return;
     }
@@ -210,7 +197,7 @@ static void run_job(rank_env *env, job j) {
 
 static bool has_lists(gli_collective c) {
   return c == GLI_ALLREDUCE || c == GLI_REDUCE || c == GLI_REDUCE_SCATTER ||
-         c == GLI_BROADCAST || c == GLI_ALLGATHER || c == GLI_SCATTER;
+         c == GLI_BROADCAST || c == GLI_ALLGATHER;
 }
 
 static void all_jobs(rank_env *env) {
@@ -394,12 +381,6 @@ static void refusals(rank_env *env) {
          "do not fit in memory");
   expect(env, gloo_broadcast_multi(c, in[0], twice, 2, 8, t, 0, NULL, NULL),
          "outputs 0 and 1 overlap");
-  if (env->rank == ROOT) {
-    const void *blocks[] = {&data[0], &data[16]};
-    expect(env,
-           gloo_scatter_multi(c, blocks, &data[16], 8, t, ROOT, NULL, NULL),
-           "input 1 and output 0 overlap");
-  }
   /* All that leaves the context good. */
   RANK_OK(env,
           gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_SUM, NULL, NULL));

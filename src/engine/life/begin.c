@@ -116,7 +116,7 @@ gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
   if (now && device->deferred != NULL) start_all_deferred(device);
-  if (op->scaling.from != NULL) gli_operation_scale(op);
+  if (op->scaling.from != NULL) gli_operation_make_input(op);
   op->p2p.source = -1;
   gli_error_clear(&op->error);
   device->outstanding++;

@@ -111,6 +111,8 @@ static void drop_call(gli_operation *op) {
   op->scaling.own = NULL;
   free(op->wide);
   op->wide = NULL;
+  free(op->staging);
+  op->staging = NULL;
   op->scaling.from = NULL;
 }
 

@@ -102,9 +102,10 @@ static void find_kernels(gli_operation *op, const gli_call *call) {
 }
 
 static uint8_t ending_of(const gli_call *call) {
-  if (call->wide) return GLI_ENDS_NARROWED;
+  uint8_t staged = call->staging != NULL ? GLI_ENDS_STAGED : 0;
+  if (call->wide) return GLI_ENDS_NARROWED | staged;
   bool divides = call->op == GLOO_AVERAGE && !call->averages;
-  return divides ? GLI_ENDS_DIVIDED : 0;
+  return divides ? GLI_ENDS_DIVIDED | staged : staged;
 }
 
 /* Of elements that do not fit on the stack. */
@@ -158,20 +159,33 @@ static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-static gloo_status make_operation(gloo_context *context, const gli_call *call,
-                                  gli_operation **out, gloo_error *error) {
+static gloo_status new_operation(gloo_context *context, const gli_call *call,
+                                 gli_operation **op, gloo_error *error) {
   if (gli_context_poisoned(context))
     return gli_context_unusable(context, error);
   gli_plan_ref *ref;
   gloo_status status = gli_plan_cache_get(context->cache, call->build,
                                           &call->params, &ref, error);
   if (status != GLOO_OK) return status;
-  gli_operation *op = gli_operation_new(context, ref);
-  if (op == NULL) {
-    gli_plan_cache_put(context->cache, ref);
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for an operation of %u steps",
-                    ref->plan->n_steps);
+  *op = gli_operation_new(context, ref);
+  if (*op != NULL) return GLOO_OK;
+  gli_plan_cache_put(context->cache, ref);
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for an operation of %u steps",
+                  ref->plan->n_steps);
+}
+
+static gloo_status make_operation(gloo_context *context, const gli_call *call,
+                                  gli_operation **out, gloo_error *error) {
+  gli_operation *op;
+  gloo_status status = new_operation(context, call, &op, error);
+  if (status != GLOO_OK) {
+    free(call->staging);
+    return status;
+  }
+  if (call->staging != NULL) {
+    op->staging = call->staging;
+    op->scaling.from = op->staging;
   }
   find_kernels(op, call);
   sign_operation(op, call);

@@ -28,7 +28,11 @@ void gli_operation_run_local(gli_operation *op, uint32_t step) {
                        gli_operation_elems(op, (size_t)s->bytes));
 }
 
-void gli_operation_scale(const gli_operation *op) {
+void gli_operation_make_input(const gli_operation *op) {
+  if (op->staging != NULL) {
+    gli_staging_begin(op->staging);
+    if (op->scaling.from == op->staging) return;
+  }
   if (op->wide != NULL) {
     gli_wide_begin(op);
     return;

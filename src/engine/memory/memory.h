@@ -21,8 +21,9 @@ typedef enum gli_outcome {
 
 /* ---- own bytes (bytes.c) ------------------------------------------------- */
 
-/* Multiply the inputs of a scaled sum. */
-GLI_COLD void gli_operation_scale(const gli_operation *op);
+/* Make what a plan is to read, where that is not just there: blocks that lie
+ * apart, and the inputs of a scaled sum. */
+GLI_COLD void gli_operation_make_input(const gli_operation *op);
 /* Run a COPY or a REDUCE. */
 void gli_operation_run_local(gli_operation *op, uint32_t step);
 /* ---- arithmetic ---------------------------------------------------------- */
@@ -74,6 +75,11 @@ static inline void gli_operation_combine(const gli_operation *op,
 void gli_lists_set(gli_operation *op, const gli_call *call);
 /* Run a LOCAL_REDUCE or a LOCAL_BCAST. */
 void gli_lists_run(gli_operation *op, const gli_step *step);
+
+/* ---- blocks that lie apart (staging.c) ----------------------------------- */
+
+void gli_staging_begin(const gli_staging *staging);
+void gli_staging_end(const gli_staging *staging);
 
 /* ---- low-precision floats as float32 (wide.c) ---------------------------- */
 

@@ -22,6 +22,7 @@ GLI_COLD static void divide_outputs(const gli_operation *op) {
 void gli_operation_end_specially(gli_operation *op, bool well) {
   if (well && (op->ending & GLI_ENDS_DIVIDED)) divide_outputs(op);
   if (well && (op->ending & GLI_ENDS_NARROWED)) gli_wide_end(op);
+  if (well && (op->ending & GLI_ENDS_STAGED)) gli_staging_end(op->staging);
   if (op->ending & GLI_ENDS_TOLD) gli_operation_note_end(op);
 }
 

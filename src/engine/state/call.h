@@ -10,6 +10,21 @@
  * at a time. */
 typedef struct gloo_request gli_operation;
 
+/* Bytes to be copied. */
+typedef struct gli_piece {
+  const void *from;
+  void *to;
+  size_t bytes;
+} gli_piece;
+
+/* The buffers of a plan whose bytes lie apart in memory of the caller's
+ * (staging.c): pieces to be copied before it, and then those to be copied after
+ * it. One allocation, with the buffers behind it. */
+typedef struct gli_staging {
+  size_t n_before, n_after;
+  gli_piece pieces[];
+} gli_staging;
+
 /* What to run, in the words of one call. `build` and `params` name the plan.
  * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
  * ranks 0 (sender) and 1 (receiver), and `peers` says who may really be at the
@@ -42,6 +57,9 @@ typedef struct gli_call {
   uint32_t tag;
   const void *input;
   void *output;
+  /* NULL: none; else what `input`, `output` or both are in. The operation takes
+   * it over; where none is made, it is freed. */
+  gli_staging *staging;
   const void *const *inputs; /* [params.n_in] of several; they are copied */
   void *const *outputs;      /* [params.n_out] */
   int64_t timeout_ns;        /* 0: the context's; below 0: none */

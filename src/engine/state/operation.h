@@ -147,12 +147,14 @@ typedef struct gli_scaling {
 } gli_scaling;
 
 typedef struct gli_wide gli_wide;
+typedef struct gli_staging gli_staging;
 
 /* What is done when all steps are: flags. */
 enum {
   GLI_ENDS_DIVIDED = 1,  /* the outputs, by the number of ranks */
   GLI_ENDS_NARROWED = 2, /* see gli_call.wide */
-  GLI_ENDS_TOLD = 4      /* somebody may want to know, see gli_notice */
+  GLI_ENDS_TOLD = 4,     /* somebody may want to know, see gli_notice */
+  GLI_ENDS_STAGED = 8    /* see gli_staging */
 };
 
 /* Requests that are started and tested with more ado than others: flags. */
@@ -218,7 +220,9 @@ struct gloo_request {
   gli_scaling scaling;
   uint8_t ending; /* GLI_ENDS_... */
   gli_notice notice;
-  gli_wide *wide; /* NULL: not wide; else scaling.from is only not NULL */
+  gli_wide *wide;       /* NULL: not wide; else scaling.from is only not NULL */
+  gli_staging *staging; /* NULL: none; else scaling.from is not NULL: this one,
+                           unless it is something that is to be scaled */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;
