@@ -285,8 +285,9 @@ gloo_status gli_staging_make(const gli_arguments *a, uint32_t rank,
                .ins = a->listed & GLI_LISTS_INPUTS,
                .outs = (a->listed & GLI_LISTS_OUTPUTS) && !leaf,
                .own = rank};
-  uint64_t elements;
+  uint64_t elements = 0;
   *plain = *a;
+  plain->several = false;
   plain->listed = 0;
   plain->in_counts = NULL;
   *staging = NULL;
