@@ -15,7 +15,7 @@
 static bool repeat_key(const gloo_context *context, const gli_arguments *a,
                        const gloo_options *options, gli_repeat_key *key) {
   bool message = a->collective == GLI_SENDRECV;
-  if (a->several || a->listed != 0) return false;
+  if (a->several) return false;
   if (message && (a->n_peers != 1 || a->peers == NULL)) return false;
   if (options != NULL) {
     if (options->struct_size != sizeof *options) return false;

@@ -34,13 +34,14 @@ typedef struct gli_arguments {
   /* Of calls with several buffers, which have no `input` and `output`. Inputs
    * that are NULL: in place. */
   bool several;
+  /* Of some of these, whose blocks lie apart: which of `inputs` and `outputs`
+   * are lists of such, GLI_LISTS_..., in place of `input` and `output`. There
+   * is one for each rank; of an allreduce n_inputs, of in_counts elements
+   * each. */
+  uint8_t listed;
   const void *const *inputs;
   void *const *outputs;
   size_t n_inputs, n_outputs;
-  /* Of calls whose blocks lie apart: which of `inputs` and `outputs` are lists
-   * of these, GLI_LISTS_..., in place of `input` and `output`. There is one for
-   * each rank; of an allreduce n_inputs, of in_counts elements each. */
-  unsigned listed;
 } gli_arguments;
 
 /* The three forms of every call. */

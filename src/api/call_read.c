@@ -71,7 +71,7 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
   if (gli_collective_reduces(a->collective)) {
     gloo_status status = gli_reduction_check(a, o, error);
     if (status != GLOO_OK) return status;
-    if (a->several && a->op == GLOO_AVERAGE) {
+    if (a->several && a->listed == 0 && a->op == GLOO_AVERAGE) {
       return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                       "%s: there is no average, for ranks may differ in how "
                       "many inputs they have; take the sum and divide it",

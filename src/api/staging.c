@@ -287,6 +287,7 @@ gloo_status gli_staging_make(const gli_arguments *a, uint32_t rank,
                .own = rank};
   uint64_t elements = 0;
   *plain = *a;
+  plain->several = false;
   plain->listed = 0;
   plain->in_counts = NULL;
   *staging = NULL;

@@ -14,7 +14,7 @@ int __lsan_do_recoverable_leak_check(void);
 #endif
 
 /* Numbers per rank of the largest call, and room for those of all ranks. */
-enum { LARGE = 50000, ROOM = LARGE * FAULTY_RANKS, KINDS = 8 };
+enum { LARGE = 50000, ROOM = LARGE * FAULTY_RANKS, KINDS = 9 };
 static const size_t counts[] = {1, 1000, LARGE};
 
 /* ---- what a process has -------------------------------------------------- */
@@ -92,13 +92,16 @@ static int32_t expected(const work *w, int kind, size_t count, size_t i) {
       return given(block, (size_t)w->rank * count + i % count);
     case 6:
       return sum_given(0, w->rank + 1, i);
+    case 8:
+      return given(w->size - 1 - block,
+                   (size_t)(w->size - 1 - w->rank) * count + i % count);
     default:
       return given((w->rank + w->size - 1) % w->size, i);
   }
 }
 
 static size_t expected_count(const work *w, int kind, size_t count) {
-  if (kind == 2 || kind == 4) return count * (size_t)w->size;
+  if (kind == 2 || kind == 4 || kind == 8) return count * (size_t)w->size;
   if (kind == 5) return w->rank == 1 ? count * (size_t)w->size : 0;
   return count;
 }
@@ -117,9 +120,22 @@ static gloo_status pass_on(const work *w, size_t count) {
   return status == GLOO_OK ? sent : status;
 }
 
+/* Blocks in the other order, so that they do not lie one behind the other. */
+static gloo_status exchange_lists(const work *w, size_t count) {
+  const void *inputs[FAULTY_RANKS];
+  void *outputs[FAULTY_RANKS];
+  for (int r = 0; r < w->size; r++) {
+    size_t first = (size_t)(w->size - 1 - r) * count;
+    inputs[r] = w->in + first;
+    outputs[r] = w->out + first;
+  }
+  return gloo_alltoall_list(w->context, inputs, outputs, count, GLOO_INT32,
+                            NULL, NULL);
+}
+
 static const char *const kind_names[KINDS] = {
-    "allreduce", "broadcast", "allgather", "reduce_scatter",
-    "alltoall",  "gather",    "scan",      "send and recv"};
+    "allreduce", "broadcast", "allgather",     "reduce_scatter", "alltoall",
+    "gather",    "scan",      "send and recv", "alltoall_list"};
 
 static gloo_status call(const work *w, int kind, size_t count) {
   switch (kind) {
@@ -144,6 +160,8 @@ static gloo_status call(const work *w, int kind, size_t count) {
     case 6:
       return gloo_scan(w->context, w->in, w->out, count, GLOO_INT32, GLOO_SUM,
                        NULL, NULL);
+    case 8:
+      return exchange_lists(w, count);
     default:
       return pass_on(w, count);
   }
