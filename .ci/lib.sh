@@ -9,7 +9,7 @@ touch "$logs/failed"
 
 # What building and any test can use; anything left out is a skipped test.
 wanted=(build-essential binutils clang clang-format clang-tidy cppcheck
-  iproute2 libclang-rt-14-dev libcmocka-dev libibverbs-dev libssl-dev libuv1-dev
+  cmake iproute2 libclang-rt-14-dev libcmocka-dev libuv1-dev
   meson ninja-build pkg-config procps python3 shellcheck strace util-linux
   valgrind)
 

@@ -111,21 +111,6 @@ static names working_transports(void) {
   return working;
 }
 
-/* What the build options of these names added. So far nothing uses them. */
-static names optional_features(void) {
-  names n = {.count = 0};
-#ifdef GLI_HAVE_OPENSSL
-  add(&n, "openssl");
-#endif
-#ifdef GLI_HAVE_IBVERBS
-  add(&n, "ibverbs");
-#endif
-#ifdef GLI_HAVE_CUDA
-  add(&n, "cuda");
-#endif
-  return n;
-}
-
 static names dtypes(void) {
   names n = {.count = 0};
   for (int i = 0; i < GLOO_DTYPE_COUNT; i++) {
@@ -183,12 +168,10 @@ static void print_transports(void) {
 }
 
 static void print_text(void) {
-  names features = optional_features();
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
   print_transports();
-  print_names("optional features", &features);
   print_names("types", &types);
   print_names("operations", &reductions);
   printf("algorithms\n");
@@ -218,7 +201,7 @@ static void print_text(void) {
 
 /* An object that is left open. */
 static void print_json(gli_json *object) {
-  names transports = built_transports(), features = optional_features();
+  names transports = built_transports();
   names working = working_transports(), types = dtypes(), reductions = ops();
   gli_json out;
   gli_json_open(&out, stdout);
@@ -226,7 +209,6 @@ static void print_json(gli_json *object) {
   gli_json_text(&out, "libuv", uv_version_string());
   gli_json_list(&out, "transports", transports.list, transports.count);
   gli_json_list(&out, "transports_usable", working.list, working.count);
-  gli_json_list(&out, "features", features.list, features.count);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
   for (int i = 0; i < GLI_COLLECTIVES; i++) {
