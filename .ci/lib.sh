@@ -88,13 +88,13 @@ check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
   shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/lib.sh .ci/quick .ci/run \
-    .ci/aarch64 scripts/choices scripts/compare bench/compare/*.sh &&
+    .ci/emulated scripts/choices scripts/compare bench/compare/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
 
 check_cppcheck() {
   cppcheck --quiet --std=c11 --enable=warning,performance,portability \
-    --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L \
+    --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L -DGLI_LINUX=1 \
     -Iinclude -Isrc src tools examples
 }
 

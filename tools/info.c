@@ -182,9 +182,11 @@ static void print_text(void) {
              gli_collective_name((gli_collective)i));
     if (known.count > 0) print_names(title, &known);
   }
+#if GLI_LINUX
   char bound[GLI_BYTES_TEXT];
   printf("%-20s at most %s per rank, for messages\n", "shared memory",
          gli_format_bytes(GLI_SHM_MEMORY_MAX, bound));
+#endif
   printf("%-20s %u\n", "effective cores", gli_cpu_effective());
   printf("%-20s %s\n", "waiting", setting("GLOO_WAIT", WAIT_DEFAULT));
   printf("%-20s %s\n", "default transport", setting("GLOO_TRANSPORT", "auto"));
