@@ -86,7 +86,9 @@ static void more_than_there_is_is_refused(void **state) {
   (void)state;
   static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2 + 1,
                                  SIZE_MAX / 2, SIZE_MAX / 4};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  /* There may be half of what 32 bits can address. */
+  const size_t n = SIZE_MAX > UINT32_MAX ? 5 : 3;
+  for (size_t i = 0; i < n; i++) {
     void *memory = &lines_logged;
     gloo_error error;
     assert_int_equal(gloo_alloc(sizes[i], &memory, &error), GLOO_ERR_NO_MEMORY);

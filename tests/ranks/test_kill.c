@@ -152,7 +152,7 @@ static int finish(job *j, int victim) {
 /* ---- tests --------------------------------------------------------------- */
 
 static void nap_us(unsigned us) {
-  struct timespec t = {us / 1000000, us % 1000000 * 1000};
+  struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000 * 1000)};
   nanosleep(&t, NULL);
 }
 
