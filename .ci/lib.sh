@@ -8,8 +8,8 @@ trap 'rm -rf "$logs"' EXIT
 touch "$logs/failed"
 
 # What building and any test can use; anything left out is a skipped test.
-wanted=(build-essential binutils clang clang-format clang-tidy cppcheck
-  iproute2 libclang-rt-14-dev libcmocka-dev libibverbs-dev libssl-dev libuv1-dev
+wanted=(abigail-tools build-essential binutils clang clang-format clang-tidy cppcheck
+  cmake iproute2 libclang-rt-14-dev libcmocka-dev libuv1-dev
   meson ninja-build pkg-config procps python3 shellcheck strace util-linux
   valgrind)
 
@@ -88,13 +88,13 @@ check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
   shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/lib.sh .ci/quick .ci/run \
-    .ci/aarch64 scripts/choices scripts/compare bench/compare/*.sh &&
+    .ci/emulated .ci/debian scripts/choices scripts/compare bench/compare/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
 
 check_cppcheck() {
   cppcheck --quiet --std=c11 --enable=warning,performance,portability \
-    --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L \
+    --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L -DGLI_LINUX=1 \
     -Iinclude -Isrc src tools examples
 }
 
@@ -107,6 +107,9 @@ check_tidy() {
   done | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build \
     --extra-arg=-Wno-ignored-optimization-argument --extra-arg=-Wno-unknown-warning-option
 }
+
+# 77: not on this kind of machine.
+check_abi() { scripts/abi || [ $? -eq 77 ]; }
 
 # 77: counts of this compiler cannot be compared.
 check_instructions() { bench/instructions --build build || [ $? -eq 77 ]; }

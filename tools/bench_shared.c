@@ -1,4 +1,4 @@
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE /* memfd_create */
 #endif
 #include "tools/bench_shared.h"
@@ -20,7 +20,7 @@ enum { TOKEN, PID, FD };
 
 /* ---- descriptors --------------------------------------------------------- */
 
-#if defined(__linux__)
+#if GLI_LINUX
 
 static int create_descriptor(gli_shared_key *key) {
   int fd = memfd_create("gloo-bench", MFD_CLOEXEC);

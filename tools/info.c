@@ -95,21 +95,6 @@ static names working_transports(void) {
   return working;
 }
 
-/* What the build options of these names added. So far nothing uses them. */
-static names optional_features(void) {
-  names n = {.count = 0};
-#ifdef GLI_HAVE_OPENSSL
-  add(&n, "openssl");
-#endif
-#ifdef GLI_HAVE_IBVERBS
-  add(&n, "ibverbs");
-#endif
-#ifdef GLI_HAVE_CUDA
-  add(&n, "cuda");
-#endif
-  return n;
-}
-
 static names dtypes(void) {
   names n = {.count = 0};
   for (int i = 0; i < GLOO_DTYPE_COUNT; i++) {
@@ -162,12 +147,10 @@ static void print_transports(void) {
 }
 
 static void print_text(void) {
-  names features = optional_features();
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
   print_transports();
-  print_names("optional features", &features);
   print_names("types", &types);
   print_names("operations", &reductions);
   printf("algorithms\n");
@@ -178,9 +161,11 @@ static void print_text(void) {
              gli_collective_name((gli_collective)i));
     if (known.count > 0) print_names(title, &known);
   }
+#if GLI_LINUX
   char bound[GLI_BYTES_TEXT];
   printf("%-20s at most %s per rank, for messages\n", "shared memory",
          gli_format_bytes(GLI_SHM_MEMORY_MAX, bound));
+#endif
   printf("%-20s %u\n", "effective cores", gli_cpu_effective());
   printf("%-20s %s\n", "waiting", setting("GLOO_WAIT", WAIT_DEFAULT));
   printf("%-20s %s\n", "default transport", setting("GLOO_TRANSPORT", "auto"));
@@ -197,7 +182,7 @@ static void print_text(void) {
 
 /* An object that is left open. */
 static void print_json(gli_json *object) {
-  names transports = built_transports(), features = optional_features();
+  names transports = built_transports();
   names working = working_transports(), types = dtypes(), reductions = ops();
   gli_json out;
   gli_json_open(&out, stdout);
@@ -205,7 +190,6 @@ static void print_json(gli_json *object) {
   gli_json_text(&out, "libuv", uv_version_string());
   gli_json_list(&out, "transports", transports.list, transports.count);
   gli_json_list(&out, "transports_usable", working.list, working.count);
-  gli_json_list(&out, "features", features.list, features.count);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
   for (int i = 0; i < GLI_COLLECTIVES; i++) {

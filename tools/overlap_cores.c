@@ -1,9 +1,9 @@
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE /* sched_setaffinity */
 #endif
 #include "tools/overlap_cores.h"
 
-#if defined(__linux__)
+#if GLI_LINUX
 #include <sched.h>
 
 #include "core/cpu.h"

@@ -1,4 +1,4 @@
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE /* sched_setaffinity */
 #endif
 #include "tools/run.h"
@@ -18,7 +18,7 @@ gli_run_share gli_run_share_of(int rank, int ranks, int cores) {
   return (gli_run_share){rank / (ranks / shares) * each, each};
 }
 
-#if defined(__linux__)
+#if GLI_LINUX
 #include <sched.h>
 
 #include "core/cpu.h"

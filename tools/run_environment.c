@@ -79,7 +79,7 @@ bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
   if (bind(fd, (struct sockaddr *)&address, length) != 0) goto failed;
   if (getsockname(fd, (struct sockaddr *)&address, &length) != 0) goto failed;
   *port = ntohs(address.sin_port);
-#ifdef __linux__
+#if GLI_LINUX
   /* Bound, but never listening: Linux then gives the port to nobody who did
    * not ask for it, and lets one listen who asks with SO_REUSEADDR. */
   int yes = 1;

@@ -1,5 +1,7 @@
 /* For PR_SET_PDEATHSIG; elsewhere this is only an exec. */
+#if GLI_LINUX
 #define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +12,7 @@
 #include "tools/run.h"
 #include "tools/tools.h"
 
-#ifdef __linux__
+#if GLI_LINUX
 #include <sys/prctl.h>
 
 bool gli_run_follow(pid_t parent) {

@@ -26,16 +26,18 @@ enum {
 };
 
 /* How the agreement is written. */
-enum { MEASURES = 1, SHARED_BUFFERS = 2 };
+enum { MEASURES = 1, SHARED_BUFFERS = 2, BIG_ENDIAN_BYTES = 4 };
 
 static uint32_t agreement_word(const gli_agreement *agreement) {
   return (agreement->measures ? MEASURES : 0) |
-         (agreement->shared_buffers ? SHARED_BUFFERS : 0);
+         (agreement->shared_buffers ? SHARED_BUFFERS : 0) |
+         (agreement->big_endian ? BIG_ENDIAN_BYTES : 0);
 }
 
 static gli_agreement read_agreement(uint32_t word) {
   return (gli_agreement){.measures = (word & MEASURES) != 0,
-                         .shared_buffers = (word & SHARED_BUFFERS) != 0};
+                         .shared_buffers = (word & SHARED_BUFFERS) != 0,
+                         .big_endian = (word & BIG_ENDIAN_BYTES) != 0};
 }
 
 /* Of one rank, and the same for all who look. */
@@ -146,6 +148,13 @@ static void decide_waiting(gloo_context *context, uint32_t size,
 static gloo_status check_agreement(uint32_t rank, gli_agreement its,
                                    gli_agreement first, gloo_error *error) {
   const char *what, *name, *option;
+  if (its.big_endian != first.big_endian)
+    return gli_fail(
+        error, GLOO_ERR_MISMATCH, (int)rank,
+        "the machine of rank %u keeps the %s byte of a number first, unlike "
+        "that of rank 0, and elements are sent as they lie in memory: all "
+        "ranks must run on machines of one byte order",
+        rank, its.big_endian ? "highest" : "lowest");
   if (its.measures != first.measures) {
     what = its.measures ? "measures links" : "does not measure links";
     name = "GLOO_MEASURE";

@@ -12,6 +12,7 @@
 typedef struct gli_agreement {
   bool measures;       /* they are going to call gli_measure */
   bool shared_buffers; /* as in gloo_context_options */
+  bool big_endian;     /* elements are sent as they lie in memory */
 } gli_agreement;
 
 /* How far a rank got, for those who have to tell the others why it failed. */
@@ -32,7 +33,7 @@ typedef struct gli_meeting {
  * shares a host with whom: everything that plans may know of hosts comes from
  * what was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
- * GLOO_ERR_MISMATCH name a rank of another version or with another transport;
+ * GLOO_ERR_MISMATCH name a rank of another version, transport or byte order;
  * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be
  * NULL. */
 gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,

@@ -10,6 +10,7 @@
 #include "api/measure.h"
 #include "api/port_watch.h"
 #include "api/tuning.h"
+#include "core/bytes.h"
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "core/lack.h"
@@ -97,7 +98,7 @@ static gloo_status context_create(int rank, int size, gloo_store *store,
   if (key == 0) status = random_key(&key, error);
   if (status != GLOO_OK) return status;
   if (meeting != NULL) meeting->key = key;
-  gli_agreement agreement;
+  gli_agreement agreement = {.big_endian = gli_big_endian()};
   status = gli_switch_read(o.measure, "GLOO_MEASURE", meeting != NULL,
                            &agreement.measures, error);
   if (status != GLOO_OK) return status;

@@ -32,7 +32,9 @@ static uint64_t mix_name(uint64_t hash) {
   return host_mix(hash, text, bytes);
 }
 
-/* Linux: changes with every boot, so that clones of a machine differ. */
+#if GLI_LINUX
+
+/* Changes with every boot, so that clones of a machine differ. */
 static bool mix_boot(uint64_t *hash) {
   char text[256];
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -42,6 +44,32 @@ static bool mix_boot(uint64_t *hash) {
   *hash = host_mix(*hash, text, bytes);
   return bytes > 0;
 }
+
+/* What shared memory needs to be the same, besides the running system: see
+ * transport_shm/address.h. */
+static uint64_t mix_reach(uint64_t hash) {
+  struct stat net;
+  uint64_t parts[3] = {(uint64_t)geteuid()};
+  if (stat("/proc/self/ns/net", &net) == 0) {
+    parts[1] = (uint64_t)net.st_dev;
+    parts[2] = (uint64_t)net.st_ino;
+  }
+  return host_mix(hash, (const char *)parts, sizeof parts);
+}
+
+#else
+
+static bool mix_boot(uint64_t *hash) {
+  (void)hash;
+  return false;
+}
+
+/* There is no shared memory. */
+static uint64_t mix_reach(uint64_t hash) {
+  return hash;
+}
+
+#endif
 
 uint64_t gli_host_system(void) {
   uint64_t hash = mix_name(nothing);
@@ -67,18 +95,6 @@ static gloo_status check_id(const char *id, gloo_error *error) {
                   bytes == 0             ? "is empty"
                   : bytes > MAX_ID_BYTES ? "is longer than 255 bytes"
                                          : "has control characters");
-}
-
-/* What shared memory needs to be the same, besides the running system: see
- * transport_shm/address.h. */
-static uint64_t mix_reach(uint64_t hash) {
-  struct stat net;
-  uint64_t parts[3] = {(uint64_t)geteuid()};
-  if (stat("/proc/self/ns/net", &net) == 0) {
-    parts[1] = (uint64_t)net.st_dev;
-    parts[2] = (uint64_t)net.st_ino;
-  }
-  return host_mix(hash, (const char *)parts, sizeof parts);
 }
 
 gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,

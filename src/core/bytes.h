@@ -2,7 +2,17 @@
 #ifndef GLI_CORE_BYTES_H
 #define GLI_CORE_BYTES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Is the first byte of a number in memory its highest? */
+static inline bool gli_big_endian(void) {
+  const union {
+    uint32_t value;
+    uint8_t bytes[4];
+  } one = {.value = 1};
+  return one.bytes[0] == 0;
+}
 
 static inline void gli_put_u32(uint8_t *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));

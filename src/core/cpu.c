@@ -1,5 +1,5 @@
 /* Cores on POSIX systems, with what Linux adds. */
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE
 #endif
 #include "core/cpu.h"
@@ -12,7 +12,7 @@
 
 #include "core/cpu_quota.h"
 
-#if defined(__linux__)
+#if GLI_LINUX
 
 static unsigned cpu_affinity(void) {
   cpu_set_t set;

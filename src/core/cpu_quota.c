@@ -1,6 +1,6 @@
 #include "core/cpu_quota.h"
 
-#if defined(__linux__)
+#if GLI_LINUX
 
 #include <limits.h>
 #include <stdbool.h>

@@ -14,7 +14,7 @@
 
 #if defined(__x86_64__)
 #define HAVE_INSTRUCTION
-#elif defined(__aarch64__) && defined(__linux__) && \
+#elif defined(__aarch64__) && GLI_LINUX && \
     __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #include <sys/auxv.h>
 #define HAVE_INSTRUCTION

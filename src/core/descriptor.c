@@ -1,9 +1,5 @@
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE /* accept4, pipe2 */
-#elif defined(__APPLE__)
-#define _DARWIN_C_SOURCE
-#elif defined(__FreeBSD__)
-#undef _POSIX_C_SOURCE /* hides all that is not POSIX */
 #endif
 
 #include "core/descriptor.h"
@@ -37,7 +33,7 @@ int gli_fd_keep(int fd) {
   return kept;
 }
 
-#if !defined(__linux__)
+#if !GLI_LINUX
 static int with_flags(int fd) {
   if (fd < 0) return -1;
   int flags = fcntl(fd, F_GETFL);
@@ -50,7 +46,7 @@ static int with_flags(int fd) {
 #endif
 
 int gli_socket_open(int family, int type) {
-#if defined(__linux__)
+#if GLI_LINUX
   return gli_fd_keep(socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 #else
   return gli_fd_keep(with_flags(socket(family, type, 0)));
@@ -58,7 +54,7 @@ int gli_socket_open(int family, int type) {
 }
 
 int gli_socket_accept(int listener) {
-#if defined(__linux__)
+#if GLI_LINUX
   return gli_fd_keep(
       accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 #else
@@ -92,7 +88,7 @@ bool gli_would_block(int code) {
 }
 
 bool gli_pipe_open(int fds[2]) {
-#if defined(__linux__)
+#if GLI_LINUX
   if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return false;
 #else
   if (pipe(fds) != 0) return false;

@@ -1,7 +1,7 @@
 /* Linux: /proc/meminfo, and control groups of version 1 and 2. */
 #include "core/memory_left.h"
 
-#if defined(__linux__)
+#if GLI_LINUX
 
 #include <inttypes.h>
 #include <stdbool.h>

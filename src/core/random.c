@@ -1,6 +1,6 @@
 /* A file in place of getrandom where the kernel does not have that, or a filter
  * on system calls refuses it. */
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE
 #include <sys/random.h>
 #endif
@@ -31,7 +31,7 @@ static int random_read_file(const char *name, uint8_t *to, size_t bytes) {
 }
 
 int gli_random(void *to, size_t bytes, const char **what) {
-#if defined(__linux__)
+#if GLI_LINUX
   ssize_t got;
   do got = getrandom(to, bytes, 0);
   while (got < 0 && errno == EINTR);

@@ -1,6 +1,6 @@
 /* Waiting for descriptors, with a resolution of nanoseconds where there is one.
  */
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE /* ppoll */
 #endif
 #include "core/sleep.h"
@@ -28,7 +28,7 @@ void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
   for (int i = 0; i < sleep->fds; i++)
     fds[i] = (struct pollfd){.fd = sleep->fd[i], .events = POLLIN};
   int64_t limit_ns = limit_of(sleep, now_ns, timeout_ns);
-#if defined(__linux__)
+#if GLI_LINUX
   struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
                            .tv_nsec = (long)(limit_ns % 1000000000)};
   (void)ppoll(fds, (nfds_t)sleep->fds, limit_ns < 0 ? NULL : &limit, NULL);

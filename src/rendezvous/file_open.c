@@ -1,7 +1,4 @@
 /* Opening the directory of a file store: is it ours, whose job is it? */
-#if defined(__APPLE__)
-#define _DARWIN_C_SOURCE /* flock */
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

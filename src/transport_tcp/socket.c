@@ -1,10 +1,6 @@
 /* The one file of this transport with differences between systems. */
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE
-#elif defined(__APPLE__)
-#define _DARWIN_C_SOURCE
-#elif defined(__FreeBSD__)
-#undef _POSIX_C_SOURCE /* hides all that is not POSIX */
 #endif
 
 #include "transport_tcp/socket.h"
@@ -14,7 +10,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/uio.h>
-#if defined(__linux__)
+#if GLI_LINUX
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #endif
@@ -32,7 +28,7 @@ void gli_tcp_socket_tune(int fd) {
 }
 
 void gli_tcp_socket_set_control(int fd, const char *control) {
-#if defined(__linux__)
+#if GLI_LINUX
   (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control,
                    (socklen_t)strlen(control));
 #else
@@ -54,7 +50,7 @@ void gli_tcp_socket_tune_local(int fd) {
  * with a peer when it is made (DCTCP does) stays as the system wants it. */
 void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
   memset(control, 0, GLI_TCP_CONTROL_BYTES);
-#if defined(__linux__)
+#if GLI_LINUX
   char name[GLI_TCP_CONTROL_BYTES + 1] = "";
   socklen_t bytes = GLI_TCP_CONTROL_BYTES;
   if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0) return;
@@ -110,7 +106,7 @@ ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
  * on expecting one after every answer, and acknowledges each second message of
  * 536 bytes or more as it comes: its sender waits for that. */
 ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
-#if defined(__linux__)
+#if GLI_LINUX
   const int yes = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
   return tcp_socket_receive(fd, room, bytes, MSG_TRUNC);

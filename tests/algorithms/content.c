@@ -11,9 +11,9 @@
 #include <string.h>
 
 static void *copy_of(const void *from, uint64_t bytes) {
-  void *copy = malloc(bytes == 0 ? 1 : bytes);
+  void *copy = malloc(bytes == 0 ? 1 : (size_t)bytes);
   assert_non_null(copy);
-  if (bytes > 0) memcpy(copy, from, bytes);
+  if (bytes > 0) memcpy(copy, from, (size_t)bytes);
   return copy;
 }
 
@@ -111,7 +111,7 @@ static void reduce_all(const world *w, const inputs *all,
 
 static void put(uint8_t *out, uint64_t at, const uint8_t *from,
                 uint64_t bytes) {
-  if (bytes > 0) memcpy(out + at, from, bytes);
+  if (bytes > 0) memcpy(out + at, from, (size_t)bytes);
 }
 
 /* What the output of a rank must be; how many bytes of it are defined. */
@@ -175,11 +175,11 @@ bool content_is_right(const world *w, const inputs *all, gli_reduce_fn reduce) {
   for (uint32_t i = 0; i < w->size && right; i++) {
     uint64_t bytes;
     uint8_t *want = wanted(w, all, i, &bytes);
-    right = memcmp(w->ranks[i].out, want, bytes) == 0;
+    right = memcmp(w->ranks[i].out, want, (size_t)bytes) == 0;
     free(want);
     if (right && !in_place(w, i))
-      right =
-          memcmp(w->ranks[i].in, all->of[i], w->ranks[i].plan->in_bytes) == 0;
+      right = memcmp(w->ranks[i].in, all->of[i],
+                     (size_t)w->ranks[i].plan->in_bytes) == 0;
     if (!right) printf("# rank %u has the wrong bytes\n", i);
   }
   return right;
@@ -187,8 +187,8 @@ bool content_is_right(const world *w, const inputs *all, gli_reduce_fn reduce) {
 
 bool all_outputs_equal(const world *w) {
   for (uint32_t i = 1; i < w->size; i++) {
-    if (memcmp(w->ranks[0].out, w->ranks[i].out, w->ranks[0].plan->out_bytes) ==
-        0)
+    if (memcmp(w->ranks[0].out, w->ranks[i].out,
+               (size_t)w->ranks[0].plan->out_bytes) == 0)
       continue;
     printf("# ranks 0 and %u have different bits\n", i);
     return false;

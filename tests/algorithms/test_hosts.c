@@ -192,7 +192,8 @@ static void allreduce_gives_all_ranks_the_same_bits(void **state) {
       assert_true(world_open(&w, a->build, p, WORLD_MIXED, size));
       assert_true(world_run(&w, mix, WORLD_ALL, size));
       for (uint32_t i = 1; i < size; i++)
-        assert_memory_equal(w.ranks[0].out, w.ranks[i].out, p.count * 8);
+        assert_memory_equal(w.ranks[0].out, w.ranks[i].out,
+                            (size_t)p.count * 8);
       world_close(&w);
       gli_hosts_free(hosts);
     }

@@ -38,31 +38,31 @@ static bool gathers(const gli_plan_params *p) {
 
 /* All inputs behind each other. */
 static uint8_t *gather(const world *w, uint64_t bytes) {
-  uint8_t *all = malloc(w->size * bytes + 1);
+  uint8_t *all = malloc((size_t)(w->size * bytes + 1));
   assert_non_null(all);
   for (uint32_t i = 0; i < w->size; i++) {
     const world_rank *r = &w->ranks[i];
     uint64_t at = r->plan->params.in_place ? i * bytes : 0;
-    memcpy(all + i * bytes, input_of(r) + at, bytes);
+    memcpy(all + i * bytes, input_of(r) + at, (size_t)bytes);
   }
   return all;
 }
 
 static uint8_t *copy_of(const uint8_t *bytes, uint64_t n) {
-  uint8_t *copy = malloc(n + 1);
+  uint8_t *copy = malloc((size_t)n + 1);
   assert_non_null(copy);
-  memcpy(copy, bytes, n);
+  memcpy(copy, bytes, (size_t)n);
   return copy;
 }
 
 /* All inputs, combined in the order of ranks. */
 static uint8_t *reduce_in_order(const world *w) {
   uint64_t bytes = w->ranks[0].plan->in_bytes;
-  uint8_t *sum = malloc(bytes + 1);
+  uint8_t *sum = malloc((size_t)bytes + 1);
   assert_non_null(sum);
-  memcpy(sum, input_of(&w->ranks[0]), bytes);
+  memcpy(sum, input_of(&w->ranks[0]), (size_t)bytes);
   for (uint32_t i = 1; i < w->size; i++)
-    mix(sum, sum, input_of(&w->ranks[i]), bytes / 8);
+    mix(sum, sum, input_of(&w->ranks[i]), (size_t)bytes / 8);
   return sum;
 }
 
@@ -84,7 +84,7 @@ static bool is_right(const world *w, const uint8_t *sum) {
     uint64_t bytes = p->count * p->elem_bytes;
     uint64_t at = p->collective == GLI_REDUCE_SCATTER ? i * bytes : 0;
     if (gathers(p)) bytes *= w->size;
-    if (memcmp(w->ranks[i].out, sum + at, bytes) == 0) continue;
+    if (memcmp(w->ranks[i].out, sum + at, (size_t)bytes) == 0) continue;
     printf("# rank %u has the wrong bytes\n", i);
     return false;
   }

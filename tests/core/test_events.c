@@ -212,7 +212,7 @@ static void a_change_goes_with_the_watch(void **state) {
   close_all(set, ends, PAIRS);
 }
 
-#if defined(__linux__)
+#if GLI_LINUX
 /* The child of a fork keeps the file open: the system must not go on watching
  * it for a watch whose memory is gone, and the other end must see the end. */
 static void a_copy_in_a_child_keeps_nothing_watched(void **state) {
@@ -367,7 +367,7 @@ int main(void) {
     cmocka_unit_test(a_sleeper_is_woken_by_what_the_poll_would_find),
     cmocka_unit_test(who_is_closed_is_not_called_any_more),
     cmocka_unit_test(a_change_goes_with_the_watch),
-#if defined(__linux__)
+#if GLI_LINUX
     cmocka_unit_test(a_copy_in_a_child_keeps_nothing_watched),
     cmocka_unit_test(a_child_that_closes_its_copies_is_not_noticed),
 #endif

@@ -1,9 +1,9 @@
 #!/bin/sh
-# What `meson install` leaves behind: the headers, the library, the command,
-# the man pages and the pkg-config file; and a program builds and runs with these alone.
-# usage: install.sh PROJECT BUILD C_COMPILER COMMAND_INSTALLED(true|false)
+# What `meson install` leaves behind: the headers, the library, the command, the
+# man pages, and the files of pkg-config and CMake; and a program builds and runs with these alone.
+# usage: install.sh PROJECT BUILD C_COMPILER LIBRARIES(shared|static|both)
 set -u
-project=$1 build=$2 c=$3 command=$4
+project=$1 build=$2 c=$3 kinds=$4
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
@@ -24,23 +24,28 @@ echo 1..4
 report 1 "meson install works" $?
 
 (cd "$work/root" && find . ! -type d) | sed 's|^.*/include/gloo_c/|include/gloo_c/|
-  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
+  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
   LC_ALL=C sort >"$work/found"
 {
-  $command && echo bin/gloo
+  echo bin/gloo
+  echo cmake/gloo_c-config-version.cmake
+  echo cmake/gloo_c-config.cmake
   (cd "$project" && ls -d include/gloo_c/*.h)
-  echo lib/libgloo_c.so
-  echo lib/libgloo_c.so.0
-  echo "lib/libgloo_c.so.$(sed -n "s/^ *version: '\([0-9.]*\)',.*/\1/p" "$project/meson.build")"
+  [ "$kinds" = shared ] || echo lib/libgloo_c.a
+  if [ "$kinds" != static ]; then
+    echo lib/libgloo_c.so
+    echo lib/libgloo_c.so.0
+    echo "lib/libgloo_c.so.$(sed -n "s/^ *version: '\([0-9.]*\)',.*/\1/p" "$project/meson.build")"
+  fi
   [ -d "$build/docs/man3" ] &&
     sed -n 's|^ *\(gloo_[a-z_0-9]*\);$|man3/\1.3|p' "$project/gloo_c.map"
   echo pkgconfig/gloo_c.pc
 } | LC_ALL=C sort >"$work/expected"
 diff "$work/expected" "$work/found" >"$work/messages" 2>&1
-report 2 "nothing but headers, library, command, man pages and pkg-config file" $?
+report 2 "nothing but headers, library, command, man pages and files that help to find them" $?
 
 pc=$(find "$work/root" -name gloo_c.pc)
-lib=$(dirname "$(find "$work/root" -name libgloo_c.so)")
+lib=$(dirname "$(find "$work/root" -name 'libgloo_c.*' | head -n 1)")
 export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$work/root"
 cat >"$work/hello.c" <<'END'
 #include <gloo_c/gloo_c.h>

@@ -297,7 +297,7 @@ static int need_shared(void **state) {
 int main(void) {
   if (need_shared(NULL) != 0) {
     print_message("1..0 # SKIP no memory can be shared here\n");
-    return 77;
+    return 0;
   }
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(ranges_are_found_in_their_region),

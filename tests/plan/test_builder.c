@@ -1,4 +1,5 @@
 /* The rules of the builder, in place mapping, cutting, sizes of buffers. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -305,6 +306,10 @@ static void build_huge(gli_builder *b, const gli_plan_params *p) {
 
 static void too_many_segments_are_refused(void **state) {
   (void)state;
+  if (SIZE_MAX <= UINT32_MAX) {
+    print_message("# no vector in 32 bits of addresses has so many\n");
+    skip();
+  }
   gli_plan_params p = params(GLI_ALLREDUCE, 1, 4, (uint64_t)1 << 40);
   p.segment_bytes = 4;
   gli_plan *plan = NULL;

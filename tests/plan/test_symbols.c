@@ -173,14 +173,14 @@ static void content_is_read_and_written_like_bytes(void **state) {
       uint64_t at = random_below(&seed, SPACE);
       uint64_t bytes = 1 + random_below(&seed, (uint32_t)(SPACE - at));
       random_content(&seed, bytes, &part, fresh);
-      expect_same(&part, fresh, bytes);
+      expect_same(&part, fresh, (size_t)bytes);
       assert_true(gli_content_write(&c, SIZE, at, bytes, &part));
-      memcpy(&plain[at], fresh, bytes * sizeof(*plain));
+      memcpy(&plain[at], fresh, (size_t)bytes * sizeof(*plain));
       expect_same(&c, plain, SPACE);
       at = random_below(&seed, SPACE);
       bytes = 1 + random_below(&seed, (uint32_t)(SPACE - at));
       assert_true(gli_content_read(&c, SIZE, at, bytes, &part));
-      expect_same(&part, &plain[at], bytes);
+      expect_same(&part, &plain[at], (size_t)bytes);
       uint64_t gap = 0;
       while (gap < bytes && plain[at + gap].defined) gap++;
       assert_int_equal(gli_content_first_gap(&part, bytes), gap);

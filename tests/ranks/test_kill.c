@@ -1,7 +1,7 @@
 /* Ranks as processes; one is killed at a moment drawn by chance, in collectives
  * drawn by chance. The others must end with an error that names it, none may
  * hang, and nothing may be left. */
-#if defined(__linux__)
+#if GLI_LINUX
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mount.h>
@@ -40,7 +40,7 @@ static bool private_shm; /* nobody else uses our /dev/shm */
 
 /* With a /dev/shm of our own, whatever is found there is ours. */
 static void take_private_shm(void) {
-#if defined(__linux__)
+#if GLI_LINUX
   if (unshare(CLONE_NEWNS) != 0) return;
   if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return;
   private_shm = mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m") == 0;
@@ -85,7 +85,7 @@ static void start(job *j, int ranks, unsigned seed) {
     j->pids[rank] = fork();
     assert_true(j->pids[rank] >= 0);
     if (j->pids[rank] > 0) continue;
-#if defined(__linux__)
+#if GLI_LINUX
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     close(ends[0]);
@@ -152,7 +152,7 @@ static int finish(job *j, int victim) {
 /* ---- tests --------------------------------------------------------------- */
 
 static void nap_us(unsigned us) {
-  struct timespec t = {us / 1000000, us % 1000000 * 1000};
+  struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000 * 1000)};
   nanosleep(&t, NULL);
 }
 

@@ -10,6 +10,7 @@
 
 #include "algorithms/tuning.h"
 #include "api/bootstrap.h"
+#include "core/bytes.h"
 #include "core/cpu.h"
 #include "engine/engine.h"
 #include "ranks.h"
@@ -205,6 +206,35 @@ static void nonsense_of_rank_0_is_refused(void **state) {
          "rank 0 sent costs that cannot be");
 }
 
+/* What is sent is not converted, so it must not be. */
+static void machines_must_have_one_byte_order(void **state) {
+  (void)state;
+  for (int other = 0; other < 2; other++) {
+    scene s = {.rank = 1 - other, .measure = -1};
+    const gli_agreement agreement = {.big_endian = !gli_big_endian()};
+    gloo_error error;
+    gloo_context *context;
+    uv_thread_t thread;
+    assert_int_equal(gloo_store_memory_create(&s.store, NULL), GLOO_OK);
+    assert_int_equal(uv_thread_create(&thread, make_context, &s), 0);
+    gloo_device *device = open_device();
+    assert_int_equal(gli_context_open(device, (uint32_t)other, 2, 4711,
+                                      20 * SECOND, &context, &error),
+                     GLOO_OK);
+    assert_int_equal(gli_bootstrap_ranks(context, s.store, 4711, NULL,
+                                         &agreement, 20 * SECOND, NULL, &error),
+                     GLOO_ERR_MISMATCH);
+    gli_context_close(context);
+    uv_thread_join(&thread);
+    gloo_device_destroy(device);
+    gloo_store_destroy(s.store);
+    assert_int_equal(s.status, GLOO_ERR_MISMATCH);
+    assert_int_equal(s.error.rank, 1);
+    assert_string_equal(s.error.message, error.message);
+    assert_non_null(strstr(error.message, "one byte order"));
+  }
+}
+
 static void all_must_measure_or_none(void **state) {
   (void)state;
   scene s[2];
@@ -270,6 +300,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_table_that_differs_is_found_by_the_first_message),
       cmocka_unit_test(who_leaves_is_named),
       cmocka_unit_test(nonsense_of_rank_0_is_refused),
+      cmocka_unit_test(machines_must_have_one_byte_order),
       cmocka_unit_test(all_must_measure_or_none),
   };
   transport = argc > 1 ? argv[1] : "inproc";

@@ -272,6 +272,10 @@ static int create_with_few_descriptors(int left, void *argument) {
 static void too_few_descriptors_are_an_error(void **state) {
   int outcomes[2] = {0, 0};
   (void)state;
+  if (!GLI_LINUX) {
+    print_message("# libuv's loop may end the program then\n");
+    skip();
+  }
   for (int left = 1; left < 12; left++) {
     int outcome =
         child_wait(child_start(create_with_few_descriptors, left, NULL));

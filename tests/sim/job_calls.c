@@ -12,7 +12,7 @@ enum { GUARD = 16 };
 
 /* At an address of any alignment, between bytes that must not change. */
 static uint8_t *guarded(job *j, size_t bytes, uint8_t **block) {
-  size_t shift = job_draw(j, 8);
+  size_t shift = (size_t)job_draw(j, 8);
   *block = malloc(bytes + 2 * GUARD + 8);
   if (*block == NULL) abort();
   memset(*block, 0x5a, bytes + 2 * GUARD + 8);

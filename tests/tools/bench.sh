@@ -65,7 +65,7 @@ done
 
 # Right results, all of them at once; the times are not tested.
 places='busy away'
-[ "$(nproc 2>/dev/null || echo 1)" -gt 1 ] && places='busy away spare'
+has_linux && [ "$(nproc 2>/dev/null || echo 1)" -gt 1 ] && places='busy away spare'
 for compute in $places; do
   out=$("$gloo" run -n 2 -- gloo bench overlap --count 20 --rounds 2 --size 5000 \
     --compute "$compute" --transport auto --json)

@@ -62,7 +62,7 @@ allowed() {
 }
 
 cores=$(nproc 2> /dev/null || echo 1)
-if [ -r /proc/self/status ] && [ "$("$gloo" info | sed -n 's/^effective cores *\([0-9]*\)$/\1/p')" = "$cores" ]; then
+if has_linux && [ -r /proc/self/status ] && [ "$("$gloo" info | sed -n 's/^effective cores *\([0-9]*\)$/\1/p')" = "$cores" ]; then
   mine=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
   free=$(allowed -n "$cores" | cut -d ' ' -f 2 | sort -u)
   equal "$free" "$mine"
@@ -195,7 +195,7 @@ done
 
 # ---- when gloo run itself is killed ------------------------------------------
 
-if [ "$(uname)" = Linux ]; then
+if has_linux; then
   rm -f "$scratch"/ready.*
   "$gloo" run -n 2 -- sh -c 'echo $$ > "'"$scratch"'/new.$RANK"
     mv "'"$scratch"'/new.$RANK" "'"$scratch"'/ready.$RANK"; exec sleep 600' &

@@ -48,6 +48,12 @@ wait_until() {
   done
 }
 
+# Has this build of $gloo what only Linux has?
+# shellcheck disable=SC2154
+has_linux() {
+  case $("$gloo" info) in *"takes what only Linux has"*) return 1 ;; esac
+}
+
 gone() {
   ! kill -0 "$1" 2> /dev/null
 }

@@ -125,6 +125,10 @@ static void small_message_is_one_write_and_one_read(void **state) {
 static void unanswered_message_is_acknowledged_after_it_was_received(
     void **state) {
   (void)state;
+  if (!GLI_LINUX) {
+    print_message("# elsewhere no call takes what was peeked at at once\n");
+    skip();
+  }
   enum { ROUNDS = 1000 };
   static const size_t sizes[] = {0, 4, 4096, 16000};
   static uint8_t payload[HAR_BYTES];

@@ -146,6 +146,10 @@ static void streams_have_bounds(void **state) {
 /* With room for 0, 1, 2 ... descriptors: an error each time, until it works. */
 static void descriptors_run_out_gracefully(void **state) {
   (void)state;
+  if (!GLI_LINUX) {
+    print_message("# libuv's loop may end the program then\n");
+    skip();
+  }
   struct rlimit old, low;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
   int first_free = dup(0), errors = 0;
@@ -173,7 +177,7 @@ static void descriptors_run_out_gracefully(void **state) {
   assert_true(errors >= 3);
 }
 
-#if defined(__linux__)
+#if GLI_LINUX
 static void assert_control(int fd, const char *expected) {
   char name[GLI_TCP_CONTROL_BYTES + 1] = "";
   socklen_t bytes = GLI_TCP_CONTROL_BYTES;
@@ -240,7 +244,7 @@ int main(void) {
     cmocka_unit_test(interface_may_come_from_the_environment),
     cmocka_unit_test(streams_have_bounds),
     cmocka_unit_test(descriptors_run_out_gracefully),
-#if defined(__linux__)
+#if GLI_LINUX
     cmocka_unit_test(connections_are_not_paced_from_the_start),
 #endif
   };

@@ -1,0 +1,172 @@
+#!/bin/sh
+# A program of somebody else (examples/hello.c) finds the library in each way that
+# is promised, builds with it, and runs on two ranks: by pkg-config and by CMake,
+# shared and static, and as a subproject of meson.
+# usage: consumers.sh PROJECT BUILD C_COMPILER [ROOT]
+# BUILD is a build directory, which says with which meson. What is looked at is
+# built and installed into a temporary folder; with ROOT it is what is installed
+# there already, as by packages, and there is no subproject.
+set -u
+project=$1 build=$2 root=${4:-}
+export CC="$3"
+here=$project/tests/consumers
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+number=0
+unset CFLAGS LDFLAGS DESTDIR PKG_CONFIG_PATH PKG_CONFIG_LIBDIR CMAKE_PREFIX_PATH LD_LIBRARY_PATH
+
+report() { # name, status
+  number=$((number + 1))
+  if [ "$2" -eq 0 ]; then
+    echo "ok $number - $1"
+  else
+    tail -n 60 "$work/messages" | sed 's/^/# /'
+    echo "not ok $number - $1"
+  fi
+}
+
+skip() { # name, reason
+  number=$((number + 1))
+  echo "ok $number - $1 # SKIP $2"
+}
+
+run() { # command...: its output is shown if the case fails
+  "$@" >>"$work/messages" 2>&1
+}
+
+check() { # name, function...
+  name=$1
+  shift
+  : >"$work/messages"
+  ("$@")
+  report "$name" $?
+}
+
+# ---- what is installed ---------------------------------------------------------
+
+# The very meson that made the build directory, which may not be first in PATH.
+meson=$(sed -n 's/^ *COMMAND = \(.*\) install --no-rebuild$/\1/p' "$build/build.ninja" 2>/dev/null)
+: "${meson:=meson}"
+quickly="-Doptimization=0 -Ddebug=false -Dwarning_level=0"
+
+# shellcheck disable=SC2086  # options
+installed_from_build() {
+  run $meson setup "$work/build" "$project" --prefix=/usr -Ddefault_library=both \
+    -Dtests=false $quickly &&
+    run $meson compile -C "$work/build" -j 2 gloo_c:shared_library gloo_c:static_library gloo &&
+    DESTDIR=$work/root run $meson install --no-rebuild -C "$work/build"
+}
+
+installed_before() {
+  mkdir "$work/root" && run cp -a "$root/usr" "$work/root/"
+}
+
+# The file of pkg-config alone knows the prefix by its full path.
+moved() {
+  lib=$(dirname "$(find "$work/root" -name libgloo_c.a)") &&
+    run sed -i "s|^prefix=.*|prefix=$work/root/usr|" "$lib/pkgconfig/gloo_c.pc"
+}
+
+if [ -n "$root" ]; then
+  check "both libraries are installed" installed_before
+else
+  check "both libraries can be built and installed" installed_from_build
+fi
+check "what is installed can be moved" moved
+lib=$(dirname "$(find "$work/root" -name libgloo_c.a)")
+gloo=$work/root/usr/bin/gloo
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+
+static_names() {
+  nm --defined-only -g "$lib/libgloo_c.a" 2>>"$work/messages" |
+    awk 'NF == 3 { print $3 }' | LC_ALL=C sort >"$work/names"
+  grep -q '^gloo_allreduce$' "$work/names" &&
+    ! grep -vE '^(gloo|gli)_' "$work/names" >>"$work/messages" &&
+    ! uniq -d "$work/names" | grep . >>"$work/messages"
+}
+
+if command -v nm >/dev/null; then
+  check "all names of the static library are gloo_* or gli_*, each once" static_names
+else
+  skip "names of the static library" "nm (package binutils) is not installed"
+fi
+
+# ---- programs ------------------------------------------------------------------
+
+# Needs the shared library or does without, as it should, and runs.
+runs() { # program, shared or static
+  if command -v readelf >/dev/null; then
+    run readelf -d "$1"
+    needs=$(readelf -d "$1" | grep -c 'NEEDED.*libgloo_c')
+    case $2 in shared) run [ "$needs" -eq 1 ] ;; static) run [ "$needs" -eq 0 ] ;; esac || return 1
+  fi
+  LD_LIBRARY_PATH=$lib run timeout 60 "$gloo" run -n 2 -- "$1" &&
+    [ "$(grep -c 'rank [01] of 2: 1 + ... + 2 = 3' "$work/messages")" -eq 2 ]
+}
+
+by_pkg_config() { # kind, options...
+  kind=$1
+  shift
+  # shellcheck disable=SC2046,SC2086
+  run $CC "$project/examples/hello.c" -o "$work/$kind" $(pkg-config "$@" --cflags --libs gloo_c) &&
+    runs "$work/$kind" "$kind"
+}
+
+configured_by_cmake() { # folder, version
+  run cmake -S "$here/cmake" -B "$work/cmake-$1" -DSOURCE="$project/examples/hello.c" \
+    -DCMAKE_PREFIX_PATH="$work/root/usr" -DWANTED="$2"
+}
+
+version=$(sed -n "s/^ *version: '\([0-9.]*\)',.*/\1/p" "$project/meson.build")
+
+by_cmake() { # kind
+  configured_by_cmake "$1" "${version%.*}" && run cmake --build "$work/cmake-$1" &&
+    runs "$work/cmake-$1/consumer" "$1"
+}
+
+refused_by_cmake() {
+  ! configured_by_cmake "other" 77.1 && grep -q "77.1" "$work/messages" &&
+    ! configured_by_cmake "other" "${version%%.*}.77" &&
+    configured_by_cmake "other" "$version" && configured_by_cmake "other" ""
+}
+
+both_ways() { # shared or static, options for pkg-config...
+  kind=$1
+  shift
+  if command -v pkg-config >/dev/null; then
+    check "pkg-config: a program with the $kind library" by_pkg_config "$kind" "$@"
+  else
+    skip "pkg-config, $kind" "pkg-config is not installed"
+  fi
+  if command -v cmake >/dev/null; then
+    check "CMake: a program with the $kind library" by_cmake "$kind"
+  else
+    skip "CMake, $kind" "cmake is not installed"
+  fi
+}
+
+both_ways shared
+if command -v cmake >/dev/null; then
+  check "CMake: another version is not found" refused_by_cmake
+else
+  skip "CMake: versions" "cmake is not installed"
+fi
+rm -f "$lib"/libgloo_c.so*
+both_ways static --static
+
+# ---- a part of another project -------------------------------------------------
+
+# shellcheck disable=SC2086  # options
+as_subproject() {
+  cp -R "$here/subproject" "$work/outer" && cp "$project/examples/hello.c" "$work/outer/consumer.c" &&
+    mkdir "$work/outer/subprojects" && ln -s "$project" "$work/outer/subprojects/gloo_c" || return 1
+  run $meson setup "$work/outer/build" "$work/outer" --force-fallback-for=gloo_c \
+    -Ddefault_library=static $quickly &&
+    run $meson compile -C "$work/outer/build" -j 2 &&
+    ! find "$work/outer/build/" -path '*subprojects*' -type f -perm -100 ! -name '*.so*' |
+    grep . >>"$work/messages" &&
+    runs "$work/outer/build/consumer" static
+}
+
+[ -n "$root" ] || check "meson: a program that has the project as a subproject" as_subproject
+echo "1..$number"
