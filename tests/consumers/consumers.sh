@@ -52,7 +52,7 @@ quickly="-Doptimization=0 -Ddebug=false -Dwarning_level=0"
 # shellcheck disable=SC2086  # options
 installed_from_build() {
   run $meson setup "$work/build" "$project" --prefix=/usr -Ddefault_library=both \
-    -Dtests=false $quickly &&
+    -Dtests=false -Ddocs=disabled $quickly &&
     run $meson compile -C "$work/build" -j 2 gloo_c:shared_library gloo_c:static_library gloo &&
     DESTDIR=$work/root run $meson install --no-rebuild -C "$work/build"
 }

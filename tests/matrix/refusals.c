@@ -58,6 +58,7 @@ static void expect(refusal *r, gloo_status want) {
     gloo_status status =
         matrix_call(r->env->context, r->ranks, &r->c, r->env->rank, &r->shape,
                     &r->buffers, &o, &ops);
+    (void)gloo_context_error(r->env->context, &error);
     bool said = r->word == NULL || strstr(error.message, r->word) != NULL;
     bool kept = true;
     for (size_t i = 0; i < BYTES; i++) kept &= r->out[i] == FILLER;

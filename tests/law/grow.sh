@@ -1,0 +1,129 @@
+#!/bin/sh
+# Option structs may grow: a program that was built against today's headers runs
+# on a library whose option structs have one more field each, and one that was
+# built against those headers runs on today's library as long as it leaves the
+# new fields zero; if not, it gets the status that the headers promise.
+# usage: grow.sh PROJECT BUILD C_COMPILER
+project=$1 build=$2 cc=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+report() { # number, title, status
+  if [ "$3" -eq 0 ]; then
+    echo "ok $1 - $2"
+  else
+    sed 's/^/# /' "$work/messages"
+    echo "not ok $1 - $2"
+  fi
+}
+
+echo 1..5
+mkdir "$work/grown"
+cp -R "$project/include" "$project/src" "$project/cmake" "$project/meson.build" "$project/meson_options.txt" \
+  "$project/gloo_c.map" "$work/grown"
+# A field at the end of each, and a zero for it in the initialiser.
+awk -v list="$work/structs" '
+  FNR == 1 { inside = 0 }
+  /^typedef struct gloo_[a-z_]*options \{/ { inside = 1 }
+  inside && /^\} gloo_[a-z_]*options;/ {
+    print "  double one_more;" >FILENAME ".new"
+    print $2 >list
+    inside = 0
+  }
+  { print >FILENAME ".new" }' "$work"/grown/include/gloo_c/*.h
+for header in "$work"/grown/include/gloo_c/*.h; do mv "$header.new" "$header"; done
+structs=$(grep -c . "$work/structs")
+cat "$work/structs" >"$work/messages"
+[ "$structs" -ge 8 ]
+report 1 "there are $structs option structs" $?
+
+{
+  meson setup "$work/built" "$work/grown" -Doptimization=0 -Dtests=false -Ddocs=disabled \
+    -Dc_args=-Wno-missing-field-initializers && ninja -C "$work/built"
+} >"$work/messages" 2>&1 </dev/null
+report 2 "the library builds with one more field in each" $?
+
+program() { # where the headers are, name
+  $cc -o "$work/$2" "$work/$2.c" -I"$1" -L"$build" -lgloo_c -lpthread
+}
+cat >"$work/old.c" <<'END'
+#include <gloo_c/gloo_c.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OK(call) \
+  if ((call) != GLOO_OK) return puts(#call), puts(error.message), 1
+
+static void larger(const gloo_custom_args *args) {
+  const int *a = args->left, *b = args->right;
+  for (size_t i = 0; i < args->count; i++)
+    ((int *)args->result)[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+/* Every option struct is used, with this header's size. */
+int main(int argc, char **argv) {
+  gloo_error error;
+  gloo_device *device;
+  gloo_context *context, *group;
+  gloo_store *files, *tcp, *memory;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_init_options i = GLOO_INIT_OPTIONS_INIT;
+  gloo_group_options g = GLOO_GROUP_OPTIONS_INIT;
+  gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
+  gloo_store_tcp_options t = GLOO_STORE_TCP_OPTIONS_INIT;
+  gloo_custom_op_options o = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  int number = argc;
+  d.transport = "tcp";
+  f.directory = argv[1];
+  t.host = "127.0.0.1";
+  t.serve = 1;
+  o.name = "larger";
+  i.device = &d;
+  i.context = &c;
+  OK(gloo_store_file_create(&f, &files, &error));
+  OK(gloo_store_tcp_create(&t, &tcp, &error));
+  OK(gloo_store_memory_create(&memory, &error));
+  OK(gloo_device_create(&d, &device, &error));
+  OK(gloo_context_create(0, 1, memory, device, &c, &context, &error));
+  OK(gloo_context_split(context, 0, 0, &g, &group, &error));
+  OK(gloo_custom_op_create(larger, &o, &options.custom, &error));
+  OK(gloo_allreduce(group, GLOO_IN_PLACE, &number, 1, GLOO_INT32, GLOO_CUSTOM,
+                    &options, &error));
+#ifdef GROWN
+  options.one_more = 1;
+  if (gloo_barrier(context, &options, &error) != GLOO_ERR_UNSUPPORTED)
+    return puts("a field that it does not know was ignored"), 1;
+  d.one_more = 1;
+  gloo_device *none;
+  if (gloo_device_create(&d, &none, &error) != GLOO_ERR_UNSUPPORTED)
+    return puts("a field that it does not know was ignored"), 1;
+  d.one_more = 0;
+#endif
+  gloo_custom_op_destroy(options.custom);
+  gloo_context_destroy(group);
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+  gloo_store_destroy(memory);
+  gloo_store_destroy(tcp);
+  gloo_store_destroy(files);
+  OK(gloo_init(&i, &context, &error));
+  gloo_context_destroy(context);
+  return number == argc ? 0 : 1;
+}
+END
+cp "$work/old.c" "$work/new.c"
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+
+program "$project/include" old >"$work/messages" 2>&1 &&
+  LD_LIBRARY_PATH=$work/built "$work/old" "$work/store" >"$work/messages" 2>&1
+report 3 "a program of today's headers runs on the library that has grown" $?
+
+LD_LIBRARY_PATH=$build "$work/old" "$work/store" >"$work/messages" 2>&1
+report 4 "and on today's" $?
+
+cc="$cc -DGROWN"
+program "$work/grown/include" new >"$work/messages" 2>&1 &&
+  LD_LIBRARY_PATH=$build "$work/new" "$work/store" >"$work/messages" 2>&1
+report 5 "a program of the grown headers runs on today's, or is refused what that does not know" $?
