@@ -314,6 +314,27 @@ GLOO_API gloo_status gloo_context_subset(gloo_context *context,
                                          gloo_context **group,
                                          gloo_error *error);
 
+/* gloo_context_split and gloo_context_subset without waiting: when the request
+ * is over and went well, *group is the group, or NULL for a rank that gets
+ * none. Several may be under way, with a tag each; the calls match the blocking
+ * ones. Shape: `group` is a place that must be there until the request is over;
+ * `ranks` has n entries, which are copied.
+ * Errors: refused like those; all others are the request's, and poison the
+ * context. A request that is cancelled or destroyed before poisons it, too.
+ * Threads: any. Ownership: *request is the caller's, and so is the group.
+ * Cost: as above; each round is begun where the last one ends, by the device's
+ * helper thread, or by a thread that is in a call. */
+GLOO_API gloo_status gloo_context_split_start(gloo_context *context, int color,
+                                              int key,
+                                              const gloo_group_options *options,
+                                              gloo_context **group,
+                                              gloo_request **request,
+                                              gloo_error *error);
+GLOO_API gloo_status gloo_context_subset_start(
+    gloo_context *context, const int *ranks, size_t n,
+    const gloo_group_options *options, gloo_context **group,
+    gloo_request **request, gloo_error *error);
+
 /* The rank that `rank` of the context has in the root context, which was not
  * made of another one.
  * Errors: -1 (no context, no such rank). Threads: any. Ownership: the context

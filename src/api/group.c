@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/call.h"
 #include "core/bytes.h"
 #include "core/custom_op.h"
 #include "core/error.h"
@@ -103,52 +104,25 @@ static gloo_status group_compare(const meeting *m, const record *mine,
 
 /* ---- the meeting --------------------------------------------------------- */
 
-/* One round: `have` address records are there, and `more` come. */
-static gloo_status group_exchange(const meeting *m, uint8_t *records,
-                                  uint32_t have, uint32_t more) {
-  int to = (int)group_member(m, (m->own + m->n - have) % m->n);
-  int from = (int)group_member(m, (m->own + have) % m->n);
-  size_t bytes = (size_t)more * RECORD_BYTES;
-  return gloo_sendrecv(m->control, records, bytes, to,
-                       records + (size_t)have * RECORD_BYTES, bytes, from,
-                       GLOO_UINT8, &m->options, m->error);
-}
-
-/* All address records, beginning with our own: address records[i] is of member
- * own + i. */
-static gloo_status group_collect(const meeting *m, const record *mine,
-                                 uint8_t *records) {
-  gloo_error *error = m->error;
-  group_write_record(records, mine);
-  for (uint32_t have = 1; have < m->n;) {
-    uint32_t more = have < m->n - have ? have : m->n - have;
-    gloo_status status = group_exchange(m, records, have, more);
+/* What came in a round is what members asked for who agree with us. */
+static gloo_status group_check_round(const meeting *m, const record *mine,
+                                     const uint8_t *records, uint32_t have,
+                                     uint32_t more) {
+  for (uint32_t i = have; i < have + more; i++) {
+    record theirs = group_read_record(records + (size_t)i * RECORD_BYTES);
+    gloo_status status =
+        group_compare(m, mine, &theirs, (m->own + i) % m->n, m->error);
     if (status != GLOO_OK) return status;
-    for (uint32_t i = have; i < have + more; i++) {
-      record theirs = group_read_record(records + (size_t)i * RECORD_BYTES);
-      status = group_compare(m, mine, &theirs, (m->own + i) % m->n, error);
-      if (status != GLOO_OK) return status;
-    }
-    have += more;
   }
   return GLOO_OK;
 }
 
-static gloo_status group_meet(const meeting *m, const record *mine,
-                              record *all) {
-  uint8_t *records = malloc((size_t)m->n * RECORD_BYTES);
-  if (records == NULL) {
-    return gli_fail(m->error, GLOO_ERR_NO_MEMORY, -1,
-                    "%s: out of memory for the address records of %u ranks",
-                    m->function, m->n);
-  }
-  gloo_status status = group_collect(m, mine, records);
-  for (uint32_t i = 0; status == GLOO_OK && i < m->n; i++) {
+/* All of them, by member. */
+static void group_sort_records(const meeting *m, const uint8_t *records,
+                               record *all) {
+  for (uint32_t i = 0; i < m->n; i++)
     all[(m->own + i) % m->n] =
         group_read_record(records + (size_t)i * RECORD_BYTES);
-  }
-  free(records);
-  return status;
 }
 
 /* ---- from address records to members ------------------------------------- */
@@ -195,71 +169,209 @@ static gloo_status group_form(gloo_context *group, const gloo_context *context,
   return status;
 }
 
-/* Meet, and make the group. The key of a subset's address record is the place
- * in the list (all ranks have checked that they have the same one). */
-static gloo_status group_make(gloo_context *context, const meeting *m,
-                              const record *mine, gloo_context *group,
-                              int64_t timeout_ns) {
-  gloo_error *error = m->error;
+/* ---- making it ----------------------------------------------------------- */
+
+/* A group that is being made: records[i] is of member own + i, and `have` of
+ * them are there. */
+typedef struct making {
+  meeting m;
+  record mine;
+  gloo_context *context, *group; /* NULL: this rank is in none */
+  int64_t timeout_ns;
+  uint8_t *records; /* [m.n] */
+  uint32_t have;
+  uint32_t *ranks; /* m.ranks, which is ours; or NULL */
+  gloo_error error;
+  /* Without blocking: the request that stands for it, until it is settled. */
+  gloo_device *device;
+  gloo_request *request;
+  gloo_context **out;
+} making;
+
+static void making_free(making *k) {
+  free(k->records);
+  free(k->ranks);
+  free(k);
+}
+
+/* NULL: out of memory. */
+static making *making_new(gloo_context *context, const char *function,
+                          gloo_error *error) {
+  making *k = calloc(1, sizeof *k);
+  if (k == NULL) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "%s: out of memory", function);
+    return NULL;
+  }
+  k->context = context;
+  k->device = gloo_context_device(context);
+  k->m.function = function;
+  k->m.error = &k->error;
+  gli_error_clear(&k->error);
+  return k;
+}
+
+/* Once a group is known here, others count on us: what fails then fails for
+ * all. */
+static gloo_status making_begin(making *k, bool joins) {
+  meeting *m = &k->m;
+  k->records = malloc((size_t)m->n * RECORD_BYTES);
+  if (k->records == NULL)
+    return gli_fail(&k->error, GLOO_ERR_NO_MEMORY, -1,
+                    "%s: out of memory for the address records of %u ranks",
+                    m->function, m->n);
+  gloo_status status = gli_context_control(k->context, &m->control, &k->error);
+  if (status == GLOO_OK && joins)
+    status = gli_group_begin(k->context, &k->group, &k->error);
+  if (status != GLOO_OK) return status;
+  if (k->group != NULL) k->mine.group = gli_group_id(k->group);
+  group_write_record(k->records, &k->mine);
+  k->have = 1;
+  return GLOO_OK;
+}
+
+/* How many records come in the next round, and with whom. */
+static uint32_t making_round(const making *k, int *to, int *from) {
+  const meeting *m = &k->m;
+  *to = (int)group_member(m, (m->own + m->n - k->have) % m->n);
+  *from = (int)group_member(m, (m->own + k->have) % m->n);
+  return k->have < m->n - k->have ? k->have : m->n - k->have;
+}
+
+/* The records of a round are there: do they agree? */
+static gloo_status making_take(making *k) {
+  int to, from;
+  uint32_t more = making_round(k, &to, &from);
+  gloo_status status =
+      group_check_round(&k->m, &k->mine, k->records, k->have, more);
+  k->have += more;
+  return status;
+}
+
+/* All records are there. The key of a subset's address record is the place in
+ * the list (all ranks have checked that they have the same one). */
+static gloo_status making_form(making *k) {
+  const meeting *m = &k->m;
+  if (k->group == NULL) return GLOO_OK;
   record *all = calloc(m->n, sizeof *all);
   place *places = calloc(m->n, sizeof *places);
   gloo_status status;
   if (all == NULL || places == NULL) {
-    status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+    status = gli_fail(&k->error, GLOO_ERR_NO_MEMORY, -1,
                       "%s: out of memory for %u ranks", m->function, m->n);
   } else {
-    status = group_meet(m, mine, all);
-  }
-  if (status == GLOO_OK && group != NULL) {
-    uint32_t n = choose_color(all, m->n, mine, places);
-    for (uint32_t i = 0; i < n; i++) {
+    group_sort_records(m, k->records, all);
+    uint32_t n = choose_color(all, m->n, &k->mine, places);
+    for (uint32_t i = 0; i < n; i++)
       places[i].member.rank = group_member(m, places[i].member.rank);
-    }
-    status = group_form(group, context, places, n, timeout_ns, error);
+    status =
+        group_form(k->group, k->context, places, n, k->timeout_ns, &k->error);
   }
   free(all);
   free(places);
   return status;
 }
 
-/* ---- the calls ----------------------------------------------------------- */
+/* It came to nothing, after others may have heard of it. */
+static void making_fail(making *k, gloo_status status) {
+  if (k->error.status == GLOO_OK)
+    gli_fail(&k->error, status, -1, "%s failed", k->m.function);
+  if (k->have > 0) (void)gli_context_fail(k->m.control, &k->error);
+  if (k->group != NULL) gloo_context_destroy(k->group);
+  k->group = NULL;
+}
 
-static gloo_status load_options(const gloo_group_options *options,
-                                gloo_group_options *ours, meeting *m,
-                                gloo_error *error) {
-  gloo_status status = gli_options_load(ours, sizeof *ours, options,
-                                        "gloo_group_options", error);
+static gloo_status making_block(making *k, gloo_context **out) {
+  gloo_status status = GLOO_OK;
+  while (status == GLOO_OK && k->have < k->m.n) {
+    int to, from;
+    size_t more = making_round(k, &to, &from);
+    status = gloo_sendrecv(k->m.control, k->records, more * RECORD_BYTES, to,
+                           k->records + (size_t)k->have * RECORD_BYTES,
+                           more * RECORD_BYTES, from, GLOO_UINT8, &k->m.options,
+                           &k->error);
+    if (status == GLOO_OK) status = making_take(k);
+  }
+  if (status == GLOO_OK) status = making_form(k);
+  if (status == GLOO_OK)
+    *out = k->group;
+  else
+    making_fail(k, status);
+  return status;
+}
+
+/* ---- without blocking ---------------------------------------------------- */
+
+static void making_next(making *k);
+
+/* The last thing that is done with it. */
+static void making_settle(making *k, gloo_status status) {
+  if (status == GLOO_OK) status = making_form(k);
+  if (status != GLOO_OK) making_fail(k, status);
+  bool stored = gli_operation_settle(k->device, &k->request,
+                                     status == GLOO_OK ? NULL : &k->error,
+                                     k->out, k->group);
+  /* Nobody holds the request any more. */
+  if (!stored && k->group != NULL) gloo_context_destroy(k->group);
+  making_free(k);
+}
+
+static void making_round_over(void *user, gloo_request *round,
+                              gloo_status status) {
+  making *k = user;
+  if (status != GLOO_OK) (void)gloo_request_error(round, &k->error);
+  gloo_request_destroy(round);
+  if (status == GLOO_OK) status = making_take(k);
+  if (status == GLOO_OK && k->have < k->m.n)
+    making_next(k);
+  else
+    making_settle(k, status);
+}
+
+static void making_next(making *k) {
+  int to, from;
+  gloo_request *round;
+  size_t more = making_round(k, &to, &from);
+  gloo_status status = gloo_sendrecv_start(
+      k->m.control, k->records, more * RECORD_BYTES, to,
+      k->records + (size_t)k->have * RECORD_BYTES, more * RECORD_BYTES, from,
+      GLOO_UINT8, &k->m.options, &round, &k->error);
+  if (status == GLOO_OK)
+    gli_operation_on_end(round, making_round_over, k);
+  else
+    making_settle(k, status);
+}
+
+/* A request that stands for it. */
+static gloo_status making_start(making *k, gloo_context **out,
+                                gloo_request **request) {
+  gloo_request *op;
+  gloo_status status =
+      gli_exchange_init(k->m.control, NULL, NULL, NULL, &op, &k->error);
   if (status != GLOO_OK) return status;
-  m->options = (gloo_options){.struct_size = sizeof m->options,
-                              .timeout_ns = ours->timeout_ns,
-                              .tag = ours->tag};
-  m->error = error;
+  k->out = out;
+  *out = NULL;
+  *request = op;
+  gli_operation_hold(op, &k->request);
+  if (k->m.n > 1)
+    making_next(k);
+  else
+    making_settle(k, GLOO_OK);
   return GLOO_OK;
 }
 
-/* Once it is known here, others count on us: what fails then fails for all. */
-static gloo_status group_run(gloo_context *context, meeting *m, record *mine,
-                             bool joins, int64_t timeout_ns,
-                             gloo_context **out) {
-  gloo_error *error = m->error;
-  gloo_status status = gli_context_control(context, &m->control, error);
+/* ---- the calls ----------------------------------------------------------- */
+
+static gloo_status making_options(making *k,
+                                  const gloo_group_options *options) {
+  gloo_group_options ours;
+  gloo_status status = gli_options_load(&ours, sizeof ours, options,
+                                        "gloo_group_options", &k->error);
   if (status != GLOO_OK) return status;
-  gloo_context *group = NULL;
-  gli_error_clear(error);
-  if (joins) status = gli_group_begin(context, &group, error);
-  if (status != GLOO_OK) return status;
-  if (group != NULL) mine->group = gli_group_id(group);
-  status = group_make(context, m, mine, group, timeout_ns);
-  if (status == GLOO_OK) {
-    *out = group;
-    return GLOO_OK;
-  }
-  if (error->status == GLOO_OK) {
-    gli_fail(error, status, -1, "%s failed", m->function);
-  }
-  gli_context_fail(m->control, error);
-  if (group != NULL) gloo_context_destroy(group);
-  return status;
+  k->timeout_ns = ours.timeout_ns;
+  k->m.options = (gloo_options){.struct_size = sizeof k->m.options,
+                                .timeout_ns = ours.timeout_ns,
+                                .tag = ours.tag};
+  return GLOO_OK;
 }
 
 static gloo_status group_check(const char *function,
@@ -271,22 +383,6 @@ static gloo_status group_check(const char *function,
   }
   if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   return gli_context_usable(context, error);
-}
-
-gloo_status gloo_context_split(gloo_context *context, int color, int key,
-                               const gloo_group_options *options,
-                               gloo_context **group, gloo_error *error) {
-  gloo_error own_error;
-  if (error == NULL) error = &own_error;
-  meeting m = {.function = "gloo_context_split"};
-  gloo_group_options o;
-  gloo_status status = group_check(m.function, context, group, error);
-  if (status == GLOO_OK) status = load_options(options, &o, &m, error);
-  if (status != GLOO_OK) return status;
-  m.n = (uint32_t)gloo_context_size(context);
-  m.own = (uint32_t)gloo_context_rank(context);
-  record mine = {.kind = SPLIT, .n = m.n, .color = color, .key = key};
-  return group_run(context, &m, &mine, color >= 0, o.timeout_ns, group);
 }
 
 static int group_ascending(const void *a, const void *b) {
@@ -328,35 +424,118 @@ static gloo_status group_read_list(const gloo_context *context,
                   m->function, rank);
 }
 
+/* What both calls have in common: `ranks` NULL: a split. With a place for a
+ * request (`request`) it does not block. */
+typedef struct group_call {
+  const char *function;
+  int color, key;
+  const int *ranks;
+  size_t n;
+  bool starts;
+  gloo_request **request;
+} group_call;
+
+static gloo_status making_describe(making *k, const group_call *call) {
+  gloo_context *context = k->context;
+  meeting *m = &k->m;
+  int size = gloo_context_size(context);
+  if (call->ranks == NULL && call->n == SIZE_MAX) {
+    m->n = (uint32_t)size;
+    m->own = (uint32_t)gloo_context_rank(context);
+    k->mine = (record){
+        .kind = SPLIT, .n = m->n, .color = call->color, .key = call->key};
+    return GLOO_OK;
+  }
+  if (call->ranks == NULL || call->n < 1 || call->n > (size_t)size)
+    return gli_fail(&k->error, GLOO_ERR_RANK, -1,
+                    "%s: a list of %zu ranks, of %d", m->function,
+                    call->ranks != NULL ? call->n : (size_t)0, size);
+  m->n = (uint32_t)call->n;
+  k->ranks = calloc(call->n, sizeof *k->ranks);
+  if (k->ranks == NULL)
+    return gli_fail(&k->error, GLOO_ERR_NO_MEMORY, -1,
+                    "%s: out of memory for %zu ranks", m->function, call->n);
+  m->ranks = k->ranks;
+  k->mine = (record){.kind = SUBSET, .n = m->n};
+  return group_read_list(context, call->ranks, m->n, k->ranks, m, &k->mine,
+                         &k->error);
+}
+
+static gloo_status group_run(gloo_context *context, const group_call *call,
+                             const gloo_group_options *options,
+                             gloo_context **group, gloo_error *error) {
+  gloo_status status = group_check(call->function, context, group, error);
+  if (status != GLOO_OK) return status;
+  if (call->starts && call->request == NULL)
+    return gli_call_no_place(call->function, error);
+  making *k = making_new(context, call->function, error);
+  if (k == NULL) return GLOO_ERR_NO_MEMORY;
+  bool split = call->ranks == NULL && call->n == SIZE_MAX;
+  status = making_options(k, options);
+  if (status == GLOO_OK) status = making_describe(k, call);
+  if (status == GLOO_OK) status = making_begin(k, !split || call->color >= 0);
+  if (status == GLOO_OK && call->starts) {
+    status = making_start(k, group, call->request);
+    if (status == GLOO_OK) return GLOO_OK; /* it sees to itself */
+    making_fail(k, status);
+  } else if (status == GLOO_OK) {
+    status = making_block(k, group);
+  } else if (k->group != NULL) {
+    gloo_context_destroy(k->group);
+  }
+  if (status != GLOO_OK && error != NULL) {
+    *error = k->error;
+    gli_context_localize(context, error);
+  }
+  making_free(k);
+  return status;
+}
+
+gloo_status gloo_context_split(gloo_context *context, int color, int key,
+                               const gloo_group_options *options,
+                               gloo_context **group, gloo_error *error) {
+  const group_call call = {.function = "gloo_context_split",
+                           .color = color,
+                           .key = key,
+                           .n = SIZE_MAX};
+  return group_run(context, &call, options, group, error);
+}
+
+gloo_status gloo_context_split_start(gloo_context *context, int color, int key,
+                                     const gloo_group_options *options,
+                                     gloo_context **group,
+                                     gloo_request **request,
+                                     gloo_error *error) {
+  const group_call call = {.function = "gloo_context_split_start",
+                           .color = color,
+                           .key = key,
+                           .n = SIZE_MAX,
+                           .starts = true,
+                           .request = request};
+  return group_run(context, &call, options, group, error);
+}
+
 gloo_status gloo_context_subset(gloo_context *context, const int *ranks,
                                 size_t n, const gloo_group_options *options,
                                 gloo_context **group, gloo_error *error) {
-  gloo_error own_error;
-  if (error == NULL) error = &own_error;
-  meeting m = {.function = "gloo_context_subset"};
-  gloo_group_options o;
-  gloo_status status = group_check(m.function, context, group, error);
-  if (status == GLOO_OK) status = load_options(options, &o, &m, error);
-  if (status != GLOO_OK) return status;
-  if (ranks == NULL || n < 1 || n > (size_t)gloo_context_size(context)) {
-    return gli_fail(error, GLOO_ERR_RANK, -1, "%s: a list of %zu ranks, of %d",
-                    m.function, ranks != NULL ? n : (size_t)0,
-                    gloo_context_size(context));
-  }
-  m.n = (uint32_t)n;
-  uint32_t *sorted = calloc(n, sizeof *sorted);
-  if (sorted == NULL) {
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "%s: out of memory for %zu ranks", m.function, n);
-  }
-  m.ranks = sorted;
-  record mine = {.kind = SUBSET, .n = m.n};
-  status = group_read_list(context, ranks, m.n, sorted, &m, &mine, error);
-  if (status == GLOO_OK) {
-    status = group_run(context, &m, &mine, true, o.timeout_ns, group);
-  }
-  free(sorted);
-  return status;
+  const group_call call = {.function = "gloo_context_subset",
+                           .ranks = ranks,
+                           .n = ranks != NULL ? n : 0};
+  return group_run(context, &call, options, group, error);
+}
+
+gloo_status gloo_context_subset_start(gloo_context *context, const int *ranks,
+                                      size_t n,
+                                      const gloo_group_options *options,
+                                      gloo_context **group,
+                                      gloo_request **request,
+                                      gloo_error *error) {
+  const group_call call = {.function = "gloo_context_subset_start",
+                           .ranks = ranks,
+                           .n = ranks != NULL ? n : 0,
+                           .starts = true,
+                           .request = request};
+  return group_run(context, &call, options, group, error);
 }
 
 /* ---- ranks --------------------------------------------------------------- */

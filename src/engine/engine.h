@@ -71,6 +71,20 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
 gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
                                   gli_operation **operation, gloo_error *error);
 
+/* A request whose end is not that of a plan: `op`, which sends nothing, is
+ * under way from now on, until it is settled. *owner is it until then, and NULL
+ * once it is gone. */
+void gli_operation_hold(gli_operation *op, gli_operation **owner);
+/* End it, with `error` or (NULL) well; *place is `value` then. False: it was
+ * gone already, or had failed with its context, and nothing was stored. */
+bool gli_operation_settle(gloo_device *device, gli_operation **owner,
+                          const gloo_error *error, gloo_context **place,
+                          gloo_context *value);
+/* As gloo_request_on_done, for functions of this library: the end of a context
+ * waits for those that run. */
+void gli_operation_on_end(gli_operation *op, gloo_request_fn function,
+                          void *user);
+
 /* Make one handle of two operations of the same context: from now on `also` is
  * started, tested, waited for, cancelled and released with `op`. */
 void gli_operation_join(gli_operation *op, gli_operation *also);

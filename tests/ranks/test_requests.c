@@ -649,6 +649,117 @@ static void group_lingers(rank_env *env) {
   meet(env);
 }
 
+/* Groups that are made while other things go on, several at once. */
+static void groups_started(rank_env *env) {
+  enum { GROUPS = 4 };
+  gloo_context *groups[GROUPS + 1] = {NULL};
+  gloo_request *requests[GROUPS + 1];
+  told t;
+  atomic_init(&t.times, 0);
+  atomic_init(&t.failures, 0);
+  int n = env->size, rank = env->rank;
+  for (int i = 0; i < GROUPS; i++) {
+    gloo_group_options o = GLOO_GROUP_OPTIONS_INIT;
+    o.tag = (uint32_t)i;
+    /* The last color of each is none. */
+    int color = (rank + i) % n < n - 1 || n == 1 ? i : GLOO_NO_COLOR;
+    RANK_OK(env, gloo_context_split_start(env->context, color, -rank, &o,
+                                          &groups[i], &requests[i], NULL));
+    RANK_OK(env, gloo_request_on_done(requests[i], count_end, &t, NULL));
+  }
+  int all[4] = {3, 2, 1, 0};
+  gloo_group_options o = GLOO_GROUP_OPTIONS_INIT;
+  o.tag = 99;
+  RANK_OK(env,
+          gloo_context_subset_start(env->context, all + 4 - n, (size_t)n, &o,
+                                    &groups[GROUPS], &requests[GROUPS], NULL));
+  int32_t word = 1;
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &word, 1, GLOO_INT32,
+                              GLOO_SUM, NULL, NULL));
+  RANK_CHECK(env, word == n);
+  RANK_OK(env, gloo_request_wait_all(requests, GROUPS + 1, GLOO_TIMEOUT_DEFAULT,
+                                     NULL));
+  for (int i = 0; i <= GROUPS; i++) {
+    bool in = i == GROUPS || (rank + i) % n < n - 1 || n == 1;
+    int members = i == GROUPS || n == 1 ? n : n - 1;
+    RANK_CHECK(env, (groups[i] != NULL) == in);
+    gloo_request_destroy(requests[i]);
+    if (groups[i] == NULL) continue;
+    RANK_CHECK(env, gloo_context_size(groups[i]) == members);
+    word = 1;
+    RANK_OK(env, gloo_allreduce(groups[i], GLOO_IN_PLACE, &word, 1, GLOO_INT32,
+                                GLOO_SUM, NULL, NULL));
+    RANK_CHECK(env, word == members);
+    if (i == GROUPS)
+      RANK_CHECK(env, gloo_context_rank(groups[i]) == n - 1 - rank);
+    gloo_context_destroy(groups[i]);
+  }
+  await_count(env, &t, GROUPS);
+  RANK_CHECK(env, atomic_load(&t.failures) == 0);
+  /* With ranks that call the form that blocks. */
+  gloo_context *group = NULL;
+  gloo_request *request;
+  if (rank == 0) {
+    RANK_OK(env, gloo_context_split_start(env->context, 0, 0, NULL, &group,
+                                          &request, NULL));
+    RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_NONE, NULL));
+    gloo_request_destroy(request);
+  } else {
+    RANK_OK(env, gloo_context_split(env->context, 0, 0, NULL, &group, NULL));
+  }
+  RANK_OK(env, gloo_barrier(group, NULL, NULL));
+  gloo_context_destroy(group);
+}
+
+static void groups_given_up(rank_env *env) {
+  gloo_error error;
+  gloo_context *group;
+  gloo_request *request;
+  int none[1] = {7};
+  rank_expect_invalid(env,
+                      gloo_context_split_start(env->context, 0, 0, NULL, NULL,
+                                               &request, &error),
+                      &error, "place for the group");
+  rank_expect_invalid(
+      env,
+      gloo_context_split_start(env->context, 0, 0, NULL, &group, NULL, &error),
+      &error, "place for the request");
+  rank_expect_invalid(env,
+                      gloo_context_subset_start(env->context, none, 1, NULL,
+                                                &group, &request, &error),
+                      &error, "7 is not a rank");
+  meet(env);
+  if (env->rank == 1) {
+    while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(1);
+  } else {
+    RANK_OK(env, gloo_context_split_start(env->context, 0, 0, NULL, &group,
+                                          &request, NULL));
+    RANK_CHECK(env,
+               gloo_request_wait(request, 5 * MS, NULL) == GLOO_IN_PROGRESS);
+    RANK_OK(env, gloo_request_cancel(request, NULL));
+    RANK_CHECK(env, gloo_request_wait(request, GLOO_TIMEOUT_DEFAULT, &error) ==
+                        GLOO_ERR_CANCELLED);
+    gloo_request_destroy(request);
+    RANK_CHECK(env, group == NULL);
+  }
+  RANK_CHECK(env, strstr(error.message, "making of a group") != NULL);
+}
+
+/* The context goes first. */
+static void groups_orphaned(rank_env *env) {
+  if (env->rank == 1) {
+    gloo_error error;
+    while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(1);
+    return;
+  }
+  static gloo_context *group; /* may be stored to when this has returned */
+  gloo_request *request;
+  RANK_OK(env, gloo_context_split_start(env->context, 0, 0, NULL, &group,
+                                        &request, NULL));
+  gloo_request_release(request);
+  RANK_OK(env, gloo_context_abort(env->context, "enough", NULL));
+}
+
 /* The error of a group speaks of its ranks, and of the root's. */
 static void group_errors(rank_env *env) {
   gloo_context *group;
@@ -775,6 +886,13 @@ static void groups_end_with_their_operations(void **state) {
   run_on(2, group_lingers);
   run_with(2, 1, group_lingers);
 }
+static void groups_without_blocking(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) run_on(size, groups_started);
+  run_with(3, 1, groups_started);
+  run_on(2, groups_given_up);
+  for (int i = 0; i < 5; i++) run_on(2, groups_orphaned);
+}
 static void errors_speak_of_both_numbers(void **state) {
   (void)state;
   run_on(3, group_errors);
@@ -806,6 +924,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(one_rank_gives_up),
       cmocka_unit_test(timeouts_can_be_changed),
       cmocka_unit_test(groups_end_with_their_operations),
+      cmocka_unit_test(groups_without_blocking),
       cmocka_unit_test(errors_speak_of_both_numbers),
       cmocka_unit_test(persistent_by_the_order_of_making),
       cmocka_unit_test(what_can_be_asked),

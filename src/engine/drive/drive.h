@@ -66,6 +66,8 @@ void gli_device_tell_all(gloo_device *device);
 static inline void gli_device_tell(gloo_device *device) {
   if (device->tells_pending && !device->has_helper) gli_device_tell_all(device);
 }
+/* Until no other thread is in a function of the library that was told. */
+void gli_device_await_telling(gloo_device *device);
 void gli_event_close(gli_event *event);
 
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */

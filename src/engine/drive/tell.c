@@ -1,6 +1,7 @@
 /* Telling the callers of requests that are over: their functions run without
  * the lock, in the helper thread, or where there is none in a thread that is in
  * a call. */
+#include "core/cpu.h"
 #include "core/descriptor.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
@@ -28,6 +29,17 @@ void gli_operation_release_all(gli_operation *head) {
   }
 }
 
+/* This thread is in functions of the library, so many deep. */
+static _Thread_local unsigned tells_now;
+
+void gli_device_await_telling(gloo_device *device) {
+  while (device->telling > 0 && tells_now == 0) {
+    gli_device_unlock(device);
+    gli_cpu_yield();
+    gli_device_lock(device);
+  }
+}
+
 void gli_device_tell_of(gloo_device *device, gli_operation *head) {
   gli_operation_unqueue(head);
   end_closing(head);
@@ -36,10 +48,15 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head) {
   if (function != NULL) {
     gloo_status status = gli_operation_result(head);
     void *user = head->notice.user;
+    bool internal = head->notice.internal;
     head->notice.told = true;
+    device->telling += internal;
     gli_device_unlock(device);
+    tells_now += internal;
     function(user, head, status); /* may free it, unless it is released */
+    tells_now -= internal;
     gli_device_lock(device);
+    device->telling -= internal;
   }
   if (released) gli_operation_release_all(head);
 }

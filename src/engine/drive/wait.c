@@ -240,6 +240,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
       yield_ns = 0;
     }
     if (polls % 256 == 0) gli_device_check_deadlines(device);
+    gli_device_tell(device);
     if (is_over(a) && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);

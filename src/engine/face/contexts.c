@@ -170,6 +170,7 @@ void gli_context_close(gloo_context *context) {
   }
   gli_device_settle(device);
   gli_device_tell_all(device);
+  gli_device_await_telling(device);
   bool ended = end_contexts(context);
   gli_device_unlock(device);
   if (ended && owns_device) {

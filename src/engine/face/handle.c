@@ -257,6 +257,14 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
 /* ---- giving up ----------------------------------------------------------- */
 
 static void handle_cancel(gli_operation *op) {
+  if (op->odd & GLI_ODD_NOTHING) { /* it is held */
+    gloo_error error;
+    uint32_t rank = op->context->root_rank;
+    gli_fail(&error, GLOO_ERR_CANCELLED, (int)rank,
+             "rank %u cancelled the making of a group", rank);
+    gli_context_poison(op->context, &error);
+    return;
+  }
   if (gli_operation_is_private(op)) {
     gli_operation_withdraw(op);
     return;

@@ -96,6 +96,54 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
   return GLOO_OK;
 }
 
+void gli_operation_on_end(gli_operation *op, gloo_request_fn function,
+                          void *user) {
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  op->notice.internal = true;
+  bool now = notices_set(op, function, user);
+  gloo_status status = gli_operation_result(op);
+  gli_device_unlock(device);
+  if (now) function(user, op, status);
+}
+
+/* ---- requests that are held ---------------------------------------------- */
+
+void gli_operation_hold(gli_operation *op, gli_operation **owner) {
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  op->owner = owner;
+  *owner = op;
+  gli_error_clear(&op->error);
+  op->state = GLI_OPERATION_RUNNING;
+  op->steps_todo = 1; /* to be settled */
+  op->deadline.timeout_ns = 0;
+  gli_blame_arm(op);
+  device->outstanding++;
+  gli_operation_list_add(&op->context->family->active, op);
+  gli_device_unlock(device);
+}
+
+bool gli_operation_settle(gloo_device *device, gli_operation **owner,
+                          const gloo_error *error, gloo_context **place,
+                          gloo_context *value) {
+  gli_device_lock(device);
+  gli_operation *op = *owner;
+  bool running = op != NULL && gli_operation_is_running(op);
+  if (op != NULL) {
+    op->owner = NULL;
+    *owner = NULL;
+  }
+  if (running) {
+    if (error == NULL) *place = value;
+    gli_operation_finish(op, error);
+    gli_device_settle(device);
+    gli_device_wake_sleepers(device);
+  }
+  gli_device_unlock(device);
+  return running;
+}
+
 /* ---- the descriptor of a device ------------------------------------------ */
 
 /* Operations that were made before do not tell yet. */

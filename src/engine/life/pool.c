@@ -105,6 +105,10 @@ static void drop_call(gli_operation *op) {
     op->custom.work = NULL;
   }
   if (op->ending & GLI_ENDS_TOLD) op->notice = (gli_notice){.function = NULL};
+  if (op->odd != 0 && op->owner != NULL) {
+    *op->owner = NULL;
+    op->owner = NULL;
+  }
   op->scaling.joined = false;
   if (op->scaling.from == NULL) return;
   free(op->scaling.own);

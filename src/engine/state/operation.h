@@ -186,6 +186,7 @@ typedef struct gli_notice {
   gli_watcher *watchers;
   gli_operation *next; /* in device->told */
   bool queued, told;
+  bool internal; /* the function is the library's: contexts end after it */
   bool released; /* no handle: it is freed when it is over */
 } gli_notice;
 
@@ -196,7 +197,8 @@ struct gloo_request {
   const gli_plan *plan;
 
   gli_operation_state state;
-  uint8_t odd;         /* GLI_ODD_...: what keeps it from the short ways */
+  uint8_t odd;           /* GLI_ODD_...: what keeps it from the short ways */
+  gli_operation **owner; /* of one that is held: who settles it; or NULL */
   gli_operation *also; /* the next one that was joined to this; has no handle */
   gli_operation *head; /* of those, the one that has it; NULL: this one */
   gloo_error error;    /* of the last run; status GLOO_OK when none */
