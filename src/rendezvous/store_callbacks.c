@@ -77,7 +77,8 @@ static void store_callbacks_probe(callbacks_store *self,
                                   const char *const *keys, size_t n_keys,
                                   bool *present) {
   for (size_t i = 0; i < n_keys; i++)
-    present[i] = self->lent.wait(self->lent.user, &keys[i], 1, 0) == GLOO_OK;
+    present[i] = self->lent.wait(self->lent.user, &keys[i], 1,
+                                 GLOO_TIMEOUT_NOW) == GLOO_OK;
 }
 
 static gloo_status callbacks_fetch(gloo_store *store, const char *const *keys,

@@ -432,11 +432,12 @@ static void expect_refused(gloo_store *store) {
   gloo_value value = {NULL, 0};
   int64_t sum;
   FORKED(gloo_store_set(store, key, "1", 1, &error));
-  FORKED(gloo_store_get(store, key, 0, &value, &error));
-  FORKED(gloo_store_wait(store, &key, 1, 0, &error));
+  FORKED(gloo_store_get(store, key, GLOO_TIMEOUT_NOW, &value, &error));
+  FORKED(gloo_store_wait(store, &key, 1, GLOO_TIMEOUT_NOW, &error));
   FORKED(gloo_store_add(store, key, 1, &sum, &error));
   FORKED(gloo_store_compare_and_set(store, key, "1", 1, "2", 1, NULL, &error));
-  FORKED(gloo_store_multi_get(store, &key, 1, 0, &value, &error));
+  FORKED(
+      gloo_store_multi_get(store, &key, 1, GLOO_TIMEOUT_NOW, &value, &error));
   FORKED(gloo_store_multi_set(store, &key, &(gloo_value){"1", 1}, 1, &error));
   FORKED(gloo_store_append(store, key, "1", 1, &error));
   FORKED(gloo_store_delete(store, key, &error));
@@ -486,7 +487,7 @@ static void stores_answer(void) {
   for (int i = 0; i < STORES; i++) {
     gloo_value value;
     OK(gloo_store_set(stores[i], "key", "1", 1, NULL));
-    OK(gloo_store_get(stores[i], "key", 0, &value, NULL));
+    OK(gloo_store_get(stores[i], "key", GLOO_TIMEOUT_NOW, &value, NULL));
     CHECK(i == 5 || (value.bytes == 1 && *(char *)value.data == '1'));
     free(value.data);
   }

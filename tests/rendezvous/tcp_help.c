@@ -67,7 +67,8 @@ void expect_served(gloo_store *store) {
   gloo_error error;
   gloo_value value;
   if (gloo_store_set(store, "still", "here", 4, &error) != GLOO_OK ||
-      gloo_store_get(store, "still", 0, &value, &error) != GLOO_OK)
+      gloo_store_get(store, "still", GLOO_TIMEOUT_NOW, &value, &error) !=
+          GLOO_OK)
     fail_msg("%s", error.message);
   free(value.data);
 }

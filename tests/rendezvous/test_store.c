@@ -105,8 +105,10 @@ static void what_is_too_long_or_missing_is_refused(void **state) {
   const char *keys[] = {"fine", key};
 
   expect_invalid(gloo_store_set(store, key, "x", 1, &e), &e, "1024");
-  expect_invalid(gloo_store_get(store, key, 0, &value, &e), &e, "1024");
-  expect_invalid(gloo_store_wait(store, keys, 2, 0, &e), &e, "1024");
+  expect_invalid(gloo_store_get(store, key, GLOO_TIMEOUT_NOW, &value, &e), &e,
+                 "1024");
+  expect_invalid(gloo_store_wait(store, keys, 2, GLOO_TIMEOUT_NOW, &e), &e,
+                 "1024");
   expect_invalid(gloo_store_add(store, key, 1, &sum, &e), &e, "1024");
   expect_invalid(gloo_store_append(store, key, "x", 1, &e), &e, "1024");
   expect_invalid(gloo_store_delete(store, key, &e), &e, "1024");
@@ -121,9 +123,11 @@ static void what_is_too_long_or_missing_is_refused(void **state) {
   expect_invalid(gloo_store_set(store, NULL, "x", 1, &e), &e, "NULL");
   expect_invalid(gloo_store_set(NULL, "k", "x", 1, &e), &e, "store is NULL");
   expect_invalid(gloo_store_set(store, "k", NULL, 1, &e), &e, "NULL");
-  expect_invalid(gloo_store_get(store, "k", 0, NULL, &e), &e, "value is NULL");
+  expect_invalid(gloo_store_get(store, "k", GLOO_TIMEOUT_NOW, NULL, &e), &e,
+                 "value is NULL");
   expect_invalid(gloo_store_add(store, "k", 1, NULL, &e), &e, "result is NULL");
-  expect_invalid(gloo_store_wait(store, NULL, 2, 0, &e), &e, "2 keys is NULL");
+  expect_invalid(gloo_store_wait(store, NULL, 2, GLOO_TIMEOUT_NOW, &e), &e,
+                 "2 keys is NULL");
   expect_invalid(gloo_store_set(store, "k", big, GLOO_STORE_VALUE_MAX + 1, &e),
                  &e, "8388608");
   expect_invalid(
@@ -183,7 +187,8 @@ static void compare_and_set_needs_what_it_expects(void **state) {
   assert_non_null(strstr(e.message, "'"));
   assert_null(now.data);
   assert_int_equal(now.bytes, 0);
-  assert_int_equal(gloo_store_get(store, "k", 0, &now, NULL), GLOO_ERR_TIMEOUT);
+  assert_int_equal(gloo_store_get(store, "k", GLOO_TIMEOUT_NOW, &now, NULL),
+                   GLOO_ERR_TIMEOUT);
   /* Absent, as expected. */
   assert_ok(
       gloo_store_compare_and_set(store, "k", NULL, 0, "one", 3, &now, error));
@@ -242,7 +247,7 @@ static void multi_set_and_multi_get_take_many(void **state) {
     in[i].bytes = i == 2 ? 0 : bytes + i % 4;
   }
   assert_ok(gloo_store_multi_set(store, keys, in, N, error));
-  assert_ok(gloo_store_multi_get(store, keys, N, 0, out, error));
+  assert_ok(gloo_store_multi_get(store, keys, N, GLOO_TIMEOUT_NOW, out, error));
   for (int i = 0; i < N; i++) {
     assert_int_equal(out[i].bytes, in[i].bytes);
     if (out[i].bytes > 0)
@@ -250,7 +255,8 @@ static void multi_set_and_multi_get_take_many(void **state) {
     free(in[i].data);
     free(out[i].data);
   }
-  assert_ok(gloo_store_multi_get(store, NULL, 0, 0, NULL, error));
+  assert_ok(
+      gloo_store_multi_get(store, NULL, 0, GLOO_TIMEOUT_NOW, NULL, error));
   assert_ok(gloo_store_multi_set(store, NULL, NULL, 0, error));
 }
 
@@ -291,8 +297,9 @@ static void delete_forgets(void **state) {
     assert_non_null(strchr(e.message, '\''));
     store_set(store, keys[i], "v", 1);
     assert_ok(gloo_store_delete(store, keys[i], error));
-    assert_int_equal(gloo_store_get(store, keys[i], 0, &value, NULL),
-                     GLOO_ERR_TIMEOUT);
+    assert_int_equal(
+        gloo_store_get(store, keys[i], GLOO_TIMEOUT_NOW, &value, NULL),
+        GLOO_ERR_TIMEOUT);
     assert_int_equal(gloo_store_delete(store, keys[i], NULL),
                      GLOO_ERR_NOT_FOUND);
     store_set(store, keys[i], "w", 1);

@@ -71,7 +71,8 @@ static void a_second_opening_sees_the_same_keys(void **state) {
   assert_int_equal(gloo_store_set(one, "key", "v", 1, NULL), GLOO_OK);
   gloo_store_destroy(one);
   assert_int_equal(open_file(slashes, "j", 3, &two, NULL), GLOO_OK);
-  assert_int_equal(gloo_store_get(two, "key", 0, &value, NULL), GLOO_OK);
+  assert_int_equal(gloo_store_get(two, "key", GLOO_TIMEOUT_NOW, &value, NULL),
+                   GLOO_OK);
   free(value.data);
   gloo_store_destroy(two);
 }
@@ -226,16 +227,19 @@ static void only_regular_files_are_values(void **state) {
   assert_int_equal(open_file(directory, "", 0, &store, &e), GLOO_OK);
   snprintf(path, sizeof(path), "%s/k-link", directory);
   assert_int_equal(symlink("/etc/passwd", path), 0);
-  assert_int_equal(gloo_store_get(store, "link", 0, &value, &e), GLOO_ERR_IO);
+  assert_int_equal(gloo_store_get(store, "link", GLOO_TIMEOUT_NOW, &value, &e),
+                   GLOO_ERR_IO);
   expect_message(&e, "'link'");
   snprintf(path, sizeof(path), "%s/k-pipe", directory);
   assert_int_equal(mkfifo(path, 0600), 0);
-  assert_int_equal(gloo_store_get(store, "pipe", 0, &value, &e), GLOO_ERR_IO);
+  assert_int_equal(gloo_store_get(store, "pipe", GLOO_TIMEOUT_NOW, &value, &e),
+                   GLOO_ERR_IO);
   snprintf(path, sizeof(path), "%s/k-huge", directory);
   int fd = open(path, O_CREAT | O_WRONLY, 0600);
   assert_int_equal(ftruncate(fd, (off_t)1 << 40), 0);
   close(fd);
-  assert_int_equal(gloo_store_get(store, "huge", 0, &value, &e), GLOO_ERR_IO);
+  assert_int_equal(gloo_store_get(store, "huge", GLOO_TIMEOUT_NOW, &value, &e),
+                   GLOO_ERR_IO);
   gloo_store_destroy(store);
 }
 
@@ -271,7 +275,8 @@ static void a_full_disk_is_an_error_and_keeps_the_old_value(void **state) {
   expect_message(&e, "'key'");
   expect_message(&e, directory);
   expect_message(&e, "file too large");
-  assert_int_equal(gloo_store_get(store, "key", 0, &value, &e), GLOO_OK);
+  assert_int_equal(gloo_store_get(store, "key", GLOO_TIMEOUT_NOW, &value, &e),
+                   GLOO_OK);
   assert_int_equal(value.bytes, 3);
   assert_memory_equal(value.data, "old", 3);
   free(value.data);

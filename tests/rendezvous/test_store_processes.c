@@ -112,11 +112,13 @@ static void processes_lose_no_update(void **state) {
   go_close(&go);
   assert_int_equal(gloo_store_add(store, "sum", 0, &sum, NULL), GLOO_OK);
   assert_int_equal(sum, ROUNDS * CHILDREN * (CHILDREN + 1) / 2);
-  assert_int_equal(gloo_store_get(store, "log", 0, &log, NULL), GLOO_OK);
+  assert_int_equal(gloo_store_get(store, "log", GLOO_TIMEOUT_NOW, &log, NULL),
+                   GLOO_OK);
   expect_whole_records(&log);
   free(log.data);
-  assert_int_equal(gloo_store_get(store, "counter", 0, &counter, NULL),
-                   GLOO_OK);
+  assert_int_equal(
+      gloo_store_get(store, "counter", GLOO_TIMEOUT_NOW, &counter, NULL),
+      GLOO_OK);
   assert_int_equal(counter.bytes, 3);
   assert_memory_equal(counter.data, "100", 3);
   free(counter.data);
@@ -142,7 +144,8 @@ static int rewrite_until_told(int index, void *argument) {
     memset(data, 'A' + (int)((i + (unsigned)index) % 26), bytes);
     if (gloo_store_set(store, "big", data, bytes, &error) != GLOO_OK)
       return report(&error);
-    if (gloo_store_get(store, "stop", 0, &stop, NULL) == GLOO_OK) break;
+    if (gloo_store_get(store, "stop", GLOO_TIMEOUT_NOW, &stop, NULL) == GLOO_OK)
+      break;
   }
   free(stop.data);
   free(data);

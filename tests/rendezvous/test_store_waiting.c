@@ -32,8 +32,8 @@ static void timeouts_name_the_missing_keys_only(void **state) {
   expect_timeout(gloo_store_get(store, "gone 1", SHORT_TIME, &value, &e), &e,
                  "'gone 1'");
   assert_int_equal(value.bytes, 7); /* left alone */
-  expect_timeout(gloo_store_get(store, "gone 1", 0, &value, &e), &e,
-                 "'gone 1'");
+  expect_timeout(gloo_store_get(store, "gone 1", GLOO_TIMEOUT_NOW, &value, &e),
+                 &e, "'gone 1'");
   expect_timeout(gloo_store_wait(store, keys, 4, SHORT_TIME, &e), &e,
                  "'gone 1', 'gone 2'");
   assert_null(strstr(e.message, "here'"));
@@ -43,10 +43,11 @@ static void timeouts_name_the_missing_keys_only(void **state) {
     assert_null(values[i].data);
     assert_int_equal(values[i].bytes, 0);
   }
-  assert_int_equal(gloo_store_wait(store, keys, 4, 0, NULL), GLOO_ERR_TIMEOUT);
+  assert_int_equal(gloo_store_wait(store, keys, 4, GLOO_TIMEOUT_NOW, NULL),
+                   GLOO_ERR_TIMEOUT);
   keys[1] = "there";
-  assert_ok(gloo_store_wait(store, keys, 3, 0, error));
-  assert_ok(gloo_store_wait(store, NULL, 0, 0, error));
+  assert_ok(gloo_store_wait(store, keys, 3, GLOO_TIMEOUT_NOW, error));
+  assert_ok(gloo_store_wait(store, NULL, 0, GLOO_TIMEOUT_NOW, error));
 }
 
 static void timeouts_count_the_keys_that_do_not_fit(void **state) {
@@ -60,7 +61,8 @@ static void timeouts_count_the_keys_that_do_not_fit(void **state) {
     keys[i] = texts[i];
   }
   store_set(store, keys[5], "x", 1);
-  expect_timeout(gloo_store_wait(store, keys, N, 0, &e), &e, "'key 0000', ");
+  expect_timeout(gloo_store_wait(store, keys, N, GLOO_TIMEOUT_NOW, &e), &e,
+                 "'key 0000', ");
   unsigned more = 0;
   int named = 0;
   for (const char *at = e.message; (at = strstr(at, "'key ")) != NULL; at++)
@@ -199,7 +201,7 @@ static void threads_lose_no_update(void **state) {
   run_threads(store, add_often);
   assert_ok(gloo_store_add(store, "sum", 0, &sum, error));
   assert_int_equal(sum, THREADS * ROUNDS);
-  assert_ok(gloo_store_get(store, "log", 0, &log, error));
+  assert_ok(gloo_store_get(store, "log", GLOO_TIMEOUT_NOW, &log, error));
   assert_int_equal(log.bytes, THREADS * ROUNDS);
   free(log.data);
   run_threads(store, compare_often);
