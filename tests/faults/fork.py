@@ -27,7 +27,7 @@ def check(condition, what):
 def allreduce(context, values):
     array = (ctypes.c_float * COUNT)(*values)
     out = (ctypes.c_float * COUNT)()
-    status = gloo.gloo_allreduce(context, array, out, ctypes.c_size_t(COUNT), FLOAT32, SUM, None)
+    status = gloo.gloo_allreduce(context, array, out, ctypes.c_size_t(COUNT), FLOAT32, SUM, None, None)
     return status, list(out)
 
 
