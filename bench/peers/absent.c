@@ -19,7 +19,7 @@ void gloo_store_destroy(gloo_store *store) {
 
 gloo_status gloo_device_create(const gloo_device_options *options,
                                gloo_device **device, gloo_error *error) {
-  (void)options, (void)device;
+  (void)error, (void)device;
   return absent(error);
 }
 
@@ -31,7 +31,7 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  (void)rank, (void)size, (void)store, (void)device, (void)options;
+  (void)rank, (void)size, (void)store, (void)device, (void)error;
   (void)context;
   return absent(error);
 }
@@ -41,14 +41,16 @@ gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
                             gloo_dtype dtype, int peer,
                             const gloo_options *options,
                             gloo_request **operation, gloo_error *error) {
+  (void)options;
   (void)context, (void)output, (void)count, (void)dtype, (void)peer;
   (void)operation;
-  return gli_fail(options != NULL ? options->error : NULL, GLOO_ERR_UNSUPPORTED,
-                  -1, "a peer is measured with 2 ranks or more");
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "a peer is measured with 2 ranks or more");
 }
 
-gloo_status gloo_request_wait(gloo_request *operation, GLOO_TIMEOUT_DEFAULT,
-                              NULL) {
+gloo_status gloo_request_wait(gloo_request *operation, int64_t timeout_ns,
+                              gloo_error *error) {
+  (void)timeout_ns, (void)error;
   (void)operation;
   return GLOO_ERR_UNSUPPORTED;
 }

@@ -6,8 +6,8 @@
 // in place only.
 //
 // Ranks are told apart by RANK and WORLD_SIZE, as `gloo run` sets them, and
-// meet in the directory PEER_STORE, which must be new for each job. They listen on
-// PEER_ADDRESS, which is 127.0.0.1 unless it is set.
+// meet in the directory PEER_STORE, which must be new for each job. They listen
+// on PEER_ADDRESS, which is 127.0.0.1 unless it is set.
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
@@ -128,10 +128,6 @@ T *input_of(const void *input) {
   return static_cast<T *>(const_cast<void *>(input));
 }
 
-gloo_error *error_of(const gloo_options *options) {
-  return options != nullptr ? options->error : nullptr;
-}
-
 }  // namespace
 
 struct gloo_context {
@@ -172,8 +168,10 @@ int gloo_context_size(const gloo_context *context) {
 
 // ---- collectives -----------------------------------------------------------
 
-gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+gloo_status gloo_barrier(gloo_context *context, const gloo_options *options,
+                         gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     gloo::BarrierOptions call(context->functions);
     gloo::barrier(call);
   });
@@ -181,8 +179,10 @@ gloo_status gloo_barrier(gloo_context *context, const gloo_options *options) {
 
 gloo_status gloo_broadcast(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           int root, const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                           int root, const gloo_options *options,
+                           gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       gloo::BroadcastOptions call(context->functions);
@@ -198,8 +198,10 @@ gloo_status gloo_broadcast(gloo_context *context, const void *input,
 
 gloo_status gloo_allreduce(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           gloo_op op, const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                           gloo_op op, const gloo_options *options,
+                           gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       gloo::AllreduceOptions call(context->functions);
@@ -213,8 +215,9 @@ gloo_status gloo_allreduce(gloo_context *context, const void *input,
 
 gloo_status gloo_allgather(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
-                           const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                           const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       gloo::AllgatherOptions call(context->functions);
@@ -228,8 +231,9 @@ gloo_status gloo_allgather(gloo_context *context, const void *input,
 
 gloo_status gloo_alltoall(gloo_context *context, const void *input,
                           void *output, size_t count, gloo_dtype dtype,
-                          const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                          const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (input == GLOO_IN_PLACE) {
       throw std::runtime_error("its alltoall has no in-place form");
     }
@@ -246,11 +250,13 @@ gloo_status gloo_alltoall(gloo_context *context, const void *input,
 
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
-                                gloo_op op, const gloo_options *options) {
+                                gloo_op op, const gloo_options *options,
+                                gloo_error *error) {
+  (void)options;
   std::vector<size_t> counts(static_cast<size_t>(gloo_context_size(context)),
                              count);
   return gloo_reduce_scatterv(context, input, output, counts.data(), dtype, op,
-                              options);
+                              options, error);
 }
 
 // ---- blocks that differ in length ------------------------------------------
@@ -258,8 +264,10 @@ gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
 gloo_status gloo_reduce_scatterv(gloo_context *context, const void *input,
                                  void *output, const size_t *counts,
                                  gloo_dtype dtype, gloo_op op,
-                                 const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                                 const gloo_options *options,
+                                 gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (input != GLOO_IN_PLACE || op != GLOO_SUM || dtype != GLOO_FLOAT32) {
       throw std::runtime_error("only sums of float32 in place are measured");
     }
@@ -280,17 +288,18 @@ gloo_status gloo_reduce_scatterv(gloo_context *context, const void *input,
 gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                             void *output, const size_t *counts,
                             const size_t *displacements, gloo_dtype dtype,
-                            const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                            const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (displacements != nullptr) throw std::runtime_error("it knows no gaps");
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       gloo::AllgathervOptions call(context->functions);
       size_t own = counts[gloo_context_rank(context)];
       if (input != GLOO_IN_PLACE) call.setInput(input_of<T>(input), own);
-      call.setOutput(static_cast<T *>(output),
-                     std::vector<size_t>(
-                         counts, counts + gloo_context_size(context)));
+      call.setOutput(
+          static_cast<T *>(output),
+          std::vector<size_t>(counts, counts + gloo_context_size(context)));
       gloo::allgatherv(call);
     });
   });
@@ -301,8 +310,9 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
                            const size_t *input_displacements, void *output,
                            const size_t *output_counts,
                            const size_t *output_displacements, gloo_dtype dtype,
-                           const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                           const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (input_displacements != nullptr || output_displacements != nullptr) {
       throw std::runtime_error("it knows no gaps");
     }
@@ -329,8 +339,9 @@ gloo_status gloo_alltoallv(gloo_context *context, const void *input,
 // far as gloo_c's function goes, get one here.
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
-                        const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                        const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       bool mine = root == gloo_context_rank(context);
@@ -351,8 +362,9 @@ gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
 
 gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, int root,
-                        const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                        const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (input == GLOO_IN_PLACE) throw std::runtime_error("no gather in place");
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
@@ -369,8 +381,9 @@ gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
 
 gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                          size_t count, gloo_dtype dtype, int root,
-                         const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                         const gloo_options *options, gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     if (input == GLOO_IN_PLACE) throw std::runtime_error("no scatter in place");
     with_type(dtype, [&](auto zero) {
       using T = decltype(zero);
@@ -392,8 +405,10 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
 // ---- messages --------------------------------------------------------------
 
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     auto buffer = context->functions->createUnboundBuffer(
         const_cast<void *>(input), count * gloo_dtype_size(dtype));
     buffer->send(peer, 0);
@@ -402,8 +417,10 @@ gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
 }
 
 gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
-                      gloo_dtype dtype, int peer, const gloo_options *options) {
-  return guarded(error_of(options), [&] {
+                      gloo_dtype dtype, int peer, const gloo_options *options,
+                      gloo_error *error) {
+  (void)options;
+  return guarded(error, [&] {
     auto buffer = context->functions->createUnboundBuffer(
         output, count * gloo_dtype_size(dtype));
     buffer->recv(peer, 0);

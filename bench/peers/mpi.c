@@ -22,7 +22,7 @@ void gli_peer_poke(void) {
 
 gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
                       gloo_error *error) {
-  (void)options;
+  (void)error;
   if (MPI_Init(NULL, NULL) != MPI_SUCCESS) {
     return gli_fail(error, GLOO_ERR_INTERNAL, -1, "MPI_Init failed");
   }
@@ -106,36 +106,35 @@ static MPI_Op op_of(gloo_op op) {
 }
 
 gloo_status gli_mpi_convert(size_t count, gloo_dtype dtype, gloo_op op,
-                            const gloo_options *options, gli_mpi_call *to) {
+                            gloo_error *error, gli_mpi_call *to) {
   to->count = (int)count;
   to->type = type_of(dtype);
   to->op = op_of(op);
   if (count > INT_MAX) {
-    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "MPI counts no further than %d elements", INT_MAX);
   }
   if (to->type == MPI_DATATYPE_NULL) {
-    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1, "MPI knows no %s",
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1, "MPI knows no %s",
                     gloo_dtype_name(dtype));
   }
   return GLOO_OK;
 }
 
-gloo_status gli_mpi_result(int code, const gloo_options *options) {
+gloo_status gli_mpi_result(int code, gloo_error *error) {
   if (code == MPI_SUCCESS) return GLOO_OK;
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
-  return gli_fail(options->error, GLOO_ERR_INTERNAL, -1, "MPI: %.*s", length,
-                  text);
+  return gli_fail(error, GLOO_ERR_INTERNAL, -1, "MPI: %.*s", length, text);
 }
 
 const void *gli_mpi_input(const void *input) {
   return input == GLOO_IN_PLACE ? MPI_IN_PLACE : input;
 }
 
-gloo_status gli_mpi_no_scatter(const gloo_options *options) {
-  return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
+gloo_status gli_mpi_no_scatter(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                   "MPI scatters in place in another form; leave out "
                   "--in-place");
 }
@@ -144,8 +143,9 @@ gloo_status gli_mpi_no_scatter(const gloo_options *options) {
 
 gloo_status gloo_barrier(gloo_context *context, const gloo_options *options,
                          gloo_error *error) {
+  (void)options;
   (void)context;
-  return gli_mpi_result(MPI_Barrier(MPI_COMM_WORLD), options);
+  return gli_mpi_result(MPI_Barrier(MPI_COMM_WORLD), error);
 }
 
 /* MPI has the form in place only. */
@@ -153,67 +153,72 @@ gloo_status gloo_broadcast(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            int root, const gloo_options *options,
                            gloo_error *error) {
+  (void)options;
   (void)context;
   if (input != GLOO_IN_PLACE) {
-    return gli_fail(options->error, GLOO_ERR_UNSUPPORTED, -1,
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "MPI broadcasts in place; use --in-place");
   }
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(
-      MPI_Bcast(output, a.count, a.type, root, MPI_COMM_WORLD), options);
+      MPI_Bcast(output, a.count, a.type, root, MPI_COMM_WORLD), error);
 }
 
 gloo_status gloo_allreduce(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            gloo_op op, const gloo_options *options,
                            gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, op, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Allreduce(gli_mpi_input(input), output, a.count,
                                       a.type, a.op, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 gloo_status gloo_reduce_scatter(gloo_context *context, const void *input,
                                 void *output, size_t count, gloo_dtype dtype,
                                 gloo_op op, const gloo_options *options,
                                 gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, op, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(
       MPI_Reduce_scatter_block(gli_mpi_input(input), output, a.count, a.type,
                                a.op, MPI_COMM_WORLD),
-      options);
+      error);
 }
 
 gloo_status gloo_allgather(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Allgather(gli_mpi_input(input), a.count, a.type,
                                       output, a.count, a.type, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 gloo_status gloo_alltoall(gloo_context *context, const void *input,
                           void *output, size_t count, gloo_dtype dtype,
                           const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Alltoall(gli_mpi_input(input), a.count, a.type,
                                      output, a.count, a.type, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 /* ---- scans --------------------------------------------------------------- */
@@ -221,25 +226,27 @@ gloo_status gloo_alltoall(gloo_context *context, const void *input,
 gloo_status gloo_scan(gloo_context *context, const void *input, void *output,
                       size_t count, gloo_dtype dtype, gloo_op op,
                       const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, op, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Scan(gli_mpi_input(input), output, a.count, a.type,
                                  a.op, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op,
                         const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, op, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Exscan(gli_mpi_input(input), output, a.count,
                                    a.type, a.op, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 /* ---- to and from a root -------------------------------------------------- */
@@ -248,40 +255,43 @@ gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
                         const gloo_options *options, gloo_error *error) {
+  (void)options;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, op, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, op, error, &a);
   if (status != GLOO_OK) return status;
   bool other = input == GLOO_IN_PLACE && root != context->rank;
   return gli_mpi_result(
       MPI_Reduce(other ? output : gli_mpi_input(input), output, a.count, a.type,
                  a.op, root, MPI_COMM_WORLD),
-      options);
+      error);
 }
 
 gloo_status gloo_gather(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, int root,
                         const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(
       MPI_Gather(gli_mpi_input(input), a.count, a.type, output, a.count, a.type,
                  root, MPI_COMM_WORLD),
-      options);
+      error);
 }
 
 gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
                          size_t count, gloo_dtype dtype, int root,
                          const gloo_options *options, gloo_error *error) {
+  (void)options;
   (void)context;
-  if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(options);
+  if (input == GLOO_IN_PLACE) return gli_mpi_no_scatter(error);
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Scatter(input, a.count, a.type, output, a.count,
                                     a.type, root, MPI_COMM_WORLD),
-                        options);
+                        error);
 }
 
 /* ---- messages ----------------------------------------------------------- */
@@ -289,22 +299,24 @@ gloo_status gloo_scatter(gloo_context *context, const void *input, void *output,
 gloo_status gloo_send(gloo_context *context, const void *input, size_t count,
                       gloo_dtype dtype, int peer, const gloo_options *options,
                       gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(
-      MPI_Send(input, a.count, a.type, peer, 0, MPI_COMM_WORLD), options);
+      MPI_Send(input, a.count, a.type, peer, 0, MPI_COMM_WORLD), error);
 }
 
 gloo_status gloo_recv(gloo_context *context, void *output, size_t count,
                       gloo_dtype dtype, int peer, const gloo_options *options,
                       gloo_error *error) {
+  (void)options;
   (void)context;
   gli_mpi_call a;
-  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, options, &a);
+  gloo_status status = gli_mpi_convert(count, dtype, GLOO_SUM, error, &a);
   if (status != GLOO_OK) return status;
   return gli_mpi_result(MPI_Recv(output, a.count, a.type, peer, 0,
                                  MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-                        options);
+                        error);
 }

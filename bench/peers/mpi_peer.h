@@ -22,11 +22,11 @@ typedef struct gli_mpi_call {
 /* A call's count, type and operation as MPI knows them; fails where it knows
  * none. */
 gloo_status gli_mpi_convert(size_t count, gloo_dtype dtype, gloo_op op,
-                            const gloo_options *options, gli_mpi_call *to);
+                            gloo_error *error, gli_mpi_call *to);
 /* What an MPI function returned. */
-gloo_status gli_mpi_result(int code, const gloo_options *options);
+gloo_status gli_mpi_result(int code, gloo_error *error);
 const void *gli_mpi_input(const void *input);
 /* In place. */
-gloo_status gli_mpi_no_scatter(const gloo_options *options);
+gloo_status gli_mpi_no_scatter(gloo_error *error);
 
 #endif
