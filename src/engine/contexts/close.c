@@ -82,6 +82,8 @@ void gli_context_detach_operations(gloo_context *context) {
     gli_context_localize(context, &op->error);
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     op->context = NULL;
+    op->odd |= GLI_ODD_ORPHANED;
+    atomic_store_explicit(&op->orphaned, true, memory_order_release);
     gli_plan_cache_put(context->cache, op->ref);
   }
 }

@@ -116,9 +116,12 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
-/* Several, or nothing, or one of whose last run nobody was told yet. */
+/* Several, or nothing, or one of whose last run nobody was told yet, or whose
+ * context has just gone. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   if (gli_operation_any_running(op)) return refuse_running(op, error);
+  if (op->odd & GLI_ODD_ORPHANED) return refuse_orphan(op, error);
+  if (gli_context_poisoned(op->context)) return refuse_start(op, error);
   if (op->odd & GLI_ODD_QUEUED) gli_device_tell_of(op->device, op);
   if (op->odd & GLI_ODD_JOINED) {
     gloo_status status = handle_begin_all(op, error);
@@ -136,19 +139,21 @@ gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
   gloo_error unread;
   if (error == NULL) error = &unread;
   if (!is_usable(op)) return refuse_use(op, "gloo_request_start", error);
-  if (op->context == NULL) return refuse_orphan(op, error);
+  if (gli_operation_is_orphaned(op)) return refuse_orphan(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
   gloo_status status;
   if (gli_operation_is_running(op)) {
     status = refuse_running(op, error);
+  } else if (op->odd != 0) {
+    status = start_odd(op, error);
   } else if (gli_context_poisoned(op->context)) {
     status = refuse_start(op, error);
   } else {
-    status = op->odd != 0 ? start_odd(op, error) : start_request(op, error);
-    if (status != GLOO_OK && op->context != NULL)
-      gli_context_localize(op->context, error);
+    status = start_request(op, error);
   }
+  if (status != GLOO_OK && op->context != NULL)
+    gli_context_localize(op->context, error);
   gli_device_unlock(device);
   return status;
 }
@@ -182,7 +187,7 @@ GLI_COLD static gloo_status test_joined(gli_operation *head) {
 
 gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
   if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
-  if (op->context == NULL) return handle_result(op, error);
+  if (gli_operation_is_orphaned(op)) return handle_result(op, error);
   gloo_device *device = op->device;
   gloo_status status = GLOO_IN_PROGRESS;
   gli_device_lock(device);
@@ -215,7 +220,7 @@ GLI_COLD static void handle_wait(gli_operation *head, int64_t timeout_ns) {
 gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
                               gloo_error *error) {
   if (!is_usable(op)) return refuse_use(op, "gloo_request_wait", error);
-  if (op->context == NULL) return handle_result(op, error);
+  if (gli_operation_is_orphaned(op)) return handle_result(op, error);
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (op->also != NULL || timeout_ns > 0) {
@@ -230,7 +235,7 @@ gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
 
 int gloo_request_source(const gli_operation *op) {
   if (!is_usable(op)) return -1;
-  gloo_device *device = op->context != NULL ? op->device : NULL;
+  gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
   int source = -1;
   bool received =
@@ -246,7 +251,7 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
   if (!is_usable(op)) return refuse_use(op, "gloo_request_error", error);
   if (error == NULL) return GLOO_ERR_INVALID;
   gli_error_clear(error);
-  gloo_device *device = op->context != NULL ? op->device : NULL;
+  gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
   if (op->state == GLI_OPERATION_DONE)
     handle_copy_error(gli_operation_failed_of(op), error);
@@ -289,7 +294,7 @@ static void cancel_all_of(gloo_device *device, gli_operation *head) {
 
 gloo_status gloo_request_cancel(gli_operation *op, gloo_error *error) {
   if (!is_usable(op)) return refuse_use(op, "gloo_request_cancel", error);
-  if (op->context != NULL) {
+  if (!gli_operation_is_orphaned(op)) {
     gloo_device *device = op->device;
     gli_device_lock(device);
     cancel_all_of(device, op);
@@ -302,7 +307,7 @@ gloo_status gloo_request_cancel(gli_operation *op, gloo_error *error) {
 
 void gloo_request_destroy(gli_operation *op) {
   if (!is_usable(op)) return;
-  if (op->context == NULL) {
+  if (gli_operation_is_orphaned(op)) {
     gli_operation_release_all(op);
     return;
   }
@@ -318,7 +323,7 @@ void gloo_request_release(gli_operation *op) {
   if (!is_usable(op)) return;
   gloo_device *device = op->device;
   bool under_way = false;
-  if (op->context != NULL) {
+  if (!gli_operation_is_orphaned(op)) {
     gli_device_lock(device);
     under_way = gli_operation_any_running(op) || op->notice.queued;
     op->notice.released = under_way;

@@ -34,7 +34,7 @@ static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
     const char *wrong = NULL;
     if (ops[i] == NULL)
       wrong = "is NULL";
-    else if (ops[i]->context == NULL)
+    else if (gli_operation_is_orphaned(ops[i]))
       wrong = "is of a context that was destroyed";
     else if (ops[i]->device != ops[0]->device)
       wrong = "is of another device than the first";
@@ -87,7 +87,7 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the request is NULL",
                     name);
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
-  gloo_device *device = op->context != NULL ? op->device : NULL;
+  gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
   bool now = notices_set(op, function, user);
   gloo_status status = gli_operation_result(op);

@@ -33,7 +33,7 @@ static gloo_status waited_check(const char *function, gli_operation *const *ops,
 static waited waited_look(gli_operation *const *ops, size_t n) {
   waited w = {.ops = ops, .n = n};
   for (size_t i = 0; i < n; i++) {
-    if (ops[i] == NULL || ops[i]->context == NULL) continue;
+    if (ops[i] == NULL || gli_operation_is_orphaned(ops[i])) continue;
     gloo_device *device = ops[i]->device;
     if (w.device != NULL && w.device != device) w.several = true;
     w.device = device;
@@ -58,7 +58,7 @@ static size_t waited_find(const waited *w) {
   for (size_t i = 0; i < w->n; i++) {
     gli_operation *op = w->ops[i];
     if (op == NULL) continue;
-    if (op->context == NULL) return i;
+    if (gli_operation_is_orphaned(op)) return i;
     gloo_device *device = op->device;
     gli_device_lock(device);
     if (gli_operation_any_running(op) && device != polled) {
@@ -89,7 +89,7 @@ static void waited_watch(const waited *w, gli_bell *bell,
                          gli_watcher *watchers) {
   for (size_t i = 0; i < w->n; i++) {
     gli_operation *op = w->ops[i];
-    if (op == NULL || op->context == NULL) continue;
+    if (op == NULL || gli_operation_is_orphaned(op)) continue;
     gli_device_lock(op->device);
     watchers[i] = (gli_watcher){bell, op->notice.watchers};
     op->notice.watchers = &watchers[i];
@@ -102,7 +102,7 @@ static void waited_watch(const waited *w, gli_bell *bell,
 static void waited_unwatch(const waited *w, const gli_watcher *watchers) {
   for (size_t i = 0; i < w->n; i++) {
     gli_operation *op = w->ops[i];
-    if (op == NULL || op->context == NULL) continue;
+    if (op == NULL || gli_operation_is_orphaned(op)) continue;
     gli_device_lock(op->device);
     gli_watcher **at = &op->notice.watchers;
     while (*at != NULL && *at != &watchers[i]) at = &(*at)->next;

@@ -7,6 +7,7 @@
 #ifndef GLI_ENGINE_STATE_OPERATION_H
 #define GLI_ENGINE_STATE_OPERATION_H
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/custom_op.h"
@@ -161,7 +162,8 @@ enum {
 enum {
   GLI_ODD_JOINED = 1,  /* others to it */
   GLI_ODD_NOTHING = 2, /* a message that goes nowhere */
-  GLI_ODD_QUEUED = 4   /* its last run is yet to be told of */
+  GLI_ODD_QUEUED = 4,  /* its last run is yet to be told of */
+  GLI_ODD_ORPHANED = 8 /* its context is gone */
 };
 
 /* One of the requests that it waits for; the thread's, as the bell is. */
@@ -192,6 +194,8 @@ typedef struct gli_notice {
 
 struct gloo_request {
   gloo_context *context; /* NULL once the context is destroyed */
+  atomic_bool orphaned;  /* the same, for who has not got the lock: a group that
+                            was destroyed ends when its last operation does */
   gloo_device *device;   /* lives until the operation is detached */
   gli_plan_ref *ref;
   const gli_plan *plan;
@@ -288,6 +292,9 @@ static inline bool gli_operation_is_message(const gli_operation *op) {
 
 /* ---- its state ----------------------------------------------------------- */
 
+static inline bool gli_operation_is_orphaned(const gli_operation *op) {
+  return atomic_load_explicit(&op->orphaned, memory_order_acquire);
+}
 static inline bool gli_operation_is_running(const gli_operation *op) {
   return op->state >= GLI_OPERATION_POSTED;
 }
