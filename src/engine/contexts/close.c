@@ -81,10 +81,11 @@ void gli_context_detach_operations(gloo_context *context) {
     context->all = op->all_next;
     gli_context_localize(context, &op->error);
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
+    gli_plan_cache_put(context->cache, op->ref);
     op->context = NULL;
     op->odd |= GLI_ODD_ORPHANED;
+    /* From now on its caller may free it at any time. */
     atomic_store_explicit(&op->orphaned, true, memory_order_release);
-    gli_plan_cache_put(context->cache, op->ref);
   }
 }
 

@@ -12,12 +12,32 @@ gloo_status gli_operation_result(const gli_operation *head) {
   return gli_operation_failed_of(head)->error.status;
 }
 
-/* Groups that were destroyed and have waited for it. */
-static void end_closing(const gli_operation *head) {
-  for (const gli_operation *op = head; op != NULL; op = op->also) {
-    gloo_context *context = op->context;
-    if (context == NULL || !context->closing) continue;
-    if (!gli_context_is_busy(context)) (void)gli_context_end(context);
+/* Is somebody still to be told of an operation of this context? */
+static bool has_queued(const gloo_context *context) {
+  const gli_operation *op = context->all;
+  while (op != NULL) {
+    const gli_operation *head = op->head != NULL ? op->head : op;
+    if (head->notice.queued) return true;
+    op = op->all_next;
+  }
+  return false;
+}
+
+static gloo_context *find_idle_closing(const gloo_device *device) {
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    for (gloo_context *g = c->family->groups; g != NULL; g = g->next) {
+      if (g->closing && !gli_context_is_busy(g) && !has_queued(g)) return g;
+    }
+  }
+  return NULL;
+}
+
+/* Groups that were destroyed, and whose last operation is over. */
+static void end_closing(gloo_device *device) {
+  gloo_context *group;
+  while (device->closings > 0 && (group = find_idle_closing(device)) != NULL) {
+    device->closings--;
+    (void)gli_context_end(group);
   }
 }
 
@@ -42,7 +62,6 @@ void gli_device_await_telling(gloo_device *device) {
 
 void gli_device_tell_of(gloo_device *device, gli_operation *head) {
   gli_operation_unqueue(head);
-  end_closing(head);
   bool released = head->notice.released;
   gloo_request_fn function = head->notice.function;
   if (function != NULL) {
@@ -59,6 +78,7 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head) {
     device->telling -= internal;
   }
   if (released) gli_operation_release_all(head);
+  end_closing(device);
 }
 
 void gli_device_tell_all(gloo_device *device) {

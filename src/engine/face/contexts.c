@@ -97,7 +97,7 @@ void gli_context_own_device(gloo_context *context) {
   context->owns_device = true;
 }
 
-gloo_device *gli_context_device(const gloo_context *context) {
+gloo_device *gli_device(const gloo_context *context) {
   return context->device;
 }
 
@@ -124,6 +124,7 @@ static bool context_lingers(gloo_context *context) {
       !others_are_held(context))
     return false;
   context->closing = true;
+  context->device->closings++;
   for (gli_operation *op = context->all; op != NULL; op = op->all_next)
     op->ending |= GLI_ENDS_TOLD;
   return true;
@@ -132,11 +133,13 @@ static bool context_lingers(gloo_context *context) {
 /* And all that linger, when nobody holds any of the family after it. */
 static bool end_contexts(gloo_context *context) {
   gli_family *family = context->family;
+  gloo_device *device = context->device;
   bool last = !others_are_held(context);
   bool ended = gli_context_end(context);
   while (last && !ended) {
     gloo_context *left = find_closing_group(family);
     if (left == NULL) break;
+    device->closings--;
     ended = gli_context_end(left);
   }
   return ended;
@@ -169,8 +172,10 @@ void gli_context_close(gloo_context *context) {
     gli_context_poison(context, &cause);
   }
   gli_device_settle(device);
-  gli_device_tell_all(device);
-  gli_device_await_telling(device);
+  do {
+    gli_device_tell_all(device);
+    gli_device_await_telling(device);
+  } while (device->told != NULL);
   bool ended = end_contexts(context);
   gli_device_unlock(device);
   if (ended && owns_device) {
@@ -257,7 +262,7 @@ int gloo_context_size(const gloo_context *context) {
   return context != NULL ? (int)context->size : -1;
 }
 
-gloo_device *gloo_context_device(const gloo_context *context) {
+gloo_device *gloo_device(const gloo_context *context) {
   return context != NULL ? context->device : NULL;
 }
 
