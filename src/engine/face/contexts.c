@@ -97,7 +97,7 @@ void gli_context_own_device(gloo_context *context) {
   context->owns_device = true;
 }
 
-gloo_device *gli_device(const gloo_context *context) {
+gloo_device *gli_context_device(const gloo_context *context) {
   return context->device;
 }
 
@@ -262,7 +262,7 @@ int gloo_context_size(const gloo_context *context) {
   return context != NULL ? (int)context->size : -1;
 }
 
-gloo_device *gloo_device(const gloo_context *context) {
+gloo_device *gloo_context_device(const gloo_context *context) {
   return context != NULL ? context->device : NULL;
 }
 
