@@ -68,7 +68,6 @@ static inline void gli_device_tell(gloo_device *device) {
 }
 /* Until no other thread is in a function of the library that was told. */
 void gli_device_await_telling(gloo_device *device);
-void gli_event_close(gli_event *event);
 
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */
 

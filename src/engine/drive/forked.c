@@ -78,6 +78,8 @@ void gli_device_part(gloo_device *device) {
   device->has_helper = false;
   device->owed = 0;
   device->waiters = device->sleepers = device->to_wake = 0;
+  device->telling = 0;             /* the threads that did are not here */
+  gli_event_close(&device->event); /* the parent has the same pipe */
   if (device->torn) {
     device->runnable = device->deferred = device->unlisted = NULL;
     device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};

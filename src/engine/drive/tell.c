@@ -2,7 +2,6 @@
  * the lock, in the helper thread, or where there is none in a thread that is in
  * a call. */
 #include "core/cpu.h"
-#include "core/descriptor.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/life/life.h"
@@ -83,13 +82,4 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head) {
 
 void gli_device_tell_all(gloo_device *device) {
   while (device->told != NULL) gli_device_tell_of(device, device->told);
-}
-
-/* ---- the descriptor ------------------------------------------------------ */
-
-void gli_event_close(gli_event *event) {
-  if (!event->open) return;
-  gli_fd_close(event->fds[0]);
-  gli_fd_close(event->fds[1]);
-  event->open = false;
 }

@@ -58,11 +58,19 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
 /* It is over: wake threads that watch it, signal the device's event, and queue
  * it where a function is to be called. */
 void gli_operation_note_end(gli_operation *op);
+/* The device has no descriptor for it any more. */
+void gli_event_close(gli_event *event);
 /* Take it out of the queue again. */
 void gli_operation_unqueue(gli_operation *op);
 /* All operations of a joined request. */
 static inline void gli_operation_will_tell(gli_operation *head) {
   for (gli_operation *op = head; op != NULL; op = op->also)
+    op->ending |= GLI_ENDS_TOLD;
+}
+
+/* And all of a context. */
+static inline void gli_context_will_tell(gloo_context *context) {
+  for (gli_operation *op = context->all; op != NULL; op = op->all_next)
     op->ending |= GLI_ENDS_TOLD;
 }
 

@@ -9,6 +9,13 @@ static void told_signal(gloo_device *device) {
   gli_pipe_signal(event->fds[1]);
 }
 
+void gli_event_close(gli_event *event) {
+  if (!event->open) return;
+  gli_fd_close(event->fds[0]);
+  gli_fd_close(event->fds[1]);
+  event->open = false;
+}
+
 /* Is there something to do for it without the lock, or with others' memory? */
 static bool told_is_wanted(const gli_operation *head) {
   if (head->notice.function != NULL || head->notice.released) return true;
