@@ -424,14 +424,14 @@ static gloo_status group_read_list(const gloo_context *context,
                   m->function, rank);
 }
 
-/* What both calls have in common: `ranks` NULL: a split. With a place for a
- * request (`request`) it does not block. */
+/* A split or a subset, in either form. */
 typedef struct group_call {
   const char *function;
+  bool splits; /* by color and key; else the `n` ranks of a list */
   int color, key;
   const int *ranks;
   size_t n;
-  bool starts;
+  bool starts; /* without blocking: `request` is the place for the request */
   gloo_request **request;
 } group_call;
 
@@ -439,7 +439,7 @@ static gloo_status making_describe(making *k, const group_call *call) {
   gloo_context *context = k->context;
   meeting *m = &k->m;
   int size = gloo_context_size(context);
-  if (call->ranks == NULL && call->n == SIZE_MAX) {
+  if (call->splits) {
     m->n = (uint32_t)size;
     m->own = (uint32_t)gloo_context_rank(context);
     k->mine = (record){
@@ -470,10 +470,10 @@ static gloo_status group_run(gloo_context *context, const group_call *call,
     return gli_call_no_place(call->function, error);
   making *k = making_new(context, call->function, error);
   if (k == NULL) return GLOO_ERR_NO_MEMORY;
-  bool split = call->ranks == NULL && call->n == SIZE_MAX;
   status = making_options(k, options);
   if (status == GLOO_OK) status = making_describe(k, call);
-  if (status == GLOO_OK) status = making_begin(k, !split || call->color >= 0);
+  if (status == GLOO_OK)
+    status = making_begin(k, !call->splits || call->color >= 0);
   if (status == GLOO_OK && call->starts) {
     status = making_start(k, group, call->request);
     if (status == GLOO_OK) return GLOO_OK; /* it sees to itself */
@@ -495,9 +495,9 @@ gloo_status gloo_context_split(gloo_context *context, int color, int key,
                                const gloo_group_options *options,
                                gloo_context **group, gloo_error *error) {
   const group_call call = {.function = "gloo_context_split",
+                           .splits = true,
                            .color = color,
-                           .key = key,
-                           .n = SIZE_MAX};
+                           .key = key};
   return group_run(context, &call, options, group, error);
 }
 
@@ -507,9 +507,9 @@ gloo_status gloo_context_split_start(gloo_context *context, int color, int key,
                                      gloo_request **request,
                                      gloo_error *error) {
   const group_call call = {.function = "gloo_context_split_start",
+                           .splits = true,
                            .color = color,
                            .key = key,
-                           .n = SIZE_MAX,
                            .starts = true,
                            .request = request};
   return group_run(context, &call, options, group, error);

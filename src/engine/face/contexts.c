@@ -125,8 +125,7 @@ static bool context_lingers(gloo_context *context) {
     return false;
   context->closing = true;
   context->device->closings++;
-  for (gli_operation *op = context->all; op != NULL; op = op->all_next)
-    op->ending |= GLI_ENDS_TOLD;
+  gli_context_will_tell(context);
   return true;
 }
 

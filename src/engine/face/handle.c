@@ -33,7 +33,6 @@ static gloo_status handle_begin_all(gli_operation *head, gloo_error *error) {
 
 GLI_COLD static gloo_status refuse_start(gli_operation *op, gloo_error *error) {
   gloo_status status = gli_context_unusable(op->context, error);
-  gli_context_localize(op->context, error);
   end_unstarted(op, error);
   return status;
 }
@@ -262,23 +261,17 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
 /* ---- giving up ----------------------------------------------------------- */
 
 static void handle_cancel(gli_operation *op) {
-  if (op->odd & GLI_ODD_NOTHING) { /* it is held */
-    gloo_error error;
-    uint32_t rank = op->context->root_rank;
-    gli_fail(&error, GLOO_ERR_CANCELLED, (int)rank,
-             "rank %u cancelled the making of a group", rank);
-    gli_context_poison(op->context, &error);
-    return;
-  }
-  if (gli_operation_is_private(op)) {
+  bool held = op->odd & GLI_ODD_NOTHING;
+  if (!held && gli_operation_is_private(op)) {
     gli_operation_withdraw(op);
     return;
   }
   gloo_error error;
   char text[GLI_TEXT_BYTES];
   uint32_t rank = op->context->root_rank;
-  gli_fail(&error, GLOO_ERR_CANCELLED, (int)rank, "rank %u cancelled %s", rank,
-           gli_describe_call(&op->signature, text));
+  gli_fail(
+      &error, GLOO_ERR_CANCELLED, (int)rank, "rank %u cancelled %s", rank,
+      held ? "the making of a group" : gli_describe_call(&op->signature, text));
   gli_context_poison(op->context, &error);
 }
 

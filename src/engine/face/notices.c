@@ -149,12 +149,9 @@ bool gli_operation_settle(gloo_device *device, gli_operation **owner,
 /* Operations that were made before do not tell yet. */
 static void notices_tell_all(gloo_device *device) {
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
-    for (gli_operation *op = c->all; op != NULL; op = op->all_next)
-      op->ending |= GLI_ENDS_TOLD;
-    for (gloo_context *g = c->family->groups; g != NULL; g = g->next) {
-      for (gli_operation *op = g->all; op != NULL; op = op->all_next)
-        op->ending |= GLI_ENDS_TOLD;
-    }
+    gli_context_will_tell(c);
+    for (gloo_context *g = c->family->groups; g != NULL; g = g->next)
+      gli_context_will_tell(g);
   }
 }
 
