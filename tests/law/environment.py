@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import tap
+
 # Calls that read the variable which they are given by name, and which argument that is.
 READERS = [r'getenv\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
            r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
@@ -86,11 +88,7 @@ def main(project):
          "What is read: GLOO_PLANTED is listed, and not in the code"
          in differences(planted, tables)),
     ]
-    print(f"1..{len(checks)}")
-    for line in found:
-        print("# " + line)
-    for number, (name, good) in enumerate(checks, 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+    tap.report(checks, found)
 
 
 main(Path(sys.argv[1]))

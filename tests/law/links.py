@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tap
+
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]*)(?:\s+\"[^\"]*\")?\)")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 # A page as sources name it: docs/a/b.md, docs/a/*.md, docs/adr/0001.
@@ -122,11 +124,7 @@ def main(project):
         ("a page that nothing links to is found",
          planted({**GOOD, "docs/b.md": "# B"}) == ["docs/b.md: no page links to it"]),
     ]
-    print(f"1..{len(checks)}")
-    for line in found:
-        print("# " + line)
-    for number, (name, good) in enumerate(checks, 1):
-        print(f"{'ok' if good else 'not ok'} {number} - {name}")
+    tap.report(checks, found)
 
 
 main(Path(sys.argv[1]))
