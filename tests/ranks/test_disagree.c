@@ -21,8 +21,8 @@ typedef struct variant {
 
 static const char *transport;
 
-static gloo_status call(rank_env *env, const variant *v,
-                        const gloo_options *o) {
+static gloo_status call(rank_env *env, const variant *v, const gloo_options *o,
+                        gloo_error *error) {
   gloo_context *c = env->context;
   bool odd = v->odd[env->rank];
   size_t n = odd ? v->odd_count : v->count, counts[MOST_RANKS];
@@ -32,37 +32,38 @@ static gloo_status call(rank_env *env, const variant *v,
   for (int i = 0; i < MOST_RANKS; i++) counts[i] = n;
   switch (v->algorithm->collective) {
     case GLI_BROADCAST:
-      return gloo_broadcast(c, in, out, n, dtype, v->root, o, NULL);
+      return gloo_broadcast(c, in, out, n, dtype, v->root, o, error);
     case GLI_ALLREDUCE:
-      return gloo_allreduce(c, in, out, n, dtype, op, o, NULL);
+      return gloo_allreduce(c, in, out, n, dtype, op, o, error);
     case GLI_REDUCE_SCATTER:
-      return gloo_reduce_scatter(c, in, out, n, dtype, op, o, NULL);
+      return gloo_reduce_scatter(c, in, out, n, dtype, op, o, error);
     case GLI_ALLGATHER:
-      return gloo_allgather(c, in, out, n, dtype, o, NULL);
+      return gloo_allgather(c, in, out, n, dtype, o, error);
     case GLI_ALLTOALL:
-      return gloo_alltoall(c, in, out, n, dtype, o, NULL);
+      return gloo_alltoall(c, in, out, n, dtype, o, error);
     case GLI_REDUCE:
-      return gloo_reduce(c, in, out, n, dtype, op, v->root, o, NULL);
+      return gloo_reduce(c, in, out, n, dtype, op, v->root, o, error);
     case GLI_GATHER:
-      return gloo_gather(c, in, out, n, dtype, v->root, o, NULL);
+      return gloo_gather(c, in, out, n, dtype, v->root, o, error);
     case GLI_SCATTER:
-      return gloo_scatter(c, in, out, n, dtype, v->root, o, NULL);
+      return gloo_scatter(c, in, out, n, dtype, v->root, o, error);
     case GLI_SCAN:
-      return gloo_scan(c, in, out, n, dtype, op, o, NULL);
+      return gloo_scan(c, in, out, n, dtype, op, o, error);
     case GLI_EXSCAN:
-      return gloo_exscan(c, in, out, n, dtype, op, o, NULL);
+      return gloo_exscan(c, in, out, n, dtype, op, o, error);
     case GLI_ALLGATHERV:
-      return gloo_allgatherv(c, in, out, counts, NULL, dtype, o, NULL);
+      return gloo_allgatherv(c, in, out, counts, NULL, dtype, o, error);
     case GLI_GATHERV:
-      return gloo_gatherv(c, in, n, out, counts, NULL, dtype, v->root, o, NULL);
+      return gloo_gatherv(c, in, n, out, counts, NULL, dtype, v->root, o,
+                          error);
     case GLI_SCATTERV:
       return gloo_scatterv(c, in, counts, NULL, out, n, dtype, v->root, o,
-                           NULL);
+                           error);
     case GLI_ALLTOALLV:
       return gloo_alltoallv(c, in, counts, NULL, out, counts, NULL, dtype, o,
-                            NULL);
+                            error);
     case GLI_REDUCE_SCATTERV:
-      return gloo_reduce_scatterv(c, in, out, counts, dtype, op, o, NULL);
+      return gloo_reduce_scatterv(c, in, out, counts, dtype, op, o, error);
     case GLI_BARRIER:
     case GLI_SENDRECV:
     case GLI_COLLECTIVES:
@@ -79,7 +80,7 @@ static void disagree(rank_env *env) {
   gloo_error error;
   char wrong[600] = "", text[64];
   o.algorithm = v->algorithm->name;
-  gloo_status status = call(env, v, &o);
+  gloo_status status = call(env, v, &o, &error);
   o.algorithm = NULL;
   if (status == GLOO_OK) status = gloo_barrier(env->context, &o, &error);
   bool known = status == GLOO_ERR_MISMATCH ||
