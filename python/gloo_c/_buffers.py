@@ -326,6 +326,16 @@ _readers: dict[type, Reader] = {bytes: _buffer, bytearray: _buffer, memoryview: 
                                 Typed: _typed}
 
 
+def reads(kind: type) -> Callable[[Callable[[Any, bool], Memory]], Callable[[Any, bool], Memory]]:
+    """A function is the reader of objects of this type."""
+
+    def register(reader: Reader) -> Reader:
+        _readers[kind] = reader
+        return reader
+
+    return register
+
+
 def memory(thing: Any, writable: bool) -> Memory:
     """The memory of an array; refuses what cannot be read, or written."""
     reader = _readers.get(type(thing))
