@@ -141,8 +141,16 @@ def _buffer(thing: Any, writable: bool) -> Memory:
         raise _scattered(thing)
     if writable and view.readonly:
         raise _read_only(thing)
-    memory = _from_buffer(_CHARS, view)
-    return memory, view.nbytes // view.itemsize, dtype, memory
+    return _address(view), view.nbytes // view.itemsize, dtype, view
+
+
+def _address(view: memoryview) -> Any:
+    """Of memory that a view of our own holds. What cffi makes of a view is not kept: where both are
+    found in a circle of garbage CPython may clear the view first, and crash."""
+    taken = _from_buffer(_CHARS, view)
+    address = ffi.cast(_VOID, taken)
+    ffi.release(taken)
+    return address
 
 
 # ---- torch -------------------------------------------------------------------------------------
@@ -206,14 +214,13 @@ def _array_interface(thing: Any, writable: bool) -> Memory:
         if writable and read_only:
             raise _read_only(thing)
         return ffi.cast(_VOID, operator.index(address)), count, dtype, (thing, told)
-    try:
-        memory = _from_buffer(_CHARS, thing if data is None else data, writable)
-    except BufferError:
-        raise _read_only(thing) from None
+    view = memoryview(thing if data is None else data)
+    if writable and view.readonly:
+        raise _read_only(thing)
     begin = operator.index(told.get("offset", 0))
-    if begin < 0 or begin + count * each > len(memory):
-        raise ValueError(f"the memory of this {_kind(thing)} is shorter than it says")
-    return memory + begin, count, dtype, memory
+    if not view.c_contiguous or begin < 0 or begin + count * each > view.nbytes:
+        raise ValueError(f"the memory of this {_kind(thing)} is not as long as it says")
+    return ffi.cast("char *", _address(view)) + begin, count, dtype, view
 
 
 _DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
