@@ -48,14 +48,14 @@ class Watcher:
 
     def _look(self) -> None:
         """Tell the futures of requests that are over."""
+        # All stay in the list while they are looked at, for another loop may look meanwhile, of
+        # what ends after this one did.
         with self.lock:
-            waiting, self.waiting = self.waiting, []
-        going_on: list[Entry] = []
-        over: list[Entry] = []
-        for entry in waiting:
-            (over if entry[2].is_closed() or entry[0].done() else going_on).append(entry)
+            waiting = list(self.waiting)
+        ended = [entry for entry in waiting if entry[2].is_closed() or entry[0].done()]
         with self.lock:
-            self.waiting = going_on + self.waiting
+            over = [entry for entry in ended if entry in self.waiting]
+            self.waiting = [entry for entry in self.waiting if entry not in over]
         here = asyncio._get_running_loop()
         for request, future, loop in over:
             if here is loop:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ._aio import Watcher
 
-# Blocking functions of the library, by the names of calls.
-_blocking: dict[str, Any] = {}
+# Functions of the library, by the names of calls; to look for one in lib takes longer.
+_functions: dict[str, Any] = {}
 _REQUEST = ffi.typeof("gloo_request **")
 
 
@@ -109,9 +109,9 @@ class Context(Calls):
         handle = self._handle
         if handle is None:
             raise self._closed()
-        function = _blocking.get(call.name)
+        function = _functions.get(call.name)
         if function is None:
-            function = _blocking[call.name] = getattr(lib, "gloo_" + call.name)
+            function = _functions[call.name] = getattr(lib, "gloo_" + call.name)
         if call.options or call.op.__class__ is CustomOp:
             options, _kept = options_of(call)
         else:
@@ -135,12 +135,21 @@ class Context(Calls):
         handle = self._held()
         if handle.state.orphans:
             handle.look_after_orphans()
-        catch_up()
-        options, _kept = options_of(call)
-        place = ffi.new(_REQUEST)
-        checked(getattr(lib, f"gloo_{call.name}{form}"), handle.pointer, *call.arguments, options,
-                place)
-        custom = call.op if isinstance(call.op, CustomOp) else None
+        if _handles.put_off:
+            catch_up()
+        name = call.name + form
+        function = _functions.get(name)
+        if function is None:
+            function = _functions[name] = getattr(lib, "gloo_" + name)
+        custom = call.op if call.op.__class__ is CustomOp else None
+        options, _kept = NULL, None
+        if call.options or custom is not None:
+            options, _kept = options_of(call)
+        place, error = ffi.new(_REQUEST), new_error()
+        status = function(handle.pointer, *call.arguments, options, place, error)
+        if status:
+            raise failure(status, error)
+        give_back(error)
         made = _Receipt if call.receives else Request
         return made(place[0], self, (call.keep, call.result), call.result, custom, form == "_init",
                     handle.state)

@@ -18,12 +18,11 @@ from collections import deque
 from typing import Any, Callable
 
 from ._binding import ffi, lib
-from ._errors import give_back, new_error
 
 # For whatever more than one thread may change. Garbage that is collected while a thread has it
 # makes the same thread take it again.
 lock = threading.RLock()
-_put_off: deque[tuple[Callable[[Any], None], Any]] = deque()
+put_off: deque[tuple[Callable[[Any], None], Any]] = deque()
 _contexts: weakref.WeakSet[ContextHandle]
 
 
@@ -50,16 +49,16 @@ def in_callback() -> bool:
 
 def _destroy(function: Callable[[Any], None], pointer: Any) -> None:
     if _thread.calls:
-        _put_off.append((function, pointer))
+        put_off.append((function, pointer))
     else:
         function(pointer)
 
 
 def catch_up() -> None:
     """Destroy what was put off. Cheap when nothing was."""
-    while _put_off and not _thread.calls:
+    while put_off and not _thread.calls:
         try:
-            function, pointer = _put_off.popleft()
+            function, pointer = put_off.popleft()
         except IndexError:
             return
         function(pointer)
@@ -165,14 +164,15 @@ class RequestHandle:
         self.pointer = pointer
         self.keep = keep
         self.state = state
-        self.over = False
+        self.over = False  # for good, and whoever lets go of it holds the context
         self.token = 0  # of its function in _requests
 
     def __del__(self) -> None:
-        if self.pointer is None:
+        if self.over or self.pointer is None:
+            self.destroy()
             return
         with lock:
-            if not self.over and not self.state.gone:
+            if not self.state.gone:
                 heir = RequestHandle(self.pointer, self.keep, self.state)
                 self.state.orphans.append(heir)
                 return
@@ -213,10 +213,9 @@ def _leave() -> None:
         if not told:
             told = True
             for handle in busy:
-                error = new_error()
-                lib.gloo_context_abort(handle.pointer, b"the program ends", error)
-                give_back(error)
-        del busy
+                lib.gloo_context_abort(handle.pointer, b"the program ends", ffi.NULL)
+            del handle
+        del busy  # or they would stay for this list
         time.sleep(0.005)
     catch_up()
     for handle in list(_contexts):

@@ -79,7 +79,6 @@ class Request:
         self._ended: tuple[GlooError | None] | None = None
         self._source: int | None = None
         if persistent:
-            self._handle.over = True
             self._ended = (None,)
 
     def __repr__(self) -> str:
@@ -99,11 +98,12 @@ class Request:
             time.sleep(0.0005)  # another thread leaves the context
         error = new_error()
         status: int = function(handle.pointer, *arguments, error)
-        del context
         if status == lib.GLOO_IN_PROGRESS:
             give_back(error)
             return status
         self._end(handle, status, error)
+        del handle  # it may go here, and only then the context
+        del context
         return None
 
     def _end(self, handle: RequestHandle, status: int, error: Any) -> None:
@@ -111,7 +111,7 @@ class Request:
             raise failure(status, error)  # not the operation's: it is called in the wrong place
         source = lib.gloo_request_source(handle.pointer)
         self._source = source if source >= 0 else None
-        handle.over = True
+        handle.over = not self._persistent
         if status:
             self._ended = (failure(status, error),)
         else:
@@ -143,7 +143,7 @@ class Request:
         """Wait until it is over, for so many seconds at most, and return the result: the output,
         or for a receive from any rank that rank. Raises what it has failed of; and InProgressError
         when the time has passed, after which it goes on and can be waited for again."""
-        limit = nanoseconds(timeout)
+        limit = 0 if timeout is None else nanoseconds(timeout)
         if limit <= 0:
             while self._look(lib.gloo_request_wait, _SLICE) is not None:
                 pass
@@ -185,12 +185,12 @@ class Request:
             raise self._context._closed()
         if self._ended is None:
             self.done()  # it may be over by now
-        ended, self._ended, handle.over = self._ended, None, False
+        ended, self._ended = self._ended, None
         error = new_error()
         status = lib.gloo_request_start(handle.pointer, error)
         if status:
             # Under way already, when nothing was known of its end.
-            self._ended, handle.over = ended, ended is not None
+            self._ended = ended
             raise failure(status, error)
         give_back(error)
         return self
