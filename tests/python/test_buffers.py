@@ -193,3 +193,47 @@ def test_anything_at_all_gives_a_result_or_a_python_error(alone):
         except (TypeError, ValueError, OverflowError, AttributeError, BufferError):
             outcomes.add("refused")
     assert outcomes == {"ok", "refused by the library", "refused"}
+
+
+class Device:
+    def __init__(self, kind):
+        self.type = kind
+
+    def __str__(self):
+        return self.type
+
+
+def tensor(base, dtype, **changes):
+    """What has the methods of torch's tensors that are used, and its name."""
+    import ctypes
+
+    def method(value):
+        return lambda self: value
+
+    told = {"device": Device("cpu"), "layout": "torch.strided", "is_contiguous": True,
+            "is_conj": False, "is_neg": False, **changes}
+    body = {name: value if name in ("device", "layout") else method(value)
+            for name, value in told.items()}
+    body.update(dtype=f"torch.{dtype}", base=base, __module__="torch", numel=method(len(base)),
+                data_ptr=method(ctypes.addressof(ctypes.c_char.from_buffer(base.data.cast("B")))))
+    return type("Tensor", (), body)()
+
+
+def test_tensors_as_torch_has_them(alone):
+    for dtype in ("float32", "bfloat16", "bool", "complex64", "float8_e5m2"):
+        plain = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+        base = np.arange(2 * plain.itemsize, dtype="u1")
+        out = bytearray(len(base))
+        given = tensor(base, dtype)
+        type(given).numel = lambda self: 2
+        alone.allgather(given, gloo_c.typed(out, dtype))
+        assert bytes(out) == base.tobytes()
+    base = np.ones(3, "f4")
+    alone.allreduce(tensor(base, "float32"))
+    for changes, kind in (({"device": Device("cuda")}, TypeError), ({"is_conj": True}, ValueError),
+                          ({"is_contiguous": False}, ValueError),
+                          ({"layout": "torch.sparse_coo"}, ValueError)):
+        with pytest.raises(kind):
+            alone.allreduce(tensor(base, "float32", **changes))
+    with pytest.raises(TypeError, match="quint8"):
+        alone.allreduce(tensor(base, "quint8"))
