@@ -119,14 +119,14 @@ static bool can_still_come(const gli_operation *posted) {
   for (uint32_t rank = 0; rank < context->size; rank++) {
     if (!gli_p2p_takes_from(posted, rank)) continue;
     const gli_link *link = context->peers[rank].link;
-    if (link == NULL || !link->departed) return true;
+    if (link == NULL || !link->leaving.departed) return true;
   }
   return false;
 }
 
 void gli_link_departed(gli_link *link) {
   gloo_context *context = link->context;
-  link->departed = true;
+  link->leaving.departed = true;
   gli_expose_departed(link);
   const gli_operation *victim = context->family->active.first;
   while (victim != NULL && !still_needs(victim, link))

@@ -64,7 +64,8 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head);
 void gli_device_tell_all(gloo_device *device);
 /* Where the helper does not. */
 static inline void gli_device_tell(gloo_device *device) {
-  if (device->tells_pending && !device->has_helper) gli_device_tell_all(device);
+  if (device->tells_pending && !device->helper.exists)
+    gli_device_tell_all(device);
 }
 /* Until no other thread is in a function of the library that was told. */
 void gli_device_await_telling(gloo_device *device);
@@ -75,7 +76,8 @@ void gli_device_await_telling(gloo_device *device);
 void gli_device_kick(gloo_device *device);
 void gli_device_kick_idle(gloo_device *device);
 static inline void gli_device_kick_locked(gloo_device *device) {
-  if (device->has_helper && device->helper_idle) gli_device_kick_idle(device);
+  if (device->helper.exists && device->helper.idle)
+    gli_device_kick_idle(device);
 }
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);

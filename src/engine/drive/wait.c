@@ -51,12 +51,12 @@ enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
   const char *value = getenv("GLOO_WAIT");
-  device->wait_mode = GLI_WAIT_ADAPT;
-  device->yield_ns = YIELD_MIN_NS;
+  device->wait.mode = GLI_WAIT_ADAPT;
+  device->wait.yield_ns = YIELD_MIN_NS;
   if (value == NULL || !*value) return GLOO_OK;
   for (int i = 0; i < 4; i++) {
     if (strcmp(value, names[i]) != 0) continue;
-    device->wait_mode = (gli_wait_mode)i;
+    device->wait.mode = (gli_wait_mode)i;
     return GLOO_OK;
   }
   return gli_fail(error, GLOO_ERR_INVALID, -1,
@@ -65,7 +65,7 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
 }
 
 const char *gli_device_wait_policy(const gloo_device *device) {
-  switch (device->wait_mode) {
+  switch (device->wait.mode) {
     case GLI_WAIT_SPIN:
       return "spin, as GLOO_WAIT says";
     case GLI_WAIT_YIELD:
@@ -97,22 +97,22 @@ void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   if (device->completed != completed) return;
   if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
   if (timeout_ns > limit_ns) timeout_ns = limit_ns;
-  device->sleepers++;
+  device->wait.sleepers++;
   gli_device_unlock(device);
   device->ops->sleep(device->transport, timeout_ns);
   gli_device_lock(device);
-  device->sleepers--;
-  if (device->to_wake > 0) device->to_wake--;
+  device->wait.sleepers--;
+  if (device->wait.to_wake > 0) device->wait.to_wake--;
 }
 
 void gli_device_wake_sleepers(gloo_device *device) {
-  if (device->sleepers == 0) return;
-  device->to_wake = device->sleepers;
+  if (device->wait.sleepers == 0) return;
+  device->wait.to_wake = device->wait.sleepers;
   device->ops->wake(device->transport);
 }
 
 static uint64_t spin_ns(gloo_device *device) {
-  if (device->sharing >= SHARING_BELIEVED) return 0;
+  if (device->wait.sharing >= SHARING_BELIEVED) return 0;
   bool oversubscribed =
       atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
   return oversubscribed ? 0 : SPIN_NS;
@@ -122,7 +122,7 @@ static uint64_t spin_ns(gloo_device *device) {
  * nothing has to be undone when it ends. Not where who spins keeps it away, or
  * others are under way. True: it has ended. */
 static bool ends_unlisted(gloo_device *device, gli_operation *op) {
-  if (device->outstanding > 1 || device->wait_mode > GLI_WAIT_SPIN)
+  if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
   if (spin_ns(device) == 0) return false;
   for (unsigned looks = FIRST_LOOKS; looks > 0; looks--) {
@@ -138,30 +138,31 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
 /* The first yield of a wait took so long; did it bring what was waited for? */
 static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
   if (took_ns > HOG_NS) {
-    device->sharing = 0;
+    device->wait.sharing = 0;
   } else if (took_ns < ALONE_NS) {
-    if (device->sharing > 0) device->sharing--;
+    if (device->wait.sharing > 0) device->wait.sharing--;
   } else if (events > 0) {
-    device->sharing += SHARING_SIGN;
-    if (device->sharing > SHARING_MAX) device->sharing = SHARING_MAX;
+    device->wait.sharing += SHARING_SIGN;
+    if (device->wait.sharing > SHARING_MAX) device->wait.sharing = SHARING_MAX;
   }
 }
 
 /* What to do after an idle poll, `idle_ns` after the last event. */
 static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
-  if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
+  if (device->wait.mode != GLI_WAIT_ADAPT) return device->wait.mode;
   uint64_t spin = spin_ns(device);
   if (idle_ns < spin) return GLI_WAIT_SPIN;
-  return idle_ns - spin < device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+  return idle_ns - spin < device->wait.yield_ns ? GLI_WAIT_YIELD
+                                                : GLI_WAIT_SLEEP;
 }
 
 /* Was it right to sleep? */
 static void learn_sharing(gloo_device *device, uint64_t slept_ns, int events) {
   if (slept_ns > LONG_SLEEP_NS) {
-    device->yield_ns = YIELD_MIN_NS;
+    device->wait.yield_ns = YIELD_MIN_NS;
   } else if (events > 0 && slept_ns < SHORT_SLEEP_NS) {
-    uint64_t longer_ns = 2 * device->yield_ns;
-    device->yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
+    uint64_t longer_ns = 2 * device->wait.yield_ns;
+    device->wait.yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
   }
 }
 
@@ -172,16 +173,16 @@ static void let_others_run(gloo_device *device) {
 }
 
 static bool may_nap(gloo_device *device, uint64_t now_ns) {
-  if (device->wait_mode != GLI_WAIT_ADAPT || now_ns < device->nap_ns)
+  if (device->wait.mode != GLI_WAIT_ADAPT || now_ns < device->wait.nap_ns)
     return false;
-  if (device->sharing < SHARING_BELIEVED ||
+  if (device->wait.sharing < SHARING_BELIEVED ||
       atomic_load(&device->oversubscribed))
     return false;
-  uint64_t period_ns = 2 * device->nap_period_ns;
+  uint64_t period_ns = 2 * device->wait.nap_period_ns;
   if (period_ns < NAP_PERIOD_MIN_NS) period_ns = NAP_PERIOD_MIN_NS;
   if (period_ns > NAP_PERIOD_MAX_NS) period_ns = NAP_PERIOD_MAX_NS;
-  device->nap_period_ns = period_ns;
-  device->nap_ns = now_ns + period_ns;
+  device->wait.nap_period_ns = period_ns;
+  device->wait.nap_ns = now_ns + period_ns;
   return true;
 }
 
@@ -194,7 +195,7 @@ static void take_nap(gloo_device *device) {
 /* It is known that others want the core: the first yield since the last event
  * needs no look at the clock, for most bring what is waited for. */
 static bool yields_at_once(const gloo_device *device) {
-  return device->wait_mode == GLI_WAIT_ADAPT &&
+  return device->wait.mode == GLI_WAIT_ADAPT &&
          atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
@@ -225,13 +226,13 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   /* Idle polls in a row; when the first of them looked at the clock, and when
    * it fell asleep (0: it did not). */
   unsigned idle = 0;
-  bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
+  bool may_spin = device->wait.mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin, at_once = yields_at_once(device);
   uint64_t idle_ns = 0, asleep_ns = 0;
   /* How long the first yield since the last event took; until judged. */
   uint64_t yield_ns = 0;
   bool yielded = false;
-  device->waiters++;
+  device->wait.waiters++;
   for (unsigned polls = 1; !is_over(a); polls++) {
     int events = a->op != NULL ? gli_device_progress_for(device, a->op)
                                : gli_device_poll(device);
@@ -294,7 +295,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
         break;
     }
   }
-  device->waiters--;
+  device->wait.waiters--;
   gli_device_tell(device);
   gli_device_kick_locked(device);
 }

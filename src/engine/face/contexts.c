@@ -154,7 +154,7 @@ void gli_context_close(gloo_context *context) {
   gloo_device *device = context->device;
   bool owns_device = context->family->root->owns_device;
   gli_device_lock(device);
-  if (device->torn) {
+  if (device->fork.torn) {
     gli_device_unlock(device);
     return;
   }

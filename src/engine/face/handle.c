@@ -55,8 +55,8 @@ GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
 /* Others than `own` are under way, and a thread that does not sleep sees to
  * them. */
 static inline bool is_busy(const gloo_device *device, size_t own) {
-  return device->outstanding > own && device->has_helper &&
-         device->sleepers == 0;
+  return device->outstanding > own && device->helper.exists &&
+         device->wait.sleepers == 0;
 }
 
 /* It is alone, and what it waits for has been looked for. */

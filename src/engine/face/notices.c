@@ -156,7 +156,7 @@ static void notices_tell_all(gloo_device *device) {
 }
 
 static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
-  if (!device->has_helper)
+  if (!device->helper.exists)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "gloo_device_get_fd: the device has no helper thread "
                     "(no_helper), so nothing would make it readable");

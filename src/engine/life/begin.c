@@ -58,7 +58,7 @@ static bool all_departed(const gli_operation *op) {
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
     const gli_link *link = op->context->peers[rank].link;
-    if (link == NULL || !link->departed) return false;
+    if (link == NULL || !link->leaving.departed) return false;
   }
   return true;
 }

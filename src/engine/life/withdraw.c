@@ -60,7 +60,7 @@ static void give_back_number(gli_operation *op) {
 
 void gli_operation_withdraw(gli_operation *op) {
   if (op->state == GLI_OPERATION_RUNNING) {
-    if (op->side == GLI_SEND_SIDE) gli_flow_withdraw(op->peers[0].link, op);
+    if (op->side == GLI_SEND_SIDE) gli_wire_withdraw(op->peers[0].link, op);
     give_back_number(op);
   }
   gloo_error error;

@@ -276,7 +276,7 @@ gli_outcome gli_get_done(gli_operation *op, uint32_t step) {
   gli_link *link = op->peers[s->peer].link;
   if (!still_exposed(link)) return GLI_FAILED;
   if (s->role != GLI_ROLE_EXPOSE_GET) {
-    gli_flow_control(link, GLI_MESSAGE_READ_DONE, &op->signature, s->slot);
+    gli_wire_control(link, GLI_MESSAGE_READ_DONE, &op->signature, s->slot);
   }
   return GLI_DONE;
 }
