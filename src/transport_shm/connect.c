@@ -4,10 +4,10 @@
  * must know which. The rule is the one that TCP has: a HELLO that the lower
  * rank has sent is never turned down in favour of the higher rank's.
  *
- * Who began decides last: HELLO and ACCEPTED carry descriptors, and each side
- * maps what it gets before it answers; with CONFIRMED both know that the other
- * has mapped. Until then a side that cannot says DECLINED, and neither has
- * taken anything out of the other's ring. */
+ * The side that began decides last: HELLO and ACCEPTED carry descriptors, and
+ * each side maps what it gets before it answers; with CONFIRMED both know that
+ * the other has mapped. Until then a side that cannot says DECLINED, and
+ * neither has taken anything out of the other's ring. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
