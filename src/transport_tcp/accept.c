@@ -1,7 +1,7 @@
-/* Incoming connections, until they have said who they are. A half-open
- * connection may send one hello and nothing else, within a few seconds, and
- * there are few of them at a time: strangers cost next to nothing and disturb
- * nobody. */
+/* Incoming connections, until they have said which rank they are from. A
+ * half-open connection may send one hello and nothing else, within a few
+ * seconds, and there are few of them at a time: strangers cost next to nothing
+ * and disturb no rank. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
