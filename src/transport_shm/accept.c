@@ -202,7 +202,8 @@ void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
     gli_shm_half_open *half_open = &t->half_opens[i];
     if (half_open->watch.fd < 0) continue;
     if (half_open->until_ns <= now_ns)
-      shm_accept_refuse(t, half_open, 0, "it did not say who it is in time");
+      shm_accept_refuse(t, half_open, 0,
+                        "it did not say in time which rank it is from");
     else
       gli_shm_schedule(t, half_open->until_ns);
   }

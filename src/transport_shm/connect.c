@@ -192,7 +192,7 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
     shm_try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
     shm_attempt_failed(pair,
-                       "nobody listens there any more; it may have exited");
+                       "no process listens there any more; it may have exited");
   else
     shm_connect_impossible(pair, "cannot connect a Unix socket", code);
 }

@@ -66,7 +66,8 @@ static void half_open_drop_older(gli_tcp *t, uint64_t now_ns, uint64_t age_ns) {
        half_open = next) {
     next = half_open->next;
     if (now_ns >= half_open->since_ns + age_ns)
-      half_open_refuse(half_open, "it did not say who it is in time");
+      half_open_refuse(half_open,
+                       "it did not say in time which rank it is from");
   }
 }
 
