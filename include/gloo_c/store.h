@@ -97,8 +97,8 @@ typedef struct gloo_store_tcp_options {
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
  * binds `host` only. It lives until the store that serves it is destroyed.
  * Errors: GLOO_ERR_INVALID (no host, a client without port), GLOO_ERR_ADDRESS
- * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (nobody
- * serves there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
+ * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (no server
+ * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
  * (options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
  * Threads: any; a client blocks until it is connected. Ownership: *store is the
  * caller's; options are copied.

@@ -1,4 +1,4 @@
-/* Who is to blame when an operation does not come to its end. */
+/* Which rank is to blame when an operation does not come to its end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
-/* ---- whoever is late ----------------------------------------------------- */
+/* ---- the ranks that are late --------------------------------------------- */
 
 /* Append "rank 3, rank 5 and 2 more". */
 static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
@@ -97,7 +97,7 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   }
 }
 
-/* ---- who left ------------------------------------------------------------ */
+/* ---- ranks that left ----------------------------------------------------- */
 
 static bool still_needs(const gli_operation *op, const gli_link *link) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {

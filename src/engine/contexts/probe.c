@@ -1,4 +1,4 @@
-/* Operations that are late: finding out who is to blame.
+/* Operations that are late: finding out which rank is to blame.
  *
  * When one rank does not come, most others wait for a rank that waits itself.
  * So shortly before its deadline an operation asks (PROBE) the ranks it waits
@@ -141,8 +141,8 @@ static gli_operation *find_operation(const gli_link *link,
   return gli_match_operation(link, h);
 }
 
-/* Who asks may wait for a message that is not to come, for this rank called
- * something else there. */
+/* The rank that asks may wait for a message that is not to come, for this rank
+ * called something else there. */
 static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
                                 const gli_header *h, gloo_error *error) {
   if (h->collective == GLI_SENDRECV) return GLOO_OK;

@@ -14,7 +14,7 @@
 
 void gli_device_lock_contended(gloo_device *device) {
   if (atomic_exchange(&device->fork.pending, false)) {
-    gli_device_part(device); /* the lock is held, and that by nobody */
+    gli_device_part(device); /* the lock is held, and that by no thread */
     return;
   }
   atomic_fetch_add(&device->lock_wanted, 1);

@@ -1,16 +1,16 @@
 /* Devices in forked children.
  *
  * Nothing on a call's way asks whether it is in a child. The child's copy of a
- * device has its lock held, by nobody: whoever wants it first finds that out
- * where it would wait for the lock, and makes of the device one that reaches
- * nobody and of its contexts such that have failed, with GLOO_ERR_FORKED. What
- * follows is what follows any failure. */
+ * device has its lock held, by no thread: the thread that wants it first finds
+ * that out where it would wait for the lock, and makes of the device one that
+ * reaches no peer and of its contexts such that have failed, with
+ * GLOO_ERR_FORKED. What follows is what follows any failure. */
 #include "core/custom_op.h"
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 
-/* ---- a transport that reaches nobody ------------------------------------- */
+/* ---- a transport that reaches no peer ------------------------------------ */
 
 static uint64_t nowhere_now_ns(gli_transport *t) {
   return t->ops->now_ns(t);

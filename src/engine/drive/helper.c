@@ -1,5 +1,5 @@
-/* The helper thread makes progress only while nobody waits and operations are
- * outstanding, or something is owed to peers; it never spins. */
+/* The helper thread makes progress only while no other thread waits and
+ * operations are outstanding, or something is owed to peers; it never spins. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
@@ -13,7 +13,8 @@ static bool helper_has_work(const gloo_device *device) {
   return device->outstanding > 0 || device->owed > 0;
 }
 
-/* Who signals has the device's lock, which the helper has until it waits. */
+/* The thread that signals has the device's lock, which the helper has until it
+ * waits. */
 static void wake_helper(gloo_device *device) {
   uv_mutex_lock(&device->helper.lock);
   uv_cond_signal(&device->helper.wake);

@@ -220,7 +220,8 @@ static void engine_on_sent(void *pair_user, gli_send_request *request) {
 
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
-  /* Of what came, and of what this rank itself lacks, nobody knows more. */
+  /* Of what came, and of what this rank itself lacks, no other rank knows more.
+   */
   if (cause->status == GLOO_ERR_PROTOCOL ||
       cause->rank == (int)link->context->rank) {
     gli_context_poison(link->context, cause);

@@ -3,8 +3,8 @@
  * With a core per rank it polls for about as long as it takes to wake a sleeper
  * on another core, with more ranks than cores not at all; then it lets others
  * run between polls, and at last it sleeps. Yielding costs next to nothing when
- * nobody else wants the core, and hands it to the peer when the peer needs it.
- * How long to go on with it is learnt: when what was waited for comes soon
+ * no other thread wants the core, and hands it to the peer when the peer needs
+ * it. How long to go on with it is learnt: when what was waited for comes soon
  * after falling asleep, sleeping was wrong, and the next wait yields for
  * longer; after a long sleep it yields for a short time again. So ranks in step
  * never sleep, and one that waits for a late peer leaves its core. (Two ranks
@@ -12,14 +12,13 @@
  * runs itself. Two that are always ready to run get moved apart.)
  *
  * Ranks may share a core although there would be one for each: others keep the
- * rest busy, or they believe that they are on different hosts. Then who spins
- * keeps away the one that it waits for, and a yield brings at once what
- * spinning did not. That is noticed, and nobody spins as long as it stays so.
- * Where a core is idle they are there for no good reason: the system put them
- * together when one woke the other, and may leave them so for a tenth of a
- * second. Who naps is put on an idle core at once, so that is tried, too, ever
- * more rarely.
- */
+ * rest busy, or they believe that they are on different hosts. Then a rank that
+ * spins keeps away the one that it waits for, and a yield brings at once what
+ * spinning did not. That is noticed, and this rank does not spin as long as it
+ * stays so. Where a core is idle they are there for no good reason: the system
+ * put them together when one woke the other, and may leave them so for a tenth
+ * of a second. A thread that naps is put on an idle core at once, so that is
+ * tried, too, ever more rarely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +36,9 @@
 #define SHORT_SLEEP_NS UINT64_C(400000)
 #define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
-/* A yield that takes less let nobody run; one that takes more let somebody run
- * who has work of his own, and to whom no core should be given in vain. */
+/* A yield that takes less let no other thread run; one that takes more let a
+ * thread run that has work of its own, and to which no core should be given in
+ * vain. */
 #define ALONE_NS UINT64_C(1000)
 #define HOG_NS UINT64_C(1000000)
 /* Signs of sharing the core: what one counts, where they are believed. One that
@@ -91,7 +91,7 @@ void gli_device_offer_lock(gloo_device *device) {
 
 void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   if (device->deferred != NULL)
-    return; /* by who had the lock since the last poll */
+    return; /* by a thread that had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
@@ -118,9 +118,9 @@ static uint64_t spin_ns(gloo_device *device) {
   return oversubscribed ? 0 : SPIN_NS;
 }
 
-/* What most wait for is on its way: as long as nobody knows of an operation,
- * nothing has to be undone when it ends. Not where who spins keeps it away, or
- * others are under way. True: it has ended. */
+/* What most wait for is on its way: as long as an operation is in no list,
+ * nothing has to be undone when it ends. Not where a thread that spins keeps it
+ * away, or others are under way. True: it has ended. */
 static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
@@ -246,7 +246,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);
     }
-    /* Whoever borrowed the lock may have completed it. */
+    /* The thread that borrowed the lock may have completed it. */
     if (is_over(a) && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
       idle = 0;

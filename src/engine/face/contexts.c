@@ -129,7 +129,7 @@ static bool context_lingers(gloo_context *context) {
   return true;
 }
 
-/* And all that linger, when nobody holds any of the family after it. */
+/* And all that linger, when the caller holds none of the family after it. */
 static bool end_contexts(gloo_context *context) {
   gli_family *family = context->family;
   gloo_device *device = context->device;

@@ -37,7 +37,7 @@ GLI_COLD static gloo_status refuse_start(gli_operation *op, gloo_error *error) {
   return status;
 }
 
-/* Its context is gone, and nobody but the caller knows of the operation now. */
+/* Its context is gone, and only the caller knows of the operation now. */
 GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
                                           gloo_error *error) {
   bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
@@ -132,7 +132,7 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
-/* Running, several, nothing, one of whose last run nobody was told yet, or one
+/* Running, several, nothing, one whose last end is still to be told, or one
  * whose context failed or has just gone. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   if (gli_operation_any_running(op)) return refuse_running(op, error);

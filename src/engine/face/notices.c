@@ -67,7 +67,8 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* True: it is over, and nobody was told; the caller is to do it. */
+/* True: it is over, and no function was called for it; the caller is to do
+ * that. */
 static bool notices_set(gli_operation *op, gloo_request_fn function,
                         void *user) {
   op->notice.function = function;

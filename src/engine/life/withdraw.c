@@ -32,8 +32,8 @@ bool gli_operation_is_private(const gli_operation *op) {
   return op->side == GLI_SEND_SIDE && is_private_send(op);
 }
 
-/* The next lower number. Nobody has heard of it either, for messages with a tag
- * are told of in their order. */
+/* The next lower number. No other rank has heard of it either, for messages
+ * with a tag are told of in their order. */
 static void step_down(gli_operation *op) {
   if (op->in_order.active) gli_in_order_leave(op);
   if (op->side == GLI_RECV_SIDE) gli_match_remove(op);

@@ -1,13 +1,14 @@
 /* Copies that both ends make.
  *
- * Who receives a long message as an rkey copies it, and who sent it has
- * nothing to do until then. Where each rank has a core, such a sender offers
- * its help (GLI_FORM_SHARED), and a receiver whose memory is mapped, too,
- * asks for it: it says where the bytes go (SHARE), and both take pieces of the
- * message until none is left, one from the front, the other from the back. So
- * nobody waits for a sender that is busy elsewhere: what it does not come to,
- * the receiver does. A sender that has taken pieces says SHARE_DONE after the
- * last one, and the receiver, if it did not get all of them, waits for that.
+ * The receiver of a long message that comes as an rkey copies it, and its
+ * sender has nothing to do until then. Where each rank has a core, such a
+ * sender offers its help (GLI_FORM_SHARED), and a receiver whose memory is
+ * mapped, too, asks for it: it says where the bytes go (SHARE), and both take
+ * pieces of the message until none is left, one from the front, the other from
+ * the back. So no receiver waits for a sender that is busy elsewhere: what it
+ * does not come to, the receiver does. A sender that has taken pieces says
+ * SHARE_DONE after the last one, and the receiver, if it did not get all of
+ * them, waits for that.
  *
  * The pieces are counted in memory that both see (transport/shared_copy.h),
  * which, like everything from a peer, is not trusted: each end copies no piece

@@ -141,7 +141,7 @@ bool gli_early_ready(gli_operation *op, uint32_t step) {
   }
   op->recv_state[step] = GLI_RECV_ARRIVING;
   bool refers = gli_form_has_rkey(early->header.form);
-  if (refers) gli_in_order_no_more(op); /* nobody looks for bytes in vain */
+  if (refers) gli_in_order_no_more(op); /* no thread looks for bytes in vain */
   bool done = deliver_early(op, step, early) == GLI_DONE;
   detach_early(op, early);
   gli_early_free(early);

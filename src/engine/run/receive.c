@@ -80,7 +80,7 @@ static gloo_status sink_step(gli_operation *op, gli_link *link, uint32_t step,
   return GLOO_OK;
 }
 
-/* Elements of a custom operation come whole, and to nobody's thread but ours:
+/* Elements of a custom operation come whole, and to no thread but this one:
  * transports know none. */
 static bool passes_by(const gli_operation *op, uint32_t step,
                       const gli_header *h) {

@@ -1,7 +1,7 @@
 /* Devices: a transport, its lock, and the threads that wait for it.
  *
  * A device may serve several contexts. It knows which operations have steps to
- * run; whoever holds the lock runs them before letting go of it. */
+ * run; the thread that holds the lock runs them before letting go of it. */
 #ifndef GLI_ENGINE_STATE_DEVICE_H
 #define GLI_ENGINE_STATE_DEVICE_H
 
@@ -87,8 +87,9 @@ struct gloo_device {
   uint64_t free_long; /* bytes of the long ones among them */
   /* Operations with steps to run, or just finished, as they became so. */
   gli_operation *runnable, *runnable_last;
-  /* Started, but left to whoever polls next, so that many at once neither keep
-   * the caller nor fill all links: every poll takes one of them. */
+  /* Started, but left to the thread that polls next, so that many at once
+   * neither keep the caller nor fill all links: every poll takes one of them.
+   */
   gli_operation *deferred, *deferred_last;
   gli_operation *unlisted; /* the one that has begun last, see run.h */
   size_t outstanding;      /* operations posted or running */
@@ -118,8 +119,8 @@ struct gloo_device {
   gli_helper helper;
 };
 
-/* An operation has steps to run, or is done: whoever holds the lock sees to it.
- */
+/* An operation has steps to run, or is done: the thread that holds the lock
+ * sees to it. */
 static inline void gli_operation_make_runnable(gli_operation *op) {
   if (op->runnable) return;
   op->runnable = true;

@@ -75,7 +75,8 @@ typedef struct gli_link_group {
  *   -          yes       yes       (base links) nothing comes through the pair
  *
  * group_links.c writes `announced` and `after`, gli_link_departed `departed`,
- * the upcall for BYE `said_bye`, and who sends or takes a message counts it. */
+ * the upcall for BYE `said_bye`, and the function that sends or takes a message
+ * counts it. */
 typedef struct gli_link_leaving {
   bool announced, departed, said_bye;
   uint64_t sent, came; /* messages with payload, ever */
@@ -94,7 +95,7 @@ typedef struct gli_link_credit {
 /* Everything about one other rank. */
 struct gli_link {
   gloo_context *context;
-  uint32_t rank;  /* in the root context: who it is in sentences */
+  uint32_t rank;  /* in the root context: its name in sentences */
   uint32_t local; /* in this context; GLI_NO_RANK while that is being made */
   gli_pair *pair; /* NULL: self, or not open. Groups use that of `group.base` */
   bool self;

@@ -6,7 +6,7 @@
  * message. When credit runs out the sender says RTS, and the receiver answers
  * CTS as soon as it has started the operation; from then on nothing of it needs
  * credit. A receiver that expects much says CTS unasked, so that in balanced
- * programs nobody ever stops. */
+ * programs no sender ever stops. */
 #include "core/error.h"
 #include "engine/state/context.h"
 #include "engine/state/operation.h"

@@ -160,7 +160,7 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first != NULL) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* These, while they arrive, are known to nobody else. */
+    /* These, while they arrive, are known to their transfer alone. */
     if (t->early != NULL &&
         (t->early->header.type == GLI_MESSAGE_ABORT || t->early->orphan)) {
       gli_early_free(t->early);

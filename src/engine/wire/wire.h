@@ -26,7 +26,7 @@ int gli_wire_retry(gloo_device *device);
 /* The transport has sent it. */
 void gli_wire_sent(gli_transfer *t);
 /* It is over. When it was a step's, that is done, which device->finished tells
- * whoever runs operations next (gli_device_run). */
+ * the thread that runs operations next (gli_device_run). */
 void gli_wire_finish(gli_transfer *t);
 /* Nothing is to come from a link any more, or to go there. */
 void gli_wire_drop(gli_link *link);
@@ -49,7 +49,7 @@ void gli_wire_send(gli_transfer *t, bool stuck);
 /* An RTS of ours was answered. */
 void gli_wire_answered(gli_link *link);
 gloo_status gli_wire_credit(gli_link *link, uint32_t credit, gloo_error *error);
-/* The commonest case: nobody waits for credit. False: it is not so. */
+/* The commonest case: no message waits for credit. False: it is not so. */
 static inline bool gli_wire_credit_now(gli_link *link, uint32_t credit) {
   uint32_t given = credit - link->credit.acked;
   if (link->blocked.first != NULL ||
