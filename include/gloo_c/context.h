@@ -1,4 +1,5 @@
-/* Devices and contexts: who takes part, and how bytes travel between them.
+/* Devices and contexts: which ranks take part, and how bytes travel between
+ * them.
  *
  * Threads. Any thread may call any function; where one may not, its comment
  *   says so. Operations of one context need an order that all ranks share, or
@@ -304,7 +305,8 @@ GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
  * gloo_context_split: nothing was sent. GLOO_ERR_MISMATCH names a rank that
  * gave another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY,
  * GLOO_ERR_POISONED and GLOO_ERR_FORKED as there: a rank that disagrees about
- * who the members are may be one that nobody hears of before the time is up.
+ * which ranks the members are may be one that no other rank hears of before the
+ * time is up.
  * Threads: any, with a tag for each; blocks. Ownership: *group is the caller's,
  * as is the list, which is copied.
  * Cost: that of gloo_context_split, with P = n. */

@@ -97,8 +97,8 @@ typedef struct gloo_store_tcp_options {
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
  * binds `host` only. It lives until the store that serves it is destroyed.
  * Errors: GLOO_ERR_INVALID (no host, a client without port), GLOO_ERR_ADDRESS
- * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (nobody
- * serves there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
+ * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (no server
+ * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
  * (options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
  * Threads: any; a client blocks until it is connected. Ownership: *store is the
  * caller's; options are copied.
@@ -125,8 +125,10 @@ GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base,
 /* A host program's own store. Each callback returns a gloo_status, may be
  * called from any thread, and gets `user`. set, get and wait are required;
  * those left NULL make the matching call fail with GLOO_ERR_UNSUPPORTED
- * (multi_get and multi_set fall back to get and set). get must hand out
- * malloc'ed memory; it waits for the key. Their `timeout_ns` is never
+ * (without multi_get and multi_set each key is got and set alone: a store that
+ * is reached over a network should have them). get and multi_get must hand out
+ * malloc'ed memory; they wait for the keys. `values` comes in zeroed, and is
+ * freed here whatever they return. Their `timeout_ns` is never
  * GLOO_TIMEOUT_DEFAULT: below 0 there is no limit, and GLOO_TIMEOUT_NOW is not
  * to wait. */
 typedef struct gloo_store_callbacks {
@@ -148,6 +150,10 @@ typedef struct gloo_store_callbacks {
                         size_t bytes);
   gloo_status (*remove)(void *user, const char *key);
   void (*destroy)(void *user); /* optional */
+  gloo_status (*multi_get)(void *user, const char *const *keys, size_t n_keys,
+                           int64_t timeout_ns, gloo_value *values);
+  gloo_status (*multi_set)(void *user, const char *const *keys,
+                           const gloo_value *values, size_t n_keys);
 } gloo_store_callbacks;
 
 /* Make a store of callbacks. `destroy` is called when the store is destroyed.

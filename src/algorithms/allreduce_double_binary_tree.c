@@ -17,7 +17,7 @@
  * copied on the way back. In a tree, ranks are numbered so that those of a left
  * subtree are below and those of a right one above; number 0 is the root. Odd
  * numbers are leaves. In the second tree every rank has a number of the other
- * parity, so that nobody has to pass on the vectors of four. P = 6, ranks:
+ * parity, so that no rank has to pass on the vectors of four. P = 6, ranks:
  *
  *   0                  5               numbered from the end; for an odd P
  *    \-> 4              \-> 1          numbered from rank 1 on

@@ -1,6 +1,6 @@
 /* All-to-all, direct: each block goes straight to where it belongs.
  *
- * Wins: nearly always: no byte travels twice, and nobody waits for a turn. Of
+ * Wins: nearly always: no byte travels twice, and no rank waits for a turn. Of
  * lengths that differ between ranks (alltoallv) too.
  * Cost for P ranks and m bytes of input: ceil((P-1) / 16) rounds, for 16
  * exchanges are under way at a time; every rank sends m (P-1)/P bytes.

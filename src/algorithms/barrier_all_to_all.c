@@ -1,6 +1,6 @@
 /* Barrier, all to all.
  *
- * Wins: a few ranks that share a host: one round, and nobody passes on what
+ * Wins: a few ranks that share a host: one round, and no rank passes on what
  * others said.
  * Cost for P ranks: one round of messages without bytes; every rank sends and
  * receives P-1.
@@ -8,7 +8,7 @@
  * Synchronization on Shared-Memory Multiprocessors", 1991, for flags that every
  * participant writes and reads by itself.
  *
- * Everybody tells everybody. P = 4, who tells each rank:
+ * Every rank tells every other. P = 4, the ranks that tell each rank:
  *
  *   rank     0       1       2       3
  *            3 2 1   0 3 2   1 0 3   2 1 0

@@ -7,7 +7,8 @@
  * Synchronization", 1988.
  *
  * In round k a rank tells the one 2^k after it all that it knows, and hears
- * the same from the one 2^k before it. P = 4, who knows whom to have come:
+ * the same from the one 2^k before it. P = 4, the ranks that each knows to have
+ * come:
  *
  *   rank       0         1         2         3
  *   round 0    3 0       0 1       1 2       2 3

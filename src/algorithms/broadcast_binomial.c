@@ -2,7 +2,7 @@
  *
  * Wins: short vectors, and any vector on two ranks.
  * Cost for P ranks and m bytes: a chain of floor(log2 P) messages; the root
- * sends m bytes ceil(log2 P) times, nobody more often.
+ * sends m bytes ceil(log2 P) times, no rank more often.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *

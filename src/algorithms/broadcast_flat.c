@@ -1,7 +1,7 @@
 /* Broadcast, flat.
  *
- * Wins: few ranks that share a host: everybody hears from the root itself, and
- * nobody waits for another rank to be awake and pass it on.
+ * Wins: few ranks that share a host: every rank hears from the root itself, and
+ * none waits for another to be awake and pass it on.
  * Cost for P ranks and m bytes: one round; the root sends m bytes P-1 times.
  * Source: folklore (the linear algorithm of any library).
  *

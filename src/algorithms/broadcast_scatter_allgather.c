@@ -3,7 +3,7 @@
  * Wins: long vectors on more than two ranks: no rank sends more than twice the
  * vector, however many ranks there are.
  * Cost for P ranks and m bytes: ceil(log2 P) rounds each for scattering and for
- * gathering, in which the root sends 2 m (P-1)/P bytes, and nobody more.
+ * gathering, in which the root sends 2 m (P-1)/P bytes, and no rank more.
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor
  * Collective Communication Library (InterCom)", 1994. Gathering is that of
  * allgather_circulant.c.

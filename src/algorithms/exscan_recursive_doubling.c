@@ -2,7 +2,8 @@
  *
  * Wins: short vectors on more than a few ranks.
  * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which no more than
- * floor(log2 P) wait for each other; rank 0 sends m bytes in each, nobody more.
+ * floor(log2 P) wait for each other; rank 0 sends m bytes in each, no rank
+ * more.
  * Source: Hillis, Steele, "Data Parallel Algorithms", 1986.
  *
  * As scan_recursive_doubling.c, but every rank also keeps a result into which
@@ -29,7 +30,7 @@ uint64_t gli_exscan_recursive_doubling_bytes(uint32_t size,
 
 /* What comes in is used twice, so it needs a place of its own; and a sum is
  * never added to where it is sent from, for then it would wait until the
- * message has left. In the last round that a rank hears in there is nobody to
+ * message has left. In the last round that a rank hears in there is no rank to
  * send a sum to, or the sum is sent no more; then only the result is needed. */
 void gli_exscan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT), sum = in;

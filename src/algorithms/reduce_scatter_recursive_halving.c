@@ -7,7 +7,7 @@
  * Cost for P ranks and m bytes of input, Q the largest power of two up to P:
  * log2 Q rounds in which every rank sends m (P-1)/P bytes, and when P is not Q
  * two more, where some rank sends all of m. Needs scratch for half the input,
- * or all of it for those who take part for two.
+ * or all of it for ranks that take part for two.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *

@@ -38,9 +38,9 @@ const gli_algorithm *gli_algorithm_find(gli_collective collective,
 /* The number that stands for it in message signatures. */
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm);
 
-/* The selector's choice, for when nobody names one. Every rank must choose
- * alike, so it looks at nothing that may differ between ranks. NULL only for
- * GLI_SENDRECV, which has no algorithms. */
+/* The selector's choice, for when neither the caller nor a tuning table names
+ * one. Every rank must choose alike, so it looks at nothing that may differ
+ * between ranks. NULL only for GLI_SENDRECV, which has no algorithms. */
 const gli_algorithm *gli_algorithm_select(const gli_plan_params *params);
 
 /* The segment size that goes with it; a function of the same things only. */

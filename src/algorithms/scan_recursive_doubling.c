@@ -2,7 +2,8 @@
  *
  * Wins: short vectors on more than a few ranks.
  * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which no more than
- * floor(log2 P) wait for each other; rank 0 sends m bytes in each, nobody more.
+ * floor(log2 P) wait for each other; rank 0 sends m bytes in each, no rank
+ * more.
  * Source: Hillis, Steele, "Data Parallel Algorithms", 1986.
  *
  * In round k a rank sends the sum that it has to the rank 2^k after it; what it

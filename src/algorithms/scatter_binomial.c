@@ -3,7 +3,7 @@
  * Wins: short blocks on more than a few ranks: the root sends a logarithmic
  * number of messages.
  * Cost for P ranks and m bytes of input: a chain of floor(log2 P) messages; the
- * root sends m (P-1)/P bytes, nobody else more than m/4.
+ * root sends m (P-1)/P bytes, no other rank more than m/4.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *

@@ -191,7 +191,7 @@ static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
               false});
 }
 
-/* The same work as circulant's; its pairs swap: nobody waits for a third. */
+/* The same work as circulant's; its pairs swap: no rank waits for a third. */
 static void halving_doubling(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, log = gli_select_logarithm(size);
   uint64_t most = m - m / size;
@@ -311,8 +311,8 @@ static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   return s.cost;
 }
 
-/* Of low-precision elements: by who has all inputs at hand and sends what they
- * are, or by any algorithm, as float32. */
+/* Of low-precision elements: by an algorithm whose ranks have all inputs at
+ * hand and send what they are, or by any algorithm, as float32. */
 static const gli_algorithm *select_average(const gli_plan_params *p) {
   const gli_algorithm *choice, *wide;
   gli_plan_params q = *p;

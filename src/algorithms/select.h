@@ -25,7 +25,7 @@ typedef struct gli_candidate {
 /* Costs of one kind of link, in picoseconds. */
 typedef struct gli_prices {
   uint64_t round;   /* in which messages are under way: their latency */
-  uint64_t message; /* what each costs whoever sends or receives it */
+  uint64_t message; /* what each costs its sender and its receiver */
   uint64_t turn;    /* with more ranks than cores: a message as work */
   uint64_t byte, reduced_byte;
   bool busy; /* all of that is work that ranks take turns at */
@@ -42,7 +42,7 @@ static inline gli_prices gli_select_prices(const gli_plan_params *p,
   /* A network may be fast, but the system has as much to do for a message. */
   if (kind == GLI_LINK_FAR && one.message < GLI_SELECT_FAR_MESSAGE)
     one.message = GLI_SELECT_FAR_MESSAGE;
-  /* Nobody copies out what another one copies in at the same time. */
+  /* No rank copies out what another one copies in at the same time. */
   one.busy = p->oversubscribed && kind == GLI_LINK_TCP;
   if (one.busy) one.byte *= 2;
   return one;

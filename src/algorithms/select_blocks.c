@@ -130,7 +130,7 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
 }
 
 /* Where messages are work, few are best, as measured with `gloo tune` on 2
- * cores; but blocks that differ in length make those wait who add in pairs. */
+ * cores; but blocks that differ in length make ranks that add in pairs wait. */
 static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
   bool power = gli_select_is_power(p->size);
   if (p->size > 4 && m <= p->size * BUSY_FLAT_OF_EACH) return "flat";

@@ -67,8 +67,8 @@
 #define LONGEST (32 * M) /* beyond all caches */
 
 /* Promised to be mapped: a byte is read where it lies, and stored where it
- * belongs, whoever does it, so all ranks do as much of that as they can. Of
- * each rank's part, from where on that pays for its messages. */
+ * belongs, whichever rank does it, so all ranks do as much of that as they can.
+ * Of each rank's part, from where on that pays for its messages. */
 #define MAPPED_FROM (64 * K)
 #define MAPPED_OVERSUBSCRIBED_FROM (32 * K)
 /* Of the vector, where what is `flat` ends or begins. */

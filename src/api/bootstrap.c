@@ -40,7 +40,7 @@ static gli_agreement read_agreement(uint32_t word) {
                          .big_endian = (word & BIG_ENDIAN_BYTES) != 0};
 }
 
-/* Of one rank, and the same for all who look. */
+/* Of one rank, and the same for all ranks that look. */
 typedef struct place {
   uint64_t host;   /* see gli_host_key */
   uint64_t tuning; /* the hash of its table; 0: it has none */
@@ -175,7 +175,7 @@ static gloo_status check_agreement(uint32_t rank, gli_agreement its,
 }
 
 /* Ranks that choose by different tables would not run the same algorithm. All
- * of them see who differs from rank 0. */
+ * of them see which rank differs from rank 0. */
 static gloo_status check_tuning(const place *places, uint32_t size,
                                 gloo_error *error) {
   for (uint32_t i = 1; i < size; i++) {

@@ -15,11 +15,12 @@ typedef struct gli_agreement {
   bool big_endian;     /* elements are sent as they lie in memory */
 } gli_agreement;
 
-/* How far a rank got, for those who have to tell the others why it failed. */
+/* How far a rank got, for the function that has to tell the others why it
+ * failed. */
 typedef enum gli_progress {
   GLI_NOT_YET,
   GLI_MEETING, /* a failure is in the store already */
-  GLI_MET      /* what fails now, nobody knows of yet */
+  GLI_MET      /* what fails now, no other rank knows of yet */
 } gli_progress;
 
 /* Kept from one attempt to the next, but for the progress. */
@@ -29,13 +30,12 @@ typedef struct gli_meeting {
   uint64_t key; /* 0: not drawn yet; others may have what was published */
 } gli_meeting;
 
-/* Exchange addresses and keys with all ranks through the store, and learn who
- * shares a host with whom: everything that plans may know of hosts comes from
- * what was exchanged, so it is the same on all ranks. `host_id` as in
+/* Exchange addresses and keys with all ranks through the store, and learn which
+ * ranks share a host: everything that plans may know of hosts comes from what
+ * was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version, transport or byte order;
- * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be
- * NULL. */
+ * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be NULL. */
 gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
                                 uint64_t key, const char *host_id,
                                 const gli_agreement *agreement,

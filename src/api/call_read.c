@@ -34,7 +34,7 @@ static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 1, p->count == 0 ? call_read_whole(p, GLI_IN) : whole_copy);
 }
 
-/* To nobody, from nobody. */
+/* To no rank, from no rank. */
 static void build_nothing(gli_builder *b, const gli_plan_params *p) {
   (void)b;
   (void)p;

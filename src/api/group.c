@@ -33,7 +33,7 @@ typedef struct record {
   int32_t color, key;
 } record;
 
-/* Who meets. */
+/* The members that meet. */
 typedef struct meeting {
   const char *function; /* for sentences */
   gloo_context *control;
@@ -104,7 +104,8 @@ static gloo_status group_compare(const meeting *m, const record *mine,
 
 /* ---- the meeting --------------------------------------------------------- */
 
-/* What came in a round is what members asked for who agree with us. */
+/* Every address record that came in a round is of a member that agrees with
+ * this rank. */
 static gloo_status group_check_round(const meeting *m, const record *mine,
                                      const uint8_t *records, uint32_t have,
                                      uint32_t more) {
@@ -229,7 +230,7 @@ static gloo_status making_begin(making *k, bool joins) {
   return GLOO_OK;
 }
 
-/* How many records come in the next round, and with whom. */
+/* How many records come in the next round, and which ranks it is with. */
 static uint32_t making_round(const making *k, int *to, int *from) {
   const meeting *m = &k->m;
   *to = (int)group_member(m, (m->own + m->n - k->have) % m->n);
@@ -310,7 +311,7 @@ static void making_settle(making *k, gloo_status status) {
   bool stored = gli_operation_settle(k->device, &k->request,
                                      status == GLOO_OK ? NULL : &k->error,
                                      k->out, k->group);
-  /* Nobody holds the request any more. */
+  /* The request is gone, or failed with its context. */
   if (!stored && k->group != NULL) gloo_context_destroy(k->group);
   making_free(k);
 }

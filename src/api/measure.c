@@ -157,7 +157,7 @@ static gloo_status take_gamma(gli_costs *costs, gloo_error *error) {
 
 /* ---- all ranks ----------------------------------------------------------- */
 
-/* Whom rank 0 exchanges messages with; all ranks find the same. */
+/* The ranks that rank 0 exchanges messages with; all ranks find the same. */
 typedef struct partners {
   int near, far; /* NOBODY: not measured */
 } partners;

@@ -97,7 +97,7 @@ gloo_status gloo_recv_any_init(gloo_context *context, void *output,
 /* The two messages of an exchange, and the ranks that they name. */
 typedef struct exchange {
   gli_arguments send, recv;
-  const gli_arguments *to, *from; /* NULL: nobody */
+  const gli_arguments *to, *from; /* NULL: no rank */
   int peers[2];
 } exchange;
 

@@ -106,8 +106,8 @@ static void stop_watch(port_watch *self) {
   free(self);
 }
 
-/* All is locked meanwhile: when it returns, no thread uses the context, whoever
- * ended the watch. */
+/* All is locked meanwhile: when it returns, no thread uses the context,
+ * whichever thread ended the watch. */
 void gli_port_watch_end(const gloo_context *context) {
   lock_all();
   for (port_watch **at = &all; *at != NULL;) {

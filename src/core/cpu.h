@@ -17,8 +17,8 @@ void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]);
 /* Let another thread run on this core, if one is ready to. */
 void gli_cpu_yield(void);
 
-/* Sleep for a moment, some tens of microseconds. Who wakes up is put on a core
- * that is idle, if there is one. */
+/* Sleep for a moment, some tens of microseconds. A thread that wakes up is put
+ * on a core that is idle, if there is one. */
 void gli_cpu_nap(void);
 
 /* Yielding may not let processes of other sessions run, and no other rank may

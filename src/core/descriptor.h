@@ -23,9 +23,9 @@ void gli_socket_tune(int fd, int idle_s, int interval_s, int probes);
 /* Is `code`, from errno, "nothing now, try again when ready"? */
 bool gli_would_block(int code);
 
-/* Write a byte into a pipe for whoever waits at its other end: again where a
- * signal came, or the system had no memory for it just then. A pipe that is
- * full has what to say already. */
+/* Write a byte into a pipe for the thread that waits at its other end: again
+ * where a signal came, or the system had no memory for it just then. A pipe
+ * that is full has what to say already. */
 void gli_pipe_signal(int fd);
 /* Take such a byte out of the other end. */
 void gli_pipe_drain(int fd);

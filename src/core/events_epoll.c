@@ -87,7 +87,8 @@ static int events_epoll_tell(gli_watch *watch) {
   return 0;
 }
 
-/* What changes meanwhile is for the next poll: who is refused may ask again. */
+/* What changes meanwhile is for the next poll: the owner of a watch that is
+ * refused may ask again. */
 static int tell_all(gli_events *set) {
   int refused = 0;
   gli_watch *watch, *list = set->changed;

@@ -4,7 +4,7 @@
  * threads, and what the descriptors and shared mappings stand for is still the
  * parent's. So an object belongs to the process that made it: in a child all
  * calls on it end with GLOO_ERR_FORKED, and destroying it frees memory and
- * closes descriptors, with no word to anybody.
+ * closes descriptors, with no word to any peer.
  *
  * Objects with locks or descriptors are watched. Before a fork every watched
  * object is held, so that the child finds it in one piece: no thread is in the
@@ -55,8 +55,8 @@ typedef struct gli_fork_patience gli_fork_patience;
 bool gli_fork_wait(gli_fork_patience *patience);
 /* Lock, within the patience. */
 bool gli_fork_lock(pthread_mutex_t *mutex, gli_fork_patience *patience);
-/* In the child: free, and wanted by nobody. `held`: the thread that forked has
- * locked it. Threads that wait for a condition still count as users of its
+/* In the child: free, and wanted by no thread. `held`: the thread that forked
+ * has locked it. Threads that wait for a condition still count as users of its
  * mutex, so that unlocking it is not enough. */
 void gli_fork_mutex(pthread_mutex_t *mutex, bool held);
 void gli_fork_condition(pthread_cond_t *condition);

@@ -3,7 +3,7 @@
 #define GLI_CORE_HINTS_H
 
 /* A function that is seldom called, and then costs more than the call: kept out
- * of its callers, who need not save registers for it on their short ways. */
+ * of its callers, which need not save registers for it on their short ways. */
 #ifdef __GNUC__
 #define GLI_COLD __attribute__((cold, noinline))
 #else

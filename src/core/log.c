@@ -67,7 +67,7 @@ void gloo_log_set_sink(gloo_log_fn fn, void *user) {
 }
 
 /* One write per line, so that lines of threads and processes do not mix. A line
- * that cannot be written is lost: there is nobody to tell. */
+ * that cannot be written is lost: there is no other place to tell it. */
 static void write_line(const char *line, size_t length) {
   ssize_t written;
   do {

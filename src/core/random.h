@@ -1,4 +1,4 @@
-/* Random bytes that nobody can guess: keys, names, nonces. */
+/* Random bytes that no other process can guess: keys, names, nonces. */
 #ifndef GLI_CORE_RANDOM_H
 #define GLI_CORE_RANDOM_H
 

@@ -76,7 +76,7 @@ gli_scale_fn gli_reduce_variant_scale(const gli_reduce_variant *variant,
 }
 
 /* Asking the processor is slow where it is a virtual one, so it is done once;
- * by several threads perhaps, who get the same answer. */
+ * by several threads perhaps, which get the same answer. */
 static const gli_reduce_variant *reduce_chosen(void) {
   static _Atomic(const gli_reduce_variant *) known;
   const gli_reduce_variant *variant =

@@ -6,10 +6,10 @@
  * little. Where they do not (other dies, other sockets, most of the time the
  * processors of a virtual machine) it can take ten times as long as the copy
  * itself, and no prefetching helps; then it is faster to write past the caches
- * (non-temporal stores), though who reads that gets it from memory. Which it is
- * depends on where both ranks run at the moment, and on how much of it their
- * caches still hold, so who stores times some of what it stores, each way, and
- * changes its mind when it has to. */
+ * (non-temporal stores), though a rank that reads that gets it from memory.
+ * Which it is depends on where both ranks run at the moment, and on how much of
+ * it their caches still hold, so the rank that stores times some of what it
+ * stores, each way, and changes its mind when it has to. */
 #ifndef GLI_CORE_STORE_POLICY_H
 #define GLI_CORE_STORE_POLICY_H
 

@@ -12,8 +12,9 @@
 
 /* ---- contexts ------------------------------------------------------------ */
 
-/* A context that knows nobody yet. `key` must be hard to guess: it is what
- * others present to connect. From now on their connections are accepted. */
+/* A context that knows no other rank yet. `key` must be hard to guess: it is
+ * what others present to connect. From now on their connections are accepted.
+ */
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
                              uint64_t key, int64_t timeout_ns,
                              gloo_context **context, gloo_error *error);
@@ -30,10 +31,10 @@ void gli_context_set_peer(gloo_context *context, uint32_t rank,
 gloo_status gli_group_begin(gloo_context *parent, gloo_context **group,
                             gloo_error *error);
 
-/* Say who belongs to it, in the order of their new ranks; members[own] is this
- * rank. Hosts, tuning and promises are those of the parent. `timeout_ns` 0: the
- * parent's. A failure poisons the family, for the other ranks count on the
- * group. */
+/* Say which ranks belong to it, in the order of their new ranks; members[own]
+ * is this rank. Hosts, tuning and promises are those of the parent.
+ * `timeout_ns` 0: the parent's. A failure poisons the family, for the other
+ * ranks count on the group. */
 gloo_status gli_group_form(gloo_context *group, const gloo_context *parent,
                            const gli_member *members, uint32_t n, uint32_t own,
                            int64_t timeout_ns, gloo_error *error);
@@ -49,8 +50,8 @@ gloo_status gli_context_fail(gloo_context *context, const gloo_error *cause);
 gloo_status gli_context_usable(const gloo_context *context, gloo_error *error);
 
 /* Connect to the neighbours in a binomial tree over all ranks, without waiting.
- * It stays open, so that an error reaches every rank, whoever uses which links.
- */
+ * It stays open, so that an error reaches every rank, whichever links
+ * operations use. */
 gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
 /* Tie the life of the device to the context's. */
 void gli_context_own_device(gloo_context *context);

@@ -34,8 +34,8 @@ static const size_t huge_bytes = (size_t)2 << 20;
 /* ---- making -------------------------------------------------------------- */
 
 /* How much memory is left for `bytes` that are about to be taken. What was read
- * last is good for 10 ms and for a thousandth of it: who sets up many
- * connections asks for each. */
+ * last is good for 10 ms and for a thousandth of it: a process that sets up
+ * many connections asks for each. */
 static uint64_t left_for(size_t bytes) {
   static _Atomic uint64_t left, taken;
   static _Atomic int64_t until_ns;
@@ -113,8 +113,8 @@ static bool huge_on_request(void) {
   return strstr(modes, "[never]") == NULL && strstr(modes, "[deny]") == NULL;
 }
 
-/* Only pages that are made because somebody touches them are huge on request.
- * What cannot be had this way is left to `reserve`. */
+/* Only pages that are made because they are touched are huge on request. What
+ * cannot be had this way is left to `reserve`. */
 static void populate_huge(void *memory, size_t bytes) {
   if (bytes < huge_bytes || !huge_on_request()) return;
   if (madvise(memory, bytes, MADV_HUGEPAGE) != 0) return;

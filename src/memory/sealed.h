@@ -1,6 +1,6 @@
-/* Memory without a name, of a size that nobody can change, which processes hand
- * to each other as a descriptor. Linux only; elsewhere sealed_absent.c says so
- * in its place.
+/* Memory without a name, of a size that no process can change, which processes
+ * hand to each other as a descriptor. Linux only; elsewhere sealed_absent.c
+ * says so in its place.
  *
  * Functions that return int return 0 or an errno. */
 #ifndef GLI_MEMORY_SEALED_H
@@ -40,7 +40,7 @@ int gli_sealed_map_over(int fd, size_t bytes, void *memory);
 /* Make the page tables now rather than at first use. */
 void gli_sealed_populate(void *memory, size_t bytes);
 
-/* Let the addresses stay, with memory of nobody else behind them. */
+/* Let the addresses stay, with memory behind them that no other process has. */
 int gli_sealed_blank(void *memory, size_t bytes);
 
 /* Whole pages of it, from `offset`, which are mapped at `memory`, become

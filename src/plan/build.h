@@ -38,8 +38,8 @@ uint32_t gli_build_peer(gli_builder *b, uint32_t rank);
  * so the two ends of a message cut it alike. */
 void gli_build_push(gli_builder *b, gli_step *s);
 
-/* Does nobody have an element, and must say so all the same? What the ranks
- * tell each other then, instead of what the algorithm does. (empty.c) */
+/* Does no rank have an element, though all must say so all the same? What the
+ * ranks tell each other then, instead of what the algorithm does. (empty.c) */
 bool gli_build_is_empty(const gli_plan_params *p);
 void gli_build_empty(gli_builder *b, const gli_plan_params *p);
 

@@ -8,7 +8,7 @@
  *
  * The k-th message that a rank sends to another must be the k-th that the
  * other receives from it. Ranges of no bytes vanish (on both sides alike).
- * Where nobody has a byte, no algorithm is asked: see plan/empty.c. */
+ * Where no rank has a byte, no algorithm is asked: see plan/empty.c. */
 #ifndef GLI_PLAN_BUILDER_H
 #define GLI_PLAN_BUILDER_H
 
@@ -70,7 +70,7 @@ typedef enum gli_subscription {
 /* What ranks that share a host have of each other. */
 typedef enum gli_locality {
   GLI_INTER_NODE, /* messages */
-  GLI_INTRA_NODE, /* shared memory; whose buffers are in it nobody knows */
+  GLI_INTRA_NODE, /* shared memory; which buffers are in it no rank knows */
   GLI_MAPPED      /* all buffers, as far as they were promised to be in it */
 } gli_locality;
 
@@ -91,10 +91,10 @@ typedef struct gli_plan_params {
   gli_subscription oversubscribed;
   gli_locality locality;
   bool low_precision; /* sums of elements are rounded when they are stored, and
-                  one of many not before its end: who has all inputs at hand
+                  one of many not before its end: a rank with all inputs at hand
                   combines them in one step */
-  bool average; /* of low-precision elements, for the selector alone: who does
-                   not have all inputs at hand works on float32 */
+  bool average; /* of low-precision elements, for the selector alone: a rank
+                   without all inputs at hand works on float32 */
   gli_order
       order; /* what the algorithm has to keep; not for builders, either */
   const struct gli_tuning *tuning; /* NULL: the selector chooses alone, by
@@ -191,7 +191,7 @@ static inline gli_range gli_told(const gli_plan_params *p, gli_range block,
   return gli_bytes(GLI_TOKEN, token, 1);
 }
 
-/* ---- who talks to whom -------------------------------------------------- */
+/* ---- which ranks talk to each other ------------------------------------- */
 
 /* Binomial trees number the ranks from the root on. A number without its lowest
  * bit is the number of the parent. */
@@ -235,15 +235,15 @@ void gli_send(gli_builder *b, uint32_t to, gli_range src);
 void gli_recv(gli_builder *b, uint32_t from, gli_range dst);
 
 /* dst = local op incoming, or incoming op local when `incoming_first`. `local`
- * may be `dst`. Order of operands matters to nobody but NaN payloads and
+ * may be `dst`. Order of operands matters only to NaN payloads and
  * non-commutative operations; keep lower ranks on the left where you can. */
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                      gli_range dst, bool incoming_first);
 
 /* From here on, messages are in lane `lane` (1 to 255; 0: in none). A send
  * waits for the messages before it in its lane, sent and received. For a rank
- * that could send to everybody at once and would rather take turns; what it
- * computes is the same without. */
+ * that could send to all at once and would rather take turns; what it computes
+ * is the same without. */
 void gli_lane(gli_builder *b, unsigned lane);
 
 /* dst = src; vanishes when both are the same range. */
@@ -356,7 +356,7 @@ gli_range gli_aside(gli_builder *b, const gli_plan_params *p);
 /* A plan of some of the ranks, within the plan of all. */
 typedef struct gli_sub {
   gli_collective collective;
-  const uint32_t *members; /* [size] who takes part, as ranks of the plan */
+  const uint32_t *members; /* [size] those in it, as ranks of the plan */
   uint32_t size;
   uint32_t rank, root;    /* places in members; members[rank] is this rank */
   uint64_t count;         /* elements, of the size that all have */

@@ -107,7 +107,7 @@ static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
   free(e);
 }
 
-/* Drop what nobody holds, oldest first, until the bound is kept. */
+/* Drop plans without a holder, oldest first, until the bound is kept. */
 static void plan_cache_trim(gli_plan_cache *cache) {
   entry *e = cache->oldest;
   while (e != NULL && cache->stats.steps > cache->max_steps) {

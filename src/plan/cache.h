@@ -1,9 +1,9 @@
 /* Plans that were made before, by what they were made from.
  *
- * Not thread-safe: whoever shares a cache between threads holds a lock. A plan
- * that somebody holds is never freed; the bound covers what nobody holds as
- * well as what is held, and is kept by dropping the plans that were given back
- * longest ago. Finding a plan that is there allocates nothing. */
+ * Not thread-safe: threads that share a cache hold a lock. A plan that has a
+ * holder is never freed; the bound covers plans without one as well as those
+ * that are held, and is kept by dropping the plans that were given back longest
+ * ago. Finding a plan that is there allocates nothing. */
 #ifndef GLI_PLAN_CACHE_H
 #define GLI_PLAN_CACHE_H
 

@@ -1,6 +1,6 @@
-/* The rules for memory of other ranks, on the side of who looks at it or writes
- * to it. What steps find there is the business of check_content.c: here they
- * only have to say the same about it, in order. */
+/* The rules for memory of other ranks, on the side of the rank that looks at it
+ * or writes to it. What steps find there is the business of check_content.c:
+ * here they only have to say the same about it, in order. */
 #include <stdlib.h>
 
 #include "plan/check_internal.h"

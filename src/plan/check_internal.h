@@ -27,7 +27,7 @@ typedef struct check_step {
 
 /* A get or a put that a rank has received. */
 typedef struct check_tie {
-  uint32_t peer, slot; /* who sent it, as which message */
+  uint32_t peer, slot; /* its sender, and as which message */
   uint32_t step;       /* which reads the get, or writes the put */
   uint32_t back;       /* slot of the message that gives it back */
   bool put;            /* UINT32_MAX in step and back: none */
@@ -47,7 +47,7 @@ typedef struct check_rank {
   gli_content outs; /* of each output behind the first: they are all alike */
   check_tie *ties;  /* ascending by peer and slot */
   size_t n_ties, tie_capacity;
-  gli_ranks heard; /* of whom it has heard, through tokens or bytes */
+  gli_ranks heard; /* that it has heard of, through tokens or bytes */
 } check_rank;
 
 /* One end of a message that waits for the other. */
@@ -171,7 +171,7 @@ gloo_status gli_check_gets(gli_checker *c, uint32_t rank);
 const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
                                     uint32_t peer, uint32_t slot);
 
-/* Does nobody touch what another rank may be looking at or writing to? With the
+/* Does no rank touch what another may be looking at or writing to? With the
  * ties of all ranks. */
 gloo_status gli_check_puts(gli_checker *c, uint32_t rank);
 

@@ -1,8 +1,8 @@
 /* Order from data, by interval maps.
  *
  * The ends of all ranges of a buffer cut it into pieces that no step touches in
- * part. Each piece knows who wrote it last and who has read it since; a step
- * visits the pieces that it covers. */
+ * part. Each piece knows which step wrote it last and which have read it since;
+ * a step visits the pieces that it covers. */
 #include "plan/depend.h"
 
 #include <stdlib.h>
@@ -228,8 +228,8 @@ static void visit_read(pass *p, access r, uint32_t step) {
   }
 }
 
-/* Those who read since the last write waited for it, so it is enough to wait
- * for them; the step itself may be one of them. */
+/* The steps that read since the last write waited for it, so it is enough to
+ * wait for them; the step itself may be one of them. */
 static void visit_write(pass *p, access w, uint32_t step) {
   map *m = &p->maps[w.buffer - GLI_OUT];
   uint64_t end = w.offset + w.bytes;

@@ -1,4 +1,4 @@
-/* Hosts by number, from numbers that only say who is where together. */
+/* Hosts by number, from numbers that only say which ranks are together. */
 #include "plan/hosts.h"
 
 #include <stdlib.h>

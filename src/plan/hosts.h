@@ -16,7 +16,7 @@ typedef struct gli_hosts {
   uint32_t n;           /* hosts */
   uint32_t least, most; /* ranks on the host that has the fewest, the most */
   /* Ranks of one host that may talk to other hosts at the same time, at most:
-   * when all talk to anybody, and when all talk to the next rank. */
+   * when all talk to any rank, and when all talk to the next rank. */
   uint32_t crowd, leaving;
   const uint32_t *of; /* [size] host of each rank */
   const uint32_t *place;

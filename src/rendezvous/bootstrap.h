@@ -38,7 +38,7 @@ typedef struct gli_attempt {
  * GLOO_ERR_INVALID  a blob, one's own or one that came, is longer than the cap
  * GLOO_ERR_PROTOCOL what a rank published was not published by this function
  * GLOO_ERR_STALE    the ranks that met there did so without this process, and
- *                   are through (see finish); nobody is told
+ *                   are through (see finish); no other rank is told
  *  and whatever the store fails with. In all other cases error->rank is the
  * rank at fault, and the other ranks that wait fail with the same cause ("rank
  * 2 reports: ..."); a process that serves the store gives them up to 3 s to
@@ -53,9 +53,9 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    gli_attempt *attempt, gloo_error *error);
 
 /* Call it once this rank needs the store no more; not after an exchange that
- * failed. Returns when all ranks have called it: from then on nobody can join
+ * failed. Returns when all ranks have called it: from then on no rank can join
  * any more, so none of these ranks finds this meeting when it starts again.
- * Rank 0, who may serve the store, returns last and may destroy it then.
+ * Rank 0, which may serve the store, returns last and may destroy it then.
  * GLOO_ERR_TIMEOUT names the ranks that have not called it; if another rank has
  * failed meanwhile, all fail with its cause. Costs two requests, and two more
  * on rank 0. */

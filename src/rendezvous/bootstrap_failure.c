@@ -16,7 +16,7 @@
 #define HEAD_BYTES ((size_t)12)
 #define OVER_BYTES ((size_t)4)
 static const uint8_t over[OVER_BYTES];
-/* Another process is some rank as well; or nobody need watch for one. */
+/* Another process is some rank as well; or no rank need watch for one. */
 #define CONTENDER_KEY "gloo/contender"
 
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {

@@ -62,7 +62,8 @@ void gli_bootstrap_stop_watching(gloo_store *store);
 /* ---- keys --------------------------------------------------------------- */
 
 /* The first rank leaves the size it was told there. Once the meeting has failed
- * it holds something else, so that who comes then need not ask for more. */
+ * it holds something else, so that a rank that comes then need not ask for
+ * more. */
 #define GLI_SIZE_KEY "gloo/size"
 
 /* The key under which a rank publishes ("rank"), says that it needs the others'

@@ -117,7 +117,7 @@ int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value) {
   while (got < bytes) {
     ssize_t n = read(fd, data + got, bytes - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO; /* somebody has cut it */
+    if (n == 0) errno = EIO; /* it was cut meanwhile */
     if (n <= 0) {
       int reason = errno;
       free(data);

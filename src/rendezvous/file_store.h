@@ -1,7 +1,7 @@
 /* The directory of a file store, and the files in it.
  *
  *   gloo-store  the marker: which job and epoch the directory belongs to
- *   lock        held (flock) by whoever changes something
+ *   lock        held (flock) by the thread that changes something
  *   temp        a file that is being written, by the holder of the lock
  *   k-NAME      the value of a key; d-NAME/k-NAME and so on for a long key
  *

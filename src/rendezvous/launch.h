@@ -1,4 +1,5 @@
-/* Who we are, from what the launcher of the job put into the environment. */
+/* Which rank of which job this process is, from what the launcher of the job
+ * put into the environment. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_H
 #define GLI_RENDEZVOUS_LAUNCH_H
 

@@ -34,6 +34,20 @@ gloo_status gli_store_fetch(gloo_store *store, const char *const *keys,
                            error);
 }
 
+gloo_status gli_store_multi_set(gloo_store *store, const char *const *keys,
+                                const gloo_value *values, size_t n_keys,
+                                gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK || n_keys == 0) return status;
+  if (store->ops->multi_set != NULL)
+    return store->ops->multi_set(store, keys, values, n_keys, error);
+  for (size_t i = 0; i < n_keys && status == GLOO_OK; i++) {
+    status =
+        store->ops->set(store, keys[i], values[i].data, values[i].bytes, error);
+  }
+  return status;
+}
+
 gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
                           int64_t *result, gloo_error *error) {
   gloo_status status = check_process(store, error);

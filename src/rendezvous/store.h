@@ -35,6 +35,11 @@ typedef struct gli_store_ops {
                        size_t n_keys, uint64_t deadline_ns, gloo_value *values,
                        bool *present, gloo_error *error);
 
+  /* Set several keys. NULL: one after the other. */
+  gloo_status (*multi_set)(gloo_store *store, const char *const *keys,
+                           const gloo_value *values, size_t n_keys,
+                           gloo_error *error);
+
   /* The others may be NULL: not supported. `current` may be NULL; it is set
    * with GLOO_OK and GLOO_ERR_COMPARE, and only then. GLOO_ERR_COMPARE and the
    * GLOO_ERR_NOT_FOUND of `remove` need no message. */
@@ -74,6 +79,9 @@ gloo_status gli_store_fetch(gloo_store *store, const char *const *keys,
                             gloo_error *error);
 gloo_status gli_store_set(gloo_store *store, const char *key, const void *data,
                           size_t bytes, gloo_error *error);
+gloo_status gli_store_multi_set(gloo_store *store, const char *const *keys,
+                                const gloo_value *values, size_t n_keys,
+                                gloo_error *error);
 gloo_status gli_store_add(gloo_store *store, const char *key, int64_t amount,
                           int64_t *result, gloo_error *error);
 gloo_status gli_store_compare_and_set(gloo_store *store, const char *key,

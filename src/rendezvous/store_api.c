@@ -173,12 +173,7 @@ gloo_status gloo_store_multi_set(gloo_store *store, const char *const *keys,
         check_data(keys[i], "value", values[i].data, values[i].bytes, error);
     if (status != GLOO_OK) return status;
   }
-  for (size_t i = 0; i < n_keys; i++) {
-    status =
-        gli_store_set(store, keys[i], values[i].data, values[i].bytes, error);
-    if (status != GLOO_OK) return status;
-  }
-  return GLOO_OK;
+  return gli_store_multi_set(store, keys, values, n_keys, error);
 }
 
 gloo_status gloo_store_append(gloo_store *store, const char *key,

@@ -72,6 +72,32 @@ static gloo_status get_one(callbacks_store *self, const char *key,
   return status;
 }
 
+/* All at once, waited for. On failure the caller frees what is in `values`. */
+static gloo_status get_all(callbacks_store *self, const char *const *keys,
+                           size_t n_keys, uint64_t deadline_ns,
+                           gloo_value *values, gloo_error *error) {
+  gloo_status status = store_callbacks_outcome(
+      self->lent.multi_get(self->lent.user, keys, n_keys,
+                           callbacks_left(deadline_ns), values),
+      "multi_get", keys[0], error);
+  /* All are looked at: none may be kept that cannot be meant. */
+  for (size_t i = 0; i < n_keys; i++) {
+    gloo_status checked = check_value(&values[i], "multi_get", keys[i],
+                                      status == GLOO_OK ? error : NULL);
+    if (status == GLOO_OK) status = checked;
+  }
+  return status;
+}
+
+static gloo_status get_each(callbacks_store *self, const char *const *keys,
+                            size_t n_keys, uint64_t deadline_ns,
+                            gloo_value *values, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  for (size_t i = 0; i < n_keys && status == GLOO_OK; i++)
+    status = get_one(self, keys[i], deadline_ns, &values[i], error);
+  return status;
+}
+
 /* Ask for each key on its own which of them are there. */
 static void store_callbacks_probe(callbacks_store *self,
                                   const char *const *keys, size_t n_keys,
@@ -86,18 +112,30 @@ static gloo_status callbacks_fetch(gloo_store *store, const char *const *keys,
                                    gloo_value *values, bool *present,
                                    gloo_error *error) {
   callbacks_store *self = (callbacks_store *)store;
+  bool at_once = values != NULL && n_keys > 1 && self->lent.multi_get != NULL;
   gloo_status status = GLOO_OK;
-  if (values == NULL || n_keys > 1)
+  if (!at_once && (values == NULL || n_keys > 1))
     status =
         store_callbacks_outcome(self->lent.wait(self->lent.user, keys, n_keys,
                                                 callbacks_left(deadline_ns)),
                                 "wait", keys[0], error);
-  for (size_t i = 0; i < n_keys && values != NULL && status == GLOO_OK; i++)
-    status = get_one(self, keys[i], deadline_ns, &values[i], error);
+  if (values != NULL && status == GLOO_OK)
+    status = (at_once ? get_all : get_each)(self, keys, n_keys, deadline_ns,
+                                            values, error);
   if (status != GLOO_ERR_TIMEOUT) return status;
   present[0] = false;
   if (n_keys > 1) store_callbacks_probe(self, keys, n_keys, present);
   return status;
+}
+
+static gloo_status callbacks_multi_set(gloo_store *store,
+                                       const char *const *keys,
+                                       const gloo_value *values, size_t n_keys,
+                                       gloo_error *error) {
+  callbacks_store *self = (callbacks_store *)store;
+  return store_callbacks_outcome(
+      self->lent.multi_set(self->lent.user, keys, values, n_keys), "multi_set",
+      keys[0], error);
 }
 
 static gloo_status callbacks_add(gloo_store *store, const char *key,
@@ -180,6 +218,7 @@ gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
   self->lent = lent;
   self->ops.set = callbacks_set;
   self->ops.fetch = callbacks_fetch;
+  if (lent.multi_set != NULL) self->ops.multi_set = callbacks_multi_set;
   if (lent.add != NULL) self->ops.add = callbacks_add;
   if (lent.compare_and_set != NULL)
     self->ops.compare_and_set = callbacks_compare_and_set;

@@ -90,6 +90,18 @@ static gloo_status prefix_fetch(gloo_store *store, const char *const *keys,
   return status;
 }
 
+static gloo_status prefix_multi_set(gloo_store *store, const char *const *keys,
+                                    const gloo_value *values, size_t n_keys,
+                                    gloo_error *error) {
+  prefix_store *self = (prefix_store *)store;
+  const char **full = NULL;
+  gloo_status status = join_all(self, keys, n_keys, &full, error);
+  if (status != GLOO_OK) return status;
+  status = gli_store_multi_set(self->inner, full, values, n_keys, error);
+  free(full);
+  return status;
+}
+
 static gloo_status prefix_add(gloo_store *store, const char *key,
                               int64_t amount, int64_t *result,
                               gloo_error *error) {
@@ -143,6 +155,7 @@ static void prefix_destroy(gloo_store *store) {
 static const gli_store_ops prefix_ops = {
     .set = prefix_set,
     .fetch = prefix_fetch,
+    .multi_set = prefix_multi_set,
     .add = prefix_add,
     .compare_and_set = prefix_compare_and_set,
     .append = prefix_append,

@@ -8,9 +8,9 @@
 
 typedef struct gli_tcp_connection gli_tcp_connection;
 
-/* Connect. One attempt, at most until the deadline. GLOO_ERR_PEER when nobody
- * answers; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
- * this process lacks what it takes. */
+/* Connect. One attempt, at most until the deadline. GLOO_ERR_PEER when no
+ * server answers; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks
+ * what it takes. */
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
                                     gli_tcp_connection **connection,

@@ -71,7 +71,7 @@ static void serve_hello(gli_session *session, gli_body *body) {
           ", and the TCP store at %s of job '%s', epoch %" PRIu64,
           session->peer, gli_quote(job).text, epoch, service->address,
           gli_quote(service->job).text, service->epoch);
-  /* A client that does not know the job is not told it: whoever does gets the
+  /* A client that does not know the job is not told it: one that does gets the
    * keys of all ranks. */
   gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
   serve_refuse(session, &error);

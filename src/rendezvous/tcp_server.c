@@ -251,7 +251,7 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
           : "");
 }
 
-/* At the first address that can be used. But where somebody else has the port
+/* At the first address that can be used. But where another program has the port
  * at any of them, some clients would meet that one instead. */
 static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
                                    uint16_t port, gloo_error *error) {

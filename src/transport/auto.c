@@ -144,7 +144,7 @@ static void auto_sleep(gli_transport *base, int64_t timeout_ns) {
   auto_sleep_end(base);
 }
 
-/* Who sleeps sleeps on all children, so waking one wakes all. */
+/* A thread that sleeps sleeps on all children, so waking one wakes all. */
 static void auto_wake(gli_transport *base) {
   gli_transport *tcp = tcp_of((gli_auto *)base);
   tcp->ops->wake(tcp);

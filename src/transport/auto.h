@@ -1,7 +1,7 @@
 /* Several transports as one: each pair of ranks talks through the best that
  * reaches.
  *
- * The children are TCP, which reaches everybody, and before it those that are
+ * The children are TCP, which reaches every rank, and before it those that are
  * faster where they reach (shared memory). An end point publishes the addresses
  * of all of them. A pair is tried through the first child that can reach the
  * peer's; as long as that has not connected, messages wait in the pair's queue,
@@ -59,7 +59,7 @@ typedef struct gli_auto {
   gli_auto_pair *pairs, *trying, *garbage;
   unsigned polls, hot;
   uint64_t next_look_ns;
-  atomic_bool look; /* somebody has slept: poll all children */
+  atomic_bool look; /* a thread has slept: poll all children */
 } gli_auto;
 
 /* auto_address.c */

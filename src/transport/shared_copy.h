@@ -59,8 +59,8 @@ static inline bool gli_shared_copy_is_about(gli_shared_copy *copy,
          atomic_load_explicit(&copy->slot, memory_order_relaxed) == h->slot;
 }
 
-/* The receiver: the first piece that is nobody's yet, of `pieces`. False: there
- * is none. */
+/* The receiver: the first piece that neither side has yet, of `pieces`. False:
+ * there is none. */
 static inline bool gli_shared_copy_claim_front(gli_shared_copy *copy,
                                                uint32_t round, uint32_t pieces,
                                                uint32_t *piece) {

@@ -69,7 +69,7 @@ typedef struct gli_sink {
   gli_reduce_fn fn;
   uint32_t elem_bytes;
   bool incoming_first;
-  bool nontemporal; /* nobody reads it soon: better stored non-temporally */
+  bool nontemporal; /* no thread reads it soon: better stored non-temporally */
   void *token;      /* the engine's; comes back in `received` */
 } gli_sink;
 
@@ -186,9 +186,9 @@ typedef struct gli_transport_ops {
    * as a whole, and nothing that has to keep its place is before it. It has
    * type DATA, form BYTES and at most GLI_TAKE_BYTES of payload. It is over
    * then, with no upcall. False: nothing has changed, and whatever comes is
-   * poll's. For who waits for one message and nothing else; others are served
-   * by poll, which is to be called now and then all the same. Never from within
-   * an upcall. NULL where that would save nothing. */
+   * poll's. For a thread that waits for one message and nothing else; others
+   * are served by poll, which is to be called now and then all the same. Never
+   * from within an upcall. NULL where that would save nothing. */
   bool (*take_now)(gli_pair *pair, const gli_header *expected,
                    gli_taken *taken);
 
@@ -233,7 +233,7 @@ typedef struct gli_transport_ops {
   void (*abandon)(gli_transport *t);
 
   /* Could two ranks on one host that listen there refer to each other's memory?
-   * It is asked of any two, and is the same for all who ask. NULL: no. */
+   * It is asked of any two, and is the same on all ranks. NULL: no. */
   bool (*maps)(const gli_address *a, const gli_address *b);
 
   /* The rest is for transports that others are combined with (NULL elsewhere).
@@ -309,11 +309,11 @@ struct gli_pair {
 };
 
 /* What counts as sent, or is left behind by a closed pair, reaches its peer
- * although nobody waits for it here: a pair owes it as long as poll has to be
- * called for that, and `owed` counts the pairs that owe something. Above 0 the
- * engine goes on polling when no operation is left; at 0 it stops, and calls
- * nothing until the program does. What the system or the peer has in its hands
- * is not owed. A pair that owed and is broken owes the report. */
+ * although no thread waits for it here: a pair owes it as long as poll has to
+ * be called for that, and `owed` counts the pairs that owe something. Above 0
+ * the engine goes on polling when no operation is left; at 0 it stops, and
+ * calls nothing until the program does. What the system or the peer has in its
+ * hands is not owed. A pair that owed and is broken owes the report. */
 static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
   if (pair->owes == owes) return;
   pair->owes = owes;

@@ -223,7 +223,7 @@ static void give_back_queue(gli_inproc_side *side, gli_inproc_side *peer) {
   }
 }
 
-/* A connection that its maker gives up before anybody took it leaves no trace.
+/* A connection that its maker gives up before its peer took it leaves no trace.
  */
 static void withdraw_offer(gli_inproc_link *link) {
   gli_inproc_table_lock();

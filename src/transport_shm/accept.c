@@ -1,7 +1,7 @@
-/* Incoming connections, until they have said who they are. A half-open
- * connection may send one HELLO and nothing else, within a few seconds, and
- * there are few of them at a time: strangers cost next to nothing and disturb
- * nobody. Linux only. */
+/* Incoming connections, until they have said which rank they are from. A
+ * half-open connection may send one HELLO and nothing else, within a few
+ * seconds, and there are few of them at a time: strangers cost next to nothing
+ * and disturb no rank. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void gli_shm_half_open_close(gli_shm *t) {
     gli_watch_close(&t->half_opens[i].watch);
 }
 
-/* ---- who is it? ---------------------------------------------------------- */
+/* ---- which rank is it from? ---------------------------------------------- */
 
 /* Closed here, but still delivering, and the peer has only now come to it. */
 static gli_shm_pair *shm_find_leaving(gli_shm *t, const gli_shm_note *hello) {
@@ -202,7 +202,8 @@ void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
     gli_shm_half_open *half_open = &t->half_opens[i];
     if (half_open->watch.fd < 0) continue;
     if (half_open->until_ns <= now_ns)
-      shm_accept_refuse(t, half_open, 0, "it did not say who it is in time");
+      shm_accept_refuse(t, half_open, 0,
+                        "it did not say in time which rank it is from");
     else
       gli_shm_schedule(t, half_open->until_ns);
   }

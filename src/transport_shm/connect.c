@@ -4,10 +4,10 @@
  * must know which. The rule is the one that TCP has: a HELLO that the lower
  * rank has sent is never turned down in favour of the higher rank's.
  *
- * Who began decides last: HELLO and ACCEPTED carry descriptors, and each side
- * maps what it gets before it answers; with CONFIRMED both know that the other
- * has mapped. Until then a side that cannot says DECLINED, and neither has
- * taken anything out of the other's ring. */
+ * The side that began decides last: HELLO and ACCEPTED carry descriptors, and
+ * each side maps what it gets before it answers; with CONFIRMED both know that
+ * the other has mapped. Until then a side that cannot says DECLINED, and
+ * neither has taken anything out of the other's ring. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -192,7 +192,7 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
     shm_try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
     shm_attempt_failed(pair,
-                       "nobody listens there any more; it may have exited");
+                       "no process listens there any more; it may have exited");
   else
     shm_connect_impossible(pair, "cannot connect a Unix socket", code);
 }

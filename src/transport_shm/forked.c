@@ -1,4 +1,4 @@
-/* The end point in a forked child: it goes away here, and nobody notices. The
+/* The end point in a forked child: it goes away here, and no peer notices. The
  * epoll set, the bells and the rings are the parent's as well. Linux only. */
 #include <stdlib.h>
 #include <unistd.h>

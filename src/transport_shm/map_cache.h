@@ -1,9 +1,9 @@
 /* A peer's memory, as far as it has been mapped here. Linux only.
  *
  * Addresses that have been handed out stay good until the cache is emptied: a
- * region that its owner frees is replaced by memory of nobody, and the
- * addresses serve for a later region of the same peer. So a peer that frees too
- * early spoils its own operation, and crashes nobody. */
+ * region that its owner frees is replaced by memory that no other process has,
+ * and the addresses serve for a later region of the same peer. So a peer that
+ * frees too early spoils its own operation, and crashes no process. */
 #ifndef GLI_TRANSPORT_SHM_MAP_CACHE_H
 #define GLI_TRANSPORT_SHM_MAP_CACHE_H
 

@@ -22,8 +22,8 @@ int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
 
-/* A bell, for the threads of this process. It is never given to a peer: who
- * shares a descriptor could make writing to it block. */
+/* A bell, for the threads of this process. It is never given to a peer: a
+ * process that shares a descriptor could make writing to it block. */
 int gli_shm_bell_make(int *fd);
 void gli_shm_bell_ring(int fd);
 void gli_shm_bell_quiet(int fd);

@@ -63,8 +63,8 @@ GLI_INLINE void look(gli_shm_out *out) {
 
 bool gli_shm_room_made(gli_shm_out *out) {
   gli_shm_memory *m = out->memory;
-  /* The receiver stores `bytes_taken` last: who reads that store also sees the
-   * other counter. */
+  /* The receiver stores `bytes_taken` last: a thread that reads that store also
+   * sees the other counter. */
   return atomic_load(&m->bytes_taken) != atomic_load(&out->bytes_seen) ||
          atomic_load(&m->slots_taken) != atomic_load(&out->slots_seen);
 }

@@ -1,9 +1,9 @@
 /* One direction of a pair: a ring in memory that both processes map.
  *
  * The sender makes the memory, writes slots and data; the receiver reads them
- * and says how far it has come. There is no lock and nobody ever waits for the
- * other while holding anything, so a process that is killed leaves nothing
- * taken.
+ * and says how far it has come. There is no lock and neither process ever waits
+ * for the other while holding anything, so a process that is killed leaves
+ * nothing taken.
  *
  * A slot is one cache line: a record's header, up to GLI_SHM_INLINE bytes of
  * payload, and a sequence number. Larger payloads lie in the data part: a
@@ -16,14 +16,15 @@
  *
  * Order. Record n is valid when its slot's `sequence` is n + 1 (mod 2^32); that
  * word is stored last, after header and data, with (at least) release order,
- * and read first, with acquire order: who sees it sees all of the record. The
- * slot and the data are written again only after the sender has read, with
- * acquire order, counters that the receiver stored with release order after it
- * had read them. Old values of `sequence` are smaller by a multiple of the
- * number of slots, and fresh memory holds 0, which is awaited only once 2^32
- * records have passed: neither is ever taken for a new record. Payload lies in
- * no word that is polled. Payload that is written past the caches (copy.h) is
- * fenced before `sequence` is stored, for release order does not hold it back.
+ * and read first, with acquire order: a reader that sees it sees all of the
+ * record. The slot and the data are written again only after the sender has
+ * read, with acquire order, counters that the receiver stored with release
+ * order after it had read them. Old values of `sequence` are smaller by a
+ * multiple of the number of slots, and fresh memory holds 0, which is awaited
+ * only once 2^32 records have passed: neither is ever taken for a new record.
+ * Payload lies in no word that is polled. Payload that is written past the
+ * caches (copy.h) is fenced before `sequence` is stored, for release order does
+ * not hold it back.
  *
  * Sleeping (see wait.c) needs more: both the store of `sequence` and the
  * sender's next load, of `asleep`, are sequentially consistent, and so are the
@@ -203,7 +204,7 @@ static inline bool gli_shm_ready(gli_shm_in *in, memory_order order) {
   gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
   return atomic_load_explicit(&slot->flag.sequence, order) == next + 1;
 }
-/* The same for sleepers, who may know an old `next`, for another thread has
+/* The same for sleepers, which may know an old `next`, for another thread has
  * read on: then that record or a later one is in its slot. */
 static inline bool gli_shm_came(gli_shm_in *in) {
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);

@@ -159,7 +159,7 @@ static void shm_drop_queue(gli_shm_pair *pair) {
   pair->queue = (gli_request_queue){NULL, NULL};
 }
 
-/* Nobody has heard of this pair, and a BYE is all that there is to say. */
+/* The peer never heard of this pair, and a BYE is all that there is to say. */
 static bool shm_never_spoke(const gli_shm_pair *pair, bool bye) {
   return bye && !pair->greeted && pair->out.next == 0 &&
          pair->queue.head == NULL;

@@ -42,7 +42,7 @@ extern const gli_transport_ops gli_transport_shm_checked;
 
 typedef struct gli_shm_pair gli_shm_pair;
 
-/* A connection that has not said who it is. */
+/* A connection that has not said which rank it is from. */
 typedef struct gli_shm_half_open {
   gli_watch watch;
   struct gli_shm *t;
@@ -153,7 +153,7 @@ typedef struct gli_shm {
   gli_shm_pair *pairs,
       *garbage; /* closed ones that linger are in `pairs` too */
   /* Those that are up. `up_lock` is held to change the array, and by sleepers
-   * that read it; who has the engine's lock reads it without. */
+   * that read it; a thread that has the engine's lock reads it without. */
   gli_shm_pair **up;
   size_t n_up, up_capacity;
   uv_mutex_t up_lock;
@@ -185,7 +185,7 @@ void gli_shm_wake(gli_transport *t);
 void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_shm_sleep_end(gli_transport *t);
-/* The bell is heard: take that back, unless somebody is still to hear it. */
+/* The bell is heard: take that back, unless a sleeper is still to hear it. */
 void gli_shm_heard(gli_shm *t);
 /* A peer said RING. */
 void gli_shm_rung(gli_shm *t);

@@ -5,16 +5,16 @@
  * says RING when it finds `asleep` set after it has changed something; it takes
  * the flag back, so that it says so once. ring.h argues that no change is
  * missed. (A bell that peers have, too, would be theirs to break for others:
- * what writing to a descriptor does, and whether it blocks, is up to all who
+ * what writing to a descriptor does, and whether it blocks, is up to all that
  * share it.)
  *
  * The bell stays readable until a poll quiets it, so every sleeper hears it. A
  * poll must not quiet it under a thread that is on its way to or out of the
- * kernel, so it leaves it alone as long as somebody is inside; those who come
- * meanwhile return early, which is allowed. A thread that goes to sleep just
- * when the bell is being quieted may have lost a ring of wake, so the bell is
- * rung again for it. A poll that reads RING while somebody is inside rings the
- * bell in its place. */
+ * kernel, so it leaves it alone as long as a thread is inside; threads that
+ * come meanwhile return early, which is allowed. A thread that goes to sleep
+ * just when the bell is being quieted may have lost a ring of wake, so the bell
+ * is rung again for it. A poll that reads RING while a thread is inside rings
+ * the bell in its place. */
 #define _GNU_SOURCE
 #include <poll.h>
 

@@ -1,7 +1,7 @@
-/* Incoming connections, until they have said who they are. A half-open
- * connection may send one hello and nothing else, within a few seconds, and
- * there are few of them at a time: strangers cost next to nothing and disturb
- * nobody. */
+/* Incoming connections, until they have said which rank they are from. A
+ * half-open connection may send one hello and nothing else, within a few
+ * seconds, and there are few of them at a time: strangers cost next to nothing
+ * and disturb no rank. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -66,7 +66,8 @@ static void half_open_drop_older(gli_tcp *t, uint64_t now_ns, uint64_t age_ns) {
        half_open = next) {
     next = half_open->next;
     if (now_ns >= half_open->since_ns + age_ns)
-      half_open_refuse(half_open, "it did not say who it is in time");
+      half_open_refuse(half_open,
+                       "it did not say in time which rank it is from");
   }
 }
 

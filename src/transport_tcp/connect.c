@@ -5,9 +5,10 @@
  * turned down in favour of the higher rank's. So when a hello arrives and our
  * own is already sent (GREETING), the lower rank answers USE_MINE and keeps
  * its own, and the higher rank drops its own and accepts. As long as our own is
- * not sent, nobody can have accepted it, and the one that arrived is taken. The
- * higher rank, told USE_MINE, waits for the peer's hello and asks again after
- * a while, in case the peer's way to us is blocked or the peer is gone.
+ * not sent, the peer cannot have accepted it, and the one that arrived is
+ * taken. The higher rank, told USE_MINE, waits for the peer's hello and asks
+ * again after a while, in case the peer's way to us is blocked or the peer is
+ * gone.
  *
  * A busy peer may take long to answer (its kernel accepts, it polls later), so
  * waiting for an answer has no limit here: operations have deadlines. */
@@ -94,8 +95,9 @@ static void tcp_connect_failed(gli_tcp_stream *stream, int code) {
   bool refused = code == ECONNREFUSED || code == ECONNRESET;
   const char *guess =
       refused ? "it may have exited" : "check the network between the hosts";
-  /* A rank listens before it publishes where: nobody there means that the rank
-   * is gone, and a closed pair that was never connected has nobody to tell. */
+  /* A rank listens before it publishes where: no listener there means that the
+   * rank is gone, and a closed pair that was never connected has no peer to
+   * tell. */
   gli_tcp_pair *pair = stream->pair;
   if (code == ECONNREFUSED && pair->closed && pair->streams == 0) {
     drop_attempt(stream);
@@ -132,8 +134,8 @@ static void tcp_say_hello(gli_tcp_stream *stream) {
   gli_tcp_watch_for(stream->watch, GLI_READABLE);
 }
 
-/* When nobody listens on a local port, a connect to it can pick this very port
- * as its own and reach itself. */
+/* When no socket listens on a local port, a connect to it can pick this very
+ * port as its own and reach itself. */
 static bool connected_to_itself(int fd) {
   gli_tcp_endpoint self, peer;
   socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;

@@ -31,7 +31,7 @@ typedef struct gli_tcp_reply {
   uint32_t version;
   uint32_t answer;  /* gli_tcp_answer */
   uint32_t streams; /* ACCEPTED: agreed number */
-  uint64_t key;     /* ACCEPTED: what the one who asked expects of this peer */
+  uint64_t key;     /* ACCEPTED: what the asking side expects of this peer */
 } gli_tcp_reply;
 
 void gli_tcp_hello_encode(const gli_tcp_hello *hello,

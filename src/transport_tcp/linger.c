@@ -65,7 +65,7 @@ void gli_tcp_stream_shut(gli_tcp_stream *stream) {
   gli_tcp_reckon(stream->pair);
 }
 
-/* Nobody has heard of this pair, and a BYE is all that there is to say. */
+/* The peer never heard of this pair, and a BYE is all that there is to say. */
 static bool tcp_never_spoke(const gli_tcp_pair *pair, bool bye) {
   return bye && !pair->greeted && pair->waiting.head == NULL;
 }

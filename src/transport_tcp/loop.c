@@ -50,7 +50,7 @@ static bool poll_directly(gli_tcp *t) {
   return true;
 }
 
-/* Who waits for one message has just looked for it, which is as good. */
+/* The thread that waits for one message has just looked: that is as good. */
 static bool has_looked(gli_tcp *t) {
   if (t->looked == NULL || t->direct >= DIRECT_POLLS) return false;
   t->direct += DIRECT_POLLS / IDLE_POLLS;

@@ -14,9 +14,9 @@ void gli_tcp_socket_tune(int fd);
 /* For a connection that stays within this host. What the system has begun to
  * pace when the connection was made it may pace for ever: best before. */
 void gli_tcp_socket_tune_local(int fd);
-/* For one that will be made by accepting it, from where nobody knows. Those
- * from other hosts are to be given back the congestion control in `control`,
- * unless that is "". */
+/* For one that will be made by accepting it, from a host that is not known yet.
+ * Those from other hosts are to be given back the congestion control in
+ * `control`, unless that is "". */
 enum { GLI_TCP_CONTROL_BYTES = 16 };
 void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]);
 void gli_tcp_socket_set_control(int fd, const char *control);

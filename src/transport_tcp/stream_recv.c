@@ -290,8 +290,8 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
 
 /* Before recv returns, the system acknowledges what is read, where nothing was
  * sent since the last that was: a packet that takes about as long as the
- * message did, and that nobody waits for. So such a message is only looked at,
- * and the next poll takes it from the socket. */
+ * message did, and that no thread waits for. So such a message is only looked
+ * at, and the next poll takes it from the socket. */
 static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
   gli_tcp *t = stream->pair->t;

@@ -1,8 +1,8 @@
 /* Inside the TCP transport.
  *
  * A pair is 1..16 streams (connections), as many as the side with fewer is
- * configured for: they agree when stream 0 is made. Whoever made stream 0 also
- * makes the others. Every socket is watched by one set (core/events.h) and
+ * configured for: they agree when stream 0 is made. The side that made stream 0
+ * also makes the others. Every socket is watched by one set (core/events.h) and
  * moved by sendmsg and recvmsg; a small message is one system call on either
  * side.
  *
@@ -146,8 +146,7 @@ typedef struct gli_tcp {
   gli_tcp_watch *listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
-  gli_tcp_half_open
-      *half_opens; /* connections that have not said who they are */
+  gli_tcp_half_open *half_opens; /* connections that have not said their rank */
   int half_open_count;
   uint64_t refused_count;
 

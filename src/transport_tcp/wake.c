@@ -3,8 +3,8 @@
  * A wake-up is a byte in a pipe, so it is level-triggered: every sleeper sees
  * it until the next poll takes it out. That poll must not take it from under a
  * thread that is still on its way out of poll(2) (the kernel looks again before
- * it returns), so it leaves the byte as long as anybody is inside; those who
- * come meanwhile return early, which is allowed. */
+ * it returns), so it leaves the byte as long as a thread is inside; threads
+ * that come meanwhile return early, which is allowed. */
 #include <unistd.h>
 
 #include "core/descriptor.h"

@@ -33,7 +33,7 @@ static inline void bare_begin(bare *b) {
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &b->links[i];
     link->context = &b->context;
-    link->base_link = link;
+    link->group.base = link;
     link->local = i;
     link->rank = bare_root_ranks[i];
     link->self = i == 0;

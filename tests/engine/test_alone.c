@@ -211,13 +211,13 @@ static gloo_request *start_send(const int32_t *value) {
 static int set_up_busy(void **state) {
   int failed = set_up(state);
   if (failed) return failed;
-  one.device->has_helper = true;
+  one.device->helper.exists = true;
   one.watched = start_recv(&received, 9);
   return 0;
 }
 
 static int tear_down_busy(void **state) {
-  one.device->has_helper = false;
+  one.device->helper.exists = false;
   return tear_down(state);
 }
 

@@ -79,21 +79,21 @@ static void send_unit(stage *s, uint32_t op) {
 }
 
 static void take_credit(stage *s, uint32_t credit) {
-  uint32_t before = s->link->eager_acked;
+  uint32_t before = s->link->credit.acked;
   gloo_error error = {.status = GLOO_OK};
-  s->status = gli_flow_credit(s->link, credit, &error);
+  s->status = gli_wire_credit(s->link, credit, &error);
   if (s->status == GLOO_OK) return;
   assert_int_equal(error.status, s->status);
   assert_int_equal(error.rank, s->link->rank);
-  assert_int_equal(s->link->eager_acked, before);
+  assert_int_equal(s->link->credit.acked, before);
 }
 
 static void say_started(stage *s, uint32_t op, bool asked) {
   if (asked) {
     assert_true(s->link->rts_out > 0);
-    gli_flow_answered(s->link);
+    gli_wire_answered(s->link);
   }
-  gli_flow_granted(s->ops[op], 1);
+  gli_wire_granted(s->ops[op], 1);
 }
 
 static void play_word(stage *s, const char *word) {
@@ -103,7 +103,7 @@ static void play_word(stage *s, const char *word) {
   uint32_t op = value ? (uint32_t)(value[1] - 'a') : 0;
 #define IS(text) (verb == strlen(text) && memcmp(word, text, verb) == 0)
   if (IS("credit") && *value == '+') {
-    take_credit(s, s->link->eager_acked + n * UNIT);
+    take_credit(s, s->link->credit.acked + n * UNIT);
   } else if (IS("credit")) {
     take_credit(s, s->start + n * UNIT);
   } else if (IS("started")) {
@@ -111,16 +111,16 @@ static void play_word(stage *s, const char *word) {
   } else if (IS("answer")) {
     say_started(s, op, true);
   } else if (IS("withdraw")) {
-    gli_flow_withdraw(s->link, s->ops[op]);
+    gli_wire_withdraw(s->link, s->ops[op]);
   } else if (IS("consume")) {
-    gli_flow_consumed(s->link, n * UNIT - GLI_HEADER_BYTES);
+    gli_wire_consumed(s->link, n * UNIT - GLI_HEADER_BYTES);
   } else if (IS("probe")) {
-    gli_flow_control(s->link, GLI_MESSAGE_PROBE, NULL, 0);
+    gli_wire_control(s->link, GLI_MESSAGE_PROBE, NULL, 0);
   } else if (IS("full")) {
     s->pair->room = 0;
   } else if (IS("room")) {
     s->pair->room = n;
-    gli_flow_retry(&s->w->rank.device);
+    gli_wire_retry(&s->w->rank.device);
   } else if (IS("open")) {
     s->pair->room = UINT32_MAX;
   } else if (IS("slow")) {
@@ -196,7 +196,7 @@ static void run_scene(const scene *x, uint32_t start) {
   char taken[TEXT];
   describe_taken(s.pair, taken);
   uint32_t blocked = wire_list_length(&s.link->blocked);
-  uint32_t owing = (s.link->eager_sent - s.link->eager_acked) / UNIT;
+  uint32_t owing = (s.link->credit.sent - s.link->credit.acked) / UNIT;
   if (strcmp(taken, x->taken) != 0 || blocked != x->blocked ||
       owing != x->owing || s.status != x->status) {
     fail_msg("%s (from %u on): took \"%s\", %u blocked, %u owing, status %d",
@@ -308,11 +308,11 @@ static void half_of_the_circle_is_older(void **state) {
   stage s;
   open_stage(&s, 300, 77);
   send_unit(&s, 0);
-  take_credit(&s, s.link->eager_acked + INT32_MAX);
+  take_credit(&s, s.link->credit.acked + INT32_MAX);
   assert_int_equal(s.status, GLOO_ERR_PROTOCOL);
-  take_credit(&s, s.link->eager_acked + INT32_MAX + 1u);
+  take_credit(&s, s.link->credit.acked + INT32_MAX + 1u);
   assert_int_equal(s.status, GLOO_OK);
-  assert_int_equal(s.link->eager_acked, 77);
+  assert_int_equal(s.link->credit.acked, 77);
   close_stage(&s);
 }
 
@@ -326,17 +326,17 @@ static void credit_the_short_way(void **state) {
   send_unit(&s, 0);
   gli_link *link = s.link;
   uint32_t start = s.start;
-  assert_true(gli_flow_credit_now(link, start));
-  assert_false(gli_flow_credit_now(link, start + 201));
-  assert_false(gli_flow_credit_now(link, start - 1));
-  assert_int_equal(link->eager_acked, start);
-  assert_true(gli_flow_credit_now(link, start + 100));
-  assert_int_equal(link->eager_acked, start + 100);
+  assert_true(gli_wire_credit_now(link, start));
+  assert_false(gli_wire_credit_now(link, start + 201));
+  assert_false(gli_wire_credit_now(link, start - 1));
+  assert_int_equal(link->credit.acked, start);
+  assert_true(gli_wire_credit_now(link, start + 100));
+  assert_int_equal(link->credit.acked, start + 100);
   send_unit(&s, 0);
   send_unit(&s, 0); /* blocked */
-  assert_false(gli_flow_credit_now(link, start + 200));
-  assert_int_equal(link->eager_acked, start + 100);
-  assert_true(gli_flow_credit_now(link, start + 100));
+  assert_false(gli_wire_credit_now(link, start + 200));
+  assert_int_equal(link->credit.acked, start + 100);
+  assert_true(gli_wire_credit_now(link, start + 100));
   close_stage(&s);
 }
 
@@ -368,7 +368,7 @@ static void headers_carry_credit(void **state) {
   for (uint32_t i = 0; i < 4; i++) {
     assert_int_equal(s.pair->log[i].header.credit, s.start + told[i]);
   }
-  assert_int_equal(s.link->eager_consumed_acked, s.start + 200);
+  assert_int_equal(s.link->credit.consumed_acked, s.start + 200);
   close_stage(&s);
 }
 
@@ -390,8 +390,8 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX);
   assert_int_equal(s.link->unannounced, MORE);
   /* An answer makes room for the oldest that is left. */
-  gli_flow_answered(s.link);
-  gli_flow_granted(ops[5], 1);
+  gli_wire_answered(s.link);
+  gli_wire_granted(ops[5], 1);
   wire_check(s.w);
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX + 2);
   const gli_header *last = &s.pair->log[GLI_RTS_MAX].header;
@@ -400,15 +400,15 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   assert_int_equal(last->slot, 0);
   assert_int_equal(s.pair->log[GLI_RTS_MAX + 1].header.operation, 5);
   /* One that was never announced is taken back, and need not be. */
-  gli_flow_withdraw(s.link, ops[ALL - 2]);
+  gli_wire_withdraw(s.link, ops[ALL - 2]);
   wire_check(s.w);
   assert_int_equal(s.link->unannounced, 1);
-  assert_int_equal(s.link->data_sent, ALL - 1);
-  gli_flow_answered(s.link);
+  assert_int_equal(s.link->leaving.sent, ALL - 1);
+  gli_wire_answered(s.link);
   last = &s.pair->log[s.pair->n_log - 1].header;
   assert_int_equal(last->operation, ALL - 1);
   assert_int_equal(s.link->unannounced, 0);
-  gli_flow_answered(s.link);
+  gli_wire_answered(s.link);
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX + 3);
   wire_check(s.w);
   close_stage(&s);
@@ -425,15 +425,15 @@ static void no_more_answers_than_a_peer_takes(void **state) {
   s.pair->room = 0;
   for (uint32_t i = 0; i < GLI_RTS_MAX + 10; i++) {
     assert_int_equal(
-        gli_flow_answer(s.link, GLI_MESSAGE_WAITING, &about, &error), GLOO_OK);
+        gli_wire_answer(s.link, GLI_MESSAGE_WAITING, &about, &error), GLOO_OK);
   }
   assert_int_equal(s.link->answers, GLI_RTS_MAX);
   for (uint32_t i = 0; i < GLI_RTS_MAX; i++) {
-    assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
+    assert_int_equal(gli_wire_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                      GLOO_OK);
   }
   assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX);
-  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
+  assert_int_equal(gli_wire_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                    GLOO_ERR_PROTOCOL);
   assert_int_equal(error.rank, s.link->rank);
   wire_check(s.w);
@@ -443,7 +443,7 @@ static void no_more_answers_than_a_peer_takes(void **state) {
   assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 9);
   play(&s, "sent");
   assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 16);
-  assert_int_equal(gli_flow_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
+  assert_int_equal(gli_wire_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                    GLOO_OK);
   close_stage(&s);
 }
@@ -511,7 +511,7 @@ static void blocked_sends_are_found(void **state) {
   peer = 9;
   assert_null(gli_wire_blocked(s.link, &none, &peer));
   assert_null(gli_wire_blocked(&s.w->rank.links[2], &waits[1], &peer));
-  gli_flow_granted(s.ops[1], 1);
+  gli_wire_granted(s.ops[1], 1);
   assert_null(gli_wire_blocked(s.link, &waits[1], &peer));
   assert_int_equal(peer, 9);
   close_stage(&s);
@@ -526,17 +526,17 @@ static void full_links_hold_up_no_others(void **state) {
   for (uint32_t i = 0; i < 9; i++) send_to(&s, 1 + i % 3, i % 3, UNIT, false);
   wire_check(s.w);
   gloo_device *device = &s.w->rank.device;
-  assert_int_equal(gli_flow_retry(device), 0);
+  assert_int_equal(gli_wire_retry(device), 0);
   wire_check(s.w);
   s.w->pairs[1].room = 3;
   s.w->pairs[3].room = 2;
-  assert_int_equal(gli_flow_retry(device), 5);
+  assert_int_equal(gli_wire_retry(device), 5);
   wire_check(s.w);
   assert_int_equal(s.w->pairs[1].n_log, 3);
   assert_int_equal(s.w->pairs[2].n_log, 0);
   assert_int_equal(s.w->pairs[3].n_log, 2);
   s.w->pairs[2].room = s.w->pairs[3].room = 9;
-  assert_int_equal(gli_flow_retry(device), 4);
+  assert_int_equal(gli_wire_retry(device), 4);
   assert_null(device->pending_links);
   for (uint32_t peer = 1; peer < BARE_SIZE; peer++) {
     for (uint32_t i = 0; i < 3; i++) {
@@ -554,25 +554,25 @@ static void an_offer_is_taken_whole_or_not(void **state) {
   gli_link *link = s.link;
   gli_op_peer *peer = &s.ops[0]->peers[1];
   gli_header h = header_of(0, 0, UNIT);
-  link->eager_consumed += 70;
+  link->credit.consumed += 70;
   s.pair->slow = true;
   gli_link before = *link;
-  assert_false(gli_flow_offer(peer, link->pair, &h, NULL));
+  assert_false(gli_wire_offer(peer, link->pair, &h, NULL));
   assert_memory_equal(&before, link, sizeof before);
   s.pair->slow = false;
-  assert_true(gli_flow_offer(peer, link->pair, &h, NULL));
-  assert_int_equal(link->eager_sent, s.start + 100);
-  assert_int_equal(link->data_sent, 1);
-  assert_int_equal(link->eager_consumed_acked, link->eager_consumed);
+  assert_true(gli_wire_offer(peer, link->pair, &h, NULL));
+  assert_int_equal(link->credit.sent, s.start + 100);
+  assert_int_equal(link->leaving.sent, 1);
+  assert_int_equal(link->credit.consumed_acked, link->credit.consumed);
   assert_int_equal(s.pair->log[0].header.eager, 1);
-  assert_int_equal(s.pair->log[0].header.credit, link->eager_consumed);
+  assert_int_equal(s.pair->log[0].header.credit, link->credit.consumed);
   h.length++;
   before = *link;
-  assert_false(gli_flow_offer(peer, link->pair, &h, NULL)); /* a byte too few */
+  assert_false(gli_wire_offer(peer, link->pair, &h, NULL)); /* a byte too few */
   assert_memory_equal(&before, link, sizeof before);
   peer->granted = true;
-  assert_true(gli_flow_offer(peer, link->pair, &h, NULL));
-  assert_int_equal(link->eager_sent, s.start + 100);
+  assert_true(gli_wire_offer(peer, link->pair, &h, NULL));
+  assert_int_equal(link->credit.sent, s.start + 100);
   assert_int_equal(s.pair->log[1].header.eager, 0);
   assert_int_equal(s.pair->n_log, 2);
   close_stage(&s);
@@ -584,9 +584,9 @@ static void nobody_speaks_to_who_has_left(void **state) {
   stage s;
   open_stage(&s, 100, 0);
   gli_link *link = s.link;
-  link->departed = true;
+  link->leaving.departed = true;
   play(&s, "probe");
-  link->departed = false;
+  link->leaving.departed = false;
   link->failed = true;
   play(&s, "probe");
   link->failed = false;
@@ -639,7 +639,7 @@ static void references_wait_for_their_peer(void **state) {
     play(&s, "full a");
     gli_transfer *t = s.link->pending.first;
     t->exposed = true;
-    s.link->departed = left;
+    s.link->leaving.departed = left;
     play(&s, "room:1");
     assert_int_equal(wire_list_length(&s.link->exposed), left ? 0 : 1);
     assert_int_equal(wire_list_length(&device->finished), left ? 1 : 0);
@@ -716,7 +716,7 @@ static void what_is_dropped_is_in_no_list(void **state) {
   assert_non_null(link->in_flight.first);
   assert_non_null(link->exposed.first);
   assert_int_equal(wire_list_length(&device->finished), 2);
-  gli_flow_drop(s.link);
+  gli_wire_drop(s.link);
   assert_int_equal(wire_list_length(&device->finished), 1);
   assert_ptr_equal(device->finished.first->operation, s.ops[3]);
   assert_ptr_equal(device->pending_links, other);

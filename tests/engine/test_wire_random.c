@@ -104,7 +104,7 @@ static void get_data(scenery *s, remote *r, const gli_header *h) {
     return;
   }
   s->eager++;
-  uint32_t cost = (uint32_t)gli_flow_cost(h->length);
+  uint32_t cost = (uint32_t)gli_wire_cost(h->length);
   r->early += cost;
   assert_true(r->early <= BUDGET);
   if (it->started) {
@@ -191,9 +191,9 @@ static void take_started(scenery *s, uint32_t rank) {
   uint32_t number = r->starts[0].number;
   bool asked = r->starts[0].asked;
   memmove(&r->starts[0], &r->starts[1], --r->n_starts * sizeof r->starts[0]);
-  if (asked) gli_flow_answered(link_to(s, rank));
+  if (asked) gli_wire_answered(link_to(s, rank));
   const run *x = find_run(s, number);
-  if (x) gli_flow_granted(x->op, rank);
+  if (x) gli_wire_granted(x->op, rank);
 }
 
 /* Not always the newest that there is. */
@@ -204,9 +204,9 @@ static void take_credit(scenery *s, uint32_t rank, bool newest) {
   uint32_t at = random_below(&s->seed, TOLD);
   if (!newest && one_in(s, 3)) credit = r->told[at];
   r->told[at] = r->consumed;
-  if (one_in(s, 2) && gli_flow_credit_now(link, credit)) return;
+  if (one_in(s, 2) && gli_wire_credit_now(link, credit)) return;
   gloo_error error;
-  assert_int_equal(gli_flow_credit(link, credit, &error), GLOO_OK);
+  assert_int_equal(gli_wire_credit(link, credit, &error), GLOO_OK);
 }
 
 /* ---- this rank ----------------------------------------------------------- */
@@ -227,7 +227,7 @@ static void send_next(scenery *s, run *x, uint32_t rank) {
                   .length = random_length(s)};
   bool stuck = x->message && link->unannounced > 0;
   if (link->pair && !link->pending.first && !stuck && one_in(s, 2) &&
-      gli_flow_offer(&x->op->peers[rank], link->pair, &h, NULL)) {
+      gli_wire_offer(&x->op->peers[rank], link->pair, &h, NULL)) {
     x->finished[rank] |= 1u << slot;
     return;
   }
@@ -272,7 +272,7 @@ static void withdraw(scenery *s, run *x) {
   if (x->op->peers[rank].rts_sent || blocked == 0 || blocked != x->sent[rank]) {
     return;
   }
-  gli_flow_withdraw(link, x->op);
+  gli_wire_withdraw(link, x->op);
   s->withdrawn++;
   s->remotes[rank].runs[x->number].withdrawn = true;
   wire_operation_free(x->op);
@@ -281,7 +281,7 @@ static void withdraw(scenery *s, run *x) {
 
 static void probe(scenery *s, uint32_t rank) {
   uint32_t serial = s->remotes[rank].probes_sent++;
-  gli_flow_control(link_to(s, rank), GLI_MESSAGE_PROBE, NULL, serial);
+  gli_wire_control(link_to(s, rank), GLI_MESSAGE_PROBE, NULL, serial);
 }
 
 /* Messages to itself; see drive/self.c. */
@@ -360,7 +360,7 @@ static void step(scenery *s) {
       break;
     case 8:
       s->again += s->w->rank.device.pending_links != NULL;
-      gli_flow_retry(&s->w->rank.device);
+      gli_wire_retry(&s->w->rank.device);
       break;
     case 9:
       transport_says_sent(s, rank);
@@ -374,7 +374,7 @@ static void step(scenery *s) {
       break;
     default:
       if (one_in(s, 2)) probe(s, rank);
-      gli_flow_consumed(link_to(s, rank), random_below(&s->seed, 50));
+      gli_wire_consumed(link_to(s, rank), random_below(&s->seed, 50));
   }
   get_all(s);
   wire_check(s->w);
@@ -418,7 +418,7 @@ static bool finish_some(scenery *s) {
     wire_sent(&s->w->pairs[rank]);
     left = left || s->remotes[rank].n_starts > 0;
   }
-  gli_flow_retry(&s->w->rank.device);
+  gli_wire_retry(&s->w->rank.device);
   poll_self(s);
   get_all(s);
   take_finished(s);
@@ -442,11 +442,11 @@ static void every_message_comes_out_once(void **state) {
     assert_null(link->blocked.first);
     assert_int_equal(link->rts_out, WANTS_BEFORE);
     assert_int_equal(r->early, 0);
-    assert_int_equal(link->eager_sent, r->consumed);
-    assert_int_equal(link->eager_acked, r->consumed);
-    assert_int_equal(link->data_sent, r->data);
+    assert_int_equal(link->credit.sent, r->consumed);
+    assert_int_equal(link->credit.acked, r->consumed);
+    assert_int_equal(link->leaving.sent, r->data);
     assert_int_equal(r->probes, r->probes_sent);
-    assert_true(link->eager_consumed - r->credit < BUDGET / 2);
+    assert_true(link->credit.consumed - r->credit < BUDGET / 2);
     assert_true(r->consumed < UINT32_MAX / 2); /* it has wrapped */
   }
   /* None of the ways is rare. */

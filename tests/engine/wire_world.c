@@ -91,7 +91,7 @@ void wire_end(wire_world *w) {
   gloo_device *device = &w->rank.device;
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &w->rank.links[i];
-    gli_flow_drop(link);
+    gli_wire_drop(link);
     assert_null(link->blocked.first);
     assert_null(link->pending.first);
     assert_null(link->in_flight.first);
@@ -113,8 +113,8 @@ void wire_end(wire_world *w) {
 void wire_count_from(wire_world *w, uint32_t start) {
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &w->rank.links[i];
-    link->eager_sent = link->eager_acked = start;
-    link->eager_consumed = link->eager_consumed_acked = start;
+    link->credit.sent = link->credit.acked = start;
+    link->credit.consumed = link->credit.consumed_acked = start;
   }
 }
 
@@ -175,7 +175,7 @@ uint32_t wire_list_length(const gli_transfer_list *list) {
 }
 
 static void check_link(const wire_world *w, const gli_link *link, census *c) {
-  assert_true(link->eager_sent - link->eager_acked <= link->context->budget);
+  assert_true(link->credit.sent - link->credit.acked <= link->context->budget);
   uint32_t unannounced = 0;
   for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
     const gli_op_peer *peer = &t->operation->peers[t->peer];

@@ -68,6 +68,17 @@ static gloo_status lent_remove(void *user, const char *key) {
   return gloo_store_delete(user, key, NULL);
 }
 
+static gloo_status lent_multi_get(void *user, const char *const *keys,
+                                  size_t n_keys, int64_t timeout_ns,
+                                  gloo_value *values) {
+  return gloo_store_multi_get(user, keys, n_keys, timeout_ns, values, NULL);
+}
+
+static gloo_status lent_multi_set(void *user, const char *const *keys,
+                                  const gloo_value *values, size_t n_keys) {
+  return gloo_store_multi_set(user, keys, values, n_keys, NULL);
+}
+
 static void lent_destroy(void *user) {
   gloo_store_destroy(user);
 }
@@ -86,6 +97,8 @@ static void open_callbacks(test_store *t) {
       .append = lent_append,
       .remove = lent_remove,
       .destroy = lent_destroy,
+      .multi_get = lent_multi_get,
+      .multi_set = lent_multi_set,
   };
   assert_int_equal(gloo_store_callbacks_create(&callbacks, &t->store, NULL),
                    GLOO_OK);

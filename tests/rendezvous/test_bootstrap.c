@@ -294,6 +294,85 @@ static void callbacks_that_misbehave_are_named(void **state) {
   assert_non_null(strstr(e.message, "'wait'"));
 }
 
+/* What a store of several keys at once was asked, and how it answers. */
+typedef struct several {
+  int gets, sets;
+  gloo_status status;
+  size_t bytes; /* of the last value, which is at NULL */
+} several;
+
+static gloo_status several_get(void *user, const char *const *keys,
+                               size_t n_keys, int64_t timeout_ns,
+                               gloo_value *values) {
+  several *asked = user;
+  (void)keys, (void)timeout_ns;
+  asked->gets++;
+  for (size_t i = 0; i + 1 < n_keys; i++) {
+    values[i] = (gloo_value){.data = malloc(2), .bytes = 2};
+    assert_non_null(values[i].data);
+    memcpy(values[i].data, "ab", 2);
+  }
+  values[n_keys - 1].bytes = asked->bytes;
+  return asked->status;
+}
+
+static gloo_status several_set(void *user, const char *const *keys,
+                               const gloo_value *values, size_t n_keys) {
+  several *asked = user;
+  (void)keys, (void)values, (void)n_keys;
+  asked->sets++;
+  return asked->status;
+}
+
+static gloo_status no_wait(void *user, const char *const *keys, size_t n_keys,
+                           int64_t timeout_ns) {
+  (void)user, (void)keys, (void)n_keys, (void)timeout_ns;
+  return GLOO_ERR_INTERNAL;
+}
+
+static void several_keys_are_one_callback(void **state) {
+  several asked = {.status = GLOO_OK};
+  gloo_store *store, *prefixed;
+  gloo_error e;
+  gloo_value values[3];
+  const char *const keys[] = {"a", "b", "c"};
+  (void)state;
+  gloo_store_callbacks callbacks = {.struct_size = sizeof(callbacks),
+                                    .user = &asked,
+                                    .set = plain_set,
+                                    .get = plain_get,
+                                    .wait = no_wait,
+                                    .multi_get = several_get,
+                                    .multi_set = several_set};
+  assert_int_equal(gloo_store_callbacks_create(&callbacks, &store, NULL),
+                   GLOO_OK);
+  assert_int_equal(gloo_store_prefix_create(store, "p/", &prefixed, NULL),
+                   GLOO_OK);
+  assert_int_equal(gloo_store_multi_get(prefixed, keys, 3, 1, values, &e),
+                   GLOO_OK);
+  assert_memory_equal(values[1].data, "ab", 2);
+  assert_null(values[2].data);
+  assert_int_equal(gloo_store_multi_set(prefixed, keys, values, 3, &e),
+                   GLOO_OK);
+  for (int i = 0; i < 3; i++) free(values[i].data);
+  assert_int_equal(asked.gets, 1);
+  assert_int_equal(asked.sets, 1);
+
+  asked.bytes = 5; /* at NULL */
+  assert_int_equal(gloo_store_multi_get(store, keys, 3, 1, values, &e),
+                   GLOO_ERR_INVALID);
+  assert_non_null(strstr(e.message, "5 bytes at NULL from 'multi_get'"));
+  asked.status = GLOO_ERR_IO; /* and none of what it left is lost */
+  assert_int_equal(gloo_store_multi_get(store, keys, 3, 1, values, &e),
+                   GLOO_ERR_IO);
+  assert_non_null(strstr(e.message, "'multi_get' for key 'a'"));
+  assert_int_equal(gloo_store_multi_set(store, keys, values, 3, &e),
+                   GLOO_ERR_IO);
+  assert_non_null(strstr(e.message, "'multi_set' for key 'a'"));
+  gloo_store_destroy(prefixed);
+  gloo_store_destroy(store);
+}
+
 /* ---- leaving ------------------------------------------------------------- */
 
 typedef struct leaving {
@@ -476,6 +555,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(strange_values_are_refused),
       cmocka_unit_test(a_store_that_cannot_compare_will_do),
       cmocka_unit_test(callbacks_that_misbehave_are_named),
+      cmocka_unit_test(several_keys_are_one_callback),
       cmocka_unit_test(no_rank_leaves_before_all_have_finished),
       cmocka_unit_test(rank_0_names_those_that_have_not_finished),
       cmocka_unit_test(late_comers_are_told_to_try_again),

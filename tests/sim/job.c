@@ -65,11 +65,11 @@ static void open_rank(job *j, rank *r, gli_address *address) {
  * started while something else is under way is put off, to be taken up by later
  * polls. */
 static void pretend_to_have_a_helper(job *j, rank *r) {
-  r->device->has_helper = job_draw(j, 2);
+  r->device->helper.exists = job_draw(j, 2);
 }
 
 static void close_device(rank *r) {
-  r->device->has_helper = false; /* no thread to be joined */
+  r->device->helper.exists = false; /* no thread to be joined */
   gli_device_close(r->device);
   r->device = NULL;
 }

@@ -1,4 +1,4 @@
-/* Who is to blame when an operation does not come to its end. */
+/* Which rank is to blame when an operation does not come to its end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
-/* ---- whoever is late ----------------------------------------------------- */
+/* ---- the ranks that are late --------------------------------------------- */
 
 /* Append "rank 3, rank 5 and 2 more". */
 static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
@@ -97,7 +97,7 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   }
 }
 
-/* ---- who left ------------------------------------------------------------ */
+/* ---- ranks that left ----------------------------------------------------- */
 
 static bool still_needs(const gli_operation *op, const gli_link *link) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
@@ -119,14 +119,14 @@ static bool can_still_come(const gli_operation *posted) {
   for (uint32_t rank = 0; rank < context->size; rank++) {
     if (!gli_p2p_takes_from(posted, rank)) continue;
     const gli_link *link = context->peers[rank].link;
-    if (link == NULL || !link->departed) return true;
+    if (link == NULL || !link->leaving.departed) return true;
   }
   return false;
 }
 
 void gli_link_departed(gli_link *link) {
   gloo_context *context = link->context;
-  link->departed = true;
+  link->leaving.departed = true;
   gli_expose_departed(link);
   const gli_operation *victim = context->family->active.first;
   while (victim != NULL && !still_needs(victim, link))

@@ -32,22 +32,22 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
 }
 
 static void close_link(gli_link *link, const gli_send_request *last) {
-  if (link->pair != NULL && link->context->device->forked) {
+  if (link->pair != NULL && link->context->device->fork.child) {
     if (link->pair->ops->pair_abandon != NULL)
       link->pair->ops->pair_abandon(link->pair);
     link->pair = NULL;
   }
   if (link->pair != NULL) {
-    bool silent = link->said_bye || link->failed;
+    bool silent = link->leaving.said_bye || link->failed;
     link->pair->ops->pair_close(link->pair, silent ? NULL : last);
     link->pair = NULL;
   }
-  gli_flow_drop(link);
+  gli_wire_drop(link);
 }
 
 static void close_links(gloo_context *context, gli_send_request *last) {
   for (gli_link *link = context->links; link != NULL; link = link->next) {
-    last->header.credit = link->eager_consumed;
+    last->header.credit = link->credit.consumed;
     close_link(link, last);
   }
 }

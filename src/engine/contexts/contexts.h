@@ -1,4 +1,4 @@
-/* Contexts, groups of them, how they end, and who is to blame. */
+/* Contexts, groups of them, how they end, and which rank is to blame. */
 #ifndef GLI_ENGINE_CONTEXTS_CONTEXTS_H
 #define GLI_ENGINE_CONTEXTS_CONTEXTS_H
 
@@ -57,12 +57,13 @@ void gli_group_check_departing(gli_link *link);
 /* The pair is gone, and the groups' links with it. */
 void gli_group_base_departed(gli_link *base_link);
 void gli_group_drop_links(gli_family *family);
-/* Say DEPARTED to everybody. */
+/* Say DEPARTED to all peers. */
 void gli_group_say_departed(gloo_context *context);
 
-/* ---- who is to blame (probe.c, blame.c) ---------------------------------- */
+/* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
 
-/* Its time runs from now at the latest: nobody may look for long. */
+/* Its time runs from now at the latest: it may be long until a thread looks at
+ * it. */
 void gli_blame_start_clock(gli_operation *op);
 /* The timer is due. */
 void gli_blame_timer(gli_operation *op, uint64_t now_ns);

@@ -11,7 +11,7 @@ static bool link_has_work(const gli_link *link) {
 }
 
 static void free_link(gli_link *link) {
-  gli_flow_drop(link); /* from the lists of the device */
+  gli_wire_drop(link); /* from the lists of the device */
   gli_link_free(link);
 }
 
@@ -44,8 +44,8 @@ void gli_group_base_departed(gli_link *base_link) {
   const gli_family *family = base_link->context->family;
   for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     gli_link *link = g->links;
-    while (link != NULL && link->base_link != base_link) link = link->next;
-    if (link != NULL && !link->departed) gli_link_departed(link);
+    while (link != NULL && link->group.base != base_link) link = link->next;
+    if (link != NULL && !link->leaving.departed) gli_link_departed(link);
   }
 }
 
@@ -54,7 +54,7 @@ void gli_group_drop_links(gli_family *family) {
   for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     for (gli_link *link = g->links; link != NULL; link = link->next) {
       link->pair = NULL;
-      gli_flow_drop(link);
+      gli_wire_drop(link);
     }
   }
   while (family->draining != NULL) {
@@ -86,28 +86,28 @@ gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *h,
   }
   if (h->type == GLI_MESSAGE_DEPARTED) return GLOO_OK; /* at the same time */
   gli_header about = {.tag = h->context};
-  return gli_flow_answer(base_link, GLI_MESSAGE_DEPARTED, &about, error);
+  return gli_wire_answer(base_link, GLI_MESSAGE_DEPARTED, &about, error);
 }
 
 /* ---- DEPARTED ------------------------------------------------------------ */
 
 void gli_group_say_departed(gloo_context *context) {
   for (gli_link *link = context->links; link != NULL; link = link->next) {
-    if (link->self || link->departed || link->pair == NULL) continue;
+    if (link->self || link->leaving.departed || link->pair == NULL) continue;
     if (link->local == GLI_NO_RANK) { /* not formed: no number over there */
-      gli_header about = {.tag = link->own};
-      gli_flow_control(link->base_link, GLI_MESSAGE_DEPARTED, &about, 1);
+      gli_header about = {.tag = link->group.own};
+      gli_wire_control(link->group.base, GLI_MESSAGE_DEPARTED, &about, 1);
       continue;
     }
-    gli_header about = {.operation = link->data_sent};
-    gli_flow_control(link, GLI_MESSAGE_DEPARTED, &about, 0);
+    gli_header about = {.operation = link->leaving.sent};
+    gli_wire_control(link, GLI_MESSAGE_DEPARTED, &about, 0);
   }
 }
 
 void gli_group_check_departing(gli_link *link) {
-  if (link->data_came < link->departs_after) return;
-  link->departing = false;
-  if (!link->departed) gli_link_departed(link);
+  if (link->leaving.came < link->leaving.after) return;
+  link->leaving.announced = false;
+  if (!link->leaving.departed) gli_link_departed(link);
 }
 
 /* Something that we sent to a group did not find it. If it has said DEPARTED in
@@ -116,22 +116,22 @@ static void is_gone_there(gli_link *base_link, uint32_t id) {
   const gli_family *family = base_link->context->family;
   for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     gli_link *link = g->links;
-    while (link != NULL && link->base_link != base_link) link = link->next;
-    if (link == NULL || link->local == GLI_NO_RANK || link->group != id)
+    while (link != NULL && link->group.base != base_link) link = link->next;
+    if (link == NULL || link->local == GLI_NO_RANK || link->group.peers != id)
       continue;
-    if (link->departed || link->departing) continue;
+    if (link->leaving.departed || link->leaving.announced) continue;
     gli_link_departed(link);
     return;
   }
 }
 
 void gli_group_departs(gli_link *link, const gli_header *h) {
-  if (h->slot != 0 && link->base_link == link) {
+  if (h->slot != 0 && link->group.base == link) {
     is_gone_there(link, h->tag);
     return;
   }
-  link->departing = true; /* from now on its messages are counted */
+  link->leaving.announced = true; /* from now on its messages are counted */
   if (link->awaits != NULL) gli_in_order_leave(link->awaits);
-  link->departs_after = h->operation;
+  link->leaving.after = h->operation;
   gli_group_check_departing(link);
 }

@@ -1,4 +1,4 @@
-/* Operations that are late: finding out who is to blame.
+/* Operations that are late: finding out which rank is to blame.
  *
  * When one rank does not come, most others wait for a rank that waits itself.
  * So shortly before its deadline an operation asks (PROBE) the ranks it waits
@@ -52,7 +52,7 @@ static void send_probes(const gli_operation *op) {
   if (may_ask_for_message(op)) {
     gli_link *link = op->context->peers[op->p2p.peer].link;
     if (link == NULL) return;
-    gli_flow_control(link, GLI_MESSAGE_PROBE, &op->signature,
+    gli_wire_control(link, GLI_MESSAGE_PROBE, &op->signature,
                      op->deadline.suspected ? 1 : 0);
     return;
   }
@@ -60,7 +60,7 @@ static void send_probes(const gli_operation *op) {
   if (op->signature.collective == GLI_SENDRECV) return;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!gli_operation_waits_for(op, i)) continue;
-    gli_flow_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
+    gli_wire_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
                      op->deadline.suspected ? 1 : 0);
   }
 }
@@ -141,8 +141,8 @@ static gli_operation *find_operation(const gli_link *link,
   return gli_match_operation(link, h);
 }
 
-/* Who asks may wait for a message that is not to come, for this rank called
- * something else there. */
+/* The rank that asks may wait for a message that is not to come, for this rank
+ * called something else there. */
 static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
                                 const gli_header *h, gloo_error *error) {
   if (h->collective == GLI_SENDRECV) return GLOO_OK;
@@ -156,7 +156,7 @@ gloo_status gli_blame_probed(gli_link *link, const gli_header *h,
   gloo_status status = check_agrees(op, link, h, error);
   if (status != GLOO_OK) return status;
   if (op == NULL) return GLOO_OK; /* not there yet: silence is the answer */
-  (void)gli_flow_answer(link, GLI_MESSAGE_WAITING, h, NULL);
+  (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, h, NULL);
   if (op->deadline.timeout_ns <= 0) return GLOO_OK;
   gli_blame_start_clock(op);
   gloo_device *device = op->device;

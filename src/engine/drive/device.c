@@ -13,8 +13,8 @@
 #include "engine/wire/wire.h"
 
 void gli_device_lock_contended(gloo_device *device) {
-  if (atomic_exchange(&device->fork_pending, false)) {
-    gli_device_part(device); /* the lock is held, and that by nobody */
+  if (atomic_exchange(&device->fork.pending, false)) {
+    gli_device_part(device); /* the lock is held, and that by no thread */
     return;
   }
   atomic_fetch_add(&device->lock_wanted, 1);
@@ -31,8 +31,8 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
   atomic_init(&device->lock_wanted, 0);
   atomic_init(&device->oversubscribed, false);
   if (!gli_lock_init(&device->lock)) goto no_lock;
-  if (uv_mutex_init(&device->helper_lock) != 0) goto no_helper_lock;
-  if (uv_cond_init(&device->helper_wake) != 0) goto no_condition;
+  if (uv_mutex_init(&device->helper.lock) != 0) goto no_helper_lock;
+  if (uv_cond_init(&device->helper.wake) != 0) goto no_condition;
   gloo_status status = gli_device_read_wait_mode(device, error);
   if (status != GLOO_OK) goto no_transport;
   gli_transport_config full = *config;
@@ -56,13 +56,13 @@ no_watch:
 no_helper:
   ops->close(device->transport);
 no_transport:
-  uv_cond_destroy(&device->helper_wake);
-  uv_mutex_destroy(&device->helper_lock);
+  uv_cond_destroy(&device->helper.wake);
+  uv_mutex_destroy(&device->helper.lock);
   gli_lock_destroy(&device->lock);
   free(device);
   return status;
 no_condition:
-  uv_mutex_destroy(&device->helper_lock);
+  uv_mutex_destroy(&device->helper.lock);
 no_helper_lock:
   gli_lock_destroy(&device->lock);
 no_lock:
@@ -75,15 +75,15 @@ no_memory:
 void gli_device_close(gloo_device *device) {
   gli_device_lock(device); /* in a forked child it has to part first */
   gli_device_unlock(device);
-  gli_fork_watch_end(&device->fork_watch);
-  if (device->torn) return;
+  gli_fork_watch_end(&device->fork.watch);
+  if (device->fork.torn) return;
   gli_device_stop_helper(device);
   gli_event_close(&device->event);
   device->ops->close(device->transport);
   gli_transfer_free_pool(device);
   gli_early_free_pools(device);
-  uv_cond_destroy(&device->helper_wake);
-  uv_mutex_destroy(&device->helper_lock);
+  uv_cond_destroy(&device->helper.wake);
+  uv_mutex_destroy(&device->helper.lock);
   gli_lock_destroy(&device->lock);
   free(device);
 }
@@ -114,7 +114,7 @@ static void finish_teardowns(gloo_device *device) {
 
 void gli_device_tie_up(gloo_device *device) {
   if (device->teardowns_pending) finish_teardowns(device);
-  if (device->tells_pending && device->has_helper)
+  if (device->tells_pending && device->helper.exists)
     gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
 }
@@ -123,7 +123,7 @@ void gli_device_tie_up(gloo_device *device) {
 GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
   if (device->self_queue.first != NULL) events += gli_self_poll(device);
-  if (device->pending_links != NULL) events += gli_flow_retry(device);
+  if (device->pending_links != NULL) events += gli_wire_retry(device);
   if (device->deferred != NULL) {
     gli_device_start_deferred(device);
     events++;
@@ -147,7 +147,7 @@ GLI_COLD static int poll_beside_sleepers(gloo_device *device) {
   int events = poll_once(device);
   if (device->completed != completed) {
     gli_device_wake_sleepers(device);
-  } else if (device->to_wake > 0) {
+  } else if (device->wait.to_wake > 0) {
     device->ops->wake(device->transport);
   }
   return events;
@@ -155,8 +155,8 @@ GLI_COLD static int poll_beside_sleepers(gloo_device *device) {
 
 int gli_device_poll(gloo_device *device) {
   device->unpolled = 0;
-  return device->sleepers == 0 ? poll_once(device)
-                               : poll_beside_sleepers(device);
+  return device->wait.sleepers == 0 ? poll_once(device)
+                                    : poll_beside_sleepers(device);
 }
 
 int gli_device_progress_for(gloo_device *device, gli_operation *op) {

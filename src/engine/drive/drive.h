@@ -20,7 +20,7 @@ static inline void gli_device_lock(gloo_device *device) {
 /* ---- forked children (forked.c) ------------------------------------------ */
 
 bool gli_device_watch_forks(gloo_device *device);
-/* Become an end point that reaches nobody, and end all that is under way. With
+/* Become an end point that reaches no peer, and end all that is under way. With
  * the lock held, before anything else is done with it in the child. */
 void gli_device_part(gloo_device *device);
 
@@ -28,7 +28,7 @@ void gli_device_part(gloo_device *device);
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
-/* Progress for who waits for this operation. */
+/* Progress for a thread that waits for this operation. */
 int gli_device_progress_for(gloo_device *device, gli_operation *operation);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
@@ -46,7 +46,7 @@ int gli_self_poll(gloo_device *device);
  */
 extern const gli_upcalls gli_engine_upcalls;
 
-/* ---- who wants to know (tell.c) ------------------------------------------ */
+/* ---- telling of the end (tell.c) ----------------------------------------- */
 
 /* GLOO_IN_PROGRESS, or how all of a joined request ended. */
 gloo_status gli_operation_result(const gli_operation *head);
@@ -64,18 +64,20 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head);
 void gli_device_tell_all(gloo_device *device);
 /* Where the helper does not. */
 static inline void gli_device_tell(gloo_device *device) {
-  if (device->tells_pending && !device->has_helper) gli_device_tell_all(device);
+  if (device->tells_pending && !device->helper.exists)
+    gli_device_tell_all(device);
 }
 /* Until no other thread is in a function of the library that was told. */
 void gli_device_await_telling(gloo_device *device);
 
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */
 
-/* After operations were started that nobody waits for. */
+/* After operations were started that no thread waits for. */
 void gli_device_kick(gloo_device *device);
 void gli_device_kick_idle(gloo_device *device);
 static inline void gli_device_kick_locked(gloo_device *device) {
-  if (device->has_helper && device->helper_idle) gli_device_kick_idle(device);
+  if (device->helper.exists && device->helper.idle)
+    gli_device_kick_idle(device);
 }
 /* What they wait for may be over. */
 void gli_device_wake_sleepers(gloo_device *device);

@@ -1,16 +1,16 @@
 /* Devices in forked children.
  *
  * Nothing on a call's way asks whether it is in a child. The child's copy of a
- * device has its lock held, by nobody: whoever wants it first finds that out
- * where it would wait for the lock, and makes of the device one that reaches
- * nobody and of its contexts such that have failed, with GLOO_ERR_FORKED. What
- * follows is what follows any failure. */
+ * device has its lock held, by no thread: the thread that wants it first finds
+ * that out where it would wait for the lock, and makes of the device one that
+ * reaches no peer and of its contexts such that have failed, with
+ * GLOO_ERR_FORKED. What follows is what follows any failure. */
 #include "core/custom_op.h"
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 
-/* ---- a transport that reaches nobody ------------------------------------- */
+/* ---- a transport that reaches no peer ------------------------------------ */
 
 static uint64_t nowhere_now_ns(gli_transport *t) {
   return t->ops->now_ns(t);
@@ -73,20 +73,20 @@ static void forked_part(gloo_context *root, const gloo_error *cause,
 void gli_device_part(gloo_device *device) {
   gloo_error cause;
   gli_fork_refuse(&device->birth, "the context", &cause);
-  device->forked = true;
+  device->fork.child = true;
   device->ops = &nowhere;
-  device->has_helper = false;
+  device->helper.exists = false;
   device->owed = 0;
-  device->waiters = device->sleepers = device->to_wake = 0;
+  device->wait.waiters = device->wait.sleepers = device->wait.to_wake = 0;
   device->telling = 0;             /* the threads that did are not here */
   gli_event_close(&device->event); /* the parent has the same pipe */
-  if (device->torn) {
+  if (device->fork.torn) {
     device->runnable = device->deferred = device->unlisted = NULL;
     device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};
     device->pending_links = NULL;
   }
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
-    forked_part(c, &cause, device->torn);
+    forked_part(c, &cause, device->fork.torn);
   }
   gli_device_run(device);
 }
@@ -95,8 +95,8 @@ void gli_device_part(gloo_device *device) {
 
 static bool forked_hold(void *object, gli_fork_patience *patience) {
   gloo_device *device = object;
-  device->fork_locked = false;
-  if (atomic_load(&device->fork_pending)) return true;
+  device->fork.locked = false;
+  if (atomic_load(&device->fork.pending)) return true;
   bool may_wait = !gli_custom_op_inside(); /* which has the lock */
   atomic_fetch_add(&device->lock_wanted, 1);
   bool taken = gli_lock_try(&device->lock);
@@ -104,25 +104,25 @@ static bool forked_hold(void *object, gli_fork_patience *patience) {
     taken = gli_lock_try(&device->lock);
   }
   atomic_fetch_sub(&device->lock_wanted, 1);
-  device->fork_locked = taken;
+  device->fork.locked = taken;
   return taken;
 }
 
 static void forked_release(void *object) {
   gloo_device *device = object;
-  if (device->fork_locked) gli_device_unlock(device);
+  if (device->fork.locked) gli_device_unlock(device);
 }
 
 /* Threads that wait are not here. */
 static void forked_child(void *object, bool held) {
   gloo_device *device = object;
-  if (!held) device->torn = true;
+  if (!held) device->fork.torn = true;
   gli_lock_held_alone(&device->lock);
-  gli_fork_mutex(&device->helper_lock, false);
-  gli_fork_condition(&device->helper_wake);
+  gli_fork_mutex(&device->helper.lock, false);
+  gli_fork_condition(&device->helper.wake);
   atomic_store(&device->lock_wanted, 0);
-  atomic_store(&device->fork_pending, true);
-  if (!device->torn && device->ops->forked != NULL) {
+  atomic_store(&device->fork.pending, true);
+  if (!device->fork.torn && device->ops->forked != NULL) {
     device->ops->forked(device->transport);
   }
 }
@@ -130,6 +130,6 @@ static void forked_child(void *object, bool held) {
 bool gli_device_watch_forks(gloo_device *device) {
   static const gli_fork_care care = {forked_hold, forked_release, forked_child};
   device->birth = gli_birth_here();
-  return gli_fork_watch_begin(&device->fork_watch, GLI_FORK_OBJECTS, &care,
+  return gli_fork_watch_begin(&device->fork.watch, GLI_FORK_OBJECTS, &care,
                               device);
 }

@@ -1,5 +1,5 @@
-/* The helper thread makes progress only while nobody waits and operations are
- * outstanding, or something is owed to peers; it never spins. */
+/* The helper thread makes progress only while no other thread waits and
+ * operations are outstanding, or something is owed to peers; it never spins. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
@@ -9,28 +9,29 @@
 /* A peer may wait for an answer to an operation that is over here. */
 static bool helper_has_work(const gloo_device *device) {
   if (device->tells_pending) return true;
-  if (device->waiters > 0) return false;
+  if (device->wait.waiters > 0) return false;
   return device->outstanding > 0 || device->owed > 0;
 }
 
-/* Who signals has the device's lock, which the helper has until it waits. */
+/* The thread that signals has the device's lock, which the helper has until it
+ * waits. */
 static void wake_helper(gloo_device *device) {
-  uv_mutex_lock(&device->helper_lock);
-  uv_cond_signal(&device->helper_wake);
-  uv_mutex_unlock(&device->helper_lock);
+  uv_mutex_lock(&device->helper.lock);
+  uv_cond_signal(&device->helper.wake);
+  uv_mutex_unlock(&device->helper.lock);
 }
 
 /* Leaves the device's lock meanwhile. 0: until it is woken. */
 static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
-  uv_cond_t *wake = &device->helper_wake;
-  uv_mutex_lock(&device->helper_lock);
+  uv_cond_t *wake = &device->helper.wake;
+  uv_mutex_lock(&device->helper.lock);
   gli_device_unlock(device);
   if (timeout_ns == 0) {
-    uv_cond_wait(wake, &device->helper_lock);
+    uv_cond_wait(wake, &device->helper.lock);
   } else {
-    (void)uv_cond_timedwait(wake, &device->helper_lock, timeout_ns);
+    (void)uv_cond_timedwait(wake, &device->helper.lock, timeout_ns);
   }
-  uv_mutex_unlock(&device->helper_lock);
+  uv_mutex_unlock(&device->helper.lock);
   gli_device_lock(device);
 }
 
@@ -47,9 +48,9 @@ void gli_device_kick(gloo_device *device) {
 static void helper_turn(gloo_device *device) {
   /* Most operations are waited for at once: do not get in their way. */
   if (!device->tells_pending) helper_rest(device, HELPER_DELAY_NS);
-  while (!device->stop && helper_has_work(device)) {
+  while (!device->helper.stop && helper_has_work(device)) {
     gli_device_tell_all(device);
-    if (device->waiters > 0) continue;
+    if (device->wait.waiters > 0) continue;
     if (gli_device_poll(device) > 0) {
       if (atomic_load(&device->lock_wanted) > 0) gli_device_offer_lock(device);
       continue;
@@ -61,14 +62,14 @@ static void helper_turn(gloo_device *device) {
 static void helper_main(void *argument) {
   gloo_device *device = argument;
   gli_device_lock(device);
-  while (!device->stop) {
+  while (!device->helper.stop) {
     if (helper_has_work(device)) {
       helper_turn(device);
       continue;
     }
-    device->helper_idle = true;
+    device->helper.idle = true;
     helper_rest(device, 0);
-    device->helper_idle = false;
+    device->helper.idle = false;
   }
   gli_device_unlock(device);
 }
@@ -76,7 +77,7 @@ static void helper_main(void *argument) {
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
   gli_signal_guard guard;
   gli_signal_block_all(&guard);
-  int failed = uv_thread_create(&device->helper, helper_main, device);
+  int failed = uv_thread_create(&device->helper.thread, helper_main, device);
   gli_signal_restore(&guard);
   if (failed) {
     return gli_fail(error, GLOO_ERR_IO, -1,
@@ -84,16 +85,16 @@ gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error) {
                     "processes (ulimit -u) or that of the control group",
                     uv_strerror(failed));
   }
-  device->has_helper = true;
+  device->helper.exists = true;
   return GLOO_OK;
 }
 
 void gli_device_stop_helper(gloo_device *device) {
-  if (!device->has_helper) return;
+  if (!device->helper.exists) return;
   gli_device_lock(device);
-  device->stop = true;
+  device->helper.stop = true;
   wake_helper(device);
   device->ops->wake(device->transport);
   gli_device_unlock(device);
-  uv_thread_join(&device->helper);
+  uv_thread_join(&device->helper.thread);
 }

@@ -11,7 +11,7 @@ gloo_status gli_operation_result(const gli_operation *head) {
   return gli_operation_failed_of(head)->error.status;
 }
 
-/* Is somebody still to be told of an operation of this context? */
+/* Is the end of an operation of this context still to be told? */
 static bool has_queued(const gloo_context *context) {
   const gli_operation *op = context->all;
   while (op != NULL) {

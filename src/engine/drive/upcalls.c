@@ -89,26 +89,27 @@ static gloo_status receive_share_done(gli_link *link, const gli_header *h,
 
 static gloo_status dispatch_message(gli_link *link, const gli_header *h,
                                     gli_sink *sink, gloo_error *error) {
-  if (h->credit != link->eager_acked) {
-    gloo_status status = gli_flow_credit(link, h->credit, error);
+  if (h->credit != link->credit.acked) {
+    gloo_status status = gli_wire_credit(link, h->credit, error);
     if (status != GLOO_OK) return status;
   }
   gloo_status status = GLOO_OK;
   switch ((gli_message_type)h->type) {
     case GLI_MESSAGE_DATA:
       status = gli_receive_data(link, h, sink, error);
-      if (link->departing && status == GLOO_OK) gli_group_check_departing(link);
+      if (link->leaving.announced && status == GLOO_OK)
+        gli_group_check_departing(link);
       return status;
     case GLI_MESSAGE_RTS:
       return gli_receive_rts(link, h, error);
     case GLI_MESSAGE_CTS:
       return gli_receive_cts(link, h, error);
     case GLI_MESSAGE_ABORT:
-      if (link->base_link != link) return fail_unknown(link, error);
+      if (link->group.base != link) return fail_unknown(link, error);
       return abort_header(link, h, sink, error);
     case GLI_MESSAGE_BYE:
-      if (link->base_link != link) return fail_unknown(link, error);
-      link->said_bye = true;
+      if (link->group.base != link) return fail_unknown(link, error);
+      link->leaving.said_bye = true;
       gli_link_departed(link);
       gli_group_base_departed(link);
       return GLOO_OK;
@@ -168,7 +169,8 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
   gloo_error error;
   error.status = GLOO_OK;
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
-  if (link == NULL || link->departing) return GLOO_OK; /* found out again */
+  if (link == NULL || link->leaving.announced)
+    return GLOO_OK; /* found out again */
   if (link->awaits != NULL && gli_in_order_message(link, h, payload)) {
     *taken = true;
     gli_device_run(context->device);
@@ -218,7 +220,8 @@ static void engine_on_sent(void *pair_user, gli_send_request *request) {
 
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
-  /* Of what came, and of what this rank itself lacks, nobody knows more. */
+  /* Of what came, and of what this rank itself lacks, no other rank knows more.
+   */
   if (cause->status == GLOO_ERR_PROTOCOL ||
       cause->rank == (int)link->context->rank) {
     gli_context_poison(link->context, cause);
@@ -248,7 +251,7 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
     context->teardown_pending = true;
     device->teardowns_pending = 1;
   }
-  return link->said_bye || link->failed ? NULL : link->pair;
+  return link->leaving.said_bye || link->failed ? NULL : link->pair;
 }
 
 const gli_upcalls gli_engine_upcalls = {

@@ -3,8 +3,8 @@
  * With a core per rank it polls for about as long as it takes to wake a sleeper
  * on another core, with more ranks than cores not at all; then it lets others
  * run between polls, and at last it sleeps. Yielding costs next to nothing when
- * nobody else wants the core, and hands it to the peer when the peer needs it.
- * How long to go on with it is learnt: when what was waited for comes soon
+ * no other thread wants the core, and hands it to the peer when the peer needs
+ * it. How long to go on with it is learnt: when what was waited for comes soon
  * after falling asleep, sleeping was wrong, and the next wait yields for
  * longer; after a long sleep it yields for a short time again. So ranks in step
  * never sleep, and one that waits for a late peer leaves its core. (Two ranks
@@ -12,14 +12,13 @@
  * runs itself. Two that are always ready to run get moved apart.)
  *
  * Ranks may share a core although there would be one for each: others keep the
- * rest busy, or they believe that they are on different hosts. Then who spins
- * keeps away the one that it waits for, and a yield brings at once what
- * spinning did not. That is noticed, and nobody spins as long as it stays so.
- * Where a core is idle they are there for no good reason: the system put them
- * together when one woke the other, and may leave them so for a tenth of a
- * second. Who naps is put on an idle core at once, so that is tried, too, ever
- * more rarely.
- */
+ * rest busy, or they believe that they are on different hosts. Then a rank that
+ * spins keeps away the one that it waits for, and a yield brings at once what
+ * spinning did not. That is noticed, and this rank does not spin as long as it
+ * stays so. Where a core is idle they are there for no good reason: the system
+ * put them together when one woke the other, and may leave them so for a tenth
+ * of a second. A thread that naps is put on an idle core at once, so that is
+ * tried, too, ever more rarely. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +36,9 @@
 #define SHORT_SLEEP_NS UINT64_C(400000)
 #define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
-/* A yield that takes less let nobody run; one that takes more let somebody run
- * who has work of his own, and to whom no core should be given in vain. */
+/* A yield that takes less let no other thread run; one that takes more let a
+ * thread run that has work of its own, and to which no core should be given in
+ * vain. */
 #define ALONE_NS UINT64_C(1000)
 #define HOG_NS UINT64_C(1000000)
 /* Signs of sharing the core: what one counts, where they are believed. One that
@@ -51,12 +51,12 @@ enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
   const char *value = getenv("GLOO_WAIT");
-  device->wait_mode = GLI_WAIT_ADAPT;
-  device->yield_ns = YIELD_MIN_NS;
+  device->wait.mode = GLI_WAIT_ADAPT;
+  device->wait.yield_ns = YIELD_MIN_NS;
   if (value == NULL || !*value) return GLOO_OK;
   for (int i = 0; i < 4; i++) {
     if (strcmp(value, names[i]) != 0) continue;
-    device->wait_mode = (gli_wait_mode)i;
+    device->wait.mode = (gli_wait_mode)i;
     return GLOO_OK;
   }
   return gli_fail(error, GLOO_ERR_INVALID, -1,
@@ -65,7 +65,7 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
 }
 
 const char *gli_device_wait_policy(const gloo_device *device) {
-  switch (device->wait_mode) {
+  switch (device->wait.mode) {
     case GLI_WAIT_SPIN:
       return "spin, as GLOO_WAIT says";
     case GLI_WAIT_YIELD:
@@ -91,38 +91,38 @@ void gli_device_offer_lock(gloo_device *device) {
 
 void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   if (device->deferred != NULL)
-    return; /* by who had the lock since the last poll */
+    return; /* by a thread that had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
   if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
   if (timeout_ns > limit_ns) timeout_ns = limit_ns;
-  device->sleepers++;
+  device->wait.sleepers++;
   gli_device_unlock(device);
   device->ops->sleep(device->transport, timeout_ns);
   gli_device_lock(device);
-  device->sleepers--;
-  if (device->to_wake > 0) device->to_wake--;
+  device->wait.sleepers--;
+  if (device->wait.to_wake > 0) device->wait.to_wake--;
 }
 
 void gli_device_wake_sleepers(gloo_device *device) {
-  if (device->sleepers == 0) return;
-  device->to_wake = device->sleepers;
+  if (device->wait.sleepers == 0) return;
+  device->wait.to_wake = device->wait.sleepers;
   device->ops->wake(device->transport);
 }
 
 static uint64_t spin_ns(gloo_device *device) {
-  if (device->sharing >= SHARING_BELIEVED) return 0;
+  if (device->wait.sharing >= SHARING_BELIEVED) return 0;
   bool oversubscribed =
       atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
   return oversubscribed ? 0 : SPIN_NS;
 }
 
-/* What most wait for is on its way: as long as nobody knows of an operation,
- * nothing has to be undone when it ends. Not where who spins keeps it away, or
- * others are under way. True: it has ended. */
+/* What most wait for is on its way: as long as an operation is in no list,
+ * nothing has to be undone when it ends. Not where a thread that spins keeps it
+ * away, or others are under way. True: it has ended. */
 static bool ends_unlisted(gloo_device *device, gli_operation *op) {
-  if (device->outstanding > 1 || device->wait_mode > GLI_WAIT_SPIN)
+  if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
   if (spin_ns(device) == 0) return false;
   for (unsigned looks = FIRST_LOOKS; looks > 0; looks--) {
@@ -138,30 +138,31 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
 /* The first yield of a wait took so long; did it bring what was waited for? */
 static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
   if (took_ns > HOG_NS) {
-    device->sharing = 0;
+    device->wait.sharing = 0;
   } else if (took_ns < ALONE_NS) {
-    if (device->sharing > 0) device->sharing--;
+    if (device->wait.sharing > 0) device->wait.sharing--;
   } else if (events > 0) {
-    device->sharing += SHARING_SIGN;
-    if (device->sharing > SHARING_MAX) device->sharing = SHARING_MAX;
+    device->wait.sharing += SHARING_SIGN;
+    if (device->wait.sharing > SHARING_MAX) device->wait.sharing = SHARING_MAX;
   }
 }
 
 /* What to do after an idle poll, `idle_ns` after the last event. */
 static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
-  if (device->wait_mode != GLI_WAIT_ADAPT) return device->wait_mode;
+  if (device->wait.mode != GLI_WAIT_ADAPT) return device->wait.mode;
   uint64_t spin = spin_ns(device);
   if (idle_ns < spin) return GLI_WAIT_SPIN;
-  return idle_ns - spin < device->yield_ns ? GLI_WAIT_YIELD : GLI_WAIT_SLEEP;
+  return idle_ns - spin < device->wait.yield_ns ? GLI_WAIT_YIELD
+                                                : GLI_WAIT_SLEEP;
 }
 
 /* Was it right to sleep? */
 static void learn_sharing(gloo_device *device, uint64_t slept_ns, int events) {
   if (slept_ns > LONG_SLEEP_NS) {
-    device->yield_ns = YIELD_MIN_NS;
+    device->wait.yield_ns = YIELD_MIN_NS;
   } else if (events > 0 && slept_ns < SHORT_SLEEP_NS) {
-    uint64_t longer_ns = 2 * device->yield_ns;
-    device->yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
+    uint64_t longer_ns = 2 * device->wait.yield_ns;
+    device->wait.yield_ns = longer_ns < YIELD_MAX_NS ? longer_ns : YIELD_MAX_NS;
   }
 }
 
@@ -172,16 +173,16 @@ static void let_others_run(gloo_device *device) {
 }
 
 static bool may_nap(gloo_device *device, uint64_t now_ns) {
-  if (device->wait_mode != GLI_WAIT_ADAPT || now_ns < device->nap_ns)
+  if (device->wait.mode != GLI_WAIT_ADAPT || now_ns < device->wait.nap_ns)
     return false;
-  if (device->sharing < SHARING_BELIEVED ||
+  if (device->wait.sharing < SHARING_BELIEVED ||
       atomic_load(&device->oversubscribed))
     return false;
-  uint64_t period_ns = 2 * device->nap_period_ns;
+  uint64_t period_ns = 2 * device->wait.nap_period_ns;
   if (period_ns < NAP_PERIOD_MIN_NS) period_ns = NAP_PERIOD_MIN_NS;
   if (period_ns > NAP_PERIOD_MAX_NS) period_ns = NAP_PERIOD_MAX_NS;
-  device->nap_period_ns = period_ns;
-  device->nap_ns = now_ns + period_ns;
+  device->wait.nap_period_ns = period_ns;
+  device->wait.nap_ns = now_ns + period_ns;
   return true;
 }
 
@@ -194,7 +195,7 @@ static void take_nap(gloo_device *device) {
 /* It is known that others want the core: the first yield since the last event
  * needs no look at the clock, for most bring what is waited for. */
 static bool yields_at_once(const gloo_device *device) {
-  return device->wait_mode == GLI_WAIT_ADAPT &&
+  return device->wait.mode == GLI_WAIT_ADAPT &&
          atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
@@ -225,13 +226,13 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   /* Idle polls in a row; when the first of them looked at the clock, and when
    * it fell asleep (0: it did not). */
   unsigned idle = 0;
-  bool may_spin = device->wait_mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
+  bool may_spin = device->wait.mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin, at_once = yields_at_once(device);
   uint64_t idle_ns = 0, asleep_ns = 0;
   /* How long the first yield since the last event took; until judged. */
   uint64_t yield_ns = 0;
   bool yielded = false;
-  device->waiters++;
+  device->wait.waiters++;
   for (unsigned polls = 1; !is_over(a); polls++) {
     int events = a->op != NULL ? gli_device_progress_for(device, a->op)
                                : gli_device_poll(device);
@@ -245,7 +246,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);
     }
-    /* Whoever borrowed the lock may have completed it. */
+    /* The thread that borrowed the lock may have completed it. */
     if (is_over(a) && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
       idle = 0;
@@ -294,7 +295,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
         break;
     }
   }
-  device->waiters--;
+  device->wait.waiters--;
   gli_device_tell(device);
   gli_device_kick_locked(device);
 }

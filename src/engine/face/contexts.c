@@ -129,7 +129,7 @@ static bool context_lingers(gloo_context *context) {
   return true;
 }
 
-/* And all that linger, when nobody holds any of the family after it. */
+/* And all that linger, when the caller holds none of the family after it. */
 static bool end_contexts(gloo_context *context) {
   gli_family *family = context->family;
   gloo_device *device = context->device;
@@ -154,7 +154,7 @@ void gli_context_close(gloo_context *context) {
   gloo_device *device = context->device;
   bool owns_device = context->family->root->owns_device;
   gli_device_lock(device);
-  if (device->torn) {
+  if (device->fork.torn) {
     gli_device_unlock(device);
     return;
   }

@@ -37,24 +37,26 @@ GLI_COLD static gloo_status refuse_start(gli_operation *op, gloo_error *error) {
   return status;
 }
 
-/* Its context is gone, and nobody but the caller knows of the operation now. */
+/* Its context is gone, and only the caller knows of the operation now. */
 GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
                                           gloo_error *error) {
   bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
-  gli_fail(error, GLOO_ERR_POISONED, -1,
+  gloo_error why;
+  gli_fail(&why, GLOO_ERR_POISONED, -1,
            "the context of this operation was destroyed%s%s",
            failed ? " after an error: " : "",
            failed ? gloo_status_string(op->orphaned_by) : "");
-  error->cause = op->orphaned_by;
-  end_unstarted(op, error);
+  why.cause = op->orphaned_by;
+  end_unstarted(op, &why);
+  if (error != NULL) *error = why;
   return GLOO_ERR_POISONED;
 }
 
 /* Others than `own` are under way, and a thread that does not sleep sees to
  * them. */
 static inline bool is_busy(const gloo_device *device, size_t own) {
-  return device->outstanding > own && device->has_helper &&
-         device->sleepers == 0;
+  return device->outstanding > own && device->helper.exists &&
+         device->wait.sleepers == 0;
 }
 
 /* It is alone, and what it waits for has been looked for. */
@@ -63,28 +65,31 @@ static inline bool needs_no_poll(gloo_device *device, const gli_operation *op) {
   return gli_device_may_do_without(device) && ++device->unpolled > 0;
 }
 
-/* It has been begun: see to what can be done at once. */
-GLI_INLINE void get_going(gli_operation *op, bool busy) {
-  gloo_device *device = op->device;
+/* It has been begun, and what was joined to it, if it is not `alone`: see to
+ * what can be done at once. */
+GLI_INLINE void get_going(gloo_device *device, gli_operation *op, bool alone,
+                          bool busy) {
   if (busy) gli_device_defer(device);
   gli_device_settle(device);
-  if (!gli_operation_any_running(op)) return;
+  if (alone ? !gli_operation_is_running(op) : !gli_operation_any_running(op))
+    return;
   if (!busy && !needs_no_poll(device, op)) gli_device_poll(device);
-  for (gli_operation *o = op; o != NULL; o = o->also) {
+  for (gli_operation *o = op; o != NULL; o = alone ? NULL : o->also) {
     if (gli_operation_is_running(o)) gli_blame_start_clock(o);
   }
   gli_device_kick_locked(device);
 }
 
-GLI_INLINE gloo_status start_request(gli_operation *op, gloo_error *error) {
-  gloo_device *device = op->device;
+/* One that nothing is joined to. */
+GLI_INLINE gloo_status start_request(gloo_device *device, gli_operation *op,
+                                     gloo_error *error) {
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, error);
   if (op->state == GLI_OPERATION_DONE && device->runnable == NULL &&
       !device->loose_ends) {
     return status;
   }
-  get_going(op, busy && status == GLOO_OK);
+  get_going(device, op, true, busy && status == GLOO_OK);
   gli_device_tell(device);
   return status;
 }
@@ -92,6 +97,11 @@ GLI_INLINE gloo_status start_request(gli_operation *op, gloo_error *error) {
 /* A request that may be used here; else why not. */
 static inline bool is_usable(const gli_operation *op) {
   return op != NULL && !gli_custom_op_inside();
+}
+/* And that has a context: both in one test, which most calls begin with. */
+static inline bool is_usual(const gli_operation *op) {
+  return op != NULL &&
+         gli_custom_op_inside() + gli_operation_is_orphaned(op) == 0;
 }
 GLI_COLD static gloo_status refuse_use(const gli_operation *op,
                                        const char *function,
@@ -107,6 +117,13 @@ static void handle_leave(gloo_device *device) {
   gli_device_unlock(device);
 }
 
+GLI_COLD static void handle_copy_error(const gli_operation *failed,
+                                       gloo_error *error) {
+  if (error == NULL) return;
+  *error = failed->error;
+  if (failed->context != NULL) gli_context_localize(failed->context, error);
+}
+
 GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                                            gloo_error *error) {
   char text[GLI_TEXT_BYTES];
@@ -115,56 +132,54 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
-/* Several, or nothing, or one of whose last run nobody was told yet, or whose
- * context has just gone. */
+/* Running, several, nothing, one whose last end is still to be told, or one
+ * whose context failed or has just gone. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   if (gli_operation_any_running(op)) return refuse_running(op, error);
   if (op->odd & GLI_ODD_ORPHANED) return refuse_orphan(op, error);
-  if (gli_context_poisoned(op->context)) return refuse_start(op, error);
-  if (op->odd & GLI_ODD_QUEUED) gli_device_tell_of(op->device, op);
-  if (op->odd & GLI_ODD_JOINED) {
-    gloo_status status = handle_begin_all(op, error);
-    get_going(op, status == GLOO_OK && is_busy(op->device, 1));
-    gli_device_tell(op->device);
-    return status;
+  gloo_device *device = op->device;
+  gloo_error why;
+  gli_error_clear(&why);
+  gloo_status status = GLOO_OK;
+  bool poisoned = gli_context_poisoned(op->context);
+  if (!poisoned && (op->odd & GLI_ODD_QUEUED)) gli_device_tell_of(device, op);
+  if (poisoned) {
+    status = refuse_start(op, &why);
+  } else if (op->odd & GLI_ODD_JOINED) {
+    status = handle_begin_all(op, &why);
+    get_going(device, op, false, status == GLOO_OK && is_busy(device, 1));
+    gli_device_tell(device);
+  } else if (op->odd & GLI_ODD_NOTHING) {
+    end_unstarted(op, &why);
+  } else {
+    status = start_request(device, op, &why);
   }
-  if (!(op->odd & GLI_ODD_NOTHING)) return start_request(op, error);
-  gli_error_clear(error);
-  end_unstarted(op, error);
-  return GLOO_OK;
+  if (status == GLOO_OK || error == NULL) return status;
+  *error = why;
+  gli_context_localize(op->context, error);
+  return status;
 }
 
 gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
-  gloo_error unread;
-  if (error == NULL) error = &unread;
-  if (!is_usable(op)) return refuse_use(op, "gloo_request_start", error);
-  if (gli_operation_is_orphaned(op)) return refuse_orphan(op, error);
+  if (!is_usual(op)) {
+    if (!is_usable(op)) return refuse_use(op, "gloo_request_start", error);
+    return refuse_orphan(op, error);
+  }
   gloo_device *device = op->device;
   gli_device_lock(device);
   gloo_status status;
-  if (gli_operation_is_running(op)) {
-    status = refuse_running(op, error);
-  } else if (op->odd != 0) {
+  if (gli_operation_is_running(op) || op->odd != 0 ||
+      gli_context_poisoned(op->context)) {
     status = start_odd(op, error);
-  } else if (gli_context_poisoned(op->context)) {
-    status = refuse_start(op, error);
   } else {
-    status = start_request(op, error);
+    status = start_request(device, op, &op->error);
+    if (status != GLOO_OK) handle_copy_error(op, error);
   }
-  if (status != GLOO_OK && op->context != NULL)
-    gli_context_localize(op->context, error);
   gli_device_unlock(device);
   return status;
 }
 
 /* ---- how it went --------------------------------------------------------- */
-
-GLI_COLD static void handle_copy_error(const gli_operation *failed,
-                                       gloo_error *error) {
-  if (error == NULL) return;
-  *error = failed->error;
-  if (failed->context != NULL) gli_context_localize(failed->context, error);
-}
 
 /* Its status, with the details of a failure. */
 static inline gloo_status handle_result(const gli_operation *op,
@@ -180,13 +195,16 @@ GLI_COLD static gloo_status test_joined(gli_operation *head) {
     gli_device_poll(head->device);
     if (gli_operation_any_running(head))
       gli_device_check_deadlines(head->device);
+    gli_device_tell(head->device);
   }
   return gli_operation_result(head);
 }
 
 gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
-  if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
-  if (gli_operation_is_orphaned(op)) return handle_result(op, error);
+  if (!is_usual(op)) {
+    if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
+    return handle_result(op, error);
+  }
   gloo_device *device = op->device;
   gloo_status status = GLOO_IN_PROGRESS;
   gli_device_lock(device);
@@ -196,11 +214,12 @@ gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
     if (gli_operation_is_running(op)) {
       gli_device_progress_for(device, op);
       if (gli_operation_is_running(op)) gli_device_check_deadlines(device);
+      gli_device_tell(device);
     }
     if (!gli_operation_is_running(op)) status = op->error.status;
   }
   if (status < 0) handle_copy_error(gli_operation_failed_of(op), error);
-  handle_leave(device);
+  gli_device_unlock(device);
   return status;
 }
 
@@ -218,8 +237,10 @@ GLI_COLD static void handle_wait(gli_operation *head, int64_t timeout_ns) {
 
 gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
                               gloo_error *error) {
-  if (!is_usable(op)) return refuse_use(op, "gloo_request_wait", error);
-  if (gli_operation_is_orphaned(op)) return handle_result(op, error);
+  if (!is_usual(op)) {
+    if (!is_usable(op)) return refuse_use(op, "gloo_request_wait", error);
+    return handle_result(op, error);
+  }
   gloo_device *device = op->device;
   gli_device_lock(device);
   if (op->also != NULL || timeout_ns > 0) {

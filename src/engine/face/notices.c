@@ -67,7 +67,8 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* True: it is over, and nobody was told; the caller is to do it. */
+/* True: it is over, and no function was called for it; the caller is to do
+ * that. */
 static bool notices_set(gli_operation *op, gloo_request_fn function,
                         void *user) {
   op->notice.function = function;
@@ -156,7 +157,7 @@ static void notices_tell_all(gloo_device *device) {
 }
 
 static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
-  if (!device->has_helper)
+  if (!device->helper.exists)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "gloo_device_get_fd: the device has no helper thread "
                     "(no_helper), so nothing would make it readable");

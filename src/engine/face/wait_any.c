@@ -37,7 +37,7 @@ static waited waited_look(gli_operation *const *ops, size_t n) {
     gloo_device *device = ops[i]->device;
     if (w.device != NULL && w.device != device) w.several = true;
     w.device = device;
-    if (!device->has_helper) w.naps = true;
+    if (!device->helper.exists) w.naps = true;
   }
   return w;
 }

@@ -1,4 +1,4 @@
-/* The beginning of a run: who it is with, and what its number is. */
+/* The beginning of a run: which ranks it is with, and what its number is. */
 #include "core/error.h"
 #include "core/hints.h"
 #include "engine/life/life.h"
@@ -8,7 +8,7 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ---- who it is with ------------------------------------------------------ */
+/* ---- which ranks it is with ---------------------------------------------- */
 
 /* Of all that it talks to. */
 GLI_COLD static gloo_status open_links(gli_operation *op, gloo_error *error) {
@@ -33,7 +33,8 @@ GLI_COLD static gloo_status begin_find_counter(gli_operation *op,
                   op->signature.tag);
 }
 
-/* One that knows from the beginning who it is with, and has a number. */
+/* One that knows from the beginning which ranks it is with, and has a number.
+ */
 GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
@@ -53,12 +54,12 @@ GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
 /* ---- receives ------------------------------------------------------------ */
 
 /* Of several ranks, some may have left in order, and would refuse a link; those
- * who send open one themselves, and failures are heard of through the tree. */
+ * that send open one themselves, and failures are heard of through the tree. */
 static bool all_departed(const gli_operation *op) {
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
     const gli_link *link = op->context->peers[rank].link;
-    if (link == NULL || !link->departed) return false;
+    if (link == NULL || !link->leaving.departed) return false;
   }
   return true;
 }
@@ -71,8 +72,8 @@ static gloo_status post_receive(gli_operation *op, gloo_error *error) {
   if (early != NULL) return gli_receive_bind(op, early->link, error);
   if (all_departed(op)) {
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "nobody is left to receive from: every rank that a message "
-                    "could come from has destroyed its context");
+                    "no rank is left to receive from: every rank that a "
+                    "message could come from has destroyed its context");
   }
   op->state = GLI_OPERATION_POSTED;
   gli_blame_arm(op);

@@ -1,6 +1,6 @@
 /* Calls that are made again and again: their operations stay prepared.
  *
- * A context remembers its last calls, each with an operation that nobody else
+ * A context remembers its last calls, each with an operation that no other call
  * has. The same call again, perhaps on other buffers, starts that one when it
  * blocks, and one made like it when it does not; it is spared checks, choice
  * and look-up. What takes much memory is not remembered, and neither is a call

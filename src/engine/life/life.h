@@ -28,8 +28,8 @@ gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
  * looked for, and it is listed. */
 gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error);
-/* `now`: its first steps need not wait for whoever runs what is runnable, but
- * run behind all that was deferred. The context is not poisoned.
+/* `now`: its first steps need not wait for the thread that runs what is
+ * runnable, but run behind all that was deferred. The context is not poisoned.
  */
 static inline gloo_status gli_operation_begin(gli_operation *op, bool now,
                                               gloo_error *error) {
@@ -46,7 +46,7 @@ void gli_operation_withdraw(gli_operation *op);
 
 /* ---- calls that are repeated (call_cache.c) ------------------------------ */
 
-/* The call, if it is remembered and nobody is in it; NULL: not so. */
+/* The call, if it is remembered and no thread is in it; NULL: not so. */
 gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key);
 /* An operation that does the same as another. NULL: out of memory. */
 gli_operation *gli_repeat_like(const gli_operation *model);

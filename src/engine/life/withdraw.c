@@ -32,8 +32,8 @@ bool gli_operation_is_private(const gli_operation *op) {
   return op->side == GLI_SEND_SIDE && is_private_send(op);
 }
 
-/* The next lower number. Nobody has heard of it either, for messages with a tag
- * are told of in their order. */
+/* The next lower number. No other rank has heard of it either, for messages
+ * with a tag are told of in their order. */
 static void step_down(gli_operation *op) {
   if (op->in_order.active) gli_in_order_leave(op);
   if (op->side == GLI_RECV_SIDE) gli_match_remove(op);
@@ -60,7 +60,7 @@ static void give_back_number(gli_operation *op) {
 
 void gli_operation_withdraw(gli_operation *op) {
   if (op->state == GLI_OPERATION_RUNNING) {
-    if (op->side == GLI_SEND_SIDE) gli_flow_withdraw(op->peers[0].link, op);
+    if (op->side == GLI_SEND_SIDE) gli_wire_withdraw(op->peers[0].link, op);
     give_back_number(op);
   }
   gloo_error error;

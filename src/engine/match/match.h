@@ -2,7 +2,7 @@
  *
  * A message names an operation by key, and a receive step of it by slot.
  * Nothing here changes an operation, a link or a context, but the table of
- * operations by key, which those who begin and end them keep. */
+ * operations by key, which the functions that begin and end them keep. */
 #ifndef GLI_ENGINE_MATCH_MATCH_H
 #define GLI_ENGINE_MATCH_MATCH_H
 
@@ -59,8 +59,8 @@ bool gli_match_is_over(const gli_link *link, const gli_header *header);
 /* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
                                  gloo_error *error);
-/* The error of who sends data for one that is over, or never had a message from
- * that rank. */
+/* The error of a rank that sends data for one that is over, or never had a
+ * message from that rank. */
 gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 

@@ -43,9 +43,10 @@ static bool is_put_done(gli_operation *op, const gli_step *s,
   return true;
 }
 
-/* Who has only to send is done with what is copied, but with what is exposed
- * only after the peers' turns, where ranks take turns on cores. Who has to
- * receive waits for them anyway, and a copy pays only while it is short. */
+/* A rank that has only to send is done with what is copied, but with what is
+ * exposed only after the peers' turns, where ranks take turns on cores. A rank
+ * that has to receive waits for them anyway, and a copy pays only while it is
+ * short. */
 static bool is_better_copied(const gli_operation *op, uint32_t step,
                              uint64_t bytes) {
   if (!op->context->oversubscribed || bytes > COPY_ONE) return false;

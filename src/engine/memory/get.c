@@ -5,10 +5,10 @@
  * READ_DONE. Gets and puts of plans (plan/builder.h) go without READ_DONE: a
  * later message of the plan gives them back.
  *
- * Neither side touches the other's memory after an operation has returned. Who
- * reads asks `revoked` before it relies on what it read: an operation that
+ * Neither side touches the other's memory after an operation has returned. The
+ * reader asks `revoked` before it relies on what it read: an operation that
  * failed at its owner fails here too. And when an operation ends with an error,
- * what it has exposed is cut off from whoever may still write to it. */
+ * what it has exposed is cut off from any rank that may still write to it. */
 #include <string.h>
 
 #include "core/bytes.h"
@@ -276,7 +276,7 @@ gli_outcome gli_get_done(gli_operation *op, uint32_t step) {
   gli_link *link = op->peers[s->peer].link;
   if (!still_exposed(link)) return GLI_FAILED;
   if (s->role != GLI_ROLE_EXPOSE_GET) {
-    gli_flow_control(link, GLI_MESSAGE_READ_DONE, &op->signature, s->slot);
+    gli_wire_control(link, GLI_MESSAGE_READ_DONE, &op->signature, s->slot);
   }
   return GLI_DONE;
 }

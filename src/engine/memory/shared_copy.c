@@ -1,13 +1,14 @@
 /* Copies that both ends make.
  *
- * Who receives a long message as an rkey copies it, and who sent it has
- * nothing to do until then. Where each rank has a core, such a sender offers
- * its help (GLI_FORM_SHARED), and a receiver whose memory is mapped, too,
- * asks for it: it says where the bytes go (SHARE), and both take pieces of the
- * message until none is left, one from the front, the other from the back. So
- * nobody waits for a sender that is busy elsewhere: what it does not come to,
- * the receiver does. A sender that has taken pieces says SHARE_DONE after the
- * last one, and the receiver, if it did not get all of them, waits for that.
+ * The receiver of a long message that comes as an rkey copies it, and its
+ * sender has nothing to do until then. Where each rank has a core, such a
+ * sender offers its help (GLI_FORM_SHARED), and a receiver whose memory is
+ * mapped, too, asks for it: it says where the bytes go (SHARE), and both take
+ * pieces of the message until none is left, one from the front, the other from
+ * the back. So no receiver waits for a sender that is busy elsewhere: what it
+ * does not come to, the receiver does. A sender that has taken pieces says
+ * SHARE_DONE after the last one, and the receiver, if it did not get all of
+ * them, waits for that.
  *
  * The pieces are counted in memory that both see (transport/shared_copy.h),
  * which, like everything from a peer, is not trusted: each end copies no piece
@@ -61,20 +62,20 @@ static void copy_piece(const share *s, uint32_t piece) {
 /* Say where the bytes of a receive go. NULL: it is not to be helped with. */
 static gli_shared_copy *ask_to_share(const gli_operation *op, const gli_step *s,
                                      const uint8_t *to) {
-  gli_link *link = op->peers[s->peer].link, *base_link = link->base_link;
+  gli_link *link = op->peers[s->peer].link, *base_link = link->group.base;
   gli_pair *pair = link->pair;
   uint32_t window = s->slot % GLI_SHARED_COPIES;
   uint64_t rkey;
   if (pair->ops->shared_copy == NULL ||
-      (base_link->copies_in_use >> window & 1u) != 0)
+      (base_link->copies.in_use >> window & 1u) != 0)
     return NULL;
   if (!pair->ops->rkey_pack(pair, to, (size_t)s->bytes, true, &rkey)) {
     return NULL;
   }
   gli_shared_copy *copy = pair->ops->shared_copy(pair, false) + window;
-  gli_shared_copy_begin(copy, ++base_link->copy_round, rkey, &op->signature,
-                        link->group, s->slot);
-  gli_flow_control(link, GLI_MESSAGE_SHARE, &op->signature, s->slot);
+  gli_shared_copy_begin(copy, ++base_link->copies.round, rkey, &op->signature,
+                        link->group.peers, s->slot);
+  gli_wire_control(link, GLI_MESSAGE_SHARE, &op->signature, s->slot);
   return copy;
 }
 
@@ -86,8 +87,8 @@ gli_shared_copy_outcome gli_shared_copy_run(gli_operation *op, uint32_t step,
   uint8_t *to = gli_operation_at(op, s->dst_buffer, s->dst);
   gli_shared_copy *copy = ask_to_share(op, s, to);
   if (copy == NULL) return GLI_SHARED_COPY_NONE;
-  gli_link *base_link = op->peers[s->peer].link->base_link;
-  uint32_t round = base_link->copy_round, piece, mine = 0;
+  gli_link *base_link = op->peers[s->peer].link->group.base;
+  uint32_t round = base_link->copies.round, piece, mine = 0;
   share work = share_of(op, step, to, from->memory);
   while (mine < work.pieces &&
          gli_shared_copy_claim_front(copy, round, work.pieces, &piece)) {
@@ -95,7 +96,7 @@ gli_shared_copy_outcome gli_shared_copy_run(gli_operation *op, uint32_t step,
     mine++;
   }
   if (mine == work.pieces) return GLI_SHARED_COPY_DONE;
-  base_link->copies_in_use |= 1u << s->slot % GLI_SHARED_COPIES;
+  base_link->copies.in_use |= 1u << s->slot % GLI_SHARED_COPIES;
   op->recv_state[step] = GLI_RECV_SHARED;
   return GLI_SHARED_COPY_PENDING;
 }
@@ -125,7 +126,7 @@ gloo_status gli_shared_copy_ended(gli_link *link, const gli_header *h,
                     link->rank);
   }
   const gli_step *s = &op->plan->steps[*step];
-  link->base_link->copies_in_use &= ~(1u << s->slot % GLI_SHARED_COPIES);
+  link->group.base->copies.in_use &= ~(1u << s->slot % GLI_SHARED_COPIES);
   op->recv_state[*step] = GLI_RECV_ARRIVING;
   uint8_t *memory = gli_operation_at(op, s->dst_buffer, s->dst);
   if (!gli_region_retake(memory, (size_t)s->bytes)) {
@@ -193,6 +194,6 @@ void gli_shared_copy_asked(gli_link *link, const gli_header *h) {
     mine++;
   }
   if (mine > 0) {
-    gli_flow_control(link, GLI_MESSAGE_SHARE_DONE, &op->signature, s->slot);
+    gli_wire_control(link, GLI_MESSAGE_SHARE_DONE, &op->signature, s->slot);
   }
 }

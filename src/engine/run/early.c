@@ -55,7 +55,7 @@ gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
   if (status != GLOO_OK) return status;
   uint32_t peer = gli_match_peer(op, link);
   if (peer != GLI_NO_PEER) op->peers[peer].told = true;
-  return gli_flow_answer(link, GLI_MESSAGE_CTS, &op->signature, error);
+  return gli_wire_answer(link, GLI_MESSAGE_CTS, &op->signature, error);
 }
 
 void gli_early_read_cts(gli_operation *op, uint32_t peer) {
@@ -87,8 +87,8 @@ static gloo_status adopt_one(gli_operation *op, gli_early *early,
   }
   gli_early_attach(op, early,
                    step); /* also on failure: freed with the operation */
-  link->early_bytes -= (uint32_t)gli_flow_cost(header.length);
-  gli_flow_consumed(link, header.length);
+  link->credit.early -= (uint32_t)gli_wire_cost(header.length);
+  gli_wire_consumed(link, header.length);
   return status;
 }
 
@@ -124,7 +124,7 @@ bool gli_early_ready(gli_operation *op, uint32_t step) {
   gli_early *early = op->early != NULL ? gli_early_attached(op, step) : NULL;
   if (early == NULL) {
     const gli_link *link = op->peers[op->plan->steps[step].peer].link;
-    if (link->departed) {
+    if (link->leaving.departed) {
       gloo_error error;
       char text[GLI_TEXT_BYTES];
       gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
@@ -141,7 +141,7 @@ bool gli_early_ready(gli_operation *op, uint32_t step) {
   }
   op->recv_state[step] = GLI_RECV_ARRIVING;
   bool refers = gli_form_has_rkey(early->header.form);
-  if (refers) gli_in_order_no_more(op); /* nobody looks for bytes in vain */
+  if (refers) gli_in_order_no_more(op); /* no thread looks for bytes in vain */
   bool done = deliver_early(op, step, early) == GLI_DONE;
   detach_early(op, early);
   gli_early_free(early);

@@ -49,7 +49,7 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   }
   op->error = *error;
   op->in_order.prepared = false;
-  if (!op->device->forked) gli_expose_revoke(op);
+  if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
 void gli_operation_finish(gli_operation *op, const gloo_error *error) {

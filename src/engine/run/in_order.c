@@ -92,7 +92,7 @@ void gli_in_order_prepare(gli_operation *op) {
     *h = op->signature;
     h->type = GLI_MESSAGE_DATA;
     h->form = GLI_FORM_BYTES;
-    h->context = sends ? link->group : link->own;
+    h->context = sends ? link->group.peers : link->group.own;
     h->slot = s->slot;
     h->length = gli_step_wire_bytes(s);
     if (op->pairwise) h->count = gli_plan_exchanged(plan, s->peer, sends);
@@ -104,10 +104,10 @@ void gli_in_order_prepare(gli_operation *op) {
 
 /* ---- what comes ---------------------------------------------------------- */
 
-/* More than gli_flow_credit_now does. */
+/* More than gli_wire_credit_now does. */
 GLI_COLD static bool take_credit(gli_link *link, uint32_t credit) {
   gloo_error error;
-  if (gli_flow_credit(link, credit, &error) != GLOO_OK) {
+  if (gli_wire_credit(link, credit, &error) != GLOO_OK) {
     gli_context_poison(link->context, &error);
   }
   return !gli_context_poisoned(link->context);
@@ -125,7 +125,7 @@ GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gli_link *link = m->link;
   gli_receive_now(op, at, m->step, link, taken.eager, m->header.length,
                   taken.payload, m->elems);
-  if (gli_flow_credit_now(link, taken.credit) ||
+  if (gli_wire_credit_now(link, taken.credit) ||
       take_credit(link, taken.credit)) {
     return GOT_IT;
   }
@@ -175,8 +175,8 @@ GLI_INLINE ran run_from(gli_operation *op, uint32_t at, bool takes) {
       break;
     }
     const gli_link *link = m->link;
-    if (op->early != NULL || link->awaits != NULL || link->departed ||
-        link->departing)
+    if (op->early != NULL || link->awaits != NULL || link->leaving.departed ||
+        link->leaving.announced)
       break;
     got taken = takes ? take_message(op, at, m) : GOT_NOTHING;
     if (taken == GOT_NOTHING) {
@@ -267,7 +267,7 @@ bool gli_in_order_begin(gli_operation *op) {
 bool gli_in_order_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
   if (!gli_header_is(h, link->expected)) return false;
-  if (!gli_flow_credit_now(link, h->credit)) return false;
+  if (!gli_wire_credit_now(link, h->credit)) return false;
   gli_operation *op = link->awaits;
   uint32_t at = op->in_order.at;
   const gli_message *m = &op->in_order.messages[at];

@@ -17,9 +17,9 @@ static inline void gli_in_order_reset(gli_operation *op) {
   memset(op->recv_state, GLI_RECV_UNREADY, GLI_IN_ORDER_STEPS);
 }
 /* Begin a run of one that is prepared, and go as far as it can. It may be over
- * when this returns, and nobody has heard of it; or else it is left to the next
- * poll to let it be found (device->unlisted). False: something is in its way,
- * and nothing has changed. Not within upcalls. */
+ * when this returns, and was in no list; or else it is left to the next poll to
+ * let it be found (device->unlisted). False: something is in its way, and
+ * nothing has changed. Not within upcalls. */
 bool gli_in_order_begin(gli_operation *op);
 /* Go on, as far as it can: to the next receive, or the end. */
 void gli_in_order_run(gli_operation *op);

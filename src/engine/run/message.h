@@ -13,7 +13,8 @@ GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
                              const gli_step *s, const gli_op_peer *peer,
                              gli_pair *pair, gli_header *header) {
   gli_link *link = peer->link;
-  if (link->pending.first != NULL || link->departed || link->unannounced > 0)
+  if (link->pending.first != NULL || link->leaving.departed ||
+      link->unannounced > 0)
     return false;
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
   /* It may be one that need not be copied. */
@@ -21,7 +22,7 @@ GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
       gli_expose_is_better(op, step, link, payload, header->length)) {
     return false;
   }
-  return gli_flow_offer(peer, pair, header, payload);
+  return gli_wire_offer(peer, pair, header, payload);
 }
 
 /* Take in the whole message of a step that is ready for it. What its header
@@ -30,9 +31,9 @@ GLI_INLINE void gli_receive_now(gli_operation *op, uint32_t step,
                                 const gli_step *s, gli_link *link, bool eager,
                                 uint64_t length, const uint8_t *payload,
                                 size_t elems) {
-  link->data_came++;
+  link->leaving.came++;
   op->recv_state[step] = GLI_RECV_DONE;
-  if (eager) gli_flow_consumed(link, length);
+  if (eager) gli_wire_consumed(link, length);
   if (length == 0) return;
   gli_operation_store(op, s, payload, (size_t)length, elems);
 }

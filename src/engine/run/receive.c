@@ -80,7 +80,7 @@ static gloo_status sink_step(gli_operation *op, gli_link *link, uint32_t step,
   return GLOO_OK;
 }
 
-/* Elements of a custom operation come whole, and to nobody's thread but ours:
+/* Elements of a custom operation come whole, and to no thread but this one:
  * transports know none. */
 static bool passes_by(const gli_operation *op, uint32_t step,
                       const gli_header *h) {
@@ -94,12 +94,12 @@ static gloo_status data_for(gli_operation *op, gli_link *link,
   uint32_t step;
   gloo_status status = gli_receive_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
-  if (h->eager) gli_flow_consumed(link, h->length);
+  if (h->eager) gli_wire_consumed(link, h->length);
   /* A receive says so only now: before its message came, it could be taken
    * back. */
   if (op->cts_unasked && gli_operation_is_message(op) && !op->peers[0].told) {
     op->peers[0].told = true;
-    gli_flow_control(link, GLI_MESSAGE_CTS, &op->signature, 0);
+    gli_wire_control(link, GLI_MESSAGE_CTS, &op->signature, 0);
   }
   bool ready = op->recv_state[step] == GLI_RECV_READY;
   if (ready && !passes_by(op, step, h)) {
@@ -136,7 +136,7 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
   if (s->role != GLI_ROLE_BYTES || h->length != gli_step_wire_bytes(s)) {
     return false;
   }
-  if (!gli_flow_credit_now(link, h->credit)) return false;
+  if (!gli_wire_credit_now(link, h->credit)) return false;
   gli_receive_now(op, step, s, link, h->eager, h->length, payload,
                   gli_operation_elems(op, (size_t)h->length));
   gli_operation_step_done(op, step);
@@ -156,21 +156,21 @@ void gli_receive_keep(gli_link *link, gli_early *early) {
 gloo_status gli_receive_data(gli_link *link, const gli_header *h,
                              gli_sink *sink, gloo_error *error) {
   gli_error_clear(error);
-  link->data_came++;
+  link->leaving.came++;
   gli_operation *op = gli_receive_operation(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op != NULL) return data_for(op, link, h, sink, error);
   if (gli_match_is_over(link, h)) return gli_match_too_late(link, h, error);
-  uint64_t cost = gli_flow_cost(h->length);
+  uint64_t cost = gli_wire_cost(h->length);
   uint32_t budget = link->context->budget;
-  if (!h->eager || cost > budget - link->early_bytes) {
+  if (!h->eager || cost > budget - link->credit.early) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u sent more ahead than the %u bytes it may",
                     link->rank, budget);
   }
   gli_early *early = gli_early_new(link, h, h->length);
   if (early == NULL) return gli_receive_no_memory(link, error);
-  link->early_bytes += (uint32_t)cost;
+  link->credit.early += (uint32_t)cost;
   gli_receive_keep(link, early);
   return sink_early(link, early, sink, error);
 }

@@ -14,7 +14,7 @@ gloo_status gli_receive_rts(gli_link *link, const gli_header *h,
   /* Data that credit let through may overtake an RTS on another stream, and end
    * the operation before it comes. */
   if (gli_match_is_over(link, h)) {
-    return gli_flow_answer(link, GLI_MESSAGE_CTS, h, error);
+    return gli_wire_answer(link, GLI_MESSAGE_CTS, h, error);
   }
   if (link->rts_in >= GLI_RTS_MAX) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
@@ -37,7 +37,7 @@ gloo_status gli_receive_cts(gli_link *link, const gli_header *h,
                       "rank %u answered a question that was not asked",
                       link->rank);
     }
-    gli_flow_answered(link);
+    gli_wire_answered(link);
   }
   uint32_t peer;
   gli_operation *op =
@@ -46,7 +46,7 @@ gloo_status gli_receive_cts(gli_link *link, const gli_header *h,
     gloo_status status = gli_match_agree(op, link, h, error);
     if (status != GLOO_OK) return status;
     if (!message) peer = gli_match_peer(op, link);
-    if (peer != GLI_NO_PEER) gli_flow_granted(op, peer);
+    if (peer != GLI_NO_PEER) gli_wire_granted(op, peer);
     return GLOO_OK;
   }
   if (message || gli_match_is_over(link, h)) return GLOO_OK;

@@ -13,7 +13,8 @@ static void run_step(gli_operation *op, uint32_t index) {
     case GLI_STEP_RECV:
     case GLI_STEP_RECV_REDUCE:
       op->recv_state[index] = GLI_RECV_READY;
-      if (op->early == NULL && !op->peers[s->peer].link->departed) return;
+      if (op->early == NULL && !op->peers[s->peer].link->leaving.departed)
+        return;
       if (gli_early_ready(op, index)) gli_operation_step_done(op, index);
       return;
     case GLI_STEP_COPY:

@@ -1,8 +1,8 @@
 /* One run of a plan.
  *
  * A step runs when no step before it is pending; one that is done makes those
- * ready that wait for it. Whoever holds the device's lock runs them before
- * letting go of it (gli_device_run). */
+ * ready that wait for it. The thread that holds the device's lock runs them
+ * before letting go of it (gli_device_run). */
 #ifndef GLI_ENGINE_RUN_RUN_H
 #define GLI_ENGINE_RUN_RUN_H
 
@@ -41,7 +41,7 @@ static inline void gli_device_list(gloo_device *device) {
 void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
 /* Divide, or round, what a collective with such an ending has added up; and see
- * to those who want to know of its end. */
+ * that its end is told. */
 GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
 /* The end of one that is in no list. */
 GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
@@ -53,7 +53,7 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
   context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
 }
 
-/* ---- who wants to know (told.c) ------------------------------------------ */
+/* ---- telling of the end (told.c) ----------------------------------------- */
 
 /* It is over: wake threads that watch it, signal the device's event, and queue
  * it where a function is to be called. */
@@ -114,7 +114,7 @@ gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);
 bool gli_early_ready(gli_operation *op, uint32_t step);
 /* Has a peer said that it has started it? */
 void gli_early_read_cts(gli_operation *op, uint32_t peer);
-/* It has been started: say so to who wants to know. */
+/* It has been started: say so to the peer that asks. */
 gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
                                  const gli_header *header, gloo_error *error);
 /* The receive step that a message is for, whose form and length fit. */

@@ -26,7 +26,7 @@ static void fill_header(const gli_operation *op, const gli_step *step,
                         gli_header *header) {
   *header = op->signature;
   header->type = GLI_MESSAGE_DATA;
-  header->context = op->peers[step->peer].link->group;
+  header->context = op->peers[step->peer].link->group.peers;
   header->slot = step->slot;
   header->length = gli_step_wire_bytes(step);
   if (op->pairwise) {
@@ -44,7 +44,7 @@ void gli_send_step(gli_operation *op, uint32_t index) {
   const gli_op_peer *peer = &op->peers[step->peer];
   gli_link *link = peer->link;
   gli_pair *pair = link->pair;
-  if (link->departed) {
+  if (link->leaving.departed) {
     fail_send(op, link, GLOO_ERR_PEER, (int)link->rank, "it has left");
     return;
   }

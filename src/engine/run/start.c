@@ -12,7 +12,7 @@ GLI_COLD static void announce_start(gli_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes <= GLI_CTS_UNASKED_BYTES) continue;
-    gli_flow_control(op->peers[i].link, GLI_MESSAGE_CTS, &op->signature, 0);
+    gli_wire_control(op->peers[i].link, GLI_MESSAGE_CTS, &op->signature, 0);
   }
 }
 

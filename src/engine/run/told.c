@@ -1,4 +1,4 @@
-/* Requests that are over, and those who want to know. */
+/* Requests that are over, and the threads and functions that are told. */
 #include "core/descriptor.h"
 #include "engine/run/run.h"
 

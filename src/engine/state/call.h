@@ -27,8 +27,8 @@ typedef struct gli_staging {
 
 /* What to run, in the words of one call. `build` and `params` name the plan.
  * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
- * ranks 0 (sender) and 1 (receiver), and `peers` says who may really be at the
- * other end. */
+ * ranks 0 (sender) and 1 (receiver), and `peers` says which ranks may really be
+ * at the other end. */
 typedef struct gli_call {
   gli_build_fn build;
   gli_plan_params params;

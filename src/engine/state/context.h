@@ -125,8 +125,8 @@ static inline bool gli_context_is_root(const gloo_context *context) {
 /* ---- how to store -------------------------------------------------------- */
 
 /* What is stored in the memory of others is in their caches, as long as it was
- * used there and is not too long for them. Who reads at once all that was
- * streamed still gains with these bars. */
+ * used there and is not too long for them. A rank that reads at once all that
+ * was streamed still gains with these bars. */
 static inline gli_store_policy *gli_context_store_policy(gloo_context *context,
                                                          gli_store_use use,
                                                          size_t bytes) {

@@ -1,7 +1,7 @@
 /* Devices: a transport, its lock, and the threads that wait for it.
  *
  * A device may serve several contexts. It knows which operations have steps to
- * run; whoever holds the lock runs them before letting go of it. */
+ * run; the thread that holds the lock runs them before letting go of it. */
 #ifndef GLI_ENGINE_STATE_DEVICE_H
 #define GLI_ENGINE_STATE_DEVICE_H
 
@@ -22,6 +22,48 @@ typedef enum gli_wait_mode {
   GLI_WAIT_SLEEP
 } gli_wait_mode;
 
+/* The threads in a wait, and what they have learnt about waiting. wait.c and,
+ * in a forked child, forked.c alone write it. */
+typedef struct gli_waiting {
+  gli_wait_mode mode;     /* forced by GLOO_WAIT */
+  uint64_t yield_ns;      /* how long to yield before sleeping: learnt */
+  unsigned sharing;       /* signs that others run on this core: learnt */
+  uint64_t nap_ns;        /* not before then to another core by a nap */
+  uint64_t nap_period_ns; /* from the last nap to the next; 0: none yet */
+  uint32_t waiters;       /* threads */
+  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
+  /* Sleepers that were woken and have not come back. One that is on its way to
+   * sleep may miss it when another thread polls at that moment: it is repeated.
+   * to_wake <= sleepers <= waiters + 1. */
+  uint32_t to_wake;
+} gli_waiting;
+
+/* The thread that polls while no caller does (helper.c). `exists`: it was
+ * started; `idle`: it has nothing to do until it is woken, and is the thread's
+ * own word; `stop`: it is to end. */
+typedef struct gli_helper {
+  bool exists, idle, stop;
+  uv_thread_t thread;
+  uv_mutex_t lock; /* taken with the device's held, to wait and to wake */
+  uv_cond_t wake;
+} gli_helper;
+
+/* What a fork makes of it (forked.c; the first lock of it in the child clears
+ * `pending`). `locked` is the parent's, while a fork is under way. In the
+ * child:
+ *
+ *   pending  child  torn
+ *   yes      no     -     not used yet: the device's lock is still held
+ *   no       yes    no    a copy, whose operations have failed
+ *   no       yes    yes   the same, and that was about to change when it was
+ *                         copied: it cannot be looked into */
+typedef struct gli_device_fork {
+  gli_fork_watch watch;
+  bool locked;
+  atomic_bool pending;
+  bool child, torn;
+} gli_device_fork;
+
 /* What gloo_device_get_fd gives out. */
 typedef struct gli_event {
   bool open;
@@ -35,11 +77,7 @@ struct gloo_device {
   gli_lock lock;
   atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
   atomic_bool oversubscribed; /* no lock needed */
-  gli_wait_mode wait_mode;    /* forced by GLOO_WAIT */
-  uint64_t yield_ns;          /* how long to yield before sleeping: learnt */
-  unsigned sharing;           /* signs that others run on this core: learnt */
-  uint64_t nap_ns;            /* not before then to another core by a nap */
-  uint64_t nap_period_ns;     /* from the last nap to the next; 0: none yet */
+  gli_waiting wait;
   gloo_context *contexts;
   gli_link *pending_links;
   gli_transfer_list self_queue; /* messages of ranks to themselves */
@@ -49,18 +87,14 @@ struct gloo_device {
   uint64_t free_long; /* bytes of the long ones among them */
   /* Operations with steps to run, or just finished, as they became so. */
   gli_operation *runnable, *runnable_last;
-  /* Started, but left to whoever polls next, so that many at once neither keep
-   * the caller nor fill all links: every poll takes one of them. */
+  /* Started, but left to the thread that polls next, so that many at once
+   * neither keep the caller nor fill all links: every poll takes one of them.
+   */
   gli_operation *deferred, *deferred_last;
   gli_operation *unlisted; /* the one that has begun last, see run.h */
   size_t outstanding;      /* operations posted or running */
   unsigned unpolled; /* times that were done without a poll, since the last */
   size_t completed;  /* ever; lets a poller see that something ended */
-  uint32_t waiters;  /* threads in wait */
-  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
-  /* Sleepers that were woken and have not come back. One that is on its way to
-   * sleep may miss it when somebody polls at that moment: it is repeated. */
-  uint32_t to_wake;
   union {
     struct {
       /* What peers are to get although no operation waits for it any more:
@@ -81,23 +115,12 @@ struct gloo_device {
   gli_event event;
 
   gli_birth birth;
-  gli_fork_watch fork_watch;
-  bool fork_locked; /* for a fork that is under way */
-  /* In a forked child: nobody has used it yet, so the lock is still held; then
-   * that it is one; and that it cannot be looked into. */
-  atomic_bool fork_pending;
-  bool forked, torn;
-
-  bool has_helper;
-  bool helper_idle;
-  bool stop;
-  uv_thread_t helper;
-  uv_mutex_t helper_lock; /* taken with the other held, to wait and to wake */
-  uv_cond_t helper_wake;
+  gli_device_fork fork;
+  gli_helper helper;
 };
 
-/* An operation has steps to run, or is done: whoever holds the lock sees to it.
- */
+/* An operation has steps to run, or is done: the thread that holds the lock
+ * sees to it. */
 static inline void gli_operation_make_runnable(gli_operation *op) {
   if (op->runnable) return;
   op->runnable = true;

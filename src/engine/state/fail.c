@@ -51,7 +51,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
 
 /* A rank that fails for a reason says it to those it is connected to, and is
  * gone. To the others it looks as if it had died: give them a moment to hear
- * the reason from somebody before they believe that. */
+ * the reason from another rank before they believe that. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   gloo_context *context = link->context->family->root;
   gloo_device *device = context->device;

@@ -10,7 +10,7 @@
  * links are closed, in gli_context_finish_teardown, for a transport must not
  * lose a pair from under its feet; until then no message finds an operation. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
-/* The error of whoever wants to use it then. */
+/* The error of a call that wants to use it then. */
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);
 /* A link does not work any more; a better reason may come within a moment. */

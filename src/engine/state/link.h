@@ -56,35 +56,56 @@ typedef struct gli_early_cts {
   uint64_t operation;
 } gli_early_cts;
 
+/* Whose messages a pair carries that several contexts use. links.c alone writes
+ * it; a link of a root context has 0, 0 and itself. */
+typedef struct gli_link_group {
+  uint32_t peers; /* what the peer calls this context; sent with each message */
+  uint32_t own;   /* what this rank calls it */
+  gli_link *base; /* of the root context, to the same rank */
+  gli_link *next; /* of the same row of the family's routes */
+} gli_link_group;
+
+/* How the peer leaves:
+ *
+ *   announced  departed  said_bye
+ *   no         no        no        it is there
+ *   yes        no        no        it said DEPARTED, and some of the `after`
+ *                                  messages before that are still to come
+ *   no         yes       no        it has left this context, not the pair
+ *   -          yes       yes       (base links) nothing comes through the pair
+ *
+ * group_links.c writes `announced` and `after`, gli_link_departed `departed`,
+ * the upcall for BYE `said_bye`, and the function that sends or takes a message
+ * counts it. */
+typedef struct gli_link_leaving {
+  bool announced, departed, said_bye;
+  uint64_t sent, came; /* messages with payload, ever */
+  uint64_t after;      /* as many must have come */
+} gli_link_leaving;
+
+/* What is sent before the receiver asked (eager), in bytes modulo 2^32. Always
+ * acked <= sent <= acked + the context's budget, and consumed_acked <=
+ * consumed. The folder wire writes it, and run `early`. */
+typedef struct gli_link_credit {
+  uint32_t sent, acked; /* acked: known to be taken out again */
+  uint32_t consumed, consumed_acked;
+  uint32_t early; /* came, and still kept early */
+} gli_link_credit;
+
 /* Everything about one other rank. */
 struct gli_link {
   gloo_context *context;
-  uint32_t rank;  /* in the root context: who it is in sentences */
+  uint32_t rank;  /* in the root context: its name in sentences */
   uint32_t local; /* in this context; GLI_NO_RANK while that is being made */
-  gli_pair *pair; /* NULL: self, or not open. Groups use that of `base_link` */
+  gli_pair *pair; /* NULL: self, or not open. Groups use that of `group.base` */
   bool self;
-  bool departed;  /* the peer said BYE, or DEPARTED */
-  bool said_bye;  /* it said BYE: nothing else comes through this pair */
-  bool departing; /* it said DEPARTED, but some of what it sent is still to come
-                   */
   bool pending_queued; /* member of device->pending_links */
   gli_link *pending_next;
 
-  uint32_t group;      /* what the peer calls this context, and what we do; */
-  uint32_t own;        /* both are 0 for a root context */
-  gli_link *base_link; /* of the root context, to the same rank; or itself */
-  gli_link *next;      /* of the same context */
-  gli_link *route_next;
-  uint64_t data_sent, data_came; /* messages */
-  uint64_t departs_after;        /* as many as that */
-
-  /* Outgoing credit. All three count bytes modulo 2^32. */
-  uint32_t eager_sent;  /* sent on credit: before the receiver asked */
-  uint32_t eager_acked; /* of those, known to be taken out again */
-  /* Incoming credit. */
-  uint32_t eager_consumed;
-  uint32_t eager_consumed_acked;
-  uint32_t early_bytes; /* eager and still kept early */
+  gli_link *next; /* of the same context */
+  gli_link_group group;
+  gli_link_leaving leaving;
+  gli_link_credit credit;
 
   gli_transfer_list blocked, pending, in_flight, exposed, arriving;
   uint32_t unannounced; /* of `blocked`: the peer has no RTS for them yet */
@@ -108,10 +129,10 @@ struct gli_link {
   gli_operation *awaits;
   const gli_header *expected;
 
-  /* Of a base link, see shared_copy.c. */
-  uint32_t copy_round;
-  uint32_t
-      copies_in_use; /* which of GLI_SHARED_COPIES are in use, a bit each */
+  struct { /* of a base link; shared_copy.c alone writes it */
+    uint32_t round;
+    uint32_t in_use; /* which of GLI_SHARED_COPIES are, a bit each */
+  } copies;
 
   bool failed; /* the transport said so: no farewell */
 };

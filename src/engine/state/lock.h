@@ -1,9 +1,10 @@
-/* A lock that costs two atomic instructions when nobody else wants it.
+/* A lock that costs two atomic instructions when no other thread wants it.
  *
- * `state` is 0 when it is free, 1 when it is held, 2 when it is held and
- * somebody may wait. Who finds it held stores 2 and, if it still was, waits;
- * who finds 2 on leaving wakes one that waits. Both do so under `mutex`, so a
- * waiter is either seen or not yet waiting, and then finds the lock free. */
+ * `state` is 0 when it is free, 1 when it is held, 2 when it is held and a
+ * thread may wait. A thread that finds it held stores 2 and, if it still was,
+ * waits; one that finds 2 on leaving wakes one that waits. Both do so under
+ * `mutex`, so a waiter is either seen or not yet waiting, and then finds the
+ * lock free. */
 #ifndef GLI_ENGINE_STATE_LOCK_H
 #define GLI_ENGINE_STATE_LOCK_H
 
@@ -20,7 +21,7 @@ typedef struct gli_lock {
 /* False: out of memory or locks. */
 bool gli_lock_init(gli_lock *lock);
 void gli_lock_destroy(gli_lock *lock);
-/* In a forked child: held, with nobody who waits, whatever it was. */
+/* In a forked child: held, with no thread that waits, whatever it was. */
 void gli_lock_held_alone(gli_lock *lock);
 
 void gli_lock_wait(gli_lock *lock);

@@ -126,7 +126,7 @@ typedef struct gli_deadline {
   uint64_t timer_ns; /* when to look after it next; 0: the clock does not run
                         yet; UINT64_MAX: never */
   gli_blame_phase blame_phase;
-  bool suspected; /* the time of somebody who waits for us is up */
+  bool suspected; /* the time of a rank that waits for us is up */
 } gli_deadline;
 
 /* Of a message that is sent or received. */
@@ -154,7 +154,7 @@ typedef struct gli_staging gli_staging;
 enum {
   GLI_ENDS_DIVIDED = 1,  /* the outputs, by the number of ranks */
   GLI_ENDS_NARROWED = 2, /* see gli_call.wide */
-  GLI_ENDS_TOLD = 4,     /* somebody may want to know, see gli_notice */
+  GLI_ENDS_TOLD = 4,     /* its end may have to be told, see gli_notice */
   GLI_ENDS_STAGED = 8    /* see gli_staging */
 };
 
@@ -172,7 +172,7 @@ typedef struct gli_watcher {
   struct gli_watcher *next;
 } gli_watcher;
 
-/* Who is told that a request is over (run/told.c, drive/tell.c).
+/* Telling that a request is over (run/told.c, drive/tell.c).
  *
  *   queued  told  what it means
  *   no      no    it is under way, or was never started
@@ -194,15 +194,15 @@ typedef struct gli_notice {
 
 struct gloo_request {
   gloo_context *context; /* NULL once the context is destroyed */
-  atomic_bool orphaned;  /* the same, for who has not got the lock: a group that
-                            was destroyed ends when its last operation does */
+  atomic_bool orphaned;  /* the same, for a thread without the lock: a group
+                            that was destroyed ends with its last operation */
   gloo_device *device;   /* lives until the operation is detached */
   gli_plan_ref *ref;
   const gli_plan *plan;
 
   gli_operation_state state;
   uint8_t odd;           /* GLI_ODD_...: what keeps it from the short ways */
-  gli_operation **owner; /* of one that is held: who settles it; or NULL */
+  gli_operation **owner; /* if held: where its holder has it; else NULL */
   gli_operation *also; /* the next one that was joined to this; has no handle */
   gli_operation *head; /* of those, the one that has it; NULL: this one */
   gloo_error error;    /* of the last run; status GLOO_OK when none */
@@ -347,8 +347,8 @@ static inline void gli_in_order_stop(gli_operation *op) {
 /* ---- deadlines ----------------------------------------------------------- */
 
 /* Set the first timer of an operation that starts now. Most that are waited for
- * end before anybody looks at the clock: theirs starts to run when somebody
- * does. */
+ * end before a thread looks at the clock: theirs starts to run when one does.
+ */
 static inline void gli_blame_arm(gli_operation *op) {
   op->deadline.blame_phase = GLI_ON_TIME;
   op->deadline.suspected = false;

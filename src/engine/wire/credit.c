@@ -6,7 +6,7 @@
  * message. When credit runs out the sender says RTS, and the receiver answers
  * CTS as soon as it has started the operation; from then on nothing of it needs
  * credit. A receiver that expects much says CTS unasked, so that in balanced
- * programs nobody ever stops. */
+ * programs no sender ever stops. */
 #include "core/error.h"
 #include "engine/state/context.h"
 #include "engine/state/operation.h"
@@ -20,10 +20,10 @@ static bool rts_was_sent(const gli_transfer *t) {
 static bool take_credit_for(gli_transfer *t) {
   gli_link *link = t->link;
   if (t->operation->peers[t->peer].granted) return true;
-  uint64_t cost = gli_flow_cost(t->request.header.length);
-  uint32_t used = link->eager_sent - link->eager_acked;
+  uint64_t cost = gli_wire_cost(t->request.header.length);
+  uint32_t used = link->credit.sent - link->credit.acked;
   if (cost > link->context->budget - used) return false;
-  link->eager_sent += (uint32_t)cost;
+  link->credit.sent += (uint32_t)cost;
   t->request.header.eager = 1;
   return true;
 }
@@ -41,11 +41,11 @@ static void send_rts(gli_link *link) {
     t->operation->peers[t->peer].rts_sent = true;
     link->rts_out++;
     const gli_header *h = &t->request.header;
-    gli_flow_control(link, GLI_MESSAGE_RTS, h, h->slot);
+    gli_wire_control(link, GLI_MESSAGE_RTS, h, h->slot);
   }
 }
 
-void gli_flow_answered(gli_link *link) {
+void gli_wire_answered(gli_link *link) {
   link->rts_out--;
   send_rts(link);
 }
@@ -59,7 +59,7 @@ static void block_message(gli_transfer *t) {
 }
 
 void gli_wire_send(gli_transfer *t, bool stuck) {
-  t->link->data_sent++;
+  t->link->leaving.sent++;
   bool granted = t->operation->peers[t->peer].granted;
   if ((stuck && !granted) || !take_credit_for(t)) {
     block_message(t);
@@ -74,23 +74,23 @@ static void release_blocked(gli_transfer *t) {
   gli_wire_post(t);
 }
 
-void gli_flow_send_credit(gli_link *link) {
+void gli_wire_send_credit(gli_link *link) {
   if (link->pending.first != NULL)
     return; /* that will tell it, once it can be sent */
-  gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
+  gli_wire_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
 }
 
-gloo_status gli_flow_credit(gli_link *link, uint32_t credit,
+gloo_status gli_wire_credit(gli_link *link, uint32_t credit,
                             gloo_error *error) {
-  uint32_t given = credit - link->eager_acked;
+  uint32_t given = credit - link->credit.acked;
   /* With several streams an older message may come after a newer one. */
   if (given == 0 || given > UINT32_MAX / 2) return GLOO_OK;
-  if (given > link->eager_sent - link->eager_acked) {
+  if (given > link->credit.sent - link->credit.acked) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                     "rank %u returned more credit than it was owed",
                     link->rank);
   }
-  link->eager_acked = credit;
+  link->credit.acked = credit;
   while (link->blocked.first != NULL && take_credit_for(link->blocked.first)) {
     release_blocked(link->blocked.first);
   }
@@ -111,7 +111,7 @@ gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
   return t->operation;
 }
 
-void gli_flow_granted(gli_operation *op, uint32_t peer) {
+void gli_wire_granted(gli_operation *op, uint32_t peer) {
   gli_op_peer *p = &op->peers[peer];
   if (p->granted) return;
   p->granted = true;
@@ -124,7 +124,7 @@ void gli_flow_granted(gli_operation *op, uint32_t peer) {
   send_rts(link);
 }
 
-void gli_flow_withdraw(gli_link *link, const gli_operation *op) {
+void gli_wire_withdraw(gli_link *link, const gli_operation *op) {
   gli_transfer *next;
   for (gli_transfer *t = link->blocked.first; t != NULL; t = next) {
     next = t->next;
@@ -132,6 +132,6 @@ void gli_flow_withdraw(gli_link *link, const gli_operation *op) {
     if (!rts_was_sent(t)) link->unannounced--;
     gli_transfer_list_remove(&link->blocked, t);
     gli_transfer_free(t);
-    link->data_sent--;
+    link->leaving.sent--;
   }
 }

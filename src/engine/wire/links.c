@@ -20,9 +20,9 @@ static bool grow_routes(gli_family *family) {
   for (size_t i = 0; i < family->route_slots; i++) {
     while (family->routes[i] != NULL) {
       gli_link *link = family->routes[i];
-      family->routes[i] = link->route_next;
-      size_t at = route_of(link->own, link->rank, slots);
-      link->route_next = routes[at];
+      family->routes[i] = link->group.next;
+      size_t at = route_of(link->group.own, link->rank, slots);
+      link->group.next = routes[at];
       routes[at] = link;
     }
   }
@@ -36,18 +36,18 @@ static bool add_route(gli_family *family, gli_link *link) {
   if (family->n_routes >= family->route_slots && !grow_routes(family)) {
     return false;
   }
-  size_t at = route_of(link->own, link->rank, family->route_slots);
-  link->route_next = family->routes[at];
+  size_t at = route_of(link->group.own, link->rank, family->route_slots);
+  link->group.next = family->routes[at];
   family->routes[at] = link;
   family->n_routes++;
   return true;
 }
 
 void gli_group_forget_link(gli_family *family, const gli_link *link) {
-  size_t slot = route_of(link->own, link->rank, family->route_slots);
+  size_t slot = route_of(link->group.own, link->rank, family->route_slots);
   gli_link **at = &family->routes[slot];
-  while (*at != link) at = &(*at)->route_next;
-  *at = link->route_next;
+  while (*at != link) at = &(*at)->group.next;
+  *at = link->group.next;
   family->n_routes--;
 }
 
@@ -56,8 +56,9 @@ gli_link *gli_group_known_link(const gli_link *base_link, uint32_t id) {
   if (family->route_slots == 0) return NULL;
   size_t at = route_of(id, base_link->rank, family->route_slots);
   gli_link *link = family->routes[at];
-  while (link != NULL && (link->own != id || link->base_link != base_link)) {
-    link = link->route_next;
+  while (link != NULL &&
+         (link->group.own != id || link->group.base != base_link)) {
+    link = link->group.next;
   }
   return link;
 }
@@ -69,13 +70,13 @@ gli_link *gli_group_new_link(gloo_context *group, gli_link *base_link,
   gli_link *link = calloc(1, sizeof *link);
   if (link != NULL) {
     link->context = group;
-    link->base_link = base_link;
+    link->group.base = base_link;
     link->rank = base_link->rank;
     link->local = GLI_NO_RANK;
     link->pair = base_link->pair;
     link->self = base_link->self;
-    link->departed = base_link->said_bye;
-    link->own = group->id;
+    link->leaving.departed = base_link->leaving.said_bye;
+    link->group.own = group->id;
   }
   if (link == NULL || !add_route(group->family, link)) {
     free(link);
@@ -90,7 +91,7 @@ gli_link *gli_group_new_link(gloo_context *group, gli_link *base_link,
 
 void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local) {
   link->local = local;
-  link->group = link->self ? 0 : peer->group;
+  link->group.peers = link->self ? 0 : peer->group;
   peer->link = link;
 }
 
@@ -104,7 +105,7 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
     return NULL;
   }
   link->context = context;
-  link->base_link = link;
+  link->group.base = link;
   link->rank = link->local = rank;
   link->self = rank == context->rank;
   if (!link->self) {
@@ -126,7 +127,7 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
   link->next = context->links;
   context->links = link;
   if (context->family->orphaned) {
-    gli_flow_control(link, GLI_MESSAGE_DEPARTED, NULL, 0);
+    gli_wire_control(link, GLI_MESSAGE_DEPARTED, NULL, 0);
   }
   return link;
 }
@@ -143,7 +144,7 @@ static gli_link *open_group_link(gloo_context *group, uint32_t rank,
   gli_link *link = gli_group_new_link(group, base_link, error);
   if (link == NULL) return NULL;
   gli_group_join_link(link, peer, rank);
-  if (!link->self) gli_flow_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
+  if (!link->self) gli_wire_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
   return link;
 }
 

@@ -20,8 +20,8 @@ void gli_wire_finish(gli_transfer *t) {
 static gli_post hand_over(gli_transfer *t) {
   gli_link *link = t->link;
   gloo_device *device = link->context->device;
-  t->request.header.credit = link->eager_consumed;
-  link->eager_consumed_acked = link->eager_consumed;
+  t->request.header.credit = link->credit.consumed;
+  link->credit.consumed_acked = link->credit.consumed;
   if (link->self) {
     gli_transfer_list_add(&device->self_queue, t);
     return GLI_POST_IN_PROGRESS;
@@ -34,7 +34,7 @@ static gli_post hand_over(gli_transfer *t) {
 
 /* A message is sent: its step is done, unless it was sent as an rkey. */
 void gli_wire_sent(gli_transfer *t) {
-  if (t->exposed && !t->link->departed) {
+  if (t->exposed && !t->link->leaving.departed) {
     gli_transfer_list_add(&t->link->exposed, t);
   } else {
     gli_wire_finish(t);
@@ -83,7 +83,7 @@ static int retry_link(gli_link *link) {
   return sent;
 }
 
-int gli_flow_retry(gloo_device *device) {
+int gli_wire_retry(gloo_device *device) {
   int sent = 0;
   gli_link *link = device->pending_links;
   device->pending_links = NULL;
@@ -105,7 +105,8 @@ int gli_flow_retry(gloo_device *device) {
 
 static gli_transfer *new_control(gli_link *link, gli_message_type type,
                                  const gli_header *about, uint32_t slot) {
-  if (link->departed || link->failed || (link->pair == NULL && !link->self))
+  if (link->leaving.departed || link->failed ||
+      (link->pair == NULL && !link->self))
     return NULL;
   if (link->local == GLI_NO_RANK) return NULL; /* what it calls us is unknown */
   gli_transfer *t = gli_transfer_new(link);
@@ -120,7 +121,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
   link->context->device->owed++;
   t->request.header = about != NULL ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
-  t->request.header.context = link->group;
+  t->request.header.context = link->group.peers;
   t->request.header.form = GLI_FORM_BYTES;
   t->request.header.slot = slot;
   t->request.header.eager = 0;
@@ -128,13 +129,13 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
   return t;
 }
 
-void gli_flow_control(gli_link *link, gli_message_type type,
+void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot) {
   gli_transfer *t = new_control(link, type, about, slot);
   if (t != NULL) gli_wire_post(t);
 }
 
-gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
+gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error) {
   /* WAITING takes half of the room, and can be done without. */
   bool vital = type == GLI_MESSAGE_CTS;
@@ -159,7 +160,7 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first != NULL) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* These, while they arrive, are known to nobody else. */
+    /* These, while they arrive, are known to their transfer alone. */
     if (t->early != NULL &&
         (t->early->header.type == GLI_MESSAGE_ABORT || t->early->orphan)) {
       gli_early_free(t->early);
@@ -178,7 +179,7 @@ static void drop_from(gli_transfer_list *list, const gli_link *link) {
   }
 }
 
-void gli_flow_drop(gli_link *link) {
+void gli_wire_drop(gli_link *link) {
   gloo_device *device = link->context->device;
   drop_list(&link->blocked);
   drop_list(&link->pending);

@@ -22,23 +22,23 @@
 
 /* Hand it to the transport, or keep it until that has room. */
 void gli_wire_post(gli_transfer *t);
-int gli_flow_retry(gloo_device *device);
+int gli_wire_retry(gloo_device *device);
 /* The transport has sent it. */
 void gli_wire_sent(gli_transfer *t);
 /* It is over. When it was a step's, that is done, which device->finished tells
- * whoever runs operations next (gli_device_run). */
+ * the thread that runs operations next (gli_device_run). */
 void gli_wire_finish(gli_transfer *t);
 /* Nothing is to come from a link any more, or to go there. */
-void gli_flow_drop(gli_link *link);
+void gli_wire_drop(gli_link *link);
 
 /* A message without payload. `slot`: of an RTS, the first one that is blocked;
  * of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up. */
-void gli_flow_control(gli_link *link, gli_message_type type,
+void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
 /* Answer an RTS (CTS), a PROBE (WAITING) or anything for a group that is
  * gone (DEPARTED). A peer that goes on asking but does not take its answers
  * gets no more of them; of an RTS, which is an error. */
-gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
+gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error);
 
 /* ---- credit (credit.c) --------------------------------------------------- */
@@ -47,56 +47,56 @@ gloo_status gli_flow_answer(gli_link *link, gli_message_type type,
  * `stuck`: not before others that it must not overtake. */
 void gli_wire_send(gli_transfer *t, bool stuck);
 /* An RTS of ours was answered. */
-void gli_flow_answered(gli_link *link);
-gloo_status gli_flow_credit(gli_link *link, uint32_t credit, gloo_error *error);
-/* The commonest case: nobody waits for credit. False: it is not so. */
-static inline bool gli_flow_credit_now(gli_link *link, uint32_t credit) {
-  uint32_t given = credit - link->eager_acked;
+void gli_wire_answered(gli_link *link);
+gloo_status gli_wire_credit(gli_link *link, uint32_t credit, gloo_error *error);
+/* The commonest case: no message waits for credit. False: it is not so. */
+static inline bool gli_wire_credit_now(gli_link *link, uint32_t credit) {
+  uint32_t given = credit - link->credit.acked;
   if (link->blocked.first != NULL ||
-      given > link->eager_sent - link->eager_acked)
+      given > link->credit.sent - link->credit.acked)
     return given == 0;
-  link->eager_acked = credit;
+  link->credit.acked = credit;
   return true;
 }
-void gli_flow_granted(gli_operation *op, uint32_t peer);
+void gli_wire_granted(gli_operation *op, uint32_t peer);
 /* The send that a message of this number and tag belongs to, as long as some of
  * it is blocked, and the receiver's index among its peers. NULL: none is. */
 gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
                                 uint32_t *peer);
 /* Take back the blocked messages of an operation that was never announced. */
-void gli_flow_withdraw(gli_link *link, const gli_operation *op);
-static inline uint64_t gli_flow_cost(uint64_t length) {
+void gli_wire_withdraw(gli_link *link, const gli_operation *op);
+static inline uint64_t gli_wire_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
 }
 /* Took an eager message of this many payload bytes. When nothing has gone the
  * other way for long, the sender is told. */
-GLI_COLD void gli_flow_send_credit(gli_link *link);
-static inline void gli_flow_consumed(gli_link *link, uint64_t length) {
-  link->eager_consumed += (uint32_t)gli_flow_cost(length);
-  if (link->eager_consumed - link->eager_consumed_acked >=
+GLI_COLD void gli_wire_send_credit(gli_link *link);
+static inline void gli_wire_consumed(gli_link *link, uint64_t length) {
+  link->credit.consumed += (uint32_t)gli_wire_cost(length);
+  if (link->credit.consumed - link->credit.consumed_acked >=
       link->context->budget / 2) {
-    gli_flow_send_credit(link);
+    gli_wire_send_credit(link);
   }
 }
 
 /* Hand a message to a transport that is done with it at once, if it is so, and
  * the message is free to go. False: nothing has changed. */
-GLI_INLINE bool gli_flow_offer(const gli_op_peer *peer, gli_pair *pair,
+GLI_INLINE bool gli_wire_offer(const gli_op_peer *peer, gli_pair *pair,
                                gli_header *header, const void *payload) {
   gli_link *link = peer->link;
   uint32_t cost = 0;
   header->eager = 0;
   if (!peer->granted) {
-    uint32_t used = link->eager_sent - link->eager_acked;
-    cost = (uint32_t)gli_flow_cost(header->length);
+    uint32_t used = link->credit.sent - link->credit.acked;
+    cost = (uint32_t)gli_wire_cost(header->length);
     header->eager = 1;
     if (cost > link->context->budget - used) return false;
   }
-  header->credit = link->eager_consumed;
+  header->credit = link->credit.consumed;
   if (!pair->ops->send_now(pair, header, payload)) return false;
-  link->eager_sent += cost;
-  link->data_sent++;
-  link->eager_consumed_acked = link->eager_consumed;
+  link->credit.sent += cost;
+  link->leaving.sent++;
+  link->credit.consumed_acked = link->credit.consumed;
   return true;
 }
 
