@@ -85,7 +85,7 @@ class Context(Calls):
         self._handle: ContextHandle | None = handle
         self._slot = slot
         if not owner:
-            slot.users += 1
+            slot.joined()
         self._rank = lib.gloo_context_rank(handle.pointer)
         self._size = lib.gloo_context_size(handle.pointer)
         _handles.open_contexts.add(self)
@@ -159,11 +159,7 @@ class Context(Calls):
         return watcher.future(self._begin(call, "_start"))
 
     def _watcher(self) -> Watcher:
-        if self._slot.watcher is None:
-            from ._aio import Watcher
-
-            self._slot.watcher = Watcher(lib.gloo_context_device(self._held().pointer))
-        return self._slot.watcher
+        return self._slot.watched(lib.gloo_context_device(self._held().pointer))
 
     def _gave_up(self, raised: BaseException) -> GlooError:
         """A custom operation has raised: no rank can have a result."""
