@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from . import _handles
 from ._binding import ffi, lib
 from ._buffers import dtype_number
-from ._calls import NULL, Call, Calls, Options, _op, options_of
+from ._calls import NULL, Call, Options, op_number, options_of
+from ._collectives import Calls
 from ._custom import CustomOp
 from ._devices import Device, WatchSlot, device_options, tristate
 from ._errors import GlooError, checked, failure, give_back, new_error, text
@@ -228,7 +229,7 @@ class Context(Calls):
         answer = ffi.new("gloo_answer *")
         told, _kept = options_of(Call("choice", (), None, None, options, op))
         checked(lib.gloo_context_choice, self._held().pointer, collective.encode(), count,
-                dtype_number(dtype), _op(op), root, told, answer)
+                dtype_number(dtype), op_number(op), root, told, answer)
         return Choice(text(answer.text), text(answer.why))
 
     # ---- groups ----------------------------------------------------------------------------------
