@@ -142,8 +142,8 @@ class Calls(Caller):
         if self.rank == root:
             return self._reducing("reduce", input, output, op, options, root)
         pointer, from_ = _input(input if input is not IN_PLACE else output)
-        return Call("reduce", (pointer, NULL, from_[1], from_[2], op_number(op), root), from_[3], output,
-                    options, op, element_bytes(input))
+        return Call("reduce", (pointer, NULL, from_[1], from_[2], op_number(op), root), from_[3],
+                    output, options, op, element_bytes(input))
 
     def _scan(self, input: Array, output: Array | None = None, *,
               op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
@@ -396,8 +396,8 @@ class Calls(Caller):
             count, dtype = given if times == 1 else given // times, type_given
         elif times != 1:
             count = _share(name, "output", count, times)
-        return Call(name, (pointers, n_inputs, places, len(outputs), count, dtype, op_number(op), *root),
-                    (kept, keep), outputs, options, op)
+        return Call(name, (pointers, n_inputs, places, len(outputs), count, dtype, op_number(op),
+                           *root), (kept, keep), outputs, options, op)
 
     def _allreduce_multi(self, inputs: Sequence[Array] | None, outputs: Sequence[Array], *,
                          op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
