@@ -36,7 +36,7 @@ void *malloc(size_t);
 void free(void *);
 """
 # Names that are not whole numbers, or none for a program.
-NOT_NUMBERS = re.compile(r"_(?:H|LIST|INIT|ENUM|API)$|^GLOO_(?:API|DEPRECATED|IN_PLACE|VERSION_OF)$")
+NOT_NUMBERS = re.compile(r"_(?:H|LIST|INIT|ENUM|API)$|^GLOO_(?:DEPRECATED|IN_PLACE|VERSION_OF)$")
 
 
 def preprocess(compiler, include, *options):

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from ._buffers import IN_PLACE, typed
 from ._buffers import DTYPES as _DTYPES
-from ._calls import NO_RANK
 from ._calls import OPS as _OPS
+from ._collectives import NO_RANK
 from ._context import Choice, Context, Route, init
 from ._custom import CustomOp
 from ._devices import Device

@@ -62,7 +62,8 @@ def dtype_number(dtype: str) -> int:
 
 def _kind(thing: Any) -> str:
     kind = type(thing)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    where = "" if kind.__module__ == "builtins" else kind.__module__ + "."
+    return where + kind.__qualname__
 
 
 def _read_only(thing: Any) -> TypeError:
@@ -166,7 +167,8 @@ def _torch(tensor: Any, writable: bool) -> Memory:
             raise _no_dtype(tensor, name)
         dtype = _torch_dtypes[tensor.dtype] = DTYPES[name]
     if tensor.device.type != "cpu":
-        raise TypeError(f"this tensor is on {tensor.device}; the library reads memory of the CPU only")
+        raise TypeError(f"this tensor is on {tensor.device}; the library reads memory of the CPU "
+                        "only")
     if str(tensor.layout) != "torch.strided" or not tensor.is_contiguous():
         raise _scattered(tensor)
     if tensor.is_conj() or tensor.is_neg():
@@ -269,7 +271,7 @@ def _dlpack(thing: Any, writable: bool) -> Memory:
     if valid(capsule, b"dltensor_versioned"):
         managed = Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
-            raise TypeError(f"this {_kind(thing)} speaks DLPack {managed.major}, which is not known")
+            raise TypeError(f"this {_kind(thing)} speaks DLPack {managed.major}, not 1")
         tensor, read_only = managed.tensor, bool(managed.flags & 1)
     elif valid(capsule, b"dltensor"):
         # Which does not tell whether it may be written: arrays that may not say so elsewhere.

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from . import _handles
 from ._binding import ffi, lib
 from ._buffers import dtype_number
-from ._calls import NULL, Call, Calls, Options, _op, options_of
+from ._calls import NULL, Call, Options, op_number, options_of
+from ._collectives import Calls
 from ._custom import CustomOp
 from ._devices import Device, WatchSlot, device_options, tristate
 from ._errors import GlooError, checked, failure, give_back, new_error, text
@@ -85,7 +86,7 @@ class Context(Calls):
         self._handle: ContextHandle | None = handle
         self._slot = slot
         if not owner:
-            slot.users += 1
+            slot.joined()
         self._rank = lib.gloo_context_rank(handle.pointer)
         self._size = lib.gloo_context_size(handle.pointer)
         _handles.open_contexts.add(self)
@@ -159,11 +160,7 @@ class Context(Calls):
         return watcher.future(self._begin(call, "_start"))
 
     def _watcher(self) -> Watcher:
-        if self._slot.watcher is None:
-            from ._aio import Watcher
-
-            self._slot.watcher = Watcher(lib.gloo_context_device(self._held().pointer))
-        return self._slot.watcher
+        return self._slot.watched(lib.gloo_context_device(self._held().pointer))
 
     def _gave_up(self, raised: BaseException) -> GlooError:
         """A custom operation has raised: no rank can have a result."""
@@ -232,7 +229,7 @@ class Context(Calls):
         answer = ffi.new("gloo_answer *")
         told, _kept = options_of(Call("choice", (), None, None, options, op))
         checked(lib.gloo_context_choice, self._held().pointer, collective.encode(), count,
-                dtype_number(dtype), _op(op), root, told, answer)
+                dtype_number(dtype), op_number(op), root, told, answer)
         return Choice(text(answer.text), text(answer.why))
 
     # ---- groups ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import _handles
 from ._binding import ffi, lib
 from ._errors import checked, text
 from ._handles import DeviceHandle, catch_up
@@ -23,9 +24,23 @@ class WatchSlot:
         self.watcher: Watcher | None = None
         self.users = 1
 
+    def watched(self, device: Any) -> Watcher:
+        from ._aio import Watcher
+
+        with _handles.lock:  # two would take the news of the descriptor from each other
+            if self.watcher is None:
+                self.watcher = Watcher(device)
+            return self.watcher
+
+    def joined(self) -> None:
+        with _handles.lock:
+            self.users += 1
+
     def left(self) -> None:
-        self.users -= 1
-        if self.users == 0 and self.watcher is not None:
+        with _handles.lock:
+            self.users -= 1
+            last = self.users == 0
+        if last and self.watcher is not None:
             self.watcher.close()
 
 

@@ -127,8 +127,8 @@ class MemoryStore(Store):
 
 
 class FileStore(Store):
-    """In a directory that all ranks reach, which is made where it is absent. One that another job or
-    epoch (attempt) has made is refused."""
+    """In a directory that all ranks reach, which is made where it is absent. One that another job
+    or epoch (attempt) has made is refused."""
 
     def __init__(self, directory: str | os.PathLike[str], job: str = "", epoch: int = 0) -> None:
         options = ffi.new("gloo_store_file_options *")
@@ -235,7 +235,9 @@ def _bytes(data: Any, length: int) -> bytes:
 
 
 def _seconds(timeout_ns: int) -> float | None:
-    return None if timeout_ns < 0 else 0.0 if timeout_ns == lib.GLOO_TIMEOUT_NOW else timeout_ns / 1e9
+    if timeout_ns < 0:
+        return None
+    return 0.0 if timeout_ns == lib.GLOO_TIMEOUT_NOW else timeout_ns / 1e9
 
 
 def _callback(body: Any) -> Any:

@@ -51,8 +51,8 @@ def prepared(context: gloo_c.Context, collective: str, length: int) -> Callable[
     raise SystemExit(f"{collective} is not measured; there are {', '.join(COLLECTIVES)}")
 
 
-COLLECTIVES = ["allreduce", "broadcast", "reduce", "allgather", "reduce_scatter", "alltoall", "scan",
-               "barrier"]
+COLLECTIVES = ["allreduce", "broadcast", "reduce", "allgather", "reduce_scatter", "alltoall",
+               "scan", "barrier"]
 
 
 def _median(times: list[float]) -> float:

@@ -25,7 +25,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from ._binding import ffi
 from ._buffers import DTYPES, IN_PLACE, SIZES, Memory, Typed, memory, reads
-from ._calls import NO_RANK
+from ._collectives import NO_RANK
 from ._context import Context, init
 from ._custom import CustomOp
 from ._library import version
