@@ -31,6 +31,8 @@ extern "Python" {
   gloo_status py_store_append(void *, const char *, const void *, size_t);
   gloo_status py_store_remove(void *, const char *);
   void py_store_destroy(void *);
+  gloo_status py_store_multi_get(void *, const char *const *, size_t, int64_t, gloo_value *);
+  gloo_status py_store_multi_set(void *, const char *const *, const gloo_value *, size_t);
 }
 void *malloc(size_t);
 void free(void *);

@@ -178,8 +178,9 @@ class PrefixStore(Store):
 class StoreFunctions(Protocol):
     """What a CallbackStore needs. Times are in seconds, None for no limit; what has not come until
     then is a TimeoutError. It may also have add(key, amount) -> int, append(key, value),
-    delete(key), and compare_and_set(key, expected, desired) -> (bool, bytes), which tells whether
-    it set the key and what that holds now. Any thread may call them."""
+    delete(key), compare_and_set(key, expected, desired) -> (bool, bytes), which tells whether it
+    set the key and what that holds now, and for several keys at once multi_get(keys, timeout) ->
+    list[bytes] and multi_set(keys, values). Any thread may call them."""
 
     def set(self, key: str, value: bytes) -> None: ...
 
@@ -297,6 +298,21 @@ def _remove(functions: Any, key: Any) -> None:
     functions.delete(text(key))
 
 
+@_callback
+def _multi_get(functions: Any, keys: Any, n: int, timeout_ns: int, values: Any) -> None:
+    found = functions.multi_get([text(keys[index]) for index in range(n)], _seconds(timeout_ns))
+    if len(found) != n:
+        raise ValueError(f"multi_get returned {len(found)} values for {n} keys")
+    for index in range(n):
+        _handed(values[index], found[index])
+
+
+@_callback
+def _multi_set(functions: Any, keys: Any, values: Any, n: int) -> None:
+    functions.multi_set([text(keys[index]) for index in range(n)],
+                        [_bytes(values[index].data, values[index].bytes) for index in range(n)])
+
+
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def py_store_destroy(_user: Any) -> None:
     """Nothing to do: the object goes with the CallbackStore."""
@@ -315,7 +331,8 @@ class CallbackStore(Store):
         callbacks.user = handle
         for name, theirs in (("set", "set"), ("get", "get"), ("wait", "wait"), ("add", "add"),
                              ("compare_and_set", "compare_and_set"), ("append", "append"),
-                             ("remove", "delete")):
+                             ("remove", "delete"), ("multi_get", "multi_get"),
+                             ("multi_set", "multi_set")):
             if callable(getattr(functions, theirs, None)):
                 setattr(callbacks, name, getattr(lib, f"py_store_{name}"))
         callbacks.destroy = lib.py_store_destroy

@@ -1,0 +1,61 @@
+"""The store of a process group, as the library uses it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+_LONG = timedelta(days=365)
+
+
+class C10dStore:
+    """StoreFunctions of a torch.distributed.Store. Keys are the library's own: the group's store
+    has a prefix of its own already."""
+
+    def __init__(self, store: dist.Store) -> None:
+        self._store = store
+        self.extended = bool(store.has_extended_api())
+
+    def set(self, key: str, value: bytes) -> None:
+        self._store.set(key, value)  # type: ignore[arg-type]
+
+    def get(self, key: str, timeout: float | None) -> bytes:
+        self.wait([key], timeout)
+        return self._store.get(key)
+
+    def wait(self, keys: list[str], timeout: float | None) -> None:
+        if timeout is not None and timeout <= 0:
+            if not self._store.check(keys):
+                raise TimeoutError(f"{keys} are not there")
+            return
+        limit = _LONG if timeout is None else max(timedelta(seconds=timeout), timedelta(milliseconds=1))
+        try:
+            self._store.wait(keys, limit)
+        except dist.DistNetworkError as error:
+            raise ConnectionError(str(error)) from error
+        except dist.DistStoreError as error:
+            raise TimeoutError(str(error)) from error
+
+    def add(self, key: str, amount: int) -> int:
+        return int(self._store.add(key, amount))
+
+
+class ExtendedStore(C10dStore):
+    """One that has what not every store of PyTorch has."""
+
+    def append(self, key: str, value: bytes) -> None:
+        self._store.append(key, value)  # type: ignore[arg-type]
+
+    def multi_get(self, keys: list[str], timeout: float | None) -> list[bytes]:
+        self.wait(keys, timeout)
+        return list(self._store.multi_get(keys))
+
+    def multi_set(self, keys: list[str], values: list[bytes]) -> None:
+        self._store.multi_set(keys, values)  # type: ignore[arg-type]
+
+
+def functions_of(store: dist.Store) -> Any:
+    adapter = C10dStore(store)
+    return ExtendedStore(store) if adapter.extended else adapter

@@ -1,0 +1,201 @@
+"""Operations under way, as PyTorch sees them, and the futures that stand for their ends."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from datetime import timedelta
+from typing import Any, Callable
+
+import torch
+from torch._C._distributed_c10d import Work as _Work
+
+from .. import _handles
+from .._errors import GlooError
+from .._requests import Request
+from ._errors import backend_error
+
+_UNSET = timedelta(milliseconds=-1)
+_ZERO = timedelta(0)
+
+
+class _Completers:
+    """Threads that complete futures. A callback of a future may wait for another one (PowerSGD's
+    does), so there is always one that is free, up to a number that no sane program reaches."""
+
+    MOST = 64
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._free = 0  # threads that wait for a job, less the jobs that wait for them
+        self._threads = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            if self._free > 0 or self._threads >= self.MOST:
+                self._free -= 1
+            else:
+                self._threads += 1
+                threading.Thread(target=self._run, name="gloo_c.torch", daemon=True).start()
+            self._jobs.put(job)
+
+    def _run(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                return
+            job()
+            del job
+            with self._lock:
+                self._free += 1
+
+    def close(self) -> None:
+        with self._lock:
+            for _ in range(self._threads):
+                self._jobs.put(None)
+
+
+_completers = _Completers()
+
+
+def _renew() -> None:
+    global _completers
+    _completers = _Completers()
+
+
+_handles.at_exit(lambda: _completers.close())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+class Ended(_Work):  # type: ignore[misc]
+    """An operation that was waited for by the call itself."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self._result = result
+
+    def wait(self, timeout: timedelta = _UNSET) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def block_current_stream(self) -> None:
+        pass
+
+    def is_completed(self) -> bool:
+        return True
+
+    def is_success(self) -> bool:
+        return True
+
+    def exception(self) -> None:
+        return None
+
+    def result(self) -> Any:
+        return self._result
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result(self._result)
+        return future
+
+
+class Started(_Work):  # type: ignore[misc]
+    """An operation under way. The group has it until it is over, whoever lets go of it."""
+
+    def __init__(self, request: Request, result: Any, after: Callable[[], None] | None) -> None:
+        super().__init__()
+        self._request = request
+        self._result = result
+        self._after = after  # what makes the result of what has come
+        self._lock = threading.Lock() if after is not None else None
+        self._failure: Exception | None = None  # of `after`
+        self._future: torch.futures.Future[Any] | None = None
+
+    def _settle(self) -> None:
+        """It has come. Whoever sees that first makes the result; others wait for that."""
+        if self._lock is None:
+            return
+        with self._lock:
+            after, self._after = self._after, None
+            if after is not None:
+                try:
+                    after()
+                except Exception as failure:
+                    self._failure = failure
+        if self._failure is not None:
+            raise self._failure
+
+    def wait(self, timeout: timedelta = _UNSET) -> bool:
+        try:
+            self._request.wait(timeout.total_seconds() if timeout > _ZERO else None)
+        except GlooError as error:
+            raise backend_error(error) from None
+        self._settle()
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        if not self._request.done():
+            return False
+        self.exception()
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> Exception | None:
+        if not self._request.done():
+            return None
+        error = self._request.exception()
+        if error is not None:
+            return backend_error(error)
+        try:
+            self._settle()
+        except Exception as failure:
+            return failure
+        return None
+
+    def result(self) -> Any:
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        source = self._request.source
+        return -1 if source is None else source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        with _futures:
+            if self._future is not None:
+                return self._future
+            over: torch.futures.Future[None] = torch.futures.Future()
+            # Not set_exception: what waits in C++ would take the exception for a value.
+            self._future = over.then(self._outcome)
+
+        def complete() -> None:
+            self.exception()  # makes the result
+            over.set_result(None)
+
+        if self._request.done():
+            complete()
+        else:
+            self._request.on_done(lambda _request: _completers.submit(complete))
+        return self._future
+
+    def _outcome(self, _over: Any) -> Any:
+        self.wait()
+        return self._result
+
+
+_futures = threading.Lock()
