@@ -11,6 +11,7 @@ from typing import Any, Callable, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C import _distributed_c10d as _c10d
 
 from .. import _handles
 from .._binding import ffi, lib
@@ -206,7 +207,7 @@ def _can_be_made(base: Any) -> bool:
 
 
 # Backends can be made in Python since PyTorch 2.14; before, a whole group has to be.
-_Base: Any = torch._C._distributed_c10d.Backend
+_Base: Any = _c10d.Backend
 if not _can_be_made(_Base):
     _Base = dist.ProcessGroup
 
@@ -454,7 +455,7 @@ class Group(_Base):  # type: ignore[misc]
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
         if isinstance(tensors, Tensor):
             tensors = [tensors]
-        opts = dist.AllreduceOptions() if opts is None else opts
+        opts = _c10d.AllreduceOptions() if opts is None else opts
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         tensor = tensors[0]
@@ -466,7 +467,7 @@ class Group(_Base):  # type: ignore[misc]
                           tensors, place, opts, after, factor)
 
     def allreduce_sparse(self, tensors: list[Tensor], opts: Any = None) -> Any:
-        return self._allreduce_sparse(tensors, dist.AllreduceOptions() if opts is None else opts)
+        return self._allreduce_sparse(tensors, _c10d.AllreduceOptions() if opts is None else opts)
 
     def _allreduce_sparse(self, tensors: list[Tensor], opts: Any) -> Any:
         """Every rank gets the indices and values of all others, and adds them. It is over when it
@@ -495,11 +496,12 @@ class Group(_Base):  # type: ignore[misc]
         total = torch.sparse_coo_tensor(all_indices.t(), all_values, mine.shape).coalesce()
         if kind == _KINDS.AVG:
             total = total / self._size
-        tensor.detach().copy_(total)
+        with torch.no_grad():
+            tensor.copy_(total)
         return Ended(tensors)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
-        opts = dist.AllreduceCoalescedOptions() if opts is None else opts
+        opts = _c10d.AllreduceCoalescedOptions() if opts is None else opts
         calls, factor = [], None
         groups: dict[torch.dtype, list[Tensor]] = {}
         for tensor in tensors:
@@ -513,7 +515,7 @@ class Group(_Base):  # type: ignore[misc]
         return self._together(calls, tensors, opts, factor)
 
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> Any:
-        opts = dist.BroadcastOptions() if opts is None else opts
+        opts = _c10d.BroadcastOptions() if opts is None else opts
         calls = []
         for tensor in tensors:
             place, after = _output(tensor)
@@ -529,7 +531,7 @@ class Group(_Base):  # type: ignore[misc]
                                      opts.rootRank), tensors, place, opts, after, factor)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _c10d.AllgatherOptions() if opts is None else opts
         calls = [self._allgather_call(list(lists), tensor)
                  for lists, tensor in zip(outputs, inputs)]
         return self._together(calls, outputs, opts)
@@ -555,7 +557,7 @@ class Group(_Base):  # type: ignore[misc]
                 (source, buffer), after)
 
     def all_gather_single(self, output: Tensor, tensor: Tensor, opts: Any = None) -> Any:
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _c10d.AllgatherOptions() if opts is None else opts
         return self._together([self._allgather_single_call(output, tensor)], [output], opts)
 
     _allgather_base = all_gather_single
@@ -573,7 +575,7 @@ class Group(_Base):  # type: ignore[misc]
 
     def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor],
                                     opts: Any = None) -> Any:
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _c10d.AllgatherOptions() if opts is None else opts
         return self._together([self._allgather_single_call(output, tensor)
                                for output, tensor in zip(outputs, inputs)], outputs, opts)
 
@@ -582,7 +584,7 @@ class Group(_Base):  # type: ignore[misc]
     def allgather_coalesced(self, outputs: list[list[Tensor]], inputs: list[Tensor],
                             opts: Any = None) -> Any:
         """outputs[rank][k] gets the rank's inputs[k]."""
-        opts = dist.AllgatherOptions() if opts is None else opts
+        opts = _c10d.AllgatherOptions() if opts is None else opts
         return self._together([self._allgather_call([lists[place] for lists in outputs], tensor)
                                for place, tensor in enumerate(inputs)], outputs, opts)
 
@@ -614,7 +616,7 @@ class Group(_Base):  # type: ignore[misc]
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]],
                        opts: Any = None) -> Any:
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _c10d.ReduceScatterOptions() if opts is None else opts
         output, given = _one("reduce_scatter", outputs), _one("reduce_scatter", inputs)
         if len(given) != self._size:
             raise ValueError(f"reduce_scatter: there are {len(given)} inputs for {self._size} ranks")
@@ -656,7 +658,7 @@ class Group(_Base):  # type: ignore[misc]
 
     def reduce_scatter_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor],
                                         opts: Any = None) -> Any:
-        opts = dist.ReduceScatterOptions() if opts is None else opts
+        opts = _c10d.ReduceScatterOptions() if opts is None else opts
         calls = [self._reduce_scatter_call(output, tensor, opts)
                  for output, tensor in zip(outputs, inputs)]
         return self._together([call for call, _factor in calls], outputs, opts,
@@ -666,7 +668,7 @@ class Group(_Base):  # type: ignore[misc]
 
     def all_to_all_single(self, output: Tensor, tensor: Tensor, output_sizes: Sequence[int],
                           input_sizes: Sequence[int], opts: Any = None) -> Any:
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _c10d.AllToAllOptions() if opts is None else opts
         _alike("all_to_all_single", [output], tensor, sizes=False)
         source = _input(tensor)
         place, after = _output(output)
@@ -703,7 +705,7 @@ class Group(_Base):  # type: ignore[misc]
         return [size * width for size in sizes]
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
-        opts = dist.AllToAllOptions() if opts is None else opts
+        opts = _c10d.AllToAllOptions() if opts is None else opts
         for what, given in (("outputs", outputs), ("inputs", inputs)):
             if len(given) != self._size:
                 raise ValueError(f"all_to_all: there are {len(given)} {what} for {self._size} ranks")

@@ -1,0 +1,36 @@
+"""What PyTorch builds on a backend: torch_features.py, on 1 to 4 processes."""
+
+import re
+from pathlib import Path
+
+import pytest
+from torch_job import run_ranks
+
+pytest.importorskip("torch")
+
+PROGRAM = Path(__file__).parent / "torch_features.py"
+FEATURES = re.findall(r"^@feature\ndef (\w+)", PROGRAM.read_text(encoding="utf-8"), re.M)
+_said = {}
+
+
+def said(size):
+    """The status and the lines of all features of a size, which are one run."""
+    if size not in _said:
+        done = run_ranks(size, PROGRAM, "gloo_c", timeout=240)
+        _said[size] = [status for status, _text in done], "".join(text for _status, text in done)
+    return _said[size]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("size", [1, 2, 3, 4], ids=lambda size: f"ranks{size}")
+def test_feature(size, feature):
+    status, text = said(size)
+    found = re.search(rf"^(ok|failed) {feature}\b.*", text, re.M)
+    assert found, f"it did not come to {feature} (status {status}):\n{text[-3000:]}"
+    assert found[1] == "ok", found[0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4], ids=lambda size: f"ranks{size}")
+def test_all_ranks_end_well(size):
+    status, text = said(size)
+    assert status == [0] * size, text[-3000:]
