@@ -19,6 +19,8 @@ from pathlib import Path
 
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
+# What parts of the package are for. Their tests are left out where pip cannot have it.
+PARTS = {"torch": ["torch==2.13.0", "expecttest"]}
 number = 0
 
 
@@ -106,6 +108,11 @@ def main(project, folder):
         why = (said.strip().splitlines() or ["no reason given"])[-1]
         print(f"1..0 # SKIP pip cannot install what the tests need: {why}")
         return
+    for part, wanted in PARTS.items():
+        status, said = run(*pip, "install", "-q", *wanted, env=variables)
+        if status:
+            why = (said.strip().splitlines() or ["no reason given"])[-1]
+            told(True, f"tests with {part}", skipped=f"pip cannot install it: {why}")
     wheels = folder / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     scripts = {**variables, "PATH": f"{folder / 'built/bin'}:{variables['PATH']}"}

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -143,7 +144,9 @@ def test_questions():
 
 def test_types_of_the_package():
     pytest.importorskip("mypy")
-    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", "gloo_c",
+    # Parts for packages that are not installed have types that cannot be known.
+    left_out = [f"--exclude=gloo_c/{part}/" for part in ("torch",) if find_spec(part) is None]
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", "gloo_c", *left_out,
                            "--cache-dir=/dev/null"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 _LONG = timedelta(days=365)
 
@@ -14,16 +15,17 @@ class C10dStore:
     """StoreFunctions of a torch.distributed.Store. Keys are the library's own: the group's store
     has a prefix of its own already."""
 
-    def __init__(self, store: dist.Store) -> None:
-        self._store = store
-        self.extended = bool(store.has_extended_api())
+    def __init__(self, store: Store) -> None:
+        self._store: Any = store  # of more kinds than PyTorch's types tell
+        self.extended = bool(self._store.has_extended_api())
 
     def set(self, key: str, value: bytes) -> None:
-        self._store.set(key, value)  # type: ignore[arg-type]
+        self._store.set(key, value)
 
     def get(self, key: str, timeout: float | None) -> bytes:
         self.wait([key], timeout)
-        return self._store.get(key)
+        value: bytes = self._store.get(key)
+        return value
 
     def wait(self, keys: list[str], timeout: float | None) -> None:
         if timeout is not None and timeout <= 0:
@@ -46,16 +48,16 @@ class ExtendedStore(C10dStore):
     """One that has what not every store of PyTorch has."""
 
     def append(self, key: str, value: bytes) -> None:
-        self._store.append(key, value)  # type: ignore[arg-type]
+        self._store.append(key, value)
 
     def multi_get(self, keys: list[str], timeout: float | None) -> list[bytes]:
         self.wait(keys, timeout)
         return list(self._store.multi_get(keys))
 
     def multi_set(self, keys: list[str], values: list[bytes]) -> None:
-        self._store.multi_set(keys, values)  # type: ignore[arg-type]
+        self._store.multi_set(keys, values)
 
 
-def functions_of(store: dist.Store) -> Any:
+def functions_of(store: Store) -> Any:
     adapter = C10dStore(store)
     return ExtendedStore(store) if adapter.extended else adapter

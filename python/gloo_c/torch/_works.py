@@ -70,7 +70,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-class Ended(_Work):  # type: ignore[misc]
+class Ended(_Work):
     """An operation that was waited for by the call itself."""
 
     def __init__(self, result: Any) -> None:
@@ -104,7 +104,7 @@ class Ended(_Work):  # type: ignore[misc]
         return future
 
 
-class Started(_Work):  # type: ignore[misc]
+class Started(_Work):
     """An operation under way. The group has it until it is over, whoever lets go of it."""
 
     def __init__(self, request: Request, result: Any, after: Callable[[], None] | None) -> None:
