@@ -165,6 +165,27 @@ def groups():
 
 
 @feature
+def backends_by_device():
+    """Since PyTorch 2.14; before, that is said."""
+    if torch.__version__ < "2.14":
+        try:
+            dist.new_group(list(range(SIZE)), backend="cpu:gloo_c,cuda:gloo")
+        except NotImplementedError as error:
+            assert "since 2.14" in str(error)
+            return
+        raise AssertionError("it was not refused")
+    mixed = dist.new_group(list(range(SIZE)), backend="cpu:gloo_c,cuda:gloo")
+    one = torch.ones(2)
+    dist.all_reduce(one, group=mixed)
+    same(one, torch.full((2,), float(SIZE)))
+    outputs = [torch.empty(1) for _ in range(SIZE)]
+    work = dist.all_gather(outputs, torch.tensor([float(RANK)]), group=mixed, async_op=True)
+    work.wait()
+    same(torch.cat(outputs), torch.arange(float(SIZE)))
+    dist.destroy_process_group(mixed)
+
+
+@feature
 def names():
     assert dist.get_backend() == BACKEND
     world = dist.group.WORLD

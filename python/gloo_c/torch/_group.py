@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
+from types import FrameType
 from typing import Any, Sequence
 
 import torch
@@ -23,27 +25,8 @@ BACKEND = "gloo_c"
 IN_PLACE = lib.GLOO_IN_PLACE
 
 
-def _can_be_made(base: Any) -> bool:
-    try:
-        base(0, 1)
-    except TypeError:
-        return False
-    return True
-
-
-# Backends can be made in Python since PyTorch 2.14; before, a whole group has to be.
-_Base: Any = _c10d.Backend
-if not _can_be_made(_Base):
-    _Base = dist.ProcessGroup
-
-
-class Group(Caller, _Base):  # type: ignore[misc]
+class Operations(Caller):
     """The operations of one process group. Ranks are those of the group."""
-
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
-                 name: str = "", device: Device | None = None) -> None:
-        _Base.__init__(self, rank, size)
-        self._meet(store, rank, size, timeout, name, device)
 
     # ---- what PyTorch asks of a group ------------------------------------------------------------
 
@@ -91,7 +74,7 @@ class Group(Caller, _Base):  # type: ignore[misc]
             types.append(torch.device("cuda"))
         return types
 
-    def _get_backend(self, _device: torch.device) -> Group:
+    def _get_backend(self, _device: torch.device) -> Operations:
         return self
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -419,14 +402,64 @@ class Group(Caller, _Base):  # type: ignore[misc]
     recvAnysource = recv_anysource
 
 
-# ---- registration --------------------------------------------------------------------------------
+# ---- what PyTorch knows them as ------------------------------------------------------------------
 
-def _make(options: Any, pg_options: Any = None) -> Group:
+_Whole: Any = dist.ProcessGroup  # what PyTorch's types say of them does not fit in Python
+_Part: Any = _c10d.Backend
+
+
+class Group(Operations, _Whole):  # type: ignore[misc]
+    """A whole process group: tensors of all devices are its."""
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
+                 name: str = "", device: Device | None = None) -> None:
+        _Whole.__init__(self, rank, size)
+        self._meet(store, rank, size, timeout, name, device)
+
+
+def _parts_can_be_made() -> bool:
+    try:
+        _Part(0, 1)
+    except TypeError:
+        return False
+    return True
+
+
+_PARTS = _parts_can_be_made()
+
+
+class PartOfGroup(Operations, _Part):  # type: ignore[misc]
+    """The part of a process group for some of the devices ("cpu:gloo_c,cuda:nccl"). It can be made
+    since PyTorch 2.14, which passes on of a work only waiting and its future: not is_completed,
+    exception or the rank that a message came from. So it is made only where it is needed."""
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
+                 name: str = "", device: Device | None = None) -> None:
+        _Part.__init__(self, rank, size)
+        self._meet(store, rank, size, timeout, name, device)
+
+
+def _is_whole(caller: FrameType | None) -> bool:
+    """Is this backend that of all devices of the group that PyTorch is making? It does not tell in
+    what it hands over; the function that makes groups knows."""
+    config = None if caller is None else caller.f_locals.get("backend_config")
+    if not isinstance(config, dist.distributed_c10d.BackendConfig):
+        return not _PARTS
+    return set(config.get_device_backend_map().values()) == {BACKEND}
+
+
+def _make(options: Any, pg_options: Any = None) -> Operations:
     if pg_options is not None and not isinstance(pg_options, Device):
         raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device as pg_options, not "
                         f"{type(pg_options).__name__}")
-    return Group(options.store, options.group_rank, options.group_size, options.timeout,
-                 options.group_id, pg_options)
+    whole = _is_whole(sys._getframe().f_back)
+    if not whole and not _PARTS:
+        raise NotImplementedError(f"PyTorch {torch.__version__} cannot have the backend {BACKEND} for "
+                                  "some devices of a group and another for others; since 2.14 it "
+                                  f"can. '{BACKEND}' alone takes tensors of all devices, by copies "
+                                  "in host memory")
+    return (Group if whole else PartOfGroup)(options.store, options.group_rank, options.group_size, options.timeout,
+                options.group_id, pg_options)
 
 
 def register() -> None:

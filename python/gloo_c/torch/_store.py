@@ -15,8 +15,8 @@ class C10dStore:
     """StoreFunctions of a torch.distributed.Store. Keys are the library's own: the group's store
     has a prefix of its own already."""
 
-    def __init__(self, store: Store) -> None:
-        self._store: Any = store  # of more kinds than PyTorch's types tell
+    def __init__(self, store: Any) -> None:  # of which PyTorch's types tell a part
+        self._store = store
         self.extended = bool(self._store.has_extended_api())
 
     def set(self, key: str, value: bytes) -> None:
