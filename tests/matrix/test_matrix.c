@@ -150,7 +150,7 @@ static size_t make_some_of_all(matrix_case *to) {
     if (!matrix_is_first(&rows[row]) || kind == GLI_BARRIER) continue;
     if (calls++ % (SANITIZED ? 4 : 1) != 0) continue;
     for (int i = 0; i < 3 * MATRIX_PLACES; i++, n++) {
-      int place = matrix_has_place(kind) ? i / 3 : 0;
+      int place = matrix_has_place(&rows[row]) ? i / 3 : 0;
       bool reduces = gli_collective_reduces(kind);
       to[n] = (matrix_case){.seed = reference_mix(settings.seed, n),
                             .row = (uint16_t)row,
