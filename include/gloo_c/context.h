@@ -172,7 +172,8 @@ typedef struct gloo_init_options {
  * MASTER_PORT, as `gloo run` and torchrun set them. Rank 0 serves the store on
  * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree; without the
  * first, TORCHELASTIC_RUN_ID does if it is not "none". With none of the
- * variables set, the job is one rank. Errors name the variable.
+ * variables set, the job is one rank; an empty one is not set. Errors name the
+ * variable.
  *
  * All ranks return together, and may start again at once: a rank that comes
  * before rank 0 has left the last start tries until its time is up. Without a

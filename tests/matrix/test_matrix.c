@@ -17,6 +17,7 @@
 #endif
 #include <string.h>
 
+#include "core/environment.h"
 #include "core/oracle.h"
 #include "core/reduce.h"
 #include "matrix.h"
@@ -281,7 +282,7 @@ static void keep_memory(void) {
 
 int main(int argc, char **argv) {
   keep_memory();
-  const char *seed = getenv("GLOO_MATRIX_SEED");
+  const char *seed = gli_environment_read("GLOO_MATRIX_SEED");
   settings = (struct settings){.transport = argc > 1 ? argv[1] : "inproc",
                                .seed = seed ? strtoull(seed, NULL, 0) : 1,
                                .sample = SAMPLE,
