@@ -357,10 +357,10 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
  * `cause` in their gloo_error: a program that tries again after a timeout, or
  * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
- * happened. GLOO_OK, with an empty message, when all is well. Looks for news
- * from the other ranks, without blocking.
- * Errors: that one; GLOO_ERR_INVALID (no context, no `error`, which must not be
- * NULL here, or in a custom operation).
+ * happened. GLOO_OK, with an empty message, when all is well; `error` may be
+ * NULL where the status is enough. Looks for news from the other ranks, without
+ * blocking.
+ * Errors: that one; GLOO_ERR_INVALID (no context, or in a custom operation).
  * Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_error(const gloo_context *context,
                                         gloo_error *error);
