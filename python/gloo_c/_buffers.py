@@ -1,0 +1,391 @@
+"""Memory of arrays of any package, and the types of their elements.
+
+A Memory is (address, elements, type, what keeps it): the address as the C interface takes it,
+and an object that must be kept for as long as an operation uses the memory."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, Tuple
+
+from ._binding import ffi, lib
+from ._errors import text
+
+Memory = Tuple[Any, int, int, Any]
+Reader = Callable[[Any, bool], Memory]
+
+_CHARS = ffi.typeof("char[]")
+_VOID = ffi.typeof("void *")
+_SIZES = ffi.typeof("size_t[]")
+_from_buffer = ffi.from_buffer
+
+DTYPES: dict[str, int] = {text(lib.gloo_dtype_name(n)): n for n in range(lib.GLOO_DTYPE_COUNT)}
+DTYPE_NAMES: dict[int, str] = {number: name for name, number in DTYPES.items()}
+DTYPE_NAMES[lib.GLOO_OPAQUE] = "opaque"
+SIZES: dict[int, int] = {n: lib.gloo_dtype_size(n) for n in DTYPES.values()}
+
+
+class _InPlace:
+    def __repr__(self) -> str:
+        return "gloo_c.IN_PLACE"
+
+
+IN_PLACE = _InPlace()
+
+
+class Typed(NamedTuple):
+    """An array whose elements are to be taken for something else: see `typed`."""
+
+    array: Any
+    dtype: int
+    element_bytes: int
+
+
+def typed(array: Any, dtype: str, element_bytes: int = 0) -> Typed:
+    """The memory of an array with other elements than it says: `typed(bits, "bfloat16")` where
+    `bits` are 16-bit integers. For "opaque", whose elements only a custom operation knows,
+    `element_bytes` says how long each is."""
+    if dtype == "opaque":
+        if element_bytes < 1:
+            raise ValueError("elements of type opaque need element_bytes")
+        return Typed(array, lib.GLOO_OPAQUE, element_bytes)
+    number = dtype_number(dtype)
+    return Typed(array, number, SIZES[number])
+
+
+def dtype_number(dtype: str) -> int:
+    try:
+        return DTYPES[dtype]
+    except (KeyError, TypeError):
+        raise ValueError(f"there is no type {dtype!r}; there are {', '.join(DTYPES)}") from None
+
+
+def _kind(thing: Any) -> str:
+    kind = type(thing)
+    where = "" if kind.__module__ == "builtins" else kind.__module__ + "."
+    return where + kind.__qualname__
+
+
+def _read_only(thing: Any) -> TypeError:
+    return TypeError(f"this {_kind(thing)} is read-only, and the call would write to it; "
+                     "pass an array that may be written, or another output")
+
+
+def _scattered(thing: Any) -> ValueError:
+    return ValueError(f"this {_kind(thing)} is not contiguous: its elements do not lie one behind "
+                      "the other, in C order; pass a contiguous copy of it")
+
+
+def _no_dtype(thing: Any, name: str) -> TypeError:
+    return TypeError(f"the library has no elements of type {name} (in this {_kind(thing)}); "
+                     f"it has {', '.join(DTYPES)}")
+
+
+# ---- numpy, and what has its buffers -----------------------------------------------------------
+
+_numpy_dtypes: dict[Any, int] = {}
+
+
+def _numpy_dtype(array: Any) -> int:
+    dtype = array.dtype
+    number = DTYPES.get(dtype.name)
+    if number is None or not dtype.isnative:
+        raise _no_dtype(array, str(dtype) if dtype.isnative else f"{dtype}, in another byte order,")
+    _numpy_dtypes[dtype] = number
+    return number
+
+
+def _numpy(array: Any, writable: bool) -> Memory:
+    dtype = _numpy_dtypes.get(array.dtype)
+    if dtype is None:
+        dtype = _numpy_dtype(array)
+    try:
+        memory = _from_buffer(_CHARS, array, writable)
+    except (BufferError, ValueError, TypeError):
+        if not array.flags.c_contiguous:
+            raise _scattered(array) from None
+        if writable and not array.flags.writeable:
+            raise _read_only(array) from None
+        # Types that numpy does not know itself, such as bfloat16, have no buffers.
+        memory = _from_buffer(_CHARS, array.view(f"u{array.dtype.itemsize}"), writable)
+    return memory, array.size, dtype, memory
+
+
+# Struct's letters. Their sizes are the system's, so they are asked for.
+_LETTERS = {"?": "bool", "c": "uint", "b": "int", "B": "uint", "h": "int", "H": "uint",
+            "i": "int", "I": "uint", "l": "int", "L": "uint", "q": "int", "Q": "uint",
+            "n": "int", "N": "uint", "e": "float", "f": "float", "d": "float",
+            "Zf": "complex", "Zd": "complex"}
+_formats: dict[tuple[str, int], int] = {}
+
+
+def _format_dtype(view: memoryview) -> int:
+    format, bytes_each = view.format, view.itemsize
+    letter = format[1:] if format[:1] in ("@", "=", "<" if ffi_little else ">") else format
+    kind = _LETTERS.get(letter)
+    number = DTYPES.get(kind if kind == "bool" else f"{kind}{8 * bytes_each}") if kind else None
+    if number is None:
+        raise _no_dtype(view.obj, f"{format!r}, {bytes_each} bytes each,")
+    _formats[format, bytes_each] = number
+    return number
+
+
+ffi_little = bytes(ffi.buffer(ffi.new("uint16_t *", 1)))[0] == 1
+
+
+def _buffer(thing: Any, writable: bool) -> Memory:
+    view = memoryview(thing)
+    dtype = _formats.get((view.format, view.itemsize))
+    if dtype is None:
+        dtype = _format_dtype(view)
+    if not view.c_contiguous:
+        raise _scattered(thing)
+    if writable and view.readonly:
+        raise _read_only(thing)
+    return _address(view), view.nbytes // view.itemsize, dtype, view
+
+
+def _address(view: memoryview) -> Any:
+    """Of memory that a view of our own holds. What cffi makes of a view is not kept: where both are
+    found in a circle of garbage CPython may clear the view first, and crash."""
+    taken = _from_buffer(_CHARS, view)
+    address = ffi.cast(_VOID, taken)
+    ffi.release(taken)
+    return address
+
+
+# ---- torch -------------------------------------------------------------------------------------
+
+_torch_dtypes: dict[Any, int] = {}
+
+
+def _torch(tensor: Any, writable: bool) -> Memory:
+    dtype = _torch_dtypes.get(tensor.dtype)
+    if dtype is None:
+        name = str(tensor.dtype).rpartition(".")[2]
+        if name not in DTYPES:
+            raise _no_dtype(tensor, name)
+        dtype = _torch_dtypes[tensor.dtype] = DTYPES[name]
+    if tensor.device.type != "cpu":
+        raise TypeError(f"this tensor is on {tensor.device}; the library reads memory of the CPU "
+                        "only")
+    if str(tensor.layout) != "torch.strided" or not tensor.is_contiguous():
+        raise _scattered(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        raise ValueError("this tensor is a view that computes its elements; resolve it first "
+                         "(resolve_conj, resolve_neg)")
+    return ffi.cast(_VOID, tensor.data_ptr()), tensor.numel(), dtype, tensor
+
+
+# ---- __array_interface__ and DLPack ------------------------------------------------------------
+
+def _dense(shape: Sequence[int], strides: Sequence[int] | None, unit: int) -> bool:
+    """Do elements of an array lie one behind the other? Strides are in units of this many."""
+    if strides is None or 0 in shape:
+        return True
+    wanted = unit
+    for length, stride in zip(reversed(shape), reversed(strides)):
+        if length != 1 and stride != wanted:
+            return False
+        wanted *= length
+    return True
+
+
+def _product(shape: Iterable[int]) -> int:
+    total = 1
+    for length in shape:
+        if length < 0:
+            raise ValueError("an array has a length below 0")
+        total *= length
+    return total
+
+
+def _array_interface(thing: Any, writable: bool) -> Memory:
+    told = thing.__array_interface__
+    order, kind, each = told["typestr"][:1], told["typestr"][1:2], int(told["typestr"][2:])
+    family = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}.get(kind, "?")
+    dtype = DTYPES.get(family if family == "bool" else f"{family}{8 * each}")
+    if dtype is None or order not in ("|", "=", "<" if ffi_little else ">"):
+        raise _no_dtype(thing, told["typestr"])
+    shape = [operator.index(length) for length in told["shape"]]
+    if not _dense(shape, told.get("strides"), each):
+        raise _scattered(thing)
+    count, data = _product(shape), told.get("data")
+    if isinstance(data, tuple):
+        address, read_only = data
+        if writable and read_only:
+            raise _read_only(thing)
+        return ffi.cast(_VOID, operator.index(address)), count, dtype, (thing, told)
+    view = memoryview(thing if data is None else data)
+    if writable and view.readonly:
+        raise _read_only(thing)
+    begin = operator.index(told.get("offset", 0))
+    if not view.c_contiguous or begin < 0 or begin + count * each > view.nbytes:
+        raise ValueError(f"the memory of this {_kind(thing)} is not as long as it says")
+    return ffi.cast("char *", _address(view)) + begin, count, dtype, view
+
+
+_DL_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
+             10: "float8_e4m3fn", 12: "float8_e5m2"}
+_dl = None
+
+
+def _dl_types() -> Any:
+    """The structs of DLPack, which no header of this library has."""
+    global _dl
+    if _dl is None:
+        import ctypes
+
+        class Tensor(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32),
+                        ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                        ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                        ("strides", ctypes.POINTER(ctypes.c_int64)),
+                        ("byte_offset", ctypes.c_uint64)]
+
+        class Versioned(ctypes.Structure):
+            _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
+                        ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                        ("flags", ctypes.c_uint64), ("tensor", Tensor)]
+
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        valid = ctypes.pythonapi.PyCapsule_IsValid
+        valid.restype, valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+        _dl = Tensor, Versioned, pointer, valid
+    return _dl
+
+
+def _dlpack(thing: Any, writable: bool) -> Memory:
+    device = thing.__dlpack_device__()
+    if device[0] not in (1, 3, 11):  # memory of the CPU, also where a GPU reaches it
+        raise TypeError(f"this {_kind(thing)} is not in memory of the CPU, which is all that the "
+                        "library reads")
+    Tensor, Versioned, pointer, valid = _dl_types()
+    try:
+        capsule = thing.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = thing.__dlpack__()
+    # The capsule stays as it is: when it goes, it gives back what it has lent.
+    if valid(capsule, b"dltensor_versioned"):
+        managed = Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
+        if managed.major != 1:
+            raise TypeError(f"this {_kind(thing)} speaks DLPack {managed.major}, not 1")
+        tensor, read_only = managed.tensor, bool(managed.flags & 1)
+    elif valid(capsule, b"dltensor"):
+        # Which does not tell whether it may be written: arrays that may not say so elsewhere.
+        tensor = Tensor.from_address(pointer(capsule, b"dltensor"))
+        read_only = type(thing).__module__.partition(".")[0] in ("jax", "jaxlib")
+    else:
+        raise TypeError(f"what this {_kind(thing)} gives as DLPack is none")
+    if writable and read_only:
+        raise _read_only(thing)
+    kind = _DL_KINDS.get(tensor.code, f"DLPack type {tensor.code}")
+    whole = kind == "bool" or kind.startswith("float8")
+    dtype = DTYPES.get(kind if whole else f"{kind}{tensor.bits}")
+    if dtype is None or tensor.lanes != 1 or tensor.bits != 8 * SIZES[dtype]:
+        raise _no_dtype(thing, f"{kind}, {tensor.bits} bits, {tensor.lanes} lanes")
+    shape = tensor.shape[:tensor.ndim] if tensor.ndim else []
+    strides = tensor.strides[:tensor.ndim] if tensor.ndim and tensor.strides else None
+    if not _dense(shape, strides, 1):
+        raise _scattered(thing)
+    address = (tensor.data or 0) + tensor.byte_offset
+    return ffi.cast(_VOID, address), _product(shape), dtype, capsule
+
+
+# ---- any of them -------------------------------------------------------------------------------
+
+def _typed(thing: Typed, writable: bool) -> Memory:
+    address, count, dtype, keep = memory(thing.array, writable)
+    held = count * SIZES[dtype]
+    if held % thing.element_bytes:
+        raise ValueError(f"{held} bytes are no whole number of elements of {thing.element_bytes}")
+    return address, held // thing.element_bytes, thing.dtype, keep
+
+
+def _has_buffer(thing: Any) -> bool:
+    try:
+        memoryview(thing).release()
+    except (TypeError, BufferError, ValueError):
+        return False
+    return True
+
+
+def _find_reader(thing: Any) -> Reader:
+    bases = [f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(thing).__mro__]
+    if "numpy.MaskedArray" in bases:
+        raise TypeError("a masked array is no array of elements alone; pass its data")
+    if "numpy.ndarray" in bases:
+        return _numpy
+    if "torch.Tensor" in bases:
+        return _torch
+    if _has_buffer(thing):
+        return _buffer
+    if hasattr(thing, "__dlpack__") and hasattr(thing, "__dlpack_device__"):
+        return _dlpack
+    if hasattr(thing, "__array_interface__"):
+        return _array_interface
+    raise TypeError(f"{_kind(thing)} is no memory that the library can read: pass an array (of "
+                    "numpy, torch, array.array), bytes, a bytearray or a memoryview, or what has "
+                    "DLPack")
+
+
+_readers: dict[type, Reader] = {bytes: _buffer, bytearray: _buffer, memoryview: _buffer,
+                                Typed: _typed}
+
+
+def reads(kind: type) -> Callable[[Callable[[Any, bool], Memory]], Callable[[Any, bool], Memory]]:
+    """A function is the reader of objects of this type."""
+
+    def register(reader: Reader) -> Reader:
+        _readers[kind] = reader
+        return reader
+
+    return register
+
+
+def memory(thing: Any, writable: bool) -> Memory:
+    """The memory of an array; refuses what cannot be read, or written."""
+    reader = _readers.get(type(thing))
+    if reader is None:
+        reader = _find_reader(thing)
+        # Whether other types have a buffer may be a matter of each object.
+        if reader is _numpy or reader is _torch:
+            _readers[type(thing)] = reader
+    return reader(thing, writable)
+
+
+def element_bytes(thing: Any) -> int:
+    """Of opaque elements, else 0."""
+    if isinstance(thing, Typed) and thing.dtype == lib.GLOO_OPAQUE:
+        return thing.element_bytes
+    return 0
+
+
+def same_dtype(one: Memory, other: Memory) -> None:
+    if one[2] != other[2]:
+        raise TypeError(f"input and output differ in type: {DTYPE_NAMES[one[2]]} and "
+                        f"{DTYPE_NAMES[other[2]]}")
+
+
+def sizes(numbers: Iterable[int], n: int, what: str) -> Any:
+    """A list of counts or displacements, one for each rank."""
+    values = [operator.index(number) for number in numbers]
+    if len(values) != n:
+        raise ValueError(f"there are {len(values)} {what}, and {n} ranks")
+    for rank, value in enumerate(values):
+        if not 0 <= value < 1 << 62:
+            raise ValueError(f"{what} of rank {rank} is {value}")
+    return ffi.new(_SIZES, values)
+
+
+def within(count: int, counts: Any, displacements: Any, what: str) -> None:
+    """Do all blocks lie in an array of so many elements?"""
+    end = 0
+    for rank, length in enumerate(counts):
+        begin = end if displacements is None else displacements[rank]
+        end = begin + length
+        if length and end > count:
+            raise ValueError(f"the {what} has {count} elements, and the block of rank {rank} ends "
+                             f"at {end}")

@@ -1,0 +1,155 @@
+"""Calls of the C interface, as _collectives prepares them of arguments, and the options of all.
+
+`forms` makes four methods of each, that differ in how they wait."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypedDict, TypeVar
+
+from ._binding import ffi, lib
+from ._custom import CustomOp
+from ._errors import text
+from ._requests import Request, nanoseconds
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from typing_extensions import Concatenate, ParamSpec
+
+    P = ParamSpec("P")
+    C = TypeVar("C", bound="Caller")
+
+OPS: dict[str, int] = {text(lib.gloo_op_name(n)): n for n in range(lib.GLOO_OP_COUNT)}
+OPS["scaled_sum"] = lib.GLOO_SCALED_SUM
+NULL = ffi.NULL
+_OPTIONS = ffi.typeof("gloo_options *")
+
+
+class Options(TypedDict, total=False):
+    """What every call may be told beside its arguments.
+
+    timeout: seconds; None is the context's, infinity no limit.
+    tag: orders operations separately per tag; for threads, and of messages the message's.
+    algorithm: by name; None: chosen.
+    ordered: combine in the order of ranks, so that results have the same bits however it is done.
+    factor: of op="scaled_sum": each rank's input is multiplied by its own.
+    matched_by_init: of persistent requests, see the C interface.
+    """
+
+    timeout: float | None
+    tag: int
+    algorithm: str | None
+    ordered: bool
+    factor: float
+    matched_by_init: bool
+
+
+class Call(NamedTuple):
+    """A call of the C interface. Its functions are gloo_NAME, ..._start and ..._init; `arguments`
+    are what they take between context and options."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    keep: Any  # what must be there as long as the operation uses it
+    result: Any  # what waiting for it returns
+    options: Options
+    op: str | CustomOp = "sum"
+    opaque_bytes: int = 0
+    receives: bool = False  # the result is the rank that it received from
+
+
+def op_number(op: str | CustomOp) -> int:
+    if isinstance(op, CustomOp):
+        return int(lib.GLOO_CUSTOM)
+    try:
+        return OPS[op]
+    except (KeyError, TypeError):
+        raise ValueError(f"there is no operation {op!r}; there are {', '.join(OPS)}") from None
+
+
+def options_of(call: Call) -> tuple[Any, Any]:
+    """gloo_options, and what must be kept while they are read."""
+    given, custom = call.options, call.op if isinstance(call.op, CustomOp) else None
+    if not given and custom is None:
+        return NULL, None
+    options, kept = ffi.new(_OPTIONS), [custom]
+    lib.py_gloo_options_init(options)
+    for name, value in given.items():
+        if name == "timeout":
+            options.timeout_ns = nanoseconds(value)  # type: ignore[arg-type]
+        elif name == "tag":
+            options.tag = value
+        elif name == "algorithm":
+            if value is not None:
+                kept.append(ffi.new("char[]", value.encode()))  # type: ignore[attr-defined]
+                options.algorithm = kept[-1]
+        elif name == "ordered":
+            options.ordered = bool(value)
+        elif name == "factor":
+            kept.append(ffi.new("double *", value))
+            options.factor = kept[-1]
+        elif name == "matched_by_init":
+            options.matched_by_init = bool(value)
+        else:
+            raise TypeError(f"{call.name} has no option {name!r}; there are "
+                            f"{', '.join(Options.__annotations__)}")
+    if custom is not None:
+        if custom._pointer is None:
+            raise ValueError("this operation was closed")
+        options.custom, options.custom_element_bytes = custom._pointer, call.opaque_bytes
+    return options, kept
+
+
+class Caller:
+    """What a Context does with calls that were prepared."""
+
+    size: int
+    rank: int
+
+    def _run(self, call: Call) -> Any:
+        raise NotImplementedError
+
+    def _begin(self, call: Call, form: str) -> Request:
+        raise NotImplementedError
+
+    def _future(self, call: Call) -> asyncio.Future[Any]:
+        raise NotImplementedError
+
+
+def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
+        Callable[Concatenate[C, P], Any], Callable[Concatenate[C, P], Request],
+        Callable[Concatenate[C, P], asyncio.Future[Any]],
+        Callable[Concatenate[C, P], Request]]:
+    """The four forms of a call: blocking, `_start`, `_async` and `_init`."""
+    name = prepare.__name__.lstrip("_")
+    said = prepare.__doc__ or ""
+
+    @wraps(prepare)
+    def blocking(self: C, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._run(prepare(self, *args, **kwargs))
+
+    @wraps(prepare)
+    def start(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:
+        return self._begin(prepare(self, *args, **kwargs), "_start")
+
+    @wraps(prepare)
+    def in_asyncio(self: C, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[Any]:
+        return self._future(prepare(self, *args, **kwargs))
+
+    @wraps(prepare)
+    def init(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:
+        return self._begin(prepare(self, *args, **kwargs), "_init")
+
+    for form, ending, how in (
+            (blocking, "", "Returns when this rank is done, with the output."),
+            (start, "_start", "Returns at once, with a Request to wait for."),
+            (in_asyncio, "_async", "Starts it, and returns a future of the running loop; to "
+                                   "cancel that does not cancel the operation."),
+            (init, "_init", "Returns a Request that can be started any number of times.")):
+        form.__name__ = name + ending
+        form.__qualname__ = f"Context.{name}{ending}"
+        form.__doc__ = f"{said}\n\n{how}"
+        form.__annotations__ = {key: value for key, value in prepare.__annotations__.items()
+                                if key != "return"}
+    return blocking, start, in_asyncio, init  # type: ignore[return-value]

@@ -1,0 +1,339 @@
+"""Ranks that work together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+from . import _handles
+from ._binding import ffi, lib
+from ._buffers import dtype_number
+from ._calls import NULL, Call, Options, op_number, options_of
+from ._collectives import Calls
+from ._custom import CustomOp
+from ._devices import Device, WatchSlot, device_options, tristate
+from ._errors import GlooError, checked, failure, give_back, new_error, text
+from ._handles import ContextHandle, catch_up
+from ._requests import Request, nanoseconds
+from ._stores import Store
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import TracebackType
+
+    from typing_extensions import Unpack
+
+    from ._aio import Watcher
+
+# Functions of the library, by the names of calls; to look for one in lib takes longer.
+_functions: dict[str, Any] = {}
+_REQUEST = ffi.typeof("gloo_request **")
+
+
+class Route(NamedTuple):
+    """Through what messages to a rank go, and why not through something better."""
+
+    through: str | None  # None: the two have not connected yet
+    why: str
+
+
+class Choice(NamedTuple):
+    """The algorithm that a call would use, and what chose it."""
+
+    algorithm: str
+    why: str
+
+
+def _context_options(timeout: float | None, host_id: str | None, measure: bool | None,
+                     shared_buffers: bool | None) -> tuple[Any, list[Any]]:
+    options, kept = ffi.new("gloo_context_options *"), []
+    lib.py_gloo_context_options_init(options)
+    options.timeout_ns = nanoseconds(timeout)
+    if host_id is not None:
+        kept.append(ffi.new("char[]", host_id.encode()))
+        options.host_id = kept[-1]
+    options.measure, options.shared_buffers = tristate(measure), tristate(shared_buffers)
+    return options, kept
+
+
+class Context(Calls):
+    """Some ranks that work together, of which this process (or thread) is one. Made by `init`, from
+    the environment; or of rank, size and a store through which `size` ranks meet; or as a group of
+    another context (`split`, `subset`).
+
+    device: None: one of its own. timeout: seconds for every operation, and for the other ranks to
+    come; None: 30. host_id, measure, shared_buffers: see gloo_context_options of the C interface.
+
+    Any thread may use it, if operations have an order that all ranks share, or a tag for each
+    thread. Leaving a `with` block leaves the context, and so does dropping it."""
+
+    _rank: int
+    _size: int
+
+    def __init__(self, rank: int, size: int, store: Store, *, device: Device | None = None,
+                 timeout: float | None = None, host_id: str | None = None,
+                 measure: bool | None = None, shared_buffers: bool | None = None) -> None:
+        catch_up()
+        options, _kept = _context_options(timeout, host_id, measure, shared_buffers)
+        place = ffi.new("gloo_context **")
+        held = device._held() if device is not None else None
+        store._checked(lib.gloo_context_create, rank, size, store._pointer,
+                       held.pointer if held is not None else NULL, options, place)
+        # Other ranks may still need the store.
+        slot = device._slot if device is not None else WatchSlot()
+        self._made(ContextHandle(place[0], held, store), slot, owner=device is None)
+
+    def _made(self, handle: ContextHandle, slot: WatchSlot, owner: bool = False) -> None:
+        self._handle: ContextHandle | None = handle
+        self._slot = slot
+        if not owner:
+            slot.joined()
+        self._rank = lib.gloo_context_rank(handle.pointer)
+        self._size = lib.gloo_context_size(handle.pointer)
+        _handles.open_contexts.add(self)
+
+    def __repr__(self) -> str:
+        state = "" if self._handle is not None else ", closed"
+        return f"<gloo_c.Context: rank {self._rank} of {self._size}{state}>"
+
+    def _closed(self) -> ValueError:
+        return ValueError("this context was closed")
+
+    def _held(self) -> ContextHandle:
+        handle = self._handle
+        if handle is None:
+            raise self._closed()
+        return handle
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def _run(self, call: Call) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise self._closed()
+        function = _functions.get(call.name)
+        if function is None:
+            function = _functions[call.name] = getattr(lib, "gloo_" + call.name)
+        if call.options or call.op.__class__ is CustomOp:
+            options, _kept = options_of(call)
+        else:
+            options = NULL
+        error = new_error()
+        if call.receives:
+            source = ffi.new("int *")
+            status = function(handle.pointer, *call.arguments, options, source, error)
+        else:
+            status = function(handle.pointer, *call.arguments, options, error)
+        if call.op.__class__ is CustomOp:
+            raised = call.op._take_raised()
+            if raised is not None:
+                raise self._gave_up(raised)
+        if status:
+            raise failure(status, error)
+        give_back(error)
+        return source[0] if call.receives else call.result
+
+    def _begin(self, call: Call, form: str) -> Request:
+        handle = self._held()
+        if handle.state.orphans:
+            handle.look_after_orphans()
+        if _handles.put_off:
+            catch_up()
+        name = call.name + form
+        function = _functions.get(name)
+        if function is None:
+            function = _functions[name] = getattr(lib, "gloo_" + name)
+        custom = call.op if call.op.__class__ is CustomOp else None
+        options, _kept = NULL, None
+        if call.options or custom is not None:
+            options, _kept = options_of(call)
+        place, error = ffi.new(_REQUEST), new_error()
+        status = function(handle.pointer, *call.arguments, options, place, error)
+        if status:
+            raise failure(status, error)
+        give_back(error)
+        made = _Receipt if call.receives else Request
+        return made(place[0], self, (call.keep, call.result), call.result, custom, form == "_init",
+                    handle.state)
+
+    def _future(self, call: Call) -> asyncio.Future[Any]:
+        watcher = self._watcher()  # its descriptor first, so that it tells of this end
+        return watcher.future(self._begin(call, "_start"))
+
+    def _watcher(self) -> Watcher:
+        return self._slot.watched(lib.gloo_context_device(self._held().pointer))
+
+    def _gave_up(self, raised: BaseException) -> GlooError:
+        """A custom operation has raised: no rank can have a result."""
+        reason = f"{type(raised).__name__} in a custom operation: {raised}"
+        handle, error = self._handle, new_error()
+        if handle is not None:
+            lib.gloo_context_abort(handle.pointer, reason.encode(), error)
+        give_back(error)
+        made = GlooError(reason, lib.GLOO_ERR_ABORTED, rank=self._rank)
+        made.__cause__ = raised
+        return made
+
+    # ---- who is there ----------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """The number of this rank, from 0."""
+        return self._rank
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """How many ranks there are."""
+        return self._size
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts the ranks are on."""
+        return int(lib.gloo_context_hosts(self._held().pointer))
+
+    def host(self, rank: int) -> int:
+        """On which of the hosts a rank is, from 0."""
+        found = int(lib.gloo_context_host(self._held().pointer, rank))
+        if found < 0:
+            raise ValueError(f"there is no rank {rank}")
+        return found
+
+    @property
+    def transport(self) -> str:
+        """The name of its device's transport."""
+        return text(lib.gloo_device_transport(lib.gloo_context_device(self._held().pointer)))
+
+    def root_rank(self, rank: int) -> int:
+        """The rank that `rank` has in the context that groups were made of."""
+        found = int(lib.gloo_context_world_rank(self._held().pointer, rank))
+        if found < 0:
+            raise ValueError(f"there is no rank {rank}")
+        return found
+
+    def translate(self, rank: int, other: Context) -> int | None:
+        """The rank that `rank` of this context has in another one; None when it is not there."""
+        found = int(lib.gloo_context_translate(self._held().pointer, rank, other._held().pointer))
+        return found if found >= 0 else None
+
+    def route(self, peer: int) -> Route:
+        """Through what messages to a rank go, and why."""
+        answer, error = ffi.new("gloo_answer *"), new_error()
+        status = lib.gloo_context_route(self._held().pointer, peer, answer, error)
+        if status < 0:
+            raise failure(status, error)
+        give_back(error)
+        return Route(None if status else text(answer.text), text(answer.why))
+
+    def choice(self, collective: str, count: int, dtype: str = "float32", *,
+               op: str | CustomOp = "sum", root: int = 0, **options: Unpack[Options]) -> Choice:
+        """The algorithm that a call would use, and what chooses it. Nothing is sent."""
+        answer = ffi.new("gloo_answer *")
+        told, _kept = options_of(Call("choice", (), None, None, options, op))
+        checked(lib.gloo_context_choice, self._held().pointer, collective.encode(), count,
+                dtype_number(dtype), op_number(op), root, told, answer)
+        return Choice(text(answer.text), text(answer.why))
+
+    # ---- groups ----------------------------------------------------------------------------------
+
+    def split(self, color: int | None, key: int = 0, *, timeout: float | None = None,
+              tag: int = 0) -> Context | None:
+        """Divide it: ranks of the same color form a group, in the order of their keys. All ranks
+        call it. None for a rank that gives no color (None, or below 0)."""
+        place = ffi.new("gloo_context **")
+        handle = self._held()
+        checked(lib.gloo_context_split, handle.pointer, -1 if color is None else color, key,
+                self._group_options(timeout, tag), place)
+        return None if place[0] == NULL else self._group(handle, place[0])
+
+    def subset(self, ranks: Sequence[int], *, timeout: float | None = None,
+               tag: int = 0) -> Context:
+        """A group of these ranks, in that order. Only they call it, all with the same list."""
+        place = ffi.new("gloo_context **")
+        handle = self._held()
+        checked(lib.gloo_context_subset, handle.pointer, ffi.new("int[]", list(ranks) or [0]),
+                len(ranks), self._group_options(timeout, tag), place)
+        return self._group(handle, place[0])
+
+    @staticmethod
+    def _group_options(timeout: float | None, tag: int) -> Any:
+        options = ffi.new("gloo_group_options *")
+        lib.py_gloo_group_options_init(options)
+        options.timeout_ns, options.tag = nanoseconds(timeout), tag
+        return options
+
+    def _group(self, handle: ContextHandle, pointer: Any) -> Context:
+        made: Context = Context.__new__(Context)
+        made._made(ContextHandle(pointer, handle.device, handle.keep), self._slot)
+        return made
+
+    # ---- what happens to it ----------------------------------------------------------------------
+
+    def set_timeout(self, timeout: float | None) -> None:
+        """The time, in seconds, that calls have from now on which are given none."""
+        checked(lib.gloo_context_set_timeout, self._held().pointer, nanoseconds(timeout))
+
+    def abort(self, reason: str = "") -> None:
+        """Give up: all operations of all ranks fail, with a sentence that has the reason. Any
+        thread may call it, also while others wait."""
+        checked(lib.gloo_context_abort, self._held().pointer, reason.encode())
+
+    def error(self) -> GlooError | None:
+        """The first error of this context; None when all is well. Does not wait."""
+        error = new_error()
+        status = lib.gloo_context_error(self._held().pointer, error)
+        if status:
+            return failure(status, error)
+        give_back(error)
+        return None
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
+
+    def close(self) -> None:
+        """Leave. What is under way is cancelled, and ranks that need this one hear that it left. A
+        thread that is in a call keeps the context until that returns."""
+        handle = self._handle
+        if handle is None:
+            return
+        self._slot.left()
+        self._handle = None
+        del handle  # here it ends
+        if self._slot.watcher is not None:
+            self._slot.watcher.closed()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Receipt(Request):
+    """A receive whose result is the rank that it has received from."""
+
+    __slots__ = ()
+
+    def _outcome(self) -> Any:
+        super()._outcome()
+        return self._source
+
+
+def init(*, transport: str | None = None, host: str | None = None, interface: str | None = None,
+         port: int = 0, streams: int = 0, helper: bool = True, checksum: bool | None = None,
+         timeout: float | None = None, host_id: str | None = None, measure: bool | None = None,
+         shared_buffers: bool | None = None) -> Context:
+    """A context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as `gloo run`
+    and torchrun set them. With none of these the job is one rank. What can be passed is what a
+    Device and a Context take."""
+    catch_up()
+    device, _kept = device_options(transport, host, interface, port, streams, helper, checksum)
+    context, _text = _context_options(timeout, host_id, measure, shared_buffers)
+    options = ffi.new("gloo_init_options *")
+    lib.py_gloo_init_options_init(options)
+    options.device, options.context = device, context
+    place = ffi.new("gloo_context **")
+    checked(lib.gloo_init, options, place)
+    made: Context = Context.__new__(Context)
+    made._made(ContextHandle(place[0], None, None), WatchSlot(), owner=True)
+    return made

@@ -1,0 +1,115 @@
+"""How bytes travel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _handles
+from ._binding import ffi, lib
+from ._errors import checked, text
+from ._handles import DeviceHandle, catch_up
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ._aio import Watcher
+
+
+class WatchSlot:
+    """The one Watcher of a device, for all that share it; it ends with the last of them."""
+
+    __slots__ = ("watcher", "users")
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+        self.users = 1
+
+    def watched(self, device: Any) -> Watcher:
+        from ._aio import Watcher
+
+        with _handles.lock:  # two would take the news of the descriptor from each other
+            if self.watcher is None:
+                self.watcher = Watcher(device)
+            return self.watcher
+
+    def joined(self) -> None:
+        with _handles.lock:
+            self.users += 1
+
+    def left(self) -> None:
+        with _handles.lock:
+            self.users -= 1
+            last = self.users == 0
+        if last and self.watcher is not None:
+            self.watcher.close()
+
+
+def device_options(transport: str | None, host: str | None, interface: str | None, port: int,
+                   streams: int, helper: bool, checksum: bool | None) -> tuple[Any, list[Any]]:
+    """gloo_device_options, and what must be kept while they are read."""
+    options, kept = ffi.new("gloo_device_options *"), []
+    lib.py_gloo_device_options_init(options)
+    for name, value in (("transport", transport), ("host", host), ("interface", interface)):
+        if value is not None:
+            kept.append(ffi.new("char[]", value.encode()))
+            setattr(options, name, kept[-1])
+    options.port, options.streams, options.no_helper = port, streams, not helper
+    options.checksum = tristate(checksum)
+    return options, kept
+
+
+def tristate(value: bool | None) -> int:
+    return 0 if value is None else 1 if value else -1
+
+
+class Device:
+    """The end point of a transport in this process, and the thread that drives it.
+
+    transport: "auto" (shared memory between ranks of one host, TCP between others), "tcp", "shm" or
+        "inproc" (ranks are threads); None: GLOO_TRANSPORT, or "auto".
+    host, interface, port: where TCP listens.
+    streams: connections per pair of ranks over TCP.
+    helper: without a helper thread operations advance only while a thread is in a call, and asyncio
+        cannot be used.
+    checksum: whether all messages carry checksums; None: GLOO_CHECKSUM, or no.
+
+    Several contexts may share a device; threads that use them take turns, so give busy threads
+    devices of their own."""
+
+    def __init__(self, transport: str | None = None, *, host: str | None = None,
+                 interface: str | None = None, port: int = 0, streams: int = 0,
+                 helper: bool = True, checksum: bool | None = None) -> None:
+        catch_up()
+        options, _kept = device_options(transport, host, interface, port, streams, helper, checksum)
+        place = ffi.new("gloo_device **")
+        checked(lib.gloo_device_create, options, place)
+        self._handle: DeviceHandle | None = DeviceHandle(place[0])
+        self._slot = WatchSlot()
+
+    def _held(self) -> DeviceHandle:
+        if self._handle is None:
+            raise ValueError("this device was closed")
+        return self._handle
+
+    @property
+    def transport(self) -> str:
+        """The name of its transport."""
+        return text(lib.gloo_device_transport(self._held().pointer))
+
+    @property
+    def waiting(self) -> str:
+        """How its threads wait, in words for people."""
+        return text(lib.gloo_device_waiting(self._held().pointer))
+
+    def close(self) -> None:
+        """Let go of it. It ends with the last context on it."""
+        if self._handle is not None:
+            self._slot.left()
+            self._handle = None
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()

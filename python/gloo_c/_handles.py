@@ -1,0 +1,233 @@
+"""Who destroys what of the library, and when.
+
+What Python objects hold of the library is destroyed when the last of them lets go, and threads
+that are in a call hold what they use: so nothing is destroyed under a running call. A request that
+is dropped while it is under way stays, with its memory, until it is over.
+
+Threads of the library call functions of the program, in which nothing may be destroyed; and
+Python may collect garbage at any place. So what is found there is put off."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any, Callable
+
+from ._binding import ffi, lib
+
+# For whatever more than one thread may change. Garbage that is collected while a thread has it
+# makes the same thread take it again.
+lock = threading.RLock()
+put_off: deque[tuple[Callable[[Any], None], Any]] = deque()
+_contexts: weakref.WeakSet[ContextHandle]
+
+
+class _Thread(threading.local):
+    calls = 0
+
+
+_thread = _Thread()
+
+
+class called_back:
+    """While a thread is in here the library has called it."""
+
+    def __enter__(self) -> None:
+        _thread.calls += 1
+
+    def __exit__(self, *_: object) -> None:
+        _thread.calls -= 1
+
+
+def in_callback() -> bool:
+    return _thread.calls > 0
+
+
+def _destroy(function: Callable[[Any], None], pointer: Any) -> None:
+    if _thread.calls:
+        put_off.append((function, pointer))
+    else:
+        function(pointer)
+
+
+def catch_up() -> None:
+    """Destroy what was put off. Cheap when nothing was."""
+    while put_off and not _thread.calls:
+        try:
+            function, pointer = put_off.popleft()
+        except IndexError:
+            return
+        function(pointer)
+
+
+class DeviceHandle:
+    """A gloo_device; it is destroyed after all contexts on it, whatever collects them first."""
+
+    __slots__ = ("pointer", "contexts", "dropped", "__weakref__")
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
+        self.contexts = 0
+        self.dropped = False
+
+    def gained(self) -> None:
+        with lock:
+            self.contexts += 1
+
+    def lost(self) -> None:
+        with lock:
+            self.contexts -= 1
+            gone = self.dropped and self.contexts == 0
+        if gone:
+            self._destroy()
+
+    def __del__(self) -> None:
+        with lock:
+            self.dropped = True
+            gone = self.contexts == 0
+        if gone:
+            self._destroy()
+
+    def _destroy(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            _destroy(lib.gloo_device_destroy, pointer)
+
+
+class ContextState:
+    """What requests know of their context without keeping it."""
+
+    __slots__ = ("gone", "orphans")
+
+    def __init__(self) -> None:
+        self.gone = False  # destroyed: its requests can be looked at and destroyed by anyone
+        self.orphans: list[RequestHandle] = []
+
+
+class ContextHandle:
+    """A gloo_context. Threads that are in a call with it hold it meanwhile."""
+
+    __slots__ = ("pointer", "device", "keep", "state", "process", "__weakref__")
+
+    def __init__(self, pointer: Any, device: DeviceHandle | None, keep: Any) -> None:
+        self.pointer = pointer
+        self.device = device
+        self.keep = keep
+        self.state = ContextState()
+        self.process = os.getpid()
+        if device is not None:
+            device.gained()
+        _contexts.add(self)
+
+    def __del__(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            _destroy(self._end, pointer)
+
+    def _end(self, pointer: Any) -> None:
+        lib.gloo_context_destroy(pointer)
+        state = self.state
+        with lock:
+            state.gone = True
+            orphans, state.orphans = state.orphans, []
+        for orphan in orphans:
+            orphan.destroy()
+        if self.device is not None:
+            self.device.lost()
+
+    def look_after_orphans(self) -> None:
+        """Free those requests that were dropped and are over by now."""
+        with lock:
+            orphans, self.state.orphans = self.state.orphans, []
+        going_on = [orphan for orphan in orphans
+                    if lib.gloo_request_test(orphan.pointer, ffi.NULL) == lib.GLOO_IN_PROGRESS]
+        with lock:
+            self.state.orphans += going_on
+        for orphan in orphans:
+            if orphan not in going_on:
+                orphan.destroy()
+
+
+_contexts = weakref.WeakSet()
+
+
+class RequestHandle:
+    """A gloo_request and the memory that it uses."""
+
+    __slots__ = ("pointer", "keep", "state", "over", "token")
+
+    def __init__(self, pointer: Any, keep: Any, state: ContextState) -> None:
+        self.pointer = pointer
+        self.keep = keep
+        self.state = state
+        self.over = False  # for good, and whoever lets go of it holds the context
+        self.token = 0  # of its function in _requests
+
+    def __del__(self) -> None:
+        if self.over or self.pointer is None:
+            self.destroy()
+            return
+        with lock:
+            if not self.state.gone:
+                heir = RequestHandle(self.pointer, self.keep, self.state)
+                self.state.orphans.append(heir)
+                return
+        self.destroy()
+
+    def destroy(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            _destroy(lib.gloo_request_destroy, pointer)
+
+
+# ---- the end of Python, and forked children ----------------------------------------------------
+
+_closers: list[Callable[[], None]] = []
+
+
+def at_exit(function: Callable[[], None]) -> None:
+    """Called before contexts are ended when Python ends."""
+    _closers.append(function)
+
+
+open_contexts: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """Leave all contexts while Python can still run the program's functions."""
+    for closer in _closers:
+        closer()
+    for context in list(open_contexts):
+        context.close()
+    process, deadline, told = os.getpid(), time.monotonic() + 2, False
+    while True:
+        # Those that are left are in use by threads that Python will not wait for.
+        busy = [handle for handle in list(_contexts)
+                if handle.pointer is not None and handle.process == process]
+        if not busy or (told and time.monotonic() > deadline):
+            break
+        if not told:
+            told = True
+            for handle in busy:
+                lib.gloo_context_abort(handle.pointer, b"the program ends", ffi.NULL)
+            del handle
+        del busy  # or they would stay for this list
+        time.sleep(0.005)
+    catch_up()
+    for handle in list(_contexts):
+        handle.pointer = None  # the process takes it along
+
+
+def _forked() -> None:
+    global lock
+    lock = threading.RLock()
+    _thread.calls = 0
+
+
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

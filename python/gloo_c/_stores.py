@@ -1,0 +1,329 @@
+"""Where ranks find each other before they are connected."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol, Sequence
+
+from . import _errors
+from ._binding import ffi, lib
+from ._errors import GlooError, checked, text
+from ._handles import called_back, catch_up
+from ._requests import nanoseconds
+
+Bytes = Any  # bytes, or what has a buffer of bytes
+
+
+class Store:
+    """A map of keys (text) to values (bytes) that all ranks reach: see MemoryStore, FileStore,
+    TcpStore, PrefixStore and CallbackStore.
+
+    A store serves one context only; give each a PrefixStore of its own. Any thread may use it.
+    Times are in seconds; None is 30."""
+
+    def __init__(self, pointer: Any, keep: Any = None) -> None:
+        self._keep = keep  # before what frees the pointer, which may need it
+        self._pointer = ffi.gc(pointer, _Destroyer(keep))
+
+    def set(self, key: str, value: Bytes) -> None:
+        """Set a key, whatever it held."""
+        data = ffi.from_buffer(value)
+        self._checked(lib.gloo_store_set, self._pointer, key.encode(), data, len(data))
+
+    def get(self, key: str, timeout: float | None = None) -> bytes:
+        """Wait until a key exists, and return its value."""
+        value = ffi.new("gloo_value *")
+        self._checked(lib.gloo_store_get, self._pointer, key.encode(), nanoseconds(timeout), value)
+        return _taken(value)
+
+    def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:
+        """Wait until all of these keys exist."""
+        names, _kept = _keys(keys)
+        self._checked(lib.gloo_store_wait, self._pointer, names, len(keys), nanoseconds(timeout))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to the number that a key holds (0 when it is absent), and return the sum."""
+        result = ffi.new("int64_t *")
+        self._checked(lib.gloo_store_add, self._pointer, key.encode(), amount, result)
+        return int(result[0])
+
+    def compare_and_set(self, key: str, expected: Bytes, desired: Bytes) -> bytes:
+        """If a key holds `expected` (nothing: is absent), set it. Returns what it holds then;
+        CompareError when it holds something else."""
+        old, new = ffi.from_buffer(expected), ffi.from_buffer(desired)
+        value = ffi.new("gloo_value *")
+        self._checked(lib.gloo_store_compare_and_set, self._pointer, key.encode(), old, len(old),
+                      new, len(new), value)
+        return _taken(value)
+
+    def append(self, key: str, value: Bytes) -> None:
+        """Append to what a key holds."""
+        data = ffi.from_buffer(value)
+        self._checked(lib.gloo_store_append, self._pointer, key.encode(), data, len(data))
+
+    def delete(self, key: str) -> None:
+        """Delete a key; NotFoundError when it does not exist."""
+        self._checked(lib.gloo_store_delete, self._pointer, key.encode())
+
+    def multi_get(self, keys: Sequence[str], timeout: float | None = None) -> list[bytes]:
+        """Wait for several keys, and return their values."""
+        names, _kept = _keys(keys)
+        values = ffi.new("gloo_value[]", max(len(keys), 1))
+        self._checked(lib.gloo_store_multi_get, self._pointer, names, len(keys),
+                      nanoseconds(timeout), values)
+        return [_taken(ffi.addressof(values, index)) for index in range(len(keys))]
+
+    def multi_set(self, items: dict[str, Bytes]) -> None:
+        """Set several keys."""
+        names, _kept = _keys(list(items))
+        values, held = ffi.new("gloo_value[]", max(len(items), 1)), []
+        for value, data in zip(values, items.values()):
+            held.append(ffi.from_buffer(data))
+            value.data, value.bytes = held[-1], len(held[-1])
+        self._checked(lib.gloo_store_multi_set, self._pointer, names, values, len(items))
+
+    def _checked(self, function: Any, *arguments: Any) -> None:
+        try:
+            checked(function, *arguments)
+        except GlooError as error:
+            raise error from self._raised()
+
+    def _raised(self) -> BaseException | None:
+        """What a function of the program raised in the call that has just failed."""
+        return None
+
+
+class _Destroyer:
+    """Ends a store while what it is made of is still there."""
+
+    def __init__(self, keep: Any) -> None:
+        self.keep = keep
+
+    def __call__(self, pointer: Any) -> None:
+        lib.gloo_store_destroy(pointer)
+
+
+def _keys(keys: Sequence[str]) -> tuple[Any, list[Any]]:
+    if isinstance(keys, str):
+        raise TypeError("a list of keys is wanted, not one")
+    kept = [ffi.new("char[]", key.encode()) for key in keys]
+    return ffi.new("char *[]", kept or [ffi.NULL]), kept
+
+
+def _taken(value: Any) -> bytes:
+    try:
+        return bytes(ffi.buffer(value.data, value.bytes)) if value.bytes else b""
+    finally:
+        lib.free(value.data)
+
+
+class MemoryStore(Store):
+    """In this process, for ranks that are threads of it."""
+
+    def __init__(self) -> None:
+        place = ffi.new("gloo_store **")
+        checked(lib.gloo_store_memory_create, place)
+        super().__init__(place[0])
+
+
+class FileStore(Store):
+    """In a directory that all ranks reach, which is made where it is absent. One that another job
+    or epoch (attempt) has made is refused."""
+
+    def __init__(self, directory: str | os.PathLike[str], job: str = "", epoch: int = 0) -> None:
+        options = ffi.new("gloo_store_file_options *")
+        lib.py_gloo_store_file_options_init(options)
+        where, name = ffi.new("char[]", os.fsencode(directory)), ffi.new("char[]", job.encode())
+        options.directory, options.job, options.epoch = where, name, epoch
+        place = ffi.new("gloo_store **")
+        checked(lib.gloo_store_file_create, options, place)
+        super().__init__(place[0])
+
+
+class TcpStore(Store):
+    """Kept by one process (`serve`) and reached over TCP by all others. The server binds `host`
+    only; `port` 0 takes a free one, which the attribute of that name tells."""
+
+    def __init__(self, host: str, port: int = 0, *, serve: bool = False, job: str = "",
+                 epoch: int = 0, timeout: float | None = None) -> None:
+        options = ffi.new("gloo_store_tcp_options *")
+        lib.py_gloo_store_tcp_options_init(options)
+        where, name = ffi.new("char[]", host.encode()), ffi.new("char[]", job.encode())
+        options.host, options.port, options.serve = where, port, serve
+        options.job, options.epoch, options.timeout_ns = name, epoch, nanoseconds(timeout)
+        place = ffi.new("gloo_store **")
+        checked(lib.gloo_store_tcp_create, options, place)
+        super().__init__(place[0])
+
+    @property
+    def port(self) -> int:
+        return int(lib.gloo_store_tcp_port(self._pointer))
+
+
+class PrefixStore(Store):
+    """A view of another store in which every key starts with a prefix."""
+
+    def __init__(self, base: Store, prefix: str) -> None:
+        place = ffi.new("gloo_store **")
+        checked(lib.gloo_store_prefix_create, base._pointer, prefix.encode(), place)
+        self._base = base
+        super().__init__(place[0], base._pointer)
+
+    def _raised(self) -> BaseException | None:
+        return self._base._raised()
+
+
+# ---- stores of the program ---------------------------------------------------------------------
+
+class StoreFunctions(Protocol):
+    """What a CallbackStore needs. Times are in seconds, None for no limit; what has not come until
+    then is a TimeoutError. It may also have add(key, amount) -> int, append(key, value),
+    delete(key), and compare_and_set(key, expected, desired) -> (bool, bytes), which tells whether
+    it set the key and what that holds now. Any thread may call them."""
+
+    def set(self, key: str, value: bytes) -> None: ...
+
+    def get(self, key: str, timeout: float | None) -> bytes: ...
+
+    def wait(self, keys: list[str], timeout: float | None) -> None: ...
+
+
+# What an exception is for the library; others are GLOO_ERR_IO.
+_STATUSES: list[tuple[type[BaseException], int]] = [
+    (TimeoutError, lib.GLOO_ERR_TIMEOUT),
+    (KeyError, lib.GLOO_ERR_NOT_FOUND),
+    (NotImplementedError, lib.GLOO_ERR_UNSUPPORTED),
+    (MemoryError, lib.GLOO_ERR_NO_MEMORY),
+    (ConnectionError, lib.GLOO_ERR_PEER),
+    (ValueError, lib.GLOO_ERR_INVALID),
+    (TypeError, lib.GLOO_ERR_INVALID),
+]
+
+
+class _Called:
+    """The program's object, as the library calls it."""
+
+    def __init__(self, functions: StoreFunctions) -> None:
+        self.functions = functions
+        self.raised: BaseException | None = None
+
+    def failed(self, raised: BaseException) -> int:
+        self.raised = raised
+        if isinstance(raised, GlooError) and raised.status < 0:
+            return raised.status
+        for kind, status in _STATUSES:
+            if isinstance(raised, kind):
+                return status
+        return int(lib.GLOO_ERR_IO)
+
+
+def _handed(value: Any, data: Bytes) -> None:
+    """Put bytes where the library takes them from, and frees them."""
+    held = ffi.from_buffer(data)
+    if len(held):
+        memory = lib.malloc(len(held))
+        if memory == ffi.NULL:
+            raise MemoryError
+        ffi.memmove(memory, held, len(held))
+        value.data, value.bytes = memory, len(held)
+    else:
+        value.data, value.bytes = ffi.NULL, 0
+
+
+def _bytes(data: Any, length: int) -> bytes:
+    return bytes(ffi.buffer(data, length)) if length else b""
+
+
+def _seconds(timeout_ns: int) -> float | None:
+    if timeout_ns < 0:
+        return None
+    return 0.0 if timeout_ns == lib.GLOO_TIMEOUT_NOW else timeout_ns / 1e9
+
+
+def _callback(body: Any) -> Any:
+    """Make one of the functions that the library calls."""
+
+    def called(user: Any, *arguments: Any) -> int:
+        store = ffi.from_handle(user)
+        with called_back():
+            try:
+                body(store.functions, *arguments)
+            except BaseException as raised:
+                return int(store.failed(raised))
+        return int(lib.GLOO_OK)
+
+    return ffi.def_extern(name=f"py_store_{body.__name__.lstrip('_')}",
+                          error=lib.GLOO_ERR_INTERNAL)(called)
+
+
+@_callback
+def _set(functions: Any, key: Any, data: Any, length: int) -> None:
+    functions.set(text(key), _bytes(data, length))
+
+
+@_callback
+def _get(functions: Any, key: Any, timeout_ns: int, value: Any) -> None:
+    _handed(value, functions.get(text(key), _seconds(timeout_ns)))
+
+
+@_callback
+def _wait(functions: Any, keys: Any, n: int, timeout_ns: int) -> None:
+    functions.wait([text(keys[index]) for index in range(n)], _seconds(timeout_ns))
+
+
+@_callback
+def _add(functions: Any, key: Any, amount: int, result: Any) -> None:
+    result[0] = functions.add(text(key), amount)
+
+
+@_callback
+def _compare_and_set(functions: Any, key: Any, expected: Any, expected_bytes: int, desired: Any,
+                     desired_bytes: int, current: Any) -> None:
+    done, holds = functions.compare_and_set(text(key), _bytes(expected, expected_bytes),
+                                            _bytes(desired, desired_bytes))
+    if current != ffi.NULL:
+        _handed(current, holds)
+    if not done:
+        raise _errors.CompareError("it holds another value", lib.GLOO_ERR_COMPARE)
+
+
+@_callback
+def _append(functions: Any, key: Any, data: Any, length: int) -> None:
+    functions.append(text(key), _bytes(data, length))
+
+
+@_callback
+def _remove(functions: Any, key: Any) -> None:
+    functions.delete(text(key))
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def py_store_destroy(_user: Any) -> None:
+    """Nothing to do: the object goes with the CallbackStore."""
+
+
+class CallbackStore(Store):
+    """A store that is the program's: an object with set, get and wait (see StoreFunctions), and
+    whatever else of them it has. What its functions raise makes the call fail that needed it, and
+    is the `__cause__` of its exception."""
+
+    def __init__(self, functions: StoreFunctions) -> None:
+        self._called = _Called(functions)
+        callbacks = ffi.new("gloo_store_callbacks *")
+        callbacks.struct_size = ffi.sizeof("gloo_store_callbacks")
+        handle = ffi.new_handle(self._called)
+        callbacks.user = handle
+        for name, theirs in (("set", "set"), ("get", "get"), ("wait", "wait"), ("add", "add"),
+                             ("compare_and_set", "compare_and_set"), ("append", "append"),
+                             ("remove", "delete")):
+            if callable(getattr(functions, theirs, None)):
+                setattr(callbacks, name, getattr(lib, f"py_store_{name}"))
+        callbacks.destroy = lib.py_store_destroy
+        place = ffi.new("gloo_store **")
+        catch_up()
+        checked(lib.gloo_store_callbacks_create, callbacks, place)
+        super().__init__(place[0], (handle, self._called))
+
+    def _raised(self) -> BaseException | None:
+        raised, self._called.raised = self._called.raised, None
+        return raised

@@ -1,0 +1,89 @@
+"""Ranks for tests: threads of this process that meet in memory, or processes by `gloo run`."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import gloo_c
+
+TIMEOUT = 20
+
+
+class World:
+    """Some ranks, each in a thread with a context of its own."""
+
+    def __init__(self, size, transport="inproc", timeout=TIMEOUT):
+        self.size, self.transport, self.timeout = size, transport, timeout
+
+    def run(self, function, expect_errors=False):
+        """What function(context) returns on each rank; raises what one of them raised. With
+        expect_errors exceptions of the library are returned."""
+        store, results, raised = gloo_c.MemoryStore(), [None] * self.size, []
+
+        def rank_main(rank):
+            try:
+                device = gloo_c.Device(self.transport)
+                with gloo_c.Context(rank, self.size, store, device=device,
+                                    timeout=self.timeout) as context:
+                    results[rank] = function(context)
+            except gloo_c.GlooError as error:
+                results[rank] = error
+                if not expect_errors:
+                    raised.append(error)
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(self.size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads), "a rank hangs"
+        if raised:
+            # Of a rank that failed of itself, not of one that lost it.
+            raise next((error for error in raised if not isinstance(error, gloo_c.GlooError)),
+                       raised[0])
+        return results
+
+
+@pytest.fixture(params=[1, 2, 3, 4], ids=lambda size: f"ranks{size}")
+def world(request):
+    return World(request.param)
+
+
+@pytest.fixture
+def pair():
+    return World(2)
+
+
+@pytest.fixture
+def alone():
+    with gloo_c.init(transport="inproc", timeout=TIMEOUT) as context:
+        yield context
+
+
+def gloo_command():
+    """That of the wheel, or else any."""
+    return shutil.which("gloo", path=Path(sys.executable).parent) or shutil.which("gloo")
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Run a program on so many processes: (status, what they wrote)."""
+    gloo = gloo_command()
+    if gloo is None:
+        pytest.skip("there is no command gloo")
+
+    def run(program, size, arguments=(), timeout=60):
+        path = tmp_path / "program.py"
+        path.write_text(program)
+        command = [gloo, "run", "-n", str(size), "--", sys.executable, str(path), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
+                              cwd=tmp_path)
+        return done.returncode, done.stdout + done.stderr
+
+    return run

@@ -1,0 +1,133 @@
+"""The Python package as programs get it: built by pip, installed, and tested.
+
+usage: suite.py PROJECT FOLDER
+
+In FOLDER two virtual environments are made anew: one into which pip builds and installs the
+project, and one, for which no compiler is in PATH, into which it installs the wheel that was built.
+The tests of this folder run in the first one. Skipped where pip cannot have what it needs. Speaks
+TAP."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
+TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
+number = 0
+
+
+def told(good, name, text="", skipped=None):
+    """One line of TAP, and what there is to say when it failed."""
+    global number
+    number += 1
+    if not good:
+        print("".join(f"# {line}\n" for line in text.splitlines()[-40:]), end="")
+    reason = "" if skipped is None else f" # SKIP {skipped}"
+    print(f"{'ok' if good else 'not ok'} {number} - {name}{reason}", flush=True)
+    return good
+
+
+def run(*command, **options):
+    options.setdefault("timeout", 1500)
+    done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False, **options)
+    return done.returncode, done.stdout
+
+
+def environment(folder):
+    """A new virtual environment: its python."""
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder / "bin/python"
+
+
+def clean():
+    """The variables of this process, without those that change what Python and gloo_c do."""
+    ours = re.compile(r"^(PYTHON|GLOO_|RANK$|WORLD_SIZE$|MASTER_|TORCHELASTIC|CFLAGS|LDFLAGS)")
+    return {name: value for name, value in os.environ.items() if not ours.match(name)}
+
+
+def report(path):
+    """The cases of pytest's report."""
+    for case in xml.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname', '').rpartition('.')[2]}: {case.get('name')}".replace("#", "")
+        skip = case.find("skipped")
+        bad = [part for part in case if part.tag in ("failure", "error")]
+        told(not bad, name, "\n".join(part.text or part.get("message", "") for part in bad),
+             None if skip is None else skip.get("message"))
+
+
+def tested(project, folder, python, variables):
+    tests, found = Path(__file__).resolve().parent, folder / "report.xml"
+    found.unlink(missing_ok=True)
+    status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                       f"--junitxml={found}", tests, cwd=folder,
+                       env={**variables, "PYTHONDONTWRITEBYTECODE": "1"})
+    if found.exists():
+        report(found)
+    told(status == 0 and found.exists(), "pytest ends well", said)
+    status, said = run(python, "-c", "import gloo_c; print(gloo_c.__version__)", cwd=folder,
+                       env=variables)
+    wanted = re.search(r"version: '([^']+)'", (project / "meson.build").read_text())[1]
+    told(said.strip() == wanted, "the version is the library's", said)
+
+
+def without_compiler(folder):
+    """A folder for PATH that has what a shell needs, and no compiler."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in ("sh", "env", "uname", "ldd"):
+        if shutil.which(name):
+            (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+def main(project, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    variables = clean()
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        print("1..0 # SKIP the headers of Python are not installed (python3-dev)")
+        return
+    try:
+        python = environment(folder / "built")
+    except (ImportError, subprocess.CalledProcessError):
+        print("1..0 # SKIP virtual environments cannot be made (python3-venv)")
+        return
+    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    status, said = run(*pip, "install", "-q", *BUILD, *TESTS, env=variables)
+    if status:
+        why = (said.strip().splitlines() or ["no reason given"])[-1]
+        print(f"1..0 # SKIP pip cannot install what the tests need: {why}")
+        return
+    wheels = folder / "wheels"
+    shutil.rmtree(wheels, ignore_errors=True)
+    scripts = {**variables, "PATH": f"{folder / 'built/bin'}:{variables['PATH']}"}
+    status, said = run(*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", wheels, project,
+                       env=scripts)
+    made = sorted(wheels.glob("*.whl")) if wheels.exists() else []
+    told(status == 0 and len(made) == 1, "pip wheel, with what is installed, makes one wheel", said)
+    status, said = run(*pip, "install", project, env=variables)
+    if told(status == 0, "pip install builds the project", said):
+        tested(project, folder, python, scripts)
+    if made:
+        other = environment(folder / "wheel")
+        bare = {**variables, "PATH": str(without_compiler(folder / "bare"))}
+        status, said = run(other, "-m", "pip", "--disable-pip-version-check", "install", made[0],
+                           env=bare)
+        told(status == 0, "the wheel is installed where there is no compiler", said)
+        status, said = run(other, "-m", "gloo_c", cwd=folder, env=bare)
+        told(status == 0 and "self-test passed" in said, "and passes its self-test", said)
+        status, said = run(folder / "wheel/bin/gloo", "run", "-n", "3", "--", other, "-m", "gloo_c",
+                           cwd=folder, env=bare)
+        told(status == 0 and "3 ranks" in said, "and on three ranks, by its own gloo run", said)
+    print(f"1..{number}")
+
+
+main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))

@@ -1,0 +1,41 @@
+"""The Python of docs/guide/python.md is Python, and names what is there."""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy
+import pytest
+
+import gloo_c
+from gloo_c import mpi
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/guide/python.md"
+KNOWN = {"gloo_c": gloo_c, "numpy": numpy, "MPI": mpi, "comm": mpi.Comm, "context": gloo_c.Context}
+
+
+def blocks():
+    return re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def unknown(code):
+    """Names behind a dot that their object has not."""
+    return [f"{node.value.id}.{node.attr}" for node in ast.walk(ast.parse(code))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            and node.value.id in KNOWN and node.attr != "COMM_WORLD"
+            and not hasattr(KNOWN[node.value.id], node.attr)]
+
+
+def test_there_are_blocks_and_all_their_names_exist():
+    found = blocks()
+    assert len(found) >= 6
+    assert [name for code in found for name in unknown(code)] == []
+    assert unknown("gloo_c.absent()") == ["gloo_c.absent"]
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_the_first_program_runs(job, size):
+    status, said = job(blocks()[0], size)
+    assert status == 0, said
+    if size == 4:
+        assert said.count("[4. 8. 6.]") == 4, said
