@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/environment.h"
+
 bool gli_case_knows(gli_collective collective) {
   return collective >= 0 && collective < GLI_COLLECTIVES;
 }
@@ -211,7 +213,7 @@ void gli_case_destroy(gli_bench_case *c) {
 /* ---- buffers ------------------------------------------------------------ */
 
 int gli_bench_promises_buffers(const gli_bench_call *call) {
-  return call->shareable && getenv("GLOO_SHARED_BUFFERS") == NULL;
+  return call->shareable && gli_environment_read("GLOO_SHARED_BUFFERS") == NULL;
 }
 
 static void *allocate(size_t bytes, bool shareable) {

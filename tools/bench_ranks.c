@@ -3,6 +3,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "core/environment.h"
 #include "tools/bench.h"
 #include "tools/tools.h"
 
@@ -73,7 +74,7 @@ static int be_a_process(const gli_bench_settings *settings) {
   options.device = &device;
   options.context = &context;
   if (gloo_init(&options, &rank.context, &error) != GLOO_OK) {
-    const char *name = getenv("RANK");
+    const char *name = gli_environment_read("RANK");
     fprintf(stderr, "gloo bench: rank %s: %s\n", name != NULL ? name : "0",
             error.message);
     return GLI_EXIT_FAILED;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
+#include "core/environment.h"
 #include "core/reduce.h"
 #include "tools/bench.h"
 #include "tools/tools.h"
@@ -257,9 +258,10 @@ static bool choose_ranks(gli_bench_settings *s) {
     return false;
   }
   s->transport = given.transport;
-  if (s->transport == NULL) s->transport = getenv("GLOO_TRANSPORT");
+  if (s->transport == NULL)
+    s->transport = gli_environment_read("GLOO_TRANSPORT");
   if (s->transport == NULL) s->transport = given.threads ? "inproc" : "auto";
-  const char *world = getenv("WORLD_SIZE");
+  const char *world = gli_environment_read("WORLD_SIZE");
   bool many = !given.threads && world != NULL && strtol(world, NULL, 10) > 1;
   if (!many || strcmp(s->transport, "inproc") != 0) return true;
   gli_usage_error(&command,

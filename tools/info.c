@@ -6,6 +6,7 @@
 #include "algorithms/registry.h"
 #include "api/tuning.h"
 #include "core/cpu.h"
+#include "core/environment.h"
 #include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
 #include "rendezvous/launch.h"
@@ -121,8 +122,8 @@ static names algorithms(gli_collective collective) {
 
 /* What an environment variable changes about the defaults. */
 static const char *setting(const char *variable, const char *otherwise) {
-  const char *value = getenv(variable);
-  return value != NULL && value[0] != 0 ? value : otherwise;
+  const char *value = gli_environment_read(variable);
+  return value != NULL ? value : otherwise;
 }
 
 /* ---- as text ------------------------------------------------------------ */

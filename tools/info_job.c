@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "api/cores.h"
+#include "core/environment.h"
 #include "engine/engine.h"
 #include "gloo_c/gloo_c.h"
 #include "tools/tools.h"
@@ -264,7 +265,7 @@ static bool show_routes(job *j) {
 
 int gli_info_job(gli_json *out) {
   job j = {.out = out};
-  const char *name = getenv("RANK");
+  const char *name = gli_environment_read("RANK");
   bool good = gloo_init(NULL, &j.context, &j.error) == GLOO_OK;
   if (good) {
     j.rank = gloo_context_rank(j.context);

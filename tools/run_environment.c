@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "tools/run.h"
 #include "tools/tools.h"
 
@@ -26,7 +27,7 @@ static int check_executable(const char *path) {
 /* Look in each directory of PATH. Returns 0, or the most telling reason. */
 static int search_path(const char *program, char path[GLI_RUN_PATH_MAX]) {
   int reason = ENOENT;
-  const char *list = getenv("PATH");
+  const char *list = gli_environment_read("PATH");
   if (list == NULL) list = "/usr/local/bin:/usr/bin:/bin";
   for (const char *at = list;;) {
     size_t length = strcspn(at, ":");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "tools/run.h"
 #include "tools/tools.h"
 
@@ -29,7 +30,8 @@ int gli_run_exec(int argc, char **argv) {
   if (argc < 5) return GLI_EXIT_USAGE;
   pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
   if (!gli_run_follow(parent) || setpgid(0, 0) != 0) return GLI_EXIT_CANNOT_RUN;
-  const char *rank = getenv("RANK"), *ranks = getenv("WORLD_SIZE");
+  const char *rank = gli_environment_read("RANK"),
+             *ranks = gli_environment_read("WORLD_SIZE");
   if (strcmp(argv[2], "bind") == 0 && rank != NULL && ranks != NULL)
     (void)gli_run_bind(atoi(rank), atoi(ranks));
   execv(argv[3], argv + 4);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "core/environment.h"
 #include "engine/engine.h"
 #include "tools/tools.h"
 #include "tools/tune.h"
@@ -96,7 +97,8 @@ static bool check_settings(gli_bench_call *call) {
     gli_usage_error(&command, "option --max is less than --min");
     return false;
   }
-  if (given.transport == NULL) given.transport = getenv("GLOO_TRANSPORT");
+  if (given.transport == NULL)
+    given.transport = gli_environment_read("GLOO_TRANSPORT");
   if (given.transport == NULL) given.transport = "auto";
   if (strcmp(given.transport, "inproc") == 0) {
     gli_usage_error(&command,

@@ -173,7 +173,8 @@ typedef struct gloo_init_options {
  * MASTER_PORT, as `gloo run` and torchrun set them. Rank 0 serves the store on
  * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree; without the
  * first, TORCHELASTIC_RUN_ID does if it is not "none". With none of the
- * variables set, the job is one rank. Errors name the variable.
+ * variables set, the job is one rank; an empty one is not set. Errors name the
+ * variable.
  *
  * All ranks return together, and may start again at once: a rank that comes
  * before rank 0 has left the last start tries until its time is up. Without a
@@ -358,10 +359,10 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
  * `cause` in their gloo_error: a program that tries again after a timeout, or
  * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
- * happened. GLOO_OK, with an empty message, when all is well. Looks for news
- * from the other ranks, without blocking.
- * Errors: that one; GLOO_ERR_INVALID (no context, no `error`, which must not be
- * NULL here, or in a custom operation).
+ * happened. GLOO_OK, with an empty message, when all is well; `error` may be
+ * NULL where the status is enough. Looks for news from the other ranks, without
+ * blocking.
+ * Errors: that one; GLOO_ERR_INVALID (no context, or in a custom operation).
  * Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_error(const gloo_context *context,
                                         gloo_error *error);

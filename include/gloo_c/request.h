@@ -168,8 +168,9 @@ GLOO_API gloo_status gloo_request_cancel(gloo_request *request,
 GLOO_API int gloo_request_source(const gloo_request *request);
 
 /* Details of a failed request, again: `*error` is filled, with status GLOO_OK
- * and no text when there is nothing to tell. Returns that status.
- * Errors: GLOO_ERR_INVALID (NULL).
+ * and no text when there is nothing to tell. Returns that status; `error` may
+ * be NULL where it is enough.
+ * Errors: that one; GLOO_ERR_INVALID (no request, or in a custom operation).
  * Threads: any. Ownership: the request stays the caller's. */
 GLOO_API gloo_status gloo_request_error(const gloo_request *request,
                                         gloo_error *error);

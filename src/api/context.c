@@ -12,6 +12,7 @@
 #include "api/tuning.h"
 #include "core/bytes.h"
 #include "core/custom_op.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
@@ -170,7 +171,7 @@ static gloo_status open_device(const gloo_device_options *options,
   o.struct_size = sizeof o;
   char own[64];
   bool anywhere = o.host == NULL && o.interface == NULL &&
-                  getenv("GLOO_SOCKET_IFNAME") == NULL;
+                  gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
   if (anywhere && launch->size > 1) {
     status = gli_host_towards(launch->host, own, error);
     if (status != GLOO_OK) {

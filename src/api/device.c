@@ -1,8 +1,8 @@
 /* Public devices: options to a transport. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/tuning.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
@@ -22,7 +22,7 @@ gloo_status gloo_device_create(const gloo_device_options *options,
   }
   const char *name = o.transport, *where = "";
   if (name == NULL) {
-    name = getenv("GLOO_TRANSPORT");
+    name = gli_environment_read("GLOO_TRANSPORT");
     where = "GLOO_TRANSPORT: ";
   }
   if (name == NULL || !*name) name = "auto";

@@ -4,7 +4,6 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
+#include "core/environment.h"
 #include "core/error.h"
 
 /* FNV-1a, 64 bits. */
@@ -99,7 +99,7 @@ static gloo_status check_id(const char *id, gloo_error *error) {
 
 gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
                          gloo_error *error) {
-  if (id == NULL) id = getenv("GLOO_HOST_ID");
+  if (id == NULL) id = gli_environment_read("GLOO_HOST_ID");
   if (id != NULL) {
     gloo_status status = check_id(id, error);
     if (status == GLOO_OK)

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/environment.h"
+
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 
 /* All of the file, as text, for free(). */
@@ -80,15 +82,15 @@ static gloo_status tuning_read_file(const char *name, char **text,
 }
 
 gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
-  const char *words = getenv("GLOO_ALGORITHM");
-  const char *file = getenv("GLOO_TUNING_FILE");
+  const char *words = gli_environment_read("GLOO_ALGORITHM");
+  const char *file = gli_environment_read("GLOO_TUNING_FILE");
   gli_tuning_text texts[2];
   size_t n = 0;
   char *text = NULL;
-  if (words != NULL && words[0] != 0) {
+  if (words != NULL) {
     texts[n++] = (gli_tuning_text){"GLOO_ALGORITHM", words, true};
   }
-  if (file != NULL && file[0] != 0) {
+  if (file != NULL) {
     gloo_status status = tuning_read_file(file, &text, error);
     if (status != GLOO_OK) return status;
     texts[n++] = (gli_tuning_text){file, text, false};
@@ -105,10 +107,10 @@ gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error) {
 
 gloo_status gli_switch_read(int option, const char *name, bool by_default,
                             bool *wanted, gloo_error *error) {
-  const char *said = getenv(name);
+  const char *said = gli_environment_read(name);
   if (option != 0) {
     *wanted = option > 0;
-  } else if (said == NULL || said[0] == 0) {
+  } else if (said == NULL) {
     *wanted = by_default;
   } else if (strcmp(said, "0") == 0 || strcmp(said, "1") == 0) {
     *wanted = said[0] == '1';

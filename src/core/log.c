@@ -4,10 +4,10 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "core/printable.h"
 
 #define LINE_BYTES 1024
@@ -31,14 +31,14 @@ static int level_from_name(const char *name) {
 /* Several threads may come here at the first line: one of them sets the level,
  * and that one complains when the variable makes no sense. */
 static int level_from_environment(void) {
-  const char *name = getenv("GLOO_LOG_LEVEL");
-  int named = name != NULL && name[0] != '\0' ? level_from_name(name) : -1;
+  const char *name = gli_environment_read("GLOO_LOG_LEVEL");
+  int named = name != NULL ? level_from_name(name) : -1;
   int level = named == LEVEL_UNSET ? GLOO_LOG_WARN : named;
   int expected = LEVEL_UNSET;
   if (!atomic_compare_exchange_strong(&lowest, &expected, level)) {
     return expected;
   }
-  if (named == LEVEL_UNSET && name != NULL && name[0] != '\0') {
+  if (named == LEVEL_UNSET && name != NULL) {
     gli_log(GLOO_LOG_WARN,
             "GLOO_LOG_LEVEL is \"%s\", which is not a level: use debug, info, "
             "warn, error or off (going on with warn)",

@@ -1,9 +1,9 @@
 #include "rendezvous/launch.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/environment.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/text.h"
 
@@ -11,9 +11,9 @@
 static gloo_status launch_read_number(const char *name, const char *meaning,
                                       uint64_t min, uint64_t max,
                                       uint64_t *number, gloo_error *error) {
-  const char *text = getenv(name);
+  const char *text = gli_environment_read(name);
   uint64_t value = 0;
-  bool good = *text != '\0';
+  bool good = true;
   for (const char *at = text; *at != '\0' && good; at++) {
     uint64_t digit = (uint64_t)(*at - '0');
     good = *at >= '0' && *at <= '9' && gli_mul_u64(value, 10, &value) &&
@@ -29,16 +29,15 @@ static gloo_status launch_read_number(const char *name, const char *meaning,
 }
 
 static gloo_status launch_read_text(const char *name, const char *meaning,
-                                    size_t min_bytes, size_t max_bytes,
-                                    char *out, gloo_error *error) {
-  const char *text = getenv(name);
+                                    size_t max_bytes, char *out,
+                                    gloo_error *error) {
+  const char *text = gli_environment_read(name);
   size_t bytes = strlen(text);
-  if (bytes < min_bytes || bytes > max_bytes)
+  if (bytes > max_bytes)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the environment variable %s is '%s' (%zu bytes), expected "
-                    "%s of %zu to %zu bytes",
-                    name, gli_quote(text).text, bytes, meaning, min_bytes,
-                    max_bytes);
+                    "%s of at most %zu bytes",
+                    name, gli_quote(text).text, bytes, meaning, max_bytes);
   memcpy(out, text, bytes + 1);
   return GLOO_OK;
 }
@@ -54,7 +53,7 @@ static gloo_status read_torchrun(gli_launch *launch, gloo_error *error) {
                               &rank, error);
   if (status == GLOO_OK)
     status =
-        launch_read_text("MASTER_ADDR", "the host name or address of rank 0", 1,
+        launch_read_text("MASTER_ADDR", "the host name or address of rank 0",
                          GLI_HOST_MAX, launch->host, error);
   if (status == GLOO_OK)
     status =
@@ -94,7 +93,7 @@ static const launcher launchers[] = {
 static bool launch_applies(const launcher *l) {
   if (l->variables[0] == NULL) return true;
   for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++)
-    if (getenv(l->variables[i]) != NULL) return true;
+    if (gli_environment_read(l->variables[i]) != NULL) return true;
   return false;
 }
 
@@ -108,7 +107,7 @@ static gloo_status check_complete(const launcher *l, gloo_error *error) {
   char missing[128] = "", set[128] = "";
   for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++) {
     const char *name = l->variables[i];
-    if (getenv(name) == NULL) {
+    if (gli_environment_read(name) == NULL) {
       list_name(missing, sizeof missing, name);
     } else {
       list_name(set, sizeof set, name);
@@ -117,8 +116,8 @@ static gloo_status check_complete(const launcher *l, gloo_error *error) {
   if (missing[0] == '\0') return GLOO_OK;
   return gli_fail(
       error, GLOO_ERR_INVALID, -1,
-      "the environment has %s, but not %s: set all of them, or none "
-      "for a job of one rank",
+      "the environment has %s, but not %s: set all of them to something, "
+      "or none for a job of one rank",
       set, missing);
 }
 
@@ -126,15 +125,15 @@ static gloo_status check_complete(const launcher *l, gloo_error *error) {
  * launchers' numbers (of Slurm's steps, of PMIx's name spaces) may differ
  * between ranks of one job, when it was started in several pieces. */
 static gloo_status read_job(gli_launch *launch, gloo_error *error) {
-  const char *run = getenv("TORCHELASTIC_RUN_ID");
+  const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
   const char *name = NULL;
   gloo_status status = GLOO_OK;
   if (run != NULL && strcmp(run, "none") != 0) name = "TORCHELASTIC_RUN_ID";
-  if (getenv("GLOO_JOB_ID") != NULL) name = "GLOO_JOB_ID";
+  if (gli_environment_read("GLOO_JOB_ID") != NULL) name = "GLOO_JOB_ID";
   if (name != NULL)
-    status = launch_read_text(name, "the name of the job", 0, GLI_JOB_MAX,
+    status = launch_read_text(name, "the name of the job", GLI_JOB_MAX,
                               launch->job, error);
-  if (status == GLOO_OK && getenv("GLOO_EPOCH") != NULL)
+  if (status == GLOO_OK && gli_environment_read("GLOO_EPOCH") != NULL)
     status = launch_read_number("GLOO_EPOCH", "the number of the attempt", 0,
                                 UINT64_MAX, &launch->epoch, error);
   return status;

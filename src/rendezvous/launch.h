@@ -23,6 +23,7 @@ typedef struct gli_launch {
 /* Recognised, in this order:
  *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun, `gloo run`); all four
  *   none of these: a job of one rank
+ * An empty variable counts as one that is not set.
  * GLOO_JOB_ID and GLOO_EPOCH (may be absent: "" and 0) go with each. Without
  * the first, the job is what torchrun calls it in TORCHELASTIC_RUN_ID.
  * GLOO_ERR_INVALID names the variable, its value and what is expected, or those

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "core/error.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
@@ -31,10 +32,9 @@ enum { EXPOSE_MIN = 4096 };
 enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
 
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
-  const char *text = getenv("GLOO_SHM_READ");
+  const char *text = gli_environment_read("GLOO_SHM_READ");
   *bytes = UINT64_MAX;
-  if (text == NULL || *text == '\0' || strcmp(text, "never") == 0)
-    return GLOO_OK;
+  if (text == NULL || strcmp(text, "never") == 0) return GLOO_OK;
   char *end;
   errno = 0;
   *bytes = strtoull(text, &end, 10);

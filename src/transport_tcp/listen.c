@@ -2,11 +2,11 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
@@ -140,8 +140,8 @@ gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
   if (config->interface != NULL)
     return listen_on_interface(t, config->interface, "the device's options",
                                config->port, error);
-  const char *name = getenv("GLOO_SOCKET_IFNAME");
-  if (name != NULL && name[0] != '\0')
+  const char *name = gli_environment_read("GLOO_SOCKET_IFNAME");
+  if (name != NULL)
     return listen_on_interface(t, name, "GLOO_SOCKET_IFNAME", config->port,
                                error);
   return listen_on_loopback(t, config->port, error);

@@ -307,6 +307,21 @@ static void refused_start_tells_why(void **state) {
   gloo_request_destroy(op);
 }
 
+static void no_details_need_be_asked_for(void **state) {
+  (void)state;
+  gloo_request *op;
+  assert_int_equal(gli_context_join_tree(context, NULL), GLOO_ERR_ADDRESS);
+  assert_int_equal(gloo_barrier_init(context, NULL, &op, NULL), GLOO_OK);
+  assert_int_equal(gloo_request_error(op, NULL), GLOO_OK);
+  assert_int_equal(gloo_context_error(context, NULL), GLOO_OK);
+  assert_int_equal(gloo_send(context, &word, 1, GLOO_INT32, 1, NULL, NULL),
+                   GLOO_ERR_ADDRESS);
+  assert_int_equal(gloo_request_start(op, NULL), GLOO_ERR_POISONED);
+  assert_int_equal(gloo_request_error(op, NULL), GLOO_ERR_POISONED);
+  assert_int_equal(gloo_context_error(context, NULL), GLOO_ERR_ADDRESS);
+  gloo_request_destroy(op);
+}
+
 static void source_is_set_only_on_success(void **state) {
   (void)state;
   int source = 77;
@@ -374,6 +389,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(options_end_where_they_say, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(refused_start_tells_why, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(no_details_need_be_asked_for, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(source_is_set_only_on_success, set_up,
                                       tear_down),

@@ -3,28 +3,23 @@
 # usage: count.sh PROJECT
 set -u
 project=$1
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-number=0
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
 
 case_of() { # name, expected last line, expected status, log lines
-  number=$((number + 1))
-  printf '%s\n' "$4" >"$work/log.json"
-  "$project/scripts/count-tests" "$work/log.json" >"$work/said" 2>&1
+  printf '%s\n' "$4" >"$scratch/log.json"
+  "$project/scripts/count-tests" "$scratch/log.json" >"$scratch/said" 2>&1
   status=$?
-  if [ "$(tail -n 1 "$work/said")" = "$2" ] && [ "$status" -eq "$3" ]; then
-    echo "ok $number - $1"
-  else
-    sed 's/^/# /' "$work/said"
-    echo "not ok $number - $1 (status $status)"
-  fi
+  echo "status $status" >>"$scratch/said"
+  [ "$(tail -n 2 "$scratch/said")" = "$2
+status $3" ]
+  result "$1" "$scratch/said"
 }
 
 line() { # result, returncode, stdout
   printf '{"name": "t", "stdout": "%s", "result": "%s", "returncode": %s}\n' "$3" "$1" "$2"
 }
 
-echo 1..11
 case_of "cases are counted, not programs" "3 passed, 0 failed, 0 skipped" 0 \
   "$(line OK 0 '1..2\nok 1 - a\nok 2 - b\n'; line OK 0 'ok 1 - c\n1..1\n')"
 case_of "a program without cases is one" "1 passed, 0 failed, 0 skipped" 0 \
@@ -46,3 +41,4 @@ case_of "the other way of skipping a program" "0 passed, 0 failed, 1 skipped" 0 
 case_of "skips as cmocka writes them" "1 passed, 0 failed, 1 skipped" 0 \
   "$(line FAIL 0 '1..2\nok 1 - a\nnot ok 2 # SKIP b\n')"
 case_of "no test at all is a failure" "0 passed, 1 failed, 0 skipped" 1 ''
+finish

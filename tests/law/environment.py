@@ -1,4 +1,5 @@
-"""docs/environment.md lists the environment variables that the code reads: each, and no other.
+"""docs/environment.md lists the environment variables that the code reads: each, and no other; and
+they are read in one place, for which an empty one is none.
 
 usage: environment.py PROJECT"""
 
@@ -8,11 +9,13 @@ from pathlib import Path
 
 import tap
 
+ONE_PLACE = "src/core/environment.c"
 # Calls that read the variable which they are given by name, and which argument that is.
-READERS = [r'getenv\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
+GETENV = r'\bgetenv\(\s*"(\w+)"'
+READERS = [r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
            r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
-# What they, and whoever goes through a list of names, hand to getenv. Another one is a reader
-# that this test does not know yet.
+# What they, and whoever goes through a list of names, hand on to be read. Another one is a
+# reader that this test does not know yet.
 INDIRECT = {("src/api/tuning.c", "name"), ("src/rendezvous/launch.c", "name"),
             ("src/rendezvous/launch.c", "l->variables[i]"), ("tools/info.c", "variable")}
 
@@ -31,7 +34,13 @@ def names_read(project, folders, readers):
 
 def indirect(project):
     return {(file, argument) for file, text in sources(project, ["src", "tools"])
-            for argument in re.findall(r"\bgetenv\(\s*([^\")]+)\)", text)}
+            if not file.startswith("src/core/environment.")
+            for argument in re.findall(r"\bgli_environment_read\(\s*([^\")]+)\)", text)}
+
+
+def elsewhere(texts):
+    """Files of the library and the command that pass that place by."""
+    return [file for file, text in texts if re.search(r"\bgetenv\b", text) and file != ONE_PLACE]
 
 
 def section(page, heading):
@@ -55,7 +64,7 @@ def in_scripts(project):
 def in_code(project):
     """What the tables of the page are to list, by heading."""
     read = names_read(project, ["src", "tools"], READERS)
-    tested = names_read(project, ["tests", "bench"], [READERS[0], r'from_environment\("(\w+)"'])
+    tested = names_read(project, ["tests", "bench"], [GETENV, READERS[0], r'from_environment\("(\w+)"'])
     return {"What is read": read, "What gloo run sets": set_by_run(project),
             "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}
 
@@ -75,9 +84,10 @@ def main(project):
     page = (project / "docs/environment.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `.*\n", page, re.M)
     tables = in_code(project)
-    found = [f"getenv({argument}) in {file}: which variables are these?"
+    found = [f"gli_environment_read({argument}) in {file}: which variables are these?"
              for file, argument in sorted(indirect(project) - INDIRECT)]
     found += differences(page, tables)
+    around = elsewhere(sources(project, ["src", "tools"]))
     planted = page.replace(rows[0], rows[0] + "| `GLOO_PLANTED` | | | | | |\n")
     checks = [
         ("the variables that the code reads are listed, and no others", not found),
@@ -87,8 +97,11 @@ def main(project):
         ("one that nothing reads is found",
          "What is read: GLOO_PLANTED is listed, and not in the code"
          in differences(planted, tables)),
+        ("they are read in one place", not around),
+        ("one that is read elsewhere is found",
+         elsewhere([("src/a.c", 'getenv("A")'), (ONE_PLACE, "getenv(name)")]) == ["src/a.c"]),
     ]
-    tap.report(checks, found)
+    tap.report(checks, found + [f"getenv in {file}" for file in around])
 
 
 main(Path(sys.argv[1]))

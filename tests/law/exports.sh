@@ -3,8 +3,8 @@
 # usage: exports.sh PROJECT LIBRARY
 set -u
 project=$1 library=$2
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
 
 if ! command -v nm >/dev/null; then
   echo "1..0 # SKIP nm (package binutils) is not installed"
@@ -13,10 +13,10 @@ fi
 
 # Every symbol but the version's own name.
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
-  LC_ALL=C sort >"$work/library"
+  LC_ALL=C sort >"$scratch/library"
 
 awk '/local:/ { exit } /^ *[A-Za-z_0-9]+;/ { sub(/;.*/, ""); print $1 }' \
-  "$project/gloo_c.map" | LC_ALL=C sort >"$work/map"
+  "$project/gloo_c.map" | LC_ALL=C sort >"$scratch/map"
 
 # GLOO_API, then up to the opening parenthesis, perhaps lines later.
 for header in "$project"/include/gloo_c/*.h; do
@@ -36,24 +36,16 @@ for header in "$project"/include/gloo_c/*.h; do
         print name
       }
     }' "$header"
-done | LC_ALL=C sort >"$work/headers"
+done | LC_ALL=C sort >"$scratch/headers"
 
-same() { # number, name, file, file
-  if [ -s "$work/$3" ] && diff "$work/$3" "$work/$4" >"$work/diff"; then
-    echo "ok $1 - $2"
-  else
-    echo "# < $3, > $4"
-    sed 's/^/# /' "$work/diff"
-    echo "not ok $1 - $2"
-  fi
+same() { # name, file, file
+  diff -u "$scratch/$2" "$scratch/$3" >"$scratch/diff" && [ -s "$scratch/$2" ]
+  result "$1" "$scratch/diff"
 }
 
-echo 1..3
-same 1 "the library exports what gloo_c.map lists" library map
-same 2 "gloo_c.map lists what the headers declare" map headers
-if grep -v '^gloo_' "$work/library" >"$work/strays"; then
-  sed 's/^/# /' "$work/strays"
-  echo "not ok 3 - every exported name starts with gloo_"
-else
-  echo "ok 3 - every exported name starts with gloo_"
-fi
+same "the library exports what gloo_c.map lists" library map
+same "gloo_c.map lists what the headers declare" map headers
+grep -v '^gloo_' "$scratch/library" >"$scratch/strays"
+[ $? -eq 1 ]
+result "every exported name starts with gloo_" "$scratch/strays"
+finish

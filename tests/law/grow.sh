@@ -4,25 +4,16 @@
 # built against those headers runs on today's library as long as it leaves the
 # new fields zero; if not, it gets the status that the headers promise.
 # usage: grow.sh PROJECT BUILD C_COMPILER
+set -u
 project=$1 build=$2 cc=$3
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
 
-report() { # number, title, status
-  if [ "$3" -eq 0 ]; then
-    echo "ok $1 - $2"
-  else
-    sed 's/^/# /' "$work/messages"
-    echo "not ok $1 - $2"
-  fi
-}
-
-echo 1..5
-mkdir "$work/grown"
+mkdir "$scratch/grown"
 cp -R "$project/include" "$project/src" "$project/cmake" "$project/meson.build" "$project/meson_options.txt" \
-  "$project/gloo_c.map" "$work/grown"
+  "$project/gloo_c.map" "$scratch/grown"
 # A field at the end of each, and a zero for it in the initialiser.
-awk -v list="$work/structs" '
+awk -v list="$scratch/structs" '
   FNR == 1 { inside = 0 }
   /^typedef struct gloo_[a-z_]*options \{/ { inside = 1 }
   inside && /^\} gloo_[a-z_]*options;/ {
@@ -30,23 +21,23 @@ awk -v list="$work/structs" '
     print $2 >list
     inside = 0
   }
-  { print >FILENAME ".new" }' "$work"/grown/include/gloo_c/*.h
-for header in "$work"/grown/include/gloo_c/*.h; do mv "$header.new" "$header"; done
-structs=$(grep -c . "$work/structs")
-cat "$work/structs" >"$work/messages"
+  { print >FILENAME ".new" }' "$scratch"/grown/include/gloo_c/*.h
+for header in "$scratch"/grown/include/gloo_c/*.h; do mv "$header.new" "$header"; done
+structs=$(grep -c . "$scratch/structs")
+cat "$scratch/structs" >"$scratch/messages"
 [ "$structs" -ge 8 ]
-report 1 "there are $structs option structs" $?
+result "there are $structs option structs" "$scratch/messages"
 
 {
-  meson setup "$work/built" "$work/grown" -Doptimization=0 -Dtests=false -Ddocs=disabled \
-    -Dc_args=-Wno-missing-field-initializers && ninja -C "$work/built"
-} >"$work/messages" 2>&1 </dev/null
-report 2 "the library builds with one more field in each" $?
+  meson setup "$scratch/built" "$scratch/grown" -Doptimization=0 -Dtests=false -Ddocs=disabled \
+    -Dc_args=-Wno-missing-field-initializers && ninja -C "$scratch/built"
+} >"$scratch/messages" 2>&1 </dev/null
+result "the library builds with one more field in each" "$scratch/messages"
 
 program() { # where the headers are, name
-  $cc -o "$work/$2" "$work/$2.c" -I"$1" -L"$build" -lgloo_c -lpthread
+  $cc -o "$scratch/$2" "$scratch/$2.c" -I"$1" -L"$build" -lgloo_c -lpthread
 }
-cat >"$work/old.c" <<'END'
+cat >"$scratch/old.c" <<'END'
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,17 +104,18 @@ int main(int argc, char **argv) {
   return number == argc ? 0 : 1;
 }
 END
-cp "$work/old.c" "$work/new.c"
+cp "$scratch/old.c" "$scratch/new.c"
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 
-program "$project/include" old >"$work/messages" 2>&1 &&
-  LD_LIBRARY_PATH=$work/built "$work/old" "$work/store" >"$work/messages" 2>&1
-report 3 "a program of today's headers runs on the library that has grown" $?
+program "$project/include" old >"$scratch/messages" 2>&1 &&
+  LD_LIBRARY_PATH=$scratch/built "$scratch/old" "$scratch/store" >"$scratch/messages" 2>&1
+result "a program of today's headers runs on the library that has grown" "$scratch/messages"
 
-LD_LIBRARY_PATH=$build "$work/old" "$work/store" >"$work/messages" 2>&1
-report 4 "and on today's" $?
+LD_LIBRARY_PATH=$build "$scratch/old" "$scratch/store" >"$scratch/messages" 2>&1
+result "and on today's" "$scratch/messages"
 
 cc="$cc -DGROWN"
-program "$work/grown/include" new >"$work/messages" 2>&1 &&
-  LD_LIBRARY_PATH=$build "$work/new" "$work/store" >"$work/messages" 2>&1
-report 5 "a program of the grown headers runs on today's, or is refused what that does not know" $?
+program "$scratch/grown/include" new >"$scratch/messages" 2>&1 &&
+  LD_LIBRARY_PATH=$build "$scratch/new" "$scratch/store" >"$scratch/messages" 2>&1
+result "a program of the grown headers runs on today's, or is refused what that does not know" "$scratch/messages"
+finish

@@ -3,13 +3,12 @@
 # usage: product.sh PROJECT
 set -u
 project=$1
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-number=0
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
 
 # Instead of the matrix: each shard has ten cases; one of them fails, for a while.
-mkdir -p "$work/build/tests/matrix"
-cat >"$work/build/tests/matrix/test_matrix" <<'END'
+mkdir -p "$scratch/build/tests/matrix"
+cat >"$scratch/build/tests/matrix/test_matrix" <<'END'
 #!/bin/sh
 if [ "$1" = --count ]; then echo "together 7200 cases over each transport"; exit; fi
 echo "$*" >>"$0.ran"
@@ -17,47 +16,36 @@ echo "#   allreduce ring         10     0      10"
 echo "# 10 cases over $1, and 0 calls that were refused; seed 1"
 case $* in *"--ranks=5 --counts=0-1000 --shard=7/"*) [ -e "$0.repaired" ] ;; esac
 END
-chmod +x "$work/build/tests/matrix/test_matrix"
-ran=$work/build/tests/matrix/test_matrix.ran
+chmod +x "$scratch/build/tests/matrix/test_matrix"
+ran=$scratch/build/tests/matrix/test_matrix.ran
 
 product() {
-  "$project/scripts/product" --build "$work/build" --state "$work/state" --transports inproc \
-    --counts 0-1000 --jobs 2 "$@" >"$work/said" 2>&1
-}
-
-result() { # name: as the last command's status
-  status=$?
-  number=$((number + 1))
-  if [ $status -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    sed 's/^/# /' "$work/said"
-    echo "not ok $number - $1"
-  fi
+  "$project/scripts/product" --build "$scratch/build" --state "$scratch/state" --transports inproc \
+    --counts 0-1000 --jobs 2 "$@" >"$scratch/said" 2>&1
 }
 
 lines() { sort -u "$ran" | wc -l; }
 
-echo 1..6
 product --ranks 4,5 --minutes 0
-[ ! -e "$ran" ] && grep -q '^0 passed, 0 failed' "$work/said"
-result "without time nothing runs"
+[ ! -e "$ran" ] && grep -q '^0 passed, 0 failed' "$scratch/said"
+result "without time nothing runs" "$scratch/said"
 product --ranks 4,5 --shards 40
 status=$?
-[ $status -eq 1 ] && grep -q '^failed (1): inproc 5 0-1000 7' "$work/said"
-result "a shard that fails is told"
-grep -q 'allreduce ring  *[1-9]' "$work/said"
-result "cases are counted by collective and algorithm"
+[ $status -eq 1 ] && grep -q '^failed (1): inproc 5 0-1000 7' "$scratch/said"
+result "a shard that fails is told" "$scratch/said"
+grep -q 'allreduce ring  *[1-9]' "$scratch/said"
+result "cases are counted by collective and algorithm" "$scratch/said"
 product --ranks 4,5 --report
-[ "$(lines)" -eq 40 ] && grep -q '390 of 7200 cases, 5.4 % of the product' "$work/said" &&
-  grep -q 'failed: inproc 5 0-1000 7' "$work/said"
-result "each shard ran, and what passed is written down"
-touch "$work/build/tests/matrix/test_matrix.repaired"
+[ "$(lines)" -eq 40 ] && grep -q '390 of 7200 cases, 5.4 % of the product' "$scratch/said" &&
+  grep -q 'failed: inproc 5 0-1000 7' "$scratch/said"
+result "each shard ran, and what passed is written down" "$scratch/said"
+touch "$scratch/build/tests/matrix/test_matrix.repaired"
 rm "$ran"
 product --ranks 3,4,5 --shards 60 --jobs 1
 head -n 19 "$ran" | grep -vqe '--ranks=3 '
 [ $? -eq 1 ]
-result "the next run begins with those that have not run"
+result "the next run begins with those that have not run" "$scratch/said"
 product --report --ranks 3
-grep -q '600 of 7200 cases' "$work/said" && ! grep -q 'failed: ' "$work/said"
-result "what is repaired counts"
+grep -q '600 of 7200 cases' "$scratch/said" && ! grep -q 'failed: ' "$scratch/said"
+result "what is repaired counts" "$scratch/said"
+finish

@@ -5,78 +5,67 @@
 set -u
 project=$1 library=$2 gloo=$3 c=$4
 readme=$project/README.md
-work=$(mktemp -d) || exit 99
-trap 'rm -rf "$work"' EXIT
-number=0
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
 
-report() { # name, status; what was said is in $work/said
-  number=$((number + 1))
-  if [ "$2" -eq 0 ]; then
-    echo "ok $number - $1"
-  else
-    sed 's/^/# /' "$work/said"
-    echo "not ok $number - $1"
-  fi
-}
-
-awk '/^```c$/ { on = 1; next } on && /^```$/ { exit } on' "$readme" >"$work/shown.c"
-[ -s "$work/shown.c" ] && diff "$work/shown.c" "$project/examples/hello.c" >"$work/said"
-report "README.md shows examples/hello.c" $?
+awk '/^```c$/ { on = 1; next } on && /^```$/ { exit } on' "$readme" >"$scratch/shown.c"
+[ -s "$scratch/shown.c" ] && diff "$scratch/shown.c" "$project/examples/hello.c" >"$scratch/said"
+result "README.md shows examples/hello.c" "$scratch/said"
 
 # shellcheck disable=SC2086 # the compiler may have arguments
-$c -std=c11 -Wall -Wextra -Werror -I"$project/include" "$work/shown.c" "$library" \
-  -Wl,-rpath,"$(dirname "$library")" -o "$work/shown" >"$work/said" 2>&1
-report "its program compiles without warnings" $?
+$c -std=c11 -Wall -Wextra -Werror -I"$project/include" "$scratch/shown.c" "$library" \
+  -Wl,-rpath,"$(dirname "$library")" -o "$scratch/shown" >"$scratch/said" 2>&1
+result "its program compiles without warnings" "$scratch/said"
 
-env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT "$work/shown" >"$work/said" 2>&1 &&
-  [ "$(cat "$work/said")" = "rank 0 of 1: 1 + ... + 1 = 1" ]
-report "and runs as a job of one rank" $?
+env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT "$scratch/shown" >"$scratch/said" 2>&1 &&
+  [ "$(cat "$scratch/said")" = "rank 0 of 1: 1 + ... + 1 = 1" ]
+result "and runs as a job of one rank" "$scratch/said"
 
-"$gloo" run -n 3 -- "$work/shown" >"$work/said" 2>&1 &&
-  [ "$(grep -c 'of 3: 1 + ... + 3 = 6$' "$work/said")" -eq 3 ]
-report "and as three, by gloo run" $?
+"$gloo" run -n 3 -- "$scratch/shown" >"$scratch/said" 2>&1 &&
+  [ "$(grep -c 'of 3: 1 + ... + 3 = 6$' "$scratch/said")" -eq 3 ]
+result "and as three, by gloo run" "$scratch/said"
 
 # In code, at the begin of a line or after another word.
 named() { # pattern
   grep -oE "(^    |\`)($1)" "$readme" | tr -d ' `' | sort -u
 }
 
-named '(scripts|\.ci)/[a-z-]+' >"$work/scripts"
-: >"$work/said"
-[ "$(wc -l <"$work/scripts")" -ge 3 ] || echo "there are few" >"$work/said"
+named '(scripts|\.ci)/[a-z-]+' >"$scratch/scripts"
+: >"$scratch/said"
+[ "$(wc -l <"$scratch/scripts")" -ge 3 ] || echo "there are few" >"$scratch/said"
 while read -r script; do
   if [ ! -x "$project/$script" ]; then
-    echo "$script is not there, or is no program" >>"$work/said"
+    echo "$script is not there, or is no program" >>"$scratch/said"
   elif command -v bash >/dev/null; then
-    bash "$project/$script" --help >"$work/help" 2>&1 </dev/null &&
-      grep -q '^usage: ' "$work/help" || echo "$script --help says no usage" >>"$work/said"
+    bash "$project/$script" --help >"$scratch/help" 2>&1 </dev/null &&
+      grep -q '^usage: ' "$scratch/help" || echo "$script --help says no usage" >>"$scratch/said"
   fi
-done <"$work/scripts"
-[ ! -s "$work/said" ]
-report "the scripts that it names are there, and explain themselves" $?
+done <"$scratch/scripts"
+[ ! -s "$scratch/said" ]
+result "the scripts that it names are there, and explain themselves" "$scratch/said"
 
-named 'gloo [a-z]+' | sed 's/^gloo//' >"$work/commands"
-: >"$work/said"
-[ "$(wc -l <"$work/commands")" -ge 5 ] || echo "there are few" >"$work/said"
+named 'gloo [a-z]+' | sed 's/^gloo//' >"$scratch/commands"
+: >"$scratch/said"
+[ "$(wc -l <"$scratch/commands")" -ge 5 ] || echo "there are few" >"$scratch/said"
 while read -r command; do
-  "$gloo" "$command" --help >"$work/help" 2>&1 </dev/null ||
-    echo "gloo $command --help fails" >>"$work/said"
-done <"$work/commands"
-[ ! -s "$work/said" ]
-report "the commands that it names are there" $?
+  "$gloo" "$command" --help >"$scratch/help" 2>&1 </dev/null ||
+    echo "gloo $command --help fails" >>"$scratch/said"
+done <"$scratch/commands"
+[ ! -s "$scratch/said" ]
+result "the commands that it names are there" "$scratch/said"
 
 packages=$(sed -n 's/^    apt-get install //p' "$readme")
-: >"$work/said"
+: >"$scratch/said"
 for package in gcc libc6-dev meson ninja-build pkg-config libuv1-dev libcmocka-dev; do
   case " $packages " in
     *" $package "*) ;;
-    *) echo "$package is not named" >>"$work/said" ;;
+    *) echo "$package is not named" >>"$scratch/said" ;;
   esac
   grep -qw -e "$package" "$project/scripts/lib.sh" || [ "$package" = gcc ] ||
-    echo "$package is not what scripts/lib.sh installs" >>"$work/said"
+    echo "$package is not what scripts/lib.sh installs" >>"$scratch/said"
 done
-[ ! -s "$work/said" ]
-report "it names the packages that scripts install" $?
+[ ! -s "$scratch/said" ]
+result "it names the packages that scripts install" "$scratch/said"
 [ "$(wc -l <"$readme")" -le 100 ]
-report "it is short" $?
-echo "1..$number"
+result "it is short" "$scratch/said"
+finish

@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tap
+
 INCLUDES = "".join(f"#include <{name}>\n" for name in
                    ("gloo_c/gloo_c.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"))
 FLAGS = ["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
@@ -193,12 +195,9 @@ def results(project, compiler):
 
 
 def main(project, compiler):
-    number = 0
-    for number, (what, good, said) in enumerate(results(project, compiler), 1):
-        for line in [] if good else said:
-            print("# " + line)
-        print(f"{'ok' if good else 'not ok'} {number} - {what}")
-    print(f"1..{number}")
+    all_of_them = list(results(project, compiler))
+    tap.report([(what, good) for what, good, _ in all_of_them],
+               [line for _, good, said in all_of_them if not good for line in said])
 
 
 main(Path(sys.argv[1]), sys.argv[2:])

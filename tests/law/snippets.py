@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import tap
+
 INCLUDES = "".join(f"#include <{name}>\n" for name in
                    ("gloo_c/gloo_c.h", "stdbool.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"))
 FLAGS = ["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
@@ -36,17 +38,14 @@ def complaints(compiler, project, code, line=1, name="planted"):
 def main(project, compiler):
     pages = sorted((project / "docs/guide").glob("*.md"))
     found = [(page, line, code) for page in pages for line, code in blocks(page)]
-    print(f"1..{len(found) + 2}")
-    for number, (page, line, code) in enumerate(found, 1):
-        said = complaints(compiler, project, code, line, page.name)
-        for text in said.splitlines():
-            print("# " + text)
-        print(f"{'not ok' if said else 'ok'} {number} - {page.name}, line {line}")
-    many = len(found) >= 15
-    print(f"{'ok' if many else 'not ok'} {len(found) + 1} - there are many")
+    said = [complaints(compiler, project, code, line, page.name) for page, line, code in found]
+    checks = [(f"{page.name}, line {line}", not text)
+              for (page, line, _), text in zip(found, said)]
     planted = "gloo_status planted(void) { return gloo_absent(0); }\n"
-    bad = complaints(compiler, project, planted)
-    print(f"{'ok' if bad else 'not ok'} {len(found) + 2} - a function that is not there is found")
+    checks += [("there are many", len(found) >= 15),
+               ("a function that is not there is found",
+                bool(complaints(compiler, project, planted)))]
+    tap.report(checks, "".join(said).splitlines())
 
 
 main(Path(sys.argv[1]), sys.argv[2:])

@@ -90,41 +90,64 @@ static gloo_status call_plain(gloo_context *x, gli_collective collective,
 #undef ARGS
 }
 
-/* Buffers of one rank. */
+/* Buffers of one rank, or their blocks. */
 typedef struct several {
   const void *in[MATRIX_MOST_BUFFERS];
   void *out[MATRIX_MOST_BUFFERS];
   const void *const *ins; /* NULL: none, or in place */
   void *const *outs;
+  size_t counts[MATRIX_MOST_BUFFERS], pieces; /* of a vector in pieces */
 } several;
 
+static size_t several_of(const matrix_row *row, const matrix_list *l) {
+  return row->variant == MATRIX_LIST ? l->blocks : l->buffers;
+}
+
+static size_t several_begin(const matrix_row *row, const matrix_list *l,
+                            size_t k) {
+  return row->variant == MATRIX_LIST ? l->first[k] : k * l->step;
+}
+
 /* Where none is read, or written, there may be no list, or one of NULL. */
-static void list_buffers(several *l, const matrix_case *c,
-                         const matrix_shape *s, const matrix_buffers *b) {
+static void list_buffers(several *l, const matrix_row *row,
+                         const matrix_case *c, const matrix_shape *s,
+                         const matrix_buffers *b) {
   size_t element = gloo_dtype_size((gloo_dtype)c->dtype);
   bool in_place = b->in == GLOO_IN_PLACE;
   const uint8_t *in = in_place ? NULL : b->in;
   uint8_t *out = b->out;
-  for (size_t k = 0; k < s->in.buffers; k++) {
-    l->in[k] = in ? in + k * s->in.step * element : NULL;
+  for (size_t k = 0; k < several_of(row, &s->in); k++) {
+    l->in[k] = in ? in + several_begin(row, &s->in, k) * element : NULL;
   }
-  for (size_t k = 0; k < s->out.buffers; k++) {
-    l->out[k] = out ? out + k * s->out.step * element : NULL;
+  for (size_t k = 0; k < several_of(row, &s->out); k++) {
+    l->out[k] = out ? out + several_begin(row, &s->out, k) * element : NULL;
   }
   l->ins = in_place || (!in && !s->reads) ? NULL : l->in;
   l->outs = !out && !s->writes ? NULL : l->out;
 }
 
-static gloo_status call_several(gloo_context *x, gli_collective collective,
-                                const matrix_case *c, const matrix_shape *s,
-                                const matrix_buffers *b, const gloo_options *o,
-                                gloo_request **op) {
+/* Blocks of a vector that lie one behind the other may be one piece. */
+static void join_pieces(several *l, const matrix_case *c, int rank,
+                        const matrix_list *blocks) {
+  for (size_t k = 0; k < blocks->blocks; k++) {
+    if (matrix_begins_piece(c, rank, k)) {
+      l->in[l->pieces] = l->in[k];
+      l->out[l->pieces++] = l->out[k];
+    }
+    l->counts[l->pieces - 1] += blocks->count[k];
+  }
+}
+
+static gloo_status call_multi(gloo_context *x, const matrix_row *row,
+                              const matrix_case *c, const matrix_shape *s,
+                              const matrix_buffers *b, const gloo_options *o,
+                              gloo_request **op) {
   gloo_op reduction = matrix_op(c->op);
   several l;
-  list_buffers(&l, c, s, b);
+  list_buffers(&l, row, c, s, b);
 #define OUTS l.outs, s->out.buffers, c->count, (gloo_dtype)c->dtype
 #define ARGS l.ins, s->in.buffers, OUTS
-  switch ((int)collective) {
+  switch ((int)row->collective) {
     case GLI_BROADCAST:
       return FORMS(broadcast_multi, b->in, OUTS, c->root, );
     case GLI_ALLREDUCE:
@@ -135,14 +158,40 @@ static gloo_status call_several(gloo_context *x, gli_collective collective,
       return FORMS(allgather_multi, ARGS, );
     case GLI_REDUCE:
       return FORMS(reduce_multi, ARGS, reduction, c->root, );
-    case GLI_SCATTER:
-      return FORMS(scatter_list, l.ins, b->out, c->count, (gloo_dtype)c->dtype,
-                   c->root, );
     default:
       return GLOO_ERR_INTERNAL;
   }
 #undef ARGS
 #undef OUTS
+}
+
+static gloo_status call_list(gloo_context *x, const matrix_row *row,
+                             const matrix_case *c, int rank,
+                             const matrix_shape *s, const matrix_buffers *b,
+                             const gloo_options *o, gloo_request **op) {
+  gloo_op reduction = matrix_op(c->op);
+  gloo_dtype t = (gloo_dtype)c->dtype;
+  several l = {.pieces = 0};
+  list_buffers(&l, row, c, s, b);
+  switch ((int)row->collective) {
+    case GLI_ALLREDUCE:
+      join_pieces(&l, c, rank, &s->out);
+      return FORMS(allreduce_list, l.ins, l.outs, l.counts, l.pieces, t,
+                   reduction, );
+    case GLI_REDUCE_SCATTER:
+      return FORMS(reduce_scatter_list, l.ins, b->out, c->count, t,
+                   reduction, );
+    case GLI_ALLGATHER:
+      return FORMS(allgather_list, b->in, l.outs, c->count, t, );
+    case GLI_ALLTOALL:
+      return FORMS(alltoall_list, l.ins, l.outs, c->count, t, );
+    case GLI_GATHER:
+      return FORMS(gather_list, b->in, l.outs, c->count, t, c->root, );
+    case GLI_SCATTER:
+      return FORMS(scatter_list, l.ins, b->out, c->count, t, c->root, );
+    default:
+      return GLOO_ERR_INTERNAL;
+  }
 }
 
 /* A message to the rank that is `root` further, and one from the rank that is
@@ -200,7 +249,8 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
                         const gloo_options *o, matrix_operations *ops) {
   const matrix_row *rows;
   matrix_rows(&rows);
-  gli_collective collective = rows[c->row].collective;
+  const matrix_row *row = &rows[c->row];
+  gli_collective collective = row->collective;
   ops->n = 0;
   ops->of[0] = ops->of[1] = NULL;
   if (collective == GLI_SENDRECV) {
@@ -208,8 +258,10 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
   }
   gloo_status status;
   gloo_request **op = &ops->of[0];
-  if (rows[c->row].several) {
-    status = call_several(context, collective, c, shape, b, o, op);
+  if (row->variant == MATRIX_MULTI) {
+    status = call_multi(context, row, c, shape, b, o, op);
+  } else if (row->variant == MATRIX_LIST) {
+    status = call_list(context, row, c, rank, shape, b, o, op);
   } else if (gli_collective_counted(collective)) {
     status = call_counted(context, collective, c, rank, shape, b, o, op);
   } else {

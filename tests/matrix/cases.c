@@ -35,11 +35,11 @@ size_t matrix_rows(const matrix_row **rows) {
   *rows = all;
   if (n > 0) return n; /* made before there are threads */
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
-    matrix_row row = {(gli_collective)c, false, NULL};
-    n += list_rows(row, all + n);
-    row.several = true;
-    if (matrix_has_several(row.collective)) n += list_rows(row, all + n);
-    assert_true(n <= MOST_ROWS);
+    for (int v = 0; v < MATRIX_VARIANTS; v++) {
+      matrix_row row = {(gli_collective)c, (matrix_variant)v, NULL};
+      if (matrix_has(row.collective, row.variant)) n += list_rows(row, all + n);
+      assert_true(n <= MOST_ROWS);
+    }
   }
   return n;
 }
@@ -61,7 +61,8 @@ bool matrix_applies(const matrix_row *row, gloo_dtype dtype, int op) {
   if (op == REFERENCE_NO_OP) return false;
   if (op == REFERENCE_SCALED) return draw_precision(dtype) > 0;
   if (op > REFERENCE_NO_OP) return true;
-  if ((prefix || row->several) && op == GLOO_AVERAGE) return false;
+  bool multi = row->variant == MATRIX_MULTI;
+  if ((prefix || multi) && op == GLOO_AVERAGE) return false;
   return gli_reduce_refusal(dtype, (gloo_op)op) == NULL;
 }
 
@@ -125,7 +126,7 @@ static int roots_of(const matrix_row *row, int size) {
 }
 
 static int places_of(const matrix_row *row) {
-  return matrix_has_place(row->collective) ? MATRIX_PLACES : 1;
+  return matrix_has_place(row) ? MATRIX_PLACES : 1;
 }
 
 /* Does the number of elements matter? */

@@ -72,8 +72,8 @@ static void place_inputs(player *p) {
       assert_true(p->n_inputs < MATRIX_MOST_BLOCKS);
       p->inputs[p->n_inputs++] = (placed){.first = begin + s->in.first[b],
                                           .n = s->in.count[b],
-                                          .block = s->in_blocks ? k : b,
-                                          .number = s->in_blocks ? 0 : (int)k};
+                                          .block = b,
+                                          .number = (int)k};
     }
   }
 }

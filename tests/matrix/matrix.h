@@ -9,10 +9,18 @@
 
 /* ---- cases --------------------------------------------------------------- */
 
-/* A collective by one of its algorithms, with one buffer or several. */
+/* Calls that a collective may have. */
+typedef enum matrix_variant {
+  MATRIX_PLAIN, /* one buffer */
+  MATRIX_MULTI, /* several inputs and outputs */
+  MATRIX_LIST,  /* blocks, or pieces, each at an address of its own */
+  MATRIX_VARIANTS
+} matrix_variant;
+
+/* One of these, by one of the collective's algorithms. */
 typedef struct matrix_row {
   gli_collective collective;
-  bool several;
+  matrix_variant variant;
   const char *algorithm; /* NULL: the library chooses */
 } matrix_row;
 
@@ -20,7 +28,7 @@ typedef struct matrix_row {
 size_t matrix_rows(const matrix_row **rows);
 bool matrix_is_first(const matrix_row *row); /* of those it is among */
 
-/* "allreduce", "allreduce_multi"; "ring", "chosen". */
+/* "allreduce", "allreduce_list"; "ring", "chosen". */
 enum { MATRIX_NAME = 64 };
 const char *matrix_collective(const matrix_row *row, char *name);
 const char *matrix_algorithm(const matrix_row *row);
@@ -130,7 +138,6 @@ typedef struct matrix_list {
 typedef struct matrix_shape {
   bool reads, writes; /* has an input, an output */
   bool in_place;
-  bool in_blocks; /* input k is block k of what one buffer would be */
   matrix_list in, out;
   size_t shift;     /* in place: the element of the output where the input
                        begins */
@@ -158,14 +165,18 @@ matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
 /* Do all ranks get the same? */
 bool matrix_is_same(gli_collective collective);
 
-/* Can it be in place, on some rank? */
-bool matrix_has_place(gli_collective collective);
+/* Is there such a call? */
+bool matrix_has(gli_collective collective, matrix_variant variant);
 
-/* Is there a call with several buffers? */
-bool matrix_has_several(gli_collective collective);
+/* Can it be in place, on some rank? */
+bool matrix_has_place(const matrix_row *row);
 
 /* Can that be said by giving the same address twice? */
 bool matrix_has_address(const matrix_case *c);
+
+/* Of a vector in pieces: does the rank's list have another one from this block
+ * on? */
+bool matrix_begins_piece(const matrix_case *c, int rank, size_t block);
 
 /* Bytes of the buffers of all ranks, at most. */
 uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c);

@@ -115,8 +115,8 @@ bool player_run(player *p) {
     player_tell(p, "the tests do not know what this collective does");
     return false;
   }
-  p->reference =
-      s->references[row->several][p->c->dtype][p->c->op][matrix_inputs(p->c)];
+  p->reference = s->references[row->variant == MATRIX_MULTI][p->c->dtype]
+                              [p->c->op][matrix_inputs(p->c)];
   p->element = gloo_dtype_size((gloo_dtype)p->c->dtype);
   p->ordered = matrix_is_ordered(row) || matrix_asks_for_order(p->c);
   p->is_prefix = row->collective == GLI_SCAN || row->collective == GLI_EXSCAN;

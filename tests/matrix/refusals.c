@@ -126,6 +126,8 @@ static void values(refusal *r, size_t row, gli_collective collective) {
 }
 
 static void memory(refusal *r, size_t row, gli_collective collective) {
+  const matrix_row *rows;
+  matrix_rows(&rows);
   size_t element = gloo_dtype_size(GLOO_INT32);
   begin(r, row);
   const matrix_shape *s = &r->shape;
@@ -144,7 +146,7 @@ static void memory(refusal *r, size_t row, gli_collective collective) {
     expect(r, GLOO_ERR_BUFFER);
   }
   bool has_place =
-      matrix_has_place(collective) && (r->env->rank == r->c.root || s->writes);
+      matrix_has_place(&rows[row]) && (r->env->rank == r->c.root || s->writes);
   if (collective == GLI_REDUCE) has_place = true;
   if (s->reads && !has_place) {
     r->buffers = (matrix_buffers){GLOO_IN_PLACE, r->out};

@@ -56,7 +56,7 @@ static void make_references(scene *s) {
   for (size_t i = 0; i < s->n; i++) {
     const matrix_case *c = &s->cases[i];
     inputs kind = matrix_inputs(c);
-    bool several = rows[c->row].several;
+    bool several = rows[c->row].variant == MATRIX_MULTI;
     reference **r = &s->references[several][c->dtype][c->op][kind];
     if (*r == NULL) {
       *r = reference_make(s->ranks->size, several, (gloo_dtype)c->dtype, c->op,

@@ -4,34 +4,35 @@
 #include "matrix.h"
 
 typedef enum part { NONE, ONE, BLOCKS } part;
+enum { MULTI = 1 << MATRIX_MULTI, LIST = 1 << MATRIX_LIST };
 
 typedef struct traits {
   part in, out;
   bool in_at_root, out_at_root;  /* only there */
   bool has_place, place_at_root; /* can be in place; at the root only */
   bool same;                     /* all ranks get the same */
-  bool several;                  /* there is a _multi call, or _list */
+  unsigned variants;             /* calls other than the plain one */
 } traits;
 
 static const traits all[GLI_COLLECTIVES] = {
-    [GLI_BROADCAST] = {ONE, ONE, true, false, true, false, true, true},
-    [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true, true},
+    [GLI_BROADCAST] = {ONE, ONE, true, false, true, false, true, MULTI},
+    [GLI_ALLREDUCE] = {ONE, ONE, false, false, true, false, true, MULTI | LIST},
     [GLI_REDUCE_SCATTER] = {BLOCKS, ONE, false, false, true, false, false,
-                            true},
-    [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true, true},
-    [GLI_SENDRECV] = {ONE, ONE, false, false, true, false, false, false},
-    [GLI_ALLTOALL] = {BLOCKS, BLOCKS, false, false, true, false, false, false},
-    [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false, true},
-    [GLI_GATHER] = {ONE, BLOCKS, false, true, true, true, false, false},
-    [GLI_SCATTER] = {BLOCKS, ONE, true, false, true, true, false, true},
-    [GLI_SCAN] = {ONE, ONE, false, false, true, false, false, false},
-    [GLI_EXSCAN] = {ONE, ONE, false, false, true, false, false, false},
-    [GLI_ALLGATHERV] = {ONE, BLOCKS, false, false, true, false, true, false},
-    [GLI_GATHERV] = {ONE, BLOCKS, false, true, true, true, false, false},
-    [GLI_SCATTERV] = {BLOCKS, ONE, true, false, true, true, false, false},
-    [GLI_ALLTOALLV] = {BLOCKS, BLOCKS, false, false, true, false, false, false},
-    [GLI_REDUCE_SCATTERV] = {BLOCKS, ONE, false, false, true, false, false,
-                             false},
+                            MULTI | LIST},
+    [GLI_ALLGATHER] = {ONE, BLOCKS, false, false, true, false, true,
+                       MULTI | LIST},
+    [GLI_SENDRECV] = {ONE, ONE, false, false, true, false, false, 0},
+    [GLI_ALLTOALL] = {BLOCKS, BLOCKS, false, false, true, false, false, LIST},
+    [GLI_REDUCE] = {ONE, ONE, false, true, true, false, false, MULTI},
+    [GLI_GATHER] = {ONE, BLOCKS, false, true, true, true, false, LIST},
+    [GLI_SCATTER] = {BLOCKS, ONE, true, false, true, true, false, LIST},
+    [GLI_SCAN] = {ONE, ONE, false, false, true, false, false, 0},
+    [GLI_EXSCAN] = {ONE, ONE, false, false, true, false, false, 0},
+    [GLI_ALLGATHERV] = {ONE, BLOCKS, false, false, true, false, true, 0},
+    [GLI_GATHERV] = {ONE, BLOCKS, false, true, true, true, false, 0},
+    [GLI_SCATTERV] = {BLOCKS, ONE, true, false, true, true, false, 0},
+    [GLI_ALLTOALLV] = {BLOCKS, BLOCKS, false, false, true, false, false, 0},
+    [GLI_REDUCE_SCATTERV] = {BLOCKS, ONE, false, false, true, false, false, 0},
 };
 
 static bool is_known(gli_collective c) {
@@ -42,12 +43,15 @@ bool matrix_is_same(gli_collective collective) {
   return all[collective].same;
 }
 
-bool matrix_has_place(gli_collective collective) {
-  return all[collective].has_place;
+bool matrix_has(gli_collective collective, matrix_variant variant) {
+  return variant == MATRIX_PLAIN || all[collective].variants >> variant & 1;
 }
 
-bool matrix_has_several(gli_collective collective) {
-  return all[collective].several;
+/* A list of the parts of a vector has no block that the result could be in. */
+bool matrix_has_place(const matrix_row *row) {
+  bool parts =
+      row->collective == GLI_REDUCE_SCATTER && row->variant == MATRIX_LIST;
+  return all[row->collective].has_place && !parts;
 }
 
 static const matrix_row *row_of(const matrix_case *c) {
@@ -65,13 +69,23 @@ static bool is_counted(gli_collective c) {
          c == GLI_ALLTOALLV || c == GLI_REDUCE_SCATTERV;
 }
 
-/* Of blocks at places of their own one address says too little, and an exchange
- * may be of two lengths. Lists of inputs can be those of the outputs. */
+static bool is_multi(const matrix_case *c) {
+  return row_of(c)->variant == MATRIX_MULTI;
+}
+
+static bool is_list(const matrix_case *c) {
+  return row_of(c)->variant == MATRIX_LIST;
+}
+
+/* Of blocks at places of their own one address says too little, an exchange
+ * may be of two lengths, and a list is no address. Lists of inputs can be those
+ * of the outputs. */
 bool matrix_has_address(const matrix_case *c) {
   gli_collective collective = collective_of(c);
-  if (row_of(c)->several) {
+  if (is_multi(c)) {
     return gli_collective_reduces(collective) || collective == GLI_BROADCAST;
   }
+  if (is_list(c) && collective == GLI_SCATTER) return false;
   return collective != GLI_ALLTOALLV && collective != GLI_SENDRECV;
 }
 
@@ -96,23 +110,31 @@ static size_t block_of(const matrix_case *c, int rank) {
   return between(c, rank, rank);
 }
 
-/* Where blocks may be given places of their own, half of the lists go backwards
- * and leave gaps. */
-static bool has_gaps(const matrix_case *c) {
+/* Where blocks may be given places of their own, half of the cases leave gaps:
+ * on all ranks, or, in lists of addresses, in most of these. An output that
+ * holds what is scattered is one buffer. */
+static bool has_gaps(const matrix_case *c, int rank, bool input) {
   gli_collective collective = collective_of(c);
-  return is_counted(collective) && collective != GLI_REDUCE_SCATTERV &&
-         matrix_drawn(c, MATRIX_GAPS) % 2 != 0;
+  uint64_t drawn = matrix_drawn(c, MATRIX_GAPS);
+  if (drawn % 2 == 0) return false;
+  if (!is_list(c)) {
+    return is_counted(collective) && collective != GLI_REDUCE_SCATTERV;
+  }
+  bool apart = c->place == MATRIX_APART;
+  if (collective == GLI_SCATTER && !apart) return false;
+  unsigned list = (unsigned)rank << 1 | (input && apart);
+  return reference_mix(drawn, list) % 4 != 0;
 }
 
 static matrix_list one_block(size_t n) {
   return (matrix_list){.count = {n}, .blocks = 1, .elements = n, .buffers = 1};
 }
 
-static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
-                           bool input) {
-  if (is == NONE) return (matrix_list){.buffers = 1};
-  if (is == ONE) return one_block(block_of(c, rank));
-  bool gaps = has_gaps(c), pairs = collective_of(c) == GLI_ALLTOALLV;
+/* With gaps they go backwards. */
+static matrix_list blocks_of(const matrix_case *c, int size, int rank,
+                             bool input) {
+  bool gaps = has_gaps(c, rank, input);
+  bool pairs = collective_of(c) == GLI_ALLTOALLV;
   matrix_list l = {
       .blocks = (size_t)size, .elements = gaps ? 3 : 0, .buffers = 1};
   for (int n = 0; n < size; n++) {
@@ -123,6 +145,37 @@ static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
     l.elements += l.count[k] + (gaps ? 2 : 0);
   }
   return l;
+}
+
+/* ---- a vector in pieces -------------------------------------------------- */
+
+enum { PARTS = 4 };
+
+bool matrix_begins_piece(const matrix_case *c, int rank, size_t block) {
+  uint64_t drawn =
+      reference_mix(matrix_drawn(c, MATRIX_LENGTHS), (unsigned)rank);
+  return block == 0 || (drawn >> block & 1) != 0;
+}
+
+/* All ranks have the same blocks, of which each makes pieces in its own way. */
+static matrix_list pieces_of(const matrix_case *c, int rank, bool input) {
+  bool gaps = has_gaps(c, rank, input);
+  matrix_list l = {.blocks = PARTS, .buffers = 1};
+  for (size_t k = 0; k < PARTS; k++) {
+    if (gaps && matrix_begins_piece(c, rank, k)) l.elements += 2;
+    l.count[k] = (k + 1) * c->count / PARTS - k * c->count / PARTS;
+    l.first[k] = l.elements;
+    l.elements += l.count[k];
+  }
+  return l;
+}
+
+static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
+                           bool input) {
+  bool pieces = is_list(c) && collective_of(c) == GLI_ALLREDUCE;
+  if (is == NONE) return (matrix_list){.buffers = 1};
+  if (is == BLOCKS) return blocks_of(c, size, rank, input);
+  return pieces ? pieces_of(c, rank, input) : one_block(block_of(c, rank));
 }
 
 /* ---- several buffers ----------------------------------------------------- */
@@ -147,15 +200,11 @@ static void set_buffers(const matrix_case *c, int size, int rank,
                         matrix_shape *s) {
   gli_collective kind = collective_of(c);
   bool combines = gli_collective_reduces(kind);
-  if (kind == GLI_SCATTER) {
-    s->in_blocks = s->reads && !s->in_place;
-    if (s->in_blocks) s->in = one_block(c->count);
-    if (s->in_blocks) s->in.buffers = (size_t)size;
-  } else if (kind != GLI_BROADCAST) {
+  if (kind != GLI_BROADCAST) {
     s->in.buffers = (size_t)reference_inputs(c->op, rank);
   }
   if (kind == GLI_ALLGATHER) s->out = gathered(c, size);
-  if (kind != GLI_SCATTER) s->out.buffers = 1 + (size_t)(rank * 2 + 1) % 3;
+  s->out.buffers = 1 + (size_t)(rank * 2 + 1) % 3;
   if (combines && s->in_place) s->out.buffers = s->in.buffers;
   s->in.step = s->in.elements + BETWEEN;
 }
@@ -166,7 +215,7 @@ static size_t shift_of(const matrix_case *c, int rank, const matrix_shape *s) {
   if (is->in != ONE || is->out != BLOCKS) return 0;
   int before = 0;
   for (int r = 0; r < rank; r++) {
-    before += row_of(c)->several ? reference_inputs(c->op, r) : 1;
+    before += is_multi(c) ? reference_inputs(c->op, r) : 1;
   }
   return s->out.first[before];
 }
@@ -190,11 +239,11 @@ bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
   memset(s, 0, sizeof *s);
   s->reads = is->in != NONE && (!is->in_at_root || root);
   s->writes = is->out != NONE && (!is->out_at_root || root);
-  s->in_place =
-      c->place != MATRIX_APART && is->has_place && (!is->place_at_root || root);
+  s->in_place = c->place != MATRIX_APART && matrix_has_place(row_of(c)) &&
+                (!is->place_at_root || root);
   s->in = list_of(c, s->reads ? is->in : NONE, ranks->size, rank, true);
   s->out = list_of(c, is->out, ranks->size, rank, false);
-  if (row_of(c)->several) set_buffers(c, ranks->size, rank, s);
+  if (is_multi(c)) set_buffers(c, ranks->size, rank, s);
   s->elements = s->undefined = s->out.elements;
   s->out.step = s->elements + BETWEEN;
   if (!s->in_place || !s->reads) return true;
@@ -219,7 +268,7 @@ static matrix_result from(int rank, int block) {
 
 /* Block b of what is gathered. */
 static matrix_result gathered_from(const matrix_case *c, int b) {
-  if (!row_of(c)->several) return from(b, 0);
+  if (!is_multi(c)) return from(b, 0);
   matrix_result r = from(0, 0);
   while (b >= reference_inputs(c->op, r.first)) {
     b -= reference_inputs(c->op, r.first++);
@@ -243,7 +292,7 @@ matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
       return from(c->root, 0);
     case GLI_ALLREDUCE:
     case GLI_REDUCE:
-      return of_first(size, 0);
+      return of_first(size, (int)b);
     case GLI_SCAN:
       return of_first(rank + 1, 0);
     case GLI_EXSCAN:
@@ -276,7 +325,7 @@ uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c) {
   if (is->in != NONE) blocks += is->in == ONE || is->in_at_root ? 1 : size;
   if (is->out != NONE) blocks += is->out == ONE || is->out_at_root ? 1 : size;
   uint64_t longest = is_counted(collective_of(c)) ? 2 : 1;
-  if (row_of(c)->several) longest = REFERENCE_MOST_INPUTS * 2;
+  if (is_multi(c)) longest = REFERENCE_MOST_INPUTS * 2;
   /* Each is there twice: what was in it is compared with what is. */
   return 2 * size * blocks * longest * c->count *
          gloo_dtype_size((gloo_dtype)c->dtype);

@@ -17,6 +17,7 @@
 #endif
 #include <string.h>
 
+#include "core/environment.h"
 #include "core/oracle.h"
 #include "core/reduce.h"
 #include "matrix.h"
@@ -150,7 +151,7 @@ static size_t make_some_of_all(matrix_case *to) {
     if (!matrix_is_first(&rows[row]) || kind == GLI_BARRIER) continue;
     if (calls++ % (SANITIZED ? 4 : 1) != 0) continue;
     for (int i = 0; i < 3 * MATRIX_PLACES; i++, n++) {
-      int place = matrix_has_place(kind) ? i / 3 : 0;
+      int place = matrix_has_place(&rows[row]) ? i / 3 : 0;
       bool reduces = gli_collective_reduces(kind);
       to[n] = (matrix_case){.seed = reference_mix(settings.seed, n),
                             .row = (uint16_t)row,
@@ -281,7 +282,7 @@ static void keep_memory(void) {
 
 int main(int argc, char **argv) {
   keep_memory();
-  const char *seed = getenv("GLOO_MATRIX_SEED");
+  const char *seed = gli_environment_read("GLOO_MATRIX_SEED");
   settings = (struct settings){.transport = argc > 1 ? argv[1] : "inproc",
                                .seed = seed ? strtoull(seed, NULL, 0) : 1,
                                .sample = SAMPLE,

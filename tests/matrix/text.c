@@ -30,10 +30,9 @@ static int find_op(const char *name) {
 }
 
 const char *matrix_collective(const matrix_row *row, char *name) {
+  static const char *const suffixes[MATRIX_VARIANTS] = {"", "_multi", "_list"};
   snprintf(name, MATRIX_NAME, "%s%s", gli_collective_name(row->collective),
-           !row->several                    ? ""
-           : row->collective == GLI_SCATTER ? "_list"
-                                            : "_multi");
+           suffixes[row->variant]);
   return name;
 }
 

@@ -450,12 +450,13 @@ static void call_back(const gloo_custom_args *args) {
   caller *c = user;
   gloo_error error;
   if (c->context) {
-    c->calls += 4;
+    c->calls += 5;
     c->refused += gloo_barrier(c->context, NULL, NULL) == GLOO_ERR_INVALID;
     c->refused += gloo_request_wait(c->operation, GLOO_TIMEOUT_DEFAULT, NULL) ==
                   GLOO_ERR_INVALID;
     c->refused += gloo_request_test(c->operation, NULL) == GLOO_ERR_INVALID;
     c->refused += gloo_request_error(c->operation, &error) == GLOO_ERR_INVALID;
+    c->refused += gloo_context_error(c->context, NULL) == GLOO_ERR_INVALID;
   }
   memmove(result, left, count);
 }

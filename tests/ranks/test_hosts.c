@@ -212,9 +212,11 @@ static void ids_that_cannot_be_used_are_refused(void **state) {
   assert_non_null(strstr(error.message, "is empty"));
   assert_int_equal(create_with("two\nlines", &error), GLOO_ERR_INVALID);
   assert_non_null(strstr(error.message, "control characters"));
-  setenv("GLOO_HOST_ID", "", 1);
+  setenv("GLOO_HOST_ID", "two\nlines", 1);
   assert_int_equal(create_with(NULL, &error), GLOO_ERR_INVALID);
   assert_non_null(strstr(error.message, "GLOO_HOST_ID"));
+  setenv("GLOO_HOST_ID", "", 1); /* is none; the other rank never comes */
+  assert_int_equal(create_with(NULL, &error), GLOO_ERR_TIMEOUT);
   unsetenv("GLOO_HOST_ID");
 }
 

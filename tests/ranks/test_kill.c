@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "core/environment.h"
 #include "kill_rank.h"
 
 enum { MIN_RANKS = 2, MAX_RANKS = 6, PATIENCE_MS = 60000, MAX_TIMES = 8192 };
@@ -210,7 +211,7 @@ static int kill_one(unsigned *random) {
 
 static void killed_rank_is_named_by_all(void **state) {
   (void)state;
-  const char *given = getenv("GLOO_TEST_SEED");
+  const char *given = gli_environment_read("GLOO_TEST_SEED");
   unsigned seed = given != NULL ? (unsigned)strtoul(given, NULL, 10)
                                 : (unsigned)kill_now_ns();
   print_message("# GLOO_TEST_SEED=%u\n", seed);

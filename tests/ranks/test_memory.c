@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/environment.h"
 #include "gloo_c/gloo_c.h"
 #include "sanitized.h"
 
@@ -297,7 +298,8 @@ static void give_up(rank_env *env) {
                               GLOO_FLOAT32, GLOO_SUM, &o, NULL));
   float *middle = out.data + COUNT / 4 * 3;
   bool lends = strcmp(transport, "tcp") != 0 &&
-               strcmp(transport, "inproc") != 0 && !getenv("GLOO_CHECKSUM");
+               strcmp(transport, "inproc") != 0 &&
+               !gli_environment_read("GLOO_CHECKSUM");
   bool shared = env->rank == 0 && lends && is_shared(middle);
   if (env->rank == 0) o.timeout_ns = INT64_C(200000000);
   const char *given_up = "rank 0 has given up";

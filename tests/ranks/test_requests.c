@@ -141,6 +141,13 @@ static void refusals(rank_env *env) {
                       &error, "NULL");
   rank_expect_invalid(env, gloo_device_get_fd(NULL, NULL, &error), &error,
                       "device");
+  rank_expect_invalid(env, gloo_request_error(NULL, &error), &error,
+                      "request is NULL");
+  rank_expect_invalid(env, gloo_context_error(NULL, &error), &error,
+                      "context is NULL");
+  RANK_CHECK(env, gloo_request_error(NULL, NULL) == GLOO_ERR_INVALID);
+  RANK_CHECK(env, gloo_context_error(NULL, NULL) == GLOO_ERR_INVALID);
+  RANK_OK(env, gloo_context_error(env->context, NULL));
   rank_expect_invalid(env, gloo_context_abort(NULL, "", &error), &error,
                       "NULL");
   rank_expect_invalid(env, gloo_context_set_timeout(NULL, 1, &error), &error,

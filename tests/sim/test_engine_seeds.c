@@ -11,11 +11,12 @@
 /* clang-format on */
 #include <stdlib.h>
 
+#include "core/environment.h"
 #include "gloo_c/log.h"
 #include "job.h"
 
 static uint64_t from_environment(const char *name, uint64_t otherwise) {
-  const char *value = getenv(name);
+  const char *value = gli_environment_read(name);
   return value ? strtoull(value, NULL, 10) : otherwise;
 }
 

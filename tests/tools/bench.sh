@@ -63,6 +63,10 @@ for ranks in "$@"; do
   done
 done
 
+out=$(GLOO_TRANSPORT='' "$gloo" bench allreduce --ranks 2 --threads --sizes 4 --iterations 1)
+equal $? 0 && has "$out" '(threads), inproc'
+result "an empty GLOO_TRANSPORT is none"
+
 # Right results, all of them at once; the times are not tested.
 places='busy away'
 has_linux && [ "$(nproc 2>/dev/null || echo 1)" -gt 1 ] && places='busy away spare'

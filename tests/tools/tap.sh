@@ -1,7 +1,8 @@
 # shellcheck shell=sh disable=SC2001
 # Included by the shell tests here: results in TAP.
-# result TEXT: passes when the command before it succeeded, as in
+# result TEXT [FILE]: passes when the command before it succeeded, as in
 #   [ "$a" = b ]; result "a is b"
+# and else shows what is in FILE.
 number=0
 failures=0
 result() {
@@ -10,6 +11,7 @@ result() {
   if [ $status -eq 0 ]; then
     echo "ok $number - $1"
   else
+    [ $# -lt 2 ] || sed 's/^/# /' "$2"
     echo "not ok $number - $1"
     failures=$((failures + 1))
   fi
@@ -64,5 +66,5 @@ finish() {
   exit
 }
 
-scratch=$(mktemp -d)
+scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT

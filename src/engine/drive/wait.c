@@ -19,10 +19,10 @@
  * put them together when one woke the other, and may leave them so for a tenth
  * of a second. A thread that naps is put on an idle core at once, so that is
  * tried, too, ever more rarely. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/cpu.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/hints.h"
 #include "engine/drive/drive.h"
@@ -50,10 +50,10 @@ enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
 
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
   static const char *const names[] = {"adapt", "spin", "yield", "sleep"};
-  const char *value = getenv("GLOO_WAIT");
+  const char *value = gli_environment_read("GLOO_WAIT");
   device->wait.mode = GLI_WAIT_ADAPT;
   device->wait.yield_ns = YIELD_MIN_NS;
-  if (value == NULL || !*value) return GLOO_OK;
+  if (value == NULL) return GLOO_OK;
   for (int i = 0; i < 4; i++) {
     if (strcmp(value, names[i]) != 0) continue;
     device->wait.mode = (gli_wait_mode)i;

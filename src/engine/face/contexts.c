@@ -59,6 +59,8 @@ void gli_context_set_peer(gloo_context *context, uint32_t rank,
 gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
   gloo_device *device = context->device;
   gloo_status status = GLOO_OK;
+  gloo_error unread;
+  if (error == NULL) error = &unread;
   gli_device_lock(device);
   /* The neighbours of a rank differ from it in one bit: its parent lacks its
    * lowest one, its children have one more below that. */
@@ -308,8 +310,13 @@ int gloo_context_host(const gloo_context *context, int rank) {
 }
 
 gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
-  if (context == NULL || error == NULL || gli_custom_op_inside())
-    return GLOO_ERR_INVALID;
+  static const char name[] = "gloo_context_error";
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  if (context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the context is NULL",
+                    name);
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_device *device = context->device;
   gli_device_lock(device);
   gli_device_poll(device);

@@ -268,8 +268,9 @@ int gloo_request_source(const gli_operation *op) {
 }
 
 gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
+  gloo_error unread;
+  if (error == NULL) error = &unread;
   if (!is_usable(op)) return refuse_use(op, "gloo_request_error", error);
-  if (error == NULL) return GLOO_ERR_INVALID;
   gli_error_clear(error);
   gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
