@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
 
 _LONG = timedelta(days=365)
 
@@ -15,9 +14,8 @@ class C10dStore:
     """StoreFunctions of a torch.distributed.Store. Keys are the library's own: the group's store
     has a prefix of its own already."""
 
-    def __init__(self, store: Any) -> None:  # of which PyTorch's types tell a part
+    def __init__(self, store: Any) -> None:
         self._store = store
-        self.extended = bool(self._store.has_extended_api())
 
     def set(self, key: str, value: bytes) -> None:
         self._store.set(key, value)
@@ -58,6 +56,6 @@ class ExtendedStore(C10dStore):
         self._store.multi_set(keys, values)
 
 
-def functions_of(store: Store) -> Any:
-    adapter = C10dStore(store)
-    return ExtendedStore(store) if adapter.extended else adapter
+def functions_of(store: Any) -> C10dStore:
+    """PyTorch's types tell a part of what a store has; it tells the rest itself."""
+    return (ExtendedStore if store.has_extended_api() else C10dStore)(store)
