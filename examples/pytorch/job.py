@@ -1,0 +1,55 @@
+"""What the examples share: the ranks of a job, the digits, and times."""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+
+def options(what, **defaults):
+    """--backend, and --NAME for each default. Then this process is a rank."""
+    parser = argparse.ArgumentParser(description=what,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", choices=("gloo", "gloo_c"), default="gloo_c")
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=type(value), default=value)
+    found = parser.parse_args()
+    if found.backend == "gloo_c":
+        import gloo_c.torch  # noqa: F401  (it registers the backend)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    dist.init_process_group(found.backend)
+    return found
+
+
+def say(text):
+    if dist.get_rank() == 0:
+        print(text, flush=True)
+
+
+def digits():
+    """1,797 images of 8 by 8, each between 0 and 1, and what they show."""
+    path = Path(__file__).resolve().parent.parent / "data" / "digits.csv"
+    rows = [[int(number) for number in line.split(",")] for line in path.read_text().splitlines()]
+    table = torch.tensor(rows)
+    return table[:, :64].float() / 16, table[:, 64]
+
+
+class Clock:
+    """The times of steps, without the first ones."""
+
+    def __init__(self):
+        self.steps = []
+
+    def __enter__(self):
+        self.begun = time.perf_counter()
+
+    def __exit__(self, *_):
+        self.steps.append(time.perf_counter() - self.begun)
+
+    def __str__(self):
+        steps = self.steps[len(self.steps) // 10:]
+        return f"{statistics.median(steps) * 1e3:.2f} ms a step"
