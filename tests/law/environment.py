@@ -54,7 +54,7 @@ def in_scripts(project):
 
 def in_code(project):
     """What the tables of the page are to list, by heading."""
-    read = names_read(project, ["src", "tools"], READERS)
+    read = names_read(project, ["src", "tools", "python"], READERS)
     tested = names_read(project, ["tests", "bench"], [READERS[0], r'from_environment\("(\w+)"'])
     return {"What is read": read, "What gloo run sets": set_by_run(project),
             "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}
