@@ -247,3 +247,40 @@ print("done")
 def test_a_rank_that_is_gone_is_named(job):
     status, said = job(DEAD, 3)
     assert said.count("done") == 2, said
+
+
+def test_without_jax_the_package_is_there():
+    program = ("import sys; sys.modules['jax'] = None\nimport gloo_c.jax\nprint(gloo_c.jax.library())\n"
+               "try: gloo_c.jax.allreduce\nexcept ImportError: print('no jax')\n"
+               "try: gloo_c.jax.absent\nexcept AttributeError as error: print(error)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    library, no_jax, absent = done.stdout.splitlines()
+    assert library.endswith("/libgloo_c_mpi.so") and no_jax == "no jax" and "absent" in absent
+
+
+def test_the_variables_are_printed_for_shells():
+    def said(command):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    python, wanted = sys.executable, [gloo_c.jax.library(), "mpi"]
+    show = 'echo "$MPITRAMPOLINE_LIB" "$JAX_CPU_COLLECTIVES_IMPLEMENTATION"'
+    assert said(f'eval "$({python} -m gloo_c.jax)"; {show}') == wanted
+    assert said(f"env $({python} -m gloo_c.jax --env) sh -c '{show}'") == wanted
+
+
+def test_use_comes_before_jax():
+    alone("""
+import os
+os.environ.pop("MPITRAMPOLINE_LIB", None)
+sys.modules["jaxlib"] = None
+try: gloo_c.jax.use(); raise SystemExit("it was too late")
+except RuntimeError as error: assert "before" in str(error)
+del sys.modules["jaxlib"]
+gloo_c.jax.use()
+assert os.environ["MPITRAMPOLINE_LIB"] == gloo_c.jax.library()
+sys.modules["jaxlib"] = None
+gloo_c.jax.use()
+""")

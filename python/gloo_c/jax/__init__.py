@@ -17,12 +17,30 @@ second nothing of jax.distributed. JAX is imported when the first operation is u
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["environment", "library", "use"]
+if TYPE_CHECKING:
+    from ._operations import (allgather, allreduce, alltoall, barrier, broadcast, permute,
+                              reduce_scatter, sendrecv)
+
+_OPERATIONS = ("allgather", "allreduce", "alltoall", "barrier", "broadcast", "permute",
+               "reduce_scatter", "sendrecv")
+__all__ = ["allgather", "allreduce", "alltoall", "barrier", "broadcast", "environment", "library",
+           "permute", "reduce_scatter", "sendrecv", "use"]
+
+
+def __getattr__(name: str) -> Any:
+    # The first operation that is used imports JAX.
+    if name not in _OPERATIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module("gloo_c.jax._operations"), name)
+    globals()[name] = found
+    return found
 
 
 def library() -> str:
