@@ -1,6 +1,7 @@
 /* One handler for all operations. A call has the number of its context and what
- * it is told as attributes; arguments and results are a token, by which JAX
- * keeps calls in order, and an array each (none for a barrier). */
+ * it is told as attributes. Arguments and results are an array each (none for a
+ * barrier), and a token, by which calls are in order: of XLA's own type, or a
+ * number, which comes last and is passed on. */
 #include "handler.h"
 
 #include <stdbool.h>
@@ -84,15 +85,24 @@ static bool xla_dtype_of(int dtype, gloo_dtype *found) {
 
 /* ---- what XLA hands over ------------------------------------------------- */
 
-/* The array among the values, beside which there is a token. */
-static const xla_buffer *xla_values_array(const xla_values *values) {
+/* The array at a place among the values, tokens of XLA's type not counted. */
+static const xla_buffer *xla_values_array(const xla_values *values,
+                                          int64_t place) {
   for (int64_t i = 0; i < values->size; i++) {
     const xla_buffer *buffer = values->values[i];
-    if (values->types[i] == XLA_BUFFER && buffer->dtype != XLA_TOKEN) {
-      return buffer;
-    }
+    if (values->types[i] != XLA_BUFFER || buffer->dtype == XLA_TOKEN) continue;
+    if (place-- == 0) return buffer;
   }
   return NULL;
+}
+
+/* Pass on the number that is a token. */
+static void xla_token_pass(const xla_frame *frame, int64_t place) {
+  const xla_buffer *from = xla_values_array(&frame->arguments, place);
+  const xla_buffer *to = xla_values_array(&frame->results, place);
+  if (from == NULL || to == NULL || from->data == to->data) return;
+  if (from->dtype != XLA_U32 || to->dtype != XLA_U32) return;
+  memcpy(to->data, from->data, sizeof(uint32_t));
 }
 
 static size_t xla_buffer_count(const xla_buffer *buffer) {
@@ -129,9 +139,10 @@ static bool xla_request_read(const xla_frame *frame, xla_request *request) {
     request->complaint = "a call lacks attributes";
     return false;
   }
-  request->input = xla_values_array(&frame->arguments);
-  request->output = xla_values_array(&frame->results);
+  xla_token_pass(frame, request->call == XLA_CALL_BARRIER ? 0 : 1);
   if (request->call == XLA_CALL_BARRIER) return true;
+  request->input = xla_values_array(&frame->arguments, 0);
+  request->output = xla_values_array(&frame->results, 0);
   if (request->input == NULL || request->output == NULL) {
     request->complaint = "a call lacks its arrays";
     return false;

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -266,3 +267,15 @@ def test_a_process_that_is_gone_is_named(tmp_path):
 def test_processes_that_do_not_know_their_rank_are_told(tmp_path):
     for status, said in run(tmp_path, NO_RANK, 2, "gloo_c"):
         assert "heard: " in said and "RANK and WORLD_SIZE are not set" in said and "done" in said, said
+
+
+def test_the_example_learns_the_same_by_each_backend(job, tmp_path):
+    example = (Path(__file__).resolve().parents[2] / "examples/jax/digits.py").read_text()
+    for size in (1, 2):
+        losses = set()
+        for backend in ("gloo", "gloo_c", "operations"):
+            status, said = job(example, size, ["--backend", backend, "--steps", "60"], timeout=120)
+            found = re.search(rf"{backend}, {size} ranks?: loss (\d\.\d\d)\d+, (\d+\.\d) % of", said)
+            assert status == 0 and found and float(found[2]) > 40, said
+            losses.add(found[1])
+        assert len(losses) == 1, losses

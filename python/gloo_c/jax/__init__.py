@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._operations import (allgather, allreduce, alltoall, barrier, broadcast, permute,
-                              reduce_scatter, sendrecv)
+                              reduce_scatter, sendrecv, token)
 
 _OPERATIONS = ("allgather", "allreduce", "alltoall", "barrier", "broadcast", "permute",
-               "reduce_scatter", "sendrecv")
+               "reduce_scatter", "sendrecv", "token")
 __all__ = ["allgather", "allreduce", "alltoall", "barrier", "broadcast", "environment", "library",
-           "permute", "reduce_scatter", "sendrecv", "use"]
+           "permute", "reduce_scatter", "sendrecv", "token", "use"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,13 @@
 """Operations on a context within functions that JAX compiles.
 
-Each is one primitive of JAX, which XLA runs by calling the library. All of them have one effect,
-an ordered one: JAX runs them in the order in which the program has them, in and across compiled
-functions, in loops and branches, so that ranks that run the same program agree."""
+XLA runs them by calling the library, one after the other, in an order that ranks agree about.
+There are two ways to have one, a primitive of JAX for each:
+
+- An ordered effect, which all calls have. JAX runs them in the order in which the program has them,
+  in and across compiled functions, in loops and branches. It starts functions with effects by a
+  slower way than others.
+- A token that the program hands from call to call: a number, which a call takes and returns. For
+  JAX such a call is like any other function."""
 
 from __future__ import annotations
 
@@ -138,27 +143,78 @@ def _register() -> None:
     jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(handler), platform="cpu")
 
 
-def _lower(ctx: Any, *arrays: Any, call: int, key: Key, op: int, peer: int, from_: int,
-           timeout_ns: int) -> Any:
+def _attributes(call: int, key: Key, op: int, peer: int, from_: int,
+                timeout_ns: int) -> dict[str, Any]:
+    """What python/xla/handler.c is told."""
+    values = {"call": call, "context": key.number, "op": op, "peer": peer, "from": from_,
+              "timeout_ns": timeout_ns}
+    return {name: np.int64(value) for name, value in values.items()}
+
+
+def _lower(ctx: Any, *arrays: Any, **params: Any) -> Any:
     _register()
     with_token = ctx.replace(avals_in=[_token, *ctx.avals_in], avals_out=[_token, *ctx.avals_out])
-    attributes = {"call": call, "context": key.number, "op": op, "peer": peer, "from": from_,
-                  "timeout_ns": timeout_ns}
     lowering = jax.ffi.ffi_lowering(_TARGET, has_side_effect=True)
     told, *results = lowering(with_token, ctx.tokens_in.get(_effect), *arrays,
-                              **{name: np.int64(value) for name, value in attributes.items()})
+                              **_attributes(**params))
     ctx.set_tokens_out(_mlir.TokenSet({_effect: told}))
     return results
 
 
 _mlir.register_lowering(_primitive, _lower, platform="cpu")
 
+# With a token behind the array (a barrier has nothing else), and no effect.
+_chained = _core.Primitive("gloo_c_chained")
+_chained.multiple_results = True
+_TOKEN = np.dtype("uint32")
 
-def _bind(call: int, context: Context | Key, arrays: Sequence[Any], *, op: int = 0, peer: int = 0,
-          from_: int = 0, timeout_ns: int = 0) -> Any:
-    key = context if isinstance(context, Key) else _key(context)
-    return _primitive.bind(*arrays, call=call, key=key, op=op, peer=peer, from_=from_,
-                           timeout_ns=timeout_ns)
+
+def _chained_abstract(*arrays: Any, call: int, key: Key, **_: Any) -> Any:
+    *given, token = arrays
+    if token.shape != () or token.dtype != _TOKEN:
+        raise TypeError(f"what was passed as a token is an array of {token.dtype} with shape "
+                        f"{token.shape}; gloo_c.jax.token() makes the first one")
+    results = [jax.core.ShapedArray(_shape_after(call, x.shape, key.size), x.dtype) for x in given]
+    return [*results, jax.core.ShapedArray((), _TOKEN)]
+
+
+_chained.def_abstract_eval(_chained_abstract)
+
+
+@functools.lru_cache(maxsize=None)
+def _chained_compiled(**params: Any) -> Any:
+    return jax.jit(functools.partial(_chained.bind, **params))
+
+
+_chained.def_impl(lambda *arrays, **params: _chained_compiled(**params)(*arrays))
+
+
+def _chained_lower(ctx: Any, *arrays: Any, **params: Any) -> Any:
+    _register()
+    return jax.ffi.ffi_lowering(_TARGET)(ctx, *arrays, **_attributes(**params))
+
+
+_mlir.register_lowering(_chained, _chained_lower, platform="cpu")
+
+
+def _chained_jvp(primals: Any, tangents: Any, *, call: int, **_: Any) -> Any:
+    raise NotImplementedError(f"gloo_c.jax.{_NAMES[call]}: calls with a token have no derivatives, "
+                              "for those of several calls would have no order; leave it out")
+
+
+def _chained_batch(arrays: Any, dims: Any, **params: Any) -> Any:
+    if dims[-1] is not None:
+        raise ValueError("a token cannot be an array that vmap goes along")
+    if len(arrays) == 1:
+        return _chained.bind(*arrays, **params), [None]
+    moved, result = _batched(params["call"], arrays[0], dims[0])
+    return _chained.bind(moved, arrays[1], **params), [result, None]
+
+
+_ad.primitive_jvps[_chained] = _chained_jvp
+_batching.primitive_batchers[_chained] = _chained_batch
+
+
 
 
 # ---- derivatives -------------------------------------------------------------------------------
@@ -183,31 +239,39 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 def _transpose(cotangents: Any, x: Any, *, call: int, key: Key, op: int, peer: int, from_: int,
                timeout_ns: int) -> Any:
     cotangent = _ad.instantiate_zeros(cotangents[0])
-    bind = functools.partial(_bind, timeout_ns=timeout_ns)
+
+    def bind(call: int, array: Any, op: int = 0, peer: int = 0, from_: int = 0) -> Any:
+        return _primitive.bind(array, call=call, key=key, op=op, peer=peer, from_=from_,
+                               timeout_ns=timeout_ns)[0]
+
     if call in (ALLREDUCE, ALLTOALL):
-        return bind(call, key, [cotangent], op=op)
+        return [bind(call, cotangent, op)]
     if call == ALLGATHER:
-        flat = cotangent.reshape(key.size * cotangent.shape[1], *cotangent.shape[2:]) \
-            if cotangent.ndim > 1 else cotangent
-        found = bind(REDUCE_SCATTER, key, [flat], op=OPS["sum"])[0]
-        return [found.reshape(cotangent.shape[1:])]
+        blocks = cotangent.shape[1:]
+        rows = key.size * (blocks[0] if blocks else 1)
+        flat = cotangent.reshape(rows, *blocks[1:])
+        return [bind(REDUCE_SCATTER, flat, OPS["sum"]).reshape(blocks)]
     if call == REDUCE_SCATTER:
-        found = bind(ALLGATHER, key, [cotangent])[0]
-        found = found.reshape(key.size * cotangent.shape[0], *cotangent.shape[1:])
+        rows = key.size * cotangent.shape[0]
+        found = bind(ALLGATHER, cotangent).reshape(rows, *cotangent.shape[1:])
         return [found / key.size if op == OPS["average"] else found]
     if call == BROADCAST:
-        found = bind(ALLREDUCE, key, [cotangent], op=OPS["sum"])[0]
+        found = bind(ALLREDUCE, cotangent, OPS["sum"])
         return [found if key.rank == peer else jnp.zeros_like(found)]
     assert call == SENDRECV
-    return bind(SENDRECV, key, [cotangent], peer=from_, from_=peer)
+    return [bind(SENDRECV, cotangent, peer=from_, from_=peer)]
+
+
+def _batched(call: int, x: Any, dim: int) -> tuple[Any, int]:
+    """All of a batch in one call, behind the axis that ranks share, or in front: the array, and
+    where the batch is in the result."""
+    place = 1 if call in (REDUCE_SCATTER, ALLTOALL) else 0
+    return jnp.moveaxis(x, dim, place), 1 if call == ALLGATHER else place
 
 
 def _batch(arrays: Any, dims: Any, **params: Any) -> Any:
-    """All of a batch in one call: behind the axis that ranks share, or in front."""
-    call, (x,), (dim,) = params["call"], arrays, dims
-    place = 1 if call in (REDUCE_SCATTER, ALLTOALL) else 0
-    results = _primitive.bind(jnp.moveaxis(x, dim, place), **params)
-    return results, [1 if call == ALLGATHER else place]
+    moved, result = _batched(params["call"], arrays[0], dims[0])
+    return _primitive.bind(moved, **params), [result]
 
 
 _ad.primitive_jvps[_primitive] = _jvp
@@ -217,8 +281,32 @@ _batching.primitive_batchers[_primitive] = _batch
 
 # ---- for programs ------------------------------------------------------------------------------
 
-def _each(tree: Any, function: Any) -> Any:
-    return jax.tree.map(lambda leaf: function(jnp.asarray(leaf)), tree)
+def token() -> Any:
+    """The first token of a chain of calls, which are in an order by that alone: each takes the one
+    that the one before it has returned. Calls with tokens and calls without have no order among
+    each other."""
+    return jnp.zeros((), _TOKEN)
+
+
+def _each(tree: Any, context: Context, call: int, chain: Any, *, check: bool = False,
+          op: int = 0, peer: int = 0, from_: int = 0, timeout: float | None) -> Any:
+    """A call for each array; what it returns, and the last token where there was one."""
+    leaves, shape = jax.tree.flatten(tree)
+    found, key, size = [], _key(context), context.size
+    params = {"call": call, "key": key, "op": op, "peer": peer, "from_": from_,
+              "timeout_ns": nanoseconds(timeout)}
+    for leaf in leaves:
+        x = jnp.asarray(leaf)
+        if check and (x.ndim == 0 or x.shape[0] % size):
+            raise ValueError(f"gloo_c.jax.{_NAMES[call]}: the first axis of an array of shape "
+                             f"{x.shape} cannot be divided among {size} ranks")
+        if chain is None:
+            found.append(_primitive.bind(x, **params)[0])
+        else:
+            result, chain = _chained.bind(x, chain, **params)
+            found.append(result)
+    results = jax.tree.unflatten(shape, found)
+    return results if chain is None else (results, chain)
 
 
 def _number_of(op: str) -> int:
@@ -236,67 +324,47 @@ def _rank_of(rank: int | None, size: int) -> int:
     return int(rank)
 
 
-def _divided(x: Any, size: int, name: str) -> None:
-    if x.ndim == 0 or x.shape[0] % size:
-        raise ValueError(f"gloo_c.jax.{name}: the first axis of an array of shape {x.shape} cannot "
-                         f"be divided among {size} ranks")
-
-
-def allreduce(x: Any, context: Context, op: str = "sum", *, timeout: float | None = None) -> Any:
+def allreduce(x: Any, context: Context, op: str = "sum", *, token: Any = None,
+              timeout: float | None = None) -> Any:
     """Combine the arrays of all ranks element by element; every rank gets the result. x is an
     array or a tree of them, here and in all other calls; timeout is in seconds. op: see
-    Context.allreduce; derivatives are there for "sum" and "average"."""
-    number, limit = _number_of(op), nanoseconds(timeout)
-    return _each(x, lambda one: _bind(ALLREDUCE, context, [one], op=number, timeout_ns=limit)[0])
+    Context.allreduce; derivatives are there for "sum" and "average". With a token, the result and
+    the next token are returned."""
+    return _each(x, context, ALLREDUCE, token, op=_number_of(op), timeout=timeout)
 
 
-def allgather(x: Any, context: Context, *, timeout: float | None = None) -> Any:
+def allgather(x: Any, context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
     """The arrays of all ranks, along a new first axis."""
-    limit = nanoseconds(timeout)
-    return _each(x, lambda one: _bind(ALLGATHER, context, [one], timeout_ns=limit)[0])
+    return _each(x, context, ALLGATHER, token, timeout=timeout)
 
 
-def reduce_scatter(x: Any, context: Context, op: str = "sum", *,
+def reduce_scatter(x: Any, context: Context, op: str = "sum", *, token: Any = None,
                    timeout: float | None = None) -> Any:
     """Combine the arrays of all ranks, and give each rank its part of the first axis."""
-    number, limit = _number_of(op), nanoseconds(timeout)
-
-    def one(array: Any) -> Any:
-        _divided(array, context.size, "reduce_scatter")
-        return _bind(REDUCE_SCATTER, context, [array], op=number, timeout_ns=limit)[0]
-
-    return _each(x, one)
+    return _each(x, context, REDUCE_SCATTER, token, check=True, op=_number_of(op), timeout=timeout)
 
 
-def alltoall(x: Any, context: Context, *, timeout: float | None = None) -> Any:
+def alltoall(x: Any, context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
     """Part j of the first axis goes to rank j, and becomes part r of what that rank gets, where r
     is this rank."""
-    limit = nanoseconds(timeout)
-
-    def one(array: Any) -> Any:
-        _divided(array, context.size, "alltoall")
-        return _bind(ALLTOALL, context, [array], timeout_ns=limit)[0]
-
-    return _each(x, one)
+    return _each(x, context, ALLTOALL, token, check=True, timeout=timeout)
 
 
-def broadcast(x: Any, context: Context, root: int = 0, *, timeout: float | None = None) -> Any:
+def broadcast(x: Any, context: Context, root: int = 0, *, token: Any = None,
+              timeout: float | None = None) -> Any:
     """The array of one rank, on all. The others pass one of the same shape and type."""
-    peer, limit = _rank_of(root, context.size), nanoseconds(timeout)
-    return _each(x, lambda one: _bind(BROADCAST, context, [one], peer=peer, timeout_ns=limit)[0])
+    return _each(x, context, BROADCAST, token, peer=_rank_of(root, context.size), timeout=timeout)
 
 
-def sendrecv(x: Any, context: Context, to: int | None, from_: int | None, *,
+def sendrecv(x: Any, context: Context, to: int | None, from_: int | None, *, token: Any = None,
              timeout: float | None = None) -> Any:
     """Send the array to one rank, and return what another one has sent: an array of the same
     shape and type. None: there is no such rank; what would have come is zeros."""
-    peer, source = _rank_of(to, context.size), _rank_of(from_, context.size)
-    limit = nanoseconds(timeout)
-    return _each(x, lambda one: _bind(SENDRECV, context, [one], peer=peer, from_=source,
-                                      timeout_ns=limit)[0])
+    return _each(x, context, SENDRECV, token, peer=_rank_of(to, context.size),
+                 from_=_rank_of(from_, context.size), timeout=timeout)
 
 
-def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *,
+def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *, token: Any = None,
             timeout: float | None = None) -> Any:
     """Send along pairs (from, to), in which each rank is there once on either side at most, as
     jax.lax.ppermute does: whom nothing is sent to gets zeros. All ranks pass the same pairs."""
@@ -307,9 +375,15 @@ def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *,
         for rank in ranks:
             _rank_of(rank, context.size)
     to, source = dict(pairs).get(context.rank), {b: a for a, b in pairs}.get(context.rank)
-    return sendrecv(x, context, to, source, timeout=timeout)
+    return sendrecv(x, context, to, source, token=token, timeout=timeout)
 
 
-def barrier(context: Context, *, timeout: float | None = None) -> None:
-    """Wait until all ranks have come here, as far as their operations are concerned."""
-    _bind(BARRIER, context, [], timeout_ns=nanoseconds(timeout))
+def barrier(context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
+    """Wait until all ranks have come here, as far as their operations are concerned. Returns the
+    next token, if there was one."""
+    params = {"call": BARRIER, "key": _key(context), "op": 0, "peer": 0, "from_": 0,
+              "timeout_ns": nanoseconds(timeout)}
+    if token is not None:
+        return _chained.bind(token, **params)[0]
+    _primitive.bind(**params)
+    return None
