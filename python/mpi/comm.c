@@ -79,6 +79,7 @@ bool mpi_begin(mpi_call *call, const char *function, mpi_handle handle) {
   pthread_mutex_unlock(&mpi_comm_lock);
   if (comm == NULL) {
     const char *why = mpi_not_there();
+    if (why == NULL && handle == 0) why = mpi_comm_null_is();
     call->failed = mpi_fail(MPIABI_ERR_COMM, function, "%s",
                             why != NULL ? why : "this is no communicator");
     return false;

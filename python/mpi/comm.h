@@ -14,5 +14,7 @@ void mpi_comm_drop_all(void);
 
 /* Why there are no communicators at all; NULL: there are. */
 const char *mpi_not_there(void);
+/* What to say of MPI_COMM_NULL. */
+const char *mpi_comm_null_is(void);
 
 #endif

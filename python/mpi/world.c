@@ -19,6 +19,7 @@ static struct {
   enum mpi_phase phase;
   int64_t timeout_ns;
   char failure[MPI_STRING_BYTES]; /* why MPI_Init has failed */
+  char unmade[MPI_STRING_BYTES];  /* why a communicator was not made */
 } mpi_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Communicators are made one after the other: MPI matches those of two threads
@@ -37,6 +38,26 @@ const char *mpi_not_there(void) {
   }
   pthread_mutex_unlock(&mpi_world.lock);
   return why;
+}
+
+/* JAX does not look at the result of MPI_Comm_split, and goes on with
+ * MPI_COMM_NULL. */
+const char *mpi_comm_null_is(void) {
+  pthread_mutex_lock(&mpi_world.lock);
+  bool failed = mpi_world.unmade[0] != '\0';
+  pthread_mutex_unlock(&mpi_world.lock);
+  return failed ? mpi_world.unmade : "this is MPI_COMM_NULL";
+}
+
+static void mpi_comm_unmade(const mpi_call *call) {
+  pthread_mutex_lock(&mpi_world.lock);
+  if (mpi_world.unmade[0] == '\0') {
+    snprintf(mpi_world.unmade, sizeof mpi_world.unmade,
+             "the communicator was not made: %s (all %d processes must take "
+             "part, in the same order)",
+             call->error.message, gloo_context_size(call->context));
+  }
+  pthread_mutex_unlock(&mpi_world.lock);
 }
 
 static int64_t mpi_meeting_ns(void) {
@@ -204,11 +225,9 @@ static int mpi_group_add(mpi_call *call, int color, int key,
         mpi_fail(MPIABI_ERR_NO_MEM, call->function, "there is no memory left");
   }
   if (status != GLOO_OK) {
-    /* JAX does not look at the result. */
-    call->failed = mpi_fail_aloud(
-        MPIABI_ERR_OTHER, call->function,
-        "%s (all %d processes must take part, in the same order)",
-        call->error.message, gloo_context_size(call->context));
+    mpi_comm_unmade(call);
+    call->failed = mpi_fail_aloud(MPIABI_ERR_OTHER, call->function, "%s",
+                                  mpi_comm_null_is());
   }
   return mpi_end(call, status);
 }

@@ -170,6 +170,18 @@ print("done", flush=True)
 """
 
 
+HALF = HEAD + """
+if rank < 2:
+    half = Mesh(np.array(jax.devices()[:2]), ("i",))
+    try: over(lambda a: jax.lax.psum(a, "i"), np.ones((2, 3), "f4"), half).block_until_ready()
+    except jax.errors.JaxRuntimeError as error: print("heard:", str(error).splitlines()[0], flush=True)
+else:
+    import time
+    time.sleep(8)
+os._exit(0)
+"""
+
+
 def two_ports():
     """A port that is free, and the next one as well."""
     while True:
@@ -183,11 +195,12 @@ def two_ports():
             return port
 
 
-def run(folder, program, size, how, seconds=150):
-    """What each process said; whatever still runs when the time is up is ended."""
+def run(folder, program, size, how, arguments=None, seconds=150):
+    """What each process said; whatever still runs when the time is up is ended. `arguments`: of the
+    program, in place of what those here take."""
     path, port = folder / "program.py", two_ports()
     path.write_text(program)
-    ours = re.compile(r"^(RANK|WORLD_SIZE|MASTER_.*|GLOO_.*|MPITRAMPOLINE.*|JAX_.*|XLA_FLAGS)$")
+    ours = re.compile(r"^(RANK|WORLD_SIZE|MASTER_.*|GLOO_(?!MPI).*|MPITRAMPOLINE.*|JAX_.*|XLA_FLAGS)$")
     variables = {name: value for name, value in os.environ.items() if not ours.match(name)}
     variables.update(JAX_PLATFORMS="cpu", WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
                      MASTER_PORT=str(port))
@@ -196,7 +209,7 @@ def run(folder, program, size, how, seconds=150):
     for rank in range(size):
         with outputs[rank].open("w") as output:
             processes.append(subprocess.Popen(
-                [sys.executable, path, how, folder], env={**variables, "RANK": str(rank)},
+                [sys.executable, path, *(arguments or [how, folder])], env={**variables, "RANK": str(rank)},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder))
     deadline = time.monotonic() + seconds
     try:
@@ -264,18 +277,26 @@ def test_a_process_that_is_gone_is_named(tmp_path):
         assert re.search("heard: .*rank 1", said), said
 
 
+def test_a_program_of_some_processes_fails_in_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOO_MPI_TIMEOUT", "3")
+    for rank, (_, said) in enumerate(run(tmp_path, HALF, 4, "gloo_c")):
+        assert rank > 1 or re.search("heard: .*not made.*all 4 processes must take part", said), said
+
+
 def test_processes_that_do_not_know_their_rank_are_told(tmp_path):
     for status, said in run(tmp_path, NO_RANK, 2, "gloo_c"):
         assert "heard: " in said and "RANK and WORLD_SIZE are not set" in said and "done" in said, said
 
 
-def test_the_example_learns_the_same_by_each_backend(job, tmp_path):
+def test_the_example_learns_the_same_by_each_backend(tmp_path):
     example = (Path(__file__).resolve().parents[2] / "examples/jax/digits.py").read_text()
     for size in (1, 2):
         losses = set()
         for backend in ("gloo", "gloo_c", "operations"):
-            status, said = job(example, size, ["--backend", backend, "--steps", "60"], timeout=120)
-            found = re.search(rf"{backend}, {size} ranks?: loss (\d\.\d\d)\d+, (\d+\.\d) % of", said)
-            assert status == 0 and found and float(found[2]) > 40, said
+            ranks = run(tmp_path, example, size, backend, ["--backend", backend, "--steps", "60"])
+            assert [status for status, _ in ranks] == [0] * size, ranks
+            found = re.search(rf"{backend}, {size} ranks?: loss (\d\.\d\d)\d+, (\d+\.\d) % of",
+                              ranks[0][1])
+            assert found and float(found[2]) > 40, ranks
             losses.add(found[1])
         assert len(losses) == 1, losses

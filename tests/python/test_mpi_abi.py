@@ -122,7 +122,7 @@ m = (n + 1 - r % 2) // 2
 assert asked("Comm_size", half) == m and asked("Comm_rank", half) == m - 1 - r // 2
 good("Allreduce", np.array([r]), one, 1, i8, handle("SUM"), half); eq(one, [sum(range(r % 2, n, 2))])
 good("Comm_split", WORLD, number("UNDEFINED"), 0, ctypes.byref(none)); assert none.value == handle("COMM_NULL").value
-bad("COMM", "this is no communicator", "Barrier", none)
+bad("COMM", "this is MPI_COMM_NULL", "Barrier", none)
 good("Comm_dup", half, ctypes.byref(copy)); assert asked("Comm_rank", copy) == asked("Comm_rank", half)
 kept = WIDE(copy.value)
 good("Comm_free", ctypes.byref(copy)); assert copy.value == handle("COMM_NULL").value
@@ -219,6 +219,7 @@ if r == 0:
     begun = time.monotonic()
     bad("OTHER", "all 2 processes must take part", "Comm_split", WORLD, 0, 0, ctypes.byref(half))
     assert 1 < time.monotonic() - begun < 15 and half.value == 0
+    bad("COMM", "was not made", "Barrier", half)
 else:
     time.sleep(6)
 print("done")
