@@ -37,6 +37,12 @@ extern "Python" {
 void *malloc(size_t);
 void free(void *);
 """
+# Of xla/, which the extension module has in it for gloo_c.jax.
+XLA = """
+void *xla_handler_address(void);
+int64_t xla_context_add(gloo_context *);
+void xla_context_remove(int64_t, int64_t);
+"""
 # Names that are not whole numbers, or none for a program.
 NOT_NUMBERS = re.compile(r"_(?:H|LIST|INIT|ENUM|API)$|^GLOO_(?:DEPRECATED|IN_PLACE|VERSION_OF)$")
 
@@ -78,8 +84,8 @@ def main(include, output, depfile, *compiler):
     told, code = source(macros(compiler, include))
     ffi = cffi.FFI()
     ffi.cdef(preprocess(compiler, include))
-    ffi.cdef(told + CALLBACKS)
-    ffi.set_source("gloo_c._gloo_c", code)
+    ffi.cdef(told + CALLBACKS + XLA)
+    ffi.set_source("gloo_c._gloo_c", code + XLA)
     ffi.emit_c_code(output)
     read = [Path(__file__), *sorted((include / "gloo_c").glob("*.h"))]
     Path(depfile).write_text(f"{output}: " + " ".join(str(p).replace(" ", "\\ ") for p in read)

@@ -297,6 +297,8 @@ class Context(Calls):
             return
         self._slot.left()
         self._handle = None
+        for closer in handle.closers:
+            closer()
         del handle  # here it ends
         if self._slot.watcher is not None:
             self._slot.watcher.closed()

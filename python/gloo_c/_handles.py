@@ -109,9 +109,10 @@ class ContextState:
 
 
 class ContextHandle:
-    """A gloo_context. Threads that are in a call with it hold it meanwhile."""
+    """A gloo_context. Threads that are in a call with it hold it meanwhile; so may parts of this
+    package, which let go of it in a function among `closers`."""
 
-    __slots__ = ("pointer", "device", "keep", "state", "process", "__weakref__")
+    __slots__ = ("pointer", "device", "keep", "state", "process", "closers", "__weakref__")
 
     def __init__(self, pointer: Any, device: DeviceHandle | None, keep: Any) -> None:
         self.pointer = pointer
@@ -119,6 +120,7 @@ class ContextHandle:
         self.keep = keep
         self.state = ContextState()
         self.process = os.getpid()
+        self.closers: list[Callable[[], None]] = []  # called when the program closes the context
         if device is not None:
             device.gained()
         _contexts.add(self)

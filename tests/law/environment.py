@@ -63,7 +63,8 @@ def in_scripts(project):
 
 def in_code(project):
     """What the tables of the page are to list, by heading."""
-    read = names_read(project, ["src", "tools"], READERS)
+    read = names_read(project, ["src", "tools"], READERS) | names_read(project, ["python"],
+                                                                      [GETENV, *READERS])
     tested = names_read(project, ["tests", "bench"], [GETENV, READERS[0], r'from_environment\("(\w+)"'])
     return {"What is read": read, "What gloo run sets": set_by_run(project),
             "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}

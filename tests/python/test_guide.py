@@ -39,3 +39,16 @@ def test_the_first_program_runs(job, size):
     assert status == 0, said
     if size == 4:
         assert said.count("[4. 8. 6.]") == 4, said
+
+
+JAX_PAGE = PAGE.with_name("jax.md")
+
+
+def test_names_of_the_page_on_jax_exist():
+    import gloo_c.jax
+    text = JAX_PAGE.read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    assert len(code) >= 3
+    assert [name for block in code for name in unknown(block)] == []
+    named = set(re.findall(r"gloo_c\.jax\.(\w+)", text)) | set(re.findall(r"^\| `(\w+)\(", text, re.M))
+    assert len(named) >= 10 and named <= set(gloo_c.jax.__all__), named
