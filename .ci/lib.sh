@@ -80,7 +80,7 @@ finish() {
 sources() { # suffixes...
   local suffix
   for suffix; do
-    find include src tools examples bench tests -name "*.$suffix" 2>/dev/null
+    find include src tools examples bench tests python -name "*.$suffix" 2>/dev/null
   done | LC_ALL=C sort
 }
 
@@ -95,7 +95,7 @@ check_shell() {
 check_cppcheck() {
   cppcheck --quiet --std=c11 --enable=warning,performance,portability \
     --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L -DGLI_LINUX=1 \
-    -Iinclude -Isrc src tools examples
+    -Iinclude -Isrc src tools examples python
 }
 
 # ---- checks of the first build ----------------------------------------------

@@ -21,7 +21,8 @@ typedef struct xla_request {
 static xla_error *xla_error_make(const xla_frame *frame, int code,
                                  const char *message) {
   xla_error_args args = {XLA_ERROR_ARGS_SIZE, NULL, message, code};
-  return frame->api->error_create(&args);
+  xla_error *made = frame->api->error_create(&args); /* which copies them */
+  return made;
 }
 
 static int xla_code_of(gloo_status cause) {
