@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Sequence
 
 from gloo_c import _handles
 from gloo_c._binding import ffi, lib
-from gloo_c._calls import NO_RANK, OPS
+from gloo_c._calls import OPS
+from gloo_c._collectives import NO_RANK
 from gloo_c._context import Context
 from gloo_c._requests import nanoseconds
 
