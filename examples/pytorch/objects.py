@@ -25,5 +25,5 @@ if size > 1:
     if rank == 0:
         words = [None]
         dist.recv_object_list(words, 1)
-        print(words[0])
+        say(words[0])
 dist.destroy_process_group()
