@@ -444,7 +444,7 @@ def test_works_that_are_dropped(size):
 
 def test_waiting_for_a_time():
     def body(group, rank):
-        mine, late = torch.ones(2), threading.Event()
+        mine = torch.ones(2)
         if rank == 0:
             work = group.allreduce([mine], c10d.AllreduceOptions())
             with pytest.raises(BackendError, match="goes on"):
@@ -456,7 +456,6 @@ def test_waiting_for_a_time():
             ready.wait(30)
             group.allreduce([mine], c10d.AllreduceOptions()).wait()
         same(mine, torch.full((2,), 2.0))
-        return late
 
     ready = threading.Event()
     on(2, body)

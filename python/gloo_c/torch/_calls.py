@@ -6,6 +6,7 @@ import os
 import threading
 from collections import deque
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Sequence
 
 import torch
@@ -37,9 +38,14 @@ BOOL_OPS: dict[Any, int] = {
 
 
 _ZERO = timedelta(0)
-_functions: dict[str, Any] = {}
 _OPTIONS = ffi.typeof("gloo_options *")
 _REQUEST = ffi.typeof("gloo_request **")
+
+
+@lru_cache(maxsize=None)
+def _function(name: str) -> Any:
+    """To look for one in lib takes longer."""
+    return getattr(lib, "gloo_" + name)
 
 
 class _Shared:
@@ -121,12 +127,9 @@ class Caller:
     def _run(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
              factor: float | None = None, tag: int = 0) -> None:
         handle = self._held()
-        function = _functions.get(name)
-        if function is None:
-            function = _functions[name] = getattr(lib, "gloo_" + name)
         options, _kept = self._options(timeout, tag, factor)
         error = new_error()
-        status = function(handle.pointer, *arguments, options, error)
+        status = _function(name)(handle.pointer, *arguments, options, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)
@@ -134,13 +137,9 @@ class Caller:
     def _begin(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None,
                factor: float | None, tag: int) -> Any:
         handle = self._held()
-        name += "_start"
-        function = _functions.get(name)
-        if function is None:
-            function = _functions[name] = getattr(lib, "gloo_" + name)
         options, _kept = self._options(timeout, tag, factor)
         place, error = ffi.new(_REQUEST), new_error()
-        status = function(handle.pointer, *arguments, options, place, error)
+        status = _function(name + "_start")(handle.pointer, *arguments, options, place, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)

@@ -102,6 +102,10 @@ class Operations(Caller):
         self._live.clear()
         self._context.close()
 
+    def _check_one_per_rank(self, what: str, of_what: str, given: Sequence[Tensor]) -> None:
+        if len(given) != self._size:
+            raise ValueError(f"{what}: there are {len(given)} {of_what} for {self._size} ranks")
+
     # ---- collectives -----------------------------------------------------------------------------
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
@@ -189,8 +193,7 @@ class Operations(Caller):
         return self._together(calls, outputs, opts)
 
     def _allgather_call(self, lists: list[Tensor], tensor: Tensor) -> Any:
-        if len(lists) != self._size:
-            raise ValueError(f"all_gather: there are {len(lists)} outputs for {self._size} ranks")
+        self._check_one_per_rank("all_gather", "outputs", lists)
         check_alike("all_gather", lists, tensor, sizes=False)
         source = input_of(tensor)
         sizes = [output.numel() for output in lists]
@@ -247,8 +250,7 @@ class Operations(Caller):
         lists = NULL
         if opts.rootRank == self._rank:
             given = only("gather", outputs)
-            if len(given) != self._size:
-                raise ValueError(f"gather: there are {len(given)} outputs for {self._size} ranks")
+            self._check_one_per_rank("gather", "outputs", given)
             check_alike("gather", given, source)
             places, after = outputs_of(given)
             lists = pointers(places)
@@ -261,8 +263,7 @@ class Operations(Caller):
         lists = NULL
         if opts.rootRank == self._rank:
             given = only("scatter", inputs)
-            if len(given) != self._size:
-                raise ValueError(f"scatter: there are {len(given)} inputs for {self._size} ranks")
+            self._check_one_per_rank("scatter", "inputs", given)
             check_alike("scatter", given, place)
             sources = [input_of(tensor) for tensor in given]
             lists = pointers(sources)
@@ -273,8 +274,7 @@ class Operations(Caller):
                        opts: Any = None) -> Any:
         opts = _c10d.ReduceScatterOptions() if opts is None else opts
         output, given = only("reduce_scatter", outputs), only("reduce_scatter", inputs)
-        if len(given) != self._size:
-            raise ValueError(f"reduce_scatter: there are {len(given)} inputs for {self._size} ranks")
+        self._check_one_per_rank("reduce_scatter", "inputs", given)
         check_alike("reduce_scatter", given, output, sizes=False)
         dtype, op, factor = self._reduction("reduce_scatter", opts, output)
         place, after = output_of(output)
@@ -361,9 +361,8 @@ class Operations(Caller):
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         opts = _c10d.AllToAllOptions() if opts is None else opts
-        for what, given in (("outputs", outputs), ("inputs", inputs)):
-            if len(given) != self._size:
-                raise ValueError(f"all_to_all: there are {len(given)} {what} for {self._size} ranks")
+        self._check_one_per_rank("all_to_all", "outputs", outputs)
+        self._check_one_per_rank("all_to_all", "inputs", inputs)
         check_alike("all_to_all", [*outputs, *inputs], inputs[0], sizes=False)
         # Other ranks' blocks may be of other sizes, where this rank's are all alike.
         source = joined(inputs)
