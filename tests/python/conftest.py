@@ -3,10 +3,10 @@
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
+from rank_threads import raise_first, run_threads
 
 import gloo_c
 
@@ -37,16 +37,8 @@ class World:
             except BaseException as error:
                 raised.append(error)
 
-        threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(self.size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not any(thread.is_alive() for thread in threads), "a rank hangs"
-        if raised:
-            # Of a rank that failed of itself, not of one that lost it.
-            raise next((error for error in raised if not isinstance(error, gloo_c.GlooError)),
-                       raised[0])
+        run_threads(self.size, rank_main)
+        raise_first(raised, gloo_c.GlooError)
         return results
 
 

@@ -6,6 +6,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from rank_threads import raise_first, run_threads
 
 torch = pytest.importorskip("torch")
 
@@ -46,14 +47,8 @@ def on(size, body, errors=False):
         except BaseException as error:
             raised.append(error)
 
-    threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
-    if raised:
-        raise next((e for e in raised if not isinstance(e, BackendError)), raised[0])
+    run_threads(size, rank_main)
+    raise_first(raised, BackendError)
     return results
 
 
