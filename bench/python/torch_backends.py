@@ -1,8 +1,9 @@
 """Times of torch.distributed's all_reduce, and of steps of DDP, with gloo_c and with PyTorch's gloo.
 
-usage: torchrun --nproc-per-node N bench/python/torch_backends.py [--json FILE]
+usage: torchrun --nproc-per-node N bench/python/torch_backends.py [--ddp] [--json FILE] [--svg FILE]
 
-Both backends take turns in the same processes; medians. Needs torch and gloo_c."""
+Both backends take turns in the same processes; medians. --ddp: steps of DDP only. --svg draws how long
+each of these steps took (needs matplotlib). Needs torch and gloo_c."""
 
 import argparse
 import datetime
@@ -68,21 +69,26 @@ def overlapped(groups):
         yield f"start, 300 us, wait, {size} bytes", taken
 
 
-def model():
+# Width of the layers, size of the buckets in MB, steps: models of 0.1, 1.8, 26 and 26 MB.
+MODELS = ((96, 25, 200), (512, 25, 100), (2048, 25, 40), (2048, 4, 40))
+WARM = 4
+
+
+def model(width):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(),
-                         nn.Linear(2048, 128))
+    return nn.Sequential(nn.Linear(width // 2, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+                         nn.Linear(width, 128))
 
 
-def ddp_steps(groups, steps=24):
-    given = torch.randn(16, 1024, generator=torch.Generator().manual_seed(dist.get_rank()))
-    wanted = torch.randn(16, 128, generator=torch.Generator().manual_seed(7))
-    for bucket in (25, 4):
+def ddp_steps(groups):
+    for width, bucket, steps in MODELS:
+        given = torch.randn(16, width // 2, generator=torch.Generator().manual_seed(dist.get_rank()))
+        wanted = torch.randn(16, 128, generator=torch.Generator().manual_seed(7))
         jobs, taken = {}, {name: [] for name in groups}
         for name, group in groups.items():
-            module = DistributedDataParallel(model(), process_group=group, bucket_cap_mb=bucket)
+            module = DistributedDataParallel(model(width), process_group=group, bucket_cap_mb=bucket)
             jobs[name] = module, torch.optim.SGD(module.parameters(), lr=0.01)
-        for step in range(steps + 4):
+        for step in range(steps + WARM):
             for name, (module, optimizer) in jobs.items():
                 def train():
                     optimizer.zero_grad()
@@ -90,21 +96,40 @@ def ddp_steps(groups, steps=24):
                     optimizer.step()
 
                 one = slowest(timed(train, 1))
-                if step >= 4:
+                if step >= WARM:
                     taken[name].append(one)
-        yield f"DDP, 26 MB, buckets of {bucket} MB", taken
+        size = sum(p.nbytes for p in jobs["gloo"][0].parameters()) / 1e6
+        yield f"DDP, {size:.1f} MB, buckets of {bucket} MB", taken
+
+
+def draw(taken, path):
+    from matplotlib import pyplot
+
+    figure, plots = pyplot.subplots(1, len(taken), figsize=(4 * len(taken), 3), layout="constrained")
+    for plot, (title, times) in zip(plots, taken.items()):
+        for name, values in times.items():
+            plot.plot([value / 1e3 for value in values], label=name, linewidth=0.8)
+        plot.set(title=title, xlabel="step", ylabel="ms")
+        plot.set_ylim(bottom=0)
+        plot.title.set_fontsize(9)
+    plots[0].legend()
+    figure.savefig(path)
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--svg")
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     groups = {"gloo": dist.group.WORLD, "gloo_c": dist.new_group(backend="gloo_c")}
-    found = {}
-    for measure in (all_reduces, overlapped, ddp_steps):
+    found, steps = {}, {}
+    for measure in (ddp_steps,) if options.ddp else (all_reduces, overlapped, ddp_steps):
         for name, taken in measure(groups):
+            if measure is ddp_steps:
+                steps[name] = taken
             medians = {key: statistics.median(values) for key, values in taken.items()}
             found[name] = {**medians, "ratio": medians["gloo_c"] / medians["gloo"]}
             if dist.get_rank() == 0:
@@ -114,6 +139,8 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"ranks": dist.get_world_size(), "torch": torch.__version__,
                        "times": found}, file, indent=1)
+    if options.svg and dist.get_rank() == 0:
+        draw(steps, options.svg)
     dist.barrier()
     dist.destroy_process_group()
 
