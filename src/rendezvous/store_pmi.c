@@ -11,6 +11,7 @@
 #include "rendezvous/host_addresses.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/store.h"
+#include "rendezvous/store_tcp.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_race.h"
 #include "rendezvous/text.h"
@@ -142,46 +143,30 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind, int64_t timeout_ns,
 
 /* ---- the others ---------------------------------------------------------- */
 
-static bool place_is_loopback(const struct sockaddr_storage *address) {
-  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-  if (address->ss_family == AF_INET6)
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-  const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-  return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-}
-
-/* Try all addresses once, those that answer one after the other: another job's
- * server may have the port at one of them, on the host of this rank. */
+/* Until one answers, or all have failed: another job's server may have the port
+ * at one of the addresses, on the host of this rank. */
 static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
                              gloo_store **store, gloo_error *error) {
   struct sockaddr_storage addresses[GLI_PMI_ADDRESSES_MAX];
   bool failed[GLI_PMI_ADDRESSES_MAX] = {false};
-  size_t late = 0;
   uint64_t until = gli_deadline_after(ROUND_NS);
   if (deadline_ns < until) until = deadline_ns;
-  for (size_t i = 0; i < place->n; i++) {
+  for (size_t i = 0; i < place->n; i++)
     (void)place_parse_address(place->addresses[i], place->port, &addresses[i]);
-    if (!place_is_loopback(&addresses[i])) late = i + 1;
-  }
   gloo_error cause = {.status = GLOO_OK};
   for (;;) {
-    int code;
-    int i = gli_tcp_race(addresses, place->n, late, until, failed, &code);
-    if (i < 0) {
-      if (cause.status == GLOO_OK)
-        gli_fail(&cause, GLOO_ERR_TIMEOUT, -1, "%s",
-                 uv_strerror(uv_translate_sys_error(code)));
-      return gli_fail(error, cause.status, -1, "%s", cause.message);
-    }
-    int64_t left = gli_deadline_left(deadline_ns);
     gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
-    o.host = place->addresses[i];
-    o.port = place->port;
+    size_t i;
+    int code;
+    int fd = gli_tcp_race(addresses, place->n, until, failed, &i, &code);
+    if (fd < 0 && cause.status == GLOO_OK)
+      return gli_fail(error, GLOO_ERR_TIMEOUT, -1, "%s",
+                      uv_strerror(uv_translate_sys_error(code)));
+    if (fd < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
     o.job = place->job;
-    o.timeout_ns = left < 0 || left > GREETING_NS ? GREETING_NS
-                   : left == 0                    ? 1
-                                                  : left;
-    gloo_status status = gloo_store_tcp_create(&o, store, &cause);
+    o.timeout_ns = GREETING_NS;
+    gloo_status status =
+        gli_store_tcp_adopt(fd, &addresses[i], &o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }

@@ -9,14 +9,13 @@
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_socket.h"
 
-#define RUNNERS_MAX 16
-#define HEAD_START_NS INT64_C(300000000)
+#define TURN_NS INT64_C(250000000)
 
 typedef struct race {
   const struct sockaddr_storage *addresses;
   size_t n;
   bool *failed;
-  int fds[RUNNERS_MAX]; /* -1: not begun, or failed */
+  int fds[GLI_TCP_RACE_MAX]; /* -1: not begun, or failed */
   int code;
 } race;
 
@@ -45,7 +44,7 @@ static bool race_begin(race *r, size_t i) {
 /* The number of one that has connected, or -1. Sleeps no longer than that, and
  * than a second. */
 static int race_look(race *r, int64_t left_ns) {
-  struct pollfd ready[RUNNERS_MAX];
+  struct pollfd ready[GLI_TCP_RACE_MAX];
   nfds_t n = 0;
   for (size_t i = 0; i < r->n; i++)
     if (r->fds[i] >= 0)
@@ -71,35 +70,41 @@ static bool race_is_on(const race *r) {
   return false;
 }
 
-/* In two parts: those before `late`, then all. */
-static int race_run(race *r, size_t late, uint64_t deadline_ns) {
-  const size_t ends[] = {late, r->n};
-  uint64_t start = gli_deadline_after(HEAD_START_NS);
+static int race_run(race *r, uint64_t deadline_ns) {
+  uint64_t turn = 0; /* when the next one has its */
   size_t begun = 0;
-  for (int part = 0; part < 2; part++) {
-    for (; begun < ends[part]; begun++)
-      if (race_begin(r, begun)) return (int)begun;
-    uint64_t until = part == 0 && start < deadline_ns ? start : deadline_ns;
-    while (race_is_on(r)) {
-      int64_t left = gli_deadline_left(until);
-      if (left == 0) break;
-      int winner = race_look(r, left);
-      if (winner >= 0) return winner;
+  for (;;) {
+    bool on = race_is_on(r);
+    if (begun < r->n && (!on || gli_deadline_left(turn) == 0)) {
+      turn = gli_deadline_after(TURN_NS);
+      if (race_begin(r, begun++)) return (int)begun - 1;
+      continue;
     }
+    if (!on) return -1;
+    uint64_t until = begun < r->n && turn < deadline_ns ? turn : deadline_ns;
+    int winner = race_look(r, gli_deadline_left(until));
+    if (winner >= 0) return winner;
+    if (gli_deadline_left(deadline_ns) == 0) break;
   }
-  if (race_is_on(r)) r->code = ETIMEDOUT;
+  r->code = ETIMEDOUT;
   return -1;
 }
 
 int gli_tcp_race(const struct sockaddr_storage *addresses, size_t n,
-                 size_t late, uint64_t deadline_ns, bool *failed, int *code) {
+                 uint64_t deadline_ns, bool *failed, size_t *number,
+                 int *code) {
   race r = {.addresses = addresses,
-            .n = n < RUNNERS_MAX ? n : RUNNERS_MAX,
+            .n = n < GLI_TCP_RACE_MAX ? n : GLI_TCP_RACE_MAX,
             .failed = failed,
             .code = ETIMEDOUT};
-  for (size_t i = 0; i < RUNNERS_MAX; i++) r.fds[i] = -1;
-  int winner = race_run(&r, late < r.n ? late : r.n, deadline_ns);
-  for (size_t i = 0; i < r.n; i++) gli_fd_close(r.fds[i]);
-  *code = r.code;
-  return winner;
+  for (size_t i = 0; i < r.n; i++) r.fds[i] = -1;
+  int winner = race_run(&r, deadline_ns);
+  for (size_t i = 0; i < r.n; i++)
+    if ((int)i != winner) gli_fd_close(r.fds[i]);
+  if (winner < 0) {
+    *code = r.code;
+    return -1;
+  }
+  *number = (size_t)winner;
+  return r.fds[winner];
 }

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Connect to all of them at once, but to those from `late` on only when those
- * before have failed, or a moment has passed; close all connections again, and
- * return the number of the first that was made. Addresses with failed[i] set
- * are left out, and it is set for those that fail. -1: all have failed, or the
- * time is up; then *code says why the last one did (errno, or ETIMEDOUT). */
+#define GLI_TCP_RACE_MAX 16
+
+/* Connect to one after the other, without waiting for long until the next has
+ * its turn (as RFC 8305 has it), and return the connection that is made first,
+ * with its number; the others are closed. Addresses with failed[i] set are left
+ * out, and it is set for those that fail. -1: all have failed, or the time is
+ * up; then *code says why the last one did (errno, or ETIMEDOUT). */
 int gli_tcp_race(const struct sockaddr_storage *addresses, size_t n,
-                 size_t late, uint64_t deadline_ns, bool *failed, int *code);
+                 uint64_t deadline_ns, bool *failed, size_t *number, int *code);
 
 #endif

@@ -136,6 +136,10 @@ int main(int argc, char **argv) {
   kind = strcmp(argv[1], "pmix") == 0 ? GLI_PMI_PMIX : GLI_PMI_SIMPLE;
   /* MPI before all else, where it is asked for. */
   if (argc > 2 && strcmp(argv[2], "init") == 0) act(argv[next++]);
+  if (argc > 3 && strncmp(argv[2], "never=", 6) == 0) {
+    const char *rank = getenv(kind == GLI_PMI_PMIX ? "PMIX_RANK" : "PMI_RANK");
+    if (rank != NULL && strcmp(rank, argv[next++] + 6) == 0) return uv_sleep(3000), 0;
+  }
   check(gli_pmi_join(kind, patience_ns, &job, &error), &error);
   for (; next < argc; next++) act(argv[next]);
   say("ends", "");
