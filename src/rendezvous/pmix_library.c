@@ -42,7 +42,16 @@ static bool pmix_take(uv_lib_t *lib, gli_pmix_library *library) {
   return all;
 }
 
-/* Load it by name; NULL is the program, with what it is linked with. */
+/* Does the program have it already, by way of MPI? */
+static bool pmix_is_there(void) {
+  uv_lib_t lib;
+  void *symbol;
+  bool there =
+      uv_dlopen(NULL, &lib) == 0 && uv_dlsym(&lib, "PMIx_Init", &symbol) == 0;
+  uv_dlclose(&lib);
+  return there;
+}
+
 static bool pmix_try(const char *name, gli_pmix_library *library,
                      gli_text *reason) {
   uv_lib_t lib;
@@ -77,16 +86,17 @@ static bool pmix_try_prefixes(gli_pmix_library *library) {
   return false;
 }
 
-/* The one that the program has already, if it is one of MPI, for two in a
- * process confuse the launcher; then the launcher's own, which is of its
- * version; then that of the system. */
+/* The launcher's own, which is of its version, then that of the system. But if
+ * the program has one, that, for two in a process are two to the launcher: by
+ * its name, because MPI_Finalize would unload what nobody else has loaded. */
 gloo_status gli_pmix_load(gli_pmix_library *library, gloo_error *error) {
   gli_text reason = {""};
-  if (pmix_try(NULL, library, NULL)) return GLOO_OK;
-  if (pmix_environment_is_ours() && pmix_try_prefixes(library)) return GLOO_OK;
+  bool there = pmix_is_there(), ours = pmix_environment_is_ours();
+  if (!there && ours && pmix_try_prefixes(library)) return GLOO_OK;
   for (size_t i = 0; i < COUNT(pmix_names); i++)
     if (pmix_try(pmix_names[i], library, i == 0 ? &reason : NULL))
       return GLOO_OK;
+  if (there && ours && pmix_try_prefixes(library)) return GLOO_OK;
   return gli_fail(
       error, GLOO_ERR_UNSUPPORTED, -1,
       "the launcher tells ranks through PMIx (PMIX_NAMESPACE is set), and the "
