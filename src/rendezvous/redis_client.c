@@ -119,7 +119,7 @@ static gloo_status redis_greet_with(const gli_redis_client *self,
                                     const gli_redis_command *command,
                                     uint64_t deadline_ns, redisReply **reply,
                                     gloo_error *error) {
-  redisReply *got;
+  redisReply *got = NULL;
   gloo_status status = gli_redis_connection_send(connection, command, error);
   if (status == GLOO_OK)
     status = gli_redis_connection_receive(connection, deadline_ns, &got, error);
@@ -138,7 +138,7 @@ static gloo_status redis_log_in(const gli_redis_client *self,
                                 gli_redis_connection *connection,
                                 uint64_t deadline_ns, gloo_error *error) {
   gli_redis_command command = {0};
-  redisReply *reply;
+  redisReply *reply = NULL;
   if (self->user[0] == '\0' && self->password[0] == '\0') return GLOO_OK;
   gli_redis_put_text(&command, "AUTH");
   if (self->user[0] != '\0') gli_redis_put_text(&command, self->user);
@@ -157,7 +157,7 @@ static gloo_status redis_greet(const gli_redis_client *self,
                                gli_redis_connection *connection,
                                uint64_t deadline_ns, gloo_error *error) {
   gli_redis_command command = {0};
-  redisReply *reply;
+  redisReply *reply = NULL;
   gloo_status status = redis_log_in(self, connection, deadline_ns, error);
   if (status != GLOO_OK) return status;
   gli_redis_put_text(&command, "EXISTS");
@@ -216,26 +216,29 @@ static gloo_status redis_try_all(gli_redis_client *self, uint64_t deadline_ns,
   return status;
 }
 
+/* The last attempt is often cut short: what the one before met with says more.
+ */
 static gloo_status redis_connect_patiently(gli_redis_client *self,
                                            gloo_error *error) {
   uint64_t deadline = gli_deadline_after(self->timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
-  bool told = false;
+  gloo_error cause = {.status = GLOO_OK};
   for (;;) {
-    gloo_error cause;
-    gloo_status status = redis_try_all(self, deadline, &cause);
+    gloo_error now;
+    gloo_status status = redis_try_all(self, deadline, &now);
     if (status == GLOO_OK) return status;
     int64_t left = gli_deadline_left(deadline);
     if (status != GLOO_ERR_PEER && status != GLOO_ERR_ADDRESS)
-      return gli_fail(error, status, -1, "%s", cause.message);
+      return gli_fail(error, status, -1, "%s", now.message);
+    if (status == GLOO_ERR_ADDRESS && cause.status != status)
+      gli_log(GLOO_LOG_WARN, "%s; trying again", now.message);
+    if (left != 0 || cause.status == GLOO_OK) cause = now;
     if (left == 0)
-      return gli_fail(error,
-                      status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
-                      "%s (tried for %s; is the Redis server running?)",
-                      cause.message, gli_duration(self->timeout_ns).text);
-    if (!told && status == GLOO_ERR_ADDRESS)
-      gli_log(GLOO_LOG_WARN, "%s; trying again", cause.message);
-    told = true;
+      return gli_fail(
+          error,
+          cause.status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : cause.status, -1,
+          "%s (tried for %s; is the Redis server running?)", cause.message,
+          gli_duration(self->timeout_ns).text);
     if (left > 0 && (int64_t)pause_ms * 1000000 > left)
       pause_ms = (unsigned)(left / 1000000) + 1;
     uv_sleep(pause_ms);

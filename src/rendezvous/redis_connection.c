@@ -258,5 +258,6 @@ gloo_status gli_redis_connection_receive(gli_redis_connection *self,
 }
 
 bool gli_redis_connection_rest(gli_redis_connection *self, uint64_t until_ns) {
+  if (self->reader->pos < self->reader->len) return false; /* one too many */
   return gli_store_socket_wait(self->fd, POLLIN, until_ns) == -1;
 }

@@ -64,7 +64,7 @@ static gloo_status redis_receive(const redis_store *self,
                                  gli_redis_connection *connection,
                                  uint64_t deadline_ns, redisReply **reply,
                                  gloo_error *error) {
-  redisReply *got;
+  redisReply *got = NULL;
   gloo_status status =
       gli_redis_connection_receive(connection, deadline_ns, &got, error);
   if (status != GLOO_OK) return status;
@@ -140,7 +140,7 @@ static gloo_status redis_set_batch(const redis_store *self,
   }
   uint64_t limit = gli_redis_client_patience(self->client, GLI_NEVER);
   for (; sent > 0; sent--) {
-    redisReply *reply;
+    redisReply *reply = NULL;
     gloo_status status = redis_receive(self, connection, limit, &reply, error);
     if (status != GLOO_OK) return status;
     status = redis_expect(self, reply, REDIS_REPLY_STATUS, "SET", error);
@@ -200,7 +200,7 @@ static gloo_status redis_add(gloo_store *store, const char *key, int64_t amount,
   const redis_store *self = (const redis_store *)store;
   gli_redis_command command = {0};
   redis_name name;
-  redisReply *reply;
+  redisReply *reply = NULL;
   char decimal[GLI_DECIMAL_BYTES];
   int64_t sum = 0;
   snprintf(decimal, sizeof decimal, "%" PRId64, amount);
@@ -235,7 +235,7 @@ static gloo_status redis_compare_and_set(
   const redis_store *self = (const redis_store *)store;
   gli_redis_command command = {0};
   redis_name name;
-  redisReply *reply;
+  redisReply *reply = NULL;
   gloo_value now = {NULL, 0};
   redis_put_script(self, &command, &name, redis_compare_script, key);
   gli_redis_put(&command, expected, expected_bytes);
@@ -275,7 +275,7 @@ static gloo_status redis_append(gloo_store *store, const char *key,
   const redis_store *self = (const redis_store *)store;
   gli_redis_command command = {0};
   redis_name name;
-  redisReply *reply;
+  redisReply *reply = NULL;
   char most[GLI_DECIMAL_BYTES];
   snprintf(most, sizeof most, "%zu", GLOO_STORE_VALUE_MAX);
   redis_put_script(self, &command, &name, redis_append_script, key);
@@ -301,7 +301,7 @@ static gloo_status redis_remove(gloo_store *store, const char *key,
   const redis_store *self = (const redis_store *)store;
   gli_redis_command command = {0};
   redis_name name;
-  redisReply *reply;
+  redisReply *reply = NULL;
   gli_redis_put_text(&command, "DEL");
   redis_put_key(self, &command, &name, key);
   gloo_status status = redis_ask(self, &command, &reply, error);
@@ -362,7 +362,7 @@ static gloo_status redis_look(const redis_store *self,
     status = gli_redis_connection_send(connection, &command, error);
   }
   for (size_t i = 0; i < batch->n && status == GLOO_OK; i++) {
-    redisReply *reply;
+    redisReply *reply = NULL;
     status = redis_receive(self, connection, limit, &reply, error);
     if (status == GLOO_OK)
       status = redis_take_reply(self, batch, i, reply, error);
@@ -427,7 +427,7 @@ static gloo_status redis_fetch_until(const redis_store *self,
     if (f->at > before) pause_ns = PAUSE_MIN_NS;
     int64_t rest_ns = left > 0 && left < pause_ns ? left : pause_ns;
     if (!gli_redis_connection_rest(connection, gli_deadline_after(rest_ns))) {
-      redisReply *unasked;
+      redisReply *unasked = NULL;
       uint64_t limit = gli_redis_client_patience(self->client, f->deadline_ns);
       status = redis_receive(self, connection, limit, &unasked, error);
       return status != GLOO_OK
