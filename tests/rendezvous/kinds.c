@@ -146,7 +146,7 @@ static void open_redis(test_store *t) {
 const char *test_kind_missing(const char *kind) {
   gloo_store *store;
   if (strcmp(kind, "redis") == 0)
-    return redis_server_installed() ? NULL : "redis-server is not installed";
+    return redis_server_installed() ? NULL : "no Redis server is installed";
   if (strcmp(kind, "tcp6") != 0) return NULL;
   if (open_tcp("::1", &store) != GLOO_OK)
     return "this machine has no IPv6 loopback address";

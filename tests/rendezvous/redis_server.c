@@ -25,8 +25,19 @@
 
 enum { SETTINGS_MAX = 64 };
 
+/* What has it: the second is the same program, which is another one by another
+ * name, and comes without a service that the system starts. */
+static const char *const programs[] = {"redis-server", "redis-check-rdb",
+                                       "valkey-server"};
+
 bool redis_server_installed(void) {
-  return system("command -v redis-server >/dev/null 2>&1") == 0;
+  for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+    char command[64];
+    snprintf(command, sizeof(command), "command -v %s >/dev/null 2>&1",
+             programs[i]);
+    if (system(command) == 0) return true;
+  }
+  return false;
 }
 
 static void server_become(uint16_t port, const char *const *settings) {
@@ -47,7 +58,8 @@ static void server_become(uint16_t port, const char *const *settings) {
   dup2(null, 1);
   dup2(null, 2);
   for (int fd = 3; fd < 1024; fd++) close(fd);
-  execvp(words[0], (char **)words);
+  for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+    execvp(programs[i], (char **)words);
   _exit(127);
 }
 
