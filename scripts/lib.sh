@@ -36,6 +36,16 @@ missing_packages() { # compiler, ["tests"]
   echo "${missing[*]}"
 }
 
+# What some tests need, which are skipped without it. The server is started by
+# them: redis-tools has its program, and is no service that starts by itself.
+wished_packages() {
+  local wished=()
+  has_library hiredis || wished+=(libhiredis-dev)
+  command -v redis-server >/dev/null || command -v redis-check-rdb >/dev/null ||
+    wished+=(redis-tools)
+  echo "${wished[*]}"
+}
+
 # Become root for one command, without ever asking for a password.
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
@@ -73,7 +83,11 @@ install_packages() { # packages...
 }
 
 ensure_packages() { # compiler, ["tests"]
-  local missing
+  local missing wished
+  if [ "${2:-}" = tests ] && wished=$(wished_packages) && [ -n "$wished" ]; then
+    # shellcheck disable=SC2086  # one word per package
+    (install_packages $wished) || say "some tests are skipped"
+  fi
   missing=$(missing_packages "$@")
   [ -n "$missing" ] || return 0
   # shellcheck disable=SC2086  # one word per package

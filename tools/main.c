@@ -17,6 +17,7 @@ static const tool tools[] = {
     {"bench", gli_tool_bench, "measure collectives, and the machine's limits"},
     {"plan", gli_tool_plan, "print, check and simulate plans"},
     {"tune", gli_tool_tune, "measure which algorithms are best here"},
+    {"store", gli_tool_store, "serve a store at which ranks meet"},
     {"info", gli_tool_info, "what this build can do, and its defaults"},
 };
 enum { N_TOOLS = sizeof tools / sizeof tools[0] };

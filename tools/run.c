@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tools/tools.h"
@@ -13,6 +14,8 @@ static int64_t grace_ms = 2000;
 static int64_t port = 0;
 static bool prefix = false;
 static bool no_bind = false;
+static const char *hosts = NULL, *by = NULL;
+static bool execute = false;
 
 static const gli_option options[] = {
     {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N", "how many ranks (required)",
@@ -25,13 +28,21 @@ static const gli_option options[] = {
      "time between a failure and the end of the rest (2000)", 0, 3600000},
     {"port", 0, GLI_OPTION_INTEGER, &port, "PORT",
      "MASTER_PORT; default: a free one", 1, 65535},
+    {"hosts", 0, GLI_OPTION_TEXT, &hosts, "A,B",
+     "print what starts the ranks on these hosts instead", 0, 0},
+    {"by", 0, GLI_OPTION_TEXT, &by, "WAY",
+     "with --hosts: ssh, srun, mpirun (Open MPI) or mpiexec (MPICH)", 0, 0},
+    {"execute", 0, GLI_OPTION_FLAG, &execute, NULL, "with --hosts: run it", 0,
+     0},
 };
 
 static const gli_command command = {
     .name = "run",
     .usage = "gloo run -n N [options] [--] program [arguments]",
     .about =
-        "Starts the program N times on this host and waits for all of them.\n"
+        "Starts the program N times on this host and waits for all of them. "
+        "Other\n"
+        "hosts are for ssh, srun and mpirun: --hosts prints their command.\n"
         "Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
         "MASTER_ADDR,\n"
         "MASTER_PORT and GLOO_JOB_ID. The program 'gloo' is this command.\n"
@@ -76,6 +87,26 @@ static int fail(int exit_status, const gloo_error *error) {
   return exit_status;
 }
 
+static int run_on_hosts(char **argv, int n_operands) {
+  gloo_error error;
+  gli_run_options job = {.ranks = (int)ranks,
+                         .environment = {.port = (uint16_t)port}};
+  if (!make_job_id(job.environment.job, &error))
+    return fail(GLI_EXIT_FAILED, &error);
+  char *list = strdup(hosts);
+  int status = GLI_EXIT_FAILED;
+  job.arguments = copy_arguments(argv, n_operands);
+  if (list == NULL || job.arguments == NULL) {
+    fprintf(stderr, "gloo run: out of memory\n");
+  } else {
+    status = gli_run_hosts(list, by, execute, &job, &error);
+    if (status != GLI_EXIT_OK) (void)fail(status, &error);
+  }
+  free(job.arguments);
+  free(list);
+  return status;
+}
+
 int gli_tool_run(int argc, char **argv) {
   int n_operands;
   gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
@@ -88,6 +119,11 @@ int gli_tool_run(int argc, char **argv) {
     return gli_usage_error(&command, "which program? usage: %s", command.usage);
   }
 
+  if (hosts == NULL && (by != NULL || execute)) {
+    return gli_usage_error(&command, "%s belongs to --hosts",
+                           by != NULL ? "--by" : "--execute");
+  }
+  if (hosts != NULL) return run_on_hosts(argv, n_operands);
   gloo_error error;
   char path[GLI_RUN_PATH_MAX];
   int status = GLI_EXIT_FAILED;

@@ -83,6 +83,14 @@ enum { GLI_RUN_FORWARDED = 5 };
 extern const int gli_run_forwarded[GLI_RUN_FORWARDED];
 bool gli_run_ignores(int signum);
 
+/* ---- several hosts: run_hosts.c ------------------------------------------ */
+
+/* Print, or run, the line by which `by` (ssh, srun, mpirun, mpiexec; NULL: what
+ * fits) starts the job on the hosts of `list`, which is taken apart. The exit
+ * status of the command; `error` is set unless it is GLI_EXIT_OK. */
+int gli_run_hosts(char *list, const char *by, bool execute,
+                  gli_run_options *job, gloo_error *error);
+
 /* ---- one session for all: run_session.c --------------------------------- */
 
 /* Run the job in a process that leads a session of its own. Returns in both

@@ -135,13 +135,22 @@ static char *make_variable(const gli_run_environment *shared, int rank, int i) {
   return text;
 }
 
-static bool is_ours(const char *variable) {
+/* Of an outer job; they would come before ours. */
+static const char *const removed[] = {"GLOO_RANK", "GLOO_SIZE",
+                                      "TORCHELASTIC_USE_AGENT_STORE"};
+
+static bool is_among(const char *const *names, size_t n, const char *variable) {
   size_t length = strcspn(variable, "=");
-  for (int i = 0; i < N_VARIABLES; i++) {
-    if (strlen(variable_names[i]) != length) continue;
-    if (strncmp(variable_names[i], variable, length) == 0) return true;
+  for (size_t i = 0; i < n; i++) {
+    if (strlen(names[i]) != length) continue;
+    if (strncmp(names[i], variable, length) == 0) return true;
   }
   return false;
+}
+
+static bool is_passed_on(const char *variable) {
+  return !is_among(variable_names, N_VARIABLES, variable) &&
+         !is_among(removed, sizeof removed / sizeof *removed, variable);
 }
 
 /* The first N_VARIABLES entries are allocated, the others are borrowed. */
@@ -158,7 +167,7 @@ char **gli_run_environment_make(const gli_run_environment *shared, int rank) {
   }
   size_t used = N_VARIABLES;
   for (size_t i = 0; i < inherited; i++) {
-    if (!is_ours(environ[i])) all[used++] = environ[i];
+    if (is_passed_on(environ[i])) all[used++] = environ[i];
   }
   return all;
 }

@@ -163,18 +163,20 @@ GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
 typedef struct gloo_init_options {
   size_t struct_size;
   const gloo_device_options *device;   /* NULL: defaults; the host defaults to
-                                          the address that reaches MASTER_ADDR */
+                                          the address that reaches the store */
   const gloo_context_options *context; /* NULL: defaults */
 } gloo_init_options;
 #define GLOO_INIT_OPTIONS_INIT \
   { sizeof(gloo_init_options), 0, 0 }
 
-/* Build a context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and
- * MASTER_PORT, as `gloo run` and torchrun set them. Rank 0 serves the store on
- * that address. GLOO_JOB_ID and GLOO_EPOCH, where set, must agree; without the
- * first, TORCHELASTIC_RUN_ID does if it is not "none". With none of the
- * variables set, the job is one rank; an empty one is not set. Errors name the
- * variable.
+/* Build a context from what the launcher of the job has put into the
+ * environment: GLOO_RANK, GLOO_SIZE and GLOO_STORE (the URL of a store), or
+ * what `gloo run`, torchrun, srun or Kubernetes set; docs/guide/launchers.md
+ * has all. Where nothing else serves a store, rank 0 does. GLOO_JOB_ID and
+ * GLOO_EPOCH, where set, must agree; without the first, torchrun's and Slurm's
+ * names for the job do. Where no launcher is recognised the job is one rank;
+ * one that is recognised by half of its variables is an error. An empty
+ * variable is not set. Errors name the variable.
  *
  * All ranks return together, and may start again at once: a rank that comes
  * before rank 0 has left the last start tries until its time is up. Without a

@@ -112,6 +112,24 @@ gloo_store_tcp_create(const gloo_store_tcp_options *options, gloo_store **store,
  * the store stays the caller's. */
 GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 
+/* Open a store by its URL:
+ *
+ *   file:///folder        as gloo_store_file_create, of no job
+ *   tcp://host:port       a client of a server: `gloo store`, or a process with
+ *                         `serve` in its gloo_store_tcp_options, of no job
+ *   env:                  what the launcher of the job says (docs/guide/
+ *                         launchers.md): where gloo_init meets, too. For a job
+ *                         of one rank a store in memory
+ *
+ * A character that would not be itself there is written as %XX; addresses of
+ * IPv6 stand in brackets. Connecting is tried until the time is up.
+ * Errors: GLOO_ERR_INVALID (says what is wrong with the URL), and those of the
+ * function for that kind.
+ * Threads: any; blocks until it is connected. Ownership: *store is the
+ * caller's; the text is copied. */
+GLOO_API gloo_status gloo_store_open(const char *url, int64_t timeout_ns,
+                                     gloo_store **store, gloo_error *error);
+
 /* A view of `base` in which every key starts with `prefix`.
  * Errors: GLOO_ERR_INVALID (NULL, or a prefix of 1,024 bytes or more),
  * GLOO_ERR_NO_MEMORY.

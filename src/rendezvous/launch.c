@@ -1,11 +1,24 @@
 #include "rendezvous/launch.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/environment.h"
+#include "core/log.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/text.h"
+
+/* Where the ranks of a job meet to which nothing else gives a port: that of
+ * torchrun, too. */
+#define PORT_USUAL 29500u
+/* Where Slurm's jobs get theirs from: below those that systems give away. */
+#define PORT_FIRST 20000u
+#define PORTS 12000u
+/* A host's name; each of its bytes may take three in a URL. */
+#define HOST_MAX ((size_t)255)
+
+/* ---- reading variables --------------------------------------------------- */
 
 /* A decimal number, digits only, between `min` and `max`. */
 static gloo_status launch_read_number(const char *name, const char *meaning,
@@ -42,111 +55,361 @@ static gloo_status launch_read_text(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
-/* ---- the launchers ------------------------------------------------------ */
+static gloo_status launch_take_place(gli_launch *launch, uint64_t rank,
+                                     uint64_t size) {
+  launch->rank = (uint32_t)rank;
+  launch->size = (uint32_t)size;
+  return GLOO_OK;
+}
 
-static gloo_status read_torchrun(gli_launch *launch, gloo_error *error) {
-  uint64_t size, rank, port;
+/* ---- URLs ---------------------------------------------------------------- */
+
+/* A host's name or address: with its percent signs and the like encoded, in
+ * brackets where it has colons. `host` may have brackets. */
+static void write_host(const char *host, char out[3 * HOST_MAX + 3]) {
+  static const char odd[] = "%/@[]#? ";
+  size_t bytes = strlen(host);
+  if (bytes > 1 && host[0] == '[' && host[bytes - 1] == ']') {
+    host++;
+    bytes -= 2;
+  }
+  bool colons = memchr(host, ':', bytes) != NULL;
+  if (colons) *out++ = '[';
+  for (size_t i = 0; i < bytes; i++) {
+    if (strchr(odd, host[i]) != NULL) {
+      out += sprintf(out, "%%%02X", (unsigned)(unsigned char)host[i]);
+    } else {
+      *out++ = host[i];
+    }
+  }
+  if (colons) *out++ = ']';
+  *out = '\0';
+}
+
+static void launch_meet_at(gli_launch *launch, const char *scheme,
+                           const char *host, uint64_t port, const char *path) {
+  char shown[3 * HOST_MAX + 3];
+  write_host(host, shown);
+  snprintf(launch->store, sizeof launch->store, "%s://%s:%u%s", scheme, shown,
+           (unsigned)port, path);
+}
+
+/* ---- this library's variables -------------------------------------------- */
+
+static gloo_status who_by_gloo(gli_launch *launch, gloo_error *error) {
+  uint64_t size, rank;
+  gloo_status status = launch_read_number("GLOO_SIZE", "the number of ranks", 1,
+                                          GLI_RANKS_MAX, &size, error);
+  if (status == GLOO_OK)
+    status = launch_read_number("GLOO_RANK", "the rank, below GLOO_SIZE", 0,
+                                size - 1, &rank, error);
+  return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
+}
+
+/* ---- torchrun ------------------------------------------------------------ */
+
+static gloo_status who_by_torchrun(gli_launch *launch, gloo_error *error) {
+  uint64_t size, rank;
   gloo_status status = launch_read_number("WORLD_SIZE", "the number of ranks",
                                           1, GLI_RANKS_MAX, &size, error);
-  if (status != GLOO_OK) return status;
-  status = launch_read_number("RANK", "the rank, below WORLD_SIZE", 0, size - 1,
-                              &rank, error);
   if (status == GLOO_OK)
-    status =
-        launch_read_text("MASTER_ADDR", "the host name or address of rank 0",
-                         GLI_HOST_MAX, launch->host, error);
+    status = launch_read_number("RANK", "the rank, below WORLD_SIZE", 0,
+                                size - 1, &rank, error);
+  return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
+}
+
+/* torchrun's agent keeps its own store at that place, for as long as it starts
+ * its workers again and again: each start gets keys of its own. */
+static gloo_status torchrun_agent(gli_launch *launch, const char *host,
+                                  uint64_t port, gloo_error *error) {
+  uint64_t restart = 0;
+  char path[64];
+  if (gli_environment_read("TORCHELASTIC_RESTART_COUNT") != NULL) {
+    gloo_status status = launch_read_number(
+        "TORCHELASTIC_RESTART_COUNT", "how often the ranks were started again",
+        0, UINT32_MAX, &restart, error);
+    if (status != GLOO_OK) return status;
+  }
+  /* Ranks that came or went are no restart to torchrun. */
+  snprintf(path, sizeof path, "/gloo_c/%" PRIu64 "/%u", restart, launch->size);
+  launch_meet_at(launch, "c10d", host, port, path);
+  return GLOO_OK;
+}
+
+static gloo_status where_by_torchrun(gli_launch *launch, gloo_error *error) {
+  char host[HOST_MAX + 1];
+  uint64_t port;
+  gloo_status status =
+      launch_read_text("MASTER_ADDR", "the host name or address of rank 0",
+                       HOST_MAX, host, error);
   if (status == GLOO_OK)
     status =
         launch_read_number("MASTER_PORT", "the port that rank 0 listens on", 1,
                            65535, &port, error);
   if (status != GLOO_OK) return status;
-  launch->size = (uint32_t)size;
-  launch->rank = (uint32_t)rank;
-  launch->port = (uint16_t)port;
+  const char *agent = gli_environment_read("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != NULL && strcmp(agent, "True") == 0)
+    return torchrun_agent(launch, host, port, error);
+  launch_meet_at(launch, "tcp", host, port, "");
+  launch->serves = true;
   return GLOO_OK;
 }
 
-static gloo_status read_alone(gli_launch *launch, gloo_error *error) {
-  (void)error;
-  launch->rank = 0;
-  launch->size = 1;
+/* ---- Slurm --------------------------------------------------------------- */
+
+static gloo_status who_by_slurm(gli_launch *launch, gloo_error *error) {
+  uint64_t size, rank;
+  gloo_status status =
+      launch_read_number("SLURM_STEP_NUM_TASKS", "the number of ranks", 1,
+                         GLI_RANKS_MAX, &size, error);
+  if (status == GLOO_OK)
+    status = launch_read_number("SLURM_PROCID", "the rank", 0, size - 1, &rank,
+                                error);
+  return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
+}
+
+/* The first of a list such as "rack1-n[07-12,20],gpu3": rack1-n07. */
+static gloo_status first_node(char host[HOST_MAX + 1], gloo_error *error) {
+  const char *list = gli_environment_read("SLURM_STEP_NODELIST");
+  const char *at = list;
+  size_t n = 0;
+  while (*at != '\0' && *at != ',' && n < HOST_MAX) {
+    if (*at != '[') {
+      host[n++] = *at++;
+      continue;
+    }
+    for (at++; *at >= '0' && *at <= '9' && n < HOST_MAX; at++) host[n++] = *at;
+    at = strchr(at, ']');
+    if (at == NULL) break;
+    at++;
+  }
+  host[n] = '\0';
+  if (at != NULL && n > 0 && (*at == '\0' || *at == ',')) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the environment variable SLURM_STEP_NODELIST is '%s', "
+                  "expected the hosts of the step, as in n[1-4]; set "
+                  "GLOO_STORE to say where ranks meet",
+                  gli_quote(list).text);
+}
+
+static gloo_status where_by_slurm(gli_launch *launch, gloo_error *error) {
+  char host[HOST_MAX + 1];
+  uint64_t job, step;
+  gloo_status status = launch_read_number("SLURM_JOB_ID", "the job's number", 0,
+                                          UINT32_MAX, &job, error);
+  if (status == GLOO_OK)
+    status = launch_read_number("SLURM_STEP_ID", "the step's number", 0,
+                                UINT32_MAX, &step, error);
+  if (status == GLOO_OK) status = first_node(host, error);
+  if (status != GLOO_OK) return status;
+  /* Jobs, and steps of one job, that follow each other get ports that differ.
+   */
+  launch_meet_at(launch, "tcp", host, PORT_FIRST + (job * 61 + step) % PORTS,
+                 "");
+  launch->serves = true;
+  snprintf(launch->job, sizeof launch->job, "slurm-%" PRIu64 ".%" PRIu64, job,
+           step);
   return GLOO_OK;
 }
+
+/* ---- Kubernetes ---------------------------------------------------------- */
+
+static gloo_status who_by_kubernetes(gli_launch *launch, gloo_error *error) {
+  uint64_t size, rank;
+  gloo_status status = launch_read_number("GLOO_SIZE", "the number of ranks", 1,
+                                          GLI_RANKS_MAX, &size, error);
+  if (status == GLOO_OK)
+    status =
+        launch_read_number("JOB_COMPLETION_INDEX", "the rank, below GLOO_SIZE",
+                           0, size - 1, &rank, error);
+  return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
+}
+
+/* The pods of an indexed job are called <job>-<index>; the headless service
+ * makes that a name: <job>-0.<service>. */
+static gloo_status where_by_kubernetes(gli_launch *launch, gloo_error *error) {
+  char name[HOST_MAX + 1], service[HOST_MAX + 1], host[2 * HOST_MAX + 4];
+  gloo_status status = launch_read_text("HOSTNAME", "the name of this pod",
+                                        HOST_MAX, name, error);
+  if (status == GLOO_OK)
+    status = launch_read_text("GLOO_SERVICE", "the name of a headless service",
+                              HOST_MAX, service, error);
+  if (status != GLOO_OK) return status;
+  char own[16];
+  int bytes = snprintf(own, sizeof own, "-%u", (unsigned)launch->rank);
+  size_t left = strlen(name) - (size_t)bytes;
+  if (strlen(name) <= (size_t)bytes || strcmp(name + left, own) != 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the environment variable HOSTNAME is '%s', expected the "
+                    "name of a pod of an indexed job, which ends in '%s'; set "
+                    "GLOO_STORE to say where ranks meet",
+                    gli_quote(name).text, own);
+  snprintf(host, sizeof host, "%.*s-0.%s", (int)left, name, service);
+  if (strlen(host) > HOST_MAX)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the name of rank 0's pod, '%s', has more than %zu bytes",
+                    gli_quote(host).text, HOST_MAX);
+  launch_meet_at(launch, "tcp", host, PORT_USUAL, "");
+  launch->serves = true;
+  return GLOO_OK;
+}
+
+/* ---- the launchers ------------------------------------------------------- */
 
 #define VARIABLES_MAX 4
 
-/* One applies when any of its variables is set, and needs them all. The last
- * has none and always applies. */
+/* One applies when any of `signs` is set. It needs all of `needs`, and unless
+ * GLOO_STORE says where ranks meet those of `places`. */
 typedef struct launcher {
   const char *name;
-  const char *variables[VARIABLES_MAX];
-  gloo_status (*read)(gli_launch *launch, gloo_error *error);
+  const char *signs[VARIABLES_MAX];
+  const char *needs[VARIABLES_MAX], *places[VARIABLES_MAX];
+  gloo_status (*who)(gli_launch *launch, gloo_error *error);
+  gloo_status (*where)(gli_launch *launch, gloo_error *error);
+  const char *advice; /* when some are missing */
 } launcher;
 
 static const launcher launchers[] = {
+    {"GLOO_RANK",
+     {"GLOO_RANK"},
+     {"GLOO_RANK", "GLOO_SIZE"},
+     {NULL},
+     who_by_gloo,
+     NULL,
+     "set all of them to something, or none for a job of one rank"},
     {"torchrun",
      {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-     read_torchrun},
-    {"none", {NULL}, read_alone},
+     {"RANK", "WORLD_SIZE"},
+     {"MASTER_ADDR", "MASTER_PORT"},
+     who_by_torchrun,
+     where_by_torchrun,
+     "set all of them to something, or none for a job of one rank"},
+    {"Slurm",
+     {"SLURM_STEP_NUM_TASKS"},
+     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+     {"SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     who_by_slurm,
+     where_by_slurm,
+     "srun sets all of them; for a job of one rank set GLOO_RANK=0 and "
+     "GLOO_SIZE=1"},
+    {"Kubernetes",
+     {"JOB_COMPLETION_INDEX"},
+     {"JOB_COMPLETION_INDEX", "GLOO_SIZE"},
+     {"GLOO_SERVICE", "HOSTNAME"},
+     who_by_kubernetes,
+     where_by_kubernetes,
+     "an indexed job of Kubernetes needs them (GLOO_SIZE: how many pods, "
+     "GLOO_SERVICE: its headless service); for a job of one rank set "
+     "GLOO_RANK=0 and GLOO_SIZE=1"},
+    /* Halves of the first, which others' variables may complete. */
+    {"GLOO_RANK",
+     {"GLOO_SIZE", "GLOO_STORE"},
+     {"GLOO_RANK", "GLOO_SIZE"},
+     {NULL},
+     who_by_gloo,
+     NULL,
+     "set all of them to something, or none for a job of one rank"},
 };
 
-static bool launch_applies(const launcher *l) {
-  if (l->variables[0] == NULL) return true;
-  for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++)
-    if (gli_environment_read(l->variables[i]) != NULL) return true;
-  return false;
+static const launcher *find_launcher(void) {
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+    for (size_t k = 0; k < VARIABLES_MAX && launchers[i].signs[k] != NULL; k++)
+      if (gli_environment_read(launchers[i].signs[k]) != NULL)
+        return &launchers[i];
+  return NULL;
 }
 
-/* Append `name` to a list in words. */
-static void list_name(char *list, size_t room, const char *name) {
-  if (*list != '\0') strncat(list, ", ", room - strlen(list) - 1);
-  strncat(list, name, room - strlen(list) - 1);
+typedef struct variables {
+  char set[192], missing[192];
+} variables;
+
+static void list_name(char list[192], const char *name) {
+  size_t used = strlen(list);
+  snprintf(list + used, 192 - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-static gloo_status check_complete(const launcher *l, gloo_error *error) {
-  char missing[128] = "", set[128] = "";
-  for (size_t i = 0; i < VARIABLES_MAX && l->variables[i] != NULL; i++) {
-    const char *name = l->variables[i];
-    if (gli_environment_read(name) == NULL) {
-      list_name(missing, sizeof missing, name);
-    } else {
-      list_name(set, sizeof set, name);
-    }
+static void list_variables(const char *const names[VARIABLES_MAX],
+                           variables *found) {
+  for (size_t i = 0; i < VARIABLES_MAX && names[i] != NULL; i++) {
+    bool set = gli_environment_read(names[i]) != NULL;
+    list_name(set ? found->set : found->missing, names[i]);
   }
-  if (missing[0] == '\0') return GLOO_OK;
-  return gli_fail(
-      error, GLOO_ERR_INVALID, -1,
-      "the environment has %s, but not %s: set all of them to something, "
-      "or none for a job of one rank",
-      set, missing);
 }
 
-/* torchrun names its jobs, if it is told a name: it is "none" otherwise. Other
- * launchers' numbers (of Slurm's steps, of PMIx's name spaces) may differ
- * between ranks of one job, when it was started in several pieces. */
+static gloo_status check_complete(const launcher *l, bool place,
+                                  gloo_error *error) {
+  variables found = {"", ""};
+  list_variables(l->needs, &found);
+  if (place) list_variables(l->places, &found);
+  if (found.missing[0] == '\0') return GLOO_OK;
+  variables signs = {"", ""};
+  list_variables(l->signs, &signs);
+  return gli_fail(
+      error, GLOO_ERR_INVALID, -1, "the environment has %s, but not %s: %s",
+      found.set[0] != '\0' ? found.set : signs.set, found.missing, l->advice);
+}
+
+/* ---- the job ------------------------------------------------------------- */
+
+/* torchrun names its jobs, if it is told a name: it is "none" otherwise. */
 static gloo_status read_job(gli_launch *launch, gloo_error *error) {
   const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
-  const char *name = NULL;
   gloo_status status = GLOO_OK;
-  if (run != NULL && strcmp(run, "none") != 0) name = "TORCHELASTIC_RUN_ID";
-  if (gli_environment_read("GLOO_JOB_ID") != NULL) name = "GLOO_JOB_ID";
-  if (name != NULL)
-    status = launch_read_text(name, "the name of the job", GLI_JOB_MAX,
+  if (gli_environment_read("GLOO_JOB_ID") != NULL) {
+    status = launch_read_text("GLOO_JOB_ID", "the name of the job", GLI_JOB_MAX,
                               launch->job, error);
+  } else if (run != NULL && strcmp(run, "none") != 0) {
+    status = launch_read_text("TORCHELASTIC_RUN_ID", "the name of the job",
+                              GLI_JOB_MAX, launch->job, error);
+  }
   if (status == GLOO_OK && gli_environment_read("GLOO_EPOCH") != NULL)
     status = launch_read_number("GLOO_EPOCH", "the number of the attempt", 0,
                                 UINT64_MAX, &launch->epoch, error);
   return status;
 }
 
-gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
-  gli_launch launch = {0};
-  const launcher *l = launchers;
-  while (!launch_applies(l)) l++;
-  launch.launcher = l->name;
-  gloo_status status = check_complete(l, error);
-  if (status == GLOO_OK) status = l->read(&launch, error);
-  if (status == GLOO_OK) status = read_job(&launch, error);
-  if (status == GLOO_OK) *out = launch;
+/* GLOO_STORE, or what the launcher offers. */
+static gloo_status read_place(const launcher *l, gli_launch *launch,
+                              gloo_error *error) {
+  if (gli_environment_read("GLOO_STORE") == NULL) {
+    if (l->where != NULL) return l->where(launch, error);
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the environment has GLOO_RANK, GLOO_SIZE, but not "
+                    "GLOO_STORE: where %u ranks meet, such as tcp://host:port",
+                    (unsigned)launch->size);
+  }
+  gli_store_url url;
+  gloo_status status =
+      launch_read_text("GLOO_STORE", "the URL of a store", GLI_STORE_URL_MAX,
+                       launch->store, error);
+  if (status == GLOO_OK)
+    status = gli_store_url_read(launch->store, &url, error);
+  if (status == GLOO_OK && strcmp(url.scheme, "env") == 0)
+    status = gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "the environment variable GLOO_STORE is 'env:', which "
+                      "means what the environment says");
   return status;
+}
+
+gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
+  const launcher *l = find_launcher();
+  gli_launch launch = {.launcher = "none", .size = 1};
+  gloo_status status = GLOO_OK;
+  if (l != NULL) {
+    bool elsewhere = gli_environment_read("GLOO_STORE") != NULL;
+    launch.launcher = l->name;
+    status = check_complete(l, !elsewhere, error);
+    if (status == GLOO_OK) status = l->who(&launch, error);
+    /* A rank that is alone needs no place, but one that is wrong is told. */
+    if (status == GLOO_OK && (launch.size > 1 || l->where != NULL || elsewhere))
+      status = read_place(l, &launch, error);
+  }
+  if (status == GLOO_OK) status = read_job(&launch, error);
+  if (status != GLOO_OK) return status;
+  gli_log(
+      GLOO_LOG_INFO, "rank %u of %u, started by %s; ranks meet at %s",
+      (unsigned)launch.rank, (unsigned)launch.size, launch.launcher,
+      launch.size == 1 ? "no store" : gli_store_url_shown(launch.store).text);
+  *out = launch;
+  return GLOO_OK;
 }

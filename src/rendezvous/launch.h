@@ -1,33 +1,46 @@
-/* Which rank of which job this process is, from what the launcher of the job
- * put into the environment. */
+/* Which rank of which job this process is, and where its ranks meet, from what
+ * the launcher of the job put into the environment. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_H
 #define GLI_RENDEZVOUS_LAUNCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
 #include "rendezvous/store.h"
-
-#define GLI_HOST_MAX ((size_t)255)
+#include "rendezvous/store_url.h"
 
 typedef struct gli_launch {
   const char
       *launcher; /* which one was recognised; "none" for one rank alone */
   uint32_t rank, size;
-  char host[GLI_HOST_MAX + 1]; /* where rank 0 serves the store; "" if alone */
-  uint16_t port;
+  char store[GLI_STORE_URL_MAX + 1]; /* its URL; "" for one rank alone */
+  bool serves; /* rank 0 serves the store, a TCP store, at that place */
   char job[GLI_JOB_MAX + 1];
   uint64_t epoch;
 } gli_launch;
 
-/* Recognised, in this order:
- *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun, `gloo run`); all four
+/* Recognised, in this order, by any of the variables in parentheses:
+ *   the variables of this library (GLOO_RANK): GLOO_RANK, GLOO_SIZE, GLOO_STORE
+ *   torchrun, `gloo run` (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT)
+ *   Slurm's srun (SLURM_STEP_NUM_TASKS)
+ *   Kubernetes' indexed jobs (JOB_COMPLETION_INDEX)
  *   none of these: a job of one rank
- * An empty variable counts as one that is not set.
+ * What the launcher is recognised by must be complete, or it is an error: a
+ * program that was started as one rank of several never becomes a job of its
+ * own. An empty variable counts as one that is not set.
+ *
+ * Where ranks meet is what GLOO_STORE says, or else what the launcher offers.
  * GLOO_JOB_ID and GLOO_EPOCH (may be absent: "" and 0) go with each. Without
- * the first, the job is what torchrun calls it in TORCHELASTIC_RUN_ID.
+ * the first, the job is what torchrun or Slurm call it.
  * GLOO_ERR_INVALID names the variable, its value and what is expected, or those
  * that are missing. `out` is set on success only. */
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error);
+
+/* Open the store at which the ranks meet. Where the launch says that rank 0
+ * serves it, `serve` is for the process that does. */
+gloo_status gli_launch_open(const gli_launch *launch, bool serve,
+                            int64_t timeout_ns, gloo_store **store,
+                            gloo_error *error);
 
 #endif

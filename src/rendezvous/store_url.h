@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "gloo_c/store.h"
+#include "rendezvous/text.h"
 
 #define GLI_STORE_URL_MAX ((size_t)1024)
 
@@ -22,6 +23,9 @@ typedef struct gli_store_url {
 /* GLOO_ERR_INVALID says what is wrong with it, without the password. */
 gloo_status gli_store_url_read(const char *url, gli_store_url *out,
                                gloo_error *error);
+
+/* What of it may be seen: not the password. */
+gli_text gli_store_url_shown(const char *url);
 
 /* The client of a store that another program serves: connects, and tries again
  * until the timeout. Keys start with the path of the URL. */

@@ -63,7 +63,7 @@ static void expect_search(const char *interface, bool searches) {
   setenv("MASTER_PORT", "1", 1);
   if (interface != NULL) setenv("GLOO_SOCKET_IFNAME", interface, 1);
   assert_int_not_equal(gloo_init(&o, &context, &error), GLOO_OK);
-  bool found = strncmp(error.message, "MASTER_ADDR: ", 13) == 0;
+  bool found = strncmp(error.message, "where ranks meet: ", 18) == 0;
   if (found != searches)
     fail_msg("%s: %s", interface ? interface : "NULL", error.message);
   set_none();

@@ -17,7 +17,7 @@ READERS = [r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"
 # What they, and whoever goes through a list of names, hand on to be read. Another one is a
 # reader that this test does not know yet.
 INDIRECT = {("src/api/tuning.c", "name"), ("src/rendezvous/launch.c", "name"),
-            ("src/rendezvous/launch.c", "l->variables[i]"), ("tools/info.c", "variable")}
+            ("src/rendezvous/launch.c", "names[i]"), ("src/rendezvous/launch.c", "launchers[i].signs[k]"), ("tools/info.c", "variable")}
 
 
 def sources(project, folders, endings=(".c", ".h", ".cc")):

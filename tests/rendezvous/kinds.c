@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "redis_server.h"
+
 /* The event loop library closes descriptors by a bare system call, which the
  * thread sanitizer does not see: to it, the next one with the same number is
  * still in another thread's use. */
@@ -131,12 +133,38 @@ static void open_prefix(test_store *t) {
   t->key_max = GLOO_STORE_KEY_MAX - strlen("some/prefix/");
 }
 
-bool test_kind_available(const char *kind) {
+/* One server for all stores of the program; it ends with the program. */
+static void open_redis(test_store *t) {
+  static redis_server server;
+  static int opened;
+  if (server.pid == 0) server = redis_server_start(NULL);
+  snprintf(t->redis_path, sizeof(t->redis_path), "tests/%d", opened++);
+  t->redis_port = server.port;
+  t->store = redis_open(server.port, t->redis_path);
+}
+
+const char *test_kind_missing(const char *kind) {
   gloo_store *store;
-  if (strcmp(kind, "tcp6") != 0) return true;
-  if (open_tcp("::1", &store) != GLOO_OK) return false;
+  if (strcmp(kind, "redis") == 0)
+    return redis_server_installed() ? NULL : "no Redis server is installed";
+  if (strcmp(kind, "tcp6") != 0) return NULL;
+  if (open_tcp("::1", &store) != GLOO_OK)
+    return "this machine has no IPv6 loopback address";
   gloo_store_destroy(store);
-  return true;
+  return NULL;
+}
+
+gloo_store *test_store_join(const test_store *t) {
+  if (t->redis_port != 0) return redis_open(t->redis_port, t->redis_path);
+  uint16_t port = gloo_store_tcp_port(t->store);
+  if (port == 0) return NULL;
+  gloo_store *store;
+  gloo_store_tcp_options options = GLOO_STORE_TCP_OPTIONS_INIT;
+  options.host = "127.0.0.1";
+  options.port = port;
+  options.job = "battery";
+  assert_int_equal(gloo_store_tcp_create(&options, &store, NULL), GLOO_OK);
+  return store;
 }
 
 void test_store_open(const char *kind, test_store *t) {
@@ -157,6 +185,8 @@ void test_store_open(const char *kind, test_store *t) {
     open_prefix(t);
   } else if (strcmp(kind, "callbacks") == 0) {
     open_callbacks(t);
+  } else if (strcmp(kind, "redis") == 0) {
+    open_redis(t);
   } else {
     fail_msg("no such kind of store: %s", kind);
   }

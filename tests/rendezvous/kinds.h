@@ -19,14 +19,19 @@ typedef struct test_store {
   gloo_store *inner; /* of a prefix or callbacks */
   size_t key_max;
   char directory[64];
+  uint16_t redis_port; /* 0: it is no such store */
+  char redis_path[64];
 } test_store;
 
-/* False when this machine cannot have that kind (IPv6 only). */
-bool test_kind_available(const char *kind);
+/* Why this machine cannot have that kind; NULL: it can. */
+const char *test_kind_missing(const char *kind);
 
-/* "memory", "file", "tcp4", "tcp6", "prefix_memory", "prefix_tcp", "callbacks"
- */
+/* "memory", "file", "tcp4", "tcp6", "prefix_memory", "prefix_tcp", "callbacks",
+ * "redis" */
 void test_store_open(const char *kind, test_store *t);
+/* As another process opens what is open; NULL for kinds of which ranks share
+ * one. Destroy it. */
+gloo_store *test_store_join(const test_store *t);
 void test_store_close(test_store *t);
 
 /* A fresh name for a directory (not made), and removing it with its files. */

@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A connection to 127.0.0.1. */
+/* A connection to 127.0.0.1; -1 when there is none to be had. */
+int raw_try_connect(uint16_t port);
+/* The same, and there is one. */
 int raw_connect(uint16_t port);
 void raw_send(int fd, const void *data, size_t bytes);
 /* Wait until the other side closes, taking what it sends before. */

@@ -31,7 +31,7 @@ static void expect_alone(const char *const values[NAMES]) {
   assert_int_equal(gli_launch_read(&launch, NULL), GLOO_OK);
   assert_int_equal(launch.rank, 0);
   assert_int_equal(launch.size, 1);
-  assert_string_equal(launch.host, "");
+  assert_string_equal(launch.store, "");
   assert_string_equal(launch.job, "");
   assert_int_equal(launch.epoch, 0);
   assert_string_equal(launch.launcher, "none");
@@ -51,8 +51,8 @@ static void a_complete_environment_is_read(void **state) {
   assert_int_equal(gli_launch_read(&launch, NULL), GLOO_OK);
   assert_int_equal(launch.rank, 3);
   assert_int_equal(launch.size, 8);
-  assert_string_equal(launch.host, "node-1");
-  assert_int_equal(launch.port, 29500);
+  assert_string_equal(launch.store, "tcp://node-1:29500");
+  assert_true(launch.serves);
   assert_string_equal(launch.job, "train");
   assert_true(launch.epoch == UINT64_MAX);
   assert_string_equal(launch.launcher, "torchrun");

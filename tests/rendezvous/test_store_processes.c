@@ -1,5 +1,5 @@
 /* Several processes that change the same keys of one store, at once. The kind
- * of store, "file" or "tcp", is the program's argument. */
+ * of store, "file", "tcp" or "redis", is the program's argument. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,12 +13,14 @@
 
 #include "children.h"
 #include "kinds.h"
+#include "redis_server.h"
 
 enum { ROUNDS = 50, RECORD = 8 };
 
 static const char *kind;
 static char directory[64];
 static go_signal go;
+static redis_server server; /* of kind "redis" */
 
 static gloo_status open_shared(uint16_t port, int serve, gloo_store **store,
                                gloo_error *error) {
@@ -28,6 +30,11 @@ static gloo_status open_shared(uint16_t port, int serve, gloo_store **store,
     options.job = "processes";
     return gloo_store_file_create(&options, store, error);
   }
+  if (strcmp(kind, "redis") == 0) {
+    if (serve) server = redis_server_start(NULL);
+    gli_store_url url = redis_url(serve ? server.port : port, "", "", "");
+    return gli_store_redis_open(&url, false, LONG_TIME, store, error);
+  }
   gloo_store_tcp_options options = GLOO_STORE_TCP_OPTIONS_INIT;
   options.host = "127.0.0.1";
   options.port = port;
@@ -35,6 +42,18 @@ static gloo_status open_shared(uint16_t port, int serve, gloo_store **store,
   options.job = "processes";
   options.timeout_ns = LONG_TIME;
   return gloo_store_tcp_create(&options, store, error);
+}
+
+/* Where others find the one that was opened to be shared. */
+static uint16_t shared_port(const gloo_store *store) {
+  return server.port != 0 ? server.port : gloo_store_tcp_port(store);
+}
+
+/* Close it, and end its server. */
+static void close_shared(gloo_store *store) {
+  gloo_store_destroy(store);
+  test_directory_remove(directory);
+  redis_server_signal(&server, SIGKILL);
 }
 
 static int report(const gloo_error *error) {
@@ -107,7 +126,7 @@ static void processes_lose_no_update(void **state) {
   if (is_file) go_send(&go, 0);
   if (open_shared(0, 1, &store, &error) != GLOO_OK)
     fail_msg("%s", error.message);
-  if (!is_file) go_send(&go, gloo_store_tcp_port(store));
+  if (!is_file) go_send(&go, shared_port(store));
   for (int i = 0; i < CHILDREN; i++) assert_int_equal(child_wait(pids[i]), 0);
   go_close(&go);
   assert_int_equal(gloo_store_add(store, "sum", 0, &sum, NULL), GLOO_OK);
@@ -122,8 +141,7 @@ static void processes_lose_no_update(void **state) {
   assert_int_equal(counter.bytes, 3);
   assert_memory_equal(counter.data, "100", 3);
   free(counter.data);
-  gloo_store_destroy(store);
-  test_directory_remove(directory);
+  close_shared(store);
 }
 
 /* ---- readers see whole values -------------------------------------------- */
@@ -163,7 +181,7 @@ static void readers_see_whole_values(void **state) {
   for (int i = 0; i < CHILDREN; i++)
     pids[i] = child_start(rewrite_until_told, i, NULL);
   assert_int_equal(open_shared(0, 1, &store, &error), GLOO_OK);
-  go_send(&go, gloo_store_tcp_port(store));
+  go_send(&go, shared_port(store));
   for (int i = 0; i < 50; i++) {
     gloo_value value;
     assert_int_equal(gloo_store_get(store, "big", LONG_TIME, &value, &error),
@@ -176,8 +194,7 @@ static void readers_see_whole_values(void **state) {
   assert_int_equal(gloo_store_set(store, "stop", "x", 1, &error), GLOO_OK);
   for (int i = 0; i < CHILDREN; i++) assert_int_equal(child_wait(pids[i]), 0);
   go_close(&go);
-  gloo_store_destroy(store);
-  test_directory_remove(directory);
+  close_shared(store);
 }
 
 /* ---- a process that is killed in the middle ------------------------------ */
@@ -205,7 +222,7 @@ static void a_killed_process_leaves_the_store_usable(void **state) {
   for (int i = 0; i < CHILDREN; i++)
     pids[i] = child_start(add_for_ever, i, NULL);
   assert_int_equal(open_shared(0, 1, &store, &error), GLOO_OK);
-  go_send(&go, gloo_store_tcp_port(store));
+  go_send(&go, shared_port(store));
   for (int i = 0; i < CHILDREN; i++) {
     do {
       assert_int_equal(gloo_store_add(store, "sum", 0, &sum, &error), GLOO_OK);
@@ -216,8 +233,7 @@ static void a_killed_process_leaves_the_store_usable(void **state) {
     assert_true(after > sum);
   }
   go_close(&go);
-  gloo_store_destroy(store);
-  test_directory_remove(directory);
+  close_shared(store);
 }
 
 int main(int argc, char **argv) {
@@ -228,5 +244,7 @@ int main(int argc, char **argv) {
   };
   if (argc != 2) return 2;
   kind = argv[1];
+  const char *missing = test_kind_missing(kind);
+  if (missing != NULL) return printf("1..0 # SKIP %s\n", missing), 0;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ says() {
 says 2 "usage: gloo COMMAND"
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "no command 'walk'; the commands are run, bench, plan, tune, info" walk
-for tool in run bench plan info; do
+says 2 "no command 'walk'; the commands are run, bench, plan, tune, store, info" walk
+for tool in run bench plan store info; do
   says 0 "usage: gloo" $tool --help
   says 2 "--frobnicate" $tool --frobnicate
 done
@@ -35,6 +35,13 @@ says 2 "option --ranks needs a value" run -n
 says 2 "option --prefix takes no value" run --prefix=yes -n 1 true
 says 2 "option --grace-ms: '-1' is not" run -n 1 --grace-ms -1 true
 says 2 "option --port: '70000' is not a whole number from 1 to 65535" run -n 1 --port 70000 true
+says 2 "option --hosts: '-oX' is no name of a host" run -n 2 --hosts a,-oX true
+says 2 "option --hosts: '' is no name of a host" run -n 2 --hosts a, true
+says 2 "option --by: 'rsh' is none of ssh, srun, mpirun, mpiexec" run -n 2 --hosts a --by rsh true
+says 2 "1 ranks cannot be on 2 hosts" run -n 1 --hosts a,b true
+says 2 "--by belongs to --hosts" run -n 1 --by ssh true
+says 2 "--execute belongs to --hosts" run -n 1 --execute true
+says 1 "host 'nosuch.invalid' does not resolve" store --host nosuch.invalid
 says 2 "which collective?" bench
 says 2 "collective: 'allreduse' is none of barrier, broadcast, allreduce" bench allreduse
 says 2 "option --dtype: 'float31' is none of int8," bench allreduce --dtype float31

@@ -27,6 +27,11 @@ equal "$out" "RANK=0
 WORLD_SIZE=1"
 result "variables of an outer job are replaced"
 
+out=$(GLOO_RANK=7 GLOO_SIZE=9 TORCHELASTIC_USE_AGENT_STORE=True "$gloo" run -n 1 -- env |
+  grep -cE '^(GLOO_RANK|GLOO_SIZE|TORCHELASTIC_USE_AGENT_STORE)=')
+equal "$out" 0
+result "those that would come first are taken away"
+
 out=$("$gloo" run -n 1 --port 4321 -- sh -c 'echo $MASTER_PORT')
 equal "$out" 4321
 result "--port is passed on"
@@ -52,6 +57,69 @@ if [ -r /proc/self/stat ]; then
   equal "$groups $(echo "$sessions" | wc -l | tr -d ' ')" "3 1" && [ "$sessions" != "$own" ]
   result "each rank leads a process group, and all are in one session"
 fi
+
+# ---- several hosts ----------------------------------------------------------
+
+# What a line that is printed does, with an ssh that runs things here.
+fake=$(mktemp -d)
+trap 'rm -rf "$fake"' EXIT
+printf '#!/bin/sh\nhost=$1\nshift\nHOST=$host exec sh -c "$*"\n' >"$fake/ssh"
+chmod +x "$fake/ssh"
+
+# shellcheck disable=SC2089
+say="it's \$HOME"
+out=$(GLOO_LOG_LEVEL=error "$gloo" run -n 3 --hosts a,b -- \
+  sh -c 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GLOO_LOG_LEVEL $HOST $1"' x "$say" |
+  PATH="$fake:$PATH" sh | sort)
+equal "$out" "0 3 0 2 a 29500 error a it's \$HOME
+1 3 1 2 a 29500 error a it's \$HOME
+2 3 0 1 a 29500 error b it's \$HOME"
+result "--hosts prints a line that starts each rank by ssh"
+
+PATH="$fake:$PATH" "$gloo" run -n 3 --hosts a,b --execute -- sh -c 'test $RANK != 1 || exit 5'
+equal $? 5
+result "--execute runs it, and returns the status of the rank that failed"
+
+out=$("$gloo" run -n 3 --hosts a,b --by srun -- prog "a b")
+equal "$out" "srun --nodes=2 --ntasks=3 --nodelist=a,b -- 'prog' 'a b'"
+result "--by srun"
+
+out=$(SLURM_JOB_ID=7 "$gloo" run -n 3 --hosts a,b prog)
+has "$out" "srun --nodes=2"
+result "in an allocation of Slurm srun is what fits"
+
+out=$("$gloo" run -n 3 --hosts a,b --by mpirun prog)
+equal "$out" "mpirun -np 3 --host a:2,b:1 'prog'"
+result "--by mpirun"
+
+out=$("$gloo" run -n 3 --hosts a,b --by mpiexec prog)
+equal "$out" "mpiexec -n 3 -hosts a:2,b:1 'prog'"
+result "--by mpiexec"
+
+# ---- the store alone --------------------------------------------------------
+
+"$gloo" store --port 0 >"$fake/store" &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  [ -s "$fake/store" ] && break
+  sleep 0.2
+done
+store=$(cat "$fake/store")
+has "$store" "GLOO_STORE=tcp://127.0.0.1:"
+result "gloo store says where it listens"
+
+meet() { # JOB RANK
+  env "$store" GLOO_JOB_ID="$1" GLOO_RANK="$2" GLOO_SIZE=2 "$gloo" bench barrier --json >"$fake/$1$2" 2>&1
+}
+meet one 0 & a=$!
+meet two 0 & b=$!
+meet one 1 & c=$!
+meet two 1 && wait $a && wait $b && wait $c
+result "two jobs meet there" || cat "$fake/one0" "$fake/two0"
+
+kill -TERM $server
+wait $server
+result "and it ends when it is told to"
 
 # ---- cores ------------------------------------------------------------------
 

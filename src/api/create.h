@@ -1,0 +1,26 @@
+/* Making a context, for the two ways to start: with a store, and from the
+ * environment. */
+#ifndef GLI_API_CREATE_H
+#define GLI_API_CREATE_H
+
+#include "api/bootstrap.h"
+#include "gloo_c/context.h"
+
+/* `meeting`: of ranks that start from the environment, NULL for others. These
+ * measure links by default, and what fails after they have met is told to all
+ * in the store. */
+gloo_status gli_context_create(int rank, int size, gloo_store *store,
+                               gloo_device *device,
+                               const gloo_context_options *options,
+                               gloo_context **out, gli_meeting *meeting,
+                               gloo_error *error);
+
+/* Tell the others, in the store, why this rank failed. */
+gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
+                                uint32_t rank, uint32_t size,
+                                gloo_error *cause);
+
+/* How long to wait for the other ranks. */
+int64_t gli_context_timeout(const gloo_context_options *options);
+
+#endif

@@ -1,0 +1,227 @@
+/* Contexts from the environment: where the launcher of the job says that its
+ * ranks meet. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/create.h"
+#include "api/host.h"
+#include "api/port_watch.h"
+#include "core/environment.h"
+#include "core/error.h"
+#include "core/options.h"
+#include "engine/engine.h"
+#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/launch.h"
+
+#define FAREWELL_NS INT64_C(2000000000)
+/* Where no job id tells jobs apart, the meeting goes on for so long after all
+ * have come: ranks of two jobs that are started together at one port try every
+ * few milliseconds, and those that find their numbers taken are noticed. */
+#define STRANGERS_MS 100u
+#define CONTEND_NS INT64_C(1000000000)
+/* Between two attempts to meet. */
+#define PAUSE_MIN_MS 2u
+#define PAUSE_MAX_MS 50u
+
+/* Where the ranks of this start meet. */
+typedef struct place {
+  const gli_launch *launch;
+  gli_store_url url;
+  unsigned start;    /* which start of this process it is; 0: not counted yet */
+  gloo_store *base;  /* a store that others use as well, or NULL */
+  gloo_store *store; /* the part of it that is for this start */
+} place;
+
+/* Two jobs may be started at one port: where nothing tells them apart. */
+static bool may_be_strangers(const gli_launch *launch) {
+  return launch->serves && launch->job[0] == '\0';
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+/* Listen where the others can reach us, unless the caller says where. */
+static gloo_status open_device(const gloo_device_options *options,
+                               const place *at, gloo_device **device,
+                               gloo_error *error) {
+  gloo_device_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
+  if (status != GLOO_OK) return status;
+  o.struct_size = sizeof o;
+  char own[64];
+  bool anywhere = o.host == NULL && o.interface == NULL &&
+                  gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
+  if (anywhere && at->launch->size > 1 && at->url.host[0] != '\0') {
+    status = gli_host_towards(at->url.host, own, error);
+    if (status != GLOO_OK) {
+      gli_error_prefix(error, "where ranks meet: ");
+      return status;
+    }
+    o.host = own;
+  }
+  return gloo_device_create(&o, device, error);
+}
+
+/* ---- the store ----------------------------------------------------------- */
+
+/* When rank 0 cannot listen because another rank 0 does, all ranks that have
+ * come to that one, or will, are told: they may be of either job. */
+static gloo_status context_contend(const gli_launch *launch,
+                                   gloo_error *error) {
+  gloo_store *store;
+  if (gli_launch_open(launch, false, CONTEND_NS, &store, NULL) != GLOO_OK)
+    return error->status; /* it is something else, or of a job with a name */
+  gloo_status status = gli_bootstrap_contend(store, 0, error);
+  gloo_store_destroy(store);
+  return status;
+}
+
+/* The store that rank 0 keeps for this start. */
+static gloo_status open_own(place *at, int64_t timeout_ns, gloo_error *error) {
+  const gli_launch *launch = at->launch;
+  bool serve = launch->rank == 0;
+  gloo_status status =
+      gli_launch_open(launch, serve, timeout_ns, &at->store, error);
+  if (status == GLOO_ERR_ADDRESS && serve)
+    status = context_contend(launch, error);
+  return status;
+}
+
+/* The store of another program keeps what it was given: each job, each attempt
+ * at it, and each start in one process gets keys of its own. All ranks start
+ * equally often. */
+static gloo_status open_shared(place *at, int64_t timeout_ns,
+                               gloo_error *error) {
+  static atomic_uint starts;
+  const gli_launch *launch = at->launch;
+  char prefix[GLI_JOB_MAX + 64];
+  gloo_status status =
+      gli_launch_open(launch, false, timeout_ns, &at->base, error);
+  if (status != GLOO_OK) return status;
+  if (at->start == 0) at->start = atomic_fetch_add(&starts, 1) + 1;
+  snprintf(prefix, sizeof prefix, "%s/%" PRIu64 "/%u/", launch->job,
+           launch->epoch, at->start);
+  status = gloo_store_prefix_create(at->base, prefix, &at->store, error);
+  if (status != GLOO_OK) gloo_store_destroy(at->base);
+  return status;
+}
+
+static gloo_status place_open(place *at, int64_t timeout_ns,
+                              gloo_error *error) {
+  at->base = at->store = NULL;
+  return at->launch->serves ? open_own(at, timeout_ns, error)
+                            : open_shared(at, timeout_ns, error);
+}
+
+static void leave_place(const place *at) {
+  gloo_store_destroy(at->store);
+  gloo_store_destroy(at->base);
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static gloo_status init_meet(const place *at, gloo_device *device,
+                             const gloo_context_options *options,
+                             int64_t timeout_ns, gloo_context **context,
+                             gli_meeting *meeting, gloo_error *error) {
+  const gli_launch *launch = at->launch;
+  gloo_store *store = at->store;
+  gloo_status status =
+      gli_context_create((int)launch->rank, (int)launch->size, store, device,
+                         options, context, meeting, error);
+  if (status == GLOO_OK) {
+    if (launch->rank == 0 && may_be_strangers(launch)) uv_sleep(STRANGERS_MS);
+    /* The server must outlive everybody's need of it. */
+    status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
+                                  error);
+    if (status != GLOO_OK) gloo_context_destroy(*context);
+  } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
+    status =
+        gli_context_give_up(meeting, store, launch->rank, launch->size, error);
+  } else if (status == GLOO_ERR_MISMATCH) {
+    /* All ranks find that some differ, once they have read it there. */
+    (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
+                               NULL);
+  } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
+    /* Others met there while this rank waited, and one had its number. */
+    meeting->attempt.again = false;
+    status = gli_bootstrap_contend(store, launch->rank, error);
+  }
+  return status;
+}
+
+/* A rank that starts again may find the store of the start before, whose rank 0
+ * is not that far: it tries until its time is up. */
+static gloo_status meet_until_done(place *at, gloo_device *device,
+                                   const gloo_context_options *options,
+                                   gloo_context **context, gloo_error *error) {
+  const gli_launch *launch = at->launch;
+  gloo_context_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
+  if (status != GLOO_OK) return status;
+  if (launch->size == 1)
+    return gli_context_create(0, 1, NULL, device, options, context,
+                              &(gli_meeting){0}, error);
+  int64_t timeout_ns = gli_context_timeout(&o);
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  unsigned pause_ms = PAUSE_MIN_MS;
+  gli_meeting meeting = {.key = 0};
+  for (;;) {
+    gloo_error cause;
+    meeting.progress = GLI_NOT_YET;
+    meeting.attempt.again = false;
+    /* At least a moment, for 0 would mean the default. */
+    int64_t left = gli_deadline_left(deadline);
+    status = place_open(at, left == 0 ? 1 : left, &cause);
+    if (status != GLOO_OK)
+      return gli_fail(error, status, cause.rank, "%s", cause.message);
+    status =
+        init_meet(at, device, options, timeout_ns, context, &meeting, &cause);
+    if (status == GLOO_OK && launch->rank == 0 && may_be_strangers(launch)) {
+      gli_port_watch_begin(*context, at->store);
+    } else {
+      leave_place(at);
+    }
+    if (status == GLOO_OK) return status;
+    if (!launch->serves || !meeting.attempt.again || left == 0)
+      return gli_fail(error, status, cause.rank, "%s", cause.message);
+    uv_sleep(pause_ms);
+    pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
+  }
+}
+
+gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
+                      gloo_error *error) {
+  gloo_init_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_init_options", error);
+  if (status != GLOO_OK) return status;
+  if (context == NULL) {
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_init: no place for the context");
+  }
+  gli_launch launch;
+  place at = {.launch = &launch};
+  status = gli_launch_read(&launch, error);
+  if (status == GLOO_OK && launch.size > 1)
+    status = gli_store_url_read(launch.store, &at.url, error);
+  if (status != GLOO_OK) return status;
+  gloo_device *device = NULL;
+  status = open_device(o.device, &at, &device, error);
+  if (status != GLOO_OK) return status;
+  gli_port_watch_end(NULL); /* this start is to have the port */
+  gloo_context *made = NULL;
+  status = meet_until_done(&at, device, o.context, &made, error);
+  if (status != GLOO_OK) {
+    gloo_device_destroy(device);
+    return status;
+  }
+  gli_context_own_device(made);
+  *context = made;
+  return GLOO_OK;
+}

@@ -1,0 +1,85 @@
+/* Stores by URL. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rendezvous/launch.h"
+#include "rendezvous/store.h"
+#include "rendezvous/store_url.h"
+
+static gloo_status open_file_url(const gli_store_url *url, int64_t timeout_ns,
+                                 gloo_store **store, gloo_error *error) {
+  char directory[GLI_STORE_URL_MAX + 2];
+  gloo_store_file_options o = GLOO_STORE_FILE_OPTIONS_INIT;
+  (void)timeout_ns;
+  snprintf(directory, sizeof directory, "/%s", url->path);
+  o.directory = directory;
+  return gloo_store_file_create(&o, store, error);
+}
+
+static gloo_status open_tcp_url(const gli_store_url *url, int64_t timeout_ns,
+                                gloo_store **store, gloo_error *error) {
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.host = url->host;
+  o.port = url->port;
+  o.timeout_ns = timeout_ns;
+  return gloo_store_tcp_create(&o, store, error);
+}
+
+gloo_status gli_launch_open(const gli_launch *launch, bool serve,
+                            int64_t timeout_ns, gloo_store **store,
+                            gloo_error *error) {
+  gli_store_url url;
+  if (launch->size == 1) return gloo_store_memory_create(store, error);
+  if (!launch->serves)
+    return gloo_store_open(launch->store, timeout_ns, store, error);
+  gloo_status status = gli_store_url_read(launch->store, &url, error);
+  if (status != GLOO_OK) return status;
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.host = url.host;
+  o.port = url.port;
+  o.serve = serve;
+  o.job = launch->job;
+  o.epoch = launch->epoch;
+  o.timeout_ns = timeout_ns;
+  return gloo_store_tcp_create(&o, store, error);
+}
+
+static gloo_status open_environment(const gli_store_url *url,
+                                    int64_t timeout_ns, gloo_store **store,
+                                    gloo_error *error) {
+  gli_launch launch;
+  (void)url;
+  gloo_status status = gli_launch_read(&launch, error);
+  if (status != GLOO_OK) return status;
+  return gli_launch_open(&launch, launch.rank == 0, timeout_ns, store, error);
+}
+
+typedef struct kind {
+  const char *scheme;
+  gloo_status (*open)(const gli_store_url *url, int64_t timeout_ns,
+                      gloo_store **store, gloo_error *error);
+} kind;
+
+static const kind kinds[] = {
+    {"file", open_file_url},
+    {"tcp", open_tcp_url},
+    {"env", open_environment},
+};
+
+gloo_status gloo_store_open(const char *text, int64_t timeout_ns,
+                            gloo_store **store, gloo_error *error) {
+  gli_store_url url;
+  if (text == NULL || store == NULL)
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1, "gloo_store_open: %s",
+        text == NULL ? "the URL is NULL" : "there is nowhere to put the store");
+  gloo_status status = gli_store_url_read(text, &url, error);
+  if (status != GLOO_OK) return status;
+  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strcmp(kinds[i].scheme, url.scheme) == 0)
+      return kinds[i].open(&url, timeout_ns, store, error);
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "stores of the kind '%s' are not part of this build",
+                  url.scheme);
+}
