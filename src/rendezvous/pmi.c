@@ -183,6 +183,12 @@ gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
   if (status != GLOO_OK) return status;
   pmi_side *side = &pmi.sides[kind];
   status = side_join(side, deadline, error);
+  if (status == GLOO_OK && side->job.rank == 0 &&
+      (strlen(text) >= room || strlen(text) >= GLI_PMI_TEXT_BYTES))
+    status =
+        gli_fail(error, GLOO_ERR_INVALID, -1,
+                 "a text of %zu bytes is too long to be told by a launcher",
+                 strlen(text));
   if (status == GLOO_OK)
     status = side->ops->tell(&side->job, ++side->rounds, text, out, room,
                              deadline, error);

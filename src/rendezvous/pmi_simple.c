@@ -305,9 +305,9 @@ static gloo_status simple_put(const gli_pmi_job *job, uint64_t round,
 static gloo_status simple_get(const gli_pmi_job *job, uint64_t round, char *out,
                               size_t room, uint64_t deadline_ns,
                               gloo_error *error) {
-  char line[LINE_BYTES], value[VALUE_MAX + 1];
+  char line[LINE_BYTES], value[VALUE_MAX + 1], text[GLI_PMI_TEXT_BYTES];
   size_t used = 0;
-  out[0] = '\0';
+  if (room > sizeof text) room = sizeof text;
   for (unsigned piece = 0; piece < PIECES_MAX; piece++) {
     snprintf(line, sizeof line,
              "cmd=get kvsname=%s key=gloo_c-%" PRIu64 "-%u\n", job->name, round,
@@ -317,9 +317,11 @@ static gloo_status simple_get(const gli_pmi_job *job, uint64_t round, char *out,
     if (status != GLOO_OK) return status;
     if (!gli_pmi_line_word(line, "value", value, sizeof value) ||
         (value[0] != '-' && value[0] != '.') ||
-        !gli_pmi_unescape(value + 1, out, &used, room))
+        !gli_pmi_unescape(value + 1, text, &used, room))
       return simple_nonsense("get", line, error);
-    if (value[0] == '.') return GLOO_OK;
+    if (value[0] != '.') continue;
+    memcpy(out, text, used + 1);
+    return GLOO_OK;
   }
   return simple_nonsense("get", line, error);
 }
@@ -341,8 +343,6 @@ static gloo_status simple_tell(const gli_pmi_job *job, uint64_t round,
                                uint64_t deadline_ns, gloo_error *error) {
   gloo_status status = simple.broken.status;
   if (status != GLOO_OK) goto broken;
-  if (job->rank == 0 && strlen(text) >= room)
-    return gli_fail(error, GLOO_ERR_INTERNAL, -1, "no room for the text");
   gloo_error cause;
   if (job->rank == 0)
     status = simple_put(job, round, text, deadline_ns, &cause);
