@@ -95,11 +95,15 @@ static pmix_call *pmix_call_make(void (*body)(pmix_call *call),
 }
 
 static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
+  bool fence = strcmp(call->step, "PMIx_Fence") == 0;
   if (call->code != GLI_PMIX_SUCCESS)
-    return gli_fail(
-        error, GLOO_ERR_PEER, -1,
-        "the launcher cannot be talked to: %s says %s (%d)", call->step,
-        gli_quote(pmix.library.error_string(call->code)).text, call->code);
+    return gli_fail(error, GLOO_ERR_PEER, -1, "%s: %s says %s (%d)",
+                    fence ? "a rank of the job, or the launcher, has ended "
+                            "before all ranks called gloo_init"
+                          : "the launcher cannot be talked to",
+                    call->step,
+                    gli_quote(pmix.library.error_string(call->code)).text,
+                    call->code);
   if (!call->sane)
     return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                     "the launcher's answer to %s makes no sense", call->step);
