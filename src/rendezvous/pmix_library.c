@@ -18,7 +18,6 @@ static const char *const pmix_names[] = {"libpmix.so.2", "libpmix.so"};
 /* Open MPI's packages for Python have it in a folder of their own, which is not
  * in LD_LIBRARY_PATH: their mpirun only says what they are installed below. */
 static const char *const pmix_folders[] = {"lib", "lib64", "lib/openmpi"};
-static const char *const pmix_prefixes[] = {"PMIX_PREFIX", "OPAL_PREFIX"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -69,21 +68,24 @@ static bool pmix_environment_is_ours(void) {
   return getuid() == geteuid() && getgid() == getegid();
 }
 
-static bool pmix_try_prefixes(gli_pmix_library *library) {
-  for (size_t i = 0; i < COUNT(pmix_prefixes); i++) {
-    const char *prefix = gli_environment_read(pmix_prefixes[i]);
-    if (prefix == NULL || prefix[0] != '/') continue;
-    for (size_t k = 0; k < COUNT(pmix_folders) * COUNT(pmix_names); k++) {
-      char path[PATH_MAX];
-      int bytes = snprintf(path, sizeof path, "%s/%s/%s", prefix,
-                           pmix_folders[k / COUNT(pmix_names)],
-                           pmix_names[k % COUNT(pmix_names)]);
-      if (bytes > 0 && (size_t)bytes < sizeof path &&
-          pmix_try(path, library, NULL))
-        return true;
-    }
+static bool pmix_try_prefix(const char *prefix, gli_pmix_library *library) {
+  if (prefix == NULL || prefix[0] != '/') return false;
+  for (size_t i = 0; i < COUNT(pmix_folders) * COUNT(pmix_names); i++) {
+    char path[PATH_MAX];
+    int bytes = snprintf(path, sizeof path, "%s/%s/%s", prefix,
+                         pmix_folders[i / COUNT(pmix_names)],
+                         pmix_names[i % COUNT(pmix_names)]);
+    if (bytes > 0 && (size_t)bytes < sizeof path &&
+        pmix_try(path, library, NULL))
+      return true;
   }
   return false;
+}
+
+/* What mpirun of Open MPI says that it is installed below. */
+static bool pmix_try_prefixes(gli_pmix_library *library) {
+  return pmix_try_prefix(gli_environment_read("PMIX_PREFIX"), library) ||
+         pmix_try_prefix(gli_environment_read("OPAL_PREFIX"), library);
 }
 
 /* The launcher's own, which is of its version, then that of the system. But if

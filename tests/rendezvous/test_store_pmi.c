@@ -164,6 +164,7 @@ static void an_address_that_is_silent_holds_up_nobody(void **state) {
   size_t number = 9;
   int code = 0, fillers[16];
   (void)state;
+  int answering = listen_at("127.0.0.1", &port);
   int silent = listen_at("127.0.0.2", &port);
   assert_int_equal(listen(silent, 0), 0);
   struct sockaddr_storage all[] = {at("127.0.0.2", port),
@@ -173,7 +174,6 @@ static void an_address_that_is_silent_holds_up_nobody(void **state) {
     (void)connect(fillers[i], (struct sockaddr *)&all[0],
                   sizeof(struct sockaddr_in));
   }
-  int answering = listen_at("127.0.0.1", &port);
   uint64_t begun = uv_hrtime();
   int fd = gli_tcp_race(all, 2, begun + UINT64_C(20000000000), failed, &number,
                         &code);
