@@ -2,6 +2,7 @@
  * a connection to itself while it lasts, so that a thread that waits does not
  * hold up another; idle connections are kept for the next. The process that
  * serves asks its server without one. */
+#include "rendezvous/store_tcp.h"
 #include "core/options.h"
 #include "rendezvous/store.h"
 
@@ -292,6 +293,31 @@ static struct sockaddr_storage store_tcp_address_of(const tcp_store *self) {
   return address;
 }
 
+static tcp_store *store_tcp_make(gloo_error *error) {
+  tcp_store *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
+    return NULL;
+  }
+  self->base.ops = &tcp_ops;
+  self->base.birth = gli_birth_here();
+  return self;
+}
+
+/* `status` is that of its server or client. */
+static gloo_status store_tcp_finish(tcp_store *self, gloo_status status,
+                                    gloo_store **store) {
+  if (status != GLOO_OK) {
+    free(self);
+    return status;
+  }
+  struct sockaddr_storage address = store_tcp_address_of(self);
+  snprintf(self->base.label, sizeof self->base.label, "the TCP store at %s",
+           gli_tcp_address_name(&address).text);
+  *store = &self->base;
+  return GLOO_OK;
+}
+
 gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                   gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options options;
@@ -299,27 +325,32 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                         "gloo_store_tcp_options", error);
   if (status == GLOO_OK) status = store_tcp_check(&options, store, error);
   if (status != GLOO_OK) return status;
-  tcp_store *self = calloc(1, sizeof *self);
-  if (self == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
-  self->base.ops = &tcp_ops;
-  self->base.birth = gli_birth_here();
+  tcp_store *self = store_tcp_make(error);
+  if (self == NULL) return GLOO_ERR_NO_MEMORY;
   if (options.serve) {
     status = gli_tcp_server_create(options.host, options.port, options.job,
                                    options.epoch, &self->server, error);
   } else {
     status = gli_tcp_client_create(&options, &self->client, error);
   }
-  if (status != GLOO_OK) goto free_self;
-  struct sockaddr_storage address = store_tcp_address_of(self);
-  snprintf(self->base.label, sizeof self->base.label, "the TCP store at %s",
-           gli_tcp_address_name(&address).text);
-  *store = &self->base;
-  return GLOO_OK;
+  return store_tcp_finish(self, status, store);
+}
 
-free_self:
-  free(self);
-  return status;
+gloo_status gli_store_tcp_adopt(int fd, const struct sockaddr_storage *address,
+                                const gloo_store_tcp_options *options,
+                                gloo_store **store, gloo_error *error) {
+  gli_tcp_connection *connection;
+  gloo_status status =
+      gli_tcp_connection_adopt(fd, address, &connection, error);
+  if (status != GLOO_OK) return status;
+  tcp_store *self = store_tcp_make(error);
+  if (self == NULL) {
+    gli_tcp_connection_close(connection);
+    return GLOO_ERR_NO_MEMORY;
+  }
+  status =
+      gli_tcp_client_adopt(options, connection, address, &self->client, error);
+  return store_tcp_finish(self, status, store);
 }
 
 uint16_t gloo_store_tcp_port(const gloo_store *store) {

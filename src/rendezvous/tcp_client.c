@@ -152,36 +152,68 @@ static gloo_status connect_patiently(gli_tcp_client *self,
   }
 }
 
-gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  gli_tcp_client **client, gloo_error *error) {
+static gli_tcp_client *client_make(const gloo_store_tcp_options *options) {
   size_t job_bytes = strlen(options->job);
-  gloo_status status = GLOO_ERR_NO_MEMORY;
   gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
-  if (self == NULL) goto no_memory;
+  if (self == NULL) return NULL;
   memcpy(self->job, options->job, job_bytes + 1);
   self->epoch = options->epoch;
   self->timeout_ns = options->timeout_ns;
-  if (uv_mutex_init(&self->lock) != 0) goto free_self;
-  status = connect_patiently(self, options, error);
-  if (status != GLOO_OK) goto destroy_lock;
-  if (!gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock,
-                            NULL)) {
-    gli_tcp_connection_close(self->idle);
-    uv_mutex_destroy(&self->lock);
-    status = GLOO_ERR_NO_MEMORY;
-    goto free_self;
-  }
-  *client = self;
-  return GLOO_OK;
+  if (uv_mutex_init(&self->lock) == 0) return self;
+  free(self);
+  return NULL;
+}
 
-destroy_lock:
+static gloo_status client_no_memory(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "no memory for a client of a TCP store");
+}
+
+/* `status` is that of connecting: give the client out, or undo it. */
+static gloo_status client_finish(gli_tcp_client *self, gloo_status status,
+                                 gli_tcp_client **client, gloo_error *error) {
+  if (status == GLOO_OK && !gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS,
+                                                 &self->lock, NULL)) {
+    gli_tcp_connection_close(self->idle);
+    status = client_no_memory(error);
+  }
+  if (status == GLOO_OK) {
+    *client = self;
+    return GLOO_OK;
+  }
   uv_mutex_destroy(&self->lock);
   free(self);
   return status;
-free_self:
-  free(self);
-no_memory:
-  return gli_fail(error, status, -1, "no memory for a client of a TCP store");
+}
+
+gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
+                                  gli_tcp_client **client, gloo_error *error) {
+  gli_tcp_client *self = client_make(options);
+  if (self == NULL) return client_no_memory(error);
+  gloo_status status = connect_patiently(self, options, error);
+  return client_finish(self, status, client, error);
+}
+
+gloo_status gli_tcp_client_adopt(const gloo_store_tcp_options *options,
+                                 gli_tcp_connection *connection,
+                                 const struct sockaddr_storage *address,
+                                 gli_tcp_client **client, gloo_error *error) {
+  gli_tcp_client *self = client_make(options);
+  if (self == NULL) {
+    gli_tcp_connection_close(connection);
+    return client_no_memory(error);
+  }
+  self->address = *address;
+  gloo_status status =
+      client_say_hello(self, address, connection,
+                       gli_deadline_after(options->timeout_ns), error);
+  if (status == GLOO_OK) {
+    self->idle = connection;
+    self->n_idle = 1;
+  } else {
+    gli_tcp_connection_close(connection);
+  }
+  return client_finish(self, status, client, error);
 }
 
 static void client_end(gli_tcp_client *self,

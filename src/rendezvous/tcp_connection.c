@@ -80,15 +80,39 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 /* ---- open and close ----------------------------------------------------- */
 
+static gli_tcp_connection *connection_make(
+    int fd, const struct sockaddr_storage *address, gloo_error *error) {
+  gli_tcp_connection *self = calloc(1, sizeof *self);
+  if (self == NULL) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+             "no memory for a connection to the TCP store");
+    return NULL;
+  }
+  self->fd = fd;
+  self->address = *address;
+  return self;
+}
+
+gloo_status gli_tcp_connection_adopt(int fd,
+                                     const struct sockaddr_storage *address,
+                                     gli_tcp_connection **connection,
+                                     gloo_error *error) {
+  gli_tcp_connection *self = connection_make(fd, address, error);
+  if (self == NULL) {
+    gli_fd_close(fd);
+    return GLOO_ERR_NO_MEMORY;
+  }
+  gli_store_socket_tune(fd);
+  *connection = self;
+  return GLOO_OK;
+}
+
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error) {
-  gli_tcp_connection *self = calloc(1, sizeof *self);
-  if (self == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory for a connection to the TCP store");
-  self->address = *address;
+  gli_tcp_connection *self = connection_make(-1, address, error);
+  if (self == NULL) return GLOO_ERR_NO_MEMORY;
   self->fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (self->fd < 0) {
     fail_with(self, errno);

@@ -16,6 +16,13 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     gli_tcp_connection **connection,
                                     gloo_error *error);
 
+/* One of a socket that is connected already, which it takes, also on failure.
+ * GLOO_ERR_NO_MEMORY. */
+gloo_status gli_tcp_connection_adopt(int fd,
+                                     const struct sockaddr_storage *address,
+                                     gli_tcp_connection **connection,
+                                     gloo_error *error);
+
 typedef struct gli_tcp_reply {
   gloo_status status;
   uint8_t *data; /* for free() */

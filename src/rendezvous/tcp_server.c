@@ -199,6 +199,15 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
 
 /* ---- making it ----------------------------------------------------------- */
 
+/* A server at all of its host's addresses is reached at those of IPv4 as well:
+ * systems differ in whether that goes without saying. */
+static void server_take_both(int fd, const struct sockaddr_storage *address) {
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+  int no = 0;
+  if (address->ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr))
+    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+}
+
 /* Bind and listen at one address. 0, or errno. */
 static int server_listen_at(gli_tcp_server *server,
                             const struct sockaddr_storage *address) {
@@ -207,6 +216,7 @@ static int server_listen_at(gli_tcp_server *server,
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (fd < 0) return errno;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  server_take_both(fd, address);
   if (bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
