@@ -117,14 +117,20 @@ GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
  *   file:///folder        as gloo_store_file_create, of no job
  *   tcp://host:port       a client of a server: `gloo store`, or a process with
  *                         `serve` in its gloo_store_tcp_options, of no job
+ *   redis://user:password@host:port/prefix
+ *                         a Redis server, see docs/guide/launchers.md; all but
+ *                         the host may be left out. rediss://, by TLS
+ *   pmi: and pmix:        a TCP store that rank 0 serves, and of which mpiexec
+ *                         or mpirun tells the others; as often on each rank
  *   env:                  what the launcher of the job says (docs/guide/
  *                         launchers.md): where gloo_init meets, too. For a job
  *                         of one rank a store in memory
  *
  * A character that would not be itself there is written as %XX; addresses of
  * IPv6 stand in brackets. Connecting is tried until the time is up.
- * Errors: GLOO_ERR_INVALID (says what is wrong with the URL), and those of the
- * function for that kind.
+ * Errors: GLOO_ERR_INVALID (says what is wrong with the URL, or the password),
+ * GLOO_ERR_UNSUPPORTED (this build has no such store; no library of PMIx), and
+ * those of gloo_store_tcp_create or gloo_store_file_create.
  * Threads: any; blocks until it is connected. Ownership: *store is the
  * caller's; the text is copied. */
 GLOO_API gloo_status gloo_store_open(const char *url, int64_t timeout_ns,

@@ -7,6 +7,7 @@
 #include "core/environment.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap.h"
+#include "rendezvous/pmi.h"
 #include "rendezvous/text.h"
 
 /* Where the ranks of a job meet to which nothing else gives a port: that of
@@ -155,6 +156,56 @@ static gloo_status where_by_torchrun(gli_launch *launch, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* ---- PMI-1 and PMIx ------------------------------------------------------ */
+
+/* The launcher is on this host. */
+#define JOIN_NS INT64_C(10000000000)
+
+static gloo_status who_by(gli_pmi_kind kind, gli_launch *launch,
+                          gloo_error *error) {
+  gli_pmi_job job;
+  gloo_status status = gli_pmi_join(kind, JOIN_NS, &job, error);
+  if (status != GLOO_OK) return status;
+  if (job.size > GLI_RANKS_MAX)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the launcher says that the job has %u ranks: at most %u "
+                    "can meet",
+                    (unsigned)job.size, (unsigned)GLI_RANKS_MAX);
+  return launch_take_place(launch, job.rank, job.size);
+}
+
+static gloo_status who_by_pmi(gli_launch *launch, gloo_error *error) {
+  return who_by(GLI_PMI_SIMPLE, launch, error);
+}
+
+static gloo_status where_by_pmi(gli_launch *launch, gloo_error *error) {
+  (void)error;
+  memcpy(launch->store, "pmi:", 5);
+  return GLOO_OK;
+}
+
+static gloo_status who_by_pmix(gli_launch *launch, gloo_error *error) {
+  return who_by(GLI_PMI_PMIX, launch, error);
+}
+
+static gloo_status where_by_pmix(gli_launch *launch, gloo_error *error) {
+  (void)error;
+  memcpy(launch->store, "pmix:", 6);
+  return GLOO_OK;
+}
+
+/* Where PMIx is not there, GLOO_STORE says where ranks meet. */
+static gloo_status who_by_open_mpi(gli_launch *launch, gloo_error *error) {
+  uint64_t size, rank;
+  gloo_status status =
+      launch_read_number("OMPI_COMM_WORLD_SIZE", "the number of ranks", 1,
+                         GLI_RANKS_MAX, &size, error);
+  if (status == GLOO_OK)
+    status = launch_read_number("OMPI_COMM_WORLD_RANK", "the rank", 0, size - 1,
+                                &rank, error);
+  return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
+}
+
 /* ---- Slurm --------------------------------------------------------------- */
 
 static gloo_status who_by_slurm(gli_launch *launch, gloo_error *error) {
@@ -284,6 +335,31 @@ static const launcher launchers[] = {
      who_by_torchrun,
      where_by_torchrun,
      "set all of them to something, or none for a job of one rank"},
+    {"PMI-1",
+     {"PMI_FD", "PMI_RANK"},
+     {"PMI_FD"},
+     {NULL},
+     who_by_pmi,
+     where_by_pmi,
+     "mpiexec sets it, and keeps the descriptor open; for a job of one rank "
+     "set GLOO_RANK=0 and GLOO_SIZE=1"},
+    {"PMIx",
+     {"PMIX_NAMESPACE", "PMIX_RANK"},
+     {"PMIX_NAMESPACE", "PMIX_RANK"},
+     {NULL},
+     who_by_pmix,
+     where_by_pmix,
+     "mpirun and srun set both; for a job of one rank set GLOO_RANK=0 and "
+     "GLOO_SIZE=1"},
+    {"Open MPI",
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+     {"PMIX_NAMESPACE", "PMIX_RANK"},
+     who_by_open_mpi,
+     where_by_pmix,
+     "ranks of mpirun meet by PMIx, which is not reached; set GLOO_STORE to "
+     "say where they meet, or for a job of one rank GLOO_RANK=0 and "
+     "GLOO_SIZE=1"},
     {"Slurm",
      {"SLURM_STEP_NUM_TASKS"},
      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},

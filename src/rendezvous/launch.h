@@ -23,6 +23,9 @@ typedef struct gli_launch {
 /* Recognised, in this order, by any of the variables in parentheses:
  *   the variables of this library (GLOO_RANK): GLOO_RANK, GLOO_SIZE, GLOO_STORE
  *   torchrun, `gloo run` (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT)
+ *   PMI-1: mpiexec of MPICH and Intel MPI, srun with pmi2 (PMI_FD, PMI_RANK)
+ *   PMIx: mpirun of Open MPI, srun with pmix (PMIX_NAMESPACE, PMIX_RANK)
+ *   Open MPI without PMIx (OMPI_COMM_WORLD_RANK), with GLOO_STORE only
  *   Slurm's srun (SLURM_STEP_NUM_TASKS)
  *   Kubernetes' indexed jobs (JOB_COMPLETION_INDEX)
  *   none of these: a job of one rank

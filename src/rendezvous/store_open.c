@@ -4,6 +4,7 @@
 
 #include "rendezvous/launch.h"
 #include "rendezvous/store.h"
+#include "rendezvous/store_pmi.h"
 #include "rendezvous/store_url.h"
 
 static gloo_status open_file_url(const gli_store_url *url, int64_t timeout_ns,
@@ -23,6 +24,22 @@ static gloo_status open_tcp_url(const gli_store_url *url, int64_t timeout_ns,
   o.port = url->port;
   o.timeout_ns = timeout_ns;
   return gloo_store_tcp_create(&o, store, error);
+}
+
+static gloo_status open_redis_url(const gli_store_url *url, int64_t timeout_ns,
+                                  gloo_store **store, gloo_error *error) {
+  bool tls = strcmp(url->scheme, "rediss") == 0;
+  return gli_store_redis_open(url, tls, timeout_ns, store, error);
+}
+
+static gloo_status open_pmi_url(const gli_store_url *url, int64_t timeout_ns,
+                                gloo_store **store, gloo_error *error) {
+  gli_pmi_kind kind =
+      strcmp(url->scheme, "pmix") == 0 ? GLI_PMI_PMIX : GLI_PMI_SIMPLE;
+  gli_pmi_job job;
+  gloo_status status = gli_pmi_join(kind, timeout_ns, &job, error);
+  if (status != GLOO_OK) return status;
+  return gli_store_pmi_open(kind, job.rank, timeout_ns, store, error);
 }
 
 gloo_status gli_launch_open(const gli_launch *launch, bool serve,
@@ -61,8 +78,9 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"file", open_file_url},
-    {"tcp", open_tcp_url},
+    {"file", open_file_url},   {"tcp", open_tcp_url},
+    {"redis", open_redis_url}, {"rediss", open_redis_url},
+    {"pmi", open_pmi_url},     {"pmix", open_pmi_url},
     {"env", open_environment},
 };
 

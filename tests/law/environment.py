@@ -12,13 +12,13 @@ import tap
 ONE_PLACE = "src/core/environment.c"
 # Calls that read the variable which they are given by name, and which argument that is.
 GETENV = r'\bgetenv\(\s*"(\w+)"'
-READERS = [r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
-           r'(?:launch|simple)_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
+READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
+           r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
 # What they, and whoever goes through a list of names, hand on to be read. Another one is a
 # reader that this test does not know yet.
 INDIRECT = {("src/api/tuning.c", "name"), ("src/rendezvous/launch.c", "name"),
-            ("src/rendezvous/launch.c", "names[i]"), ("src/rendezvous/launch.c", "launchers[i].signs[k]"), ("tools/info.c", "variable"),
-            ("src/rendezvous/pmi_simple.c", "name")}
+            ("src/rendezvous/launch.c", "names[i]"), ("src/rendezvous/launch.c", "launchers[i].signs[k]"),
+            ("src/rendezvous/pmi_simple.c", "name"), ("tools/info.c", "variable")}
 
 
 def sources(project, folders, endings=(".c", ".h", ".cc")):
@@ -26,6 +26,14 @@ def sources(project, folders, endings=(".c", ".h", ".cc")):
         for path in sorted((project / folder).rglob("*")):
             if path.suffix in endings:
                 yield str(path.relative_to(project)), path.read_text(encoding="utf-8")
+
+
+def named_in_tables(project):
+    """Those that launchers are known by, and where the library of PMIx may be."""
+    texts = [(project / "src/rendezvous" / file).read_text(encoding="utf-8").partition(begin)[2]
+             .partition("\n};" if file == "launch.c" else ";")[0]
+             for file, begin in (("launch.c", "launchers[] = {"), ("pmix_library.c", "pmix_prefixes[] = "))]
+    return {name for text in texts for name in re.findall(r'"([A-Z]+_[A-Z_]+)"', text)}
 
 
 def names_read(project, folders, readers):
@@ -64,9 +72,9 @@ def in_scripts(project):
 
 def in_code(project):
     """What the tables of the page are to list, by heading."""
-    read = names_read(project, ["src", "tools"], READERS) | names_read(project, ["python"],
-                                                                      [GETENV, *READERS])
-    tested = names_read(project, ["tests", "bench"], [GETENV, READERS[0], r'from_environment\("(\w+)"'])
+    read = (names_read(project, ["src", "tools"], READERS) | named_in_tables(project) |
+            names_read(project, ["python"], [GETENV, *READERS]))
+    tested = names_read(project, ["tests", "bench"], [GETENV, READERS[1], r'from_environment\("(\w+)"'])
     return {"What is read": read, "What gloo run sets": set_by_run(project),
             "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}
 
