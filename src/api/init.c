@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/host_addresses.h"
 #include "rendezvous/launch.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
@@ -43,10 +44,22 @@ static bool may_be_strangers(const gli_launch *launch) {
 
 /* ---- the device ---------------------------------------------------------- */
 
+/* The address of this host that reaches where ranks meet. Like the store's, its
+ * name may not be known yet: that of a pod that is about to start. */
+static gloo_status device_towards(const char *host, uint64_t deadline_ns,
+                                  char own[64], gloo_error *error) {
+  for (;;) {
+    gloo_status status = gli_host_towards(host, own, error);
+    if (status != GLOO_ERR_ADDRESS || gli_deadline_left(deadline_ns) == 0)
+      return status;
+    uv_sleep(PAUSE_MAX_MS);
+  }
+}
+
 /* Listen where the others can reach us, unless the caller says where. */
 static gloo_status open_device(const gloo_device_options *options,
-                               const place *at, gloo_device **device,
-                               gloo_error *error) {
+                               const place *at, uint64_t deadline_ns,
+                               gloo_device **device, gloo_error *error) {
   gloo_device_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
@@ -56,11 +69,16 @@ static gloo_status open_device(const gloo_device_options *options,
   bool anywhere = o.host == NULL && o.interface == NULL &&
                   gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
   if (anywhere && at->launch->size > 1 && at->url.host[0] != '\0') {
-    status = gli_host_towards(at->url.host, own, error);
+    status = device_towards(at->url.host, deadline_ns, own, error);
     if (status != GLOO_OK) {
       gli_error_prefix(error, "where ranks meet: ");
       return status;
     }
+    o.host = own;
+  } else if (anywhere && at->launch->size > 1 &&
+             strncmp(at->url.scheme, "pmi", 3) == 0) {
+    /* Only the launcher knows where the others are. */
+    (void)gli_host_addresses(&own, 1);
     o.host = own;
   }
   return gloo_device_create(&o, device, error);
@@ -212,7 +230,12 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
     status = gli_store_url_read(launch.store, &at.url, error);
   if (status != GLOO_OK) return status;
   gloo_device *device = NULL;
-  status = open_device(o.device, &at, &device, error);
+  gloo_context_options how;
+  status = gli_options_load(&how, sizeof how, o.context, "gloo_context_options",
+                            error);
+  if (status != GLOO_OK) return status;
+  uint64_t deadline = gli_deadline_after(gli_context_timeout(&how));
+  status = open_device(o.device, &at, deadline, &device, error);
   if (status != GLOO_OK) return status;
   gli_port_watch_end(NULL); /* this start is to have the port */
   gloo_context *made = NULL;

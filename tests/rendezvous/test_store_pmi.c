@@ -92,7 +92,7 @@ static void places_that_make_no_sense_are_refused(void **state) {
 }
 
 static void a_host_has_addresses_and_loopback_is_the_last(void **state) {
-  char addresses[16][48];
+  char addresses[16][64];
   (void)state;
   size_t n = gli_host_addresses(addresses, 16);
   assert_true(n >= 1);
