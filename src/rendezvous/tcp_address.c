@@ -46,7 +46,7 @@ static int look_up(const char *host, const char *service,
   return getaddrinfo(host, service, &hints, found);
 }
 
-gloo_status gli_tcp_resolve(const char *host, uint16_t port,
+gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error) {
   char service[8];
   struct addrinfo *found = NULL;
@@ -60,12 +60,11 @@ gloo_status gli_tcp_resolve(const char *host, uint16_t port,
   int lack = rc != 0 ? lack_of_lookup(rc) : 0;
   if (lack != 0)
     return gli_fail(error, gli_lack_status(lack), -1,
-                    "the TCP store's host '%s' cannot be looked up: %s",
+                    "%s's host '%s' cannot be looked up: %s", store,
                     gli_quote(host).text, gli_lack_text(lack));
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store's host '%s' does not resolve to an address: "
-      "%s",
+      "%s's host '%s' does not resolve to an address: %s", store,
       gli_quote(host).text,
       rc == 0 ? "it has no IPv4 or IPv6 address" : gai_strerror(rc));
 }

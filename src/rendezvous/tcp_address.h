@@ -19,10 +19,11 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`. Blocks while the system's resolver does, which an
- * address in figures never asks. GLOO_ERR_ADDRESS when there are none;
- * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
-gloo_status gli_tcp_resolve(const char *host, uint16_t port,
+/* All addresses of `host`, of "the TCP store" or what it is in messages. Blocks
+ * while the system's resolver does, which an address in figures never asks.
+ * GLOO_ERR_ADDRESS when there are none; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
+ * this process lacks what it takes. */
+gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */

@@ -1,7 +1,6 @@
 #include "rendezvous/tcp_connection.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,14 @@
 
 /* A failing call leaves its errno in `failure`; what is no error of the system
  * has a code of its own. */
-enum { FINE = 0, OUT_OF_TIME = -1, BROKEN_REPLY = -2, ENDED = -3 };
+enum {
+  FINE = 0,
+  OUT_OF_TIME = -1 /* as of gli_store_socket_wait */,
+  BROKEN_REPLY = -2,
+  ENDED = -3
+};
 
 struct gli_tcp_connection {
-  gli_tcp_connection *next;
   int fd;
   struct sockaddr_storage address;
   int failure;
@@ -70,39 +73,11 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
 /* Until one of `events` is possible, or there is an error. False: failed. */
 static bool wait_for(gli_tcp_connection *self, short events,
                      uint64_t deadline_ns) {
-  struct pollfd ready = {.fd = self->fd, .events = events};
-  for (;;) {
-    int64_t left = gli_deadline_left(deadline_ns);
-    int64_t ms = left < 0 ? -1 : left / 1000000 + (left % 1000000 != 0);
-    int n = poll(&ready, 1, ms > INT_MAX ? INT_MAX : (int)ms);
-    if (n > 0) return true;
-    if (n < 0 && errno != EINTR) {
-      fail_with(self, errno);
-      return false;
-    }
-    if (gli_deadline_left(deadline_ns) != 0) continue;
-    fail_with(self, OUT_OF_TIME);
-    return false;
-  }
+  fail_with(self, gli_store_socket_wait(self->fd, events, deadline_ns));
+  return self->failure == FINE;
 }
 
 /* ---- open and close ----------------------------------------------------- */
-
-static void connect_to(gli_tcp_connection *self, uint64_t deadline_ns) {
-  int code = 0;
-  socklen_t bytes = sizeof code;
-  if (connect(self->fd, (const struct sockaddr *)&self->address,
-              gli_store_address_bytes(&self->address)) == 0)
-    return;
-  if (errno != EINPROGRESS && errno != EINTR) {
-    fail_with(self, errno);
-    return;
-  }
-  if (!wait_for(self, POLLOUT, deadline_ns)) return;
-  if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0)
-    code = errno;
-  fail_with(self, code);
-}
 
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
@@ -117,7 +92,8 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
   if (self->fd < 0) {
     fail_with(self, errno);
   } else {
-    connect_to(self, deadline_ns);
+    fail_with(self,
+              gli_store_socket_connect(self->fd, &self->address, deadline_ns));
   }
   if (self->failure == FINE) {
     gli_store_socket_tune(self->fd);
@@ -139,10 +115,6 @@ void gli_tcp_connection_abandon(gli_tcp_connection *self) {
 void gli_tcp_connection_close(gli_tcp_connection *self) {
   if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
   gli_tcp_connection_abandon(self);
-}
-
-gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
-  return &self->next;
 }
 
 /* ---- request and reply -------------------------------------------------- */

@@ -34,7 +34,4 @@ void gli_tcp_connection_close(gli_tcp_connection *connection);
 /* In a forked child: the connection stays the parent's. */
 void gli_tcp_connection_abandon(gli_tcp_connection *connection);
 
-/* For a list that the owner keeps. */
-gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *connection);
-
 #endif

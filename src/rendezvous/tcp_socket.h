@@ -3,11 +3,20 @@
 #define GLI_RENDEZVOUS_TCP_SOCKET_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
 /* The bytes of an IPv4 or IPv6 address. */
 socklen_t gli_store_address_bytes(const struct sockaddr_storage *address);
+
+/* Wait until one of poll's `events` is possible, or there is an error on it.
+ * 0, errno, or -1 when the deadline has passed. */
+int gli_store_socket_wait(int fd, short events, uint64_t deadline_ns);
+
+/* Connect a socket that does not block. 0, errno, or -1 as above. */
+int gli_store_socket_connect(int fd, const struct sockaddr_storage *address,
+                             uint64_t deadline_ns);
 
 /* No Nagle; keepalive, so that a host that vanished is noticed. */
 void gli_store_socket_tune(int fd);
