@@ -18,14 +18,15 @@ typedef struct test_store {
   gloo_store *store;
   gloo_store *inner; /* of a prefix or callbacks */
   size_t key_max;
+  size_t compare_max; /* bytes that compare-and-set can set */
   char directory[64];
 } test_store;
 
 /* False when this machine cannot have that kind (IPv6 only). */
 bool test_kind_available(const char *kind);
 
-/* "memory", "file", "tcp4", "tcp6", "prefix_memory", "prefix_tcp", "callbacks"
- */
+/* "memory", "file", "tcp4", "tcp6", "prefix_memory", "prefix_tcp", "callbacks",
+ * and "c10d" where GLOO_TEST_C10D says where its server is */
 void test_store_open(const char *kind, test_store *t);
 void test_store_close(test_store *t);
 
