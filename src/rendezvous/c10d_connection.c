@@ -39,8 +39,7 @@ struct gli_c10d_connection {
   uint64_t too_long; /* bytes of a value */
 };
 
-/* ---- requests -------------------------------------------------------------
- */
+/* ---- requests ----------------------------------------------------------- */
 
 void gli_c10d_put_op(gli_frame *frame, gli_c10d_op op) {
   const uint8_t byte = (uint8_t)op;
@@ -58,8 +57,7 @@ void gli_c10d_put_text(gli_frame *frame, const void *first, size_t first_bytes,
   gli_frame_put_bytes(frame, then, then_bytes);
 }
 
-/* ---- failures -------------------------------------------------------------
- */
+/* ---- failures ----------------------------------------------------------- */
 
 static void c10d_fail_with(gli_c10d_connection *self, int code) {
   if (self->failure == C10D_FINE) self->failure = code;
@@ -120,8 +118,7 @@ static gloo_status c10d_explain(const gli_c10d_connection *self,
   }
 }
 
-/* ---- an exchange ----------------------------------------------------------
- */
+/* ---- an exchange -------------------------------------------------------- */
 
 /* One step: as much as can be sent now. */
 static void c10d_send_some(gli_c10d_connection *self) {
@@ -225,8 +222,7 @@ bool gli_c10d_connection_usable(gli_c10d_connection *self) {
   return gli_store_socket_wait(self->fd, POLLIN, 0) == C10D_OUT_OF_TIME;
 }
 
-/* ---- open and close -------------------------------------------------------
- */
+/* ---- open and close ----------------------------------------------------- */
 
 static void c10d_greet(gli_c10d_connection *self, uint64_t deadline_ns) {
   const uint32_t magic = C10D_MAGIC, nonce = C10D_NONCE;

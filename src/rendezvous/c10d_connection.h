@@ -51,8 +51,7 @@ typedef enum gli_c10d_op {
   GLI_C10D_PING = 13
 } gli_c10d_op;
 
-/* ---- requests, one after the other in a frame (whose head is not sent) ----
- */
+/* ---- requests, one after the other in a frame (whose head is not sent) -- */
 
 void gli_c10d_put_op(gli_frame *frame, gli_c10d_op op);
 void gli_c10d_put_u64(gli_frame *frame, uint64_t value);
@@ -60,8 +59,7 @@ void gli_c10d_put_u64(gli_frame *frame, uint64_t value);
 void gli_c10d_put_text(gli_frame *frame, const void *first, size_t first_bytes,
                        const void *then, size_t then_bytes);
 
-/* ---- connections ----------------------------------------------------------
- */
+/* ---- connections -------------------------------------------------------- */
 
 typedef struct gli_c10d_connection gli_c10d_connection;
 
@@ -79,8 +77,7 @@ void gli_c10d_connection_abandon(gli_c10d_connection *connection);
 /* Is it silent, as it is between requests? */
 bool gli_c10d_connection_usable(gli_c10d_connection *connection);
 
-/* ---- an exchange: send, take what is expected, finish ---------------------
- */
+/* ---- an exchange: send, take what is expected, finish ------------------- */
 
 /* The frame must stay until `finish`, or until all its replies are taken. What
  * follows has to happen until the deadline. */

@@ -13,9 +13,6 @@
  * in a row it is rather the server that is broken. */
 #define C10D_LOSSES_MAX 3
 
-/* ---- fetch -----------------------------------------------------------------
- */
-
 /* Some of the keys of a fetch, and until when. */
 typedef struct c10d_batch {
   gli_c10d_store *self;

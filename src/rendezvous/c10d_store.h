@@ -18,7 +18,7 @@ typedef struct gli_c10d_store {
 /* A server may take so long to answer, whatever the deadline is. */
 #define GLI_C10D_GRACE_NS ((int64_t)5000000000)
 
-/* ---- tags ---------------------------------------------------------------- */
+/* ---- tags --------------------------------------------------------------- */
 
 #define GLI_C10D_MARK_BYTES ((size_t)16) /* the same in all tags */
 
@@ -40,7 +40,7 @@ gloo_value gli_c10d_untagged(const gloo_value *raw);
 
 bool gli_c10d_equal(const gloo_value *a, const gloo_value *b);
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- requests ----------------------------------------------------------- */
 
 void gli_c10d_put_key(const gli_c10d_store *self, gli_frame *frame,
                       const char *key);
@@ -74,7 +74,7 @@ gloo_status gli_c10d_begin(gli_c10d_store *self, gli_frame *request,
 gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
                          gli_c10d_connection *connection, gloo_error *error);
 
-/* ---- what a key holds ---------------------------------------------------- */
+/* ---- what a key holds --------------------------------------------------- */
 
 /* What the server has for `key`: for free(). */
 gloo_status gli_c10d_look(gli_c10d_store *self, const char *key, uint64_t limit,
@@ -89,7 +89,7 @@ gloo_status gli_c10d_settle(gli_c10d_store *self, const char *key,
 gloo_status gli_c10d_restless(const gli_c10d_store *self, const char *key,
                               gloo_error *error);
 
-/* ---- operations ---------------------------------------------------------- */
+/* ---- operations --------------------------------------------------------- */
 
 gloo_status gli_c10d_fetch(gloo_store *store, const char *const *keys,
                            size_t n_keys, uint64_t deadline_ns,

@@ -9,9 +9,8 @@
  *   behind a tag that nobody else has, and at once takes the tag away. If it
  *   died in between, the tag stays, and is not seen: it is no part of the value
  *   for clients of this kind. Any of them may take it away.
- * - COMPARE_SET says of an absent key that it holds what was expected.
- * Expecting a tag of one's own makes it a question: what does the key hold, if
- * anything?
+ * - COMPARE_SET says of an absent key that it holds what was expected. With a
+ *   new tag as what is expected, it tells what a key holds, if anything.
  * - Of the two kinds of server one wakes none of those who wait when
  *   COMPARE_SET makes their key; appending nothing to it does.
  * - MULTI_GET of an absent key is an empty value to one kind of server, and a
@@ -32,8 +31,7 @@
 
 #define C10D_SET_BYTES ((size_t)1 << 20) /* of a request of several, about */
 
-/* ---- the operations --------------------------------------------------------
- */
+/* ---- the operations ----------------------------------------------------- */
 
 /* A request with one number for its reply. */
 static gloo_status c10d_call(gli_c10d_store *self, gli_frame *request,
@@ -57,9 +55,6 @@ static gloo_status c10d_call_silent(gli_c10d_store *self, gli_frame *request,
   gli_c10d_take_end(connection);
   return gli_c10d_end(self, request, connection, error);
 }
-
-/* ---- the operations --------------------------------------------------------
- */
 
 static gloo_status c10d_multi_set(gloo_store *store, const char *const *keys,
                                   const gloo_value *values, size_t n_keys,
@@ -155,8 +150,7 @@ static gloo_status c10d_remove(gloo_store *store, const char *key,
   return status == GLOO_OK && removed == 0 ? GLOO_ERR_NOT_FOUND : status;
 }
 
-/* ---- compare-and-set -------------------------------------------------------
- */
+/* ---- compare-and-set ---------------------------------------------------- */
 
 /* Replace `raw` (empty: also if absent) by `tagged`, whose tag is then taken
  * away. What is done where the tag came into the store can be done where it did
@@ -256,8 +250,7 @@ static gloo_status c10d_compare_and_set(
   return status;
 }
 
-/* ---- the store -------------------------------------------------------------
- */
+/* ---- the store ---------------------------------------------------------- */
 
 static void c10d_destroy(gloo_store *store) {
   gli_c10d_store *self = (gli_c10d_store *)store;
