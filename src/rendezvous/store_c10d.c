@@ -152,9 +152,9 @@ static gloo_status c10d_remove(gloo_store *store, const char *key,
 
 /* ---- compare-and-set ---------------------------------------------------- */
 
-/* Replace `raw` (empty: also if absent) by `tagged`, whose tag is then taken
- * away. What is done where the tag came into the store can be done where it did
- * not: nothing comes of it. `answer` is that of the first request. */
+/* Replace `raw` (empty: also if absent) by `tagged`, and that by the value
+ * without its tag, in one go: the second request changes nothing where the
+ * first did not. `answer` is that of the first. */
 static gloo_status c10d_try_compare(gli_c10d_store *self, const char *key,
                                     const gloo_value *raw,
                                     const gloo_value *tagged,
@@ -166,9 +166,9 @@ static gloo_status c10d_try_compare(gli_c10d_store *self, const char *key,
   gli_frame_begin(&request, 4096 + raw->bytes + 3 * tagged->bytes);
   gli_c10d_put_compare(self, &request, key, raw, tagged);
   gli_c10d_put_compare(self, &request, key, tagged, &bare);
-  /* It is there now, whoever made it. (Were it deleted in between, this would
-   * make it again. Nothing comes in between at the server that needs no waking,
-   * unless the value is long.) */
+  /* For those who wait. The key is there now, whoever made it. If another
+   * client deleted it at this very moment, this would make it again; at the
+   * libuv server, which needs none of this, only after a long value. */
   if (raw->bytes == 0)
     gli_c10d_put_set(self, &request, GLI_C10D_APPEND, key, NULL, 0);
   gli_c10d_put_end(&request);
@@ -196,8 +196,6 @@ static gloo_status c10d_compare_until_told(
   bool won;
   do {
     status = c10d_try_compare(self, key, &raw, tagged, &answer, limit, error);
-    if (status == GLOO_OK && gli_deadline_left(limit) == 0)
-      status = gli_c10d_restless(self, key, error);
     if (status != GLOO_OK) goto free_values;
     won = gli_c10d_equal(&answer, tagged);
     if (!won && raw.bytes > 0 && gli_c10d_equal(&answer, &raw))
@@ -207,6 +205,10 @@ static gloo_status c10d_compare_until_told(
     gli_value_free(&held);
     raw = held = answer;
     answer = (gloo_value){NULL, 0};
+    if (gli_deadline_left(limit) == 0) {
+      status = gli_c10d_restless(self, key, error);
+      goto free_values;
+    }
   } while (true);
   if (current != NULL)
     status = gli_value_copy(bare.data, bare.bytes, current, error);
