@@ -331,11 +331,11 @@ static void a_server_that_is_killed_is_named_at_once(void **state) {
   assert_int_equal(f.status, GLOO_ERR_PEER);
   expect_store_named(&f.error, port);
   expect_message(&f.error, "closed the connection");
-  assert_true((double)(f.ended - begun) < 1e9);
+  assert_true((double)(f.ended - begun) < 5e9);
   begun = uv_hrtime();
   assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_ERR_PEER);
   expect_store_named(&e, port);
-  assert_true(seconds_since(begun) < 1);
+  assert_true(seconds_since(begun) < 5);
   gloo_store_destroy(store);
 }
 
