@@ -252,6 +252,12 @@ static void what_cannot_be_reached_is_named(void **state) {
                    GLOO_ERR_ADDRESS);
   expect_message(&e, "the Redis store's host 'no.such.host.invalid'");
   expect_message(&e, "tried for 50 ms");
+  url.host = "::1";
+  assert_true(gli_store_redis_open(&url, false, SHORT_TIME, &store, &e) !=
+              GLOO_OK);
+  char name[64];
+  snprintf(name, sizeof(name), "the Redis store at [::1]:%u", (unsigned)port);
+  expect_message(&e, name);
   url.host = "";
   assert_int_equal(gli_store_redis_open(&url, false, SHORT_TIME, &store, &e),
                    GLOO_ERR_INVALID);
