@@ -35,7 +35,7 @@ static struct {
 static uv_once_t pmi_once = UV_ONCE_INIT;
 static bool pmi_made;
 
-static void pmi_leave(void);
+static void pmi_leave_library(void);
 
 static void pmi_make(void) {
   if (uv_mutex_init(&pmi.lock) != 0) return;
@@ -43,11 +43,7 @@ static void pmi_make(void) {
   if (!gli_fork_guard_begin(&pmi.forks, GLI_FORK_OBJECTS, &pmi.lock,
                             &pmi.quiet))
     goto destroy_quiet;
-  /* Not when the last context is destroyed: the program may make another, or
-   * call MPI_Init, and the launcher hears no more after the farewell. So it is
-   * said when the process ends, or the library is unloaded. One that ends
-   * without (_exit, a signal) looks to the launcher like one that crashed. */
-  if (atexit(pmi_leave) != 0) goto end_guard;
+  if (atexit(pmi_leave_library) != 0) goto end_guard;
   pmi_made = true;
   return;
 
@@ -106,18 +102,43 @@ static void pmi_exit(void) {
   uv_mutex_unlock(&pmi.lock);
 }
 
-/* When the process ends. A thread that is still in gloo_init speaks of a rank
- * that is not to be: that is no regular end. */
-static void pmi_leave(void) {
+/* ---- the farewell -------------------------------------------------------- */
+
+/* Not when the last context is destroyed: the program may make another, or call
+ * MPI_Init, and the launcher hears no more after the farewell. So it is said
+ * when the process ends, or the library is unloaded. A process that ends
+ * without
+ * (_exit, a signal) looks to the launcher like one that crashed, and takes the
+ * job with it; hydra's mpiexec then returns 0 all the same.
+ *
+ * A thread that is still in gloo_init speaks for a rank that is not to be: that
+ * is no regular end. */
+static void pmi_leave(gli_pmi_kind kind) {
+  pmi_side *side = &pmi.sides[kind];
+  if (!pmi_made) return;
   uv_mutex_lock(&pmi.lock);
   bool ours = pmi.begun && !pmi.busy && !gli_forked(&pmi.birth);
   if (ours) pmi.busy = true;
   uv_mutex_unlock(&pmi.lock);
   if (!ours) return;
-  for (size_t i = 0; i < sizeof pmi.sides / sizeof pmi.sides[0]; i++) {
-    pmi.sides[i].ops->leave(gli_deadline_after(FAREWELL_NS));
-    pmi.sides[i].joined = false;
-  }
+  side->ops->leave(gli_deadline_after(FAREWELL_NS));
+  side->joined = false;
+  pmi_exit();
+}
+
+/* While libpmix, which came later, is still in one piece. */
+static void pmi_leave_library(void) {
+  pmi_leave(GLI_PMI_PMIX);
+}
+
+/* After all that the program registered with atexit: MPICH 5 says the farewell
+ * there, and dies of a socket that is closed already. */
+#if defined(__GNUC__)
+__attribute__((__destructor__))
+#endif
+static void
+pmi_leave_socket(void) {
+  pmi_leave(GLI_PMI_SIMPLE);
 }
 
 void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room) {
@@ -162,6 +183,12 @@ gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
   if (status != GLOO_OK) return status;
   pmi_side *side = &pmi.sides[kind];
   status = side_join(side, deadline, error);
+  if (status == GLOO_OK && side->job.rank == 0 &&
+      (strlen(text) >= room || strlen(text) >= GLI_PMI_TEXT_BYTES))
+    status =
+        gli_fail(error, GLOO_ERR_INVALID, -1,
+                 "a text of %zu bytes is too long to be told by a launcher",
+                 strlen(text));
   if (status == GLOO_OK)
     status = side->ops->tell(&side->job, ++side->rounds, text, out, room,
                              deadline, error);

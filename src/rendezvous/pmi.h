@@ -20,6 +20,7 @@
 #include "core/error.h"
 
 #define GLI_PMI_NAME_MAX ((size_t)255)
+#define GLI_PMI_TEXT_BYTES ((size_t)8192) /* of a text, with its end */
 
 typedef enum gli_pmi_kind { GLI_PMI_SIMPLE, GLI_PMI_PMIX } gli_pmi_kind;
 
@@ -39,8 +40,10 @@ gloo_status gli_pmi_join(gli_pmi_kind kind, int64_t timeout_ns,
 
 /* Rank 0 gives `text` (others: NULL), and all get it. Collective: waits until
  * all ranks of the job have called it as often as this one. Joins first.
- * GLOO_ERR_TIMEOUT: some did not come; which, no launcher tells. After that the
- * process cannot be told anything any more. Otherwise as gli_pmi_join. */
+ * GLOO_ERR_INVALID: rank 0's text is too long for `room`, which is to be the
+ * same everywhere. GLOO_ERR_TIMEOUT: some did not come; which, no launcher
+ * tells. After that the process cannot be told anything any more. Otherwise as
+ * gli_pmi_join. */
 gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
                          size_t room, int64_t timeout_ns, gloo_error *error);
 

@@ -62,7 +62,7 @@ void gli_pmi_escape(const char *text, size_t *at, char *out, size_t room) {
   out[used] = '\0';
 }
 
-static int hex_digit(char c) {
+static int pmi_hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -72,8 +72,8 @@ bool gli_pmi_unescape(const char *escaped, char *out, size_t *used,
   for (; *escaped != '\0'; escaped++) {
     int byte = (unsigned char)*escaped;
     if (*escaped == '_') {
-      int high = hex_digit(escaped[1]);
-      int low = high < 0 ? -1 : hex_digit(escaped[2]);
+      int high = pmi_hex_digit(escaped[1]);
+      int low = high < 0 ? -1 : pmi_hex_digit(escaped[2]);
       if (low < 0) return false;
       byte = high * 16 + low;
       escaped += 2;

@@ -20,6 +20,7 @@
 
 #include "core/descriptor.h"
 #include "core/environment.h"
+#include "core/lack.h"
 #include "core/signals.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/pmi_line.h"
@@ -38,6 +39,7 @@
 
 static struct {
   int fd;
+  bool guest;        /* MPI began the conversation, and ends it */
   size_t value_max;  /* bytes of a value, with the end */
   gloo_error broken; /* status GLOO_OK: it is not */
 } simple = {.fd = -1};
@@ -49,7 +51,7 @@ static gloo_status simple_lost(const char *command, int code,
   return gli_fail(error, GLOO_ERR_PEER, -1,
                   "the launcher does not answer '%s' on the socket PMI_FD: %s; "
                   "it has ended, or the program has called MPI_Finalize, after "
-                  "which ranks cannot meet through it",
+                  "which it tells ranks nothing more",
                   command,
                   code == 0 ? "it has closed it"
                             : uv_strerror(uv_translate_sys_error(code)));
@@ -172,23 +174,61 @@ static gloo_status simple_read_number(const char *name, const char *meaning,
                   text != NULL ? "'" : "", meaning, min, max);
 }
 
-/* Closed on exec from now on: a program that this one starts would talk to the
- * launcher in its place, and one that stays would hide that this one is gone.
- */
+/* A descriptor of our own for the same socket: MPI_Finalize closes the other,
+ * whose number may then be that of something else. Closed on exec: a program
+ * that this one starts would talk to the launcher in its place. */
 static gloo_status simple_take(int fd, gloo_error *error) {
-  int type, flags = fcntl(fd, F_GETFD);
-  socklen_t bytes = sizeof type;
-  bool socket =
-      flags >= 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
-  if (!socket || type != SOCK_STREAM || fd <= 2)
-    return gli_fail(
-        error, GLOO_ERR_INVALID, -1,
-        "the environment variable PMI_FD says that descriptor %d leads to the "
-        "launcher, but it is %s: this process may have been started by another "
-        "one that closed it; " OTHER_WAYS,
-        fd, flags < 0 ? "not open" : "something else");
-  (void)fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-  simple.fd = fd;
+  struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+  int type = 0;
+  socklen_t bytes = sizeof type, address_bytes = sizeof address;
+  bool open = fcntl(fd, F_GETFD) >= 0;
+  if (open && fd > 2 &&
+      getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 &&
+      type == SOCK_STREAM &&
+      getsockname(fd, (struct sockaddr *)&address, &address_bytes) == 0 &&
+      address.ss_family == AF_UNIX) {
+    simple.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (simple.fd >= 0) return GLOO_OK;
+    return gli_fail(error, gli_lack_status(errno), -1,
+                    "no descriptor for talking to the launcher: %s",
+                    gli_lack_text(errno));
+  }
+  return gli_fail(
+      error, GLOO_ERR_INVALID, -1,
+      "the environment variable PMI_FD says that descriptor %d leads to the "
+      "launcher, but it is %s: the process that started this one may have "
+      "closed it, or MPI_Finalize; " OTHER_WAYS,
+      fd, open ? "something else" : "not open");
+}
+
+/* Has the program called MPI_Init? Then MPI greets and takes leave, and nobody
+ * else: Slurm does not answer to a second greeting. Not seen where MPI is the
+ * affair of a module that was loaded for itself alone, as Python does: the
+ * others answer. */
+static bool simple_has_mpi(void) {
+  uv_lib_t program;
+  int (*initialized)(int *);
+  void *symbol;
+  int yes = 0;
+  if (uv_dlopen(NULL, &program) == 0 &&
+      uv_dlsym(&program, "MPI_Initialized", &symbol) == 0 && symbol != NULL) {
+    memcpy(&initialized, &symbol, sizeof symbol);
+    if (initialized(&yes) != 0) yes = 0;
+  }
+  uv_dlclose(&program);
+  return yes != 0;
+}
+
+static gloo_status simple_init(uint64_t deadline_ns, gloo_error *error) {
+  char line[LINE_BYTES] = "cmd=init pmi_version=1 pmi_subversion=1\n";
+  uint64_t number;
+  simple.guest = simple_has_mpi();
+  if (simple.guest) return GLOO_OK;
+  gloo_status status =
+      simple_ask("init", "response_to_init", line, deadline_ns, error);
+  if (status != GLOO_OK) return status;
+  if (!gli_pmi_line_number(line, "pmi_version", 1, &number) || number != 1)
+    return simple_nonsense("init", line, error);
   return GLOO_OK;
 }
 
@@ -196,12 +236,8 @@ static gloo_status simple_greet(uint64_t deadline_ns, gli_pmi_job *job,
                                 gloo_error *error) {
   char line[LINE_BYTES];
   uint64_t number;
-  snprintf(line, sizeof line, "cmd=init pmi_version=1 pmi_subversion=1\n");
-  gloo_status status =
-      simple_ask("init", "response_to_init", line, deadline_ns, error);
+  gloo_status status = simple_init(deadline_ns, error);
   if (status != GLOO_OK) return status;
-  if (!gli_pmi_line_number(line, "pmi_version", 1, &number) || number != 1)
-    return simple_nonsense("init", line, error);
   snprintf(line, sizeof line, "cmd=get_maxes\n");
   status = simple_ask("get_maxes", "maxes", line, deadline_ns, error);
   if (status != GLOO_OK) return status;
@@ -269,9 +305,9 @@ static gloo_status simple_put(const gli_pmi_job *job, uint64_t round,
 static gloo_status simple_get(const gli_pmi_job *job, uint64_t round, char *out,
                               size_t room, uint64_t deadline_ns,
                               gloo_error *error) {
-  char line[LINE_BYTES], value[VALUE_MAX + 1];
+  char line[LINE_BYTES], value[VALUE_MAX + 1], text[GLI_PMI_TEXT_BYTES];
   size_t used = 0;
-  out[0] = '\0';
+  if (room > sizeof text) room = sizeof text;
   for (unsigned piece = 0; piece < PIECES_MAX; piece++) {
     snprintf(line, sizeof line,
              "cmd=get kvsname=%s key=gloo_c-%" PRIu64 "-%u\n", job->name, round,
@@ -281,9 +317,11 @@ static gloo_status simple_get(const gli_pmi_job *job, uint64_t round, char *out,
     if (status != GLOO_OK) return status;
     if (!gli_pmi_line_word(line, "value", value, sizeof value) ||
         (value[0] != '-' && value[0] != '.') ||
-        !gli_pmi_unescape(value + 1, out, &used, room))
+        !gli_pmi_unescape(value + 1, text, &used, room))
       return simple_nonsense("get", line, error);
-    if (value[0] == '.') return GLOO_OK;
+    if (value[0] != '.') continue;
+    memcpy(out, text, used + 1);
+    return GLOO_OK;
   }
   return simple_nonsense("get", line, error);
 }
@@ -305,8 +343,6 @@ static gloo_status simple_tell(const gli_pmi_job *job, uint64_t round,
                                uint64_t deadline_ns, gloo_error *error) {
   gloo_status status = simple.broken.status;
   if (status != GLOO_OK) goto broken;
-  if (job->rank == 0 && strlen(text) >= room)
-    return gli_fail(error, GLOO_ERR_INTERNAL, -1, "no room for the text");
   gloo_error cause;
   if (job->rank == 0)
     status = simple_put(job, round, text, deadline_ns, &cause);
@@ -323,11 +359,11 @@ broken:
   return gli_fail(error, simple.broken.status, -1, "%s", simple.broken.message);
 }
 
-/* If the connection is closed, the program has called MPI_Finalize. */
+/* If the connection is closed, MPI has said it. */
 static void simple_leave(uint64_t deadline_ns) {
   char line[LINE_BYTES] = "cmd=finalize\n";
   gloo_error ignored;
-  if (simple.fd < 0) return;
+  if (simple.fd < 0 || simple.guest) return;
   (void)simple_exchange("finalize", line, deadline_ns, &ignored);
 }
 

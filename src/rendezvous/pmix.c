@@ -21,8 +21,6 @@
 #include "rendezvous/store.h"
 #include "rendezvous/text.h"
 
-#define TEXT_MAX ((size_t)8192)
-
 /* One visit of a thread to the library. */
 typedef struct pmix_call {
   void (*body)(struct pmix_call *call);
@@ -35,7 +33,7 @@ typedef struct pmix_call {
   gli_pmix_proc self;
   uint32_t size;
   char key[GLI_PMIX_KEY_BYTES];
-  char text[TEXT_MAX]; /* to put, or got */
+  char text[GLI_PMI_TEXT_BYTES]; /* to put, or got */
 } pmix_call;
 
 static uv_once_t pmix_once = UV_ONCE_INIT;
@@ -97,11 +95,15 @@ static pmix_call *pmix_call_make(void (*body)(pmix_call *call),
 }
 
 static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
+  bool fence = strcmp(call->step, "PMIx_Fence") == 0;
   if (call->code != GLI_PMIX_SUCCESS)
-    return gli_fail(
-        error, GLOO_ERR_PEER, -1,
-        "the launcher cannot be talked to: %s says %s (%d)", call->step,
-        gli_quote(pmix.library.error_string(call->code)).text, call->code);
+    return gli_fail(error, GLOO_ERR_PEER, -1, "%s: %s says %s (%d)",
+                    fence ? "a rank of the job, or the launcher, has ended "
+                            "before all ranks called gloo_init"
+                          : "the launcher cannot be talked to",
+                    call->step,
+                    gli_quote(pmix.library.error_string(call->code)).text,
+                    call->code);
   if (!call->sane)
     return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                     "the launcher's answer to %s makes no sense", call->step);
@@ -226,7 +228,7 @@ static void pmix_get(pmix_call *call) {
   if (call->code != GLI_PMIX_SUCCESS) return;
   bool text = value != NULL && value->type == GLI_PMIX_TYPE_STRING &&
               value->data.string != NULL;
-  call->sane = text && strlen(value->data.string) < TEXT_MAX;
+  call->sane = text && strlen(value->data.string) < GLI_PMI_TEXT_BYTES;
   if (call->sane) strcpy(call->text, value->data.string);
   if (text) free(value->data.string);
   free(value);
@@ -252,8 +254,6 @@ static gloo_status pmix_tell(const gli_pmi_job *job, uint64_t round,
   char late[GLI_PMI_NAME_MAX + 200];
   if (pmix.broken.status != GLOO_OK)
     return gli_fail(error, pmix.broken.status, -1, "%s", pmix.broken.message);
-  if (job->rank == 0 && strlen(text) >= TEXT_MAX)
-    return gli_fail(error, GLOO_ERR_INTERNAL, -1, "no room for the text");
   pmix_call *call = pmix_call_make(pmix_round, error);
   if (call == NULL) return GLOO_ERR_NO_MEMORY;
   snprintf(call->key, sizeof call->key, "gloo_c-%" PRIu64, round);

@@ -18,7 +18,6 @@ static const char *const pmix_names[] = {"libpmix.so.2", "libpmix.so"};
 /* Open MPI's packages for Python have it in a folder of their own, which is not
  * in LD_LIBRARY_PATH: their mpirun only says what they are installed below. */
 static const char *const pmix_folders[] = {"lib", "lib64", "lib/openmpi"};
-static const char *const pmix_prefixes[] = {"PMIX_PREFIX", "OPAL_PREFIX"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -42,7 +41,16 @@ static bool pmix_take(uv_lib_t *lib, gli_pmix_library *library) {
   return all;
 }
 
-/* Load it by name; NULL is the program, with what it is linked with. */
+/* Does the program have it already, by way of MPI? */
+static bool pmix_is_there(void) {
+  uv_lib_t lib;
+  void *symbol;
+  bool there =
+      uv_dlopen(NULL, &lib) == 0 && uv_dlsym(&lib, "PMIx_Init", &symbol) == 0;
+  uv_dlclose(&lib);
+  return there;
+}
+
 static bool pmix_try(const char *name, gli_pmix_library *library,
                      gli_text *reason) {
   uv_lib_t lib;
@@ -60,33 +68,37 @@ static bool pmix_environment_is_ours(void) {
   return getuid() == geteuid() && getgid() == getegid();
 }
 
-static bool pmix_try_prefixes(gli_pmix_library *library) {
-  for (size_t i = 0; i < COUNT(pmix_prefixes); i++) {
-    const char *prefix = gli_environment_read(pmix_prefixes[i]);
-    if (prefix == NULL || prefix[0] != '/') continue;
-    for (size_t k = 0; k < COUNT(pmix_folders) * COUNT(pmix_names); k++) {
-      char path[PATH_MAX];
-      int bytes = snprintf(path, sizeof path, "%s/%s/%s", prefix,
-                           pmix_folders[k / COUNT(pmix_names)],
-                           pmix_names[k % COUNT(pmix_names)]);
-      if (bytes > 0 && (size_t)bytes < sizeof path &&
-          pmix_try(path, library, NULL))
-        return true;
-    }
+static bool pmix_try_prefix(const char *prefix, gli_pmix_library *library) {
+  if (prefix == NULL || prefix[0] != '/') return false;
+  for (size_t i = 0; i < COUNT(pmix_folders) * COUNT(pmix_names); i++) {
+    char path[PATH_MAX];
+    int bytes = snprintf(path, sizeof path, "%s/%s/%s", prefix,
+                         pmix_folders[i / COUNT(pmix_names)],
+                         pmix_names[i % COUNT(pmix_names)]);
+    if (bytes > 0 && (size_t)bytes < sizeof path &&
+        pmix_try(path, library, NULL))
+      return true;
   }
   return false;
 }
 
-/* The one that the program has already, if it is one of MPI, for two in a
- * process confuse the launcher; then the launcher's own, which is of its
- * version; then that of the system. */
+/* What mpirun of Open MPI says that it is installed below. */
+static bool pmix_try_prefixes(gli_pmix_library *library) {
+  return pmix_try_prefix(gli_environment_read("PMIX_PREFIX"), library) ||
+         pmix_try_prefix(gli_environment_read("OPAL_PREFIX"), library);
+}
+
+/* The launcher's own, which is of its version, then that of the system. But if
+ * the program has one, that, for two in a process are two to the launcher: by
+ * its name, because MPI_Finalize would unload what nobody else has loaded. */
 gloo_status gli_pmix_load(gli_pmix_library *library, gloo_error *error) {
   gli_text reason = {""};
-  if (pmix_try(NULL, library, NULL)) return GLOO_OK;
-  if (pmix_environment_is_ours() && pmix_try_prefixes(library)) return GLOO_OK;
+  bool there = pmix_is_there(), ours = pmix_environment_is_ours();
+  if (!there && ours && pmix_try_prefixes(library)) return GLOO_OK;
   for (size_t i = 0; i < COUNT(pmix_names); i++)
     if (pmix_try(pmix_names[i], library, i == 0 ? &reason : NULL))
       return GLOO_OK;
+  if (there && ours && pmix_try_prefixes(library)) return GLOO_OK;
   return gli_fail(
       error, GLOO_ERR_UNSUPPORTED, -1,
       "the launcher tells ranks through PMIx (PMIX_NAMESPACE is set), and the "

@@ -86,7 +86,7 @@ static int race_run(race *r, uint64_t deadline_ns) {
     if (winner >= 0) return winner;
     if (gli_deadline_left(deadline_ns) == 0) break;
   }
-  r->code = ETIMEDOUT;
+  if (race_is_on(r)) r->code = ETIMEDOUT;
   return -1;
 }
 

@@ -6,7 +6,8 @@
  *   away=RANK   that rank has no part in what follows, and sleeps for a second
  *   wait=MS     how long to wait for others from now on
  *   fork        a child is refused, and changes nothing
- *   init, end   MPI_Init and MPI_Finalize of the library in MEET_MPI
+ *   init=FILE   MPI_Init of that library; as the first word before all else
+ *   end         MPI_Finalize
  *   exit=N, _exit=N, kill=RANK */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -89,10 +90,11 @@ static void child(void) {
   }
 }
 
+static void *mpi_library;
+
 static void mpi(const char *function, void *one, void *two) {
   int (*call)(void *, void *);
-  void *lib = dlopen(getenv("MEET_MPI"), RTLD_NOW | RTLD_GLOBAL);
-  void *symbol = lib != NULL ? dlsym(lib, function) : NULL;
+  void *symbol = mpi_library != NULL ? dlsym(mpi_library, function) : NULL;
   if (symbol == NULL) {
     say("no MPI: ", dlerror());
     exit(1);
@@ -114,7 +116,10 @@ static bool is(const char *word, const char *name) {
 static void act(const char *word) {
   if (is(word, "meet")) meet();
   if (is(word, "fork")) child();
-  if (is(word, "init")) mpi("MPI_Init", NULL, NULL);
+  if (is(word, "init=")) {
+    mpi_library = dlopen(word + 5, RTLD_NOW | RTLD_GLOBAL);
+    mpi("MPI_Init", NULL, NULL);
+  }
   if (is(word, "end")) mpi("MPI_Finalize", NULL, NULL);
   if (is(word, "wait=")) patience_ns = number(word) * 1000000;
   if (is(word, "late=") && job.rank + 1 == job.size)
@@ -135,10 +140,11 @@ int main(int argc, char **argv) {
   if (argc < 2) return 2;
   kind = strcmp(argv[1], "pmix") == 0 ? GLI_PMI_PMIX : GLI_PMI_SIMPLE;
   /* MPI before all else, where it is asked for. */
-  if (argc > 2 && strcmp(argv[2], "init") == 0) act(argv[next++]);
+  if (argc > 2 && is(argv[2], "init=")) act(argv[next++]);
   if (argc > 3 && strncmp(argv[2], "never=", 6) == 0) {
     const char *rank = getenv(kind == GLI_PMI_PMIX ? "PMIX_RANK" : "PMI_RANK");
-    if (rank != NULL && strcmp(rank, argv[next++] + 6) == 0) return uv_sleep(3000), 0;
+    if (rank != NULL && strcmp(rank, argv[next++] + 6) == 0)
+      return uv_sleep(3000), 0;
   }
   check(gli_pmi_join(kind, patience_ns, &job, &error), &error);
   for (; next < argc; next++) act(argv[next]);

@@ -1,0 +1,136 @@
+# shellcheck shell=bash disable=SC2034
+# Included by the scripts here, one for each family of launchers.
+# usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO
+# FOLDER is for what is downloaded, and kept for the next time.
+set -u
+project=$1 folder=$2 hello=$3 meet=$4 gloo=$5
+# shellcheck source=tests/tools/tap.sh
+. "$project/tests/tools/tap.sh"
+# shellcheck source=scripts/lib.sh
+. "$project/scripts/lib.sh"
+mkdir -p "$folder"
+
+# Nothing of a launcher that this one may have been started by.
+for name in $(env | sed -nE 's/^((GLOO|PMI|PMIX|OMPI|OPAL|PRTE|SLURM|TORCHELASTIC|I_MPI|MASTER)_[A-Z0-9_]*|RANK|WORLD_SIZE|JOB_COMPLETION_INDEX)=.*/\1/p'); do
+  unset "$name"
+done
+# Open MPI does not like to be root, and neither the cores that a machine has.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+
+# need COMMAND PACKAGE...: a command, and the Debian packages that have it.
+# Sets $why where it cannot be had.
+need() {
+  local command=$1
+  shift
+  command -v "$command" >/dev/null && return 0
+  if (install_packages "$@") 2>"$scratch/install" && command -v "$command" >/dev/null; then
+    return 0
+  fi
+  why="$command is not installed ($*): $(tail -n 1 "$scratch/install")"
+  return 1
+}
+
+# wheel PACKAGE COMMAND: a package for Python, in an environment of its own:
+# $venv. Sets $why where it cannot be had.
+wheel() {
+  venv=$folder/${1%%=*}
+  [ ! -x "$venv/bin/$2" ] || return 0
+  rm -rf "$venv"
+  if ! python3 -m venv "$venv" >"$scratch/install" 2>&1; then
+    why="virtual environments cannot be made (python3-venv)"
+    return 1
+  fi
+  if "$venv/bin/pip" --disable-pip-version-check install -q "$1" >"$scratch/install" 2>&1 &&
+    [ -x "$venv/bin/$2" ]; then
+    return 0
+  fi
+  why="pip cannot install $1: $(tail -n 1 "$scratch/install")"
+  rm -rf "$venv"
+  return 1
+}
+
+# library NAME: where Debian has it.
+library() { find /usr/lib -maxdepth 2 -name "$1" | head -n 1; }
+
+# skip_all WHY: none of this family.
+skip_all() {
+  echo "1..0 # SKIP $1"
+  exit 0
+}
+
+# play COMMAND...: $out is what it says, sorted, $status its status. It has a
+# minute.
+play() {
+  timeout -k 5 60 "$@" >"$scratch/said" 2>"$scratch/erred" </dev/null
+  status=$?
+  LC_ALL=C sort "$scratch/said" >"$scratch/sorted"
+  out=$(cat "$scratch/sorted")
+  cat "$scratch/erred" "$scratch/sorted" >"$scratch/all"
+}
+
+# What N ranks of hello say.
+hellos() {
+  local n=$1 r
+  for ((r = 0; r < n; r++)); do
+    echo "rank $r of $n: 1 + ... + $n = $((n * (n + 1) / 2))"
+  done
+}
+
+# says_hello NAME N COMMAND...: N ranks of the unmodified program.
+says_hello() {
+  local name=$1 n=$2
+  shift 2
+  play "$@" "$hello"
+  [ "$status" -eq 0 ] && equal "$out" "$(hellos "$n")"
+  result "$name: $n ranks of a program that says nothing of launchers" "$scratch/all"
+}
+
+# count TEXT: in how many lines of what was said.
+count() { grep -cF -- "$1" "$scratch/all"; }
+
+# meetings NAME KIND COMMAND...: what four ranks do, started by that, through
+# the launcher's interface itself.
+meetings() {
+  local name=$1 kind=$2
+  shift 2
+  play "$@" "$meet" "$kind" meet meet fork meet
+  [ "$status" -eq 0 ] && [ "$(count "of 4: met ")" -eq 12 ] && [ "$(count "of 4: ends")" -eq 4 ]
+  result "$name: ranks meet three times, whatever children they have" "$scratch/all"
+
+  # Without a farewell hydra would end the last rank with the first.
+  play "$@" "$meet" "$kind" meet late=700
+  [ "$status" -eq 0 ] && [ "$(count "of 4: ends")" -eq 4 ]
+  result "$name: the end of one is not that of the others" "$scratch/all"
+
+  play "$@" "$meet" "$kind" meet exit=3
+  [ "$status" -eq 3 ]
+  result "$name: the status of a rank is that of the job" "$scratch/all"
+
+  play "$@" "$meet" "$kind" meet kill=1 late=60000
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  result "$name: a rank that is killed ends the job" "$scratch/all"
+
+  play "$@" "$meet" "$kind" never=1 wait=1500 meet
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$(count "not all 4 ranks of the job")" -ge 1 ]
+  result "$name: a rank that does not come is waited for until the time is up" "$scratch/all"
+
+  play "$@" "$meet" "$kind" away=2 wait=5000 meet
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$(count "called gloo_init")" -ge 1 ]
+  result "$name: a rank that leaves instead is noticed" "$scratch/all"
+}
+
+# beside_mpi NAME KIND LIBRARY WORDS COMMAND...: a program of MPI.
+beside_mpi() {
+  local name=$1 kind=$2 library=$3 words=$4
+  shift 4
+  if [ ! -e "$library" ]; then
+    skipped "$name: beside MPI: $words" "there is no $library"
+    return
+  fi
+  # shellcheck disable=SC2086  # several words
+  play "$@" "$meet" "$kind" ${words//init/init=$library}
+  [ "$status" -eq 0 ] && [ "$(count "of 4: ends")" -eq 4 ]
+  result "$name: beside MPI: $words" "$scratch/all"
+}

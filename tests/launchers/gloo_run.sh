@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# gloo run, and no launcher at all.
+# shellcheck source=tests/launchers/common.sh
+. "$(dirname "$0")/common.sh"
+
+says_hello "gloo run" 3 "$gloo" run -n 3 --
+says_hello "no launcher" 1 env
+finish

@@ -1,0 +1,361 @@
+/* The store of which the launcher tells: ranks that find it, and what they hear
+ * where they do not. Each rank is a process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/descriptor.h"
+#include "pmi_server.h"
+#include "rendezvous/host_addresses.h"
+#include "rendezvous/store_pmi.h"
+#include "rendezvous/tcp_race.h"
+
+#define LONG INT64_C(20000000000)
+#define SHORT INT64_C(700000000)
+
+static int expect(bool good, const char *what, const gloo_error *error) {
+  if (!good) fprintf(stderr, "# %s: %s\n", what, error->message);
+  return good ? 0 : 1;
+}
+#define EXPECT(condition) \
+  if (expect(condition, #condition, &error) != 0) return 1
+
+/* ---- what is told -------------------------------------------------------- */
+
+static void a_place_is_read_as_it_was_written(void **state) {
+  gli_pmi_place place = {.job = "0123456789abcdef0123456789abcdef",
+                         .port = 65535,
+                         .n = 3,
+                         .addresses = {"10.0.0.1", "fd00::2", "127.0.0.1"}};
+  gli_pmi_place read;
+  char text[GLI_PMI_PLACE_BYTES];
+  (void)state;
+  gli_pmi_place_write(&place, text);
+  assert_string_equal(text,
+                      "served 0123456789abcdef0123456789abcdef 65535 10.0.0.1 "
+                      "fd00::2 127.0.0.1");
+  assert_true(gli_pmi_place_read(text, &read));
+  assert_string_equal(read.job, place.job);
+  assert_int_equal(read.port, place.port);
+  assert_int_equal(read.n, 3);
+  for (int i = 0; i < 3; i++)
+    assert_string_equal(read.addresses[i], place.addresses[i]);
+  /* The longest there is fits. */
+  place.n = GLI_PMI_ADDRESSES_MAX;
+  for (int i = 0; i < GLI_PMI_ADDRESSES_MAX; i++)
+    snprintf(place.addresses[i], sizeof place.addresses[i],
+             "1111:2222:3333:4444:5555:6666:7777:%04x", 0x8000 + i);
+  gli_pmi_place_write(&place, text);
+  assert_true(gli_pmi_place_read(text, &read));
+  assert_int_equal(read.n, GLI_PMI_ADDRESSES_MAX);
+  assert_true(strlen(text) < GLI_PMI_TEXT_BYTES);
+}
+
+static void places_that_make_no_sense_are_refused(void **state) {
+  static const char *const texts[] = {
+      "",
+      "served",
+      "served j",
+      "served j 1",
+      "served j 1 ",
+      "served j 0 10.0.0.1",
+      "served j 65536 10.0.0.1",
+      "served j x 10.0.0.1",
+      "served  1 10.0.0.1",
+      "served j 1 10.0.0",
+      "served j 1 host-a",
+      "served j 1 10.0.0.1  10.0.0.2",
+      "served 0123456789abcdef0123456789abcdef0 1 10.0.0.1",
+      "served j 1 1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb",
+      "failed j 1 10.0.0.1",
+      "served j 1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 ::1 "
+      "::1 ::1",
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    gli_pmi_place place = {.port = 7};
+    if (gli_pmi_place_read(texts[i], &place))
+      fail_msg("'%s' was read", texts[i]);
+    assert_int_equal(place.port, 7);
+  }
+}
+
+static void a_host_has_addresses_and_loopback_is_the_last(void **state) {
+  char addresses[16][48];
+  (void)state;
+  size_t n = gli_host_addresses(addresses, 16);
+  assert_true(n >= 1);
+  bool loopback = false;
+  for (size_t i = 0; i < n; i++) {
+    bool this = strncmp(addresses[i], "127.", 4) == 0 ||
+                strcmp(addresses[i], "::1") == 0;
+    assert_true(this || !loopback);
+    assert_true(strncmp(addresses[i], "fe80", 4) != 0);
+    loopback = this;
+  }
+  assert_int_equal(gli_host_addresses(addresses, 1), 1);
+}
+
+/* ---- the race ------------------------------------------------------------ */
+
+static struct sockaddr_storage at(const char *ip, uint16_t port) {
+  struct sockaddr_storage address = {0};
+  struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
+  assert_int_equal(uv_ip4_addr(ip, port, v4), 0);
+  return address;
+}
+
+static int listen_at(const char *ip, uint16_t *port) {
+  struct sockaddr_storage address = at(ip, *port);
+  socklen_t bytes = sizeof address;
+  int fd = gli_socket_open(AF_INET, SOCK_STREAM);
+  assert_true(fd >= 0);
+  assert_int_equal(
+      bind(fd, (struct sockaddr *)&address, sizeof(struct sockaddr_in)), 0);
+  assert_int_equal(listen(fd, 8), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
+  *port = ntohs(((struct sockaddr_in *)&address)->sin_port);
+  return fd;
+}
+
+static void the_first_address_that_answers_wins(void **state) {
+  uint16_t port = 0;
+  bool failed[3] = {false};
+  size_t number = 9;
+  int code = 0;
+  (void)state;
+  int listener = listen_at("127.0.0.1", &port);
+  /* Nobody listens at the first two. */
+  struct sockaddr_storage all[] = {at("127.0.0.2", port), at("127.0.0.3", port),
+                                   at("127.0.0.1", port)};
+  uint64_t deadline = uv_hrtime() + UINT64_C(20000000000);
+  int fd = gli_tcp_race(all, 3, deadline, failed, &number, &code);
+  assert_true(fd >= 0);
+  assert_int_equal(number, 2);
+  assert_true(failed[0] && failed[1] && !failed[2]);
+  close(fd);
+  /* It has failed: nothing is left. */
+  failed[2] = true;
+  assert_int_equal(gli_tcp_race(all, 3, deadline, failed, &number, &code), -1);
+  close(listener);
+  /* All refuse. */
+  memset(failed, 0, sizeof failed);
+  assert_int_equal(gli_tcp_race(all, 3, deadline, failed, &number, &code), -1);
+  assert_int_equal(code, ECONNREFUSED);
+  assert_true(failed[0] && failed[1] && failed[2]);
+}
+
+/* A listener whose queue is full leaves connections unanswered, as a firewall
+ * would. */
+static void an_address_that_is_silent_holds_up_nobody(void **state) {
+  uint16_t port = 0;
+  bool failed[2] = {false};
+  size_t number = 9;
+  int code = 0, fillers[16];
+  (void)state;
+  int answering = listen_at("127.0.0.1", &port);
+  int silent = listen_at("127.0.0.2", &port);
+  assert_int_equal(listen(silent, 0), 0);
+  struct sockaddr_storage all[] = {at("127.0.0.2", port),
+                                   at("127.0.0.1", port)};
+  for (int i = 0; i < 16; i++) {
+    fillers[i] = gli_socket_open(AF_INET, SOCK_STREAM);
+    (void)connect(fillers[i], (struct sockaddr *)&all[0],
+                  sizeof(struct sockaddr_in));
+  }
+  uint64_t begun = uv_hrtime();
+  int fd = gli_tcp_race(all, 2, begun + UINT64_C(20000000000), failed, &number,
+                        &code);
+  assert_true(fd >= 0);
+  assert_int_equal(number, 1);
+  assert_true(uv_hrtime() - begun < UINT64_C(5000000000));
+  close(fd);
+  close(answering);
+  /* And alone until the time is up. */
+  begun = uv_hrtime();
+  assert_int_equal(
+      gli_tcp_race(all, 1, begun + 300000000, failed, &number, &code), -1);
+  assert_int_equal(code, ETIMEDOUT);
+  assert_true(uv_hrtime() - begun >= 300000000);
+  for (int i = 0; i < 16; i++) close(fillers[i]);
+  close(silent);
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+static int ranks_meet(int rank, void *argument) {
+  gloo_error error = {.message = ""};
+  (void)argument;
+  for (int round = 0; round < 3; round++) {
+    gloo_store *store;
+    gloo_value value;
+    int64_t n;
+    char text[16];
+    EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, LONG, &store,
+                              &error) == GLOO_OK);
+    snprintf(text, sizeof text, "%d", round);
+    if (rank == 2)
+      EXPECT(gloo_store_set(store, "key", text, 1, &error) == GLOO_OK);
+    EXPECT(gloo_store_get(store, "key", LONG, &value, &error) == GLOO_OK);
+    EXPECT(value.bytes == 1 && memcmp(value.data, text, 1) == 0);
+    free(value.data);
+    EXPECT(gloo_store_add(store, "done", 1, &n, &error) == GLOO_OK);
+    while (rank == 0 && n < 3) {
+      uv_sleep(2);
+      EXPECT(gloo_store_add(store, "done", 0, &n, &error) == GLOO_OK);
+    }
+    gloo_store_destroy(store);
+  }
+  return 0;
+}
+
+static void ranks_meet_at_a_store_for_each_round(void **state) {
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 3}, ranks_meet, NULL, NULL);
+}
+
+/* Rank 0 has no descriptor left for a server. */
+static int hears_why_not(int rank, void *argument) {
+  gloo_error error = {.message = ""};
+  gloo_store *store;
+  gli_pmi_job job;
+  (void)argument;
+  EXPECT(gli_pmi_join(GLI_PMI_SIMPLE, LONG, &job, &error) == GLOO_OK);
+  if (rank == 0) {
+    int lowest = dup(0);
+    EXPECT(setrlimit(RLIMIT_NOFILE,
+                     &(struct rlimit){(rlim_t)lowest, (rlim_t)lowest}) == 0);
+    close(lowest);
+  }
+  gloo_status status =
+      gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, LONG, &store, &error);
+  EXPECT(status == (rank == 0 ? GLOO_ERR_IO : GLOO_ERR_PEER));
+  EXPECT(strstr(error.message, "descriptor") != NULL);
+  EXPECT(rank == 0 || error.rank == 0);
+  return 0;
+}
+
+static void all_hear_why_rank_0_cannot_serve(void **state) {
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 3}, hears_why_not, NULL, NULL);
+}
+
+typedef struct told {
+  int64_t patience;
+  gloo_status status;
+  const char *words[3];
+} told;
+
+static int rank_1_finds_none(int rank, void *argument) {
+  const told *t = argument;
+  gloo_error error = {.message = ""};
+  gloo_store *store;
+  char out[GLI_PMI_PLACE_BYTES];
+  if (rank == 0) {
+    EXPECT(gli_pmi_tell(GLI_PMI_SIMPLE, "x", out, sizeof out, LONG, &error) ==
+           GLOO_OK);
+    return 0;
+  }
+  uint64_t begun = uv_hrtime();
+  EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, 1, t->patience, &store, &error) ==
+         t->status);
+  for (int i = 0; i < 3 && t->words[i] != NULL; i++)
+    EXPECT(strstr(error.message, t->words[i]) != NULL);
+  EXPECT(error.rank == 0);
+  EXPECT(uv_hrtime() - begun < (uint64_t)t->patience + UINT64_C(10000000000));
+  return 0;
+}
+
+static void a_place_that_makes_no_sense_is_refused(void **state) {
+  pmi_trick trick = {"cmd=get ", "cmd=get_result rc=0 value=.served_20x\n", 0};
+  told t = {LONG, GLOO_ERR_PROTOCOL, {"rank 0", "'served x'"}};
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 2, .trick = &trick}, rank_1_finds_none, &t,
+          NULL);
+}
+
+static void an_address_that_nobody_has_is_named(void **state) {
+  pmi_trick trick = {
+      "cmd=get ",
+      "cmd=get_result rc=0 value=.served_20j_209_20127.0.0.2_20127.0.0.3\n", 0};
+  told t = {SHORT,
+            GLOO_ERR_TIMEOUT,
+            {"port 9 of 127.0.0.2 127.0.0.3", "connection refused", "700 ms"}};
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 2, .trick = &trick}, rank_1_finds_none, &t,
+          NULL);
+}
+
+/* The first address that answers is that of another job. */
+static int finds_its_own(int rank, void *argument) {
+  gloo_error error = {.message = ""};
+  gloo_store *store;
+  gloo_value value;
+  (void)argument;
+  if (rank == 0) return rank_1_finds_none(0, NULL);
+  EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, 1, LONG, &store, &error) ==
+         GLOO_OK);
+  EXPECT(gloo_store_get(store, "whose", LONG, &value, &error) == GLOO_OK);
+  EXPECT(value.bytes == 4 && memcmp(value.data, "mine", 4) == 0);
+  free(value.data);
+  gloo_store_destroy(store);
+  return 0;
+}
+
+static gloo_store *serve(const char *host, uint16_t port, const char *job) {
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  gloo_store *store;
+  gloo_error error = {.message = ""};
+  o.host = host;
+  o.port = port;
+  o.serve = 1;
+  o.job = job;
+  if (gloo_store_tcp_create(&o, &store, &error) != GLOO_OK)
+    fail_msg("%s", error.message);
+  assert_int_equal(gloo_store_set(store, "whose", job, 4, NULL), GLOO_OK);
+  return store;
+}
+
+static void a_store_of_another_job_is_passed_over(void **state) {
+  char answer[256];
+  (void)state;
+  gloo_store *other = serve("127.0.0.2", 0, "else");
+  uint16_t port = gloo_store_tcp_port(other);
+  gloo_store *own = serve("127.0.0.1", port, "mine");
+  snprintf(answer, sizeof answer,
+           "cmd=get_result rc=0 "
+           "value=.served_20mine_20%u_20127.0.0.2_20127.0.0.1\n",
+           (unsigned)port);
+  pmi_trick trick = {"cmd=get ", answer, 0};
+  pmi_run(&(pmi_script){.ranks = 2, .trick = &trick}, finds_its_own, NULL,
+          NULL);
+  gloo_store_destroy(own);
+  gloo_store_destroy(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_place_is_read_as_it_was_written),
+      cmocka_unit_test(places_that_make_no_sense_are_refused),
+      cmocka_unit_test(a_host_has_addresses_and_loopback_is_the_last),
+      cmocka_unit_test(the_first_address_that_answers_wins),
+      cmocka_unit_test(an_address_that_is_silent_holds_up_nobody),
+      cmocka_unit_test(ranks_meet_at_a_store_for_each_round),
+      cmocka_unit_test(all_hear_why_rank_0_cannot_serve),
+      cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
+      cmocka_unit_test(an_address_that_nobody_has_is_named),
+      cmocka_unit_test(a_store_of_another_job_is_passed_over),
+  };
+  return cmocka_run_group_tests_name("store_pmi", tests, NULL, NULL);
+}
