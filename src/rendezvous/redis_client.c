@@ -201,8 +201,8 @@ static gloo_status redis_open_one(const gli_redis_client *self,
 static gloo_status redis_try_all(gli_redis_client *self, uint64_t deadline_ns,
                                  gloo_error *error) {
   gli_tcp_addresses addresses;
-  gloo_status status = gli_store_resolve("the Redis store", self->host,
-                                         self->port, &addresses, error);
+  gloo_status status = gli_tcp_resolve("the Redis store", self->host,
+                                       self->port, &addresses, error);
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < addresses.n; i++) {
     status = redis_open_one(self, &addresses.list[i], deadline_ns, &self->idle,

@@ -221,9 +221,8 @@ static redisReply *redis_next_reply(gli_redis_connection *self) {
 
 static redisReply *redis_exchange(gli_redis_connection *self,
                                   uint64_t deadline_ns) {
-  redisReply *reply = redis_next_reply(self);
-  if (gli_redis_connection_unsent(self) > 0 && reply == NULL)
-    redis_write_some(self);
+  redisReply *reply = NULL;
+  if (gli_redis_connection_unsent(self) > 0) redis_write_some(self);
   while (self->failure == FINE && reply == NULL) {
     bool unsent = gli_redis_connection_unsent(self) > 0;
     redis_fail_with(
@@ -242,10 +241,13 @@ gloo_status gli_redis_connection_receive(gli_redis_connection *self,
                                          uint64_t deadline_ns,
                                          redisReply **reply,
                                          gloo_error *error) {
-  gli_signal_guard guard;
-  gli_signal_guard_enter(&guard);
-  redisReply *got = redis_exchange(self, deadline_ns);
-  gli_signal_guard_leave(&guard);
+  redisReply *got = redis_next_reply(self);
+  if (got == NULL && self->failure == FINE) {
+    gli_signal_guard guard;
+    gli_signal_guard_enter(&guard);
+    got = redis_exchange(self, deadline_ns);
+    gli_signal_guard_leave(&guard);
+  }
   /* An idle connection keeps no large buffer. */
   if (self->out_room > PIECE_BYTES && self->out_sent == self->out_bytes) {
     free(self->out);

@@ -11,7 +11,6 @@
 #include "rendezvous/host_addresses.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/store.h"
-#include "rendezvous/store_tcp.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_race.h"
 #include "rendezvous/text.h"
@@ -156,17 +155,17 @@ static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
   gloo_error cause = {.status = GLOO_OK};
   for (;;) {
     gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
-    size_t i;
     int code;
-    int fd = gli_tcp_race(addresses, place->n, until, failed, &i, &code);
-    if (fd < 0 && cause.status == GLOO_OK)
+    int i = gli_tcp_race(addresses, place->n, until, failed, &code);
+    if (i < 0 && cause.status == GLOO_OK)
       return gli_fail(error, GLOO_ERR_TIMEOUT, -1, "%s",
                       uv_strerror(uv_translate_sys_error(code)));
-    if (fd < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
+    if (i < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
+    o.host = place->addresses[i];
+    o.port = place->port;
     o.job = place->job;
     o.timeout_ns = GREETING_NS;
-    gloo_status status =
-        gli_store_tcp_adopt(fd, &addresses[i], &o, store, &cause);
+    gloo_status status = gloo_store_tcp_create(&o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }

@@ -2,7 +2,6 @@
  * a connection to itself while it lasts, so that a thread that waits does not
  * hold up another; idle connections are kept for the next. The process that
  * serves asks its server without one. */
-#include "rendezvous/store_tcp.h"
 #include "core/options.h"
 #include "rendezvous/store.h"
 
@@ -333,23 +332,6 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
   } else {
     status = gli_tcp_client_create(&options, &self->client, error);
   }
-  return store_tcp_finish(self, status, store);
-}
-
-gloo_status gli_store_tcp_adopt(int fd, const struct sockaddr_storage *address,
-                                const gloo_store_tcp_options *options,
-                                gloo_store **store, gloo_error *error) {
-  gli_tcp_connection *connection;
-  gloo_status status =
-      gli_tcp_connection_adopt(fd, address, &connection, error);
-  if (status != GLOO_OK) return status;
-  tcp_store *self = store_tcp_make(error);
-  if (self == NULL) {
-    gli_tcp_connection_close(connection);
-    return GLOO_ERR_NO_MEMORY;
-  }
-  status =
-      gli_tcp_client_adopt(options, connection, address, &self->client, error);
   return store_tcp_finish(self, status, store);
 }
 

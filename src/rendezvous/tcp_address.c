@@ -46,14 +46,8 @@ static int look_up(const char *host, const char *service,
   return getaddrinfo(host, service, &hints, found);
 }
 
-gloo_status gli_tcp_resolve(const char *host, uint16_t port,
+gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error) {
-  return gli_store_resolve("the TCP store", host, port, addresses, error);
-}
-
-gloo_status gli_store_resolve(const char *store, const char *host,
-                              uint16_t port, gli_tcp_addresses *addresses,
-                              gloo_error *error) {
   char service[8];
   struct addrinfo *found = NULL;
   snprintf(service, sizeof service, "%u", (unsigned)port);

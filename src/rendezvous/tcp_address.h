@@ -23,10 +23,7 @@ typedef struct gli_tcp_name {
  * while the system's resolver does, which an address in figures never asks.
  * GLOO_ERR_ADDRESS when there are none; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
  * this process lacks what it takes. */
-gloo_status gli_store_resolve(const char *store, const char *host,
-                              uint16_t port, gli_tcp_addresses *addresses,
-                              gloo_error *error);
-gloo_status gli_tcp_resolve(const char *host, uint16_t port,
+gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */

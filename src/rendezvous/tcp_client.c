@@ -3,39 +3,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
-#include "core/fork.h"
-#include "core/log.h"
+#include "rendezvous/tcp_pool.h"
 #include "rendezvous/text.h"
 
-#define IDLE_MAX 4 /* connections kept for later */
 /* A server keeps a FETCH's deadline itself; its answer may take this long. */
 #define GRACE_NS ((int64_t)5000000000)
-/* One attempt to connect: other addresses want their turn, too. */
-#define ATTEMPT_NS ((int64_t)3000000000)
-/* Between attempts. At first short beside the time in which ranks meet: of two
- * jobs that start at one port, both then see that the other is there. */
-#define PAUSE_MIN_MS 5u
-#define PAUSE_SOON_MS 10u
-#define SOON_NS ((int64_t)1000000000)
-#define PAUSE_MAX_MS 200u
 
 struct gli_tcp_client {
-  uv_mutex_t lock; /* guards idle and n_idle */
-  gli_fork_guard forks;
-  gli_tcp_connection *idle;
-  size_t n_idle;
-  struct sockaddr_storage address; /* the one that answered */
+  gli_tcp_pool pool;
   int64_t timeout_ns;
-  bool was_first; /* here before the server */
   uint64_t epoch;
   char job[];
 };
-
-static uint64_t client_earlier(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
 
 static gloo_status client_say_hello(const gli_tcp_client *self,
                                     const struct sockaddr_storage *address,
@@ -74,19 +54,17 @@ static gloo_status client_say_hello(const gli_tcp_client *self,
 }
 
 /* One attempt at one address: connect and greet. */
-static gloo_status open_one(const gli_tcp_client *self,
-                            const struct sockaddr_storage *address,
-                            uint64_t deadline_ns,
-                            gli_tcp_connection **connection,
-                            gloo_error *error) {
+static gloo_status client_open_one(const void *client,
+                                   const struct sockaddr_storage *address,
+                                   uint64_t deadline_ns, void **connection,
+                                   gloo_error *error) {
   gli_tcp_connection *opened;
-  uint64_t attempt =
-      client_earlier(deadline_ns, gli_deadline_after(ATTEMPT_NS));
-  gloo_status status =
-      gli_tcp_connection_open(address, attempt, &opened, error);
+  gloo_status status = gli_tcp_connection_open(
+      address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS), &opened, error);
   if (status != GLOO_OK) return status;
-  attempt = client_earlier(deadline_ns, gli_deadline_after(GRACE_NS));
-  status = client_say_hello(self, address, opened, attempt, error);
+  status =
+      client_say_hello(client, address, opened,
+                       gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS), error);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -95,172 +73,52 @@ static gloo_status open_one(const gli_tcp_client *self,
   return status;
 }
 
-/* ---- the first connection ----------------------------------------------- */
-
-/* Resolve, and try all addresses once. */
-static gloo_status try_all(gli_tcp_client *self,
-                           const gloo_store_tcp_options *options,
-                           uint64_t deadline_ns, gloo_error *error) {
-  gli_tcp_addresses addresses;
-  gli_tcp_connection *connection;
-  gloo_status status =
-      gli_tcp_resolve(options->host, options->port, &addresses, error);
-  if (status != GLOO_OK) return status;
-  for (size_t i = 0; i < addresses.n; i++) {
-    status =
-        open_one(self, &addresses.list[i], deadline_ns, &connection, error);
-    if (status == GLOO_ERR_PEER) continue;
-    if (status != GLOO_OK) return status;
-    self->address = addresses.list[i];
-    self->idle = connection;
-    self->n_idle = 1;
-    return GLOO_OK;
-  }
-  return status;
+static void client_close_one(void *connection) {
+  gli_tcp_connection_close(connection);
 }
 
-static gloo_status connect_patiently(gli_tcp_client *self,
-                                     const gloo_store_tcp_options *options,
-                                     gloo_error *error) {
-  uint64_t deadline = gli_deadline_after(self->timeout_ns);
-  uint64_t soon = gli_deadline_after(SOON_NS);
-  unsigned pause_ms = PAUSE_MIN_MS;
-  bool told = false;
-  for (;;) {
-    gloo_error cause;
-    gloo_status status = try_all(self, options, deadline, &cause);
-    if (status == GLOO_OK) return status;
-    bool again = status == GLOO_ERR_PEER || status == GLOO_ERR_ADDRESS;
-    int64_t left = gli_deadline_left(deadline);
-    if (!again) return gli_fail(error, status, -1, "%s", cause.message);
-    if (left == 0)
-      return gli_fail(
-          error, status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
-          "%s (tried for %s; is the rank that serves the store running?)",
-          cause.message, gli_duration(self->timeout_ns).text);
-    /* Not those that went unanswered: a server may be slow. */
-    if (strstr(cause.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
-      self->was_first = true;
-    if (!told && status == GLOO_ERR_ADDRESS)
-      gli_log(GLOO_LOG_WARN, "%s; trying again", cause.message);
-    told = true;
-    if (left > 0 && (int64_t)pause_ms * 1000000 > left)
-      pause_ms = (unsigned)(left / 1000000) + 1;
-    uv_sleep(pause_ms);
-    unsigned longest = gli_deadline_left(soon) ? PAUSE_SOON_MS : PAUSE_MAX_MS;
-    pause_ms = pause_ms * 2 < longest ? pause_ms * 2 : longest;
-  }
+static void client_abandon_one(void *connection) {
+  gli_tcp_connection_abandon(connection);
 }
 
-static gli_tcp_client *client_make(const gloo_store_tcp_options *options) {
-  size_t job_bytes = strlen(options->job);
-  gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
-  if (self == NULL) return NULL;
-  memcpy(self->job, options->job, job_bytes + 1);
-  self->epoch = options->epoch;
-  self->timeout_ns = options->timeout_ns;
-  if (uv_mutex_init(&self->lock) == 0) return self;
-  free(self);
-  return NULL;
-}
-
-static gloo_status client_no_memory(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "no memory for a client of a TCP store");
-}
-
-/* `status` is that of connecting: give the client out, or undo it. */
-static gloo_status client_finish(gli_tcp_client *self, gloo_status status,
-                                 gli_tcp_client **client, gloo_error *error) {
-  if (status == GLOO_OK && !gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS,
-                                                 &self->lock, NULL)) {
-    gli_tcp_connection_close(self->idle);
-    status = client_no_memory(error);
-  }
-  if (status == GLOO_OK) {
-    *client = self;
-    return GLOO_OK;
-  }
-  uv_mutex_destroy(&self->lock);
-  free(self);
-  return status;
-}
+static const gli_tcp_pool_kind client_pool = {
+    .store = "the TCP store",
+    .server = "the rank that serves the store",
+    .open = client_open_one,
+    .close = client_close_one,
+    .abandon = client_abandon_one,
+};
 
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                                   gli_tcp_client **client, gloo_error *error) {
-  gli_tcp_client *self = client_make(options);
-  if (self == NULL) return client_no_memory(error);
-  gloo_status status = connect_patiently(self, options, error);
-  return client_finish(self, status, client, error);
-}
-
-gloo_status gli_tcp_client_adopt(const gloo_store_tcp_options *options,
-                                 gli_tcp_connection *connection,
-                                 const struct sockaddr_storage *address,
-                                 gli_tcp_client **client, gloo_error *error) {
-  gli_tcp_client *self = client_make(options);
-  if (self == NULL) {
-    gli_tcp_connection_close(connection);
-    return client_no_memory(error);
-  }
-  self->address = *address;
+  size_t job_bytes = strlen(options->job);
+  gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
+  if (self == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a client of a TCP store");
+  memcpy(self->job, options->job, job_bytes + 1);
+  self->epoch = options->epoch;
+  self->timeout_ns = options->timeout_ns;
   gloo_status status =
-      client_say_hello(self, address, connection,
-                       gli_deadline_after(options->timeout_ns), error);
+      gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
+                        options->port, options->timeout_ns, error);
   if (status == GLOO_OK) {
-    self->idle = connection;
-    self->n_idle = 1;
+    *client = self;
   } else {
-    gli_tcp_connection_close(connection);
+    free(self);
   }
-  return client_finish(self, status, client, error);
-}
-
-static void client_end(gli_tcp_client *self,
-                       void (*close)(gli_tcp_connection *connection)) {
-  gli_fork_guard_end(&self->forks);
-  if (self->forks.torn) return;
-  while (self->idle != NULL) {
-    gli_tcp_connection *connection = self->idle;
-    self->idle = *gli_tcp_connection_next(connection);
-    close(connection);
-  }
-  uv_mutex_destroy(&self->lock);
-  free(self);
+  return status;
 }
 
 void gli_tcp_client_destroy(gli_tcp_client *self) {
-  client_end(self, gli_tcp_connection_close);
+  if (gli_tcp_pool_close(&self->pool)) free(self);
 }
 
 void gli_tcp_client_abandon(gli_tcp_client *self) {
-  client_end(self, gli_tcp_connection_abandon);
+  if (gli_tcp_pool_abandon(&self->pool)) free(self);
 }
 
 /* ---- calls -------------------------------------------------------------- */
-
-static gli_tcp_connection *take_idle(gli_tcp_client *self) {
-  uv_mutex_lock(&self->lock);
-  gli_tcp_connection *connection = self->idle;
-  if (connection != NULL) {
-    self->idle = *gli_tcp_connection_next(connection);
-    self->n_idle--;
-  }
-  uv_mutex_unlock(&self->lock);
-  return connection;
-}
-
-static void put_back(gli_tcp_client *self, gli_tcp_connection *connection) {
-  uv_mutex_lock(&self->lock);
-  bool keep = self->n_idle < IDLE_MAX;
-  if (keep) {
-    *gli_tcp_connection_next(connection) = self->idle;
-    self->idle = connection;
-    self->n_idle++;
-  }
-  uv_mutex_unlock(&self->lock);
-  if (!keep) gli_tcp_connection_close(connection);
-}
 
 /* When to give up on a server that stays silent. */
 static uint64_t client_patience(const gli_tcp_client *self, gli_tcp_op op,
@@ -275,15 +133,14 @@ static uint64_t client_patience(const gli_tcp_client *self, gli_tcp_op op,
 gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
                                 gli_tcp_op op, uint64_t deadline_ns,
                                 gli_tcp_reply *reply, gloo_error *error) {
-  gloo_status status = GLOO_OK;
   uint64_t limit = client_patience(self, op, deadline_ns);
-  gli_tcp_connection *connection = take_idle(self);
-  if (connection == NULL)
-    status = open_one(self, &self->address, limit, &connection, error);
+  void *connection;
+  gloo_status status =
+      gli_tcp_pool_take(&self->pool, limit, &connection, error);
   if (status != GLOO_OK) goto free_request;
   status = gli_tcp_connection_call(connection, request, limit, reply, error);
   if (status == GLOO_OK) {
-    put_back(self, connection);
+    gli_tcp_pool_keep(&self->pool, connection);
   } else {
     gli_tcp_connection_close(connection);
   }
@@ -294,10 +151,10 @@ free_request:
 }
 
 bool gli_tcp_client_was_first(const gli_tcp_client *self) {
-  return self->was_first;
+  return self->pool.was_first;
 }
 
 const struct sockaddr_storage *gli_tcp_client_address(
     const gli_tcp_client *self) {
-  return &self->address;
+  return &self->pool.address;
 }

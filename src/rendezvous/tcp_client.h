@@ -13,12 +13,6 @@ typedef struct gli_tcp_client gli_tcp_client;
  * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then. */
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                                   gli_tcp_client **client, gloo_error *error);
-/* The same with a connection that is made already, to that address; takes it,
- * also on failure. One attempt: GLOO_ERR_PEER when no server answers there. */
-gloo_status gli_tcp_client_adopt(const gloo_store_tcp_options *options,
-                                 gli_tcp_connection *connection,
-                                 const struct sockaddr_storage *address,
-                                 gli_tcp_client **client, gloo_error *error);
 void gli_tcp_client_destroy(gli_tcp_client *client);
 /* In a forked child: without a word to the server. A connection that another
  * thread was using stays as it is. */

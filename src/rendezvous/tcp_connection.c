@@ -23,7 +23,6 @@ enum {
 };
 
 struct gli_tcp_connection {
-  gli_tcp_connection *next;
   int fd;
   struct sockaddr_storage address;
   int failure;
@@ -80,39 +79,15 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 /* ---- open and close ----------------------------------------------------- */
 
-static gli_tcp_connection *connection_make(
-    int fd, const struct sockaddr_storage *address, gloo_error *error) {
-  gli_tcp_connection *self = calloc(1, sizeof *self);
-  if (self == NULL) {
-    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-             "no memory for a connection to the TCP store");
-    return NULL;
-  }
-  self->fd = fd;
-  self->address = *address;
-  return self;
-}
-
-gloo_status gli_tcp_connection_adopt(int fd,
-                                     const struct sockaddr_storage *address,
-                                     gli_tcp_connection **connection,
-                                     gloo_error *error) {
-  gli_tcp_connection *self = connection_make(fd, address, error);
-  if (self == NULL) {
-    gli_fd_close(fd);
-    return GLOO_ERR_NO_MEMORY;
-  }
-  gli_store_socket_tune(fd);
-  *connection = self;
-  return GLOO_OK;
-}
-
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error) {
-  gli_tcp_connection *self = connection_make(-1, address, error);
-  if (self == NULL) return GLOO_ERR_NO_MEMORY;
+  gli_tcp_connection *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a connection to the TCP store");
+  self->address = *address;
   self->fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (self->fd < 0) {
     fail_with(self, errno);
@@ -140,10 +115,6 @@ void gli_tcp_connection_abandon(gli_tcp_connection *self) {
 void gli_tcp_connection_close(gli_tcp_connection *self) {
   if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
   gli_tcp_connection_abandon(self);
-}
-
-gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *self) {
-  return &self->next;
 }
 
 /* ---- request and reply -------------------------------------------------- */

@@ -16,13 +16,6 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
                                     gli_tcp_connection **connection,
                                     gloo_error *error);
 
-/* One of a socket that is connected already, which it takes, also on failure.
- * GLOO_ERR_NO_MEMORY. */
-gloo_status gli_tcp_connection_adopt(int fd,
-                                     const struct sockaddr_storage *address,
-                                     gli_tcp_connection **connection,
-                                     gloo_error *error);
-
 typedef struct gli_tcp_reply {
   gloo_status status;
   uint8_t *data; /* for free() */
@@ -40,8 +33,5 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
 void gli_tcp_connection_close(gli_tcp_connection *connection);
 /* In a forked child: the connection stays the parent's. */
 void gli_tcp_connection_abandon(gli_tcp_connection *connection);
-
-/* For a list that the owner keeps. */
-gli_tcp_connection **gli_tcp_connection_next(gli_tcp_connection *connection);
 
 #endif

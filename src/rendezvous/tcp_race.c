@@ -91,20 +91,14 @@ static int race_run(race *r, uint64_t deadline_ns) {
 }
 
 int gli_tcp_race(const struct sockaddr_storage *addresses, size_t n,
-                 uint64_t deadline_ns, bool *failed, size_t *number,
-                 int *code) {
+                 uint64_t deadline_ns, bool *failed, int *code) {
   race r = {.addresses = addresses,
             .n = n < GLI_TCP_RACE_MAX ? n : GLI_TCP_RACE_MAX,
             .failed = failed,
             .code = ETIMEDOUT};
   for (size_t i = 0; i < r.n; i++) r.fds[i] = -1;
   int winner = race_run(&r, deadline_ns);
-  for (size_t i = 0; i < r.n; i++)
-    if ((int)i != winner) gli_fd_close(r.fds[i]);
-  if (winner < 0) {
-    *code = r.code;
-    return -1;
-  }
-  *number = (size_t)winner;
-  return r.fds[winner];
+  for (size_t i = 0; i < r.n; i++) gli_fd_close(r.fds[i]);
+  *code = r.code;
+  return winner;
 }

@@ -266,7 +266,8 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
 static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
                                    uint16_t port, gloo_error *error) {
   gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
+  gloo_status status =
+      gli_tcp_resolve("the TCP store", host, port, &addresses, error);
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < addresses.n; i++)
     if (is_taken(&addresses.list[i]))

@@ -89,8 +89,9 @@ static ssize_t session_read_some(gli_session *session) {
   return gli_store_socket_receive(session->watch.fd, to, missing);
 }
 
+/* A client that only looks which of several addresses answers says nothing. */
 static void session_read_failed(gli_session *session) {
-  if (session->state == GLI_SESSION_HELLO)
+  if (session->state == GLI_SESSION_HELLO && session->got > 0)
     gli_session_drop(session, "it left without saying hello");
   gli_session_close(session);
 }

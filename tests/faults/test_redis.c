@@ -20,6 +20,7 @@
 #include "rendezvous/redis_server.h"
 
 enum { RANKS = 16 };
+static const uint64_t at_once_ns = 5 * (uint64_t)SECOND;
 
 /* What ranks and the test tell each other, in memory that all share. */
 typedef struct redis_job {
@@ -103,6 +104,22 @@ static void sixteen_ranks_meet(void **state) {
   expect_all_well(pids);
 }
 
+/* Ranks that find what an earlier start has left there. */
+static void a_path_is_for_one_start(void **state) {
+  pid_t pids[RANKS];
+  (void)state;
+  job->go = 1;
+  for (int i = 0; i < RANKS; i++) pids[i] = child_start(rank_run, i, NULL);
+  expect_all_well(pids);
+  for (int i = 0; i < RANKS; i++) pids[i] = child_start(rank_run, i, NULL);
+  for (int i = 0; i < RANKS; i++) {
+    assert_int_equal(child_wait(pids[i]), 0);
+    if (job->status[i] != GLOO_ERR_BUSY && job->status[i] != GLOO_ERR_STALE)
+      fail_msg("rank %d: %s: %s", i, gloo_status_string(job->status[i]),
+               job->error[i].message);
+  }
+}
+
 /* All but one are there, and wait for it. */
 static void a_server_that_ends_while_ranks_start_is_named_on_all(void **state) {
   pid_t pids[RANKS];
@@ -124,13 +141,19 @@ static void a_server_that_ends_while_ranks_start_is_named_on_all(void **state) {
   uv_sleep(100);
   uint64_t begun = uv_hrtime();
   redis_server_signal(&job->server, SIGKILL);
+  uint64_t latest_ns = 0;
   for (int i = 1; i < RANKS; i++) {
     assert_int_equal(child_wait(pids[i]), 0);
     assert_int_equal(job->status[i], GLOO_ERR_PEER);
     if (strstr(job->error[i].message, name) == NULL)
       fail_msg("rank %d does not name %s: %s", i, name, job->error[i].message);
-    assert_in_range((job->ended[i] - begun) / 1000000, 0, 1000);
+    assert_true(job->ended[i] > begun);
+    if (job->ended[i] - begun > latest_ns) latest_ns = job->ended[i] - begun;
   }
+  /* It takes milliseconds, but the machine may be busy. */
+  print_message("# all ranks heard of it within %.1f ms\n",
+                (double)latest_ns / 1e6);
+  assert_true(latest_ns < at_once_ns);
 }
 
 static void a_server_that_ends_afterwards_does_no_harm(void **state) {
@@ -149,6 +172,7 @@ int main(int argc, char **argv) {
   cmocka_unit_test_setup_teardown(name, redis_setup, redis_teardown)
   const struct CMUnitTest tests[] = {
       REDIS_TEST(sixteen_ranks_meet),
+      REDIS_TEST(a_path_is_for_one_start),
       REDIS_TEST(a_server_that_ends_while_ranks_start_is_named_on_all),
       REDIS_TEST(a_server_that_ends_afterwards_does_no_harm),
   };

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "redis_server.h"
+#include "rendezvous/store_url.h"
 
 /* The event loop library closes descriptors by a bare system call, which the
  * thread sanitizer does not see: to it, the next one with the same number is
@@ -143,6 +144,31 @@ static void open_redis(test_store *t) {
   t->store = redis_open(server.port, t->redis_path);
 }
 
+/* GLOO_TEST_C10D names the server, as host:port. Each store has keys of its own
+ * there. */
+static void open_c10d(test_store *t) {
+  static unsigned opened;
+  const char *server = getenv("GLOO_TEST_C10D");
+  gli_store_url *url = calloc(1, sizeof(*url));
+  char path[64];
+  gloo_error e;
+  assert_non_null(server);
+  assert_non_null(url);
+  const char *colon = strrchr(server, ':');
+  assert_non_null(colon);
+  snprintf(url->text, sizeof(url->text), "%.*s", (int)(colon - server), server);
+  snprintf(path, sizeof(path), "test %ld.%u", (long)getpid(), opened++);
+  url->scheme = "c10d";
+  url->user = url->password = "";
+  url->host = url->text;
+  url->path = path;
+  url->port = (uint16_t)atoi(colon + 1);
+  if (gli_store_c10d_open(url, LONG_TIME, &t->store, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  free(url);
+  t->compare_max = GLOO_STORE_VALUE_MAX - 32;
+}
+
 const char *test_kind_missing(const char *kind) {
   gloo_store *store;
   if (strcmp(kind, "redis") == 0)
@@ -168,7 +194,8 @@ gloo_store *test_store_join(const test_store *t) {
 }
 
 void test_store_open(const char *kind, test_store *t) {
-  *t = (test_store){.key_max = GLOO_STORE_KEY_MAX};
+  *t = (test_store){.key_max = GLOO_STORE_KEY_MAX,
+                    .compare_max = GLOO_STORE_VALUE_MAX};
   if (strcmp(kind, "memory") == 0) {
     assert_int_equal(gloo_store_memory_create(&t->store, NULL), GLOO_OK);
   } else if (strcmp(kind, "file") == 0) {
@@ -187,6 +214,8 @@ void test_store_open(const char *kind, test_store *t) {
     open_callbacks(t);
   } else if (strcmp(kind, "redis") == 0) {
     open_redis(t);
+  } else if (strcmp(kind, "c10d") == 0) {
+    open_c10d(t);
   } else {
     fail_msg("no such kind of store: %s", kind);
   }

@@ -18,6 +18,7 @@ typedef struct test_store {
   gloo_store *store;
   gloo_store *inner; /* of a prefix or callbacks */
   size_t key_max;
+  size_t compare_max; /* bytes that compare-and-set can set */
   char directory[64];
   uint16_t redis_port; /* 0: it is no such store */
   char redis_path[64];
@@ -27,7 +28,7 @@ typedef struct test_store {
 const char *test_kind_missing(const char *kind);
 
 /* "memory", "file", "tcp4", "tcp6", "prefix_memory", "prefix_tcp", "callbacks",
- * "redis" */
+ * "redis", and "c10d" where GLOO_TEST_C10D says where its server is */
 void test_store_open(const char *kind, test_store *t);
 /* As another process opens what is open; NULL for kinds of which ranks share
  * one. Destroy it. */

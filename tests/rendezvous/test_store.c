@@ -33,14 +33,23 @@ static void set_replaces_and_get_returns_any_bytes(void **state) {
 }
 
 static void values_of_8_mib_survive(void **state) {
-  gloo_store *store = store_of(state);
+  test_store *t = *state;
+  gloo_store *store = t->store;
+  gloo_error e;
+  size_t most = t->compare_max - 1;
   char *data = pattern(GLOO_STORE_VALUE_MAX, 1);
   store_set(store, "big", data, GLOO_STORE_VALUE_MAX);
   store_expect(store, "big", data, GLOO_STORE_VALUE_MAX);
+  if (t->compare_max < GLOO_STORE_VALUE_MAX) {
+    assert_int_equal(
+        gloo_store_compare_and_set(store, "big", data, GLOO_STORE_VALUE_MAX,
+                                   data, t->compare_max + 1, NULL, &e),
+        GLOO_ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.message, "compares and sets at most"));
+  }
   assert_ok(gloo_store_compare_and_set(store, "big", data, GLOO_STORE_VALUE_MAX,
-                                       data + 1, GLOO_STORE_VALUE_MAX - 1, NULL,
-                                       error));
-  store_expect(store, "big", data + 1, GLOO_STORE_VALUE_MAX - 1);
+                                       data + 1, most, NULL, error));
+  store_expect(store, "big", data + 1, most);
   free(data);
 }
 

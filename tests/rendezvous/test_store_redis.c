@@ -252,6 +252,12 @@ static void what_cannot_be_reached_is_named(void **state) {
                    GLOO_ERR_ADDRESS);
   expect_message(&e, "the Redis store's host 'no.such.host.invalid'");
   expect_message(&e, "tried for 50 ms");
+  url.host = "::1";
+  assert_true(gli_store_redis_open(&url, false, SHORT_TIME, &store, &e) !=
+              GLOO_OK);
+  char name[64];
+  snprintf(name, sizeof(name), "the Redis store at [::1]:%u", (unsigned)port);
+  expect_message(&e, name);
   url.host = "";
   assert_int_equal(gli_store_redis_open(&url, false, SHORT_TIME, &store, &e),
                    GLOO_ERR_INVALID);
@@ -331,11 +337,11 @@ static void a_server_that_is_killed_is_named_at_once(void **state) {
   assert_int_equal(f.status, GLOO_ERR_PEER);
   expect_store_named(&f.error, port);
   expect_message(&f.error, "closed the connection");
-  assert_true((double)(f.ended - begun) < 1e9);
+  assert_true((double)(f.ended - begun) < 5e9);
   begun = uv_hrtime();
   assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_ERR_PEER);
   expect_store_named(&e, port);
-  assert_true(seconds_since(begun) < 1);
+  assert_true(seconds_since(begun) < 5);
   gloo_store_destroy(store);
 }
 
