@@ -228,7 +228,7 @@ static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
     if (status != GLOO_OK) gloo_context_destroy(*context);
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
     status = context_give_up(meeting, store, launch->rank, launch->size, error);
-  } else if (status == GLOO_ERR_MISMATCH) {
+  } else if (status == GLOO_ERR_MISMATCH && meeting->progress == GLI_MET) {
     /* All ranks find that some differ, once they have read it there. */
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);

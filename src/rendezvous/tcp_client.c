@@ -10,8 +10,8 @@
 #include "rendezvous/text.h"
 
 #define IDLE_MAX 4 /* connections kept for later */
-/* A server keeps a FETCH's deadline itself; its answer may take this long. */
-#define GRACE_NS ((int64_t)5000000000)
+/* A server that does not greet may be something else. */
+#define HELLO_NS ((int64_t)5000000000)
 /* One attempt to connect: other addresses want their turn, too. */
 #define ATTEMPT_NS ((int64_t)3000000000)
 /* Between attempts. At first short beside the time in which ranks meet: of two
@@ -85,7 +85,7 @@ static gloo_status open_one(const gli_tcp_client *self,
   gloo_status status =
       gli_tcp_connection_open(address, attempt, &opened, error);
   if (status != GLOO_OK) return status;
-  attempt = client_earlier(deadline_ns, gli_deadline_after(GRACE_NS));
+  attempt = client_earlier(deadline_ns, gli_deadline_after(HELLO_NS));
   status = client_say_hello(self, address, opened, attempt, error);
   if (status == GLOO_OK) {
     *connection = opened;
@@ -207,7 +207,7 @@ void gli_tcp_client_abandon(gli_tcp_client *self) {
 
 /* ---- calls -------------------------------------------------------------- */
 
-static gli_tcp_connection *take_idle(gli_tcp_client *self) {
+gli_tcp_connection *gli_tcp_client_take(gli_tcp_client *self) {
   uv_mutex_lock(&self->lock);
   gli_tcp_connection *connection = self->idle;
   if (connection != NULL) {
@@ -218,9 +218,11 @@ static gli_tcp_connection *take_idle(gli_tcp_client *self) {
   return connection;
 }
 
-static void put_back(gli_tcp_client *self, gli_tcp_connection *connection) {
+/* One with a will is kept in any case: the will is to stay. */
+void gli_tcp_client_give(gli_tcp_client *self, gli_tcp_connection *connection) {
   uv_mutex_lock(&self->lock);
-  bool keep = self->n_idle < IDLE_MAX;
+  bool keep =
+      self->n_idle < IDLE_MAX || gli_tcp_connection_has_will(connection);
   if (keep) {
     *gli_tcp_connection_next(connection) = self->idle;
     self->idle = connection;
@@ -230,35 +232,32 @@ static void put_back(gli_tcp_client *self, gli_tcp_connection *connection) {
   if (!keep) gli_tcp_connection_close(connection);
 }
 
-/* When to give up on a server that stays silent. */
-static uint64_t client_patience(const gli_tcp_client *self, gli_tcp_op op,
-                                uint64_t deadline_ns) {
-  if (op != GLI_TCP_FETCH) return gli_deadline_after(self->timeout_ns);
-  if (deadline_ns == GLI_NEVER) return GLI_NEVER;
-  int64_t left = gli_deadline_left(deadline_ns);
-  return gli_deadline_after(left > INT64_MAX - GRACE_NS ? INT64_MAX
-                                                        : left + GRACE_NS);
-}
-
-gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
-                                gli_tcp_op op, uint64_t deadline_ns,
+gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_tcp_connection **own,
+                                gli_frame *request, uint64_t limit_ns,
                                 gli_tcp_reply *reply, gloo_error *error) {
   gloo_status status = GLOO_OK;
-  uint64_t limit = client_patience(self, op, deadline_ns);
-  gli_tcp_connection *connection = take_idle(self);
+  gli_tcp_connection *connection =
+      own != NULL ? *own : gli_tcp_client_take(self);
+  if (own != NULL) *own = NULL;
   if (connection == NULL)
-    status = open_one(self, &self->address, limit, &connection, error);
+    status = open_one(self, &self->address, limit_ns, &connection, error);
   if (status != GLOO_OK) goto free_request;
-  status = gli_tcp_connection_call(connection, request, limit, reply, error);
-  if (status == GLOO_OK) {
-    put_back(self, connection);
-  } else {
+  status = gli_tcp_connection_call(connection, request, limit_ns, reply, error);
+  if (status != GLOO_OK) {
     gli_tcp_connection_close(connection);
+  } else if (own != NULL) {
+    *own = connection;
+  } else {
+    gli_tcp_client_give(self, connection);
   }
 
 free_request:
   free(request->data);
   return status;
+}
+
+int64_t gli_tcp_client_timeout(const gli_tcp_client *self) {
+  return self->timeout_ns;
 }
 
 bool gli_tcp_client_was_first(const gli_tcp_client *self) {
