@@ -162,8 +162,8 @@ void gloo_context_destroy(gloo_context *context) {
 
 /* Listen where the others can reach us, unless the caller says where. */
 static gloo_status open_device(const gloo_device_options *options,
-                               const gli_launch *launch, gloo_device **device,
-                               gloo_error *error) {
+                               const gli_launch *launch, uint64_t deadline_ns,
+                               gloo_device **device, gloo_error *error) {
   gloo_device_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
@@ -173,7 +173,8 @@ static gloo_status open_device(const gloo_device_options *options,
   bool anywhere = o.host == NULL && o.interface == NULL &&
                   gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
   if (anywhere && launch->size > 1) {
-    status = gli_host_towards(launch->host, own, error);
+    status = gli_host_towards(launch->host, gli_deadline_left(deadline_ns), own,
+                              error);
     if (status != GLOO_OK) {
       gli_error_prefix(error, "MASTER_ADDR: ");
       return status;
@@ -215,16 +216,17 @@ static gloo_status open_store(const gli_launch *launch, int64_t timeout_ns,
 static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
                            gloo_device *device,
                            const gloo_context_options *options,
-                           int64_t timeout_ns, gloo_context **context,
-                           gli_meeting *meeting, gloo_error *error) {
+                           gloo_context **context, gli_meeting *meeting,
+                           gloo_error *error) {
   gloo_status status =
       context_create((int)launch->rank, (int)launch->size, store, device,
                      options, context, meeting, error);
   if (status == GLOO_OK) {
     if (launch->rank == 0 && launch->job[0] == '\0') uv_sleep(STRANGERS_MS);
     /* The server must outlive everybody's need of it. */
-    status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
-                                  error);
+    status = gli_bootstrap_finish(
+        store, launch->rank, launch->size,
+        gli_deadline_left(meeting->attempt.deadline_ns), error);
     if (status != GLOO_OK) gloo_context_destroy(*context);
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
     status = context_give_up(meeting, store, launch->rank, launch->size, error);
@@ -240,22 +242,28 @@ static gloo_status meet_in(gloo_store *store, const gli_launch *launch,
   return status;
 }
 
+/* Rank 0 serves the store: where that does not answer, it is rank 0 that is
+ * gone, stopped, or was not started. */
+static gloo_status nobody_met_at_master(const gloo_error *cause,
+                                        gloo_error *error) {
+  bool silent =
+      cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_TIMEOUT;
+  int rank = silent && cause->rank < 0 ? 0 : cause->rank;
+  return gli_fail(error, cause->status, rank, "%s", cause->message);
+}
+
 /* A rank that starts again may find the store of the start before, whose rank 0
  * is not that far: it tries until its time is up. */
 static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
                                   const gloo_context_options *options,
-                                  gloo_context **context, gloo_error *error) {
-  gloo_context_options o;
-  gloo_status status =
-      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
-  if (status != GLOO_OK) return status;
+                                  uint64_t deadline, gloo_context **context,
+                                  gloo_error *error) {
+  gloo_status status;
   if (launch->size == 1)
     return context_create(0, 1, NULL, device, options, context,
                           &(gli_meeting){0}, error);
-  int64_t timeout_ns = timeout_of(&o);
-  uint64_t deadline = gli_deadline_after(timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
-  gli_meeting meeting = {.key = 0};
+  gli_meeting meeting = {.attempt = {.deadline_ns = deadline}};
   for (;;) {
     gloo_error cause;
     gloo_store *store;
@@ -264,10 +272,8 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
     /* At least a moment, for 0 would mean the default. */
     int64_t left = gli_deadline_left(deadline);
     status = open_store(launch, left == 0 ? 1 : left, &store, &cause);
-    if (status != GLOO_OK)
-      return gli_fail(error, status, cause.rank, "%s", cause.message);
-    status = meet_in(store, launch, device, options, timeout_ns, context,
-                     &meeting, &cause);
+    if (status != GLOO_OK) return nobody_met_at_master(&cause, error);
+    status = meet_in(store, launch, device, options, context, &meeting, &cause);
     if (status == GLOO_OK && launch->rank == 0 && launch->job[0] == '\0') {
       gli_port_watch_begin(*context, store);
     } else {
@@ -275,7 +281,7 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
     }
     if (status == GLOO_OK) return status;
     if (!meeting.attempt.again || left == 0)
-      return gli_fail(error, status, cause.rank, "%s", cause.message);
+      return nobody_met_at_master(&cause, error);
     uv_sleep(pause_ms);
     pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
   }
@@ -294,12 +300,17 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   gli_launch launch;
   status = gli_launch_read(&launch, error);
   if (status != GLOO_OK) return status;
+  gloo_context_options c;
+  status =
+      gli_options_load(&c, sizeof c, o.context, "gloo_context_options", error);
+  if (status != GLOO_OK) return status;
+  uint64_t deadline = gli_deadline_after(timeout_of(&c));
   gloo_device *device = NULL;
-  status = open_device(o.device, &launch, &device, error);
+  status = open_device(o.device, &launch, deadline, &device, error);
   if (status != GLOO_OK) return status;
   gli_port_watch_end(NULL); /* this start is to have the port */
   gloo_context *made = NULL;
-  status = meet_at_master(&launch, device, o.context, &made, error);
+  status = meet_at_master(&launch, device, o.context, deadline, &made, error);
   if (status != GLOO_OK) {
     gloo_device_destroy(device);
     return status;

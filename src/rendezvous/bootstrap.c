@@ -381,7 +381,9 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   exchange x = {
       .rank = rank, .size = size, .nonce = attempt->nonce, .server = -1};
   x.max_blob_bytes = max_blob_bytes;
-  uint64_t deadline = gli_deadline_after(timeout_ns);
+  uint64_t deadline = attempt->deadline_ns != 0
+                          ? attempt->deadline_ns
+                          : gli_deadline_after(timeout_ns);
   gloo_status status = bootstrap_check(store, rank, size, error);
   if (status == GLOO_OK)
     status = gli_store_visit(store, deadline, &x.store, error);

@@ -26,6 +26,9 @@ typedef struct gli_attempt {
   /* Set by the caller: it calls gli_bootstrap_finish next. Until then other
    * ranks hear of it if this process ends. */
   bool finishes;
+  /* Set by the caller: when the time is over, of which the timeout says how
+   * long it was in all; 0: that is yet to begin. */
+  uint64_t deadline_ns;
 } gli_attempt;
 
 /* Publish `blob` as rank `rank` of `size`, wait for all others, and copy all

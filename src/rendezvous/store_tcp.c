@@ -393,8 +393,7 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
   self->base.ops = &tcp_ops;
   self->base.birth = gli_birth_here();
   if (options.serve) {
-    status = gli_tcp_server_create(options.host, options.port, options.job,
-                                   options.epoch, &self->server, error);
+    status = gli_tcp_server_create(&options, &self->server, error);
   } else {
     status = gli_tcp_client_create(&options, &self->client, error);
   }

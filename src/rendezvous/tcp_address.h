@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "core/error.h"
+#include "core/lookup.h"
 
 #define GLI_TCP_ADDRESSES_MAX 8
 
@@ -19,10 +20,8 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`. Blocks while the system's resolver does, which an
- * address in figures never asks. GLOO_ERR_ADDRESS when there are none;
- * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
-gloo_status gli_tcp_resolve(const char *host, uint16_t port,
+/* All addresses of `host`, looked up once, as gli_look_up does. */
+gloo_status gli_tcp_resolve(const char *host, uint16_t port, int64_t timeout_ns,
                             gli_tcp_addresses *addresses, gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */

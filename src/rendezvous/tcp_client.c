@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "core/fork.h"
-#include "core/log.h"
+#include "core/lookup.h"
 #include "rendezvous/text.h"
 
 #define IDLE_MAX 4 /* connections kept for later */
@@ -14,13 +14,6 @@
 #define HELLO_NS ((int64_t)5000000000)
 /* One attempt to connect: other addresses want their turn, too. */
 #define ATTEMPT_NS ((int64_t)3000000000)
-/* Between attempts. At first short beside the time in which ranks meet: of two
- * jobs that start at one port, both then see that the other is there. */
-#define PAUSE_MIN_MS 5u
-#define PAUSE_SOON_MS 10u
-#define SOON_NS ((int64_t)1000000000)
-#define PAUSE_MAX_MS 200u
-
 struct gli_tcp_client {
   uv_mutex_t lock; /* guards idle and n_idle */
   gli_fork_guard forks;
@@ -104,7 +97,8 @@ static gloo_status try_all(gli_tcp_client *self,
   gli_tcp_addresses addresses;
   gli_tcp_connection *connection;
   gloo_status status =
-      gli_tcp_resolve(options->host, options->port, &addresses, error);
+      gli_tcp_resolve(options->host, options->port,
+                      gli_deadline_left(deadline_ns), &addresses, error);
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < addresses.n; i++) {
     status =
@@ -119,36 +113,33 @@ static gloo_status try_all(gli_tcp_client *self,
   return status;
 }
 
+/* Why a client gives up, from why its last attempt failed. */
+static gloo_status client_never_reached(const gli_tcp_client *self,
+                                        gloo_status status,
+                                        const gloo_error *cause,
+                                        gloo_error *error) {
+  return gli_fail(
+      error, status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
+      "%s (tried for %s; is the rank that serves the store running?)",
+      cause->message, gli_duration(self->timeout_ns).text);
+}
+
 static gloo_status connect_patiently(gli_tcp_client *self,
                                      const gloo_store_tcp_options *options,
                                      gloo_error *error) {
   uint64_t deadline = gli_deadline_after(self->timeout_ns);
-  uint64_t soon = gli_deadline_after(SOON_NS);
-  unsigned pause_ms = PAUSE_MIN_MS;
-  bool told = false;
+  gli_retry retry = gli_retry_begin(self->timeout_ns);
   for (;;) {
     gloo_error cause;
     gloo_status status = try_all(self, options, deadline, &cause);
     if (status == GLOO_OK) return status;
-    bool again = status == GLOO_ERR_PEER || status == GLOO_ERR_ADDRESS;
-    int64_t left = gli_deadline_left(deadline);
-    if (!again) return gli_fail(error, status, -1, "%s", cause.message);
-    if (left == 0)
-      return gli_fail(
-          error, status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : status, -1,
-          "%s (tried for %s; is the rank that serves the store running?)",
-          cause.message, gli_duration(self->timeout_ns).text);
+    if (status != GLOO_ERR_PEER && status != GLOO_ERR_ADDRESS)
+      return gli_fail(error, status, -1, "%s", cause.message);
     /* Not those that went unanswered: a server may be slow. */
     if (strstr(cause.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
       self->was_first = true;
-    if (!told && status == GLOO_ERR_ADDRESS)
-      gli_log(GLOO_LOG_WARN, "%s; trying again", cause.message);
-    told = true;
-    if (left > 0 && (int64_t)pause_ms * 1000000 > left)
-      pause_ms = (unsigned)(left / 1000000) + 1;
-    uv_sleep(pause_ms);
-    unsigned longest = gli_deadline_left(soon) ? PAUSE_SOON_MS : PAUSE_MAX_MS;
-    pause_ms = pause_ms * 2 < longest ? pause_ms * 2 : longest;
+    if (!gli_retry_pause(&retry, status == GLOO_ERR_ADDRESS ? &cause : NULL))
+      return client_never_reached(self, status, &cause, error);
   }
 }
 

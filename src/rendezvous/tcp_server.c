@@ -253,11 +253,20 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
 
 /* At the first address that can be used. But where another program has the port
  * at any of them, some clients would meet that one instead. */
-static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
-                                   uint16_t port, gloo_error *error) {
+static gloo_status listen_anywhere(gli_tcp_server *server,
+                                   const gloo_store_tcp_options *options,
+                                   gloo_error *error) {
   gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
-  if (status != GLOO_OK) return status;
+  gloo_error cause;
+  gloo_status status;
+  const char *host = options->host;
+  gli_retry retry = gli_retry_begin(options->timeout_ns);
+  do
+    status = gli_tcp_resolve(host, options->port, gli_retry_left(&retry),
+                             &addresses, &cause);
+  while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
+  if (status != GLOO_OK)
+    return gli_fail(error, status, -1, "%s", cause.message);
   for (size_t i = 0; i < addresses.n; i++)
     if (is_taken(&addresses.list[i]))
       return server_cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
@@ -356,15 +365,14 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
                   uv_strerror(rc));
 }
 
-gloo_status gli_tcp_server_create(const char *host, uint16_t port,
-                                  const char *job, uint64_t epoch,
+gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
                                   gli_tcp_server **result, gloo_error *error) {
-  size_t job_bytes = strlen(job);
+  size_t job_bytes = strlen(options->job);
   gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
   if (server == NULL) return server_no_memory(error);
-  memcpy(server->job, job, job_bytes + 1);
+  memcpy(server->job, options->job, job_bytes + 1);
   server->service.job = server->job;
-  server->service.epoch = epoch;
+  server->service.epoch = options->epoch;
   server->listener.fd = server->wake.fd = server->wake_write = server->spare =
       -1;
   gloo_status status = GLOO_OK;
@@ -373,7 +381,7 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
     status = gli_fail(error, gli_lack_status(code), -1,
                       "cannot start the server of a TCP store: %s",
                       gli_lack_text(code));
-  if (status == GLOO_OK) status = listen_anywhere(server, host, port, error);
+  if (status == GLOO_OK) status = listen_anywhere(server, options, error);
   if (status == GLOO_OK) {
     memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
            sizeof server->service.address);
