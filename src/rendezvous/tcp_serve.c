@@ -1,7 +1,10 @@
 /* What the server does for each request. */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/lack.h"
 #include "core/log.h"
@@ -15,15 +18,36 @@ static void serve_broken(gli_session *session) {
 
 /* What this process lacks is to be read at the ranks that wait for it. */
 static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
+  struct rlimit limit;
+  char most[48] = "";
+  if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    snprintf(most, sizeof most, ", which is %llu now",
+             (unsigned long long)limit.rlim_cur);
   gli_fail(error, gli_lack_status(service->lack), -1,
            "the process that serves the TCP store at %s (rank 0's, if "
-           "gloo_init made it) cannot take another client; it says: %s",
-           service->address, gli_lack_text(service->lack));
+           "gloo_init made it) cannot take another client; it says: %s%s",
+           service->address, gli_lack_text(service->lack), most);
 }
 
 static void serve_refuse(gli_session *session, const gloo_error *error) {
   gli_session_reply_status(session, error->status, error);
   gli_session_close(session);
+}
+
+/* Ranks that wait for others wait in vain. */
+static void serve_tell_lack(gli_tcp_service *service) {
+  for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
+    for (gli_wait *w = service->waiting[i]; w != NULL;) {
+      gli_session *session = w->session;
+      if (w != &session->alarm) {
+        w = w->next;
+        continue;
+      }
+      gli_session_stop_timer(session);
+      gli_session_expire(session);
+      w = service->waiting[i]; /* the list is another one now */
+    }
+  }
 }
 
 static void serve_hello(gli_session *session, gli_body *body) {
@@ -56,9 +80,11 @@ static void serve_hello(gli_session *session, gli_body *body) {
   bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
   if (welcome && session->refused) {
     say_what_lacks(service, &error);
-    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-            error.message);
+    gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+            "refused the client at %s: %s", session->peer, error.message);
+    service->told_lack = true;
     serve_refuse(session, &error);
+    serve_tell_lack(service);
     return;
   }
   if (welcome) {

@@ -25,15 +25,16 @@
 
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_NS UINT64_C(100000000)
-#define PATIENCE_NS UINT64_C(2000000000)
+#define PATIENCE_NS UINT64_C(1000000000)
 
 struct gli_tcp_server {
   gli_watch listener, wake;
   int wake_write;
   bool stopping;
-  bool touched; /* the next poll tells the system of a change */
-  int spare;    /* a descriptor, for telling a client that there are none */
-  bool telling; /* one has it now */
+  bool touched;   /* the next poll tells the system of a change */
+  int spare;      /* a descriptor, for telling a client that there are none */
+  bool telling;   /* one has it now */
+  bool said_lack; /* in the log */
   uint64_t pause_ns;         /* end of a pause in accepting; 0: there is none */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   uv_thread_t thread;
@@ -79,8 +80,10 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
   server->pause_ns = now + PAUSE_NS;
   if (server->lacking_since_ns == 0) {
     server->lacking_since_ns = now;
-    gli_log(GLOO_LOG_WARN, "the TCP store at %s cannot take a connection: %s",
+    gli_log(server->said_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+            "the TCP store at %s cannot take a connection: %s",
             server->service.address, gli_lack_text(code));
+    server->said_lack = true;
   }
   if (now - server->lacking_since_ns < PATIENCE_NS) return;
   if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);

@@ -36,6 +36,7 @@ typedef struct gli_tcp_service {
   /* errno of what this process lacks to take clients, since one was refused for
    * it; 0: nothing. */
   int lack;
+  bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
