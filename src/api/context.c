@@ -29,6 +29,8 @@
  * few milliseconds, and those that find their numbers taken are noticed. */
 #define STRANGERS_MS 100u
 #define CONTEND_NS INT64_C(1000000000)
+/* How long a rank that was dropped tries to come back. */
+#define COME_BACK_NS INT64_C(500000000)
 /* Between two attempts to meet. */
 #define PAUSE_MIN_MS 2u
 #define PAUSE_MAX_MS 50u
@@ -264,15 +266,19 @@ static gloo_status meet_at_master(const gli_launch *launch, gloo_device *device,
                           &(gli_meeting){0}, error);
   unsigned pause_ms = PAUSE_MIN_MS;
   gli_meeting meeting = {.attempt = {.deadline_ns = deadline}};
+  gloo_error cause;
   for (;;) {
-    gloo_error cause;
+    gloo_error unopened;
     gloo_store *store;
     meeting.progress = GLI_NOT_YET;
     meeting.attempt.again = false;
+    int64_t left = gli_deadline_left(deadline), most = left;
+    bool was_in = meeting.attempt.published;
+    if (was_in && (left < 0 || left > COME_BACK_NS)) most = COME_BACK_NS;
     /* At least a moment, for 0 would mean the default. */
-    int64_t left = gli_deadline_left(deadline);
-    status = open_store(launch, left == 0 ? 1 : left, &store, &cause);
-    if (status != GLOO_OK) return nobody_met_at_master(&cause, error);
+    status = open_store(launch, most == 0 ? 1 : most, &store, &unopened);
+    if (status != GLOO_OK)
+      return nobody_met_at_master(was_in ? &cause : &unopened, error);
     status = meet_in(store, launch, device, options, context, &meeting, &cause);
     if (status == GLOO_OK && launch->rank == 0 && launch->job[0] == '\0') {
       gli_port_watch_begin(*context, store);

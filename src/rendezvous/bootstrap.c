@@ -398,6 +398,7 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
     status = bootstrap_publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
   if (status == GLOO_OK) status = agree_on_size(&x, &cause);
+  attempt->published = attempt->published || published;
   bool joined = status == GLOO_OK;
   if (joined) status = bootstrap_collect(&x, deadline, timeout_ns, &cause);
   if (status == GLOO_OK && !attempt->finishes && gli_store_lasts(store))

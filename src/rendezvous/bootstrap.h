@@ -23,6 +23,7 @@ typedef struct gli_attempt {
    * attempt finds what this one published, and knows it by the nonce. */
   bool again;
   uint64_t nonce;
+  bool published; /* in the store of an attempt: it is this start's */
   /* Set by the caller: it calls gli_bootstrap_finish next. Until then other
    * ranks hear of it if this process ends. */
   bool finishes;
