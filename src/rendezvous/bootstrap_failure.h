@@ -24,6 +24,25 @@
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, gloo_error *cause);
 
+/* The same, but no longer than until the deadline, or half a second. */
+bool gli_bootstrap_give_up_by(gloo_store *store, uint32_t rank, uint32_t size,
+                              bool published, uint64_t deadline_ns,
+                              gloo_error *cause);
+
+/* The same where `cause` is the outcome that was found in the store. */
+void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
+                          bool published, uint64_t deadline_ns,
+                          const gloo_error *cause);
+
+/* ---- a process that ends meanwhile --------------------------------------- */
+
+/* In a visit: if this process is gone without a word, that is the outcome,
+ * unless there is one. */
+gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
+                                     gloo_error *error);
+/* Where the meeting has no outcome, and this rank is done with it. */
+void gli_bootstrap_take_back_will(gloo_store *visit);
+
 /* What is known of the outcome. FAILED and UNKNOWN fill `error` with the cause.
  */
 typedef enum gli_outcome {
@@ -79,5 +98,14 @@ gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
                                uint32_t size, const bool *who,
                                uint64_t deadline_ns, bool *present,
                                gloo_error *error);
+
+/* The same for all ranks, but GLOO_ERR_POISONED, without a message, as soon as
+ * there is an outcome and not all keys are there. */
+gloo_status gli_bootstrap_await(gloo_store *store, const char *what,
+                                uint32_t size, uint64_t deadline_ns,
+                                bool *present, gloo_error *error);
+
+/* The key that holds the outcome. */
+#define GLI_OUTCOME_KEY "gloo/outcome"
 
 #endif
