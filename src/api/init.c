@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/host_addresses.h"
 #include "rendezvous/launch.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
@@ -64,6 +65,11 @@ static gloo_status open_device(const gloo_device_options *options,
       gli_error_prefix(error, "where ranks meet: ");
       return status;
     }
+    o.host = own;
+  } else if (anywhere && at->launch->size > 1 &&
+             strncmp(at->url.scheme, "pmi", 3) == 0) {
+    /* Only the launcher knows where the others are. */
+    (void)gli_host_addresses(&own, 1);
     o.host = own;
   }
   return gloo_device_create(&o, device, error);

@@ -12,15 +12,15 @@ static bool host_is_link_local(const struct sockaddr_in6 *v6) {
 }
 
 static bool host_address_text(const uv_interface_address_t *found,
-                              char text[48]) {
+                              char text[64]) {
   const struct sockaddr_in6 *v6 = &found->address.address6;
   if (found->address.address4.sin_family == AF_INET)
-    return uv_ip4_name(&found->address.address4, text, 48) == 0;
+    return uv_ip4_name(&found->address.address4, text, 64) == 0;
   return v6->sin6_family == AF_INET6 && !host_is_link_local(v6) &&
-         uv_ip6_name(v6, text, 48) == 0;
+         uv_ip6_name(v6, text, 64) == 0;
 }
 
-size_t gli_host_addresses(char (*addresses)[48], size_t max) {
+size_t gli_host_addresses(char (*addresses)[64], size_t max) {
   uv_interface_address_t *list;
   int n_found;
   size_t n = 0;

@@ -8,6 +8,6 @@
  * it reaches only those on this host. Returns how many there are, at most
  * `max`.
  */
-size_t gli_host_addresses(char (*addresses)[48], size_t max);
+size_t gli_host_addresses(char (*addresses)[64], size_t max);
 
 #endif

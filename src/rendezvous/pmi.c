@@ -107,9 +107,8 @@ static void pmi_exit(void) {
 /* Not when the last context is destroyed: the program may make another, or call
  * MPI_Init, and the launcher hears no more after the farewell. So it is said
  * when the process ends, or the library is unloaded. A process that ends
- * without
- * (_exit, a signal) looks to the launcher like one that crashed, and takes the
- * job with it; hydra's mpiexec then returns 0 all the same.
+ * otherwise (_exit, a signal) looks to the launcher like one that crashed, and
+ * takes the job with it; hydra's mpiexec then returns 0 all the same.
  *
  * A thread that is still in gloo_init speaks for a rank that is not to be: that
  * is no regular end. */

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
+#if GLI_LINUX
+#include <sys/auxv.h>
+#endif
 
 #include "core/environment.h"
 #include "rendezvous/text.h"
@@ -65,6 +68,9 @@ static bool pmix_try(const char *name, gli_pmix_library *library,
 /* The environment of a program with more rights than its caller's is its
  * caller's, as the dynamic linker knows, too. */
 static bool pmix_environment_is_ours(void) {
+#if GLI_LINUX
+  if (getauxval(AT_SECURE) != 0) return false; /* capabilities of the file */
+#endif
   return getuid() == geteuid() && getgid() == getegid();
 }
 

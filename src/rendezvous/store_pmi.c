@@ -7,6 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "core/lack.h"
 #include "core/random.h"
 #include "rendezvous/host_addresses.h"
 #include "rendezvous/pmi_line.h"
@@ -84,9 +85,9 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
   const char *what;
   int code = gli_random(bytes, sizeof bytes, &what);
   if (code != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1,
+    return gli_fail(error, gli_lack_status(code), -1,
                     "no random name for the job: %s: %s", what,
-                    uv_strerror(uv_translate_sys_error(code)));
+                    gli_lack_text(code));
   for (size_t i = 0; i < sizeof bytes; i++)
     snprintf(place->job + 2 * i, 3, "%02x", (unsigned)bytes[i]);
   return GLOO_OK;

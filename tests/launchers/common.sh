@@ -67,7 +67,7 @@ play() {
   status=$?
   LC_ALL=C sort "$scratch/said" >"$scratch/sorted"
   out=$(cat "$scratch/sorted")
-  cat "$scratch/erred" "$scratch/sorted" >"$scratch/all"
+  tail -n 40 "$scratch/erred" | cat - "$scratch/sorted" >"$scratch/all"
 }
 
 # What N ranks of hello say.

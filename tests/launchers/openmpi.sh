@@ -8,9 +8,12 @@ openmpi() { # name, library of MPI, mpirun
   meetings "$1" pmix "$3" -n 4
   beside_mpi "$1" pmix "$2" "init meet end" "$3" -n 4
   beside_mpi "$1" pmix "$2" "init meet end meet" "$3" -n 4
-  play "$3" -n 3 env -u PMIX_NAMESPACE "$hello"
-  [ "$status" -ne 0 ] && [ "$(count "rank 0 of 1")" -eq 0 ] && has "$out" PMIx
-  result "$1: without PMIx it is an error, and not three jobs" "$scratch/all"
+  for without in "-u PMIX_NAMESPACE" "-u PMIX_NAMESPACE -u PMIX_RANK"; do
+    # shellcheck disable=SC2086  # several words
+    play "$3" -n 3 env $without "$hello"
+    [ "$status" -ne 0 ] && [ "$(count "rank 0 of 1")" -eq 0 ] && has "$out" "not PMIX_NAMESPACE"
+    result "$1: without PMIx ($without) it is an error, and not three jobs" "$scratch/all"
+  done
 }
 
 # The library is taken away from the ranks, and left to mpirun.

@@ -54,6 +54,7 @@ END
 export SLURM_CONF=$d/slurm.conf
 
 # Only what was started here, by what they wrote down of themselves.
+# shellcheck disable=SC2317  # called by trap
 stop() {
   local file pid
   for file in "$d"/slurmd.n?.pid "$d/slurmctld.pid" "$d/munge/pid"; do
@@ -89,9 +90,10 @@ done
 # Of one machine that pretends to be several, they would use the same files.
 if srun --mpi=list 2>&1 | grep -q pmix; then
   says_hello "srun --mpi=pmix on one node" 4 srun --mpi=pmix -N 1 -n 4
-  meetings "srun --mpi=pmix" pmix srun --mpi=pmix -N 1 -n 4
+  meetings "srun --mpi=pmix" pmix srun -K --mpi=pmix -N 1 -n 4
 else
   skipped "srun --mpi=pmix" "this Slurm has no PMIx"
 fi
-meetings "srun --mpi=pmi2" simple srun --mpi=pmi2 -N 4 -n 4
+# -K: a rank that fails ends the step.
+meetings "srun --mpi=pmi2" simple srun -K --mpi=pmi2 -N 4 -n 4
 finish
