@@ -15,6 +15,8 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define NEVER UINT64_MAX
+/* A name that is known takes milliseconds. */
+#define LEAST_NS INT64_C(200000000)
 
 static uint64_t lookup_now_ns(void) {
   struct timespec t;
@@ -162,6 +164,7 @@ gloo_status gli_look_up(const char *what, const char *host, const char *port,
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to look up %s",
                     what);
+  if (timeout_ns >= 0 && timeout_ns < LEAST_NS) timeout_ns = LEAST_NS;
   if (timeout_ns < 0 || !lookup_start(self)) {
     lookup_ask(self);
   } else if (!lookup_await(self, timeout_ns)) {

@@ -12,11 +12,12 @@
 /* ---- one look-up --------------------------------------------------------- */
 
 /* All addresses of `host`, for sockets of `type`, with a port in figures;
- * `list` is for freeaddrinfo. Ends in time (below 0: no limit): the system's
- * resolver can take minutes and cannot be stopped, so it runs in a thread of
- * its own, which is left alone when the time is over, and ends when the
- * resolver does. An address in figures needs neither. Without a thread to be
- * had, the look-up takes as long as it takes.
+ * `list` is for freeaddrinfo. Ends in time, but has a fifth of a second in any
+ * case (below 0: no limit). The system's resolver can take minutes and cannot
+ * be stopped, so it runs in a thread of its own, which is left alone when the
+ * time is over, and ends, with its descriptors, when the resolver does. An
+ * address in figures needs neither. Without a thread to be had, the look-up
+ * takes as long as it takes.
  *
  * GLOO_ERR_ADDRESS: "host 'x' does not resolve: ..."; GLOO_ERR_IO,
  * GLOO_ERR_NO_MEMORY: this process lacks what it takes. `what` is how the

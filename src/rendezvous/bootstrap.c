@@ -409,8 +409,8 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (status != GLOO_OK && x.heard) {
     gli_bootstrap_let_go(x.store, rank, size, published, deadline, &cause);
   } else if (status != GLOO_OK && can_tell(x.store, status)) {
-    over = gli_bootstrap_give_up_by(x.store, rank, size, published, deadline,
-                                    &cause);
+    over =
+        gli_bootstrap_give_up(x.store, rank, size, published, deadline, &cause);
   }
   bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
   gli_store_visit_end(x.store, store);
@@ -489,7 +489,7 @@ gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
   if (status != GLOO_OK && heard) {
     gli_bootstrap_let_go(visit, rank, size, true, deadline, &cause);
   } else if (status != GLOO_OK && can_tell(visit, status)) {
-    (void)gli_bootstrap_give_up_by(visit, rank, size, true, deadline, &cause);
+    (void)gli_bootstrap_give_up(visit, rank, size, true, deadline, &cause);
   }
   gli_store_visit_end(visit, store);
   if (status == GLOO_OK) return status;

@@ -232,14 +232,8 @@ static bool is_consequence(gloo_status status) {
 }
 
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, gloo_error *cause) {
-  return gli_bootstrap_give_up_by(store, rank, size, published, GLI_NEVER,
-                                  cause);
-}
-
-bool gli_bootstrap_give_up_by(gloo_store *store, uint32_t rank, uint32_t size,
-                              bool published, uint64_t deadline_ns,
-                              gloo_error *cause) {
+                           bool published, uint64_t deadline_ns,
+                           gloo_error *cause) {
   failure_note note = write_failure(rank, cause);
   gloo_error earlier;
   gli_outcome outcome = bootstrap_failure_settle(store, note.data, note.bytes,

@@ -13,7 +13,7 @@
  * first, and what happened here can have come of that, the cause is replaced by
  * that of the other. A rank that serves the store stays until the others are
  * gone as well (without those that did not come in time), for a few seconds at
- * most. Where two processes say
+ * most, and half a second at most beyond `deadline_ns`. Where two processes say
  * that they are the same rank, or this one lacks something, it stays that long
  * in any case: more of either job may come, or those that it had no room for.
  * `published`: this process has published as `rank`, and not another one in its
@@ -22,12 +22,8 @@
  * True: the store's meeting was over before, without this process. Nothing was
  * left there; `cause` says so. */
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, gloo_error *cause);
-
-/* The same, but no longer than until the deadline, or half a second. */
-bool gli_bootstrap_give_up_by(gloo_store *store, uint32_t rank, uint32_t size,
-                              bool published, uint64_t deadline_ns,
-                              gloo_error *cause);
+                           bool published, uint64_t deadline_ns,
+                           gloo_error *cause);
 
 /* The same where `cause` is the outcome that was found in the store. */
 void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
