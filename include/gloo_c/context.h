@@ -95,9 +95,9 @@ typedef struct gloo_device_options {
  * contexts of one device take turns, so give busy threads devices of their own.
  * NULL options give the defaults.
  * Errors: GLOO_ERR_NOT_FOUND (unknown transport, interface), GLOO_ERR_ADDRESS
- * (host does not resolve, port in use), GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED
- * (the transport does not work here; options of a newer version),
- * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor or thread left).
+ * (host does not resolve within 30 s, port in use), GLOO_ERR_INVALID,
+ * GLOO_ERR_UNSUPPORTED (the transport does not work here; options of a newer
+ * version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor or thread left).
  * Threads: any. Ownership: *device is the caller's; options are copied.
  * Cost: a thread that sleeps when idle (but with `no_helper`), and descriptors.
  */
@@ -145,6 +145,8 @@ typedef struct gloo_context_options {
  * all ranks choose algorithms by what it found.
  * Errors: GLOO_ERR_INVALID (rank, size of more than 65,536, no store, a mistake
  * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
+ * GLOO_ERR_PEER (the process of a rank ended meanwhile; in a TCP store, and
+ * between processes of one host in files, that is known at once),
  * GLOO_ERR_BUSY (two of one rank), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
  * GLOO_ERR_NO_MEMORY, what the store reports, and what gloo_device_create does.
  * Threads: any; blocks until all ranks have come, so ranks of one process call
@@ -176,7 +178,9 @@ typedef struct gloo_init_options {
  * GLOO_EPOCH, where set, must agree; without the first, torchrun's and Slurm's
  * names for the job do. Where no launcher is recognised the job is one rank;
  * one that is recognised by half of its variables is an error. An empty
- * variable is not set. Errors name the variable.
+ * variable is not set. Errors name the variable. It waits for
+ * names, networks and ranks that are not there yet, no longer than the
+ * context's timeout in all, but for half a second.
  *
  * All ranks return together, and may start again at once: a rank that comes
  * before rank 0 has left the last start tries until its time is up. Without a

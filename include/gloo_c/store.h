@@ -13,8 +13,9 @@
  *
  * Errors of all operations: GLOO_ERR_INVALID (an argument that is NULL, empty
  * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; of files GLOO_ERR_IO and
- * GLOO_ERR_TIMEOUT (its lock); over TCP GLOO_ERR_PEER (the server is gone),
- * GLOO_ERR_PROTOCOL; and what callbacks return.
+ * GLOO_ERR_TIMEOUT (its lock); over TCP GLOO_ERR_PEER (the server is gone, or
+ * has not answered 0.4 s after the timeout), GLOO_ERR_PROTOCOL; and what
+ * callbacks return.
  *
  * Example:
  *
@@ -71,7 +72,8 @@ typedef struct gloo_store_file_options {
   { sizeof(gloo_store_file_options), 0, 0, 0 }
 
 /* A store in a directory that all ranks can reach. A directory that was made by
- * another job or epoch is refused, never mixed with.
+ * another job or epoch is refused, never mixed with; and what an earlier start
+ * of the same has left there is an error of all ranks that meet there.
  * Errors: GLOO_ERR_STALE (another job or epoch), GLOO_ERR_INVALID (no
  * directory; one that is a link, or that others own or may write),
  * GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_IO,
@@ -89,7 +91,8 @@ typedef struct gloo_store_tcp_options {
   int serve;        /* nonzero: this process runs the server as well */
   const char *job;  /* a client of another job or epoch is refused */
   uint64_t epoch;
-  int64_t timeout_ns; /* for connecting, retried until then */
+  int64_t timeout_ns; /* for looking up and connecting, retried until then, and
+                         for each operation that has none of its own */
 } gloo_store_tcp_options;
 #define GLOO_STORE_TCP_OPTIONS_INIT \
   { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0 }

@@ -243,7 +243,9 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   uint8_t record[RECORD_MAX_BYTES];
   size_t bytes = bootstrap_write_record(record, device, key, &here, &cores);
   gli_meeting ignored = {.key = key};
+  bool finishes = meeting != NULL;
   if (meeting == NULL) meeting = &ignored;
+  meeting->attempt.finishes = finishes;
   meeting->progress = GLI_MEETING;
   status =
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,

@@ -35,7 +35,8 @@ typedef struct gli_meeting {
  * was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version, transport or byte order;
- * GLOO_ERR_INVALID for a host id that cannot be used. `meeting` may be NULL. */
+ * GLOO_ERR_INVALID for a host id that cannot be used. `meeting`: of a rank that
+ * calls gli_bootstrap_finish when it has succeeded; NULL for others. */
 gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
                                 uint64_t key, const char *host_id,
                                 const gli_agreement *agreement,

@@ -55,8 +55,8 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
                                 uint32_t rank, uint32_t size,
                                 gloo_error *cause) {
   bool published = meeting->progress == GLI_MET;
-  meeting->attempt.again =
-      gli_bootstrap_give_up(store, rank, size, published, cause);
+  meeting->attempt.again = gli_bootstrap_give_up(
+      store, rank, size, published, meeting->attempt.deadline_ns, cause);
   return cause->status;
 }
 

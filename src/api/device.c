@@ -10,6 +10,9 @@
 
 enum { STREAMS_MAX = 16 };
 
+/* As long as ranks wait for each other by default. */
+#define LOOKUP_NS GLI_TIMEOUT_NS
+
 gloo_status gloo_device_create(const gloo_device_options *options,
                                gloo_device **device, gloo_error *error) {
   gloo_device_options o;
@@ -41,6 +44,7 @@ gloo_status gloo_device_create(const gloo_device_options *options,
   gli_transport_config config = {.host = o.host,
                                  .interface = o.interface,
                                  .port = o.port,
+                                 .lookup_ns = LOOKUP_NS,
                                  .streams = o.streams ? o.streams : 1};
   status = gli_switch_read(o.checksum, "GLOO_CHECKSUM", false, &config.checksum,
                            error);

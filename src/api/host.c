@@ -1,6 +1,7 @@
 /* Host identity and routes. */
 #include "api/host.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #include "core/descriptor.h"
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/lack.h"
+#include "core/lookup.h"
 
 /* FNV-1a, 64 bits. */
 static uint64_t host_mix(uint64_t hash, const char *text, size_t bytes) {
@@ -116,33 +119,51 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
 /* ---- routes -------------------------------------------------------------- */
 
 /* A datagram socket that is connected learns its own address; nothing is sent.
- */
-static bool own_address(const struct addrinfo *to, char *text) {
+ * 0, or errno. */
+static int own_address(const struct addrinfo *to, char *text) {
   int fd = gli_socket_open(to->ai_family, SOCK_DGRAM);
-  if (fd < 0) return false;
+  if (fd < 0) return errno;
   struct sockaddr_storage own;
   socklen_t length = sizeof own;
-  bool found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
-               getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
-               getnameinfo((struct sockaddr *)&own, length, text, 64, NULL, 0,
-                           NI_NUMERICHOST) == 0;
+  int code = 0;
+  if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 ||
+      getsockname(fd, (struct sockaddr *)&own, &length) != 0)
+    code = errno;
+  else if (getnameinfo((struct sockaddr *)&own, length, text, 64, NULL, 0,
+                       NI_NUMERICHOST) != 0)
+    code = EADDRNOTAVAIL;
   close(fd);
-  return found;
+  return code;
 }
 
-gloo_status gli_host_towards(const char *host, char *text, gloo_error *error) {
-  struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list = NULL;
-  int failed = getaddrinfo(host, "9", &hints, &list);
-  if (failed) {
-    return gli_fail(error, GLOO_ERR_ADDRESS, -1, "cannot resolve \"%s\": %s",
-                    host, gai_strerror(failed));
-  }
-  bool found = false;
-  for (struct addrinfo *a = list; a != NULL && !found; a = a->ai_next) {
-    found = own_address(a, text);
-  }
+static gloo_status host_route(const char *host, const gli_retry *retry,
+                              char *text, gloo_error *error) {
+  struct addrinfo *list;
+  gloo_status status = gli_look_up("host", host, "9", SOCK_DGRAM,
+                                   gli_retry_left(retry), &list, error);
+  if (status != GLOO_OK) return status;
+  int code = EADDRNOTAVAIL;
+  for (struct addrinfo *a = list; a != NULL && code != 0; a = a->ai_next)
+    code = own_address(a, text);
   freeaddrinfo(list);
-  if (found) return GLOO_OK;
+  if (code == 0) return GLOO_OK;
+  if (gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "no socket to find the way to '%.200s': %s", host,
+                    gli_lack_text(code));
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                  "no address of this host reaches \"%s\"", host);
+                  "no address of this host reaches '%.200s': %s", host,
+                  strerror(code));
+}
+
+gloo_status gli_host_towards(const char *host, int64_t timeout_ns, char *text,
+                             gloo_error *error) {
+  gli_retry retry = gli_retry_begin(timeout_ns);
+  gloo_error cause;
+  gloo_status status;
+  do status = host_route(host, &retry, text, &cause);
+  while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
+  if (status != GLOO_OK)
+    return gli_fail(error, status, -1, "%s", cause.message);
+  return status;
 }

@@ -20,7 +20,10 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
                          gloo_error *error);
 
 /* The address of this host from which `host` would be reached, as text;
- * resolves `host`, sends nothing. `text` holds 64 bytes. */
-gloo_status gli_host_towards(const char *host, char *text, gloo_error *error);
+ * resolves `host`, sends nothing. A name that is not known, or a network that
+ * is not there, may come: it tries again until the timeout. `text` holds 64
+ * bytes. */
+gloo_status gli_host_towards(const char *host, int64_t timeout_ns, char *text,
+                             gloo_error *error);
 
 #endif

@@ -24,6 +24,8 @@
  * few milliseconds, and those that find their numbers taken are noticed. */
 #define STRANGERS_MS 100u
 #define CONTEND_NS INT64_C(1000000000)
+/* How long a rank that was dropped tries to come back. */
+#define COME_BACK_NS INT64_C(500000000)
 /* Between two attempts to meet. */
 #define PAUSE_MIN_MS 2u
 #define PAUSE_MAX_MS 50u
@@ -44,18 +46,6 @@ static bool may_be_strangers(const gli_launch *launch) {
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* The address of this host that reaches where ranks meet. Like the store's, its
- * name may not be known yet: that of a pod that is about to start. */
-static gloo_status device_towards(const char *host, uint64_t deadline_ns,
-                                  char own[64], gloo_error *error) {
-  for (;;) {
-    gloo_status status = gli_host_towards(host, own, error);
-    if (status != GLOO_ERR_ADDRESS || gli_deadline_left(deadline_ns) == 0)
-      return status;
-    uv_sleep(PAUSE_MAX_MS);
-  }
-}
-
 /* Listen where the others can reach us, unless the caller says where. */
 static gloo_status open_device(const gloo_device_options *options,
                                const place *at, uint64_t deadline_ns,
@@ -69,7 +59,8 @@ static gloo_status open_device(const gloo_device_options *options,
   bool anywhere = o.host == NULL && o.interface == NULL &&
                   gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
   if (anywhere && at->launch->size > 1 && at->url.host[0] != '\0') {
-    status = device_towards(at->url.host, deadline_ns, own, error);
+    status = gli_host_towards(at->url.host, gli_deadline_left(deadline_ns), own,
+                              error);
     if (status != GLOO_OK) {
       gli_error_prefix(error, "where ranks meet: ");
       return status;
@@ -144,8 +135,8 @@ static void leave_place(const place *at) {
 
 static gloo_status init_meet(const place *at, gloo_device *device,
                              const gloo_context_options *options,
-                             int64_t timeout_ns, gloo_context **context,
-                             gli_meeting *meeting, gloo_error *error) {
+                             gloo_context **context, gli_meeting *meeting,
+                             gloo_error *error) {
   const gli_launch *launch = at->launch;
   gloo_store *store = at->store;
   gloo_status status =
@@ -154,13 +145,14 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   if (status == GLOO_OK) {
     if (launch->rank == 0 && may_be_strangers(launch)) uv_sleep(STRANGERS_MS);
     /* The server must outlive everybody's need of it. */
-    status = gli_bootstrap_finish(store, launch->rank, launch->size, timeout_ns,
-                                  error);
+    status = gli_bootstrap_finish(
+        store, launch->rank, launch->size,
+        gli_deadline_left(meeting->attempt.deadline_ns), error);
     if (status != GLOO_OK) gloo_context_destroy(*context);
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
     status =
         gli_context_give_up(meeting, store, launch->rank, launch->size, error);
-  } else if (status == GLOO_ERR_MISMATCH) {
+  } else if (status == GLOO_ERR_MISMATCH && meeting->progress == GLI_MET) {
     /* All ranks find that some differ, once they have read it there. */
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
@@ -172,34 +164,41 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   return status;
 }
 
+/* Rank 0 serves the store: where that does not answer, it is rank 0 that is
+ * gone, stopped, or was not started. */
+static gloo_status nobody_met(const gli_launch *launch, const gloo_error *cause,
+                              gloo_error *error) {
+  bool silent =
+      cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_TIMEOUT;
+  int rank = launch->serves && silent && cause->rank < 0 ? 0 : cause->rank;
+  return gli_fail(error, cause->status, rank, "%s", cause->message);
+}
+
 /* A rank that starts again may find the store of the start before, whose rank 0
  * is not that far: it tries until its time is up. */
 static gloo_status meet_until_done(place *at, gloo_device *device,
                                    const gloo_context_options *options,
-                                   gloo_context **context, gloo_error *error) {
+                                   uint64_t deadline_ns, gloo_context **context,
+                                   gloo_error *error) {
   const gli_launch *launch = at->launch;
-  gloo_context_options o;
-  gloo_status status =
-      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
-  if (status != GLOO_OK) return status;
   if (launch->size == 1)
     return gli_context_create(0, 1, NULL, device, options, context,
                               &(gli_meeting){0}, error);
-  int64_t timeout_ns = gli_context_timeout(&o);
-  uint64_t deadline = gli_deadline_after(timeout_ns);
   unsigned pause_ms = PAUSE_MIN_MS;
-  gli_meeting meeting = {.key = 0};
+  gli_meeting meeting = {.attempt = {.deadline_ns = deadline_ns}};
+  gloo_error cause;
   for (;;) {
-    gloo_error cause;
+    gloo_error unopened;
     meeting.progress = GLI_NOT_YET;
     meeting.attempt.again = false;
+    int64_t left = gli_deadline_left(deadline_ns), most = left;
+    bool was_in = meeting.attempt.published;
+    if (was_in && (left < 0 || left > COME_BACK_NS)) most = COME_BACK_NS;
     /* At least a moment, for 0 would mean the default. */
-    int64_t left = gli_deadline_left(deadline);
-    status = place_open(at, left == 0 ? 1 : left, &cause);
+    gloo_status status = place_open(at, most == 0 ? 1 : most, &unopened);
     if (status != GLOO_OK)
-      return gli_fail(error, status, cause.rank, "%s", cause.message);
-    status =
-        init_meet(at, device, options, timeout_ns, context, &meeting, &cause);
+      return nobody_met(launch, was_in ? &cause : &unopened, error);
+    status = init_meet(at, device, options, context, &meeting, &cause);
     if (status == GLOO_OK && launch->rank == 0 && may_be_strangers(launch)) {
       gli_port_watch_begin(*context, at->store);
     } else {
@@ -207,7 +206,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
     }
     if (status == GLOO_OK) return status;
     if (!launch->serves || !meeting.attempt.again || left == 0)
-      return gli_fail(error, status, cause.rank, "%s", cause.message);
+      return nobody_met(launch, &cause, error);
     uv_sleep(pause_ms);
     pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
   }
@@ -229,17 +228,17 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   if (status == GLOO_OK && launch.size > 1)
     status = gli_store_url_read(launch.store, &at.url, error);
   if (status != GLOO_OK) return status;
-  gloo_device *device = NULL;
-  gloo_context_options how;
-  status = gli_options_load(&how, sizeof how, o.context, "gloo_context_options",
-                            error);
+  gloo_context_options c;
+  status =
+      gli_options_load(&c, sizeof c, o.context, "gloo_context_options", error);
   if (status != GLOO_OK) return status;
-  uint64_t deadline = gli_deadline_after(gli_context_timeout(&how));
+  uint64_t deadline = gli_deadline_after(gli_context_timeout(&c));
+  gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);
   if (status != GLOO_OK) return status;
   gli_port_watch_end(NULL); /* this start is to have the port */
   gloo_context *made = NULL;
-  status = meet_until_done(&at, device, o.context, &made, error);
+  status = meet_until_done(&at, device, o.context, deadline, &made, error);
   if (status != GLOO_OK) {
     gloo_device_destroy(device);
     return status;

@@ -12,16 +12,16 @@
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
-/* What a rank publishes: magic, size, rank, nonce, and then its blob. The nonce
- * tells two processes apart that claim to be the same rank. */
-#define MAGIC 0x31626c67u /* "glb1" */
-#define HEAD_BYTES ((size_t)20)
+/* What a rank publishes: magic, size, rank, nonce, whether it serves the store,
+ * and then its blob. The nonce tells two processes apart that claim to be the
+ * same rank. */
+#define MAGIC 0x32626c67u /* "glb2" */
+#define HEAD_BYTES ((size_t)24)
 _Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
 
-/* While ranks are missing, those that are there are looked at this often: they
- * may show why. */
-#define LOOK_MIN_NS ((int64_t)100000000)
-#define LOOK_MAX_NS ((int64_t)1000000000)
+/* While ranks are missing, those that are there are looked at now and then,
+ * ever less often: they may show why. */
+#define LOOK_NS ((int64_t)100000000)
 /* How long rank 0 waits for the others to read that the meeting is over. */
 #define LEAVE_NS ((int64_t)3000000000)
 
@@ -37,7 +37,34 @@ typedef struct exchange {
   bool *present;      /* per pending rank */
   gloo_value *values; /* per pending rank */
   gloo_value *blobs;  /* per rank */
+  int server;         /* the rank that serves the store; -1: not known */
+  bool heard;         /* of the outcome: it is the error */
 } exchange;
+
+/* There is an outcome, while this rank needs more of the others. */
+static gloo_status bootstrap_heard(exchange *x, gloo_error *error) {
+  gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
+  if (outcome == GLI_OUTCOME_OVER)
+    return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
+  if (outcome == GLI_OUTCOME_OPEN)
+    return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                    "the outcome of a meeting has vanished from %s: somebody "
+                    "deletes its keys",
+                    x->store->label);
+  x->heard = outcome == GLI_OUTCOME_FAILED;
+  return error->status;
+}
+
+/* Without an answer from the store: whose it is. */
+static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
+                                        gloo_error *error) {
+  if (status != GLOO_ERR_PEER || x->server < 0 || error == NULL) return status;
+  gli_error_prefix(
+      error,
+      "rank %d, which serves the store, is gone or stopped: ", x->server);
+  error->rank = x->server;
+  return status;
+}
 
 /* ---- publishing --------------------------------------------------------- */
 
@@ -81,6 +108,7 @@ static gloo_status bootstrap_publish(const exchange *x, const void *blob,
   gli_put_u32(data + 4, x->size);
   gli_put_u32(data + 8, x->rank);
   gli_put_u64(data + 12, x->nonce);
+  gli_put_u32(data + 20, gli_store_serves(x->store));
   if (blob_bytes > 0) memcpy(data + HEAD_BYTES, blob, blob_bytes);
   gloo_status status = gli_store_compare_and_set(x->store, key.text, NULL, 0,
                                                  data, bytes, &current, error);
@@ -96,7 +124,7 @@ static gloo_status bootstrap_publish(const exchange *x, const void *blob,
 
 /* The first rank leaves the size it was told; the others compare theirs. This
  * finds a rank beyond the others' size, at which they would never look. */
-static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
+static gloo_status agree_on_size(exchange *x, gloo_error *error) {
   uint8_t mine[8];
   gloo_value first = {NULL, 0};
   gli_put_u32(mine, x->size);
@@ -109,6 +137,7 @@ static gloo_status agree_on_size(const exchange *x, gloo_error *error) {
     if (first.bytes != sizeof mine &&
         gli_bootstrap_outcome(x->store, 0, error) == GLI_OUTCOME_FAILED) {
       status = error->status;
+      x->heard = true;
     } else if (first.bytes != sizeof mine) {
       status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                         "key '" GLI_SIZE_KEY
@@ -150,6 +179,7 @@ static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
                       (unsigned)rank, (unsigned)x->size, bytes - HEAD_BYTES,
                       x->max_blob_bytes);
   } else {
+    if (gli_get_u32(data + 20) != 0 && rank != x->rank) x->server = (int)rank;
     status = gli_value_copy(data + HEAD_BYTES, bytes - HEAD_BYTES,
                             &x->blobs[rank], error);
   }
@@ -204,31 +234,65 @@ static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                   here == 1 ? "rank" : "ranks");
 }
 
-static gloo_status bootstrap_collect(exchange *x, int64_t timeout_ns,
-                                     gloo_error *error) {
-  uint64_t deadline = gli_deadline_after(timeout_ns);
-  int64_t look_ns = LOOK_MIN_NS;
+static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
+                                     int64_t timeout_ns, gloo_error *error) {
+  int64_t look_ns = LOOK_NS;
   while (x->n_pending > 0) {
     uint64_t until = gli_deadline_after(look_ns);
-    bool last = until >= deadline;
-    if (last) until = deadline;
-    look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
+    bool last = until >= deadline_ns;
+    if (last) until = deadline_ns;
+    if (look_ns < INT64_MAX / 2) look_ns *= 2;
     for (size_t i = 0; i < x->n_pending; i++)
       x->keys[i] = x->texts[x->pending[i]].text;
-    gloo_status status = gli_store_fetch(x->store, x->keys, x->n_pending, until,
-                                         NULL, x->present, error);
-    if (status != GLOO_OK && status != GLOO_ERR_TIMEOUT) return status;
+    gloo_status status =
+        gli_store_await(x->store, x->keys, x->n_pending, GLI_OUTCOME_KEY, until,
+                        x->present, error);
+    if (status == GLOO_ERR_POISONED) return bootstrap_heard(x, error);
+    if (status != GLOO_OK && status != GLOO_ERR_TIMEOUT)
+      return bootstrap_lost_store(x, status, error);
     if (status == GLOO_OK) memset(x->present, true, x->n_pending);
-    gloo_status fetched = fetch_present(x, deadline, error);
-    if (fetched != GLOO_OK) return fetched;
-    if (x->n_pending == 0) break;
-    gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
-    if (outcome == GLI_OUTCOME_OVER)
-      return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
-    if (outcome != GLI_OUTCOME_OPEN) return error->status;
-    if (last) return somebody_missing(x, timeout_ns, error);
+    status = fetch_present(x, deadline_ns, error);
+    if (status != GLOO_OK) return bootstrap_lost_store(x, status, error);
+    if (x->n_pending > 0 && last) return somebody_missing(x, timeout_ns, error);
   }
   return GLOO_OK;
+}
+
+/* ---- what an earlier start has left -------------------------------------- */
+
+/* In a store that outlives those who use it: the outcome that was there first.
+ */
+static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
+  gloo_error earlier;
+  if (!gli_store_lasts(x->store) ||
+      gli_bootstrap_outcome(x->store, 0, &earlier) != GLI_OUTCOME_FAILED)
+    return GLOO_OK;
+  x->heard = true;
+  return gli_fail(error, earlier.status, earlier.rank,
+                  "%.300s (before rank %u came: if that was an earlier start, "
+                  "remove what it left, or use another job or epoch)",
+                  earlier.message, (unsigned)x->rank);
+}
+
+/* What a rank has published there may be an earlier start's: none goes on
+ * before all have got what all have published. */
+static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
+                                     int64_t timeout_ns, gloo_error *error) {
+  gli_rank_key met = gli_bootstrap_key("met", x->rank);
+  gloo_status status = gli_store_set(x->store, met.text, "1", 1, error);
+  if (status != GLOO_OK) return status;
+  status = gli_bootstrap_await(x->store, "met", x->size, deadline_ns,
+                               x->present, error);
+  if (status == GLOO_ERR_POISONED) return bootstrap_heard(x, error);
+  if (status != GLOO_ERR_TIMEOUT) return status;
+  uint32_t first = 0;
+  while (first + 1 < x->size && x->present[first]) first++;
+  return gli_fail(error, status, (int)first,
+                  "%s of %u did not get within %s what the others published in "
+                  "%s: stopped, or of an earlier start that left it there",
+                  gli_missing_ranks(x->present, x->size).text,
+                  (unsigned)x->size, gli_duration(timeout_ns).text,
+                  x->store->label);
 }
 
 static gloo_status bootstrap_check(const gloo_store *store, uint32_t rank,
@@ -312,27 +376,47 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    int64_t timeout_ns, gloo_value *blobs,
                                    gli_attempt *attempt, gloo_error *error) {
   gloo_error cause;
-  gli_attempt first = {false, 0};
+  gli_attempt first = {.again = false};
   if (attempt == NULL) attempt = &first;
   exchange x = {
-      .store = store, .rank = rank, .size = size, .nonce = attempt->nonce};
+      .rank = rank, .size = size, .nonce = attempt->nonce, .server = -1};
   x.max_blob_bytes = max_blob_bytes;
+  uint64_t deadline = attempt->deadline_ns != 0
+                          ? attempt->deadline_ns
+                          : gli_deadline_after(timeout_ns);
   gloo_status status = bootstrap_check(store, rank, size, error);
+  if (status == GLOO_OK)
+    status = gli_store_visit(store, deadline, &x.store, error);
   if (status != GLOO_OK) return status;
   status = bootstrap_prepare(&x, &cause);
   attempt->nonce = x.nonce;
   if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
   if (status == GLOO_OK)
+    status = gli_bootstrap_leave_will(x.store, rank, &cause);
+  if (status == GLOO_OK) status = bootstrap_look_around(&x, &cause);
+  if (status == GLOO_OK)
     status = bootstrap_publish(&x, blob, blob_bytes, &cause);
   bool published = status == GLOO_OK;
   if (status == GLOO_OK) status = agree_on_size(&x, &cause);
+  attempt->published = attempt->published || published;
   bool joined = status == GLOO_OK;
-  if (joined) status = bootstrap_collect(&x, timeout_ns, &cause);
+  if (joined) status = bootstrap_collect(&x, deadline, timeout_ns, &cause);
+  if (status == GLOO_OK && !attempt->finishes && gli_store_lasts(store))
+    status = bootstrap_confirm(&x, deadline, timeout_ns, &cause);
+  if (status == GLOO_OK && !attempt->finishes)
+    gli_bootstrap_take_back_will(x.store);
+  bool over = false;
+  if (status != GLOO_OK && x.heard) {
+    gli_bootstrap_let_go(x.store, rank, size, published, deadline, &cause);
+  } else if (status != GLOO_OK && can_tell(x.store, status)) {
+    over =
+        gli_bootstrap_give_up(x.store, rank, size, published, deadline, &cause);
+  }
   bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
+  gli_store_visit_end(x.store, store);
   if (status == GLOO_OK) return status;
-  bool over = can_tell(store, status) &&
-              gli_bootstrap_give_up(store, rank, size, published, &cause);
-  attempt->again = over || (!joined && cause.status == GLOO_ERR_PEER);
+  attempt->again =
+      over || (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
   return cause.status;
 }
@@ -340,14 +424,14 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
 /* Rank 0 ends the meeting when all are done with it, and leaves after the
  * others, for the store may be its own. */
 static gloo_status end_meeting(gloo_store *store, uint32_t size,
-                               int64_t timeout_ns, gloo_error *error) {
+                               int64_t timeout_ns, bool *heard,
+                               gloo_error *error) {
   bool *present = calloc(size, sizeof *present);
   if (present == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory to wait for %u ranks", (unsigned)size);
-  gloo_status status =
-      gli_bootstrap_wait(store, "done", size, NULL,
-                         gli_deadline_after(timeout_ns), present, error);
+  gloo_status status = gli_bootstrap_await(
+      store, "done", size, gli_deadline_after(timeout_ns), present, error);
   if (status == GLOO_ERR_TIMEOUT) {
     uint32_t first = 0;
     while (first + 1 < size && present[first]) first++;
@@ -356,8 +440,11 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
              gli_missing_ranks(present, size).text, (unsigned)size,
              store->label, gli_duration(timeout_ns).text);
   }
-  if (status == GLOO_OK && gli_bootstrap_end(store, error) != GLI_OUTCOME_OVER)
-    status = error->status;
+  if (status == GLOO_OK || status == GLOO_ERR_POISONED) {
+    gli_outcome outcome = gli_bootstrap_end(store, error);
+    *heard = outcome == GLI_OUTCOME_FAILED;
+    status = outcome == GLI_OUTCOME_OVER ? GLOO_OK : error->status;
+  }
   if (status == GLOO_OK)
     (void)gli_bootstrap_wait(store, "gone", size, NULL,
                              gli_deadline_after(LEAVE_NS), present, NULL);
@@ -365,10 +452,11 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
   return status;
 }
 
-static gloo_status await_end(gloo_store *store, int64_t timeout_ns,
+static gloo_status await_end(gloo_store *store, int64_t timeout_ns, bool *heard,
                              gloo_error *error) {
   uint64_t deadline = gli_deadline_after(timeout_ns);
   gli_outcome outcome = gli_bootstrap_outcome(store, deadline, error);
+  *heard = outcome == GLI_OUTCOME_FAILED;
   if (outcome == GLI_OUTCOME_OVER) return GLOO_OK;
   if (outcome != GLI_OUTCOME_OPEN) return error->status;
   return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
@@ -381,21 +469,30 @@ gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
                                  uint32_t size, int64_t timeout_ns,
                                  gloo_error *error) {
   gloo_error cause;
+  gloo_store *visit;
+  bool heard = false;
   gloo_status status = bootstrap_check(store, rank, size, error);
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  if (status == GLOO_OK)
+    status = gli_store_visit(store, deadline, &visit, error);
   if (status != GLOO_OK) return status;
   gli_rank_key done = gli_bootstrap_key("done", rank);
   gli_rank_key gone = gli_bootstrap_key("gone", rank);
-  status = gli_store_set(store, done.text, "1", 1, &cause);
+  status = gli_store_set(visit, done.text, "1", 1, &cause);
   if (status == GLOO_OK && rank == 0)
-    (void)gli_store_set(store, gone.text, "1", 1, NULL);
+    (void)gli_store_set(visit, gone.text, "1", 1, NULL);
   if (status == GLOO_OK)
-    status = rank == 0 ? end_meeting(store, size, timeout_ns, &cause)
-                       : await_end(store, timeout_ns, &cause);
+    status = rank == 0 ? end_meeting(visit, size, timeout_ns, &heard, &cause)
+                       : await_end(visit, timeout_ns, &heard, &cause);
   if (status == GLOO_OK && rank != 0)
-    (void)gli_store_set(store, gone.text, "1", 1, NULL);
+    (void)gli_store_set(visit, gone.text, "1", 1, NULL);
+  if (status != GLOO_OK && heard) {
+    gli_bootstrap_let_go(visit, rank, size, true, deadline, &cause);
+  } else if (status != GLOO_OK && can_tell(visit, status)) {
+    (void)gli_bootstrap_give_up(visit, rank, size, true, deadline, &cause);
+  }
+  gli_store_visit_end(visit, store);
   if (status == GLOO_OK) return status;
-  if (can_tell(store, status))
-    (void)gli_bootstrap_give_up(store, rank, size, true, &cause);
   if (error != NULL) *error = cause;
   return cause.status;
 }

@@ -23,6 +23,13 @@ typedef struct gli_attempt {
    * attempt finds what this one published, and knows it by the nonce. */
   bool again;
   uint64_t nonce;
+  bool published; /* in the store of an attempt: it is this start's */
+  /* Set by the caller: it calls gli_bootstrap_finish next. Until then other
+   * ranks hear of it if this process ends. */
+  bool finishes;
+  /* Set by the caller: when the time is over, of which the timeout says how
+   * long it was in all; 0: that is yet to begin. */
+  uint64_t deadline_ns;
 } gli_attempt;
 
 /* Publish `blob` as rank `rank` of `size`, wait for all others, and copy all
@@ -39,11 +46,15 @@ typedef struct gli_attempt {
  * GLOO_ERR_PROTOCOL what a rank published was not published by this function
  * GLOO_ERR_STALE    the ranks that met there did so without this process, and
  *                   are through (see finish); no other rank is told
+ * GLOO_ERR_PEER     the process of a rank ended meanwhile, as far as the store
+ *                   can tell (over TCP; between processes of one host in files)
  *  and whatever the store fails with. In all other cases error->rank is the
  * rank at fault, and the other ranks that wait fail with the same cause ("rank
- * 2 reports: ..."); a process that serves the store gives them up to 3 s to
- * hear of it. Costs: two requests to publish, two to fetch, and a few more per
- * second while ranks are missing.
+ * 2 reports: ..."), at once; a process that serves the store gives them up to
+ * 3 s to hear of it. None of this takes longer than the timeout, but for
+ * GLI_STORE_SLACK_NS. Costs: three requests to publish, two to fetch, and one
+ * now and then while ranks are missing; one more where nobody calls finish, and
+ * two where what the store holds may be an earlier start's.
  *
  * `attempt` (may be NULL) serves a rank that tries again. */
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,

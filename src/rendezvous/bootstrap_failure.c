@@ -8,11 +8,12 @@
 #include "rendezvous/store.h"
 #include "rendezvous/value.h"
 
-/* The others look for a failure about once a second. */
-#define LINGER_NS ((int64_t)3000000000)
-#define OUTCOME_KEY "gloo/outcome"
-/* What it holds: 0 - status, rank that reports, rank at fault or -1, sentence;
- * status 0 and nothing else when the meeting is over. */
+#define LINGER_NS ((int64_t)500000000)
+#define LINGER_LONG_NS ((int64_t)3000000000)
+/* What the key with the outcome holds: 0 - status, rank that reports (NOBODY:
+ * its own process is gone), rank at fault or -1, sentence; status 0 and nothing
+ * else when the meeting is over. */
+#define NOBODY UINT32_MAX
 #define HEAD_BYTES ((size_t)12)
 #define OVER_BYTES ((size_t)4)
 static const uint8_t over[OVER_BYTES];
@@ -25,10 +26,11 @@ gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {
   return key;
 }
 
-gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
-                               uint32_t size, const bool *who,
-                               uint64_t deadline_ns, bool *present,
-                               gloo_error *error) {
+/* `alarm` may be NULL. */
+static gloo_status failure_wait(gloo_store *store, const char *what,
+                                uint32_t size, const bool *who,
+                                const char *alarm, uint64_t deadline_ns,
+                                bool *present, gloo_error *error) {
   gli_rank_key *texts = calloc(size, sizeof *texts);
   const char **keys = calloc(size, sizeof *keys);
   bool *there = calloc(size, sizeof *there);
@@ -45,7 +47,10 @@ gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
     keys[n] = texts[n].text;
     n++;
   }
-  status = gli_store_fetch(store, keys, n, deadline_ns, NULL, there, error);
+  status =
+      alarm == NULL
+          ? gli_store_fetch(store, keys, n, deadline_ns, NULL, there, error)
+          : gli_store_await(store, keys, n, alarm, deadline_ns, there, error);
   for (uint32_t i = 0, k = 0; i < size; i++)
     present[i] =
         (who == NULL || who[i]) && (status == GLOO_OK || (k < n && there[k++]));
@@ -55,6 +60,21 @@ free_all:
   free(keys);
   free(there);
   return status;
+}
+
+gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
+                               uint32_t size, const bool *who,
+                               uint64_t deadline_ns, bool *present,
+                               gloo_error *error) {
+  return failure_wait(store, what, size, who, NULL, deadline_ns, present,
+                      error);
+}
+
+gloo_status gli_bootstrap_await(gloo_store *store, const char *what,
+                                uint32_t size, uint64_t deadline_ns,
+                                bool *present, gloo_error *error) {
+  return failure_wait(store, what, size, NULL, GLI_OUTCOME_KEY, deadline_ns,
+                      present, error);
 }
 
 typedef struct failure_note {
@@ -81,22 +101,26 @@ static gli_outcome read_outcome(const gloo_store *store,
   if (value->bytes < HEAD_BYTES ||
       !gli_is_failure(-(int64_t)gli_get_u32(data))) {
     gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-             "key '" OUTCOME_KEY "' in %s was not written by this library",
+             "key '" GLI_OUTCOME_KEY "' in %s was not written by this library",
              store->label);
     return GLI_OUTCOME_FAILED;
   }
   size_t bytes = value->bytes - HEAD_BYTES;
   if (bytes > GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES;
-  uint32_t fault = gli_get_u32(data + 8);
+  uint32_t fault = gli_get_u32(data + 8), reporter = gli_get_u32(data + 4);
   gli_fail(error, -(gloo_status)gli_get_u32(data),
-           fault > INT32_MAX ? -1 : (int)fault, "rank %u reports: %.*s",
-           (unsigned)gli_get_u32(data + 4), (int)bytes,
+           fault > INT32_MAX ? -1 : (int)fault, "%.*s", (int)bytes,
            (const char *)data + HEAD_BYTES);
+  if (reporter != NOBODY)
+    gli_error_prefix(error, "rank %u reports: ", (unsigned)reporter);
   return GLI_OUTCOME_FAILED;
 }
 
+#define SIZE_FAILED "failed"
+
 static void mark_failed(gloo_store *store) {
-  (void)gli_store_set(store, GLI_SIZE_KEY, "failed", 6, NULL);
+  (void)gli_store_set(store, GLI_SIZE_KEY, SIZE_FAILED, strlen(SIZE_FAILED),
+                      NULL);
 }
 
 /* Set the outcome unless there is one, and return the one that counts: `mine`,
@@ -106,10 +130,10 @@ static gli_outcome bootstrap_failure_settle(gloo_store *store,
                                             gli_outcome mine,
                                             gloo_error *error) {
   gloo_value current = {NULL, 0};
-  gloo_status status = gli_store_compare_and_set(store, OUTCOME_KEY, NULL, 0,
-                                                 data, bytes, &current, error);
+  gloo_status status = gli_store_compare_and_set(
+      store, GLI_OUTCOME_KEY, NULL, 0, data, bytes, &current, error);
   if (status == GLOO_ERR_UNSUPPORTED)
-    status = gli_store_set(store, OUTCOME_KEY, data, bytes, error);
+    status = gli_store_set(store, GLI_OUTCOME_KEY, data, bytes, error);
   if (status == GLOO_OK) {
     gli_value_free(&current);
     if (mine != GLI_OUTCOME_OVER) mark_failed(store);
@@ -129,7 +153,7 @@ gli_outcome gli_bootstrap_end(gloo_store *store, gloo_error *error) {
 
 gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
                                   gloo_error *error) {
-  const char *key = OUTCOME_KEY;
+  const char *key = GLI_OUTCOME_KEY;
   gloo_value value = {NULL, 0};
   bool present;
   gloo_status status =
@@ -157,34 +181,40 @@ static bool is_lack(gloo_status status) {
   return status == GLOO_ERR_IO || status == GLOO_ERR_NO_MEMORY;
 }
 
-/* Give the other ranks the time to hear of it, also those that are still
- * starting; but a rank that did not come in time is not waited for once more.
- * With a wrong idea of the size, the rank at fault may be one beyond ours. */
+/* Give the other ranks the time to hear of it. Those that wait hear of it at
+ * once, and those that are still starting if they come soon; but a rank that
+ * did not come in time is not waited for once more. With a wrong idea of the
+ * size, the rank at fault may be one beyond ours. */
 static void bootstrap_failure_linger(gloo_store *store, uint32_t size,
+                                     uint64_t deadline_ns,
                                      const gloo_error *cause) {
-  uint64_t deadline = gli_deadline_after(LINGER_NS);
+  bool beyond = cause->rank >= 0 && (uint32_t)cause->rank >= size;
+  bool more =
+      beyond || cause->status == GLOO_ERR_BUSY || is_lack(cause->status);
   bool missed = cause->status == GLOO_ERR_TIMEOUT;
+  uint64_t soon = gli_deadline_after(LINGER_NS);
+  uint64_t late = missed ? soon : gli_deadline_after(LINGER_LONG_NS);
+  if (deadline_ns < late) late = deadline_ns < soon ? soon : deadline_ns;
   bool *come = calloc(size, sizeof *come);
   bool *gone = calloc(size, sizeof *gone);
   if (come != NULL && gone != NULL) {
-    gloo_status status = GLOO_OK;
-    if (missed)
-      status = gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
+    gloo_status status =
+        gli_bootstrap_wait(store, "rank", size, NULL, 0, come, NULL);
     if (status == GLOO_OK || status == GLOO_ERR_TIMEOUT)
-      gli_bootstrap_wait(store, "gone", size, missed ? come : NULL, deadline,
-                         gone, NULL);
+      gli_bootstrap_wait(store, "gone", size, come, late, gone, NULL);
+    if (!missed)
+      gli_bootstrap_wait(store, "gone", size, NULL, more ? late : soon, gone,
+                         NULL);
   }
   free(come);
   free(gone);
-  bool beyond = cause->rank >= 0 && (uint32_t)cause->rank >= size;
-  if (!beyond && cause->status != GLOO_ERR_BUSY && !is_lack(cause->status))
-    return;
+  if (!more) return;
   /* For the one beyond; or, as no rank has such a number, to the end. */
   gli_rank_key text =
       gli_bootstrap_key("gone", beyond ? (uint32_t)cause->rank : UINT32_MAX);
   const char *key = text.text;
   bool left = false;
-  gli_store_fetch(store, &key, 1, deadline, NULL, &left, NULL);
+  gli_store_fetch(store, &key, 1, late, NULL, &left, NULL);
 }
 
 static bool let_go(gloo_store *store, uint32_t rank) {
@@ -202,7 +232,8 @@ static bool is_consequence(gloo_status status) {
 }
 
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, gloo_error *cause) {
+                           bool published, uint64_t deadline_ns,
+                           gloo_error *cause) {
   failure_note note = write_failure(rank, cause);
   gloo_error earlier;
   gli_outcome outcome = bootstrap_failure_settle(store, note.data, note.bytes,
@@ -218,10 +249,46 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
       (gone &&
        (cause->status == GLOO_ERR_MISMATCH || cause->status == GLOO_ERR_BUSY)))
     *cause = earlier;
-  if (gone) return false;
-  if (published && !let_go(store, rank)) return false;
-  if (gli_store_serves(store)) bootstrap_failure_linger(store, size, cause);
+  if (!gone)
+    gli_bootstrap_let_go(store, rank, size, published, deadline_ns, cause);
   return false;
+}
+
+void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
+                          bool published, uint64_t deadline_ns,
+                          const gloo_error *cause) {
+  if (published && !let_go(store, rank)) return;
+  if (gli_store_serves(store))
+    bootstrap_failure_linger(store, size, deadline_ns, cause);
+}
+
+/* ---- a process that ends meanwhile --------------------------------------- */
+
+gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
+                                     gloo_error *error) {
+  gloo_error cause;
+  gli_rank_key done = gli_bootstrap_key("done", rank);
+  gli_rank_key gone = gli_bootstrap_key("gone", rank);
+  gli_fail(&cause, GLOO_ERR_PEER, (int)rank,
+           gli_store_lasts(visit)
+               ? "rank %u's process ended while the ranks met in %s: see its "
+                 "output and exit status"
+               : "rank %u's process ended while the ranks met in %s, or lost "
+                 "its connection there: see its output and exit status",
+           (unsigned)rank, visit->label);
+  failure_note note = write_failure(NOBODY, &cause);
+  const char *const keys[] = {GLI_OUTCOME_KEY, GLI_SIZE_KEY, done.text,
+                              gone.text};
+  const gloo_value values[] = {{note.data, note.bytes},
+                               {SIZE_FAILED, strlen(SIZE_FAILED)},
+                               {"1", 1},
+                               {"1", 1}};
+  gli_will will = {keys, values, 4, 2};
+  return gli_store_leave_will(visit, &will, error);
+}
+
+void gli_bootstrap_take_back_will(gloo_store *visit) {
+  (void)gli_store_leave_will(visit, &(gli_will){.n = 0}, NULL);
 }
 
 /* ---- two jobs at one port ------------------------------------------------ */
@@ -237,8 +304,8 @@ gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
   failure_note note = write_failure(rank, &cause);
   if (bootstrap_failure_settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN,
                                NULL) == GLI_OUTCOME_OVER &&
-      gli_store_compare_and_set(store, OUTCOME_KEY, over, OVER_BYTES, note.data,
-                                note.bytes, NULL, NULL) == GLOO_OK)
+      gli_store_compare_and_set(store, GLI_OUTCOME_KEY, over, OVER_BYTES,
+                                note.data, note.bytes, NULL, NULL) == GLOO_OK)
     mark_failed(store);
   (void)gli_store_set(store, CONTENDER_KEY, note.data, note.bytes, NULL);
   if (error != NULL) *error = cause;

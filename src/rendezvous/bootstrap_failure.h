@@ -13,7 +13,7 @@
  * first, and what happened here can have come of that, the cause is replaced by
  * that of the other. A rank that serves the store stays until the others are
  * gone as well (without those that did not come in time), for a few seconds at
- * most. Where two processes say
+ * most, and half a second at most beyond `deadline_ns`. Where two processes say
  * that they are the same rank, or this one lacks something, it stays that long
  * in any case: more of either job may come, or those that it had no room for.
  * `published`: this process has published as `rank`, and not another one in its
@@ -22,7 +22,22 @@
  * True: the store's meeting was over before, without this process. Nothing was
  * left there; `cause` says so. */
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
-                           bool published, gloo_error *cause);
+                           bool published, uint64_t deadline_ns,
+                           gloo_error *cause);
+
+/* The same where `cause` is the outcome that was found in the store. */
+void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
+                          bool published, uint64_t deadline_ns,
+                          const gloo_error *cause);
+
+/* ---- a process that ends meanwhile --------------------------------------- */
+
+/* In a visit: if this process is gone without a word, that is the outcome,
+ * unless there is one. */
+gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
+                                     gloo_error *error);
+/* Where the meeting has no outcome, and this rank is done with it. */
+void gli_bootstrap_take_back_will(gloo_store *visit);
 
 /* What is known of the outcome. FAILED and UNKNOWN fill `error` with the cause.
  */
@@ -79,5 +94,14 @@ gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
                                uint32_t size, const bool *who,
                                uint64_t deadline_ns, bool *present,
                                gloo_error *error);
+
+/* The same for all ranks, but GLOO_ERR_POISONED, without a message, as soon as
+ * there is an outcome and not all keys are there. */
+gloo_status gli_bootstrap_await(gloo_store *store, const char *what,
+                                uint32_t size, uint64_t deadline_ns,
+                                bool *present, gloo_error *error);
+
+/* The key that holds the outcome. */
+#define GLI_OUTCOME_KEY "gloo/outcome"
 
 #endif

@@ -29,6 +29,7 @@ enum {
 };
 
 struct gli_c10d_connection {
+  void *next;
   int fd;
   int failure;
   bool greeted;
@@ -281,4 +282,9 @@ void gli_c10d_connection_abandon(gli_c10d_connection *self) {
 void gli_c10d_connection_close(gli_c10d_connection *self) {
   if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
   gli_c10d_connection_abandon(self);
+}
+
+void **gli_c10d_connection_next(void *connection) {
+  gli_c10d_connection *self = connection;
+  return &self->next;
 }

@@ -102,4 +102,7 @@ void gli_c10d_refuse(gli_c10d_connection *connection);
  * close it. */
 gloo_status gli_c10d_finish(gli_c10d_connection *connection, gloo_error *error);
 
+/* For a list that the owner keeps. */
+void **gli_c10d_connection_next(void *connection);
+
 #endif

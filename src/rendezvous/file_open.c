@@ -40,8 +40,9 @@ static gloo_status file_open_failed(const char *path, const char *what,
  * stopped is an error at some time and not a hang. */
 gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
                           gloo_error *error) {
-  uint64_t deadline = gli_deadline_after(LOCK_TIMEOUT_NS);
+  uint64_t began = uv_hrtime(), deadline = began + (uint64_t)LOCK_TIMEOUT_NS;
   long pause_ns = 20000;
+  if (dir->deadline_ns < deadline) deadline = dir->deadline_ns;
   int fd = gli_fd_keep(
       openat(dir->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd < 0)
@@ -57,7 +58,8 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
       return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
                       "the file store in %.300s: another process has held its "
                       "file 'lock' for %s: is it stopped?",
-                      dir->path, gli_duration(LOCK_TIMEOUT_NS).text);
+                      dir->path,
+                      gli_duration((int64_t)(uv_hrtime() - began)).text);
     }
     nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
     if (pause_ns < 1000000) pause_ns *= 2;
@@ -181,6 +183,7 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
                               gli_file_dir *dir, gloo_error *error) {
   struct stat info;
   dir->path = path;
+  dir->deadline_ns = GLI_NEVER;
   if (mkdir(path, 0700) != 0 && errno != EEXIST)
     return file_open_failed(path, "make the directory", errno, error);
   dir->fd =

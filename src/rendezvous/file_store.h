@@ -4,6 +4,7 @@
  *   lock        held (flock) by the thread that changes something
  *   temp        a file that is being written, by the holder of the lock
  *   k-NAME      the value of a key; d-NAME/k-NAME and so on for a long key
+ *   wills/      what is to be set when a process is gone; see below
  *
  * NAME is the key with everything but a-z 0-9 . _ - as %xx, so that no key
  * leaves the directory and no two meet even where case does not matter; every
@@ -16,10 +17,12 @@
 
 #include "core/error.h"
 #include "gloo_c/store.h"
+#include "rendezvous/store.h"
 
 typedef struct gli_file_dir {
   int fd;
-  const char *path; /* for messages; the owner's */
+  uint64_t deadline_ns; /* of what takes the lock; GLI_NEVER: half a minute */
+  const char *path;     /* for messages; the owner's */
 } gli_file_dir;
 
 /* Make the directory if it is absent, check that it is ours, and mark it with
@@ -29,7 +32,8 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
 void gli_file_dir_close(gli_file_dir *dir);
 
 /* Shut out all other processes and threads. A holder that is killed lets go; if
- * one holds it for half a minute that is a GLOO_ERR_TIMEOUT. */
+ * one holds it for half a minute, or until the deadline, that is a
+ * GLOO_ERR_TIMEOUT. */
 gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
                           gloo_error *error);
 void gli_file_unlock(int lock);
@@ -55,5 +59,27 @@ int gli_file_write_temp(const gli_file_dir *dir, const void *data,
 int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value);
 
 #define GLI_FILE_TEMP "temp"
+
+/* ---- wills -------------------------------------------------------------- */
+
+/* A will (see gli_will) is a file wills/SYSTEM-RANDOM, locked (flock) as long
+ * as the process lives that has left it. SYSTEM stands for the running system:
+ * only processes of the same one look whether it is locked, for locks may not
+ * reach from host to host. A child that was forked meanwhile keeps the lock,
+ * too. */
+typedef struct gli_file_will gli_file_will;
+
+gloo_status gli_file_will_leave(const gli_file_dir *dir, const gli_will *will,
+                                gli_file_will **left, gloo_error *error);
+void gli_file_will_take_back(const gli_file_dir *dir, gli_file_will *will);
+/* In a forked child. */
+void gli_file_will_abandon(gli_file_will *will);
+
+/* Look whether the processes are there that have left the `most` wills next to
+ * this one, in the order of their names, and do what is in those of the others:
+ * when each looks at the next, all are looked at. Returns how many wills there
+ * are; what cannot be looked at is left for later. */
+size_t gli_file_will_look(const gli_file_dir *dir, const gli_file_will *will,
+                          size_t most);
 
 #endif

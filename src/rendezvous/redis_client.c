@@ -2,48 +2,25 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
-#include "core/fork.h"
-#include "core/log.h"
 #include "rendezvous/store.h"
-#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_pool.h"
 #include "rendezvous/text.h"
 
-#define IDLE_MAX 4 /* connections kept for later */
-
-/* One attempt to connect, and to be greeted: other addresses want their turn,
- * too. */
-#define ATTEMPT_NS ((int64_t)3000000000)
-#define GREETING_NS ((int64_t)5000000000)
 /* An answer may take this long, whatever the deadline is. */
 #define GRACE_NS ((int64_t)2000000000)
-/* Between attempts. */
-#define PAUSE_MIN_MS 5u
-#define PAUSE_MAX_MS 200u
-
 struct gli_redis_client {
-  uv_mutex_t lock; /* guards idle and n_idle */
-  gli_fork_guard forks;
-  gli_redis_connection *idle;
-  size_t n_idle;
-  struct sockaddr_storage address; /* the one that answered */
+  gli_tcp_pool pool;
   int64_t timeout_ns;
   const char *store; /* the owner's */
-  const char *host, *user, *password, *key;
-  uint16_t port;
-  char text[]; /* what these four point to */
+  const char *user, *password, *key;
+  char text[]; /* what these three point to */
 };
-
-static uint64_t redis_earlier(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
 
 uint64_t gli_redis_client_patience(const gli_redis_client *self,
                                    uint64_t deadline_ns) {
   uint64_t soon = gli_deadline_after(GRACE_NS);
-  uint64_t late = gli_deadline_after(self->timeout_ns);
-  uint64_t limit = redis_earlier(deadline_ns, late);
+  uint64_t limit = gli_tcp_within(deadline_ns, self->timeout_ns);
   return limit > soon ? limit : soon;
 }
 
@@ -177,18 +154,18 @@ static gloo_status redis_greet(const gli_redis_client *self,
 }
 
 /* One attempt at one address. */
-static gloo_status redis_open_one(const gli_redis_client *self,
+static gloo_status redis_open_one(const void *client,
                                   const struct sockaddr_storage *address,
-                                  uint64_t deadline_ns,
-                                  gli_redis_connection **connection,
+                                  uint64_t deadline_ns, void **connection,
                                   gloo_error *error) {
+  const gli_redis_client *self = client;
   gli_redis_connection *opened;
-  uint64_t attempt = redis_earlier(deadline_ns, gli_deadline_after(ATTEMPT_NS));
-  gloo_status status =
-      gli_redis_connection_open(self->store, address, attempt, &opened, error);
+  gloo_status status = gli_redis_connection_open(
+      self->store, address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS),
+      &opened, error);
   if (status != GLOO_OK) return status;
-  attempt = redis_earlier(deadline_ns, gli_deadline_after(GREETING_NS));
-  status = redis_greet(self, opened, attempt, error);
+  status = redis_greet(self, opened,
+                       gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS), error);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -197,54 +174,33 @@ static gloo_status redis_open_one(const gli_redis_client *self,
   return status;
 }
 
-/* Resolve, and try all addresses once. */
-static gloo_status redis_try_all(gli_redis_client *self, uint64_t deadline_ns,
-                                 gloo_error *error) {
-  gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve("the Redis store", self->host,
-                                       self->port, &addresses, error);
-  if (status != GLOO_OK) return status;
-  for (size_t i = 0; i < addresses.n; i++) {
-    status = redis_open_one(self, &addresses.list[i], deadline_ns, &self->idle,
-                            error);
-    if (status == GLOO_ERR_PEER) continue;
-    if (status != GLOO_OK) return status;
-    self->address = addresses.list[i];
-    self->n_idle = 1;
-    return GLOO_OK;
-  }
-  return status;
+static void **redis_next(void *connection) {
+  return gli_redis_connection_next(connection);
 }
 
-/* The last attempt is often cut short: what the one before met with says more.
- */
-static gloo_status redis_connect_patiently(gli_redis_client *self,
-                                           gloo_error *error) {
-  uint64_t deadline = gli_deadline_after(self->timeout_ns);
-  unsigned pause_ms = PAUSE_MIN_MS;
-  gloo_error cause = {.status = GLOO_OK};
-  for (;;) {
-    gloo_error now;
-    gloo_status status = redis_try_all(self, deadline, &now);
-    if (status == GLOO_OK) return status;
-    int64_t left = gli_deadline_left(deadline);
-    if (status != GLOO_ERR_PEER && status != GLOO_ERR_ADDRESS)
-      return gli_fail(error, status, -1, "%s", now.message);
-    if (status == GLOO_ERR_ADDRESS && cause.status != status)
-      gli_log(GLOO_LOG_WARN, "%s; trying again", now.message);
-    if (left != 0 || cause.status == GLOO_OK) cause = now;
-    if (left == 0)
-      return gli_fail(
-          error,
-          cause.status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : cause.status, -1,
-          "%s (tried for %s; is the Redis server running?)", cause.message,
-          gli_duration(self->timeout_ns).text);
-    if (left > 0 && (int64_t)pause_ms * 1000000 > left)
-      pause_ms = (unsigned)(left / 1000000) + 1;
-    uv_sleep(pause_ms);
-    pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
-  }
+/* Servers may close connections that are idle for long (`timeout` of
+ * redis.conf). */
+static bool redis_usable(void *connection) {
+  return gli_redis_connection_rest(connection, 0);
 }
+
+static void redis_close_one(void *connection) {
+  gli_redis_connection_close(connection);
+}
+
+static void redis_abandon_one(void *connection) {
+  gli_redis_connection_abandon(connection);
+}
+
+static const gli_tcp_pool_kind redis_pool = {
+    .store = "the Redis store",
+    .server = "the Redis server",
+    .open = redis_open_one,
+    .next = redis_next,
+    .usable = redis_usable,
+    .close = redis_close_one,
+    .abandon = redis_abandon_one,
+};
 
 /* ---- the client ---------------------------------------------------------- */
 
@@ -259,101 +215,51 @@ gloo_status gli_redis_client_create(const gli_store_url *url, const char *store,
                                     const char *key, int64_t timeout_ns,
                                     gli_redis_client **client,
                                     gloo_error *error) {
-  gloo_status status = GLOO_ERR_NO_MEMORY;
-  size_t bytes = strlen(url->host) + strlen(url->user) + strlen(url->password) +
-                 strlen(key) + 4;
+  size_t bytes = strlen(url->user) + strlen(url->password) + strlen(key) + 3;
   gli_redis_client *self = calloc(1, sizeof *self + bytes);
-  if (self == NULL) goto no_memory;
+  if (self == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a client of %s", store);
   char *text = self->text;
-  self->host = redis_copy_text(&text, url->host);
   self->user = redis_copy_text(&text, url->user);
   self->password = redis_copy_text(&text, url->password);
   self->key = redis_copy_text(&text, key);
-  self->port = url->port != 0 ? url->port : GLI_REDIS_PORT;
   self->store = store;
   self->timeout_ns = timeout_ns;
-  if (uv_mutex_init(&self->lock) != 0) goto free_self;
-  status = redis_connect_patiently(self, error);
-  if (status != GLOO_OK) goto destroy_lock;
-  if (!gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock,
-                            NULL)) {
-    gli_redis_connection_close(self->idle);
-    uv_mutex_destroy(&self->lock);
-    status = GLOO_ERR_NO_MEMORY;
-    goto free_self;
+  gloo_status status = gli_tcp_pool_open(
+      &self->pool, &redis_pool, self, url->host,
+      url->port != 0 ? url->port : GLI_REDIS_PORT, timeout_ns, error);
+  if (status == GLOO_OK) {
+    *client = self;
+  } else {
+    free(self);
   }
-  *client = self;
-  return GLOO_OK;
-
-destroy_lock:
-  uv_mutex_destroy(&self->lock);
-  free(self);
   return status;
-free_self:
-  free(self);
-no_memory:
-  return gli_fail(error, status, -1, "no memory for a client of %s", store);
-}
-
-static void redis_client_end(gli_redis_client *self,
-                             void (*close)(gli_redis_connection *connection)) {
-  gli_fork_guard_end(&self->forks);
-  if (self->forks.torn) return;
-  while (self->idle != NULL) {
-    gli_redis_connection *connection = self->idle;
-    self->idle = *gli_redis_connection_next(connection);
-    close(connection);
-  }
-  uv_mutex_destroy(&self->lock);
-  free(self);
 }
 
 void gli_redis_client_destroy(gli_redis_client *self) {
-  redis_client_end(self, gli_redis_connection_close);
+  if (gli_tcp_pool_close(&self->pool)) free(self);
 }
 
 void gli_redis_client_abandon(gli_redis_client *self) {
-  redis_client_end(self, gli_redis_connection_abandon);
-}
-
-static gli_redis_connection *redis_take_idle(gli_redis_client *self) {
-  uv_mutex_lock(&self->lock);
-  gli_redis_connection *connection = self->idle;
-  if (connection != NULL) {
-    self->idle = *gli_redis_connection_next(connection);
-    self->n_idle--;
-  }
-  uv_mutex_unlock(&self->lock);
-  return connection;
+  if (gli_tcp_pool_abandon(&self->pool)) free(self);
 }
 
 gloo_status gli_redis_client_take(gli_redis_client *self, uint64_t deadline_ns,
                                   gli_redis_connection **connection,
                                   gloo_error *error) {
-  gli_redis_connection *idle;
-  /* Servers may close connections that are idle for long (`timeout` of
-   * redis.conf). */
-  while ((idle = redis_take_idle(self)) != NULL) {
-    if (gli_redis_connection_rest(idle, 0)) {
-      *connection = idle;
-      return GLOO_OK;
-    }
-    gli_redis_connection_close(idle);
-  }
-  return redis_open_one(self, &self->address,
-                        gli_redis_client_patience(self, deadline_ns),
-                        connection, error);
+  void *taken;
+  gloo_status status = gli_tcp_pool_take(
+      &self->pool, gli_redis_client_patience(self, deadline_ns), &taken, error);
+  if (status == GLOO_OK) *connection = taken;
+  return status;
 }
 
 void gli_redis_client_give(gli_redis_client *self,
                            gli_redis_connection *connection, bool fine) {
-  uv_mutex_lock(&self->lock);
-  bool keep = fine && self->n_idle < IDLE_MAX;
-  if (keep) {
-    *gli_redis_connection_next(connection) = self->idle;
-    self->idle = connection;
-    self->n_idle++;
+  if (fine) {
+    gli_tcp_pool_keep(&self->pool, connection);
+  } else {
+    gli_redis_connection_close(connection);
   }
-  uv_mutex_unlock(&self->lock);
-  if (!keep) gli_redis_connection_close(connection);
 }

@@ -22,7 +22,7 @@
 enum { FINE = 0, OUT_OF_TIME = -1, BROKEN_REPLY = -2, ENDED = -3 };
 
 struct gli_redis_connection {
-  gli_redis_connection *next;
+  void *next;
   const char *store;
   int fd;
   int failure;
@@ -131,7 +131,7 @@ void gli_redis_connection_close(gli_redis_connection *self) {
   gli_redis_connection_abandon(self);
 }
 
-gli_redis_connection **gli_redis_connection_next(gli_redis_connection *self) {
+void **gli_redis_connection_next(gli_redis_connection *self) {
   return &self->next;
 }
 

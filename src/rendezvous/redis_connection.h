@@ -66,7 +66,6 @@ void gli_redis_connection_close(gli_redis_connection *connection);
 void gli_redis_connection_abandon(gli_redis_connection *connection);
 
 /* For a list that the owner keeps. */
-gli_redis_connection **gli_redis_connection_next(
-    gli_redis_connection *connection);
+void **gli_redis_connection_next(gli_redis_connection *connection);
 
 #endif

@@ -104,6 +104,67 @@ bool gli_store_was_first(const gloo_store *store) {
   return store->ops->was_first != NULL && store->ops->was_first(store);
 }
 
+/* ---- ranks that meet ---------------------------------------------------- */
+
+#define AWAIT_MIN_NS ((int64_t)100000000)
+#define AWAIT_MAX_NS ((int64_t)500000000)
+
+/* With stores that know no alarm. */
+static gloo_status store_await_by_looking(gloo_store *store,
+                                          const char *const *keys,
+                                          size_t n_keys, const char *alarm,
+                                          uint64_t deadline_ns, bool *present,
+                                          gloo_error *error) {
+  int64_t look_ns = AWAIT_MIN_NS;
+  for (;;) {
+    uint64_t until = gli_deadline_after(look_ns);
+    bool last = until >= deadline_ns, rings;
+    gloo_status status = store->ops->fetch(
+        store, keys, n_keys, last ? deadline_ns : until, NULL, present, error);
+    if (status != GLOO_ERR_TIMEOUT) return status;
+    gloo_status alarmed =
+        store->ops->fetch(store, &alarm, 1, 0, NULL, &rings, error);
+    if (alarmed == GLOO_OK) return GLOO_ERR_POISONED;
+    if (alarmed != GLOO_ERR_TIMEOUT) return alarmed;
+    if (last) return status;
+    look_ns = look_ns * 2 < AWAIT_MAX_NS ? look_ns * 2 : AWAIT_MAX_NS;
+  }
+}
+
+gloo_status gli_store_await(gloo_store *store, const char *const *keys,
+                            size_t n_keys, const char *alarm,
+                            uint64_t deadline_ns, bool *present,
+                            gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK || n_keys == 0) return status;
+  return (store->ops->await != NULL ? store->ops->await
+                                    : store_await_by_looking)(
+      store, keys, n_keys, alarm, deadline_ns, present, error);
+}
+
+gloo_status gli_store_visit(gloo_store *store, uint64_t deadline_ns,
+                            gloo_store **visit, gloo_error *error) {
+  gloo_status status = check_process(store, error);
+  if (status != GLOO_OK) return status;
+  *visit = store;
+  if (store->ops->visit == NULL) return GLOO_OK;
+  return store->ops->visit(store, deadline_ns, visit, error);
+}
+
+void gli_store_visit_end(gloo_store *visit, gloo_store *store) {
+  if (visit != store) visit->ops->destroy(visit);
+}
+
+gloo_status gli_store_leave_will(gloo_store *visit, const gli_will *will,
+                                 gloo_error *error) {
+  if (visit->ops->leave_will == NULL) return GLOO_OK;
+  return visit->ops->leave_will(visit, will, error);
+}
+
+bool gli_store_lasts(const gloo_store *store) {
+  return store->ops->lasts != NULL && store->ops->lasts(store);
+}
+
 uint64_t gli_deadline_after(int64_t timeout_ns) {
   uint64_t deadline;
   if (timeout_ns < 0) return GLI_NEVER;

@@ -22,6 +22,15 @@
 /* An absolute time of uv_hrtime; never reached when it is GLI_NEVER. */
 #define GLI_NEVER UINT64_MAX
 
+/* What is to be set when the process that left this is gone without having
+ * taken it back: the first `n_if` keys, unless the first of them exists; the
+ * others in any case. A will without keys takes back the one before. */
+typedef struct gli_will {
+  const char *const *keys;
+  const gloo_value *values;
+  size_t n, n_if;
+} gli_will;
+
 typedef struct gli_store_ops {
   gloo_status (*set)(gloo_store *store, const char *key, const void *data,
                      size_t bytes, gloo_error *error);
@@ -52,6 +61,17 @@ typedef struct gli_store_ops {
   gloo_status (*append)(gloo_store *store, const char *key, const void *data,
                         size_t bytes, gloo_error *error);
   gloo_status (*remove)(gloo_store *store, const char *key, gloo_error *error);
+
+  /* For ranks that meet, see below; all may be NULL. */
+  gloo_status (*await)(gloo_store *store, const char *const *keys,
+                       size_t n_keys, const char *alarm, uint64_t deadline_ns,
+                       bool *present, gloo_error *error);
+  gloo_status (*visit)(gloo_store *store, uint64_t deadline_ns,
+                       gloo_store **visit, gloo_error *error);
+  gloo_status (*leave_will)(gloo_store *visit, const gli_will *will,
+                            gloo_error *error);
+  /* Does what it holds outlive the processes that use it? NULL: no. */
+  bool (*lasts)(const gloo_store *store);
 
   /* Do other processes lose the store when this one destroys it? NULL: no. */
   bool (*serves)(const gloo_store *store);
@@ -95,6 +115,36 @@ gloo_status gli_store_remove(gloo_store *store, const char *key,
                              gloo_error *error);
 bool gli_store_serves(const gloo_store *store);
 bool gli_store_was_first(const gloo_store *store);
+
+/* ---- ranks that meet ---------------------------------------------------- */
+
+/* How much later than its deadline an operation may end: the server keeps the
+ * deadline of a fetch itself, and its answer takes a while on a busy machine.
+ */
+#define GLI_STORE_SLACK_NS ((int64_t)400000000)
+
+/* Wait until all keys exist, or `alarm` does: GLOO_ERR_POISONED, without a
+ * message. Otherwise as fetch without values. Where the store cannot, it is
+ * looked at several times a second. */
+gloo_status gli_store_await(gloo_store *store, const char *const *keys,
+                            size_t n_keys, const char *alarm,
+                            uint64_t deadline_ns, bool *present,
+                            gloo_error *error);
+
+/* The same store, for one thread, so that all operations end by the deadline,
+ * or GLI_STORE_SLACK_NS later. `*visit` is `store` itself where the store has
+ * nothing of the kind. End it by gli_store_visit_end: a will that was left in
+ * it and not taken back stays with `store`, and later visits have it, until
+ * `store` is destroyed. */
+gloo_status gli_store_visit(gloo_store *store, uint64_t deadline_ns,
+                            gloo_store **visit, gloo_error *error);
+void gli_store_visit_end(gloo_store *visit, gloo_store *store);
+
+/* In a visit. Instead of one that was left before. GLOO_OK also where the store
+ * cannot tell whether a process is gone. */
+gloo_status gli_store_leave_will(gloo_store *visit, const gli_will *will,
+                                 gloo_error *error);
+bool gli_store_lasts(const gloo_store *store);
 
 /* ---- shared by the implementations -------------------------------------- */
 

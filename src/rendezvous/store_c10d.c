@@ -306,6 +306,7 @@ static const gli_tcp_pool_kind c10d_pool = {
         "the server of that store (torchrun's agent, or the process that "
         "made a TCPStore)",
     .open = c10d_open_one,
+    .next = gli_c10d_connection_next,
     .usable = c10d_usable_one,
     .close = c10d_close_one,
     .abandon = c10d_abandon_one,

@@ -1,8 +1,10 @@
 /* The store in a directory that all ranks can reach. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <uv.h>
 
 #include "core/options.h"
 #include "rendezvous/file_store.h"
@@ -12,10 +14,20 @@
 /* A waiting rank looks at first this often, then less and less. */
 #define PAUSE_MIN_NS ((int64_t)50000)
 #define PAUSE_MAX_NS ((int64_t)10000000)
+/* One that has left a will looks this often whether others are gone; less often
+ * where there are many, for each reads the list of all. */
+#define LOOK_NS ((int64_t)100000000)
+#define LOOK_MORE_NS ((int64_t)1000000) /* for each */
+/* How many wills it looks at when it comes. */
+#define LOOK_FIRST ((size_t)64)
 
 typedef struct file_store {
   gloo_store base;
-  gli_file_dir dir;
+  gli_file_dir dir;              /* a visit has a copy of the store's */
+  struct file_store *visited;    /* NULL: this is no visit */
+  gli_file_will *will;           /* of a visit; NULL: none */
+  uint64_t look_ns;              /* when to look at those of others */
+  _Atomic(gli_file_will *) kept; /* from one visit to the next */
   char path[];
 } file_store;
 
@@ -171,17 +183,30 @@ static gloo_status look_at_all(file_store *self, const char *const *keys,
   return GLOO_ERR_TIMEOUT;
 }
 
-static gloo_status file_fetch(gloo_store *store, const char *const *keys,
-                              size_t n_keys, uint64_t deadline_ns,
-                              gloo_value *values, bool *present,
-                              gloo_error *error) {
-  file_store *self = (file_store *)store;
+static void look_for_the_dead(file_store *self, size_t most) {
+  uint64_t now = uv_hrtime();
+  if (self->will == NULL || now < self->look_ns) return;
+  size_t n = gli_file_will_look(&self->dir, self->will, most);
+  self->look_ns = now + (uint64_t)LOOK_NS + n * (uint64_t)LOOK_MORE_NS;
+}
+
+/* `alarm` may be NULL. */
+static gloo_status file_wait(file_store *self, const char *const *keys,
+                             size_t n_keys, const char *alarm,
+                             uint64_t deadline_ns, gloo_value *values,
+                             bool *present, gloo_error *error) {
   int64_t pause_ns = PAUSE_MIN_NS;
   size_t at = 0;
   for (;;) {
     size_t before = at;
     gloo_status status = read_on(self, keys, n_keys, values, &at, error);
     if (status != GLOO_ERR_NOT_FOUND) return status;
+    look_for_the_dead(self, 1);
+    gloo_status rings = alarm != NULL
+                            ? gli_file_exists(&self->dir, alarm, error)
+                            : GLOO_ERR_NOT_FOUND;
+    if (rings != GLOO_ERR_NOT_FOUND)
+      return rings == GLOO_OK ? GLOO_ERR_POISONED : rings;
     int64_t left = gli_deadline_left(deadline_ns);
     if (left == 0) return look_at_all(self, keys, n_keys, present, error);
     if (at > before) pause_ns = PAUSE_MIN_NS;
@@ -191,23 +216,97 @@ static gloo_status file_fetch(gloo_store *store, const char *const *keys,
   }
 }
 
+static gloo_status file_fetch(gloo_store *store, const char *const *keys,
+                              size_t n_keys, uint64_t deadline_ns,
+                              gloo_value *values, bool *present,
+                              gloo_error *error) {
+  return file_wait((file_store *)store, keys, n_keys, NULL, deadline_ns, values,
+                   present, error);
+}
+
+static gloo_status file_await(gloo_store *store, const char *const *keys,
+                              size_t n_keys, const char *alarm,
+                              uint64_t deadline_ns, bool *present,
+                              gloo_error *error) {
+  return file_wait((file_store *)store, keys, n_keys, alarm, deadline_ns, NULL,
+                   present, error);
+}
+
+/* ---- visits ------------------------------------------------------------- */
+
+static gloo_status file_leave_will(gloo_store *store, const gli_will *will,
+                                   gloo_error *error) {
+  file_store *self = (file_store *)store;
+  gli_file_will *left = NULL;
+  if (will->n > 0) {
+    gloo_status status = gli_file_will_leave(&self->dir, will, &left, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (self->will != NULL) gli_file_will_take_back(&self->dir, self->will);
+  self->will = left;
+  look_for_the_dead(self, LOOK_FIRST);
+  return GLOO_OK;
+}
+
+static bool file_lasts(const gloo_store *store) {
+  (void)store;
+  return true;
+}
+
+#define FILE_OPS                                                  \
+  .set = file_set, .fetch = file_fetch, .add = file_add,          \
+  .compare_and_set = file_compare_and_set, .append = file_append, \
+  .remove = file_remove, .await = file_await, .lasts = file_lasts
+
+static void file_visit_destroy(gloo_store *store) {
+  file_store *self = (file_store *)store;
+  gli_file_will *before = NULL;
+  if (self->will != NULL)
+    before = atomic_exchange(&self->visited->kept, self->will);
+  if (before != NULL) gli_file_will_take_back(&self->dir, before);
+  free(self);
+}
+
+static const gli_store_ops file_visit_ops = {
+    FILE_OPS, .leave_will = file_leave_will, .destroy = file_visit_destroy};
+
+static gloo_status file_visit(gloo_store *store, uint64_t deadline_ns,
+                              gloo_store **visit, gloo_error *error) {
+  file_store *self = (file_store *)store;
+  file_store *copy = calloc(1, sizeof *copy);
+  if (copy == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
+  copy->base = self->base;
+  copy->base.ops = &file_visit_ops;
+  copy->dir = self->dir;
+  if (!gli_add_u64(deadline_ns, (uint64_t)GLI_STORE_SLACK_NS,
+                   &copy->dir.deadline_ns))
+    copy->dir.deadline_ns = GLI_NEVER;
+  copy->visited = self;
+  copy->will = atomic_exchange(&self->kept, NULL);
+  *visit = &copy->base;
+  return GLOO_OK;
+}
+
 /* ---- the store ---------------------------------------------------------- */
 
 static void file_destroy(gloo_store *store) {
   file_store *self = (file_store *)store;
+  if (self->kept != NULL) gli_file_will_take_back(&self->dir, self->kept);
   gli_file_dir_close(&self->dir);
   free(self);
 }
 
-static const gli_store_ops file_ops = {
-    .set = file_set,
-    .fetch = file_fetch,
-    .add = file_add,
-    .compare_and_set = file_compare_and_set,
-    .append = file_append,
-    .remove = file_remove,
-    .destroy = file_destroy,
-};
+static void file_abandon(gloo_store *store) {
+  file_store *self = (file_store *)store;
+  if (self->kept != NULL) gli_file_will_abandon(self->kept);
+  gli_file_dir_close(&self->dir);
+  free(self);
+}
+
+static const gli_store_ops file_ops = {FILE_OPS, .visit = file_visit,
+                                       .destroy = file_destroy,
+                                       .abandon = file_abandon};
 
 gloo_status gloo_store_file_create(const gloo_store_file_options *given,
                                    gloo_store **store, gloo_error *error) {

@@ -34,21 +34,44 @@ static size_t first_missing(const memory_store *self, const char *const *keys,
   return from;
 }
 
-/* Wait for all keys, with the lock held. True when they are there, all at the
- * same time: one that was seen may have been deleted since. */
-static bool wait_locked(memory_store *self, const char *const *keys,
-                        size_t n_keys, uint64_t deadline_ns) {
+/* Wait for all keys, with the lock held. GLOO_OK when they are there, all at
+ * the same time: one that was seen may have been deleted since.
+ * GLOO_ERR_POISONED: not all are, but `alarm` (may be NULL) is. */
+static gloo_status wait_locked(memory_store *self, const char *const *keys,
+                               size_t n_keys, const char *alarm,
+                               uint64_t deadline_ns) {
   const int64_t longest = 3600 * (int64_t)1000000000;
   size_t missing = 0;
   for (;;) {
     missing = first_missing(self, keys, n_keys, missing);
     if (missing == n_keys) missing = first_missing(self, keys, n_keys, 0);
-    if (missing == n_keys) return true;
+    if (missing == n_keys) return GLOO_OK;
+    if (alarm != NULL && gli_table_find(self->table, alarm) != NULL)
+      return GLOO_ERR_POISONED;
     int64_t left = gli_deadline_left(deadline_ns);
-    if (left == 0) return false;
+    if (left == 0) return GLOO_ERR_TIMEOUT;
     if (left < 0 || left > longest) left = longest;
     uv_cond_timedwait(&self->changed, &self->lock, (uint64_t)left);
   }
+}
+
+static void look_locked(const memory_store *self, const char *const *keys,
+                        size_t n_keys, bool *present) {
+  for (size_t i = 0; i < n_keys; i++)
+    present[i] = gli_table_find(self->table, keys[i]) != NULL;
+}
+
+static gloo_status memory_await(gloo_store *store, const char *const *keys,
+                                size_t n_keys, const char *alarm,
+                                uint64_t deadline_ns, bool *present,
+                                gloo_error *error) {
+  memory_store *self = (memory_store *)store;
+  (void)error;
+  uv_mutex_lock(&self->lock);
+  gloo_status status = wait_locked(self, keys, n_keys, alarm, deadline_ns);
+  if (status == GLOO_ERR_TIMEOUT) look_locked(self, keys, n_keys, present);
+  uv_mutex_unlock(&self->lock);
+  return status;
 }
 
 static gloo_status memory_fetch(gloo_store *store, const char *const *keys,
@@ -56,13 +79,9 @@ static gloo_status memory_fetch(gloo_store *store, const char *const *keys,
                                 gloo_value *values, bool *present,
                                 gloo_error *error) {
   memory_store *self = (memory_store *)store;
-  gloo_status status = GLOO_OK;
   uv_mutex_lock(&self->lock);
-  if (!wait_locked(self, keys, n_keys, deadline_ns)) {
-    status = GLOO_ERR_TIMEOUT;
-    for (size_t i = 0; i < n_keys; i++)
-      present[i] = gli_table_find(self->table, keys[i]) != NULL;
-  }
+  gloo_status status = wait_locked(self, keys, n_keys, NULL, deadline_ns);
+  if (status == GLOO_ERR_TIMEOUT) look_locked(self, keys, n_keys, present);
   for (size_t i = 0; i < n_keys && values != NULL && status == GLOO_OK; i++) {
     const gloo_value *found = gli_table_find(self->table, keys[i]);
     status = gli_value_copy(found->data, found->bytes, &values[i], error);
@@ -132,6 +151,7 @@ static void memory_destroy(gloo_store *store) {
 static const gli_store_ops memory_ops = {
     .set = memory_set,
     .fetch = memory_fetch,
+    .await = memory_await,
     .add = memory_add,
     .compare_and_set = memory_compare_and_set,
     .append = memory_append,

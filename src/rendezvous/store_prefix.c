@@ -9,6 +9,7 @@
 typedef struct prefix_store {
   gloo_store base;
   gloo_store *inner;
+  gloo_store *visited; /* of a visit: the store that `inner` is a visit to */
   size_t prefix_bytes;
   char prefix[];
 } prefix_store;
@@ -144,6 +145,41 @@ static gloo_status prefix_remove(gloo_store *store, const char *key,
   return gli_store_remove(self->inner, full.text, error);
 }
 
+/* ---- ranks that meet ---------------------------------------------------- */
+
+static gloo_status prefix_await(gloo_store *store, const char *const *keys,
+                                size_t n_keys, const char *alarm,
+                                uint64_t deadline_ns, bool *present,
+                                gloo_error *error) {
+  prefix_store *self = (prefix_store *)store;
+  const char **full = NULL;
+  full_key full_alarm;
+  gloo_status status = store_prefix_join(self, alarm, &full_alarm, error);
+  if (status == GLOO_OK) status = join_all(self, keys, n_keys, &full, error);
+  if (status != GLOO_OK) return status;
+  status = gli_store_await(self->inner, full, n_keys, full_alarm.text,
+                           deadline_ns, present, error);
+  free(full);
+  return status;
+}
+
+static gloo_status prefix_leave_will(gloo_store *store, const gli_will *will,
+                                     gloo_error *error) {
+  prefix_store *self = (prefix_store *)store;
+  const char **full = NULL;
+  gli_will own = *will;
+  gloo_status status = join_all(self, will->keys, will->n, &full, error);
+  if (status != GLOO_OK) return status;
+  own.keys = full;
+  status = gli_store_leave_will(self->inner, &own, error);
+  free(full);
+  return status;
+}
+
+static bool prefix_lasts(const gloo_store *store) {
+  return gli_store_lasts(((const prefix_store *)store)->inner);
+}
+
 static bool prefix_serves(const gloo_store *store) {
   return gli_store_serves(((const prefix_store *)store)->inner);
 }
@@ -152,17 +188,45 @@ static void prefix_destroy(gloo_store *store) {
   free(store);
 }
 
-static const gli_store_ops prefix_ops = {
-    .set = prefix_set,
-    .fetch = prefix_fetch,
-    .multi_set = prefix_multi_set,
-    .add = prefix_add,
-    .compare_and_set = prefix_compare_and_set,
-    .append = prefix_append,
-    .remove = prefix_remove,
-    .serves = prefix_serves,
-    .destroy = prefix_destroy,
-};
+#define PREFIX_OPS                                                         \
+  .set = prefix_set, .fetch = prefix_fetch, .multi_set = prefix_multi_set, \
+  .add = prefix_add, .compare_and_set = prefix_compare_and_set,            \
+  .append = prefix_append, .remove = prefix_remove, .await = prefix_await, \
+  .leave_will = prefix_leave_will, .lasts = prefix_lasts,                  \
+  .serves = prefix_serves
+
+static void prefix_visit_destroy(gloo_store *store) {
+  prefix_store *self = (prefix_store *)store;
+  gli_store_visit_end(self->inner, self->visited);
+  free(self);
+}
+
+static const gli_store_ops prefix_visit_ops = {PREFIX_OPS,
+                                               .destroy = prefix_visit_destroy};
+
+/* A prefix over a visit to the store inside. */
+static gloo_status prefix_visit(gloo_store *store, uint64_t deadline_ns,
+                                gloo_store **visit, gloo_error *error) {
+  const prefix_store *self = (const prefix_store *)store;
+  size_t bytes = sizeof *self + self->prefix_bytes + 1;
+  prefix_store *copy = malloc(bytes);
+  if (copy == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
+  memcpy(copy, self, bytes);
+  copy->base.ops = &prefix_visit_ops;
+  copy->visited = self->inner;
+  gloo_status status =
+      gli_store_visit(self->inner, deadline_ns, &copy->inner, error);
+  if (status != GLOO_OK) {
+    free(copy);
+    return status;
+  }
+  *visit = &copy->base;
+  return GLOO_OK;
+}
+
+static const gli_store_ops prefix_ops = {PREFIX_OPS, .visit = prefix_visit,
+                                         .destroy = prefix_destroy};
 
 gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
                                      gloo_store **store, gloo_error *error) {

@@ -16,18 +16,41 @@
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
-/* How many bytes of keys one FETCH asks for at most. */
+/* How many bytes of keys one FETCH asks for at most; and one that only waits,
+ * as all ranks do at once: the server keeps what it was asked. */
 #define GET_BYTES ((size_t)1 << 20)
+#define WAIT_BYTES ((size_t)16 << 10)
 
 typedef struct tcp_store {
   gloo_store base;
-  gli_tcp_server *server; /* NULL in a mere client */
-  gli_tcp_client *client; /* NULL in the process that serves */
+  gli_tcp_server *server;  /* NULL in a mere client */
+  gli_tcp_client *client;  /* NULL in the process that serves */
+  bool visits;             /* it is a visit, and both are those of the store */
+  uint64_t deadline_ns;    /* of a visit */
+  gli_tcp_connection *own; /* a visit's; NULL: none yet */
 } tcp_store;
 
+static uint64_t store_tcp_later(uint64_t deadline_ns) {
+  uint64_t later;
+  return gli_add_u64(deadline_ns, (uint64_t)GLI_STORE_SLACK_NS, &later)
+             ? later
+             : GLI_NEVER;
+}
+
+/* When to give up on a server that stays silent. It keeps the deadline of a
+ * FETCH itself (NULL: another request). */
+static uint64_t store_tcp_limit(const tcp_store *self,
+                                const uint64_t *fetch_ns) {
+  if (self->visits && self->deadline_ns != GLI_NEVER)
+    return store_tcp_later(self->deadline_ns);
+  if (fetch_ns == NULL || *fetch_ns <= uv_hrtime()) /* asks what there is */
+    return gli_deadline_after(gli_tcp_client_timeout(self->client));
+  return store_tcp_later(*fetch_ns);
+}
+
 /* Takes the request's memory. */
-static gloo_status store_tcp_call(const tcp_store *self, gli_frame *request,
-                                  gli_tcp_op op, uint64_t deadline_ns,
+static gloo_status store_tcp_call(tcp_store *self, gli_frame *request,
+                                  gli_tcp_op op, const uint64_t *fetch_ns,
                                   gli_tcp_reply *reply, gloo_error *error) {
   gli_frame_end(request, (uint32_t)op);
   if (request->failed) {
@@ -37,7 +60,8 @@ static gloo_status store_tcp_call(const tcp_store *self, gli_frame *request,
   }
   if (self->server != NULL)
     return gli_tcp_server_call(self->server, request, op, reply, error);
-  return gli_tcp_client_call(self->client, request, op, deadline_ns, reply,
+  return gli_tcp_client_call(self->client, self->visits ? &self->own : NULL,
+                             request, store_tcp_limit(self, fetch_ns), reply,
                              error);
 }
 
@@ -63,7 +87,7 @@ static gloo_status simple_call(gloo_store *store, gli_frame *request,
                                gli_tcp_op op, gloo_error *error) {
   gli_tcp_reply reply;
   gloo_status status =
-      store_tcp_call((tcp_store *)store, request, op, GLI_NEVER, &reply, error);
+      store_tcp_call((tcp_store *)store, request, op, NULL, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
   if (reply.body.left != 0) return broken_reply(store, &reply, error);
@@ -107,7 +131,7 @@ static gloo_status tcp_add(gloo_store *store, const char *key, int64_t amount,
   gli_frame_put_key(&request, key);
   gli_frame_put_u64(&request, (uint64_t)amount);
   gloo_status status = store_tcp_call((tcp_store *)store, &request, GLI_TCP_ADD,
-                                      GLI_NEVER, &reply, error);
+                                      NULL, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
   if (!gli_body_u64(&reply.body, &sum) || reply.body.left != 0)
@@ -132,8 +156,8 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
   gli_frame_put_blob(&request, expected, expected_bytes);
   gli_frame_put_blob(&request, desired, desired_bytes);
   gli_frame_put_u32(&request, current != NULL);
-  gloo_status status = store_tcp_call(
-      (tcp_store *)store, &request, GLI_TCP_COMPARE, GLI_NEVER, &reply, error);
+  gloo_status status = store_tcp_call((tcp_store *)store, &request,
+                                      GLI_TCP_COMPARE, NULL, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK && reply.status != GLOO_ERR_COMPARE)
     return store_tcp_refused(&reply, error);
@@ -147,11 +171,19 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
 
 /* ---- fetch -------------------------------------------------------------- */
 
+/* What one FETCH, or several, are about. */
+typedef struct tcp_question {
+  uint64_t deadline_ns;
+  const char *alarm; /* NULL: none */
+  size_t key_bytes;  /* of keys in one request */
+} tcp_question;
+
 /* How many of the keys go into one request. */
-static size_t batch_of(const char *const *keys, size_t n_keys, size_t *bytes) {
+static size_t batch_of(const char *const *keys, size_t n_keys, size_t most,
+                       size_t *bytes) {
   size_t n = 0;
   *bytes = 0;
-  while (n < n_keys && (n == 0 || *bytes < GET_BYTES))
+  while (n < n_keys && (n == 0 || *bytes < most))
     *bytes += strlen(keys[n++]) + 5;
   return n;
 }
@@ -171,21 +203,25 @@ static gloo_status take_values(gli_body *body, size_t n, gloo_value *values,
 }
 
 /* One request for a batch. `*done` is how many of its keys are dealt with. */
-static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
-                               size_t n, size_t key_bytes, uint64_t deadline_ns,
+static gloo_status fetch_batch(gloo_store *store, const tcp_question *question,
+                               const char *const *keys, size_t n,
                                gloo_value *values, bool *present, size_t *done,
                                gloo_error *error) {
   gli_frame request;
   gli_tcp_reply reply;
   uint32_t k;
   bool sane = false;
-  gli_frame_begin(&request, key_bytes + 16);
-  gli_frame_put_u64(&request, (uint64_t)gli_deadline_left(deadline_ns));
+  const char *alarm = question->alarm != NULL ? question->alarm : "";
+  int64_t left = gli_deadline_left(question->deadline_ns);
+  gli_frame_begin(&request, question->key_bytes + strlen(alarm) + 32);
+  gli_frame_put_u64(&request, (uint64_t)left);
   gli_frame_put_u32(&request, values != NULL);
+  gli_frame_put_key(&request, alarm);
   gli_frame_put_u32(&request, (uint32_t)n);
   for (size_t i = 0; i < n; i++) gli_frame_put_key(&request, keys[i]);
-  gloo_status status = store_tcp_call(
-      (tcp_store *)store, &request, GLI_TCP_FETCH, deadline_ns, &reply, error);
+  gloo_status status =
+      store_tcp_call((tcp_store *)store, &request, GLI_TCP_FETCH,
+                     &question->deadline_ns, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status == GLOO_ERR_TIMEOUT) {
     if (reply.body.left != n) return broken_reply(store, &reply, error);
@@ -207,21 +243,22 @@ static gloo_status fetch_batch(gloo_store *store, const char *const *keys,
 
 /* After a timeout the other batches are still asked what they have, so that
  * the message can name all that is missing. */
-static gloo_status tcp_fetch(gloo_store *store, const char *const *keys,
-                             size_t n_keys, uint64_t deadline_ns,
+static gloo_status fetch_all(gloo_store *store, tcp_question question,
+                             const char *const *keys, size_t n_keys,
                              gloo_value *values, bool *present,
                              gloo_error *error) {
   gloo_status outcome = GLOO_OK;
+  size_t most = question.key_bytes;
   for (size_t i = 0, done = 0; i < n_keys; i += done) {
-    size_t key_bytes;
-    size_t n = batch_of(keys + i, n_keys - i, &key_bytes);
-    gloo_status status = fetch_batch(store, keys + i, n, key_bytes, deadline_ns,
+    size_t n = batch_of(keys + i, n_keys - i, most, &question.key_bytes);
+    gloo_status status = fetch_batch(store, &question, keys + i, n,
                                      values == NULL ? NULL : values + i,
                                      present + i, &done, error);
     if (status == GLOO_ERR_TIMEOUT) {
       outcome = status;
       values = NULL;
-      deadline_ns = 0;
+      question.deadline_ns = 0;
+      most = GET_BYTES;
     } else if (status != GLOO_OK) {
       return status;
     }
@@ -229,7 +266,22 @@ static gloo_status tcp_fetch(gloo_store *store, const char *const *keys,
   return outcome;
 }
 
-/* ---- the store ---------------------------------------------------------- */
+static gloo_status tcp_fetch(gloo_store *store, const char *const *keys,
+                             size_t n_keys, uint64_t deadline_ns,
+                             gloo_value *values, bool *present,
+                             gloo_error *error) {
+  tcp_question question = {deadline_ns, NULL,
+                           values != NULL ? GET_BYTES : WAIT_BYTES};
+  return fetch_all(store, question, keys, n_keys, values, present, error);
+}
+
+static gloo_status tcp_await(gloo_store *store, const char *const *keys,
+                             size_t n_keys, const char *alarm,
+                             uint64_t deadline_ns, bool *present,
+                             gloo_error *error) {
+  tcp_question question = {deadline_ns, alarm, WAIT_BYTES};
+  return fetch_all(store, question, keys, n_keys, NULL, present, error);
+}
 
 static bool tcp_serves(const gloo_store *store) {
   return ((const tcp_store *)store)->server != NULL;
@@ -239,6 +291,51 @@ static bool tcp_was_first(const gloo_store *store) {
   const tcp_store *self = (const tcp_store *)store;
   return self->client != NULL && gli_tcp_client_was_first(self->client);
 }
+
+/* ---- visits ------------------------------------------------------------- */
+
+static gloo_status tcp_leave_will(gloo_store *store, const gli_will *will,
+                                  gloo_error *error) {
+  tcp_store *self = (tcp_store *)store;
+  gli_frame request;
+  if (self->client == NULL) return GLOO_OK; /* all see that its server ends */
+  gli_frame_begin(&request, 256);
+  gli_frame_put_will(&request, will);
+  gloo_status status = simple_call(store, &request, GLI_TCP_WILL, error);
+  if (status == GLOO_OK) gli_tcp_connection_set_will(self->own, will->n > 0);
+  return status;
+}
+
+static void tcp_visit_destroy(gloo_store *store) {
+  tcp_store *self = (tcp_store *)store;
+  if (self->own != NULL) gli_tcp_client_give(self->client, self->own);
+  free(self);
+}
+
+#define TCP_OPS                                                   \
+  .set = tcp_set, .fetch = tcp_fetch, .add = tcp_add,             \
+  .compare_and_set = tcp_compare_and_set, .append = tcp_append,   \
+  .remove = tcp_remove, .await = tcp_await, .serves = tcp_serves, \
+  .was_first = tcp_was_first
+
+static const gli_store_ops tcp_visit_ops = {
+    TCP_OPS, .leave_will = tcp_leave_will, .destroy = tcp_visit_destroy};
+
+static gloo_status tcp_visit(gloo_store *store, uint64_t deadline_ns,
+                             gloo_store **visit, gloo_error *error) {
+  tcp_store *copy = malloc(sizeof *copy);
+  if (copy == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
+  *copy = *(const tcp_store *)store;
+  copy->base.ops = &tcp_visit_ops;
+  copy->visits = true;
+  copy->deadline_ns = deadline_ns;
+  if (copy->client != NULL) copy->own = gli_tcp_client_take(copy->client);
+  *visit = &copy->base;
+  return GLOO_OK;
+}
+
+/* ---- the store ---------------------------------------------------------- */
 
 static void tcp_destroy(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;
@@ -254,18 +351,9 @@ static void store_tcp_tcp_abandon(gloo_store *store) {
   free(self);
 }
 
-static const gli_store_ops tcp_ops = {
-    .set = tcp_set,
-    .fetch = tcp_fetch,
-    .add = tcp_add,
-    .compare_and_set = tcp_compare_and_set,
-    .append = tcp_append,
-    .remove = tcp_remove,
-    .serves = tcp_serves,
-    .was_first = tcp_was_first,
-    .destroy = tcp_destroy,
-    .abandon = store_tcp_tcp_abandon,
-};
+static const gli_store_ops tcp_ops = {TCP_OPS, .visit = tcp_visit,
+                                      .destroy = tcp_destroy,
+                                      .abandon = store_tcp_tcp_abandon};
 
 static gloo_status store_tcp_check(gloo_store_tcp_options *options,
                                    gloo_store **store, gloo_error *error) {
@@ -327,8 +415,7 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
   tcp_store *self = store_tcp_make(error);
   if (self == NULL) return GLOO_ERR_NO_MEMORY;
   if (options.serve) {
-    status = gli_tcp_server_create(options.host, options.port, options.job,
-                                   options.epoch, &self->server, error);
+    status = gli_tcp_server_create(&options, &self->server, error);
   } else {
     status = gli_tcp_client_create(&options, &self->client, error);
   }

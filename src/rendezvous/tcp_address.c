@@ -1,14 +1,11 @@
 #include "rendezvous/tcp_address.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/descriptor.h"
-#include "core/lack.h"
 #include "rendezvous/text.h"
 
 static void take_all(const struct addrinfo *found,
@@ -24,49 +21,22 @@ static void take_all(const struct addrinfo *found,
   }
 }
 
-/* errno, if a look-up failed for want of something here; else 0. The resolver
- * does not always tell: without a descriptor for a question, no server answers.
- */
-static int lack_of_lookup(int rc) {
-  if (rc == EAI_MEMORY) return ENOMEM;
-  if (rc == EAI_SYSTEM) return gli_lacking(errno) ? errno : 0;
-  int probe = gli_socket_open(AF_INET, SOCK_DGRAM);
-  if (probe < 0) return gli_lacking(errno) ? errno : 0;
-  gli_fd_close(probe);
-  return 0;
-}
-
-static int look_up(const char *host, const char *service,
-                   struct addrinfo **found) {
-  struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                           .ai_socktype = SOCK_STREAM,
-                           .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-  if (getaddrinfo(host, service, &hints, found) == 0) return 0;
-  hints.ai_flags = AI_NUMERICSERV;
-  return getaddrinfo(host, service, &hints, found);
-}
-
 gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
-                            gli_tcp_addresses *addresses, gloo_error *error) {
-  char service[8];
-  struct addrinfo *found = NULL;
+                            int64_t timeout_ns, gli_tcp_addresses *addresses,
+                            gloo_error *error) {
+  char service[8], what[48];
+  struct addrinfo *found;
   snprintf(service, sizeof service, "%u", (unsigned)port);
-  int rc = look_up(host, service, &found);
-  if (rc == 0) {
-    take_all(found, addresses);
-    freeaddrinfo(found);
-    if (addresses->n > 0) return GLOO_OK;
-  }
-  int lack = rc != 0 ? lack_of_lookup(rc) : 0;
-  if (lack != 0)
-    return gli_fail(error, gli_lack_status(lack), -1,
-                    "%s's host '%s' cannot be looked up: %s", store,
-                    gli_quote(host).text, gli_lack_text(lack));
-  return gli_fail(
-      error, GLOO_ERR_ADDRESS, -1,
-      "%s's host '%s' does not resolve to an address: %s", store,
-      gli_quote(host).text,
-      rc == 0 ? "it has no IPv4 or IPv6 address" : gai_strerror(rc));
+  snprintf(what, sizeof what, "%s's host", store);
+  gloo_status status =
+      gli_look_up(what, host, service, SOCK_STREAM, timeout_ns, &found, error);
+  if (status != GLOO_OK) return status;
+  take_all(found, addresses);
+  freeaddrinfo(found);
+  if (addresses->n > 0) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                  "%s '%s' has no IPv4 or IPv6 address", what,
+                  gli_quote(host).text);
 }
 
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "core/error.h"
+#include "core/lookup.h"
 
 #define GLI_TCP_ADDRESSES_MAX 8
 
@@ -19,12 +20,11 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`, of "the TCP store" or what it is in messages. Blocks
- * while the system's resolver does, which an address in figures never asks.
- * GLOO_ERR_ADDRESS when there are none; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
- * this process lacks what it takes. */
+/* All addresses of `host`, looked up once, as gli_look_up does. `store` is "the
+ * TCP store", or what it is in messages. */
 gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
-                            gli_tcp_addresses *addresses, gloo_error *error);
+                            int64_t timeout_ns, gli_tcp_addresses *addresses,
+                            gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);

@@ -7,9 +7,6 @@
 #include "rendezvous/tcp_pool.h"
 #include "rendezvous/text.h"
 
-/* A server keeps a FETCH's deadline itself; its answer may take this long. */
-#define GRACE_NS ((int64_t)5000000000)
-
 struct gli_tcp_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
@@ -81,10 +78,21 @@ static void client_abandon_one(void *connection) {
   gli_tcp_connection_abandon(connection);
 }
 
+static void **client_next(void *connection) {
+  return gli_tcp_connection_next(connection);
+}
+
+/* The will is to stay. */
+static bool client_must_keep(const void *connection) {
+  return gli_tcp_connection_has_will(connection);
+}
+
 static const gli_tcp_pool_kind client_pool = {
     .store = "the TCP store",
     .server = "the rank that serves the store",
     .open = client_open_one,
+    .next = client_next,
+    .must_keep = client_must_keep,
     .close = client_close_one,
     .abandon = client_abandon_one,
 };
@@ -120,34 +128,39 @@ void gli_tcp_client_abandon(gli_tcp_client *self) {
 
 /* ---- calls -------------------------------------------------------------- */
 
-/* When to give up on a server that stays silent. */
-static uint64_t client_patience(const gli_tcp_client *self, gli_tcp_op op,
-                                uint64_t deadline_ns) {
-  if (op != GLI_TCP_FETCH) return gli_deadline_after(self->timeout_ns);
-  if (deadline_ns == GLI_NEVER) return GLI_NEVER;
-  int64_t left = gli_deadline_left(deadline_ns);
-  return gli_deadline_after(left > INT64_MAX - GRACE_NS ? INT64_MAX
-                                                        : left + GRACE_NS);
+gli_tcp_connection *gli_tcp_client_take(gli_tcp_client *self) {
+  return gli_tcp_pool_take_idle(&self->pool);
 }
 
-gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_frame *request,
-                                gli_tcp_op op, uint64_t deadline_ns,
+void gli_tcp_client_give(gli_tcp_client *self, gli_tcp_connection *connection) {
+  gli_tcp_pool_keep(&self->pool, connection);
+}
+
+gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_tcp_connection **own,
+                                gli_frame *request, uint64_t limit_ns,
                                 gli_tcp_reply *reply, gloo_error *error) {
-  uint64_t limit = client_patience(self, op, deadline_ns);
-  void *connection;
-  gloo_status status =
-      gli_tcp_pool_take(&self->pool, limit, &connection, error);
+  gloo_status status = GLOO_OK;
+  void *connection = own != NULL ? *own : NULL;
+  if (own != NULL) *own = NULL;
+  if (connection == NULL)
+    status = gli_tcp_pool_take(&self->pool, limit_ns, &connection, error);
   if (status != GLOO_OK) goto free_request;
-  status = gli_tcp_connection_call(connection, request, limit, reply, error);
-  if (status == GLOO_OK) {
-    gli_tcp_pool_keep(&self->pool, connection);
-  } else {
+  status = gli_tcp_connection_call(connection, request, limit_ns, reply, error);
+  if (status != GLOO_OK) {
     gli_tcp_connection_close(connection);
+  } else if (own != NULL) {
+    *own = connection;
+  } else {
+    gli_tcp_pool_keep(&self->pool, connection);
   }
 
 free_request:
   free(request->data);
   return status;
+}
+
+int64_t gli_tcp_client_timeout(const gli_tcp_client *self) {
+  return self->timeout_ns;
 }
 
 bool gli_tcp_client_was_first(const gli_tcp_client *self) {

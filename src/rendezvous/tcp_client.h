@@ -18,12 +18,22 @@ void gli_tcp_client_destroy(gli_tcp_client *client);
  * thread was using stays as it is. */
 void gli_tcp_client_abandon(gli_tcp_client *client);
 
-/* Send a request that is complete (its memory is taken) and wait for the reply,
- * at most until a little after `deadline_ns`; GLI_NEVER for an operation other
- * than FETCH means the client's own timeout. Any thread; several at once. */
-gloo_status gli_tcp_client_call(gli_tcp_client *client, gli_frame *request,
-                                gli_tcp_op op, uint64_t deadline_ns,
-                                gli_tcp_reply *reply, gloo_error *error);
+/* Send a request that is complete (its memory is taken) and wait for the reply
+ * until `limit_ns`. Any thread; several at once. `own`: a connection for these
+ * calls alone, opened where it is NULL, and NULL again when it has failed. */
+gloo_status gli_tcp_client_call(gli_tcp_client *client,
+                                gli_tcp_connection **own, gli_frame *request,
+                                uint64_t limit_ns, gli_tcp_reply *reply,
+                                gloo_error *error);
+
+/* Have a connection for calls of one's own, and give it back; NULL when there
+ * is none at the moment. */
+gli_tcp_connection *gli_tcp_client_take(gli_tcp_client *client);
+void gli_tcp_client_give(gli_tcp_client *client,
+                         gli_tcp_connection *connection);
+
+/* How long an operation may take that has no deadline. */
+int64_t gli_tcp_client_timeout(const gli_tcp_client *client);
 
 /* Did it refuse connections when the client was made, and listen later? */
 bool gli_tcp_client_was_first(const gli_tcp_client *client);

@@ -23,9 +23,11 @@ enum {
 };
 
 struct gli_tcp_connection {
+  void *next;
   int fd;
   struct sockaddr_storage address;
   int failure;
+  bool has_will;
   size_t got; /* bytes of the reply's head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
@@ -111,10 +113,36 @@ void gli_tcp_connection_abandon(gli_tcp_connection *self) {
   free(self);
 }
 
+static void connection_take_back(gli_tcp_connection *self) {
+  gli_signal_guard guard;
+  gli_frame request;
+  gli_frame_begin(&request, 8);
+  gli_frame_put_will(&request, &(gli_will){.n = 0});
+  gli_frame_end(&request, GLI_TCP_WILL);
+  gli_signal_guard_enter(&guard);
+  if (!request.failed)
+    (void)gli_store_socket_send(self->fd, request.data, request.bytes);
+  gli_signal_guard_leave(&guard);
+  free(request.data);
+}
+
 /* A copy in a forked child must not keep the connection. */
 void gli_tcp_connection_close(gli_tcp_connection *self) {
+  if (self->has_will && self->failure == FINE) connection_take_back(self);
   if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
   gli_tcp_connection_abandon(self);
+}
+
+void gli_tcp_connection_set_will(gli_tcp_connection *self, bool has) {
+  self->has_will = has;
+}
+
+bool gli_tcp_connection_has_will(const gli_tcp_connection *self) {
+  return self->has_will;
+}
+
+void **gli_tcp_connection_next(gli_tcp_connection *self) {
+  return &self->next;
 }
 
 /* ---- request and reply -------------------------------------------------- */

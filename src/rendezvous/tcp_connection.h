@@ -30,8 +30,16 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
                                     uint64_t deadline_ns, gli_tcp_reply *reply,
                                     gloo_error *error);
 
+/* Also takes back a will, as far as that goes without waiting. */
 void gli_tcp_connection_close(gli_tcp_connection *connection);
 /* In a forked child: the connection stays the parent's. */
 void gli_tcp_connection_abandon(gli_tcp_connection *connection);
+
+/* The server has a will that was left on it. */
+void gli_tcp_connection_set_will(gli_tcp_connection *connection, bool has);
+bool gli_tcp_connection_has_will(const gli_tcp_connection *connection);
+
+/* For a list that the owner keeps. */
+void **gli_tcp_connection_next(gli_tcp_connection *connection);
 
 #endif

@@ -15,8 +15,6 @@
 #include "core/error.h"
 #include "core/fork.h"
 
-#define GLI_TCP_POOL_IDLE 4 /* connections kept for later */
-
 /* For `open`: one attempt to connect, for other addresses want their turn, too;
  * and how long a server may take to answer the greeting. */
 #define GLI_TCP_ATTEMPT_NS ((int64_t)3000000000)
@@ -31,6 +29,10 @@ typedef struct gli_tcp_pool_kind {
                       const struct sockaddr_storage *address,
                       uint64_t deadline_ns, void **connection,
                       gloo_error *error);
+  /* Where a connection has a place for the next one of a list. */
+  void **(*next)(void *connection);
+  /* Is it kept, however many are? NULL: no. */
+  bool (*must_keep)(const void *connection);
   /* Can one that was idle still be used? NULL: yes. */
   bool (*usable)(void *connection);
   void (*close)(void *connection);
@@ -45,7 +47,7 @@ typedef struct gli_tcp_pool {
   bool was_first;                  /* connections were refused there at first */
   uv_mutex_t lock;                 /* guards idle and n_idle */
   gli_fork_guard forks;
-  void *idle[GLI_TCP_POOL_IDLE];
+  void *idle; /* a list */
   size_t n_idle;
 } gli_tcp_pool;
 
@@ -62,6 +64,9 @@ gloo_status gli_tcp_pool_open(gli_tcp_pool *pool, const gli_tcp_pool_kind *kind,
  * connection that another thread was using stays as it is. */
 bool gli_tcp_pool_close(gli_tcp_pool *pool);
 bool gli_tcp_pool_abandon(gli_tcp_pool *pool);
+
+/* An idle connection, or NULL. */
+void *gli_tcp_pool_take_idle(gli_tcp_pool *pool);
 
 /* An idle connection, or a new one. Afterwards `keep` it, or kind->close it if
  * it failed. */

@@ -56,6 +56,15 @@ void gli_frame_put_key(gli_frame *frame, const char *key) {
   gli_frame_put_blob(frame, key, strlen(key) + 1);
 }
 
+void gli_frame_put_will(gli_frame *frame, const gli_will *will) {
+  gli_frame_put_u32(frame, (uint32_t)will->n);
+  gli_frame_put_u32(frame, (uint32_t)will->n_if);
+  for (size_t i = 0; i < will->n; i++) {
+    gli_frame_put_key(frame, will->keys[i]);
+    gli_frame_put_blob(frame, will->values[i].data, will->values[i].bytes);
+  }
+}
+
 void gli_frame_end(gli_frame *frame, uint32_t word) {
   if (frame->bytes - GLI_TCP_HEAD_BYTES > GLI_TCP_FRAME_MAX)
     frame->failed = true;
@@ -105,4 +114,17 @@ bool gli_body_string(gli_body *body, size_t min_bytes, size_t max_bytes,
 
 bool gli_body_key(gli_body *body, const char **key) {
   return gli_body_string(body, 1, GLOO_STORE_KEY_MAX, key);
+}
+
+bool gli_body_will(gli_body *body, uint32_t *n, uint32_t *n_if) {
+  return gli_body_u32(body, n) && gli_body_u32(body, n_if) && *n_if <= *n;
+}
+
+bool gli_body_will_next(gli_body *body, const char **key, gloo_value *value) {
+  const void *data;
+  if (!gli_body_key(body, key) ||
+      !gli_body_blob(body, GLOO_STORE_VALUE_MAX, &data, &value->bytes))
+    return false;
+  value->data = (void *)(uintptr_t)data;
+  return true;
 }

@@ -7,14 +7,20 @@
  *
  *   HELLO    u64 magic, u32 version, u64 epoch, key-like blob job -> empty
  *   SET      key, blob value -> empty
- *   FETCH    i64 timeout_ns, u32 want values, u32 n, n keys
+ *   FETCH    i64 timeout_ns, u32 want values, key-like blob alarm, u32 n,
+ *            n keys
  *            -> u32 k, k blobs: the values of the first k keys (as many as fit;
- *            0 when none are wanted). GLOO_ERR_TIMEOUT -> n bytes, 1: present
+ *            0 when none are wanted). GLOO_ERR_TIMEOUT -> n bytes, 1: present.
+ *            GLOO_ERR_POISONED -> empty: the key `alarm` is there ("": none),
+ *            and not all of the others
  *   ADD      key, i64 amount -> i64 sum
  *   COMPARE  key, blob expected, blob desired, u32 want current
  *            -> blob current, with GLOO_OK and GLOO_ERR_COMPARE
  *   APPEND   key, blob value -> empty
  *   REMOVE   key -> empty
+ *   WILL     u32 n, u32 n_if, n times (key, blob value) -> empty. What is set
+ *            when the connection ends before another WILL: see gli_will. With
+ *            n = 0: nothing
  * Any other failure -> its sentence. The first request is HELLO. */
 #ifndef GLI_RENDEZVOUS_TCP_PROTOCOL_H
 #define GLI_RENDEZVOUS_TCP_PROTOCOL_H
@@ -27,7 +33,7 @@
 #include "rendezvous/store.h"
 
 #define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
-#define GLI_TCP_VERSION 1u
+#define GLI_TCP_VERSION 2u
 #define GLI_TCP_HEAD_BYTES ((size_t)8)
 /* The longest hello, and the longest frame of any kind: two values and a key.
  */
@@ -41,7 +47,8 @@ typedef enum gli_tcp_op {
   GLI_TCP_ADD,
   GLI_TCP_COMPARE,
   GLI_TCP_APPEND,
-  GLI_TCP_REMOVE
+  GLI_TCP_REMOVE,
+  GLI_TCP_WILL
 } gli_tcp_op;
 
 /* ---- writing a frame ---------------------------------------------------- */
@@ -61,6 +68,7 @@ void gli_frame_put_u64(gli_frame *frame, uint64_t value);
 void gli_frame_put_bytes(gli_frame *frame, const void *data, size_t bytes);
 void gli_frame_put_blob(gli_frame *frame, const void *data, size_t bytes);
 void gli_frame_put_key(gli_frame *frame, const char *key);
+void gli_frame_put_will(gli_frame *frame, const gli_will *will);
 /* Fill in the head: `word` is the operation or the status. */
 void gli_frame_end(gli_frame *frame, uint32_t word);
 
@@ -81,5 +89,10 @@ bool gli_body_blob(gli_body *body, size_t max_bytes, const void **data,
 bool gli_body_string(gli_body *body, size_t min_bytes, size_t max_bytes,
                      const char **text);
 bool gli_body_key(gli_body *body, const char **key);
+
+/* A will's numbers, and one after the other what it sets. The value points into
+ * the body as well. */
+bool gli_body_will(gli_body *body, uint32_t *n, uint32_t *n_if);
+bool gli_body_will_next(gli_body *body, const char **key, gloo_value *value);
 
 #endif

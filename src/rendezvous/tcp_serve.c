@@ -1,7 +1,10 @@
 /* What the server does for each request. */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/lack.h"
 #include "core/log.h"
@@ -15,15 +18,36 @@ static void serve_broken(gli_session *session) {
 
 /* What this process lacks is to be read at the ranks that wait for it. */
 static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
+  struct rlimit limit;
+  char most[48] = "";
+  if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    snprintf(most, sizeof most, ", which is %llu now",
+             (unsigned long long)limit.rlim_cur);
   gli_fail(error, gli_lack_status(service->lack), -1,
            "the process that serves the TCP store at %s (rank 0's, if "
-           "gloo_init made it) cannot take another client; it says: %s",
-           service->address, gli_lack_text(service->lack));
+           "gloo_init made it) cannot take another client; it says: %s%s",
+           service->address, gli_lack_text(service->lack), most);
 }
 
 static void serve_refuse(gli_session *session, const gloo_error *error) {
   gli_session_reply_status(session, error->status, error);
   gli_session_close(session);
+}
+
+/* Ranks that wait for others wait in vain. */
+static void serve_tell_lack(gli_tcp_service *service) {
+  for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
+    for (gli_wait *w = service->waiting[i]; w != NULL;) {
+      gli_session *session = w->session;
+      if (w != &session->alarm) {
+        w = w->next;
+        continue;
+      }
+      gli_session_stop_timer(session);
+      gli_session_expire(session);
+      w = service->waiting[i]; /* the list is another one now */
+    }
+  }
 }
 
 static void serve_hello(gli_session *session, gli_body *body) {
@@ -56,9 +80,11 @@ static void serve_hello(gli_session *session, gli_body *body) {
   bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
   if (welcome && session->refused) {
     say_what_lacks(service, &error);
-    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-            error.message);
+    gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+            "refused the client at %s: %s", session->peer, error.message);
+    service->told_lack = true;
     serve_refuse(session, &error);
+    serve_tell_lack(service);
     return;
   }
   if (welcome) {
@@ -113,50 +139,80 @@ static void reply_values(gli_session *session) {
   gli_session_reply(session, &reply, GLOO_OK);
 }
 
-static gli_session **serve_bucket_of(gli_tcp_service *service,
-                                     const char *key) {
-  return &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+static void serve_wait_for(gli_session *session, gli_wait *wait,
+                           const char *key) {
+  gli_wait **bucket =
+      &session->service
+           ->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+  *wait = (gli_wait){session, key, *bucket, bucket};
+  if (*bucket != NULL) (*bucket)->link = &wait->next;
+  *bucket = wait;
+}
+
+static void serve_wait_no_more(gli_wait *wait) {
+  if (wait->link == NULL) return;
+  *wait->link = wait->next;
+  if (wait->next != NULL) wait->next->link = wait->link;
+  wait->link = NULL;
+  wait->next = NULL;
 }
 
 static void serve_park(gli_session *session) {
-  gli_session **bucket = serve_bucket_of(
-      session->service, session->fetch.keys[session->fetch.next]);
+  const gli_tcp_fetch *fetch = &session->fetch;
   session->state = GLI_SESSION_PARKED;
-  session->wait_next = *bucket;
-  session->wait_link = bucket;
-  if (*bucket != NULL) (*bucket)->wait_link = &session->wait_next;
-  *bucket = session;
+  serve_wait_for(session, &session->wait, fetch->keys[fetch->next]);
+  if (fetch->alarm != NULL && session->alarm.link == NULL)
+    serve_wait_for(session, &session->alarm, fetch->alarm);
 }
 
 void gli_session_unpark(gli_session *session) {
-  if (session->wait_link == NULL) return;
-  *session->wait_link = session->wait_next;
-  if (session->wait_next != NULL)
-    session->wait_next->wait_link = session->wait_link;
-  session->wait_link = NULL;
-  session->wait_next = NULL;
+  serve_wait_no_more(&session->wait);
+  serve_wait_no_more(&session->alarm);
+}
+
+static void reply_alarm(gli_session *session) {
+  gloo_error error;
+  gli_error_clear(&error);
+  gli_session_reply_status(session, GLOO_ERR_POISONED, &error);
+}
+
+/* What a session waits for is there: the key it needs next, or the one that
+ * ends its wait. */
+static void serve_wake_one(gli_session *session) {
+  gli_tcp_fetch *fetch = &session->fetch;
+  if (session->state != GLI_SESSION_PARKED) return; /* woken by both keys */
+  bool complete = all_there(session->service->table, fetch);
+  bool rings = !complete && fetch->alarm != NULL &&
+               gli_table_find(session->service->table, fetch->alarm) != NULL;
+  if (!complete && !rings) {
+    serve_park(session);
+    return;
+  }
+  gli_session_unpark(session);
+  gli_session_stop_timer(session);
+  if (complete) {
+    reply_values(session);
+  } else {
+    reply_alarm(session);
+  }
 }
 
 /* `key` exists now: go on with those that wait for it. */
 static void serve_wake(gli_tcp_service *service, const char *key) {
-  gli_session *woken = NULL;
-  for (gli_session *s = *serve_bucket_of(service, key), *next; s != NULL;
-       s = next) {
-    next = s->wait_next;
-    if (strcmp(s->fetch.keys[s->fetch.next], key) != 0) continue;
-    gli_session_unpark(s);
-    s->wait_next = woken;
-    woken = s;
+  gli_wait *woken = NULL;
+  gli_wait *const *bucket =
+      &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+  for (gli_wait *w = *bucket, *next; w != NULL; w = next) {
+    next = w->next;
+    if (strcmp(w->key, key) != 0) continue;
+    serve_wait_no_more(w);
+    w->next = woken;
+    woken = w;
   }
-  for (gli_session *next; woken != NULL; woken = next) {
-    next = woken->wait_next;
-    woken->wait_next = NULL;
-    if (!all_there(service->table, &woken->fetch)) {
-      serve_park(woken);
-      continue;
-    }
-    gli_session_stop_timer(woken);
-    reply_values(woken);
+  for (gli_wait *next; woken != NULL; woken = next) {
+    next = woken->next;
+    woken->next = NULL;
+    serve_wake_one(woken->session);
   }
 }
 
@@ -183,7 +239,9 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   gli_tcp_fetch *fetch = &session->fetch;
   uint64_t timeout;
   uint32_t want, n;
+  const char *alarm;
   if (!gli_body_u64(body, &timeout) || !gli_body_u32(body, &want) ||
+      !gli_body_string(body, 0, GLOO_STORE_KEY_MAX, &alarm) ||
       !gli_body_u32(body, &n) || n == 0 || n > body->left / 4) {
     serve_broken(session);
     return;
@@ -195,6 +253,7 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   }
   fetch->n_keys = n;
   fetch->want_values = want != 0;
+  fetch->alarm = *alarm != '\0' ? alarm : NULL;
   bool good = true;
   for (size_t i = 0; i < n && good; i++)
     good = gli_body_key(body, &fetch->keys[i]);
@@ -202,6 +261,9 @@ static void serve_fetch(gli_session *session, gli_body *body) {
     serve_broken(session);
   } else if (all_there(session->service->table, fetch)) {
     reply_values(session);
+  } else if (fetch->alarm != NULL &&
+             gli_table_find(session->service->table, fetch->alarm) != NULL) {
+    reply_alarm(session);
   } else if (timeout == 0) {
     gli_session_expire(session);
   } else {
@@ -314,6 +376,50 @@ static void serve_remove(gli_session *session, gli_body *body) {
   gli_session_reply_status(session, status, &error);
 }
 
+/* ---- wills --------------------------------------------------------------- */
+
+/* Kept as it came. */
+static void serve_will(gli_session *session, gli_body *body) {
+  const char *key;
+  gloo_value value;
+  uint32_t n, n_if;
+  bool good = gli_body_will(body, &n, &n_if);
+  for (uint32_t i = 0; good && i < n; i++)
+    good = gli_body_will_next(body, &key, &value);
+  if (!good || body->left != 0) {
+    serve_broken(session);
+    return;
+  }
+  free(session->will);
+  session->will = NULL;
+  if (n > 0) {
+    session->will = session->body;
+    session->will_bytes = session->body_bytes;
+    session->body = NULL;
+  }
+  gli_session_reply_status(session, GLOO_OK, NULL);
+}
+
+void gli_session_execute(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  gli_body body = {session->will, session->will_bytes};
+  const char *key;
+  gloo_value value;
+  uint32_t n, n_if;
+  bool goes = true;
+  if (!gli_body_will(&body, &n, &n_if)) return;
+  for (uint32_t i = 0; i < n && gli_body_will_next(&body, &key, &value); i++) {
+    if (i == 0 && n_if > 0) goes = gli_table_find(service->table, key) == NULL;
+    if (i < n_if && !goes) continue;
+    if (i == 0 && n_if > 0)
+      gli_log(GLOO_LOG_INFO, "the TCP store at %s has lost the client at %s",
+              service->address, session->peer);
+    if (gli_table_set(service->table, key, value.data, value.bytes, NULL) ==
+        GLOO_OK)
+      serve_wake(service, key);
+  }
+}
+
 void gli_session_serve(gli_session *session) {
   gli_body body = {session->body, session->body_bytes};
   switch (session->op) {
@@ -335,6 +441,9 @@ void gli_session_serve(gli_session *session) {
       break;
     case GLI_TCP_REMOVE:
       serve_remove(session, &body);
+      break;
+    case GLI_TCP_WILL:
+      serve_will(session, &body);
       break;
     default:
       serve_broken(session);

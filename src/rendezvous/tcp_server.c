@@ -25,15 +25,16 @@
 
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_NS UINT64_C(100000000)
-#define PATIENCE_NS UINT64_C(2000000000)
+#define PATIENCE_NS UINT64_C(1000000000)
 
 struct gli_tcp_server {
   gli_watch listener, wake;
   int wake_write;
   bool stopping;
-  bool touched; /* the next poll tells the system of a change */
-  int spare;    /* a descriptor, for telling a client that there are none */
-  bool telling; /* one has it now */
+  bool touched;   /* the next poll tells the system of a change */
+  int spare;      /* a descriptor, for telling a client that there are none */
+  bool telling;   /* one has it now */
+  bool said_lack; /* in the log */
   uint64_t pause_ns;         /* end of a pause in accepting; 0: there is none */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
   uv_thread_t thread;
@@ -79,8 +80,10 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
   server->pause_ns = now + PAUSE_NS;
   if (server->lacking_since_ns == 0) {
     server->lacking_since_ns = now;
-    gli_log(GLOO_LOG_WARN, "the TCP store at %s cannot take a connection: %s",
+    gli_log(server->said_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+            "the TCP store at %s cannot take a connection: %s",
             server->service.address, gli_lack_text(code));
+    server->said_lack = true;
   }
   if (now - server->lacking_since_ns < PATIENCE_NS) return;
   if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);
@@ -263,12 +266,20 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
 
 /* At the first address that can be used. But where another program has the port
  * at any of them, some clients would meet that one instead. */
-static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
-                                   uint16_t port, gloo_error *error) {
+static gloo_status listen_anywhere(gli_tcp_server *server,
+                                   const gloo_store_tcp_options *options,
+                                   gloo_error *error) {
   gli_tcp_addresses addresses;
-  gloo_status status =
-      gli_tcp_resolve("the TCP store", host, port, &addresses, error);
-  if (status != GLOO_OK) return status;
+  gloo_error cause;
+  gloo_status status;
+  const char *host = options->host;
+  gli_retry retry = gli_retry_begin(options->timeout_ns);
+  do
+    status = gli_tcp_resolve("the TCP store", host, options->port,
+                             gli_retry_left(&retry), &addresses, &cause);
+  while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
+  if (status != GLOO_OK)
+    return gli_fail(error, status, -1, "%s", cause.message);
   for (size_t i = 0; i < addresses.n; i++)
     if (is_taken(&addresses.list[i]))
       return server_cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
@@ -367,15 +378,14 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
                   uv_strerror(rc));
 }
 
-gloo_status gli_tcp_server_create(const char *host, uint16_t port,
-                                  const char *job, uint64_t epoch,
+gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
                                   gli_tcp_server **result, gloo_error *error) {
-  size_t job_bytes = strlen(job);
+  size_t job_bytes = strlen(options->job);
   gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
   if (server == NULL) return server_no_memory(error);
-  memcpy(server->job, job, job_bytes + 1);
+  memcpy(server->job, options->job, job_bytes + 1);
   server->service.job = server->job;
-  server->service.epoch = epoch;
+  server->service.epoch = options->epoch;
   server->listener.fd = server->wake.fd = server->wake_write = server->spare =
       -1;
   gloo_status status = GLOO_OK;
@@ -384,7 +394,7 @@ gloo_status gli_tcp_server_create(const char *host, uint16_t port,
     status = gli_fail(error, gli_lack_status(code), -1,
                       "cannot start the server of a TCP store: %s",
                       gli_lack_text(code));
-  if (status == GLOO_OK) status = listen_anywhere(server, host, port, error);
+  if (status == GLOO_OK) status = listen_anywhere(server, options, error);
   if (status == GLOO_OK) {
     memcpy(server->service.address, gli_tcp_address_name(&server->address).text,
            sizeof server->service.address);

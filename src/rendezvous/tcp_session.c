@@ -25,16 +25,20 @@ static void session_free(gli_session *session) {
   free(session->fetch.keys);
   free(session->body);
   free(session->out);
+  free(session->will);
   free(session);
 }
 
 void gli_sessions_sweep(gli_tcp_service *service) {
-  if (!service->to_sweep) return;
-  service->to_sweep = false;
-  gli_session *next;
-  for (gli_session *s = service->sessions; s != NULL; s = next) {
-    next = s->next;
-    if (s->state == GLI_SESSION_CLOSED) session_free(s);
+  while (service->to_sweep) { /* a will's reader may be lost as well */
+    gli_session *next;
+    service->to_sweep = false;
+    for (gli_session *s = service->sessions; s != NULL; s = next) {
+      next = s->next;
+      if (s->state != GLI_SESSION_CLOSED) continue;
+      if (s->lost && s->will != NULL) gli_session_execute(s);
+      session_free(s);
+    }
   }
 }
 
@@ -90,9 +94,10 @@ static ssize_t session_read_some(gli_session *session) {
 }
 
 /* A client that only looks which of several addresses answers says nothing. */
-static void session_read_failed(gli_session *session) {
+void gli_session_lost(gli_session *session) {
   if (session->state == GLI_SESSION_HELLO && session->got > 0)
     gli_session_drop(session, "it left without saying hello");
+  session->lost = session->state != GLI_SESSION_CLOSED;
   gli_session_close(session);
 }
 
@@ -102,7 +107,7 @@ static void read_request(gli_session *session) {
     ssize_t n = session_read_some(session);
     if (n < 0 && gli_would_block(errno)) return;
     if (n <= 0) {
-      session_read_failed(session);
+      gli_session_lost(session);
       return;
     }
     if (session->state == GLI_SESSION_PARKED) {
@@ -144,7 +149,7 @@ static void write_out(gli_session *session) {
                                       session->out + session->written,
                                       session->out_bytes - session->written);
     if (n < 0 && !gli_would_block(errno)) {
-      gli_session_close(session);
+      gli_session_lost(session);
       return;
     }
     if (n < 0) {

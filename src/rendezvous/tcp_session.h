@@ -14,6 +14,14 @@
 
 typedef struct gli_session gli_session;
 
+/* A parked session in the list of those that wait for a key, or for one of the
+ * same hash. */
+typedef struct gli_wait {
+  gli_session *session;
+  const char *key;
+  struct gli_wait *next, **link; /* link NULL: it does not wait */
+} gli_wait;
+
 /* What the sessions of one server share. */
 typedef struct gli_tcp_service {
   gli_table *table;
@@ -28,9 +36,11 @@ typedef struct gli_tcp_service {
   /* errno of what this process lacks to take clients, since one was refused for
    * it; 0: nothing. */
   int lack;
+  bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
-  /* Those parked, by the hash of the key they need next. */
-  gli_session *waiting[GLI_TCP_WAIT_BUCKETS];
+  /* Those parked, by the hash of the key they need next, and of the one that
+   * ends their wait. */
+  gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
 } gli_tcp_service;
 
 typedef enum gli_session_state {
@@ -47,14 +57,18 @@ typedef struct gli_tcp_fetch {
   size_t n_keys;
   size_t next; /* the keys before this one were there when last looked at */
   bool want_values;
+  const char *alarm; /* NULL: none */
 } gli_tcp_fetch;
 
 struct gli_session {
   gli_watch watch;
   uint64_t due_ns; /* of its timer; 0: not set */
   gli_tcp_service *service;
-  gli_session *next, **link;           /* in `sessions` */
-  gli_session *wait_next, **wait_link; /* in `waiting`, when parked */
+  gli_session *next, **link; /* in `sessions` */
+  gli_wait wait, alarm;      /* in `waiting`, when parked */
+  uint8_t *will;             /* the body of a WILL, for free(); NULL: none */
+  size_t will_bytes;
+  bool lost; /* closed because the client is gone */
   gli_session_state state;
   bool refused; /* there is no room for it: to be told so */
   /* Of a request of the process that serves, which has no connection: the reply
@@ -84,7 +98,8 @@ void gli_session_own_free(gli_session *session);
 /* End the timers that are due. */
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
 
-/* Free those that are closed. */
+/* Free those that are closed; first what those that are lost have left in their
+ * wills is done. */
 void gli_sessions_sweep(gli_tcp_service *service);
 
 /* Close it; its memory stays until sessions are swept up. Idempotent. */
@@ -103,6 +118,12 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
 /* ... of no body, or of the error's sentence. */
 void gli_session_reply_status(gli_session *session, gloo_status status,
                               const gloo_error *error);
+
+/* Its client is gone: close it. Idempotent. */
+void gli_session_lost(gli_session *session);
+
+/* Set what its will says. */
+void gli_session_execute(gli_session *session);
 
 /* Serve the request that is complete in `op` and `body`: reply, park or drop.
  */

@@ -124,6 +124,9 @@ typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
   uint16_t port;
+  /* How long a host that does not resolve is looked up again; 0: once, and as
+   * long as that takes. */
+  int64_t lookup_ns;
   int streams; /* >= 1 */
   /* Messages are to have checksums (CRC32C): those of each pair of which one
    * end says so. It is published with the address, so both ends know it when

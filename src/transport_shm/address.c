@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/boot_id.h"
 #include "core/bytes.h"
 #include "core/descriptor.h"
 #include "core/random.h"
@@ -22,19 +23,11 @@ enum { ADDRESS_BYTES = 77, BACKLOG = 512 };
 
 _Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
 
-static int read_boot_id(uint8_t boot[GLI_SHM_BOOT_BYTES]) {
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  ssize_t got;
-  do got = read(fd, boot, GLI_SHM_BOOT_BYTES);
-  while (got < 0 && errno == EINTR);
-  close(fd);
-  return got == GLI_SHM_BOOT_BYTES ? 0 : EIO;
-}
+_Static_assert((int)GLI_SHM_BOOT_BYTES == (int)GLI_BOOT_ID_BYTES, "an id fits");
 
 int gli_shm_endpoint_here(gli_shm_endpoint *endpoint, const char **what) {
   *what = "this host and namespace cannot be identified";
-  int code = read_boot_id(endpoint->boot);
+  int code = gli_boot_id_read(endpoint->boot);
   if (code != 0) return code;
   struct stat net;
   if (stat("/proc/self/ns/net", &net) != 0) return errno;

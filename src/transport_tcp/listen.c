@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/lookup.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -70,20 +71,18 @@ static gloo_status listen_on(gli_tcp *t, const gli_tcp_endpoint *at,
   return take_listener(t, fd, error);
 }
 
-static gloo_status listen_on_host(gli_tcp *t, const char *host, uint16_t port,
+static gloo_status listen_on_host(gli_tcp *t,
+                                  const gli_transport_config *config,
                                   gloo_error *error) {
-  struct addrinfo hints, *list;
-  memset(&hints, 0, sizeof hints);
-  hints.ai_socktype = SOCK_STREAM;
-  int code = getaddrinfo(host, NULL, &hints, &list);
-  if (code == EAI_SYSTEM && gli_lacking(errno))
-    return gli_fail(error, gli_lack_status(errno), -1,
-                    "host \"%s\" cannot be looked up: %s", host,
-                    gli_lack_text(errno));
-  if (code != 0)
-    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "host \"%s\" does not resolve: %s", host,
-                    gai_strerror(code));
+  struct addrinfo *list;
+  const char *host = config->host;
+  gli_retry retry = gli_retry_begin(config->lookup_ns);
+  gloo_status found =
+      config->lookup_ns == 0
+          ? gli_look_up("host", host, "0", SOCK_STREAM, -1, &list, error)
+          : gli_look_up_patiently("host", host, "0", SOCK_STREAM, &retry, &list,
+                                  error);
+  if (found != GLOO_OK) return found;
   gloo_status status =
       gli_fail(error, GLOO_ERR_ADDRESS, -1,
                "host \"%s\" has neither an IPv4 nor an IPv6 address", host);
@@ -97,7 +96,7 @@ static gloo_status listen_on_host(gli_tcp *t, const char *host, uint16_t port,
                         host);
       continue;
     }
-    gli_tcp_endpoint_set_port(&at, port);
+    gli_tcp_endpoint_set_port(&at, config->port);
     status = listen_on(t, &at, error);
     if (status == GLOO_OK) break;
   }
@@ -135,8 +134,7 @@ static gloo_status listen_on_loopback(gli_tcp *t, uint16_t port,
 
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error) {
-  if (config->host != NULL)
-    return listen_on_host(t, config->host, config->port, error);
+  if (config->host != NULL) return listen_on_host(t, config, error);
   if (config->interface != NULL)
     return listen_on_interface(t, config->interface, "the device's options",
                                config->port, error);

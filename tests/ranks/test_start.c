@@ -1,5 +1,6 @@
-/* Jobs that start from the environment, as processes: again and again, and two
- * at one port. Transports: as GLOO_TRANSPORT takes them. */
+/* Jobs that start from the environment, as processes: again and again, two at
+ * one port, and some of whose ranks are killed meanwhile. Transports: as
+ * GLOO_TRANSPORT takes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -336,6 +337,101 @@ static void a_rank_that_others_met_without_tells_them(void **state) {
   }
 }
 
+/* ---- ranks that are killed, or stopped ------------------------------------
+ */
+
+static int64_t patience_ns;
+
+static verdict start_patiently(void) {
+  verdict v;
+  gloo_context *c;
+  gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
+  gloo_context_options with = GLOO_CONTEXT_OPTIONS_INIT;
+  with.timeout_ns = patience_ns;
+  o.context = &with;
+  v.status = gloo_init(&o, &c, &v.error);
+  if (v.status == GLOO_OK) gloo_context_destroy(c);
+  return v;
+}
+
+static void end_by_killing(child c) {
+  kill(c.pid, SIGKILL);
+  waitpid(c.pid, NULL, 0);
+  close(c.told);
+}
+
+/* Ranks 0 to 2 of 4 have published, and wait for the last. */
+static void start_three(child ranks[3]) {
+  static const char *const keys[] = {"gloo/rank/0", "gloo/rank/1",
+                                     "gloo/rank/2"};
+  gloo_error e;
+  uint16_t port = free_port();
+  for (unsigned r = 0; r < 3; r++)
+    ranks[r] = start(r, 4, port, start_patiently);
+  gloo_store *store = look(port, false);
+  if (gloo_store_wait(store, keys, 3, INT64_C(60000000000), &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  gloo_store_destroy(store);
+}
+
+static void expect_named(verdict v, int rank, const char *word) {
+  if (v.status == GLOO_OK || v.error.rank != rank ||
+      strstr(v.error.message, word) == NULL)
+    fail_msg("%s, rank %d: %s", gloo_status_string(v.status), v.error.rank,
+             v.error.message);
+}
+
+static void a_killed_rank_is_named_long_before_the_deadline(void **state) {
+  (void)state;
+  patience_ns = INT64_C(60000000000);
+  for (unsigned victim = 0; victim < 3; victim++) {
+    child ranks[3];
+    start_three(ranks);
+    uint64_t began_ns = uv_hrtime();
+    end_by_killing(ranks[victim]);
+    for (unsigned r = 0; r < 3; r++) {
+      if (r == victim) continue;
+      expect_named(end(ranks[r]), (int)victim, "ended");
+    }
+    assert_true(uv_hrtime() - began_ns < UINT64_C(20000000000));
+  }
+}
+
+static void a_stopped_rank_0_is_named_at_the_deadline(void **state) {
+  child ranks[3];
+  (void)state;
+  patience_ns = INT64_C(2000000000);
+  start_three(ranks);
+  uint64_t began_ns = uv_hrtime();
+  kill(ranks[0].pid, SIGSTOP);
+  for (unsigned r = 1; r < 3; r++)
+    expect_named(end(ranks[r]), 0, "did not answer in time");
+  assert_true(uv_hrtime() - began_ns < UINT64_C(20000000000));
+  kill(ranks[0].pid, SIGCONT);
+  end_by_killing(ranks[0]);
+}
+
+/* Before it has come, while ranks meet or measure, or when all have met: the
+ * others start, or name it. */
+static void a_rank_that_is_killed_at_any_moment_is_named(void **state) {
+  (void)state;
+  patience_ns = INT64_C(3000000000);
+  for (unsigned round = 0; round < 10; round++) {
+    child ranks[3];
+    uint16_t port = free_port();
+    unsigned victim = round % 2 + 1;
+    for (unsigned r = 0; r < 3; r++)
+      ranks[r] = start(r, 3, port, start_patiently);
+    uv_sleep(round * round * 3 / 2);
+    end_by_killing(ranks[victim]);
+    for (unsigned r = 0; r < 3; r++) {
+      if (r == victim) continue;
+      verdict v = end(ranks[r]);
+      if (v.status != GLOO_OK) expect_named(v, (int)victim, "");
+    }
+  }
+}
+
 /* ---- rank 0 lacks descriptors -------------------------------------------- */
 
 /* It has enough for itself and for few others. */
@@ -390,6 +486,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_rank_that_comes_after_the_meeting_failed_hears_why),
       cmocka_unit_test(a_second_rank_0_soon_afterwards_fails_the_job),
       cmocka_unit_test(a_rank_that_others_met_without_tells_them),
+      cmocka_unit_test(a_killed_rank_is_named_long_before_the_deadline),
+      cmocka_unit_test(a_stopped_rank_0_is_named_at_the_deadline),
+      cmocka_unit_test(a_rank_that_is_killed_at_any_moment_is_named),
       cmocka_unit_test(all_ranks_hear_what_rank_0_lacks),
   };
   static const char *const others[] = {"GLOO_JOB_ID", "GLOO_EPOCH",

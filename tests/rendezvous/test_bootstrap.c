@@ -444,7 +444,7 @@ static void late_comers_are_told_to_try_again(void **state) {
   for (int i = 0; i < 3; i++) {
     gloo_value blobs[4] = {{NULL, 0}};
     gloo_error e;
-    gli_attempt attempt = {false, 0};
+    gli_attempt attempt = {.again = false};
     assert_int_equal(
         gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "", 0, 1,
                                LONG_TIME, blobs, &attempt, &e),
@@ -460,7 +460,7 @@ static void a_server_that_goes_before_one_is_in_is_no_end(void **state) {
   test_store t;
   gloo_value blobs[2] = {{NULL, 0}};
   gloo_error e;
-  gli_attempt attempt = {false, 0};
+  gli_attempt attempt = {.again = false};
   (void)state;
   test_store_open("tcp4", &t);
   gloo_store *client = test_store_join(&t);
@@ -477,7 +477,7 @@ static void a_server_that_goes_before_one_is_in_is_no_end(void **state) {
 static void a_rank_that_tries_again_finds_itself(void **state) {
   test_store t;
   gloo_value blobs[2] = {{NULL, 0}};
-  gli_attempt attempt = {false, 0};
+  gli_attempt attempt = {.again = false};
   gloo_error e;
   (void)state;
   test_store_open(kind, &t);
@@ -503,7 +503,7 @@ static void a_contender_ends_the_meeting_and_what_comes_of_it(void **state) {
   (void)state;
   for (int met = 0; met < 2; met++) {
     gloo_value blobs[2] = {{NULL, 0}};
-    gli_attempt attempt = {true, 0};
+    gli_attempt attempt = {.again = true};
     test_store_open(kind, &t);
     if (met) assert_int_equal(gli_bootstrap_end(t.store, &e), GLI_OUTCOME_OVER);
     assert_int_equal(gli_bootstrap_watch(t.store, 0, &e), GLOO_OK);

@@ -178,14 +178,33 @@ static void expect_broken_requests_dropped(uint16_t port) {
   gli_frame_begin(&frame, 64); /* more keys than there are */
   gli_frame_put_u64(&frame, 0);
   gli_frame_put_u32(&frame, 1);
+  gli_frame_put_key(&frame, "");
   gli_frame_put_u32(&frame, UINT32_MAX);
   gli_frame_put_key(&frame, "key");
   expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
   gli_frame_begin(&frame, 64); /* no keys */
   gli_frame_put_u64(&frame, 0);
   gli_frame_put_u32(&frame, 1);
+  gli_frame_put_key(&frame, "");
   gli_frame_put_u32(&frame, 0);
   expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
+  gli_frame_begin(&frame, 64); /* an alarm without its end */
+  gli_frame_put_u64(&frame, 0);
+  gli_frame_put_u32(&frame, 1);
+  gli_frame_put_blob(&frame, "alarm", 5);
+  gli_frame_put_u32(&frame, 1);
+  gli_frame_put_key(&frame, "key");
+  expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
+  gli_frame_begin(&frame, 64); /* a will of more than there is */
+  gli_frame_put_u32(&frame, UINT32_MAX);
+  gli_frame_put_u32(&frame, 1);
+  gli_frame_put_key(&frame, "key");
+  gli_frame_put_blob(&frame, "x", 1);
+  expect_dropped(port, &frame, GLI_TCP_WILL, 1);
+  gli_frame_begin(&frame, 64); /* more on a condition than there is */
+  gli_frame_put_u32(&frame, 0);
+  gli_frame_put_u32(&frame, 1);
+  expect_dropped(port, &frame, GLI_TCP_WILL, 1);
   gli_frame_begin(&frame, 64); /* cut short */
   gli_frame_put_key(&frame, "key");
   gli_frame_put_u32(&frame, 1);
@@ -202,6 +221,7 @@ static void expect_impatience_dropped(uint16_t port) {
   gli_frame_begin(&fetch, 64);
   gli_frame_put_u64(&fetch, (uint64_t)-1);
   gli_frame_put_u32(&fetch, 1);
+  gli_frame_put_key(&fetch, "");
   gli_frame_put_u32(&fetch, 1);
   gli_frame_put_key(&fetch, "never");
   gli_frame_end(&fetch, GLI_TCP_FETCH);
@@ -229,7 +249,7 @@ static void strangers_are_dropped_and_the_job_goes_on(void **state) {
   gloo_store_destroy(store);
   gloo_log_set_sink(NULL, NULL);
   uv_mutex_destroy(&log_lock);
-  assert_int_equal(log_lines, 6 + 4 + 9 + 1);
+  assert_int_equal(log_lines, 6 + 4 + 12 + 1);
 }
 
 static void silent_clients_are_dropped(void **state) {

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Ranks that start before their network is up, and before the name of rank 0's
+# host is known: they wait for both.
+# usage: later.sh GLOO
+#
+# The whole test runs in network and mount namespaces of its own, whose loopback
+# interface is down at first, and whose /etc/hosts is another file.
+gloo=$1
+# shellcheck source=tests/tools/tap.sh
+. "$(dirname "$0")/../tools/tap.sh"
+
+skip() {
+  echo "1..0 # SKIP $*"
+  exit 0
+}
+
+if [ "$2" != inside ]; then
+  for tool in unshare ip mount timeout; do
+    command -v $tool > /dev/null || skip "the command $tool is missing"
+  done
+  # As root, or with a user namespace in which we are.
+  for flags in -nm -rnm; do
+    unshare $flags sh -c 'mount --bind /etc/hosts /etc/hosts' 2> /dev/null || continue
+    unshare $flags timeout -k 5 200 sh "$0" "$gloo" inside
+    exit
+  done
+  skip "network and mount namespaces cannot be made here (root may)"
+fi
+
+echo "127.0.0.1 localhost" > "$scratch/hosts"
+mount --bind "$scratch/hosts" /etc/hosts || exit 99
+
+# usage: start_ranks HOST. What they say goes to log.RANK.
+start_ranks() {
+  ranks=
+  for rank in 0 1 2; do
+    RANK=$rank WORLD_SIZE=3 MASTER_ADDR=$1 MASTER_PORT=20001 GLOO_JOB_ID=later \
+      timeout -k 5 60 "$gloo" info > "$scratch/log.$rank" 2>&1 < /dev/null &
+    ranks="$ranks $!"
+  done
+}
+
+# All of them have said that they try again.
+# shellcheck disable=SC2317
+all_try_again() {
+  for rank in 0 1 2; do
+    grep -q "trying again" "$scratch/log.$rank" || return 1
+  done
+}
+
+end_ranks() {
+  bad=0
+  for pid in $ranks; do
+    wait "$pid" || bad=$?
+  done
+  [ $bad -eq 0 ] || cat "$scratch"/log.? | sed 's/^/# /'
+  return $bad
+}
+
+start_ranks 127.0.0.1
+wait_until all_try_again && grep -q unreachable "$scratch/log.1" && ip link set lo up && end_ranks
+result "ranks wait for a network that is not up"
+
+start_ranks master.later
+wait_until all_try_again && grep -q "does not resolve" "$scratch/log.1" &&
+  echo "127.0.0.1 master.later" >> "$scratch/hosts" && end_ranks
+result "ranks wait for a name that is not known"
+
+finish
