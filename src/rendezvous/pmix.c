@@ -42,7 +42,8 @@ static struct {
   uv_mutex_t lock;
   uv_cond_t done;
   gli_pmix_library library;
-  bool loaded, begun; /* PMIx_Init has succeeded */
+  bool loaded;
+  bool begun; /* PMIx_Init has succeeded: else PMIx_Finalize may crash */
   gli_pmix_proc self;
   gloo_error broken; /* status GLOO_OK: it is not */
 } pmix;
@@ -158,6 +159,9 @@ static void pmix_begin(pmix_call *call) {
   pmix_step(call, "PMIx_Init");
   call->code = pmix.library.init(&call->self, NULL, 0);
   if (call->code != GLI_PMIX_SUCCESS) return;
+  uv_mutex_lock(&pmix.lock);
+  pmix.begun = true;
+  uv_mutex_unlock(&pmix.lock);
   /* A library that finds no launcher makes up a job of one rank. */
   call->sane = memchr(call->self.name, '\0', sizeof call->self.name) != NULL &&
                strcmp(call->self.name, call->text) == 0;
@@ -195,7 +199,6 @@ static gloo_status pmix_join(uint64_t deadline_ns, gli_pmi_job *job,
   pmix_call *call = pmix_call_make(pmix_begin, error);
   if (call == NULL) return GLOO_ERR_NO_MEMORY;
   strcpy(call->text, name);
-  pmix.begun = true; /* even if it fails half-way */
   status = pmix_visit(call, deadline_ns, "the launcher does not answer", error);
   if (status != GLOO_OK) return status;
   pmix.self = call->self;
@@ -282,7 +285,7 @@ static void pmix_end(pmix_call *call) {
 /* Not while another thread is still in the library: then its launcher is of no
  * use, or this rank was left alone. */
 static void pmix_leave(uint64_t deadline_ns) {
-  if (!pmix.begun || pmix.broken.status == GLOO_ERR_TIMEOUT) return;
+  if (pmix.broken.status == GLOO_ERR_TIMEOUT || !pmix.begun) return;
   pmix_call *call = pmix_call_make(pmix_end, NULL);
   if (call == NULL) return;
   if (pmix_visit(call, deadline_ns, "", NULL) == GLOO_OK) free(call);

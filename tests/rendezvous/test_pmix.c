@@ -1,6 +1,6 @@
 /* The conversation with a launcher by PMIx: with a library that is as it should
  * be, and with all that may be there instead. Each rank is a process.
- * usage: test_pmix LIBRARY [patience] */
+ * usage: test_pmix LIBRARY [patience], where LIBRARY begins with a slash */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -140,7 +140,8 @@ static int refused(const scene *s) {
 static const scene scenes[] = {
     {.trick = "init fails",
      .status = GLOO_ERR_PEER,
-     .words = {"PMIx_Init", "OUT OF ORDER (-25)"}},
+     .words = {"PMIx_Init", "OUT OF ORDER (-25)"},
+     .calls = "i"},
     {.trick = "alone", .status = GLOO_ERR_PROTOCOL, .words = {"PMIx_Init"}},
     {.trick = "no end", .status = GLOO_ERR_PROTOCOL, .words = {"PMIx_Init"}},
     {.trick = "size fails", .status = GLOO_ERR_PEER, .words = {"job's size"}},
