@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "api/bootstrap.h"
+#include "api/device.h"
 #include "api/host.h"
 #include "api/measure.h"
 #include "api/port_watch.h"
@@ -160,7 +161,8 @@ void gloo_context_destroy(gloo_context *context) {
 
 /* ---- from the environment ------------------------------------------------ */
 
-/* Listen where the others can reach us, unless the caller says where. */
+/* The address that reaches rank 0 is the first that others are told. A rank
+ * alone is on this host. */
 static gloo_status open_device(const gloo_device_options *options,
                                const gli_launch *launch, gloo_device **device,
                                gloo_error *error) {
@@ -169,18 +171,18 @@ static gloo_status open_device(const gloo_device_options *options,
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
   if (status != GLOO_OK) return status;
   o.struct_size = sizeof o;
-  char own[64];
-  bool anywhere = o.host == NULL && o.interface == NULL &&
-                  gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
-  if (anywhere && launch->size > 1) {
+  char own[GLI_TOWARDS_BYTES] = "127.0.0.1";
+  const char *choice = o.interface;
+  if (choice == NULL) choice = gli_environment_read("GLOO_SOCKET_IFNAME");
+  bool anywhere = o.host == NULL && (choice == NULL || choice[0] == '^');
+  if (!anywhere) own[0] = '\0';
+  if (anywhere && launch->size > 1)
     status = gli_host_towards(launch->host, own, error);
-    if (status != GLOO_OK) {
-      gli_error_prefix(error, "MASTER_ADDR: ");
-      return status;
-    }
-    o.host = own;
+  if (status != GLOO_OK) {
+    gli_error_prefix(error, "MASTER_ADDR: ");
+    return status;
   }
-  return gloo_device_create(&o, device, error);
+  return gli_device_create_towards(&o, own, device, error);
 }
 
 /* When rank 0 cannot listen because another rank 0 does, all ranks that have

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "core/descriptor.h"
+#include "core/host_name.h"
 #include "core/lack.h"
+#include "core/published.h"
 #include "rendezvous/text.h"
 
 static void take_all(const struct addrinfo *found,
@@ -48,10 +50,11 @@ static int look_up(const char *host, const char *service,
 
 gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error) {
-  char service[8];
+  char service[8], bare[GLI_HOST_NAME_BYTES];
   struct addrinfo *found = NULL;
   snprintf(service, sizeof service, "%u", (unsigned)port);
-  int rc = look_up(host, service, &found);
+  int rc = EAI_NONAME;
+  if (gli_host_name_bare(host, bare)) rc = look_up(bare, service, &found);
   if (rc == 0) {
     take_all(found, addresses);
     freeaddrinfo(found);
@@ -69,6 +72,45 @@ gloo_status gli_tcp_resolve(const char *host, uint16_t port,
       gli_quote(host).text,
       rc == 0 ? "it has no IPv4 or IPv6 address" : gai_strerror(rc));
 }
+
+/* ---- where to listen ----------------------------------------------------- */
+
+static void address_add(gli_tcp_addresses *addresses,
+                        const gli_endpoint *endpoint) {
+  if (addresses->n == GLI_TCP_ADDRESSES_MAX) return;
+  struct sockaddr_storage *to = &addresses->list[addresses->n++];
+  memset(to, 0, sizeof *to);
+  memcpy(to, endpoint, gli_endpoint_bytes(endpoint));
+}
+
+static bool addresses_loop_back(const gli_tcp_addresses *addresses) {
+  for (size_t i = 0; i < addresses->n; i++) {
+    gli_endpoint endpoint;
+    memcpy(&endpoint, &addresses->list[i], sizeof endpoint);
+    if (!gli_endpoint_is_loopback(&endpoint)) return false;
+  }
+  return true;
+}
+
+gloo_status gli_tcp_listen_at(const char *host, gli_tcp_addresses *addresses,
+                              gloo_error *error) {
+  gli_endpoints bound;
+  gloo_status status = gli_bind_read(&bound, error);
+  if (status != GLOO_OK) return status;
+  if (bound.n == 0) status = gli_tcp_resolve(host, 0, addresses, error);
+  if (status != GLOO_OK) return status;
+  if (bound.n == 0) {
+    if (!addresses_loop_back(addresses) || gli_host_name_is_local(host))
+      return GLOO_OK;
+    (void)gli_endpoint_from_text("::", &bound.at[bound.n++]);
+    (void)gli_endpoint_from_text("0.0.0.0", &bound.at[bound.n++]);
+  }
+  addresses->n = 0;
+  for (uint32_t i = 0; i < bound.n; i++) address_add(addresses, &bound.at[i]);
+  return GLOO_OK;
+}
+
+/* ---- as text, and ports -------------------------------------------------- */
 
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {
   gli_tcp_name name;
@@ -90,6 +132,13 @@ uint16_t gli_tcp_address_port(const struct sockaddr_storage *address) {
   if (address->ss_family == AF_INET6)
     return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
   return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port) {
+  if (address->ss_family == AF_INET6)
+    ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+  else
+    ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
 void gli_tcp_address_reachable(struct sockaddr_storage *address) {

@@ -19,16 +19,25 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`. Blocks while the system's resolver does, which an
- * address in figures never asks. GLOO_ERR_ADDRESS when there are none;
- * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
+/* All addresses of `host`, which may be in brackets ("[::1]"). Blocks while the
+ * system's resolver does, which an address in figures never asks.
+ * GLOO_ERR_ADDRESS when there are none; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when
+ * this process lacks what it takes. */
 gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
+
+/* Where a server for `host` is to listen, with port 0: what GLOO_BIND_ADDR
+ * says, or else at the addresses of `host`. Where this host alone takes a name
+ * for its loopback address (as /etc/hosts has it on Debian), others do not, and
+ * it is to listen at all. */
+gloo_status gli_tcp_listen_at(const char *host, gli_tcp_addresses *addresses,
+                              gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);
 
 uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
+void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);
 
 /* Where to connect to in order to reach a server bound there: the loopback
  * address if it is bound to all. */

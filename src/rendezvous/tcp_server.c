@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "core/fork.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/ports.h"
 #include "core/signals.h"
 #include "core/sleep.h"
 #include "rendezvous/tcp_session.h"
@@ -203,10 +205,12 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
 static int server_listen_at(gli_tcp_server *server,
                             const struct sockaddr_storage *address) {
   socklen_t bytes = sizeof server->address;
-  int yes = 1;
+  int yes = 1, no = 0;
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
   if (fd < 0) return errno;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (address->ss_family == AF_INET6) /* :: is for IPv4 as well */
+    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
   if (bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
@@ -247,30 +251,53 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
                          "ended, has the port: end it or use another port"
       : rc == EADDRNOTAVAIL
           ? "; it is not an address of this machine: the rank that serves must "
-            "run on the host that is named"
+            "run on the host that is named, or, where that is reached through "
+            "another address, be told by GLOO_BIND_ADDR where to listen"
           : "");
 }
 
 /* At the first address that can be used. But where another program has the port
- * at any of them, some clients would meet that one instead. */
+ * at any of them, some clients would meet that one instead. 0, or errno and the
+ * address that it is about. */
+static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
+                          uint16_t port, struct sockaddr_storage *about) {
+  int code = EADDRNOTAVAIL;
+  for (size_t i = 0; i < addresses->n; i++)
+    gli_tcp_address_set_port(&addresses->list[i], port);
+  for (size_t i = 0; i < addresses->n; i++) {
+    *about = addresses->list[i];
+    if (is_taken(about)) return EADDRINUSE;
+  }
+  for (size_t i = 0; i < addresses->n; i++) {
+    *about = addresses->list[i];
+    code = server_listen_at(server, about);
+    if (code == 0 || code == EADDRINUSE || gli_lacking(code)) break;
+  }
+  return code;
+}
+
 static gloo_status listen_anywhere(gli_tcp_server *server, const char *host,
                                    uint16_t port, gloo_error *error) {
   gli_tcp_addresses addresses;
-  gloo_status status = gli_tcp_resolve(host, port, &addresses, error);
+  gli_ports ports;
+  char range[GLI_PORTS_TEXT_BYTES];
+  struct sockaddr_storage about;
+  int code = EADDRINUSE;
+  gloo_status status = gli_ports_read(port, &ports, error);
+  if (status == GLOO_OK) status = gli_tcp_listen_at(host, &addresses, error);
   if (status != GLOO_OK) return status;
-  for (size_t i = 0; i < addresses.n; i++)
-    if (is_taken(&addresses.list[i]))
-      return server_cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
-  for (size_t i = 0; i < addresses.n; i++) {
-    int rc = server_listen_at(server, &addresses.list[i]);
-    if (rc == 0) return GLOO_OK;
-    if (gli_lacking(rc))
-      return gli_fail(error, gli_lack_status(rc), -1,
-                      "the TCP store cannot listen: %s", gli_lack_text(rc));
-    status = server_cannot_listen(&addresses.list[i], host, rc, error);
-    if (rc == EADDRINUSE) break;
-  }
-  return status;
+  for (uint32_t i = 0; i < gli_ports_count(&ports) && code == EADDRINUSE; i++)
+    code = listen_at_port(server, &addresses, gli_ports_at(&ports, i), &about);
+  if (code == 0) return GLOO_OK;
+  if (gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "the TCP store cannot listen: %s", gli_lack_text(code));
+  if (gli_ports_ranged(&ports, range) && code == EADDRINUSE)
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "the TCP store cannot listen for %s: all ports of "
+                    "GLOO_PORT_RANGE (%s) are in use",
+                    gli_quote(host).text, range);
+  return server_cannot_listen(&about, host, code, error);
 }
 
 static void server_release(gli_tcp_server *server) {
