@@ -107,7 +107,7 @@ gloo_status gli_host_towards(const char *host, char text[GLI_TOWARDS_BYTES],
                     "no address of this host reaches \"%.64s\"", host);
   gli_endpoint own;
   if (gli_endpoint_from_text(text, &own) && gli_endpoint_is_loopback(&own) &&
-      !gli_host_name_is_local(host))
+      gli_host_name_is_own(host))
     text[0] = '\0';
   return GLOO_OK;
 }

@@ -22,8 +22,8 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
 /* The address of this host from which `host`, a name or figures, would be
  * reached, in figures; resolves it, sends nothing. "" where that is not known:
  * the name does not resolve (yet: who connects to it tries for longer), or it
- * is one that this host alone takes for its loopback address, as
- * /etc/hosts has it on Debian. GLOO_ERR_ADDRESS: there is no way to it. */
+ * is this host's own and to it alone means loopback. GLOO_ERR_ADDRESS: there is
+ * no way to it. */
 enum { GLI_TOWARDS_BYTES = 64 };
 gloo_status gli_host_towards(const char *host, char text[GLI_TOWARDS_BYTES],
                              gloo_error *error);

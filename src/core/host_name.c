@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "core/descriptor.h"
 #include "core/error.h"
@@ -18,12 +19,13 @@ bool gli_host_name_bare(const char *name, char bare[GLI_HOST_NAME_BYTES]) {
   return true;
 }
 
-bool gli_host_name_is_local(const char *name) {
-  gli_endpoint endpoint;
-  if (gli_endpoint_from_text(name, &endpoint))
-    return gli_endpoint_is_loopback(&endpoint);
-  return strcasecmp(name, "localhost") == 0 ||
-         strcasecmp(name, "localhost.") == 0;
+bool gli_host_name_is_own(const char *name) {
+  char own[GLI_HOST_NAME_BYTES] = "";
+  if (gethostname(own, sizeof own - 1) != 0 || own[0] == '\0') return false;
+  size_t bytes = strcspn(own, ".");
+  if (strcspn(name, ".") != bytes) return false;
+  return strncasecmp(name, own, bytes) == 0 &&
+         strcasecmp(name, "localhost") != 0;
 }
 
 /* errno, if a look-up failed for want of something here; else 0. The resolver

@@ -11,9 +11,9 @@
 enum { GLI_HOST_NAME_BYTES = 256 };
 bool gli_host_name_bare(const char *name, char bare[GLI_HOST_NAME_BYTES]);
 
-/* Does it mean this host wherever it is said: localhost, an address of
- * loopback? Not a name that this host alone knows to be one. */
-bool gli_host_name_is_local(const char *name);
+/* Is it what this host calls itself, with a domain or without? To it alone that
+ * may mean loopback (as /etc/hosts has it on Debian). */
+bool gli_host_name_is_own(const char *name);
 
 /* All addresses that a name or figures stand for, port 0. Blocks while the
  * system's resolver does, which figures never ask. GLOO_ERR_ADDRESS: there are

@@ -100,7 +100,7 @@ gloo_status gli_tcp_listen_at(const char *host, gli_tcp_addresses *addresses,
   if (bound.n == 0) status = gli_tcp_resolve(host, 0, addresses, error);
   if (status != GLOO_OK) return status;
   if (bound.n == 0) {
-    if (!addresses_loop_back(addresses) || gli_host_name_is_local(host))
+    if (!addresses_loop_back(addresses) || !gli_host_name_is_own(host))
       return GLOO_OK;
     (void)gli_endpoint_from_text("::", &bound.at[bound.n++]);
     (void)gli_endpoint_from_text("0.0.0.0", &bound.at[bound.n++]);

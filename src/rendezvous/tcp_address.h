@@ -27,9 +27,9 @@ gloo_status gli_tcp_resolve(const char *host, uint16_t port,
                             gli_tcp_addresses *addresses, gloo_error *error);
 
 /* Where a server for `host` is to listen, with port 0: what GLOO_BIND_ADDR
- * says, or else at the addresses of `host`. Where this host alone takes a name
- * for its loopback address (as /etc/hosts has it on Debian), others do not, and
- * it is to listen at all. */
+ * says, or else at the addresses of `host`. If that is what this host calls
+ * itself, and to it means loopback (as /etc/hosts has it on Debian), others
+ * know better, and it is to listen at all. */
 gloo_status gli_tcp_listen_at(const char *host, gli_tcp_addresses *addresses,
                               gloo_error *error);
 

@@ -79,8 +79,8 @@ result "four hosts with two networks each, one of them dead"
 # out.RANK, what they log to log.RANK; and the first bad exit status is returned.
 # `settings` are set for all ranks, `settings_0` for rank 0 instead of those.
 job=0
-settings=
-settings_0=
+settings=''
+settings_0=''
 run_job() {
   job=$((job + 1))
   places=$1 master=$2 bad=0 rank=0 ranks=
@@ -108,7 +108,7 @@ run_job() {
     cat "$scratch"/out.* "$scratch"/log.* | sed 's/^/# /'
   return $bad
 }
-expect_bad=
+expect_bad=''
 
 # The numbers are right on all ranks, and it took no longer than SECONDS.
 worked() { # SECONDS
@@ -146,7 +146,8 @@ result "with GLOO_PORT_RANGE all ports are of the range"
 # ---- what is chosen wrongly --------------------------------------------------
 
 expect_bad=yes
-settings_0= settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth9"
+settings_0=''
+settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth9"
 # shellcheck disable=SC2086
 run_job "1 2" 10.213.1.2 $bench
 bad=$?
@@ -177,7 +178,7 @@ run_job "1 2" 10.213.1.2 $bench
 bad=$?
 [ $bad -ne 0 ] && has "$(cat "$scratch"/log.?)" "ranks of its own host alone can connect"
 result "loopback of two namespaces of one host is not taken for one" "$scratch/log.1"
-expect_bad=
+expect_bad=''
 
 # ---- a translation of addresses ----------------------------------------------
 
@@ -254,7 +255,7 @@ kill $forwarder
 wait $forwarder 2> /dev/null
 pids=$(echo "$pids" | sed "s/ $forwarder\$//")
 echo 1 > /proc/sys/net/ipv4/conf/n1/forwarding
-settings_0=
+settings_0=''
 
 # ---- IPv6 alone --------------------------------------------------------------
 
