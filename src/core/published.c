@@ -163,15 +163,15 @@ static gloo_status published_none(const char *text, const char *origin,
     down = down || gli_choice_has(choice, all, &all->list[i]);
   gli_interfaces_text(all, known);
   return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                  "%s \"%.64s\" (from %s)%s; there are: %s",
+                  "%s \"%.64s\"%s (from %s); there are: %s",
                   choice->excludes ? "no network interface with an address is "
                                      "left by"
                                    : "no network interface",
-                  text, origin,
+                  text,
                   down               ? " that is up"
                   : choice->excludes ? ""
                                      : " with an address",
-                  known);
+                  origin, known);
 }
 
 gloo_status gli_published_find(const gli_publishing *how,

@@ -3,9 +3,9 @@
  * They are tried in the order of order.c, overlapping in time: the next one is
  * begun when one fails, or has not connected within a moment, or has connected
  * and does not answer for a longer one. The first that is answered ACCEPTED
- * wins, and the others are closed. An attempt whose hello is sent is never closed
- * before that: the peer may be about to accept it (see connect.c). Streams but
- * the first have one address, at which the first was connected. */
+ * wins, and the others are closed. An attempt whose hello is sent is never
+ * closed before that: the peer may be about to accept it (see connect.c).
+ * Streams but the first have one address, at which the first was connected. */
 #ifndef GLI_TRANSPORT_TCP_DIAL_H
 #define GLI_TRANSPORT_TCP_DIAL_H
 

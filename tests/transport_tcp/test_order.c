@@ -124,7 +124,8 @@ static void assert_no_choice(const char *choice, gloo_status status,
 
 static void choices_that_leave_none_name_the_interfaces(void **state) {
   (void)state;
-  assert_no_choice("wlan0", GLOO_ERR_NOT_FOUND, "\"wlan0\" (from a test)");
+  assert_no_choice("wlan0", GLOO_ERR_NOT_FOUND,
+                   "\"wlan0\" with an address (from a test)");
   assert_no_choice("wlan0", GLOO_ERR_NOT_FOUND, "eth0 10.0.0.2 fd00::2");
   assert_no_choice("wlan0", GLOO_ERR_NOT_FOUND, "eth2 10.3.0.2 (down)");
   assert_no_choice("eth2", GLOO_ERR_NOT_FOUND, "that is up");
