@@ -18,7 +18,7 @@ from .._binding import ffi, lib
 from .._context import Context
 from .._devices import Device
 from .._errors import GlooError, failure, give_back, new_error
-from .._requests import Request
+from .._requests import Request, nanoseconds
 from .._stores import CallbackStore
 from ._errors import backend_error
 from ._store import functions_of
@@ -38,6 +38,7 @@ BOOL_OPS: dict[Any, int] = {
 
 
 _ZERO = timedelta(0)
+_UNSET = int(lib.GLOO_TIMEOUT_DEFAULT)
 _OPTIONS = ffi.typeof("gloo_options *")
 _REQUEST = ffi.typeof("gloo_request **")
 
@@ -64,6 +65,14 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def limit_of(timeout: timedelta | None) -> int:
+    """How long an operation may take, as the library takes it. What is not set is below 0 in
+    PyTorch; 0 is not to wait at all."""
+    if timeout is None or timeout < _ZERO:
+        return _UNSET
+    return nanoseconds(timeout.total_seconds())
 
 
 class Caller:
@@ -99,14 +108,12 @@ class Caller:
 
     @staticmethod
     def _options(timeout: timedelta | None, tag: int, factor: float | None) -> tuple[Any, Any]:
-        set_timeout = timeout is not None and timeout > _ZERO
-        if not set_timeout and tag == 0 and factor is None:
+        limit = limit_of(timeout)
+        if limit == _UNSET and tag == 0 and factor is None:
             return NULL, None
         options, kept = ffi.new(_OPTIONS), None
         lib.py_gloo_options_init(options)
-        if set_timeout:
-            options.timeout_ns = int(timeout.total_seconds() * 1e9)  # type: ignore[union-attr]
-        options.tag = tag
+        options.timeout_ns, options.tag = limit, tag
         if factor is not None:
             options.factor = kept = ffi.new("double *", factor)
         return options, kept
