@@ -21,6 +21,7 @@ from .._errors import GlooError, failure, give_back, new_error
 from .._requests import Request, nanoseconds
 from .._stores import CallbackStore
 from ._errors import backend_error
+from ._profiler import profiled, shown
 from ._store import functions_of
 from ._tensors import DTYPES, NULL, After, all_of
 from ._works import Ended, Started
@@ -135,8 +136,10 @@ class Caller:
              factor: float | None = None, tag: int = 0) -> None:
         handle = self._held()
         options, _kept = self._options(timeout, tag, factor)
-        error = new_error()
-        status = _function(name)(handle.pointer, *arguments, options, error)
+        function, error = _function(name), new_error()
+        if profiled():
+            function = shown(name, function)
+        status = function(handle.pointer, *arguments, options, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)
@@ -146,7 +149,10 @@ class Caller:
         handle = self._held()
         options, _kept = self._options(timeout, tag, factor)
         place, error = ffi.new(_REQUEST), new_error()
-        status = _function(name + "_start")(handle.pointer, *arguments, options, place, error)
+        function = _function(name + "_start")
+        if profiled():
+            function = shown(name, function)
+        status = function(handle.pointer, *arguments, options, place, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)
