@@ -6,7 +6,7 @@ set -u
 project=$1 folder=$2 hello=$3 meet=$4 gloo=$5
 # shellcheck source=tests/tools/tap.sh
 . "$project/tests/tools/tap.sh"
-# shellcheck source=scripts/lib.sh
+# shellcheck source=/dev/null
 . "$project/scripts/lib.sh"
 mkdir -p "$folder"
 

@@ -15,8 +15,16 @@ hydra() { # name, library of MPI, mpiexec
   result "$1: a launcher that cannot be talked to makes no jobs of one rank" "$scratch/all"
 }
 
+# MPI_Finalize says the farewell.
+finalized() { # name, library of MPI, mpiexec
+  play "$3" -n 4 "$meet" simple "init=$2" end meet
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && has "$out" "has called MPI_Finalize"
+  result "$1: after MPI_Finalize it is an error" "$scratch/all"
+}
+
 if need mpiexec.hydra mpich; then
   hydra "MPICH of Debian" "$(library libmpich.so.12)" mpiexec.hydra
+  finalized "MPICH of Debian" "$(library libmpich.so.12)" mpiexec.hydra
 else
   skipped "MPICH of Debian" "$why"
 fi
@@ -27,6 +35,7 @@ else
 fi
 if wheel impi-rt mpiexec; then
   hydra "Intel MPI" "$venv/lib/libmpi.so.12" "$venv/bin/mpiexec"
+  finalized "Intel MPI" "$venv/lib/libmpi.so.12" "$venv/bin/mpiexec"
 else
   skipped "Intel MPI" "$why"
 fi

@@ -156,6 +156,26 @@ static void forked_children_are_refused_and_say_no_farewell(void **state) {
   assert_int_equal(seen.barriers, 2);
 }
 
+/* ---- the descriptor ------------------------------------------------------ */
+
+static int the_number_is_taken(int rank, void *argument) {
+  gloo_error error = {.message = ""};
+  gli_pmi_job job;
+  int number = atoi(getenv("PMI_FD")), pair[2];
+  char byte;
+  EXPECT(gli_pmi_join(GLI_PMI_SIMPLE, LONG, &job, &error) == GLOO_OK);
+  EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  EXPECT(dup2(pair[0], number) == number);
+  int failed = one_is_told(rank, argument);
+  EXPECT(recv(pair[1], &byte, 1, MSG_DONTWAIT) < 0);
+  return failed;
+}
+
+static void its_number_may_become_that_of_something_else(void **state) {
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 2}, the_number_is_taken, NULL, NULL);
+}
+
 /* ---- what makes no sense ------------------------------------------------- */
 
 typedef struct bad {
@@ -436,6 +456,7 @@ int main(void) {
       cmocka_unit_test(telling_joins),
       cmocka_unit_test(threads_are_told_one_after_the_other),
       cmocka_unit_test(forked_children_are_refused_and_say_no_farewell),
+      cmocka_unit_test(its_number_may_become_that_of_something_else),
       cmocka_unit_test(answers_that_make_no_sense_are_refused),
       cmocka_unit_test(values_that_make_no_sense_are_refused),
       cmocka_unit_test(ranks_that_do_not_come_are_waited_for_until_then),
