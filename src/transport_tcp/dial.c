@@ -19,9 +19,10 @@ static const uint64_t patience_ns = 2000000000;
 static const uint64_t backoff_ns = 10000000;
 enum { BACKOFF_DOUBLINGS = 4 };
 /* Without a connection, and without an answer, after which the next address is
- * tried as well. A peer that is busy takes its time to answer. */
+ * tried as well. A peer that is busy takes its time to answer, and is not to
+ * find connections by all its addresses from all its peers. */
 static const uint64_t connect_head_start_ns = 250000000;
-static const uint64_t answer_head_start_ns = 2000000000;
+static const uint64_t answer_head_start_ns = 5000000000;
 
 /* ---- attempts ------------------------------------------------------------ */
 
@@ -244,24 +245,24 @@ static void dial_go_on(gli_tcp_stream *stream, uint64_t now_ns) {
   dial_settle(stream);
 }
 
-/* The others had their turn only as far as the peer was not found. */
-static void dial_after_failure(gli_tcp_attempt *attempt, uint64_t since_ns) {
+/* The others have not had their turn if the peer was found here before. */
+static void dial_after_failure(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
-  if (stream->failing_since_ns == 0 || since_ns < stream->failing_since_ns)
-    stream->failing_since_ns = since_ns;
+  uint64_t now = uv_hrtime();
+  if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
   if (stream->dial->found == attempt) stream->dial->found = NULL;
-  dial_go_on(stream, uv_hrtime());
+  dial_go_on(stream, now);
 }
 
 void gli_tcp_attempt_failed(gli_tcp_attempt *attempt, int code) {
   attempt_note_code(attempt, code);
-  dial_after_failure(attempt, uv_hrtime());
+  dial_after_failure(attempt);
 }
 
 void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
                              const char *guess) {
   attempt_note(attempt, GLI_ATTEMPT_FAILED, 0, why, guess);
-  dial_after_failure(attempt, uv_hrtime());
+  dial_after_failure(attempt);
 }
 
 void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
@@ -272,7 +273,7 @@ void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
   va_end(arguments);
   attempt_note(attempt, GLI_ATTEMPT_WRONG, 0, why,
                "another program may have its port");
-  dial_after_failure(attempt, uv_hrtime());
+  dial_after_failure(attempt);
 }
 
 void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {
@@ -319,7 +320,7 @@ static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
   return dial;
 }
 
-/* Without memory even for that: see dial_round_over. */
+/* There is not even memory for that: as in dial_round_over. */
 static void dial_lacks_memory(gli_tcp_stream *stream, uint64_t now_ns) {
   stream->state = GLI_TCP_WAITING;
   stream->lack = ENOMEM;
@@ -342,6 +343,22 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
     dial_go_on(stream, now);
 }
 
+/* The silence counts from its beginning. */
+static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
+  gli_tcp_stream *stream = attempt->stream;
+  uint64_t begun = attempt->begun_ns;
+  char why[GLI_ATTEMPT_WHY_BYTES];
+  if (attempt->state != GLI_ATTEMPT_CONNECTING) return false;
+  if (now_ns < begun + connect_limit_ns) return false;
+  (void)snprintf(why, sizeof why, "no answer within %d s", CONNECT_LIMIT_S);
+  attempt_note(attempt, GLI_ATTEMPT_FAILED, ETIMEDOUT, why,
+               "check the network between the hosts");
+  if (stream->failing_since_ns == 0 || begun < stream->failing_since_ns)
+    stream->failing_since_ns = begun;
+  if (stream->dial->found == attempt) stream->dial->found = NULL;
+  return true;
+}
+
 /* All that are due: an attempt that never connected, the next address, the
  * peer that is to be asked again, a new round. */
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
@@ -351,20 +368,8 @@ void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
     return;
   }
   bool next = dial->next_ns != 0 && dial->next_ns <= now_ns;
-  for (uint32_t i = 0; i < dial->n; i++) {
-    gli_tcp_attempt *attempt = &dial->attempts[i];
-    if (attempt->state != GLI_ATTEMPT_CONNECTING) continue;
-    if (now_ns < attempt->begun_ns + connect_limit_ns) continue;
-    char why[GLI_ATTEMPT_WHY_BYTES];
-    (void)snprintf(why, sizeof why, "no answer within %d s", CONNECT_LIMIT_S);
-    attempt_note(attempt, GLI_ATTEMPT_FAILED, ETIMEDOUT, why,
-                 "check the network between the hosts");
-    if (stream->failing_since_ns == 0 ||
-        attempt->begun_ns < stream->failing_since_ns)
-      stream->failing_since_ns = attempt->begun_ns;
-    if (dial->found == attempt) dial->found = NULL;
-    next = true;
-  }
+  for (uint32_t i = 0; i < dial->n; i++)
+    if (attempt_times_out(&dial->attempts[i], now_ns)) next = true;
   if (dial->retry_ns != 0 && dial->retry_ns <= now_ns) {
     next = true;
     for (uint32_t i = 0; i < dial->n && dial->found == NULL; i++)

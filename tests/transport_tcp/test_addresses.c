@@ -120,7 +120,7 @@ static void mute_address_is_not_waited_for(void **state) {
   int fd = listener_at("127.0.0.2", port_of(&b));
   publish(&b, ab, "127.0.0.2 127.0.0.3");
   uint64_t took = talk(ab, ba);
-  assert_in_range(took, 1900000000, 10000000000);
+  assert_in_range(took, 4900000000, 15000000000);
   close(fd);
   har_close(&a);
   har_close(&b);
@@ -263,7 +263,7 @@ static void slow_peer_is_asked_by_all_its_addresses(void **state) {
     har_pair_open(ab);
     send_text(ab, 0, "to a sleeper");
     uint64_t begun = uv_hrtime();
-    while (uv_hrtime() - begun < 4300000000) {
+    while (uv_hrtime() - begun < 5500000000) {
       har_poll(&a, NULL, 1);
       gli_transport_tcp.sleep(a.t, 10000000);
     }
