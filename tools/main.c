@@ -17,6 +17,7 @@ static const tool tools[] = {
     {"bench", gli_tool_bench, "measure collectives, and the machine's limits"},
     {"plan", gli_tool_plan, "print, check and simulate plans"},
     {"tune", gli_tool_tune, "measure which algorithms are best here"},
+    {"doctor", gli_tool_doctor, "what is wrong with a job, or would be"},
     {"store", gli_tool_store, "serve a store at which ranks meet"},
     {"info", gli_tool_info, "what this build can do, and its defaults"},
 };

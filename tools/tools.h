@@ -20,6 +20,7 @@ int gli_tool_run(int argc, char **argv);
 int gli_tool_bench(int argc, char **argv);
 int gli_tool_plan(int argc, char **argv);
 int gli_tool_info(int argc, char **argv);
+int gli_tool_doctor(int argc, char **argv);
 int gli_tool_store(int argc, char **argv);
 int gli_tool_tune(int argc, char **argv);
 

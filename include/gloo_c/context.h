@@ -65,10 +65,13 @@ typedef struct gloo_device_options {
   const char *transport; /* "auto" (shared memory between ranks on one host, TCP
                             between others), "tcp", "shm" or "inproc" (ranks
                             are threads); NULL: GLOO_TRANSPORT, or "auto" */
-  const char *host;      /* tcp: name or address to listen on. NULL: the address
-                            of `interface`, or of GLOO_SOCKET_IFNAME, or loopback */
-  const char *interface; /* tcp: network interface, e.g. "eth0" */
-  uint16_t port;         /* tcp: port to listen on; 0: any free one */
+  const char *host;      /* tcp: name or address to listen on, which others are
+                            told; NULL: see `interface` */
+  const char *interface; /* tcp: by which network interfaces others reach this
+                            rank, such as "eth0" or "eth,ib0" or "10.0.0.0/8";
+                            NULL: GLOO_SOCKET_IFNAME, or all; see below */
+  uint16_t port;         /* tcp: port to listen on; 0: one of GLOO_PORT_RANGE,
+                            or any free one */
   int streams;           /* tcp: connections per pair of ranks, 1..16; 0: 1 */
   int no_helper;         /* nonzero: no helper thread; operations advance, and
                             what was sent is delivered, only while a thread is
@@ -78,6 +81,20 @@ typedef struct gloo_device_options {
 } gloo_device_options;
 #define GLOO_DEVICE_OPTIONS_INIT \
   { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0, 0 }
+
+/* Where others reach a rank over TCP. They are told up to 8 addresses, and try
+ * those that look nearest first, the next after 250 ms without a connection;
+ * the handshake makes sure that it is the rank which is meant. With `host` it
+ * is that address alone. `interface` is a list of names or of what they begin
+ * with (a whole name means that one alone), of addresses, and of blocks of
+ * addresses (10.0.0.0/8, fe80::/10); '=' in front: names are whole; '^' in
+ * front: all but these. Without a choice they are the addresses of all
+ * interfaces that are up, but for loopback and those of containers and virtual
+ * machines, which serve where there is no other; with gloo_init the one that
+ * reaches MASTER_ADDR is the first, and loopback the only one if it reaches
+ * that. A device listens on the one address that is told, or on all of the host
+ * where there are several. GLOO_BIND_ADDR and GLOO_PUBLISH_ADDR are for hosts
+ * that others reach by an address which is not their own. */
 
 /* Checksums (CRC32C). A message that was damaged on its way ends the context
  * with GLOO_ERR_PROTOCOL, on all ranks, and a sentence that names the sender
@@ -94,10 +111,11 @@ typedef struct gloo_device_options {
  * that drives it. Several contexts may share one device; threads that use
  * contexts of one device take turns, so give busy threads devices of their own.
  * NULL options give the defaults.
- * Errors: GLOO_ERR_NOT_FOUND (unknown transport, interface), GLOO_ERR_ADDRESS
- * (host does not resolve within 30 s, port in use), GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED (the transport does not work here; options of a newer
- * version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor or thread left).
+ * Errors: GLOO_ERR_NOT_FOUND (unknown transport; no such interface, or none
+ * that is up), GLOO_ERR_ADDRESS (host does not resolve within 30 s, ports in use),
+ * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED (the transport does not work here;
+ * options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor
+ * or thread left).
  * Threads: any. Ownership: *device is the caller's; options are copied.
  * Cost: a thread that sleeps when idle (but with `no_helper`), and descriptors.
  */

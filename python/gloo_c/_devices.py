@@ -67,7 +67,7 @@ class Device:
 
     transport: "auto" (shared memory between ranks of one host, TCP between others), "tcp", "shm" or
         "inproc" (ranks are threads); None: GLOO_TRANSPORT, or "auto".
-    host, interface, port: where TCP listens.
+    host, interface, port: where TCP listens; interface: as GLOO_SOCKET_IFNAME.
     streams: connections per pair of ranks over TCP.
     helper: without a helper thread operations advance only while a thread is in a call, and asyncio
         cannot be used.

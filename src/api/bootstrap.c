@@ -18,7 +18,7 @@
 /* version, key, system, host (as plans see it), usable cores, transport (16
  * bytes, zero padded), tuning, agreement, mask of cores, address. */
 enum {
-  RECORD_VERSION = 7,
+  RECORD_VERSION = 8,
   RECORD_TRANSPORT_BYTES = 16,
   RECORD_MASK = 4 + 8 + 8 + 8 + 4 + RECORD_TRANSPORT_BYTES + 8 + 4,
   RECORD_HEAD_BYTES = RECORD_MASK + GLI_CPU_MASK_BYTES,

@@ -1,4 +1,6 @@
 /* Public devices: options to a transport. */
+#include "api/device.h"
+
 #include <string.h>
 
 #include "api/tuning.h"
@@ -6,15 +8,15 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
-#include "gloo_c/context.h"
 
 enum { STREAMS_MAX = 16 };
 
 /* As long as ranks wait for each other by default. */
 #define LOOKUP_NS GLI_TIMEOUT_NS
 
-gloo_status gloo_device_create(const gloo_device_options *options,
-                               gloo_device **device, gloo_error *error) {
+gloo_status gli_device_create_towards(const gloo_device_options *options,
+                                      const char *towards, gloo_device **device,
+                                      gloo_error *error) {
   gloo_device_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
@@ -43,6 +45,7 @@ gloo_status gloo_device_create(const gloo_device_options *options,
   }
   gli_transport_config config = {.host = o.host,
                                  .interface = o.interface,
+                                 .towards = towards,
                                  .port = o.port,
                                  .lookup_ns = LOOKUP_NS,
                                  .streams = o.streams ? o.streams : 1};
@@ -50,6 +53,11 @@ gloo_status gloo_device_create(const gloo_device_options *options,
                            error);
   if (status != GLOO_OK) return status;
   return gli_device_open(ops, &config, !o.no_helper, device, error);
+}
+
+gloo_status gloo_device_create(const gloo_device_options *options,
+                               gloo_device **device, gloo_error *error) {
+  return gli_device_create_towards(options, NULL, device, error);
 }
 
 void gloo_device_destroy(gloo_device *device) {

@@ -4,79 +4,32 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "core/descriptor.h"
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/host_identity.h"
+#include "core/host_name.h"
 #include "core/lack.h"
 #include "core/lookup.h"
 
-/* FNV-1a, 64 bits. */
-static uint64_t host_mix(uint64_t hash, const char *text, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) {
-    hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-  }
-  return hash;
-}
-
-static const uint64_t nothing = UINT64_C(0xcbf29ce484222325);
-
-static uint64_t mix_name(uint64_t hash) {
-  char text[256];
-  size_t bytes = sizeof text;
-  if (uv_os_gethostname(text, &bytes) != 0) return hash;
-  return host_mix(hash, text, bytes);
-}
-
+/* Shared memory is between processes of one user: see transport_shm/address.h.
+ */
+static uint64_t mix_user(uint64_t hash) {
 #if GLI_LINUX
-
-/* Changes with every boot, so that clones of a machine differ. */
-static bool mix_boot(uint64_t *hash) {
-  char text[256];
-  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-  if (file == NULL) return false;
-  size_t bytes = fread(text, 1, sizeof text, file);
-  fclose(file);
-  *hash = host_mix(*hash, text, bytes);
-  return bytes > 0;
-}
-
-/* What shared memory needs to be the same, besides the running system: see
- * transport_shm/address.h. */
-static uint64_t mix_reach(uint64_t hash) {
-  struct stat net;
-  uint64_t parts[3] = {(uint64_t)geteuid()};
-  if (stat("/proc/self/ns/net", &net) == 0) {
-    parts[1] = (uint64_t)net.st_dev;
-    parts[2] = (uint64_t)net.st_ino;
-  }
-  return host_mix(hash, (const char *)parts, sizeof parts);
-}
-
-#else
-
-static bool mix_boot(uint64_t *hash) {
-  (void)hash;
-  return false;
-}
-
-/* There is no shared memory. */
-static uint64_t mix_reach(uint64_t hash) {
+  uint64_t user = (uint64_t)geteuid();
+  hash = gli_mix_bytes(hash, &user, sizeof user);
+#endif
   return hash;
 }
-
-#endif
 
 uint64_t gli_host_system(void) {
-  uint64_t hash = mix_name(nothing);
-  mix_boot(&hash);
+  uint64_t hash = gli_mix_host_name(GLI_MIX_START);
+  (void)gli_mix_boot(&hash);
   return hash;
 }
 
@@ -106,13 +59,12 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
   if (id != NULL) {
     gloo_status status = check_id(id, error);
     if (status == GLOO_OK)
-      *key = host_mix(host_mix(nothing, "id", 2), id, strlen(id));
+      *key =
+          gli_mix_bytes(gli_mix_bytes(GLI_MIX_START, "id", 2), id, strlen(id));
     return status;
   }
-  uint64_t hash = nothing;
-  if (!mix_boot(&hash)) hash = mix_name(hash);
   bool shares = strcmp(transport, "auto") == 0 || strcmp(transport, "shm") == 0;
-  *key = shares ? mix_reach(hash) : hash;
+  *key = shares ? mix_user(gli_host_place()) : gli_host_place();
   return GLOO_OK;
 }
 
@@ -129,8 +81,8 @@ static int own_address(const struct addrinfo *to, char *text) {
   if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 ||
       getsockname(fd, (struct sockaddr *)&own, &length) != 0)
     code = errno;
-  else if (getnameinfo((struct sockaddr *)&own, length, text, 64, NULL, 0,
-                       NI_NUMERICHOST) != 0)
+  else if (getnameinfo((struct sockaddr *)&own, length, text, GLI_TOWARDS_BYTES,
+                       NULL, 0, NI_NUMERICHOST) != 0)
     code = EADDRNOTAVAIL;
   close(fd);
   return code;
@@ -156,14 +108,23 @@ static gloo_status host_route(const char *host, const gli_retry *retry,
                   strerror(code));
 }
 
-gloo_status gli_host_towards(const char *host, int64_t timeout_ns, char *text,
-                             gloo_error *error) {
+gloo_status gli_host_towards(const char *host, int64_t timeout_ns,
+                             char text[GLI_TOWARDS_BYTES], gloo_error *error) {
+  char bare[GLI_HOST_NAME_BYTES];
+  gli_endpoint own;
+  if (!gli_host_name_bare(host, bare))
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "the name of a host has %zu bytes, and at most %d can be",
+                    strlen(host), GLI_HOST_NAME_BYTES - 1);
   gli_retry retry = gli_retry_begin(timeout_ns);
   gloo_error cause;
   gloo_status status;
-  do status = host_route(host, &retry, text, &cause);
+  do status = host_route(bare, &retry, text, &cause);
   while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
   if (status != GLOO_OK)
     return gli_fail(error, status, -1, "%s", cause.message);
-  return status;
+  if (gli_endpoint_from_text(text, &own) && gli_endpoint_is_loopback(&own) &&
+      gli_host_name_is_own(bare))
+    text[0] = '\0';
+  return GLOO_OK;
 }

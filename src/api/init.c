@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "api/create.h"
+#include "api/device.h"
 #include "api/host.h"
 #include "api/port_watch.h"
 #include "core/environment.h"
@@ -15,7 +16,6 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/host_addresses.h"
 #include "rendezvous/launch.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
@@ -46,7 +46,9 @@ static bool may_be_strangers(const gli_launch *launch) {
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* Listen where the others can reach us, unless the caller says where. */
+/* The address that reaches where ranks meet is the first that others are told.
+ * A rank alone is on this host; and of PMI only the launcher knows where the
+ * others are. */
 static gloo_status open_device(const gloo_device_options *options,
                                const place *at, uint64_t deadline_ns,
                                gloo_device **device, gloo_error *error) {
@@ -55,24 +57,19 @@ static gloo_status open_device(const gloo_device_options *options,
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
   if (status != GLOO_OK) return status;
   o.struct_size = sizeof o;
-  char own[64];
-  bool anywhere = o.host == NULL && o.interface == NULL &&
-                  gli_environment_read("GLOO_SOCKET_IFNAME") == NULL;
-  if (anywhere && at->launch->size > 1 && at->url.host[0] != '\0') {
+  char own[GLI_TOWARDS_BYTES] = "";
+  const char *choice = o.interface;
+  if (choice == NULL) choice = gli_environment_read("GLOO_SOCKET_IFNAME");
+  bool anywhere = o.host == NULL && (choice == NULL || choice[0] == '^');
+  if (anywhere && at->launch->size == 1) memcpy(own, "127.0.0.1", 10);
+  if (anywhere && at->launch->size > 1 && at->url.host[0] != '\0')
     status = gli_host_towards(at->url.host, gli_deadline_left(deadline_ns), own,
                               error);
-    if (status != GLOO_OK) {
-      gli_error_prefix(error, "where ranks meet: ");
-      return status;
-    }
-    o.host = own;
-  } else if (anywhere && at->launch->size > 1 &&
-             strncmp(at->url.scheme, "pmi", 3) == 0) {
-    /* Only the launcher knows where the others are. */
-    (void)gli_host_addresses(&own, 1);
-    o.host = own;
+  if (status != GLOO_OK) {
+    gli_error_prefix(error, "where ranks meet: ");
+    return status;
   }
-  return gloo_device_create(&o, device, error);
+  return gli_device_create_towards(&o, own, device, error);
 }
 
 /* ---- the store ----------------------------------------------------------- */

@@ -116,6 +116,9 @@ static gloo_status who_by_torchrun(gli_launch *launch, gloo_error *error) {
   if (status == GLOO_OK)
     status = launch_read_number("RANK", "the rank, below WORLD_SIZE", 0,
                                 size - 1, &rank, error);
+  /* Others than torchrun use these four, as `gloo run` does. */
+  if (gli_environment_read("TORCHELASTIC_RUN_ID") != NULL)
+    launch->launcher = "torchrun";
   return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
 }
 
@@ -328,7 +331,7 @@ static const launcher launchers[] = {
      who_by_gloo,
      NULL,
      "set all of them to something, or none for a job of one rank"},
-    {"torchrun",
+    {"RANK",
      {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
      {"RANK", "WORLD_SIZE"},
      {"MASTER_ADDR", "MASTER_PORT"},
@@ -483,7 +486,7 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
   if (status == GLOO_OK) status = read_job(&launch, error);
   if (status != GLOO_OK) return status;
   gli_log(
-      GLOO_LOG_INFO, "rank %u of %u, started by %s; ranks meet at %s",
+      GLOO_LOG_INFO, "rank %u of %u (recognised: %s); ranks meet at %s",
       (unsigned)launch.rank, (unsigned)launch.size, launch.launcher,
       launch.size == 1 ? "no store" : gli_store_url_shown(launch.store).text);
   *out = launch;

@@ -8,8 +8,8 @@
 #include <uv.h>
 
 #include "core/lack.h"
+#include "core/published.h"
 #include "core/random.h"
-#include "rendezvous/host_addresses.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_address.h"
@@ -93,6 +93,27 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* What the others are told: the addresses that ranks publish, and loopback, for
+ * those on this host. One that takes the name of an interface means nothing on
+ * another host. */
+static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
+  gli_interfaces all;
+  gli_published published;
+  gli_publishing how = {.choice = NULL};
+  gloo_status status = gli_interfaces_read(&all, error);
+  if (status != GLOO_OK) return status;
+  status = gli_published_find(&how, &all, &published, error);
+  gli_interfaces_free(&all);
+  if (status != GLOO_OK) return status;
+  place->n = 0;
+  for (uint32_t i = 0; i < published.told.n; i++)
+    if (!gli_endpoint_is_link_local(&published.told.at[i]) &&
+        place->n + 1 < GLI_PMI_ADDRESSES_MAX)
+      gli_endpoint_text(&published.told.at[i], place->addresses[place->n++]);
+  strcpy(place->addresses[place->n++], "127.0.0.1");
+  return GLOO_OK;
+}
+
 /* At all addresses of both kinds, or of IPv4 where the system has no IPv6. */
 static gloo_status place_serve(gli_pmi_place *place, gloo_store **store,
                                gloo_error *error) {
@@ -109,8 +130,9 @@ static gloo_status place_serve(gli_pmi_place *place, gloo_store **store,
   }
   if (status != GLOO_OK) return status;
   place->port = gloo_store_tcp_port(*store);
-  place->n = gli_host_addresses(place->addresses, GLI_PMI_ADDRESSES_MAX);
-  return GLOO_OK;
+  status = place_addresses(place, error);
+  if (status != GLOO_OK) gloo_store_destroy(*store);
+  return status;
 }
 
 /* All wait for the word of rank 0: they hear it when there is no store, too. */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/endpoint.h"
 #include "gloo_c/store.h"
 #include "rendezvous/pmi.h"
 
@@ -25,11 +26,13 @@ typedef struct gli_pmi_place {
   char job[GLI_PMI_JOB_BYTES];
   uint16_t port;
   size_t n;
-  char addresses[GLI_PMI_ADDRESSES_MAX][64]; /* in figures, the best first */
+  char addresses[GLI_PMI_ADDRESSES_MAX]
+                [GLI_ENDPOINT_TEXT_BYTES]; /* in figures, the best first */
 } gli_pmi_place;
 
 /* As the text that is told, of at most GLI_PMI_PLACE_BYTES with its end. */
-#define GLI_PMI_PLACE_BYTES (GLI_PMI_ADDRESSES_MAX * 64 + 64)
+#define GLI_PMI_PLACE_BYTES \
+  (GLI_PMI_ADDRESSES_MAX * GLI_ENDPOINT_TEXT_BYTES + 64)
 void gli_pmi_place_write(const gli_pmi_place *place, char *text);
 bool gli_pmi_place_read(const char *text, gli_pmi_place *place);
 

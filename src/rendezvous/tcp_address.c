@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/host_name.h"
+#include "core/published.h"
 #include "rendezvous/text.h"
 
 static void take_all(const struct addrinfo *found,
@@ -24,12 +26,16 @@ static void take_all(const struct addrinfo *found,
 gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             int64_t timeout_ns, gli_tcp_addresses *addresses,
                             gloo_error *error) {
-  char service[8], what[48];
+  char service[8], what[48], bare[GLI_HOST_NAME_BYTES];
   struct addrinfo *found;
   snprintf(service, sizeof service, "%u", (unsigned)port);
   snprintf(what, sizeof what, "%s's host", store);
+  if (!gli_host_name_bare(host, bare))
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "%s has a name of %zu bytes, and at most %d can be", what,
+                    strlen(host), GLI_HOST_NAME_BYTES - 1);
   gloo_status status =
-      gli_look_up(what, host, service, SOCK_STREAM, timeout_ns, &found, error);
+      gli_look_up(what, bare, service, SOCK_STREAM, timeout_ns, &found, error);
   if (status != GLOO_OK) return status;
   take_all(found, addresses);
   freeaddrinfo(found);
@@ -38,6 +44,61 @@ gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                   "%s '%s' has no IPv4 or IPv6 address", what,
                   gli_quote(host).text);
 }
+
+/* ---- where to listen ----------------------------------------------------- */
+
+static void address_add(gli_tcp_addresses *addresses,
+                        const gli_endpoint *endpoint) {
+  if (addresses->n == GLI_TCP_ADDRESSES_MAX) return;
+  struct sockaddr_storage *to = &addresses->list[addresses->n++];
+  memset(to, 0, sizeof *to);
+  memcpy(to, endpoint, gli_endpoint_bytes(endpoint));
+}
+
+static bool addresses_loop_back(const gli_tcp_addresses *addresses) {
+  for (size_t i = 0; i < addresses->n; i++) {
+    gli_endpoint endpoint;
+    memcpy(&endpoint, &addresses->list[i], sizeof endpoint);
+    if (!gli_endpoint_is_loopback(&endpoint)) return false;
+  }
+  return true;
+}
+
+static gloo_status resolve_patiently(const char *host, int64_t timeout_ns,
+                                     gli_tcp_addresses *addresses,
+                                     gloo_error *error) {
+  gloo_error cause;
+  gloo_status status;
+  gli_retry retry = gli_retry_begin(timeout_ns);
+  do
+    status = gli_tcp_resolve("the TCP store", host, 0, gli_retry_left(&retry),
+                             addresses, &cause);
+  while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
+  if (status != GLOO_OK)
+    return gli_fail(error, status, -1, "%s", cause.message);
+  return status;
+}
+
+gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
+                              gli_tcp_addresses *addresses, gloo_error *error) {
+  gli_endpoints bound;
+  gloo_status status = gli_bind_read(&bound, error);
+  if (status != GLOO_OK) return status;
+  if (bound.n == 0)
+    status = resolve_patiently(host, timeout_ns, addresses, error);
+  if (status != GLOO_OK) return status;
+  if (bound.n == 0) {
+    if (!addresses_loop_back(addresses) || !gli_host_name_is_own(host))
+      return GLOO_OK;
+    (void)gli_endpoint_from_text("::", &bound.at[bound.n++]);
+    (void)gli_endpoint_from_text("0.0.0.0", &bound.at[bound.n++]);
+  }
+  addresses->n = 0;
+  for (uint32_t i = 0; i < bound.n; i++) address_add(addresses, &bound.at[i]);
+  return GLOO_OK;
+}
+
+/* ---- as text, and ports -------------------------------------------------- */
 
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address) {
   gli_tcp_name name;
@@ -59,6 +120,13 @@ uint16_t gli_tcp_address_port(const struct sockaddr_storage *address) {
   if (address->ss_family == AF_INET6)
     return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
   return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port) {
+  if (address->ss_family == AF_INET6)
+    ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+  else
+    ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
 void gli_tcp_address_reachable(struct sockaddr_storage *address) {

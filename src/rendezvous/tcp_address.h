@@ -20,16 +20,25 @@ typedef struct gli_tcp_name {
   char text[80];
 } gli_tcp_name;
 
-/* All addresses of `host`, looked up once, as gli_look_up does. `store` is "the
- * TCP store", or what it is in messages. */
+/* All addresses of `host`, which may be in brackets ("[::1]"), looked up once,
+ * as gli_look_up does. `store` is "the TCP store", or what it is in messages.
+ */
 gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                             int64_t timeout_ns, gli_tcp_addresses *addresses,
                             gloo_error *error);
+
+/* Where a server for `host` is to listen, with port 0: what GLOO_BIND_ADDR
+ * says, or else at the addresses of `host`. If that is what this host calls
+ * itself, and to it means loopback (as /etc/hosts has it on Debian), others
+ * know better, and it is to listen at all. */
+gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
+                              gli_tcp_addresses *addresses, gloo_error *error);
 
 /* "127.0.0.1:29500" or "[::1]:29500". */
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);
 
 uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
+void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);
 
 /* Where to connect to in order to reach a server bound there: the loopback
  * address if it is bound to all. */

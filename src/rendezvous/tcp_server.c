@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "core/fork.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/ports.h"
 #include "core/signals.h"
 #include "core/sleep.h"
 #include "rendezvous/tcp_session.h"
@@ -260,39 +262,56 @@ static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
                          "ended, has the port: end it or use another port"
       : rc == EADDRNOTAVAIL
           ? "; it is not an address of this machine: the rank that serves must "
-            "run on the host that is named"
+            "run on the host that is named, or, where that is reached through "
+            "another address, be told by GLOO_BIND_ADDR where to listen"
           : "");
 }
 
 /* At the first address that can be used. But where another program has the port
- * at any of them, some clients would meet that one instead. */
+ * at any of them, some clients would meet that one instead. 0, or errno and the
+ * address that it is about. */
+static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
+                          uint16_t port, struct sockaddr_storage *about) {
+  int code = EADDRNOTAVAIL;
+  for (size_t i = 0; i < addresses->n; i++)
+    gli_tcp_address_set_port(&addresses->list[i], port);
+  for (size_t i = 0; i < addresses->n; i++) {
+    *about = addresses->list[i];
+    if (is_taken(about)) return EADDRINUSE;
+  }
+  for (size_t i = 0; i < addresses->n; i++) {
+    *about = addresses->list[i];
+    code = server_listen_at(server, about);
+    if (code == 0 || code == EADDRINUSE || gli_lacking(code)) break;
+  }
+  return code;
+}
+
 static gloo_status listen_anywhere(gli_tcp_server *server,
                                    const gloo_store_tcp_options *options,
                                    gloo_error *error) {
-  gli_tcp_addresses addresses;
-  gloo_error cause;
-  gloo_status status;
   const char *host = options->host;
-  gli_retry retry = gli_retry_begin(options->timeout_ns);
-  do
-    status = gli_tcp_resolve("the TCP store", host, options->port,
-                             gli_retry_left(&retry), &addresses, &cause);
-  while (status == GLOO_ERR_ADDRESS && gli_retry_pause(&retry, &cause));
-  if (status != GLOO_OK)
-    return gli_fail(error, status, -1, "%s", cause.message);
-  for (size_t i = 0; i < addresses.n; i++)
-    if (is_taken(&addresses.list[i]))
-      return server_cannot_listen(&addresses.list[i], host, EADDRINUSE, error);
-  for (size_t i = 0; i < addresses.n; i++) {
-    int rc = server_listen_at(server, &addresses.list[i]);
-    if (rc == 0) return GLOO_OK;
-    if (gli_lacking(rc))
-      return gli_fail(error, gli_lack_status(rc), -1,
-                      "the TCP store cannot listen: %s", gli_lack_text(rc));
-    status = server_cannot_listen(&addresses.list[i], host, rc, error);
-    if (rc == EADDRINUSE) break;
-  }
-  return status;
+  gli_tcp_addresses addresses;
+  gli_ports ports;
+  char range[GLI_PORTS_TEXT_BYTES];
+  struct sockaddr_storage about;
+  int code = EADDRINUSE;
+  gloo_status status = gli_ports_read(options->port, &ports, error);
+  if (status == GLOO_OK)
+    status = gli_tcp_listen_at(host, options->timeout_ns, &addresses, error);
+  if (status != GLOO_OK) return status;
+  for (uint32_t i = 0; i < gli_ports_count(&ports) && code == EADDRINUSE; i++)
+    code = listen_at_port(server, &addresses, gli_ports_at(&ports, i), &about);
+  if (code == 0) return GLOO_OK;
+  if (gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "the TCP store cannot listen: %s", gli_lack_text(code));
+  if (gli_ports_ranged(&ports, range) && code == EADDRINUSE)
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "the TCP store cannot listen for %s: all ports of "
+                    "GLOO_PORT_RANGE (%s) are in use",
+                    gli_quote(host).text, range);
+  return server_cannot_listen(&about, host, code, error);
 }
 
 static void server_release(gli_tcp_server *server) {

@@ -30,7 +30,7 @@
 typedef struct gli_transport gli_transport; /* one per device */
 typedef struct gli_pair gli_pair;           /* one per (context, other rank) */
 
-#define GLI_ADDRESS_MAX ((size_t)160)
+#define GLI_ADDRESS_MAX ((size_t)240)
 #define GLI_LINGER_NS ((int64_t)2000000000)
 
 typedef struct gli_address {
@@ -123,6 +123,9 @@ typedef struct gli_upcalls {
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
+  /* Which address of this host reaches where the ranks meet, in figures; NULL:
+   * it is not known. If it is loopback, all ranks are on this host. */
+  const char *towards;
   uint16_t port;
   /* How long a host that does not resolve is looked up again; 0: once, and as
    * long as that takes. */

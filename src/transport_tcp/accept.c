@@ -47,11 +47,13 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
   gli_tcp *t = half_open->t;
   t->refused_count++;
   if (gli_log_enabled(GLOO_LOG_INFO)) {
-    char text[GLI_TCP_TEXT_BYTES] = "an unknown address";
-    gli_tcp_endpoint from;
+    char text[GLI_ENDPOINT_TEXT_BYTES] = "an unknown address";
+    gli_endpoint from;
     socklen_t bytes = sizeof from;
-    if (getpeername(half_open->watch->fd, &from.any, &bytes) == 0)
-      gli_tcp_endpoint_text(&from, text);
+    if (getpeername(half_open->watch->fd, &from.any, &bytes) == 0) {
+      gli_endpoint_unmap(&from);
+      gli_endpoint_text(&from, text);
+    }
     gli_log(GLOO_LOG_INFO,
             "tcp: refused a connection from %s: %s (%llu so far)", text, why,
             (unsigned long long)t->refused_count);

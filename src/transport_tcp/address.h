@@ -1,56 +1,42 @@
-/* IPv4 and IPv6 end points: as socket addresses, as opaque bytes, as text. */
+/* What a TCP end point publishes, and in which order another one goes through
+ * it. */
 #ifndef GLI_TRANSPORT_TCP_ADDRESS_H
 #define GLI_TRANSPORT_TCP_ADDRESS_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
-#include <sys/socket.h>
 
+#include "core/endpoint.h"
+#include "core/interfaces.h"
 #include "transport/transport.h"
 
-#define GLI_TCP_TEXT_BYTES 80
+/* All addresses have one port. */
+enum { GLI_TCP_CONTACT_MAX = 8 };
+typedef struct gli_tcp_contact {
+  uint64_t place; /* see gli_host_place */
+  uint16_t port;
+  bool checksum;   /* messages are to have them */
+  bool everywhere; /* it listens on all addresses of its host */
+  bool translated; /* others were told what is not an address of its host */
+  uint32_t n;
+  gli_endpoint at[GLI_TCP_CONTACT_MAX]; /* the best first; ports as `port` */
+} gli_tcp_contact;
 
-/* Where an address says whether messages are to have checksums: 1 or 0. It is 0
- * as it is encoded. */
-enum { GLI_TCP_ADDRESS_CHECKSUM = 1 };
-
-typedef union gli_tcp_endpoint {
-  struct sockaddr any;
-  struct sockaddr_in v4;
-  struct sockaddr_in6 v6;
-} gli_tcp_endpoint;
-
-socklen_t gli_tcp_endpoint_bytes(const gli_tcp_endpoint *endpoint);
-uint16_t gli_tcp_endpoint_port(const gli_tcp_endpoint *endpoint);
-void gli_tcp_endpoint_set_port(gli_tcp_endpoint *endpoint, uint16_t port);
-bool gli_tcp_endpoint_same_address(const gli_tcp_endpoint *a,
-                                   const gli_tcp_endpoint *b);
-/* And the same port? */
-bool gli_tcp_endpoint_equal(const gli_tcp_endpoint *a,
-                            const gli_tcp_endpoint *b);
-/* No address of one host: 0.0.0.0, ::, multicast. */
-bool gli_tcp_endpoint_is_wildcard(const gli_tcp_endpoint *endpoint);
-
-/* False when `from` is no address that we know of, or too long. */
-bool gli_tcp_endpoint_from_socket(const struct sockaddr *from, socklen_t bytes,
-                                  gli_tcp_endpoint *endpoint);
-
-/* "127.0.0.1:4242", "[::1]:4242" */
-void gli_tcp_endpoint_text(const gli_tcp_endpoint *endpoint,
-                           char text[GLI_TCP_TEXT_BYTES]);
-
-void gli_tcp_address_encode(const gli_tcp_endpoint *endpoint,
+void gli_tcp_contact_encode(const gli_tcp_contact *contact,
                             gli_address *address);
-/* False when the bytes are no TCP address. Link-local addresses of other hosts
- * are given the scope of `local`: scopes mean nothing elsewhere. */
-bool gli_tcp_address_decode(const gli_address *address,
-                            const gli_tcp_endpoint *local,
-                            gli_tcp_endpoint *endpoint);
+/* False when the bytes are nothing of that kind. Scopes are 0: they mean
+ * nothing elsewhere. */
+bool gli_tcp_contact_decode(const gli_address *address,
+                            gli_tcp_contact *contact);
 
-/* interface.c: the best address of a network interface. GLOO_ERR_NOT_FOUND
- * lists those that there are. `origin` says where the name was given. */
-gloo_status gli_tcp_interface_address(const char *name, const char *origin,
-                                      gli_tcp_endpoint *endpoint,
-                                      gloo_error *error);
+/* order.c: what to connect to, the best first, with ports; at least one. Seen
+ * from `place`, where the interfaces are `own`.
+ * In the same place: the contact's order, and loopback where only that is sure
+ * to reach it. Elsewhere: addresses in a network that this host is in; then the
+ * others, first those that share 16 bits or more (IPv6: 48) with one of ours,
+ * by how many; then link-local ones, by each interface that they may be at;
+ * last what cannot be meant: loopback, addresses that this host has itself, and
+ * families of which it has none. Within each the contact's order. */
+void gli_tcp_order(const gli_tcp_contact *contact, uint64_t place,
+                   const gli_interfaces *own, gli_endpoints *out);
 
 #endif

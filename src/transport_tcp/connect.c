@@ -10,6 +10,12 @@
  * again after a while, in case the peer's way to us is blocked or the peer is
  * gone.
  *
+ * A peer has several addresses, and several hellos may be on their way to it,
+ * or to whatever else listens at some of them (dial.h). It accepts the first
+ * that it comes to, and answers TAKEN to the others: one connection wins, on
+ * both sides the same, as long as none of ours is closed before it is answered.
+ * The lower rank is GREETING as long as any of its hellos is not.
+ *
  * A busy peer may take long to answer (its kernel accepts, it polls later), so
  * waiting for an answer has no limit here: operations have deadlines. */
 #include <errno.h>
@@ -18,98 +24,20 @@
 #include <sys/uio.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "transport_tcp/dial.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
-static const uint64_t connect_limit_ns = 30000000000;
-static const uint64_t patience_ns = 2000000000;
 static const uint64_t ask_again_ns = 1000000000;
-static const uint64_t backoff_ns = 10000000;
-enum { BACKOFF_DOUBLINGS = 4 };
+static const uint64_t later_ns = 10000000;
+enum { LATER_DOUBLINGS = 4 };
 
-/* ---- attempts
- * ---------------------------------------------------------------- */
-
-static void set_due(gli_tcp_stream *stream, uint64_t due_ns) {
-  stream->due_ns = due_ns;
-  if (due_ns != 0) gli_tcp_schedule(stream->pair->t, due_ns);
-}
-
-static void drop_attempt(gli_tcp_stream *stream) {
-  if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
-  stream->watch = NULL;
-  stream->reply_bytes = 0;
-}
-
-static void tcp_wait_until(gli_tcp_stream *stream, uint64_t due_ns) {
-  drop_attempt(stream);
-  stream->state = GLI_TCP_WAITING;
-  set_due(stream, due_ns);
-}
-
-static void tcp_try_again(gli_tcp_stream *stream, uint64_t now_ns) {
-  uint32_t doublings = stream->attempts++;
-  if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
-  tcp_wait_until(stream, now_ns + (backoff_ns << doublings));
-}
-
-static void break_unreachable(gli_tcp_pair *pair, const char *why,
-                              const char *guess) {
-  gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                     "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
-                     pair->config.peer_rank, pair->peer_text, why, guess);
-}
-
-/* Try again after a while, or give up when it has failed for too long: for want
- * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
- */
-static void tcp_fail_or_retry(gli_tcp_stream *stream, int lack, const char *why,
-                              const char *guess) {
-  gli_tcp_pair *pair = stream->pair;
-  uint64_t now = uv_hrtime();
-  if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
-  if (lack != 0) stream->lack = lack;
-  if (now - stream->failing_since_ns < patience_ns) {
-    tcp_try_again(stream, now);
-    return;
-  }
-  drop_attempt(stream);
-  if (stream->lack != 0) { /* which the peer may have given up on meanwhile */
-    gli_tcp_pair_lacks(pair, stream->lack);
-    return;
-  }
-  break_unreachable(pair, why, guess);
-}
-
-static void tcp_attempt_failed(gli_tcp_stream *stream, const char *why,
-                               const char *guess) {
-  tcp_fail_or_retry(stream, 0, why, guess);
-}
-
-static void tcp_connect_failed(gli_tcp_stream *stream, int code) {
-  if (gli_lacking(code)) {
-    tcp_fail_or_retry(stream, code, "", "");
-    return;
-  }
-  bool refused = code == ECONNREFUSED || code == ECONNRESET;
-  const char *guess =
-      refused ? "it may have exited" : "check the network between the hosts";
-  /* A rank listens before it publishes where: no listener there means that the
-   * rank is gone, and a closed pair that was never connected has no peer to
-   * tell. */
-  gli_tcp_pair *pair = stream->pair;
-  if (code == ECONNREFUSED && pair->closed && pair->streams == 0) {
-    drop_attempt(stream);
-    break_unreachable(pair, strerror(code), guess);
-    return;
-  }
-  tcp_attempt_failed(stream, strerror(code), guess);
-}
+/* ---- our hello ----------------------------------------------------------- */
 
 static void reply_ready(void *owner, int events);
 
-static void tcp_say_hello(gli_tcp_stream *stream) {
+void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
+  gli_tcp_stream *stream = attempt->stream;
   gli_tcp_pair *pair = stream->pair;
   const gli_tcp_hello hello = {
       .version = GLI_TCP_VERSION,
@@ -122,170 +50,115 @@ static void tcp_say_hello(gli_tcp_stream *stream) {
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
   gli_tcp_hello_encode(&hello, bytes);
   struct iovec part = {bytes, sizeof bytes};
-  ssize_t sent = gli_tcp_socket_send(stream->watch->fd, &part, 1);
+  ssize_t sent = gli_tcp_socket_send(attempt->watch->fd, &part, 1);
   if (sent != (ssize_t)sizeof bytes) {
-    tcp_connect_failed(stream, sent < 0 ? errno : ECONNRESET);
+    gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
     return;
   }
-  stream->state = GLI_TCP_GREETING;
   pair->greeted = true;
-  set_due(stream, 0);
-  gli_tcp_watch_give(stream->watch, reply_ready, stream);
-  gli_tcp_watch_for(stream->watch, GLI_READABLE);
+  gli_tcp_watch_give(attempt->watch, reply_ready, attempt);
+  gli_tcp_watch_for(attempt->watch, GLI_READABLE);
+  gli_tcp_attempt_greets(attempt);
 }
 
-/* When no socket listens on a local port, a connect to it can pick this very
- * port as its own and reach itself. */
-static bool connected_to_itself(int fd) {
-  gli_tcp_endpoint self, peer;
-  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
-  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
-  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_tcp_endpoint_equal(&self, &peer);
-}
+/* ---- the answer to our hello --------------------------------------------- */
 
-static void connect_ready(void *owner, int events) {
-  gli_tcp_stream *stream = owner;
-  int code = (events & GLI_UNWATCHED) != 0
-                 ? stream->watch->code
-                 : gli_tcp_socket_error(stream->watch->fd);
-  if (code == 0 && connected_to_itself(stream->watch->fd)) code = ECONNREFUSED;
-  if (code != 0)
-    tcp_connect_failed(stream, code);
-  else
-    tcp_say_hello(stream);
-}
-
-void gli_tcp_stream_begin(gli_tcp_stream *stream) {
-  gli_tcp_pair *pair = stream->pair;
-  stream->state = GLI_TCP_CONNECTING;
-  stream->reply_bytes = 0;
-  int fd = gli_socket_open(pair->peer.any.sa_family, SOCK_STREAM);
-  if (fd < 0) {
-    tcp_connect_failed(stream, errno);
-    return;
-  }
-  gli_tcp_socket_tune(fd);
-  if (gli_tcp_endpoint_same_address(&pair->peer, &pair->t->local)) {
-    gli_tcp_socket_tune_local(fd);
-  }
-  int code = 0;
-  if (connect(fd, &pair->peer.any, gli_tcp_endpoint_bytes(&pair->peer)) != 0)
-    code = errno;
-  stream->watch = gli_tcp_watch_new(pair->t, fd, connect_ready, stream);
-  if (stream->watch == NULL) {
-    tcp_connect_failed(stream, ENOMEM);
-    return;
-  }
-  if (code != 0 && code != EINPROGRESS && code != EINTR) {
-    tcp_connect_failed(stream, code);
-    return;
-  }
-  gli_tcp_watch_for(stream->watch, GLI_WRITABLE);
-  set_due(stream, uv_hrtime() + connect_limit_ns);
-}
-
-void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
-  (void)now_ns;
-  stream->due_ns = 0;
-  if (stream->state == GLI_TCP_WAITING)
-    gli_tcp_stream_begin(stream);
-  else if (stream->state == GLI_TCP_CONNECTING)
-    tcp_connect_failed(stream, ETIMEDOUT);
-}
-
-/* ---- the answer to our hello
- * --------------------------------------------------- */
-
-static void tcp_connect_accepted(gli_tcp_stream *stream,
+static void tcp_connect_accepted(gli_tcp_attempt *attempt,
                                  const gli_tcp_reply *reply) {
+  gli_tcp_stream *stream = attempt->stream;
   gli_tcp_pair *pair = stream->pair;
   bool sensible =
       stream->index == 0
           ? reply->streams >= 1 && reply->streams <= pair->stream_capacity
           : reply->streams == pair->streams;
   if (!sensible || reply->key != pair->config.local_key) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "rank %" PRIu32
-                       " (%s) answered with %s; another job may use its port",
-                       pair->config.peer_rank, pair->peer_text,
-                       sensible ? "a wrong key" : "a wrong number of streams");
+    gli_tcp_attempt_wrong(
+        attempt, "answered with %s; another job may use its port",
+        sensible ? "a wrong key" : "a wrong number of streams");
     return;
   }
-  gli_tcp_watch *watch = stream->watch;
+  gli_tcp_watch *watch = attempt->watch;
+  attempt->watch = NULL;
+  gli_tcp_pair_set_peer(pair, &attempt->at);
+  gli_tcp_dial_drop(stream);
   if (stream->index == 0) gli_tcp_pair_agree(pair, reply->streams, true);
   gli_tcp_stream_up(stream, watch);
 }
 
 /* The peer is there: patience begins anew. */
-static void come_later(gli_tcp_stream *stream) {
+static void come_later(gli_tcp_attempt *attempt) {
+  gli_tcp_stream *stream = attempt->stream;
+  uint32_t doublings = stream->attempts++;
+  if (doublings > LATER_DOUBLINGS) doublings = LATER_DOUBLINGS;
   stream->failing_since_ns = 0;
   stream->lack = 0;
-  tcp_try_again(stream, uv_hrtime());
+  gli_tcp_attempt_again(attempt, uv_hrtime() + (later_ns << doublings));
 }
 
-static void tcp_connect_answered(gli_tcp_stream *stream) {
-  gli_tcp_pair *pair = stream->pair;
+static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   gli_tcp_reply reply;
-  if (!gli_tcp_reply_decode(stream->reply, &reply)) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "what listens at %s is not rank %" PRIu32
-                       ": its answer makes no sense",
-                       pair->peer_text, pair->config.peer_rank);
+  if (!gli_tcp_reply_decode(attempt->reply, &reply)) {
+    gli_tcp_attempt_wrong(attempt,
+                          "gave an answer that makes no sense; another program "
+                          "may listen there");
     return;
   }
-  if (reply.answer == GLI_TCP_OTHER_VERSION) {
-    gli_tcp_pair_break(
-        pair, GLOO_ERR_PROTOCOL,
-        "rank %" PRIu32 " (%s) speaks version %" PRIu32
-        " of the TCP protocol, this one %d; use one version of gloo_c",
-        pair->config.peer_rank, pair->peer_text, reply.version,
-        GLI_TCP_VERSION);
-    return;
+  switch ((gli_tcp_answer)reply.answer) {
+    case GLI_TCP_OTHER_VERSION:
+      gli_tcp_attempt_wrong(attempt,
+                            "speaks version %" PRIu32
+                            " of the TCP protocol, this rank %d; use one "
+                            "version of gloo_c",
+                            reply.version, GLI_TCP_VERSION);
+      return;
+    case GLI_TCP_ACCEPTED:
+      tcp_connect_accepted(attempt, &reply);
+      return;
+    case GLI_TCP_USE_MINE:
+      gli_tcp_attempt_again(attempt, uv_hrtime() + ask_again_ns);
+      return;
+    case GLI_TCP_LATER:
+      come_later(attempt);
+      return;
+    case GLI_TCP_TAKEN:
+      gli_tcp_attempt_in_vain(attempt, "it says that we are connected already",
+                              "two processes may have the same rank");
+      return;
+    default:
+      gli_tcp_attempt_in_vain(attempt, "it does not know this context",
+                              "it has left, or belongs to another job");
   }
-  if (reply.answer == GLI_TCP_ACCEPTED)
-    tcp_connect_accepted(stream, &reply);
-  else if (reply.answer == GLI_TCP_USE_MINE)
-    tcp_wait_until(stream, uv_hrtime() + ask_again_ns);
-  else if (reply.answer == GLI_TCP_LATER)
-    come_later(stream);
-  else if (reply.answer == GLI_TCP_TAKEN)
-    tcp_attempt_failed(stream, "it says that we are connected already",
-                       "two processes may have the same rank");
-  else
-    tcp_attempt_failed(stream, "it does not know this context",
-                       "it has left, or belongs to another job");
 }
 
 static void reply_ready(void *owner, int events) {
-  gli_tcp_stream *stream = owner;
+  gli_tcp_attempt *attempt = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    tcp_connect_failed(stream, stream->watch->code);
+    gli_tcp_attempt_failed(attempt, attempt->watch->code);
     return;
   }
   /* No byte more than the answer: messages may follow it. */
-  struct iovec part = {stream->reply + stream->reply_bytes,
-                       sizeof stream->reply - stream->reply_bytes};
-  ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
+  struct iovec part = {attempt->reply + attempt->reply_bytes,
+                       sizeof attempt->reply - attempt->reply_bytes};
+  ssize_t got = gli_tcp_socket_receive(attempt->watch->fd, &part, 1);
   if (got < 0 && gli_would_block(errno)) {
     if ((events & GLI_BROKEN) == 0) return;
-    errno = gli_tcp_socket_error(stream->watch->fd);
+    errno = gli_tcp_socket_error(attempt->watch->fd);
   }
   if (got < 0) {
-    tcp_connect_failed(stream, errno);
+    gli_tcp_attempt_failed(attempt, errno);
     return;
   }
   if (got == 0) {
-    tcp_attempt_failed(stream, "it hung up instead of answering",
-                       "it may have exited");
+    gli_tcp_attempt_in_vain(attempt, "it hung up instead of answering",
+                            "it may have exited");
     return;
   }
-  stream->reply_bytes += (size_t)got;
-  if (stream->reply_bytes == sizeof stream->reply) tcp_connect_answered(stream);
+  attempt->reply_bytes += (size_t)got;
+  if (attempt->reply_bytes == sizeof attempt->reply)
+    tcp_connect_answered(attempt);
 }
 
-/* ---- a hello from the peer
- * ------------------------------------------------------ */
+/* ---- a hello from the peer ----------------------------------------------- */
 
 bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
@@ -314,6 +187,20 @@ static gli_tcp_answer decide_other(const gli_tcp_pair *pair,
   return free ? GLI_TCP_ACCEPTED : GLI_TCP_TAKEN;
 }
 
+/* By which of its addresses the peer has come, if it is one of those. */
+static void pair_find_peer(gli_tcp_pair *pair, int fd) {
+  gli_endpoint from;
+  gli_tcp_contact contact;
+  socklen_t bytes = sizeof from;
+  if (getpeername(fd, &from.any, &bytes) != 0) return;
+  if (!gli_tcp_contact_decode(&pair->config.address, &contact)) return;
+  gli_endpoint_unmap(&from);
+  gli_endpoint_set_port(&from, contact.port);
+  for (uint32_t i = 0; i < contact.n; i++)
+    if (gli_endpoint_same_address(&contact.at[i], &from))
+      gli_tcp_pair_set_peer(pair, &from);
+}
+
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
                        gli_tcp_watch *watch) {
   gli_tcp_reply reply = {
@@ -328,7 +215,8 @@ bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
   if (reply.answer != GLI_TCP_ACCEPTED) return false;
 
   gli_tcp_stream *stream = &pair->stream[hello->stream];
-  drop_attempt(stream);
+  gli_tcp_dial_drop(stream);
+  if (first) pair_find_peer(pair, watch->fd);
   pair->begun = pair->greeted = true;
   if (first) gli_tcp_pair_agree(pair, reply.streams, false);
   gli_tcp_stream_up(stream, watch);

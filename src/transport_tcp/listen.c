@@ -1,16 +1,16 @@
-/* The listening socket: one address, chosen from what the configuration says.
- */
+/* The listening socket, and what is published: see core/published.h. */
 #include <errno.h>
-#include <netdb.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "core/environment.h"
 #include "core/error.h"
+#include "core/host_identity.h"
+#include "core/host_name.h"
 #include "core/lack.h"
 #include "core/log.h"
-#include "core/lookup.h"
+#include "core/ports.h"
+#include "core/published.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -18,13 +18,18 @@ enum { BACKLOG = 4096 }; /* the kernel caps it */
 static const uint64_t pause_ns = 100000000;
 static const uint64_t patience_ns = 2000000000;
 
-/* A listening socket, or -1 with errno. */
-static int tcp_listen_at(const gli_tcp_endpoint *at) {
+/* ---- one socket ---------------------------------------------------------- */
+
+/* IPv6 sockets that are bound to all addresses take IPv4 as well. */
+static int tcp_listen_at(const gli_endpoint *at) {
   int fd = gli_socket_open(at->any.sa_family, SOCK_STREAM);
   if (fd < 0) return -1;
-  int yes = 1;
+  int yes = 1, no = 0;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (bind(fd, &at->any, gli_tcp_endpoint_bytes(at)) == 0 &&
+  bool dual = at->any.sa_family == AF_INET6 && gli_endpoint_is_wildcard(at);
+  if ((!dual ||
+       setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0) &&
+      bind(fd, &at->any, gli_endpoint_bytes(at)) == 0 &&
       listen(fd, BACKLOG) == 0)
     return fd;
   int code = errno;
@@ -33,7 +38,44 @@ static int tcp_listen_at(const gli_tcp_endpoint *at) {
   return -1;
 }
 
-static gloo_status take_listener(gli_tcp *t, int fd, gloo_error *error) {
+/* At one of the ports. A socket, or -1 with errno and the port in `at`. */
+static int tcp_listen_in(gli_endpoint *at, const gli_ports *ports) {
+  int fd = -1;
+  for (uint32_t i = 0; i < gli_ports_count(ports) && fd < 0; i++) {
+    gli_endpoint_set_port(at, gli_ports_at(ports, i));
+    fd = tcp_listen_at(at);
+    if (fd < 0 && errno != EADDRINUSE && errno != EACCES) break;
+  }
+  return fd;
+}
+
+static gloo_status tcp_cannot_listen(const gli_endpoint *at,
+                                     const gli_ports *ports, int code,
+                                     gloo_error *error) {
+  if (gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1, "cannot listen: %s",
+                    gli_lack_text(code));
+  char text[GLI_ENDPOINT_TEXT_BYTES], range[GLI_PORTS_TEXT_BYTES];
+  bool ranged = gli_ports_ranged(ports, range);
+  gli_endpoint bare = *at;
+  if (ranged) gli_endpoint_set_port(&bare, 0);
+  gli_endpoint_text(&bare, text);
+  if (ranged && code == EADDRINUSE)
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "cannot listen on %s: all ports of GLOO_PORT_RANGE (%s) "
+                    "are in use; each rank of a host takes one, and another "
+                    "one where it serves a store",
+                    text, range);
+  const char *advice = "";
+  if (code == EADDRINUSE) advice = "; choose another port, or 0 for any";
+  if (code == EACCES) advice = "; ports below 1024 need privileges";
+  if (code == EADDRNOTAVAIL)
+    advice = "; the address is not one of this machine's";
+  return gli_fail(error, GLOO_ERR_ADDRESS, -1, "cannot listen on %s: %s%s",
+                  text, strerror(code), advice);
+}
+
+static gloo_status listener_take(gli_tcp *t, int fd, gloo_error *error) {
   socklen_t bytes = sizeof t->local;
   if (getsockname(fd, &t->local.any, &bytes) != 0) {
     close(fd);
@@ -48,101 +90,186 @@ static gloo_status take_listener(gli_tcp *t, int fd, gloo_error *error) {
   return GLOO_OK;
 }
 
-static gloo_status tcp_cannot_listen(const gli_tcp_endpoint *at, int code,
-                                     gloo_error *error) {
-  if (gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1, "cannot listen: %s",
-                    gli_lack_text(code));
-  char text[GLI_TCP_TEXT_BYTES];
-  gli_tcp_endpoint_text(at, text);
-  const char *advice = "";
-  if (code == EADDRINUSE) advice = "; choose another port, or 0 for any";
-  if (code == EACCES) advice = "; ports below 1024 need privileges";
-  if (code == EADDRNOTAVAIL)
-    advice = "; the address is not one of this machine's";
-  return gli_fail(error, GLOO_ERR_ADDRESS, -1, "cannot listen on %s: %s%s",
-                  text, strerror(code), advice);
-}
-
-static gloo_status listen_on(gli_tcp *t, const gli_tcp_endpoint *at,
-                             gloo_error *error) {
-  int fd = tcp_listen_at(at);
-  if (fd < 0) return tcp_cannot_listen(at, errno, error);
-  return take_listener(t, fd, error);
-}
-
-static gloo_status listen_on_host(gli_tcp *t,
-                                  const gli_transport_config *config,
-                                  gloo_error *error) {
-  struct addrinfo *list;
-  const char *host = config->host;
-  gli_retry retry = gli_retry_begin(config->lookup_ns);
-  gloo_status found =
-      config->lookup_ns == 0
-          ? gli_look_up("host", host, "0", SOCK_STREAM, -1, &list, error)
-          : gli_look_up_patiently("host", host, "0", SOCK_STREAM, &retry, &list,
-                                  error);
-  if (found != GLOO_OK) return found;
-  gloo_status status =
-      gli_fail(error, GLOO_ERR_ADDRESS, -1,
-               "host \"%s\" has neither an IPv4 nor an IPv6 address", host);
-  for (struct addrinfo *a = list; a != NULL; a = a->ai_next) {
-    gli_tcp_endpoint at;
-    if (!gli_tcp_endpoint_from_socket(a->ai_addr, a->ai_addrlen, &at)) continue;
-    if (gli_tcp_endpoint_is_wildcard(&at)) {
-      status = gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                        "host \"%s\" does not name one address that other "
-                        "ranks can connect to; give one of this machine's",
-                        host);
-      continue;
-    }
-    gli_tcp_endpoint_set_port(&at, config->port);
-    status = listen_on(t, &at, error);
-    if (status == GLOO_OK) break;
+/* At the first of the addresses where that is possible. */
+static gloo_status listen_on_first(gli_tcp *t, const gli_endpoints *addresses,
+                                   const gli_ports *ports, gloo_error *error) {
+  gloo_status status = GLOO_ERR_ADDRESS;
+  for (uint32_t i = 0; i < addresses->n; i++) {
+    gli_endpoint at = addresses->at[i];
+    int fd = tcp_listen_in(&at, ports);
+    if (fd >= 0) return listener_take(t, fd, error);
+    status = tcp_cannot_listen(&at, ports, errno, error);
   }
-  freeaddrinfo(list);
   return status;
 }
 
-static gloo_status listen_on_interface(gli_tcp *t, const char *name,
-                                       const char *origin, uint16_t port,
-                                       gloo_error *error) {
-  gli_tcp_endpoint at;
-  gloo_status status = gli_tcp_interface_address(name, origin, &at, error);
-  if (status != GLOO_OK) return status;
-  gli_tcp_endpoint_set_port(&at, port);
-  return listen_on(t, &at, error);
+static void add_figures(gli_endpoints *list, const char *figures) {
+  gli_endpoint at;
+  if (gli_endpoint_from_text(figures, &at)) (void)gli_endpoints_add(list, &at);
 }
 
-static gloo_status listen_on_loopback(gli_tcp *t, uint16_t port,
-                                      gloo_error *error) {
-  gli_tcp_endpoint v4, v6;
-  memset(&v4, 0, sizeof v4);
-  v4.v4.sin_family = AF_INET;
-  v4.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  gli_tcp_endpoint_set_port(&v4, port);
-  int fd = tcp_listen_at(&v4);
-  if (fd >= 0) return take_listener(t, fd, error);
+/* The second where the system has nothing of the first. */
+static gloo_status listen_on_either(gli_tcp *t, const char *first,
+                                    const char *second, const gli_ports *ports,
+                                    gloo_error *error) {
+  gli_endpoint at;
+  (void)gli_endpoint_from_text(first, &at);
+  int fd = tcp_listen_in(&at, ports);
+  if (fd >= 0) return listener_take(t, fd, error);
   if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)
-    return tcp_cannot_listen(&v4, errno, error);
-  memset(&v6, 0, sizeof v6);
-  v6.v6.sin6_family = AF_INET6;
-  v6.v6.sin6_addr = in6addr_loopback;
-  gli_tcp_endpoint_set_port(&v6, port);
-  return listen_on(t, &v6, error);
+    return tcp_cannot_listen(&at, ports, errno, error);
+  gli_endpoints other = {.n = 0};
+  add_figures(&other, second);
+  return listen_on_first(t, &other, ports, error);
+}
+
+/* ---- what others are told ------------------------------------------------ */
+
+static void contact_add(gli_tcp *t, const gli_endpoint *at) {
+  gli_tcp_contact *contact = &t->contact;
+  if (contact->n == GLI_TCP_CONTACT_MAX) return;
+  contact->at[contact->n] = *at;
+  gli_endpoint_set_port(&contact->at[contact->n++], contact->port);
+}
+
+/* Of a listener at one address that one, of one at all addresses of IPv4 only
+ * IPv4 ones; unless it is reached by others. */
+static void contact_fill(gli_tcp *t, const gli_published *published) {
+  gli_tcp_contact *contact = &t->contact;
+  contact->place = gli_host_place();
+  contact->port = gli_endpoint_port(&t->local);
+  contact->checksum = t->checksum;
+  contact->everywhere = gli_endpoint_is_wildcard(&t->local);
+  contact->translated = published->translated;
+  bool v4 = t->local.any.sa_family == AF_INET;
+  for (uint32_t i = 0; i < published->told.n; i++) {
+    const gli_endpoint *at = &published->told.at[i];
+    bool heard = contact->everywhere && (!v4 || at->any.sa_family == AF_INET);
+    if (heard || contact->translated) contact_add(t, at);
+  }
+  /* Ranks of this host reach it there, whatever others are told. */
+  if (!contact->everywhere) contact_add(t, &t->local);
+}
+
+static void contact_log(const gli_tcp *t) {
+  char text[GLI_ENDPOINT_TEXT_BYTES], all[400] = "";
+  if (!gli_log_enabled(GLOO_LOG_INFO)) return;
+  for (uint32_t i = 0; i < t->contact.n; i++) {
+    gli_endpoint_text(&t->contact.at[i], text);
+    size_t used = strlen(all);
+    if (used + strlen(text) + 3 > sizeof all) break;
+    if (i > 0) memcpy(all + used, ", ", 3), used += 2;
+    memcpy(all + used, text, strlen(text) + 1);
+  }
+  gli_endpoint_text(&t->local, text);
+  gli_log(GLOO_LOG_INFO, "tcp: listens on %s; other ranks are told %s", text,
+          all);
+}
+
+/* ---- where to listen ----------------------------------------------------- */
+
+/* The name of one address, or of several of which the first will do. */
+static gloo_status listen_on_host(gli_tcp *t,
+                                  const gli_transport_config *config,
+                                  const gli_ports *ports, gloo_error *error) {
+  gli_endpoints found;
+  const char *host = config->host;
+  gloo_status status = gli_host_resolve(host, config->lookup_ns, &found, error);
+  if (status != GLOO_OK) return status;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < found.n; i++)
+    if (!gli_endpoint_is_wildcard(&found.at[i])) found.at[n++] = found.at[i];
+  found.n = n;
+  if (n == 0)
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "host \"%.64s\" does not name one address that other ranks "
+                    "can connect to; give one of this machine's",
+                    host);
+  return listen_on_first(t, &found, ports, error);
+}
+
+static bool all_loopback(const gli_endpoints *own) {
+  for (uint32_t i = 0; i < own->n; i++)
+    if (!gli_endpoint_is_loopback(&own->at[i])) return false;
+  return true;
+}
+
+static bool any_of_family(const gli_endpoints *own, sa_family_t family) {
+  for (uint32_t i = 0; i < own->n; i++)
+    if (own->at[i].any.sa_family == family) return true;
+  return false;
+}
+
+/* At one address, where others are told of one alone; else at all, and others
+ * are told of some. The handshake turns strangers away. */
+static gloo_status listen_for_published(gli_tcp *t,
+                                        const gli_published *published,
+                                        const gli_ports *ports,
+                                        gloo_error *error) {
+  const gli_endpoints *own = &published->own;
+  bool translated = published->translated;
+  if (!translated && !published->chosen && all_loopback(own)) {
+    bool v6 = own->n > 0 && own->at[0].any.sa_family == AF_INET6;
+    return listen_on_either(t, v6 ? "::1" : "127.0.0.1",
+                            v6 ? "127.0.0.1" : "::1", ports, error);
+  }
+  if (!translated && (own->n == 1 || all_loopback(own))) {
+    gli_endpoints one = {.n = 1, .at = {own->at[0]}};
+    return listen_on_first(t, &one, ports, error);
+  }
+  if (!any_of_family(own, AF_INET6) &&
+      !any_of_family(&published->told, AF_INET6))
+    return listen_on_either(t, "0.0.0.0", "::", ports, error);
+  return listen_on_either(t, "::", "0.0.0.0", ports, error);
+}
+
+/* Where a choice among them is to be made, they must be known; else they serve
+ * to order the addresses of others. */
+static gloo_status read_own(gli_tcp *t, bool needed, gloo_error *error) {
+  gloo_error wrong;
+  gloo_status status = gli_interfaces_read(&t->own, &wrong);
+  if (status == GLOO_OK) return status;
+  if (needed || status != GLOO_ERR_IO)
+    return gli_fail(error, status, -1, "%s", wrong.message);
+  gli_log(GLOO_LOG_INFO, "tcp: %s", wrong.message);
+  return GLOO_OK;
+}
+
+static gloo_status tcp_listen_chosen(
+    gli_tcp *t, const gli_transport_config *config, const gli_ports *ports,
+    const gli_endpoints *bound, gli_published *published, gloo_error *error) {
+  gli_endpoint towards;
+  gli_publishing how = {.choice = config->interface,
+                        .origin = "the device's options"};
+  if (config->towards != NULL &&
+      gli_endpoint_from_text(config->towards, &towards))
+    how.towards = &towards;
+  bool fixed = bound->n > 0 && !gli_endpoint_is_wildcard(&bound->at[0]);
+  gloo_status status =
+      config->host != NULL || fixed
+          ? gli_published_given(published, error)
+          : gli_published_find(&how, &t->own, published, error);
+  if (status != GLOO_OK) return status;
+  if (config->host != NULL) return listen_on_host(t, config, ports, error);
+  if (bound->n > 0) return listen_on_first(t, bound, ports, error);
+  return listen_for_published(t, published, ports, error);
 }
 
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error) {
-  if (config->host != NULL) return listen_on_host(t, config, error);
-  if (config->interface != NULL)
-    return listen_on_interface(t, config->interface, "the device's options",
-                               config->port, error);
-  const char *name = gli_environment_read("GLOO_SOCKET_IFNAME");
-  if (name != NULL)
-    return listen_on_interface(t, name, "GLOO_SOCKET_IFNAME", config->port,
-                               error);
-  return listen_on_loopback(t, config->port, error);
+  gli_ports ports;
+  gli_endpoints bound = {.n = 0};
+  gli_published published;
+  gloo_status status = gli_ports_read(config->port, &ports, error);
+  if (status == GLOO_OK && config->host == NULL)
+    status = gli_bind_read(&bound, error);
+  if (status == GLOO_OK) status = read_own(t, config->host == NULL, error);
+  if (status == GLOO_OK)
+    status = tcp_listen_chosen(t, config, &ports, &bound, &published, error);
+  if (status != GLOO_OK) return status;
+  contact_fill(t, &published);
+  contact_log(t);
+  return GLOO_OK;
 }
 
 void gli_tcp_listener_pause(gli_tcp *t) {

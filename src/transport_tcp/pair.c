@@ -6,7 +6,13 @@
 #include "core/error.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "transport_tcp/dial.h"
 #include "transport_tcp/tcp.h"
+
+void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer) {
+  pair->peer = *peer;
+  gli_endpoint_text(peer, pair->peer_text);
+}
 
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
   if (pair->link != NULL) {
@@ -23,8 +29,9 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
                               const gli_pair_config *config, gli_pair **pair,
                               gloo_error *error) {
   gli_tcp *t = (gli_tcp *)base;
-  gli_tcp_endpoint peer;
-  if (!gli_tcp_address_decode(&config->address, &t->local, &peer))
+  gli_tcp_contact contact;
+  gli_endpoints order;
+  if (!gli_tcp_contact_decode(&config->address, &contact))
     return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
                     "what rank %u published is not a TCP address; all ranks "
                     "must use the same transport",
@@ -35,14 +42,13 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to rank %u",
                     (unsigned)config->peer_rank);
-  made->checked =
-      t->checksum || config->address.data[GLI_TCP_ADDRESS_CHECKSUM] != 0;
+  made->checked = t->checksum || contact.checksum;
   made->base.ops =
       made->checked ? &gli_transport_tcp_checked : &gli_transport_tcp;
   made->t = t;
   made->config = *config;
-  made->peer = peer;
-  gli_tcp_endpoint_text(&peer, made->peer_text);
+  gli_tcp_order(&contact, t->contact.place, &t->own, &order);
+  gli_tcp_pair_set_peer(made, &order.at[0]);
   if (made->checked)
     gli_log(GLOO_LOG_INFO,
             "messages between ranks %u and %u have checksums (CRC32C)",
@@ -168,9 +174,11 @@ void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...) {
   va_start(arguments, format);
   tcp_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
   va_end(arguments);
-  for (uint32_t i = 0; i < pair->stream_capacity; i++)
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
     if (pair->stream[i].watch != NULL)
       gli_tcp_watch_for(pair->stream[i].watch, 0);
+    gli_tcp_dial_ignore(&pair->stream[i]);
+  }
 }
 
 static void end_streams(gli_tcp_pair *pair) {

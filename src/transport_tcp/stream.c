@@ -7,6 +7,7 @@
 
 #include "core/descriptor.h"
 #include "core/lack.h"
+#include "transport_tcp/dial.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -31,11 +32,11 @@ static void stream_ready(void *owner, int events) {
 
 /* Do both ends have the same address? */
 static bool is_local(int fd) {
-  gli_tcp_endpoint self, peer;
+  gli_endpoint self, peer;
   socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
   if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
   if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_tcp_endpoint_same_address(&self, &peer);
+  return gli_endpoint_same_address(&self, &peer);
 }
 
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
@@ -68,6 +69,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->peeked = 0;
   if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
   stream->watch = NULL;
+  gli_tcp_dial_drop(stream);
   stream->state = GLI_TCP_ENDED;
   stream->due_ns = 0;
   if (stream->pair->closed) gli_request_free_all(&stream->queue);

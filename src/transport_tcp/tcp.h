@@ -33,11 +33,12 @@ extern const gli_transport_ops gli_transport_tcp_checked;
 
 typedef struct gli_tcp_pair gli_tcp_pair;
 typedef struct gli_tcp_half_open gli_tcp_half_open;
+typedef struct gli_tcp_dial gli_tcp_dial;
 
 typedef enum gli_tcp_stream_state {
   GLI_TCP_UNCONNECTED, /* nothing begun: the peer makes this stream */
-  GLI_TCP_CONNECTING,  /* our connect is under way, no hello sent */
-  GLI_TCP_GREETING,    /* our hello is sent, the answer is to come */
+  GLI_TCP_CONNECTING,  /* our connects are under way, no hello is */
+  GLI_TCP_GREETING,    /* a hello of ours is sent, the answer is to come */
   GLI_TCP_WAITING,     /* trying again at due_ns, unless the peer comes first */
   GLI_TCP_UP,
   GLI_TCP_ENDED
@@ -47,15 +48,14 @@ typedef struct gli_tcp_stream {
   gli_tcp_pair *pair;
   uint32_t index;
   gli_tcp_stream_state state;
-  gli_tcp_watch *watch; /* of CONNECTING, GREETING, UP */
+  gli_tcp_watch *watch; /* of UP */
 
   /* making the connection */
+  gli_tcp_dial *dial;        /* of CONNECTING, GREETING, WAITING; see dial.h */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* the first failed attempt; 0: none failed */
   int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
-  uint8_t reply[GLI_TCP_REPLY_BYTES];
-  size_t reply_bytes;
 
   /* sending: private_ of the head counts its bytes that are gone, header
    * included */
@@ -89,8 +89,8 @@ struct gli_tcp_pair {
   struct gli_tcp *t;
   gli_tcp_pair *next, **link; /* in one of the transport's lists */
   gli_pair_config config;
-  gli_tcp_endpoint peer;
-  char peer_text[GLI_TCP_TEXT_BYTES];
+  gli_endpoint peer; /* where it is connected; before, what is tried first */
+  char peer_text[GLI_ENDPOINT_TEXT_BYTES];
 
   bool live;      /* upcalls may be made */
   bool begun;     /* connecting has begun, or the peer has come */
@@ -122,7 +122,9 @@ typedef struct gli_tcp {
   void *device_user;
   uint32_t streams;
   bool checksum;
-  gli_tcp_endpoint local;
+  gli_endpoint local;      /* the listener's */
+  gli_tcp_contact contact; /* what is published */
+  gli_interfaces own;      /* as they were when it was opened */
   /* What is to control the congestion of connections with other hosts; "":
    * whatever does. */
   char control[GLI_TCP_CONTROL_BYTES];
@@ -201,9 +203,11 @@ void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns);
 void gli_tcp_half_open_close(gli_tcp *t);
 void gli_tcp_half_open_forked(gli_tcp *t);
 
-/* connect.c */
+/* dial.c */
 void gli_tcp_stream_begin(gli_tcp_stream *stream);
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns);
+
+/* connect.c */
 /* Decide about a valid hello that came on `watch` for this pair, and answer.
  * True when the watch was taken over. */
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
@@ -217,6 +221,8 @@ gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
 bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
 bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
+/* Messages name the peer by this address. */
+void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer);
 void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list);
 /* The stream that a message travels on; the number is agreed. */
 gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/lack.h"
+#include "transport_tcp/dial.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -12,6 +13,7 @@ static const int64_t close_nap_ns = 5000000;
 static void tcp_transport_release(gli_tcp *t) {
   gli_events_close(t->events);
   gli_tcp_wake_close(t);
+  gli_interfaces_free(&t->own);
   free(t->buffer);
   free(t);
 }
@@ -66,8 +68,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
 }
 
 static void tcp_address(const gli_transport *t, gli_address *address) {
-  gli_tcp_address_encode(&((const gli_tcp *)t)->local, address);
-  address->data[GLI_TCP_ADDRESS_CHECKSUM] = ((const gli_tcp *)t)->checksum;
+  gli_tcp_contact_encode(&((const gli_tcp *)t)->contact, address);
 }
 
 /* With no pair but those that linger. */
@@ -96,8 +97,10 @@ static void tcp_close(gli_transport *base) {
 
 static void pairs_forked(gli_tcp_pair *list) {
   for (gli_tcp_pair *pair = list; pair != NULL; pair = pair->next)
-    for (uint32_t i = 0; i < pair->stream_capacity; i++)
+    for (uint32_t i = 0; i < pair->stream_capacity; i++) {
       gli_tcp_watch_forked(pair->stream[i].watch);
+      gli_tcp_dial_forked(&pair->stream[i]);
+    }
 }
 
 static void tcp_forked(gli_transport *base) {

@@ -13,13 +13,27 @@
 #include "gloo_c/gloo_c.h"
 
 /* Of docs/environment.md, all that the library reads. */
-static const char *const names[] = {
-    "RANK",           "WORLD_SIZE",       "MASTER_ADDR",
-    "MASTER_PORT",    "GLOO_JOB_ID",      "TORCHELASTIC_RUN_ID",
-    "GLOO_EPOCH",     "GLOO_TRANSPORT",   "GLOO_SOCKET_IFNAME",
-    "GLOO_CHECKSUM",  "GLOO_WAIT",        "GLOO_SHM_READ",
-    "GLOO_HOST_ID",   "GLOO_MEASURE",     "GLOO_SHARED_BUFFERS",
-    "GLOO_ALGORITHM", "GLOO_TUNING_FILE", "GLOO_LOG_LEVEL"};
+static const char *const names[] = {"RANK",
+                                    "WORLD_SIZE",
+                                    "MASTER_ADDR",
+                                    "MASTER_PORT",
+                                    "GLOO_JOB_ID",
+                                    "TORCHELASTIC_RUN_ID",
+                                    "GLOO_EPOCH",
+                                    "GLOO_TRANSPORT",
+                                    "GLOO_SOCKET_IFNAME",
+                                    "GLOO_CHECKSUM",
+                                    "GLOO_WAIT",
+                                    "GLOO_SHM_READ",
+                                    "GLOO_HOST_ID",
+                                    "GLOO_MEASURE",
+                                    "GLOO_SHARED_BUFFERS",
+                                    "GLOO_ALGORITHM",
+                                    "GLOO_TUNING_FILE",
+                                    "GLOO_LOG_LEVEL",
+                                    "GLOO_PORT_RANGE",
+                                    "GLOO_BIND_ADDR",
+                                    "GLOO_PUBLISH_ADDR"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static void set_none(void) {

@@ -20,7 +20,7 @@ from pathlib import Path
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
 # What parts of the package are for. Their tests are left out where pip cannot have it.
-PARTS = {"torch": ["torch==2.13.0"], "jax": ["jax", "jaxlib"]}
+PARTS = {"torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"]}
 number = 0
 
 

@@ -89,6 +89,20 @@ def timeout():
     end_here()
 
 
+def a_timeout_of_zero_is_not_the_default():
+    if RANK == 1:
+        time.sleep(3)
+        end_here()
+    begun = time.monotonic()
+    expect(lambda: dist.group.WORLD.monitored_barrier(datetime.timedelta(0)), "did not complete",
+           rank=1)
+    assert time.monotonic() - begun < 2
+    other = dist.new_group([0], timeout=datetime.timedelta(seconds=5))
+    other.set_timeout(datetime.timedelta.max)
+    dist.all_reduce(one, group=other)
+    end_here()
+
+
 def wait_again_after_a_timeout():
     if RANK == 0:
         work = dist.all_reduce(one, async_op=True)

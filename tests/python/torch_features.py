@@ -195,6 +195,25 @@ def names():
     dist.all_reduce(torch.ones(1))
 
 
+@feature
+def profiler():
+    module = DistributedDataParallel(nn.Linear(4, 4))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        dist.all_reduce(torch.ones(4))
+        module(torch.ones(2, 4)).sum().backward()
+        dist.all_gather([torch.empty(3) for _ in range(SIZE)], torch.ones(3), async_op=True).wait()
+        if SIZE > 1 and RANK < 2:
+            dist.send(torch.ones(1), 1) if RANK == 0 else dist.recv(torch.ones(1), 0)
+        dist.barrier()
+    names = [event.name for event in profile.events()]
+    found = {name.partition(":")[2]: names.count(name) for name in names
+             if name.startswith(BACKEND + ":")}
+    expected = {"all_reduce": 2, "barrier": 1}
+    if SIZE > 1 and RANK < 2:
+        expected["recv" if RANK else "send"] = 1
+    assert expected.items() <= found.items() and {"all_gather", "wait"} <= found.keys(), found
+
+
 # ---- data-parallel training ----------------------------------------------------------------------
 
 @feature

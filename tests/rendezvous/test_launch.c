@@ -55,7 +55,7 @@ static void a_complete_environment_is_read(void **state) {
   assert_true(launch.serves);
   assert_string_equal(launch.job, "train");
   assert_true(launch.epoch == UINT64_MAX);
-  assert_string_equal(launch.launcher, "torchrun");
+  assert_string_equal(launch.launcher, "RANK");
 }
 
 /* What is wrong, and the words that the sentence must have. */

@@ -17,7 +17,6 @@
 
 #include "core/descriptor.h"
 #include "pmi_server.h"
-#include "rendezvous/host_addresses.h"
 #include "rendezvous/store_pmi.h"
 #include "rendezvous/tcp_race.h"
 
@@ -88,22 +87,6 @@ static void places_that_make_no_sense_are_refused(void **state) {
       fail_msg("'%s' was read", texts[i]);
     assert_int_equal(place.port, 7);
   }
-}
-
-static void a_host_has_addresses_and_loopback_is_the_last(void **state) {
-  char addresses[16][64];
-  (void)state;
-  size_t n = gli_host_addresses(addresses, 16);
-  assert_true(n >= 1);
-  bool loopback = false;
-  for (size_t i = 0; i < n; i++) {
-    bool this = strncmp(addresses[i], "127.", 4) == 0 ||
-                strcmp(addresses[i], "::1") == 0;
-    assert_true(this || !loopback);
-    assert_true(strncmp(addresses[i], "fe80", 4) != 0);
-    loopback = this;
-  }
-  assert_int_equal(gli_host_addresses(addresses, 1), 1);
 }
 
 /* ---- the race ------------------------------------------------------------ */
@@ -341,7 +324,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_place_is_read_as_it_was_written),
       cmocka_unit_test(places_that_make_no_sense_are_refused),
-      cmocka_unit_test(a_host_has_addresses_and_loopback_is_the_last),
       cmocka_unit_test(the_first_address_that_answers_wins),
       cmocka_unit_test(an_address_that_is_silent_holds_up_nobody),
       cmocka_unit_test(ranks_meet_at_a_store_for_each_round),

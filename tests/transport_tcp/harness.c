@@ -156,14 +156,20 @@ void har_connect(har_pair *a, har_pair *b) {
   assert_int_equal(a->failed + b->failed, 0);
 }
 
-int har_stranger(har_end *end) {
+gli_endpoint har_listens_at(gli_transport *t) {
   gli_address address;
-  gli_tcp_endpoint at;
-  gli_transport_tcp.address(end->t, &address);
-  assert_true(gli_tcp_address_decode(&address, &at, &at));
+  gli_tcp_contact contact;
+  gli_transport_tcp.address(t, &address);
+  assert_true(gli_tcp_contact_decode(&address, &contact));
+  assert_true(contact.n >= 1);
+  return contact.at[0];
+}
+
+int har_stranger(har_end *end) {
+  gli_endpoint at = har_listens_at(end->t);
   int fd = socket(at.any.sa_family, SOCK_STREAM, 0);
   assert_true(fd >= 0);
-  assert_int_equal(connect(fd, &at.any, gli_tcp_endpoint_bytes(&at)), 0);
+  assert_int_equal(connect(fd, &at.any, gli_endpoint_bytes(&at)), 0);
   return fd;
 }
 

@@ -62,6 +62,8 @@ void har_until(har_end *a, har_end *b, const int *counter, int value);
 void har_connect(har_pair *a, har_pair *b);
 void har_poll(har_end *a, har_end *b, int times);
 
+/* The first address that it publishes. */
+gli_endpoint har_listens_at(gli_transport *t);
 /* A plain blocking socket, connected to where `end` listens. */
 int har_stranger(har_end *end);
 /* Bytes read, fewer than asked when the connection ends. */

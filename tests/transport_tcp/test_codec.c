@@ -258,53 +258,115 @@ static void reply_is_checked(void **state) {
   assert_false(gli_tcp_reply_decode(bytes, &got));
 }
 
-static void address_survives_publication(void **state) {
-  (void)state;
-  gli_tcp_endpoint v4 = {.v4 = {.sin_family = AF_INET}}, got;
-  gli_tcp_endpoint v6 = {.v6 = {.sin6_family = AF_INET6}};
-  gli_address address;
-  char text[GLI_TCP_TEXT_BYTES];
-  v4.v4.sin_addr.s_addr = htonl(0x0a000102);
-  v4.v4.sin_port = htons(4242);
-  gli_tcp_address_encode(&v4, &address);
-  assert_true(gli_tcp_address_decode(&address, &v4, &got));
-  gli_tcp_endpoint_text(&got, text);
-  assert_string_equal(text, "10.0.1.2:4242");
-  v6.v6.sin6_addr = in6addr_loopback;
-  v6.v6.sin6_port = htons(65535);
-  gli_tcp_address_encode(&v6, &address);
-  assert_true(gli_tcp_address_decode(&address, &v4, &got));
-  gli_tcp_endpoint_text(&got, text);
-  assert_string_equal(text, "[::1]:65535");
+static void contact_add(gli_tcp_contact *contact, const char *figures) {
+  gli_endpoint *at = &contact->at[contact->n++];
+  assert_true(gli_endpoint_from_text(figures, at));
+  gli_endpoint_set_port(at, contact->port);
 }
 
-static void damaged_address_is_refused(void **state) {
+static void assert_same_contact(const gli_tcp_contact *a,
+                                const gli_tcp_contact *b) {
+  assert_true(a->place == b->place);
+  assert_int_equal(a->port, b->port);
+  assert_int_equal(a->checksum, b->checksum);
+  assert_int_equal(a->everywhere, b->everywhere);
+  assert_int_equal(a->translated, b->translated);
+  assert_int_equal(a->n, b->n);
+  for (uint32_t i = 0; i < a->n; i++)
+    assert_true(gli_endpoint_equal(&a->at[i], &b->at[i]));
+}
+
+static void contact_survives_publication(void **state) {
   (void)state;
-  gli_tcp_endpoint v4 = {.v4 = {.sin_family = AF_INET}}, got;
+  static const char *const figures[] = {
+      "10.0.1.2", "::1",      "2001:db8::7", "192.0.2.1",
+      "fe80::9",  "10.0.0.1", "fd00::1",     "2001:db8:1:2:3:4:5:6"};
+  gli_address address;
+  for (uint32_t n = 1; n <= GLI_TCP_CONTACT_MAX; n++) {
+    gli_tcp_contact out = {.place = random_u64(),
+                           .port = (uint16_t)(65535 - n),
+                           .checksum = n % 2 == 0,
+                           .everywhere = n % 3 == 0,
+                           .translated = n % 5 == 0},
+                    in;
+    while (out.n < n) contact_add(&out, figures[out.n]);
+    gli_tcp_contact_encode(&out, &address);
+    assert_true(gli_tcp_contact_decode(&address, &in));
+    assert_same_contact(&out, &in);
+  }
+}
+
+/* Of the most addresses of the longest kind. */
+static void longest_contact_fits(void **state) {
+  (void)state;
+  gli_tcp_contact out = {.port = 1}, in;
+  gli_address address;
+  while (out.n < GLI_TCP_CONTACT_MAX) contact_add(&out, "2001:db8::7");
+  gli_tcp_contact_encode(&out, &address);
+  assert_true(address.bytes <= GLI_ADDRESS_MAX);
+  assert_true(gli_tcp_contact_decode(&address, &in));
+  assert_int_equal(in.n, GLI_TCP_CONTACT_MAX);
+}
+
+static void assert_damaged(const gli_address *good, size_t at, uint32_t value) {
+  gli_address bad = *good;
+  gli_tcp_contact got;
+  bad.data[at] = (uint8_t)value;
+  assert_false(gli_tcp_contact_decode(&bad, &got));
+}
+
+static void damaged_contact_is_refused(void **state) {
+  (void)state;
+  gli_tcp_contact out = {.port = 1}, got;
   gli_address good, bad;
-  v4.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  v4.v4.sin_port = htons(1);
-  gli_tcp_address_encode(&v4, &good);
+  contact_add(&out, "127.0.0.1");
+  contact_add(&out, "::1");
+  gli_tcp_contact_encode(&out, &good);
   for (uint16_t bytes = 0; bytes <= GLI_ADDRESS_MAX; bytes++) {
     bad = good;
     bad.bytes = bytes;
-    assert_int_equal(gli_tcp_address_decode(&bad, &v4, &got),
-                     bytes == good.bytes);
+    assert_int_equal(gli_tcp_contact_decode(&bad, &got), bytes == good.bytes);
   }
+  assert_damaged(&good, 0, 4); /* of an older release */
+  assert_damaged(&good, 1, 2);
+  assert_damaged(&good, 2, 0);
+  assert_damaged(&good, 2, 1);
+  assert_damaged(&good, 2, 3);
+  assert_damaged(&good, 2, GLI_TCP_CONTACT_MAX + 1);
+  assert_damaged(&good, 3, 4);
+  assert_damaged(&good, 4, 0); /* port 0 */
+  assert_damaged(&good, 6, 1); /* port 65537 */
+  assert_damaged(&good, 16, 5);
+  assert_damaged(&good, 17, 0xe0); /* multicast */
   bad = good;
-  bad.data[0] = 5;
-  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
-  bad = good;
-  bad.data[GLI_TCP_ADDRESS_CHECKSUM] = 2;
-  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
-  bad = good;
-  gli_put_u32(bad.data + 4, 0);
-  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
-  gli_put_u32(bad.data + 4, 65536);
-  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
-  bad = good;
-  memset(bad.data + 12, 0, 4); /* 0.0.0.0 */
-  assert_false(gli_tcp_address_decode(&bad, &v4, &got));
+  memset(bad.data + 17, 0, 4); /* 0.0.0.0 */
+  assert_false(gli_tcp_contact_decode(&bad, &got));
+  memcpy(bad.data, good.data, sizeof good.data);
+  memset(bad.data + 22, 0, 16); /* :: */
+  assert_false(gli_tcp_contact_decode(&bad, &got));
+}
+
+/* Whatever is accepted means exactly the bytes that came. */
+static void contact_of_random_bytes_is_refused_or_exact(void **state) {
+  (void)state;
+  gli_tcp_contact out = {.port = 4711}, got;
+  gli_address good, bad, again;
+  int accepted = 0;
+  contact_add(&out, "10.1.2.3");
+  contact_add(&out, "fd00::1");
+  contact_add(&out, "10.1.2.4");
+  gli_tcp_contact_encode(&out, &good);
+  for (int i = 0; i < 20000; i++) {
+    bad = good;
+    for (int k = 0; k < 3; k++)
+      bad.data[random_u64() % good.bytes] = (uint8_t)random_u64();
+    if (!gli_tcp_contact_decode(&bad, &got)) continue;
+    accepted++;
+    gli_tcp_contact_encode(&got, &again);
+    assert_int_equal(again.bytes, bad.bytes);
+    assert_memory_equal(again.data, bad.data, bad.bytes);
+  }
+  assert_true(accepted > 1000);
 }
 
 int main(void) {
@@ -319,8 +381,10 @@ int main(void) {
       cmocka_unit_test(header_form_must_suit_type_and_length),
       cmocka_unit_test(hello_is_checked),
       cmocka_unit_test(reply_is_checked),
-      cmocka_unit_test(address_survives_publication),
-      cmocka_unit_test(damaged_address_is_refused),
+      cmocka_unit_test(contact_survives_publication),
+      cmocka_unit_test(longest_contact_fits),
+      cmocka_unit_test(damaged_contact_is_refused),
+      cmocka_unit_test(contact_of_random_bytes_is_refused_or_exact),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,11 +74,11 @@ static void peer_that_is_gone_is_named(void **state) {
   (void)state;
   har_end a, b;
   har_pair *ab, *ba;
-  char text[GLI_TCP_TEXT_BYTES];
+  char text[GLI_ENDPOINT_TEXT_BYTES];
   har_open(&a, "127.0.0.1", 1);
   har_open(&b, "127.0.0.1", 1);
   har_introduce(&a, 3, &b, 5, &ab, &ba);
-  gli_tcp_endpoint_text(&((gli_tcp *)b.t)->local, text);
+  gli_endpoint_text(&((gli_tcp *)b.t)->local, text);
   har_close(&b);
   har_pair_open(ab);
   send_text(ab, 0, "anybody?");
@@ -193,8 +193,9 @@ static void program_that_is_not_ours_is_an_error(void **state) {
   assert_int_equal(bind(listener, (struct sockaddr *)&at, bytes), 0);
   assert_int_equal(listen(listener, 1), 0);
   assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &bytes), 0);
-  gli_tcp_endpoint other = {.v4 = at};
-  gli_tcp_address_encode(&other, &ab->config.address);
+  gli_tcp_contact other = {.n = 1, .port = ntohs(at.sin_port)};
+  other.at[0].v4 = at;
+  gli_tcp_contact_encode(&other, &ab->config.address);
   har_pair_open(ab);
   har_poll(&a, NULL, 3);
   int fd = accept(listener, NULL, NULL);

@@ -18,9 +18,10 @@ from .._binding import ffi, lib
 from .._context import Context
 from .._devices import Device
 from .._errors import GlooError, failure, give_back, new_error
-from .._requests import Request
+from .._requests import Request, nanoseconds
 from .._stores import CallbackStore
 from ._errors import backend_error
+from ._profiler import profiled, shown
 from ._store import functions_of
 from ._tensors import DTYPES, NULL, After, all_of
 from ._works import Ended, Started
@@ -38,6 +39,7 @@ BOOL_OPS: dict[Any, int] = {
 
 
 _ZERO = timedelta(0)
+_UNSET = int(lib.GLOO_TIMEOUT_DEFAULT)
 _OPTIONS = ffi.typeof("gloo_options *")
 _REQUEST = ffi.typeof("gloo_request **")
 
@@ -64,6 +66,14 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def limit_of(timeout: timedelta | None) -> int:
+    """How long an operation may take, as the library takes it. What is not set is below 0 in
+    PyTorch; 0 is not to wait at all."""
+    if timeout is None or timeout < _ZERO:
+        return _UNSET
+    return nanoseconds(timeout.total_seconds())
 
 
 class Caller:
@@ -99,14 +109,12 @@ class Caller:
 
     @staticmethod
     def _options(timeout: timedelta | None, tag: int, factor: float | None) -> tuple[Any, Any]:
-        set_timeout = timeout is not None and timeout > _ZERO
-        if not set_timeout and tag == 0 and factor is None:
+        limit = limit_of(timeout)
+        if limit == _UNSET and tag == 0 and factor is None:
             return NULL, None
         options, kept = ffi.new(_OPTIONS), None
         lib.py_gloo_options_init(options)
-        if set_timeout:
-            options.timeout_ns = int(timeout.total_seconds() * 1e9)  # type: ignore[union-attr]
-        options.tag = tag
+        options.timeout_ns, options.tag = limit, tag
         if factor is not None:
             options.factor = kept = ffi.new("double *", factor)
         return options, kept
@@ -128,8 +136,10 @@ class Caller:
              factor: float | None = None, tag: int = 0) -> None:
         handle = self._held()
         options, _kept = self._options(timeout, tag, factor)
-        error = new_error()
-        status = _function(name)(handle.pointer, *arguments, options, error)
+        function, error = _function(name), new_error()
+        if profiled():
+            function = shown(name, function)
+        status = function(handle.pointer, *arguments, options, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)
@@ -139,7 +149,10 @@ class Caller:
         handle = self._held()
         options, _kept = self._options(timeout, tag, factor)
         place, error = ffi.new(_REQUEST), new_error()
-        status = _function(name + "_start")(handle.pointer, *arguments, options, place, error)
+        function = _function(name + "_start")
+        if profiled():
+            function = shown(name, function)
+        status = function(handle.pointer, *arguments, options, place, error)
         if status:
             raise backend_error(failure(status, error))
         give_back(error)

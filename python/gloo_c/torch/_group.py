@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import Store
 from .._binding import lib
 from .._devices import Device
 from .._errors import give_back, new_error
-from ._calls import KINDS, Caller
+from ._calls import KINDS, Caller, limit_of
 from ._tensors import (DTYPES, NULL, After, check_alike, counts, input_of, joined, moved, only,
                        output_of, outputs_of, plain, pointer, pointers, split_of)
 from ._works import Ended
@@ -78,7 +78,7 @@ class Operations(Caller):
         return self
 
     def set_timeout(self, timeout: timedelta) -> None:
-        self._checked(lib.gloo_context_set_timeout, int(timeout.total_seconds() * 1e9))
+        self._checked(lib.gloo_context_set_timeout, limit_of(timeout))
 
     _set_default_timeout = set_timeout
 

@@ -15,6 +15,7 @@ from .. import _handles
 from .._errors import GlooError
 from .._requests import Request
 from ._errors import backend_error
+from ._profiler import profiled, shown
 
 _UNSET = timedelta(milliseconds=-1)
 _ZERO = timedelta(0)
@@ -131,8 +132,9 @@ class Started(_Work):
             raise self._failure
 
     def wait(self, timeout: timedelta = _UNSET) -> bool:
+        wait = shown("wait", self._request.wait) if profiled() else self._request.wait
         try:
-            self._request.wait(timeout.total_seconds() if timeout > _ZERO else None)
+            wait(timeout.total_seconds() if timeout > _ZERO else None)
         except GlooError as error:
             raise backend_error(error) from None
         self._settle()

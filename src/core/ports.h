@@ -1,0 +1,28 @@
+/* GLOO_PORT_RANGE: the ports among which the library picks where it would else
+ * take any that is free. */
+#ifndef GLI_CORE_PORTS_H
+#define GLI_CORE_PORTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gloo_c/status.h"
+
+typedef struct gli_ports {
+  uint16_t first, last; /* 0 and 0: the system picks */
+  uint32_t start;       /* where to begin: not where all others do */
+} gli_ports;
+
+/* Ports for a listener that is to have `port`; those that the environment says
+ * where that is 0. GLOO_ERR_INVALID names the variable and its value. */
+gloo_status gli_ports_read(uint16_t port, gli_ports *ports, gloo_error *error);
+
+/* How many there are to try, at least 1, and the i-th of them. */
+uint32_t gli_ports_count(const gli_ports *ports);
+uint16_t gli_ports_at(const gli_ports *ports, uint32_t i);
+
+/* Is it a range from the environment? Then "29500-29600" for messages. */
+enum { GLI_PORTS_TEXT_BYTES = 16 };
+bool gli_ports_ranged(const gli_ports *ports, char text[GLI_PORTS_TEXT_BYTES]);
+
+#endif

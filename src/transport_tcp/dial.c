@@ -1,0 +1,404 @@
+/* Connecting to one of several addresses: which attempts are under way, when
+ * the next begins, and when to give up. */
+#include "transport_tcp/dial.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/descriptor.h"
+#include "core/lack.h"
+#include "transport_tcp/socket.h"
+
+#define CONNECT_LIMIT_S 10
+static const uint64_t connect_limit_ns = CONNECT_LIMIT_S * UINT64_C(1000000000);
+static const uint64_t patience_ns = 2000000000;
+static const uint64_t backoff_ns = 10000000;
+enum { BACKOFF_DOUBLINGS = 4 };
+/* Without a connection, and without an answer, after which the next address is
+ * tried as well. A peer that is busy takes its time to answer, and is not to
+ * find connections by all its addresses from all its peers. */
+static const uint64_t connect_head_start_ns = 250000000;
+static const uint64_t answer_head_start_ns = 5000000000;
+
+/* ---- attempts ------------------------------------------------------------ */
+
+static void attempt_close(gli_tcp_attempt *attempt) {
+  if (attempt->watch != NULL) gli_tcp_watch_close(attempt->watch);
+  attempt->watch = NULL;
+  attempt->reply_bytes = 0;
+}
+
+static bool attempt_under_way(const gli_tcp_attempt *attempt) {
+  return attempt->state == GLI_ATTEMPT_CONNECTING ||
+         attempt->state == GLI_ATTEMPT_GREETING;
+}
+
+static void attempt_note(gli_tcp_attempt *attempt, gli_tcp_attempt_state state,
+                         int code, const char *why, const char *guess) {
+  attempt_close(attempt);
+  attempt->state = state;
+  attempt->code = code;
+  attempt->guess = guess;
+  (void)snprintf(attempt->why, sizeof attempt->why, "%s", why);
+}
+
+static void attempt_note_code(gli_tcp_attempt *attempt, int code) {
+  bool refused = code == ECONNREFUSED || code == ECONNRESET;
+  attempt_note(
+      attempt, GLI_ATTEMPT_FAILED, code, strerror(code),
+      refused ? "it may have exited" : "check the network between the hosts");
+  if (gli_lacking(code)) attempt->stream->lack = code;
+}
+
+/* When no socket listens on a local port, a connect to it can pick this very
+ * port as its own and reach itself. */
+static bool attempt_reached_itself(int fd) {
+  gli_endpoint self, peer;
+  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
+  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
+  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
+  return gli_endpoint_equal(&self, &peer);
+}
+
+static void attempt_connect_ready(void *owner, int events) {
+  gli_tcp_attempt *attempt = owner;
+  int code = (events & GLI_UNWATCHED) != 0
+                 ? attempt->watch->code
+                 : gli_tcp_socket_error(attempt->watch->fd);
+  if (code == 0 && attempt_reached_itself(attempt->watch->fd))
+    code = ECONNREFUSED;
+  if (code != 0)
+    gli_tcp_attempt_failed(attempt, code);
+  else
+    gli_tcp_attempt_connected(attempt);
+}
+
+static bool attempt_is_of_this_host(const gli_tcp *t, const gli_endpoint *at) {
+  return gli_endpoint_is_loopback(at) ||
+         gli_interfaces_find(&t->own, at) != NULL;
+}
+
+/* False when it has failed at once. */
+static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
+  gli_tcp *t = attempt->stream->pair->t;
+  int fd = gli_socket_open(attempt->at.any.sa_family, SOCK_STREAM), code = 0;
+  attempt->begun_ns = now_ns;
+  if (fd < 0) {
+    attempt_note_code(attempt, errno);
+    return false;
+  }
+  gli_tcp_socket_tune(fd);
+  if (attempt_is_of_this_host(t, &attempt->at)) gli_tcp_socket_tune_local(fd);
+  if (connect(fd, &attempt->at.any, gli_endpoint_bytes(&attempt->at)) != 0)
+    code = errno;
+  attempt->watch = gli_tcp_watch_new(t, fd, attempt_connect_ready, attempt);
+  if (attempt->watch == NULL) code = ENOMEM;
+  if (code != 0 && code != EINPROGRESS && code != EINTR) {
+    attempt_note_code(attempt, code);
+    return false;
+  }
+  attempt->state = GLI_ATTEMPT_CONNECTING;
+  gli_tcp_watch_for(attempt->watch, GLI_WRITABLE);
+  return true;
+}
+
+/* ---- giving up ----------------------------------------------------------- */
+
+/* "10.1.0.2:4711: No route to host; 10.2.0.2:4711: no answer within 10 s" */
+static void dial_text(const gli_tcp_dial *dial, char *text, size_t room) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (uint32_t i = 0; i < dial->n; i++) {
+    char one[GLI_ENDPOINT_TEXT_BYTES + GLI_ATTEMPT_WHY_BYTES + 8];
+    char at[GLI_ENDPOINT_TEXT_BYTES], more[24];
+    gli_endpoint_text(&dial->attempts[i].at, at);
+    (void)snprintf(more, sizeof more, "; and %u more", (unsigned)(dial->n - i));
+    int bytes = snprintf(one, sizeof one, "%s%s: %s", i > 0 ? "; " : "", at,
+                         dial->attempts[i].why);
+    if (bytes < 0 || used + (size_t)bytes + sizeof more > room) {
+      memcpy(text + used, more, strlen(more) + 1);
+      return;
+    }
+    memcpy(text + used, one, (size_t)bytes + 1);
+    used += (size_t)bytes;
+  }
+}
+
+/* What all of them have in common, or what helps in general. */
+static const char *dial_guess(const gli_tcp_stream *stream) {
+  const gli_tcp_dial *dial = stream->dial;
+  bool same = true, loopback = true;
+  for (uint32_t i = 0; i < dial->n; i++) {
+    same = same && dial->attempts[i].guess == dial->attempts[0].guess;
+    loopback = loopback && gli_endpoint_is_loopback(&dial->attempts[i].at);
+  }
+  gli_tcp_contact contact;
+  if (loopback &&
+      gli_tcp_contact_decode(&stream->pair->config.address, &contact) &&
+      contact.place != stream->pair->t->contact.place && !contact.translated)
+    return "it listens where ranks of its own host alone can connect: it was "
+           "told loopback, by MASTER_ADDR or GLOO_SOCKET_IFNAME";
+  if (same || dial->n == 1) return dial->attempts[0].guess;
+  return "check the network between the hosts; GLOO_SOCKET_IFNAME names what "
+         "they share";
+}
+
+static void dial_break(gli_tcp_stream *stream, bool wrong) {
+  gli_tcp_pair *pair = stream->pair;
+  const gli_tcp_dial *dial = stream->dial;
+  if (dial->n == 1 && wrong) {
+    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
+                       pair->config.peer_rank, pair->peer_text,
+                       dial->attempts[0].why);
+  } else if (dial->n == 1) {
+    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
+                       "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
+                       pair->config.peer_rank, pair->peer_text,
+                       dial->attempts[0].why, dial_guess(stream));
+  } else {
+    char all[340];
+    dial_text(dial, all, sizeof all);
+    gli_tcp_pair_break(pair, wrong ? GLOO_ERR_PROTOCOL : GLOO_ERR_PEER,
+                       "rank %" PRIu32 " cannot be reached: %s; %s",
+                       pair->config.peer_rank, all, dial_guess(stream));
+  }
+}
+
+/* Nothing is under way any more, and each address has failed: try again after a
+ * while, or give up when that has gone on for too long. */
+static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
+  gli_tcp_pair *pair = stream->pair;
+  gli_tcp_dial *dial = stream->dial;
+  bool wrong = true, refused = false;
+  for (uint32_t i = 0; i < dial->n; i++) {
+    wrong = wrong && dial->attempts[i].state == GLI_ATTEMPT_WRONG;
+    refused = refused || dial->attempts[i].code == ECONNREFUSED;
+  }
+  /* A rank listens before it publishes where: no listener there means that the
+   * rank is gone, and a closed pair that was never connected has no peer to
+   * tell. */
+  bool pointless = refused && pair->closed && pair->streams == 0;
+  if (!wrong && !pointless && now_ns - stream->failing_since_ns < patience_ns) {
+    uint32_t doublings = stream->attempts++;
+    if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
+    dial->retry_ns = now_ns + (backoff_ns << doublings);
+    return;
+  }
+  if (stream->lack != 0) /* which the peer may have given up on meanwhile */
+    gli_tcp_pair_lacks(pair, stream->lack);
+  else
+    dial_break(stream, wrong);
+}
+
+/* ---- going on ------------------------------------------------------------ */
+
+static gli_tcp_attempt *dial_next(gli_tcp_dial *dial) {
+  if (dial->found != NULL)
+    return dial->found->state == GLI_ATTEMPT_IDLE ? dial->found : NULL;
+  for (uint32_t i = 0; i < dial->n; i++)
+    if (dial->attempts[i].state == GLI_ATTEMPT_IDLE) return &dial->attempts[i];
+  return NULL;
+}
+
+static gli_tcp_stream_state dial_state(const gli_tcp_dial *dial) {
+  gli_tcp_stream_state state = GLI_TCP_WAITING;
+  for (uint32_t i = 0; i < dial->n; i++) {
+    if (dial->attempts[i].state == GLI_ATTEMPT_GREETING)
+      return GLI_TCP_GREETING;
+    if (dial->attempts[i].state == GLI_ATTEMPT_CONNECTING)
+      state = GLI_TCP_CONNECTING;
+  }
+  return state;
+}
+
+static void dial_sooner(uint64_t *due_ns, uint64_t other_ns) {
+  if (other_ns != 0 && (*due_ns == 0 || other_ns < *due_ns)) *due_ns = other_ns;
+}
+
+/* Note the state, and when to look again. */
+static void dial_settle(gli_tcp_stream *stream) {
+  gli_tcp_dial *dial = stream->dial;
+  uint64_t due_ns = dial->retry_ns;
+  stream->state = dial_state(dial);
+  if (dial_next(dial) != NULL) dial_sooner(&due_ns, dial->next_ns);
+  for (uint32_t i = 0; i < dial->n; i++)
+    if (dial->attempts[i].state == GLI_ATTEMPT_CONNECTING)
+      dial_sooner(&due_ns, dial->attempts[i].begun_ns + connect_limit_ns);
+  stream->due_ns = due_ns;
+  if (due_ns != 0) gli_tcp_schedule(stream->pair->t, due_ns);
+}
+
+/* Begin the next attempt that does not fail at once. */
+static void dial_go_on(gli_tcp_stream *stream, uint64_t now_ns) {
+  gli_tcp_dial *dial = stream->dial;
+  gli_tcp_attempt *attempt;
+  while ((attempt = dial_next(dial)) != NULL && !attempt_begin(attempt, now_ns))
+    if (stream->failing_since_ns == 0) stream->failing_since_ns = now_ns;
+  dial->next_ns = now_ns + connect_head_start_ns;
+  dial->retry_ns = 0;
+  if (attempt == NULL && dial_state(dial) == GLI_TCP_WAITING)
+    dial_round_over(stream, now_ns);
+  dial_settle(stream);
+}
+
+/* The others have not had their turn if the peer was found here before. */
+static void dial_after_failure(gli_tcp_attempt *attempt) {
+  gli_tcp_stream *stream = attempt->stream;
+  uint64_t now = uv_hrtime();
+  if (stream->failing_since_ns == 0) stream->failing_since_ns = now;
+  if (stream->dial->found == attempt) stream->dial->found = NULL;
+  dial_go_on(stream, now);
+}
+
+void gli_tcp_attempt_failed(gli_tcp_attempt *attempt, int code) {
+  attempt_note_code(attempt, code);
+  dial_after_failure(attempt);
+}
+
+void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
+                             const char *guess) {
+  attempt_note(attempt, GLI_ATTEMPT_FAILED, 0, why, guess);
+  dial_after_failure(attempt);
+}
+
+void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
+  char why[GLI_ATTEMPT_WHY_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(why, sizeof why, format, arguments);
+  va_end(arguments);
+  attempt_note(attempt, GLI_ATTEMPT_WRONG, 0, why,
+               "another program may have its port");
+  dial_after_failure(attempt);
+}
+
+void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {
+  gli_tcp_dial *dial = attempt->stream->dial;
+  attempt->state = GLI_ATTEMPT_GREETING;
+  dial->next_ns = uv_hrtime() + answer_head_start_ns;
+  dial_settle(attempt->stream);
+}
+
+/* Attempts elsewhere that have not said hello are of no use any more. */
+void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns) {
+  gli_tcp_dial *dial = attempt->stream->dial;
+  attempt_close(attempt);
+  attempt->state = GLI_ATTEMPT_IDLE;
+  dial->found = attempt;
+  for (uint32_t i = 0; i < dial->n; i++) {
+    if (dial->attempts[i].state != GLI_ATTEMPT_CONNECTING) continue;
+    attempt_close(&dial->attempts[i]);
+    dial->attempts[i].state = GLI_ATTEMPT_IDLE;
+  }
+  dial->next_ns = 0;
+  dial->retry_ns = due_ns;
+  dial_settle(attempt->stream);
+}
+
+/* ---- beginning and ending ------------------------------------------------ */
+
+static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
+  gli_tcp_pair *pair = stream->pair;
+  gli_tcp_contact contact;
+  gli_endpoints list = {.n = 1, .at = {pair->peer}};
+  /* It was decoded when the pair was opened. */
+  if (stream->index == 0 &&
+      gli_tcp_contact_decode(&pair->config.address, &contact))
+    gli_tcp_order(&contact, pair->t->contact.place, &pair->t->own, &list);
+  gli_tcp_dial *dial =
+      calloc(1, sizeof *dial + list.n * sizeof dial->attempts[0]);
+  if (dial == NULL) return NULL;
+  dial->n = list.n;
+  for (uint32_t i = 0; i < list.n; i++) {
+    dial->attempts[i].stream = stream;
+    dial->attempts[i].at = list.at[i];
+  }
+  return dial;
+}
+
+/* There is not even memory for that: as in dial_round_over. */
+static void dial_lacks_memory(gli_tcp_stream *stream, uint64_t now_ns) {
+  stream->state = GLI_TCP_WAITING;
+  stream->lack = ENOMEM;
+  if (stream->failing_since_ns == 0) stream->failing_since_ns = now_ns;
+  if (now_ns - stream->failing_since_ns >= patience_ns) {
+    stream->due_ns = 0;
+    gli_tcp_pair_lacks(stream->pair, ENOMEM);
+    return;
+  }
+  stream->due_ns = now_ns + (backoff_ns << BACKOFF_DOUBLINGS);
+  gli_tcp_schedule(stream->pair->t, stream->due_ns);
+}
+
+void gli_tcp_stream_begin(gli_tcp_stream *stream) {
+  uint64_t now = uv_hrtime();
+  if (stream->dial == NULL) stream->dial = dial_new(stream);
+  if (stream->dial == NULL)
+    dial_lacks_memory(stream, now);
+  else
+    dial_go_on(stream, now);
+}
+
+/* The silence counts from its beginning. */
+static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
+  gli_tcp_stream *stream = attempt->stream;
+  uint64_t begun = attempt->begun_ns;
+  char why[GLI_ATTEMPT_WHY_BYTES];
+  if (attempt->state != GLI_ATTEMPT_CONNECTING) return false;
+  if (now_ns < begun + connect_limit_ns) return false;
+  (void)snprintf(why, sizeof why, "no answer within %d s", CONNECT_LIMIT_S);
+  attempt_note(attempt, GLI_ATTEMPT_FAILED, ETIMEDOUT, why,
+               "check the network between the hosts");
+  if (stream->failing_since_ns == 0 || begun < stream->failing_since_ns)
+    stream->failing_since_ns = begun;
+  if (stream->dial->found == attempt) stream->dial->found = NULL;
+  return true;
+}
+
+/* All that are due: an attempt that never connected, the next address, the
+ * peer that is to be asked again, a new round. */
+void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
+  gli_tcp_dial *dial = stream->dial;
+  if (dial == NULL) {
+    gli_tcp_stream_begin(stream);
+    return;
+  }
+  bool next = dial->next_ns != 0 && dial->next_ns <= now_ns;
+  for (uint32_t i = 0; i < dial->n; i++)
+    if (attempt_times_out(&dial->attempts[i], now_ns)) next = true;
+  if (dial->retry_ns != 0 && dial->retry_ns <= now_ns) {
+    next = true;
+    for (uint32_t i = 0; i < dial->n && dial->found == NULL; i++)
+      if (dial->attempts[i].state == GLI_ATTEMPT_FAILED)
+        dial->attempts[i].state = GLI_ATTEMPT_IDLE;
+  }
+  if (next)
+    dial_go_on(stream, now_ns);
+  else
+    dial_settle(stream);
+}
+
+void gli_tcp_dial_drop(gli_tcp_stream *stream) {
+  gli_tcp_dial *dial = stream->dial;
+  stream->dial = NULL;
+  if (dial == NULL) return;
+  for (uint32_t i = 0; i < dial->n; i++) attempt_close(&dial->attempts[i]);
+  free(dial);
+}
+
+void gli_tcp_dial_ignore(gli_tcp_stream *stream) {
+  gli_tcp_dial *dial = stream->dial;
+  for (uint32_t i = 0; dial != NULL && i < dial->n; i++)
+    if (attempt_under_way(&dial->attempts[i]))
+      gli_tcp_watch_for(dial->attempts[i].watch, 0);
+}
+
+void gli_tcp_dial_forked(gli_tcp_stream *stream) {
+  gli_tcp_dial *dial = stream->dial;
+  for (uint32_t i = 0; dial != NULL && i < dial->n; i++)
+    gli_tcp_watch_forked(dial->attempts[i].watch);
+}

@@ -1,0 +1,177 @@
+/* What a rank can tell about its own host, without the others. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <uv.h>
+
+#include "core/cpu.h"
+#include "core/host_name.h"
+#include "core/interfaces.h"
+#include "core/memory_left.h"
+#include "rendezvous/store.h"
+#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_connection.h"
+#include "rendezvous/text.h"
+#include "tools/doctor.h"
+#if GLI_LINUX
+#include "core/cpu_quota.h"
+#endif
+
+#define MIB ((uint64_t)1 << 20)
+/* Beyond what ranks need: the program's own, and the system's. */
+enum { FILES_SPARE = 128 };
+#define REACH_NS INT64_C(3000000000)
+#define LOOKUP_NS INT64_C(1000000000)
+
+void gli_doctor_find(gli_doctor_facts *facts, const char *format, ...) {
+  if (facts->n_findings == GLI_DOCTOR_FINDINGS) return;
+  va_list list;
+  va_start(list, format);
+  (void)vsnprintf(facts->findings[facts->n_findings++], GLI_DOCTOR_TEXT, format,
+                  list);
+  va_end(list);
+}
+
+/* ---- the network --------------------------------------------------------- */
+
+static void list_interfaces(gli_doctor_facts *facts) {
+  gli_interfaces all;
+  gloo_error error;
+  bool up = false;
+  if (gli_interfaces_read(&all, &error) != GLOO_OK) {
+    gli_doctor_find(facts, "%.150s; let this process use netlink sockets",
+                    error.message);
+    return;
+  }
+  gli_interfaces_text(&all, facts->interfaces);
+  for (size_t i = 0; i < all.n; i++)
+    up = up || (all.list[i].up && !all.list[i].loopback);
+  gli_interfaces_free(&all);
+  if (!up)
+    gli_doctor_find(facts,
+                    "no network interface but loopback is up here: ranks on "
+                    "other hosts cannot be reached; bring one up");
+}
+
+/* A name of the host of rank 0 that means loopback on another host. */
+static void check_name(const gli_launch *launch, const gli_store_url *url,
+                       gli_doctor_facts *facts) {
+  gli_endpoints found;
+  gli_endpoint figures;
+  if (launch->rank == 0 || gli_endpoint_from_text(url->host, &figures) ||
+      strcmp(url->host, "localhost") == 0 || gli_host_name_is_own(url->host) ||
+      gli_host_resolve(url->host, LOOKUP_NS, &found, NULL) != GLOO_OK ||
+      !gli_endpoint_is_loopback(&found.at[0]))
+    return;
+  char text[GLI_ENDPOINT_TEXT_BYTES];
+  gli_endpoint_text(&found.at[0], text);
+  gli_doctor_find(facts,
+                  "'%s' is %s here, which is this host itself; take the name "
+                  "out of that line of /etc/hosts, or give an address",
+                  gli_quote(url->host).text, text);
+}
+
+void gli_doctor_reach(const gli_launch *launch, char text[GLI_DOCTOR_TEXT]) {
+  gli_store_url url;
+  gli_tcp_addresses found;
+  gloo_error error;
+  (void)snprintf(text, GLI_DOCTOR_TEXT, "%s",
+                 launch->store[0] == '\0' ? "there is no store" : "not tried");
+  if (launch->store[0] == '\0' ||
+      gli_store_url_read(launch->store, &url, NULL) != GLOO_OK ||
+      url.host[0] == '\0')
+    return;
+  if (gli_tcp_resolve("the store", url.host, url.port, REACH_NS, &found,
+                      &error) != GLOO_OK) {
+    (void)snprintf(text, GLI_DOCTOR_TEXT, "%.200s", error.message);
+    return;
+  }
+  for (size_t i = 0; i < found.n; i++) {
+    gli_tcp_connection *connection;
+    uint64_t begun = uv_hrtime();
+    gloo_status status = gli_tcp_connection_open(
+        &found.list[i], gli_deadline_after(REACH_NS), &connection, &error);
+    if (status != GLOO_OK) {
+      (void)snprintf(text, GLI_DOCTOR_TEXT, "%.200s", error.message);
+      continue;
+    }
+    (void)snprintf(text, GLI_DOCTOR_TEXT, "%s answers after %.1f ms",
+                   gli_tcp_address_name(&found.list[i]).text,
+                   (double)(uv_hrtime() - begun) / 1e6);
+    gli_tcp_connection_close(connection);
+    return;
+  }
+}
+
+/* ---- limits -------------------------------------------------------------- */
+
+static uint64_t limit_of(rlim_t limit) {
+  return limit == RLIM_INFINITY ? UINT64_MAX : (uint64_t)limit;
+}
+
+static void look_at_limits(uint32_t ranks, gli_doctor_facts *facts) {
+  struct rlimit limit;
+  facts->files = facts->files_most = facts->locked = UINT64_MAX;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    facts->files = limit_of(limit.rlim_cur);
+    facts->files_most = limit_of(limit.rlim_max);
+  }
+#ifdef RLIMIT_MEMLOCK
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+    facts->locked = limit_of(limit.rlim_cur);
+#endif
+  /* Two for each pair, where all ranks talk to all others. */
+  uint64_t wanted = 2 * (uint64_t)ranks + FILES_SPARE;
+  if (facts->files < wanted)
+    gli_doctor_find(facts,
+                    "this process may open %llu files, and %u ranks may take "
+                    "%llu; ulimit -n %llu",
+                    (unsigned long long)facts->files, (unsigned)ranks,
+                    (unsigned long long)wanted, (unsigned long long)wanted);
+}
+
+static void look_at_memory(gli_doctor_facts *facts) {
+  struct statvfs shared;
+  facts->memory_left = gli_memory_left();
+  facts->shared_left = UINT64_MAX;
+  if (statvfs("/dev/shm", &shared) == 0)
+    facts->shared_left = (uint64_t)shared.f_bavail * shared.f_frsize;
+  if (facts->memory_left < 256 * MIB)
+    gli_doctor_find(facts,
+                    "%llu MiB of memory are left to this process; give the "
+                    "machine or its control group more",
+                    (unsigned long long)(facts->memory_left / MIB));
+}
+
+static void look_at_transports(gli_doctor_facts *facts) {
+  static const char *const names[] = {"tcp", "shm"};
+  for (size_t i = 0; i < 2; i++) {
+    gloo_error error;
+    if (gloo_transport_usable(names[i], &error) != GLOO_OK)
+      gli_doctor_find(facts, "transport %s does not work here: %.150s",
+                      names[i], error.message);
+  }
+}
+
+void gli_doctor_look(const gli_launch *launch, gli_doctor_facts *facts) {
+  memset(facts, 0, sizeof *facts);
+  (void)snprintf(facts->version, sizeof facts->version, "%s", gloo_version());
+  size_t bytes = sizeof facts->host;
+  if (uv_os_gethostname(facts->host, &bytes) != 0)
+    (void)snprintf(facts->host, sizeof facts->host, "unknown");
+  facts->cores = gli_cpu_effective();
+#if GLI_LINUX
+  facts->quota = gli_cpu_quota("");
+#endif
+  list_interfaces(facts);
+  look_at_limits(launch->size, facts);
+  look_at_memory(facts);
+  look_at_transports(facts);
+  gli_store_url url;
+  if (launch->size > 1 &&
+      gli_store_url_read(launch->store, &url, NULL) == GLOO_OK &&
+      url.host[0] != '\0')
+    check_name(launch, &url, facts);
+}
