@@ -69,8 +69,8 @@ int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value);
  * too. */
 typedef struct gli_file_will gli_file_will;
 
-gloo_status gli_file_will_leave(const gli_file_dir *dir, const gli_will *will,
-                                gli_file_will **left, gloo_error *error);
+gloo_status gli_file_will_leave(const gli_file_dir *dir, const gli_will *left,
+                                gli_file_will **result, gloo_error *error);
 void gli_file_will_take_back(const gli_file_dir *dir, gli_file_will *will);
 /* In a forked child. */
 void gli_file_will_abandon(gli_file_will *will);

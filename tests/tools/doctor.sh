@@ -35,6 +35,7 @@ out=$(RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$gloo" doctor --t
 equal $? 1 && has "$out" '"findings": ["rank 1: ' && echo "$out" | "$json"
 result "the same as JSON"
 
+# shellcheck disable=SC3045 # POSIX has it since 2024
 out=$( (ulimit -n 100 && "$gloo" run -n 2 -- "$gloo" doctor) 2>/dev/null)
 equal $? 1 && has "$out" "ranks 0-1: this process may open 100 files" && has "$out" "ulimit -n 132"
 result "a limit that is too low, and what to do"
