@@ -112,12 +112,12 @@ typedef struct gloo_device_options {
  * contexts of one device take turns, so give busy threads devices of their own.
  * NULL options give the defaults.
  * Errors: GLOO_ERR_NOT_FOUND (unknown transport; no such interface, or none
- * that is up), GLOO_ERR_ADDRESS (host does not resolve within 30 s, ports in use),
- * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED (the transport does not work here;
- * options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no descriptor
- * or thread left).
- * Threads: any. Ownership: *device is the caller's; options are copied.
- * Cost: a thread that sleeps when idle (but with `no_helper`), and descriptors.
+ * that is up), GLOO_ERR_ADDRESS (host does not resolve within 30 s, ports in
+ * use), GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED (the transport does not work
+ * here; options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no
+ * descriptor or thread left). Threads: any. Ownership: *device is the caller's;
+ * options are copied. Cost: a thread that sleeps when idle (but with
+ * `no_helper`), and descriptors.
  */
 GLOO_API gloo_status gloo_device_create(const gloo_device_options *options,
                                         gloo_device **device,
