@@ -122,7 +122,9 @@ GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
  *                         `serve` in its gloo_store_tcp_options, of no job
  *   redis://user:password@host:port/prefix
  *                         a Redis server, see docs/guide/launchers.md; all but
- *                         the host may be left out. rediss://, by TLS
+ *                         the host may be left out
+ *   c10d://host:port/prefix
+ *                         a TCPStore of PyTorch, such as torchrun's agent keeps
  *   pmi: and pmix:        a TCP store that rank 0 serves, and of which mpiexec
  *                         or mpirun tells the others; as often on each rank
  *   env:                  what the launcher of the job says (docs/guide/

@@ -36,7 +36,7 @@ from ._library import (algorithms, alloc, collectives, cores, set_log, set_log_l
                        usable, version)
 from ._requests import Request, wait_all, wait_any
 from ._stores import (CallbackStore, FileStore, MemoryStore, PrefixStore, Store, StoreFunctions,
-                      TcpStore)
+                      TcpStore, UrlStore)
 
 __version__ = version()
 dtypes = tuple(_DTYPES)
@@ -48,7 +48,7 @@ __all__ = [
     "IN_PLACE", "InProgressError", "InternalError", "MemoryStore", "MismatchError", "NO_RANK",
     "NoMemoryError", "NotFoundError", "PeerError", "PoisonedError", "PrefixStore", "ProtocolError",
     "Request", "Route", "StaleError", "Store", "StoreFunctions", "SystemFailure", "TcpStore",
-    "TimeoutError", "UnsupportedError", "__version__", "algorithms", "alloc", "collectives",
+    "TimeoutError", "UnsupportedError", "UrlStore", "__version__", "algorithms", "alloc", "collectives",
     "cores", "dtypes", "init", "ops", "set_log", "set_log_level", "transports", "typed", "usable",
     "version", "wait_all", "wait_any",
 ]

@@ -160,6 +160,17 @@ class TcpStore(Store):
         return int(lib.gloo_store_tcp_port(self._pointer))
 
 
+class UrlStore(Store):
+    """By its URL: file:///folder, tcp://host:port (a TcpStore that serves, or `gloo store`),
+    c10d://host:port/prefix (a TCPStore of PyTorch), redis://user:password@host:port/prefix, or env:,
+    which is what the launcher offers."""
+
+    def __init__(self, url: str, timeout: float | None = None) -> None:
+        place = ffi.new("gloo_store **")
+        checked(lib.gloo_store_open, url.encode(), nanoseconds(timeout), place)
+        super().__init__(place[0])
+
+
 class PrefixStore(Store):
     """A view of another store in which every key starts with a prefix."""
 

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FORMS                                                               \
-  "a store is one of file:///folder, tcp://host:port, c10d://host:port/"    \
-  "prefix, redis://user:password@host:port/prefix, rediss:// (the same by " \
-  "TLS), pmi:, pmix:, env:"
+#define FORMS                                                            \
+  "a store is one of file:///folder, tcp://host:port, c10d://host:port/" \
+  "prefix, redis://user:password@host:port/prefix, pmi:, pmix:, env:"
 
 /* ---- text ---------------------------------------------------------------- */
 

@@ -57,11 +57,12 @@ class Whole(Dictionary):
 def stores(tmp_path):
     served = gloo_c.TcpStore("127.0.0.1", serve=True)
     return {"memory": gloo_c.MemoryStore(), "file": gloo_c.FileStore(tmp_path / "s"), "tcp": served,
-            "client": gloo_c.TcpStore("127.0.0.1", served.port), "python": gloo_c.CallbackStore(Whole()),
+            "client": gloo_c.TcpStore("127.0.0.1", served.port),
+            "url": gloo_c.UrlStore(f"tcp://127.0.0.1:{served.port}"), "python": gloo_c.CallbackStore(Whole()),
             "prefix": gloo_c.PrefixStore(gloo_c.CallbackStore(Whole()), "x/")}
 
 
-@pytest.mark.parametrize("kind", ["memory", "file", "tcp", "client", "python", "prefix"])
+@pytest.mark.parametrize("kind", ["memory", "file", "tcp", "client", "url", "python", "prefix"])
 def test_everything_a_store_does(kind, tmp_path):
     all_of_them = stores(tmp_path)
     store = all_of_them[kind]
