@@ -415,8 +415,9 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
   gli_store_visit_end(x.store, store);
   if (status == GLOO_OK) return status;
-  attempt->again =
-      over || (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
+  /* What lasts is not over for the next start either. */
+  attempt->again = (over && !gli_store_lasts(store)) ||
+                   (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
   return cause.status;
 }

@@ -17,10 +17,11 @@
 /* Zeroed before the first attempt, and kept for the next. */
 typedef struct gli_attempt {
   /* Set on failure: this process has no part in what goes on in the store,
-   * because it is over, or because the server went away before the rank was in.
-   * Where ranks start again, that was the store of the start before, and the
-   * next may come. Or the server dropped this client alone: then the next
-   * attempt finds what this one published, and knows it by the nonce. */
+   * because it is over (and the store is not one that lasts), or because the
+   * server went away before the rank was in. Where ranks start again, that was
+   * the store of the start before, and the next may come. Or the server dropped
+   * this client alone: then the next attempt finds what this one published, and
+   * knows it by the nonce. */
   bool again;
   uint64_t nonce;
   bool published; /* in the store of an attempt: it is this start's */

@@ -169,10 +169,14 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
                                    uint32_t size, gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_STALE, (int)rank,
-      "rank %u of %u came too late: the ranks that met in %s did so "
-      "without this process. If it is not another start of the "
-      "same job, two jobs were given one address: give each a "
-      "MASTER_PORT and a GLOO_JOB_ID of its own",
+      gli_store_lasts(store)
+          ? "rank %u of %u came too late: the ranks that met in %s did so "
+            "without this process. If that was an earlier start, remove what "
+            "it left, or use another job or epoch"
+          : "rank %u of %u came too late: the ranks that met in %s did so "
+            "without this process. If it is not another start of the same job, "
+            "two jobs were given one address: give each a MASTER_PORT and a "
+            "GLOO_JOB_ID of its own",
       (unsigned)rank, (unsigned)size, store->label);
 }
 

@@ -173,8 +173,8 @@ static int write_all(int fd, const char *data, size_t bytes) {
   return 0;
 }
 
-int gli_file_write_temp(const gli_file_dir *dir, const void *data,
-                        size_t bytes) {
+int gli_file_open_temp(const gli_file_dir *dir, const void *data,
+                       size_t bytes) {
   gli_signal_guard guard;
   /* One that a killed process has left behind. */
   if (unlinkat(dir->fd, GLI_FILE_TEMP, 0) != 0 && errno != ENOENT) return -1;
@@ -186,13 +186,22 @@ int gli_file_write_temp(const gli_file_dir *dir, const void *data,
   int rc = write_all(fd, data, bytes);
   int reason = errno;
   gli_signal_guard_leave(&guard);
-  if (close(fd) != 0 && rc == 0) {
-    rc = -1;
-    reason = errno;
-  }
-  if (rc != 0) unlinkat(dir->fd, GLI_FILE_TEMP, 0);
+  if (rc == 0) return fd;
+  close(fd);
+  unlinkat(dir->fd, GLI_FILE_TEMP, 0);
   errno = reason;
-  return rc;
+  return -1;
+}
+
+int gli_file_write_temp(const gli_file_dir *dir, const void *data,
+                        size_t bytes) {
+  int fd = gli_file_open_temp(dir, data, bytes);
+  if (fd < 0) return -1;
+  if (close(fd) == 0) return 0;
+  int reason = errno;
+  unlinkat(dir->fd, GLI_FILE_TEMP, 0);
+  errno = reason;
+  return -1;
 }
 
 gloo_status gli_file_write(const gli_file_dir *dir, const char *key,

@@ -52,7 +52,9 @@ gloo_status gli_file_write(const gli_file_dir *dir, const char *key,
 gloo_status gli_file_remove(const gli_file_dir *dir, const char *key,
                             gloo_error *error);
 
-/* Create `temp` with this content. -1 with errno on failure. Lock held. */
+/* Create `temp` with this content. -1 with errno on failure. Lock held. The
+ * first leaves it open, and returns its descriptor. */
+int gli_file_open_temp(const gli_file_dir *dir, const void *data, size_t bytes);
 int gli_file_write_temp(const gli_file_dir *dir, const void *data,
                         size_t bytes);
 /* All of an open file, up to `max_bytes`. -1 with errno on failure. */

@@ -17,7 +17,6 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/random.h"
-#include "core/signals.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/value.h"
@@ -25,7 +24,6 @@
 #define WILLS "wills"
 #define SYSTEM_CHARS ((size_t)16)
 #define NAME_CHARS (SYSTEM_CHARS + 1 + 16)
-#define WILL_MAX ((size_t)64 << 10)
 
 typedef struct will_name {
   char text[NAME_CHARS + 1];
@@ -54,25 +52,13 @@ static int wills_open(const gli_file_dir *dir) {
  * With the store's lock held. Its descriptor, or -1 with errno. */
 static int will_write(const gli_file_dir *dir, int wills, const char *name,
                       const gli_frame *content) {
-  if (unlinkat(dir->fd, GLI_FILE_TEMP, 0) != 0 && errno != ENOENT) return -1;
-  int fd = gli_fd_keep(
-      openat(dir->fd, GLI_FILE_TEMP,
-             O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  int fd = gli_file_open_temp(dir, content->data + GLI_TCP_HEAD_BYTES,
+                              content->bytes - GLI_TCP_HEAD_BYTES);
   if (fd < 0) return -1;
-  gli_signal_guard guard;
-  gli_signal_guard_enter(&guard);
-  const uint8_t *at = content->data + GLI_TCP_HEAD_BYTES;
-  size_t bytes = content->bytes - GLI_TCP_HEAD_BYTES;
-  ssize_t written = write(fd, at, bytes);
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+      renameat(dir->fd, GLI_FILE_TEMP, wills, name) == 0)
+    return fd;
   int code = errno;
-  gli_signal_guard_leave(&guard);
-  if (written >= 0 && (size_t)written < bytes) code = ENOSPC;
-  if (written >= 0 && (size_t)written == bytes) {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-        renameat(dir->fd, GLI_FILE_TEMP, wills, name) == 0)
-      return fd;
-    code = errno;
-  }
   unlinkat(dir->fd, GLI_FILE_TEMP, 0);
   close(fd);
   errno = code;
@@ -167,7 +153,7 @@ static void will_open(const gli_file_dir *dir, int wills, const char *name,
   gloo_value content = {NULL, 0};
   if (gli_file_lock(dir, &lock, NULL) != GLOO_OK) return;
   if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 &&
-      info.st_nlink > 0 && gli_file_read_all(fd, WILL_MAX, &content) == 0) {
+      info.st_nlink > 0 && gli_file_read_all(fd, GLI_WILL_MAX, &content) == 0) {
     gli_log(GLOO_LOG_INFO,
             "a process that used the file store in %.300s is gone", dir->path);
     will_execute(dir, &content);
@@ -179,7 +165,7 @@ static void will_open(const gli_file_dir *dir, int wills, const char *name,
 
 static void will_look_at(const gli_file_dir *dir, int wills, const char *name) {
   int fd = gli_fd_keep(
-      openat(wills, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+      openat(wills, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (fd < 0) return;
   if (flock(fd, LOCK_SH | LOCK_NB) == 0) will_open(dir, wills, name, fd);
   close(fd);

@@ -25,6 +25,7 @@
 /* What is to be set when the process that left this is gone without having
  * taken it back: the first `n_if` keys, unless the first of them exists; the
  * others in any case. A will without keys takes back the one before. */
+#define GLI_WILL_MAX ((size_t)64 << 10) /* bytes of all, as they are kept */
 typedef struct gli_will {
   const char *const *keys;
   const gloo_value *values;

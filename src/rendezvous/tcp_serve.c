@@ -383,7 +383,8 @@ static void serve_will(gli_session *session, gli_body *body) {
   const char *key;
   gloo_value value;
   uint32_t n, n_if;
-  bool good = gli_body_will(body, &n, &n_if);
+  bool good =
+      session->body_bytes <= GLI_WILL_MAX && gli_body_will(body, &n, &n_if);
   for (uint32_t i = 0; good && i < n; i++)
     good = gli_body_will_next(body, &key, &value);
   if (!good || body->left != 0) {

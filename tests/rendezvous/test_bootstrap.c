@@ -139,6 +139,32 @@ static void one_missing_rank_is_named(void **state) {
     expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 2, "rank 2 of 3 did not");
 }
 
+/* The others have two minutes. */
+static void the_first_that_gives_up_ends_it_for_all(void **state) {
+  rank_run runs[3];
+  (void)state;
+  uint64_t began_ns = uv_hrtime();
+  prepare(runs, 3, 4, LONG_TIME);
+  runs[1].timeout_ns = 4 * SHORT_TIME;
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++)
+    expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 3, "within 200 ms; 3 ranks did");
+  assert_true(uv_hrtime() - began_ns < (uint64_t)LONG_TIME / 4);
+}
+
+static void a_failure_wakes_those_that_wait(void **state) {
+  rank_run runs[3];
+  (void)state;
+  uint64_t began_ns = uv_hrtime();
+  prepare(runs, 3, 4, LONG_TIME);
+  runs[2].blob_bytes = BLOB_MAX + 1;
+  runs[2].delay_ms = 300;
+  run_all(runs, 3);
+  for (int i = 0; i < 3; i++)
+    expect_failure(&runs[i], GLOO_ERR_INVALID, 2, "101 bytes");
+  assert_true(uv_hrtime() - began_ns < (uint64_t)LONG_TIME / 4);
+}
+
 static void two_processes_of_one_rank_are_found(void **state) {
   rank_run runs[4];
   (void)state;
@@ -449,7 +475,8 @@ static void late_comers_are_told_to_try_again(void **state) {
         gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "", 0, 1,
                                LONG_TIME, blobs, &attempt, &e),
         GLOO_ERR_STALE);
-    assert_true(attempt.again);
+    /* A directory holds it for ever. */
+    assert_int_equal(attempt.again, strcmp(kind, "file") != 0);
     assert_non_null(strstr(e.message, "came too late"));
     assert_int_equal(gli_bootstrap_outcome(t.store, 0, &e), GLI_OUTCOME_OVER);
   }
@@ -539,6 +566,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(late_ranks_are_waited_for),
       cmocka_unit_test(missing_ranks_are_named_on_every_rank),
       cmocka_unit_test(one_missing_rank_is_named),
+      cmocka_unit_test(the_first_that_gives_up_ends_it_for_all),
+      cmocka_unit_test(a_failure_wakes_those_that_wait),
       cmocka_unit_test(two_processes_of_one_rank_are_found),
       cmocka_unit_test(different_sizes_are_found_on_every_rank),
       cmocka_unit_test(a_rank_beyond_the_others_size_is_found),
