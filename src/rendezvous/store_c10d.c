@@ -264,6 +264,11 @@ static void c10d_abandon(gloo_store *store) {
   if (gli_tcp_pool_abandon(&self->pool)) free(self);
 }
 
+static bool c10d_lasts(const gloo_store *store) {
+  (void)store;
+  return true;
+}
+
 static const gli_store_ops c10d_ops = {
     .set = c10d_set,
     .fetch = gli_c10d_fetch,
@@ -272,6 +277,7 @@ static const gli_store_ops c10d_ops = {
     .compare_and_set = c10d_compare_and_set,
     .append = c10d_append,
     .remove = c10d_remove,
+    .lasts = c10d_lasts,
     .destroy = c10d_destroy,
     .abandon = c10d_abandon,
 };

@@ -467,6 +467,11 @@ static void redis_abandon(gloo_store *store) {
   free(store);
 }
 
+static bool redis_lasts(const gloo_store *store) {
+  (void)store;
+  return true;
+}
+
 static const gli_store_ops redis_ops = {
     .set = redis_set,
     .fetch = redis_fetch,
@@ -475,6 +480,7 @@ static const gli_store_ops redis_ops = {
     .compare_and_set = redis_compare_and_set,
     .append = redis_append,
     .remove = redis_remove,
+    .lasts = redis_lasts,
     .destroy = redis_destroy,
     .abandon = redis_abandon,
 };
