@@ -146,8 +146,9 @@ static void look_at_memory(gli_doctor_facts *facts) {
 }
 
 static void look_at_transports(gli_doctor_facts *facts) {
+  /* Without Linux there is no shared memory, and nothing to be done. */
   static const char *const names[] = {"tcp", "shm"};
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < 1 + (size_t)GLI_LINUX; i++) {
     gloo_error error;
     if (gloo_transport_usable(names[i], &error) != GLOO_OK)
       gli_doctor_find(facts, "transport %s does not work here: %.150s",

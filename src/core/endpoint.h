@@ -57,7 +57,7 @@ void gli_endpoint_unmap(gli_endpoint *endpoint);
 
 /* "127.0.0.1:4242", "[::1]:4242", "[fe80::1%eth0]:4242"; without a port (0)
  * "127.0.0.1", "::1", "fe80::1%eth0". */
-#define GLI_ENDPOINT_TEXT_BYTES 80
+#define GLI_ENDPOINT_TEXT_BYTES 96
 void gli_endpoint_text(const gli_endpoint *endpoint,
                        char text[GLI_ENDPOINT_TEXT_BYTES]);
 
