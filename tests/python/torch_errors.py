@@ -90,6 +90,7 @@ def timeout():
 
 
 def a_timeout_of_zero_is_not_the_default():
+    dist.barrier()  # rank 0 keeps the store, and is not to end before rank 1 has begun
     if RANK == 1:
         time.sleep(3)
         end_here()
