@@ -27,7 +27,7 @@ static bool is_tcp(int fd) {
   struct sockaddr_storage name;
   socklen_t length = sizeof name;
   return getsockname(fd, (struct sockaddr *)&name, &length) == 0 &&
-         name.ss_family == AF_INET;
+         (name.ss_family == AF_INET || name.ss_family == AF_INET6);
 }
 
 /* How much of so many bytes is taken. What is shorter than a message, like what
