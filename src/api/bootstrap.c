@@ -6,12 +6,15 @@
 
 #include "api/cores.h"
 #include "api/host.h"
+#include "api/spread.h"
 #include "core/bytes.h"
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/store.h"
 
 /* ---- what a rank publishes ----------------------------------------------- */
 
@@ -199,6 +202,42 @@ static gloo_status bootstrap_no_memory(uint32_t size, gloo_error *error) {
                   "out of memory for the addresses of %u ranks", size);
 }
 
+/* Where the ranks of the circle are, and that they can be talked to. */
+static gloo_status read_circle(gloo_context *context, const gli_circle *circle,
+                               const gloo_value *records, gloo_error *error) {
+  place ignored_place;
+  gli_cores ignored_cores;
+  gloo_status status = GLOO_OK;
+  for (uint32_t i = 0; i < circle->n && status == GLOO_OK; i++) {
+    uint32_t rank = circle->ranks[i];
+    status = bootstrap_read_record(context, rank, &records[rank],
+                                   &ignored_place, &ignored_cores, error);
+  }
+  return status;
+}
+
+/* The records of ranks that are not in the circle. They do not spin meanwhile:
+ * how many share their cores they are about to learn. A failure is told in the
+ * store: not all ranks can find it. */
+static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
+                                   const gli_tree_place *at,
+                                   gloo_value *records, gli_attempt *attempt,
+                                   gloo_error *error) {
+  gloo_error cause;
+  bool lost = false;
+  gli_device_set_oversubscribed(gli_context_device(context), true);
+  gloo_status status = read_circle(context, &attempt->circle, records, &cause);
+  if (status == GLOO_OK)
+    status = gli_spread(context, at, store, RECORD_MAX_BYTES,
+                        attempt->deadline_ns, records, &lost, &cause);
+  if (status == GLOO_OK) return status;
+  if (!lost || gli_store_serves(store))
+    attempt->again = gli_bootstrap_give_up(store, at->rank, at->size, true,
+                                           attempt->deadline_ns, &cause);
+  if (error != NULL) *error = cause;
+  return cause.status;
+}
+
 static gloo_status read_records(gloo_context *context, uint32_t size,
                                 const gloo_value *records, gloo_error *error) {
   place *places = calloc(size, sizeof *places);
@@ -245,11 +284,23 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   gli_meeting ignored = {.key = key};
   bool finishes = meeting != NULL;
   if (meeting == NULL) meeting = &ignored;
-  meeting->attempt.finishes = finishes;
+  gli_attempt *attempt = &meeting->attempt;
+  if (attempt->deadline_ns == 0)
+    attempt->deadline_ns = gli_deadline_after(timeout_ns);
+  gli_tree_place at = gli_tree_find(rank, size);
+  uint32_t circle[GLI_TREE_LINKS_MAX + 2];
+  bool spreads = size >= GLI_SPREAD_RANKS_MIN;
+  uint32_t n = spreads ? gli_tree_circle(&at, circle) : 0;
+  attempt->circle = (gli_circle){circle, n};
+  attempt->finishes = finishes || spreads;
   meeting->progress = GLI_MEETING;
   status =
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,
-                             timeout_ns, records, &meeting->attempt, error);
+                             timeout_ns, records, attempt, error);
+  if (status == GLOO_OK && spreads)
+    status = fetch_from_tree(context, store, &at, records, attempt, error);
+  attempt->circle = (gli_circle){NULL, 0};
+  if (status == GLOO_OK && spreads && !finishes) gli_bootstrap_leave(store);
   if (status == GLOO_OK) meeting->progress = GLI_MET;
   if (status == GLOO_OK) status = read_records(context, size, records, error);
   for (uint32_t i = 0; i < size; i++) free(records[i].data);

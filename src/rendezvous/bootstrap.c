@@ -30,11 +30,11 @@ typedef struct exchange {
   uint32_t rank, size;
   uint64_t nonce;
   size_t max_blob_bytes;
-  gli_rank_key *texts; /* per rank */
-  const char **keys;   /* of the ranks in `pending` */
-  uint32_t *pending;   /* the ranks that have not been fetched */
+  gli_rank_key *texts; /* of the ranks in `pending` */
+  const char **keys;   /* the same */
+  uint32_t *pending;   /* the ranks that are to be fetched */
   size_t n_pending;
-  bool *present;      /* per pending rank */
+  bool *present;      /* per pending rank; room for all ranks */
   gloo_value *values; /* per pending rank */
   gloo_value *blobs;  /* per rank */
   int server;         /* the rank that serves the store; -1: not known */
@@ -187,6 +187,14 @@ static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
   return status;
 }
 
+/* The keys of the first `n` pending ranks. */
+static void name_pending(exchange *x, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    x->texts[i] = gli_bootstrap_key("rank", x->pending[i]);
+    x->keys[i] = x->texts[i].text;
+  }
+}
+
 /* Fetch those of the pending ranks that are present, and forget them. */
 static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
                                  gloo_error *error) {
@@ -199,7 +207,7 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
     x->pending[i] = x->pending[n];
     x->pending[n++] = rank;
   }
-  for (size_t i = 0; i < n; i++) x->keys[i] = x->texts[x->pending[i]].text;
+  name_pending(x, n);
   gloo_status status = gli_store_fetch(x->store, x->keys, n, deadline_ns,
                                        x->values, ignored, error);
   if (status == GLOO_ERR_TIMEOUT)
@@ -217,15 +225,17 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
+/* Those that were not waited for may be missing as well. */
 static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                                     gloo_error *error) {
-  uint32_t first = x->size;
-  for (uint32_t i = 0; i < x->size; i++) x->present[i] = true;
-  for (size_t i = 0; i < x->n_pending; i++) {
-    x->present[x->pending[i]] = false;
-    if (x->pending[i] < first) first = x->pending[i];
-  }
-  size_t here = x->size - x->n_pending;
+  uint32_t first = 0;
+  size_t here = 0;
+  gloo_status status =
+      gli_bootstrap_wait(x->store, "rank", x->size, NULL, 0, x->present, NULL);
+  if (status != GLOO_ERR_TIMEOUT) memset(x->present, true, x->size);
+  for (size_t i = 0; i < x->n_pending; i++) x->present[x->pending[i]] = false;
+  for (uint32_t i = 0; i < x->size; i++) here += x->present[i];
+  while (first + 1 < x->size && x->present[first]) first++;
   return gli_fail(error, GLOO_ERR_TIMEOUT, (int)first,
                   "%s of %u did not arrive in %s within %s; %zu %s did",
                   gli_missing_ranks(x->present, x->size).text,
@@ -242,8 +252,7 @@ static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
     bool last = until >= deadline_ns;
     if (last) until = deadline_ns;
     if (look_ns < INT64_MAX / 2) look_ns *= 2;
-    for (size_t i = 0; i < x->n_pending; i++)
-      x->keys[i] = x->texts[x->pending[i]].text;
+    name_pending(x, x->n_pending);
     gloo_status status =
         gli_store_await(x->store, x->keys, x->n_pending, GLI_OUTCOME_KEY, until,
                         x->present, error);
@@ -311,12 +320,14 @@ static gloo_status bootstrap_check(const gloo_store *store, uint32_t rank,
   return GLOO_OK;
 }
 
-static gloo_status bootstrap_prepare(exchange *x, gloo_error *error) {
-  x->texts = calloc(x->size, sizeof *x->texts);
-  x->keys = calloc(x->size, sizeof *x->keys);
-  x->pending = calloc(x->size, sizeof *x->pending);
+static gloo_status bootstrap_prepare(exchange *x, const gli_circle *circle,
+                                     gloo_error *error) {
+  uint32_t n = circle->n != 0 ? circle->n : x->size;
+  x->texts = calloc(n, sizeof *x->texts);
+  x->keys = calloc(n, sizeof *x->keys);
+  x->pending = calloc(n, sizeof *x->pending);
   x->present = calloc(x->size, sizeof *x->present);
-  x->values = calloc(x->size, sizeof *x->values);
+  x->values = calloc(n, sizeof *x->values);
   x->blobs = calloc(x->size, sizeof *x->blobs);
   if (x->texts == NULL || x->keys == NULL || x->pending == NULL ||
       x->present == NULL || x->values == NULL || x->blobs == NULL)
@@ -327,11 +338,9 @@ static gloo_status bootstrap_prepare(exchange *x, gloo_error *error) {
   if (code != 0)
     return gli_fail(error, gli_lack_status(code), -1,
                     "no random numbers: %s: %s", what, gli_lack_text(code));
-  x->n_pending = x->size;
-  for (uint32_t i = 0; i < x->size; i++) {
-    x->pending[i] = i;
-    x->texts[i] = gli_bootstrap_key("rank", i);
-  }
+  x->n_pending = n;
+  for (uint32_t i = 0; i < n; i++)
+    x->pending[i] = circle->n != 0 ? circle->ranks[i] : i;
   return GLOO_OK;
 }
 
@@ -388,7 +397,7 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   if (status == GLOO_OK)
     status = gli_store_visit(store, deadline, &x.store, error);
   if (status != GLOO_OK) return status;
-  status = bootstrap_prepare(&x, &cause);
+  status = bootstrap_prepare(&x, &attempt->circle, &cause);
   attempt->nonce = x.nonce;
   if (status == GLOO_OK) status = check_blob(&x, blob_bytes, &cause);
   if (status == GLOO_OK)
@@ -420,6 +429,14 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                    (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
   return cause.status;
+}
+
+void gli_bootstrap_leave(gloo_store *store) {
+  gloo_store *visit;
+  uint64_t deadline = gli_deadline_after(LEAVE_NS);
+  if (gli_store_visit(store, deadline, &visit, NULL) != GLOO_OK) return;
+  gli_bootstrap_take_back_will(visit);
+  gli_store_visit_end(visit, store);
 }
 
 /* Rank 0 ends the meeting when all are done with it, and leaves after the

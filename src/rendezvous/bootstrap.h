@@ -14,6 +14,12 @@
 /* Longest blob that fits in a value with what the exchange adds. */
 #define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
 
+/* Whose blobs a rank needs: its own must be among them. n 0: all. */
+typedef struct gli_circle {
+  const uint32_t *ranks;
+  uint32_t n;
+} gli_circle;
+
 /* Zeroed before the first attempt, and kept for the next. */
 typedef struct gli_attempt {
   /* Set on failure: this process has no part in what goes on in the store,
@@ -25,17 +31,19 @@ typedef struct gli_attempt {
   bool again;
   uint64_t nonce;
   bool published; /* in the store of an attempt: it is this start's */
-  /* Set by the caller: it calls gli_bootstrap_finish next. Until then other
-   * ranks hear of it if this process ends. */
+  /* Set by the caller: it calls gli_bootstrap_finish later, or
+   * gli_bootstrap_leave. Until then other ranks hear of it if this process
+   * ends. */
   bool finishes;
+  gli_circle circle; /* set by the caller */
   /* Set by the caller: when the time is over, of which the timeout says how
    * long it was in all; 0: that is yet to begin. */
   uint64_t deadline_ns;
 } gli_attempt;
 
-/* Publish `blob` as rank `rank` of `size`, wait for all others, and copy all
- * blobs (one's own too) to blobs[0 .. size - 1], for free(). Set on success
- * only.
+/* Publish `blob` as rank `rank` of `size`, wait for all others of the circle,
+ * and copy their blobs (one's own too) to blobs[0 .. size - 1], for free(). Set
+ * on success only; empty for ranks outside of the circle.
  *
  * GLOO_ERR_TIMEOUT  the message names the ranks that never came; error->rank is
  *                   the first of them
@@ -57,7 +65,7 @@ typedef struct gli_attempt {
  * now and then while ranks are missing; one more where nobody calls finish, and
  * two where what the store holds may be an earlier start's.
  *
- * `attempt` (may be NULL) serves a rank that tries again. */
+ * `attempt` serves a rank that tries again; NULL: all ranks are its circle. */
 gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    uint32_t size, const void *blob,
                                    size_t blob_bytes, size_t max_blob_bytes,
@@ -74,5 +82,9 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
 gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,
                                  uint32_t size, int64_t timeout_ns,
                                  gloo_error *error);
+
+/* Instead of that, where the store goes on without a word of the meeting's end:
+ * this rank is done with it. */
+void gli_bootstrap_leave(gloo_store *store);
 
 #endif

@@ -62,8 +62,11 @@ static void rank_main(void *argument) {
 void ranks_run(int size, const ranks_options *options, rank_body body) {
   static const ranks_options defaults;
   if (!options) options = &defaults;
-  gloo_store *store;
-  assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  gloo_store *own = NULL, *store = options->store;
+  if (store == NULL) {
+    assert_int_equal(gloo_store_memory_create(&own, NULL), GLOO_OK);
+    store = own;
+  }
   rank_thread *threads = calloc((size_t)size, sizeof *threads);
   assert_non_null(threads);
   for (int i = 0; i < size; i++) {
@@ -81,7 +84,7 @@ void ranks_run(int size, const ranks_options *options, rank_body body) {
     if (!failure[0]) memcpy(failure, threads[i].env.failure, sizeof failure);
   }
   free(threads);
-  gloo_store_destroy(store);
+  gloo_store_destroy(own);
   if (failure[0]) fail_msg("%s", failure);
 }
 

@@ -34,6 +34,7 @@ typedef struct ranks_options {
   int64_t timeout_ns;          /* 0: two minutes */
   const char *const *host_ids; /* [size] NULL: no rank has one */
   const int *checksums;        /* [size] as in gloo_device_options; NULL: 0 */
+  gloo_store *store;           /* NULL: one in memory */
   void *user;
 } ranks_options;
 
