@@ -72,8 +72,11 @@ static gloo_options spread_options(const spread *s) {
 
 static gloo_status spread_look(spread *s) {
   gloo_status status = GLOO_OK;
+  uint64_t late; /* the last look is after the last message */
+  if (!gli_add_u64(s->deadline_ns, (uint64_t)GLI_STORE_SLACK_NS, &late))
+    late = GLI_NEVER;
   if (s->visit == NULL)
-    status = gli_store_visit(s->store, s->deadline_ns, &s->visit, s->error);
+    status = gli_store_visit(s->store, late, &s->visit, s->error);
   s->lost = status != GLOO_OK;
   if (s->lost) return status;
   gloo_error cause;

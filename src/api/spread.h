@@ -30,8 +30,8 @@ uint32_t gli_tree_circle(const gli_tree_place *at, uint32_t *circle);
 
 /* Where records[] of the circle are filled, and the context can reach them:
  * fill all others, for free(). Ends as the meeting in `store` does when that
- * fails meanwhile, and by the deadline, or GLI_STORE_SLACK_NS later. *lost: it
- * is the store that failed. */
+ * fails meanwhile, and by the deadline, or twice GLI_STORE_SLACK_NS later.
+ * *lost: it is the store that failed. */
 gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
                        gloo_store *store, size_t record_max,
                        uint64_t deadline_ns, gloo_value *records, bool *lost,

@@ -432,6 +432,106 @@ static void a_rank_that_is_killed_at_any_moment_is_named(void **state) {
   }
 }
 
+/* ---- ranks that meet in a tree --------------------------------------------
+ */
+
+enum { MANY = 36 };
+
+static void end_all(const child *ranks, unsigned but, int rank,
+                    const char *word) {
+  for (unsigned r = 0; r < MANY; r++) {
+    if (r == but) continue;
+    verdict v = end(ranks[r]);
+    if (v.status != GLOO_OK || word[0] != '\0') expect_named(v, rank, word);
+  }
+}
+
+static void many_name_one_that_is_killed_at_any_moment(void **state) {
+  static const unsigned victims[] = {20, 31, 32, 1};
+  (void)state;
+  patience_ns = INT64_C(3000000000);
+  for (unsigned round = 0; round < 8; round++) {
+    child ranks[MANY];
+    uint16_t port = free_port();
+    unsigned victim = victims[round % 4];
+    for (unsigned r = 0; r < MANY; r++)
+      ranks[r] = start(r, MANY, port, start_patiently);
+    uv_sleep(round * 6);
+    end_by_killing(ranks[victim]);
+    end_all(ranks, victim, (int)victim, "");
+  }
+}
+
+/* The last rank never comes. Some wait for their neighbours in the store, and
+ * others for what these send. */
+static void many_name_one_that_is_killed_long_before_the_deadline(
+    void **state) {
+  static const unsigned victims[] = {0, 1, 20, 32};
+  (void)state;
+  patience_ns = INT64_C(60000000000);
+  for (int i = 0; i < 4; i++) {
+    gloo_error e;
+    child ranks[MANY];
+    char texts[MANY][32];
+    const char *keys[MANY];
+    uint16_t port = free_port();
+    for (unsigned r = 0; r + 1 < MANY; r++) {
+      ranks[r] = start(r, MANY, port, start_patiently);
+      snprintf(texts[r], sizeof texts[r], "gloo/rank/%u", r);
+      keys[r] = texts[r];
+    }
+    gloo_store *store = look(port, false);
+    if (gloo_store_wait(store, keys, MANY - 1, INT64_C(60000000000), &e) !=
+        GLOO_OK)
+      fail_msg("%s", e.message);
+    gloo_store_destroy(store);
+    uv_sleep(20);
+    uint64_t began_ns = uv_hrtime();
+    end_by_killing(ranks[victims[i]]);
+    for (unsigned r = 0; r + 1 < MANY; r++)
+      if (r != victims[i]) expect_named(end(ranks[r]), (int)victims[i], "");
+    assert_true(uv_hrtime() - began_ns < UINT64_C(20000000000));
+  }
+}
+
+static void many_name_one_that_does_not_come(void **state) {
+  (void)state;
+  patience_ns = INT64_C(2000000000);
+  static const unsigned missing[] = {16, 23, 35};
+  for (int i = 0; i < 3; i++) {
+    child ranks[MANY];
+    uint16_t port = free_port();
+    for (unsigned r = 0; r < MANY; r++)
+      if (r != missing[i]) ranks[r] = start(r, MANY, port, start_patiently);
+    end_all(ranks, missing[i], (int)missing[i], "did not arrive");
+  }
+}
+
+static verdict start_with_another_transport(void) {
+  const char *transport = getenv("GLOO_TRANSPORT");
+  bool other = transport != NULL && strcmp(transport, "tcp") == 0;
+  setenv("GLOO_TRANSPORT", other ? "auto" : "tcp", 1);
+  return start_patiently();
+}
+
+/* Only the neighbours of that rank can see it. */
+static void many_name_one_that_differs(void **state) {
+  (void)state;
+  patience_ns = INT64_C(20000000000);
+  child ranks[MANY];
+  uint16_t port = free_port();
+  for (unsigned r = 0; r < MANY; r++)
+    ranks[r] = start(r, MANY, port,
+                     r == 21 ? start_with_another_transport : start_patiently);
+  for (unsigned r = 0; r < MANY; r++) {
+    verdict v = end(ranks[r]);
+    if (v.status != GLOO_ERR_MISMATCH || !strstr(v.error.message, "rank 21") ||
+        !strstr(v.error.message, "another transport"))
+      fail_msg("rank %u: %s: %s", r, gloo_status_string(v.status),
+               v.error.message);
+  }
+}
+
 /* ---- rank 0 lacks descriptors -------------------------------------------- */
 
 /* It has enough for itself and for few others. */
@@ -489,6 +589,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_killed_rank_is_named_long_before_the_deadline),
       cmocka_unit_test(a_stopped_rank_0_is_named_at_the_deadline),
       cmocka_unit_test(a_rank_that_is_killed_at_any_moment_is_named),
+      cmocka_unit_test(many_name_one_that_is_killed_at_any_moment),
+      cmocka_unit_test(many_name_one_that_is_killed_long_before_the_deadline),
+      cmocka_unit_test(many_name_one_that_does_not_come),
+      cmocka_unit_test(many_name_one_that_differs),
       cmocka_unit_test(all_ranks_hear_what_rank_0_lacks),
   };
   static const char *const others[] = {"GLOO_JOB_ID", "GLOO_EPOCH",
