@@ -38,9 +38,10 @@ uint32_t gli_tree_circle(const gli_tree_place *at, uint32_t *circle) {
 /* Operations here are counted apart from those of the caller. */
 #define TAG UINT32_MAX
 
-/* Whoever waits looks now and then, ever less often, whether the meeting has
- * failed: a rank that is gone may have no connection yet that shows it. */
-#define LOOK_NS INT64_C(100000000)
+/* Whoever waits looks now and then, at first more often, whether the meeting
+ * has failed: a rank that is gone may have no connection yet that shows it. */
+#define LOOK_NS INT64_C(50000000)
+#define LOOK_MAX_NS INT64_C(400000000)
 
 /* Before the bytes goes how many they are. */
 enum { COUNT_BYTES = 4 };
@@ -93,7 +94,7 @@ static gloo_status spread_wait(spread *s, gloo_request *request) {
   for (;;) {
     status = gloo_request_wait(request, s->look_ns, s->error);
     if (status != GLOO_IN_PROGRESS) break;
-    if (s->look_ns < INT64_MAX / 2) s->look_ns *= 2;
+    if (s->look_ns < LOOK_MAX_NS) s->look_ns *= 2;
     status = spread_look(s);
     if (status != GLOO_OK) break;
   }

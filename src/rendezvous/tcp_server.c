@@ -434,6 +434,13 @@ const struct sockaddr_storage *gli_tcp_server_address(
   return &server->address;
 }
 
+gli_tcp_served gli_tcp_server_served(gli_tcp_server *server) {
+  uv_mutex_lock(&server->serving);
+  gli_tcp_served served = server->service.served;
+  uv_mutex_unlock(&server->serving);
+  return served;
+}
+
 void gli_tcp_server_destroy(gli_tcp_server *server) {
   uv_mutex_lock(&server->serving);
   server->stopping = true;

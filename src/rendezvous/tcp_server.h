@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "rendezvous/tcp_connection.h"
+#include "rendezvous/tcp_session.h"
 
 typedef struct gli_tcp_server gli_tcp_server;
 
@@ -20,6 +21,9 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
 /* Where it listens. Any thread. */
 const struct sockaddr_storage *gli_tcp_server_address(
     const gli_tcp_server *server);
+
+/* What its clients have cost so far. Any thread. */
+gli_tcp_served gli_tcp_server_served(gli_tcp_server *server);
 
 /* A request of this process, which takes no descriptor: whatever the process
  * lacks, it can read and write the store that it serves. Takes the request's

@@ -116,12 +116,14 @@ static void read_request(gli_session *session) {
       return;
     }
     session->got += (size_t)n;
+    session->service->served.bytes_in += (size_t)n;
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
       session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
     if (session->body == NULL ||
         session->got < GLI_TCP_HEAD_BYTES + session->body_bytes)
       continue;
+    session->service->served.requests++;
     gli_session_serve(session);
     return;
   }
@@ -158,6 +160,7 @@ static void write_out(gli_session *session) {
       return;
     }
     session->written += (size_t)n;
+    session->service->served.bytes_out += (size_t)n;
   }
   next_request(session);
   gli_watch_for(&session->watch, GLI_READABLE);

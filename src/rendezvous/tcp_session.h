@@ -22,6 +22,12 @@ typedef struct gli_wait {
   struct gli_wait *next, **link; /* link NULL: it does not wait */
 } gli_wait;
 
+/* What a server has done since it began. */
+typedef struct gli_tcp_served {
+  uint64_t requests;
+  uint64_t bytes_in, bytes_out;
+} gli_tcp_served;
+
 /* What the sessions of one server share. */
 typedef struct gli_tcp_service {
   gli_table *table;
@@ -38,6 +44,7 @@ typedef struct gli_tcp_service {
   int lack;
   bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
+  gli_tcp_served served;
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];

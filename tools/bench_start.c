@@ -1,0 +1,352 @@
+/* `gloo bench start`: starts jobs of many ranks on this machine. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_server.h"
+#include "tools/bench_shared.h"
+#include "tools/json.h"
+#include "tools/limits.h"
+#include "tools/start.h"
+#include "tools/tools.h"
+
+enum { READY_MS = 60000, END_MS = 120000, POLL_MS = 1, STACK = 256 << 10 };
+
+static int64_t processes = 0, threads = 0, repeat = 5;
+static const char *transport = NULL, *store_url = NULL;
+static bool json = false;
+
+static const gli_option options[] = {
+    {"processes", 'n', GLI_OPTION_INTEGER, &processes, "N",
+     "ranks, each a process (8)", 1, GLI_START_RANKS_MAX},
+    {"threads", 0, GLI_OPTION_INTEGER, &threads, "N",
+     "ranks, each a thread with a device of its own, instead", 1,
+     GLI_START_RANKS_MAX},
+    {"repeat", 'r', GLI_OPTION_INTEGER, &repeat, "R", "starts (5)", 1, 1000},
+    {"transport", 't', GLI_OPTION_TEXT, &transport, "NAME",
+     "auto, shm, tcp (what GLOO_TRANSPORT says, or auto)", 0, 0},
+    {"store", 0, GLI_OPTION_TEXT, &store_url, "URL",
+     "where ranks meet (a TCP store of its own, which counts requests)", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object", 0, 0},
+};
+
+static const gli_command command = {
+    .name = "bench start",
+    .usage = "gloo bench start [options]",
+    .about =
+        "Starts a job on this machine, again and again, and prints medians:\n"
+        "  met      until the last rank has its context\n"
+        "  passed   until the last rank has passed the barrier after that\n"
+        "  sockets  that a process has then, the median of all, and the most\n"
+        "  store    requests, and bytes that come and go, per rank\n"
+        "All ranks begin at the same moment, when each is running already.\n",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+};
+
+/* What is printed; of one start, or the medians of all. */
+enum {
+  MET_MS,
+  PASSED_MS,
+  SOCKETS_MET,
+  SOCKETS_MET_MOST,
+  SOCKETS_PASSED,
+  SOCKETS_PASSED_MOST,
+  REQUESTS,
+  BYTES_IN,
+  BYTES_OUT,
+  FIGURES
+};
+static const char *const names[FIGURES] = {
+    "met_ms",           "passed_ms",      "sockets_met",
+    "sockets_met_most", "sockets_passed", "sockets_passed_most",
+    "store_requests",   "store_bytes_in", "store_bytes_out"};
+
+typedef struct start {
+  uint32_t size;
+  bool in_threads;
+  gli_start_way way;
+  char job[64];
+  gli_start_area *area;
+  size_t area_bytes;
+  gli_tcp_server *server; /* NULL: another store is used */
+  pid_t *children;        /* [size] 0: none, or it has ended */
+  uv_thread_t *ranks;     /* [size] */
+  uint32_t n_begun;
+} start;
+
+/* ---- the store ----------------------------------------------------------- */
+
+/* When the processes have been made: it has a thread. */
+static bool serve(start *s) {
+  gloo_error error;
+  if (store_url != NULL) {
+    snprintf(s->area->store, sizeof s->area->store, "%s", store_url);
+    return true;
+  }
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.host = "127.0.0.1";
+  o.job = "";
+  if (gli_tcp_server_create(&o, &s->server, &error) != GLOO_OK) {
+    fprintf(stderr, "gloo bench start: %s\n", error.message);
+    return false;
+  }
+  snprintf(s->area->store, sizeof s->area->store, "tcp://%s",
+           gli_tcp_address_name(gli_tcp_server_address(s->server)).text);
+  return true;
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+static void end_children(const start *s) {
+  for (uint32_t i = 0; i < s->n_begun && !s->in_threads; i++)
+    if (s->children[i] > 0) kill(s->children[i], SIGKILL);
+}
+
+static void wait_for_ranks(start *s) {
+  for (uint32_t i = 0; i < s->n_begun; i++) {
+    if (s->in_threads)
+      uv_thread_join(&s->ranks[i]);
+    else if (s->children[i] > 0)
+      waitpid(s->children[i], NULL, 0);
+  }
+}
+
+typedef struct rank_start {
+  const start *s;
+  uint32_t rank;
+} rank_start;
+
+static void run_thread(void *argument) {
+  rank_start r = *(rank_start *)argument;
+  free(argument);
+  gli_start_thread(&r.s->way, r.s->area, r.rank);
+}
+
+static bool begin_rank(start *s, uint32_t rank) {
+  if (s->in_threads) {
+    uv_thread_options_t o = {.flags = UV_THREAD_HAS_STACK_SIZE,
+                             .stack_size = STACK};
+    rank_start *r = malloc(sizeof *r);
+    if (r == NULL) return false;
+    *r = (rank_start){s, rank};
+    if (uv_thread_create_ex(&s->ranks[rank], &o, run_thread, r) == 0)
+      return true;
+    free(r);
+    return false;
+  }
+  pid_t pid = fork();
+  if (pid == 0) {
+    gli_start_process(&s->way, s->area, rank);
+    _exit(0);
+  }
+  s->children[rank] = pid;
+  return pid > 0;
+}
+
+/* Until `count` of them are there. A process that has ended without it will not
+ * come. */
+static bool await_count(start *s, const atomic_uint *count, int64_t most_ms) {
+  for (int64_t ms = 0; atomic_load(count) < s->size; ms += POLL_MS) {
+    if (ms > most_ms) return false;
+    uv_sleep(POLL_MS);
+    for (uint32_t i = 0; i < s->n_begun && !s->in_threads; i++) {
+      if (s->children[i] <= 0 ||
+          waitpid(s->children[i], NULL, WNOHANG) != s->children[i])
+        continue;
+      s->children[i] = 0;
+      if (s->area->ranks[i].met_ns == 0 &&
+          s->area->ranks[i].error.status == GLOO_OK)
+        return false;
+    }
+  }
+  return true;
+}
+
+/* ---- one start ----------------------------------------------------------- */
+
+static int compare_counts(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Of so many counts: the one in the middle, and the most. */
+static void middle_and_most(uint32_t *counts, uint32_t n, double *figures) {
+  qsort(counts, n, sizeof *counts, compare_counts);
+  figures[0] = counts[n / 2];
+  figures[1] = counts[n - 1];
+}
+
+static void take_figures(const start *s, uint64_t began_ns, uint32_t *counts,
+                         double figures[FIGURES]) {
+  const gli_start_rank *ranks = s->area->ranks;
+  uint64_t met = began_ns, passed = began_ns;
+  for (uint32_t i = 0; i < s->size; i++) {
+    if (ranks[i].met_ns > met) met = ranks[i].met_ns;
+    if (ranks[i].passed_ns > passed) passed = ranks[i].passed_ns;
+  }
+  figures[MET_MS] = (double)(met - began_ns) / 1e6;
+  figures[PASSED_MS] = (double)(passed - began_ns) / 1e6;
+  for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].sockets_met;
+  middle_and_most(counts, s->size, &figures[SOCKETS_MET]);
+  for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].sockets_passed;
+  middle_and_most(counts, s->size, &figures[SOCKETS_PASSED]);
+  if (s->server == NULL) return;
+  gli_tcp_served served = gli_tcp_server_served(s->server);
+  figures[REQUESTS] = (double)served.requests / s->size;
+  figures[BYTES_IN] = (double)served.bytes_in / s->size;
+  figures[BYTES_OUT] = (double)served.bytes_out / s->size;
+}
+
+static bool report_failures(const start *s) {
+  for (uint32_t i = 0; i < s->size; i++) {
+    const gloo_error *e = &s->area->ranks[i].error;
+    if (e->status == GLOO_OK) continue;
+    fprintf(stderr, "gloo bench start: rank %u: %s\n", (unsigned)i, e->message);
+    return true;
+  }
+  return false;
+}
+
+static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
+  for (; s->n_begun < s->size; s->n_begun++) {
+    if (begin_rank(s, s->n_begun)) continue;
+    fprintf(stderr, "gloo bench start: only %u ranks can be made here\n",
+            (unsigned)s->n_begun);
+    return false;
+  }
+  bool ready = await_count(s, &s->area->ready, READY_MS);
+  if (ready && !serve(s)) return false;
+  uint64_t began_ns = uv_hrtime();
+  atomic_store(&s->area->go, 1);
+  bool ended = ready && await_count(s, &s->area->ended, END_MS);
+  if (report_failures(s)) return false;
+  if (!ended) {
+    fprintf(stderr, "gloo bench start: not all ranks came to an end\n");
+    return false;
+  }
+  take_figures(s, began_ns, counts, figures);
+  return true;
+}
+
+/* The memory is fresh for each start. */
+static bool start_once(start *s, int64_t round, double figures[FIGURES]) {
+  gli_shared_key key;
+  uint32_t *counts = calloc(s->size, sizeof *counts);
+  snprintf(s->job, sizeof s->job, "bench-start/%ld/%" PRId64 "/",
+           (long)getpid(), round);
+  s->way.job = s->job;
+  s->n_begun = 0;
+  s->server = NULL;
+  s->area = gli_shared_create(s->area_bytes, &key);
+  bool ok = counts != NULL && s->area != NULL;
+  if (!ok) fprintf(stderr, "gloo bench start: no memory that ranks share\n");
+  if (ok && !start_all(s, counts, figures)) {
+    ok = false;
+    atomic_store(&s->area->go, 1); /* threads that wait go on, and fail */
+    end_children(s);
+  }
+  if (s->area != NULL) {
+    wait_for_ranks(s);
+    gli_shared_close_key(&key);
+    gli_shared_unmap(s->area, s->area_bytes);
+  }
+  if (s->server != NULL) gli_tcp_server_destroy(s->server);
+  free(counts);
+  return ok;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static void print_json(const start *s, const double figures[FIGURES]) {
+  gli_json out;
+  gli_json_open(&out, stdout);
+  gli_json_text(&out, "bench", "start");
+  gli_json_text(&out, "ranks", s->in_threads ? "threads" : "processes");
+  gli_json_integer(&out, "size", s->size);
+  gli_json_integer(&out, "starts", (uint64_t)repeat);
+  for (int i = 0; i < FIGURES; i++) {
+    bool sockets = i >= SOCKETS_MET && i <= SOCKETS_PASSED_MOST;
+    if (sockets && s->in_threads) continue;
+    if (i >= REQUESTS && store_url != NULL) continue;
+    gli_json_number(&out, names[i], figures[i]);
+  }
+  gli_json_close(&out);
+}
+
+static void print_text(const start *s, const double *f) {
+  printf("%u %s, %" PRId64 " starts\n", (unsigned)s->size,
+         s->in_threads ? "threads" : "processes", repeat);
+  printf("met      %10.1f ms\npassed   %10.1f ms\n", f[MET_MS], f[PASSED_MS]);
+  if (!s->in_threads)
+    printf(
+        "sockets  %10.0f when met, %.0f at most; %.0f after the barrier, "
+        "%.0f at most\n",
+        f[SOCKETS_MET], f[SOCKETS_MET_MOST], f[SOCKETS_PASSED],
+        f[SOCKETS_PASSED_MOST]);
+  if (store_url == NULL)
+    printf("store    %10.1f requests per rank, %.0f bytes in, %.0f out\n",
+           f[REQUESTS], f[BYTES_IN], f[BYTES_OUT]);
+}
+
+/* Each rank takes descriptors; threads take them of this process. */
+static void raise_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static bool run_all(start *s) {
+  double figures[FIGURES] = {0};
+  gli_samples samples[FIGURES];
+  const gli_limit_effort effort = {0, 1};
+  bool ok = true;
+  for (int i = 0; i < FIGURES; i++)
+    ok = gli_samples_begin(&samples[i], &effort) && ok;
+  for (int64_t round = 0; ok && round < repeat; round++) {
+    double once[FIGURES] = {0};
+    ok = start_once(s, round, once);
+    for (int i = 0; ok && i < FIGURES; i++)
+      gli_samples_add(&samples[i], once[i]);
+  }
+  for (int i = 0; i < FIGURES; i++) figures[i] = gli_samples_end(&samples[i]);
+  if (!ok) return false;
+  if (json)
+    print_json(s, figures);
+  else
+    print_text(s, figures);
+  return true;
+}
+
+int gli_bench_start(int argc, char **argv) {
+  gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
+  if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
+  if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  if (processes > 0 && threads > 0)
+    return gli_usage_error(&command, "either --processes or --threads");
+  if (store_url != NULL &&
+      strlen(store_url) >= sizeof((gli_start_area *)0)->store)
+    return gli_usage_error(&command, "option --store: the URL is too long");
+  start s = {.in_threads = threads > 0, .way = {.transport = transport}};
+  if (processes == 0) processes = 8;
+  s.size = s.way.size = (uint32_t)(threads > 0 ? threads : processes);
+  s.area_bytes = sizeof *s.area + s.size * sizeof s.area->ranks[0];
+  s.children = calloc(s.size, sizeof *s.children);
+  s.ranks = calloc(s.size, sizeof *s.ranks);
+  raise_limit();
+  bool ok = s.children != NULL && s.ranks != NULL;
+  if (!ok) fprintf(stderr, "gloo bench start: out of memory\n");
+  ok = ok && run_all(&s);
+  free(s.children);
+  free(s.ranks);
+  return ok ? GLI_EXIT_OK : GLI_EXIT_FAILED;
+}
