@@ -81,7 +81,10 @@ static const gli_command command = {
         "plans of\n"
         "all ranks correct together; with --simulate, tells how long they "
         "would\n"
-        "take. 'gloo plan --list' names the collectives and algorithms.\n",
+        "take. 'gloo plan --list' names the collectives and algorithms. "
+        "'gloo plan\n"
+        "bootstrap --simulate' tells how long the ranks would take to "
+        "meet.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -97,31 +100,35 @@ int gli_plan_list(void) {
   return GLI_EXIT_OK;
 }
 
-/* Complain about a name, and list those of `collective`, or the collectives
- * that have algorithms when that is GLI_COLLECTIVES. */
-static int unknown_name(const char *what, const char *name,
-                        gli_collective collective) {
-  fprintf(stderr, "gloo plan: there is no %s '%s'; there are", what, name);
-  gli_collective last = GLI_COLLECTIVES;
-  const char *comma = "";
+static bool has_algorithms(gli_collective collective) {
   for (size_t i = 0; i < gli_algorithm_count; i++) {
-    const gli_algorithm *a = &gli_algorithms[i];
-    bool of_all = collective == GLI_COLLECTIVES;
-    if (of_all ? a->collective == last : a->collective != collective) continue;
-    last = a->collective;
-    fprintf(stderr, "%s %s", comma,
-            of_all ? gli_collective_name(a->collective) : a->name);
+    if (gli_algorithms[i].collective == collective) return true;
+  }
+  return false;
+}
+
+static int unknown_collective(const char *name) {
+  fprintf(stderr, "gloo plan: there is no collective '%s'; there are", name);
+  const char *comma = "";
+  for (int c = 0; c < GLI_COLLECTIVES; c++) {
+    if (!has_algorithms((gli_collective)c)) continue;
+    fprintf(stderr, "%s %s", comma, gli_collective_name((gli_collective)c));
     comma = ",";
   }
   fprintf(stderr, "\n");
   return GLI_EXIT_USAGE;
 }
 
-static bool has_algorithms(gli_collective collective) {
+static void unknown_algorithm(const char *name, gli_collective collective) {
+  fprintf(stderr, "gloo plan: there is no %s algorithm '%s'; there are",
+          gli_collective_name(collective), name);
+  const char *comma = "";
   for (size_t i = 0; i < gli_algorithm_count; i++) {
-    if (gli_algorithms[i].collective == collective) return true;
+    if (gli_algorithms[i].collective != collective) continue;
+    fprintf(stderr, "%s %s", comma, gli_algorithms[i].name);
+    comma = ",";
   }
-  return false;
+  fprintf(stderr, "\n");
 }
 
 /* ---- numbers ------------------------------------------------------------ */
@@ -279,10 +286,7 @@ static bool ask_algorithm(gli_plan_question *q) {
   }
   q->algorithm = gli_algorithm_find(q->params.collective, algorithm_name);
   if (q->algorithm != NULL) return true;
-  char what[64];
-  snprintf(what, sizeof what, "%s algorithm",
-           gli_collective_name(q->params.collective));
-  unknown_name(what, algorithm_name, q->params.collective);
+  unknown_algorithm(algorithm_name, q->params.collective);
   return false;
 }
 
@@ -327,12 +331,27 @@ static int answer(gli_plan_question *q) {
   return gli_plan_simulate(q, &model);
 }
 
+static int run_bootstrap(void) {
+  gli_plan_question q = {0};
+  gli_hosts *hosts = NULL;
+  gli_sim_model model;
+  if (!simulate)
+    return gli_usage_error(&command, "bootstrap has no plan: use --simulate");
+  if (!parse_model(&model) || !ask_ranks(&q.params) ||
+      !ask_hosts(&q.params, &hosts))
+    return GLI_EXIT_USAGE;
+  int exit_status = gli_plan_bootstrap(&q, &model);
+  gli_hosts_free(hosts);
+  return exit_status;
+}
+
 static int run_one(const char *collective) {
   gli_plan_question q = {0};
   gli_hosts *hosts = NULL;
+  if (strcmp(collective, "bootstrap") == 0) return run_bootstrap();
   if (!gli_collective_from_name(collective, &q.params.collective) ||
       !has_algorithms(q.params.collective)) {
-    return unknown_name("collective", collective, GLI_COLLECTIVES);
+    return unknown_collective(collective);
   }
   if (!ask_ranks(&q.params) || !ask_hosts(&q.params, &hosts)) {
     return GLI_EXIT_USAGE;

@@ -29,6 +29,11 @@ static void print_link(const char *name, const gli_sim_link *l) {
          l->per_byte_ns > 0 ? 1 / l->per_byte_ns : 0);
 }
 
+void gli_plan_print_links(const gli_sim_model *model) {
+  print_link("inside a host", &model->inside);
+  print_link("across hosts ", &model->across);
+}
+
 /* With no algorithm given, all of the collective are compared. */
 int gli_plan_simulate(const gli_plan_question *q, const gli_sim_model *model) {
   const gli_plan_params *p = &q->params;
@@ -37,8 +42,7 @@ int gli_plan_simulate(const gli_plan_question *q, const gli_sim_model *model) {
          gli_collective_name(p->collective), p->size,
          p->hosts != NULL ? p->hosts->n : 1, p->count, p->elem_bytes,
          p->in_place ? ", in place" : "");
-  print_link("inside a host", &model->inside);
-  print_link("across hosts ", &model->across);
+  gli_plan_print_links(model);
   printf("\n%-20s %14s %14s %12s %16s %16s\n", "algorithm", "last done us",
          "first done us", "messages", "bytes inside", "bytes across");
   for (size_t i = 0; i < gli_algorithm_count; i++) {

@@ -29,6 +29,11 @@ int gli_plan_check(const gli_plan_question *question);
 int gli_plan_check_all(uint32_t from, uint32_t to);
 int gli_plan_simulate(const gli_plan_question *question,
                       const gli_sim_model *model);
+/* The start of a job, of params.size ranks on params.hosts. */
+int gli_plan_bootstrap(const gli_plan_question *question,
+                       const gli_sim_model *model);
 int gli_plan_docs(void);
+
+void gli_plan_print_links(const gli_sim_model *model);
 
 #endif

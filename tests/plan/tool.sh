@@ -25,7 +25,7 @@ expect() {
   report $? "gloo plan $* exits with $status and says '$text'"
 }
 
-echo 1..40
+echo 1..46
 expect 0 'recursive_doubling' --list
 expect 0 'rank 3 of 8, count 1024' allreduce --ranks 8 --rank 3
 expect 0 '(chosen)' allreduce --ranks 8 --rank 3
@@ -66,4 +66,17 @@ expect 2 'does not put 5 ranks on hosts' allreduce -n 5 --hosts 2+2
 expect 2 'does not put 4 ranks on hosts' allreduce -n 4 --hosts 0,1,2
 expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts 3
 expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts many
+expect 0 'bootstrap of 1 ranks' bootstrap --simulate -n 1
+expect 0 'bytes in, 11360 out' bootstrap --simulate -n 32
+expect 2 'bootstrap has no plan' bootstrap -n 8
+expect 2 'option --ranks is required' bootstrap --simulate
+expect 2 'does not put 8 ranks on hosts' bootstrap --simulate -n 8 --hosts 3+2
+
+# What a start costs where ranks meet in a tree grows with the steps of it.
+out=$("$gloo" plan bootstrap --simulate -n 100000 --hosts 2500)
+printf '%s\n' "$out" | awk '
+  /of a rank at most/ { links = $2; bound = substr($NF, 1, length($NF) - 1) }
+  /bytes in/ { asked = $9 }
+  END { exit !(links > 0 && links <= bound && asked > 0 && asked < 1500) }'
+report $? "no rank of 100000 has more than 2 log2 N links, or reads all records"
 exit $failed

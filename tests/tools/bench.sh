@@ -79,4 +79,25 @@ done
 [ "$("$gloo" bench overlap --compute elsewhere 2>&1 | grep -c 'none of busy, spare, away')" -eq 1 ]
 result "somewhere else is refused"
 
+for ranks in processes threads; do
+  out=$("$gloo" bench start "--$ranks" 3 --repeat 2 --json)
+  equal $? 0 && has "$out" "\"ranks\": \"$ranks\", \"size\": 3, \"starts\": 2" &&
+    has "$out" '"store_requests": '
+  result "3 $ranks start"
+done
+out=$("$gloo" bench start --processes 40 --repeat 1)
+equal $? 0 && has "$out" 'sockets' && has "$out" 'requests per rank'
+result "40 processes start, which meet in a tree"
+scratch_store=$scratch/start
+mkdir -m 700 "$scratch_store"
+out=$("$gloo" bench start --threads 3 --repeat 2 --store "file://$scratch_store")
+equal $? 0 && has "$out" 'passed'
+result "they start in a store that is there"
+out=$("$gloo" bench start --processes 2 --store nowhere:// 2>&1)
+equal $? 1 && has "$out" "rank 0: "
+result "a store that there is none of is an error, of a rank"
+out=$("$gloo" bench start --processes 2 --threads 2 2>&1)
+equal $? 2 && has "$out" 'either --processes or --threads'
+result "processes and threads at once are refused"
+
 finish
