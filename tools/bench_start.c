@@ -180,8 +180,9 @@ static int compare_counts(const void *a, const void *b) {
 
 /* Of so many counts: the one in the middle, and the most. */
 static void middle_and_most(uint32_t *counts, uint32_t n, double *figures) {
+  uint32_t middle = n / 2;
   qsort(counts, n, sizeof *counts, compare_counts);
-  figures[0] = counts[n / 2];
+  figures[0] = counts[middle];
   figures[1] = counts[n - 1];
 }
 

@@ -251,6 +251,7 @@ gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
                        uint64_t deadline_ns, gloo_value *records, bool *lost,
                        gloo_error *error) {
   gloo_error unread;
+  if (error == NULL) error = &unread;
   spread s = {.context = context,
               .at = at,
               .store = store,
@@ -258,7 +259,7 @@ gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
               .deadline_ns = deadline_ns,
               .record_max = record_max,
               .records = records,
-              .error = error != NULL ? error : &unread};
+              .error = error};
   gloo_status status = spread_up(&s);
   if (status == GLOO_OK) status = spread_down(&s);
   /* A rank that failed has said why in the store before its connections end. */
