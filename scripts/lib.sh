@@ -41,6 +41,7 @@ missing_packages() { # compiler, ["tests"]
 wished_packages() {
   local wished=()
   has_library hiredis || wished+=(libhiredis-dev)
+  has_library openssl || wished+=(libssl-dev)
   command -v redis-server >/dev/null || command -v redis-check-rdb >/dev/null ||
     wished+=(redis-tools)
   echo "${wished[*]}"

@@ -10,6 +10,7 @@
 #include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
 #include "rendezvous/launch.h"
+#include "security/keys.h"
 #include "tools/info.h"
 #include "tools/json.h"
 #include "tools/tools.h"
@@ -147,10 +148,20 @@ static void print_transports(void) {
   }
 }
 
+/* Its configuration may leave out what is needed, which only its use shows. */
+static void print_openssl(void) {
+  gli_key key;
+  gloo_error error;
+  bool works = gli_key_extract("", 0, "gloo info", 9, &key, &error) == GLOO_OK;
+  printf("%-20s %s%s\n", "OpenSSL",
+         works ? gli_openssl_version() : "no: ", works ? "" : error.message);
+}
+
 static void print_text(void) {
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
+  print_openssl();
   print_transports();
   print_names("types", &types);
   print_names("operations", &reductions);
@@ -188,7 +199,9 @@ static void print_json(gli_json *object) {
   gli_json out;
   gli_json_open(&out, stdout);
   gli_json_text(&out, "version", gloo_version());
+  const char *openssl = gli_openssl_version();
   gli_json_text(&out, "libuv", uv_version_string());
+  gli_json_text(&out, "openssl", openssl != NULL ? openssl : "none");
   gli_json_list(&out, "transports", transports.list, transports.count);
   gli_json_list(&out, "transports_usable", working.list, working.count);
   gli_json_list(&out, "dtypes", types.list, types.count);

@@ -5,6 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/environment.h"
+#include "core/random.h"
+#include "security/keys.h"
+#include "security/secret.h"
 #include "tools/tools.h"
 
 enum { MAX_RANKS = 16384 };
@@ -45,7 +49,8 @@ static const gli_command command = {
         "hosts are for ssh, srun and mpirun: --hosts prints their command.\n"
         "Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
         "MASTER_ADDR,\n"
-        "MASTER_PORT and GLOO_JOB_ID. The program 'gloo' is this command.\n"
+        "MASTER_PORT, GLOO_JOB_ID and, unless there is one already, a random\n"
+        "GLOO_JOB_SECRET. The program 'gloo' is this command.\n"
         "Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP, SIGUSR1 "
         "and\n"
         "SIGUSR2 are passed on; a third SIGINT or SIGTERM kills.\n"
@@ -55,25 +60,58 @@ static const gli_command command = {
         "When a rank fails, the others get some time to report it themselves\n"
         "(--grace-ms), then SIGTERM, then SIGKILL, and the exit status is "
         "that\n"
-        "of the rank that failed first (128 + signal for a signal).\n",
+        "of the rank that failed first (128 + signal for a signal).\n"
+        "A command line can be read by all users, so a secret is never on one\n"
+        "of --hosts. With ssh put it into a file on each host that is yours\n"
+        "alone: ~/.config/gloo_c/secret, or one for GLOO_JOB_SECRET_FILE. The\n"
+        "others pass the variable on; --execute makes one for them.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stop_at_operand = true,
 };
 
-/* 128 random bits in hexadecimal. */
-static bool make_job_id(char text[33], gloo_error *error) {
-  unsigned char random[16];
-  int result = uv_random(NULL, NULL, random, sizeof random, 0, NULL);
-  if (result != 0) {
-    gli_fail(error, GLOO_ERR_IO, -1, "cannot get random bytes for a job id: %s",
-             uv_strerror(result));
+enum { JOB_BYTES = 16, SECRET_BYTES = 32 };
+
+/* As many random bytes, in hexadecimal. `text` has two characters for each, and
+ * one more. */
+static bool make_random(size_t bytes, const char *meaning, char *text,
+                        gloo_error *error) {
+  unsigned char random[SECRET_BYTES];
+  const char *what = "";
+  int code = gli_random(random, bytes, &what);
+  if (code != 0) {
+    gli_fail(error, GLOO_ERR_IO, -1, "cannot get random bytes for %s: %s: %s",
+             meaning, what, strerror(code));
     return false;
   }
-  for (size_t i = 0; i < sizeof random; i++) {
+  for (size_t i = 0; i < bytes; i++)
     snprintf(text + 2 * i, 3, "%02x", random[i]);
-  }
+  gli_wipe(random, sizeof random);
   return true;
+}
+
+static bool make_job_id(gli_run_environment *job, gloo_error *error) {
+  return make_random(JOB_BYTES, "a job id", job->job, error);
+}
+
+/* One for this job alone, unless the user has said which; what is wrong with
+ * that, or missing, is told once here, and not by every rank. */
+static bool make_secret(gli_run_environment *job, gloo_error *error) {
+  gli_security security;
+  gli_secret said;
+  gli_key key;
+  if (gli_security_read(&security, error) != GLOO_OK) return false;
+  if (security == GLI_SECURITY_OFF) return true;
+  if (gli_secret_read(NULL, 0, &said, error) != GLOO_OK) return false;
+  bool has_one = said.n_bytes > 0;
+  gli_secret_release(&said);
+  if (security == GLI_SECURITY_REQUIRE &&
+      gli_key_extract("", 0, "gloo run", 8, &key, error) != GLOO_OK) {
+    gli_error_prefix(error, "GLOO_SECURITY is require: ");
+    return false;
+  }
+  if (has_one || gli_openssl_version() == NULL) return true;
+  return make_random(SECRET_BYTES, "the job's secret", job->secret, error);
 }
 
 static char **copy_arguments(char **argv, int count) {
@@ -91,7 +129,10 @@ static int run_on_hosts(char **argv, int n_operands) {
   gloo_error error;
   gli_run_options job = {.ranks = (int)ranks,
                          .environment = {.port = (uint16_t)port}};
-  if (!make_job_id(job.environment.job, &error))
+  /* The file may be on the hosts only. */
+  bool elsewhere = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
+  if (!make_job_id(&job.environment, &error) ||
+      (execute && !elsewhere && !make_secret(&job.environment, &error)))
     return fail(GLI_EXIT_FAILED, &error);
   char *list = strdup(hosts);
   int status = GLI_EXIT_FAILED;
@@ -136,7 +177,10 @@ int gli_tool_run(int argc, char **argv) {
                          .grace_ms = grace_ms,
                          .path = path,
                          .environment = {.ranks = (int)ranks}};
-  if (!make_job_id(job.environment.job, &error)) return fail(status, &error);
+  if (!make_job_id(&job.environment, &error) ||
+      !make_secret(&job.environment, &error)) {
+    return fail(status, &error);
+  }
   int reservation = -1;
   job.environment.port = (uint16_t)port;
   if (port == 0 &&
@@ -146,6 +190,7 @@ int gli_tool_run(int argc, char **argv) {
   job.arguments = copy_arguments(argv, n_operands);
   if (job.arguments != NULL) status = gli_run_session(&job);
   if (job.arguments == NULL) fprintf(stderr, "gloo run: out of memory\n");
+  gli_wipe(job.environment.secret, sizeof job.environment.secret);
   free(job.arguments);
   if (reservation >= 0) close(reservation);
   return status;

@@ -31,12 +31,15 @@ typedef struct gli_run_environment {
   int ranks;
   uint16_t port;
   char job[33];
+  char secret[65]; /* as digits; "": ranks find theirs themselves, or have none
+                    */
 } gli_run_environment;
 
 /* This process's environment with the variables of `rank`. NULL when memory
- * runs out. Release with gli_run_environment_free. */
+ * runs out. Release with gli_run_environment_free, which wipes the secret. */
 char **gli_run_environment_make(const gli_run_environment *shared, int rank);
-void gli_run_environment_free(char **environment);
+void gli_run_environment_free(const gli_run_environment *shared,
+                              char **environment);
 
 /* ---- output by rank: run_output.c ---------------------------------------- */
 

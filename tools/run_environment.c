@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/environment.h"
+#include "security/keys.h"
 #include "tools/run.h"
 #include "tools/tools.h"
 
@@ -103,14 +104,20 @@ failed:
 
 /* ---- the variables ------------------------------------------------------ */
 
-enum { N_VARIABLES = 7 };
+enum { N_VARIABLES = 8 };
 static const char *const variable_names[N_VARIABLES] = {
-    "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_ID"};
+    "RANK",        "WORLD_SIZE",  "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_ID", "GLOO_JOB_SECRET"};
+
+/* How many of them are set: the secret is the last. */
+static size_t variables_set(const gli_run_environment *shared) {
+  return shared->secret[0] != '\0' ? N_VARIABLES : N_VARIABLES - 1;
+}
 
 /* "NAME=value", allocated. */
-static char *make_variable(const gli_run_environment *shared, int rank, int i) {
-  char value[64];
+static char *make_variable(const gli_run_environment *shared, int rank,
+                           size_t i) {
+  char value[sizeof shared->secret];
   switch (i) {
     case 0:
     case 2:
@@ -126,12 +133,16 @@ static char *make_variable(const gli_run_environment *shared, int rank, int i) {
     case 5:
       snprintf(value, sizeof value, "%d", shared->port);
       break;
-    default:
+    case 6:
       snprintf(value, sizeof value, "%s", shared->job);
+      break;
+    default:
+      snprintf(value, sizeof value, "%s", shared->secret);
   }
   size_t bytes = strlen(variable_names[i]) + strlen(value) + 2;
   char *text = malloc(bytes);
   if (text != NULL) snprintf(text, bytes, "%s=%s", variable_names[i], value);
+  gli_wipe(value, sizeof value);
   return text;
 }
 
@@ -148,32 +159,38 @@ static bool is_among(const char *const *names, size_t n, const char *variable) {
   return false;
 }
 
-static bool is_passed_on(const char *variable) {
-  return !is_among(variable_names, N_VARIABLES, variable) &&
+static bool is_passed_on(const char *variable, size_t n_set) {
+  return !is_among(variable_names, n_set, variable) &&
          !is_among(removed, sizeof removed / sizeof *removed, variable);
 }
 
-/* The first N_VARIABLES entries are allocated, the others are borrowed. */
+/* The first entries, the variables that are set, are allocated; the others are
+ * borrowed. */
 char **gli_run_environment_make(const gli_run_environment *shared, int rank) {
-  size_t inherited = 0;
+  size_t inherited = 0, used = variables_set(shared);
   while (environ[inherited] != NULL) inherited++;
-  char **all = calloc(inherited + N_VARIABLES + 1, sizeof *all);
+  char **all = calloc(inherited + used + 1, sizeof *all);
   if (all == NULL) return NULL;
-  for (int i = 0; i < N_VARIABLES; i++) {
+  for (size_t i = 0; i < used; i++) {
     all[i] = make_variable(shared, rank, i);
     if (all[i] != NULL) continue;
-    gli_run_environment_free(all);
+    gli_run_environment_free(shared, all);
     return NULL;
   }
-  size_t used = N_VARIABLES;
   for (size_t i = 0; i < inherited; i++) {
-    if (is_passed_on(environ[i])) all[used++] = environ[i];
+    if (is_passed_on(environ[i], variables_set(shared)))
+      all[used++] = environ[i];
   }
   return all;
 }
 
-void gli_run_environment_free(char **environment) {
+void gli_run_environment_free(const gli_run_environment *shared,
+                              char **environment) {
   if (environment == NULL) return;
-  for (int i = 0; i < N_VARIABLES; i++) free(environment[i]);
+  for (size_t i = 0; i < variables_set(shared); i++) {
+    if (environment[i] != NULL)
+      gli_wipe(environment[i], strlen(environment[i]));
+    free(environment[i]);
+  }
   free(environment);
 }

@@ -72,6 +72,24 @@ static void put_program(FILE *out, char **arguments) {
   }
 }
 
+/* ---- the secret ---------------------------------------------------------- */
+
+/* What a launcher that passes on nothing by itself is to pass on. */
+static const char *const secret_names[] = {"GLOO_SECURITY", "GLOO_JOB_SECRET",
+                                           "GLOO_JOB_SECRET_FILE"};
+enum { SECRET_NAMES = sizeof secret_names / sizeof *secret_names };
+
+/* All users of a host can read its command lines. */
+static bool secret_stays_here(gloo_error *error) {
+  if (gli_environment_read("GLOO_JOB_SECRET") == NULL) return true;
+  gli_fail(error, GLOO_ERR_INVALID, -1,
+           "GLOO_JOB_SECRET cannot go to other hosts by ssh, whose command "
+           "line everybody can read: put it into a file on each host that is "
+           "yours alone (~/.config/gloo_c/secret, or one that "
+           "GLOO_JOB_SECRET_FILE names), and unset it");
+  return false;
+}
+
 /* ---- the launchers ------------------------------------------------------- */
 
 static void put_list(FILE *out, const hosts *h, int ranks, bool slots) {
@@ -89,9 +107,13 @@ static void put_srun(FILE *out, const hosts *h, const gli_run_options *job) {
   fputc('\n', out);
 }
 
+/* Its -x takes a value as well, but then everybody can read that. */
 static void put_mpirun(FILE *out, const hosts *h, const gli_run_options *job) {
   fprintf(out, "mpirun -np %d --host ", job->ranks);
   put_list(out, h, job->ranks, true);
+  for (int i = 0; i < SECRET_NAMES; i++)
+    if (gli_environment_read(secret_names[i]) != NULL)
+      fprintf(out, " -x %s", secret_names[i]);
   put_program(out, job->arguments);
   fputc('\n', out);
 }
@@ -117,6 +139,7 @@ static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
   for (char **at = environ; *at != NULL; at++) {
     if (strncmp(*at, "GLOO_", 5) != 0) continue;
     if (strncmp(*at, "GLOO_JOB_ID=", 12) == 0) continue;
+    if (strncmp(*at, "GLOO_JOB_SECRET=", 16) == 0) continue;
     fputc(' ', out);
     put_quoted(out, *at);
   }
@@ -158,12 +181,13 @@ static void put_ssh(FILE *out, const hosts *h, const gli_run_options *job) {
 typedef struct way {
   const char *name;
   void (*put)(FILE *out, const hosts *h, const gli_run_options *job);
+  bool exports; /* variables get from here to the ranks */
 } way;
 
-static const way ways[] = {{"ssh", put_ssh},
-                           {"srun", put_srun},
-                           {"mpirun", put_mpirun},
-                           {"mpiexec", put_mpiexec}};
+static const way ways[] = {{"ssh", put_ssh, false},
+                           {"srun", put_srun, true},
+                           {"mpirun", put_mpirun, true},
+                           {"mpiexec", put_mpiexec, true}};
 
 static const way *find_way(const char *name) {
   if (name == NULL)
@@ -189,10 +213,16 @@ int gli_run_hosts(char *list, const char *by, bool execute,
              job->ranks, found.n);
     return GLI_EXIT_USAGE;
   }
+  if (!w->exports && !secret_stays_here(error)) return GLI_EXIT_USAGE;
   if (job->environment.port == 0) job->environment.port = PORT_USUAL;
   if (!execute) {
     w->put(stdout, &found, job);
     return GLI_EXIT_OK;
+  }
+  if (w->exports && job->environment.secret[0] != '\0' &&
+      setenv("GLOO_JOB_SECRET", job->environment.secret, 1) != 0) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
+    return GLI_EXIT_FAILED;
   }
   char *script = NULL;
   size_t bytes = 0;

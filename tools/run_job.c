@@ -282,7 +282,7 @@ static int start_rank(job *j, int rank) {
   r->running = true;
   j->running++;
 free_arguments:
-  gli_run_environment_free(env);
+  gli_run_environment_free(&j->options->environment, env);
   free(argv);
   return result;
 }

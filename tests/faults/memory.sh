@@ -130,9 +130,9 @@ elif make_group; then
   algorithm=ring
   in_group 512 8 auto && works && equal "$tcp" 0
   result "8 ranks in 512 MiB share memory"
-  in_group 25 8 auto && works && [ "$shared" -gt 0 ] && [ "$tcp" -gt 0 ] &&
+  in_group 28 8 auto && works && [ "$shared" -gt 0 ] && [ "$tcp" -gt 0 ] &&
     has "$(cat "$scratch/log")" "too little memory is left"
-  result "8 ranks in 25 MiB: some do ($shared), the others ($tcp) say why not"
+  result "8 ranks in 28 MiB: some do ($shared), the others ($tcp) say why not"
   in_group 15 2 auto && works && equal "$shared $tcp" "0 2"
   result "2 ranks in 15 MiB use TCP"
   in_group 20 8 shm && refuses "too little memory is left"

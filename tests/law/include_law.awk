@@ -10,13 +10,14 @@
 
 BEGIN {
   law("core", "", "system")
+  law("security", "core", "system")
   law("plan", "core", "-")
   law("algorithms", "core plan", "-")
   law("transport", "core", "-")
   law("transport_inproc", "core memory transport", "uv")
-  law("transport_shm", "core memory transport", "uv")
-  law("transport_tcp", "core memory transport", "uv")
-  law("rendezvous", "core", "uv")
+  law("transport_shm", "core memory transport security", "uv")
+  law("transport_tcp", "core memory transport security", "uv")
+  law("rendezvous", "core security", "uv")
   law("memory", "core", "uv")
   below = "core plan transport memory"
   engine("state", "locks")
@@ -31,7 +32,7 @@ BEGIN {
   below = below " engine"
   engine("face", "-")
   law("api", "core plan algorithms transport transport_inproc transport_shm " \
-      "transport_tcp rendezvous memory engine", "uv")
+      "transport_tcp rendezvous memory engine security", "uv")
   law("gloo_c", "", "-")
   law("examples", "", "system")
 
@@ -74,7 +75,11 @@ function check_system(part, name, use) {
     return
   }
   if (name in standard) return
-  if (name ~ /^(openssl|infiniband|cuda|rdma)/) {
+  if (name ~ /^openssl\//) {
+    # What others see of it are headers that name none of its types.
+    if (FILENAME !~ /^src\/security\/[^\/]*\.c$/)
+      complain("<" name "> is for the sources of src/security, and for no header")
+  } else if (name ~ /^(infiniband|cuda|rdma)/) {
     complain("<" name "> is for the folder that exists for it")
   } else if (name == "uv.h") {
     # In place of epoll where there is none.

@@ -19,11 +19,12 @@ check() { # project
 
 # A tree that obeys, with one more folder.
 plain_tree() { # folder
-  for folder in src/core src/engine/run src/algorithms include/gloo_c examples "$1"; do
+  for folder in src/core src/security src/engine/run src/algorithms include/gloo_c examples "$1"; do
     mkdir -p "$work/tree/$folder"
   done
   echo '#include <stddef.h>' >"$work/tree/include/gloo_c/fine.h"
   echo '#include "error.h"' >"$work/tree/src/core/fine.c"
+  printf '#include <openssl/evp.h>\n#include "core/error.h"\n' >"$work/tree/src/security/fine.c"
   echo '#include "plan/builder.h"' >"$work/tree/src/algorithms/fine.c"
   printf '#include "engine/wire/wire.h"\n#  include "transport/transport.h"\n' \
     >"$work/tree/src/engine/run/fine.c"
@@ -34,6 +35,11 @@ cases() {
   cat <<'END'
 src/core/plant.c "plan/plan.h"
 src/core/plant.c <uv.h>
+src/core/plant.c "security/keys.h"
+src/core/plant.c <openssl/evp.h>
+src/security/plant.h <openssl/evp.h>
+src/security/plant.c <uv.h>
+src/security/plant.c "rendezvous/store.h"
 src/plan/plant.c "algorithms/registry.h"
 src/plan/plant.c "transport/transport.h"
 src/plan/plant.c <unistd.h>
@@ -44,6 +50,10 @@ src/transport/plant.c "transport_tcp/tcp.h"
 src/transport_tcp/plant.c "transport_inproc/inproc.h"
 src/transport_inproc/plant.h "engine/engine.h"
 src/rendezvous/plant.c "transport/transport.h"
+src/rendezvous/plant.c <openssl/evp.h>
+src/transport_tcp/plant.c <openssl/ssl.h>
+src/transport_inproc/plant.c "security/keys.h"
+src/engine/run/plant.c "security/keys.h"
 src/memory/plant.c "engine/engine.h"
 src/engine/state/plant.c "rendezvous/store.h"
 src/engine/run/plant.c "algorithms/registry.h"
@@ -65,6 +75,7 @@ src/somewhere/plant.c "core/error.h"
 include/gloo_c/plant.h "core/error.h"
 examples/plant.c "core/log.h"
 examples/plant.c <uv.h>
+examples/plant.c <openssl/ssl.h>
 END
 }
 

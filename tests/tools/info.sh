@@ -1,7 +1,8 @@
 #!/bin/sh
 # gloo info: alone, and as the ranks of a job.
-# usage: info.sh GLOO JSON_CHECK
-gloo=$1 json=$2
+# usage: info.sh GLOO JSON_CHECK with|without
+# The last says how it was built: with OpenSSL, or without.
+gloo=$1 json=$2 openssl=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 unset GLOO_TRANSPORT GLOO_WAIT
@@ -26,6 +27,20 @@ has "$out" "effective cores      " && has "$out" "waiting              spin brie
 result "it says how many cores count, and how ranks wait"
 case $out in *pairs*) false ;; esac
 result "alone there are no pairs to show"
+
+if [ "$openssl" = with ]; then
+  has "$out" "OpenSSL              3." && has "$("$gloo" info --json)" '"openssl": "3.'
+  result "it says which OpenSSL there is"
+  printf '%s\n' 'openssl_conf = all' '[all]' 'providers = list' '[list]' 'null = one' '[one]' 'activate = 1' \
+    > "$scratch/openssl.cnf"
+  out=$(OPENSSL_CONF=$scratch/openssl.cnf "$gloo" info)
+  has "$out" "OpenSSL              no: OpenSSL 3." && has "$out" "openssl.cnf"
+  result "it says that the system's configuration leaves out what is needed"
+else
+  has "$out" "OpenSSL              no: this build cannot authenticate ranks" && has "$out" "-Dopenssl=enabled" &&
+    has "$("$gloo" info --json)" '"openssl": "none"'
+  result "it says that there is no OpenSSL, and what to do"
+fi
 
 out=$(GLOO_TRANSPORT=tcp GLOO_WAIT=sleep "$gloo" info)
 has "$out" "default transport    tcp" && has "$out" "waiting              sleep"

@@ -1,10 +1,12 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2317
 # gloo run: what ranks get, and what happens when they fail.
-# usage: run.sh GLOO DEFAULT_SIGNALS
-gloo=$1 defaults=$2
+# usage: run.sh GLOO DEFAULT_SIGNALS with|without
+# The last says how it was built: with OpenSSL, or without.
+gloo=$1 defaults=$2 openssl=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
+unset GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_SECURITY
 
 # ---- what ranks get ---------------------------------------------------------
 
@@ -58,11 +60,80 @@ if [ -r /proc/self/stat ]; then
   result "each rank leads a process group, and all are in one session"
 fi
 
+# ---- the secret -------------------------------------------------------------
+
+digits=9d3f17c48e02b65a71f0c3d8e94b2a6075f1e8d3c2b4a697
+tell='echo "${GLOO_JOB_SECRET-none}"'
+HOME=$scratch/home
+export HOME
+mkdir -p "$HOME/.config/gloo_c"
+
+out=$("$gloo" run -n 3 -- sh -c "$tell" | sort -u)
+if [ "$openssl" = with ]; then
+  equal "$(printf %s "$out" | tr -d 0-9a-f | wc -c) ${#out}" "0 64"
+  result "all ranks get one secret of 256 bits"
+  other=$(GLOO_JOB_SECRET='' "$gloo" run -n 1 -- sh -c "$tell")
+  [ ${#other} -eq 64 ] && [ "$other" != "$out" ]
+  result "another run gets another secret"
+else
+  equal "$out" none
+  result "without OpenSSL ranks get no secret"
+fi
+
+out=$("$gloo" run -n 2 -- sh -c 'for p in $$ $PPID; do tr "\0" "\n" < /proc/$p/cmdline; done |
+  grep -c "${GLOO_JOB_SECRET:-$GLOO_JOB_ID}"')
+equal "$out" "0
+0"
+result "it is on no command line"
+
+out=$(GLOO_JOB_SECRET=$digits "$gloo" run -n 2 -- sh -c "$tell" | sort -u)
+equal "$out" "$digits"
+result "a secret that is there is passed on"
+
+echo $digits > "$scratch/secret"
+chmod 600 "$scratch/secret"
+out=$(GLOO_JOB_SECRET_FILE=$scratch/secret "$gloo" run -n 1 -- sh -c "$tell; echo \$GLOO_JOB_SECRET_FILE")
+equal "$out" "none
+$scratch/secret"
+result "where there is a file with one, ranks read that"
+
+cp -p "$scratch/secret" "$HOME/.config/gloo_c/secret"
+equal "$("$gloo" run -n 1 -- sh -c "$tell")" none
+result "also where it is the user's"
+
+chmod 644 "$HOME/.config/gloo_c/secret"
+out=$("$gloo" run -n 3 -- echo started 2>&1)
+equal "$? $(echo "$out" | wc -l | tr -d ' ')" "1 1" && has "$out" "/home/.config/gloo_c/secret can be read" &&
+  has "$out" "chmod 600"
+result "a file that others can read is told once, and no rank is started"
+equal "$(GLOO_SECURITY=off "$gloo" run -n 1 -- sh -c "$tell")" none
+result "with GLOO_SECURITY=off none is looked at, or made"
+rm "$HOME/.config/gloo_c/secret"
+
+out=$(GLOO_JOB_SECRET=${digits}x "$gloo" run -n 3 -- echo started 2>&1)
+equal "$? $(echo "$out" | wc -l | tr -d ' ')" "1 1" && has "$out" "GLOO_JOB_SECRET has 49 characters" &&
+  case $out in *9d3f1*) false ;; esac
+result "what is no secret is told once, without what it is"
+
+out=$(GLOO_SECURITY=on "$gloo" run -n 1 -- true 2>&1)
+equal $? 1 && has "$out" "GLOO_SECURITY is 'on'; it may be require, auth or off"
+result "GLOO_SECURITY may not be anything else"
+
+out=$(GLOO_SECURITY=require "$gloo" run -n 1 -- sh -c "$tell" 2>&1)
+status=$?
+if [ "$openssl" = with ]; then
+  equal "$status ${#out}" "0 64"
+  result "with GLOO_SECURITY=require there is one"
+else
+  equal $status 1 && has "$out" "GLOO_SECURITY is require: this build cannot" && has "$out" "-Dopenssl=enabled"
+  result "GLOO_SECURITY=require takes OpenSSL"
+fi
+
 # ---- several hosts ----------------------------------------------------------
 
 # What a line that is printed does, with an ssh that runs things here.
-fake=$(mktemp -d)
-trap 'rm -rf "$fake"' EXIT
+fake=$scratch/fake
+mkdir "$fake"
 printf '#!/bin/sh\nhost=$1\nshift\nHOST=$host exec sh -c "$*"\n' >"$fake/ssh"
 chmod +x "$fake/ssh"
 
@@ -95,6 +166,38 @@ result "--by mpirun"
 out=$("$gloo" run -n 3 --hosts a,b --by mpiexec prog)
 equal "$out" "mpiexec -n 3 -hosts a:2,b:1 'prog'"
 result "--by mpiexec"
+
+# Others pass the secret on; by ssh it would be for everybody to read.
+out=$(GLOO_JOB_SECRET=$digits "$gloo" run -n 2 --hosts a,b --by ssh prog 2>&1)
+equal $? 2 && has "$out" "GLOO_JOB_SECRET cannot go to other hosts by ssh" && has "$out" "GLOO_JOB_SECRET_FILE" &&
+  case $out in *9d3f1*) false ;; esac
+result "--by ssh does not show a secret"
+
+out=$(GLOO_JOB_SECRET='' GLOO_JOB_SECRET_FILE=/my/file "$gloo" run -n 1 --hosts a -- \
+  sh -c 'echo "${GLOO_JOB_SECRET-none} $GLOO_JOB_SECRET_FILE"' | PATH="$fake:$PATH" sh)
+equal "$out" "none /my/file"
+result "--by ssh passes on the name of a file with one"
+
+out=$(GLOO_JOB_SECRET=$digits GLOO_SECURITY=require "$gloo" run -n 2 --hosts a,b --by mpirun prog)
+equal "$out" "mpirun -np 2 --host a:1,b:1 -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'"
+result "--by mpirun passes on what is set by its name"
+
+for by in srun mpirun mpiexec; do
+  printf '#!/bin/sh\necho "$0 $*" > "%s"\necho "${GLOO_JOB_SECRET-none}"\n' "$scratch/line" > "$fake/$by"
+  chmod +x "$fake/$by"
+  out=$(PATH="$fake:$PATH" "$gloo" run -n 2 --hosts a,b --by $by --execute prog)
+  line=$(cat "$scratch/line")
+  if [ "$openssl" = with ]; then
+    equal ${#out} 64 && case $line in *"$out"*) false ;; *" prog") ;; *) false ;; esac
+    result "--by $by --execute: a secret in the environment, and on no line"
+  else
+    equal "$out" none
+    result "--by $by --execute: no secret without OpenSSL"
+  fi
+done
+out=$(GLOO_JOB_SECRET=$digits PATH="$fake:$PATH" "$gloo" run -n 2 --hosts a,b --by srun --execute prog)
+equal "$out" $digits
+result "or the one that is there"
 
 # ---- the store alone --------------------------------------------------------
 

@@ -1,0 +1,244 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "security/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/descriptor.h"
+#include "core/environment.h"
+#include "core/error.h"
+#include "core/lack.h"
+#include "security/keys.h"
+
+#define PER_USER ".config/gloo_c/secret"
+#define PATH_BYTES 4096
+#define FILE_BYTES 4096
+#define FROM_BYTES 256
+#define EXPECTED                                                          \
+  "a secret is 32 to 128 hexadecimal digits, two for each byte, such as " \
+  "`openssl rand -hex 32` prints"
+
+/* ---- digits -------------------------------------------------------------- */
+
+static int digit_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+static bool digits_only(const char *text) {
+  while (digit_value(*text) >= 0) text++;
+  return *text == '\0';
+}
+
+/* `from` says where the digits come from, as the subject of a sentence. */
+static gloo_status secret_decode(const char *digits, size_t n, const char *from,
+                                 gli_secret *secret, gloo_error *error) {
+  if (n < 2 * GLI_SECRET_MIN || n > 2 * GLI_SECRET_MAX || n % 2 != 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s has %zu characters; %s",
+                    from, n, EXPECTED);
+  for (size_t i = 0; i < n; i++) {
+    int value = digit_value(digits[i]);
+    if (value < 0)
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "character %zu of %s is no hexadecimal digit; %s", i + 1,
+                      from, EXPECTED);
+    uint8_t *byte = &secret->bytes[i / 2];
+    *byte = (uint8_t)(i % 2 == 0 ? value << 4 : *byte | value);
+  }
+  secret->n_bytes = n / 2;
+  return GLOO_OK;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static gloo_status secret_file_failed(const char *from, const char *what,
+                                      int code, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_IO, -1, "%s cannot be %s: %s", from, what,
+                  gli_lack_text(code));
+}
+
+/* What root owns may be read by its group: Kubernetes gives what it mounts to
+ * root, and has a container of another user read it as a member of a group that
+ * the pod alone is in (fsGroup). Nobody else can make such a file. */
+static gloo_status secret_check_file(int fd, const char *from,
+                                     gloo_error *error) {
+  struct stat info;
+  if (fstat(fd, &info) != 0)
+    return secret_file_failed(from, "examined", errno, error);
+  if (!S_ISREG(info.st_mode))
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s is no regular file: put the secret into one", from);
+  if (info.st_uid != geteuid() && info.st_uid != 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s belongs to user %lu: it must belong to user %lu, who "
+                    "runs this, or to root",
+                    from, (unsigned long)info.st_uid, (unsigned long)geteuid());
+  unsigned others = info.st_uid == 0 ? 037 : 077;
+  if ((info.st_mode & others) != 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s can be read or written by other users (mode %04o): "
+                    "make it yours alone (chmod 600), and take another secret "
+                    "if one of them may have seen it",
+                    from, (unsigned)info.st_mode & 07777u);
+  return GLOO_OK;
+}
+
+static gloo_status secret_read_file(int fd, const char *from,
+                                    gli_secret *secret, gloo_error *error) {
+  char text[FILE_BYTES + 1];
+  size_t n = 0;
+  ssize_t got = 1;
+  while (got != 0 && n < sizeof text) {
+    got = read(fd, text + n, sizeof text - n);
+    if (got > 0) n += (size_t)got;
+    if (got < 0 && errno != EINTR) break;
+  }
+  gloo_status status;
+  if (got < 0) {
+    status = secret_file_failed(from, "read", errno, error);
+  } else if (n > FILE_BYTES) {
+    status =
+        gli_fail(error, GLOO_ERR_INVALID, -1, "%s has more than %d bytes; %s",
+                 from, FILE_BYTES, EXPECTED);
+  } else {
+    if (n > 0 && text[n - 1] == '\n') n--;
+    status = secret_decode(text, n, from, secret, error);
+  }
+  gli_wipe(text, sizeof text);
+  return status;
+}
+
+/* Not to wait: a named pipe has no writer, perhaps. */
+static gloo_status secret_from_file(const char *path, const char *from,
+                                    gli_secret *secret, gloo_error *error) {
+  struct stat info;
+  int fd = gli_fd_keep(
+      open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (fd < 0) {
+    int code = errno;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "%s is a symbolic link: put the file itself there, or "
+                      "name it in GLOO_JOB_SECRET_FILE",
+                      from);
+    return secret_file_failed(from, "opened", code, error);
+  }
+  gloo_status status = secret_check_file(fd, from, error);
+  if (status == GLOO_OK) status = secret_read_file(fd, from, secret, error);
+  gli_fd_close(fd);
+  return status;
+}
+
+/* A secret that Kubernetes mounts is a link to a link to a file. So links are
+ * followed, once and before anything is opened; then it is the file itself that
+ * has to be nobody else's. Who could have turned a link elsewhere has gained
+ * nothing: he cannot make a file of this user, or of root's, and what another
+ * file of theirs holds is not told. A secret in place of the name is a mistake
+ * that is easily made, and is not told either. */
+static gloo_status secret_from_named_file(const char *name, gli_secret *secret,
+                                          gloo_error *error) {
+  char from[FROM_BYTES];
+  if (strlen(name) >= 2 * GLI_SECRET_MIN && digits_only(name))
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the environment variable GLOO_JOB_SECRET_FILE has digits, "
+                    "and no name of a file; a secret itself belongs into "
+                    "GLOO_JOB_SECRET");
+  snprintf(from, sizeof from, "GLOO_JOB_SECRET_FILE: %.200s", name);
+  char *path = realpath(name, NULL);
+  if (path == NULL) return secret_file_failed(from, "found", errno, error);
+  gloo_status status = secret_from_file(path, from, secret, error);
+  free(path);
+  return status;
+}
+
+/* Most users have no such file. Some have not even the home that their
+ * environment speaks of: a container's that was started as another user. */
+static gloo_status secret_from_home(gli_secret *secret, gloo_error *error) {
+  const char *home = gli_environment_read("HOME");
+  char path[PATH_BYTES], from[FROM_BYTES];
+  struct stat info;
+  if (home == NULL || home[0] != '/') return GLOO_OK;
+  int used = snprintf(path, sizeof path, "%s/" PER_USER, home);
+  if (used < 0 || (size_t)used >= sizeof path) return GLOO_OK;
+  snprintf(from, sizeof from, "%.200s", path);
+  if (lstat(path, &info) == 0) {
+    secret->source = "~/" PER_USER;
+    return secret_from_file(path, from, secret, error);
+  }
+  if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return GLOO_OK;
+  return secret_file_failed(from, "examined", errno, error);
+}
+
+/* ---- sources ------------------------------------------------------------- */
+
+static gloo_status secret_from_options(const void *given, size_t bytes,
+                                       gli_secret *secret, gloo_error *error) {
+  if (bytes < GLI_SECRET_MIN || bytes > GLI_SECRET_MAX)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "the secret that was given in options has %zu bytes; give "
+                    "%d to %d random ones",
+                    bytes, GLI_SECRET_MIN, GLI_SECRET_MAX);
+  memcpy(secret->bytes, given, bytes);
+  secret->n_bytes = bytes;
+  return GLOO_OK;
+}
+
+gloo_status gli_secret_read(const void *given, size_t given_bytes,
+                            gli_secret *secret, gloo_error *error) {
+  const char *digits = gli_environment_read("GLOO_JOB_SECRET");
+  const char *file = gli_environment_read("GLOO_JOB_SECRET_FILE");
+  gli_secret found = {.source = "none"};
+  gloo_status status;
+  if (given != NULL) {
+    found.source = "options";
+    status = secret_from_options(given, given_bytes, &found, error);
+  } else if (digits != NULL) {
+    found.source = "GLOO_JOB_SECRET";
+    status = secret_decode(digits, strlen(digits),
+                           "the environment variable GLOO_JOB_SECRET", &found,
+                           error);
+  } else if (file != NULL) {
+    found.source = "GLOO_JOB_SECRET_FILE";
+    status = secret_from_named_file(file, &found, error);
+  } else {
+    status = secret_from_home(&found, error);
+  }
+  if (status == GLOO_OK) *secret = found;
+  gli_wipe(&found, sizeof found);
+  return status;
+}
+
+void gli_secret_release(gli_secret *secret) {
+  gli_wipe(secret, sizeof *secret);
+}
+
+/* ---- how much is asked ----------------------------------------------------
+ */
+
+gloo_status gli_security_read(gli_security *security, gloo_error *error) {
+  static const struct {
+    const char *word;
+    gli_security security;
+  } words[] = {{"auth", GLI_SECURITY_AUTH},
+               {"require", GLI_SECURITY_REQUIRE},
+               {"off", GLI_SECURITY_OFF}};
+  const char *said = gli_environment_read("GLOO_SECURITY");
+  if (said == NULL) said = words[0].word;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strcmp(said, words[i].word) != 0) continue;
+    *security = words[i].security;
+    return GLOO_OK;
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the environment variable GLOO_SECURITY is '%.40s'; it may "
+                  "be require, auth or off",
+                  said);
+}
