@@ -90,7 +90,7 @@ static gloo_status spread_look(spread *s) {
 
 /* How long to wait before the next look; one is soon after the deadline, when
  * others have just said who is missing. */
-static int64_t time_to_look(const spread *s) {
+static int64_t spread_look_after(const spread *s) {
   int64_t left = gli_deadline_left(s->deadline_ns);
   bool near = left > 0 && left < s->look_ns;
   return near ? left + LOOK_NS : s->look_ns;
@@ -100,7 +100,7 @@ static int64_t time_to_look(const spread *s) {
 static gloo_status spread_wait(spread *s, gloo_request *request) {
   gloo_status status;
   for (;;) {
-    status = gloo_request_wait(request, time_to_look(s), s->error);
+    status = gloo_request_wait(request, spread_look_after(s), s->error);
     if (status != GLOO_IN_PROGRESS) break;
     if (s->look_ns < LOOK_MAX_NS) s->look_ns *= 2;
     status = spread_look(s);
