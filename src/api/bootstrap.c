@@ -220,7 +220,7 @@ static gloo_status read_circle(gloo_context *context, const gli_circle *circle,
  * how many share their cores they are about to learn. A failure is told in the
  * store: not all ranks can find it. */
 static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
-                                   const gli_tree_place *at,
+                                   const gli_tree_place *at, int64_t timeout_ns,
                                    gloo_value *records, gli_attempt *attempt,
                                    gloo_error *error) {
   gloo_error cause;
@@ -228,7 +228,7 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
   gli_device_set_oversubscribed(gli_context_device(context), true);
   gloo_status status = read_circle(context, &attempt->circle, records, &cause);
   if (status == GLOO_OK)
-    status = gli_spread(context, at, store, RECORD_MAX_BYTES,
+    status = gli_spread(context, at, store, RECORD_MAX_BYTES, timeout_ns,
                         attempt->deadline_ns, records, &lost, &cause);
   if (status == GLOO_OK) return status;
   if (!lost || gli_store_serves(store))
@@ -298,7 +298,8 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,
                              timeout_ns, records, attempt, error);
   if (status == GLOO_OK && spreads)
-    status = fetch_from_tree(context, store, &at, records, attempt, error);
+    status = fetch_from_tree(context, store, &at, timeout_ns, records, attempt,
+                             error);
   attempt->circle = (gli_circle){NULL, 0};
   if (status == GLOO_OK && spreads && !finishes) gli_bootstrap_leave(store);
   if (status == GLOO_OK) meeting->progress = GLI_MET;

@@ -255,7 +255,7 @@ static gloo_status spread_down(spread *s) {
 }
 
 gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
-                       gloo_store *store, size_t record_max,
+                       gloo_store *store, size_t record_max, int64_t timeout_ns,
                        uint64_t deadline_ns, gloo_value *records, bool *lost,
                        gloo_error *error) {
   gloo_error unread;
@@ -273,7 +273,11 @@ gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
   /* A rank that failed has said why in the store before its connections end. */
   if (status != GLOO_OK && !s.lost) {
     gloo_error seen = *s.error;
-    if (spread_look(&s) == GLOO_OK) *s.error = seen;
+    if (spread_look(&s) == GLOO_OK) {
+      *s.error = seen;
+      if (status == GLOO_ERR_TIMEOUT)
+        gli_bootstrap_name_missing(s.visit, at->size, timeout_ns, s.error);
+    }
     status = s.error->status;
   }
   if (s.visit != NULL) gli_store_visit_end(s.visit, store);

@@ -30,10 +30,11 @@ uint32_t gli_tree_circle(const gli_tree_place *at, uint32_t *circle);
 
 /* Where records[] of the circle are filled, and the context can reach them:
  * fill all others, for free(). Ends as the meeting in `store` does when that
- * fails meanwhile, and by the deadline, or twice GLI_STORE_SLACK_NS later.
+ * fails meanwhile, and by the deadline, which is at the end of the timeout, or
+ * twice GLI_STORE_SLACK_NS later.
  * *lost: it is the store that failed. */
 gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
-                       gloo_store *store, size_t record_max,
+                       gloo_store *store, size_t record_max, int64_t timeout_ns,
                        uint64_t deadline_ns, gloo_value *records, bool *lost,
                        gloo_error *error);
 

@@ -225,23 +225,37 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
+static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
+                                  uint32_t size, int64_t timeout_ns,
+                                  gloo_error *error) {
+  uint32_t first = 0;
+  size_t here = 0;
+  for (uint32_t i = 0; i < size; i++) here += present[i];
+  while (first + 1 < size && present[first]) first++;
+  return gli_fail(error, GLOO_ERR_TIMEOUT, (int)first,
+                  "%s of %u did not arrive in %s within %s; %zu %s did",
+                  gli_missing_ranks(present, size).text, (unsigned)size,
+                  store->label, gli_duration(timeout_ns).text, here,
+                  here == 1 ? "rank" : "ranks");
+}
+
 /* Those that were not waited for may be missing as well. */
 static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                                     gloo_error *error) {
-  uint32_t first = 0;
-  size_t here = 0;
   gloo_status status =
       gli_bootstrap_wait(x->store, "rank", x->size, NULL, 0, x->present, NULL);
   if (status != GLOO_ERR_TIMEOUT) memset(x->present, true, x->size);
   for (size_t i = 0; i < x->n_pending; i++) x->present[x->pending[i]] = false;
-  for (uint32_t i = 0; i < x->size; i++) here += x->present[i];
-  while (first + 1 < x->size && x->present[first]) first++;
-  return gli_fail(error, GLOO_ERR_TIMEOUT, (int)first,
-                  "%s of %u did not arrive in %s within %s; %zu %s did",
-                  gli_missing_ranks(x->present, x->size).text,
-                  (unsigned)x->size, x->store->label,
-                  gli_duration(timeout_ns).text, here,
-                  here == 1 ? "rank" : "ranks");
+  return did_not_arrive(x->store, x->present, x->size, timeout_ns, error);
+}
+
+void gli_bootstrap_name_missing(gloo_store *visit, uint32_t size,
+                                int64_t timeout_ns, gloo_error *error) {
+  bool *present = calloc(size, sizeof *present);
+  if (present != NULL && gli_bootstrap_wait(visit, "rank", size, NULL, 0,
+                                            present, NULL) == GLOO_ERR_TIMEOUT)
+    (void)did_not_arrive(visit, present, size, timeout_ns, error);
+  free(present);
 }
 
 static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,

@@ -72,6 +72,12 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
                                    int64_t timeout_ns, gloo_value *blobs,
                                    gli_attempt *attempt, gloo_error *error);
 
+/* In a visit, for a rank that has waited in vain for what others of the circle
+ * were to tell it: where ranks have not published, `error` becomes that of an
+ * exchange that they did not come to. */
+void gli_bootstrap_name_missing(gloo_store *visit, uint32_t size,
+                                int64_t timeout_ns, gloo_error *error);
+
 /* Call it once this rank needs the store no more; not after an exchange that
  * failed. Returns when all ranks have called it: from then on no rank can join
  * any more, so none of these ranks finds this meeting when it starts again.

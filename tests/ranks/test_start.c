@@ -446,10 +446,27 @@ static void end_all(const child *ranks, unsigned but, int rank,
   }
 }
 
+/* Some times as long as all of them take to meet here, beside what else runs:
+ * who is late must be the one that the test holds back. */
+static int64_t patience_of_many(void) {
+  enum { TIMES = 5 };
+  child ranks[MANY];
+  uint16_t port = free_port();
+  patience_ns = INT64_C(120000000000);
+  uint64_t began_ns = uv_hrtime();
+  for (unsigned r = 0; r < MANY; r++)
+    ranks[r] = start(r, MANY, port, start_patiently);
+  for (unsigned r = 0; r < MANY; r++) {
+    verdict v = end(ranks[r]);
+    if (v.status != GLOO_OK) fail_msg("rank %u: %s", r, v.error.message);
+  }
+  return INT64_C(1000000000) + (int64_t)(uv_hrtime() - began_ns) * TIMES;
+}
+
 static void many_name_one_that_is_killed_at_any_moment(void **state) {
   static const unsigned victims[] = {20, 31, 32, 1};
   (void)state;
-  patience_ns = INT64_C(3000000000);
+  patience_ns = patience_of_many();
   for (unsigned round = 0; round < 8; round++) {
     child ranks[MANY];
     uint16_t port = free_port();
@@ -496,7 +513,7 @@ static void many_name_one_that_is_killed_long_before_the_deadline(
 
 static void many_name_one_that_does_not_come(void **state) {
   (void)state;
-  patience_ns = INT64_C(2000000000);
+  patience_ns = patience_of_many();
   static const unsigned missing[] = {16, 23, 35};
   for (int i = 0; i < 3; i++) {
     child ranks[MANY];
@@ -505,6 +522,23 @@ static void many_name_one_that_does_not_come(void **state) {
       if (r != missing[i]) ranks[r] = start(r, MANY, port, start_patiently);
     end_all(ranks, missing[i], (int)missing[i], "did not arrive");
   }
+}
+
+/* Rank 0 waits for rank 16 in the tree, and this for another one. */
+static void many_hear_who_is_missing_from_the_first_to_give_up(void **state) {
+  enum { MISSING = 20 };
+  (void)state;
+  child ranks[MANY];
+  uint16_t port = free_port();
+  int64_t some_ns = patience_of_many();
+  for (unsigned r = 0; r < MANY; r++) {
+    patience_ns = r == 0 ? some_ns : some_ns + INT64_C(60000000000);
+    if (r != MISSING) ranks[r] = start(r, MANY, port, start_patiently);
+  }
+  uint64_t began_ns = uv_hrtime();
+  end_all(ranks, MISSING, MISSING, "did not arrive");
+  assert_true((int64_t)(uv_hrtime() - began_ns) <
+              some_ns + INT64_C(20000000000));
 }
 
 static verdict start_with_another_transport(void) {
@@ -592,6 +626,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(many_name_one_that_is_killed_at_any_moment),
       cmocka_unit_test(many_name_one_that_is_killed_long_before_the_deadline),
       cmocka_unit_test(many_name_one_that_does_not_come),
+      cmocka_unit_test(many_hear_who_is_missing_from_the_first_to_give_up),
       cmocka_unit_test(many_name_one_that_differs),
       cmocka_unit_test(all_ranks_hear_what_rank_0_lacks),
   };
