@@ -148,9 +148,13 @@ typedef struct gloo_context_options {
                           is not takes up to three times as long, and is no
                           error. Above 0: yes, below 0: no, 0:
                           GLOO_SHARED_BUFFERS (1, 0), or else no */
+  const void *secret;  /* of the job, by which its ranks know one another: 16 to
+                          64 random bytes, the same on all ranks; copied. NULL:
+                          what the environment has, see docs/environment.md */
+  size_t secret_bytes;
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
-  { sizeof(gloo_context_options), 0, 0, 0, 0 }
+  { sizeof(gloo_context_options), 0, 0, 0, 0, 0, 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a
@@ -166,7 +170,8 @@ typedef struct gloo_context_options {
  * GLOO_ERR_PEER (the process of a rank ended meanwhile; in a TCP store, and
  * between processes of one host in files, that is known at once),
  * GLOO_ERR_BUSY (two of one rank), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
- * GLOO_ERR_NO_MEMORY, what the store reports, and what gloo_device_create does.
+ * GLOO_ERR_AUTH (a rank has no secret, or another), GLOO_ERR_NO_MEMORY, what
+ * the store reports, and what gloo_device_create does.
  * Threads: any; blocks until all ranks have come, so ranks of one process call
  * it in a thread each. Ownership: *context is the caller's. Store and device
  * stay the caller's: a store that this process serves, or shares with other

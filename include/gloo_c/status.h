@@ -47,7 +47,8 @@ extern "C" {
   X(GLOO_ERR_COUNT, -21, "invalid count or displacement")              \
   X(GLOO_ERR_DTYPE, -22, "unknown element type")                       \
   X(GLOO_ERR_OP, -23, "unknown reduction operation")                   \
-  X(GLOO_ERR_BUFFER, -24, "buffer missing or overlapping another")
+  X(GLOO_ERR_BUFFER, -24, "buffer missing or overlapping another")     \
+  X(GLOO_ERR_AUTH, -25, "the job's secret is missing, or another one")
 
 typedef enum gloo_status {
 #define GLOO_STATUS_ENUM(name, value, text) name = value,

@@ -93,16 +93,21 @@ typedef struct gloo_store_tcp_options {
   uint64_t epoch;
   int64_t timeout_ns; /* for looking up and connecting, retried until then, and
                          for each operation that has none of its own */
+  const void *secret; /* by which server and clients know one another, as in
+                         gloo_context_options; NULL: the environment's */
+  size_t secret_bytes;
 } gloo_store_tcp_options;
 #define GLOO_STORE_TCP_OPTIONS_INIT \
-  { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
  * binds `host` only. It lives until the store that serves it is destroyed.
  * Errors: GLOO_ERR_INVALID (no host, a client without port), GLOO_ERR_ADDRESS
  * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (no server
- * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_UNSUPPORTED
- * (options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
+ * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_AUTH (server
+ * or client has no secret, or the other's is not the same, or of another job or
+ * epoch), GLOO_ERR_UNSUPPORTED (options of a newer version),
+ * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
  * Threads: any; a client blocks until it is connected. Ownership: *store is the
  * caller's; options are copied.
  * Cost: a thread in the process that serves; one connection per client, and a

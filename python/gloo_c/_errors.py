@@ -111,6 +111,10 @@ class AbortedError(GlooError):
     """A rank gave up, see Context.abort; the message has its reason."""
 
 
+class AuthError(GlooError):
+    """A peer, or this process, does not know the job's secret."""
+
+
 class InternalError(GlooError):
     """A mistake of the library: please report it."""
 
@@ -141,6 +145,7 @@ KINDS: dict[int, type[GlooError]] = {
     lib.GLOO_ERR_INTERNAL: InternalError,
     lib.GLOO_ERR_FORKED: ForkedError,
     lib.GLOO_ERR_ABORTED: AbortedError,
+    lib.GLOO_ERR_AUTH: AuthError,
 }
 
 _ERROR = ffi.typeof("gloo_error *")

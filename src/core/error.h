@@ -34,7 +34,7 @@ void gli_error_prefix(gloo_error *error, const char *format, ...)
 
 /* Is a number that came from elsewhere the status of a failure? */
 static inline bool gli_is_failure(int64_t status) {
-  return status < 0 && status >= GLOO_ERR_BUFFER;
+  return status < 0 && status >= GLOO_ERR_AUTH;
 }
 
 /* An empty gloo_error with status GLOO_OK. */

@@ -1,0 +1,125 @@
+#include "security/trust.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "security/secret.h"
+
+/* Other programs may derive other keys from the same secret. */
+#define SALT "gloo_c 1"
+
+/* ---- the job's key ------------------------------------------------------- */
+
+static gloo_status trust_lacks_secret(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_AUTH, -1,
+                  "GLOO_SECURITY is require, and there is no secret: set "
+                  "GLOO_JOB_SECRET to the same digits for all ranks (openssl "
+                  "rand -hex 32 makes some), or GLOO_JOB_SECRET_FILE");
+}
+
+static gloo_status trust_lacks_openssl(gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                  "GLOO_SECURITY is require, and this build of the library has "
+                  "no OpenSSL, so it cannot ask peers for the job's secret: "
+                  "build it with -Dopenssl=enabled");
+}
+
+static void warn_of_build(const gli_secret *secret) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  if (atomic_flag_test_and_set(&said)) return;
+  gli_log(GLOO_LOG_WARN,
+          "there is a secret (%s), but this build of the library has no "
+          "OpenSSL: peers are not asked for it",
+          secret->source);
+}
+
+static gloo_status trust_from_secret(const gli_secret *secret, bool required,
+                                     gli_trust *trust, gloo_error *error) {
+  if (secret->n_bytes == 0)
+    return required ? trust_lacks_secret(error) : GLOO_OK;
+  if (gli_openssl_version() == NULL) {
+    if (required) return trust_lacks_openssl(error);
+    warn_of_build(secret);
+    return GLOO_OK;
+  }
+  gloo_status status = gli_key_extract(SALT, sizeof SALT - 1, secret->bytes,
+                                       secret->n_bytes, &trust->key, error);
+  trust->asks = status == GLOO_OK;
+  if (trust->asks)
+    gli_log(GLOO_LOG_DEBUG, "peers are asked for the job's secret (%s)",
+            secret->source);
+  return status;
+}
+
+gloo_status gli_trust_read(const void *given, size_t given_bytes,
+                           gli_trust *trust, gloo_error *error) {
+  gli_security security;
+  gli_secret secret;
+  gloo_status status = gli_security_read(&security, error);
+  if (status != GLOO_OK) return status;
+  gli_trust read = {.silent = security == GLI_SECURITY_OFF};
+  if (!read.silent) {
+    status = gli_secret_read(given, given_bytes, &secret, error);
+    if (status != GLOO_OK) return status;
+    status = trust_from_secret(&secret, security == GLI_SECURITY_REQUIRE, &read,
+                               error);
+    gli_secret_release(&secret);
+  }
+  if (status == GLOO_OK) *trust = read;
+  gli_wipe(&read, sizeof read);
+  return status;
+}
+
+void gli_trust_release(gli_trust *trust) {
+  gli_wipe(trust, sizeof *trust);
+}
+
+/* ---- what follows from it ------------------------------------------------ */
+
+gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
+                                uint64_t epoch, gli_key *key,
+                                gloo_error *error) {
+  uint8_t number[8];
+  gli_put_u64(number, epoch);
+  const gli_part parts[] = {{job, strlen(job)}, {number, sizeof number}};
+  return gli_key_derive(&trust->key, "store", parts, 2, key, error);
+}
+
+static void put_end(uint8_t to[12], gli_trust_end end) {
+  gli_put_u32(to, end.rank);
+  gli_put_u64(to + 4, end.context);
+}
+
+gloo_status gli_trust_pair_key(const uint8_t *job_key, gli_trust_end one,
+                               gli_trust_end other, gli_key *key,
+                               gloo_error *error) {
+  gli_key job;
+  uint8_t lower[12], upper[12];
+  memcpy(job.bytes, job_key, sizeof job.bytes);
+  put_end(one.rank < other.rank ? lower : upper, one);
+  put_end(one.rank < other.rank ? upper : lower, other);
+  const gli_part parts[] = {{lower, sizeof lower}, {upper, sizeof upper}};
+  gloo_status status = gli_key_derive(&job, "pair", parts, 2, key, error);
+  gli_wipe(&job, sizeof job);
+  return status;
+}
+
+/* ---- when nobody is asked ------------------------------------------------ */
+
+void gli_trust_exposed(const gli_trust *trust, const char *what,
+                       const char *where) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  if (trust->asks || trust->silent || atomic_flag_test_and_set(&said)) return;
+  gli_log(GLOO_LOG_WARN,
+          "%s listens at %s for whoever reaches that: there is no secret that "
+          "peers could be asked for%s. Set GLOO_JOB_SECRET for all ranks "
+          "(openssl rand -hex 32 makes one), or GLOO_SECURITY=off if this is "
+          "meant",
+          what, where,
+          gli_openssl_version() == NULL
+              ? " (and this build of the library has no OpenSSL)"
+              : "");
+}

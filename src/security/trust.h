@@ -1,0 +1,55 @@
+/* What this process proves itself to others by: a key that follows from the
+ * job's secret, and what follows from that for each of its uses. */
+#ifndef GLI_SECURITY_TRUST_H
+#define GLI_SECURITY_TRUST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gloo_c/status.h"
+#include "security/keys.h"
+
+typedef struct gli_trust {
+  bool asks;   /* false: there is no key, and nobody is asked for anything */
+  bool silent; /* GLOO_SECURITY is off: that nobody is asked is meant */
+  gli_key key;
+} gli_trust;
+
+/* By the secret that `given` is (NULL: the environment's, see gli_secret_read),
+ * and by GLOO_SECURITY. A build without OpenSSL asks nobody, and warns of it
+ * once where there is a secret. Errors: those of gli_secret_read;
+ * with GLOO_SECURITY=require GLOO_ERR_AUTH where there is no secret, and
+ * GLOO_ERR_UNSUPPORTED in such a build. `trust` is set on success only, and
+ * then is to be released.
+ * Threads: any, while none changes the environment. */
+gloo_status gli_trust_read(const void *given, size_t given_bytes,
+                           gli_trust *trust, gloo_error *error);
+/* Wipes it. */
+void gli_trust_release(gli_trust *trust);
+
+/* What server and clients of a store of that job and epoch share. */
+gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
+                                uint64_t epoch, gli_key *key,
+                                gloo_error *error);
+
+/* One end of a pair: its rank, and the number that its context has drawn and
+ * told all others, which need not be secret. */
+typedef struct gli_trust_end {
+  uint32_t rank;
+  uint64_t context;
+} gli_trust_end;
+
+/* What two ranks share, whichever of them asks. `job_key` are the
+ * GLI_KEY_BYTES of a trust that asks. */
+gloo_status gli_trust_pair_key(const uint8_t *job_key, gli_trust_end one,
+                               gli_trust_end other, gli_key *key,
+                               gloo_error *error);
+
+/* `what` listens at `where`, an address that other hosts may reach. Unless
+ * somebody is asked for a secret, or none is to be: warn of it, once in a
+ * process. */
+void gli_trust_exposed(const gli_trust *trust, const char *what,
+                       const char *where);
+
+#endif
