@@ -229,6 +229,8 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   status =
       gli_options_load(&c, sizeof c, o.context, "gloo_context_options", error);
   if (status != GLOO_OK) return status;
+  launch.secret = c.secret;
+  launch.secret_bytes = c.secret_bytes;
   uint64_t deadline = gli_deadline_after(gli_context_timeout(&c));
   gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);

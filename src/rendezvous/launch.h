@@ -18,6 +18,8 @@ typedef struct gli_launch {
   bool serves; /* rank 0 serves the store, a TCP store, at that place */
   char job[GLI_JOB_MAX + 1];
   uint64_t epoch;
+  const void *secret; /* the caller's, of the job; NULL: the environment's */
+  size_t secret_bytes;
 } gli_launch;
 
 /* Recognised, in this order, by any of the variables in parentheses:

@@ -47,17 +47,21 @@ gloo_status gli_launch_open(const gli_launch *launch, bool serve,
                             gloo_error *error) {
   gli_store_url url;
   if (launch->size == 1) return gloo_store_memory_create(store, error);
-  if (!launch->serves)
-    return gloo_store_open(launch->store, timeout_ns, store, error);
   gloo_status status = gli_store_url_read(launch->store, &url, error);
   if (status != GLOO_OK) return status;
+  if (!launch->serves && strcmp(url.scheme, "tcp") != 0)
+    return gloo_store_open(launch->store, timeout_ns, store, error);
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   o.host = url.host;
   o.port = url.port;
-  o.serve = serve;
-  o.job = launch->job;
-  o.epoch = launch->epoch;
+  if (launch->serves) { /* one that others serve is of no job */
+    o.serve = serve;
+    o.job = launch->job;
+    o.epoch = launch->epoch;
+  }
   o.timeout_ns = timeout_ns;
+  o.secret = launch->secret;
+  o.secret_bytes = launch->secret_bytes;
   return gloo_store_tcp_create(&o, store, error);
 }
 

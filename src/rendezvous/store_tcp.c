@@ -15,6 +15,7 @@
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
+#include "security/trust.h"
 
 /* How many bytes of keys one FETCH asks for at most; and one that only waits,
  * as all ranks do at once: the server keeps what it was asked. */
@@ -380,6 +381,13 @@ static struct sockaddr_storage store_tcp_address_of(const tcp_store *self) {
   return address;
 }
 
+static void store_tcp_exposed(const tcp_store *self, const gli_trust *trust) {
+  const struct sockaddr_storage *address = gli_tcp_server_address(self->server);
+  if (!gli_tcp_address_is_loopback(address))
+    gli_trust_exposed(trust, "the TCP store",
+                      gli_tcp_address_name(address).text);
+}
+
 static tcp_store *store_tcp_make(gloo_error *error) {
   tcp_store *self = calloc(1, sizeof *self);
   if (self == NULL) {
@@ -405,6 +413,26 @@ static gloo_status store_tcp_finish(tcp_store *self, gloo_status status,
   return GLOO_OK;
 }
 
+static gloo_status store_tcp_open(tcp_store *self,
+                                  const gloo_store_tcp_options *options,
+                                  const gli_trust *trust, gloo_error *error) {
+  gli_key key;
+  gloo_status status = GLOO_OK;
+  if (trust->asks)
+    status =
+        gli_trust_store_key(trust, options->job, options->epoch, &key, error);
+  if (status != GLOO_OK) return status;
+  const gli_key *asked = trust->asks ? &key : NULL;
+  if (!options->serve) {
+    status = gli_tcp_client_create(options, asked, &self->client, error);
+  } else {
+    status = gli_tcp_server_create(options, asked, &self->server, error);
+    if (status == GLOO_OK) store_tcp_exposed(self, trust);
+  }
+  gli_wipe(&key, sizeof key);
+  return status;
+}
+
 gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                   gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options options;
@@ -412,13 +440,13 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
                                         "gloo_store_tcp_options", error);
   if (status == GLOO_OK) status = store_tcp_check(&options, store, error);
   if (status != GLOO_OK) return status;
+  gli_trust trust;
+  status = gli_trust_read(options.secret, options.secret_bytes, &trust, error);
+  if (status != GLOO_OK) return status;
   tcp_store *self = store_tcp_make(error);
-  if (self == NULL) return GLOO_ERR_NO_MEMORY;
-  if (options.serve) {
-    status = gli_tcp_server_create(&options, &self->server, error);
-  } else {
-    status = gli_tcp_client_create(&options, &self->client, error);
-  }
+  status = self != NULL ? store_tcp_open(self, &options, &trust, error)
+                        : GLOO_ERR_NO_MEMORY;
+  gli_trust_release(&trust);
   return store_tcp_finish(self, status, store);
 }
 

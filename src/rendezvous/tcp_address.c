@@ -55,12 +55,15 @@ static void address_add(gli_tcp_addresses *addresses,
   memcpy(to, endpoint, gli_endpoint_bytes(endpoint));
 }
 
+bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address) {
+  gli_endpoint endpoint;
+  memcpy(&endpoint, address, sizeof endpoint);
+  return gli_endpoint_is_loopback(&endpoint);
+}
+
 static bool addresses_loop_back(const gli_tcp_addresses *addresses) {
-  for (size_t i = 0; i < addresses->n; i++) {
-    gli_endpoint endpoint;
-    memcpy(&endpoint, &addresses->list[i], sizeof endpoint);
-    if (!gli_endpoint_is_loopback(&endpoint)) return false;
-  }
+  for (size_t i = 0; i < addresses->n; i++)
+    if (!gli_tcp_address_is_loopback(&addresses->list[i])) return false;
   return true;
 }
 

@@ -11,44 +11,147 @@ struct gli_tcp_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
   uint64_t epoch;
+  bool asks; /* both show that they know the key */
+  gli_key key;
   char job[];
 };
 
-static gloo_status client_say_hello(const gli_tcp_client *self,
-                                    const struct sockaddr_storage *address,
-                                    gli_tcp_connection *connection,
-                                    uint64_t deadline_ns, gloo_error *error) {
+/* Where a greeting is going on. */
+typedef struct greeting {
+  const gli_tcp_client *client;
+  gli_tcp_connection *connection;
+  gli_tcp_name server;
+  uint64_t deadline_ns;
+  gloo_error *error;
+} greeting;
+
+static void hello_begin(gli_frame *request, gli_tcp_how how) {
+  gli_frame_begin(request, GLI_TCP_HELLO_MAX);
+  gli_frame_put_u64(request, GLI_TCP_MAGIC);
+  gli_frame_put_u32(request, GLI_TCP_VERSION);
+  gli_frame_put_u32(request, how);
+}
+
+static gloo_status greeting_call(const greeting *g, gli_frame *request,
+                                 gli_tcp_op op, gli_tcp_reply *reply) {
+  gli_frame_end(request, (uint32_t)op);
+  gloo_status status = gli_tcp_connection_call(g->connection, request,
+                                               g->deadline_ns, reply, g->error);
+  free(request->data);
+  return status;
+}
+
+/* In the server's words. */
+static gloo_status client_refused(const greeting *g,
+                                  const gli_tcp_reply *reply) {
+  size_t bytes = reply->body.left;
+  if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
+  return gli_fail(g->error, reply->status, -1, "%.*s", (int)bytes,
+                  (const char *)reply->body.at);
+}
+
+static gloo_status client_asked_in_vain(const greeting *g) {
+  return gli_fail(g->error, GLOO_ERR_AUTH, -1,
+                  "the TCP store at %s does not show that it knows the job's "
+                  "secret, and this client does not do without: set "
+                  "GLOO_JOB_SECRET, or GLOO_JOB_SECRET_FILE, to the same for "
+                  "all ranks, or use another port",
+                  g->server.text);
+}
+
+static gloo_status client_has_another(const greeting *g) {
+  return gli_fail(g->error, GLOO_ERR_AUTH, -1,
+                  "the TCP store at %s has another secret than this client, or "
+                  "belongs to another job or epoch than '%s', %" PRIu64
+                  ": give all ranks the same ones, or use another port",
+                  g->server.text, gli_quote(g->client->job).text,
+                  g->client->epoch);
+}
+
+/* ---- by name ------------------------------------------------------------- */
+
+static gloo_status greet_by_name(const greeting *g) {
+  const gli_tcp_client *self = g->client;
   gli_frame request;
   gli_tcp_reply reply;
-  gli_frame_begin(&request, GLI_TCP_HELLO_MAX);
-  gli_frame_put_u64(&request, GLI_TCP_MAGIC);
-  gli_frame_put_u32(&request, GLI_TCP_VERSION);
+  hello_begin(&request, GLI_TCP_BY_NAME);
   gli_frame_put_u64(&request, self->epoch);
   gli_frame_put_key(&request, self->job);
-  gli_frame_end(&request, GLI_TCP_HELLO);
-  gloo_status status =
-      request.failed
-          ? gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a request")
-          : gli_tcp_connection_call(connection, &request, deadline_ns, &reply,
-                                    error);
-  free(request.data);
+  gloo_status status = greeting_call(g, &request, GLI_TCP_HELLO, &reply);
   if (status != GLOO_OK) return status;
-  size_t bytes = reply.body.left;
-  if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
-  if (reply.status == GLOO_ERR_STALE) {
-    gli_fail(error, reply.status, -1,
+  status = reply.status;
+  if (status == GLOO_ERR_STALE) {
+    gli_fail(g->error, status, -1,
              "the TCP store at %s belongs to another job or epoch than this "
              "client, which is of job '%s', epoch %" PRIu64
              ": give all ranks the same job and epoch, or use another port",
-             gli_tcp_address_name(address).text, gli_quote(self->job).text,
-             self->epoch);
-  } else if (reply.status != GLOO_OK) {
-    gli_fail(error, reply.status, -1, "%.*s", (int)bytes,
-             (const char *)reply.body.at);
+             g->server.text, gli_quote(self->job).text, self->epoch);
+  } else if (status == GLOO_ERR_AUTH) {
+    gli_fail(g->error, status, -1,
+             "the TCP store at %s asks for the job's secret, which this "
+             "client does not have: set GLOO_JOB_SECRET, or "
+             "GLOO_JOB_SECRET_FILE, to the same for all ranks",
+             g->server.text);
+  } else if (status != GLOO_OK) {
+    client_refused(g, &reply);
   }
   free(reply.data);
-  return reply.status;
+  return status;
 }
+
+/* ---- by key -------------------------------------------------------------- */
+
+/* What the server has drawn, if it knows the key. */
+static gloo_status challenge_read(const greeting *g, const gli_tcp_reply *reply,
+                                  gli_tcp_nonces *nonces) {
+  uint8_t tag[GLI_TAG_BYTES];
+  const uint8_t *said = reply->body.at;
+  if (reply->status == GLOO_ERR_AUTH) return client_asked_in_vain(g);
+  if (reply->status != GLOO_OK) return client_refused(g, reply);
+  if (reply->body.left != sizeof nonces->server + sizeof tag)
+    return client_asked_in_vain(g);
+  memcpy(nonces->server, said, sizeof nonces->server);
+  gloo_status status = gli_tcp_auth_tag(&g->client->key, nonces, tag, g->error);
+  if (status != GLOO_OK) return status;
+  return gli_tags_equal(tag, said + sizeof nonces->server)
+             ? GLOO_OK
+             : client_has_another(g);
+}
+
+static gloo_status client_prove(const greeting *g,
+                                const gli_tcp_nonces *nonces) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  gli_tcp_seal *seal;
+  gloo_status status =
+      gli_tcp_seal_create(&g->client->key, false, nonces, &seal, g->error);
+  if (status != GLOO_OK) return status;
+  gli_tcp_connection_seal(g->connection, seal);
+  gli_frame_begin(&request, GLI_TAG_BYTES);
+  status = greeting_call(g, &request, GLI_TCP_PROVE, &reply);
+  if (status != GLOO_OK) return status;
+  status = reply.status;
+  if (status != GLOO_OK) client_refused(g, &reply);
+  free(reply.data);
+  return status;
+}
+
+static gloo_status greet_by_key(const greeting *g) {
+  gli_frame request;
+  gli_tcp_reply reply;
+  gli_tcp_nonces nonces;
+  gloo_status status = gli_tcp_nonce_draw(nonces.client, g->error);
+  if (status != GLOO_OK) return status;
+  hello_begin(&request, GLI_TCP_BY_KEY);
+  gli_frame_put_bytes(&request, nonces.client, sizeof nonces.client);
+  status = greeting_call(g, &request, GLI_TCP_HELLO, &reply);
+  if (status != GLOO_OK) return status;
+  status = challenge_read(g, &reply, &nonces);
+  free(reply.data);
+  return status == GLOO_OK ? client_prove(g, &nonces) : status;
+}
+
+/* ---- connections --------------------------------------------------------- */
 
 /* One attempt at one address: connect and greet. */
 static gloo_status client_open_one(const void *client,
@@ -59,9 +162,14 @@ static gloo_status client_open_one(const void *client,
   gloo_status status = gli_tcp_connection_open(
       address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS), &opened, error);
   if (status != GLOO_OK) return status;
-  status =
-      client_say_hello(client, address, opened,
-                       gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS), error);
+  const gli_tcp_client *self = client;
+  const greeting g = {
+      .client = self,
+      .connection = opened,
+      .server = gli_tcp_address_name(address),
+      .deadline_ns = gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS),
+      .error = error};
+  status = self->asks ? greet_by_key(&g) : greet_by_name(&g);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -97,8 +205,14 @@ static const gli_tcp_pool_kind client_pool = {
     .abandon = client_abandon_one,
 };
 
+static void client_free(gli_tcp_client *self) {
+  gli_wipe(&self->key, sizeof self->key);
+  free(self);
+}
+
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  gli_tcp_client **client, gloo_error *error) {
+                                  const gli_key *key, gli_tcp_client **client,
+                                  gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
   if (self == NULL)
@@ -106,6 +220,8 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                     "no memory for a client of a TCP store");
   memcpy(self->job, options->job, job_bytes + 1);
   self->epoch = options->epoch;
+  self->asks = key != NULL;
+  if (key != NULL) self->key = *key;
   self->timeout_ns = options->timeout_ns;
   gloo_status status =
       gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
@@ -113,17 +229,17 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
   if (status == GLOO_OK) {
     *client = self;
   } else {
-    free(self);
+    client_free(self);
   }
   return status;
 }
 
 void gli_tcp_client_destroy(gli_tcp_client *self) {
-  if (gli_tcp_pool_close(&self->pool)) free(self);
+  if (gli_tcp_pool_close(&self->pool)) client_free(self);
 }
 
 void gli_tcp_client_abandon(gli_tcp_client *self) {
-  if (gli_tcp_pool_abandon(&self->pool)) free(self);
+  if (gli_tcp_pool_abandon(&self->pool)) client_free(self);
 }
 
 /* ---- calls -------------------------------------------------------------- */

@@ -19,7 +19,8 @@ enum {
   FINE = 0,
   OUT_OF_TIME = -1 /* as of gli_store_socket_wait */,
   BROKEN_REPLY = -2,
-  ENDED = -3
+  ENDED = -3,
+  FORGED_REPLY = -4
 };
 
 struct gli_tcp_connection {
@@ -28,9 +29,10 @@ struct gli_tcp_connection {
   struct sockaddr_storage address;
   int failure;
   bool has_will;
-  size_t got; /* bytes of the reply's head, then of head and body */
+  gli_tcp_seal *seal; /* NULL: no tags */
+  size_t got; /* bytes of the reply's head, then of head, body and tag */
   uint8_t head[GLI_TCP_HEAD_BYTES];
-  uint8_t *body;
+  uint8_t *body; /* with the tag */
   size_t body_bytes;
 };
 
@@ -56,6 +58,11 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                       "what answers at %s is not a server of the TCP store: "
                       "check host and port",
+                      name.text);
+    case FORGED_REPLY:
+      return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                      "what came from the TCP store's server at %s is not what "
+                      "it sent: it was changed on its way",
                       name.text);
     case ENDED:
     case ECONNRESET:
@@ -109,6 +116,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
 
 void gli_tcp_connection_abandon(gli_tcp_connection *self) {
   gli_fd_close(self->fd);
+  gli_tcp_seal_destroy(self->seal);
   free(self->body);
   free(self);
 }
@@ -119,6 +127,7 @@ static void connection_take_back(gli_tcp_connection *self) {
   gli_frame_begin(&request, 8);
   gli_frame_put_will(&request, &(gli_will){.n = 0});
   gli_frame_end(&request, GLI_TCP_WILL);
+  gli_tcp_seal_frame(self->seal, &request);
   gli_signal_guard_enter(&guard);
   if (!request.failed)
     (void)gli_store_socket_send(self->fd, request.data, request.bytes);
@@ -131,6 +140,10 @@ void gli_tcp_connection_close(gli_tcp_connection *self) {
   if (self->has_will && self->failure == FINE) connection_take_back(self);
   if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
   gli_tcp_connection_abandon(self);
+}
+
+void gli_tcp_connection_seal(gli_tcp_connection *self, gli_tcp_seal *seal) {
+  self->seal = seal;
 }
 
 void gli_tcp_connection_set_will(gli_tcp_connection *self, bool has) {
@@ -155,17 +168,22 @@ static void connection_on_head(gli_tcp_connection *self) {
     fail_with(self, BROKEN_REPLY);
     return;
   }
-  self->body = malloc(self->body_bytes > 0 ? self->body_bytes : 1);
+  size_t bytes = self->body_bytes + gli_tcp_seal_bytes(self->seal);
+  self->body = malloc(bytes > 0 ? bytes : 1);
   if (self->body == NULL) fail_with(self, ENOMEM);
 }
 
-/* What is missing of the head, or of the body. */
+static size_t reply_bytes(const gli_tcp_connection *self) {
+  return GLI_TCP_HEAD_BYTES + self->body_bytes + gli_tcp_seal_bytes(self->seal);
+}
+
+/* What is missing of the head, or of what follows it. */
 static void connection_read_some(gli_tcp_connection *self) {
   uint8_t *to = self->head + self->got;
   size_t missing = GLI_TCP_HEAD_BYTES - self->got;
   if (self->body != NULL) {
     to = self->body + (self->got - GLI_TCP_HEAD_BYTES);
-    missing = GLI_TCP_HEAD_BYTES + self->body_bytes - self->got;
+    missing = reply_bytes(self) - self->got;
   }
   ssize_t n = gli_store_socket_receive(self->fd, to, missing);
   if (n < 0 && gli_would_block(errno)) return;
@@ -179,8 +197,7 @@ static void connection_read_some(gli_tcp_connection *self) {
 }
 
 static bool is_complete(const gli_tcp_connection *self) {
-  return self->body != NULL &&
-         self->got == GLI_TCP_HEAD_BYTES + self->body_bytes;
+  return self->body != NULL && self->got == reply_bytes(self);
 }
 
 /* How much of it is written now. */
@@ -212,14 +229,19 @@ static void connection_exchange(gli_tcp_connection *self,
 }
 
 gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
-                                    const gli_frame *request,
-                                    uint64_t deadline_ns, gli_tcp_reply *reply,
-                                    gloo_error *error) {
+                                    gli_frame *request, uint64_t deadline_ns,
+                                    gli_tcp_reply *reply, gloo_error *error) {
   gli_signal_guard guard;
   self->got = 0;
+  gli_tcp_seal_frame(self->seal, request);
+  if (request->failed)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a request");
   gli_signal_guard_enter(&guard);
   connection_exchange(self, request, deadline_ns);
   gli_signal_guard_leave(&guard);
+  if (self->failure == FINE &&
+      !gli_tcp_seal_holds(self->seal, self->head, self->body, self->body_bytes))
+    fail_with(self, FORGED_REPLY);
   if (self->failure != FINE) return connection_explain(self, error);
   reply->status = -(gloo_status)gli_get_u32(self->head + 4);
   reply->data = self->body;

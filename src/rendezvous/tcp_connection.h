@@ -4,6 +4,7 @@
 #define GLI_RENDEZVOUS_TCP_CONNECTION_H
 
 #include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_protocol.h"
 
 typedef struct gli_tcp_connection gli_tcp_connection;
@@ -22,13 +23,17 @@ typedef struct gli_tcp_reply {
   gli_body body; /* in data */
 } gli_tcp_reply;
 
-/* Send a frame and wait for the reply. GLOO_OK: `reply` has come, whatever its
- * status. Otherwise (those above, or GLOO_ERR_PROTOCOL) the
- * connection is of no further use; close it. */
+/* From now on frames have tags. Takes over the seal. */
+void gli_tcp_connection_seal(gli_tcp_connection *connection,
+                             gli_tcp_seal *seal);
+
+/* Send a frame, with its tag if it is to have one, and wait for the reply.
+ * GLOO_OK: `reply` has come, whatever its status. Otherwise (those above,
+ * GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY) the connection is of no further use;
+ * close it. */
 gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
-                                    const gli_frame *request,
-                                    uint64_t deadline_ns, gli_tcp_reply *reply,
-                                    gloo_error *error);
+                                    gli_frame *request, uint64_t deadline_ns,
+                                    gli_tcp_reply *reply, gloo_error *error);
 
 /* Also takes back a will, as far as that goes without waiting. */
 void gli_tcp_connection_close(gli_tcp_connection *connection);

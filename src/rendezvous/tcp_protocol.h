@@ -5,7 +5,13 @@
  * Numbers are little endian; a blob is a u32 length and its bytes; a key is a
  * blob whose last byte, and no other, is 0.
  *
- *   HELLO    u64 magic, u32 version, u64 epoch, key-like blob job -> empty
+ *   HELLO    u64 magic, u32 version, u32 how, and then
+ *            0: u64 epoch, key-like blob job -> empty
+ *            1: the number that the client has drawn -> that of the server, and
+ *            the tag that shows that it knows the key (tcp_auth.h)
+ *   PROVE    empty -> empty. After a HELLO of the second kind; from this
+ *            request on a tag follows every frame, on both sides, which the
+ *            head does not count
  *   SET      key, blob value -> empty
  *   FETCH    i64 timeout_ns, u32 want values, key-like blob alarm, u32 n,
  *            n keys
@@ -21,7 +27,8 @@
  *   WILL     u32 n, u32 n_if, n times (key, blob value) -> empty. What is set
  *            when the connection ends before another WILL: see gli_will. With
  *            n = 0: nothing
- * Any other failure -> its sentence. The first request is HELLO. */
+ * Any other failure -> its sentence. The first request is HELLO. Server and
+ * client have a key, and both ask for it, or neither does. */
 #ifndef GLI_RENDEZVOUS_TCP_PROTOCOL_H
 #define GLI_RENDEZVOUS_TCP_PROTOCOL_H
 
@@ -33,7 +40,7 @@
 #include "rendezvous/store.h"
 
 #define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
-#define GLI_TCP_VERSION 2u
+#define GLI_TCP_VERSION 3u
 #define GLI_TCP_HEAD_BYTES ((size_t)8)
 /* The longest hello, and the longest frame of any kind: two values and a key.
  */
@@ -48,8 +55,12 @@ typedef enum gli_tcp_op {
   GLI_TCP_COMPARE,
   GLI_TCP_APPEND,
   GLI_TCP_REMOVE,
-  GLI_TCP_WILL
+  GLI_TCP_WILL,
+  GLI_TCP_PROVE
 } gli_tcp_op;
+
+/* The second number of a HELLO. */
+typedef enum gli_tcp_how { GLI_TCP_BY_NAME, GLI_TCP_BY_KEY } gli_tcp_how;
 
 /* ---- writing a frame ---------------------------------------------------- */
 

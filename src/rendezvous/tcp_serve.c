@@ -16,93 +16,6 @@ static void serve_broken(gli_session *session) {
   gli_session_drop(session, "it sent a broken request");
 }
 
-/* What this process lacks is to be read at the ranks that wait for it. */
-static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
-  struct rlimit limit;
-  char most[48] = "";
-  if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    snprintf(most, sizeof most, ", which is %llu now",
-             (unsigned long long)limit.rlim_cur);
-  gli_fail(error, gli_lack_status(service->lack), -1,
-           "the process that serves the TCP store at %s (rank 0's, if "
-           "gloo_init made it) cannot take another client; it says: %s%s",
-           service->address, gli_lack_text(service->lack), most);
-}
-
-static void serve_refuse(gli_session *session, const gloo_error *error) {
-  gli_session_reply_status(session, error->status, error);
-  gli_session_close(session);
-}
-
-/* Ranks that wait for others wait in vain. */
-static void serve_tell_lack(gli_tcp_service *service) {
-  for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
-    for (gli_wait *w = service->waiting[i]; w != NULL;) {
-      gli_session *session = w->session;
-      if (w != &session->alarm) {
-        w = w->next;
-        continue;
-      }
-      gli_session_stop_timer(session);
-      gli_session_expire(session);
-      w = service->waiting[i]; /* the list is another one now */
-    }
-  }
-}
-
-static void serve_hello(gli_session *session, gli_body *body) {
-  gli_tcp_service *service = session->service;
-  gloo_error error;
-  uint64_t magic, epoch;
-  uint32_t version;
-  const char *job;
-  if (!gli_body_u64(body, &magic) || magic != GLI_TCP_MAGIC ||
-      !gli_body_u32(body, &version)) {
-    gli_session_drop(session, "it does not speak the store's protocol");
-    return;
-  }
-  if (version != GLI_TCP_VERSION) {
-    gli_fail(&error, GLOO_ERR_PROTOCOL, -1,
-             "the TCP store at %s speaks version %u of its protocol, this "
-             "client version %u: use the same release of the library on all "
-             "ranks",
-             service->address, GLI_TCP_VERSION, (unsigned)version);
-    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-            error.message);
-    serve_refuse(session, &error);
-    return;
-  }
-  if (!gli_body_u64(body, &epoch) ||
-      !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
-    serve_broken(session);
-    return;
-  }
-  bool welcome = strcmp(job, service->job) == 0 && epoch == service->epoch;
-  if (welcome && session->refused) {
-    say_what_lacks(service, &error);
-    gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
-            "refused the client at %s: %s", session->peer, error.message);
-    service->told_lack = true;
-    serve_refuse(session, &error);
-    serve_tell_lack(service);
-    return;
-  }
-  if (welcome) {
-    gli_session_stop_timer(session);
-    gli_session_reply_status(session, GLOO_OK, NULL);
-    return;
-  }
-  gli_log(GLOO_LOG_WARN,
-          "refused the client at %s: it is of job '%s', epoch %" PRIu64
-          ", and the TCP store at %s of job '%s', epoch %" PRIu64,
-          session->peer, gli_quote(job).text, epoch, service->address,
-          gli_quote(service->job).text, service->epoch);
-  /* A client that does not know the job is not told it: one that does gets the
-   * keys of all ranks. */
-  gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
-  serve_refuse(session, &error);
-}
-
 /* ---- waiting ------------------------------------------------------------ */
 
 /* Look on from where the fetch stood; true when all keys are there now. */
@@ -222,7 +135,7 @@ void gli_session_expire(gli_session *session) {
   gli_session_unpark(session);
   if (session->service->lack != 0) { /* those that it waits for, for instance */
     gloo_error error;
-    say_what_lacks(session->service, &error);
+    gli_tcp_service_lacks(session->service, &error);
     gli_session_reply_status(session, error.status, &error);
     return;
   }
@@ -425,7 +338,10 @@ void gli_session_serve(gli_session *session) {
   gli_body body = {session->body, session->body_bytes};
   switch (session->op) {
     case GLI_TCP_HELLO:
-      serve_hello(session, &body);
+      gli_session_hello(session, &body);
+      break;
+    case GLI_TCP_PROVE:
+      gli_session_prove(session, &body);
       break;
     case GLI_TCP_SET:
     case GLI_TCP_APPEND:

@@ -45,6 +45,7 @@ struct gli_tcp_server {
   gli_fork_guard forks;
   struct sockaddr_storage address;
   gli_tcp_service service;
+  gli_key key;
   char job[];
 };
 
@@ -325,6 +326,7 @@ static void server_release(gli_tcp_server *server) {
   gli_fd_close(server->spare);
   gli_events_close(service->events);
   if (service->table != NULL) gli_table_destroy(service->table);
+  gli_wipe(&server->key, sizeof server->key);
   free(server);
 }
 
@@ -398,13 +400,18 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
 }
 
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  gli_tcp_server **result, gloo_error *error) {
+                                  const gli_key *key, gli_tcp_server **result,
+                                  gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
   if (server == NULL) return server_no_memory(error);
   memcpy(server->job, options->job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = options->epoch;
+  if (key != NULL) {
+    server->key = *key;
+    server->service.key = &server->key;
+  }
   server->listener.fd = server->wake.fd = server->wake_write = server->spare =
       -1;
   gloo_status status = GLOO_OK;

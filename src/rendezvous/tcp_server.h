@@ -11,12 +11,14 @@
 
 typedef struct gli_tcp_server gli_tcp_server;
 
-/* Bind `host` (the first of its addresses that can be) and `port` (0: any free
+/* `key`: what clients are to know (copied); NULL: the job's name will do.
+ * Bind `host` (the first of its addresses that can be) and `port` (0: any free
  * one), listen and serve. A host that does not resolve is looked up again until
  * the timeout. GLOO_ERR_ADDRESS says why that is not possible: also that
  * another program has the port at another address of `host`. */
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  gli_tcp_server **server, gloo_error *error);
+                                  const gli_key *key, gli_tcp_server **server,
+                                  gloo_error *error);
 
 /* Where it listens. Any thread. */
 const struct sockaddr_storage *gli_tcp_server_address(

@@ -26,6 +26,7 @@ static void session_free(gli_session *session) {
   free(session->body);
   free(session->out);
   free(session->will);
+  gli_tcp_seal_destroy(session->seal);
   free(session);
 }
 
@@ -63,17 +64,29 @@ void gli_session_drop(gli_session *session, const char *why) {
 /* ---- reading ------------------------------------------------------------ */
 
 /* The head is complete: make room for the body, if it is a sane one. */
+static bool session_expects(const gli_session *session) {
+  if (session->state != GLI_SESSION_HELLO)
+    return session->op != GLI_TCP_HELLO && session->op != GLI_TCP_PROVE;
+  return session->op == (session->challenged ? GLI_TCP_PROVE : GLI_TCP_HELLO);
+}
+
+static size_t request_bytes(const gli_session *session) {
+  return GLI_TCP_HEAD_BYTES + session->body_bytes +
+         gli_tcp_seal_bytes(session->seal);
+}
+
 static void session_on_head(gli_session *session) {
   bool hello = session->state == GLI_SESSION_HELLO;
   size_t max = hello ? GLI_TCP_HELLO_MAX : GLI_TCP_FRAME_MAX;
   session->body_bytes = gli_get_u32(session->head);
   session->op = gli_get_u32(session->head + 4);
-  if ((session->op == GLI_TCP_HELLO) != hello || session->body_bytes > max) {
+  if (!session_expects(session) || session->body_bytes > max) {
     gli_session_drop(session, hello ? "it does not speak the store's protocol"
                                     : "it sent a broken request");
     return;
   }
-  session->body = malloc(session->body_bytes > 0 ? session->body_bytes : 1);
+  size_t bytes = request_bytes(session) - GLI_TCP_HEAD_BYTES;
+  session->body = malloc(bytes > 0 ? bytes : 1);
   if (session->body == NULL)
     gli_session_drop(session, "no memory for a request");
 }
@@ -88,14 +101,18 @@ static ssize_t session_read_some(gli_session *session) {
     missing = 1;
   } else if (session->body != NULL) {
     to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
-    missing = GLI_TCP_HEAD_BYTES + session->body_bytes - session->got;
+    missing = request_bytes(session) - session->got;
   }
   return gli_store_socket_receive(session->watch.fd, to, missing);
 }
 
 /* A client that only looks which of several addresses answers says nothing. */
 void gli_session_lost(gli_session *session) {
-  if (session->state == GLI_SESSION_HELLO && session->got > 0)
+  if (session->state == GLI_SESSION_HELLO && session->challenged)
+    gli_session_drop(session,
+                     "it did not show that it knows the job's secret "
+                     "(it has another one, or is of another job)");
+  else if (session->state == GLI_SESSION_HELLO && session->got > 0)
     gli_session_drop(session, "it left without saying hello");
   session->lost = session->state != GLI_SESSION_CLOSED;
   gli_session_close(session);
@@ -120,9 +137,15 @@ static void read_request(gli_session *session) {
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
       session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
-    if (session->body == NULL ||
-        session->got < GLI_TCP_HEAD_BYTES + session->body_bytes)
+    if (session->body == NULL || session->got < request_bytes(session))
       continue;
+    if (!gli_tcp_seal_holds(session->seal, session->head, session->body,
+                            session->body_bytes)) {
+      gli_session_drop(session, session->challenged
+                                    ? "it does not know the job's secret"
+                                    : "a request was changed on its way");
+      return;
+    }
     session->service->served.requests++;
     gli_session_serve(session);
     return;
@@ -140,7 +163,7 @@ static void next_request(gli_session *session) {
   session->body = NULL;
   session->out = NULL;
   session->got = 0;
-  session->state = GLI_SESSION_READY;
+  session->state = session->challenged ? GLI_SESSION_HELLO : GLI_SESSION_READY;
 }
 
 /* Most replies leave at once; the rest of a long one follows as the client
@@ -179,6 +202,7 @@ static void session_ready(void *owner, int events) {
 void gli_session_reply(gli_session *session, gli_frame *reply,
                        gloo_status status) {
   gli_frame_end(reply, (uint32_t)-status);
+  gli_tcp_seal_frame(session->seal, reply);
   session->out = reply->data;
   if (reply->failed) {
     gli_session_drop(session, "no memory for the reply");

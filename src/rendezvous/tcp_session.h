@@ -8,6 +8,7 @@
 #include "core/events.h"
 #include "rendezvous/table.h"
 #include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_protocol.h"
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
@@ -33,6 +34,7 @@ typedef struct gli_tcp_service {
   gli_table *table;
   const char *job;
   uint64_t epoch;
+  const gli_key *key; /* that clients have to know; NULL: they need not */
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
   uint64_t due_ns; /* when a session's timer may end; 0: none is set */
@@ -51,7 +53,8 @@ typedef struct gli_tcp_service {
 } gli_tcp_service;
 
 typedef enum gli_session_state {
-  GLI_SESSION_HELLO,   /* has to say hello, before its timer ends */
+  GLI_SESSION_HELLO,   /* has to say hello, before its timer ends; and then
+                          to show that it knows the key, where it must */
   GLI_SESSION_READY,   /* the next request is awaited */
   GLI_SESSION_PARKED,  /* waits for keys; its timer is the deadline */
   GLI_SESSION_WRITING, /* a reply is on its way out */
@@ -77,7 +80,9 @@ struct gli_session {
   size_t will_bytes;
   bool lost; /* closed because the client is gone */
   gli_session_state state;
-  bool refused; /* there is no room for it: to be told so */
+  bool refused;       /* there is no room for it: to be told so */
+  bool challenged;    /* has said hello, and not shown it yet */
+  gli_tcp_seal *seal; /* NULL: no tags */
   /* Of a request of the process that serves, which has no connection: the reply
    * stays in `out`, and this is signalled when it is there. */
   uv_cond_t *answered;
@@ -131,6 +136,13 @@ void gli_session_lost(gli_session *session);
 
 /* Set what its will says. */
 void gli_session_execute(gli_session *session);
+
+/* What this process lacks to take clients, for those that wait for it. */
+void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error);
+
+/* Serve the first request, or the first two (tcp_hello.c). */
+void gli_session_hello(gli_session *session, gli_body *body);
+void gli_session_prove(gli_session *session, const gli_body *body);
 
 /* Serve the request that is complete in `op` and `body`: reply, park or drop.
  */

@@ -76,6 +76,7 @@ static void make_hello(gli_frame *frame, uint64_t magic, const char *job) {
   gli_frame_begin(frame, 64);
   gli_frame_put_u64(frame, magic);
   gli_frame_put_u32(frame, GLI_TCP_VERSION);
+  gli_frame_put_u32(frame, GLI_TCP_BY_NAME);
   gli_frame_put_u64(frame, 7);
   gli_frame_put_key(frame, job);
 }

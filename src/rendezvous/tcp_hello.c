@@ -1,0 +1,182 @@
+/* A client's first words: what it is of, or that it knows the key. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/lack.h"
+#include "core/log.h"
+#include "rendezvous/tcp_auth.h"
+#include "rendezvous/tcp_session.h"
+#include "rendezvous/text.h"
+
+/* What this process lacks is to be read at the ranks that wait for it. */
+void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
+  struct rlimit limit;
+  char most[48] = "";
+  if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    snprintf(most, sizeof most, ", which is %llu now",
+             (unsigned long long)limit.rlim_cur);
+  gli_fail(error, gli_lack_status(service->lack), -1,
+           "the process that serves the TCP store at %s (rank 0's, if "
+           "gloo_init made it) cannot take another client; it says: %s%s",
+           service->address, gli_lack_text(service->lack), most);
+}
+
+static void hello_refuse(gli_session *session, const gloo_error *error) {
+  gli_session_reply_status(session, error->status, error);
+  gli_session_close(session);
+}
+
+/* Ranks that wait for others wait in vain. */
+static void hello_tell_lack(gli_tcp_service *service) {
+  for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
+    for (gli_wait *w = service->waiting[i]; w != NULL;) {
+      gli_session *session = w->session;
+      if (w != &session->alarm) {
+        w = w->next;
+        continue;
+      }
+      gli_session_stop_timer(session);
+      gli_session_expire(session);
+      w = service->waiting[i]; /* the list is another one now */
+    }
+  }
+}
+
+/* It has said all that it must. */
+static void hello_welcome(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  if (!session->refused) {
+    gli_session_stop_timer(session);
+    gli_session_reply_status(session, GLOO_OK, NULL);
+    return;
+  }
+  gli_tcp_service_lacks(service, &error);
+  gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+          "refused the client at %s: %s", session->peer, error.message);
+  service->told_lack = true;
+  hello_refuse(session, &error);
+  hello_tell_lack(service);
+}
+
+/* ---- by name ------------------------------------------------------------- */
+
+static void hello_by_name(gli_session *session, gli_body *body) {
+  const gli_tcp_service *service = session->service;
+  gloo_error error;
+  uint64_t epoch;
+  const char *job;
+  if (!gli_body_u64(body, &epoch) ||
+      !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (service->key != NULL) {
+    gli_log(GLOO_LOG_WARN,
+            "refused the client at %s: it does not know the job's secret, "
+            "which the TCP store at %s asks for",
+            session->peer, service->address);
+    gli_fail(&error, GLOO_ERR_AUTH, -1, "a secret is asked for");
+    hello_refuse(session, &error);
+  } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
+    hello_welcome(session);
+  } else {
+    gli_log(GLOO_LOG_WARN,
+            "refused the client at %s: it is of job '%s', epoch %" PRIu64
+            ", and the TCP store at %s of job '%s', epoch %" PRIu64,
+            session->peer, gli_quote(job).text, epoch, service->address,
+            gli_quote(service->job).text, service->epoch);
+    /* A client that does not know the job is not told it: one that does gets
+     * the keys of all ranks. */
+    gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
+    hello_refuse(session, &error);
+  }
+}
+
+/* ---- by key -------------------------------------------------------------- */
+
+/* Its next frame shows whether it knows the key. */
+static void hello_challenge(gli_session *session,
+                            const gli_tcp_nonces *nonces) {
+  gli_frame reply;
+  gloo_error error;
+  gli_tcp_seal *seal;
+  uint8_t tag[GLI_TAG_BYTES];
+  const gli_key *key = session->service->key;
+  gloo_status status = gli_tcp_auth_tag(key, nonces, tag, &error);
+  if (status == GLOO_OK)
+    status = gli_tcp_seal_create(key, true, nonces, &seal, &error);
+  if (status != GLOO_OK) {
+    gli_session_drop(session, error.message);
+    return;
+  }
+  gli_frame_begin(&reply, sizeof nonces->server + sizeof tag);
+  gli_frame_put_bytes(&reply, nonces->server, sizeof nonces->server);
+  gli_frame_put_bytes(&reply, tag, sizeof tag);
+  session->challenged = true;
+  gli_session_reply(session, &reply, GLOO_OK);
+  session->seal = seal;
+}
+
+static void hello_by_key(gli_session *session, gli_body *body) {
+  const gli_tcp_service *service = session->service;
+  gloo_error error;
+  if (body->left != GLI_TCP_NONCE_BYTES) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (service->key == NULL) {
+    gli_log(GLOO_LOG_WARN,
+            "refused the client at %s: it asks for the job's secret, which the "
+            "TCP store at %s does not have",
+            session->peer, service->address);
+    gli_fail(&error, GLOO_ERR_AUTH, -1, "there is no secret here");
+    hello_refuse(session, &error);
+  } else {
+    gli_tcp_nonces nonces;
+    memcpy(nonces.client, body->at, sizeof nonces.client);
+    if (gli_tcp_nonce_draw(nonces.server, &error) == GLOO_OK) {
+      hello_challenge(session, &nonces);
+    } else {
+      gli_session_drop(session, error.message);
+    }
+  }
+}
+
+void gli_session_prove(gli_session *session, const gli_body *body) {
+  if (body->left != 0) {
+    gli_session_drop(session, "it sent a broken request");
+    return;
+  }
+  session->challenged = false;
+  hello_welcome(session);
+}
+
+/* ---- the first request --------------------------------------------------- */
+
+void gli_session_hello(gli_session *session, gli_body *body) {
+  const gli_tcp_service *service = session->service;
+  gloo_error error;
+  uint64_t magic;
+  uint32_t version, how = UINT32_MAX;
+  if (!gli_body_u64(body, &magic) || magic != GLI_TCP_MAGIC ||
+      !gli_body_u32(body, &version)) {
+    gli_session_drop(session, "it does not speak the store's protocol");
+    return;
+  }
+  if (version != GLI_TCP_VERSION) {
+    gli_fail(&error, GLOO_ERR_PROTOCOL, -1,
+             "the TCP store at %s speaks version %u of its protocol, this "
+             "client version %u: use the same release of the library on all "
+             "ranks",
+             service->address, GLI_TCP_VERSION, (unsigned)version);
+    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
+            error.message);
+    hello_refuse(session, &error);
+  } else if (gli_body_u32(body, &how) && how == GLI_TCP_BY_NAME) {
+    hello_by_name(session, body);
+  } else if (how == GLI_TCP_BY_KEY) {
+    hello_by_key(session, body);
+  } else {
+    gli_session_drop(session, "it sent a broken request");
+  }
+}
