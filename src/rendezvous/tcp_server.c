@@ -153,7 +153,8 @@ static void server_serve(void *argument) {
     gli_events_poll(server->service.events);
     uint64_t now = uv_hrtime();
     gli_sessions_expire(&server->service, now);
-    gli_sessions_sweep(&server->service);
+    do gli_sessions_sweep(&server->service);
+    while (gli_budget_go_on(&server->service));
     end_pause(server, now);
   }
   uv_mutex_unlock(&server->serving);
@@ -186,6 +187,7 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
   uv_mutex_lock(&server->serving);
   gli_session_serve(session);
   await_reply(server, session);
+  (void)gli_budget_go_on(&server->service); /* it may have woken others */
   if (server->touched) gli_pipe_signal(server->wake_write);
   uv_mutex_unlock(&server->serving);
   gli_signal_guard_leave(&signals);
@@ -439,6 +441,13 @@ gli_tcp_served gli_tcp_server_served(gli_tcp_server *server) {
   gli_tcp_served served = server->service.served;
   uv_mutex_unlock(&server->serving);
   return served;
+}
+
+gli_tcp_budget gli_tcp_server_budget(gli_tcp_server *server) {
+  uv_mutex_lock(&server->serving);
+  gli_tcp_budget budget = server->service.budget;
+  uv_mutex_unlock(&server->serving);
+  return budget;
 }
 
 void gli_tcp_server_destroy(gli_tcp_server *server) {

@@ -15,6 +15,7 @@
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
 #define SESSIONS_MAX 65536
+#define BODY_ROOM ((size_t)4096) /* at first */
 
 static void session_free(gli_session *session) {
   gli_tcp_service *service = session->service;
@@ -22,6 +23,7 @@ static void session_free(gli_session *session) {
   if (session->next != NULL) session->next->link = session->link;
   service->n_sessions--;
   if (session->refused) service->n_refused--;
+  gli_budget_forget(session);
   free(session->fetch.keys);
   free(session->body);
   free(session->out);
@@ -45,6 +47,7 @@ void gli_sessions_sweep(gli_tcp_service *service) {
 void gli_session_close(gli_session *session) {
   if (session->state == GLI_SESSION_CLOSED) return;
   gli_session_unpark(session);
+  gli_budget_leave(session);
   session->state = GLI_SESSION_CLOSED;
   if (session->answered != NULL) {
     uv_cond_broadcast(session->answered);
@@ -62,7 +65,24 @@ void gli_session_drop(gli_session *session, const char *why) {
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* The head is complete: make room for the body, if it is a sane one. */
+/* More room for the body. False: it has to wait for that, or is closed. */
+static bool session_grow_body(gli_session *session) {
+  size_t before = session->body_room;
+  size_t room = before == 0 ? BODY_ROOM : 2 * before;
+  if (room > session->body_bytes) room = session->body_bytes;
+  if (!gli_budget_ask(session, room - before, room)) return false;
+  uint8_t *body = realloc(session->body, room > 0 ? room : 1);
+  if (body == NULL) {
+    gli_session_drop(session, "no memory for a request");
+    return false;
+  }
+  session->body = body;
+  session->body_room = room;
+  gli_budget_count(session);
+  return true;
+}
+
+/* The head is complete: begin the body, if it is a sane one. */
 static void session_on_head(gli_session *session) {
   bool hello = session->state == GLI_SESSION_HELLO;
   size_t max = hello ? GLI_TCP_HELLO_MAX : GLI_TCP_FRAME_MAX;
@@ -73,9 +93,17 @@ static void session_on_head(gli_session *session) {
                                     : "it sent a broken request");
     return;
   }
-  session->body = malloc(session->body_bytes > 0 ? session->body_bytes : 1);
-  if (session->body == NULL)
-    gli_session_drop(session, "no memory for a request");
+  (void)session_grow_body(session);
+}
+
+static bool session_is_complete(const gli_session *session) {
+  return session->body != NULL &&
+         session->got == GLI_TCP_HEAD_BYTES + session->body_bytes;
+}
+
+static bool session_is_full(const gli_session *session) {
+  return session->body != NULL && !session_is_complete(session) &&
+         session->got == GLI_TCP_HEAD_BYTES + session->body_room;
 }
 
 /* What is missing of the head or of the body. A client that is waiting has
@@ -88,7 +116,7 @@ static ssize_t session_read_some(gli_session *session) {
     missing = 1;
   } else if (session->body != NULL) {
     to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
-    missing = GLI_TCP_HEAD_BYTES + session->body_bytes - session->got;
+    missing = GLI_TCP_HEAD_BYTES + session->body_room - session->got;
   }
   return gli_store_socket_receive(session->watch.fd, to, missing);
 }
@@ -101,8 +129,10 @@ void gli_session_lost(gli_session *session) {
   gli_session_close(session);
 }
 
-/* At most one request. */
+/* At most one request. Where its room is full, the rest is left for when there
+ * are bytes to read: a client that sends no more is not to get more room. */
 static void read_request(gli_session *session) {
+  if (session_is_full(session) && !session_grow_body(session)) return;
   for (;;) {
     ssize_t n = session_read_some(session);
     if (n < 0 && gli_would_block(errno)) return;
@@ -120,9 +150,8 @@ static void read_request(gli_session *session) {
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
       session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
-    if (session->body == NULL ||
-        session->got < GLI_TCP_HEAD_BYTES + session->body_bytes)
-      continue;
+    if (session_is_full(session)) return;
+    if (!session_is_complete(session)) continue;
     session->service->served.requests++;
     gli_session_serve(session);
     return;
@@ -131,16 +160,23 @@ static void read_request(gli_session *session) {
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* Forget the request that was served, and await the next. */
-static void next_request(gli_session *session) {
+/* What was asked is not needed any more. */
+static void forget_request(gli_session *session) {
   free(session->fetch.keys);
   free(session->body);
-  free(session->out);
   session->fetch = (gli_tcp_fetch){0};
   session->body = NULL;
+  session->body_room = 0;
+}
+
+/* Await the next one. */
+static void next_request(gli_session *session) {
+  free(session->out);
   session->out = NULL;
   session->got = 0;
   session->state = GLI_SESSION_READY;
+  gli_budget_leave(session);
+  gli_budget_count(session);
 }
 
 /* Most replies leave at once; the rest of a long one follows as the client
@@ -179,7 +215,10 @@ static void session_ready(void *owner, int events) {
 void gli_session_reply(gli_session *session, gli_frame *reply,
                        gloo_status status) {
   gli_frame_end(reply, (uint32_t)-status);
+  forget_request(session);
   session->out = reply->data;
+  session->out_room = reply->room;
+  gli_budget_count(session);
   if (reply->failed) {
     gli_session_drop(session, "no memory for the reply");
     return;
@@ -205,8 +244,11 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
 
 /* ---- timers -------------------------------------------------------------- */
 
-static void note_due(gli_tcp_service *service, uint64_t due_ns) {
-  if (due_ns == 0) return;
+/* That of a FETCH that is queued waits until it goes on. */
+static void note_due(const gli_session *session) {
+  gli_tcp_service *service = session->service;
+  uint64_t due_ns = session->due_ns;
+  if (due_ns == 0 || session->state == GLI_SESSION_QUEUED) return;
   if (service->due_ns == 0 || due_ns < service->due_ns)
     service->due_ns = due_ns;
 }
@@ -214,7 +256,7 @@ static void note_due(gli_tcp_service *service, uint64_t due_ns) {
 void gli_session_set_timer(gli_session *session, uint64_t ns) {
   uint64_t now = uv_hrtime();
   session->due_ns = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
-  note_due(session->service, session->due_ns);
+  note_due(session);
 }
 
 void gli_session_stop_timer(gli_session *session) {
@@ -232,9 +274,24 @@ void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   if (service->due_ns == 0 || now_ns < service->due_ns) return;
   service->due_ns = 0;
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
+    if (s->state == GLI_SESSION_QUEUED) continue;
     if (s->due_ns != 0 && s->due_ns <= now_ns) timer_ended(s);
-    if (s->state != GLI_SESSION_CLOSED) note_due(service, s->due_ns);
+    if (s->state != GLI_SESSION_CLOSED) note_due(s);
   }
+}
+
+/* ---- waiting for room ---------------------------------------------------- */
+
+void gli_session_go_on(gli_session *session) {
+  session->state = GLI_SESSION_READY;
+  gli_watch_for(&session->watch, GLI_READABLE);
+  if (!session_is_complete(session))
+    read_request(session);
+  else if (session->fetch.keys != NULL)
+    gli_session_fetch_again(session);
+  else
+    gli_session_serve(session);
+  note_due(session);
 }
 
 /* ---- accepting ---------------------------------------------------------- */

@@ -8,11 +8,10 @@
 #include "core/events.h"
 #include "rendezvous/table.h"
 #include "rendezvous/tcp_address.h"
+#include "rendezvous/tcp_budget.h"
 #include "rendezvous/tcp_protocol.h"
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
-
-typedef struct gli_session gli_session;
 
 /* A parked session in the list of those that wait for a key, or for one of the
  * same hash. */
@@ -29,7 +28,7 @@ typedef struct gli_tcp_served {
 } gli_tcp_served;
 
 /* What the sessions of one server share. */
-typedef struct gli_tcp_service {
+struct gli_tcp_service {
   gli_table *table;
   const char *job;
   uint64_t epoch;
@@ -45,15 +44,17 @@ typedef struct gli_tcp_service {
   bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
   gli_tcp_served served;
+  gli_tcp_budget budget;
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
-} gli_tcp_service;
+};
 
 typedef enum gli_session_state {
   GLI_SESSION_HELLO,   /* has to say hello, before its timer ends */
   GLI_SESSION_READY,   /* the next request is awaited */
   GLI_SESSION_PARKED,  /* waits for keys; its timer is the deadline */
+  GLI_SESSION_QUEUED,  /* waits for room: for more of a request, or a reply */
   GLI_SESSION_WRITING, /* a reply is on its way out */
   GLI_SESSION_CLOSED
 } gli_session_state;
@@ -84,10 +85,12 @@ struct gli_session {
   size_t got; /* bytes of the head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
-  size_t body_bytes;
+  size_t body_bytes; /* as the head says */
+  size_t body_room;  /* of `body`: grows as they arrive */
   uint32_t op;
   uint8_t *out; /* what is being written */
-  size_t out_bytes, written;
+  size_t out_bytes, out_room, written;
+  gli_tcp_share share;
   gli_tcp_fetch fetch;
   char peer[sizeof(gli_tcp_name)];
 };
@@ -126,6 +129,9 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
 void gli_session_reply_status(gli_session *session, gloo_status status,
                               const gloo_error *error);
 
+/* There is room for what it was queued for. */
+void gli_session_go_on(gli_session *session);
+
 /* Its client is gone: close it. Idempotent. */
 void gli_session_lost(gli_session *session);
 
@@ -135,6 +141,9 @@ void gli_session_execute(gli_session *session);
 /* Serve the request that is complete in `op` and `body`: reply, park or drop.
  */
 void gli_session_serve(gli_session *session);
+
+/* A FETCH that was queued: as if a key it waits for were there now. */
+void gli_session_fetch_again(gli_session *session);
 
 /* A parked session's time is over: reply which keys are missing. */
 void gli_session_expire(gli_session *session);
