@@ -18,10 +18,10 @@ static void budget_set(gli_session *session, size_t held, size_t kept) {
 void gli_budget_count(gli_session *session) {
   size_t will = session->will != NULL ? session->will_bytes : 0;
   size_t held = session->fetch.n_keys * sizeof *session->fetch.keys;
+  bool waits = session->state == GLI_SESSION_PARKED && session->out == NULL;
   if (session->body != NULL) held += session->body_room;
   if (session->out != NULL) held += session->out_room;
-  budget_set(session, held + will,
-             (session->state == GLI_SESSION_PARKED ? held : 0) + will);
+  budget_set(session, held + will, (waits ? held : 0) + will);
 }
 
 void gli_budget_forget(gli_session *session) {
@@ -41,6 +41,8 @@ static void budget_enqueue(gli_session *session, size_t wants) {
   share->wants = wants;
   share->next = NULL;
   share->link = budget->last != NULL ? budget->last : &budget->first;
+  /* From now on all others have to hurry. */
+  if (budget->first == NULL) session->service->due_ns = 1;
   *share->link = session;
   budget->last = &share->next;
   budget->n_queued++;

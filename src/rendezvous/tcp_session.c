@@ -14,6 +14,11 @@
 #include "rendezvous/tcp_socket.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
+/* A request that has begun, or a reply, has so long for so many bytes, or for
+ * what is left of it; less while others wait for the memory that it takes. */
+#define STALL_NS UINT64_C(30000000000)
+#define STALL_CROWDED_NS UINT64_C(5000000000)
+#define STALL_BYTES ((size_t)64 << 10)
 #define SESSIONS_MAX 65536
 #define BODY_ROOM ((size_t)4096) /* at first */
 
@@ -61,6 +66,14 @@ void gli_session_drop(gli_session *session, const char *why) {
   gli_log(GLOO_LOG_WARN, "the TCP store at %s dropped the client at %s: %s",
           session->service->address, session->peer, why);
   gli_session_close(session);
+}
+
+/* The rest of a request or a reply is for later. A hello has its own time. */
+static void await_progress(gli_session *session) {
+  if (session->state == GLI_SESSION_HELLO) return;
+  if (session->due_ns != 0 && session->moved < STALL_BYTES) return;
+  session->moved = 0;
+  gli_session_set_timer(session, STALL_NS);
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -135,7 +148,11 @@ static void read_request(gli_session *session) {
   if (session_is_full(session) && !session_grow_body(session)) return;
   for (;;) {
     ssize_t n = session_read_some(session);
-    if (n < 0 && gli_would_block(errno)) return;
+    if (n < 0 && gli_would_block(errno)) {
+      if (session->state == GLI_SESSION_READY && session->got > 0)
+        await_progress(session);
+      return;
+    }
     if (n <= 0) {
       gli_session_lost(session);
       return;
@@ -146,12 +163,17 @@ static void read_request(gli_session *session) {
       return;
     }
     session->got += (size_t)n;
+    session->moved += (size_t)n;
     session->service->served.bytes_in += (size_t)n;
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
       session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
-    if (session_is_full(session)) return;
+    if (session_is_full(session)) {
+      await_progress(session);
+      return;
+    }
     if (!session_is_complete(session)) continue;
+    if (session->state == GLI_SESSION_READY) gli_session_stop_timer(session);
     session->service->served.requests++;
     gli_session_serve(session);
     return;
@@ -173,8 +195,9 @@ static void forget_request(gli_session *session) {
 static void next_request(gli_session *session) {
   free(session->out);
   session->out = NULL;
-  session->got = 0;
+  session->got = session->moved = 0;
   session->state = GLI_SESSION_READY;
+  gli_session_stop_timer(session);
   gli_budget_leave(session);
   gli_budget_count(session);
 }
@@ -192,10 +215,12 @@ static void write_out(gli_session *session) {
     }
     if (n < 0) {
       session->state = GLI_SESSION_WRITING;
+      await_progress(session);
       gli_watch_for(&session->watch, GLI_WRITABLE);
       return;
     }
     session->written += (size_t)n;
+    session->moved += (size_t)n;
     session->service->served.bytes_out += (size_t)n;
   }
   next_request(session);
@@ -229,7 +254,7 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
     uv_cond_broadcast(session->answered);
     return;
   }
-  session->written = 0;
+  session->written = session->moved = 0;
   write_out(session);
 }
 
@@ -244,11 +269,27 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
 
 /* ---- timers -------------------------------------------------------------- */
 
-/* That of a FETCH that is queued waits until it goes on. */
+/* When a session's timer ends; 0: not now. That of a FETCH that is queued waits
+ * until it goes on. */
+static uint64_t session_due(const gli_session *session) {
+  switch (session->state) {
+    case GLI_SESSION_QUEUED:
+    case GLI_SESSION_CLOSED:
+      return 0;
+    case GLI_SESSION_READY:
+    case GLI_SESSION_WRITING:
+      if (session->due_ns == 0 || session->service->budget.first == NULL)
+        return session->due_ns;
+      return session->due_ns - (STALL_NS - STALL_CROWDED_NS);
+    default:
+      return session->due_ns;
+  }
+}
+
 static void note_due(const gli_session *session) {
   gli_tcp_service *service = session->service;
-  uint64_t due_ns = session->due_ns;
-  if (due_ns == 0 || session->state == GLI_SESSION_QUEUED) return;
+  uint64_t due_ns = session_due(session);
+  if (due_ns == 0) return;
   if (service->due_ns == 0 || due_ns < service->due_ns)
     service->due_ns = due_ns;
 }
@@ -267,16 +308,21 @@ static void timer_ended(gli_session *session) {
   session->due_ns = 0;
   if (session->state == GLI_SESSION_HELLO)
     gli_session_drop(session, "it did not say hello in time");
-  if (session->state == GLI_SESSION_PARKED) gli_session_expire(session);
+  else if (session->state == GLI_SESSION_READY)
+    gli_session_drop(session, "the rest of its request did not come");
+  else if (session->state == GLI_SESSION_WRITING)
+    gli_session_drop(session, "it did not take the reply");
+  else if (session->state == GLI_SESSION_PARKED)
+    gli_session_expire(session);
 }
 
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   if (service->due_ns == 0 || now_ns < service->due_ns) return;
   service->due_ns = 0;
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
-    if (s->state == GLI_SESSION_QUEUED) continue;
-    if (s->due_ns != 0 && s->due_ns <= now_ns) timer_ended(s);
-    if (s->state != GLI_SESSION_CLOSED) note_due(s);
+    uint64_t due_ns = session_due(s);
+    if (due_ns != 0 && due_ns <= now_ns) timer_ended(s);
+    note_due(s);
   }
 }
 
@@ -285,9 +331,10 @@ void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
 void gli_session_go_on(gli_session *session) {
   session->state = GLI_SESSION_READY;
   gli_watch_for(&session->watch, GLI_READABLE);
-  if (!session_is_complete(session))
+  if (!session_is_complete(session)) {
+    session->due_ns = 0; /* time that it waited does not count */
     read_request(session);
-  else if (session->fetch.keys != NULL)
+  } else if (session->fetch.keys != NULL)
     gli_session_fetch_again(session);
   else
     gli_session_serve(session);

@@ -52,10 +52,11 @@ struct gli_tcp_service {
 
 typedef enum gli_session_state {
   GLI_SESSION_HELLO,   /* has to say hello, before its timer ends */
-  GLI_SESSION_READY,   /* the next request is awaited */
+  GLI_SESSION_READY,   /* the next request is awaited: for ever, until its first
+                          byte is there; then the rest, in time */
   GLI_SESSION_PARKED,  /* waits for keys; its timer is the deadline */
   GLI_SESSION_QUEUED,  /* waits for room: for more of a request, or a reply */
-  GLI_SESSION_WRITING, /* a reply is on its way out */
+  GLI_SESSION_WRITING, /* a reply is on its way out, and taken in time */
   GLI_SESSION_CLOSED
 } gli_session_state;
 
@@ -90,6 +91,7 @@ struct gli_session {
   uint32_t op;
   uint8_t *out; /* what is being written */
   size_t out_bytes, out_room, written;
+  size_t moved; /* bytes of a request or a reply since its timer was set */
   gli_tcp_share share;
   gli_tcp_fetch fetch;
   char peer[sizeof(gli_tcp_name)];
@@ -118,7 +120,7 @@ void gli_session_close(gli_session *session);
 /* Close it because of what the client sent or did; logged. */
 void gli_session_drop(gli_session *session, const char *why);
 
-/* End the state that the session is in, HELLO or PARKED, after `ns`. */
+/* End the state that the session is in after `ns`. */
 void gli_session_set_timer(gli_session *session, uint64_t ns);
 void gli_session_stop_timer(gli_session *session);
 

@@ -321,6 +321,72 @@ static void long_waits_are_bounded(void **state) {
   gli_tcp_server_destroy(server);
 }
 
+/* ---- time ---------------------------------------------------------------- */
+
+/* Another one that wants a long value gets it while they stay. */
+static void readers_that_do_not_read_give_way(void **state) {
+  int fds[READERS];
+  gloo_value value;
+  gloo_error e;
+  uint16_t port;
+  (void)state;
+  gli_tcp_server *server = serve_crowd(&port);
+  gloo_store *client = join(port);
+  set_big(client, "big", GLOO_STORE_VALUE_MAX);
+  ask_and_do_not_read(port, fds);
+  await_queued(server, READERS / 2);
+  if (gloo_store_get(client, "big", LONG_TIME, &value, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  assert_int_equal(value.bytes, GLOO_STORE_VALUE_MAX);
+  free(value.data);
+  expect_bounded(server);
+  close_all(fds, READERS);
+  await_idle(server);
+  gloo_store_destroy(client);
+  gli_tcp_server_destroy(server);
+}
+
+/* A byte now and then is no progress. */
+static void drip(int fd) {
+  int i = 0;
+  while (i < 1200 && send(fd, "", 1, MSG_NOSIGNAL) == 1) {
+    uv_sleep(100);
+    i++;
+  }
+  assert_true(i < 1200);
+  close(fd);
+}
+
+static void stalled_clients_are_dropped(void **state) {
+  static const uint8_t head[GLI_TCP_HEAD_BYTES] = {0, 1, 0, 0, GLI_TCP_SET};
+  int fds[5];
+  uint16_t port;
+  uint8_t *body;
+  size_t bytes;
+  (void)state;
+  gli_tcp_server *server = serve_crowd(&port);
+  gloo_store *client = join(port);
+  set_big(client, "big", GLOO_STORE_VALUE_MAX);
+  for (int i = 0; i < 5; i++) fds[i] = greet(port);
+  raw_send(fds[0], head, 3);
+  raw_send(fds[1], head, sizeof(head));
+  send_fetch(fds[2], "big"); /* the reply does not fit into sockets */
+  raw_send(fds[3], head, sizeof(head));
+  drip(fds[3]);
+  raw_expect_closed(fds[0]);
+  raw_expect_closed(fds[1]);
+  await_idle(server);
+  close(fds[2]);
+  /* Between requests there is no hurry. */
+  send_fetch(fds[4], "big");
+  assert_int_equal(read_reply(fds[4], &body, &bytes), GLOO_OK);
+  free(body);
+  close(fds[4]);
+  expect_served(client);
+  gloo_store_destroy(client);
+  gli_tcp_server_destroy(server);
+}
+
 /* Those that wait for a deadline of the library run apart, with an argument. */
 int main(int argc, char **argv) {
   (void)argv;
@@ -330,7 +396,12 @@ int main(int argc, char **argv) {
       TEST(large_requests_take_turns),
       TEST(long_waits_are_bounded),
   };
+  const struct CMUnitTest patient[] = {
+      TEST(readers_that_do_not_read_give_way),
+      TEST(stalled_clients_are_dropped),
+  };
   test_warm_up();
-  if (argc > 1) return 0;
+  gloo_log_set_level(GLOO_LOG_ERROR);
+  if (argc > 1) return cmocka_run_group_tests(patient, NULL, NULL);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
