@@ -35,41 +35,18 @@ static bool budget_has_room(const gli_tcp_budget *budget, size_t more) {
          more <= GLI_TCP_BUDGET - budget->held;
 }
 
-static void budget_enqueue(gli_session *session, size_t wants) {
-  gli_tcp_budget *budget = &session->service->budget;
-  gli_tcp_share *share = &session->share;
-  share->wants = wants;
-  share->next = NULL;
-  share->link = budget->last != NULL ? budget->last : &budget->first;
-  /* From now on all others have to hurry. */
-  if (budget->first == NULL) session->service->due_ns = 1;
-  *share->link = session;
-  budget->last = &share->next;
-  budget->n_queued++;
-}
-
-static void budget_dequeue(gli_session *session) {
-  gli_tcp_budget *budget = &session->service->budget;
-  gli_tcp_share *share = &session->share;
-  if (share->link == NULL) return;
-  *share->link = share->next;
-  if (share->next != NULL)
-    share->next->share.link = share->link;
-  else
-    budget->last = budget->first != NULL ? share->link : NULL;
-  share->next = NULL;
-  share->link = NULL;
-  budget->n_queued--;
-}
-
 bool gli_budget_ask(gli_session *session, size_t more, size_t size) {
   gli_tcp_budget *budget = &session->service->budget;
   bool granted = more <= session->share.granted;
   session->share.granted = 0;
   if (granted || size <= GLI_TCP_BUDGET_SMALL) return true;
   if (session->answered != NULL || session == budget->beyond) return true;
-  if (budget->first == NULL && budget_has_room(budget, more)) return true;
-  budget_enqueue(session, more);
+  if (budget->queue.n == 0) {
+    if (budget_has_room(budget, more)) return true;
+    session->service->due_ns = 1; /* from now on all have to hurry */
+  }
+  session->share.wants = more;
+  gli_tcp_queue_append(&budget->queue, &session->share.place, session);
   session->state = GLI_SESSION_QUEUED;
   gli_budget_count(session);
   gli_watch_for(&session->watch, 0);
@@ -78,7 +55,7 @@ bool gli_budget_ask(gli_session *session, size_t more, size_t size) {
 
 void gli_budget_leave(gli_session *session) {
   gli_tcp_budget *budget = &session->service->budget;
-  budget_dequeue(session);
+  gli_tcp_queue_remove(&budget->queue, &session->share.place);
   if (budget->beyond == session) budget->beyond = NULL;
 }
 
@@ -86,12 +63,12 @@ bool gli_budget_go_on(gli_tcp_service *service) {
   gli_tcp_budget *budget = &service->budget;
   gli_session *session;
   bool any = false;
-  while ((session = budget->first) != NULL) {
+  while ((session = gli_tcp_queue_first(&budget->queue)) != NULL) {
     if (!budget_has_room(budget, session->share.wants)) {
       if (budget->beyond != NULL) break;
       budget->beyond = session;
     }
-    budget_dequeue(session);
+    gli_tcp_queue_remove(&budget->queue, &session->share.place);
     session->share.granted = session->share.wants;
     gli_session_go_on(session);
     any = true;

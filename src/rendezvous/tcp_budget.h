@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "rendezvous/tcp_queue.h"
+
 /* At most this is held, and two frames of the session that goes on beyond it,
  * and what is small. */
 #define GLI_TCP_BUDGET ((size_t)256 << 20)
@@ -24,24 +26,21 @@
 /* A request or a reply of so many bytes, or a will, is small. */
 #define GLI_TCP_BUDGET_SMALL ((size_t)4096)
 
-typedef struct gli_session gli_session;
 typedef struct gli_tcp_service gli_tcp_service;
 
 typedef struct gli_tcp_budget {
   size_t held;         /* bytes, of all sessions */
   size_t most;         /* ... that were ever held at a time */
   size_t kept;         /* ... of requests that wait for keys, and of wills */
-  size_t n_queued;     /* sessions that wait for room */
-  gli_session *first;  /* of these */
-  gli_session **last;  /* the end of their list; NULL: there is none */
+  gli_tcp_queue queue; /* sessions that wait for room */
   gli_session *beyond; /* goes on whatever is held; NULL: none */
 } gli_tcp_budget;
 
-/* A session's place in that list, and what it counts for. */
+/* What a session counts for, and what it waits for. */
 typedef struct gli_tcp_share {
   size_t held, kept;
   size_t wants, granted;
-  gli_session *next, **link; /* link NULL: it does not wait */
+  gli_tcp_place place;
 } gli_tcp_share;
 
 /* Count what the session holds, after that has changed. */

@@ -23,6 +23,15 @@ static void say_what_lacks(const gli_tcp_service *service, gloo_error *error) {
   if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
     snprintf(most, sizeof most, ", which is %llu now",
              (unsigned long long)limit.rlim_cur);
+  if (service->full) {
+    gli_fail(error, GLOO_ERR_IO, -1,
+             "the process that serves the TCP store at %s (rank 0's, if "
+             "gloo_init made it) cannot take another client: it takes at most "
+             "%zu, no more than half of its limit on open files; raise that "
+             "(ulimit -n)%s",
+             service->address, gli_tcp_sessions_max(), most);
+    return;
+  }
   gli_fail(error, gli_lack_status(service->lack), -1,
            "the process that serves the TCP store at %s (rank 0's, if "
            "gloo_init made it) cannot take another client; it says: %s%s",

@@ -19,14 +19,12 @@
 #define STALL_NS UINT64_C(30000000000)
 #define STALL_CROWDED_NS UINT64_C(5000000000)
 #define STALL_BYTES ((size_t)64 << 10)
-#define SESSIONS_MAX 65536
 #define BODY_ROOM ((size_t)4096) /* at first */
 
 static void session_free(gli_session *session) {
   gli_tcp_service *service = session->service;
   *session->link = session->next;
   if (session->next != NULL) session->next->link = session->link;
-  service->n_sessions--;
   if (session->refused) service->n_refused--;
   gli_budget_forget(session);
   free(session->fetch.keys);
@@ -58,6 +56,8 @@ void gli_session_close(gli_session *session) {
     uv_cond_broadcast(session->answered);
     return;
   }
+  gli_strangers_leave(session);
+  session->service->n_sessions--;
   session->service->to_sweep = true;
   gli_watch_close(&session->watch);
 }
@@ -198,6 +198,7 @@ static void next_request(gli_session *session) {
   session->got = session->moved = 0;
   session->state = GLI_SESSION_READY;
   gli_session_stop_timer(session);
+  gli_strangers_leave(session);
   gli_budget_leave(session);
   gli_budget_count(session);
 }
@@ -278,7 +279,7 @@ static uint64_t session_due(const gli_session *session) {
       return 0;
     case GLI_SESSION_READY:
     case GLI_SESSION_WRITING:
-      if (session->due_ns == 0 || session->service->budget.first == NULL)
+      if (session->due_ns == 0 || session->service->budget.queue.n == 0)
         return session->due_ns;
       return session->due_ns - (STALL_NS - STALL_CROWDED_NS);
     default:
@@ -377,13 +378,10 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   session->refused = refused;
   session_enlist(session);
   name_peer(session);
-  if (service->n_sessions > SESSIONS_MAX) {
-    gli_session_drop(session, "there are too many clients");
-    return;
-  }
   gli_store_socket_tune(fd);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
   gli_watch_for(&session->watch, GLI_READABLE);
+  if (!refused) gli_strangers_join(session);
 }
 
 /* ---- this process itself ------------------------------------------------- */

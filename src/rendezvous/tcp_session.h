@@ -10,6 +10,7 @@
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_budget.h"
 #include "rendezvous/tcp_protocol.h"
+#include "rendezvous/tcp_strangers.h"
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
 
@@ -25,6 +26,7 @@ typedef struct gli_wait {
 typedef struct gli_tcp_served {
   uint64_t requests;
   uint64_t bytes_in, bytes_out;
+  uint64_t gave_way; /* sessions that were closed for others to have a place */
 } gli_tcp_served;
 
 /* What the sessions of one server share. */
@@ -34,17 +36,19 @@ struct gli_tcp_service {
   uint64_t epoch;
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
-  uint64_t due_ns; /* when a session's timer may end; 0: none is set */
-  size_t n_sessions;
+  uint64_t due_ns;       /* when a session's timer may end; 0: none is set */
+  size_t n_sessions;     /* that are open */
   gli_session *sessions; /* all, until they are swept up */
   bool to_sweep;         /* some are closed */
   /* errno of what this process lacks to take clients, since one was refused for
    * it; 0: nothing. */
   int lack;
+  bool full;        /* ... which is no descriptor: it has all its sessions */
   bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
   gli_tcp_served served;
   gli_tcp_budget budget;
+  gli_tcp_queue strangers; /* sessions that have not said hello */
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
@@ -93,6 +97,7 @@ struct gli_session {
   size_t out_bytes, out_room, written;
   size_t moved; /* bytes of a request or a reply since its timer was set */
   gli_tcp_share share;
+  gli_tcp_place stranger;
   gli_tcp_fetch fetch;
   char peer[sizeof(gli_tcp_name)];
 };

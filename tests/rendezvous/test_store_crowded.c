@@ -9,10 +9,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
+#include "children.h"
 #include "core/bytes.h"
 #include "gloo_c/log.h"
 #include "kinds.h"
@@ -54,7 +56,7 @@ static void await_idle(gli_tcp_server *server) {
 }
 
 static void await_queued(gli_tcp_server *server, size_t n) {
-  for (int i = 0; gli_tcp_server_budget(server).n_queued < n; i++) {
+  for (int i = 0; gli_tcp_server_budget(server).queue.n < n; i++) {
     if (i > 6000) fail_msg("no sessions wait for room");
     uv_sleep(10);
   }
@@ -387,6 +389,127 @@ static void stalled_clients_are_dropped(void **state) {
   gli_tcp_server_destroy(server);
 }
 
+/* ---- descriptors --------------------------------------------------------- */
+
+static bool limit_descriptors(rlim_t n) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < n) return false;
+  limit.rlim_cur = n;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/* What a server in a child is given, and what it tells. */
+typedef struct place {
+  go_signal port, end;
+  int left; /* descriptors besides its own; 0: `limit` in all */
+  rlim_t limit;
+} place;
+
+/* 0: some had to give way; 1: none. */
+static int serve_few(int unused, void *argument) {
+  place *p = argument;
+  gli_tcp_server *server;
+  gloo_store_tcp_options options = options_for(0);
+  (void)unused;
+  if (gli_tcp_server_create(&options, &server, NULL) != GLOO_OK) return 2;
+  const struct sockaddr_storage *address = gli_tcp_server_address(server);
+  uint16_t port = ntohs(((const struct sockaddr_in *)address)->sin_port);
+  int next = dup(0);
+  close(next);
+  if (!limit_descriptors(p->left > 0 ? (rlim_t)(next + p->left) : p->limit))
+    return 3;
+  if (write(p->port.write_end, &port, sizeof(port)) != sizeof(port)) return 4;
+  (void)go_await(&p->end);
+  return gli_tcp_server_served(server).gave_way > 0 ? 0 : 1;
+}
+
+static pid_t place_open(place *p, uint16_t *port) {
+  go_open(&p->port);
+  go_open(&p->end);
+  pid_t pid = child_start(serve_few, 0, p);
+  *port = go_await(&p->port);
+  return pid;
+}
+
+static int place_close(place *p, pid_t pid) {
+  go_send(&p->end, 0);
+  int outcome = child_wait(pid);
+  go_close(&p->port);
+  go_close(&p->end);
+  return outcome;
+}
+
+static void silent_connections_give_way(void **state) {
+  enum { N = 2000 };
+  static int fds[N];
+  uint16_t port;
+  place p = {.limit = 1024};
+  struct rlimit before;
+  (void)state;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  pid_t pid = place_open(&p, &port);
+  if (!limit_descriptors(N + 100)) {
+    print_message("# skipped: too few open files are allowed here\n");
+    place_close(&p, pid);
+    skip();
+  }
+  gloo_store *first = join(port);
+  for (int i = 0; i < N / 2; i++) fds[i] = raw_connect(port);
+  gloo_store *second = join(port);
+  expect_served(second);
+  for (int i = N / 2; i < N; i++) fds[i] = raw_connect(port);
+  gloo_store *third = join(port);
+  expect_served(third);
+  expect_served(first);
+  close_all(fds, N);
+  gloo_store_destroy(third);
+  gloo_store_destroy(second);
+  gloo_store_destroy(first);
+  assert_int_equal(place_close(&p, pid), 0);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void silent_connections_give_their_descriptors(void **state) {
+  enum { LEFT = 4 };
+  gloo_store *clients[LEFT];
+  int fds[LEFT];
+  uint16_t port;
+  place p = {.left = LEFT};
+  (void)state;
+  pid_t pid = place_open(&p, &port);
+  for (int i = 0; i < LEFT; i++) fds[i] = raw_connect(port);
+  for (int i = 0; i < LEFT; i++) clients[i] = join(port);
+  for (int i = 0; i < LEFT; i++) expect_served(clients[i]);
+  close_all(fds, LEFT);
+  for (int i = 0; i < LEFT; i++) gloo_store_destroy(clients[i]);
+  assert_int_equal(place_close(&p, pid), 0);
+}
+
+/* Half of its descriptors are for clients. */
+static void a_full_server_says_so(void **state) {
+  enum { LIMIT = 40, CLIENTS = LIMIT / 2 };
+  gloo_store *clients[CLIENTS], *another;
+  gloo_error e;
+  uint16_t port;
+  place p = {.limit = LIMIT};
+  (void)state;
+  pid_t pid = place_open(&p, &port);
+  for (int i = 0; i < CLIENTS; i++) clients[i] = join(port);
+  gloo_store_tcp_options options = options_for(port);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(gloo_store_tcp_create(&options, &another, &e),
+                     GLOO_ERR_IO);
+    expect_address(&e, port);
+    expect_message(&e, "at most 20");
+    expect_message(&e, "ulimit -n), which is 40 now");
+  }
+  gloo_store_destroy(clients[0]);
+  clients[0] = join(port);
+  for (int i = 0; i < CLIENTS; i++) expect_served(clients[i]);
+  for (int i = 0; i < CLIENTS; i++) gloo_store_destroy(clients[i]);
+  assert_int_equal(place_close(&p, pid), 1);
+}
+
 /* Those that wait for a deadline of the library run apart, with an argument. */
 int main(int argc, char **argv) {
   (void)argv;
@@ -395,10 +518,13 @@ int main(int argc, char **argv) {
       TEST(unfinished_requests_are_bounded),
       TEST(large_requests_take_turns),
       TEST(long_waits_are_bounded),
+      TEST(silent_connections_give_way),
+      TEST(silent_connections_give_their_descriptors),
   };
   const struct CMUnitTest patient[] = {
       TEST(readers_that_do_not_read_give_way),
       TEST(stalled_clients_are_dropped),
+      TEST(a_full_server_says_so),
   };
   test_warm_up();
   gloo_log_set_level(GLOO_LOG_ERROR);
