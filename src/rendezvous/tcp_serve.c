@@ -155,8 +155,8 @@ static bool reply_values(gli_session *session) {
 static void serve_wait_for(gli_session *session, gli_wait *wait,
                            const char *key) {
   gli_wait **bucket =
-      &session->service
-           ->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+      &session->service->waiting[gli_table_hash(session->service->table, key) &
+                                 (GLI_TCP_WAIT_BUCKETS - 1)];
   *wait = (gli_wait){session, key, *bucket, bucket};
   if (*bucket != NULL) (*bucket)->link = &wait->next;
   *bucket = wait;
@@ -221,7 +221,8 @@ void gli_session_fetch_again(gli_session *session) {
 static void serve_wake(gli_tcp_service *service, const char *key) {
   gli_wait *woken = NULL;
   gli_wait *const *bucket =
-      &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+      &service->waiting[gli_table_hash(service->table, key) &
+                        (GLI_TCP_WAIT_BUCKETS - 1)];
   for (gli_wait *w = *bucket, *next; w != NULL; w = next) {
     next = w->next;
     if (strcmp(w->key, key) != 0) continue;
@@ -267,7 +268,8 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   const char *alarm;
   if (!gli_body_u64(body, &timeout) || !gli_body_u32(body, &want) ||
       !gli_body_string(body, 0, GLOO_STORE_KEY_MAX, &alarm) ||
-      !gli_body_u32(body, &n) || n == 0 || n > body->left / 4) {
+      !gli_body_u32(body, &n) || n == 0 || n > GLI_TCP_KEYS_MAX ||
+      n > body->left / 4) {
     serve_broken(session);
     return;
   }

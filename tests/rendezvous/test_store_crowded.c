@@ -389,6 +389,37 @@ static void stalled_clients_are_dropped(void **state) {
   gli_tcp_server_destroy(server);
 }
 
+/* A client asks for more than that in parts. */
+static void keys_of_a_request_are_bounded(void **state) {
+  enum { N = GLI_TCP_KEYS_MAX + 1 };
+  static const char *keys[N];
+  static gloo_value values[N];
+  gli_frame frame;
+  gloo_error e;
+  uint16_t port;
+  (void)state;
+  gli_tcp_server *server = serve_crowd(&port);
+  gloo_store *client = join(port);
+  for (int i = 0; i < N; i++) keys[i] = "k";
+  if (gloo_store_set(client, "k", "v", 1, &e) != GLOO_OK ||
+      gloo_store_multi_get(client, keys, N, LONG_TIME, values, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  for (int i = 0; i < N; i++) {
+    assert_int_equal(values[i].bytes, 1);
+    free(values[i].data);
+  }
+  begin_fetch(&frame, 0, 0, N);
+  for (int i = 0; i < N; i++) gli_frame_put_key(&frame, "k");
+  gli_frame_end(&frame, GLI_TCP_FETCH);
+  int fd = greet(port);
+  raw_send(fd, frame.data, frame.bytes);
+  raw_expect_closed(fd);
+  expect_served(client);
+  free(frame.data);
+  gloo_store_destroy(client);
+  gli_tcp_server_destroy(server);
+}
+
 /* ---- descriptors --------------------------------------------------------- */
 
 static bool limit_descriptors(rlim_t n) {
@@ -518,6 +549,7 @@ int main(int argc, char **argv) {
       TEST(unfinished_requests_are_bounded),
       TEST(large_requests_take_turns),
       TEST(long_waits_are_bounded),
+      TEST(keys_of_a_request_are_bounded),
       TEST(silent_connections_give_way),
       TEST(silent_connections_give_their_descriptors),
   };
