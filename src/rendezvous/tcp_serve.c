@@ -76,8 +76,8 @@ static void serve_hello(gli_session *session, gli_body *body) {
              "client version %u: use the same release of the library on all "
              "ranks",
              service->address, GLI_TCP_VERSION, (unsigned)version);
-    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-            error.message);
+    gli_log(gli_strangers_level(service), "refused the client at %s: %s",
+            session->peer, error.message);
     serve_refuse(session, &error);
     return;
   }
@@ -101,7 +101,7 @@ static void serve_hello(gli_session *session, gli_body *body) {
     gli_session_reply_status(session, GLOO_OK, NULL);
     return;
   }
-  gli_log(GLOO_LOG_WARN,
+  gli_log(gli_strangers_level(service),
           "refused the client at %s: it is of job '%s', epoch %" PRIu64
           ", and the TCP store at %s of job '%s', epoch %" PRIu64,
           session->peer, gli_quote(job).text, epoch, service->address,

@@ -475,5 +475,6 @@ void gli_tcp_server_destroy(gli_tcp_server *server) {
   uv_mutex_unlock(&server->serving);
   gli_pipe_signal(server->wake_write);
   uv_thread_join(&server->thread);
+  (void)gli_strangers_tell_rest(&server->service, UINT64_MAX);
   server_end(server);
 }

@@ -63,7 +63,8 @@ void gli_session_close(gli_session *session) {
 }
 
 void gli_session_drop(gli_session *session, const char *why) {
-  gli_log(GLOO_LOG_WARN, "the TCP store at %s dropped the client at %s: %s",
+  gli_log(gli_strangers_level(session->service),
+          "the TCP store at %s dropped the client at %s: %s",
           session->service->address, session->peer, why);
   gli_session_close(session);
 }
@@ -287,12 +288,14 @@ static uint64_t session_due(const gli_session *session) {
   }
 }
 
-static void note_due(const gli_session *session) {
-  gli_tcp_service *service = session->service;
-  uint64_t due_ns = session_due(session);
+void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns) {
   if (due_ns == 0) return;
   if (service->due_ns == 0 || due_ns < service->due_ns)
     service->due_ns = due_ns;
+}
+
+static void note_due(const gli_session *session) {
+  gli_sessions_note_due(session->service, session_due(session));
 }
 
 void gli_session_set_timer(gli_session *session, uint64_t ns) {
@@ -320,6 +323,7 @@ static void timer_ended(gli_session *session) {
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   if (service->due_ns == 0 || now_ns < service->due_ns) return;
   service->due_ns = 0;
+  gli_sessions_note_due(service, gli_strangers_tell_rest(service, now_ns));
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
     uint64_t due_ns = session_due(s);
     if (due_ns != 0 && due_ns <= now_ns) timer_ended(s);
@@ -368,8 +372,8 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_session *session = calloc(1, sizeof *session);
   if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
                                          session_ready, session)) {
-    gli_log(GLOO_LOG_ERROR, "the TCP store at %s has no memory for a client",
-            service->address);
+    gli_log(gli_strangers_level(service),
+            "the TCP store at %s has no memory for a client", service->address);
     free(session);
     close(fd);
     return;

@@ -49,6 +49,7 @@ struct gli_tcp_service {
   gli_tcp_served served;
   gli_tcp_budget budget;
   gli_tcp_queue strangers; /* sessions that have not said hello */
+  gli_tcp_lines lines;
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
@@ -111,6 +112,9 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
 gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
                              gli_tcp_op op, uv_cond_t *answered);
 void gli_session_own_free(gli_session *session);
+
+/* Look at the timers then, or before. 0: not at all. */
+void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns);
 
 /* End the timers that are due. */
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
