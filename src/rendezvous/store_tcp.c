@@ -184,7 +184,7 @@ static size_t batch_of(const char *const *keys, size_t n_keys, size_t most,
                        size_t *bytes) {
   size_t n = 0;
   *bytes = 0;
-  while (n < n_keys && (n == 0 || *bytes < most))
+  while (n < n_keys && n < GLI_TCP_KEYS_MAX && (n == 0 || *bytes < most))
     *bytes += strlen(keys[n++]) + 5;
   return n;
 }

@@ -3,7 +3,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
+#include "core/random.h"
+#include "core/siphash.h"
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
@@ -19,7 +22,16 @@ struct gli_table {
   size_t n_buckets; /* a power of two */
   size_t n_keys, max_keys;
   uint64_t bytes, max_bytes; /* of keys and values */
+  gli_siphash_key seed;
 };
+
+/* Where the system has nothing random to give, what others can only guess. */
+static void table_make_seed(gli_table *table) {
+  const char *what;
+  uint64_t guess[2] = {(uint64_t)(uintptr_t)table, uv_hrtime()};
+  if (gli_random(table->seed.bytes, sizeof table->seed.bytes, &what) != 0)
+    memcpy(table->seed.bytes, guess, sizeof guess);
+}
 
 gli_table *gli_table_create(size_t max_keys, uint64_t max_bytes) {
   gli_table *table = calloc(1, sizeof *table);
@@ -27,6 +39,7 @@ gli_table *gli_table_create(size_t max_keys, uint64_t max_bytes) {
   table->n_buckets = 64;
   table->max_keys = max_keys;
   table->max_bytes = max_bytes;
+  table_make_seed(table);
   table->buckets = calloc(table->n_buckets, sizeof(entry *));
   if (table->buckets != NULL) return table;
   free(table);
@@ -45,14 +58,8 @@ void gli_table_destroy(gli_table *table) {
   free(table);
 }
 
-/* FNV-1a (Fowler, Noll and Vo), with the high bits folded in at the end. */
-uint64_t gli_table_hash(const char *key) {
-  uint64_t hash = 14695981039346656037u;
-  for (; *key != '\0'; key++) {
-    hash ^= (unsigned char)*key;
-    hash *= 1099511628211u;
-  }
-  return hash ^ (hash >> 32);
+uint64_t gli_table_hash(const gli_table *table, const char *key) {
+  return gli_siphash(&table->seed, key, strlen(key));
 }
 
 /* Where the pointer to `key`'s entry is, or would be. */
@@ -66,7 +73,7 @@ static entry **table_slot_of(const gli_table *table, const char *key,
 }
 
 const gloo_value *gli_table_find(const gli_table *table, const char *key) {
-  const entry *e = *table_slot_of(table, key, gli_table_hash(key));
+  const entry *e = *table_slot_of(table, key, gli_table_hash(table, key));
   return e == NULL ? NULL : &e->value;
 }
 
@@ -109,7 +116,7 @@ static gloo_status check_room(const gli_table *table, const char *key,
 
 /* The entry of `key`, made with an empty value when there is none. */
 static entry *entry_of(gli_table *table, const char *key) {
-  uint64_t hash = gli_table_hash(key);
+  uint64_t hash = gli_table_hash(table, key);
   entry **slot = table_slot_of(table, key, hash);
   if (*slot != NULL) return *slot;
   size_t key_bytes = strlen(key);
@@ -206,7 +213,7 @@ gloo_status gli_table_append(gli_table *table, const char *key,
 }
 
 gloo_status gli_table_remove(gli_table *table, const char *key) {
-  entry **slot = table_slot_of(table, key, gli_table_hash(key));
+  entry **slot = table_slot_of(table, key, gli_table_hash(table, key));
   entry *e = *slot;
   if (e == NULL) return GLOO_ERR_NOT_FOUND;
   *slot = e->next;

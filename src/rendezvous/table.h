@@ -16,7 +16,8 @@ typedef struct gli_table gli_table;
 gli_table *gli_table_create(size_t max_keys, uint64_t max_bytes);
 void gli_table_destroy(gli_table *table);
 
-uint64_t gli_table_hash(const char *key);
+/* Differs from table to table, and cannot be foreseen: see core/siphash.h. */
+uint64_t gli_table_hash(const gli_table *table, const char *key);
 
 /* What `key` holds, valid until the table changes; NULL when absent. */
 const gloo_value *gli_table_find(const gli_table *table, const char *key);

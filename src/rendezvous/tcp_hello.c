@@ -18,6 +18,15 @@ void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
   if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
     snprintf(most, sizeof most, ", which is %llu now",
              (unsigned long long)limit.rlim_cur);
+  if (service->full) {
+    gli_fail(error, GLOO_ERR_IO, -1,
+             "the process that serves the TCP store at %s (rank 0's, if "
+             "gloo_init made it) cannot take another client: it takes at most "
+             "%zu, no more than half of its limit on open files; raise that "
+             "(ulimit -n)%s",
+             service->address, gli_tcp_sessions_max(), most);
+    return;
+  }
   gli_fail(error, gli_lack_status(service->lack), -1,
            "the process that serves the TCP store at %s (rank 0's, if "
            "gloo_init made it) cannot take another client; it says: %s%s",
@@ -65,7 +74,7 @@ static void hello_welcome(gli_session *session) {
 /* ---- by name ------------------------------------------------------------- */
 
 static void hello_by_name(gli_session *session, gli_body *body) {
-  const gli_tcp_service *service = session->service;
+  gli_tcp_service *service = session->service;
   gloo_error error;
   uint64_t epoch;
   const char *job;
@@ -73,7 +82,7 @@ static void hello_by_name(gli_session *session, gli_body *body) {
       !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key != NULL) {
-    gli_log(GLOO_LOG_WARN,
+    gli_log(gli_strangers_level(service),
             "refused the client at %s: it does not know the job's secret, "
             "which the TCP store at %s asks for",
             session->peer, service->address);
@@ -82,7 +91,7 @@ static void hello_by_name(gli_session *session, gli_body *body) {
   } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
     hello_welcome(session);
   } else {
-    gli_log(GLOO_LOG_WARN,
+    gli_log(gli_strangers_level(service),
             "refused the client at %s: it is of job '%s', epoch %" PRIu64
             ", and the TCP store at %s of job '%s', epoch %" PRIu64,
             session->peer, gli_quote(job).text, epoch, service->address,
@@ -120,12 +129,12 @@ static void hello_challenge(gli_session *session,
 }
 
 static void hello_by_key(gli_session *session, gli_body *body) {
-  const gli_tcp_service *service = session->service;
+  gli_tcp_service *service = session->service;
   gloo_error error;
   if (body->left != GLI_TCP_NONCE_BYTES) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key == NULL) {
-    gli_log(GLOO_LOG_WARN,
+    gli_log(gli_strangers_level(service),
             "refused the client at %s: it asks for the job's secret, which the "
             "TCP store at %s does not have",
             session->peer, service->address);
@@ -154,7 +163,7 @@ void gli_session_prove(gli_session *session, const gli_body *body) {
 /* ---- the first request --------------------------------------------------- */
 
 void gli_session_hello(gli_session *session, gli_body *body) {
-  const gli_tcp_service *service = session->service;
+  gli_tcp_service *service = session->service;
   gloo_error error;
   uint64_t magic;
   uint32_t version, how = UINT32_MAX;
@@ -169,8 +178,8 @@ void gli_session_hello(gli_session *session, gli_body *body) {
              "client version %u: use the same release of the library on all "
              "ranks",
              service->address, GLI_TCP_VERSION, (unsigned)version);
-    gli_log(GLOO_LOG_WARN, "refused the client at %s: %s", session->peer,
-            error.message);
+    gli_log(gli_strangers_level(service), "refused the client at %s: %s",
+            session->peer, error.message);
     hello_refuse(session, &error);
   } else if (gli_body_u32(body, &how) && how == GLI_TCP_BY_NAME) {
     hello_by_name(session, body);

@@ -47,6 +47,9 @@
 #define GLI_TCP_HELLO_MAX (GLI_JOB_MAX + 64)
 #define GLI_TCP_FRAME_MAX (2 * GLOO_STORE_VALUE_MAX + GLOO_STORE_KEY_MAX + 64)
 
+/* The most keys of one FETCH: each is looked up while others wait. */
+#define GLI_TCP_KEYS_MAX ((size_t)65536)
+
 typedef enum gli_tcp_op {
   GLI_TCP_HELLO = 1,
   GLI_TCP_SET,

@@ -31,7 +31,8 @@ static bool all_there(const gli_table *table, gli_tcp_fetch *fetch) {
   return true;
 }
 
-static void reply_values(gli_session *session) {
+/* False: there is no room for the reply yet. */
+static bool reply_values(gli_session *session) {
   const gli_tcp_fetch *fetch = &session->fetch;
   size_t bytes = 4, n = 0;
   while (fetch->want_values && n < fetch->n_keys) {
@@ -41,6 +42,7 @@ static void reply_values(gli_session *session) {
     bytes += more;
     n++;
   }
+  if (!gli_budget_ask(session, bytes, bytes)) return false;
   gli_frame reply;
   gli_frame_begin(&reply, bytes);
   gli_frame_put_u32(&reply, (uint32_t)n);
@@ -49,14 +51,16 @@ static void reply_values(gli_session *session) {
         gli_table_find(session->service->table, fetch->keys[i]);
     gli_frame_put_blob(&reply, value->data, value->bytes);
   }
+  gli_session_stop_timer(session);
   gli_session_reply(session, &reply, GLOO_OK);
+  return true;
 }
 
 static void serve_wait_for(gli_session *session, gli_wait *wait,
                            const char *key) {
   gli_wait **bucket =
-      &session->service
-           ->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+      &session->service->waiting[gli_table_hash(session->service->table, key) &
+                                 (GLI_TCP_WAIT_BUCKETS - 1)];
   *wait = (gli_wait){session, key, *bucket, bucket};
   if (*bucket != NULL) (*bucket)->link = &wait->next;
   *bucket = wait;
@@ -102,19 +106,27 @@ static void serve_wake_one(gli_session *session) {
     return;
   }
   gli_session_unpark(session);
-  gli_session_stop_timer(session);
   if (complete) {
-    reply_values(session);
+    (void)reply_values(session);
   } else {
+    gli_session_stop_timer(session);
     reply_alarm(session);
   }
+}
+
+/* Keys may have been deleted meanwhile, and its time may be over. */
+void gli_session_fetch_again(gli_session *session) {
+  session->state = GLI_SESSION_PARKED;
+  serve_wake_one(session);
+  if (session->state == GLI_SESSION_PARKED) gli_budget_park(session);
 }
 
 /* `key` exists now: go on with those that wait for it. */
 static void serve_wake(gli_tcp_service *service, const char *key) {
   gli_wait *woken = NULL;
   gli_wait *const *bucket =
-      &service->waiting[gli_table_hash(key) & (GLI_TCP_WAIT_BUCKETS - 1)];
+      &service->waiting[gli_table_hash(service->table, key) &
+                        (GLI_TCP_WAIT_BUCKETS - 1)];
   for (gli_wait *w = *bucket, *next; w != NULL; w = next) {
     next = w->next;
     if (strcmp(w->key, key) != 0) continue;
@@ -148,6 +160,11 @@ void gli_session_expire(gli_session *session) {
   gli_session_reply(session, &reply, GLOO_ERR_TIMEOUT);
 }
 
+static void fetch_set_timer(gli_session *session, uint64_t timeout_ns) {
+  if (timeout_ns <= INT64_MAX) /* as int64 below 0: no limit */
+    gli_session_set_timer(session, timeout_ns);
+}
+
 static void serve_fetch(gli_session *session, gli_body *body) {
   gli_tcp_fetch *fetch = &session->fetch;
   uint64_t timeout;
@@ -155,16 +172,21 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   const char *alarm;
   if (!gli_body_u64(body, &timeout) || !gli_body_u32(body, &want) ||
       !gli_body_string(body, 0, GLOO_STORE_KEY_MAX, &alarm) ||
-      !gli_body_u32(body, &n) || n == 0 || n > body->left / 4) {
+      !gli_body_u32(body, &n) || n == 0 || n > GLI_TCP_KEYS_MAX ||
+      n > body->left / 4) {
     serve_broken(session);
     return;
   }
+  if (!gli_budget_ask(session, n * sizeof *fetch->keys,
+                      n * sizeof *fetch->keys))
+    return;
   fetch->keys = malloc(n * sizeof *fetch->keys);
   if (fetch->keys == NULL) {
     gli_session_drop(session, "no memory for its list of keys");
     return;
   }
   fetch->n_keys = n;
+  gli_budget_count(session);
   fetch->want_values = want != 0;
   fetch->alarm = *alarm != '\0' ? alarm : NULL;
   bool good = true;
@@ -173,7 +195,7 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   if (!good || body->left != 0) {
     serve_broken(session);
   } else if (all_there(session->service->table, fetch)) {
-    reply_values(session);
+    if (!reply_values(session)) fetch_set_timer(session, timeout);
   } else if (fetch->alarm != NULL &&
              gli_table_find(session->service->table, fetch->alarm) != NULL) {
     reply_alarm(session);
@@ -181,8 +203,8 @@ static void serve_fetch(gli_session *session, gli_body *body) {
     gli_session_expire(session);
   } else {
     serve_park(session);
-    if (timeout <= INT64_MAX) /* as int64 below 0: no limit */
-      gli_session_set_timer(session, timeout);
+    fetch_set_timer(session, timeout);
+    gli_budget_park(session);
   }
 }
 
@@ -244,6 +266,15 @@ static void serve_add(gli_session *session, gli_body *body) {
   free(held);
 }
 
+/* ... for the reply, which has the value that is there or that will be. */
+static bool compare_has_room(gli_session *session, const char *key,
+                             size_t desired_bytes) {
+  const gloo_value *old = gli_table_find(session->service->table, key);
+  size_t bytes =
+      old != NULL && old->bytes > desired_bytes ? old->bytes : desired_bytes;
+  return gli_budget_ask(session, bytes, bytes);
+}
+
 static void serve_compare(gli_session *session, gli_body *body) {
   gli_tcp_service *service = session->service;
   gloo_error error;
@@ -260,6 +291,7 @@ static void serve_compare(gli_session *session, gli_body *body) {
     serve_broken(session);
     return;
   }
+  if (want != 0 && !compare_has_room(session, key, desired_bytes)) return;
   gloo_status status = gli_table_compare_and_set(
       service->table, key, expected, expected_bytes, desired, desired_bytes,
       want != 0 ? &current : NULL, &error);
@@ -306,6 +338,15 @@ static void serve_will(gli_session *session, gli_body *body) {
   }
   free(session->will);
   session->will = NULL;
+  if (n > 0 && !gli_budget_keeps_will(session, session->body_bytes)) {
+    gloo_error error;
+    gli_fail(&error, GLOO_ERR_NO_MEMORY, -1,
+             "the server of the TCP store at %s has no room for a will of %zu "
+             "bytes",
+             session->service->address, session->body_bytes);
+    gli_session_reply_status(session, error.status, &error);
+    return;
+  }
   if (n > 0) {
     session->will = session->body;
     session->will_bytes = session->body_bytes;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -85,30 +86,48 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
     server->lacking_since_ns = now;
     gli_log(server->said_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
             "the TCP store at %s cannot take a connection: %s",
-            server->service.address, gli_lack_text(code));
+            server->service.address,
+            server->service.full
+                ? "it has as many clients as half of its limit on open files; "
+                  "raise that (ulimit -n)"
+                : gli_lack_text(code));
     server->said_lack = true;
   }
   if (now - server->lacking_since_ns < PATIENCE_NS) return;
   if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);
 }
 
+/* Without a descriptor accept() fails whether there is a connection or not. */
+static bool server_is_called(const gli_tcp_server *server) {
+  return gli_store_socket_wait(server->listener.fd, POLLIN, 0) == 0;
+}
+
+/* A connection that says nothing does not keep another one out. */
 static void on_connection(void *owner, int events) {
   gli_tcp_server *server = owner;
+  gli_tcp_service *service = &server->service;
+  size_t max = gli_tcp_sessions_max();
   if ((events & GLI_UNWATCHED) != 0) {
     server_accept_failed(server, server->listener.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    int fd = gli_socket_accept(server->listener.fd);
+    service->full = service->n_sessions >= max;
+    int fd = service->full ? -1 : gli_socket_accept(server->listener.fd);
+    int code = service->full ? EMFILE : errno;
     if (fd >= 0) {
       server->lacking_since_ns = 0;
-      server->service.lack = 0;
-      gli_session_accept(&server->service, fd, false);
+      service->lack = 0;
+      gli_session_accept(service, fd, false);
       continue;
     }
-    if (gli_would_block(errno)) return;
-    if (errno == ECONNABORTED || errno == EINTR) continue;
-    server_accept_failed(server, errno);
+    if (gli_would_block(code)) return;
+    if (code == ECONNABORTED || code == EINTR) continue;
+    if (gli_lacking(code)) {
+      if (!server_is_called(server)) return;
+      if (gli_strangers_give_way(service)) continue;
+    }
+    server_accept_failed(server, code);
     return;
   }
 }
@@ -154,7 +173,8 @@ static void server_serve(void *argument) {
     gli_events_poll(server->service.events);
     uint64_t now = uv_hrtime();
     gli_sessions_expire(&server->service, now);
-    gli_sessions_sweep(&server->service);
+    do gli_sessions_sweep(&server->service);
+    while (gli_budget_go_on(&server->service));
     end_pause(server, now);
   }
   uv_mutex_unlock(&server->serving);
@@ -187,6 +207,7 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
   uv_mutex_lock(&server->serving);
   gli_session_serve(session);
   await_reply(server, session);
+  (void)gli_budget_go_on(&server->service); /* it may have woken others */
   if (server->touched) gli_pipe_signal(server->wake_write);
   uv_mutex_unlock(&server->serving);
   gli_signal_guard_leave(&signals);
@@ -448,11 +469,19 @@ gli_tcp_served gli_tcp_server_served(gli_tcp_server *server) {
   return served;
 }
 
+gli_tcp_budget gli_tcp_server_budget(gli_tcp_server *server) {
+  uv_mutex_lock(&server->serving);
+  gli_tcp_budget budget = server->service.budget;
+  uv_mutex_unlock(&server->serving);
+  return budget;
+}
+
 void gli_tcp_server_destroy(gli_tcp_server *server) {
   uv_mutex_lock(&server->serving);
   server->stopping = true;
   uv_mutex_unlock(&server->serving);
   gli_pipe_signal(server->wake_write);
   uv_thread_join(&server->thread);
+  (void)gli_strangers_tell_rest(&server->service, UINT64_MAX);
   server_end(server);
 }

@@ -26,6 +26,8 @@ const struct sockaddr_storage *gli_tcp_server_address(
 
 /* What its clients have cost so far. Any thread. */
 gli_tcp_served gli_tcp_server_served(gli_tcp_server *server);
+/* What they make it hold; the pointers in it mean nothing. Any thread. */
+gli_tcp_budget gli_tcp_server_budget(gli_tcp_server *server);
 
 /* A request of this process, which takes no descriptor: whatever the process
  * lacks, it can read and write the store that it serves. Takes the request's

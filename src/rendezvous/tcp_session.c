@@ -14,14 +14,19 @@
 #include "rendezvous/tcp_socket.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
-#define SESSIONS_MAX 65536
+/* A request that has begun, or a reply, has so long for so many bytes, or for
+ * what is left of it; less while others wait for the memory that it takes. */
+#define STALL_NS UINT64_C(30000000000)
+#define STALL_CROWDED_NS UINT64_C(5000000000)
+#define STALL_BYTES ((size_t)64 << 10)
+#define BODY_ROOM ((size_t)4096) /* at first */
 
 static void session_free(gli_session *session) {
   gli_tcp_service *service = session->service;
   *session->link = session->next;
   if (session->next != NULL) session->next->link = session->link;
-  service->n_sessions--;
   if (session->refused) service->n_refused--;
+  gli_budget_forget(session);
   free(session->fetch.keys);
   free(session->body);
   free(session->out);
@@ -46,24 +51,35 @@ void gli_sessions_sweep(gli_tcp_service *service) {
 void gli_session_close(gli_session *session) {
   if (session->state == GLI_SESSION_CLOSED) return;
   gli_session_unpark(session);
+  gli_budget_leave(session);
   session->state = GLI_SESSION_CLOSED;
   if (session->answered != NULL) {
     uv_cond_broadcast(session->answered);
     return;
   }
+  gli_strangers_leave(session);
+  session->service->n_sessions--;
   session->service->to_sweep = true;
   gli_watch_close(&session->watch);
 }
 
 void gli_session_drop(gli_session *session, const char *why) {
-  gli_log(GLOO_LOG_WARN, "the TCP store at %s dropped the client at %s: %s",
+  gli_log(gli_strangers_level(session->service),
+          "the TCP store at %s dropped the client at %s: %s",
           session->service->address, session->peer, why);
   gli_session_close(session);
 }
 
+/* The rest of a request or a reply is for later. A hello has its own time. */
+static void await_progress(gli_session *session) {
+  if (session->state == GLI_SESSION_HELLO) return;
+  if (session->due_ns != 0 && session->moved < STALL_BYTES) return;
+  session->moved = 0;
+  gli_session_set_timer(session, STALL_NS);
+}
+
 /* ---- reading ------------------------------------------------------------ */
 
-/* The head is complete: make room for the body, if it is a sane one. */
 static bool session_expects(const gli_session *session) {
   if (session->state != GLI_SESSION_HELLO)
     return session->op != GLI_TCP_HELLO && session->op != GLI_TCP_PROVE;
@@ -75,6 +91,26 @@ static size_t request_bytes(const gli_session *session) {
          gli_tcp_seal_bytes(session->seal);
 }
 
+/* More room for the body and its tag. False: it has to wait for that, or is
+ * closed. */
+static bool session_grow_body(gli_session *session) {
+  size_t before = session->body_room;
+  size_t whole = request_bytes(session) - GLI_TCP_HEAD_BYTES;
+  size_t room = before == 0 ? BODY_ROOM : 2 * before;
+  if (room > whole) room = whole;
+  if (!gli_budget_ask(session, room - before, room)) return false;
+  uint8_t *body = realloc(session->body, room > 0 ? room : 1);
+  if (body == NULL) {
+    gli_session_drop(session, "no memory for a request");
+    return false;
+  }
+  session->body = body;
+  session->body_room = room;
+  gli_budget_count(session);
+  return true;
+}
+
+/* The head is complete: begin the body, if it is a sane one. */
 static void session_on_head(gli_session *session) {
   bool hello = session->state == GLI_SESSION_HELLO;
   size_t max = hello ? GLI_TCP_HELLO_MAX : GLI_TCP_FRAME_MAX;
@@ -85,10 +121,16 @@ static void session_on_head(gli_session *session) {
                                     : "it sent a broken request");
     return;
   }
-  size_t bytes = request_bytes(session) - GLI_TCP_HEAD_BYTES;
-  session->body = malloc(bytes > 0 ? bytes : 1);
-  if (session->body == NULL)
-    gli_session_drop(session, "no memory for a request");
+  (void)session_grow_body(session);
+}
+
+static bool session_is_complete(const gli_session *session) {
+  return session->body != NULL && session->got == request_bytes(session);
+}
+
+static bool session_is_full(const gli_session *session) {
+  return session->body != NULL && !session_is_complete(session) &&
+         session->got == GLI_TCP_HEAD_BYTES + session->body_room;
 }
 
 /* What is missing of the head or of the body. A client that is waiting has
@@ -101,7 +143,7 @@ static ssize_t session_read_some(gli_session *session) {
     missing = 1;
   } else if (session->body != NULL) {
     to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
-    missing = request_bytes(session) - session->got;
+    missing = GLI_TCP_HEAD_BYTES + session->body_room - session->got;
   }
   return gli_store_socket_receive(session->watch.fd, to, missing);
 }
@@ -118,11 +160,17 @@ void gli_session_lost(gli_session *session) {
   gli_session_close(session);
 }
 
-/* At most one request. */
+/* At most one request. Where its room is full, the rest is left for when there
+ * are bytes to read: a client that sends no more is not to get more room. */
 static void read_request(gli_session *session) {
+  if (session_is_full(session) && !session_grow_body(session)) return;
   for (;;) {
     ssize_t n = session_read_some(session);
-    if (n < 0 && gli_would_block(errno)) return;
+    if (n < 0 && gli_would_block(errno)) {
+      if (session->state == GLI_SESSION_READY && session->got > 0)
+        await_progress(session);
+      return;
+    }
     if (n <= 0) {
       gli_session_lost(session);
       return;
@@ -133,12 +181,16 @@ static void read_request(gli_session *session) {
       return;
     }
     session->got += (size_t)n;
+    session->moved += (size_t)n;
     session->service->served.bytes_in += (size_t)n;
     if (session->got == GLI_TCP_HEAD_BYTES && session->body == NULL)
       session_on_head(session);
     if (session->state == GLI_SESSION_CLOSED) return;
-    if (session->body == NULL || session->got < request_bytes(session))
-      continue;
+    if (session_is_full(session)) {
+      await_progress(session);
+      return;
+    }
+    if (!session_is_complete(session)) continue;
     if (!gli_tcp_seal_holds(session->seal, session->head, session->body,
                             session->body_bytes)) {
       gli_session_drop(session, session->challenged
@@ -146,6 +198,7 @@ static void read_request(gli_session *session) {
                                     : "a request was changed on its way");
       return;
     }
+    if (session->state == GLI_SESSION_READY) gli_session_stop_timer(session);
     session->service->served.requests++;
     gli_session_serve(session);
     return;
@@ -154,16 +207,29 @@ static void read_request(gli_session *session) {
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* Forget the request that was served, and await the next. */
-static void next_request(gli_session *session) {
+/* What was asked is not needed any more. */
+static void forget_request(gli_session *session) {
   free(session->fetch.keys);
   free(session->body);
-  free(session->out);
   session->fetch = (gli_tcp_fetch){0};
   session->body = NULL;
+  session->body_room = 0;
+}
+
+/* Await the next one. */
+static void next_request(gli_session *session) {
+  free(session->out);
   session->out = NULL;
-  session->got = 0;
-  session->state = session->challenged ? GLI_SESSION_HELLO : GLI_SESSION_READY;
+  session->got = session->moved = 0;
+  gli_budget_leave(session);
+  gli_budget_count(session);
+  if (session->challenged) {
+    session->state = GLI_SESSION_HELLO;
+    return;
+  }
+  session->state = GLI_SESSION_READY;
+  gli_session_stop_timer(session);
+  gli_strangers_leave(session);
 }
 
 /* Most replies leave at once; the rest of a long one follows as the client
@@ -179,10 +245,12 @@ static void write_out(gli_session *session) {
     }
     if (n < 0) {
       session->state = GLI_SESSION_WRITING;
+      await_progress(session);
       gli_watch_for(&session->watch, GLI_WRITABLE);
       return;
     }
     session->written += (size_t)n;
+    session->moved += (size_t)n;
     session->service->served.bytes_out += (size_t)n;
   }
   next_request(session);
@@ -203,7 +271,10 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
                        gloo_status status) {
   gli_frame_end(reply, (uint32_t)-status);
   gli_tcp_seal_frame(session->seal, reply);
+  forget_request(session);
   session->out = reply->data;
+  session->out_room = reply->room;
+  gli_budget_count(session);
   if (reply->failed) {
     gli_session_drop(session, "no memory for the reply");
     return;
@@ -214,7 +285,7 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
     uv_cond_broadcast(session->answered);
     return;
   }
-  session->written = 0;
+  session->written = session->moved = 0;
   write_out(session);
 }
 
@@ -229,16 +300,37 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
 
 /* ---- timers -------------------------------------------------------------- */
 
-static void note_due(gli_tcp_service *service, uint64_t due_ns) {
+/* When a session's timer ends; 0: not now. That of a FETCH that is queued waits
+ * until it goes on. */
+static uint64_t session_due(const gli_session *session) {
+  switch (session->state) {
+    case GLI_SESSION_QUEUED:
+    case GLI_SESSION_CLOSED:
+      return 0;
+    case GLI_SESSION_READY:
+    case GLI_SESSION_WRITING:
+      if (session->due_ns == 0 || session->service->budget.queue.n == 0)
+        return session->due_ns;
+      return session->due_ns - (STALL_NS - STALL_CROWDED_NS);
+    default:
+      return session->due_ns;
+  }
+}
+
+void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns) {
   if (due_ns == 0) return;
   if (service->due_ns == 0 || due_ns < service->due_ns)
     service->due_ns = due_ns;
 }
 
+static void note_due(const gli_session *session) {
+  gli_sessions_note_due(session->service, session_due(session));
+}
+
 void gli_session_set_timer(gli_session *session, uint64_t ns) {
   uint64_t now = uv_hrtime();
   session->due_ns = ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
-  note_due(session->service, session->due_ns);
+  note_due(session);
 }
 
 void gli_session_stop_timer(gli_session *session) {
@@ -249,16 +341,38 @@ static void timer_ended(gli_session *session) {
   session->due_ns = 0;
   if (session->state == GLI_SESSION_HELLO)
     gli_session_drop(session, "it did not say hello in time");
-  if (session->state == GLI_SESSION_PARKED) gli_session_expire(session);
+  else if (session->state == GLI_SESSION_READY)
+    gli_session_drop(session, "the rest of its request did not come");
+  else if (session->state == GLI_SESSION_WRITING)
+    gli_session_drop(session, "it did not take the reply");
+  else if (session->state == GLI_SESSION_PARKED)
+    gli_session_expire(session);
 }
 
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   if (service->due_ns == 0 || now_ns < service->due_ns) return;
   service->due_ns = 0;
+  gli_sessions_note_due(service, gli_strangers_tell_rest(service, now_ns));
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
-    if (s->due_ns != 0 && s->due_ns <= now_ns) timer_ended(s);
-    if (s->state != GLI_SESSION_CLOSED) note_due(service, s->due_ns);
+    uint64_t due_ns = session_due(s);
+    if (due_ns != 0 && due_ns <= now_ns) timer_ended(s);
+    note_due(s);
   }
+}
+
+/* ---- waiting for room ---------------------------------------------------- */
+
+void gli_session_go_on(gli_session *session) {
+  session->state = GLI_SESSION_READY;
+  gli_watch_for(&session->watch, GLI_READABLE);
+  if (!session_is_complete(session)) {
+    session->due_ns = 0; /* time that it waited does not count */
+    read_request(session);
+  } else if (session->fetch.keys != NULL)
+    gli_session_fetch_again(session);
+  else
+    gli_session_serve(session);
+  note_due(session);
 }
 
 /* ---- accepting ---------------------------------------------------------- */
@@ -287,8 +401,8 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_session *session = calloc(1, sizeof *session);
   if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
                                          session_ready, session)) {
-    gli_log(GLOO_LOG_ERROR, "the TCP store at %s has no memory for a client",
-            service->address);
+    gli_log(gli_strangers_level(service),
+            "the TCP store at %s has no memory for a client", service->address);
     free(session);
     close(fd);
     return;
@@ -297,13 +411,10 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   session->refused = refused;
   session_enlist(session);
   name_peer(session);
-  if (service->n_sessions > SESSIONS_MAX) {
-    gli_session_drop(session, "there are too many clients");
-    return;
-  }
   gli_store_socket_tune(fd);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
   gli_watch_for(&session->watch, GLI_READABLE);
+  if (!refused) gli_strangers_join(session);
 }
 
 /* ---- this process itself ------------------------------------------------- */

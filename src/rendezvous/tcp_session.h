@@ -9,11 +9,11 @@
 #include "rendezvous/table.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_auth.h"
+#include "rendezvous/tcp_budget.h"
 #include "rendezvous/tcp_protocol.h"
+#include "rendezvous/tcp_strangers.h"
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
-
-typedef struct gli_session gli_session;
 
 /* A parked session in the list of those that wait for a key, or for one of the
  * same hash. */
@@ -27,37 +27,44 @@ typedef struct gli_wait {
 typedef struct gli_tcp_served {
   uint64_t requests;
   uint64_t bytes_in, bytes_out;
+  uint64_t gave_way; /* sessions that were closed for others to have a place */
 } gli_tcp_served;
 
 /* What the sessions of one server share. */
-typedef struct gli_tcp_service {
+struct gli_tcp_service {
   gli_table *table;
   const char *job;
   uint64_t epoch;
   const gli_key *key; /* that clients have to know; NULL: they need not */
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
-  uint64_t due_ns; /* when a session's timer may end; 0: none is set */
-  size_t n_sessions;
+  uint64_t due_ns;       /* when a session's timer may end; 0: none is set */
+  size_t n_sessions;     /* that are open */
   gli_session *sessions; /* all, until they are swept up */
   bool to_sweep;         /* some are closed */
   /* errno of what this process lacks to take clients, since one was refused for
    * it; 0: nothing. */
   int lack;
+  bool full;        /* ... which is no descriptor: it has all its sessions */
   bool told_lack;   /* in the log */
   size_t n_refused; /* sessions that are only told so */
   gli_tcp_served served;
+  gli_tcp_budget budget;
+  gli_tcp_queue strangers; /* sessions that have not said hello */
+  gli_tcp_lines lines;
   /* Those parked, by the hash of the key they need next, and of the one that
    * ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
-} gli_tcp_service;
+};
 
 typedef enum gli_session_state {
   GLI_SESSION_HELLO,   /* has to say hello, before its timer ends; and then
                           to show that it knows the key, where it must */
-  GLI_SESSION_READY,   /* the next request is awaited */
+  GLI_SESSION_READY,   /* the next request is awaited: for ever, until its first
+                          byte is there; then the rest, in time */
   GLI_SESSION_PARKED,  /* waits for keys; its timer is the deadline */
-  GLI_SESSION_WRITING, /* a reply is on its way out */
+  GLI_SESSION_QUEUED,  /* waits for room: for more of a request, or a reply */
+  GLI_SESSION_WRITING, /* a reply is on its way out, and taken in time */
   GLI_SESSION_CLOSED
 } gli_session_state;
 
@@ -89,10 +96,14 @@ struct gli_session {
   size_t got; /* bytes of the head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
   uint8_t *body;
-  size_t body_bytes;
+  size_t body_bytes; /* as the head says */
+  size_t body_room;  /* of `body`: grows as they arrive */
   uint32_t op;
   uint8_t *out; /* what is being written */
-  size_t out_bytes, written;
+  size_t out_bytes, out_room, written;
+  size_t moved; /* bytes of a request or a reply since its timer was set */
+  gli_tcp_share share;
+  gli_tcp_place stranger;
   gli_tcp_fetch fetch;
   char peer[sizeof(gli_tcp_name)];
 };
@@ -107,6 +118,9 @@ gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
                              gli_tcp_op op, uv_cond_t *answered);
 void gli_session_own_free(gli_session *session);
 
+/* Look at the timers then, or before. 0: not at all. */
+void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns);
+
 /* End the timers that are due. */
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
 
@@ -120,7 +134,7 @@ void gli_session_close(gli_session *session);
 /* Close it because of what the client sent or did; logged. */
 void gli_session_drop(gli_session *session, const char *why);
 
-/* End the state that the session is in, HELLO or PARKED, after `ns`. */
+/* End the state that the session is in after `ns`. */
 void gli_session_set_timer(gli_session *session, uint64_t ns);
 void gli_session_stop_timer(gli_session *session);
 
@@ -130,6 +144,9 @@ void gli_session_reply(gli_session *session, gli_frame *reply,
 /* ... of no body, or of the error's sentence. */
 void gli_session_reply_status(gli_session *session, gloo_status status,
                               const gloo_error *error);
+
+/* There is room for what it was queued for. */
+void gli_session_go_on(gli_session *session);
 
 /* Its client is gone: close it. Idempotent. */
 void gli_session_lost(gli_session *session);
@@ -147,6 +164,9 @@ void gli_session_prove(gli_session *session, const gli_body *body);
 /* Serve the request that is complete in `op` and `body`: reply, park or drop.
  */
 void gli_session_serve(gli_session *session);
+
+/* A FETCH that was queued: as if a key it waits for were there now. */
+void gli_session_fetch_again(gli_session *session);
 
 /* A parked session's time is over: reply which keys are missing. */
 void gli_session_expire(gli_session *session);

@@ -2,6 +2,7 @@
  * answers a client and is not its server. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "kinds.h"
 #include "raw.h"
 #include "rendezvous/tcp_protocol.h"
+#include "rendezvous/tcp_strangers.h"
 #include "tcp_help.h"
 
 static void another_job_or_epoch_is_refused(void **state) {
@@ -62,13 +64,17 @@ static void a_server_of_something_else_is_recognised(void **state) {
 }
 
 static uv_mutex_t log_lock;
-static int log_lines;
+static int log_lines, log_warnings;
+static char log_last[256];
 
 static void count_lines(gloo_log_level level, const char *line, void *user) {
-  (void)level;
   (void)user;
   uv_mutex_lock(&log_lock);
-  if (strstr(line, "dropped") != NULL) log_lines++;
+  if (strstr(line, "dropped the client") != NULL) {
+    log_lines++;
+    if (level == GLOO_LOG_WARN) log_warnings++;
+  }
+  if (level == GLOO_LOG_WARN) snprintf(log_last, sizeof(log_last), "%s", line);
   uv_mutex_unlock(&log_lock);
 }
 
@@ -238,7 +244,8 @@ static void strangers_are_dropped_and_the_job_goes_on(void **state) {
   gloo_store *store = serve(0);
   uint16_t port = gloo_store_tcp_port(store);
   uv_mutex_init(&log_lock);
-  log_lines = 0;
+  log_lines = log_warnings = 0;
+  gloo_log_set_level(GLOO_LOG_DEBUG);
   gloo_log_set_sink(count_lines, NULL);
   expect_garbage_dropped(port);
   expect_served(store);
@@ -249,8 +256,12 @@ static void strangers_are_dropped_and_the_job_goes_on(void **state) {
   expect_served(store);
   gloo_store_destroy(store);
   gloo_log_set_sink(NULL, NULL);
+  gloo_log_set_level(GLOO_LOG_WARN);
   uv_mutex_destroy(&log_lock);
   assert_int_equal(log_lines, 6 + 4 + 12 + 1);
+  /* They cannot fill the log. */
+  assert_int_equal(log_warnings, GLI_TCP_LINES_MAX);
+  assert_non_null(strstr(log_last, "refused 13 more clients"));
 }
 
 static void silent_clients_are_dropped(void **state) {

@@ -82,6 +82,15 @@ static void a_full_table_refuses_more(void **state) {
   gli_table_destroy(table);
 }
 
+static void no_two_tables_hash_alike(void **state) {
+  (void)state;
+  gli_table *a = gli_table_create(2, 20), *b = gli_table_create(2, 20);
+  assert_true(gli_table_hash(a, "key") == gli_table_hash(a, "key"));
+  assert_true(gli_table_hash(a, "key") != gli_table_hash(b, "key"));
+  gli_table_destroy(a);
+  gli_table_destroy(b);
+}
+
 static void a_table_grows(void **state) {
   enum { N = 5000 };
   char key[16];
@@ -115,6 +124,7 @@ int main(void) {
       cmocka_unit_test(missing_ranks_are_ranges),
       cmocka_unit_test(a_full_table_refuses_more),
       cmocka_unit_test(a_table_grows),
+      cmocka_unit_test(no_two_tables_hash_alike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
