@@ -413,7 +413,8 @@ static void keys_of_a_request_are_bounded(void **state) {
   gli_frame_end(&frame, GLI_TCP_FETCH);
   int fd = greet(port);
   raw_send(fd, frame.data, frame.bytes);
-  raw_expect_closed(fd);
+  assert_true(recv(fd, frame.data, 1, 0) <= 0); /* closed, without a reply */
+  close(fd);
   expect_served(client);
   free(frame.data);
   gloo_store_destroy(client);
@@ -442,6 +443,7 @@ static int serve_few(int unused, void *argument) {
   gli_tcp_server *server;
   gloo_store_tcp_options options = options_for(0);
   (void)unused;
+  alarm(200); /* in case the test fails */
   if (gli_tcp_server_create(&options, &server, NULL) != GLOO_OK) return 2;
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
   uint16_t port = ntohs(((const struct sockaddr_in *)address)->sin_port);
