@@ -18,6 +18,7 @@
 #include "core/bytes.h"
 #include "gloo_c/log.h"
 #include "kinds.h"
+#include "ranks/sanitized.h"
 #include "raw.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
@@ -38,20 +39,12 @@ static gli_tcp_server *serve_crowd(uint16_t *port) {
   return server;
 }
 
-/* Under AddressSanitizer what was freed is kept for a while. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = 1 };
-#elif defined(__has_feature)
-enum { SANITIZED = __has_feature(address_sanitizer) };
-#else
-enum { SANITIZED = 0 };
-#endif
-
 static void expect_bounded(gli_tcp_server *server) {
   gli_tcp_budget budget = gli_tcp_server_budget(server);
   size_t resident;
   assert_true(budget.most <= BOUND);
   assert_true(budget.kept <= GLI_TCP_BUDGET_KEPT);
+  /* A sanitizer keeps for a while what was freed. */
   if (!SANITIZED && uv_resident_set_memory(&resident) == 0)
     assert_in_range(resident, 0, 512 * MIB);
 }
