@@ -95,15 +95,11 @@ static bool serve(start *s) {
   }
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   gli_trust trust;
-  gli_key key;
   o.host = "127.0.0.1";
   o.job = "";
   gloo_status status = gli_trust_read(NULL, 0, &trust, &error);
-  if (status == GLOO_OK && trust.asks)
-    status = gli_trust_store_key(&trust, o.job, 0, &key, &error);
   if (status == GLOO_OK)
-    status =
-        gli_tcp_server_create(&o, trust.asks ? &key : NULL, &s->server, &error);
+    status = gli_tcp_server_create(&o, &trust, &s->server, &error);
   if (status != GLOO_OK) {
     fprintf(stderr, "gloo bench start: %s\n", error.message);
     return false;

@@ -91,8 +91,9 @@ void gli_doctor_reach(const gli_launch *launch, char text[GLI_DOCTOR_TEXT]) {
   for (size_t i = 0; i < found.n; i++) {
     gli_tcp_connection *connection;
     uint64_t begun = uv_hrtime();
-    gloo_status status = gli_tcp_connection_open(
-        &found.list[i], gli_deadline_after(REACH_NS), &connection, &error);
+    gloo_status status = gli_tcp_connection_open(&found.list[i], false,
+                                                 gli_deadline_after(REACH_NS),
+                                                 &connection, &error);
     if (status != GLOO_OK) {
       (void)snprintf(text, GLI_DOCTOR_TEXT, "%.200s", error.message);
       continue;

@@ -416,20 +416,11 @@ static gloo_status store_tcp_finish(tcp_store *self, gloo_status status,
 static gloo_status store_tcp_open(tcp_store *self,
                                   const gloo_store_tcp_options *options,
                                   const gli_trust *trust, gloo_error *error) {
-  gli_key key;
-  gloo_status status = GLOO_OK;
-  if (trust->asks)
-    status =
-        gli_trust_store_key(trust, options->job, options->epoch, &key, error);
-  if (status != GLOO_OK) return status;
-  const gli_key *asked = trust->asks ? &key : NULL;
-  if (!options->serve) {
-    status = gli_tcp_client_create(options, asked, &self->client, error);
-  } else {
-    status = gli_tcp_server_create(options, asked, &self->server, error);
-    if (status == GLOO_OK) store_tcp_exposed(self, trust);
-  }
-  gli_wipe(&key, sizeof key);
+  if (!options->serve)
+    return gli_tcp_client_create(options, trust, &self->client, error);
+  gloo_status status =
+      gli_tcp_server_create(options, trust, &self->server, error);
+  if (status == GLOO_OK) store_tcp_exposed(self, trust);
   return status;
 }
 

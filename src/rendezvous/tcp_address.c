@@ -61,6 +61,12 @@ bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address) {
   return gli_endpoint_is_loopback(&endpoint);
 }
 
+bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address) {
+  gli_endpoint endpoint;
+  memcpy(&endpoint, address, sizeof endpoint);
+  return gli_endpoint_is_wildcard(&endpoint);
+}
+
 static bool addresses_loop_back(const gli_tcp_addresses *addresses) {
   for (size_t i = 0; i < addresses->n; i++)
     if (!gli_tcp_address_is_loopback(&addresses->list[i])) return false;

@@ -38,6 +38,8 @@ gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);
 
 bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address);
+/* All addresses of the host. */
+bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address);
 
 uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
 void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);

@@ -71,6 +71,7 @@ bool gli_budget_go_on(gli_tcp_service *service) {
     gli_tcp_queue_remove(&budget->queue, &session->share.place);
     session->share.granted = session->share.wants;
     gli_session_go_on(session);
+    session->share.granted = 0; /* for this, and not for what comes later */
     any = true;
   }
   return any;

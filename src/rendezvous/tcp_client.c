@@ -11,7 +11,8 @@ struct gli_tcp_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
   uint64_t epoch;
-  bool asks; /* both show that they know the key */
+  bool asks;  /* both show that they know the key */
+  bool local; /* at loopback: only a server of this user, or root's */
   gli_key key;
   char job[];
 };
@@ -86,12 +87,6 @@ static gloo_status greet_by_name(const greeting *g) {
              "client, which is of job '%s', epoch %" PRIu64
              ": give all ranks the same job and epoch, or use another port",
              g->server.text, gli_quote(self->job).text, self->epoch);
-  } else if (status == GLOO_ERR_AUTH) {
-    gli_fail(g->error, status, -1,
-             "the TCP store at %s asks for the job's secret, which this "
-             "client does not have: set GLOO_JOB_SECRET, or "
-             "GLOO_JOB_SECRET_FILE, to the same for all ranks",
-             g->server.text);
   } else if (status != GLOO_OK) {
     client_refused(g, &reply);
   }
@@ -158,11 +153,12 @@ static gloo_status client_open_one(const void *client,
                                    const struct sockaddr_storage *address,
                                    uint64_t deadline_ns, void **connection,
                                    gloo_error *error) {
+  const gli_tcp_client *self = client;
   gli_tcp_connection *opened;
   gloo_status status = gli_tcp_connection_open(
-      address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS), &opened, error);
+      address, self->local && gli_tcp_address_is_loopback(address),
+      gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS), &opened, error);
   if (status != GLOO_OK) return status;
-  const gli_tcp_client *self = client;
   const greeting g = {
       .client = self,
       .connection = opened,
@@ -211,8 +207,8 @@ static void client_free(gli_tcp_client *self) {
 }
 
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const gli_key *key, gli_tcp_client **client,
-                                  gloo_error *error) {
+                                  const gli_trust *trust,
+                                  gli_tcp_client **client, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
   if (self == NULL)
@@ -220,12 +216,18 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
                     "no memory for a client of a TCP store");
   memcpy(self->job, options->job, job_bytes + 1);
   self->epoch = options->epoch;
-  self->asks = key != NULL;
-  if (key != NULL) self->key = *key;
+  if (trust != NULL) {
+    self->asks = trust->asks;
+    self->local = !trust->asks && !trust->silent;
+  }
   self->timeout_ns = options->timeout_ns;
-  gloo_status status =
-      gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
-                        options->port, options->timeout_ns, error);
+  gloo_status status = GLOO_OK;
+  if (self->asks)
+    status =
+        gli_trust_store_key(trust, self->job, self->epoch, &self->key, error);
+  if (status == GLOO_OK)
+    status = gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
+                               options->port, options->timeout_ns, error);
   if (status == GLOO_OK) {
     *client = self;
   } else {

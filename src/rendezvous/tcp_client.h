@@ -4,18 +4,18 @@
 
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_connection.h"
+#include "security/trust.h"
 
 typedef struct gli_tcp_client gli_tcp_client;
 
 /* Connect to the options' host and port, trying again until the options'
- * timeout: the server may come later. `key`: what both are to know (copied);
- * NULL: the job's name will do.
+ * timeout: the server may come later. `trust` as in tcp_server.h.
  * GLOO_ERR_STALE, GLOO_ERR_PROTOCOL, GLOO_ERR_AUTH: what answers is not our
  * server.
  * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then. */
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const gli_key *key, gli_tcp_client **client,
-                                  gloo_error *error);
+                                  const gli_trust *trust,
+                                  gli_tcp_client **client, gloo_error *error);
 void gli_tcp_client_destroy(gli_tcp_client *client);
 /* In a forked child: without a word to the server. A connection that another
  * thread was using stays as it is. */

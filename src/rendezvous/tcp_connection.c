@@ -11,6 +11,7 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/signals.h"
+#include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_socket.h"
 
 /* A failing call leaves its errno in `failure`; what is no error of the system
@@ -20,7 +21,8 @@ enum {
   OUT_OF_TIME = -1 /* as of gli_store_socket_wait */,
   BROKEN_REPLY = -2,
   ENDED = -3,
-  FORGED_REPLY = -4
+  FORGED_REPLY = -4,
+  OF_ANOTHER_USER = -5
 };
 
 struct gli_tcp_connection {
@@ -59,6 +61,12 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
                       "what answers at %s is not a server of the TCP store: "
                       "check host and port",
                       name.text);
+    case OF_ANOTHER_USER:
+      return gli_fail(error, GLOO_ERR_AUTH, -1,
+                      "the TCP store at %s is kept by a process of another "
+                      "user: use another port, or set GLOO_JOB_SECRET for all "
+                      "ranks if it is of this job",
+                      name.text);
     case FORGED_REPLY:
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                       "what came from the TCP store's server at %s is not what "
@@ -88,8 +96,34 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 /* ---- open and close ----------------------------------------------------- */
 
+/* False: not this way, for the system has none. */
+static bool connection_open_locally(gli_tcp_connection *self) {
+  int64_t process;
+  uint32_t user;
+  self->fd = gli_tcp_local_connect(&self->address);
+  if (self->fd < 0 && gli_tcp_local_denied(errno)) return false;
+  if (self->fd < 0) {
+    fail_with(self, errno);
+  } else if (!gli_tcp_local_knows(self->fd, &process, &user)) {
+    fail_with(self, OF_ANOTHER_USER);
+  }
+  return true;
+}
+
+static void connection_open_by_tcp(gli_tcp_connection *self,
+                                   uint64_t deadline_ns) {
+  self->fd = gli_socket_open(self->address.ss_family, SOCK_STREAM);
+  if (self->fd < 0) {
+    fail_with(self, errno);
+    return;
+  }
+  fail_with(self,
+            gli_store_socket_connect(self->fd, &self->address, deadline_ns));
+  if (self->failure == FINE) gli_store_socket_tune(self->fd);
+}
+
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
-                                    uint64_t deadline_ns,
+                                    bool local, uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error) {
   gli_tcp_connection *self = calloc(1, sizeof *self);
@@ -97,15 +131,9 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to the TCP store");
   self->address = *address;
-  self->fd = gli_socket_open(address->ss_family, SOCK_STREAM);
-  if (self->fd < 0) {
-    fail_with(self, errno);
-  } else {
-    fail_with(self,
-              gli_store_socket_connect(self->fd, &self->address, deadline_ns));
-  }
+  if (!local || !connection_open_locally(self))
+    connection_open_by_tcp(self, deadline_ns);
   if (self->failure == FINE) {
-    gli_store_socket_tune(self->fd);
     *connection = self;
     return GLOO_OK;
   }

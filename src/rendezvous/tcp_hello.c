@@ -54,6 +54,12 @@ static void hello_tell_lack(gli_tcp_service *service) {
   }
 }
 
+static void hello_refuse_loudly(gli_session *session, const gloo_error *error) {
+  gli_log(gli_strangers_level(session->service), "refused the client at %s: %s",
+          session->peer, error->message);
+  hello_refuse(session, error);
+}
+
 /* It has said all that it must. */
 static void hello_welcome(gli_session *session) {
   gli_tcp_service *service = session->service;
@@ -82,12 +88,20 @@ static void hello_by_name(gli_session *session, gli_body *body) {
       !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key != NULL) {
-    gli_log(gli_strangers_level(service),
-            "refused the client at %s: it does not know the job's secret, "
-            "which the TCP store at %s asks for",
-            session->peer, service->address);
-    gli_fail(&error, GLOO_ERR_AUTH, -1, "a secret is asked for");
-    hello_refuse(session, &error);
+    gli_fail(&error, GLOO_ERR_AUTH, -1,
+             "the TCP store at %s asks for the job's secret, which this client "
+             "does not have: set GLOO_JOB_SECRET, or GLOO_JOB_SECRET_FILE, to "
+             "the same for all ranks",
+             service->address);
+    hello_refuse_loudly(session, &error);
+  } else if (service->own_user && !session->local) {
+    gli_fail(&error, GLOO_ERR_AUTH, -1,
+             "the TCP store at %s has no secret to ask for, so it lets in "
+             "processes of its own user alone, and over TCP it cannot see "
+             "whose this client is: set GLOO_JOB_SECRET for all ranks, or "
+             "GLOO_SECURITY=off for all of them",
+             service->address);
+    hello_refuse_loudly(session, &error);
   } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
     hello_welcome(session);
   } else {
@@ -178,9 +192,7 @@ void gli_session_hello(gli_session *session, gli_body *body) {
              "client version %u: use the same release of the library on all "
              "ranks",
              service->address, GLI_TCP_VERSION, (unsigned)version);
-    gli_log(gli_strangers_level(service), "refused the client at %s: %s",
-            session->peer, error.message);
-    hello_refuse(session, &error);
+    hello_refuse_loudly(session, &error);
   } else if (gli_body_u32(body, &how) && how == GLI_TCP_BY_NAME) {
     hello_by_name(session, body);
   } else if (how == GLI_TCP_BY_KEY) {

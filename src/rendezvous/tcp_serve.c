@@ -336,8 +336,6 @@ static void serve_will(gli_session *session, gli_body *body) {
     serve_broken(session);
     return;
   }
-  free(session->will);
-  session->will = NULL;
   if (n > 0 && !gli_budget_keeps_will(session, session->body_bytes)) {
     gloo_error error;
     gli_fail(&error, GLOO_ERR_NO_MEMORY, -1,
@@ -347,6 +345,8 @@ static void serve_will(gli_session *session, gli_body *body) {
     gli_session_reply_status(session, error.status, &error);
     return;
   }
+  free(session->will);
+  session->will = NULL;
   if (n > 0) {
     session->will = session->body;
     session->will_bytes = session->body_bytes;

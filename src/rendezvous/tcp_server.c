@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "core/ports.h"
 #include "core/signals.h"
 #include "core/sleep.h"
+#include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/tcp_socket.h"
 #include "rendezvous/text.h"
@@ -30,8 +32,19 @@
 #define PAUSE_NS UINT64_C(100000000)
 #define PATIENCE_NS UINT64_C(1000000000)
 
+/* Where clients come in: over TCP, or by the socket that only this host's
+ * processes reach, which tells whose they are (tcp_local.h). */
+typedef struct server_door {
+  gli_watch watch; /* without descriptor: it is closed */
+  bool local;
+  gli_tcp_server *server;
+} server_door;
+
+enum { DOORS = 2 };
+
 struct gli_tcp_server {
-  gli_watch listener, wake;
+  server_door doors[DOORS];
+  gli_watch wake;
   int wake_write;
   bool stopping;
   bool touched;   /* the next poll tells the system of a change */
@@ -46,6 +59,7 @@ struct gli_tcp_server {
   gli_fork_guard forks;
   struct sockaddr_storage address;
   gli_tcp_service service;
+  bool own_user; /* nobody is asked: others keep out where that can be seen */
   gli_key key;
   char job[];
 };
@@ -66,21 +80,48 @@ static void take_spare(gli_tcp_server *server) {
   server->spare = gli_fd_keep(fcntl(server->wake_write, F_DUPFD_CLOEXEC, 3));
 }
 
+/* Whoever is not known there is not heard. */
+static void server_let_in(const server_door *door, int fd, bool refused) {
+  gli_tcp_service *service = &door->server->service;
+  int64_t process;
+  uint32_t user;
+  if (door->local && !gli_tcp_local_knows(fd, &process, &user)) {
+    gli_log(gli_strangers_level(service),
+            "the TCP store at %s refused process %" PRId64
+            ": it is of another user, %" PRIu32,
+            service->address, process, user);
+    close(fd);
+    return;
+  }
+  gli_session_accept(service, fd, refused, door->local);
+}
+
+static void server_watch_doors(gli_tcp_server *server, int events) {
+  for (int i = 0; i < DOORS; i++)
+    if (server->doors[i].watch.fd >= 0)
+      gli_watch_for(&server->doors[i].watch, events);
+}
+
 /* There is no descriptor for a client, and has not been for a while: it gets
  * the spare one, for as long as it takes to tell it. */
 static void refuse_one(gli_tcp_server *server, int code) {
   server->service.lack = code;
   gli_fd_close(server->spare);
   server->spare = -1;
-  int fd = gli_socket_accept(server->listener.fd);
-  server->telling = fd >= 0;
-  if (fd >= 0) gli_session_accept(&server->service, fd, true);
+  for (int i = 0; i < DOORS; i++) {
+    const server_door *door = &server->doors[i];
+    int fd = door->watch.fd >= 0 ? gli_socket_accept(door->watch.fd) : -1;
+    if (fd < 0) continue;
+    server->telling = true;
+    server_let_in(door, fd, true);
+    return;
+  }
 }
 
 /* Clients that wait in the system may have their turn later. */
 static void server_accept_failed(gli_tcp_server *server, int code) {
   uint64_t now = uv_hrtime();
-  gli_watch_for(&server->listener, 0);
+  server_watch_doors(server, 0);
   server->pause_ns = now + PAUSE_NS;
   if (server->lacking_since_ns == 0) {
     server->lacking_since_ns = now;
@@ -98,33 +139,34 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
 }
 
 /* Without a descriptor accept() fails whether there is a connection or not. */
-static bool server_is_called(const gli_tcp_server *server) {
-  return gli_store_socket_wait(server->listener.fd, POLLIN, 0) == 0;
+static bool server_is_called(const server_door *door) {
+  return gli_store_socket_wait(door->watch.fd, POLLIN, 0) == 0;
 }
 
 /* A connection that says nothing does not keep another one out. */
 static void on_connection(void *owner, int events) {
-  gli_tcp_server *server = owner;
+  const server_door *door = owner;
+  gli_tcp_server *server = door->server;
   gli_tcp_service *service = &server->service;
   size_t max = gli_tcp_sessions_max();
   if ((events & GLI_UNWATCHED) != 0) {
-    server_accept_failed(server, server->listener.code);
+    server_accept_failed(server, door->watch.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
     service->full = service->n_sessions >= max;
-    int fd = service->full ? -1 : gli_socket_accept(server->listener.fd);
+    int fd = service->full ? -1 : gli_socket_accept(door->watch.fd);
     int code = service->full ? EMFILE : errno;
     if (fd >= 0) {
       server->lacking_since_ns = 0;
       service->lack = 0;
-      gli_session_accept(service, fd, false);
+      server_let_in(door, fd, false);
       continue;
     }
     if (gli_would_block(code)) return;
     if (code == ECONNABORTED || code == EINTR) continue;
     if (gli_lacking(code)) {
-      if (!server_is_called(server)) return;
+      if (!server_is_called(door)) return;
       if (gli_strangers_give_way(service)) continue;
     }
     server_accept_failed(server, code);
@@ -140,7 +182,7 @@ static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
   server->telling = server->telling && !told;
   if (server->service.n_refused == 0) take_spare(server);
   server->pause_ns = 0;
-  gli_watch_for(&server->listener, GLI_READABLE);
+  server_watch_doors(server, GLI_READABLE);
 }
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -235,6 +277,31 @@ static void server_take_both(int fd, const struct sockaddr_storage *address) {
     (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
 }
 
+/* Takes over fd, which listens. 0, or errno. */
+static int door_open(server_door *door, int fd) {
+  if (gli_watch_init(&door->watch, door->server->service.events, fd,
+                     on_connection, door)) {
+    gli_watch_for(&door->watch, GLI_READABLE);
+    return 0;
+  }
+  int code = errno;
+  close(fd);
+  return code;
+}
+
+/* The one for this host, where clients can reach the address by loopback. A
+ * system without such sockets has TCP. 0, or errno. */
+static int server_listen_locally(gli_tcp_server *server) {
+  const struct sockaddr_storage *address = &server->address;
+  bool loopback = gli_tcp_address_is_loopback(address);
+  if (!loopback && !gli_tcp_address_is_wildcard(address)) return 0;
+  int fd = gli_tcp_local_listen(address);
+  if (fd < 0) return gli_tcp_local_denied(errno) ? 0 : errno;
+  int code = door_open(&server->doors[1], fd);
+  server->service.own_user = code == 0 && loopback && server->own_user;
+  return code;
+}
+
 /* Bind and listen at one address. 0, or errno. */
 static int server_listen_at(gli_tcp_server *server,
                             const struct sockaddr_storage *address) {
@@ -247,11 +314,10 @@ static int server_listen_at(gli_tcp_server *server,
   if (bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
-      getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0 &&
-      gli_watch_init(&server->listener, server->service.events, fd,
-                     on_connection, server)) {
-    gli_watch_for(&server->listener, GLI_READABLE);
-    return 0;
+      getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0) {
+    int code = server_listen_locally(server);
+    if (code == 0) return door_open(&server->doors[0], fd);
+    errno = code;
   }
   int code = errno;
   close(fd);
@@ -341,7 +407,7 @@ static void server_release(gli_tcp_server *server) {
   for (gli_session *s = service->sessions; s != NULL; s = s->next)
     gli_session_close(s);
   gli_sessions_sweep(service);
-  gli_watch_close(&server->listener);
+  for (int i = 0; i < DOORS; i++) gli_watch_close(&server->doors[i].watch);
   gli_watch_close(&server->wake);
   gli_fd_close(server->wake_write);
   gli_fd_close(server->spare);
@@ -420,23 +486,31 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
                   uv_strerror(rc));
 }
 
+static gloo_status server_trust(gli_tcp_server *server, const gli_trust *trust,
+                                gloo_error *error) {
+  gli_tcp_service *service = &server->service;
+  if (trust == NULL) return GLOO_OK;
+  server->own_user = !trust->asks && !trust->silent;
+  if (!trust->asks) return GLOO_OK;
+  service->key = &server->key;
+  return gli_trust_store_key(trust, service->job, service->epoch, &server->key,
+                             error);
+}
+
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  const gli_key *key, gli_tcp_server **result,
-                                  gloo_error *error) {
+                                  const gli_trust *trust,
+                                  gli_tcp_server **result, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
   if (server == NULL) return server_no_memory(error);
   memcpy(server->job, options->job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = options->epoch;
-  if (key != NULL) {
-    server->key = *key;
-    server->service.key = &server->key;
-  }
-  server->listener.fd = server->wake.fd = server->wake_write = server->spare =
-      -1;
-  gloo_status status = GLOO_OK;
-  int code = server_open_parts(server);
+  for (int i = 0; i < DOORS; i++)
+    server->doors[i] = (server_door){{.fd = -1}, i == 1, server};
+  server->wake.fd = server->wake_write = server->spare = -1;
+  gloo_status status = server_trust(server, trust, error);
+  int code = status == GLOO_OK ? server_open_parts(server) : 0;
   if (code != 0)
     status = gli_fail(error, gli_lack_status(code), -1,
                       "cannot start the server of a TCP store: %s",

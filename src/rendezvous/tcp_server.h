@@ -8,17 +8,21 @@
 #include "core/error.h"
 #include "rendezvous/tcp_connection.h"
 #include "rendezvous/tcp_session.h"
+#include "security/trust.h"
 
 typedef struct gli_tcp_server gli_tcp_server;
 
-/* `key`: what clients are to know (copied); NULL: the job's name will do.
- * Bind `host` (the first of its addresses that can be) and `port` (0: any free
- * one), listen and serve. A host that does not resolve is looked up again until
- * the timeout. GLOO_ERR_ADDRESS says why that is not possible: also that
- * another program has the port at another address of `host`. */
+/* Whom it lets in: those that know the key that follows from `trust`; where
+ * that asks nobody, and `host` is loopback, processes of this user
+ * (tcp_local.h); where it is meant that nobody is asked, or NULL, whoever knows
+ * the job's name. Bind `host` (the first of its addresses that can be) and
+ * `port` (0: any free one), listen and serve. A host that does not resolve is
+ * looked up again until the timeout. GLOO_ERR_ADDRESS says why that is not
+ * possible: also that another program has the port at another address of
+ * `host`. */
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  const gli_key *key, gli_tcp_server **server,
-                                  gloo_error *error);
+                                  const gli_trust *trust,
+                                  gli_tcp_server **server, gloo_error *error);
 
 /* Where it listens. Any thread. */
 const struct sockaddr_storage *gli_tcp_server_address(

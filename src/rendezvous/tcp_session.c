@@ -2,6 +2,8 @@
 #include "rendezvous/tcp_session.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_socket.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
@@ -380,6 +383,13 @@ void gli_session_go_on(gli_session *session) {
 static void name_peer(gli_session *session) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
+  int64_t process;
+  uint32_t user;
+  if (session->local) {
+    (void)gli_tcp_local_knows(session->watch.fd, &process, &user);
+    snprintf(session->peer, sizeof session->peer, "process %" PRId64, process);
+    return;
+  }
   memset(&address, 0, sizeof address);
   if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
     address.ss_family = AF_INET;
@@ -397,7 +407,8 @@ static void session_enlist(gli_session *session) {
   if (session->refused) service->n_refused++;
 }
 
-void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused,
+                        bool local) {
   gli_session *session = calloc(1, sizeof *session);
   if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
                                          session_ready, session)) {
@@ -409,9 +420,10 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   }
   session->service = service;
   session->refused = refused;
+  session->local = local;
   session_enlist(session);
   name_peer(session);
-  gli_store_socket_tune(fd);
+  if (!local) gli_store_socket_tune(fd);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
   gli_watch_for(&session->watch, GLI_READABLE);
   if (!refused) gli_strangers_join(session);

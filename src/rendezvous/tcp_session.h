@@ -36,6 +36,7 @@ struct gli_tcp_service {
   const char *job;
   uint64_t epoch;
   const gli_key *key; /* that clients have to know; NULL: they need not */
+  bool own_user;      /* only those that the system says are of this user */
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
   uint64_t due_ns;       /* when a session's timer may end; 0: none is set */
@@ -88,6 +89,7 @@ struct gli_session {
   bool lost; /* closed because the client is gone */
   gli_session_state state;
   bool refused;       /* there is no room for it: to be told so */
+  bool local;         /* it came where the system says whose it is */
   bool challenged;    /* has said hello, and not shown it yet */
   gli_tcp_seal *seal; /* NULL: no tags */
   /* Of a request of the process that serves, which has no connection: the reply
@@ -110,7 +112,8 @@ struct gli_session {
 
 /* A connection that was accepted. Takes over fd. With `refused` it is told,
  * when it has said hello, that there is no room for it. */
-void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused,
+                        bool local);
 
 /* A request of the process that serves, which has neither connection nor place
  * in `sessions`. Takes the request's memory. NULL: out of memory. */

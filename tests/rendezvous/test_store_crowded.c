@@ -18,6 +18,7 @@
 #include "core/bytes.h"
 #include "gloo_c/log.h"
 #include "kinds.h"
+#include "ranks/sanitized.h"
 #include "raw.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
@@ -43,7 +44,8 @@ static void expect_bounded(gli_tcp_server *server) {
   size_t resident;
   assert_true(budget.most <= BOUND);
   assert_true(budget.kept <= GLI_TCP_BUDGET_KEPT);
-  if (uv_resident_set_memory(&resident) == 0 && getenv("ASAN_OPTIONS") == NULL)
+  /* A sanitizer keeps for a while what was freed. */
+  if (!SANITIZED && uv_resident_set_memory(&resident) == 0)
     assert_in_range(resident, 0, 512 * MIB);
 }
 
@@ -122,21 +124,23 @@ static void send_fetch(int fd, const char *key) {
 }
 
 /* Send `bytes` on each of the connections, a piece on one after the other,
- * until nothing is taken any more. */
+ * until all are sent or nothing has been taken for so many milliseconds. */
 static void send_by_turns(const int *fds, size_t n, const uint8_t *data,
-                          size_t bytes) {
-  size_t *sent = calloc(n, sizeof(*sent));
+                          size_t bytes, int patience) {
+  size_t *sent = calloc(n, sizeof(*sent)), open = n;
   assert_non_null(sent);
-  for (int idle = 0; idle < 500; idle++) {
+  for (int idle = 0; open > 0 && idle < patience; idle++) {
     for (size_t i = 0; i < n; i++) {
       size_t left = bytes - sent[i];
+      if (left == 0) continue;
       ssize_t k = send(fds[i], data + sent[i], left < MIB ? left : MIB,
                        MSG_NOSIGNAL | MSG_DONTWAIT);
       if (k <= 0) continue;
       sent[i] += (size_t)k;
+      if (sent[i] == bytes) open--;
       idle = 0;
     }
-    uv_sleep(1);
+    if (open > 0) uv_sleep(1);
   }
   free(sent);
 }
@@ -201,8 +205,7 @@ static void unfinished_requests_are_bounded(void **state) {
   expect_served(client);
   /* What is announced is not taken at once. */
   assert_true(gli_tcp_server_budget(server).most < 2 * N * 4096);
-  send_by_turns(fds, N, half, 100);
-  send_by_turns(fds, N, half + 100, GLI_TCP_FRAME_MAX / 2 - 100);
+  send_by_turns(fds, N, half + 100, GLI_TCP_FRAME_MAX / 2 - 100, 500);
   await_queued(server, 1);
   expect_bounded(server);
   expect_served(client);
@@ -299,7 +302,7 @@ static void long_waits_are_bounded(void **state) {
   gloo_store *client = join(port);
   make_long_wait(&frame);
   for (int i = 0; i < N; i++) fds[i] = greet(port);
-  send_by_turns(fds, N, frame.data, frame.bytes);
+  send_by_turns(fds, N, frame.data, frame.bytes, 60000);
   while (gli_tcp_server_served(server).requests < 1 + 2 * N) uv_sleep(1);
   expect_bounded(server);
   assert_true(gli_tcp_server_budget(server).kept > GLI_TCP_BUDGET_KEPT / 2);
@@ -414,7 +417,8 @@ static void keys_of_a_request_are_bounded(void **state) {
   gli_frame_end(&frame, GLI_TCP_FETCH);
   int fd = greet(port);
   raw_send(fd, frame.data, frame.bytes);
-  raw_expect_closed(fd);
+  assert_true(recv(fd, frame.data, 1, 0) <= 0); /* closed, without a reply */
+  close(fd);
   expect_served(client);
   free(frame.data);
   gloo_store_destroy(client);
@@ -443,6 +447,7 @@ static int serve_few(int unused, void *argument) {
   gli_tcp_server *server;
   gloo_store_tcp_options options = options_for(0);
   (void)unused;
+  alarm(200); /* in case the test fails */
   if (gli_tcp_server_create(&options, NULL, &server, NULL) != GLOO_OK) return 2;
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
   uint16_t port = ntohs(((const struct sockaddr_in *)address)->sin_port);
