@@ -15,6 +15,8 @@
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_race.h"
 #include "rendezvous/text.h"
+#include "security/secret.h"
+#include "security/trust.h"
 
 /* The server is there before anybody hears of it: whoever does not get an
  * answer soon has the wrong address, or another host's. */
@@ -78,6 +80,24 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
   return true;
 }
 
+/* The name of the job was drawn for it, and nobody but its ranks has been told:
+ * where there is no secret, it is one. */
+static gloo_status place_secret(const gli_pmi_place *place,
+                                gloo_store_tcp_options *o, gloo_error *error) {
+  gli_trust trust;
+  size_t bytes = strlen(place->job);
+  gloo_status status = gli_trust_read(NULL, 0, &trust, error);
+  if (status != GLOO_OK) return status;
+  o->job = place->job;
+  if (!trust.asks && !trust.silent && gli_openssl_version() != NULL &&
+      bytes >= GLI_SECRET_MIN && bytes <= GLI_SECRET_MAX) {
+    o->secret = place->job;
+    o->secret_bytes = bytes;
+  }
+  gli_trust_release(&trust);
+  return GLOO_OK;
+}
+
 /* ---- rank 0 -------------------------------------------------------------- */
 
 static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
@@ -119,10 +139,10 @@ static gloo_status place_serve(gli_pmi_place *place, gloo_store **store,
                                gloo_error *error) {
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   gloo_status status = place_name(place, error);
+  if (status == GLOO_OK) status = place_secret(place, &o, error);
   if (status != GLOO_OK) return status;
   o.host = "::";
   o.serve = 1;
-  o.job = place->job;
   status = gloo_store_tcp_create(&o, store, error);
   if (status == GLOO_ERR_ADDRESS) {
     o.host = "0.0.0.0";
@@ -186,9 +206,9 @@ static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
     if (i < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
     o.host = place->addresses[i];
     o.port = place->port;
-    o.job = place->job;
     o.timeout_ns = GREETING_NS;
-    gloo_status status = gloo_store_tcp_create(&o, store, &cause);
+    gloo_status status = place_secret(place, &o, &cause);
+    if (status == GLOO_OK) status = gloo_store_tcp_create(&o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }
