@@ -15,6 +15,7 @@
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/store.h"
+#include "security/trust.h"
 
 /* ---- what a rank publishes ----------------------------------------------- */
 
@@ -28,19 +29,29 @@ enum {
   RECORD_MAX_BYTES = RECORD_HEAD_BYTES + GLI_ADDRESS_MAX
 };
 
-/* How the agreement is written. */
-enum { MEASURES = 1, SHARED_BUFFERS = 2, BIG_ENDIAN_BYTES = 4 };
+/* How the agreement is written; the mark is above these. */
+enum {
+  MEASURES = 1,
+  SHARED_BUFFERS = 2,
+  BIG_ENDIAN_BYTES = 4,
+  ASKS_FOR_SECRET = 8,
+  MARK_SHIFT = 32 - GLI_TRUST_MARK_BITS
+};
 
 static uint32_t agreement_word(const gli_agreement *agreement) {
   return (agreement->measures ? MEASURES : 0) |
          (agreement->shared_buffers ? SHARED_BUFFERS : 0) |
-         (agreement->big_endian ? BIG_ENDIAN_BYTES : 0);
+         (agreement->big_endian ? BIG_ENDIAN_BYTES : 0) |
+         (agreement->asks ? ASKS_FOR_SECRET : 0) |
+         agreement->mark << MARK_SHIFT;
 }
 
 static gli_agreement read_agreement(uint32_t word) {
   return (gli_agreement){.measures = (word & MEASURES) != 0,
                          .shared_buffers = (word & SHARED_BUFFERS) != 0,
-                         .big_endian = (word & BIG_ENDIAN_BYTES) != 0};
+                         .big_endian = (word & BIG_ENDIAN_BYTES) != 0,
+                         .asks = (word & ASKS_FOR_SECRET) != 0,
+                         .mark = word >> MARK_SHIFT};
 }
 
 /* Of one rank, and the same for all ranks that look. */
@@ -148,9 +159,30 @@ static void decide_waiting(gloo_context *context, uint32_t size,
   }
 }
 
+/* Pairs prove the secret; this names the rank that differs to all. */
+static gloo_status check_secret(uint32_t rank, gli_agreement its,
+                                gli_agreement first, gloo_error *error) {
+  if (its.asks != first.asks)
+    return gli_fail(
+        error, GLOO_ERR_AUTH, (int)rank,
+        "rank %u has %s secret, unlike rank 0: set GLOO_JOB_SECRET to the same "
+        "for all ranks (GLOO_SECURITY=off, and a build without OpenSSL, do as "
+        "if there were none)",
+        rank, its.asks ? "a" : "no");
+  if (its.mark != first.mark)
+    return gli_fail(error, GLOO_ERR_AUTH, (int)rank,
+                    "rank %u has another secret than rank 0: GLOO_JOB_SECRET, "
+                    "or what is given in its place, must be the same for all "
+                    "ranks",
+                    rank);
+  return GLOO_OK;
+}
+
 static gloo_status check_agreement(uint32_t rank, gli_agreement its,
                                    gli_agreement first, gloo_error *error) {
   const char *what, *name, *option;
+  gloo_status status = check_secret(rank, its, first, error);
+  if (status != GLOO_OK) return status;
   if (its.big_endian != first.big_endian)
     return gli_fail(
         error, GLOO_ERR_MISMATCH, (int)rank,

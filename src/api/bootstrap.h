@@ -13,6 +13,8 @@ typedef struct gli_agreement {
   bool measures;       /* they are going to call gli_measure */
   bool shared_buffers; /* as in gloo_context_options */
   bool big_endian;     /* elements are sent as they lie in memory */
+  bool asks;           /* peers are asked for the job's secret */
+  uint32_t mark;       /* of that, see gli_trust_mark; 0: there is none */
 } gli_agreement;
 
 /* How far a rank got, for the function that has to tell the others why it
@@ -35,6 +37,7 @@ typedef struct gli_meeting {
  * was exchanged, so it is the same on all ranks. `host_id` as in
  * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version, transport or byte order;
+ * GLOO_ERR_AUTH one with another secret, or none;
  * GLOO_ERR_INVALID for a host id that cannot be used. `meeting`: of a rank that
  * calls gli_bootstrap_finish when it has succeeded; NULL for others. */
 gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,

@@ -18,6 +18,7 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
+#include "security/trust.h"
 
 /* ---- create -------------------------------------------------------------- */
 
@@ -49,6 +50,26 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
                     "rank %d of %d: ranks are 0 to %d", rank, size, size - 1);
   }
   return GLOO_OK;
+}
+
+/* A rank alone has no peers that it could ask for a secret. */
+static gloo_status context_open(gloo_device *device, int rank, int size,
+                                uint64_t key, const gloo_context_options *o,
+                                gli_agreement *agreement,
+                                gloo_context **context, gloo_error *error) {
+  gli_trust trust = {.asks = false};
+  gloo_status status = GLOO_OK;
+  if (size > 1)
+    status = gli_trust_read(o->secret, o->secret_bytes, &trust, error);
+  if (status == GLOO_OK && trust.asks)
+    status = gli_trust_mark(&trust, &agreement->mark, error);
+  agreement->asks = trust.asks;
+  if (status == GLOO_OK)
+    status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
+                              trust.asks ? trust.key.bytes : NULL,
+                              gli_context_timeout(o), context, error);
+  gli_trust_release(&trust);
+  return status;
 }
 
 gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
@@ -95,8 +116,8 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (owns_device) status = gloo_device_create(NULL, &device, error);
   if (status != GLOO_OK) goto no_device;
   gloo_context *context = NULL;
-  status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
-                            gli_context_timeout(&o), &context, error);
+  status =
+      context_open(device, rank, size, key, &o, &agreement, &context, error);
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
@@ -113,9 +134,8 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   return GLOO_OK;
 
 nobody_met:
-  /* That some differ all ranks have read for themselves. */
   if (meeting != NULL && meeting->progress == GLI_MET &&
-      status != GLOO_ERR_MISMATCH)
+      !gli_context_all_know(status))
     status = gli_context_give_up(meeting, store, (uint32_t)rank, (uint32_t)size,
                                  error);
   gli_context_close(context);

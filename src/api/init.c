@@ -149,8 +149,7 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
     status =
         gli_context_give_up(meeting, store, launch->rank, launch->size, error);
-  } else if (status == GLOO_ERR_MISMATCH && meeting->progress == GLI_MET) {
-    /* All ranks find that some differ, once they have read it there. */
+  } else if (gli_context_all_know(status) && meeting->progress == GLI_MET) {
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
   } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {

@@ -13,11 +13,13 @@
 /* ---- contexts ------------------------------------------------------------ */
 
 /* A context that knows no other rank yet. `key` must be hard to guess: it is
- * what others present to connect. From now on their connections are accepted.
- */
+ * what others present to connect. With `job_key` (GLI_JOB_KEY_BYTES, copied;
+ * NULL: none) it only says which context is meant, and others prove that they
+ * have the same job key. From now on their connections are accepted. */
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
-                             uint64_t key, int64_t timeout_ns,
-                             gloo_context **context, gloo_error *error);
+                             uint64_t key, const uint8_t *job_key,
+                             int64_t timeout_ns, gloo_context **context,
+                             gloo_error *error);
 /* Say where a rank listens, before operations are started. */
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
                           const gli_address *address, uint64_t key);

@@ -251,9 +251,3 @@ bool gli_tags_equal(const uint8_t a[GLI_TAG_BYTES],
                     const uint8_t b[GLI_TAG_BYTES]) {
   return CRYPTO_memcmp(a, b, GLI_TAG_BYTES) == 0;
 }
-
-/* ---- forgetting ---------------------------------------------------------- */
-
-void gli_wipe(void *memory, size_t bytes) {
-  OPENSSL_cleanse(memory, bytes);
-}

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/wipe.h"
 #include "gloo_c/status.h"
 
 enum { GLI_KEY_BYTES = 32, GLI_TAG_BYTES = 16 };
@@ -84,10 +85,5 @@ void gli_mac_destroy(gli_mac *mac);
 /* In a time that does not depend on where they differ. */
 bool gli_tags_equal(const uint8_t a[GLI_TAG_BYTES],
                     const uint8_t b[GLI_TAG_BYTES]);
-
-/* ---- forgetting ---------------------------------------------------------- */
-
-/* Zeros, which no compiler leaves out because nobody reads them. */
-void gli_wipe(void *memory, size_t bytes);
 
 #endif

@@ -72,8 +72,3 @@ bool gli_tags_equal(const uint8_t a[GLI_TAG_BYTES],
   (void)b;
   return false;
 }
-
-void gli_wipe(void *memory, size_t bytes) {
-  volatile uint8_t *at = memory;
-  for (size_t i = 0; i < bytes; i++) at[i] = 0;
-}

@@ -88,6 +88,17 @@ gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
   return gli_key_derive(&trust->key, "store", parts, 2, key, error);
 }
 
+gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
+                           gloo_error *error) {
+  gli_key key;
+  gloo_status status =
+      gli_key_derive(&trust->key, "mark", NULL, 0, &key, error);
+  if (status == GLOO_OK)
+    *mark = gli_get_u32(key.bytes) >> (32 - GLI_TRUST_MARK_BITS);
+  gli_wipe(&key, sizeof key);
+  return status;
+}
+
 static void put_end(uint8_t to[12], gli_trust_end end) {
   gli_put_u32(to, end.rank);
   gli_put_u64(to + 4, end.context);

@@ -33,6 +33,12 @@ gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
                                 uint64_t epoch, gli_key *key,
                                 gloo_error *error);
 
+/* A number of GLI_TRUST_MARK_BITS by which ranks see at once whether they have
+ * the same secret. It may be known to all, and proves nothing. */
+enum { GLI_TRUST_MARK_BITS = 24 };
+gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
+                           gloo_error *error);
+
 /* One end of a pair: its rank, and the number that its context has drawn and
  * told all others, which need not be secret. */
 typedef struct gli_trust_end {

@@ -33,7 +33,8 @@ typedef struct gli_auto_pair {
   gli_pair base;
   struct gli_auto *t;
   struct gli_auto_pair *next, **link; /* in one of the transport's lists */
-  gli_pair_config config;
+  gli_pair_config config; /* its job_key is the copy below, or NULL */
+  uint8_t job_key[GLI_JOB_KEY_BYTES];
   gli_address address[GLI_AUTO_CHILDREN]; /* bytes 0: none */
   int via;
   gli_pair *child; /* NULL: moving it failed */

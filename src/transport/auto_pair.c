@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/wipe.h"
 #include "transport/auto.h"
 
 static const char *const names[GLI_AUTO_CHILDREN] = {"shared memory", "TCP"};
@@ -50,6 +51,11 @@ static void close_child(gli_auto_pair *pair, const gli_send_request *last) {
   pair->child = NULL;
 }
 
+static void auto_forget_key(gli_auto_pair *pair) {
+  pair->config.job_key = NULL;
+  gli_wipe(pair->job_key, sizeof pair->job_key);
+}
+
 /* The child's part is over. */
 static void auto_dispose(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
@@ -60,6 +66,7 @@ static void auto_dispose(gli_auto_pair *pair) {
     free(copy);
   }
   pair->queue.head = pair->last = NULL;
+  auto_forget_key(pair);
   gli_owe(&t->base, &pair->base, false);
   auto_link_into(pair, &t->garbage);
 }
@@ -154,6 +161,10 @@ gloo_status gli_auto_pair_open(gli_transport *base,
   pair->base.ops = &gli_transport_auto;
   pair->t = t;
   pair->config = *config;
+  if (config->job_key != NULL) {
+    memcpy(pair->job_key, config->job_key, sizeof pair->job_key);
+    pair->config.job_key = pair->job_key;
+  }
   gloo_error wrong;
   gloo_status status = GLOO_OK;
   if (!gli_auto_address_decode(&config->address, pair->address))
@@ -164,6 +175,7 @@ gloo_status gli_auto_pair_open(gli_transport *base,
   if (status == GLOO_OK) status = open_best(pair, &wrong);
   if (status != GLOO_OK) {
     if (error != NULL) *error = wrong;
+    auto_forget_key(pair);
     free(pair);
     return status;
   }
@@ -290,15 +302,33 @@ static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
   return pair->child;
 }
 
+/* Closed here, but still to deliver; its engine does not know it any more. */
+static gli_auto_pair *auto_find_closed(const gli_auto *t, uint64_t key,
+                                       uint32_t peer_rank) {
+  for (gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next) {
+    if (!pair->closed || pair->config.local_key != key) continue;
+    if (pair->config.peer_rank == peer_rank) return pair;
+  }
+  return NULL;
+}
+
+static bool auto_on_expect(void *device_user, uint64_t key, uint32_t peer_rank,
+                           gli_pair_config *config) {
+  const gli_auto *t = ((const gli_auto_child *)device_user)->parent;
+  const gli_auto_pair *closed = auto_find_closed(t, key, peer_rank);
+  if (closed != NULL) *config = closed->config;
+  return closed != NULL ||
+         (t->upcalls->expect != NULL &&
+          t->upcalls->expect(t->device_user, key, peer_rank, config));
+}
+
 static gli_pair *auto_on_accept(void *device_user, uint64_t key,
                                 uint32_t peer_rank) {
   gli_auto_child *child = device_user;
   gli_auto *t = child->parent;
   int via = (int)(child - t->child);
-  for (gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next) {
-    if (!pair->closed || pair->config.local_key != key) continue;
-    if (pair->config.peer_rank == peer_rank) return auto_meet(pair, via);
-  }
+  gli_auto_pair *closed = auto_find_closed(t, key, peer_rank);
+  if (closed != NULL) return auto_meet(closed, via);
   t->opening_via = via;
   gli_pair *found = t->upcalls->accept(t->device_user, key, peer_rank);
   t->opening_via = GLI_AUTO_ANY;
@@ -314,6 +344,7 @@ const gli_upcalls gli_auto_upcalls = {
     .sent = auto_on_sent,
     .failed = auto_on_failed,
     .accept = auto_on_accept,
+    .expect = auto_on_expect,
 };
 
 /* ---- messages ------------------------------------------------------------ */

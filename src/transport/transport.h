@@ -13,7 +13,10 @@
  * Upcalls come from within `poll` only, on the thread that polls.
  * Blocking. Only `sleep` blocks, and `close` for at most the linger time.
  * Trust. Nothing that arrives is trusted: a transport hands up only headers
- * that gli_header_decode accepts, and fails the pair otherwise. */
+ * that gli_header_decode accepts, and fails the pair otherwise. Where a pair
+ * has a job's key, its ends become connected only when each has shown the other
+ * that it has the same; the keys of contexts are public then, and prove
+ * nothing. */
 #ifndef GLI_TRANSPORT_TRANSPORT_H
 #define GLI_TRANSPORT_TRANSPORT_H
 
@@ -82,6 +85,21 @@ typedef struct gli_taken {
   uint8_t room[8];        /* perhaps here */
 } gli_taken;
 
+/* ---- pairs and their upcalls --------------------------------------------- */
+
+enum { GLI_JOB_KEY_BYTES = 32 };
+
+typedef struct gli_pair_config {
+  uint32_t self_rank, peer_rank; /* never equal */
+  uint64_t local_key;            /* what the peer must present */
+  uint64_t remote_key;           /* what to present to the peer */
+  /* What the peer has to prove that it knows, of GLI_JOB_KEY_BYTES; NULL:
+   * nothing. Not looked at any more when pair_open has returned. */
+  const uint8_t *job_key;
+  gli_address address; /* where the peer listens */
+  void *user;          /* pair_user of the upcalls */
+} gli_pair_config;
+
 #define GLI_PAIR_LATER ((gli_pair *)(uintptr_t)1)
 #define GLI_PAIR_ELSEWHERE ((gli_pair *)(uintptr_t)2)
 
@@ -98,6 +116,7 @@ typedef struct gli_upcalls {
   /* The pair is dead (connection refused, reset or closed without a BYE or
    * ABORT message). At most once, and no more upcalls for it afterwards.
    * `cause` names the peer's rank. The engine calls pair_close later.
+   * GLOO_ERR_AUTH: the ends do not have the same job's key, or one has none.
    * GLOO_ERR_PROTOCOL: what came makes no sense, or is damaged. The peer is
    * there, and does not know it: pair_close tells it, if it still can. */
   void (*failed)(void *pair_user, const gloo_error *cause);
@@ -109,6 +128,13 @@ typedef struct gli_upcalls {
    * GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
    * transport. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
+  /* What the pair that `accept` is asked for was or would be opened with, but
+   * for its `user`; the job_key is there until the upcall's caller returns.
+   * Nothing is opened or changed, for the peer has proved nothing yet. `accept`
+   * may still refuse. False: there is no such pair, or not yet, and `accept`
+   * says so. NULL: nobody is asked for a proof. */
+  bool (*expect)(void *device_user, uint64_t key, uint32_t peer_rank,
+                 gli_pair_config *config);
 
   /* Instead of `header`, for a message that is there as a whole, in one piece:
    * the engine may take it at once. On GLOO_OK and *taken it is over; without
@@ -141,14 +167,6 @@ typedef struct gli_transport_config {
   void *device_user; /* for the accept upcall */
   uint32_t *owed;    /* see gli_owe */
 } gli_transport_config;
-
-typedef struct gli_pair_config {
-  uint32_t self_rank, peer_rank; /* never equal */
-  uint64_t local_key;            /* what the peer must present */
-  uint64_t remote_key;           /* what to present to the peer */
-  gli_address address;           /* where the peer listens */
-  void *user;                    /* pair_user of the upcalls */
-} gli_pair_config;
 
 /* ---- the table ----------------------------------------------------------- */
 

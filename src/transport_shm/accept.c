@@ -1,7 +1,7 @@
-/* Incoming connections, until they have said which rank they are from. A
- * half-open connection may send one HELLO and nothing else, within a few
- * seconds, and there are few of them at a time: strangers cost next to nothing
- * and disturb no rank. Linux only. */
+/* Incoming connections, until they have said which rank they are from, and in a
+ * job with a secret shown that they know it. A half-open connection may send
+ * one HELLO and nothing else, within a few seconds, and there are few of them
+ * at a time: strangers cost next to nothing and disturb no rank. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "transport_shm/shm.h"
+#include "transport_shm/tag.h"
 
 enum { ACCEPTS_PER_POLL = 64 };
 static const uint64_t half_open_limit_ns = 5000000000;
@@ -66,6 +67,49 @@ static gli_shm_pair *shm_find_pair(gli_shm *t, const gli_shm_note *hello,
   return pair;
 }
 
+/* Has a HELLO shown what the pair that it is for asks of it? 0, or the answer
+ * that refuses. Nothing is opened or changed. Where there is no such pair, that
+ * is found next. */
+static gli_shm_say shm_accept_examine(gli_shm *t, const gli_shm_note *hello,
+                                      bool *asks) {
+  const gli_shm_pair *leaving = shm_find_leaving(t, hello);
+  gli_pair_config config;
+  gli_key key = {{0}};
+  gloo_error ignored;
+  *asks = false;
+  if (leaving != NULL) {
+    config = leaving->config;
+    *asks = leaving->asks;
+    key = leaving->key;
+  } else if (t->closing || t->upcalls->expect == NULL ||
+             !t->upcalls->expect(t->device_user, hello->key, hello->from,
+                                 &config)) {
+    return 0;
+  } else if (config.job_key != NULL) {
+    *asks = true;
+    if (gli_shm_tag_key(&config, &key, &ignored) != GLOO_OK)
+      return GLI_SHM_LATER;
+  }
+  bool shown =
+      *asks ? gli_shm_tag_holds(&key, config.peer_rank, config.self_rank, hello)
+            : hello->asks == 0;
+  gli_wipe(&key, sizeof key);
+  return shown ? 0 : GLI_SHM_DENIED;
+}
+
+static void shm_accept_deny(gli_shm *t, gli_shm_half_open *half_open,
+                            bool asks) {
+  const gli_shm_note note = {.version = GLI_SHM_VERSION,
+                             .say = GLI_SHM_DENIED,
+                             .asks = asks,
+                             .fds = {-1, -1}};
+  (void)gli_shm_note_send(half_open->watch.fd, &note);
+  shm_accept_refuse(t, half_open, 0,
+                    asks ? "it has another secret than this job, or none"
+                         : "it asks for the job's secret, and this rank has "
+                           "none");
+}
+
 static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
                                   gli_shm_note *hello) {
   if (hello->version != GLI_SHM_VERSION) {
@@ -77,8 +121,15 @@ static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
     shm_accept_refuse(t, half_open, 0, "what it sent is no greeting");
     return;
   }
-  gli_shm_say refusal;
-  gli_shm_pair *pair = shm_find_pair(t, hello, &refusal);
+  bool asks;
+  gli_shm_say refusal = shm_accept_examine(t, hello, &asks);
+  if (refusal == GLI_SHM_DENIED) {
+    shm_accept_deny(t, half_open, asks);
+    return;
+  }
+  gli_shm_pair *pair = NULL;
+  if (refusal == 0) pair = shm_find_pair(t, hello, &refusal);
+  if (pair != NULL && pair->asks && !asks) pair = NULL;
   if (pair == NULL) {
     shm_accept_refuse(t, half_open, refusal,
                       refusal == GLI_SHM_LATER

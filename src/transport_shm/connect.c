@@ -7,7 +7,10 @@
  * The side that began decides last: HELLO and ACCEPTED carry descriptors, and
  * each side maps what it gets before it answers; with CONFIRMED both know that
  * the other has mapped. Until then a side that cannot says DECLINED, and
- * neither has taken anything out of the other's ring. */
+ * neither has taken anything out of the other's ring.
+ *
+ * In a job with a secret HELLO and ACCEPTED show that their sender knows it,
+ * and whoever gets one looks at that before anything else. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -19,6 +22,7 @@
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
+#include "transport_shm/tag.h"
 
 static const uint64_t patience_ns = 200000000;
 static const uint64_t ask_again_ns = 1000000000;
@@ -100,6 +104,16 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
       .proof = pair->proof,
       .fds = {pair->out.fd, t->page_fd},
   };
+}
+
+/* 0, or errno. */
+static int shm_connect_sign(const gli_shm_pair *pair, gli_shm_note *note) {
+  gloo_error ignored;
+  if (!pair->asks) return 0;
+  note->asks = 1;
+  gloo_status status = gli_shm_tag(&pair->key, (gli_shm_say)note->say,
+                                   note->from, note->to, note->tag, &ignored);
+  return status == GLOO_OK ? 0 : ENOMEM;
 }
 
 static gli_shm_note shm_connect_plain(const gli_shm_pair *pair, gli_shm_say say,
@@ -226,6 +240,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   }
   gli_shm_note hello = shm_connect_offer(pair, GLI_SHM_HELLO);
   int code = watch_liveness(pair, fd);
+  if (code == 0) code = shm_connect_sign(pair, &hello);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
   /* It may have refused before it was asked: its answer is still to be read. */
   if (code == EPIPE || code == ECONNRESET) code = 0;
@@ -245,7 +260,36 @@ void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
 
 /* ---- the answer to our HELLO --------------------------------------------- */
 
+/* One of the two has no secret, or another. */
+static void shm_connect_denied(gli_shm_pair *pair, bool peer_asks) {
+  const gli_pair_config *c = &pair->config;
+  if (pair->asks && peer_asks)
+    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
+                       "rank %" PRIu32 " has another secret than rank %" PRIu32
+                       ": GLOO_JOB_SECRET must be the same on all ranks",
+                       c->peer_rank, c->self_rank);
+  else if (pair->asks)
+    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
+                       "rank %" PRIu32
+                       " does not ask for the job's secret, which rank %" PRIu32
+                       " has: set GLOO_JOB_SECRET to the same for all ranks",
+                       c->peer_rank, c->self_rank);
+  else
+    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
+                       "rank %" PRIu32
+                       " asks for the job's secret, which rank %" PRIu32
+                       " does not have: set GLOO_JOB_SECRET to the same for "
+                       "all ranks",
+                       c->peer_rank, c->self_rank);
+}
+
 static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {
+  if (pair->asks && !gli_shm_tag_holds(&pair->key, pair->config.peer_rank,
+                                       pair->config.self_rank, note)) {
+    gli_shm_note_close(note);
+    shm_connect_denied(pair, note->asks != 0);
+    return;
+  }
   if (note->key != pair->config.local_key) {
     gli_shm_note_close(note);
     gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
@@ -295,6 +339,9 @@ static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
           pair,
           "it says that we are connected already; two processes may "
           "have the same rank");
+      return;
+    case GLI_SHM_DENIED:
+      shm_connect_denied(pair, note->asks != 0);
       return;
     case GLI_SHM_OTHER_VERSION:
       shm_connect_impossible(pair, "it runs another version of the library", 0);
@@ -369,12 +416,15 @@ static gli_shm_say shm_connect_decide(const gli_shm_pair *pair) {
 
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   gli_shm_say say = shm_connect_decide(pair);
-  int code =
-      say == GLI_SHM_ACCEPTED ? shm_connect_adopt(pair, hello, socket) : 0;
-  if (code != 0) say = GLI_SHM_DECLINED;
-  gli_shm_note answer = say == GLI_SHM_ACCEPTED
-                            ? shm_connect_offer(pair, say)
-                            : shm_connect_plain(pair, say, code);
+  int code = 0;
+  gli_shm_note answer;
+  if (say == GLI_SHM_ACCEPTED) {
+    code = shm_connect_adopt(pair, hello, socket);
+    answer = shm_connect_offer(pair, say);
+    if (code == 0) code = shm_connect_sign(pair, &answer);
+    if (code != 0) say = GLI_SHM_DECLINED;
+  }
+  if (say != GLI_SHM_ACCEPTED) answer = shm_connect_plain(pair, say, code);
   int sent = gli_shm_note_send(socket, &answer);
   if (code != 0) cannot_map(pair, code);
   if (say != GLI_SHM_ACCEPTED) return false;

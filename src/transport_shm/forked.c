@@ -47,6 +47,7 @@ static void free_pairs(gli_shm_pair *list) {
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
     gli_shm_map_cache_empty(&pair->map_cache);
     free(pair->announced);
+    gli_wipe(&pair->key, sizeof pair->key);
     free(pair);
   }
 }

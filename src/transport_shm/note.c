@@ -1,7 +1,7 @@
 /* Layout, little endian: 0 magic  8 version  12 say  16 from  20 to  24 key
  * 32 data_bytes  36 chunk  40 why  44 reads  48 proof_at  56 proof  64 region
- * 68 zero  72 region_bytes. Magic and version stay where they are in all
- * versions. Linux only. */
+ * 68 asks  72 region_bytes  80 tag. Magic and version stay where they are in
+ * all versions. Linux only. */
 #define _GNU_SOURCE
 #include "transport_shm/note.h"
 
@@ -13,7 +13,7 @@
 #include "core/bytes.h"
 #include "core/descriptor.h"
 
-enum { NOTE_BYTES = 80, HEAD_BYTES = 16 };
+enum { NOTE_BYTES = 96, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
 
 static void shm_note_encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
@@ -31,7 +31,9 @@ static void shm_note_encode(const gli_shm_note *note, uint8_t out[NOTE_BYTES]) {
   gli_put_u64(out + 48, note->proof_at);
   gli_put_u64(out + 56, note->proof);
   gli_put_u32(out + 64, note->region);
+  gli_put_u32(out + 68, note->asks);
   gli_put_u64(out + 72, note->region_bytes);
+  memcpy(out + 80, note->tag, sizeof note->tag);
 }
 
 static bool shm_note_decode(const uint8_t *in, size_t bytes,
@@ -52,9 +54,10 @@ static bool shm_note_decode(const uint8_t *in, size_t bytes,
   note->proof_at = gli_get_u64(in + 48);
   note->proof = gli_get_u64(in + 56);
   note->region = gli_get_u32(in + 64);
+  note->asks = gli_get_u32(in + 68);
   note->region_bytes = gli_get_u64(in + 72);
-  return note->say < GLI_SHM_SAYS && note->reads <= 1 &&
-         gli_get_u32(in + 68) == 0;
+  memcpy(note->tag, in + 80, sizeof note->tag);
+  return note->say < GLI_SHM_SAYS && note->reads <= 1 && note->asks <= 1;
 }
 
 /* Room for descriptors; more than we send would be cut off and closed. */

@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GLI_SHM_VERSION 7
+#include "security/keys.h"
+
+#define GLI_SHM_VERSION 8
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
@@ -19,6 +21,8 @@ typedef enum gli_shm_say {
   GLI_SHM_LATER,     /* not yet, but soon: ask again */
   GLI_SHM_TAKEN,     /* we are a pair already */
   GLI_SHM_OTHER_VERSION,
+  GLI_SHM_DENIED, /* your tag is wrong; or one of us has a secret, and the other
+                     none */
   GLI_SHM_REGION, /* memory that rkeys name; with a descriptor */
   GLI_SHM_FORGET, /* it is freed; its number may come back */
   GLI_SHM_RING,   /* wake up: something has changed in shared memory */
@@ -42,6 +46,10 @@ typedef struct gli_shm_note {
   uint64_t proof_at, proof;
   uint32_t region; /* REGION, FORGET: its number, and its size */
   uint64_t region_bytes;
+  /* HELLO, ACCEPTED, DENIED: 1: the sender has a secret. The first two then
+   * have a tag, which shows that, see gli_shm_tag. */
+  uint32_t asks;
+  uint8_t tag[GLI_TAG_BYTES];
   int fds[GLI_SHM_FDS]; /* -1: none; in a received note ours to close */
 } gli_shm_note;
 

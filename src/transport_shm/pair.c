@@ -12,6 +12,7 @@
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
+#include "transport_shm/tag.h"
 
 static void shm_link_into(gli_shm_pair *pair, gli_shm_pair **list) {
   if (pair->link != NULL) {
@@ -107,12 +108,21 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   made->out.checked = made->checked;
   made->t = t;
   made->config = *config;
+  made->config.job_key = NULL;
+  made->asks = config->job_key != NULL;
   made->peer = peer;
   made->watch.fd = made->out.fd = -1;
+  gloo_status status =
+      made->asks ? gli_shm_tag_key(config, &made->key, error) : GLOO_OK;
+  if (status != GLOO_OK) {
+    free(made);
+    return status;
+  }
   const char *what = "";
   int code = gli_random(&made->proof, sizeof made->proof, &what);
   if (code == 0) code = make_ring(made, &what);
   if (code != 0) {
+    gli_wipe(&made->key, sizeof made->key);
     free(made);
     return no_ring(config, code, what, error);
   }
@@ -265,6 +275,7 @@ void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_watch_close(&pair->watch);
   gli_request_free_all(&pair->queue);
   pair->to_report = false;
+  gli_wipe(&pair->key, sizeof pair->key);
   gli_owe(&pair->t->base, &pair->base, false);
   pair->t->to_tidy = true;
   shm_link_into(pair, &pair->t->garbage);

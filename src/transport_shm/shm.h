@@ -70,7 +70,7 @@ struct gli_shm_pair {
   gli_watch watch; /* the liveness socket */
   struct gli_shm *t;
   gli_shm_pair *next, **link; /* in one of the transport's lists */
-  gli_pair_config config;
+  gli_pair_config config;     /* without the job's key */
   gli_shm_endpoint peer;
 
   gli_shm_state state;
@@ -108,6 +108,9 @@ struct gli_shm_pair {
   int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts;
   uint64_t linger_until_ns; /* of a closed pair */
+  /* Of a job with a secret: what the peer has to show that it knows. */
+  bool asks;
+  gli_key key;
 
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
@@ -214,7 +217,8 @@ void gli_shm_begin(gli_shm_pair *pair);
 void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns);
 /* Read a note on its connection. False: there was none. */
 bool gli_shm_pair_ready(gli_shm_pair *pair);
-/* Answer a HELLO that came on `socket`. True when the socket was taken over.
+/* Answer a HELLO that came on `socket`, with the right tag where one is needed.
+ * True when the socket was taken over.
  * Descriptors that are still in the note are the caller's to close. */
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
 

@@ -1,28 +1,39 @@
-/* Incoming connections, until they have said which rank they are from. A
- * half-open connection may send one hello and nothing else, within a few
- * seconds, and there are few of them at a time: strangers cost next to nothing
- * and disturb no rank. */
+/* Incoming connections, until they have said which rank they are from, and in a
+ * job with a secret also proved that they know it. A half-open connection may
+ * send one hello, and one proof when it is asked for that, and nothing else,
+ * and there are few of them at a time: strangers cost next to nothing and
+ * disturb no rank. Nothing is opened or changed for one before its proof.
+ *
+ * Where there are too many, the one that has been silent for longest gives way
+ * at once: what it holds up may be a peer. One that was challenged has named a
+ * context of ours and its rank in it, and has a moment to prove that. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "transport_tcp/prove.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };
-static const uint64_t half_open_limit_ns = 5000000000;
-static const uint64_t half_open_oversubscribed_limit_ns = 1000000000;
+static const uint64_t half_open_silent_limit_ns = 5000000000;
+/* A busy peer may take long to come to its challenge. */
+static const uint64_t half_open_challenged_limit_ns = 60000000000;
+static const uint64_t half_open_full_limit_ns = 1000000000;
 
 struct gli_tcp_half_open {
   gli_tcp *t;
   gli_tcp_watch *watch;
   gli_tcp_half_open *next, **link;
-  uint64_t since_ns;
-  size_t bytes;
+  bool challenged;   /* the hello is there, and the proof is to come */
+  uint64_t since_ns; /* it has been accepted, or challenged */
+  size_t bytes;      /* of the one that is to come */
   uint8_t hello[GLI_TCP_HELLO_BYTES];
+  uint8_t proof[GLI_TAG_BYTES], right_proof[GLI_TAG_BYTES];
 };
 
 /* ---- half-open connections ----------------------------------------------- */
@@ -40,6 +51,7 @@ static void half_open_forget(gli_tcp_half_open *half_open) {
   *half_open->link = half_open->next;
   if (half_open->next != NULL) half_open->next->link = half_open->link;
   half_open->t->half_open_count--;
+  gli_tcp_listener_resume(half_open->t);
   free(half_open);
 }
 
@@ -62,24 +74,15 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
   half_open_forget(half_open);
 }
 
-static void half_open_drop_older(gli_tcp *t, uint64_t now_ns, uint64_t age_ns) {
-  gli_tcp_half_open *next;
-  for (gli_tcp_half_open *half_open = t->half_opens; half_open != NULL;
-       half_open = next) {
-    next = half_open->next;
-    if (now_ns >= half_open->since_ns + age_ns)
-      half_open_refuse(half_open,
-                       "it did not say in time which rank it is from");
-  }
-}
-
-void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
-  half_open_drop_older(t, now_ns, half_open_limit_ns);
-  for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
-    gli_tcp_schedule(t, g->since_ns + half_open_limit_ns);
+static void half_open_refuse_politely(gli_tcp_half_open *half_open,
+                                      gli_tcp_answer answer, const char *why) {
+  const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};
+  (void)gli_tcp_reply_send(half_open->watch, &reply);
+  half_open_refuse(half_open, why);
 }
 
 void gli_tcp_half_open_close(gli_tcp *t) {
+  t->listener_full = false;
   while (t->half_opens != NULL) {
     gli_tcp_watch_close(t->half_opens->watch);
     half_open_forget(t->half_opens);
@@ -117,31 +120,12 @@ static gli_tcp_pair *tcp_find_pair(gli_tcp *t, const gli_tcp_hello *hello,
   return pair;
 }
 
-void gli_tcp_half_open_forked(gli_tcp *t) {
-  for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
-    gli_tcp_watch_forked(g->watch);
-}
-
-static void half_open_refuse_politely(gli_tcp_half_open *half_open,
-                                      gli_tcp_answer answer, const char *why) {
-  const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};
-  (void)gli_tcp_reply_send(half_open->watch, &reply);
-  half_open_refuse(half_open, why);
-}
-
-static void half_open_introduced(gli_tcp_half_open *half_open) {
-  gli_tcp_hello hello;
-  if (!gli_tcp_hello_decode(half_open->hello, &hello)) {
-    half_open_refuse(half_open, "what it sent is no greeting");
-    return;
-  }
-  if (hello.version != GLI_TCP_VERSION) {
-    half_open_refuse_politely(half_open, GLI_TCP_OTHER_VERSION,
-                              "it speaks another version of the protocol");
-    return;
-  }
+/* All that it has to say is said. */
+static void half_open_join(gli_tcp_half_open *half_open,
+                           const gli_tcp_hello *hello) {
   gli_tcp_answer refusal;
-  gli_tcp_pair *pair = tcp_find_pair(half_open->t, &hello, &refusal);
+  gli_tcp_pair *pair = tcp_find_pair(half_open->t, hello, &refusal);
+  if (pair != NULL && pair->asks && !half_open->challenged) pair = NULL;
   if (pair == NULL) {
     half_open_refuse_politely(half_open, refusal,
                               refusal == GLI_TCP_LATER
@@ -151,28 +135,204 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
   }
   gli_tcp_watch *watch = half_open->watch;
   half_open_forget(half_open);
-  if (!gli_tcp_pair_join(pair, &hello, watch)) gli_tcp_watch_close(watch);
+  if (!gli_tcp_pair_join(pair, hello, watch)) gli_tcp_watch_close(watch);
+}
+
+/* ---- challenge and proof ------------------------------------------------- */
+
+/* What is known of the pair that a hello is for, without any change to it. */
+typedef struct gli_tcp_expected {
+  bool known; /* else there is none */
+  bool asks;
+  uint32_t self_rank;
+  gli_key key; /* of one that asks */
+} gli_tcp_expected;
+
+static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
+                                    gli_tcp_expected *expected,
+                                    gloo_error *error) {
+  const gli_tcp_pair *leaving = tcp_find_leaving(t, hello);
+  if (leaving != NULL) {
+    *expected = (gli_tcp_expected){true, leaving->asks,
+                                   leaving->config.self_rank, leaving->key};
+    return GLOO_OK;
+  }
+  gli_pair_config config;
+  if (t->closing || t->upcalls->expect == NULL) return GLOO_OK;
+  if (!t->upcalls->expect(t->device_user, hello->key, hello->from, &config))
+    return GLOO_OK;
+  expected->known = true;
+  expected->asks = config.job_key != NULL;
+  expected->self_rank = config.self_rank;
+  if (!expected->asks) return GLOO_OK;
+  return gli_tcp_prove_key(&config, &expected->key, error);
+}
+
+static bool challenge_send(const gli_tcp_half_open *half_open,
+                           const gli_tcp_challenge *challenge) {
+  uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
+  gli_tcp_challenge_encode(challenge, bytes);
+  struct iovec part = {bytes, sizeof bytes};
+  return gli_tcp_socket_send(half_open->watch->fd, &part, 1) ==
+         (ssize_t)sizeof bytes;
+}
+
+/* Show that we know the secret, and wait for the peer to do so. */
+static void half_open_challenge(gli_tcp_half_open *half_open,
+                                const gli_key *key) {
+  gli_tcp_challenge challenge;
+  gli_tcp_tags tags;
+  gloo_error error;
+  gloo_status status = gli_tcp_prove_nonce(challenge.nonce, &error);
+  if (status == GLOO_OK)
+    status = gli_tcp_prove_tags(key, half_open->hello, challenge.nonce, &tags,
+                                &error);
+  if (status != GLOO_OK) {
+    half_open_refuse(half_open, error.message);
+    return;
+  }
+  memcpy(challenge.tag, tags.of_acceptor, sizeof challenge.tag);
+  memcpy(half_open->right_proof, tags.of_initiator, sizeof tags.of_initiator);
+  if (!challenge_send(half_open, &challenge)) {
+    half_open_refuse(half_open, "it hung up without a proof");
+    return;
+  }
+  half_open->challenged = true;
+  half_open->bytes = 0;
+  half_open->since_ns = uv_hrtime();
+  gli_tcp_schedule(half_open->t,
+                   half_open->since_ns + half_open_challenged_limit_ns);
+}
+
+static void half_open_introduced(gli_tcp_half_open *half_open) {
+  gli_tcp_hello hello;
+  gli_tcp_expected expected = {.known = false};
+  gloo_error error;
+  if (!gli_tcp_hello_decode(half_open->hello, &hello))
+    half_open_refuse(half_open, "what it sent is no greeting");
+  else if (half_open_expect(half_open->t, &hello, &expected, &error) != GLOO_OK)
+    half_open_refuse(half_open, error.message);
+  else if (expected.asks && expected.self_rank != hello.to)
+    half_open_refuse_politely(half_open, GLI_TCP_UNKNOWN,
+                              "it takes this rank for another one");
+  else if (expected.asks)
+    half_open_challenge(half_open, &expected.key);
+  else if (expected.known && hello.asks)
+    half_open_refuse_politely(half_open, GLI_TCP_DENIED,
+                              "it asks for the job's secret, and this rank has "
+                              "none");
+  else
+    half_open_join(half_open, &hello);
+  gli_wipe(&expected.key, sizeof expected.key);
+}
+
+static void half_open_answered(gli_tcp_half_open *half_open) {
+  gli_tcp_hello hello;
+  if (!gli_tags_equal(half_open->proof, half_open->right_proof))
+    half_open_refuse_politely(half_open, GLI_TCP_DENIED,
+                              "it has another secret than this job");
+  else if (gli_tcp_hello_decode(half_open->hello, &hello)) /* as before */
+    half_open_join(half_open, &hello);
+}
+
+/* ---- what comes ---------------------------------------------------------- */
+
+void gli_tcp_half_open_forked(gli_tcp *t) {
+  for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
+    gli_tcp_watch_forked(g->watch);
+}
+
+/* Read what is there. True: that is not yet all of what is to come; false: it
+ * is gone, or has been challenged. */
+static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
+  bool challenged = half_open->challenged;
+  uint8_t *to = challenged ? half_open->proof : half_open->hello;
+  size_t whole = challenged ? sizeof half_open->proof : sizeof half_open->hello;
+  struct iovec part = {to + half_open->bytes, whole - half_open->bytes};
+  ssize_t got = gli_tcp_socket_receive(half_open->watch->fd, &part, 1);
+  if (got < 0 && gli_would_block(errno) && !broken) return true;
+  if (got <= 0) {
+    half_open_refuse(half_open, challenged ? "it hung up without a proof"
+                                           : "it hung up without a greeting");
+    return false;
+  }
+  half_open->bytes += (size_t)got;
+  if (!challenged && gli_tcp_hello_is_other(to, half_open->bytes)) {
+    half_open_refuse_politely(half_open, GLI_TCP_OTHER_VERSION,
+                              "it speaks another version of the protocol");
+    return false;
+  }
+  if (half_open->bytes < whole) return true;
+  if (challenged)
+    half_open_answered(half_open);
+  else
+    half_open_introduced(half_open);
+  return false;
 }
 
 static void tcp_half_open_ready(void *owner, int events) {
   gli_tcp_half_open *half_open = owner;
-  bool broken = (events & GLI_BROKEN) != 0;
   if ((events & GLI_UNWATCHED) != 0) {
     gli_tcp_listener_lacks(half_open->t, half_open->watch->code);
     half_open_refuse(half_open, gli_lack_text(half_open->watch->code));
     return;
   }
-  struct iovec part = {half_open->hello + half_open->bytes,
-                       sizeof half_open->hello - half_open->bytes};
-  ssize_t got = gli_tcp_socket_receive(half_open->watch->fd, &part, 1);
-  if (got < 0 && gli_would_block(errno) && !broken) return;
-  if (got <= 0) {
-    half_open_refuse(half_open, "it hung up without a greeting");
-    return;
+  (void)half_open_read(half_open, (events & GLI_BROKEN) != 0);
+}
+
+/* ---- those that take too long -------------------------------------------- */
+
+/* Unless it has just spoken. */
+static void half_open_give_way(gli_tcp_half_open *half_open) {
+  bool challenged = half_open->challenged;
+  if (!half_open_read(half_open, false)) return;
+  half_open_refuse(half_open,
+                   challenged
+                       ? "it did not prove in time that it knows the job's "
+                         "secret"
+                       : "it did not say in time which rank it is from");
+}
+
+void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
+  gli_tcp_half_open *next;
+  for (gli_tcp_half_open *half_open = t->half_opens; half_open != NULL;
+       half_open = next) {
+    next = half_open->next;
+    uint64_t until_ns = half_open->since_ns +
+                        (half_open->challenged ? half_open_challenged_limit_ns
+                                               : half_open_silent_limit_ns);
+    if (now_ns >= until_ns)
+      half_open_give_way(half_open);
+    else
+      gli_tcp_schedule(t, until_ns);
   }
-  half_open->bytes += (size_t)got;
-  if (half_open->bytes == sizeof half_open->hello)
-    half_open_introduced(half_open);
+}
+
+/* The first to give way. */
+static gli_tcp_half_open *half_open_last(const gli_tcp *t) {
+  gli_tcp_half_open *last = t->half_opens;
+  for (gli_tcp_half_open *g = last->next; g != NULL; g = g->next) {
+    bool longer = g->since_ns <= last->since_ns;
+    if (g->challenged == last->challenged ? longer : last->challenged) last = g;
+  }
+  return last;
+}
+
+static bool half_open_may_go(const gli_tcp_half_open *half_open) {
+  return !half_open->challenged ||
+         uv_hrtime() >= half_open->since_ns + half_open_full_limit_ns;
+}
+
+/* Is there room for one more, or one that may go? */
+static bool half_open_may_welcome(const gli_tcp *t) {
+  return t->half_open_count < HALF_OPEN_MAX ||
+         half_open_may_go(half_open_last(t));
+}
+
+static void half_open_make_room(gli_tcp *t) {
+  while (t->half_open_count >= HALF_OPEN_MAX &&
+         half_open_may_go(half_open_last(t)))
+    half_open_give_way(half_open_last(t));
 }
 
 /* ---- the listener
@@ -194,14 +354,8 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
   half_open->since_ns = uv_hrtime();
   half_open_add(t, half_open);
   gli_tcp_watch_for(watch, GLI_READABLE);
-  gli_tcp_schedule(t, half_open->since_ns + half_open_limit_ns);
+  gli_tcp_schedule(t, half_open->since_ns + half_open_silent_limit_ns);
   tcp_half_open_ready(half_open, GLI_READABLE); /* most have spoken already */
-}
-
-static bool room_for_half_open(gli_tcp *t) {
-  if (t->half_open_count < HALF_OPEN_MAX) return true;
-  half_open_drop_older(t, uv_hrtime(), half_open_oversubscribed_limit_ns);
-  return t->half_open_count < HALF_OPEN_MAX;
 }
 
 void gli_tcp_listener_ready(void *owner, int events) {
@@ -211,13 +365,15 @@ void gli_tcp_listener_ready(void *owner, int events) {
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    if (!room_for_half_open(t)) {
+    if (!half_open_may_welcome(t)) {
       gli_tcp_listener_pause(t);
+      t->listener_full = true;
       return;
     }
     int fd = gli_socket_accept(t->listener->fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
+      half_open_make_room(t);
       tcp_accept_welcome(t, fd);
       continue;
     }

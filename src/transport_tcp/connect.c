@@ -16,6 +16,18 @@
  * both sides the same, as long as none of ours is closed before it is answered.
  * The lower rank is GREETING as long as any of its hellos is not.
  *
+ * In a job with a secret a hello is answered by a challenge, in which the peer
+ * proves that it knows the secret, and after our proof by the reply. Nothing of
+ * the above changes: a challenge decides nothing, and an acceptor decides when
+ * the proof is there, by what its own stream is doing then. That moment is when
+ * "a hello arrives". A hello of ours that was challenged is still unanswered;
+ * so the lower rank, GREETING, turns down each proof of the higher one until
+ * its own hello is answered, or the connection of that has ended. Then the peer
+ * has not accepted it and never will, for it takes no proof from a connection
+ * that it has closed. What comes before a right challenge may come from
+ * anybody, and is believed only where it does no more harm than a closed
+ * connection.
+ *
  * A busy peer may take long to answer (its kernel accepts, it polls later), so
  * waiting for an answer has no limit here: operations have deadlines. */
 #include <errno.h>
@@ -25,6 +37,7 @@
 
 #include "core/descriptor.h"
 #include "transport_tcp/dial.h"
+#include "transport_tcp/prove.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -36,32 +49,94 @@ enum { LATER_DOUBLINGS = 4 };
 
 static void reply_ready(void *owner, int events);
 
+/* False: the attempt has failed. */
+static bool attempt_send(gli_tcp_attempt *attempt, void *data, size_t bytes) {
+  struct iovec part = {data, bytes};
+  ssize_t sent = gli_tcp_socket_send(attempt->watch->fd, &part, 1);
+  if (sent == (ssize_t)bytes) return true;
+  gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
+  return false;
+}
+
 void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
   gli_tcp_pair *pair = stream->pair;
-  const gli_tcp_hello hello = {
+  gli_tcp_hello hello = {
       .version = GLI_TCP_VERSION,
       .stream = stream->index,
       .streams = pair->streams != 0 ? pair->streams : pair->stream_capacity,
       .from = pair->config.self_rank,
       .to = pair->config.peer_rank,
       .key = pair->config.remote_key,
+      .asks = pair->asks,
   };
-  uint8_t bytes[GLI_TCP_HELLO_BYTES];
-  gli_tcp_hello_encode(&hello, bytes);
-  struct iovec part = {bytes, sizeof bytes};
-  ssize_t sent = gli_tcp_socket_send(attempt->watch->fd, &part, 1);
-  if (sent != (ssize_t)sizeof bytes) {
-    gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
+  gloo_error error;
+  if (pair->asks && gli_tcp_prove_nonce(hello.nonce, &error) != GLOO_OK) {
+    gli_tcp_attempt_in_vain(attempt, error.message,
+                            "this host lacks something");
     return;
   }
+  gli_tcp_hello_encode(&hello, attempt->hello);
+  if (!attempt_send(attempt, attempt->hello, sizeof attempt->hello)) return;
   pair->greeted = true;
   gli_tcp_watch_give(attempt->watch, reply_ready, attempt);
   gli_tcp_watch_for(attempt->watch, GLI_READABLE);
   gli_tcp_attempt_greets(attempt);
 }
 
+/* ---- the challenge to our hello ------------------------------------------ */
+
+static void connect_nonsense(gli_tcp_attempt *attempt) {
+  gli_tcp_attempt_wrong(attempt,
+                        "gave an answer that makes no sense; another program "
+                        "may listen there");
+}
+
+static void connect_other_secret(gli_tcp_attempt *attempt) {
+  gli_tcp_attempt_denied(attempt,
+                         "has another secret than rank %" PRIu32
+                         ": GLOO_JOB_SECRET must be the same on all ranks",
+                         attempt->stream->pair->config.self_rank);
+}
+
+/* The peer proves that it knows the secret, and is shown that we do. */
+static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  gli_tcp_challenge challenge;
+  gli_tcp_tags tags;
+  gloo_error error;
+  if (attempt->proved ||
+      !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
+    connect_nonsense(attempt);
+  } else if (!pair->asks) {
+    gli_tcp_attempt_denied(attempt,
+                           "asks for the job's secret, which rank %" PRIu32
+                           " does not have: set GLOO_JOB_SECRET to the same "
+                           "for all ranks",
+                           pair->config.self_rank);
+  } else if (gli_tcp_prove_tags(&pair->key, attempt->hello, challenge.nonce,
+                                &tags, &error) != GLOO_OK) {
+    gli_tcp_attempt_in_vain(attempt, error.message,
+                            "this host lacks something");
+  } else if (!gli_tags_equal(challenge.tag, tags.of_acceptor)) {
+    connect_other_secret(attempt);
+  } else {
+    attempt->proved = true;
+    attempt->reply_bytes = 0;
+    (void)attempt_send(attempt, tags.of_initiator, sizeof tags.of_initiator);
+  }
+}
+
 /* ---- the answer to our hello --------------------------------------------- */
+
+/* As long as the peer has proved nothing, a reply comes from whoever listens
+ * there. */
+static bool connect_may_believe(const gli_tcp_attempt *attempt,
+                                uint32_t answer) {
+  if (attempt->proved || !attempt->stream->pair->asks) return true;
+  return answer == GLI_TCP_UNKNOWN || answer == GLI_TCP_LATER ||
+         answer == GLI_TCP_OTHER_VERSION;
+}
 
 static void tcp_connect_accepted(gli_tcp_attempt *attempt,
                                  const gli_tcp_reply *reply) {
@@ -98,9 +173,16 @@ static void come_later(gli_tcp_attempt *attempt) {
 static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   gli_tcp_reply reply;
   if (!gli_tcp_reply_decode(attempt->reply, &reply)) {
-    gli_tcp_attempt_wrong(attempt,
-                          "gave an answer that makes no sense; another program "
-                          "may listen there");
+    connect_nonsense(attempt);
+    return;
+  }
+  if (!connect_may_believe(attempt, reply.answer)) {
+    gli_tcp_attempt_denied(attempt,
+                           "does not ask for the job's secret, which rank "
+                           "%" PRIu32
+                           " has: set GLOO_JOB_SECRET to the same "
+                           "for all ranks",
+                           attempt->stream->pair->config.self_rank);
     return;
   }
   switch ((gli_tcp_answer)reply.answer) {
@@ -124,10 +206,48 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
       gli_tcp_attempt_in_vain(attempt, "it says that we are connected already",
                               "two processes may have the same rank");
       return;
+    case GLI_TCP_DENIED:
+      if (attempt->proved)
+        connect_other_secret(attempt);
+      else
+        connect_nonsense(attempt);
+      return;
     default:
       gli_tcp_attempt_in_vain(attempt, "it does not know this context",
                               "it has left, or belongs to another job");
   }
+}
+
+/* How long what comes is, as far as can be told. No byte more is read: messages
+ * may follow it. */
+static size_t reply_whole(const gli_tcp_attempt *attempt) {
+  bool challenge = attempt->reply_bytes >= GLI_TCP_REPLY_BYTES &&
+                   gli_tcp_challenge_begins(attempt->reply);
+  return challenge ? GLI_TCP_CHALLENGE_BYTES : GLI_TCP_REPLY_BYTES;
+}
+
+/* True when it is there as a whole. */
+static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
+  while (attempt->reply_bytes < reply_whole(attempt)) {
+    struct iovec part = {attempt->reply + attempt->reply_bytes,
+                         reply_whole(attempt) - attempt->reply_bytes};
+    ssize_t got = gli_tcp_socket_receive(attempt->watch->fd, &part, 1);
+    if (got < 0 && gli_would_block(errno)) {
+      if (!broken) return false;
+      errno = gli_tcp_socket_error(attempt->watch->fd);
+    }
+    if (got < 0) {
+      gli_tcp_attempt_failed(attempt, errno);
+      return false;
+    }
+    if (got == 0) {
+      gli_tcp_attempt_in_vain(attempt, "it hung up instead of answering",
+                              "it may have exited");
+      return false;
+    }
+    attempt->reply_bytes += (size_t)got;
+  }
+  return true;
 }
 
 static void reply_ready(void *owner, int events) {
@@ -136,25 +256,10 @@ static void reply_ready(void *owner, int events) {
     gli_tcp_attempt_failed(attempt, attempt->watch->code);
     return;
   }
-  /* No byte more than the answer: messages may follow it. */
-  struct iovec part = {attempt->reply + attempt->reply_bytes,
-                       sizeof attempt->reply - attempt->reply_bytes};
-  ssize_t got = gli_tcp_socket_receive(attempt->watch->fd, &part, 1);
-  if (got < 0 && gli_would_block(errno)) {
-    if ((events & GLI_BROKEN) == 0) return;
-    errno = gli_tcp_socket_error(attempt->watch->fd);
-  }
-  if (got < 0) {
-    gli_tcp_attempt_failed(attempt, errno);
-    return;
-  }
-  if (got == 0) {
-    gli_tcp_attempt_in_vain(attempt, "it hung up instead of answering",
-                            "it may have exited");
-    return;
-  }
-  attempt->reply_bytes += (size_t)got;
-  if (attempt->reply_bytes == sizeof attempt->reply)
+  if (!reply_receive(attempt, (events & GLI_BROKEN) != 0)) return;
+  if (gli_tcp_challenge_begins(attempt->reply))
+    tcp_connect_challenged(attempt);
+  else
     tcp_connect_answered(attempt);
 }
 

@@ -30,6 +30,7 @@ static void attempt_close(gli_tcp_attempt *attempt) {
   if (attempt->watch != NULL) gli_tcp_watch_close(attempt->watch);
   attempt->watch = NULL;
   attempt->reply_bytes = 0;
+  attempt->proved = false;
 }
 
 static bool attempt_under_way(const gli_tcp_attempt *attempt) {
@@ -147,10 +148,24 @@ static const char *dial_guess(const gli_tcp_stream *stream) {
          "they share";
 }
 
+/* What is wrong with the secret at one address says more than what is wrong
+ * with the others. */
+static const gli_tcp_attempt *dial_denied(const gli_tcp_dial *dial) {
+  for (uint32_t i = 0; i < dial->n; i++)
+    if (dial->attempts[i].denied) return &dial->attempts[i];
+  return NULL;
+}
+
 static void dial_break(gli_tcp_stream *stream, bool wrong) {
   gli_tcp_pair *pair = stream->pair;
   const gli_tcp_dial *dial = stream->dial;
-  if (dial->n == 1 && wrong) {
+  const gli_tcp_attempt *denied = dial_denied(dial);
+  if (denied != NULL) {
+    char at[GLI_ENDPOINT_TEXT_BYTES];
+    gli_endpoint_text(&denied->at, at);
+    gli_tcp_pair_break(pair, GLOO_ERR_AUTH, "rank %" PRIu32 " (%s) %s",
+                       pair->config.peer_rank, at, denied->why);
+  } else if (dial->n == 1 && wrong) {
     gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
                        pair->config.peer_rank, pair->peer_text,
                        dial->attempts[0].why);
@@ -265,15 +280,28 @@ void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
   dial_after_failure(attempt);
 }
 
-void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
+static void attempt_give_up(gli_tcp_attempt *attempt, const char *format,
+                            va_list arguments) {
   char why[GLI_ATTEMPT_WHY_BYTES];
-  va_list arguments;
-  va_start(arguments, format);
   (void)vsnprintf(why, sizeof why, format, arguments);
-  va_end(arguments);
   attempt_note(attempt, GLI_ATTEMPT_WRONG, 0, why,
                "another program may have its port");
   dial_after_failure(attempt);
+}
+
+void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  attempt_give_up(attempt, format, arguments);
+  va_end(arguments);
+}
+
+void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...) {
+  va_list arguments;
+  attempt->denied = true;
+  va_start(arguments, format);
+  attempt_give_up(attempt, format, arguments);
+  va_end(arguments);
 }
 
 void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {

@@ -14,7 +14,7 @@
 typedef enum gli_tcp_attempt_state {
   GLI_ATTEMPT_IDLE, /* not begun yet, in this round */
   GLI_ATTEMPT_CONNECTING,
-  GLI_ATTEMPT_GREETING, /* the hello is sent */
+  GLI_ATTEMPT_GREETING, /* the hello is sent, and perhaps the proof */
   GLI_ATTEMPT_FAILED, /* to be tried again in the next round, if there is one */
   GLI_ATTEMPT_WRONG /* what listens there is not the peer, or not to be used */
 } gli_tcp_attempt_state;
@@ -28,9 +28,13 @@ typedef struct gli_tcp_attempt {
   gli_tcp_attempt_state state;
   gli_tcp_watch *watch; /* of CONNECTING and GREETING */
   uint64_t begun_ns;
-  uint8_t reply[GLI_TCP_REPLY_BYTES];
+  uint8_t hello[GLI_TCP_HELLO_BYTES]; /* as it was sent */
+  /* What comes: a reply, or the challenge before it. */
+  uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
-  int code;                        /* errno, of FAILED; 0: none */
+  bool proved; /* each has shown the other that it knows the secret */
+  bool denied; /* of WRONG: it is the secret that is wrong, or lacking */
+  int code;    /* errno, of FAILED; 0: none */
   char why[GLI_ATTEMPT_WHY_BYTES]; /* of FAILED and WRONG */
   const char *guess;               /* what may be the cause */
 } gli_tcp_attempt;
@@ -51,6 +55,9 @@ void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
 /* So that there is no use in trying again. `why` continues "rank N (address)".
  */
 void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same, for want of a secret that both ends have. */
+void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The peer is there, and is to be asked again. */
 void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns);

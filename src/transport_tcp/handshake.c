@@ -1,6 +1,7 @@
-/* hello: 0 magic  8 version  12 stream  16 streams  20 from  24 to  28 zero
- *       32 key   40 zero
- * reply: 0 magic  8 version  12 answer  16 streams  20 zero  24 key
+/* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to  28 asks
+ *           32 key   40 zero  48 nonce
+ * challenge: 0 magic  8 version  12 zero  16 nonce  32 tag
+ * reply:     0 magic  8 version  12 answer  16 streams  20 zero  24 key
  * Little endian. Magic and version stay where they are in all versions. */
 #include "transport_tcp/handshake.h"
 
@@ -10,6 +11,7 @@
 #include "transport_tcp/tcp.h"
 
 static const uint8_t hello_magic[8] = "gloo_c>";
+static const uint8_t challenge_magic[8] = "gloo_c?";
 static const uint8_t reply_magic[8] = "gloo_c<";
 
 void gli_tcp_hello_encode(const gli_tcp_hello *hello,
@@ -21,7 +23,14 @@ void gli_tcp_hello_encode(const gli_tcp_hello *hello,
   gli_put_u32(out + 16, hello->streams);
   gli_put_u32(out + 20, hello->from);
   gli_put_u32(out + 24, hello->to);
+  gli_put_u32(out + 28, hello->asks ? 1 : 0);
   gli_put_u64(out + 32, hello->key);
+  memcpy(out + 48, hello->nonce, sizeof hello->nonce);
+}
+
+bool gli_tcp_hello_is_other(const uint8_t *in, size_t bytes) {
+  return bytes >= 12 && memcmp(in, hello_magic, sizeof hello_magic) == 0 &&
+         gli_get_u32(in + 8) != GLI_TCP_VERSION;
 }
 
 bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
@@ -29,7 +38,9 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
   if (memcmp(in, hello_magic, sizeof hello_magic) != 0) return false;
   gli_tcp_hello got = {.version = gli_get_u32(in + 8)};
   if (got.version == GLI_TCP_VERSION) {
-    if (gli_get_u32(in + 28) != 0 || gli_get_u64(in + 40) != 0) return false;
+    if (gli_get_u32(in + 28) > 1 || gli_get_u64(in + 40) != 0) return false;
+    got.asks = gli_get_u32(in + 28) == 1;
+    memcpy(got.nonce, in + 48, sizeof got.nonce);
     got.stream = gli_get_u32(in + 12);
     got.streams = gli_get_u32(in + 16);
     got.from = gli_get_u32(in + 20);
@@ -39,6 +50,29 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
     if (got.stream >= got.streams || got.from == got.to) return false;
   }
   *hello = got;
+  return true;
+}
+
+void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,
+                              uint8_t out[GLI_TCP_CHALLENGE_BYTES]) {
+  memcpy(out, challenge_magic, sizeof challenge_magic);
+  gli_put_u32(out + 8, GLI_TCP_VERSION);
+  gli_put_u32(out + 12, 0);
+  memcpy(out + 16, challenge->nonce, sizeof challenge->nonce);
+  memcpy(out + 32, challenge->tag, sizeof challenge->tag);
+}
+
+bool gli_tcp_challenge_begins(const uint8_t in[GLI_TCP_REPLY_BYTES]) {
+  return memcmp(in, challenge_magic, sizeof challenge_magic) == 0;
+}
+
+bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],
+                              gli_tcp_challenge *challenge) {
+  if (!gli_tcp_challenge_begins(in)) return false;
+  if (gli_get_u32(in + 8) != GLI_TCP_VERSION || gli_get_u32(in + 12) != 0)
+    return false;
+  memcpy(challenge->nonce, in + 16, sizeof challenge->nonce);
+  memcpy(challenge->tag, in + 32, sizeof challenge->tag);
   return true;
 }
 

@@ -1,21 +1,36 @@
-/* What two processes say to each other before the first message. Both are of
- * fixed size, so that nothing a stranger sends is ever buffered or believed. */
+/* What two processes say to each other before the first message. All of it is
+ * of fixed size, so that nothing a stranger sends is ever buffered or believed.
+ * The one that connects, the initiator, says hello; the one that accepts sends
+ * its reply. In a job with a secret a challenge of the acceptor and a proof of
+ * the initiator, which is a tag (prove.h), come in between. */
 #ifndef GLI_TRANSPORT_TCP_HANDSHAKE_H
 #define GLI_TRANSPORT_TCP_HANDSHAKE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#define GLI_TCP_VERSION 4
-#define GLI_TCP_HELLO_BYTES 48
+#include "security/keys.h"
+
+#define GLI_TCP_VERSION 5
+#define GLI_TCP_HELLO_BYTES 64
+#define GLI_TCP_CHALLENGE_BYTES 48
 #define GLI_TCP_REPLY_BYTES 32
+#define GLI_TCP_PROVE_NONCE_BYTES 16
 
 typedef struct gli_tcp_hello {
   uint32_t version;
   uint32_t stream, streams; /* which one this is to be, of how many at most */
   uint32_t from, to;        /* ranks */
   uint64_t key;
+  bool asks; /* the sender has a secret, and drew the nonce; else that is 0 */
+  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
 } gli_tcp_hello;
+
+typedef struct gli_tcp_challenge {
+  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
+  uint8_t tag[GLI_TAG_BYTES];
+} gli_tcp_challenge;
 
 typedef enum gli_tcp_answer {
   GLI_TCP_ACCEPTED = 1,
@@ -24,6 +39,8 @@ typedef enum gli_tcp_answer {
   GLI_TCP_LATER,    /* not yet, but soon: ask again */
   GLI_TCP_TAKEN,    /* this stream is connected already */
   GLI_TCP_OTHER_VERSION,
+  GLI_TCP_DENIED, /* to a proof: it is wrong; to a hello that asks for one: I
+                     have none */
   GLI_TCP_ANSWERS
 } gli_tcp_answer;
 
@@ -36,10 +53,20 @@ typedef struct gli_tcp_reply {
 
 void gli_tcp_hello_encode(const gli_tcp_hello *hello,
                           uint8_t out[GLI_TCP_HELLO_BYTES]);
+/* Does what has come begin a hello of another version? That may be shorter than
+ * ours. */
+bool gli_tcp_hello_is_other(const uint8_t *in, size_t bytes);
 /* False when it is no hello of any version. Of another version, only `version`
  * is set. */
 bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
                           gli_tcp_hello *hello);
+
+void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,
+                              uint8_t out[GLI_TCP_CHALLENGE_BYTES]);
+/* Does a challenge begin so, and not a reply? */
+bool gli_tcp_challenge_begins(const uint8_t in[GLI_TCP_REPLY_BYTES]);
+bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],
+                              gli_tcp_challenge *challenge);
 
 void gli_tcp_reply_encode(const gli_tcp_reply *reply,
                           uint8_t out[GLI_TCP_REPLY_BYTES]);

@@ -274,8 +274,16 @@ gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
 
 void gli_tcp_listener_pause(gli_tcp *t) {
   gli_tcp_watch_for(t->listener, 0);
+  t->listener_full = false;
   t->listener_due_ns = uv_hrtime() + pause_ns;
   gli_tcp_schedule(t, t->listener_due_ns);
+}
+
+void gli_tcp_listener_resume(gli_tcp *t) {
+  if (!t->listener_full) return;
+  t->listener_full = false;
+  t->listener_due_ns = 0;
+  gli_tcp_watch_for(t->listener, GLI_READABLE);
 }
 
 /* Some peer of this pair may be waiting to be accepted. */
@@ -306,6 +314,7 @@ void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {
     gli_tcp_schedule(t, t->listener_due_ns);
     return;
   }
+  t->listener_full = false;
   t->listener_due_ns = 0;
   gli_tcp_watch_for(t->listener, GLI_READABLE);
 }

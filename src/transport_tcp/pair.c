@@ -7,6 +7,7 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "transport_tcp/dial.h"
+#include "transport_tcp/prove.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer) {
@@ -47,6 +48,14 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
       made->checked ? &gli_transport_tcp_checked : &gli_transport_tcp;
   made->t = t;
   made->config = *config;
+  made->config.job_key = NULL;
+  made->asks = config->job_key != NULL;
+  gloo_status status =
+      made->asks ? gli_tcp_prove_key(config, &made->key, error) : GLOO_OK;
+  if (status != GLOO_OK) {
+    free(made);
+    return status;
+  }
   gli_tcp_order(&contact, t->contact.place, &t->own, &order);
   gli_tcp_pair_set_peer(made, &order.at[0]);
   if (made->checked)
@@ -218,6 +227,7 @@ void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
   gli_request_free_all(&pair->waiting);
   free(pair->last);
   pair->last = NULL;
+  gli_wipe(&pair->key, sizeof pair->key);
   pair->to_report = false;
   gli_owe(&pair->t->base, &pair->base, false);
   gli_tcp_pair_move(pair, &pair->t->garbage);

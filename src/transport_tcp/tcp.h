@@ -88,9 +88,13 @@ struct gli_tcp_pair {
   gli_pair base;
   struct gli_tcp *t;
   gli_tcp_pair *next, **link; /* in one of the transport's lists */
-  gli_pair_config config;
+  gli_pair_config config;     /* without the job's key */
   gli_endpoint peer; /* where it is connected; before, what is tried first */
   char peer_text[GLI_ENDPOINT_TEXT_BYTES];
+
+  /* Of a job with a secret: what the peer has to prove that it knows. */
+  bool asks;
+  gli_key key;
 
   bool live;      /* upcalls may be made */
   bool begun;     /* connecting has begun, or the peer has come */
@@ -148,8 +152,9 @@ typedef struct gli_tcp {
   gli_tcp_watch *listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
-  gli_tcp_half_open *half_opens; /* connections that have not said their rank */
+  gli_tcp_half_open *half_opens; /* connections of nobody yet, newest first */
   int half_open_count;
+  bool listener_full; /* the listener pauses until there are fewer */
   uint64_t refused_count;
 
   /* sleeping; see wake.c */
@@ -188,9 +193,11 @@ void gli_tcp_touch(gli_tcp *t);
 /* listen.c */
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error);
-/* Stop accepting for a while (no descriptors, too many half-open connections).
- */
+/* Stop accepting for a while (no descriptors, or too many peers that are about
+ * to prove themselves). */
 void gli_tcp_listener_pause(gli_tcp *t);
+/* There are fewer half-open connections. */
+void gli_tcp_listener_resume(gli_tcp *t);
 /* It cannot be accepted at all, for `code` from errno. Connections that wait in
  * the system have their chance for a while; then pairs that are not connected
  * fail. */
@@ -208,8 +215,8 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream);
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns);
 
 /* connect.c */
-/* Decide about a valid hello that came on `watch` for this pair, and answer.
- * True when the watch was taken over. */
+/* Decide about a valid hello that came on `watch` for this pair, which has
+ * proved what it has to, and answer. True when the watch was taken over. */
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
                        gli_tcp_watch *watch);
 bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply);

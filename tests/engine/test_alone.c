@@ -127,7 +127,7 @@ static int set_up(void **state) {
   setenv("GLOO_WAIT", "sleep", 1);
   if (gli_device_open(&lead_ops, &config, false, &one.device, &error) != 0)
     return -1;
-  return gli_context_open(one.device, 0, 2, 1, -1, &context, &error);
+  return gli_context_open(one.device, 0, 2, 1, NULL, -1, &context, &error);
 }
 
 static int tear_down(void **state) {

@@ -137,8 +137,8 @@ static gloo_context *meet(gloo_store *store, gloo_device *device, int rank) {
   const gli_agreement agreement = {.measures = true};
   uint64_t key = 4711 + (uint64_t)rank;
   gloo_error error;
-  assert_int_equal(gli_context_open(device, (uint32_t)rank, 2, key, 20 * SECOND,
-                                    &context, &error),
+  assert_int_equal(gli_context_open(device, (uint32_t)rank, 2, key, NULL,
+                                    20 * SECOND, &context, &error),
                    GLOO_OK);
   if (gli_bootstrap_ranks(context, store, key, NULL, &agreement, 20 * SECOND,
                           NULL, &error) != GLOO_OK)
@@ -218,7 +218,7 @@ static void machines_must_have_one_byte_order(void **state) {
     assert_int_equal(gloo_store_memory_create(&s.store, NULL), GLOO_OK);
     assert_int_equal(uv_thread_create(&thread, make_context, &s), 0);
     gloo_device *device = open_device();
-    assert_int_equal(gli_context_open(device, (uint32_t)other, 2, 4711,
+    assert_int_equal(gli_context_open(device, (uint32_t)other, 2, 4711, NULL,
                                       20 * SECOND, &context, &error),
                      GLOO_OK);
     assert_int_equal(gli_bootstrap_ranks(context, s.store, 4711, NULL,

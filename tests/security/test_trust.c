@@ -111,6 +111,20 @@ static void a_store_key_is_of_one_secret_job_and_epoch(void **state) {
     assert_memory_not_equal(&key, &others[i], sizeof key);
 }
 
+static void secrets_are_told_apart_by_their_marks(void **state) {
+  uint32_t mark, same, other;
+  (void)state;
+  if (gli_openssl_version() == NULL) skip();
+  gli_trust trust = trust_of(SECRET), again = trust_of(SECRET);
+  gli_trust another = trust_of(OTHER);
+  assert_int_equal(gli_trust_mark(&trust, &mark, NULL), GLOO_OK);
+  assert_int_equal(gli_trust_mark(&again, &same, NULL), GLOO_OK);
+  assert_int_equal(gli_trust_mark(&another, &other, NULL), GLOO_OK);
+  assert_int_equal(mark, same);
+  assert_int_not_equal(mark, other);
+  assert_int_equal((mark | other) >> GLI_TRUST_MARK_BITS, 0);
+}
+
 static gli_key pair_key(const char *secret, gli_trust_end one,
                         gli_trust_end other) {
   gli_key key;
@@ -165,6 +179,7 @@ int main(void) {
       cmocka_unit_test_setup(it_can_be_required_where_there_is_openssl, forget),
       cmocka_unit_test_setup(a_store_key_is_of_one_secret_job_and_epoch,
                              forget),
+      cmocka_unit_test_setup(secrets_are_told_apart_by_their_marks, forget),
       cmocka_unit_test_setup(a_pair_key_is_the_same_for_both_ends_alone,
                              forget),
       cmocka_unit_test_setup(being_exposed_is_said_once, forget),

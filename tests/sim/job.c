@@ -54,7 +54,7 @@ static void open_rank(job *j, rank *r, gli_address *address) {
   r->laziness = job_draw(j, 3) ? 2 : 2 + (unsigned)job_draw(j, 25);
   if (gli_device_open(&sim_transport, &config, false, &r->device, &error) !=
           GLOO_OK ||
-      gli_context_open(r->device, root, j->script.ranks, 1000 + root,
+      gli_context_open(r->device, root, j->script.ranks, 1000 + root, NULL,
                        TIMEOUT_NS, &r->context, &error) != GLOO_OK) {
     give_up("open", r->number, &error);
   }

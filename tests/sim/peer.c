@@ -55,8 +55,8 @@ static void set_up_with(pair_of_ranks *two, const sim_options *options,
   gli_transport_config c = {.host = sim_host(two->world, 0), .streams = 1};
   assert_int_equal(
       gli_device_open(&sim_transport, &c, false, &two->device, &error), 0);
-  assert_int_equal(gli_context_open(two->device, 0, 2, ENGINE_KEY, timeout_ns,
-                                    &two->context, &error),
+  assert_int_equal(gli_context_open(two->device, 0, 2, ENGINE_KEY, NULL,
+                                    timeout_ns, &two->context, &error),
                    0);
   c = (gli_transport_config){.host = sim_host(two->world, 1),
                              .streams = 1,

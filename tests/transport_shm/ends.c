@@ -40,11 +40,20 @@ static gli_pair *on_accept(void *user, uint64_t key, uint32_t rank) {
   return e->pair;
 }
 
+static bool on_expect(void *user, uint64_t key, uint32_t rank,
+                      gli_pair_config *config) {
+  const end *e = user;
+  if (!e->expects || key != e->config.local_key) return false;
+  *config = e->config;
+  return rank == e->config.peer_rank;
+}
+
 static const gli_upcalls upcalls = {.header = on_header,
                                     .received = on_received,
                                     .sent = on_sent,
                                     .failed = on_failed,
-                                    .accept = on_accept};
+                                    .accept = on_accept,
+                                    .expect = on_expect};
 
 void end_open(end *e, const gli_transport_ops *ops, int rank) {
   memset(e, 0, sizeof *e);

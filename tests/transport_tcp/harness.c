@@ -50,13 +50,27 @@ static gli_pair *on_accept(void *user, uint64_t key, uint32_t rank) {
   return NULL;
 }
 
+static bool on_expect(void *user, uint64_t key, uint32_t rank,
+                      gli_pair_config *config) {
+  const har_end *end = user;
+  for (int i = 0; i < HAR_PAIRS && !end->later; i++) {
+    const har_pair *pair = &end->pairs[i];
+    if (pair->data == NULL || pair->config.local_key != key) continue;
+    if (pair->config.peer_rank != rank) continue;
+    *config = pair->config;
+    return true;
+  }
+  return false;
+}
+
 void har_open(har_end *end, const char *host, int streams) {
   memset(end, 0, sizeof *end);
   end->upcalls = (gli_upcalls){.header = on_header,
                                .received = on_received,
                                .sent = on_sent,
                                .failed = on_failed,
-                               .accept = on_accept};
+                               .accept = on_accept,
+                               .expect = on_expect};
   gli_transport_config config = {.host = host,
                                  .streams = streams,
                                  .upcalls = &end->upcalls,

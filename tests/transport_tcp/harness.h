@@ -45,7 +45,8 @@ void har_open(har_end *end, const char *host, int streams);
 void har_close(har_end *end);
 
 /* Introduce two end points, as ranks; open neither pair. Keys are made of
- * ranks: har_key(rank, peer) is what `peer` presents to `rank`. */
+ * ranks: har_key(rank, peer) is what `peer` presents to `rank`. There is no
+ * secret: for that, set `config.job_key` of both. */
 void har_introduce(har_end *a, uint32_t rank_a, har_end *b, uint32_t rank_b,
                    har_pair **pair_a, har_pair **pair_b);
 uint64_t har_key(uint32_t rank, uint32_t peer);

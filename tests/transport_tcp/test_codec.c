@@ -200,7 +200,9 @@ static const gli_tcp_hello good_hello = {.version = GLI_TCP_VERSION,
                                          .streams = 4,
                                          .from = 7,
                                          .to = 9,
-                                         .key = UINT64_C(0x1234567890abcdef)};
+                                         .key = UINT64_C(0x1234567890abcdef),
+                                         .asks = true,
+                                         .nonce = "fifteen letters"};
 
 static bool hello_decodes(const gli_tcp_hello *hello) {
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
@@ -220,6 +222,8 @@ static void hello_is_checked(void **state) {
   assert_int_equal(got.from, 7);
   assert_int_equal(got.to, 9);
   assert_true(got.key == good_hello.key);
+  assert_true(got.asks);
+  assert_memory_equal(got.nonce, good_hello.nonce, sizeof got.nonce);
 
   bad = good_hello;
   bad.streams = 0;
@@ -235,8 +239,51 @@ static void hello_is_checked(void **state) {
   bad = good_hello;
   bad.version++;
   assert_true(hello_decodes(&bad)); /* so that it can be told */
+  bytes[28] = 2;
+  assert_false(gli_tcp_hello_decode(bytes, &got));
+  bytes[28] = 0;
+  assert_true(gli_tcp_hello_decode(bytes, &got));
+  assert_false(got.asks);
+  bytes[40] = 1;
+  assert_false(gli_tcp_hello_decode(bytes, &got));
+  bytes[40] = 0;
   bytes[0] ^= 1;
   assert_false(gli_tcp_hello_decode(bytes, &got));
+}
+
+/* As soon as its head is there: it may be shorter than ours. */
+static void hello_of_another_version_is_known_by_its_head(void **state) {
+  (void)state;
+  uint8_t bytes[GLI_TCP_HELLO_BYTES];
+  gli_tcp_hello other = good_hello;
+  gli_tcp_hello_encode(&good_hello, bytes);
+  assert_false(gli_tcp_hello_is_other(bytes, sizeof bytes));
+  other.version--;
+  gli_tcp_hello_encode(&other, bytes);
+  assert_false(gli_tcp_hello_is_other(bytes, 11));
+  assert_true(gli_tcp_hello_is_other(bytes, 12));
+  bytes[0] ^= 1;
+  assert_false(gli_tcp_hello_is_other(bytes, 12));
+}
+
+static void challenge_is_checked(void **state) {
+  (void)state;
+  uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
+  const gli_tcp_challenge out = {.nonce = "fifteen letters",
+                                 .tag = "other letters.."};
+  gli_tcp_challenge in;
+  gli_tcp_reply reply;
+  gli_tcp_challenge_encode(&out, bytes);
+  assert_true(gli_tcp_challenge_begins(bytes));
+  assert_true(gli_tcp_challenge_decode(bytes, &in));
+  assert_memory_equal(in.nonce, out.nonce, sizeof in.nonce);
+  assert_memory_equal(in.tag, out.tag, sizeof in.tag);
+  assert_false(gli_tcp_reply_decode(bytes, &reply));
+  for (size_t i = 0; i < 16; i++) {
+    bytes[i] ^= 1;
+    assert_false(gli_tcp_challenge_decode(bytes, &in));
+    bytes[i] ^= 1;
+  }
 }
 
 static void reply_is_checked(void **state) {
@@ -380,6 +427,8 @@ int main(void) {
       cmocka_unit_test(header_length_must_suit_its_type),
       cmocka_unit_test(header_form_must_suit_type_and_length),
       cmocka_unit_test(hello_is_checked),
+      cmocka_unit_test(hello_of_another_version_is_known_by_its_head),
+      cmocka_unit_test(challenge_is_checked),
       cmocka_unit_test(reply_is_checked),
       cmocka_unit_test(contact_survives_publication),
       cmocka_unit_test(longest_contact_fits),

@@ -16,8 +16,7 @@ static void send_text(har_pair *from, uint32_t slot, const char *text) {
 
 /* Every order in which two sides can act, by chance, and every number of
  * streams on either side: one connection each time, nothing lost. */
-static void both_sides_at_once(void **state) {
-  (void)state;
+static void begin_at_once(const uint8_t *job_key) {
   srand(1);
   for (int round = 0; round < 400; round++) {
     har_end a, b;
@@ -26,6 +25,7 @@ static void both_sides_at_once(void **state) {
     har_open(&a, "127.0.0.1", streams[rand() % 4]);
     har_open(&b, "127.0.0.1", streams[rand() % 4]);
     har_introduce(&a, 4, &b, 9, &ab, &ba);
+    ab->config.job_key = ba->config.job_key = job_key;
     har_pair_open(ab);
     har_poll(&a, NULL, rand() % 4);
     if (ba->pair == NULL) har_pair_open(ba);
@@ -46,6 +46,18 @@ static void both_sides_at_once(void **state) {
     har_close(&a);
     har_close(&b);
   }
+}
+
+static void both_sides_at_once(void **state) {
+  (void)state;
+  begin_at_once(NULL);
+}
+
+static void both_sides_at_once_with_a_secret(void **state) {
+  (void)state;
+  static const uint8_t key[GLI_JOB_KEY_BYTES] = "known to both";
+  if (gli_openssl_version() == NULL) skip();
+  begin_at_once(key);
 }
 
 /* What each stream carries is on one connection: so a slot keeps its order. */
@@ -307,6 +319,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_peer_is_reported),
       cmocka_unit_test(both_sides_at_once),
+      cmocka_unit_test(both_sides_at_once_with_a_secret),
       cmocka_unit_test(messages_of_one_slot_keep_their_order),
       cmocka_unit_test(peer_that_is_gone_is_named),
       cmocka_unit_test(closed_pair_to_a_peer_that_is_gone_ends),

@@ -96,6 +96,29 @@ static void silent_connections_do_not_keep_others_out(void **state) {
   assert_undisturbed(s);
 }
 
+/* Each is heard as soon as it has spoken, however many are silent. */
+static void crowd_of_silent_connections_gives_way(void **state) {
+  enum { SILENT = 3000 };
+  scene *s = *state;
+  static int fds[SILENT];
+  struct rlimit old, more;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+  more = old;
+  if (more.rlim_cur < SILENT + 200) more.rlim_cur = SILENT + 200;
+  if (setrlimit(RLIMIT_NOFILE, &more) != 0) skip();
+  for (int i = 0; i < SILENT; i++) {
+    fds[i] = har_stranger(&s->a);
+    if (i % 3 == 0) (void)!send(fds[i], "gloo_c>", 3, MSG_NOSIGNAL);
+    if (i % 8 == 0) har_poll(&s->a, NULL, 1);
+  }
+  har_pair *here, *there;
+  har_introduce(&s->a, 0, &s->b, 3, &here, &there);
+  har_connect(there, here);
+  assert_undisturbed(s);
+  for (int i = 0; i < SILENT; i++) close(fds[i]);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
 static void silent_connection_is_hung_up_on(void **state) {
   scene *s = *state;
   har_assert_hung_up(&s->a, har_stranger(&s->a));
@@ -244,6 +267,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       SCENE_TEST(garbage_is_dropped),
       SCENE_TEST(silent_connections_do_not_keep_others_out),
+      SCENE_TEST(crowd_of_silent_connections_gives_way),
       SCENE_TEST(silent_connection_is_hung_up_on),
       SCENE_TEST(hello_may_come_byte_by_byte),
       SCENE_TEST(other_version_is_told),

@@ -1,6 +1,7 @@
 /* Memory of contexts. */
 #include <stdlib.h>
 
+#include "core/wipe.h"
 #include "engine/contexts/contexts.h"
 #include "engine/life/life.h"
 
@@ -28,5 +29,6 @@ void gli_context_free(gloo_context *context) {
   free(context->peers);
   gli_counters_free(&context->counters);
   gli_counters_free(&context->init_runs);
+  gli_wipe(context->job_key, sizeof context->job_key);
   free(context);
 }

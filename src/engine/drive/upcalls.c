@@ -220,9 +220,9 @@ static void engine_on_sent(void *pair_user, gli_send_request *request) {
 
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
-  /* Of what came, and of what this rank itself lacks, no other rank knows more.
-   */
-  if (cause->status == GLOO_ERR_PROTOCOL ||
+  /* Of what came, of the secret that one of the two lacks, and of what this
+   * rank itself lacks, no other rank knows more. */
+  if (cause->status == GLOO_ERR_PROTOCOL || cause->status == GLOO_ERR_AUTH ||
       cause->rank == (int)link->context->rank) {
     gli_context_poison(link->context, cause);
     return;
@@ -231,13 +231,32 @@ static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link_suspect(link, cause);
 }
 
-static gli_pair *engine_on_accept(void *device_user, uint64_t key,
-                                  uint32_t peer_rank) {
-  gloo_device *device = device_user;
+/* The context that a peer asks for. */
+static gloo_context *engine_find_asked(const gloo_device *device, uint64_t key,
+                                       uint32_t peer_rank) {
   gloo_context *context = device->contexts;
   while (context != NULL && context->key != key) context = context->next;
   if (context == NULL) return NULL;
   if (peer_rank >= context->size || peer_rank == context->rank) return NULL;
+  return context;
+}
+
+/* Also of a context that has failed: a peer that can prove itself is to hear of
+ * that, and one that cannot is to know why. */
+static bool engine_on_expect(void *device_user, uint64_t key,
+                             uint32_t peer_rank, gli_pair_config *config) {
+  const gloo_context *context = engine_find_asked(device_user, key, peer_rank);
+  if (context == NULL || context->contacts[peer_rank].address.bytes == 0)
+    return false;
+  *config = gli_context_pair_config(context, peer_rank);
+  return true;
+}
+
+static gli_pair *engine_on_accept(void *device_user, uint64_t key,
+                                  uint32_t peer_rank) {
+  gloo_device *device = device_user;
+  gloo_context *context = engine_find_asked(device, key, peer_rank);
+  if (context == NULL) return NULL;
   bool known = context->contacts[peer_rank].address.bytes > 0;
   if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
   gloo_error error;
@@ -261,4 +280,5 @@ const gli_upcalls gli_engine_upcalls = {
     .sent = engine_on_sent,
     .failed = engine_on_failed,
     .accept = engine_on_accept,
+    .expect = engine_on_expect,
 };

@@ -1,5 +1,6 @@
 /* Contexts and groups as src/api sees them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -19,8 +20,9 @@ static uint32_t budget_for(uint32_t size) {
 }
 
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
-                             uint64_t key, int64_t timeout_ns,
-                             gloo_context **out, gloo_error *error) {
+                             uint64_t key, const uint8_t *job_key,
+                             int64_t timeout_ns, gloo_context **out,
+                             gloo_error *error) {
   if (gli_forked(&device->birth))
     return gli_fork_refuse(&device->birth, "the device", error);
   gloo_context *context = gli_context_new(device, size);
@@ -32,6 +34,8 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   context->family->root = context;
   context->rank = context->root_rank = rank;
   context->key = key;
+  context->asks = job_key != NULL;
+  if (context->asks) memcpy(context->job_key, job_key, sizeof context->job_key);
   context->timeout_ns = timeout_ns;
   context->budget = budget_for(size);
   context->maps = device->ops->rkey_pack != NULL; /* until more is known */

@@ -95,6 +95,9 @@ struct gloo_context {
   gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
   uint32_t n_finished;
 
+  bool asks; /* a root: its peers have to prove that they know job_key */
+  uint8_t job_key[GLI_JOB_KEY_BYTES];
+
   gloo_context *next; /* root, or group of this family */
 };
 

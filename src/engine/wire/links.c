@@ -95,9 +95,19 @@ void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local) {
   peer->link = link;
 }
 
+gli_pair_config gli_context_pair_config(const gloo_context *root,
+                                        uint32_t rank) {
+  const gli_contact *contact = &root->contacts[rank];
+  return (gli_pair_config){.self_rank = root->rank,
+                           .peer_rank = rank,
+                           .local_key = root->key,
+                           .remote_key = contact->key,
+                           .job_key = root->asks ? root->job_key : NULL,
+                           .address = contact->address};
+}
+
 static gli_link *open_root_link(gloo_context *context, uint32_t rank,
                                 gloo_error *error) {
-  const gli_contact *contact = &context->contacts[rank];
   gli_link *link = calloc(1, sizeof *link);
   if (link == NULL) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -109,12 +119,8 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
   link->rank = link->local = rank;
   link->self = rank == context->rank;
   if (!link->self) {
-    gli_pair_config config = {.self_rank = context->rank,
-                              .peer_rank = rank,
-                              .local_key = context->key,
-                              .remote_key = contact->key,
-                              .address = contact->address,
-                              .user = link};
+    gli_pair_config config = gli_context_pair_config(context, rank);
+    config.user = link;
     gloo_device *device = context->device;
     gloo_status status =
         device->ops->pair_open(device->transport, &config, &link->pair, error);

@@ -106,6 +106,9 @@ GLI_INLINE bool gli_wire_offer(const gli_op_peer *peer, gli_pair *pair,
  */
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error);
+/* What the pair of a link of a root is opened with, but for its user. */
+gli_pair_config gli_context_pair_config(const gloo_context *root,
+                                        uint32_t rank);
 /* One of a group for what comes through `base_link`: not of a rank yet, until
  * it joins. */
 gli_link *gli_group_new_link(gloo_context *group, gli_link *base_link,

@@ -1,0 +1,40 @@
+#include "transport_tcp/prove.h"
+
+#include "core/error.h"
+#include "core/lack.h"
+#include "core/random.h"
+#include "security/trust.h"
+
+gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
+                              gloo_error *error) {
+  const gli_trust_end self = {config->self_rank, config->local_key};
+  const gli_trust_end peer = {config->peer_rank, config->remote_key};
+  return gli_trust_pair_key(config->job_key, self, peer, key, error);
+}
+
+gloo_status gli_tcp_prove_nonce(uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
+                                gloo_error *error) {
+  const char *what;
+  int code = gli_random(nonce, GLI_TCP_PROVE_NONCE_BYTES, &what);
+  if (code == 0) return GLOO_OK;
+  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
+                  what, gli_lack_text(code));
+}
+
+gloo_status gli_tcp_prove_tags(const gli_key *key,
+                               const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                               const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
+                               gli_tcp_tags *tags, gloo_error *error) {
+  gli_part parts[] = {{"tcp A", 5},
+                      {hello, GLI_TCP_HELLO_BYTES},
+                      {nonce, GLI_TCP_PROVE_NONCE_BYTES}};
+  gli_mac *mac;
+  gloo_status status = gli_mac_create(key, &mac, error);
+  if (status != GLOO_OK) return status;
+  status = gli_mac_tag(mac, parts, 3, tags->of_acceptor, error);
+  parts[0].data = "tcp I";
+  if (status == GLOO_OK)
+    status = gli_mac_tag(mac, parts, 3, tags->of_initiator, error);
+  gli_mac_destroy(mac);
+  return status;
+}

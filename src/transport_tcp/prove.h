@@ -1,0 +1,29 @@
+/* What the two ends of a connection show each other in a job with a secret:
+ * tags over the hello as it was sent, which names both ranks and the stream and
+ * has a nonce of the initiator's, and over a nonce of the acceptor's. A tag of
+ * one end is never one of the other's, and of use in one handshake alone. */
+#ifndef GLI_TRANSPORT_TCP_PROVE_H
+#define GLI_TRANSPORT_TCP_PROVE_H
+
+#include "security/keys.h"
+#include "transport/transport.h"
+#include "transport_tcp/handshake.h"
+
+/* What both ends derive from the job's key, which is there. */
+gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
+                              gloo_error *error);
+
+gloo_status gli_tcp_prove_nonce(uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
+                                gloo_error *error);
+
+typedef struct gli_tcp_tags {
+  uint8_t of_acceptor[GLI_TAG_BYTES];  /* in its challenge */
+  uint8_t of_initiator[GLI_TAG_BYTES]; /* its proof */
+} gli_tcp_tags;
+
+gloo_status gli_tcp_prove_tags(const gli_key *key,
+                               const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                               const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
+                               gli_tcp_tags *tags, gloo_error *error);
+
+#endif
