@@ -335,7 +335,10 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   attempt->circle = (gli_circle){NULL, 0};
   if (status == GLOO_OK && spreads && !finishes) gli_bootstrap_leave(store);
   if (status == GLOO_OK) meeting->progress = GLI_MET;
-  if (status == GLOO_OK) status = read_records(context, size, records, error);
+  if (status == GLOO_OK) {
+    status = read_records(context, size, records, error);
+    meeting->all_know = status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
+  }
   for (uint32_t i = 0; i < size; i++) free(records[i].data);
   free(records);
   return status;

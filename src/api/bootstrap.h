@@ -28,6 +28,7 @@ typedef enum gli_progress {
 /* Kept from one attempt to the next, but for the progress. */
 typedef struct gli_meeting {
   gli_progress progress;
+  bool all_know; /* that some differ: all ranks have read what each published */
   gli_attempt attempt;
   uint64_t key; /* 0: not drawn yet; others may have what was published */
 } gli_meeting;

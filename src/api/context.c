@@ -134,8 +134,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   return GLOO_OK;
 
 nobody_met:
-  if (meeting != NULL && meeting->progress == GLI_MET &&
-      !gli_context_all_know(status))
+  if (meeting != NULL && meeting->progress == GLI_MET && !meeting->all_know)
     status = gli_context_give_up(meeting, store, (uint32_t)rank, (uint32_t)size,
                                  error);
   gli_context_close(context);

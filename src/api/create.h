@@ -20,11 +20,6 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
                                 uint32_t rank, uint32_t size,
                                 gloo_error *cause);
 
-/* All ranks find that some differ, once they have read what each published. */
-static inline bool gli_context_all_know(gloo_status status) {
-  return status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
-}
-
 /* How long to wait for the other ranks. */
 int64_t gli_context_timeout(const gloo_context_options *options);
 

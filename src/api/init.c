@@ -149,7 +149,7 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   } else if (meeting->progress == GLI_NOT_YET && gli_store_serves(store)) {
     status =
         gli_context_give_up(meeting, store, launch->rank, launch->size, error);
-  } else if (gli_context_all_know(status) && meeting->progress == GLI_MET) {
+  } else if (meeting->all_know && meeting->progress == GLI_MET) {
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
   } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
@@ -186,6 +186,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
   for (;;) {
     gloo_error unopened;
     meeting.progress = GLI_NOT_YET;
+    meeting.all_know = false;
     meeting.attempt.again = false;
     int64_t left = gli_deadline_left(deadline_ns), most = left;
     bool was_in = meeting.attempt.published;

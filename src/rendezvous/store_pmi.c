@@ -249,9 +249,8 @@ static gloo_status store_pmi_find(gli_pmi_kind kind, int64_t timeout_ns,
                     text + sizeof FAILED);
   if (!gli_pmi_place_read(text, &place))
     return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
-                    "what rank 0 told through the launcher makes no sense: "
-                    "'%s'; do all ranks run the same version?",
-                    gli_quote(text).text);
+                    "what rank 0 told through the launcher makes no sense; do "
+                    "all ranks run the same version?");
   return store_pmi_reach(&place, deadline, timeout_ns, store, error);
 }
 

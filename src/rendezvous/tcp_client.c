@@ -63,10 +63,9 @@ static gloo_status client_asked_in_vain(const greeting *g) {
 static gloo_status client_has_another(const greeting *g) {
   return gli_fail(g->error, GLOO_ERR_AUTH, -1,
                   "the TCP store at %s has another secret than this client, or "
-                  "belongs to another job or epoch than '%s', %" PRIu64
-                  ": give all ranks the same ones, or use another port",
-                  g->server.text, gli_quote(g->client->job).text,
-                  g->client->epoch);
+                  "belongs to another job or epoch: give all ranks the same "
+                  "ones, or use another port",
+                  g->server.text);
 }
 
 /* ---- by name ------------------------------------------------------------- */

@@ -14,6 +14,8 @@
 #include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_socket.h"
 
+#define QUEUE_FULL_MS 2u
+
 /* A failing call leaves its errno in `failure`; what is no error of the system
  * has a code of its own. */
 enum {
@@ -97,11 +99,21 @@ static bool wait_for(gli_tcp_connection *self, short events,
 /* ---- open and close ----------------------------------------------------- */
 
 /* False: not this way, for the system has none. */
-static bool connection_open_locally(gli_tcp_connection *self) {
+static bool connection_open_locally(gli_tcp_connection *self,
+                                    uint64_t deadline_ns) {
   int64_t process;
   uint32_t user;
-  self->fd = gli_tcp_local_connect(&self->address);
-  if (self->fd < 0 && gli_tcp_local_denied(errno)) return false;
+  for (;;) {
+    self->fd = gli_tcp_local_connect(&self->address);
+    /* A queue that is full is not waited in. */
+    if (self->fd >= 0 || !gli_would_block(errno)) break;
+    if (gli_deadline_left(deadline_ns) == 0) {
+      fail_with(self, OUT_OF_TIME);
+      return true;
+    }
+    uv_sleep(QUEUE_FULL_MS);
+  }
+  if (self->fd < 0 && errno == EAFNOSUPPORT) return false;
   if (self->fd < 0) {
     fail_with(self, errno);
   } else if (!gli_tcp_local_knows(self->fd, &process, &user)) {
@@ -131,7 +143,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to the TCP store");
   self->address = *address;
-  if (!local || !connection_open_locally(self))
+  if (!local || !connection_open_locally(self, deadline_ns))
     connection_open_by_tcp(self, deadline_ns);
   if (self->failure == FINE) {
     *connection = self;

@@ -94,13 +94,14 @@ static void hello_by_name(gli_session *session, gli_body *body) {
              "the same for all ranks",
              service->address);
     hello_refuse_loudly(session, &error);
-  } else if (service->own_user && !session->local) {
-    gli_fail(&error, GLOO_ERR_AUTH, -1,
-             "the TCP store at %s has no secret to ask for, so it lets in "
-             "processes of its own user alone, and over TCP it cannot see "
-             "whose this client is: set GLOO_JOB_SECRET for all ranks, or "
-             "GLOO_SECURITY=off for all of them",
-             service->address);
+  } else if (service->own_user && !session->own) {
+    gli_fail(
+        &error, GLOO_ERR_AUTH, -1,
+        "the TCP store at %s has no secret to ask for, so it lets in "
+        "processes of its own user alone; this client is not, or comes "
+        "over TCP, which does not tell: set GLOO_JOB_SECRET for all ranks, or "
+        "GLOO_SECURITY=off for all of them",
+        service->address);
     hello_refuse_loudly(session, &error);
   } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
     hello_welcome(session);

@@ -4,6 +4,8 @@
 #include "rendezvous/tcp_local.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -11,12 +13,8 @@
 
 #include "core/descriptor.h"
 #include "core/endpoint.h"
+#include "core/log.h"
 #include "rendezvous/tcp_address.h"
-
-bool gli_tcp_local_denied(int code) {
-  return code == EAFNOSUPPORT || code == EPERM || code == EACCES ||
-         code == EPROTONOSUPPORT || code == ENOSYS;
-}
 
 #if GLI_LINUX
 
@@ -46,6 +44,22 @@ static void local_host(const struct sockaddr_storage *address,
   }
 }
 
+/* Where the system lets no program have any, there is nobody to be taken for
+ * somebody else. */
+static int local_socket(void) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EPERM && errno != EACCES))
+    return fd;
+  if (!atomic_flag_test_and_set(&said))
+    gli_log(GLOO_LOG_WARN,
+            "this process may not have Unix sockets, so TCP stores on this "
+            "host cannot tell whose their clients are, nor these whose the "
+            "store is: set GLOO_JOB_SECRET if it has other users");
+  errno = EAFNOSUPPORT;
+  return -1;
+}
+
 static int local_fail(int fd) {
   int code = errno;
   close(fd);
@@ -58,7 +72,7 @@ int gli_tcp_local_listen(const struct sockaddr_storage *address) {
   struct sockaddr_un name;
   local_host(address, host);
   socklen_t bytes = local_name(host, gli_tcp_address_port(address), &name);
-  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  int fd = local_socket();
   if (fd < 0) return -1;
   if (bind(fd, (struct sockaddr *)&name, bytes) != 0 ||
       listen(fd, LOCAL_BACKLOG) != 0)
@@ -69,7 +83,7 @@ int gli_tcp_local_listen(const struct sockaddr_storage *address) {
 static int local_connect_to(const char *host, uint16_t port) {
   struct sockaddr_un name;
   socklen_t bytes = local_name(host, port, &name);
-  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  int fd = local_socket();
   if (fd < 0) return -1;
   if (connect(fd, (struct sockaddr *)&name, bytes) != 0) return local_fail(fd);
   return fd;

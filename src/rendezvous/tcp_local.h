@@ -2,7 +2,7 @@
  * port the server has a socket of the system's own kind, which tells each end
  * who the other is. So ranks on one host need no secret to be among
  * themselves. Linux only; elsewhere, and where a program may not have such
- * sockets, all functions fail with EAFNOSUPPORT. */
+ * sockets at all, they fail with EAFNOSUPPORT. */
 #ifndef GLI_RENDEZVOUS_TCP_LOCAL_H
 #define GLI_RENDEZVOUS_TCP_LOCAL_H
 
@@ -17,9 +17,6 @@ int gli_tcp_local_listen(const struct sockaddr_storage *address);
 /* Connect to the server at a loopback address, or at all addresses. -1, and
  * errno: ECONNREFUSED where there is none. */
 int gli_tcp_local_connect(const struct sockaddr_storage *address);
-
-/* Does that code mean that this process cannot have such sockets? */
-bool gli_tcp_local_denied(int code);
 
 /* Is the other end a process of this user, or root's? `process` and `user` say
  * whose it is. */

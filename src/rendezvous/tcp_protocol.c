@@ -6,7 +6,7 @@
 #include "core/bytes.h"
 
 void gli_frame_begin(gli_frame *frame, size_t expect) {
-  *frame = (gli_frame){.room = GLI_TCP_HEAD_BYTES + expect};
+  *frame = (gli_frame){.room = GLI_TCP_HEAD_BYTES + expect + GLI_TAG_BYTES};
   frame->data = malloc(frame->room);
   frame->failed = frame->data == NULL;
   frame->bytes = GLI_TCP_HEAD_BYTES;

@@ -38,6 +38,7 @@
 
 #include "gloo_c/store.h"
 #include "rendezvous/store.h"
+#include "security/keys.h"
 
 #define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
 #define GLI_TCP_VERSION 3u
@@ -75,7 +76,8 @@ typedef struct gli_frame {
   bool failed;
 } gli_frame;
 
-/* Begin with room for a head. `expect` is the size to allocate at first. */
+/* Begin with room for a head and a tag. `expect`: for how many bytes there is
+ * to be room at first. */
 void gli_frame_begin(gli_frame *frame, size_t expect);
 void gli_frame_put_u32(gli_frame *frame, uint32_t value);
 void gli_frame_put_u64(gli_frame *frame, uint64_t value);

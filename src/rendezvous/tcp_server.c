@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -57,6 +56,7 @@ struct gli_tcp_server {
   uv_mutex_t serving; /* held by the thread but where it waits */
   uv_cond_t answered; /* requests of this process */
   gli_fork_guard forks;
+  gli_fork_watch doors_watch;
   struct sockaddr_storage address;
   gli_tcp_service service;
   bool own_user; /* nobody is asked: others keep out where that can be seen */
@@ -80,22 +80,6 @@ static void take_spare(gli_tcp_server *server) {
   server->spare = gli_fd_keep(fcntl(server->wake_write, F_DUPFD_CLOEXEC, 3));
 }
 
-/* Whoever is not known there is not heard. */
-static void server_let_in(const server_door *door, int fd, bool refused) {
-  gli_tcp_service *service = &door->server->service;
-  int64_t process;
-  uint32_t user;
-  if (door->local && !gli_tcp_local_knows(fd, &process, &user)) {
-    gli_log(gli_strangers_level(service),
-            "the TCP store at %s refused process %" PRId64
-            ": it is of another user, %" PRIu32,
-            service->address, process, user);
-    close(fd);
-    return;
-  }
-  gli_session_accept(service, fd, refused, door->local);
-}
-
 static void server_watch_doors(gli_tcp_server *server, int events) {
   for (int i = 0; i < DOORS; i++)
     if (server->doors[i].watch.fd >= 0)
@@ -113,7 +97,7 @@ static void refuse_one(gli_tcp_server *server, int code) {
     int fd = door->watch.fd >= 0 ? gli_socket_accept(door->watch.fd) : -1;
     if (fd < 0) continue;
     server->telling = true;
-    server_let_in(door, fd, true);
+    gli_session_accept(&server->service, fd, true);
     return;
   }
 }
@@ -160,7 +144,7 @@ static void on_connection(void *owner, int events) {
     if (fd >= 0) {
       server->lacking_since_ns = 0;
       service->lack = 0;
-      server_let_in(door, fd, false);
+      gli_session_accept(service, fd, false);
       continue;
     }
     if (gli_would_block(code)) return;
@@ -296,7 +280,7 @@ static int server_listen_locally(gli_tcp_server *server) {
   bool loopback = gli_tcp_address_is_loopback(address);
   if (!loopback && !gli_tcp_address_is_wildcard(address)) return 0;
   int fd = gli_tcp_local_listen(address);
-  if (fd < 0) return gli_tcp_local_denied(errno) ? 0 : errno;
+  if (fd < 0) return errno == EAFNOSUPPORT ? 0 : errno;
   int code = door_open(&server->doors[1], fd);
   server->service.own_user = code == 0 && loopback && server->own_user;
   return code;
@@ -440,20 +424,59 @@ static int server_open_parts(gli_tcp_server *server) {
 
 /* ---- forks --------------------------------------------------------------- */
 
+/* The name of a local door is free when the last copy of it is closed: one in a
+ * child must not keep the parent from opening it again. */
+static bool doors_hold(void *object, gli_fork_patience *patience) {
+  (void)object;
+  (void)patience;
+  return true;
+}
+
+static void doors_release(void *object) {
+  (void)object;
+}
+
+static void doors_child(void *object, bool held) {
+  gli_tcp_server *server = object;
+  (void)held;
+  for (int i = 0; i < DOORS; i++) {
+    if (!server->doors[i].local) continue;
+    gli_fd_close(server->doors[i].watch.fd);
+    server->doors[i].watch.fd = -1;
+  }
+}
+
+static bool forks_begin(gli_tcp_server *server) {
+  static const gli_fork_care care = {doors_hold, doors_release, doors_child};
+  if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
+                            &server->answered))
+    return false;
+  if (gli_fork_watch_begin(&server->doors_watch, GLI_FORK_OBJECTS, &care,
+                           server))
+    return true;
+  gli_fork_guard_end(&server->forks);
+  return false;
+}
+
+static void forks_end(gli_tcp_server *server) {
+  gli_fork_watch_end(&server->doors_watch);
+  gli_fork_guard_end(&server->forks);
+}
+
 static void destroy_locks(gli_tcp_server *server) {
   uv_cond_destroy(&server->answered);
   uv_mutex_destroy(&server->serving);
 }
 
 static void server_end(gli_tcp_server *server) {
-  gli_fork_guard_end(&server->forks);
+  forks_end(server);
   destroy_locks(server);
   server_release(server);
 }
 
 void gli_tcp_server_abandon(gli_tcp_server *server) {
   if (server->forks.torn) {
-    gli_fork_guard_end(&server->forks);
+    forks_end(server);
     return;
   }
   gli_events_abandon(server->service.events);
@@ -468,8 +491,7 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
     uv_mutex_destroy(&server->serving);
     return server_no_memory(error);
   }
-  if (!gli_fork_guard_begin(&server->forks, GLI_FORK_OBJECTS, &server->serving,
-                            &server->answered)) {
+  if (!forks_begin(server)) {
     destroy_locks(server);
     return server_no_memory(error);
   }
@@ -478,7 +500,7 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   int rc = uv_thread_create(&server->thread, server_serve, server);
   gli_signal_restore(&signals);
   if (rc == 0) return GLOO_OK;
-  gli_fork_guard_end(&server->forks);
+  forks_end(server);
   destroy_locks(server);
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the TCP store's server has no thread: %s; raise the limit "

@@ -380,19 +380,22 @@ void gli_session_go_on(gli_session *session) {
 
 /* ---- accepting ---------------------------------------------------------- */
 
-static void name_peer(gli_session *session) {
+/* Who it is: an address, or a process of this host. */
+static void session_meet_peer(gli_session *session) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
   int64_t process;
   uint32_t user;
-  if (session->local) {
-    (void)gli_tcp_local_knows(session->watch.fd, &process, &user);
-    snprintf(session->peer, sizeof session->peer, "process %" PRId64, process);
-    return;
-  }
   memset(&address, 0, sizeof address);
   if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
     address.ss_family = AF_INET;
+  if (address.ss_family == AF_UNIX) {
+    session->own = gli_tcp_local_knows(session->watch.fd, &process, &user);
+    snprintf(session->peer, sizeof session->peer,
+             "process %" PRId64 " of user %" PRIu32, process, user);
+    return;
+  }
+  gli_store_socket_tune(session->watch.fd);
   memcpy(session->peer, gli_tcp_address_name(&address).text,
          sizeof session->peer);
 }
@@ -407,8 +410,7 @@ static void session_enlist(gli_session *session) {
   if (session->refused) service->n_refused++;
 }
 
-void gli_session_accept(gli_tcp_service *service, int fd, bool refused,
-                        bool local) {
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_session *session = calloc(1, sizeof *session);
   if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
                                          session_ready, session)) {
@@ -420,10 +422,8 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused,
   }
   session->service = service;
   session->refused = refused;
-  session->local = local;
   session_enlist(session);
-  name_peer(session);
-  if (!local) gli_store_socket_tune(fd);
+  session_meet_peer(session);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
   gli_watch_for(&session->watch, GLI_READABLE);
   if (!refused) gli_strangers_join(session);

@@ -89,7 +89,7 @@ struct gli_session {
   bool lost; /* closed because the client is gone */
   gli_session_state state;
   bool refused;       /* there is no room for it: to be told so */
-  bool local;         /* it came where the system says whose it is */
+  bool own;           /* the system says that it is of this user, or root's */
   bool challenged;    /* has said hello, and not shown it yet */
   gli_tcp_seal *seal; /* NULL: no tags */
   /* Of a request of the process that serves, which has no connection: the reply
@@ -112,8 +112,7 @@ struct gli_session {
 
 /* A connection that was accepted. Takes over fd. With `refused` it is told,
  * when it has said hello, that there is no room for it. */
-void gli_session_accept(gli_tcp_service *service, int fd, bool refused,
-                        bool local);
+void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
 
 /* A request of the process that serves, which has neither connection nor place
  * in `sessions`. Takes the request's memory. NULL: out of memory. */

@@ -112,6 +112,35 @@ static void who_is_not_asked_may_use_tcp(void **state) {
   gloo_store_destroy(server);
 }
 
+static int linger(int end, void *unused) {
+  char byte;
+  (void)unused;
+  return read(end, &byte, 1) < 0; /* until the parent says so */
+}
+
+static void a_forked_child_does_not_keep_the_way_in(void **state) {
+  int ends[2];
+  (void)state;
+  assert_int_equal(pipe(ends), 0);
+  gloo_store *server = store_at("127.0.0.1", 0);
+  uint16_t port = gloo_store_tcp_port(server);
+  pid_t child = child_start(linger, ends[0], NULL);
+  gloo_store_destroy(server);
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.host = "127.0.0.1";
+  o.port = port;
+  o.serve = 1;
+  gloo_error e;
+  gloo_status status = gloo_store_tcp_create(&o, &server, &e);
+  /* The child has the end that is written to as well. */
+  assert_int_equal(write(ends[1], "", 1), 1);
+  assert_int_equal(child_wait(child), 0);
+  close(ends[0]);
+  close(ends[1]);
+  if (status != GLOO_OK) fail_msg("%s", e.message);
+  gloo_store_destroy(server);
+}
+
 /* ---- other users --------------------------------------------------------- */
 
 static int try_as_nobody(int port, void *unused) {
@@ -184,6 +213,7 @@ int main(void) {
       cmocka_unit_test(tcp_cannot_tell_and_is_refused),
       cmocka_unit_test(all_addresses_have_the_same_way_in),
       cmocka_unit_test(who_is_not_asked_may_use_tcp),
+      cmocka_unit_test(a_forked_child_does_not_keep_the_way_in),
       cmocka_unit_test(another_user_stays_outside),
       cmocka_unit_test(another_users_server_is_not_believed),
   };
