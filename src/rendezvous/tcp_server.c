@@ -30,6 +30,9 @@
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_NS UINT64_C(100000000)
 #define PATIENCE_NS UINT64_C(1000000000)
+/* How long a forked child may take to run. */
+#define CHILD_TRIES 250
+#define CHILD_PAUSE_MS 2u
 
 /* Where clients come in: over TCP, or by the socket that only this host's
  * processes reach, which tells whose they are (tcp_local.h). */
@@ -280,6 +283,12 @@ static int server_listen_locally(gli_tcp_server *server) {
   bool loopback = gli_tcp_address_is_loopback(address);
   if (!loopback && !gli_tcp_address_is_wildcard(address)) return 0;
   int fd = gli_tcp_local_listen(address);
+  /* A child that was forked just now is yet to close its copy of the last one.
+   */
+  for (int i = 0; i < CHILD_TRIES && fd < 0 && errno == EADDRINUSE; i++) {
+    uv_sleep(CHILD_PAUSE_MS);
+    fd = gli_tcp_local_listen(address);
+  }
   if (fd < 0) return errno == EAFNOSUPPORT ? 0 : errno;
   int code = door_open(&server->doors[1], fd);
   server->service.own_user = code == 0 && loopback && server->own_user;
