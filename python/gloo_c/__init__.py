@@ -28,10 +28,10 @@ from ._collectives import NO_RANK
 from ._context import Choice, Context, Route, init
 from ._custom import CustomOp
 from ._devices import Device
-from ._errors import (AbortedError, ArgumentError, BusyError, CancelledError, CompareError,
-                      ForkedError, GlooError, InProgressError, InternalError, MismatchError,
-                      NoMemoryError, NotFoundError, PeerError, PoisonedError, ProtocolError,
-                      StaleError, SystemFailure, TimeoutError, UnsupportedError)
+from ._errors import (AbortedError, ArgumentError, AuthError, BusyError, CancelledError,
+                      CompareError, ForkedError, GlooError, InProgressError, InternalError,
+                      MismatchError, NoMemoryError, NotFoundError, PeerError, PoisonedError,
+                      ProtocolError, StaleError, SystemFailure, TimeoutError, UnsupportedError)
 from ._library import (algorithms, alloc, collectives, cores, set_log, set_log_level, transports,
                        usable, version)
 from ._requests import Request, wait_all, wait_any
@@ -43,7 +43,8 @@ dtypes = tuple(_DTYPES)
 ops = tuple(_OPS)
 
 __all__ = [
-    "AbortedError", "ArgumentError", "BusyError", "CallbackStore", "CancelledError", "Choice",
+    "AbortedError", "ArgumentError", "AuthError", "BusyError", "CallbackStore", "CancelledError",
+    "Choice",
     "CompareError", "Context", "CustomOp", "Device", "FileStore", "ForkedError", "GlooError",
     "IN_PLACE", "InProgressError", "InternalError", "MemoryStore", "MismatchError", "NO_RANK",
     "NoMemoryError", "NotFoundError", "PeerError", "PoisonedError", "PrefixStore", "ProtocolError",
