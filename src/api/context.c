@@ -12,7 +12,6 @@
 #include "core/bytes.h"
 #include "core/custom_op.h"
 #include "core/error.h"
-#include "core/lack.h"
 #include "core/options.h"
 #include "core/random.h"
 #include "engine/engine.h"
@@ -25,14 +24,6 @@
 int64_t gli_context_timeout(const gloo_context_options *options) {
   return options->timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS
                                                      : options->timeout_ns;
-}
-
-static gloo_status random_key(uint64_t *key, gloo_error *error) {
-  const char *what;
-  int code = gli_random(key, sizeof *key, &what);
-  if (code == 0) return GLOO_OK;
-  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
-                  what, gli_lack_text(code));
 }
 
 static gloo_status check_world(int rank, int size, gloo_error *error) {
@@ -99,7 +90,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
                         : "no place for the context");
   }
   uint64_t key = meeting != NULL ? meeting->key : 0;
-  if (key == 0) status = random_key(&key, error);
+  if (key == 0) status = gli_random_draw(&key, sizeof key, error);
   if (status != GLOO_OK) return status;
   if (meeting != NULL) meeting->key = key;
   gli_agreement agreement = {.big_endian = gli_big_endian()};

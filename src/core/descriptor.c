@@ -1,5 +1,5 @@
 #if GLI_LINUX
-#define _GNU_SOURCE /* accept4, pipe2 */
+#define _GNU_SOURCE /* accept4, pipe2, struct ucred */
 #endif
 
 #include "core/descriptor.h"
@@ -59,6 +59,22 @@ int gli_socket_accept(int listener) {
       accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 #else
   return gli_fd_keep(with_flags(accept(listener, NULL, NULL)));
+#endif
+}
+
+bool gli_socket_peer(int fd, int64_t *process, uint32_t *user) {
+  *process = -1;
+  *user = UINT32_MAX;
+#if GLI_LINUX
+  struct ucred peer;
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
+  *process = peer.pid;
+  *user = (uint32_t)peer.uid;
+  return true;
+#else
+  (void)fd;
+  return false;
 #endif
 }
 

@@ -6,6 +6,7 @@
 #define GLI_CORE_DESCRIPTOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Takes a descriptor, or the -1 of a function that failed: the same one, or
  * another for the same file if it is one of the first three. */
@@ -14,6 +15,11 @@ int gli_fd_keep(int fd);
 int gli_socket_open(int family, int type);
 int gli_socket_accept(int listener);
 bool gli_pipe_open(int fds[2]);
+
+/* Which process is at the other end of a Unix socket, and whose it is, as the
+ * system says. False: it does not say, and both are unknown (-1, UINT32_MAX).
+ */
+bool gli_socket_peer(int fd, int64_t *process, uint32_t *user);
 
 /* For a TCP connection: no Nagle, no signal where the peer is gone, and
  * keepalive: after so many seconds without traffic the system asks the peer's,

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
+#include "core/error.h"
+#include "core/lack.h"
 
 static int random_read_file(const char *name, uint8_t *to, size_t bytes) {
   int fd = gli_fd_keep(open(name, O_RDONLY | O_CLOEXEC));
@@ -41,4 +43,12 @@ int gli_random(void *to, size_t bytes, const char **what) {
   *what = "/dev/urandom";
 #endif
   return random_read_file("/dev/urandom", to, bytes);
+}
+
+gloo_status gli_random_draw(void *to, size_t bytes, gloo_error *error) {
+  const char *what;
+  int code = gli_random(to, bytes, &what);
+  if (code == 0) return GLOO_OK;
+  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
+                  what, gli_lack_text(code));
 }

@@ -4,7 +4,12 @@
 
 #include <stddef.h>
 
+#include "gloo_c/status.h"
+
 /* Fill `to`. 0; or errno, and `what` says what failed. */
 int gli_random(void *to, size_t bytes, const char **what);
+
+/* The same with the error that says so. */
+gloo_status gli_random_draw(void *to, size_t bytes, gloo_error *error);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "core/lack.h"
 #include "core/random.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/store.h"
@@ -225,14 +224,18 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
+static int first_absent(const bool *present, uint32_t size) {
+  uint32_t first = 0;
+  while (first + 1 < size && present[first]) first++;
+  return (int)first;
+}
+
 static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
                                   uint32_t size, int64_t timeout_ns,
                                   gloo_error *error) {
-  uint32_t first = 0;
   size_t here = 0;
   for (uint32_t i = 0; i < size; i++) here += present[i];
-  while (first + 1 < size && present[first]) first++;
-  return gli_fail(error, GLOO_ERR_TIMEOUT, (int)first,
+  return gli_fail(error, GLOO_ERR_TIMEOUT, first_absent(present, size),
                   "%s of %u did not arrive in %s within %s; %zu %s did",
                   gli_missing_ranks(present, size).text, (unsigned)size,
                   store->label, gli_duration(timeout_ns).text, here,
@@ -308,9 +311,7 @@ static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
                                x->present, error);
   if (status == GLOO_ERR_POISONED) return bootstrap_heard(x, error);
   if (status != GLOO_ERR_TIMEOUT) return status;
-  uint32_t first = 0;
-  while (first + 1 < x->size && x->present[first]) first++;
-  return gli_fail(error, status, (int)first,
+  return gli_fail(error, status, first_absent(x->present, x->size),
                   "%s of %u did not get within %s what the others published in "
                   "%s: stopped, or of an earlier start that left it there",
                   gli_missing_ranks(x->present, x->size).text,
@@ -347,11 +348,10 @@ static gloo_status bootstrap_prepare(exchange *x, const gli_circle *circle,
       x->present == NULL || x->values == NULL || x->blobs == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
                     (unsigned)x->size);
-  const char *what;
-  int code = x->nonce != 0 ? 0 : gli_random(&x->nonce, sizeof x->nonce, &what);
-  if (code != 0)
-    return gli_fail(error, gli_lack_status(code), -1,
-                    "no random numbers: %s: %s", what, gli_lack_text(code));
+  gloo_status status = GLOO_OK;
+  if (x->nonce == 0)
+    status = gli_random_draw(&x->nonce, sizeof x->nonce, error);
+  if (status != GLOO_OK) return status;
   x->n_pending = n;
   for (uint32_t i = 0; i < n; i++)
     x->pending[i] = circle->n != 0 ? circle->ranks[i] : i;
@@ -464,14 +464,11 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
                     "no memory to wait for %u ranks", (unsigned)size);
   gloo_status status = gli_bootstrap_await(
       store, "done", size, gli_deadline_after(timeout_ns), present, error);
-  if (status == GLOO_ERR_TIMEOUT) {
-    uint32_t first = 0;
-    while (first + 1 < size && present[first]) first++;
-    gli_fail(error, status, (int)first,
+  if (status == GLOO_ERR_TIMEOUT)
+    gli_fail(error, status, first_absent(present, size),
              "%s of %u did not finish with %s within %s",
              gli_missing_ranks(present, size).text, (unsigned)size,
              store->label, gli_duration(timeout_ns).text);
-  }
   if (status == GLOO_OK || status == GLOO_ERR_POISONED) {
     gli_outcome outcome = gli_bootstrap_end(store, error);
     *heard = outcome == GLI_OUTCOME_FAILED;

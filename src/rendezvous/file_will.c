@@ -86,16 +86,12 @@ static gloo_status will_publish(const gli_file_dir *dir,
 gloo_status gli_file_will_leave(const gli_file_dir *dir, const gli_will *left,
                                 gli_file_will **result, gloo_error *error) {
   uint64_t number;
-  const char *what;
-  int code = gli_random(&number, sizeof number, &what);
-  if (code != 0)
-    return gli_fail(error, gli_lack_status(code), -1,
-                    "no random numbers: %s: %s", what, gli_lack_text(code));
+  gloo_status status = gli_random_draw(&number, sizeof number, error);
+  if (status != GLOO_OK) return status;
   gli_frame content;
   gli_file_will *will = malloc(sizeof *will);
   gli_frame_begin(&content, 256);
   gli_frame_put_will(&content, left);
-  gloo_status status;
   if (will == NULL || content.failed) {
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a will");
   } else {

@@ -187,7 +187,8 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind, int64_t timeout_ns,
 
 /* Until one answers, or all have failed: another job's server may have the port
  * at one of the addresses, on the host of this rank. */
-static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
+static gloo_status place_try(const gli_pmi_place *place,
+                             gloo_store_tcp_options o, uint64_t deadline_ns,
                              gloo_store **store, gloo_error *error) {
   struct sockaddr_storage addresses[GLI_PMI_ADDRESSES_MAX];
   bool failed[GLI_PMI_ADDRESSES_MAX] = {false};
@@ -196,8 +197,9 @@ static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
   for (size_t i = 0; i < place->n; i++)
     (void)place_parse_address(place->addresses[i], place->port, &addresses[i]);
   gloo_error cause = {.status = GLOO_OK};
+  o.port = place->port;
+  o.timeout_ns = GREETING_NS;
   for (;;) {
-    gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
     int code;
     int i = gli_tcp_race(addresses, place->n, until, failed, &code);
     if (i < 0 && cause.status == GLOO_OK)
@@ -205,10 +207,7 @@ static gloo_status place_try(const gli_pmi_place *place, uint64_t deadline_ns,
                       uv_strerror(uv_translate_sys_error(code)));
     if (i < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
     o.host = place->addresses[i];
-    o.port = place->port;
-    o.timeout_ns = GREETING_NS;
-    gloo_status status = place_secret(place, &o, &cause);
-    if (status == GLOO_OK) status = gloo_store_tcp_create(&o, store, &cause);
+    gloo_status status = gloo_store_tcp_create(&o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }
@@ -219,8 +218,11 @@ static gloo_status store_pmi_reach(const gli_pmi_place *place,
                                    gloo_store **store, gloo_error *error) {
   char text[GLI_PMI_PLACE_BYTES];
   gloo_error cause;
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  gloo_status status = place_secret(place, &o, error);
+  if (status != GLOO_OK) return status;
   for (;;) {
-    gloo_status status = place_try(place, deadline_ns, store, &cause);
+    status = place_try(place, o, deadline_ns, store, &cause);
     if (status == GLOO_OK) return status;
     if (gli_deadline_left(deadline_ns) == 0) break;
     uv_sleep(PAUSE_MS);

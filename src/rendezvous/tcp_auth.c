@@ -4,19 +4,8 @@
 
 #include "core/bytes.h"
 #include "core/error.h"
-#include "core/lack.h"
-#include "core/random.h"
 
 /* ---- meeting ------------------------------------------------------------- */
-
-gloo_status gli_tcp_nonce_draw(uint8_t nonce[GLI_TCP_NONCE_BYTES],
-                               gloo_error *error) {
-  const char *what;
-  int code = gli_random(nonce, GLI_TCP_NONCE_BYTES, &what);
-  if (code == 0) return GLOO_OK;
-  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
-                  what, gli_lack_text(code));
-}
 
 gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,
                              uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {

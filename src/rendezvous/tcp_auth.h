@@ -19,9 +19,6 @@ typedef struct gli_tcp_nonces {
   uint8_t client[GLI_TCP_NONCE_BYTES], server[GLI_TCP_NONCE_BYTES];
 } gli_tcp_nonces;
 
-gloo_status gli_tcp_nonce_draw(uint8_t nonce[GLI_TCP_NONCE_BYTES],
-                               gloo_error *error);
-
 /* What the server shows. The client does with its first frame that has a tag.
  */
 gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "rendezvous/tcp_pool.h"
 #include "rendezvous/text.h"
 
@@ -134,7 +135,8 @@ static gloo_status greet_by_key(const greeting *g) {
   gli_frame request;
   gli_tcp_reply reply;
   gli_tcp_nonces nonces;
-  gloo_status status = gli_tcp_nonce_draw(nonces.client, g->error);
+  gloo_status status =
+      gli_random_draw(nonces.client, sizeof nonces.client, g->error);
   if (status != GLOO_OK) return status;
   hello_begin(&request, GLI_TCP_BY_KEY);
   gli_frame_put_bytes(&request, nonces.client, sizeof nonces.client);

@@ -7,6 +7,7 @@
 
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/text.h"
@@ -149,16 +150,16 @@ static void hello_by_key(gli_session *session, gli_body *body) {
   if (body->left != GLI_TCP_NONCE_BYTES) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key == NULL) {
-    gli_log(gli_strangers_level(service),
-            "refused the client at %s: it asks for the job's secret, which the "
-            "TCP store at %s does not have",
-            session->peer, service->address);
-    gli_fail(&error, GLOO_ERR_AUTH, -1, "there is no secret here");
-    hello_refuse(session, &error);
+    gli_fail(&error, GLOO_ERR_AUTH, -1,
+             "the TCP store at %s does not have the job's secret, for which "
+             "this client asks",
+             service->address);
+    hello_refuse_loudly(session, &error);
   } else {
     gli_tcp_nonces nonces;
     memcpy(nonces.client, body->at, sizeof nonces.client);
-    if (gli_tcp_nonce_draw(nonces.server, &error) == GLOO_OK) {
+    if (gli_random_draw(nonces.server, sizeof nonces.server, &error) ==
+        GLOO_OK) {
       hello_challenge(session, &nonces);
     } else {
       gli_session_drop(session, error.message);

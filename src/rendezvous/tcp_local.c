@@ -1,6 +1,3 @@
-#if GLI_LINUX
-#define _GNU_SOURCE /* struct ucred */
-#endif
 #include "rendezvous/tcp_local.h"
 
 #include <errno.h>
@@ -61,9 +58,7 @@ static int local_socket(void) {
 }
 
 static int local_fail(int fd) {
-  int code = errno;
-  close(fd);
-  errno = code;
+  gli_fd_close(fd);
   return -1;
 }
 
@@ -98,17 +93,6 @@ int gli_tcp_local_connect(const struct sockaddr_storage *address) {
   return fd;
 }
 
-bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user) {
-  struct ucred peer;
-  socklen_t bytes = sizeof peer;
-  *process = -1;
-  *user = UINT32_MAX;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
-  *process = peer.pid;
-  *user = (uint32_t)peer.uid;
-  return peer.uid == geteuid() || peer.uid == 0;
-}
-
 #else
 
 int gli_tcp_local_listen(const struct sockaddr_storage *address) {
@@ -121,11 +105,9 @@ int gli_tcp_local_connect(const struct sockaddr_storage *address) {
   return gli_tcp_local_listen(address);
 }
 
-bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user) {
-  (void)fd;
-  *process = -1;
-  *user = UINT32_MAX;
-  return false;
-}
-
 #endif
+
+bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user) {
+  return gli_socket_peer(fd, process, user) &&
+         (*user == geteuid() || *user == 0);
+}

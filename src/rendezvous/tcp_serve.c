@@ -1,15 +1,9 @@
 /* What the server does for each request. */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "core/lack.h"
 #include "core/log.h"
 #include "rendezvous/tcp_session.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 static void serve_broken(gli_session *session) {

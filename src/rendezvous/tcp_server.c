@@ -271,9 +271,8 @@ static int door_open(server_door *door, int fd) {
     gli_watch_for(&door->watch, GLI_READABLE);
     return 0;
   }
-  int code = errno;
-  close(fd);
-  return code;
+  gli_fd_close(fd);
+  return errno;
 }
 
 /* The one for this host, where clients can reach the address by loopback. A
@@ -304,15 +303,13 @@ static int server_listen_at(gli_tcp_server *server,
   if (fd < 0) return errno;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   server_take_both(fd, address);
-  if (bind(fd, (const struct sockaddr *)address,
+  bool listens =
+      bind(fd, (const struct sockaddr *)address,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
-      getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0) {
-    int code = server_listen_locally(server);
-    if (code == 0) return door_open(&server->doors[0], fd);
-    errno = code;
-  }
-  int code = errno;
+      getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0;
+  int code = listens ? server_listen_locally(server) : errno;
+  if (code == 0) return door_open(&server->doors[0], fd);
   close(fd);
   return code;
 }

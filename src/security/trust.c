@@ -1,6 +1,8 @@
 #include "security/trust.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/bytes.h"
@@ -116,6 +118,25 @@ gloo_status gli_trust_pair_key(const uint8_t *job_key, gli_trust_end one,
   gloo_status status = gli_key_derive(&job, "pair", parts, 2, key, error);
   gli_wipe(&job, sizeof job);
   return status;
+}
+
+gli_trust_text gli_trust_differs(uint32_t self, bool self_asks,
+                                 bool peer_asks) {
+  gli_trust_text differs = {""};
+  char *text = differs.text;
+  const size_t room = sizeof differs.text;
+  if (self_asks && peer_asks)
+    snprintf(text, room,
+             "has another secret than rank %" PRIu32
+             ": GLOO_JOB_SECRET must be the same on all ranks",
+             self);
+  else
+    snprintf(text, room,
+             "%s the job's secret, which rank %" PRIu32
+             " %s: set GLOO_JOB_SECRET to the same for all ranks",
+             self_asks ? "does not ask for" : "asks for", self,
+             self_asks ? "has" : "does not have");
+  return differs;
 }
 
 /* ---- when nobody is asked ------------------------------------------------ */

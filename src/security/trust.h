@@ -52,6 +52,13 @@ gloo_status gli_trust_pair_key(const uint8_t *job_key, gli_trust_end one,
                                gli_trust_end other, gli_key *key,
                                gloo_error *error);
 
+/* What is wrong with the secret of a peer, as the end of a sentence that begins
+ * with its rank: where both ends ask, it has another one than rank `self`. */
+typedef struct gli_trust_text {
+  char text[128];
+} gli_trust_text;
+gli_trust_text gli_trust_differs(uint32_t self, bool self_asks, bool peer_asks);
+
 /* `what` listens at `where`, an address that other hosts may reach. Unless
  * somebody is asked for a secret, or none is to be: warn of it, once in a
  * process. */

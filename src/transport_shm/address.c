@@ -1,7 +1,6 @@
 /* Layout: 0 magic  4 boot id  40 namespace: device, inode  56 user  60 name
  * 76 checksum.
  * Linux only. */
-#define _GNU_SOURCE
 #include "transport_shm/address.h"
 
 #include <errno.h>
@@ -127,8 +126,7 @@ int gli_shm_accept(int listener) {
 }
 
 bool gli_shm_same_user(int fd, uint32_t user) {
-  struct ucred peer;
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
-  return (uint32_t)peer.uid == user;
+  int64_t process;
+  uint32_t its;
+  return gli_socket_peer(fd, &process, &its) && its == user;
 }

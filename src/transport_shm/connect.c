@@ -20,6 +20,7 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "memory/sealed.h"
+#include "security/trust.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 #include "transport_shm/tag.h"
@@ -263,24 +264,9 @@ void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
 /* One of the two has no secret, or another. */
 static void shm_connect_denied(gli_shm_pair *pair, bool peer_asks) {
   const gli_pair_config *c = &pair->config;
-  if (pair->asks && peer_asks)
-    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
-                       "rank %" PRIu32 " has another secret than rank %" PRIu32
-                       ": GLOO_JOB_SECRET must be the same on all ranks",
-                       c->peer_rank, c->self_rank);
-  else if (pair->asks)
-    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
-                       "rank %" PRIu32
-                       " does not ask for the job's secret, which rank %" PRIu32
-                       " has: set GLOO_JOB_SECRET to the same for all ranks",
-                       c->peer_rank, c->self_rank);
-  else
-    gli_shm_pair_break(pair, GLOO_ERR_AUTH,
-                       "rank %" PRIu32
-                       " asks for the job's secret, which rank %" PRIu32
-                       " does not have: set GLOO_JOB_SECRET to the same for "
-                       "all ranks",
-                       c->peer_rank, c->self_rank);
+  gli_shm_pair_break(
+      pair, GLOO_ERR_AUTH, "rank %" PRIu32 " %s", c->peer_rank,
+      gli_trust_differs(c->self_rank, pair->asks, peer_asks).text);
 }
 
 static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {

@@ -5,14 +5,15 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "core/descriptor.h"
+
 /* The kernel moves at most 2 GiB at once. */
 static const size_t piece_bytes = (size_t)1 << 30;
 
 int64_t gli_shm_peer_pid(int socket) {
-  struct ucred peer;
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return 0;
-  return peer.pid;
+  int64_t process;
+  uint32_t user;
+  return gli_socket_peer(socket, &process, &user) ? process : 0;
 }
 
 static int read_piece(const gli_shm_foreign *process, uint64_t from, void *to,

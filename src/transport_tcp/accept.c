@@ -15,6 +15,7 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "transport_tcp/prove.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -183,7 +184,8 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
   gli_tcp_challenge challenge;
   gli_tcp_tags tags;
   gloo_error error;
-  gloo_status status = gli_tcp_prove_nonce(challenge.nonce, &error);
+  gloo_status status =
+      gli_random_draw(challenge.nonce, sizeof challenge.nonce, &error);
   if (status == GLOO_OK)
     status = gli_tcp_prove_tags(key, half_open->hello, challenge.nonce, &tags,
                                 &error);

@@ -36,6 +36,8 @@
 #include <sys/uio.h>
 
 #include "core/descriptor.h"
+#include "core/random.h"
+#include "security/trust.h"
 #include "transport_tcp/dial.h"
 #include "transport_tcp/prove.h"
 #include "transport_tcp/socket.h"
@@ -71,7 +73,8 @@ void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
       .asks = pair->asks,
   };
   gloo_error error;
-  if (pair->asks && gli_tcp_prove_nonce(hello.nonce, &error) != GLOO_OK) {
+  if (pair->asks &&
+      gli_random_draw(hello.nonce, sizeof hello.nonce, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
     return;
@@ -92,11 +95,11 @@ static void connect_nonsense(gli_tcp_attempt *attempt) {
                         "may listen there");
 }
 
-static void connect_other_secret(gli_tcp_attempt *attempt) {
-  gli_tcp_attempt_denied(attempt,
-                         "has another secret than rank %" PRIu32
-                         ": GLOO_JOB_SECRET must be the same on all ranks",
-                         attempt->stream->pair->config.self_rank);
+static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  gli_tcp_attempt_denied(
+      attempt, "%s",
+      gli_trust_differs(pair->config.self_rank, pair->asks, peer_asks).text);
 }
 
 /* The peer proves that it knows the secret, and is shown that we do. */
@@ -109,17 +112,13 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
       !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
     connect_nonsense(attempt);
   } else if (!pair->asks) {
-    gli_tcp_attempt_denied(attempt,
-                           "asks for the job's secret, which rank %" PRIu32
-                           " does not have: set GLOO_JOB_SECRET to the same "
-                           "for all ranks",
-                           pair->config.self_rank);
+    connect_denied(attempt, true);
   } else if (gli_tcp_prove_tags(&pair->key, attempt->hello, challenge.nonce,
                                 &tags, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
   } else if (!gli_tags_equal(challenge.tag, tags.of_acceptor)) {
-    connect_other_secret(attempt);
+    connect_denied(attempt, true);
   } else {
     attempt->proved = true;
     attempt->reply_bytes = 0;
@@ -177,12 +176,7 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
     return;
   }
   if (!connect_may_believe(attempt, reply.answer)) {
-    gli_tcp_attempt_denied(attempt,
-                           "does not ask for the job's secret, which rank "
-                           "%" PRIu32
-                           " has: set GLOO_JOB_SECRET to the same "
-                           "for all ranks",
-                           attempt->stream->pair->config.self_rank);
+    connect_denied(attempt, false);
     return;
   }
   switch ((gli_tcp_answer)reply.answer) {
@@ -208,7 +202,7 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
       return;
     case GLI_TCP_DENIED:
       if (attempt->proved)
-        connect_other_secret(attempt);
+        connect_denied(attempt, true);
       else
         connect_nonsense(attempt);
       return;

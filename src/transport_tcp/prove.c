@@ -1,8 +1,5 @@
 #include "transport_tcp/prove.h"
 
-#include "core/error.h"
-#include "core/lack.h"
-#include "core/random.h"
 #include "security/trust.h"
 
 gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
@@ -10,15 +7,6 @@ gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
   const gli_trust_end self = {config->self_rank, config->local_key};
   const gli_trust_end peer = {config->peer_rank, config->remote_key};
   return gli_trust_pair_key(config->job_key, self, peer, key, error);
-}
-
-gloo_status gli_tcp_prove_nonce(uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
-                                gloo_error *error) {
-  const char *what;
-  int code = gli_random(nonce, GLI_TCP_PROVE_NONCE_BYTES, &what);
-  if (code == 0) return GLOO_OK;
-  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
-                  what, gli_lack_text(code));
 }
 
 gloo_status gli_tcp_prove_tags(const gli_key *key,

@@ -13,9 +13,6 @@
 gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
                               gloo_error *error);
 
-gloo_status gli_tcp_prove_nonce(uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],
-                                gloo_error *error);
-
 typedef struct gli_tcp_tags {
   uint8_t of_acceptor[GLI_TAG_BYTES];  /* in its challenge */
   uint8_t of_initiator[GLI_TAG_BYTES]; /* its proof */
