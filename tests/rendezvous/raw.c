@@ -41,6 +41,26 @@ void raw_send(int fd, const void *data, size_t bytes) {
   send(fd, data, bytes, MSG_NOSIGNAL);
 }
 
+void raw_make_hello(gli_frame *frame, uint64_t magic, uint64_t epoch,
+                    const char *job) {
+  gli_frame_begin(frame, 64);
+  gli_frame_put_u64(frame, magic);
+  gli_frame_put_u32(frame, GLI_TCP_VERSION);
+  gli_frame_put_u32(frame, GLI_TCP_BY_NAME);
+  gli_frame_put_u64(frame, epoch);
+  gli_frame_put_key(frame, job);
+}
+
+size_t raw_read_all(int fd, char *to, size_t room) {
+  size_t got = 0;
+  for (ssize_t n = 1; n > 0 && got + 1 < room; got += (size_t)n) {
+    n = read(fd, to + got, room - 1 - got);
+    assert_true(n >= 0);
+  }
+  to[got] = '\0';
+  return got;
+}
+
 void raw_expect_closed(int fd) {
   char buffer[4096];
   while (recv(fd, buffer, sizeof(buffer), 0) > 0) {

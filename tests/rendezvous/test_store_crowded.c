@@ -91,12 +91,7 @@ static int greet(uint16_t port) {
   uint8_t *body;
   size_t bytes;
   int fd = raw_connect(port);
-  gli_frame_begin(&hello, 64);
-  gli_frame_put_u64(&hello, GLI_TCP_MAGIC);
-  gli_frame_put_u32(&hello, GLI_TCP_VERSION);
-  gli_frame_put_u32(&hello, GLI_TCP_BY_NAME);
-  gli_frame_put_u64(&hello, 7);
-  gli_frame_put_key(&hello, "job");
+  raw_make_hello(&hello, GLI_TCP_MAGIC, 7, "job");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
   assert_int_equal(read_reply(fd, &body, &bytes), GLOO_OK);

@@ -46,22 +46,13 @@ static gloo_store *careless_store_at(const char *host, uint16_t port) {
 
 /* What a client hears that says hello over TCP, by the right name. */
 static void expect_refused_over_tcp(uint16_t port) {
-  char reply[512] = "";
+  char reply[512];
   gli_frame hello;
-  size_t got = 0;
   int fd = raw_connect(port);
-  gli_frame_begin(&hello, 64);
-  gli_frame_put_u64(&hello, GLI_TCP_MAGIC);
-  gli_frame_put_u32(&hello, GLI_TCP_VERSION);
-  gli_frame_put_u32(&hello, GLI_TCP_BY_NAME);
-  gli_frame_put_u64(&hello, 0);
-  gli_frame_put_key(&hello, "");
+  raw_make_hello(&hello, GLI_TCP_MAGIC, 0, "");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
-  for (ssize_t n = 1; n > 0 && got + 1 < sizeof reply; got += (size_t)n) {
-    n = read(fd, reply + got, sizeof reply - 1 - got);
-    assert_true(n >= 0);
-  }
+  size_t got = raw_read_all(fd, reply, sizeof reply);
   close(fd);
   free(hello.data);
   assert_true(got > GLI_TCP_HEAD_BYTES);

@@ -78,32 +78,19 @@ static void count_lines(gloo_log_level level, const char *line, void *user) {
   uv_mutex_unlock(&log_lock);
 }
 
-static void make_hello(gli_frame *frame, uint64_t magic, const char *job) {
-  gli_frame_begin(frame, 64);
-  gli_frame_put_u64(frame, magic);
-  gli_frame_put_u32(frame, GLI_TCP_VERSION);
-  gli_frame_put_u32(frame, GLI_TCP_BY_NAME);
-  gli_frame_put_u64(frame, 7);
-  gli_frame_put_key(frame, job);
-}
-
 /* The name of the job is what keeps strangers from the keys of all ranks. */
 static void strangers_are_not_told_the_job(void **state) {
   static const char all[] = "another job or epoch";
   char reply[512];
   gli_frame hello;
-  size_t got = 0;
   (void)state;
   gloo_store *store = serve(0);
   gloo_log_set_level(GLOO_LOG_OFF);
   int fd = raw_connect(gloo_store_tcp_port(store));
-  make_hello(&hello, GLI_TCP_MAGIC, "guess");
+  raw_make_hello(&hello, GLI_TCP_MAGIC, 7, "guess");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
-  for (ssize_t n = 1; n > 0 && got < sizeof(reply); got += (size_t)n) {
-    n = read(fd, reply + got, sizeof(reply) - got);
-    assert_true(n >= 0);
-  }
+  size_t got = raw_read_all(fd, reply, sizeof(reply));
   assert_int_equal(got, GLI_TCP_HEAD_BYTES + sizeof(all) - 1);
   assert_memory_equal(reply + GLI_TCP_HEAD_BYTES, all, sizeof(all) - 1);
   close(fd);
@@ -117,7 +104,7 @@ static void expect_dropped(uint16_t port, gli_frame *frame, uint32_t op,
                            int greet) {
   gli_frame hello;
   int fd = raw_connect(port);
-  make_hello(&hello, GLI_TCP_MAGIC, "job");
+  raw_make_hello(&hello, GLI_TCP_MAGIC, 7, "job");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   if (greet) raw_send(fd, hello.data, hello.bytes);
   gli_frame_end(frame, op);
@@ -149,13 +136,13 @@ static void expect_garbage_dropped(uint16_t port) {
 
 static void expect_broken_hellos_dropped(uint16_t port) {
   gli_frame frame;
-  make_hello(&frame, 12345, "job");
+  raw_make_hello(&frame, 12345, 7, "job");
   expect_dropped(port, &frame, GLI_TCP_HELLO, 0);
-  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* another operation */
+  raw_make_hello(&frame, GLI_TCP_MAGIC, 7, "job"); /* another operation */
   expect_dropped(port, &frame, GLI_TCP_SET, 0);
-  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* twice */
+  raw_make_hello(&frame, GLI_TCP_MAGIC, 7, "job"); /* twice */
   expect_dropped(port, &frame, GLI_TCP_HELLO, 1);
-  make_hello(&frame, GLI_TCP_MAGIC, "job"); /* bytes after the end */
+  raw_make_hello(&frame, GLI_TCP_MAGIC, 7, "job"); /* bytes after the end */
   gli_frame_put_u32(&frame, 0);
   expect_dropped(port, &frame, GLI_TCP_HELLO, 0);
 }
@@ -222,7 +209,7 @@ static void expect_broken_requests_dropped(uint16_t port) {
 static void expect_impatience_dropped(uint16_t port) {
   gli_frame hello, fetch;
   int fd = raw_connect(port);
-  make_hello(&hello, GLI_TCP_MAGIC, "job");
+  raw_make_hello(&hello, GLI_TCP_MAGIC, 7, "job");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
   gli_frame_begin(&fetch, 64);

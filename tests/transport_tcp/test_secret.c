@@ -16,6 +16,7 @@ static const uint8_t other_key[GLI_JOB_KEY_BYTES] = "the key of another job";
 typedef struct scene {
   har_end a, b;
   har_pair *ab, *ba;
+  int listener; /* in place of rank 1's; -1: none */
 } scene;
 
 static int set_up(void **state) {
@@ -25,12 +26,14 @@ static int set_up(void **state) {
   har_open(&s->b, "127.0.0.1", 3);
   har_introduce(&s->a, 0, &s->b, 1, &s->ab, &s->ba);
   s->ab->config.job_key = s->ba->config.job_key = job_key;
+  s->listener = -1;
   *state = s;
   return 0;
 }
 
 static int tear_down(void **state) {
   scene *s = *state;
+  if (s->listener >= 0) close(s->listener);
   har_close(&s->a);
   har_close(&s->b);
   free(s);
@@ -106,6 +109,21 @@ static void closed_pair_is_delivered_to_who_knows_the_secret(void **state) {
   assert_int_equal(s->ba->received, 2);
 }
 
+/* What both ends show each other in a job with that key. */
+static gli_tcp_tags tags_by(const scene *s, const uint8_t *key,
+                            const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                            const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]) {
+  gli_pair_config config = s->ba->config;
+  gli_key pair_key;
+  gli_tcp_tags tags;
+  gloo_error error;
+  config.job_key = key;
+  assert_int_equal(gli_tcp_prove_key(&config, &pair_key, &error), GLOO_OK);
+  assert_int_equal(gli_tcp_prove_tags(&pair_key, hello, nonce, &tags, &error),
+                   GLOO_OK);
+  return tags;
+}
+
 /* ---- a stranger that connects, as rank 1 to rank 0 ----------------------- */
 
 typedef struct stranger {
@@ -138,14 +156,7 @@ static stranger come_to(scene *s, const gli_tcp_hello *hello,
   say(x.fd, x.hello, sizeof x.hello);
   assert_int_equal(har_read(&s->a, x.fd, bytes, sizeof bytes), sizeof bytes);
   assert_true(gli_tcp_challenge_decode(bytes, &x.challenge));
-  gli_pair_config config = s->ba->config;
-  gli_key pair_key;
-  gloo_error error;
-  config.job_key = key;
-  assert_int_equal(gli_tcp_prove_key(&config, &pair_key, &error), GLOO_OK);
-  assert_int_equal(gli_tcp_prove_tags(&pair_key, x.hello, x.challenge.nonce,
-                                      &x.tags, &error),
-                   GLOO_OK);
+  x.tags = tags_by(s, key, x.hello, x.challenge.nonce);
   return x;
 }
 
@@ -205,15 +216,9 @@ static void proof_is_of_no_use_for_another_hello(void **state) {
   gli_tcp_hello hello = hello_of_rank_1();
   hello.streams = 2;
   stranger x = come_to(s, &hello, job_key);
-  gli_pair_config config = s->ba->config;
-  gli_key pair_key;
-  gloo_error error;
   hello.stream = 1;
   gli_tcp_hello_encode(&hello, x.hello);
-  assert_int_equal(gli_tcp_prove_key(&config, &pair_key, &error), GLOO_OK);
-  assert_int_equal(gli_tcp_prove_tags(&pair_key, x.hello, x.challenge.nonce,
-                                      &x.tags, &error),
-                   GLOO_OK);
+  x.tags = tags_by(s, job_key, x.hello, x.challenge.nonce);
   say(x.fd, x.tags.of_initiator, GLI_TAG_BYTES);
   assert_refused(s, x.fd, GLI_TCP_DENIED);
 }
@@ -289,7 +294,7 @@ static void challenged_crowd_keeps_nobody_out(void **state) {
 
 /* ---- a stranger that rank 0 connects to, in place of rank 1 -------------- */
 
-static int listen_as_rank_1(scene *s) {
+static void listen_as_rank_1(scene *s) {
   gli_tcp_contact contact;
   gli_endpoint at;
   socklen_t bytes = sizeof at;
@@ -303,38 +308,37 @@ static int listen_as_rank_1(scene *s) {
   for (uint32_t i = 0; i < contact.n; i++)
     gli_endpoint_set_port(&contact.at[i], contact.port);
   gli_tcp_contact_encode(&contact, &s->ab->config.address);
-  return fd;
+  s->listener = fd;
 }
 
 /* The next connection of rank 0, and the hello that it begins with. */
-static int next_hello(scene *s, int listener,
-                      uint8_t hello[GLI_TCP_HELLO_BYTES]) {
-  struct pollfd ready = {.fd = listener, .events = POLLIN};
+static int next_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
+  struct pollfd ready = {.fd = s->listener, .events = POLLIN};
   for (int i = 0; poll(&ready, 1, 1) == 0; i++) {
     if (i > 20000) fail_msg("nobody comes");
     har_poll(&s->a, NULL, 1);
   }
-  int fd = accept(listener, NULL, NULL);
+  int fd = accept(s->listener, NULL, NULL);
   assert_true(fd >= 0);
   assert_int_equal(har_read(&s->a, fd, hello, GLI_TCP_HELLO_BYTES),
                    GLI_TCP_HELLO_BYTES);
   return fd;
 }
 
+/* That of the pair that rank 0 opens now. */
+static int first_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
+  listen_as_rank_1(s);
+  har_pair_open(s->ab);
+  return next_hello(s, hello);
+}
+
 /* Challenge rank 0, by a key. */
 static gli_tcp_tags challenge(scene *s, int fd,
                               const uint8_t hello[GLI_TCP_HELLO_BYTES],
                               const uint8_t *key) {
-  gli_pair_config config = s->ba->config;
   gli_tcp_challenge c = {.nonce = "drawn by nobody"};
-  gli_key pair_key;
-  gli_tcp_tags tags;
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
-  gloo_error error;
-  config.job_key = key;
-  assert_int_equal(gli_tcp_prove_key(&config, &pair_key, &error), GLOO_OK);
-  assert_int_equal(gli_tcp_prove_tags(&pair_key, hello, c.nonce, &tags, &error),
-                   GLOO_OK);
+  gli_tcp_tags tags = tags_by(s, key, hello, c.nonce);
   memcpy(c.tag, tags.of_acceptor, sizeof c.tag);
   gli_tcp_challenge_encode(&c, bytes);
   say(fd, bytes, sizeof bytes);
@@ -355,23 +359,18 @@ static void hello_has_a_fresh_nonce(void **state) {
   scene *s = *state;
   uint8_t first[GLI_TCP_HELLO_BYTES], second[GLI_TCP_HELLO_BYTES];
   gli_tcp_hello one, other;
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  close(next_hello(s, listener, first));
-  close(next_hello(s, listener, second));
+  close(first_hello(s, first));
+  close(next_hello(s, second));
   assert_true(gli_tcp_hello_decode(first, &one));
   assert_true(gli_tcp_hello_decode(second, &other));
   assert_true(one.asks && other.asks);
   assert_memory_not_equal(one.nonce, other.nonce, sizeof one.nonce);
-  close(listener);
 }
 
 static void right_challenge_is_answered_by_a_proof(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES], proof[GLI_TAG_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello);
+  int fd = first_hello(s, hello);
   gli_tcp_tags tags = challenge(s, fd, hello, job_key);
   assert_int_equal(har_read(&s->a, fd, proof, sizeof proof), sizeof proof);
   assert_memory_equal(proof, tags.of_initiator, sizeof proof);
@@ -382,7 +381,6 @@ static void right_challenge_is_answered_by_a_proof(void **state) {
   assert_int_equal(har_read(&s->a, fd, header, sizeof header), sizeof header);
   assert_int_equal(s->ab->failed, 0);
   close(fd);
-  close(listener);
 }
 
 /* Who does not ask cannot be told from who cannot answer. */
@@ -390,19 +388,18 @@ static void connection_without_a_challenge_is_refused(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_ACCEPTED, GLI_TCP_USE_MINE,
                                            GLI_TCP_TAKEN, GLI_TCP_DENIED};
   scene *s = *state;
-  int listener = listen_as_rank_1(s);
+  listen_as_rank_1(s);
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     uint8_t hello[GLI_TCP_HELLO_BYTES];
     s->ab->failed = 0;
     har_pair_open(s->ab);
-    int fd = next_hello(s, listener, hello);
+    int fd = next_hello(s, hello);
     answer(fd, answers[i]);
     har_until(&s->a, NULL, &s->ab->failed, 1);
     assert_denied(s->ab, "does not ask for the job's secret");
     har_pair_close(s->ab, 0);
     har_assert_hung_up(&s->a, fd);
   }
-  close(listener);
 }
 
 /* A liar could as well close the connection: rank 0 comes again. */
@@ -410,19 +407,19 @@ static void refusal_without_a_proof_is_not_final(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_UNKNOWN, GLI_TCP_LATER};
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s), fd;
+  int fd;
+  listen_as_rank_1(s);
   har_pair_open(s->ab);
   for (size_t i = 0; i < 4; i++) {
-    fd = next_hello(s, listener, hello);
+    fd = next_hello(s, hello);
     answer(fd, answers[i % 2]);
     close(fd);
   }
-  fd = next_hello(s, listener, hello);
+  fd = next_hello(s, hello);
   challenge(s, fd, hello, job_key);
   answer(fd, GLI_TCP_ACCEPTED);
   har_poll(&s->a, NULL, 20);
   assert_int_equal(s->ab->failed, 0);
-  close(listener);
   close(fd);
 }
 
@@ -430,101 +427,82 @@ static void refusal_without_a_proof_is_not_final(void **state) {
 static void wrong_challenge_is_not_answered(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello);
+  int fd = first_hello(s, hello);
   challenge(s, fd, hello, other_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
   assert_denied(s->ab, "has another secret than rank 0");
   har_assert_hung_up(&s->a, fd);
-  close(listener);
 }
 
 static void challenge_of_another_hello_is_wrong(void **state) {
   scene *s = *state;
   uint8_t old[GLI_TCP_HELLO_BYTES], hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  close(next_hello(s, listener, old));
-  int fd = next_hello(s, listener, hello);
+  close(first_hello(s, old));
+  int fd = next_hello(s, hello);
   challenge(s, fd, old, job_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
   assert_denied(s->ab, "has another secret than rank 0");
   har_assert_hung_up(&s->a, fd);
-  close(listener);
 }
 
 /* The hello of rank 0, back to rank 0. */
 static void own_hello_is_no_way_in(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello), back = har_stranger(&s->a);
+  int fd = first_hello(s, hello), back = har_stranger(&s->a);
   say(back, hello, sizeof hello);
   assert_int_equal(har_read_reply(&s->a, back).answer, GLI_TCP_UNKNOWN);
   har_assert_hung_up(&s->a, back);
   close(fd);
-  close(listener);
 }
 
 static void half_a_challenge_is_none(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES], bytes[GLI_TCP_CHALLENGE_BYTES];
   const gli_tcp_challenge c = {.nonce = "drawn by nobody"};
-  int listener = listen_as_rank_1(s);
+  listen_as_rank_1(s);
   gli_tcp_challenge_encode(&c, bytes);
   har_pair_open(s->ab);
   for (size_t i = 4; i < sizeof bytes; i += 9) {
-    int fd = next_hello(s, listener, hello);
+    int fd = next_hello(s, hello);
     say(fd, bytes, i);
     close(fd);
   }
   assert_int_equal(s->ab->failed, 0);
-  close(next_hello(s, listener, hello));
-  close(listener);
+  close(next_hello(s, hello));
 }
 
 static void second_challenge_makes_no_sense(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello);
+  int fd = first_hello(s, hello);
   challenge(s, fd, hello, job_key);
   challenge(s, fd, hello, job_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
   assert_int_equal(s->ab->cause.status, GLOO_ERR_PROTOCOL);
   close(fd);
-  close(listener);
 }
 
 static void denied_proof_says_why(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello);
+  int fd = first_hello(s, hello);
   challenge(s, fd, hello, job_key);
   answer(fd, GLI_TCP_DENIED);
   har_until(&s->a, NULL, &s->ab->failed, 1);
   assert_denied(s->ab, "has another secret than rank 0");
   close(fd);
-  close(listener);
 }
 
 static void challenge_without_a_secret_says_why(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  int listener = listen_as_rank_1(s);
   s->ab->config.job_key = NULL;
-  har_pair_open(s->ab);
-  int fd = next_hello(s, listener, hello);
+  int fd = first_hello(s, hello);
   challenge(s, fd, hello, job_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
   assert_denied(s->ab, "asks for the job's secret, which rank 0 does not have");
   har_assert_hung_up(&s->a, fd);
-  close(listener);
 }
 
 #define SCENE_TEST(name) \
