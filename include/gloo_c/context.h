@@ -51,6 +51,7 @@
 #include "gloo_c/request.h"
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
+#include "gloo_c/tls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -78,9 +79,11 @@ typedef struct gloo_device_options {
                             in a call */
   int checksum; /* checksums of all messages: above 0: yes, below 0: no,
                    0: GLOO_CHECKSUM (1, 0), or else no; see below */
+  const gloo_tls_options *tls; /* tcp: encryption, the same on all ranks; NULL:
+                                  what the environment says, see tls.h */
 } gloo_device_options;
 #define GLOO_DEVICE_OPTIONS_INIT \
-  { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Where others reach a rank over TCP. They are told up to 8 addresses, and try
  * those that look nearest first, the next after 250 ms without a connection;
@@ -115,7 +118,7 @@ typedef struct gloo_device_options {
  * that is up), GLOO_ERR_ADDRESS (host does not resolve within 30 s, ports in
  * use), GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED (the transport does not work
  * here; options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no
- * descriptor or thread left). Threads: any. Ownership: *device is the caller's;
+ * descriptor or thread left); of TLS see tls.h. Threads: any. Ownership: *device is the caller's;
  * options are copied. Cost: a thread that sleeps when idle (but with
  * `no_helper`), and descriptors.
  */

@@ -24,6 +24,7 @@
 #include "gloo_c/request.h"
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
+#include "gloo_c/tls.h"
 #include "gloo_c/types.h"
 #include "gloo_c/version.h"
 

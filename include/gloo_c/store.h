@@ -38,6 +38,7 @@
 #include <stdint.h>
 
 #include "gloo_c/status.h"
+#include "gloo_c/tls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,9 +97,11 @@ typedef struct gloo_store_tcp_options {
   const void *secret; /* by which server and clients know one another, as in
                          gloo_context_options; NULL: the environment's */
   size_t secret_bytes;
+  const gloo_tls_options *tls; /* encryption, the same at server and clients;
+                                  NULL: the environment's */
 } gloo_store_tcp_options;
 #define GLOO_STORE_TCP_OPTIONS_INIT \
-  { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
  * binds `host` only. It lives until the store that serves it is destroyed.
@@ -107,7 +110,7 @@ typedef struct gloo_store_tcp_options {
  * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_AUTH (server
  * or client has no secret, or the other's is not the same, or of another job or
  * epoch), GLOO_ERR_UNSUPPORTED (options of a newer version),
- * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO.
+ * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO; of TLS see tls.h.
  * Threads: any; a client blocks until it is connected. Ownership: *store is the
  * caller's; options are copied.
  * Cost: a thread in the process that serves; one connection per client, and a

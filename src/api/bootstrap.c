@@ -35,6 +35,8 @@ enum {
   SHARED_BUFFERS = 2,
   BIG_ENDIAN_BYTES = 4,
   ASKS_FOR_SECRET = 8,
+  TLS_SHIFT = 4,
+  TLS_MASK = 3,
   MARK_SHIFT = 32 - GLI_TRUST_MARK_BITS
 };
 
@@ -43,7 +45,7 @@ static uint32_t agreement_word(const gli_agreement *agreement) {
          (agreement->shared_buffers ? SHARED_BUFFERS : 0) |
          (agreement->big_endian ? BIG_ENDIAN_BYTES : 0) |
          (agreement->asks ? ASKS_FOR_SECRET : 0) |
-         agreement->mark << MARK_SHIFT;
+         (uint32_t)agreement->tls << TLS_SHIFT | agreement->mark << MARK_SHIFT;
 }
 
 static gli_agreement read_agreement(uint32_t word) {
@@ -51,6 +53,7 @@ static gli_agreement read_agreement(uint32_t word) {
                          .shared_buffers = (word & SHARED_BUFFERS) != 0,
                          .big_endian = (word & BIG_ENDIAN_BYTES) != 0,
                          .asks = (word & ASKS_FOR_SECRET) != 0,
+                         .tls = (gli_tls_kind)(word >> TLS_SHIFT & TLS_MASK),
                          .mark = word >> MARK_SHIFT};
 }
 
@@ -178,10 +181,21 @@ static gloo_status check_secret(uint32_t rank, gli_agreement its,
   return GLOO_OK;
 }
 
+static gloo_status check_tls(uint32_t rank, gli_agreement its,
+                             gli_agreement first, gloo_error *error) {
+  if (its.tls == first.tls) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_AUTH, (int)rank,
+                  "rank %u uses %s, and rank 0 %s: GLOO_TLS and what belongs "
+                  "to it must be the same on all ranks",
+                  rank, gli_tls_kind_text(its.tls),
+                  gli_tls_kind_text(first.tls));
+}
+
 static gloo_status check_agreement(uint32_t rank, gli_agreement its,
                                    gli_agreement first, gloo_error *error) {
   const char *what, *name, *option;
   gloo_status status = check_secret(rank, its, first, error);
+  if (status == GLOO_OK) status = check_tls(rank, its, first, error);
   if (status != GLOO_OK) return status;
   if (its.big_endian != first.big_endian)
     return gli_fail(

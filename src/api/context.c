@@ -11,6 +11,7 @@
 #include "api/tuning.h"
 #include "core/bytes.h"
 #include "core/custom_op.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "core/random.h"
@@ -55,6 +56,9 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
   if (status == GLOO_OK && trust.asks)
     status = gli_trust_mark(&trust, &agreement->mark, error);
   agreement->asks = trust.asks;
+  agreement->tls = (gli_tls_kind)gli_device_tls(device);
+  if (status == GLOO_OK && size > 1)
+    status = gli_tls_suffices(agreement->tls, trust.asks, error);
   if (status == GLOO_OK)
     status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
                               trust.asks ? trust.key.bytes : NULL,

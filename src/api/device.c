@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
+#include "security/tls.h"
 
 enum { STREAMS_MAX = 16 };
 
@@ -51,8 +52,14 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
                                  .streams = o.streams ? o.streams : 1};
   status = gli_switch_read(o.checksum, "GLOO_CHECKSUM", false, &config.checksum,
                            error);
+  if (status == GLOO_OK)
+    status = gli_tls_settings_read(o.tls, &config.tls, error);
   if (status != GLOO_OK) return status;
-  return gli_device_open(ops, &config, !o.no_helper, device, error);
+  status = gli_device_open(ops, &config, !o.no_helper, device, error);
+  if (status == GLOO_OK)
+    gli_device_note_tls(*device, gli_tls_settings_kind(config.tls));
+  gli_tls_settings_release(config.tls);
+  return status;
 }
 
 gloo_status gloo_device_create(const gloo_device_options *options,

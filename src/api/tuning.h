@@ -11,10 +11,4 @@
  * cannot be read, or is none of text. */
 gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error);
 
-/* Is something wanted? By `option` (above 0: yes, below: no), by the
- * environment variable `name` (1, 0) where that is 0, and by default otherwise.
- * GLOO_ERR_INVALID when the variable is something else. */
-gloo_status gli_switch_read(int option, const char *name, bool by_default,
-                            bool *wanted, gloo_error *error);
-
 #endif

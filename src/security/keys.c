@@ -6,86 +6,18 @@
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/bytes.h"
 #include "core/error.h"
-#include "core/fork.h"
+#include "security/openssl.h"
 
 #define EXPAND_MAX (255 * GLI_KEY_BYTES)
 #define LENGTH_BYTES ((size_t)8)
 /* The first byte of what keys are derived by, and of what is signed. */
 #define IS_KEY 'K'
 #define IS_TAG 'T'
-
-const char *gli_openssl_version(void) {
-  return OpenSSL_version(OPENSSL_VERSION_STRING);
-}
-
-/* ---- errors -------------------------------------------------------------- */
-
-/* OpenSSL keeps a list of errors for each thread. What is added to it here is
- * taken out again, for the program's own calls of OpenSSL look there too. */
-static gloo_status keys_end(bool good, const char *what, gloo_error *error) {
-  gloo_status status = GLOO_OK;
-  if (!good) {
-    unsigned long code = ERR_peek_last_error();
-    const char *reason = ERR_reason_error_string(code);
-    bool memory = code == 0 || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
-    status =
-        gli_fail(error, memory ? GLOO_ERR_NO_MEMORY : GLOO_ERR_UNSUPPORTED, -1,
-                 "OpenSSL %s cannot make %s: %s%s", gli_openssl_version(), what,
-                 reason != NULL && !memory ? reason : "out of memory",
-                 memory ? ""
-                        : "; does its configuration (openssl.cnf) leave "
-                          "SHA-256 out?");
-  }
-  (void)ERR_pop_to_mark();
-  return status;
-}
-
-/* ---- forks --------------------------------------------------------------- */
-
-/* OpenSSL looks algorithms up behind locks of its own. A child would find them
- * taken for ever if another thread was in there as it was forked (which is seen
- * in a program that forks soon after its start). So all that looks something up
- * is done with this lock, which is held over a fork. Tags look nothing up. */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lookup_lock = PTHREAD_MUTEX_INITIALIZER;
-static gli_fork_guard lookup_guard;
-static bool lookup_guarded;
-
-static void lookup_init(void) {
-  lookup_guarded =
-      gli_fork_guard_begin(&lookup_guard, GLI_FORK_KEYS, &lookup_lock, NULL);
-}
-
-/* By default OpenSSL frees all that it has when the program calls exit, while
- * threads of the library may still be at work. */
-static gloo_status lookup_begin(gloo_error *error) {
-  if (pthread_once(&once, lookup_init) != 0 || !lookup_guarded)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for the first key of this process");
-  (void)pthread_mutex_lock(&lookup_lock);
-  if (lookup_guard.torn) {
-    (void)pthread_mutex_unlock(&lookup_lock);
-    return gli_fail(error, GLOO_ERR_FORKED, -1,
-                    "this process was forked while another thread was making a "
-                    "key, so none can be made here: fork before that, or start "
-                    "a program (exec) in the child");
-  }
-  (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-  (void)ERR_set_mark();
-  return GLOO_OK;
-}
-
-static gloo_status lookup_end(bool good, const char *what, gloo_error *error) {
-  gloo_status status = keys_end(good, what, error);
-  (void)pthread_mutex_unlock(&lookup_lock);
-  return status;
-}
 
 /* ---- keys ---------------------------------------------------------------- */
 
@@ -118,7 +50,7 @@ gloo_status gli_key_extract(const void *salt, size_t salt_bytes,
                             const void *secret, size_t secret_bytes,
                             gli_key *key, gloo_error *error) {
   gli_key made = {{0}};
-  gloo_status status = lookup_begin(error);
+  gloo_status status = gli_openssl_begin(error);
   if (status != GLOO_OK) return status;
   bool good = keys_hkdf(EVP_KDF_HKDF_MODE_EXTRACT_ONLY,
                         keys_bytes(OSSL_KDF_PARAM_KEY, secret, secret_bytes),
@@ -126,7 +58,9 @@ gloo_status gli_key_extract(const void *salt, size_t salt_bytes,
                         made.bytes, sizeof made.bytes);
   if (good) *key = made;
   gli_wipe(&made, sizeof made);
-  return lookup_end(good, "a key of the job's secret", error);
+  status = gli_openssl_made(good, "a key of the job's secret", error);
+  gli_openssl_end();
+  return status;
 }
 
 gloo_status gli_key_expand(const gli_key *key, const void *info,
@@ -137,13 +71,15 @@ gloo_status gli_key_expand(const gli_key *key, const void *info,
                     "%zu bytes cannot follow from a key and %zu bytes: at most "
                     "%d from %d can",
                     out_bytes, info_bytes, EXPAND_MAX, GLI_INFO_MAX);
-  gloo_status status = lookup_begin(error);
+  gloo_status status = gli_openssl_begin(error);
   if (status != GLOO_OK) return status;
   bool good = keys_hkdf(
       EVP_KDF_HKDF_MODE_EXPAND_ONLY,
       keys_bytes(OSSL_KDF_PARAM_KEY, key->bytes, sizeof key->bytes),
       keys_bytes(OSSL_KDF_PARAM_INFO, info, info_bytes), out, out_bytes);
-  return lookup_end(good, "a key of another one", error);
+  status = gli_openssl_made(good, "a key of another one", error);
+  gli_openssl_end();
+  return status;
 }
 
 /* `used` becomes what `info` holds then. False: it does not fit. */
@@ -201,10 +137,11 @@ gloo_status gli_mac_create(const gli_key *key, gli_mac **mac,
   gli_mac *made = malloc(sizeof *made);
   if (made == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a key");
-  gloo_status status = lookup_begin(error);
+  gloo_status status = gli_openssl_begin(error);
   if (status == GLOO_OK) {
     made->context = mac_open(key);
-    status = lookup_end(made->context != NULL, "a key for tags", error);
+    status = gli_openssl_made(made->context != NULL, "a key for tags", error);
+    gli_openssl_end();
   }
   if (status != GLOO_OK) {
     free(made);
@@ -238,7 +175,9 @@ gloo_status gli_mac_tag(gli_mac *mac, const gli_part *parts, size_t n_parts,
          EVP_MAC_final(mac->context, whole, &bytes, sizeof whole) == 1 &&
          bytes == sizeof whole;
   if (good) memcpy(tag, whole, GLI_TAG_BYTES);
-  return keys_end(good, "a tag", error);
+  gloo_status status = gli_openssl_made(good, "a tag", error);
+  (void)ERR_pop_to_mark();
+  return status;
 }
 
 void gli_mac_destroy(gli_mac *mac) {

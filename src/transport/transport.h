@@ -146,6 +146,8 @@ typedef struct gli_upcalls {
 
 /* ---- the operations of a transport -------------------------------------- */
 
+struct gli_tls_settings; /* security/tls.h */
+
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
@@ -163,6 +165,9 @@ typedef struct gli_transport_config {
    * the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages: no
    * rkeys are used. Between threads nothing travels, and nothing is said. */
   bool checksum;
+  /* How what crosses a network is encrypted (TLS); NULL: not at all. A
+   * transport that needs it holds it. All ends have to say the same. */
+  struct gli_tls_settings *tls;
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
   uint32_t *owed;    /* see gli_owe */

@@ -1,11 +1,12 @@
 /* Incoming connections, until they have said which rank they are from, and in a
  * job with a secret also proved that they know it. A half-open connection may
- * send one hello, and one proof when it is asked for that, and nothing else,
- * and there are few of them at a time: strangers cost next to nothing and
- * disturb no rank. Nothing is opened or changed for one before its proof.
+ * send one hello, the handshake of TLS where that is used, and one proof when
+ * it is asked for that, and nothing else, and there are few of them at a time:
+ * strangers cost little and disturb no rank. Nothing is opened or changed for
+ * one before its proof.
  *
  * Where there are too many, the one that has been silent for longest gives way
- * at once: what it holds up may be a peer. One that was challenged has named a
+ * at once: what it holds up may be a peer. One that has got further has named a
  * context of ours and its rank in it, and has a moment to prove that. */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,16 +24,23 @@
 enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };
 static const uint64_t half_open_silent_limit_ns = 5000000000;
 /* A busy peer may take long to come to its challenge. */
-static const uint64_t half_open_challenged_limit_ns = 60000000000;
+static const uint64_t half_open_named_limit_ns = 60000000000;
 static const uint64_t half_open_full_limit_ns = 1000000000;
+
+typedef enum half_open_state {
+  HALF_OPEN_HELLO,    /* its hello is to come */
+  HALF_OPEN_SECURING, /* its part of TLS's handshake is */
+  HALF_OPEN_PROOF     /* its proof is: it has been challenged */
+} half_open_state;
 
 struct gli_tcp_half_open {
   gli_tcp *t;
   gli_tcp_watch *watch;
   gli_tcp_half_open *next, **link;
-  bool challenged;   /* the hello is there, and the proof is to come */
-  uint64_t since_ns; /* it has been accepted, or challenged */
-  size_t bytes;      /* of the one that is to come */
+  half_open_state state;
+  bool secured;      /* TLS is made, with the rank that the hello speaks of */
+  uint64_t since_ns; /* it has been in this state */
+  size_t bytes;      /* of the hello or the proof that is to come */
   uint8_t hello[GLI_TCP_HELLO_BYTES];
   uint8_t proof[GLI_TAG_BYTES], right_proof[GLI_TAG_BYTES];
 };
@@ -63,7 +71,7 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
     char text[GLI_ENDPOINT_TEXT_BYTES] = "an unknown address";
     gli_endpoint from;
     socklen_t bytes = sizeof from;
-    if (getpeername(half_open->watch->fd, &from.any, &bytes) == 0) {
+    if (getpeername(half_open->watch->eye.fd, &from.any, &bytes) == 0) {
       gli_endpoint_unmap(&from);
       gli_endpoint_text(&from, text);
     }
@@ -75,10 +83,17 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
   half_open_forget(half_open);
 }
 
+/* Closing with unread data could cost the peer the reply: it has sent the begin
+ * of its handshake. */
 static void half_open_refuse_politely(gli_tcp_half_open *half_open,
                                       gli_tcp_answer answer, const char *why) {
-  const gli_tcp_reply reply = {.version = GLI_TCP_VERSION, .answer = answer};
+  gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
+  const gli_tcp_reply reply = {
+      .version = GLI_TCP_VERSION, .answer = answer, .streams = (uint32_t)own};
   (void)gli_tcp_reply_send(half_open->watch, &reply);
+  struct iovec unread = {half_open->t->buffer, GLI_TCP_BUFFER_BYTES};
+  if (!half_open->secured)
+    (void)gli_tcp_socket_receive(half_open->watch->eye.fd, &unread, 1);
   half_open_refuse(half_open, why);
 }
 
@@ -126,7 +141,10 @@ static void half_open_join(gli_tcp_half_open *half_open,
                            const gli_tcp_hello *hello) {
   gli_tcp_answer refusal;
   gli_tcp_pair *pair = tcp_find_pair(half_open->t, hello, &refusal);
-  if (pair != NULL && pair->asks && !half_open->challenged) pair = NULL;
+  bool unproved =
+      pair != NULL && pair->asks && half_open->state != HALF_OPEN_PROOF;
+  if (unproved || (half_open->t->tls != NULL && !half_open->secured))
+    pair = NULL;
   if (pair == NULL) {
     half_open_refuse_politely(half_open, refusal,
                               refusal == GLI_TCP_LATER
@@ -147,6 +165,7 @@ typedef struct gli_tcp_expected {
   bool asks;
   uint32_t self_rank;
   gli_key key; /* of one that asks */
+  gli_address address;
 } gli_tcp_expected;
 
 static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
@@ -154,8 +173,9 @@ static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
                                     gloo_error *error) {
   const gli_tcp_pair *leaving = tcp_find_leaving(t, hello);
   if (leaving != NULL) {
-    *expected = (gli_tcp_expected){true, leaving->asks,
-                                   leaving->config.self_rank, leaving->key};
+    *expected =
+        (gli_tcp_expected){true, leaving->asks, leaving->config.self_rank,
+                           leaving->key, leaving->config.address};
     return GLOO_OK;
   }
   gli_pair_config config;
@@ -165,8 +185,24 @@ static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
   expected->known = true;
   expected->asks = config.job_key != NULL;
   expected->self_rank = config.self_rank;
+  expected->address = config.address;
   if (!expected->asks) return GLOO_OK;
   return gli_tcp_prove_key(&config, &expected->key, error);
+}
+
+static void half_open_await(const gli_tcp_half_open *half_open) {
+  bool unsent = gli_tcp_watch_unsent(half_open->watch);
+  gli_tcp_watch_for(half_open->watch,
+                    GLI_READABLE | (unsent ? GLI_WRITABLE : 0));
+}
+
+static void half_open_enter(gli_tcp_half_open *half_open,
+                            half_open_state state) {
+  half_open->state = state;
+  half_open->bytes = 0;
+  half_open->since_ns = uv_hrtime();
+  gli_tcp_schedule(half_open->t,
+                   half_open->since_ns + half_open_named_limit_ns);
 }
 
 static bool challenge_send(const gli_tcp_half_open *half_open,
@@ -174,7 +210,7 @@ static bool challenge_send(const gli_tcp_half_open *half_open,
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
   gli_tcp_challenge_encode(challenge, bytes);
   struct iovec part = {bytes, sizeof bytes};
-  return gli_tcp_socket_send(half_open->watch->fd, &part, 1) ==
+  return gli_tcp_watch_send(half_open->watch, &part, 1) ==
          (ssize_t)sizeof bytes;
 }
 
@@ -199,32 +235,106 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
     half_open_refuse(half_open, "it hung up without a proof");
     return;
   }
-  half_open->challenged = true;
-  half_open->bytes = 0;
-  half_open->since_ns = uv_hrtime();
-  gli_tcp_schedule(half_open->t,
-                   half_open->since_ns + half_open_challenged_limit_ns);
+  half_open_enter(half_open, HALF_OPEN_PROOF);
+  half_open_await(half_open);
 }
+
+static void half_open_greeted(gli_tcp_half_open *half_open,
+                              const gli_tcp_hello *hello,
+                              const gli_tcp_expected *expected) {
+  if (expected->asks)
+    half_open_challenge(half_open, &expected->key);
+  else
+    half_open_join(half_open, hello);
+}
+
+/* ---- TLS ----------------------------------------------------------------- */
+
+/* The handshake is over: whom was it with? */
+static void half_open_secured(gli_tcp_half_open *half_open) {
+  gli_tls *tls = half_open->watch->tls;
+  gli_tcp_hello hello;
+  gli_tcp_expected expected = {.known = false};
+  gli_tcp_contact contact = {.n = 0};
+  gloo_error error;
+  (void)gli_tcp_hello_decode(half_open->hello, &hello); /* as before */
+  if (half_open_expect(half_open->t, &hello, &expected, &error) != GLOO_OK) {
+    half_open_refuse(half_open, error.message);
+    return;
+  }
+  if (expected.known) (void)gli_tcp_contact_decode(&expected.address, &contact);
+  half_open->secured = gli_tls_is_rank(tls, hello.from, contact.at, contact.n);
+  if (half_open->secured)
+    half_open_greeted(half_open, &hello, &expected);
+  else
+    half_open_refuse(half_open, gli_tls_why(tls));
+  gli_wipe(&expected.key, sizeof expected.key);
+}
+
+/* True: more is to come. */
+static bool half_open_shake_hands(gli_tcp_half_open *half_open, bool broken) {
+  gli_tcp_watch *watch = half_open->watch;
+  switch (gli_tls_shake_hands(watch->tls)) {
+    case GLI_TLS_DONE:
+      half_open_secured(half_open);
+      return false;
+    case GLI_TLS_FAILED:
+      half_open_refuse(
+          half_open, errno == EBADMSG ? gli_tls_why(watch->tls) : "it hung up");
+      return false;
+    default:
+      half_open_await(half_open);
+      if (broken) half_open_refuse(half_open, "it hung up");
+      return !broken;
+  }
+}
+
+static void half_open_secure(gli_tcp_half_open *half_open,
+                             const gli_tcp_expected *expected) {
+  gli_tcp_watch *watch = half_open->watch;
+  gli_key key = {{0}};
+  gloo_error error;
+  gloo_status status = GLOO_OK;
+  if (expected->asks)
+    status =
+        gli_tcp_prove_tls_key(&expected->key, half_open->hello, &key, &error);
+  if (status == GLOO_OK)
+    status = gli_tls_open(half_open->t->tls, watch->eye.fd, true, &key,
+                          &watch->tls, &error);
+  gli_wipe(&key, sizeof key);
+  if (status != GLOO_OK) {
+    half_open_refuse(half_open, error.message);
+    return;
+  }
+  half_open_enter(half_open, HALF_OPEN_SECURING);
+  (void)half_open_shake_hands(half_open, false);
+}
+
+/* ---- what has come ------------------------------------------------------- */
 
 static void half_open_introduced(gli_tcp_half_open *half_open) {
   gli_tcp_hello hello;
   gli_tcp_expected expected = {.known = false};
   gloo_error error;
+  gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
   if (!gli_tcp_hello_decode(half_open->hello, &hello))
     half_open_refuse(half_open, "what it sent is no greeting");
+  else if (hello.tls != own)
+    half_open_refuse_politely(half_open, GLI_TCP_OTHER_TLS,
+                              gli_tls_differs(own, hello.tls).text);
   else if (half_open_expect(half_open->t, &hello, &expected, &error) != GLOO_OK)
     half_open_refuse(half_open, error.message);
   else if (expected.asks && expected.self_rank != hello.to)
     half_open_refuse_politely(half_open, GLI_TCP_UNKNOWN,
                               "it takes this rank for another one");
-  else if (expected.asks)
-    half_open_challenge(half_open, &expected.key);
-  else if (expected.known && hello.asks)
+  else if (!expected.asks && expected.known && hello.asks)
     half_open_refuse_politely(half_open, GLI_TCP_DENIED,
                               "it asks for the job's secret, and this rank has "
                               "none");
+  else if (expected.known && own != GLI_TLS_NONE)
+    half_open_secure(half_open, &expected);
   else
-    half_open_join(half_open, &hello);
+    half_open_greeted(half_open, &hello, &expected);
   gli_wipe(&expected.key, sizeof expected.key);
 }
 
@@ -247,11 +357,13 @@ void gli_tcp_half_open_forked(gli_tcp *t) {
 /* Read what is there. True: that is not yet all of what is to come; false: it
  * is gone, or has been challenged. */
 static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
-  bool challenged = half_open->challenged;
+  bool challenged = half_open->state == HALF_OPEN_PROOF;
+  if (half_open->state == HALF_OPEN_SECURING)
+    return half_open_shake_hands(half_open, broken);
   uint8_t *to = challenged ? half_open->proof : half_open->hello;
   size_t whole = challenged ? sizeof half_open->proof : sizeof half_open->hello;
   struct iovec part = {to + half_open->bytes, whole - half_open->bytes};
-  ssize_t got = gli_tcp_socket_receive(half_open->watch->fd, &part, 1);
+  ssize_t got = gli_tcp_watch_receive(half_open->watch, &part, 1);
   if (got < 0 && gli_would_block(errno) && !broken) return true;
   if (got <= 0) {
     half_open_refuse(half_open, challenged ? "it hung up without a proof"
@@ -275,10 +387,15 @@ static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
 static void tcp_half_open_ready(void *owner, int events) {
   gli_tcp_half_open *half_open = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(half_open->t, half_open->watch->code);
-    half_open_refuse(half_open, gli_lack_text(half_open->watch->code));
+    gli_tcp_listener_lacks(half_open->t, half_open->watch->eye.code);
+    half_open_refuse(half_open, gli_lack_text(half_open->watch->eye.code));
     return;
   }
+  if ((events & GLI_WRITABLE) != 0 && !gli_tls_flush(half_open->watch->tls)) {
+    half_open_refuse(half_open, "it hung up");
+    return;
+  }
+  if ((events & GLI_WRITABLE) != 0) half_open_await(half_open);
   (void)half_open_read(half_open, (events & GLI_BROKEN) != 0);
 }
 
@@ -286,13 +403,12 @@ static void tcp_half_open_ready(void *owner, int events) {
 
 /* Unless it has just spoken. */
 static void half_open_give_way(gli_tcp_half_open *half_open) {
-  bool challenged = half_open->challenged;
+  bool named = half_open->state != HALF_OPEN_HELLO;
   if (!half_open_read(half_open, false)) return;
   half_open_refuse(half_open,
-                   challenged
-                       ? "it did not prove in time that it knows the job's "
-                         "secret"
-                       : "it did not say in time which rank it is from");
+                   named ? "it did not prove in time that it knows the job's "
+                           "secret"
+                         : "it did not say in time which rank it is from");
 }
 
 void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
@@ -300,9 +416,10 @@ void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
   for (gli_tcp_half_open *half_open = t->half_opens; half_open != NULL;
        half_open = next) {
     next = half_open->next;
-    uint64_t until_ns = half_open->since_ns +
-                        (half_open->challenged ? half_open_challenged_limit_ns
-                                               : half_open_silent_limit_ns);
+    uint64_t until_ns =
+        half_open->since_ns + (half_open->state != HALF_OPEN_HELLO
+                                   ? half_open_named_limit_ns
+                                   : half_open_silent_limit_ns);
     if (now_ns >= until_ns)
       half_open_give_way(half_open);
     else
@@ -315,13 +432,15 @@ static gli_tcp_half_open *half_open_last(const gli_tcp *t) {
   gli_tcp_half_open *last = t->half_opens;
   for (gli_tcp_half_open *g = last->next; g != NULL; g = g->next) {
     bool longer = g->since_ns <= last->since_ns;
-    if (g->challenged == last->challenged ? longer : last->challenged) last = g;
+    bool named = g->state != HALF_OPEN_HELLO;
+    bool last_named = last->state != HALF_OPEN_HELLO;
+    if (named == last_named ? longer : last_named) last = g;
   }
   return last;
 }
 
 static bool half_open_may_go(const gli_tcp_half_open *half_open) {
-  return !half_open->challenged ||
+  return half_open->state == HALF_OPEN_HELLO ||
          uv_hrtime() >= half_open->since_ns + half_open_full_limit_ns;
 }
 
@@ -363,7 +482,7 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
 void gli_tcp_listener_ready(void *owner, int events) {
   gli_tcp *t = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(t, t->listener->code);
+    gli_tcp_listener_lacks(t, t->listener->eye.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -372,7 +491,7 @@ void gli_tcp_listener_ready(void *owner, int events) {
       t->listener_full = true;
       return;
     }
-    int fd = gli_socket_accept(t->listener->fd);
+    int fd = gli_socket_accept(t->listener->eye.fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
       half_open_make_room(t);

@@ -50,14 +50,35 @@ enum { LATER_DOUBLINGS = 4 };
 /* ---- our hello ----------------------------------------------------------- */
 
 static void reply_ready(void *owner, int events);
+static void connect_shake_hands(gli_tcp_attempt *attempt);
 
 /* False: the attempt has failed. */
 static bool attempt_send(gli_tcp_attempt *attempt, void *data, size_t bytes) {
   struct iovec part = {data, bytes};
-  ssize_t sent = gli_tcp_socket_send(attempt->watch->fd, &part, 1);
+  ssize_t sent = gli_tcp_watch_send(attempt->watch, &part, 1);
   if (sent == (ssize_t)bytes) return true;
   gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
   return false;
+}
+
+/* TLS begins right behind the hello. */
+static void attempt_secure(gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  gli_tcp_watch *watch = attempt->watch;
+  gli_key key = {{0}};
+  gloo_error error;
+  gloo_status status = GLOO_OK;
+  if (pair->asks)
+    status = gli_tcp_prove_tls_key(&pair->key, attempt->hello, &key, &error);
+  if (status == GLOO_OK)
+    status = gli_tls_open(pair->t->tls, watch->eye.fd, false, &key, &watch->tls,
+                          &error);
+  gli_wipe(&key, sizeof key);
+  if (status == GLOO_OK)
+    connect_shake_hands(attempt);
+  else
+    gli_tcp_attempt_in_vain(attempt, error.message,
+                            "this host lacks something");
 }
 
 void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
@@ -71,9 +92,10 @@ void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
       .to = pair->config.peer_rank,
       .key = pair->config.remote_key,
       .asks = pair->asks,
+      .tls = gli_tls_settings_kind(pair->t->tls),
   };
   gloo_error error;
-  if (pair->asks &&
+  if ((pair->asks || hello.tls != GLI_TLS_NONE) &&
       gli_random_draw(hello.nonce, sizeof hello.nonce, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
@@ -85,6 +107,7 @@ void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
   gli_tcp_watch_give(attempt->watch, reply_ready, attempt);
   gli_tcp_watch_for(attempt->watch, GLI_READABLE);
   gli_tcp_attempt_greets(attempt);
+  if (hello.tls != GLI_TLS_NONE) attempt_secure(attempt);
 }
 
 /* ---- the challenge to our hello ------------------------------------------ */
@@ -126,15 +149,91 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   }
 }
 
+/* ---- TLS ----------------------------------------------------------------- */
+
+/* With the peer that the pair is with, and with nobody else. */
+static void connect_secured(gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  gli_tls *tls = attempt->watch->tls;
+  gli_tcp_contact contact = {.n = 0};
+  (void)gli_tcp_contact_decode(&pair->config.address, &contact);
+  if (!gli_tls_is_rank(tls, pair->config.peer_rank, contact.at, contact.n)) {
+    gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(tls));
+    return;
+  }
+  attempt->secured = true;
+  attempt->proved = !pair->asks;
+}
+
+static void connect_await(gli_tcp_watch *watch) {
+  gli_tcp_watch_for(
+      watch, GLI_READABLE | (gli_tcp_watch_unsent(watch) ? GLI_WRITABLE : 0));
+}
+
+static void connect_shake_hands(gli_tcp_attempt *attempt) {
+  gli_tcp_watch *watch = attempt->watch;
+  switch (gli_tls_shake_hands(watch->tls)) {
+    case GLI_TLS_DONE:
+      connect_secured(attempt);
+      break;
+    case GLI_TLS_WAITS:
+      break;
+    case GLI_TLS_FAILED:
+      if (errno == EBADMSG)
+        gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(watch->tls));
+      else
+        gli_tcp_attempt_failed(attempt, errno);
+      break;
+  }
+  if (attempt->watch == watch) connect_await(watch);
+}
+
+/* With the handshake, or with what TLS has kept. True: what is said now may be
+ * looked at. */
+static bool connect_go_on(gli_tcp_attempt *attempt, bool broken) {
+  gli_tcp_watch *watch = attempt->watch;
+  bool secured = attempt->secured;
+  if (!secured) {
+    connect_shake_hands(attempt);
+    if (attempt->watch != watch) return false;
+    if (broken && !attempt->secured)
+      gli_tcp_attempt_failed(attempt, gli_tcp_socket_error(watch->eye.fd));
+  } else if (gli_tls_flush(watch->tls)) {
+    connect_await(watch);
+  } else {
+    gli_tcp_attempt_failed(attempt, errno);
+  }
+  return attempt->watch == watch && attempt->secured;
+}
+
+/* The peer may refuse our hello before it comes to TLS. True: it says
+ * something in clear, and always will. */
+static bool connect_in_clear(gli_tcp_attempt *attempt) {
+  gli_tcp_watch *watch = attempt->watch;
+  uint8_t first;
+  if (watch->tls == NULL) return true;
+  if (attempt->secured || gli_tcp_socket_peek(watch->eye.fd, &first, 1) != 1 ||
+      !gli_tcp_reply_begins(first))
+    return false;
+  gli_tls_destroy(watch->tls);
+  watch->tls = NULL;
+  return true;
+}
+
 /* ---- the answer to our hello --------------------------------------------- */
 
-/* As long as the peer has proved nothing, a reply comes from whoever listens
+/* All that it has to. As long as it has not, a reply comes from whoever listens
  * there. */
+static bool connect_has_proved(const gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  return attempt->proved || (!pair->asks && pair->t->tls == NULL);
+}
+
 static bool connect_may_believe(const gli_tcp_attempt *attempt,
                                 uint32_t answer) {
-  if (attempt->proved || !attempt->stream->pair->asks) return true;
+  if (connect_has_proved(attempt)) return true;
   return answer == GLI_TCP_UNKNOWN || answer == GLI_TCP_LATER ||
-         answer == GLI_TCP_OTHER_VERSION;
+         answer == GLI_TCP_OTHER_VERSION || answer == GLI_TCP_OTHER_TLS;
 }
 
 static void tcp_connect_accepted(gli_tcp_attempt *attempt,
@@ -170,6 +269,7 @@ static void come_later(gli_tcp_attempt *attempt) {
 }
 
 static void tcp_connect_answered(gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
   gli_tcp_reply reply;
   if (!gli_tcp_reply_decode(attempt->reply, &reply)) {
     connect_nonsense(attempt);
@@ -194,7 +294,19 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
       gli_tcp_attempt_again(attempt, uv_hrtime() + ask_again_ns);
       return;
     case GLI_TCP_LATER:
-      come_later(attempt);
+      if (connect_has_proved(attempt))
+        come_later(attempt);
+      else
+        gli_tcp_attempt_later(attempt);
+      return;
+    case GLI_TCP_OTHER_TLS:
+      gli_tcp_attempt_denied(
+          attempt, "%s",
+          gli_tls_differs(gli_tls_settings_kind(pair->t->tls),
+                          reply.streams <= GLI_TLS_BY_CERTIFICATE
+                              ? (gli_tls_kind)reply.streams
+                              : GLI_TLS_NONE)
+              .text);
       return;
     case GLI_TCP_TAKEN:
       gli_tcp_attempt_in_vain(attempt, "it says that we are connected already",
@@ -225,10 +337,10 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
   while (attempt->reply_bytes < reply_whole(attempt)) {
     struct iovec part = {attempt->reply + attempt->reply_bytes,
                          reply_whole(attempt) - attempt->reply_bytes};
-    ssize_t got = gli_tcp_socket_receive(attempt->watch->fd, &part, 1);
+    ssize_t got = gli_tcp_watch_receive(attempt->watch, &part, 1);
     if (got < 0 && gli_would_block(errno)) {
       if (!broken) return false;
-      errno = gli_tcp_socket_error(attempt->watch->fd);
+      errno = gli_tcp_socket_error(attempt->watch->eye.fd);
     }
     if (got < 0) {
       gli_tcp_attempt_failed(attempt, errno);
@@ -247,10 +359,12 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
 static void reply_ready(void *owner, int events) {
   gli_tcp_attempt *attempt = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_attempt_failed(attempt, attempt->watch->code);
+    gli_tcp_attempt_failed(attempt, attempt->watch->eye.code);
     return;
   }
-  if (!reply_receive(attempt, (events & GLI_BROKEN) != 0)) return;
+  bool broken = (events & GLI_BROKEN) != 0;
+  if (!connect_in_clear(attempt) && !connect_go_on(attempt, broken)) return;
+  if (!reply_receive(attempt, broken)) return;
   if (gli_tcp_challenge_begins(attempt->reply))
     tcp_connect_challenged(attempt);
   else
@@ -263,7 +377,7 @@ bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
   gli_tcp_reply_encode(reply, bytes);
   struct iovec part = {bytes, sizeof bytes};
-  return gli_tcp_socket_send(watch->fd, &part, 1) == (ssize_t)sizeof bytes;
+  return gli_tcp_watch_send(watch, &part, 1) == (ssize_t)sizeof bytes;
 }
 
 static gli_tcp_answer decide_first(const gli_tcp_pair *pair) {
@@ -315,7 +429,7 @@ bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
 
   gli_tcp_stream *stream = &pair->stream[hello->stream];
   gli_tcp_dial_drop(stream);
-  if (first) pair_find_peer(pair, watch->fd);
+  if (first) pair_find_peer(pair, watch->eye.fd);
   pair->begun = pair->greeted = true;
   if (first) gli_tcp_pair_agree(pair, reply.streams, false);
   gli_tcp_stream_up(stream, watch);

@@ -30,7 +30,7 @@ static void attempt_close(gli_tcp_attempt *attempt) {
   if (attempt->watch != NULL) gli_tcp_watch_close(attempt->watch);
   attempt->watch = NULL;
   attempt->reply_bytes = 0;
-  attempt->proved = false;
+  attempt->secured = attempt->proved = false;
 }
 
 static bool attempt_under_way(const gli_tcp_attempt *attempt) {
@@ -68,9 +68,9 @@ static bool attempt_reached_itself(int fd) {
 static void attempt_connect_ready(void *owner, int events) {
   gli_tcp_attempt *attempt = owner;
   int code = (events & GLI_UNWATCHED) != 0
-                 ? attempt->watch->code
-                 : gli_tcp_socket_error(attempt->watch->fd);
-  if (code == 0 && attempt_reached_itself(attempt->watch->fd))
+                 ? attempt->watch->eye.code
+                 : gli_tcp_socket_error(attempt->watch->eye.fd);
+  if (code == 0 && attempt_reached_itself(attempt->watch->eye.fd))
     code = ECONNREFUSED;
   if (code != 0)
     gli_tcp_attempt_failed(attempt, code);
@@ -197,7 +197,9 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
    * rank is gone, and a closed pair that was never connected has no peer to
    * tell. */
   bool pointless = refused && pair->closed && pair->streams == 0;
-  if (!wrong && !pointless && now_ns - stream->failing_since_ns < patience_ns) {
+  bool given_up = stream->failing_since_ns != 0 &&
+                  now_ns - stream->failing_since_ns >= patience_ns;
+  if (!wrong && !pointless && !given_up) {
     uint32_t doublings = stream->attempts++;
     if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;
     dial->retry_ns = now_ns + (backoff_ns << doublings);
@@ -302,6 +304,15 @@ void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...) {
   va_start(arguments, format);
   attempt_give_up(attempt, format, arguments);
   va_end(arguments);
+}
+
+void gli_tcp_attempt_later(gli_tcp_attempt *attempt) {
+  gli_tcp_stream *stream = attempt->stream;
+  attempt_note(attempt, GLI_ATTEMPT_FAILED, 0, "it is not ready yet",
+               "it may take long to start");
+  stream->failing_since_ns = 0;
+  stream->lack = 0;
+  dial_go_on(stream, uv_hrtime());
 }
 
 void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {

@@ -14,7 +14,7 @@
 typedef enum gli_tcp_attempt_state {
   GLI_ATTEMPT_IDLE, /* not begun yet, in this round */
   GLI_ATTEMPT_CONNECTING,
-  GLI_ATTEMPT_GREETING, /* the hello is sent, and perhaps the proof */
+  GLI_ATTEMPT_GREETING, /* the hello is sent, and perhaps more */
   GLI_ATTEMPT_FAILED, /* to be tried again in the next round, if there is one */
   GLI_ATTEMPT_WRONG /* what listens there is not the peer, or not to be used */
 } gli_tcp_attempt_state;
@@ -32,9 +32,11 @@ typedef struct gli_tcp_attempt {
   /* What comes: a reply, or the challenge before it. */
   uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
-  bool proved; /* each has shown the other that it knows the secret */
-  bool denied; /* of WRONG: it is the secret that is wrong, or lacking */
-  int code;    /* errno, of FAILED; 0: none */
+  bool secured; /* all that is said goes through TLS */
+  bool proved;  /* each has shown the other that it knows the secret, or that
+                   its certificate is of its rank */
+  bool denied;  /* of WRONG: it is the secret that is wrong, or lacking */
+  int code;     /* errno, of FAILED; 0: none */
   char why[GLI_ATTEMPT_WHY_BYTES]; /* of FAILED and WRONG */
   const char *guess;               /* what may be the cause */
 } gli_tcp_attempt;
@@ -61,6 +63,10 @@ void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The peer is there, and is to be asked again. */
 void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns);
+/* It says so, and has not shown that it is the peer: another address may be
+ * its.
+ */
+void gli_tcp_attempt_later(gli_tcp_attempt *attempt);
 /* The hello is sent. */
 void gli_tcp_attempt_greets(gli_tcp_attempt *attempt);
 

@@ -1,5 +1,5 @@
-/* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to  28 asks
- *           32 key   40 zero  48 nonce
+/* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to  28
+ * asks, and the kind of TLS above the lowest bit 32 key   40 zero  48 nonce
  * challenge: 0 magic  8 version  12 zero  16 nonce  32 tag
  * reply:     0 magic  8 version  12 answer  16 streams  20 zero  24 key
  * Little endian. Magic and version stay where they are in all versions. */
@@ -23,7 +23,7 @@ void gli_tcp_hello_encode(const gli_tcp_hello *hello,
   gli_put_u32(out + 16, hello->streams);
   gli_put_u32(out + 20, hello->from);
   gli_put_u32(out + 24, hello->to);
-  gli_put_u32(out + 28, hello->asks ? 1 : 0);
+  gli_put_u32(out + 28, (hello->asks ? 1 : 0) | (uint32_t)hello->tls << 1);
   gli_put_u64(out + 32, hello->key);
   memcpy(out + 48, hello->nonce, sizeof hello->nonce);
 }
@@ -38,8 +38,11 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
   if (memcmp(in, hello_magic, sizeof hello_magic) != 0) return false;
   gli_tcp_hello got = {.version = gli_get_u32(in + 8)};
   if (got.version == GLI_TCP_VERSION) {
-    if (gli_get_u32(in + 28) > 1 || gli_get_u64(in + 40) != 0) return false;
-    got.asks = gli_get_u32(in + 28) == 1;
+    uint32_t security = gli_get_u32(in + 28);
+    if (security >> 1 > GLI_TLS_BY_CERTIFICATE || gli_get_u64(in + 40) != 0)
+      return false;
+    got.asks = (security & 1) != 0;
+    got.tls = (gli_tls_kind)(security >> 1);
     memcpy(got.nonce, in + 48, sizeof got.nonce);
     got.stream = gli_get_u32(in + 12);
     got.streams = gli_get_u32(in + 16);
@@ -51,6 +54,10 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
   }
   *hello = got;
   return true;
+}
+
+bool gli_tcp_reply_begins(uint8_t first) {
+  return first == reply_magic[0];
 }
 
 void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,

@@ -2,7 +2,11 @@
  * of fixed size, so that nothing a stranger sends is ever buffered or believed.
  * The one that connects, the initiator, says hello; the one that accepts sends
  * its reply. In a job with a secret a challenge of the acceptor and a proof of
- * the initiator, which is a tag (prove.h), come in between. */
+ * the initiator, which is a tag (prove.h), come in between.
+ *
+ * With TLS the initiator's handshake of that begins right behind its hello, and
+ * all else is said in it. Only a reply that refuses the hello comes before, in
+ * clear: what it is to be told apart by is its first byte. */
 #ifndef GLI_TRANSPORT_TCP_HANDSHAKE_H
 #define GLI_TRANSPORT_TCP_HANDSHAKE_H
 
@@ -11,8 +15,9 @@
 #include <stdint.h>
 
 #include "security/keys.h"
+#include "security/tls.h"
 
-#define GLI_TCP_VERSION 5
+#define GLI_TCP_VERSION 6
 #define GLI_TCP_HELLO_BYTES 64
 #define GLI_TCP_CHALLENGE_BYTES 48
 #define GLI_TCP_REPLY_BYTES 32
@@ -23,8 +28,10 @@ typedef struct gli_tcp_hello {
   uint32_t stream, streams; /* which one this is to be, of how many at most */
   uint32_t from, to;        /* ranks */
   uint64_t key;
-  bool asks; /* the sender has a secret, and drew the nonce; else that is 0 */
-  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
+  bool asks; /* the sender has a secret */
+  gli_tls_kind tls;
+  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]; /* drawn, with a secret or TLS; else
+                                               0 */
 } gli_tcp_hello;
 
 typedef struct gli_tcp_challenge {
@@ -39,15 +46,16 @@ typedef enum gli_tcp_answer {
   GLI_TCP_LATER,    /* not yet, but soon: ask again */
   GLI_TCP_TAKEN,    /* this stream is connected already */
   GLI_TCP_OTHER_VERSION,
-  GLI_TCP_DENIED, /* to a proof: it is wrong; to a hello that asks for one: I
-                     have none */
+  GLI_TCP_DENIED,    /* to a proof: it is wrong; to a hello that asks for one: I
+                        have none */
+  GLI_TCP_OTHER_TLS, /* I use none, or another kind */
   GLI_TCP_ANSWERS
 } gli_tcp_answer;
 
 typedef struct gli_tcp_reply {
   uint32_t version;
   uint32_t answer;  /* gli_tcp_answer */
-  uint32_t streams; /* ACCEPTED: agreed number */
+  uint32_t streams; /* ACCEPTED: agreed number; OTHER_TLS: gli_tls_kind */
   uint64_t key;     /* ACCEPTED: what the asking side expects of this peer */
 } gli_tcp_reply;
 
@@ -63,6 +71,8 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
 
 void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,
                               uint8_t out[GLI_TCP_CHALLENGE_BYTES]);
+/* Is that the first byte of what is said in clear, and not of TLS? */
+bool gli_tcp_reply_begins(uint8_t first);
 /* Does a challenge begin so, and not a reply? */
 bool gli_tcp_challenge_begins(const uint8_t in[GLI_TCP_REPLY_BYTES]);
 bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],

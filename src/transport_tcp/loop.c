@@ -43,7 +43,8 @@ static void free_garbage(gli_tcp *t) {
 static bool poll_directly(gli_tcp *t) {
   gli_tcp_stream *stream = t->newest;
   if (t->up != 1 || stream == NULL || !stream->pair->live) return false;
-  if (stream->finished || stream->watch->events != GLI_READABLE) return false;
+  if (stream->finished || stream->watch->eye.events != GLI_READABLE)
+    return false;
   if (t->direct >= DIRECT_POLLS) return false;
   gli_tcp_stream_read(stream, false);
   t->direct += t->happened > 0 ? 1 : DIRECT_POLLS / IDLE_POLLS;
@@ -68,6 +69,7 @@ int gli_tcp_poll(gli_transport *base) {
   bool needed = atomic_load_explicit(&t->needs_poll, memory_order_relaxed);
   if (needed) atomic_store(&t->needs_poll, false);
   gli_tcp_stream_read_held(t);
+  if (t->hidden != NULL) gli_tcp_read_hidden(t);
   if (needed || (!has_looked(t) && !poll_directly(t))) {
     t->direct = 0;
     tcp_meet_deadlines(t);

@@ -132,7 +132,8 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
 /* Of a message that counts as sent; or, when the pair is closed, of all that is
  * to be written before it shuts this direction. */
 static bool tcp_pair_owes(const gli_tcp_stream *stream) {
-  if (!stream->pair->closed) return stream->rest != NULL;
+  if (!stream->pair->closed)
+    return stream->rest != NULL || gli_tcp_stream_keeps(stream);
   return stream->state != GLI_TCP_ENDED && !stream->shut;
 }
 

@@ -9,6 +9,13 @@ gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
   return gli_trust_pair_key(config->job_key, self, peer, key, error);
 }
 
+gloo_status gli_tcp_prove_tls_key(const gli_key *key,
+                                  const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                  gli_key *tls_key, gloo_error *error) {
+  const gli_part part = {hello, GLI_TCP_HELLO_BYTES};
+  return gli_key_derive(key, "tcp tls", &part, 1, tls_key, error);
+}
+
 gloo_status gli_tcp_prove_tags(const gli_key *key,
                                const uint8_t hello[GLI_TCP_HELLO_BYTES],
                                const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],

@@ -18,6 +18,11 @@ typedef struct gli_tcp_tags {
   uint8_t of_initiator[GLI_TAG_BYTES]; /* its proof */
 } gli_tcp_tags;
 
+/* What TLS of a connection goes by, where it goes by the secret. */
+gloo_status gli_tcp_prove_tls_key(const gli_key *key,
+                                  const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                  gli_key *tls_key, gloo_error *error);
+
 gloo_status gli_tcp_prove_tags(const gli_key *key,
                                const uint8_t hello[GLI_TCP_HELLO_BYTES],
                                const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES],

@@ -18,7 +18,7 @@ static void stream_ready(void *owner, int events) {
   gli_tcp_pair *pair = stream->pair;
   bool broken = (events & GLI_BROKEN) != 0;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_pair_lacks(pair, stream->watch->code);
+    gli_tcp_pair_lacks(pair, stream->watch->eye.code);
     return;
   }
   if (pair->closed) {
@@ -47,15 +47,16 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   t->newest = stream;
   stream->watch = watch;
   stream->due_ns = 0;
-  if (is_local(watch->fd)) {
-    gli_tcp_socket_tune_local(watch->fd);
+  if (is_local(watch->eye.fd)) {
+    gli_tcp_socket_tune_local(watch->eye.fd);
   } else if (t->control[0] != 0) {
-    gli_tcp_socket_set_control(watch->fd, t->control);
+    gli_tcp_socket_set_control(watch->eye.fd, t->control);
   }
   gli_tcp_watch_give(watch, stream_ready, stream);
   bool used = pair->live || pair->closed;
   gli_tcp_watch_for(watch, used ? GLI_READABLE : 0);
   if (used) gli_tcp_stream_flush(stream);
+  gli_tcp_stream_note_hidden(stream);
 }
 
 void gli_tcp_stream_end(gli_tcp_stream *stream) {
@@ -64,6 +65,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   if (t->newest == stream) t->newest = NULL;
   if (t->looked == stream) t->looked = NULL;
   if (t->held == stream) t->held = NULL;
+  gli_tcp_stream_forget_hidden(stream);
   /* Closing with unread data would reset the connection. */
   (void)gli_tcp_stream_take_peeked(stream);
   stream->peeked = 0;
@@ -89,6 +91,11 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   if (code == 0) code = stream->write_error;
   if (gli_lacking(code))
     gli_tcp_pair_lacks(pair, code);
+  else if (code == EBADMSG && stream->watch != NULL &&
+           stream->watch->tls != NULL)
+    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
+                       pair->config.peer_rank, pair->peer_text,
+                       gli_tls_why(stream->watch->tls));
   else if (code == 0 || code == ECONNRESET || code == EPIPE)
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "rank %" PRIu32
@@ -103,11 +110,12 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
                        pair->config.peer_rank, pair->peer_text, strerror(code));
 }
 
+/* With TLS, in its encrypted form. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream) {
   struct iovec part = {stream->pair->t->buffer, GLI_TCP_BUFFER_BYTES};
   stream->peeked = 0;
   for (int i = 0; i < DISCARDS_PER_TURN; i++) {
-    ssize_t got = gli_tcp_socket_receive(stream->watch->fd, &part, 1);
+    ssize_t got = gli_tcp_socket_receive(stream->watch->eye.fd, &part, 1);
     if (got < 0 && gli_would_block(errno)) return;
     if (got <= 0) {
       gli_tcp_stream_lost(stream, got < 0 ? errno : 0);

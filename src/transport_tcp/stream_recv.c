@@ -265,8 +265,7 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *to = (uint8_t *)stream->sink.dst + stream->placed;
   struct iovec parts[2] = {{to, direct}, {buffer, ahead}};
   *asked = direct + ahead;
-  ssize_t got =
-      gli_tcp_socket_receive(stream->watch->fd, parts, ahead > 0 ? 2 : 1);
+  ssize_t got = gli_tcp_watch_receive(stream->watch, parts, ahead > 0 ? 2 : 1);
   if (got <= 0) return got;
   size_t placed = min_size((size_t)got, direct);
   stream->placed += placed;
@@ -280,8 +279,8 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
   while (stream->peeked > 0) {
     size_t bytes = min_size(stream->peeked, GLI_TCP_BUFFER_BYTES);
     errno = 0;
-    ssize_t got =
-        gli_tcp_socket_skip(stream->watch->fd, stream->pair->t->buffer, bytes);
+    ssize_t got = gli_tcp_socket_skip(stream->watch->eye.fd,
+                                      stream->pair->t->buffer, bytes);
     if (got <= 0) return false;
     stream->peeked -= (size_t)got;
   }
@@ -294,17 +293,18 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
  * at, and the next poll takes it from the socket. */
 static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
+  if (stream->watch->tls != NULL) return false;
   gli_tcp *t = stream->pair->t;
   return stream->unanswered && t->up == 1 &&
          !atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
 }
 
 static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
-  int fd = stream->watch->fd;
+  gli_tcp_watch *watch = stream->watch;
   bool peek = should_peek(stream);
   struct iovec part = {to, bytes};
-  ssize_t got = peek ? gli_tcp_socket_peek(fd, to, bytes)
-                     : gli_tcp_socket_receive(fd, &part, 1);
+  ssize_t got = peek ? gli_tcp_socket_peek(watch->eye.fd, to, bytes)
+                     : gli_tcp_watch_receive(watch, &part, 1);
   if (got <= 0) return got;
   stream->peeked = peek ? (size_t)got : 0;
   stream->unanswered = true;
@@ -335,11 +335,50 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
     gli_tcp_stream_lost(stream, errno);
     return;
   }
-  int code = broken ? gli_tcp_socket_error(stream->watch->fd) : 0;
+  int code = broken ? gli_tcp_socket_error(stream->watch->eye.fd) : 0;
   if (code != 0) gli_tcp_stream_lost(stream, code);
 }
 
-void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
+/* ---- bytes that TLS has ---------------------------------------------------
+ */
+
+static bool tcp_recv_hides(const gli_tcp_stream *stream) {
+  return tcp_recv_readable(stream) && gli_tcp_watch_hidden(stream->watch);
+}
+
+void gli_tcp_stream_note_hidden(gli_tcp_stream *stream) {
+  gli_tcp *t = stream->pair->t;
+  gli_tcp_stream **end = &t->hidden;
+  if (stream->hidden || !tcp_recv_hides(stream)) return;
+  while (*end != NULL) end = &(*end)->next_hidden;
+  *end = stream;
+  stream->hidden = true;
+  stream->next_hidden = NULL;
+  gli_tcp_touch(t);
+}
+
+void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream) {
+  gli_tcp_stream **link = &stream->pair->t->hidden;
+  if (!stream->hidden) return;
+  while (*link != stream) link = &(*link)->next_hidden;
+  *link = stream->next_hidden;
+  stream->hidden = false;
+}
+
+/* Each one once: what is still hidden then has its turn in the next poll. */
+void gli_tcp_read_hidden(gli_tcp *t) {
+  unsigned n = 0;
+  for (gli_tcp_stream *s = t->hidden; s != NULL; s = s->next_hidden) n++;
+  while (n-- > 0 && t->hidden != NULL) {
+    gli_tcp_stream *stream = t->hidden;
+    gli_tcp_stream_forget_hidden(stream);
+    if (tcp_recv_readable(stream)) gli_tcp_stream_read(stream, false);
+  }
+}
+
+/* ---- a turn -------------------------------------------------------------- */
+
+static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
   size_t budget = BYTES_PER_TURN;
   while (tcp_recv_readable(stream)) {
     if (!gli_tcp_stream_take_peeked(stream)) {
@@ -358,12 +397,17 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
       gli_tcp_stream_lost(stream, 0);
       return;
     }
-    if ((size_t)got < asked && !broken) return;
+    if ((size_t)got < asked && !broken && !tcp_recv_hides(stream)) return;
     if ((size_t)got >= budget) return;
     budget -= (size_t)got;
   }
   if (!stream->pair->live || stream->state != GLI_TCP_UP) return;
   if (stream->finished) gli_tcp_stream_discard(stream);
+}
+
+void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
+  stream_read_turn(stream, broken);
+  gli_tcp_stream_note_hidden(stream);
 }
 
 /* ---- one message, without a poll ----------------------------------------- */
@@ -401,6 +445,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
     nothing_taken(stream, got);
     return false;
   }
+  gli_tcp_stream_note_hidden(stream);
   gli_header header;
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||
       !gli_header_is(&header, expected)) {

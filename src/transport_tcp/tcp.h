@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "security/tls.h"
 #include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
@@ -32,6 +33,7 @@ extern const gli_transport_ops gli_transport_tcp_checked;
 #define GLI_TCP_IO_MAX ((size_t)1 << 30) /* some systems refuse 2^31 */
 
 typedef struct gli_tcp_pair gli_tcp_pair;
+typedef struct gli_tcp_stream gli_tcp_stream;
 typedef struct gli_tcp_half_open gli_tcp_half_open;
 typedef struct gli_tcp_dial gli_tcp_dial;
 
@@ -44,7 +46,7 @@ typedef enum gli_tcp_stream_state {
   GLI_TCP_ENDED
 } gli_tcp_stream_state;
 
-typedef struct gli_tcp_stream {
+struct gli_tcp_stream {
   gli_tcp_pair *pair;
   uint32_t index;
   gli_tcp_stream_state state;
@@ -79,10 +81,14 @@ typedef struct gli_tcp_stream {
   uint64_t placed; /* bytes of the payload that are stored or reduced */
   bool unanswered; /* something was read since something was sent */
   size_t peeked;   /* bytes that were read, but are still in the socket */
+  /* In the transport's list of streams of which TLS has bytes that no eye on
+   * the socket sees any more. */
+  bool hidden;
+  gli_tcp_stream *next_hidden;
 
   bool checked; /* as its pair: payloads have checksums */
   uint32_t sum, expected_sum;
-} gli_tcp_stream;
+};
 
 struct gli_tcp_pair {
   gli_pair base;
@@ -126,6 +132,7 @@ typedef struct gli_tcp {
   void *device_user;
   uint32_t streams;
   bool checksum;
+  gli_tls_settings *tls;   /* NULL: none */
   gli_endpoint local;      /* the listener's */
   gli_tcp_contact contact; /* what is published */
   gli_interfaces own;      /* as they were when it was opened */
@@ -148,6 +155,7 @@ typedef struct gli_tcp {
   unsigned direct;        /* polls in a row that looked at one stream alone */
   /* Where take_now found nothing, since the last poll. */
   gli_tcp_stream *looked;
+  gli_tcp_stream *hidden; /* those that are, the first to be read first */
 
   gli_tcp_watch *listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
@@ -268,6 +276,8 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
                              const void *payload);
 /* Write what is queued, as far as the kernel takes it. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);
+/* TLS has kept bytes that count as sent, and that can still be written. */
+bool gli_tcp_stream_keeps(const gli_tcp_stream *stream);
 /* The peer has left: what is queued for it counts as sent. */
 void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
@@ -275,8 +285,14 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream);
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
 bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
                              gli_taken *taken);
+/* TLS has bytes for it: they are to be read in the next poll. */
+void gli_tcp_stream_note_hidden(gli_tcp_stream *stream);
 /* Go on with what take_now has read. */
 void gli_tcp_stream_read_held(gli_tcp *t);
+/* ... and with what TLS has. */
+void gli_tcp_read_hidden(gli_tcp *t);
+/* Nothing of it is to be read. */
+void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
 /* Remove from the socket what was read already; false with errno (0: the
  * connection has ended). */
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);

@@ -14,6 +14,7 @@ static void tcp_transport_release(gli_tcp *t) {
   gli_events_close(t->events);
   gli_tcp_wake_close(t);
   gli_interfaces_free(&t->own);
+  gli_tls_settings_release(t->tls);
   free(t->buffer);
   free(t);
 }
@@ -58,6 +59,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
   t->device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
   t->checksum = config->checksum;
+  t->tls = gli_tls_settings_hold(config->tls);
   status = gli_tcp_listen(t, config, error);
   if (status != GLOO_OK) {
     tcp_transport_release(t);

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
+#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 gli_tcp_watch *gli_tcp_watch_new(gli_tcp *t, int fd, gli_ready ready,
                                  void *owner) {
-  gli_tcp_watch *watch = malloc(sizeof *watch);
-  if (watch == NULL || !gli_watch_init(watch, t->events, fd, ready, owner)) {
+  gli_tcp_watch *watch = calloc(1, sizeof *watch);
+  if (watch == NULL ||
+      !gli_watch_init(&watch->eye, t->events, fd, ready, owner)) {
     free(watch);
     close(fd);
     return NULL;
@@ -18,21 +20,35 @@ gli_tcp_watch *gli_tcp_watch_new(gli_tcp *t, int fd, gli_ready ready,
 }
 
 void gli_tcp_watch_give(gli_tcp_watch *watch, gli_ready ready, void *owner) {
-  watch->ready = ready;
-  watch->owner = owner;
+  watch->eye.ready = ready;
+  watch->eye.owner = owner;
 }
 
 void gli_tcp_watch_for(gli_tcp_watch *watch, int events) {
-  gli_watch_for(watch, events);
+  gli_watch_for(&watch->eye, events);
 }
 
 void gli_tcp_watch_close(gli_tcp_watch *watch) {
-  gli_watch_close(watch);
+  gli_watch_close(&watch->eye);
+  gli_tls_destroy(watch->tls);
   free(watch);
 }
 
 void gli_tcp_watch_forked(gli_tcp_watch *watch) {
   if (watch == NULL) return;
-  gli_fd_close(watch->fd);
-  watch->fd = -1;
+  gli_fd_close(watch->eye.fd);
+  watch->eye.fd = -1;
+}
+
+ssize_t gli_tcp_watch_send(gli_tcp_watch *watch, const struct iovec *parts,
+                           int count) {
+  return watch->tls != NULL ? gli_tls_send(watch->tls, parts, count)
+                            : gli_tcp_socket_send(watch->eye.fd, parts, count);
+}
+
+ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch, const struct iovec *parts,
+                              int count) {
+  return watch->tls != NULL
+             ? gli_tls_receive(watch->tls, parts, count)
+             : gli_tcp_socket_receive(watch->eye.fd, parts, count);
 }

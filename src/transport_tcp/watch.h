@@ -1,14 +1,21 @@
-/* A socket and the eye on it (core/events.h), in memory of its own. It may
- * change hands: a connection begins as a half-open connection and becomes a
- * stream. */
+/* A socket, the eye on it (core/events.h), and TLS where it is used, in memory
+ * of its own. It may change hands: a connection begins as a half-open
+ * connection and becomes a stream. */
 #ifndef GLI_TRANSPORT_TCP_WATCH_H
 #define GLI_TRANSPORT_TCP_WATCH_H
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
 #include "core/events.h"
+#include "security/tls.h"
 
 struct gli_tcp;
 
-typedef gli_watch gli_tcp_watch;
+typedef struct gli_tcp_watch {
+  gli_watch eye;
+  gli_tls *tls; /* NULL: bytes are sent as they are */
+} gli_tcp_watch;
 
 /* Takes over fd, and closes it when there is no memory (NULL). */
 gli_tcp_watch *gli_tcp_watch_new(struct gli_tcp *t, int fd, gli_ready ready,
@@ -21,5 +28,18 @@ void gli_tcp_watch_close(gli_tcp_watch *watch);
 /* In a forked child: only this process's copy of the socket is closed. NULL is
  * allowed. */
 void gli_tcp_watch_forked(gli_tcp_watch *watch);
+
+/* As gli_tcp_socket_send and _receive. With TLS what is sent may be unsent when
+ * that returns, and more may have come than was received (security/tls.h). */
+ssize_t gli_tcp_watch_send(gli_tcp_watch *watch, const struct iovec *parts,
+                           int count);
+ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch, const struct iovec *parts,
+                              int count);
+static inline bool gli_tcp_watch_hidden(const gli_tcp_watch *watch) {
+  return watch->tls != NULL && gli_tls_hidden(watch->tls);
+}
+static inline bool gli_tcp_watch_unsent(const gli_tcp_watch *watch) {
+  return watch->tls != NULL && gli_tls_unsent(watch->tls);
+}
 
 #endif

@@ -96,6 +96,14 @@ const char *gli_device_transport(const gloo_device *device) {
   return device->ops->name;
 }
 
+void gli_device_note_tls(gloo_device *device, unsigned kind) {
+  device->tls = kind;
+}
+
+unsigned gli_device_tls(const gloo_device *device) {
+  return device->tls;
+}
+
 void gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed) {
   atomic_store(&device->oversubscribed, oversubscribed);
   if (device->ops->set_oversubscribed != NULL)

@@ -15,6 +15,11 @@ void gli_device_close(gloo_device *device);
 void gli_device_address(const gloo_device *device, gli_address *address);
 const char *gli_device_transport(const gloo_device *device);
 
+/* How its connections are encrypted, for who opened it to look up; 0 at first.
+ */
+void gli_device_note_tls(gloo_device *device, unsigned kind);
+unsigned gli_device_tls(const gloo_device *device);
+
 /* One round of progress for all contexts of the device, deadlines included.
  * Returns how many things happened. */
 int gli_device_progress(gloo_device *device);

@@ -74,6 +74,7 @@ typedef struct gli_event {
 struct gloo_device {
   const gli_transport_ops *ops;
   gli_transport *transport;
+  unsigned tls; /* see gli_device_note_tls */
   gli_lock lock;
   atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
   atomic_bool oversubscribed; /* no lock needed */
