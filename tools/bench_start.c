@@ -99,7 +99,7 @@ static bool serve(start *s) {
   o.job = "";
   gloo_status status = gli_trust_read(NULL, 0, &trust, &error);
   if (status == GLOO_OK)
-    status = gli_tcp_server_create(&o, &trust, &s->server, &error);
+    status = gli_tcp_server_create(&o, &trust, NULL, &s->server, &error);
   if (status != GLOO_OK) {
     fprintf(stderr, "gloo bench start: %s\n", error.message);
     return false;

@@ -415,12 +415,13 @@ static gloo_status store_tcp_finish(tcp_store *self, gloo_status status,
 
 static gloo_status store_tcp_open(tcp_store *self,
                                   const gloo_store_tcp_options *options,
-                                  const gli_trust *trust, gloo_error *error) {
+                                  const gli_trust *trust, gli_tls_settings *tls,
+                                  gloo_error *error) {
   if (!options->serve)
-    return gli_tcp_client_create(options, trust, &self->client, error);
+    return gli_tcp_client_create(options, trust, tls, &self->client, error);
   gloo_status status =
-      gli_tcp_server_create(options, trust, &self->server, error);
-  if (status == GLOO_OK) store_tcp_exposed(self, trust);
+      gli_tcp_server_create(options, trust, tls, &self->server, error);
+  if (status == GLOO_OK && tls == NULL) store_tcp_exposed(self, trust);
   return status;
 }
 
@@ -434,9 +435,15 @@ gloo_status gloo_store_tcp_create(const gloo_store_tcp_options *given,
   gli_trust trust;
   status = gli_trust_read(options.secret, options.secret_bytes, &trust, error);
   if (status != GLOO_OK) return status;
+  gli_tls_settings *tls = NULL;
   tcp_store *self = store_tcp_make(error);
-  status = self != NULL ? store_tcp_open(self, &options, &trust, error)
+  status = self != NULL ? gli_tls_settings_read(options.tls, &tls, error)
                         : GLOO_ERR_NO_MEMORY;
+  if (status == GLOO_OK)
+    status = gli_tls_suffices(gli_tls_settings_kind(tls), trust.asks, error);
+  if (status == GLOO_OK)
+    status = store_tcp_open(self, &options, &trust, tls, error);
+  gli_tls_settings_release(tls);
   gli_trust_release(&trust);
   return store_tcp_finish(self, status, store);
 }

@@ -7,6 +7,11 @@
 
 /* ---- meeting ------------------------------------------------------------- */
 
+gloo_status gli_tcp_auth_tls_key(const gli_key *key, gli_key *tls_key,
+                                 gloo_error *error) {
+  return gli_key_derive(key, "store tls", NULL, 0, tls_key, error);
+}
+
 gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,
                              uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
   gli_mac *mac;

@@ -15,6 +15,9 @@ struct gli_tcp_client {
   bool asks;  /* both show that they know the key */
   bool local; /* at loopback: only a server of this user, or root's */
   gli_key key;
+  gli_tls_settings *tls; /* NULL: none */
+  gli_key tls_key;       /* of TLS by the secret */
+  char *host;
   char job[];
 };
 
@@ -67,6 +70,24 @@ static gloo_status client_has_another(const greeting *g) {
                   "belongs to another job or epoch: give all ranks the same "
                   "ones, or use another port",
                   g->server.text);
+}
+
+/* ---- TLS ----------------------------------------------------------------- */
+
+static gloo_status greet_by_tls(const greeting *g) {
+  const gli_tcp_client *self = g->client;
+  gli_frame request;
+  gli_tcp_reply reply;
+  hello_begin(&request, GLI_TCP_BY_TLS);
+  gli_frame_put_u32(&request, gli_tls_settings_kind(self->tls));
+  gloo_status status = greeting_call(g, &request, GLI_TCP_HELLO, &reply);
+  if (status != GLOO_OK) return status;
+  status = reply.status;
+  if (status != GLOO_OK) client_refused(g, &reply);
+  free(reply.data);
+  if (status != GLOO_OK) return status;
+  return gli_tcp_connection_secure(g->connection, self->tls, &self->tls_key,
+                                   self->host, g->deadline_ns, g->error);
 }
 
 /* ---- by name ------------------------------------------------------------- */
@@ -166,7 +187,9 @@ static gloo_status client_open_one(const void *client,
       .server = gli_tcp_address_name(address),
       .deadline_ns = gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS),
       .error = error};
-  status = self->asks ? greet_by_key(&g) : greet_by_name(&g);
+  if (self->tls != NULL) status = greet_by_tls(&g);
+  if (status == GLOO_OK)
+    status = self->asks ? greet_by_key(&g) : greet_by_name(&g);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -204,11 +227,14 @@ static const gli_tcp_pool_kind client_pool = {
 
 static void client_free(gli_tcp_client *self) {
   gli_wipe(&self->key, sizeof self->key);
+  gli_wipe(&self->tls_key, sizeof self->tls_key);
+  gli_tls_settings_release(self->tls);
+  free(self->host);
   free(self);
 }
 
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const gli_trust *trust,
+                                  const gli_trust *trust, gli_tls_settings *tls,
                                   gli_tcp_client **client, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_client *self = calloc(1, sizeof *self + job_bytes + 1);
@@ -222,10 +248,18 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
     self->local = !trust->asks && !trust->silent;
   }
   self->timeout_ns = options->timeout_ns;
+  self->tls = gli_tls_settings_hold(tls);
+  self->host = strdup(options->host);
+  if (tls != NULL) self->local = false;
   gloo_status status = GLOO_OK;
-  if (self->asks)
+  if (self->host == NULL)
+    status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                      "no memory for a client of a TCP store");
+  if (status == GLOO_OK && self->asks)
     status =
         gli_trust_store_key(trust, self->job, self->epoch, &self->key, error);
+  if (status == GLOO_OK && self->asks && tls != NULL)
+    status = gli_tcp_auth_tls_key(&self->key, &self->tls_key, error);
   if (status == GLOO_OK)
     status = gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
                                options->port, options->timeout_ns, error);

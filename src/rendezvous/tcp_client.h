@@ -4,6 +4,7 @@
 
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_connection.h"
+#include "security/tls.h"
 #include "security/trust.h"
 
 typedef struct gli_tcp_client gli_tcp_client;
@@ -14,7 +15,7 @@ typedef struct gli_tcp_client gli_tcp_client;
  * server.
  * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then. */
 gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
-                                  const gli_trust *trust,
+                                  const gli_trust *trust, gli_tls_settings *tls,
                                   gli_tcp_client **client, gloo_error *error);
 void gli_tcp_client_destroy(gli_tcp_client *client);
 /* In a forked child: without a word to the server. A connection that another

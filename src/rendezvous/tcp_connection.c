@@ -11,8 +11,8 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/signals.h"
+#include "rendezvous/channel.h"
 #include "rendezvous/tcp_local.h"
-#include "rendezvous/tcp_socket.h"
 
 #define QUEUE_FULL_MS 2u
 
@@ -29,7 +29,7 @@ enum {
 
 struct gli_tcp_connection {
   void *next;
-  int fd;
+  gli_channel channel;
   struct sockaddr_storage address;
   int failure;
   bool has_will;
@@ -69,6 +69,10 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
                       "user: use another port, or set GLOO_JOB_SECRET for all "
                       "ranks if it is of this job",
                       name.text);
+    case EBADMSG:
+      return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                      "the TCP store's server at %s %s", name.text,
+                      gli_tls_why(self->channel.tls));
     case FORGED_REPLY:
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                       "what came from the TCP store's server at %s is not what "
@@ -92,7 +96,7 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
 /* Until one of `events` is possible, or there is an error. False: failed. */
 static bool wait_for(gli_tcp_connection *self, short events,
                      uint64_t deadline_ns) {
-  fail_with(self, gli_store_socket_wait(self->fd, events, deadline_ns));
+  fail_with(self, gli_channel_wait(&self->channel, events, deadline_ns));
   return self->failure == FINE;
 }
 
@@ -104,19 +108,19 @@ static bool connection_open_locally(gli_tcp_connection *self,
   int64_t process;
   uint32_t user;
   for (;;) {
-    self->fd = gli_tcp_local_connect(&self->address);
+    self->channel.fd = gli_tcp_local_connect(&self->address);
     /* A queue that is full is not waited in. */
-    if (self->fd >= 0 || !gli_would_block(errno)) break;
+    if (self->channel.fd >= 0 || !gli_would_block(errno)) break;
     if (gli_deadline_left(deadline_ns) == 0) {
       fail_with(self, OUT_OF_TIME);
       return true;
     }
     uv_sleep(QUEUE_FULL_MS);
   }
-  if (self->fd < 0 && errno == EAFNOSUPPORT) return false;
-  if (self->fd < 0) {
+  if (self->channel.fd < 0 && errno == EAFNOSUPPORT) return false;
+  if (self->channel.fd < 0) {
     fail_with(self, errno);
-  } else if (!gli_tcp_local_knows(self->fd, &process, &user)) {
+  } else if (!gli_tcp_local_knows(self->channel.fd, &process, &user)) {
     fail_with(self, OF_ANOTHER_USER);
   }
   return true;
@@ -124,14 +128,14 @@ static bool connection_open_locally(gli_tcp_connection *self,
 
 static void connection_open_by_tcp(gli_tcp_connection *self,
                                    uint64_t deadline_ns) {
-  self->fd = gli_socket_open(self->address.ss_family, SOCK_STREAM);
-  if (self->fd < 0) {
+  self->channel.fd = gli_socket_open(self->address.ss_family, SOCK_STREAM);
+  if (self->channel.fd < 0) {
     fail_with(self, errno);
     return;
   }
-  fail_with(self,
-            gli_store_socket_connect(self->fd, &self->address, deadline_ns));
-  if (self->failure == FINE) gli_store_socket_tune(self->fd);
+  fail_with(self, gli_store_socket_connect(self->channel.fd, &self->address,
+                                           deadline_ns));
+  if (self->failure == FINE) gli_store_socket_tune(self->channel.fd);
 }
 
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
@@ -155,7 +159,7 @@ gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
 }
 
 void gli_tcp_connection_abandon(gli_tcp_connection *self) {
-  gli_fd_close(self->fd);
+  gli_channel_close(&self->channel);
   gli_tcp_seal_destroy(self->seal);
   free(self->body);
   free(self);
@@ -170,7 +174,7 @@ static void connection_take_back(gli_tcp_connection *self) {
   gli_tcp_seal_frame(self->seal, &request);
   gli_signal_guard_enter(&guard);
   if (!request.failed)
-    (void)gli_store_socket_send(self->fd, request.data, request.bytes);
+    (void)gli_channel_send(&self->channel, request.data, request.bytes);
   gli_signal_guard_leave(&guard);
   free(request.data);
 }
@@ -178,8 +182,30 @@ static void connection_take_back(gli_tcp_connection *self) {
 /* A copy in a forked child must not keep the connection. */
 void gli_tcp_connection_close(gli_tcp_connection *self) {
   if (self->has_will && self->failure == FINE) connection_take_back(self);
-  if (self->fd >= 0) (void)shutdown(self->fd, SHUT_RDWR);
+  if (self->channel.fd >= 0) (void)shutdown(self->channel.fd, SHUT_RDWR);
   gli_tcp_connection_abandon(self);
+}
+
+gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
+                                      gli_tls_settings *settings,
+                                      const gli_key *key, const char *host,
+                                      uint64_t deadline_ns, gloo_error *error) {
+  gli_endpoint at;
+  gli_signal_guard guard;
+  gli_tcp_name name = gli_tcp_address_name(&self->address);
+  gli_signal_guard_enter(&guard);
+  int code =
+      gli_channel_secure(&self->channel, settings, key, deadline_ns, error);
+  gli_signal_guard_leave(&guard);
+  if (code == EPROTO) return error != NULL ? error->status : GLOO_ERR_AUTH;
+  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
+                                 gli_store_address_bytes(&self->address), &at);
+  if (code == EBADMSG ||
+      (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at)))
+    return gli_fail(error, GLOO_ERR_AUTH, -1, "the TCP store at %s %s",
+                    name.text, gli_tls_why(self->channel.tls));
+  fail_with(self, code == 0 || code > 0 ? code : OUT_OF_TIME);
+  return self->failure == FINE ? GLOO_OK : connection_explain(self, error);
 }
 
 void gli_tcp_connection_seal(gli_tcp_connection *self, gli_tcp_seal *seal) {
@@ -225,7 +251,7 @@ static void connection_read_some(gli_tcp_connection *self) {
     to = self->body + (self->got - GLI_TCP_HEAD_BYTES);
     missing = reply_bytes(self) - self->got;
   }
-  ssize_t n = gli_store_socket_receive(self->fd, to, missing);
+  ssize_t n = gli_channel_receive(&self->channel, to, missing);
   if (n < 0 && gli_would_block(errno)) return;
   if (n <= 0) {
     fail_with(self, n < 0 ? errno : ENDED);
@@ -243,7 +269,7 @@ static bool is_complete(const gli_tcp_connection *self) {
 /* How much of it is written now. */
 static size_t write_some(gli_tcp_connection *self, const uint8_t *data,
                          size_t bytes) {
-  ssize_t n = gli_store_socket_send(self->fd, data, bytes);
+  ssize_t n = gli_channel_send(&self->channel, data, bytes);
   if (n >= 0) return (size_t)n;
   if (gli_would_block(errno)) return 0;
   /* A server that closes may have sent its reason: read that first. */

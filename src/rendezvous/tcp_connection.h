@@ -6,6 +6,7 @@
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_protocol.h"
+#include "security/tls.h"
 
 typedef struct gli_tcp_connection gli_tcp_connection;
 
@@ -23,6 +24,14 @@ typedef struct gli_tcp_reply {
   uint8_t *data; /* for free() */
   gli_body body; /* in data */
 } gli_tcp_reply;
+
+/* All that follows goes through TLS, with a server at `host` (a name, or an
+ * address). GLOO_ERR_AUTH if it does not show that it is that; else the errors
+ * above, and the connection is of no further use. */
+gloo_status gli_tcp_connection_secure(gli_tcp_connection *connection,
+                                      gli_tls_settings *settings,
+                                      const gli_key *key, const char *host,
+                                      uint64_t deadline_ns, gloo_error *error);
 
 /* From now on frames have tags. Takes over the seal. */
 void gli_tcp_connection_seal(gli_tcp_connection *connection,

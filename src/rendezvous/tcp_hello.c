@@ -176,6 +176,33 @@ void gli_session_prove(gli_session *session, const gli_body *body) {
   hello_welcome(session);
 }
 
+/* ---- by TLS -------------------------------------------------------------- */
+
+static void hello_other_tls(gli_session *session, gli_tls_kind its) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s uses %s, and this client %s: GLOO_TLS and what "
+           "belongs to it must be the same for all ranks",
+           service->address,
+           gli_tls_kind_text(gli_tls_settings_kind(service->tls)),
+           gli_tls_kind_text(its));
+  hello_refuse_loudly(session, &error);
+}
+
+static void hello_by_tls(gli_session *session, gli_body *body) {
+  uint32_t kind;
+  if (!gli_body_u32(body, &kind) || body->left != 0 || kind == GLI_TLS_NONE ||
+      session->channel.tls != NULL) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (kind != gli_tls_settings_kind(session->service->tls)) {
+    hello_other_tls(session, (gli_tls_kind)kind);
+  } else {
+    session->to_secure = true;
+    gli_session_reply_status(session, GLOO_OK, NULL);
+  }
+}
+
 /* ---- the first request --------------------------------------------------- */
 
 void gli_session_hello(gli_session *session, gli_body *body) {
@@ -195,7 +222,13 @@ void gli_session_hello(gli_session *session, gli_body *body) {
              "ranks",
              service->address, GLI_TCP_VERSION, (unsigned)version);
     hello_refuse_loudly(session, &error);
-  } else if (gli_body_u32(body, &how) && how == GLI_TCP_BY_NAME) {
+  } else if (!gli_body_u32(body, &how)) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (how == GLI_TCP_BY_TLS) {
+    hello_by_tls(session, body);
+  } else if (service->tls != NULL && session->channel.tls == NULL) {
+    hello_other_tls(session, GLI_TLS_NONE);
+  } else if (how == GLI_TCP_BY_NAME) {
     hello_by_name(session, body);
   } else if (how == GLI_TCP_BY_KEY) {
     hello_by_key(session, body);

@@ -9,6 +9,7 @@
  *            0: u64 epoch, key-like blob job -> empty
  *            1: the number that the client has drawn -> that of the server, and
  *            the tag that shows that it knows the key (tcp_auth.h)
+ *            2: u32 kind of TLS -> empty. TLS follows, and in that HELLO again
  *   PROVE    empty -> empty. After a HELLO of the second kind; from this
  *            request on a tag follows every frame, on both sides, which the
  *            head does not count
@@ -41,7 +42,7 @@
 #include "security/keys.h"
 
 #define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
-#define GLI_TCP_VERSION 3u
+#define GLI_TCP_VERSION 4u
 #define GLI_TCP_HEAD_BYTES ((size_t)8)
 /* The longest hello, and the longest frame of any kind: two values and a key.
  */
@@ -64,7 +65,11 @@ typedef enum gli_tcp_op {
 } gli_tcp_op;
 
 /* The second number of a HELLO. */
-typedef enum gli_tcp_how { GLI_TCP_BY_NAME, GLI_TCP_BY_KEY } gli_tcp_how;
+typedef enum gli_tcp_how {
+  GLI_TCP_BY_NAME,
+  GLI_TCP_BY_KEY,
+  GLI_TCP_BY_TLS
+} gli_tcp_how;
 
 /* ---- writing a frame ---------------------------------------------------- */
 

@@ -184,7 +184,7 @@ static void on_wake(void *owner, int events) {
 /* With `serving`, but for the sleep itself. */
 static void sleep_until_ready(gli_tcp_server *server) {
   gli_sleep sleep = {.fds = 0};
-  bool at_once = server->touched;
+  bool at_once = server->touched || server->service.hides;
   gli_sleep_add(&sleep, gli_events_fd(server->service.events),
                 server->service.due_ns);
   gli_sleep_add(&sleep, -1, server->pause_ns);
@@ -200,6 +200,7 @@ static void server_serve(void *argument) {
     sleep_until_ready(server);
     server->touched = false;
     gli_events_poll(server->service.events);
+    gli_sessions_read_hidden(&server->service);
     uint64_t now = uv_hrtime();
     gli_sessions_expire(&server->service, now);
     do gli_sessions_sweep(&server->service);
@@ -404,6 +405,8 @@ static void server_release(gli_tcp_server *server) {
   gli_events_close(service->events);
   if (service->table != NULL) gli_table_destroy(service->table);
   gli_wipe(&server->key, sizeof server->key);
+  gli_wipe(&service->tls_key, sizeof service->tls_key);
+  gli_tls_settings_release(service->tls);
   free(server);
 }
 
@@ -515,18 +518,22 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
 }
 
 static gloo_status server_trust(gli_tcp_server *server, const gli_trust *trust,
-                                gloo_error *error) {
+                                gli_tls_settings *tls, gloo_error *error) {
   gli_tcp_service *service = &server->service;
+  service->tls = gli_tls_settings_hold(tls);
   if (trust == NULL) return GLOO_OK;
-  server->own_user = !trust->asks && !trust->silent;
+  server->own_user = !trust->asks && !trust->silent && tls == NULL;
   if (!trust->asks) return GLOO_OK;
   service->key = &server->key;
-  return gli_trust_store_key(trust, service->job, service->epoch, &server->key,
-                             error);
+  gloo_status status = gli_trust_store_key(trust, service->job, service->epoch,
+                                           &server->key, error);
+  if (status == GLOO_OK && tls != NULL)
+    status = gli_tcp_auth_tls_key(&server->key, &service->tls_key, error);
+  return status;
 }
 
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  const gli_trust *trust,
+                                  const gli_trust *trust, gli_tls_settings *tls,
                                   gli_tcp_server **result, gloo_error *error) {
   size_t job_bytes = strlen(options->job);
   gli_tcp_server *server = calloc(1, sizeof *server + job_bytes + 1);
@@ -537,7 +544,7 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
   for (int i = 0; i < DOORS; i++)
     server->doors[i] = (server_door){{.fd = -1}, i == 1, server};
   server->wake.fd = server->wake_write = server->spare = -1;
-  gloo_status status = server_trust(server, trust, error);
+  gloo_status status = server_trust(server, trust, tls, error);
   int code = status == GLOO_OK ? server_open_parts(server) : 0;
   if (code != 0)
     status = gli_fail(error, gli_lack_status(code), -1,

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "rendezvous/tcp_connection.h"
 #include "rendezvous/tcp_session.h"
+#include "security/tls.h"
 #include "security/trust.h"
 
 typedef struct gli_tcp_server gli_tcp_server;
@@ -21,7 +22,7 @@ typedef struct gli_tcp_server gli_tcp_server;
  * possible: also that another program has the port at another address of
  * `host`. */
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
-                                  const gli_trust *trust,
+                                  const gli_trust *trust, gli_tls_settings *tls,
                                   gli_tcp_server **server, gloo_error *error);
 
 /* Where it listens. Any thread. */

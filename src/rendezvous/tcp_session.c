@@ -14,7 +14,6 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "rendezvous/tcp_local.h"
-#include "rendezvous/tcp_socket.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
 /* A request that has begun, or a reply, has so long for so many bytes, or for
@@ -35,6 +34,7 @@ static void session_free(gli_session *session) {
   free(session->out);
   free(session->will);
   gli_tcp_seal_destroy(session->seal);
+  gli_tls_destroy(session->channel.tls);
   free(session);
 }
 
@@ -79,6 +79,62 @@ static void await_progress(gli_session *session) {
   if (session->due_ns != 0 && session->moved < STALL_BYTES) return;
   session->moved = 0;
   gli_session_set_timer(session, STALL_NS);
+}
+
+/* ---- TLS ----------------------------------------------------------------- */
+
+static void session_look_later(gli_session *session) {
+  if (gli_channel_hides(&session->channel)) session->service->hides = true;
+}
+
+static void session_await(gli_session *session) {
+  bool keeps = gli_channel_keeps(&session->channel);
+  gli_watch_for(&session->watch, GLI_READABLE | (keeps ? GLI_WRITABLE : 0));
+}
+
+/* The handshake is over: is it with a rank of the job? */
+static void session_secured(gli_session *session) {
+  gli_endpoint at;
+  struct sockaddr_storage address;
+  socklen_t bytes = sizeof address;
+  memset(&at, 0, sizeof at);
+  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) == 0)
+    (void)gli_endpoint_from_socket((const struct sockaddr *)&address, bytes,
+                                   &at);
+  session->securing = false;
+  if (!gli_tls_is_member(session->channel.tls, &at))
+    gli_session_drop(session, gli_tls_why(session->channel.tls));
+}
+
+static void session_shake_hands(gli_session *session) {
+  gli_tls *tls = session->channel.tls;
+  switch (gli_tls_shake_hands(tls)) {
+    case GLI_TLS_DONE:
+      session_secured(session);
+      break;
+    case GLI_TLS_FAILED:
+      gli_session_drop(session, errno == EBADMSG
+                                    ? gli_tls_why(tls)
+                                    : "it left while TLS was made");
+      break;
+    default:
+      break;
+  }
+  if (session->state == GLI_SESSION_CLOSED) return;
+  session_await(session);
+  session_look_later(session);
+}
+
+static void session_secure(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  session->to_secure = false;
+  session->securing = true;
+  if (gli_tls_open(service->tls, session->watch.fd, true, &service->tls_key,
+                   &session->channel.tls, &error) != GLOO_OK)
+    gli_session_drop(session, error.message);
+  else
+    session_await(session);
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -148,7 +204,7 @@ static ssize_t session_read_some(gli_session *session) {
     to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
     missing = GLI_TCP_HEAD_BYTES + session->body_room - session->got;
   }
-  return gli_store_socket_receive(session->watch.fd, to, missing);
+  return gli_channel_receive(&session->channel, to, missing);
 }
 
 /* A client that only looks which of several addresses answers says nothing. */
@@ -174,6 +230,10 @@ static void read_request(gli_session *session) {
         await_progress(session);
       return;
     }
+    if (n < 0 && errno == EBADMSG) {
+      gli_session_drop(session, gli_tls_why(session->channel.tls));
+      return;
+    }
     if (n <= 0) {
       gli_session_lost(session);
       return;
@@ -191,6 +251,7 @@ static void read_request(gli_session *session) {
     if (session->state == GLI_SESSION_CLOSED) return;
     if (session_is_full(session)) {
       await_progress(session);
+      session_look_later(session);
       return;
     }
     if (!session_is_complete(session)) continue;
@@ -226,6 +287,11 @@ static void next_request(gli_session *session) {
   session->got = session->moved = 0;
   gli_budget_leave(session);
   gli_budget_count(session);
+  if (session->to_secure) {
+    session->state = GLI_SESSION_HELLO;
+    session_secure(session);
+    return;
+  }
   if (session->challenged) {
     session->state = GLI_SESSION_HELLO;
     return;
@@ -235,13 +301,22 @@ static void next_request(gli_session *session) {
   gli_strangers_leave(session);
 }
 
+static ssize_t session_write_some(gli_session *session) {
+  const gli_channel *channel = &session->channel;
+  if (session->written < session->out_bytes)
+    return gli_channel_send(channel, session->out + session->written,
+                            session->out_bytes - session->written);
+  if (!gli_channel_flush(channel)) return -1;
+  errno = EAGAIN;
+  return gli_channel_keeps(channel) ? -1 : 0;
+}
+
 /* Most replies leave at once; the rest of a long one follows as the client
  * takes it, and no request is read meanwhile. */
 static void write_out(gli_session *session) {
-  while (session->written < session->out_bytes) {
-    ssize_t n = gli_store_socket_send(session->watch.fd,
-                                      session->out + session->written,
-                                      session->out_bytes - session->written);
+  while (session->written < session->out_bytes ||
+         gli_channel_keeps(&session->channel)) {
+    ssize_t n = session_write_some(session);
     if (n < 0 && !gli_would_block(errno)) {
       gli_session_lost(session);
       return;
@@ -257,7 +332,9 @@ static void write_out(gli_session *session) {
     session->service->served.bytes_out += (size_t)n;
   }
   next_request(session);
+  if (session->state == GLI_SESSION_CLOSED) return;
   gli_watch_for(&session->watch, GLI_READABLE);
+  session_look_later(session);
 }
 
 static void session_ready(void *owner, int events) {
@@ -266,8 +343,23 @@ static void session_ready(void *owner, int events) {
     gli_session_drop(session, gli_lack_text(session->watch.code));
   else if (session->state == GLI_SESSION_WRITING)
     write_out(session);
+  else if (session->securing)
+    session_shake_hands(session);
   else
     read_request(session);
+}
+
+/* Those of sessions that wait for something else stay where they are. */
+void gli_sessions_read_hidden(gli_tcp_service *service) {
+  if (!service->hides) return;
+  service->hides = false;
+  for (gli_session *s = service->sessions; s != NULL; s = s->next) {
+    bool reads = s->state == GLI_SESSION_READY ||
+                 s->state == GLI_SESSION_HELLO ||
+                 s->state == GLI_SESSION_PARKED;
+    if (!reads || !gli_channel_hides(&s->channel)) continue;
+    session_ready(s, GLI_READABLE);
+  }
 }
 
 void gli_session_reply(gli_session *session, gli_frame *reply,
@@ -420,6 +512,7 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
     close(fd);
     return;
   }
+  session->channel.fd = fd;
   session->service = service;
   session->refused = refused;
   session_enlist(session);
@@ -439,7 +532,7 @@ gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
     return NULL;
   }
   session->service = service;
-  session->watch.fd = -1;
+  session->watch.fd = session->channel.fd = -1;
   session->state = GLI_SESSION_READY;
   session->answered = answered;
   strcpy(session->peer, "this process");

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "core/events.h"
+#include "rendezvous/channel.h"
 #include "rendezvous/table.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_auth.h"
@@ -35,8 +36,11 @@ struct gli_tcp_service {
   gli_table *table;
   const char *job;
   uint64_t epoch;
-  const gli_key *key; /* that clients have to know; NULL: they need not */
-  bool own_user;      /* only those that the system says are of this user */
+  const gli_key *key;    /* that clients have to know; NULL: they need not */
+  gli_tls_settings *tls; /* that they have to use; NULL: they must not */
+  gli_key tls_key;       /* of TLS by the secret */
+  bool hides;            /* TLS may have bytes of some sessions */
+  bool own_user;         /* only those that the system says are of this user */
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
   uint64_t due_ns;       /* when a session's timer may end; 0: none is set */
@@ -88,10 +92,13 @@ struct gli_session {
   size_t will_bytes;
   bool lost; /* closed because the client is gone */
   gli_session_state state;
-  bool refused;       /* there is no room for it: to be told so */
-  bool own;           /* the system says that it is of this user, or root's */
-  bool challenged;    /* has said hello, and not shown it yet */
-  gli_tcp_seal *seal; /* NULL: no tags */
+  bool refused;        /* there is no room for it: to be told so */
+  bool own;            /* the system says that it is of this user, or root's */
+  gli_channel channel; /* the socket that `watch` looks at */
+  bool to_secure;      /* TLS begins when the reply is written */
+  bool securing;       /* ... and is under way */
+  bool challenged;     /* has said hello, and not shown it yet */
+  gli_tcp_seal *seal;  /* NULL: no tags */
   /* Of a request of the process that serves, which has no connection: the reply
    * stays in `out`, and this is signalled when it is there. */
   uv_cond_t *answered;
@@ -125,6 +132,9 @@ void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns);
 
 /* End the timers that are due. */
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
+
+/* Look at the requests that TLS has already. */
+void gli_sessions_read_hidden(gli_tcp_service *service);
 
 /* Free those that are closed; first what those that are lost have left in their
  * wills is done. */

@@ -32,7 +32,7 @@ static gli_tcp_server *serve_crowd(uint16_t *port) {
   gli_tcp_server *server;
   gloo_error error;
   gloo_store_tcp_options options = options_for(0);
-  if (gli_tcp_server_create(&options, NULL, &server, &error) != GLOO_OK)
+  if (gli_tcp_server_create(&options, NULL, NULL, &server, &error) != GLOO_OK)
     fail_msg("%s", error.message);
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
   *port = ntohs(((const struct sockaddr_in *)address)->sin_port);
@@ -443,7 +443,7 @@ static int serve_few(int unused, void *argument) {
   gloo_store_tcp_options options = options_for(0);
   (void)unused;
   alarm(200); /* in case the test fails */
-  if (gli_tcp_server_create(&options, NULL, &server, NULL) != GLOO_OK) return 2;
+  if (gli_tcp_server_create(&options, NULL, NULL, &server, NULL) != GLOO_OK) return 2;
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
   uint16_t port = ntohs(((const struct sockaddr_in *)address)->sin_port);
   int next = dup(0);

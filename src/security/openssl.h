@@ -1,0 +1,27 @@
+/* How OpenSSL is called: for the files of this folder that do. */
+#ifndef GLI_SECURITY_OPENSSL_H
+#define GLI_SECURITY_OPENSSL_H
+
+#include <stdbool.h>
+
+#include "gloo_c/status.h"
+
+/* OpenSSL keeps a list of errors for each thread, in which a program's own
+ * calls look, too. Whatever adds to it here stands between ERR_set_mark and
+ * ERR_pop_to_mark. */
+
+/* OpenSSL looks algorithms up behind locks of its own. A child would find them
+ * taken for ever if another thread was in there as it was forked (which is seen
+ * in a program that forks soon after its start). So all that looks something up
+ * is done between these two: with one lock for the process, which is held over
+ * a fork. Tags, and records of a connection that is up, look nothing up.
+ * GLOO_ERR_NO_MEMORY; GLOO_ERR_FORKED where this process was forked
+ * meanwhile: then it is not held. */
+gloo_status gli_openssl_begin(gloo_error *error);
+void gli_openssl_end(void);
+
+/* The status of what OpenSSL was to make, and has not unless `good`: out of
+ * memory, or GLOO_ERR_UNSUPPORTED with its reason. */
+gloo_status gli_openssl_made(bool good, const char *what, gloo_error *error);
+
+#endif
