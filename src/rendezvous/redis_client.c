@@ -12,9 +12,10 @@
 struct gli_redis_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
-  const char *store; /* the owner's */
-  const char *user, *password, *key;
-  char text[]; /* what these three point to */
+  const char *store;     /* the owner's */
+  gli_tls_settings *tls; /* NULL: none */
+  const char *host, *user, *password, *key;
+  char text[]; /* what these four point to */
 };
 
 uint64_t gli_redis_client_patience(const gli_redis_client *self,
@@ -164,8 +165,11 @@ static gloo_status redis_open_one(const void *client,
       self->store, address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS),
       &opened, error);
   if (status != GLOO_OK) return status;
-  status = redis_greet(self, opened,
-                       gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS), error);
+  uint64_t greeted_ns = gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS);
+  if (self->tls != NULL)
+    status = gli_redis_connection_secure(opened, self->tls, self->host,
+                                         greeted_ns, error);
+  if (status == GLOO_OK) status = redis_greet(self, opened, greeted_ns, error);
   if (status == GLOO_OK) {
     *connection = opened;
   } else {
@@ -211,38 +215,49 @@ static const char *redis_copy_text(char **to, const char *text) {
   return copy;
 }
 
-gloo_status gli_redis_client_create(const gli_store_url *url, const char *store,
-                                    const char *key, int64_t timeout_ns,
+static void redis_client_free(gli_redis_client *self) {
+  gli_tls_settings_release(self->tls);
+  free(self);
+}
+
+gloo_status gli_redis_client_create(const gli_store_url *url, bool tls,
+                                    const char *store, const char *key,
+                                    int64_t timeout_ns,
                                     gli_redis_client **client,
                                     gloo_error *error) {
-  size_t bytes = strlen(url->user) + strlen(url->password) + strlen(key) + 3;
+  size_t bytes = strlen(url->host) + strlen(url->user) + strlen(url->password) +
+                 strlen(key) + 4;
   gli_redis_client *self = calloc(1, sizeof *self + bytes);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a client of %s", store);
   char *text = self->text;
+  self->host = redis_copy_text(&text, url->host);
   self->user = redis_copy_text(&text, url->user);
   self->password = redis_copy_text(&text, url->password);
   self->key = redis_copy_text(&text, key);
   self->store = store;
   self->timeout_ns = timeout_ns;
-  gloo_status status = gli_tcp_pool_open(
-      &self->pool, &redis_pool, self, url->host,
-      url->port != 0 ? url->port : GLI_REDIS_PORT, timeout_ns, error);
+  gloo_status status =
+      tls ? gli_tls_settings_read_client(&self->tls, error) : GLOO_OK;
+  if (status == GLOO_OK)
+    status = gli_tcp_pool_open(&self->pool, &redis_pool, self, url->host,
+                               url->port != 0 ? url->port : GLI_REDIS_PORT,
+                               timeout_ns, error);
   if (status == GLOO_OK) {
     *client = self;
   } else {
-    free(self);
+    redis_client_free(self);
   }
   return status;
 }
 
 void gli_redis_client_destroy(gli_redis_client *self) {
-  if (gli_tcp_pool_close(&self->pool)) free(self);
+  if (gli_tcp_pool_close(&self->pool)) redis_client_free(self);
 }
 
 void gli_redis_client_abandon(gli_redis_client *self) {
-  if (gli_tcp_pool_abandon(&self->pool)) free(self);
+  if (gli_tcp_pool_abandon(&self->pool)) redis_client_free(self);
 }
 
 gloo_status gli_redis_client_take(gli_redis_client *self, uint64_t deadline_ns,

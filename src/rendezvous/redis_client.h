@@ -10,11 +10,15 @@
 typedef struct gli_redis_client gli_redis_client;
 
 /* Connect, and try again until the timeout when there is no server yet, or it
- * is not ready. `store` as for a connection; `key` is one that this client may
- * look at. GLOO_ERR_TIMEOUT, GLOO_ERR_ADDRESS (its name does not resolve),
- * GLOO_ERR_INVALID (it refuses the password), and those of connections. */
-gloo_status gli_redis_client_create(const gli_store_url *url, const char *store,
-                                    const char *key, int64_t timeout_ns,
+ * is not ready. With `tls` all is said through that, with a server that shows
+ * that it is the URL's host. `store` as for a connection; `key` is one that
+ * this client may look at. GLOO_ERR_TIMEOUT, GLOO_ERR_ADDRESS (its name does
+ * not resolve), GLOO_ERR_INVALID (it refuses the password), GLOO_ERR_AUTH (its
+ * certificate is not believed, or it refuses this client's), those of TLS
+ * (gloo_c/tls.h), and those of connections. */
+gloo_status gli_redis_client_create(const gli_store_url *url, bool tls,
+                                    const char *store, const char *key,
+                                    int64_t timeout_ns,
                                     gli_redis_client **client,
                                     gloo_error *error);
 

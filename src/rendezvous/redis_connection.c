@@ -10,8 +10,8 @@
 #include "core/lack.h"
 #include "core/signals.h"
 #include "gloo_c/store.h"
+#include "rendezvous/channel.h"
 #include "rendezvous/tcp_address.h"
-#include "rendezvous/tcp_socket.h"
 
 /* What a reply may take: a value, and its head. */
 #define REPLY_MAX (GLOO_STORE_VALUE_MAX + 1024)
@@ -24,7 +24,7 @@ enum { FINE = 0, OUT_OF_TIME = -1, BROKEN_REPLY = -2, ENDED = -3 };
 struct gli_redis_connection {
   void *next;
   const char *store;
-  int fd;
+  gli_channel channel;
   int failure;
   struct sockaddr_storage address;
   redisReader *reader;
@@ -54,6 +54,9 @@ static gloo_status redis_connection_explain(const gli_redis_connection *self,
                       "%s sent a reply that makes no sense: check that a Redis "
                       "server is what answers there",
                       self->store);
+    case EBADMSG:
+      return gli_fail(error, GLOO_ERR_AUTH, -1, "%s %s", self->store,
+                      gli_tls_why(self->channel.tls));
     case ENDED:
     case ECONNRESET:
     case EPIPE:
@@ -93,7 +96,7 @@ gloo_status gli_redis_connection_open(const char *store,
                     "no memory for a connection to %s", store);
   self->store = store;
   self->address = *address;
-  self->fd = -1;
+  self->channel.fd = -1;
   self->reader = redisReaderCreate();
   if (self->reader == NULL) {
     redis_fail_with(self, ENOMEM);
@@ -103,12 +106,13 @@ gloo_status gli_redis_connection_open(const char *store,
   self->functions.createArray = redis_refuse_array;
   self->reader->fn = &self->functions;
   self->reader->privdata = self;
-  self->fd = gli_socket_open(address->ss_family, SOCK_STREAM);
-  redis_fail_with(self, self->fd < 0 ? errno
-                                     : gli_store_socket_connect(
-                                           self->fd, address, deadline_ns));
+  self->channel.fd = gli_socket_open(address->ss_family, SOCK_STREAM);
+  redis_fail_with(self, self->channel.fd < 0
+                            ? errno
+                            : gli_store_socket_connect(self->channel.fd,
+                                                       address, deadline_ns));
   if (self->failure != FINE) goto failed;
-  gli_store_socket_tune(self->fd);
+  gli_store_socket_tune(self->channel.fd);
   *connection = self;
   return GLOO_OK;
 
@@ -118,8 +122,27 @@ failed:;
   return status;
 }
 
+gloo_status gli_redis_connection_secure(gli_redis_connection *self,
+                                        gli_tls_settings *settings,
+                                        const char *host, uint64_t deadline_ns,
+                                        gloo_error *error) {
+  gli_endpoint at;
+  gli_signal_guard guard;
+  gli_signal_guard_enter(&guard);
+  int code =
+      gli_channel_secure(&self->channel, settings, NULL, deadline_ns, error);
+  gli_signal_guard_leave(&guard);
+  if (code == EPROTO) return error->status;
+  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
+                                 gli_store_address_bytes(&self->address), &at);
+  if (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at))
+    code = EBADMSG;
+  redis_fail_with(self, code);
+  return code == 0 ? GLOO_OK : redis_connection_explain(self, error);
+}
+
 void gli_redis_connection_abandon(gli_redis_connection *self) {
-  gli_fd_close(self->fd);
+  gli_channel_close(&self->channel);
   if (self->reader != NULL) redisReaderFree(self->reader);
   free(self->out);
   free(self);
@@ -127,7 +150,7 @@ void gli_redis_connection_abandon(gli_redis_connection *self) {
 
 /* A copy in a forked child must not keep the connection. */
 void gli_redis_connection_close(gli_redis_connection *self) {
-  (void)shutdown(self->fd, SHUT_RDWR);
+  (void)shutdown(self->channel.fd, SHUT_RDWR);
   gli_redis_connection_abandon(self);
 }
 
@@ -181,8 +204,8 @@ size_t gli_redis_connection_unsent(const gli_redis_connection *self) {
 /* ---- replies ------------------------------------------------------------- */
 
 static void redis_write_some(gli_redis_connection *self) {
-  ssize_t n = gli_store_socket_send(self->fd, self->out + self->out_sent,
-                                    self->out_bytes - self->out_sent);
+  ssize_t n = gli_channel_send(&self->channel, self->out + self->out_sent,
+                               self->out_bytes - self->out_sent);
   if (n >= 0) {
     self->out_sent += (size_t)n;
   } else if (errno == EPIPE || errno == ECONNRESET) {
@@ -194,7 +217,7 @@ static void redis_write_some(gli_redis_connection *self) {
 }
 
 static void redis_read_some(gli_redis_connection *self) {
-  ssize_t n = gli_store_socket_receive(self->fd, self->piece, PIECE_BYTES);
+  ssize_t n = gli_channel_receive(&self->channel, self->piece, PIECE_BYTES);
   if (n < 0 && gli_would_block(errno)) return;
   if (n <= 0) {
     redis_fail_with(self, n < 0 ? errno : ENDED);
@@ -226,9 +249,9 @@ static redisReply *redis_exchange(gli_redis_connection *self,
   while (self->failure == FINE && reply == NULL) {
     bool unsent = gli_redis_connection_unsent(self) > 0;
     redis_fail_with(
-        self, gli_store_socket_wait(self->fd,
-                                    unsent ? (short)(POLLIN | POLLOUT) : POLLIN,
-                                    deadline_ns));
+        self, gli_channel_wait(&self->channel,
+                               unsent ? (short)(POLLIN | POLLOUT) : POLLIN,
+                               deadline_ns));
     if (self->failure != FINE) return NULL;
     if (unsent) redis_write_some(self);
     redis_read_some(self);
@@ -261,5 +284,5 @@ gloo_status gli_redis_connection_receive(gli_redis_connection *self,
 
 bool gli_redis_connection_rest(gli_redis_connection *self, uint64_t until_ns) {
   if (self->reader->pos < self->reader->len) return false; /* one too many */
-  return gli_store_socket_wait(self->fd, POLLIN, until_ns) == -1;
+  return gli_channel_wait(&self->channel, POLLIN, until_ns) == -1;
 }

@@ -15,6 +15,7 @@
 #include <hiredis.h>
 
 #include "core/error.h"
+#include "security/tls.h"
 
 typedef struct gli_redis_connection gli_redis_connection;
 
@@ -27,6 +28,14 @@ gloo_status gli_redis_connection_open(const char *store,
                                       uint64_t deadline_ns,
                                       gli_redis_connection **connection,
                                       gloo_error *error);
+
+/* All that follows goes through TLS, with a server at `host` (a name, or an
+ * address). GLOO_ERR_AUTH if it does not show that it is that; else the errors
+ * above, and the connection is of no further use. `error` is not NULL. */
+gloo_status gli_redis_connection_secure(gli_redis_connection *connection,
+                                        gli_tls_settings *settings,
+                                        const char *host, uint64_t deadline_ns,
+                                        gloo_error *error);
 
 /* A command: its name, and what belongs to it. */
 enum { GLI_REDIS_WORDS = 8 };

@@ -485,13 +485,7 @@ static const gli_store_ops redis_ops = {
     .abandon = redis_abandon,
 };
 
-static gloo_status redis_check(const gli_store_url *url, bool tls,
-                               gloo_error *error) {
-  if (tls)
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "rediss: this version of gloo_c does not speak TLS with "
-                    "Redis servers: use redis: in a network that you trust, or "
-                    "through a tunnel");
+static gloo_status redis_check(const gli_store_url *url, gloo_error *error) {
   if (url->host[0] == '\0')
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the Redis store needs a host: redis://HOST:PORT/PATH");
@@ -505,7 +499,7 @@ static gloo_status redis_check(const gli_store_url *url, bool tls,
 gloo_status gli_store_redis_open(const gli_store_url *url, bool tls,
                                  int64_t timeout_ns, gloo_store **store,
                                  gloo_error *error) {
-  gloo_status status = redis_check(url, tls, error);
+  gloo_status status = redis_check(url, error);
   if (status != GLOO_OK) return status;
   redis_store *self = calloc(1, sizeof *self);
   if (self == NULL)
@@ -521,9 +515,10 @@ gloo_status gli_store_redis_open(const gli_store_url *url, bool tls,
   if (url->path[0] != '\0')
     snprintf(self->prefix, sizeof self->prefix, "%s/", url->path);
   self->prefix_bytes = strlen(self->prefix);
-  status = gli_redis_client_create(
-      url, self->base.label, self->prefix_bytes > 0 ? self->prefix : "gloo",
-      timeout_ns, &self->client, error);
+  status =
+      gli_redis_client_create(url, tls, self->base.label,
+                              self->prefix_bytes > 0 ? self->prefix : "gloo",
+                              timeout_ns, &self->client, error);
   if (status != GLOO_OK) {
     free(self);
     return status;

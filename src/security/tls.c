@@ -36,6 +36,7 @@ struct gli_tls {
   bool ended;     /* the other end says no more */
   int code;       /* errno; no call succeeds any more */
   int write_code; /* ... that writes: what came before can be read */
+  int alert;      /* by which the other end has refused to go on; -1: none */
   char why[TLS_WHY_BYTES]; /* with EBADMSG */
 
   /* Encrypted: what was read ahead of OpenSSL, and what the socket has refused.
@@ -175,15 +176,26 @@ static void tls_fail(gli_tls *tls, const char *what, const char *detail) {
            detail[0] != '\0' ? ": " : "", detail);
 }
 
+static void tls_heard(const SSL *ssl, int where, int value) {
+  gli_tls *tls = SSL_get_app_data(ssl);
+  int alert = value & 0xff;
+  if ((where & SSL_CB_READ_ALERT) != SSL_CB_READ_ALERT) return;
+  if (alert != SSL_AD_CLOSE_NOTIFY && alert != SSL_AD_USER_CANCELLED)
+    tls->alert = alert;
+}
+
 /* What the other end says by an alert. */
 static void tls_refused(gli_tls *tls, int alert) {
   bool secret = tls->settings->kind == GLI_TLS_BY_SECRET;
+  const char *text = ERR_reason_error_string(
+      ERR_PACK(ERR_LIB_SSL, 0, SSL_AD_REASON_OFFSET + alert));
   if (secret &&
       (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_HANDSHAKE_FAILURE ||
        alert == SSL_AD_DECRYPT_ERROR))
     tls_fail(tls, "has another secret than this rank, or none", "");
   else
-    tls_fail(tls, "refuses the connection", SSL_alert_desc_string_long(alert));
+    tls_fail(tls, "refuses the connection",
+             text != NULL ? text : "for a reason that is not known here");
 }
 
 /* After a call of OpenSSL's that has not succeeded, nor met with the end or an
@@ -193,10 +205,10 @@ static void tls_explain(gli_tls *tls) {
   int reason = ERR_GET_REASON(code);
   long verified = SSL_get_verify_result(tls->ssl);
   const char *text = ERR_reason_error_string(code);
-  if (ERR_GET_LIB(code) != ERR_LIB_SSL) {
+  if (tls->alert >= 0) {
+    tls_refused(tls, tls->alert);
+  } else if (ERR_GET_LIB(code) != ERR_LIB_SSL) {
     tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
-  } else if (reason >= SSL_AD_REASON_OFFSET) {
-    tls_refused(tls, reason - SSL_AD_REASON_OFFSET);
   } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     tls_fail(tls, "has a certificate that is not believed",
              X509_verify_cert_error_string(verified));
@@ -287,6 +299,7 @@ static bool tls_open_ssl(gli_tls *tls, bool accepts) {
     BIO_free(bio);
     return false;
   }
+  SSL_set_info_callback(tls->ssl, tls_heard);
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl, bio, bio);
@@ -302,6 +315,7 @@ gloo_status gli_tls_open(gli_tls_settings *settings, int fd, bool accepts,
                     "out of memory for a connection with TLS");
   made->settings = gli_tls_settings_hold(settings);
   made->fd = fd;
+  made->alert = -1;
   if (settings->kind == GLI_TLS_BY_SECRET) made->key = *key;
   gloo_status status = gli_openssl_begin(error);
   if (status == GLOO_OK) {
@@ -551,7 +565,8 @@ ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count) {
 static bool tls_read(gli_tls *tls, uint8_t *to, size_t room, size_t *got) {
   (void)ERR_set_mark();
   bool good = SSL_read_ex(tls->ssl, to, room, got) == 1;
-  if (!good && (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
+  if (!good && tls->alert < 0 &&
+      (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
     tls->ended = true;
   if (!good && !tls->blocked && !tls->ended && tls->code == 0) tls_explain(tls);
   (void)ERR_pop_to_mark();

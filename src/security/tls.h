@@ -40,6 +40,11 @@ typedef struct gli_tls_settings gli_tls_settings;
 gloo_status gli_tls_settings_read(const gloo_tls_options *given,
                                   gli_tls_settings **settings,
                                   gloo_error *error);
+/* For a client of a server that is no part of the library: by certificates, of
+ * the authorities that the system has where GLOO_TLS_AUTHORITY names none. This
+ * end shows a certificate where GLOO_TLS_CERTIFICATE names one. */
+gloo_status gli_tls_settings_read_client(gli_tls_settings **settings,
+                                         gloo_error *error);
 gli_tls_settings *gli_tls_settings_hold(gli_tls_settings *settings);
 /* NULL is allowed, here and above. */
 void gli_tls_settings_release(gli_tls_settings *settings);

@@ -40,7 +40,7 @@ static file_stamp file_stamp_of(const char *path) {
   file_stamp stamp;
   struct stat info;
   memset(&stamp, 0, sizeof stamp);
-  if (stat(path, &info) != 0) return stamp;
+  if (path == NULL || stat(path, &info) != 0) return stamp;
   stamp.device = info.st_dev;
   stamp.number = info.st_ino;
   stamp.bytes = info.st_size;
@@ -121,6 +121,9 @@ static gloo_status context_load_key(SSL_CTX *context,
 static gloo_status context_load_authority(SSL_CTX *context, const char *path,
                                           gloo_error *error) {
   struct stat info;
+  if (path == NULL)
+    return gli_openssl_made(SSL_CTX_set_default_verify_paths(context) == 1,
+                            "a list of the system's authorities", error);
   if (stat(path, &info) != 0)
     return gli_fail(error, GLOO_ERR_IO, -1,
                     "the authority %.160s cannot be read: %s", path,
@@ -131,16 +134,25 @@ static gloo_status context_load_authority(SSL_CTX *context, const char *path,
   return good ? GLOO_OK : file_refused(path, "the authority", error);
 }
 
-static gloo_status context_load(SSL_CTX *context,
-                                const gli_tls_settings *settings,
-                                gloo_error *error) {
+static gloo_status context_load_own(SSL_CTX *context,
+                                    const gli_tls_settings *settings,
+                                    gloo_error *error) {
   SSL_CTX_set_default_passwd_cb(context, context_password);
   SSL_CTX_set_default_passwd_cb_userdata(context, (void *)settings);
   if (SSL_CTX_use_certificate_chain_file(context, settings->certificate) != 1)
     return file_refused(settings->certificate, "the certificate", error);
-  gloo_status status = context_load_key(context, settings, error);
-  if (status != GLOO_OK) return status;
-  return context_load_authority(context, settings->authority, error);
+  return context_load_key(context, settings, error);
+}
+
+static gloo_status context_load(SSL_CTX *context,
+                                const gli_tls_settings *settings,
+                                gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (settings->certificate != NULL)
+    status = context_load_own(context, settings, error);
+  if (status == GLOO_OK)
+    status = context_load_authority(context, settings->authority, error);
+  return status;
 }
 
 /* ---- contexts ------------------------------------------------------------ */

@@ -31,16 +31,18 @@ static gloo_status settings_fill(gli_tls_settings *made,
                     "out of memory for the settings of TLS");
   made->password = o->password;
   made->user = o->user;
+  return GLOO_OK;
+}
+
+/* Is what ranks are to know one another by complete? */
+static gloo_status settings_check(gli_tls_settings *made, gloo_error *error) {
   made->kind =
       made->certificate != NULL ? GLI_TLS_BY_CERTIFICATE : GLI_TLS_BY_SECRET;
-  if (made->certificate == NULL &&
-      (made->key != NULL || made->authority != NULL || made->name != NULL))
+  if (made->certificate == NULL && (made->key != NULL || made->name != NULL))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "TLS is to go by certificates (%s is given), and this rank "
                     "has none: set GLOO_TLS_CERTIFICATE to its file",
-                    made->key != NULL         ? "a key"
-                    : made->authority != NULL ? "an authority"
-                                              : "a name");
+                    made->key != NULL ? "a key" : "a name");
   if (made->certificate != NULL && made->authority == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "TLS with a certificate (%.120s) takes an authority that "
@@ -59,7 +61,7 @@ static void settings_free(gli_tls_settings *settings) {
   free(settings);
 }
 
-static gloo_status settings_make(const gloo_tls_options *o,
+static gloo_status settings_make(const gloo_tls_options *o, bool client,
                                  gli_tls_settings **settings,
                                  gloo_error *error) {
   gli_tls_settings *made = calloc(1, sizeof *made);
@@ -68,6 +70,8 @@ static gloo_status settings_make(const gloo_tls_options *o,
                     "out of memory for the settings of TLS");
   atomic_init(&made->holds, 1);
   gloo_status status = settings_fill(made, o, error);
+  made->kind = GLI_TLS_BY_CERTIFICATE;
+  if (status == GLOO_OK && !client) status = settings_check(made, error);
   if (status == GLOO_OK)
     status = gli_tls_context_create(made, &made->context, error);
   if (status == GLOO_OK)
@@ -88,7 +92,13 @@ gloo_status gli_tls_settings_read(const gloo_tls_options *given,
     status = gli_switch_read(o.use, "GLOO_TLS", false, &use, error);
   if (status != GLOO_OK) return status;
   *settings = NULL;
-  return use ? settings_make(&o, settings, error) : GLOO_OK;
+  return use ? settings_make(&o, false, settings, error) : GLOO_OK;
+}
+
+gloo_status gli_tls_settings_read_client(gli_tls_settings **settings,
+                                         gloo_error *error) {
+  const gloo_tls_options o = GLOO_TLS_OPTIONS_INIT;
+  return settings_make(&o, true, settings, error);
 }
 
 /* ---- holding ------------------------------------------------------------- */

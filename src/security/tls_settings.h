@@ -13,8 +13,8 @@ struct gli_tls_settings {
   atomic_uint holds;
   gli_tls_kind kind;
   /* Files, of BY_CERTIFICATE; `key` may be that of the certificate. */
-  char *certificate, *key, *authority;
-  char *name; /* NULL: none */
+  char *certificate, *key, *authority; /* NULL: none, in a client alone */
+  char *name;                          /* NULL: none */
   int (*password)(void *user, char *text, size_t room);
   void *user;
   gli_tls_context *context;

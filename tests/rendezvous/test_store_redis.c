@@ -139,9 +139,9 @@ static long long ask_number(uint16_t port, const char *command,
   redisReply *reply;
   gli_store_url url = redis_url(port, "", "", "");
   gli_redis_command words = {0};
-  assert_int_equal(
-      gli_redis_client_create(&url, "the server", key, LONG_TIME, &client, &e),
-      GLOO_OK);
+  assert_int_equal(gli_redis_client_create(&url, false, "the server", key,
+                                           LONG_TIME, &client, &e),
+                   GLOO_OK);
   assert_int_equal(gli_redis_client_take(client, UINT64_MAX, &connection, &e),
                    GLOO_OK);
   gli_redis_put_text(&words, command);
