@@ -20,13 +20,14 @@
 /* ---- what a rank publishes ----------------------------------------------- */
 
 /* version, key, system, host (as plans see it), usable cores, transport (16
- * bytes, zero padded), tuning, agreement, mask of cores, address. */
+ * bytes, zero padded), tuning, agreement, mask of cores, address; a tag, if the
+ * rank has a secret. */
 enum {
-  RECORD_VERSION = 8,
+  RECORD_VERSION = 9,
   RECORD_TRANSPORT_BYTES = 16,
   RECORD_MASK = 4 + 8 + 8 + 8 + 4 + RECORD_TRANSPORT_BYTES + 8 + 4,
   RECORD_HEAD_BYTES = RECORD_MASK + GLI_CPU_MASK_BYTES,
-  RECORD_MAX_BYTES = RECORD_HEAD_BYTES + GLI_ADDRESS_MAX
+  RECORD_MAX_BYTES = RECORD_HEAD_BYTES + GLI_ADDRESS_MAX + GLI_TAG_BYTES
 };
 
 /* How the agreement is written; the mark is above these. */
@@ -62,12 +63,33 @@ typedef struct place {
   uint64_t host;   /* see gli_host_key */
   uint64_t tuning; /* the hash of its table; 0: it has none */
   gli_agreement agreement;
+  bool forged; /* the tag of its record is wrong */
 } place;
 
-static size_t bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
-                                     const gloo_device *device, uint64_t key,
-                                     const place *here,
-                                     const gli_cores *cores) {
+/* The tag of the record of a rank. */
+static gloo_status record_tag(const gli_key *key, uint32_t rank,
+                              const uint8_t *record, size_t bytes,
+                              uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
+  uint8_t number[4];
+  gli_mac *mac;
+  memset(tag, 0, GLI_TAG_BYTES);
+  if (key == NULL) return GLOO_OK;
+  gli_put_u32(number, rank);
+  const gli_part parts[] = {{number, sizeof number}, {record, bytes}};
+  gloo_status status = gli_mac_create(key, &mac, error);
+  if (status != GLOO_OK) return status;
+  status = gli_mac_tag(mac, parts, 2, tag, error);
+  gli_mac_destroy(mac);
+  return status;
+}
+
+static gloo_status bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
+                                          size_t *bytes,
+                                          const gloo_context *context,
+                                          uint64_t key, const place *here,
+                                          const gli_cores *cores,
+                                          gloo_error *error) {
+  const gloo_device *device = gli_context_device(context);
   gli_address address;
   gli_device_address(device, &address);
   memset(record, 0, RECORD_HEAD_BYTES);
@@ -83,7 +105,20 @@ static size_t bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
               agreement_word(&here->agreement));
   memcpy(record + RECORD_MASK, cores->mask, sizeof cores->mask);
   memcpy(record + RECORD_HEAD_BYTES, address.data, address.bytes);
-  return RECORD_HEAD_BYTES + address.bytes;
+  *bytes = RECORD_HEAD_BYTES + address.bytes;
+  if (!here->agreement.asks) return GLOO_OK;
+  uint8_t *tag = record + *bytes;
+  *bytes += GLI_TAG_BYTES;
+  return record_tag(here->agreement.record_key,
+                    (uint32_t)gloo_context_rank(context), record,
+                    *bytes - GLI_TAG_BYTES, tag, error);
+}
+
+static gloo_status bootstrap_no_record(uint32_t rank, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
+                  "rank %u published something else than its address; do all "
+                  "ranks run the same version of the library?",
+                  rank);
 }
 
 static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
@@ -92,10 +127,7 @@ static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
   const uint8_t *data = record->data;
   if (record->bytes < RECORD_HEAD_BYTES || record->bytes > RECORD_MAX_BYTES ||
       gli_get_u32(data) != RECORD_VERSION) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
-                    "rank %u published something else than its address; do "
-                    "all ranks run the same version of the library?",
-                    rank);
+    return bootstrap_no_record(rank, error);
   }
   char name[RECORD_TRANSPORT_BYTES + 1] = "";
   memcpy(name, data + 32, RECORD_TRANSPORT_BYTES);
@@ -106,14 +138,18 @@ static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
                     "\"%s\"",
                     rank, gloo_context_rank(context), own);
   }
-  gli_address address = {.bytes =
-                             (uint16_t)(record->bytes - RECORD_HEAD_BYTES)};
+  gli_agreement agreement =
+      read_agreement(gli_get_u32(data + 40 + RECORD_TRANSPORT_BYTES));
+  size_t rest = record->bytes - RECORD_HEAD_BYTES;
+  size_t tag_bytes = agreement.asks ? GLI_TAG_BYTES : 0;
+  if (rest < tag_bytes || rest - tag_bytes > GLI_ADDRESS_MAX)
+    return bootstrap_no_record(rank, error);
+  gli_address address = {.bytes = (uint16_t)(rest - tag_bytes)};
   memcpy(address.data, data + RECORD_HEAD_BYTES, address.bytes);
   gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
   *there = (place){.host = gli_get_u64(data + 20),
                    .tuning = gli_get_u64(data + 32 + RECORD_TRANSPORT_BYTES),
-                   .agreement = read_agreement(
-                       gli_get_u32(data + 40 + RECORD_TRANSPORT_BYTES))};
+                   .agreement = agreement};
   cores->system = gli_get_u64(data + 12);
   cores->usable = gli_get_u32(data + 28);
   memcpy(cores->mask, data + RECORD_MASK, sizeof cores->mask);
@@ -178,6 +214,20 @@ static gloo_status check_secret(uint32_t rank, gli_agreement its,
                     "or what is given in its place, must be the same for all "
                     "ranks",
                     rank);
+  return GLOO_OK;
+}
+
+/* Pairs would find that out as well, but not what has been read here. */
+static gloo_status check_records(const place *places, uint32_t size,
+                                 gloo_error *error) {
+  for (uint32_t i = 0; i < size; i++) {
+    if (!places[i].forged) continue;
+    return gli_fail(error, GLOO_ERR_AUTH, (int)i,
+                    "what the store has of rank %u was not put there by a rank "
+                    "that knows the job's secret, or was changed: see who else "
+                    "can write to the store",
+                    i);
+  }
   return GLOO_OK;
 }
 
@@ -284,8 +334,22 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
   return cause.status;
 }
 
+/* By the key of this rank: another one's secret is told by its mark. */
+static gloo_status check_tag(const gli_key *key, uint32_t rank,
+                             const gloo_value *record, place *there,
+                             gloo_error *error) {
+  uint8_t tag[GLI_TAG_BYTES];
+  if (key == NULL || !there->agreement.asks) return GLOO_OK;
+  const uint8_t *data = record->data;
+  size_t bytes = record->bytes - GLI_TAG_BYTES;
+  gloo_status status = record_tag(key, rank, data, bytes, tag, error);
+  if (status == GLOO_OK) there->forged = !gli_tags_equal(tag, data + bytes);
+  return status;
+}
+
 static gloo_status read_records(gloo_context *context, uint32_t size,
-                                const gloo_value *records, gloo_error *error) {
+                                const gli_key *key, const gloo_value *records,
+                                gloo_error *error) {
   place *places = calloc(size, sizeof *places);
   gli_cores *cores = calloc(size, sizeof *cores);
   uint64_t *keys = calloc(size, sizeof *keys);
@@ -295,8 +359,11 @@ static gloo_status read_records(gloo_context *context, uint32_t size,
   for (uint32_t rank = 0; rank < size && status == GLOO_OK; rank++) {
     status = bootstrap_read_record(context, rank, &records[rank], &places[rank],
                                    &cores[rank], error);
+    if (status == GLOO_OK)
+      status = check_tag(key, rank, &records[rank], &places[rank], error);
   }
   if (status == GLOO_OK) status = check_tuning(places, size, error);
+  if (status == GLOO_OK) status = check_records(places, size, error);
   if (status == GLOO_OK) {
     status = bootstrap_learn_hosts(context, places, cores, keys, size, error);
   }
@@ -314,19 +381,22 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
                                 gloo_error *error) {
   uint32_t rank = (uint32_t)gloo_context_rank(context);
   uint32_t size = (uint32_t)gloo_context_size(context);
-  const gloo_device *device = gli_context_device(context);
   const gli_tuning *tuning = gli_context_tuning(context);
   place here = {.tuning = tuning != NULL ? tuning->hash : 0,
                 .agreement = *agreement};
   gli_cores cores;
   gli_cores_here(&cores);
   gloo_status status =
-      gli_host_key(host_id, gli_device_transport(device), &here.host, error);
+      gli_host_key(host_id, gli_device_transport(gli_context_device(context)),
+                   &here.host, error);
+  if (status != GLOO_OK) return status;
+  uint8_t record[RECORD_MAX_BYTES];
+  size_t bytes;
+  status = bootstrap_write_record(record, &bytes, context, key, &here, &cores,
+                                  error);
   if (status != GLOO_OK) return status;
   gloo_value *records = calloc(size, sizeof *records);
   if (records == NULL) return bootstrap_no_memory(size, error);
-  uint8_t record[RECORD_MAX_BYTES];
-  size_t bytes = bootstrap_write_record(record, device, key, &here, &cores);
   gli_meeting ignored = {.key = key};
   bool finishes = meeting != NULL;
   if (meeting == NULL) meeting = &ignored;
@@ -350,7 +420,7 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   if (status == GLOO_OK && spreads && !finishes) gli_bootstrap_leave(store);
   if (status == GLOO_OK) meeting->progress = GLI_MET;
   if (status == GLOO_OK) {
-    status = read_records(context, size, records, error);
+    status = read_records(context, size, agreement->record_key, records, error);
     meeting->all_know = status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
   }
   for (uint32_t i = 0; i < size; i++) free(records[i].data);

@@ -7,16 +7,18 @@
 
 #include "gloo_c/context.h"
 #include "rendezvous/bootstrap.h"
+#include "security/keys.h"
 #include "security/tls.h"
 
 /* What all ranks must say alike. */
 typedef struct gli_agreement {
-  bool measures;       /* they are going to call gli_measure */
-  bool shared_buffers; /* as in gloo_context_options */
-  bool big_endian;     /* elements are sent as they lie in memory */
-  bool asks;           /* peers are asked for the job's secret */
-  uint32_t mark;       /* of that, see gli_trust_mark; 0: there is none */
-  gli_tls_kind tls;    /* how what crosses a network is encrypted */
+  bool measures;             /* they are going to call gli_measure */
+  bool shared_buffers;       /* as in gloo_context_options */
+  bool big_endian;           /* elements are sent as they lie in memory */
+  bool asks;                 /* peers are asked for the job's secret */
+  uint32_t mark;             /* of that, see gli_trust_mark; 0: there is none */
+  const gli_key *record_key; /* of the tags of what they publish; NULL: none */
+  gli_tls_kind tls;          /* how what crosses a network is encrypted */
 } gli_agreement;
 
 /* How far a rank got, for the function that has to tell the others why it

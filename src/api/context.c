@@ -47,7 +47,7 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
 /* A rank alone has no peers that it could ask for a secret. */
 static gloo_status context_open(gloo_device *device, int rank, int size,
                                 uint64_t key, const gloo_context_options *o,
-                                gli_agreement *agreement,
+                                gli_agreement *agreement, gli_key *record_key,
                                 gloo_context **context, gloo_error *error) {
   gli_trust trust = {.asks = false};
   gloo_status status = GLOO_OK;
@@ -55,6 +55,9 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
     status = gli_trust_read(o->secret, o->secret_bytes, &trust, error);
   if (status == GLOO_OK && trust.asks)
     status = gli_trust_mark(&trust, &agreement->mark, error);
+  if (status == GLOO_OK && trust.asks)
+    status = gli_trust_record_key(&trust, record_key, error);
+  agreement->record_key = trust.asks ? record_key : NULL;
   agreement->asks = trust.asks;
   agreement->tls = (gli_tls_kind)gli_device_tls(device);
   if (status == GLOO_OK && size > 1)
@@ -64,6 +67,7 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
                               trust.asks ? trust.key.bytes : NULL,
                               gli_context_timeout(o), context, error);
   gli_trust_release(&trust);
+  if (status != GLOO_OK) gli_wipe(record_key, sizeof *record_key);
   return status;
 }
 
@@ -111,8 +115,9 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (owns_device) status = gloo_device_create(NULL, &device, error);
   if (status != GLOO_OK) goto no_device;
   gloo_context *context = NULL;
-  status =
-      context_open(device, rank, size, key, &o, &agreement, &context, error);
+  gli_key record_key = {{0}};
+  status = context_open(device, rank, size, key, &o, &agreement, &record_key,
+                        &context, error);
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
@@ -120,6 +125,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (size > 1)
     status = gli_bootstrap_ranks(context, store, key, o.host_id, &agreement,
                                  gli_context_timeout(&o), meeting, error);
+  gli_wipe(&record_key, sizeof record_key);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
   if (status == GLOO_OK && size > 1 && agreement.measures)
     status = gli_measure(context, error);

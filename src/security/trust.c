@@ -101,6 +101,11 @@ gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
   return status;
 }
 
+gloo_status gli_trust_record_key(const gli_trust *trust, gli_key *key,
+                                 gloo_error *error) {
+  return gli_key_derive(&trust->key, "record", NULL, 0, key, error);
+}
+
 static void put_end(uint8_t to[12], gli_trust_end end) {
   gli_put_u32(to, end.rank);
   gli_put_u64(to + 4, end.context);

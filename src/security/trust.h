@@ -39,6 +39,10 @@ enum { GLI_TRUST_MARK_BITS = 24 };
 gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
                            gloo_error *error);
 
+/* What ranks sign by what they tell of themselves in the store, of any kind. */
+gloo_status gli_trust_record_key(const gli_trust *trust, gli_key *key,
+                                 gloo_error *error);
+
 /* One end of a pair: its rank, and the number that its context has drawn and
  * told all others, which need not be secret. */
 typedef struct gli_trust_end {

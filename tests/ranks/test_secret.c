@@ -24,8 +24,9 @@ static const char wrong[] = "as many bytes, but others";
 typedef struct member {
   gloo_store *store;
   int rank, size;
-  const char *secret;     /* in its options; NULL: none */
-  const uint8_t *job_key; /* of ranks that do not tell what they have */
+  const char *secret;        /* in its options; NULL: none */
+  const uint8_t *job_key;    /* of ranks that do not tell what they have */
+  const gli_key *record_key; /* by which these sign what they publish */
   gloo_status status;
   gloo_error error;
 } member;
@@ -203,7 +204,8 @@ static void be_liar(void *argument) {
   member *m = argument;
   gloo_device *device = open_device();
   gloo_context *context;
-  const gli_agreement agreement = {.asks = true, .mark = 1};
+  const gli_agreement agreement = {
+      .asks = true, .mark = 1, .record_key = m->record_key};
   uint64_t key = 4711 + (uint64_t)m->rank;
   uint32_t rank = (uint32_t)m->rank, size = (uint32_t)m->size;
   m->status = gli_context_open(device, rank, size, key, m->job_key, 60 * SECOND,
@@ -237,6 +239,30 @@ static void pairs_refuse_another_secret(void **state) {
   }
 }
 
+static void all_see_a_record_without_the_right_tag(void **state) {
+  static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "one";
+  const gli_key right_key = {{1}}, wrong_key = {{2}};
+  (void)state;
+  if (gli_openssl_version() == NULL) skip();
+  for (int odd = 0; odd < 3; odd++) {
+    member members[MOST_RANKS] = {{.status = GLOO_OK}};
+    for (int i = 0; i < 3; i++) {
+      members[i].job_key = job_key;
+      members[i].record_key = i == odd ? &wrong_key : &right_key;
+    }
+    run_members(members, 3, be_liar);
+    for (int i = 0; i < 3; i++) {
+      int blamed = i == odd ? (odd == 0 ? 1 : 0) : odd;
+      if (members[i].status != GLOO_ERR_AUTH ||
+          members[i].error.rank != blamed ||
+          strstr(members[i].error.message, "what the store has of rank") ==
+              NULL)
+        fail_msg("rank %d of 3, %d is odd: %s", i, odd,
+                 members[i].error.message);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(secret_in_the_options),
@@ -246,6 +272,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(required_secret_is_missing),
       cmocka_unit_test(rank_that_does_not_look_at_secrets_is_named),
       cmocka_unit_test(pairs_refuse_another_secret),
+      cmocka_unit_test(all_see_a_record_without_the_right_tag),
   };
   transport = argc > 1 ? argv[1] : "inproc";
   gloo_log_set_level(GLOO_LOG_OFF);
