@@ -231,6 +231,11 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   if (status != GLOO_OK) return status;
   launch.secret = c.secret;
   launch.secret_bytes = c.secret_bytes;
+  gloo_device_options d;
+  status =
+      gli_options_load(&d, sizeof d, o.device, "gloo_device_options", error);
+  if (status != GLOO_OK) return status;
+  launch.tls = d.tls;
   uint64_t deadline = gli_deadline_after(gli_context_timeout(&c));
   gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);

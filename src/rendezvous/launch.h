@@ -20,6 +20,7 @@ typedef struct gli_launch {
   uint64_t epoch;
   const void *secret; /* the caller's, of the job; NULL: the environment's */
   size_t secret_bytes;
+  const gloo_tls_options *tls; /* the caller's; NULL: the environment's */
 } gli_launch;
 
 /* Recognised, in this order, by any of the variables in parentheses:

@@ -62,6 +62,7 @@ gloo_status gli_launch_open(const gli_launch *launch, bool serve,
   o.timeout_ns = timeout_ns;
   o.secret = launch->secret;
   o.secret_bytes = launch->secret_bytes;
+  o.tls = launch->tls;
   return gloo_store_tcp_create(&o, store, error);
 }
 
