@@ -18,6 +18,7 @@
 
 enum {
   RECORD_BYTES = 16384,    /* the longest that TLS has */
+  TOGETHER_BYTES = 131072, /* written at once */
   AHEAD_BYTES = 4096,      /* read at once, as long as little comes */
   AHEAD_MAX_BYTES = 65536, /* ... and where much does */
   TLS_WHY_BYTES = 160
@@ -45,6 +46,8 @@ struct gli_tls {
   size_t ahead_at, ahead_end, ahead_room;
   uint8_t *kept;
   size_t kept_at, kept_end, kept_room;
+  bool more;    /* records follow, which are to be written together */
+  bool refused; /* the socket has not taken all */
 };
 
 /* ---- the socket ---------------------------------------------------------- */
@@ -78,14 +81,15 @@ static bool tls_keep(gli_tls *tls, const uint8_t *data, size_t bytes) {
 }
 
 /* Takes all of it, so that OpenSSL never has to be called again with the same
- * bytes. */
+ * bytes. Records of one message are written together: a system call for each,
+ * and the other end waking up for each, would take as long as to encrypt it. */
 static int tls_bio_write(BIO *bio, const char *data, int bytes) {
   gli_tls *tls = BIO_get_data(bio);
   const uint8_t *from = (const uint8_t *)data;
   size_t left = (size_t)bytes;
   BIO_clear_retry_flags(bio);
   if (tls->write_code != 0) return -1;
-  if (!gli_tls_unsent(tls)) {
+  if (!tls->more && !gli_tls_unsent(tls)) {
     ssize_t sent = tls_socket_send(tls->fd, from, left);
     if (sent < 0 && !gli_would_block(errno)) {
       tls->write_code = errno;
@@ -95,6 +99,7 @@ static int tls_bio_write(BIO *bio, const char *data, int bytes) {
       from += sent;
       left -= (size_t)sent;
     }
+    tls->refused = left > 0;
   }
   return left == 0 || tls_keep(tls, from, left) ? bytes : -1;
 }
@@ -479,9 +484,11 @@ bool gli_tls_unsent(const gli_tls *tls) {
 }
 
 bool gli_tls_flush(gli_tls *tls) {
+  tls->refused = false;
   while (gli_tls_unsent(tls)) {
     ssize_t sent = tls_socket_send(tls->fd, tls->kept + tls->kept_at,
                                    tls->kept_end - tls->kept_at);
+    tls->refused = sent < 0;
     if (sent < 0 && gli_would_block(errno)) return true;
     if (sent < 0) {
       tls->write_code = errno;
@@ -551,12 +558,17 @@ ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count) {
     errno = EAGAIN;
     return -1;
   }
-  while (place.left > 0 && !gli_tls_unsent(tls)) {
+  while (place.left > 0 && !tls->refused) {
     size_t bytes = 0;
     const uint8_t *record = tls_next_record(&place, stage, &bytes);
     if (bytes == 0) continue;
-    if (!tls_write(tls, record, bytes)) return total > 0 ? total : -1;
-    total += (ssize_t)bytes;
+    tls->more = place.left > 0;
+    bool written = tls_write(tls, record, bytes);
+    tls->more = false;
+    if (written) total += (ssize_t)bytes;
+    bool full = place.left == 0 || tls->kept_end >= TOGETHER_BYTES;
+    if (written && full) written = gli_tls_flush(tls);
+    if (!written) return total > 0 ? total : -1;
   }
   return total;
 }
