@@ -1,6 +1,7 @@
 /* Public contexts: meeting the other ranks. */
 #include "gloo_c/context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,8 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
 static gloo_status context_open(gloo_device *device, int rank, int size,
                                 uint64_t key, const gloo_context_options *o,
                                 gli_agreement *agreement, gli_key *record_key,
-                                gloo_context **context, gloo_error *error) {
+                                bool *open_to_all, gloo_context **context,
+                                gloo_error *error) {
   gli_trust trust = {.asks = false};
   gloo_status status = GLOO_OK;
   if (size > 1)
@@ -59,6 +61,7 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
     status = gli_trust_record_key(&trust, record_key, error);
   agreement->record_key = trust.asks ? record_key : NULL;
   agreement->asks = trust.asks;
+  *open_to_all = !trust.asks && !trust.silent;
   agreement->tls = (gli_tls_kind)gli_device_tls(device);
   if (status == GLOO_OK && size > 1)
     status = gli_tls_suffices(agreement->tls, trust.asks, error);
@@ -69,6 +72,18 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
   gli_trust_release(&trust);
   if (status != GLOO_OK) gli_wipe(record_key, sizeof *record_key);
   return status;
+}
+
+/* One line for a job, of ranks that reach one another over a network. A TCP
+ * store's server has said so already. */
+static void context_warn(const gloo_context *context,
+                         const gli_agreement *agreement) {
+  const gli_trust nobody_asked = {.asks = false};
+  char what[64];
+  if (gloo_context_hosts(context) < 2) return;
+  if (agreement->tls == GLI_TLS_BY_CERTIFICATE) return;
+  snprintf(what, sizeof what, "each of %d ranks", gloo_context_size(context));
+  gli_trust_exposed(&nobody_asked, what, "an address of its host");
 }
 
 gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
@@ -116,8 +131,9 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (status != GLOO_OK) goto no_device;
   gloo_context *context = NULL;
   gli_key record_key = {{0}};
+  bool open_to_all = false;
   status = context_open(device, rank, size, key, &o, &agreement, &record_key,
-                        &context, error);
+                        &open_to_all, &context, error);
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
@@ -131,6 +147,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;
   if (owns_device) gli_context_own_device(context);
+  if (open_to_all && rank == 0) context_warn(context, &agreement);
   *out = context;
   return GLOO_OK;
 
