@@ -2,9 +2,10 @@
 
 usage: suite.py PROJECT FOLDER
 
-In FOLDER two virtual environments are made anew: one into which pip builds and installs the
-project, and one, for which no compiler is in PATH, into which it installs the wheel that was built.
-The tests of this folder run in the first one. Skipped where pip cannot have what it needs. Speaks
+In FOLDER two virtual environments are made anew: one in which pip builds a wheel of the project and
+installs it, and one, for which no compiler is in PATH, into which it installs the same wheel.
+The tests of this folder run in the first one. Another wheel, hardly optimized, is built as pip does
+by itself: with what the project says it needs, and nothing else. Skipped where pip cannot have what it needs. Speaks
 TAP."""
 
 import os
@@ -120,9 +121,13 @@ def main(project, folder):
                        env=scripts)
     made = sorted(wheels.glob("*.whl")) if wheels.exists() else []
     told(status == 0 and len(made) == 1, "pip wheel, with what is installed, makes one wheel", said)
-    status, said = run(*pip, "install", project, env=variables)
-    if told(status == 0, "pip install builds the project", said):
-        tested(project, folder, python, scripts)
+    status, said = run(*pip, "wheel", "--no-deps", "-Csetup-args=-Doptimization=0", "-w",
+                       folder / "isolated", project, env=variables)
+    told(status == 0, "pip wheel, with what the project says it needs, makes one, too", said)
+    if made:
+        status, said = run(*pip, "install", made[0], env=variables)
+        if told(status == 0, "pip installs it", said):
+            tested(project, folder, python, scripts)
     if made:
         other = environment(folder / "wheel")
         bare = {**variables, "PATH": str(without_compiler(folder / "bare"))}
