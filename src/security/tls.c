@@ -473,6 +473,18 @@ bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at) {
   return tls_is(tls, NULL, NULL, at, 1);
 }
 
+gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
+  static const char label[] = "EXPORTER-gloo_c";
+  gloo_status status = gli_openssl_begin(error);
+  if (status != GLOO_OK) return status;
+  bool good =
+      SSL_export_keying_material(tls->ssl, key->bytes, sizeof key->bytes, label,
+                                 sizeof label - 1, NULL, 0, 0) == 1;
+  status = gli_openssl_made(good, "a key of a connection", error);
+  gli_openssl_end();
+  return status;
+}
+
 /* ---- records ------------------------------------------------------------- */
 
 bool gli_tls_hidden(const gli_tls *tls) {

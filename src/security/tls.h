@@ -98,6 +98,10 @@ bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at);
 /* ... or that of any rank? */
 bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at);
 
+/* A key that the two ends of this connection have, and nobody else; after the
+ * handshake. */
+gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error);
+
 /* As sendmsg and recvmsg: -1 with errno, 0 when the other end says no more.
  * Small parts that are sent go into one record. EBADMSG: what came was not what
  * the other end sent. */

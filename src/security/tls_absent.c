@@ -65,6 +65,12 @@ bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at) {
   return false;
 }
 
+gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
+  (void)tls;
+  (void)key;
+  return gli_tls_context_create(NULL, NULL, error);
+}
+
 ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count) {
   (void)tls;
   (void)parts;

@@ -141,10 +141,8 @@ static void half_open_join(gli_tcp_half_open *half_open,
                            const gli_tcp_hello *hello) {
   gli_tcp_answer refusal;
   gli_tcp_pair *pair = tcp_find_pair(half_open->t, hello, &refusal);
-  bool unproved =
-      pair != NULL && pair->asks && half_open->state != HALF_OPEN_PROOF;
-  if (unproved || (half_open->t->tls != NULL && !half_open->secured))
-    pair = NULL;
+  bool proves = pair != NULL && (pair->asks || half_open->t->tls != NULL);
+  if (proves && half_open->state != HALF_OPEN_PROOF) pair = NULL;
   if (pair == NULL) {
     half_open_refuse_politely(half_open, refusal,
                               refusal == GLI_TCP_LATER
@@ -239,13 +237,21 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
   half_open_await(half_open);
 }
 
+/* In a job without a secret the tags go by a key of TLS: what was said in clear
+ * may have been changed. */
 static void half_open_greeted(gli_tcp_half_open *half_open,
                               const gli_tcp_hello *hello,
                               const gli_tcp_expected *expected) {
-  if (expected->asks)
-    half_open_challenge(half_open, &expected->key);
-  else
+  gli_key key = expected->key;
+  gloo_error error;
+  if (!expected->asks && !half_open->secured)
     half_open_join(half_open, hello);
+  else if (!expected->asks &&
+           gli_tls_key(half_open->watch->tls, &key, &error) != GLOO_OK)
+    half_open_refuse(half_open, error.message);
+  else
+    half_open_challenge(half_open, &key);
+  gli_wipe(&key, sizeof key);
 }
 
 /* ---- TLS ----------------------------------------------------------------- */

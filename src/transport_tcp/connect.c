@@ -125,6 +125,21 @@ static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
       gli_trust_differs(pair->config.self_rank, pair->asks, peer_asks).text);
 }
 
+/* In a job without a secret they go by a key of TLS. */
+static gloo_status connect_tags(const gli_tcp_attempt *attempt,
+                                const gli_tcp_challenge *challenge,
+                                gli_tcp_tags *tags, gloo_error *error) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  gli_key key = pair->key;
+  gloo_status status = GLOO_OK;
+  if (!pair->asks) status = gli_tls_key(attempt->watch->tls, &key, error);
+  if (status == GLOO_OK)
+    status =
+        gli_tcp_prove_tags(&key, attempt->hello, challenge->nonce, tags, error);
+  gli_wipe(&key, sizeof key);
+  return status;
+}
+
 /* The peer proves that it knows the secret, and is shown that we do. */
 static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
@@ -134,10 +149,9 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   if (attempt->proved ||
       !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
     connect_nonsense(attempt);
-  } else if (!pair->asks) {
+  } else if (!pair->asks && !attempt->secured) {
     connect_denied(attempt, true);
-  } else if (gli_tcp_prove_tags(&pair->key, attempt->hello, challenge.nonce,
-                                &tags, &error) != GLOO_OK) {
+  } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
   } else if (!gli_tags_equal(challenge.tag, tags.of_acceptor)) {
@@ -162,7 +176,6 @@ static void connect_secured(gli_tcp_attempt *attempt) {
     return;
   }
   attempt->secured = true;
-  attempt->proved = !pair->asks;
 }
 
 static void connect_await(gli_tcp_watch *watch) {

@@ -33,8 +33,8 @@ typedef struct gli_tcp_attempt {
   uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
   bool secured; /* all that is said goes through TLS */
-  bool proved;  /* each has shown the other that it knows the secret, or that
-                   its certificate is of its rank */
+  bool proved;  /* each has shown the other that it knows the secret, or is
+                   the other end of the same TLS; and both the same hello */
   bool denied;  /* of WRONG: it is the secret that is wrong, or lacking */
   int code;     /* errno, of FAILED; 0: none */
   char why[GLI_ATTEMPT_WHY_BYTES]; /* of FAILED and WRONG */

@@ -5,7 +5,8 @@
  * the initiator, which is a tag (prove.h), come in between.
  *
  * With TLS the initiator's handshake of that begins right behind its hello, and
- * all else is said in it. Only a reply that refuses the hello comes before, in
+ * all else is said in it; challenge and proof, which cover the hello, in every
+ * job. Only a reply that refuses the hello comes before, in
  * clear: what it is to be told apart by is its first byte. */
 #ifndef GLI_TRANSPORT_TCP_HANDSHAKE_H
 #define GLI_TRANSPORT_TCP_HANDSHAKE_H
