@@ -11,6 +11,7 @@
 #include "gloo_c/gloo_c.h"
 #include "rendezvous/launch.h"
 #include "security/keys.h"
+#include "security/tls.h"
 #include "tools/info.h"
 #include "tools/json.h"
 #include "tools/tools.h"
@@ -157,11 +158,23 @@ static void print_openssl(void) {
          works ? gli_openssl_version() : "no: ", works ? "" : error.message);
 }
 
+/* As ranks of this environment would use it. */
+static void print_tls(void) {
+  gli_tls_settings *settings;
+  gloo_error error;
+  bool works = gli_tls_settings_read(NULL, &settings, &error) == GLOO_OK;
+  printf("%-20s %s\n", "over TCP",
+         works ? gli_tls_kind_text(gli_tls_settings_kind(settings))
+               : error.message);
+  if (works) gli_tls_settings_release(settings);
+}
+
 static void print_text(void) {
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
   printf("%-20s %s\n", "libuv", uv_version_string());
   print_openssl();
+  print_tls();
   print_transports();
   print_names("types", &types);
   print_names("operations", &reductions);

@@ -31,6 +31,9 @@ result "alone there are no pairs to show"
 if [ "$openssl" = with ]; then
   has "$out" "OpenSSL              3." && has "$("$gloo" info --json)" '"openssl": "3.'
   result "it says which OpenSSL there is"
+  has "$out" "over TCP             no TLS" && has "$(GLOO_TLS=1 "$gloo" info)" "TLS by the job's secret" &&
+    has "$(GLOO_TLS=1 GLOO_TLS_CERTIFICATE=/nowhere GLOO_TLS_AUTHORITY=/ "$gloo" info)" "certificate /nowhere cannot be read"
+  result "it says what goes over TCP is encrypted by"
   printf '%s\n' 'openssl_conf = all' '[all]' 'providers = list' '[list]' 'null = one' '[one]' 'activate = 1' \
     > "$scratch/openssl.cnf"
   out=$(OPENSSL_CONF=$scratch/openssl.cnf "$gloo" info)
