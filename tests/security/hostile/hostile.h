@@ -58,6 +58,7 @@ struct hostile {
   victim *job;
   uint16_t port; /* of the store */
   int began;     /* rounds that were over then */
+  int ready;     /* a pipe, see hostile_begin */
   char *said;    /* what went wrong, of HOSTILE_SAID bytes */
 };
 
@@ -73,6 +74,9 @@ void hostile_skip(hostile *h, const char *why);
 
 /* Until the job has done a few more rounds, or has ended. */
 bool hostile_goes_on(hostile *h);
+/* Of one that is there before the job: all is ready, the job may start. */
+void hostile_begin(hostile *h);
+
 /* All ranks are held: from now on their contexts stay. And let them go. */
 void hostile_await_held(hostile *h);
 void hostile_release(hostile *h);

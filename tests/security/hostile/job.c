@@ -32,13 +32,11 @@ static size_t resident_bytes(void) {
   return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int open_files(int *highest) {
+static int open_files(void) {
   int n = 0;
   DIR *folder = opendir("/proc/self/fd");
   if (folder == NULL) return 0;
-  for (const struct dirent *at; (at = readdir(folder)) != NULL; n++)
-    if (highest != NULL && atoi(at->d_name) > *highest)
-      *highest = atoi(at->d_name);
+  while (readdir(folder) != NULL) n++;
   closedir(folder);
   return n - 3; /* ".", "..", and the folder itself */
 }
@@ -53,7 +51,7 @@ static void note_line(gloo_log_level level, const char *line, void *user) {
 
 static void note_usage(job_rank *self, bool first) {
   size_t resident = resident_bytes();
-  int files = open_files(NULL);
+  int files = open_files();
   if (first) {
     self->resident = resident;
     self->files = files;
@@ -65,11 +63,11 @@ static void note_usage(job_rank *self, bool first) {
 /* From now on so many more may be open. */
 static void limit_files(int more) {
   struct rlimit limit;
-  int highest = 2;
   if (more == 0) return;
-  (void)open_files(&highest);
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
-  limit.rlim_cur = (rlim_t)(highest + 1 + more);
+  int next = dup(STDIN_FILENO);
+  if (next < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+  close(next);
+  limit.rlim_cur = (rlim_t)(next + more);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
 }
 
@@ -237,12 +235,16 @@ static void be_rank(victim *job, int rank) {
 
 /* ---- the job ------------------------------------------------------------- */
 
-victim *job_start(const job_options *options) {
+victim *job_make(const job_options *options) {
   victim *job = mmap(NULL, sizeof *job, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (job == MAP_FAILED) abort();
   job->options = *options;
   atomic_store(&job->held, options->holds);
+  return job;
+}
+
+void job_start(victim *job) {
   fflush(stdout);
   for (int r = 0; r < JOB_RANKS; r++) {
     pid_t pid = fork();
@@ -253,7 +255,6 @@ victim *job_start(const job_options *options) {
     }
     job->processes[r] = pid;
   }
-  return job;
 }
 
 int job_rounds(const victim *job) {
@@ -287,6 +288,7 @@ bool job_finish(victim *job) {
   atomic_store(&job->stop, true);
   for (int r = JOB_RANKS - 1; r >= 0; r--) {
     int status;
+    if (job->processes[r] == 0) continue; /* it was not started */
     if (waitpid(job->processes[r], &status, 0) != job->processes[r] ||
         status != 0) {
       printf("# rank %d ends with %d\n", r, status);

@@ -62,8 +62,10 @@ typedef struct victim {
   pid_t processes[JOB_RANKS];
 } victim;
 
-/* Start it. One at a time; the environment says nothing of secrets. */
-victim *job_start(const job_options *options);
+/* Make it, and start it. One at a time; the environment says nothing of
+ * secrets. */
+victim *job_make(const job_options *options);
+void job_start(victim *job);
 
 /* Wait until it has done so many rounds, or has ended: false. It is given up
  * when it hangs. */

@@ -159,7 +159,7 @@ static void says_a_wrong_hello(hostile *h) {
                                      [WRONG_KEY] = GLI_SHM_UNKNOWN,
                                      [WRONG_ROUND] = GLI_SHM_UNKNOWN,
                                      [WRONG_FROM] = GLI_SHM_UNKNOWN,
-                                     [WRONG_TO] = GLI_SHM_DENIED,
+                                     [WRONG_TO] = GLI_SHM_UNKNOWN,
                                      [WRONG_SAY] = 0,
                                      [NO_TAG] = GLI_SHM_DENIED,
                                      [OTHER_SECRET] = GLI_SHM_DENIED,

@@ -473,7 +473,7 @@ static const hostile_peer peers[] = {
     PEER("relay that changes bytes", changes_bytes),
     PEER("reflection", reflects),
     PEER("member poisons a meeting", poisons, .flags = HOSTILE_HOLDS,
-         .status = GLOO_ERR_IO, .blames = 2, .words = "rank 2 reports"),
+         .status = HOSTILE_ANY, .blames = 2, .words = "rank 2"),
     PEER("member publishes garbage as rank 3", publishes_garbage,
          .flags = HOSTILE_HOLDS, .status = HOSTILE_ANY, .blames = 3,
          .words = "rank 3"),

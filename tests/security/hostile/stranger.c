@@ -37,6 +37,10 @@ bool hostile_goes_on(hostile *h) {
   return !job_ended(h->job) && job_rounds(h->job) < h->began + ROUNDS;
 }
 
+void hostile_begin(hostile *h) {
+  (void)!write(h->ready, "", 1);
+}
+
 void hostile_await_held(hostile *h) {
   for (int r = 0; r < JOB_RANKS; r++)
     while (!atomic_load(&h->job->ranks[r].waits)) {

@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
@@ -148,29 +150,62 @@ static size_t judge_memory(const victim *job) {
 
 /* ---- a peer and a job ---------------------------------------------------- */
 
-static void play(const hostile_peer *peer, char *said) {
-  job_options options = options_of(peer);
-  bool before = (peer->flags & HOSTILE_BEFORE) != 0;
-  hostile h = {.peer = peer, .said = said};
-  size_t first = n_times;
+/* A port that nobody has just now. */
+static uint16_t free_port(void) {
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  socklen_t bytes = sizeof at;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+  close(fd);
+  return ntohs(at.sin_port);
+}
+
+/* The peer, and then a job that comes to where it is. Returns the peer's status
+ * once both have ended. */
+static int play_before(hostile *h, job_options *options) {
+  int ready[2], status;
+  char byte;
+  options->port = h->port = free_port();
+  options->host = "localhost";
+  h->job = job_make(options);
+  assert_int_equal(pipe(ready), 0);
+  h->ready = ready[1];
+  pid_t pid = start_peer(h);
+  close(ready[1]);
+  if (read(ready[0], &byte, 1) == 1) job_start(h->job);
+  close(ready[0]);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+/* A job that works, and then the peer. */
+static int play_after(hostile *h, const job_options *options) {
   int status;
-  pid_t pid;
-  if (before) {
-    fail_msg("not yet");
+  h->job = job_make(options);
+  job_start(h->job);
+  if (!job_await(h->job, JOB_QUIET)) {
+    job_finish(h->job);
+    fail_msg("the job did not begin: %s", h->job->ranks[0].error.message);
   }
-  h.job = job_start(&options);
-  if (!job_await(h.job, JOB_QUIET)) {
-    job_finish(h.job);
-    fail_msg("the job did not begin: %s", h.job->ranks[0].error.message);
-  }
-  h.port = (uint16_t)atomic_load(&h.job->port);
-  h.began = job_rounds(h.job);
-  pid = start_peer(&h);
+  h->port = (uint16_t)atomic_load(&h->job->port);
+  h->began = job_rounds(h->job);
+  pid_t pid = start_peer(h);
   assert_int_equal(waitpid(pid, &status, 0), pid);
   /* Some more rounds, or until it has had its effect. */
   if (status == 0)
-    (void)job_await(h.job,
-                    peer->status == GLOO_OK ? job_rounds(h.job) + 2 : INT_MAX);
+    (void)job_await(
+        h->job, h->peer->status == GLOO_OK ? job_rounds(h->job) + 2 : INT_MAX);
+  return status;
+}
+
+static void play(const hostile_peer *peer, char *said) {
+  job_options options = options_of(peer);
+  hostile h = {.peer = peer, .said = said, .ready = -1};
+  size_t first = n_times;
+  int status = (peer->flags & HOSTILE_BEFORE) != 0 ? play_before(&h, &options)
+                                                   : play_after(&h, &options);
   bool well = job_finish(h.job);
   if (WIFEXITED(status) && WEXITSTATUS(status) == HOSTILE_SKIPS) {
     print_message("# %s: %s\n", peer->name, said);
@@ -178,7 +213,8 @@ static void play(const hostile_peer *peer, char *said) {
   }
   if (status != 0) fail_msg("the peer: %s (%d)", said, status);
   if (!well) fail_msg("a rank hangs, or was killed");
-  for (int r = 0; r < JOB_RANKS; r++) judge_rank(peer, r, &h.job->ranks[r]);
+  int judged = (peer->flags & HOSTILE_BEFORE) != 0 ? 1 : JOB_RANKS;
+  for (int r = 0; r < judged; r++) judge_rank(peer, r, &h.job->ranks[r]);
   size_t growth = judge_memory(h.job);
   keep_times(h.job);
   tell_times(peer->name, first, growth);
