@@ -150,6 +150,7 @@ static gloo_status play_round(member *m, int round, bool *over,
                                &context, error);
   if (status == GLOO_OK) {
     m->self->key = context->key;
+    if (round == 0) m->self->first_key = context->key;
     atomic_store(&m->self->met, round);
     if (options->holds) wait_while_held(m, round);
     status = talk_to_all(m, round, context, error);

@@ -41,7 +41,8 @@ typedef struct job_rank {
   atomic_int met;    /* the round whose context there is */
   atomic_bool waits; /* is held */
   atomic_bool ended;
-  uint64_t key; /* of that context: what others present to connect */
+  uint64_t key;       /* of that context: what others present to connect */
+  uint64_t first_key; /* of the first one */
   gli_address address;
   gloo_status status;
   gloo_error error;

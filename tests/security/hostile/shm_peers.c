@@ -166,7 +166,6 @@ static void says_a_wrong_hello(hostile *h) {
                                      [OTHER_SAY] = GLI_SHM_DENIED,
                                      [OTHER_WAY] = GLI_SHM_DENIED};
   const wrong what = (wrong)h->peer->number;
-  uint64_t stale = h->job->ranks[1].key;
   hostile_await_held(h);
   for (int i = 0; i < 50; i++) {
     gli_shm_note hello = hello_of(h, 3, 1), back = hello_of(h, 1, 3);
@@ -175,7 +174,7 @@ static void says_a_wrong_hello(hostile *h) {
            what == OTHER_SAY ? GLI_SHM_ACCEPTED : GLI_SHM_HELLO, &hello);
     if (what == WRONG_VERSION) hello.version--;
     if (what == WRONG_KEY) hello.key ^= 1;
-    if (what == WRONG_ROUND) hello.key = stale;
+    if (what == WRONG_ROUND) hello.key = h->job->ranks[1].first_key;
     if (what == WRONG_FROM) hello.from = 9;
     if (what == WRONG_TO) hello.to = 2;
     if (what == WRONG_SAY) hello.say = GLI_SHM_CONFIRMED;
@@ -318,7 +317,7 @@ static const hostile_peer peers[] = {
     PEER("descriptors used up", are_silent, .number = 300, .files = 40),
     PEER("another version", says_a_wrong_hello, .number = WRONG_VERSION, HELD),
     PEER("wrong number", says_a_wrong_hello, .number = WRONG_KEY, HELD),
-    PEER("number of the last round", says_a_wrong_hello, .number = WRONG_ROUND,
+    PEER("number of the first round", says_a_wrong_hello, .number = WRONG_ROUND,
          HELD),
     PEER("from a rank that is none", says_a_wrong_hello, .number = WRONG_FROM,
          HELD),

@@ -25,7 +25,7 @@
 #include "ranks/sanitized.h"
 #include "security/keys.h"
 
-enum { NOBODY = 65534, MIB = 1 << 20, GROWTH_MAX = 64 * MIB, PEERS_MAX = 100 };
+enum { NOBODY = 65534, MIB = 1 << 20, GROWTH_MAX = 64, PEERS_MAX = 100 };
 /* Files that a rank may have open more than before, at the end of a round: of
  * connections that it is yet to hang up on. */
 enum { FILES_MAX = 1024 };
@@ -135,15 +135,15 @@ static void judge_rank(const hostile_peer *peer, int r, const job_rank *rank) {
              rank->files);
 }
 
-static size_t judge_memory(const victim *job) {
-  size_t growth = 0;
+static size_t judge_memory(const hostile_peer *peer, const victim *job) {
+  size_t growth = 0, most = peer->grows_mib > 0 ? peer->grows_mib : GROWTH_MAX;
   for (int r = 0; r < JOB_RANKS; r++) {
     const job_rank *rank = &job->ranks[r];
     if (rank->resident > 0 && rank->resident_most - rank->resident > growth)
       growth = rank->resident_most - rank->resident;
   }
   /* A sanitizer keeps for a while what was freed. */
-  if (!SANITIZED && growth > GROWTH_MAX)
+  if (!SANITIZED && growth > most * MIB)
     fail_msg("a rank's memory grew by %zu MiB", growth / MIB);
   return growth;
 }
@@ -215,7 +215,7 @@ static void play(const hostile_peer *peer, char *said) {
   if (!well) fail_msg("a rank hangs, or was killed");
   int judged = (peer->flags & HOSTILE_BEFORE) != 0 ? 1 : JOB_RANKS;
   for (int r = 0; r < judged; r++) judge_rank(peer, r, &h.job->ranks[r]);
-  size_t growth = judge_memory(h.job);
+  size_t growth = judge_memory(peer, h.job);
   keep_times(h.job);
   tell_times(peer->name, first, growth);
   job_free(h.job);
