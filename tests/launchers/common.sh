@@ -135,12 +135,12 @@ beside_mpi() {
   result "$name: beside MPI: $words" "$scratch/all"
 }
 
-# strangers NAME WORDS COMMAND...: four ranks beside which another user tries what
-# it can, with words for stranger.py.
+# strangers NAME COMMAND...: four ranks beside which another user tries what it
+# can.
 strangers() {
-  local name=$1 words=$2
-  shift 2
-  GLOO_LOG_LEVEL=error play sh "$project/tests/security/strangers.sh" "$(command -v python3)" "$rounds" 2 "$words" "$@"
+  local name=$1
+  shift
+  GLOO_LOG_LEVEL=error play sh "$project/tests/security/strangers.sh" "$(command -v python3)" "$rounds" 2 "$@"
   if [ "$status" -eq 77 ]; then
     skipped "$name: beside another user" "$out"
     return

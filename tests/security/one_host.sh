@@ -12,7 +12,7 @@ unset GLOO_SECURITY GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_JOB_ID
 beside() {
   name=$1
   shift
-  sh "$here/strangers.sh" "$python" "$rounds" 2 "" "$@" > "$scratch/all" 2>&1
+  sh "$here/strangers.sh" "$python" "$rounds" 2 "$@" > "$scratch/all" 2>&1
   status=$?
   if [ $status -eq 77 ]; then
     skipped "$name" "$(cat "$scratch/all")"
@@ -40,7 +40,7 @@ END
 export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 GLOO_JOB_ID=known
 beside "ranks started by hand" sh "$by_hand"
 # Where nobody is kept out it comes in: what it tries is to the point.
-GLOO_SECURITY=off sh "$here/strangers.sh" "$python" "$rounds" 2 "" sh "$by_hand" > "$scratch/all" 2>&1
+GLOO_SECURITY=off sh "$here/strangers.sh" "$python" "$rounds" 2 sh "$by_hand" > "$scratch/all" 2>&1
 status=$?
 if [ $status -eq 77 ]; then
   skipped "GLOO_SECURITY=off" "$(cat "$scratch/all")"

@@ -3,11 +3,13 @@
 one that owns nothing. It goes by what the system
 shows to everybody, and tries to learn, to join, to give values and to crowd.
 
-usage: stranger.py try SECONDS [torch]    whatever listens, again and again
+usage: stranger.py try SECONDS PROGRAM    whatever listens, again and again
        stranger.py take PORT port|socket  have the store's place first
 
 `try` prints what it has tried, and ends with 1 if anything came of it. It is to
-run in namespaces that are the job's alone: it touches all that it finds."""
+run in namespaces that are the job's alone: it touches all that it finds, but for
+what processes of other names than PROGRAM have. Launchers have ports of their
+own, and some do not stand being connected to: mpiexec of MPICH ends."""
 import os
 import re
 import socket
@@ -31,14 +33,31 @@ def count(what):
 # ---- what the system shows ---------------------------------------------------
 
 
-def tcp_listeners():
-    """(family, address, port) of all sockets that listen."""
+def sockets_of_others(program):
+    """Their inodes. This takes what the stranger does not have: being root."""
+    found = set()
+    os.seteuid(0)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/comm" % pid) as file:
+                if file.read().strip() == program:
+                    continue
+            for fd in os.listdir("/proc/%s/fd" % pid):
+                found.add(os.readlink("/proc/%s/fd/%s" % (pid, fd)))
+        except OSError:
+            continue
+    os.seteuid(NOBODY)
+    return found
+
+
+def tcp_listeners(others):
+    """(family, port) of the sockets that listen."""
     found = []
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         with open("/proc/net/" + name) as table:
             for line in table.readlines()[1:]:
                 words = line.split()
-                if words[3] == "0A":
+                if words[3] == "0A" and "socket:[%s]" % words[9] not in others:
                     found.append((family, int(words[1].split(":")[1], 16)))
     return found
 
@@ -184,22 +203,10 @@ def crowd(open_it, n):
         held.pop(0).close()
 
 
-# ---- PyTorch's store ---------------------------------------------------------
-
-
-def torch_get(port, key):
-    """By the protocol of c10d's TCPStore. None: no such answer."""
-    s = tcp(socket.AF_INET, port) or tcp(socket.AF_INET6, port)
-    text = struct.pack("<Q", len(key)) + key
-    # VALIDATE with its number, and then GET.
-    answer = ask(s, bytes([0]) + struct.pack("<I", 0x3C85F7CE) + bytes([6]) + text)
-    return answer or None
-
-
 def main():
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, 0)
     if sys.argv[1] == "take":
         port = int(sys.argv[2])
         if sys.argv[3] == "port":
@@ -213,12 +220,9 @@ def main():
         time.sleep(60)
         return 0
     end = time.monotonic() + float(sys.argv[2])
-    spare = [port for _, port in tcp_listeners()] if "torch" in sys.argv else []
     while time.monotonic() < end:
         look_at_processes()
-        for family, port in tcp_listeners():
-            if port in spare:  # it has no access control, see security.md
-                continue
+        for family, port in tcp_listeners(sockets_of_others(sys.argv[3])):
             count("TCP listeners")
             try_store(lambda: tcp(family, port))
             try_listener(lambda: tcp(family, port))

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A job of rounds.c under a launcher, and a process of another user beside it,
 # in namespaces of their own, so that it touches nothing else.
-# usage: strangers.sh PYTHON ROUNDS SECONDS WORDS LAUNCHER...
-# WORDS are for stranger.py. It prints what both say; the status is the job's, or
+# usage: strangers.sh PYTHON ROUNDS SECONDS LAUNCHER...
+# It prints what both say; the status is the job's, or
 # 100 where anything came of what the stranger tried. 77, with a reason: it
 # cannot be tried here.
 if [ "$STRANGERS" != inside ]; then
@@ -14,14 +14,13 @@ if [ "$STRANGERS" != inside ]; then
     { echo "namespaces cannot be made here"; exit 77; }
   STRANGERS=inside exec unshare -n -p -m -f --mount-proc timeout -k 5 100 sh "$0" "$@"
 fi
-python=$1 rounds=$2 seconds=$3 words=$4
-shift 4
+python=$1 rounds=$2 seconds=$3
+shift 3
 ip link set lo up
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d) || exit 99
 trap 'rm -rf "$out"' EXIT
-# shellcheck disable=SC2086  # several words
-"$python" "$here/stranger.py" try "$seconds" $words > "$out/stranger" 2>&1 &
+"$python" "$here/stranger.py" try "$seconds" "$(basename "$rounds")" > "$out/stranger" 2>&1 &
 stranger=$!
 "$@" "$rounds" $((seconds * 1000)) > "$out/job" 2>&1 < /dev/null
 status=$?
