@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,12 @@ int gli_fd_keep(int fd) {
   int kept = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OF_OURS);
   gli_fd_close(fd);
   return kept;
+}
+
+bool gli_fd_is_scarce(int fd) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+         (rlim_t)fd >= limit.rlim_cur / 2;
 }
 
 #if !GLI_LINUX

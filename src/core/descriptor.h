@@ -16,6 +16,13 @@ int gli_socket_open(int family, int type);
 int gli_socket_accept(int listener);
 bool gli_pipe_open(int fds[2]);
 
+/* Are more than half of the descriptors that this process may have in use, when
+ * `fd` is the highest of those that strangers have? Systems give the lowest
+ * that is free. Strangers are not to take the others: where there are more than
+ * a few, one gives way to the next. */
+enum { GLI_STRANGERS_FEW = 8 };
+bool gli_fd_is_scarce(int fd);
+
 /* Which process is at the other end of a Unix socket, and whose it is, as the
  * system says. False: it does not say, and both are unknown (-1, UINT32_MAX).
  */

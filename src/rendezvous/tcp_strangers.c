@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+#include "core/descriptor.h"
 #include "core/log.h"
 #include "rendezvous/tcp_session.h"
 
@@ -20,10 +21,18 @@ size_t gli_tcp_sessions_max(void) {
   return (size_t)limit.rlim_cur / 2;
 }
 
+static bool strangers_take_the_last(const gli_tcp_queue *queue) {
+  int highest = 0;
+  if (queue->n <= GLI_STRANGERS_FEW) return false;
+  for (const gli_tcp_place *p = queue->first; p != NULL; p = p->next)
+    if (p->session->watch.fd > highest) highest = p->session->watch.fd;
+  return gli_fd_is_scarce(highest);
+}
+
 void gli_strangers_join(gli_session *session) {
   gli_tcp_queue *queue = &session->service->strangers;
   gli_tcp_queue_append(queue, &session->stranger, session);
-  if (queue->n > GLI_TCP_STRANGERS_MAX)
+  if (queue->n > GLI_TCP_STRANGERS_MAX || strangers_take_the_last(queue))
     (void)gli_strangers_give_way(session->service);
 }
 

@@ -10,8 +10,8 @@
 #include "gloo_c/log.h"
 #include "rendezvous/tcp_queue.h"
 
-/* So many may not have said hello. A new one is always taken: the oldest of
- * them gives way to it. */
+/* So many may not have said hello, and fewer where descriptors are scarce. A
+ * new one is always taken: the oldest of them gives way to it. */
 #define GLI_TCP_STRANGERS_MAX ((size_t)256)
 
 typedef struct gli_tcp_service gli_tcp_service;

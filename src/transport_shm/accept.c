@@ -1,11 +1,14 @@
 /* Incoming connections, until they have said which rank they are from, and in a
  * job with a secret shown that they know it. A half-open connection may send
  * one HELLO and nothing else, within a few seconds, and there are few of them
- * at a time: strangers cost next to nothing and disturb no rank. Linux only. */
+ * at a time: strangers cost next to nothing and disturb no rank. Where there
+ * are too many, or descriptors are scarce, the one that has been silent for
+ * longest gives way at once: what it holds up may be a peer. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "transport_shm/shm.h"
@@ -16,16 +19,22 @@ static const uint64_t half_open_limit_ns = 5000000000;
 static const uint64_t accept_pause_ns = 20000000;
 static const uint64_t patience_ns = 200000000;
 
-static void shm_accept_refuse(gli_shm *t, gli_shm_half_open *half_open,
-                              gli_shm_say say, const char *why) {
+/* Tell the other end, unless `say` is 0; it is hung up on next. */
+static void shm_accept_turn_away(gli_shm *t, int fd, gli_shm_say say,
+                                 const char *why) {
   t->refused_count++;
   gli_log(GLOO_LOG_INFO, "shm: refused a connection: %s (%llu so far)", why,
           (unsigned long long)t->refused_count);
   if (say != 0) {
     const gli_shm_note note = {
         .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
-    (void)gli_shm_note_send(half_open->watch.fd, &note);
+    (void)gli_shm_note_send(fd, &note);
   }
+}
+
+static void shm_accept_refuse(gli_shm *t, gli_shm_half_open *half_open,
+                              gli_shm_say say, const char *why) {
+  shm_accept_turn_away(t, half_open->watch.fd, say, why);
   gli_watch_close(&half_open->watch);
 }
 
@@ -168,12 +177,6 @@ static void shm_half_open_ready(void *owner, int events) {
 
 /* ---- the listener -------------------------------------------------------- */
 
-static gli_shm_half_open *free_slot(gli_shm *t) {
-  for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++)
-    if (t->half_opens[i].watch.fd < 0) return &t->half_opens[i];
-  return NULL;
-}
-
 /* Stop accepting for a while. Connections wait in the kernel. */
 static void pause_accept(gli_shm *t) {
   if (t->accept_paused) return;
@@ -203,8 +206,45 @@ static void shm_accept_failed(gli_shm *t, int code) {
     if (pair->live && !pair->up) gli_shm_pair_lacks(pair, code);
 }
 
-static void shm_accept_welcome(gli_shm *t, gli_shm_half_open *half_open,
-                               int fd) {
+/* The one that has been silent for longest, unless it has just spoken. */
+static void shm_accept_give_way(gli_shm *t) {
+  gli_shm_half_open *oldest = NULL;
+  for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
+    gli_shm_half_open *half_open = &t->half_opens[i];
+    if (half_open->watch.fd < 0) continue;
+    if (oldest == NULL || half_open->until_ns < oldest->until_ns)
+      oldest = half_open;
+  }
+  read_hello(t, oldest);
+  if (oldest->watch.fd >= 0)
+    shm_accept_refuse(t, oldest, 0,
+                      "it has not said which rank it is from, and others want "
+                      "its place");
+}
+
+/* A place for a connection, which there always is. */
+static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
+  gli_shm_half_open *place = NULL;
+  int taken = 0, highest = fd;
+  for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
+    int other = t->half_opens[i].watch.fd;
+    if (other < 0) place = &t->half_opens[i];
+    if (other >= 0) taken++;
+    if (other > highest) highest = other;
+  }
+  if (place == NULL ||
+      (taken >= GLI_STRANGERS_FEW && gli_fd_is_scarce(highest)))
+    shm_accept_give_way(t);
+  return place != NULL ? place : shm_accept_place(t, fd);
+}
+
+static void shm_accept_welcome(gli_shm *t, int fd) {
+  if (!gli_shm_same_user(fd, t->here.user)) { /* they make nobody give way */
+    shm_accept_turn_away(t, fd, GLI_SHM_DECLINED, "it belongs to another user");
+    close(fd);
+    return;
+  }
+  gli_shm_half_open *half_open = shm_accept_place(t, fd);
   half_open->until_ns = uv_hrtime() + half_open_limit_ns;
   if (!gli_shm_watch(t, &half_open->watch, fd, shm_half_open_ready,
                      half_open)) {
@@ -214,11 +254,6 @@ static void shm_accept_welcome(gli_shm *t, gli_shm_half_open *half_open,
         is_patient(t, uv_hrtime()) ? GLI_SHM_LATER : GLI_SHM_DECLINED,
         gli_lack_text(code));
     shm_accept_failed(t, code);
-    return;
-  }
-  if (!gli_shm_same_user(fd, t->here.user)) {
-    shm_accept_refuse(t, half_open, GLI_SHM_DECLINED,
-                      "it belongs to another user");
     return;
   }
   t->lacking_since_ns = 0;
@@ -231,17 +266,12 @@ void gli_shm_listener_ready(void *owner, int events) {
   (void)events;
   t->happened++;
   for (int i = 0; i < ACCEPTS_PER_POLL; i++) {
-    gli_shm_half_open *half_open = free_slot(t);
-    if (half_open == NULL) {
-      pause_accept(t);
-      return;
-    }
     int fd = gli_shm_accept(t->listener.fd);
     if (fd >= 0) {
-      shm_accept_welcome(t, half_open, fd);
+      shm_accept_welcome(t, fd);
       continue;
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (gli_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
     shm_accept_failed(t, errno);
     return;

@@ -5,9 +5,10 @@
  * strangers cost little and disturb no rank. Nothing is opened or changed for
  * one before its proof.
  *
- * Where there are too many, the one that has been silent for longest gives way
- * at once: what it holds up may be a peer. One that has got further has named a
- * context of ours and its rank in it, and has a moment to prove that. */
+ * Where there are too many, or descriptors are scarce, the one that has been
+ * silent for longest gives way at once: what it holds up may be a peer. One
+ * that has got further has named a context of ours and its rank in it, and has
+ * a moment to prove that. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -456,7 +457,14 @@ static bool half_open_may_welcome(const gli_tcp *t) {
          half_open_may_go(half_open_last(t));
 }
 
-static void half_open_make_room(gli_tcp *t) {
+/* For a connection that has been accepted. */
+static void half_open_make_room(gli_tcp *t, int fd) {
+  int highest = fd;
+  for (const gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
+    if (g->watch->fd > highest) highest = g->watch->fd;
+  if (t->half_open_count >= GLI_STRANGERS_FEW && gli_fd_is_scarce(highest) &&
+      half_open_may_go(half_open_last(t)))
+    half_open_give_way(half_open_last(t));
   while (t->half_open_count >= HALF_OPEN_MAX &&
          half_open_may_go(half_open_last(t)))
     half_open_give_way(half_open_last(t));
@@ -500,7 +508,7 @@ void gli_tcp_listener_ready(void *owner, int events) {
     int fd = gli_socket_accept(t->listener->eye.fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
-      half_open_make_room(t);
+      half_open_make_room(t, fd);
       tcp_accept_welcome(t, fd);
       continue;
     }

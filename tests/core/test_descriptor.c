@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,8 +91,22 @@ static void a_lack_says_what_to_do(void **state) {
     assert_false(gli_lacking(others[i]));
 }
 
+static void the_upper_half_is_scarce(void **state) {
+  struct rlimit before, few;
+  (void)state;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  few = before;
+  few.rlim_cur = 100;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  bool lower = gli_fd_is_scarce(49), upper = gli_fd_is_scarce(50);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+  assert_false(lower);
+  assert_true(upper);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_upper_half_is_scarce),
       cmocka_unit_test(none_is_one_of_the_first_three),
       cmocka_unit_test(a_failure_is_passed_on),
       cmocka_unit_test(a_lack_says_what_to_do),

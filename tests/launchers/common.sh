@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # Included by the scripts here, one for each family of launchers.
-# usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO
+# usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO ROUNDS
 # FOLDER is for what is downloaded, and kept for the next time.
 set -u
-project=$1 folder=$2 hello=$3 meet=$4 gloo=$5
+project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6
 # shellcheck source=tests/tools/tap.sh
 . "$project/tests/tools/tap.sh"
 # shellcheck source=/dev/null
@@ -133,4 +133,18 @@ beside_mpi() {
   play "$@" "$meet" "$kind" ${words//init/init=$library}
   [ "$status" -eq 0 ] && [ "$(count "of 4: ends")" -eq 4 ]
   result "$name: beside MPI: $words" "$scratch/all"
+}
+
+# strangers NAME COMMAND...: four ranks beside which another user tries what it
+# can.
+strangers() {
+  local name=$1
+  shift
+  GLOO_LOG_LEVEL=error play sh "$project/tests/security/strangers.sh" "$(command -v python3)" "$rounds" 2 "$@"
+  if [ "$status" -eq 77 ]; then
+    skipped "$name: beside another user" "$out"
+    return
+  fi
+  [ "$status" -eq 0 ] && [ "$(count ": well, in ")" -eq 4 ]
+  result "$name: four ranks work, and another user gets nothing" "$scratch/all"
 }

@@ -5,4 +5,5 @@
 
 says_hello "gloo run" 3 "$gloo" run -n 3 --
 says_hello "no launcher" 1 env
+strangers "gloo run" "$gloo" run -n 4 --
 finish

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Another user on the host of a job that nothing was set for.
+# usage: one_host.sh GLOO ROUNDS PYTHON
+gloo=$1 rounds=$2 python=$3
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/tools/tap.sh
+. "$here/../tools/tap.sh"
+export HOME="$scratch" GLOO_LOG_LEVEL=error
+unset GLOO_SECURITY GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_JOB_ID
+
+# beside NAME LAUNCHER...: what comes of a stranger beside a job of four ranks.
+beside() {
+  name=$1
+  shift
+  sh "$here/strangers.sh" "$python" "$rounds" 2 "$@" > "$scratch/all" 2>&1
+  status=$?
+  if [ $status -eq 77 ]; then
+    skipped "$name" "$(cat "$scratch/all")"
+    return
+  fi
+  sed 's/^/# /' "$scratch/all"
+  equal "$status $(grep -c '^rank [0-3]: well' "$scratch/all")" "0 4"
+  result "$name: four ranks work, and a stranger gets nothing" "$scratch/all"
+}
+
+beside "gloo run" "$gloo" run -n 4 --
+GLOO_TRANSPORT=tcp beside "gloo run over TCP" "$gloo" run -n 4 --
+# Without a secret, as started by hand.
+by_hand="$scratch/by_hand"
+cat > "$by_hand" << 'END'
+for RANK in 0 1 2 3; do
+  export RANK
+  "$@" &
+  ranks="$ranks $!"
+done
+status=0
+for pid in $ranks; do wait "$pid" || status=1; done
+exit $status
+END
+export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 GLOO_JOB_ID=known
+beside "ranks started by hand" sh "$by_hand"
+# Where nobody is kept out it comes in: what it tries is to the point.
+GLOO_SECURITY=off sh "$here/strangers.sh" "$python" "$rounds" 2 sh "$by_hand" > "$scratch/all" 2>&1
+status=$?
+if [ $status -eq 77 ]; then
+  skipped "GLOO_SECURITY=off" "$(cat "$scratch/all")"
+else
+  equal $status 100 && has "$(cat "$scratch/all")" "LEAK: a store let a stranger in"
+  result "with GLOO_SECURITY=off the stranger comes in" "$scratch/all"
+fi
+unset WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_JOB_ID
+
+# ---- who has the port first ----------------------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+  port=$((23000 + $$ % 1000))
+  for what in port socket; do
+    "$python" "$here/stranger.py" take $port $what > "$scratch/taken" &
+    stranger=$!
+    wait_until grep -q taken "$scratch/taken"
+    "$gloo" run -n 4 --port $port -- "$rounds" 100 > "$scratch/all" 2>&1
+    equal $? 1 && has "$(cat "$scratch/all")" "127.0.0.1:$port" &&
+      has "$(cat "$scratch/all")" "another program, or an earlier run that has not ended, has the port"
+    result "another user has the $what of the store: the job says so" "$scratch/all"
+    kill $stranger
+    wait $stranger 2> /dev/null
+  done
+else
+  skipped "another user has the store's port" "it takes root to be another user"
+fi
+finish

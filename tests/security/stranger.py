@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""A process of another user on the host of a job: started as root, it becomes
+one that owns nothing. It goes by what the system
+shows to everybody, and tries to learn, to join, to give values and to crowd.
+
+usage: stranger.py try SECONDS PROGRAM    whatever listens, again and again
+       stranger.py take PORT port|socket  have the store's place first
+
+`try` prints what it has tried, and ends with 1 if anything came of it. It is to
+run in namespaces that are the job's alone: it touches all that it finds, but for
+what processes of other names than PROGRAM have. Launchers have ports of their
+own, and some do not stand being connected to: mpiexec of MPICH ends."""
+import os
+import re
+import socket
+import struct
+import sys
+import time
+
+NOBODY = 65534
+MAGIC, VERSION = 0x65726F7473636C67, 3
+HELLO, SET, FETCH = 1, 2, 3
+JOBS = [b"", b"known", b"none"]
+
+tried = {}
+leaks = set()
+
+
+def count(what):
+    tried[what] = tried.get(what, 0) + 1
+
+
+# ---- what the system shows ---------------------------------------------------
+
+
+def sockets_of_others(program):
+    """Their inodes. This takes what the stranger does not have: being root."""
+    found = set()
+    os.seteuid(0)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/comm" % pid) as file:
+                if file.read().strip() == program:
+                    continue
+            for fd in os.listdir("/proc/%s/fd" % pid):
+                found.add(os.readlink("/proc/%s/fd/%s" % (pid, fd)))
+        except OSError:
+            continue
+    os.seteuid(NOBODY)
+    return found
+
+
+def tcp_listeners(others):
+    """(family, port) of the sockets that listen."""
+    found = []
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        with open("/proc/net/" + name) as table:
+            for line in table.readlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and "socket:[%s]" % words[9] not in others:
+                    found.append((family, int(words[1].split(":")[1], 16)))
+    return found
+
+
+def abstract_sockets():
+    """(type, name) of all that have a name of the library's."""
+    found = []
+    with open("/proc/net/unix", errors="replace") as table:
+        for line in table.readlines()[1:]:
+            words = line.split()
+            if len(words) > 7 and words[7].startswith("@gloo_c") and int(words[3], 16) & 0x10000:
+                kind = socket.SOCK_STREAM if words[4] == "0001" else socket.SOCK_SEQPACKET
+                found.append((kind, "\0" + words[7][1:]))
+    return found
+
+
+def look_at_processes():
+    """Secrets on command lines, or in environments that can be read."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat("/proc/" + pid).st_uid == os.getuid():
+                continue
+            count("processes")
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                line = file.read()
+            if re.search(rb"[0-9a-f]{32}", line) or b"SECRET=" in line:
+                leaks.add("a command line has a secret")
+            for match in re.findall(rb"GLOO_JOB_ID=([^\0]+)", line):
+                JOBS.append(match)
+        except OSError:
+            continue
+        try:
+            with open("/proc/%s/environ" % pid, "rb") as file:
+                if file.read():
+                    leaks.add("an environment can be read")
+        except OSError:
+            pass
+
+
+# ---- sockets -----------------------------------------------------------------
+
+
+def opened(family, kind, place):
+    s = socket.socket(family, kind)
+    s.settimeout(0.3)
+    try:
+        s.connect(place)
+        return s
+    except OSError:
+        s.close()
+        return None
+
+
+def tcp(family, port):
+    return opened(family, socket.SOCK_STREAM, ("127.0.0.1" if family == socket.AF_INET else "::1", port))
+
+
+def ask(s, data):
+    """What it answers, until it hangs up or says no more."""
+    got = b""
+    if s is None:
+        return got
+    try:
+        s.sendall(data)
+        while len(got) < 65536:
+            part = s.recv(65536)
+            if not part:
+                break
+            got += part
+    except OSError:
+        pass
+    s.close()
+    return got
+
+
+# ---- the store ---------------------------------------------------------------
+
+
+def frame(op, body):
+    return struct.pack("<II", len(body), op) + body
+
+
+def blob(data):
+    return struct.pack("<I", len(data)) + data
+
+
+def hello_by_name(job):
+    return frame(HELLO, struct.pack("<QIIQ", MAGIC, VERSION, 0, 0) + blob(job + b"\0"))
+
+
+def try_store(open_it):
+    fetch = frame(FETCH, struct.pack("<qI", 0, 1) + blob(b"\0") + struct.pack("<I", 1) + blob(b"gloo/rank/0\0"))
+    poison = frame(SET, blob(b"gloo/outcome\0") + blob(struct.pack("<III", 9, 1, 1) + b"all is well"))
+    for job in JOBS[:6]:
+        for request in (fetch, poison):
+            count("hellos to a store by name")
+            answer = ask(open_it(), hello_by_name(job) + request)
+            if len(answer) >= 8 and struct.unpack_from("<I", answer, 4)[0] == 0:
+                leaks.add("a store let a stranger in")
+    count("hellos to a store without a proof")
+    nonce = os.urandom(16)
+    answer = ask(open_it(), frame(HELLO, struct.pack("<QII", MAGIC, VERSION, 1) + nonce) + fetch + bytes(16))
+    # A challenge, or that there is no secret; and no reply to the request.
+    if len(answer) > 8 and len(answer) > 8 + struct.unpack_from("<I", answer)[0]:
+        leaks.add("a store answered a request without a proof")
+
+
+# ---- the transports ----------------------------------------------------------
+
+
+def try_listener(open_it):
+    """As each rank to each other one, with a number by chance."""
+    for rank in range(4):
+        count("hellos to a rank over TCP")
+        numbers = struct.pack("<IIIIII", 5, 0, 1, rank, (rank + 1) % 4, 0)
+        answer = ask(open_it(), b"gloo_c>\0" + numbers + os.urandom(8) + bytes(24))
+        if answer[:7] == b"gloo_c<" and len(answer) >= 16 and struct.unpack_from("<I", answer, 12)[0] == 1:
+            leaks.add("a rank accepted a stranger over TCP")
+
+
+def try_shared_memory(kind, name):
+    """The word after the version says what an answer is: 2 is yes."""
+    count("packets to a rank's socket")
+    s = opened(socket.AF_UNIX, kind, name)
+    answer = ask(s, b"gloo_c=\0" + struct.pack("<IIIIQ", 8, 1, 1, 0, 4711) + bytes(64))
+    if len(answer) >= 16 and struct.unpack_from("<I", answer, 12)[0] == 2:
+        leaks.add("a rank accepted a stranger's shared memory")
+
+
+# ---- crowds ------------------------------------------------------------------
+
+held = []
+
+
+def crowd(open_it, n):
+    """They say nothing, and stay."""
+    for _ in range(n):
+        s = open_it()
+        if s is not None:
+            count("silent connections")
+            held.append(s)
+    while len(held) > 600:
+        held.pop(0).close()
+
+
+def main():
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, 0)
+    if sys.argv[1] == "take":
+        port = int(sys.argv[2])
+        if sys.argv[3] == "port":
+            s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            s.bind(("127.0.0.1", port))
+        else:
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            s.bind("\0gloo_c-store-127.0.0.1:%d" % port)
+        s.listen(8)
+        print("taken", flush=True)
+        time.sleep(60)
+        return 0
+    end = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < end:
+        look_at_processes()
+        for family, port in tcp_listeners(sockets_of_others(sys.argv[3])):
+            count("TCP listeners")
+            try_store(lambda: tcp(family, port))
+            try_listener(lambda: tcp(family, port))
+            crowd(lambda: tcp(family, port), 20)
+        for kind, name in abstract_sockets():
+            count("abstract sockets")
+            if kind == socket.SOCK_STREAM:
+                try_store(lambda: opened(socket.AF_UNIX, kind, name))
+            else:
+                try_shared_memory(kind, name)
+            crowd(lambda: opened(socket.AF_UNIX, kind, name), 20)
+    for what in sorted(tried):
+        print("tried %s: %d" % (what, tried[what]))
+    for leak in sorted(leaks):
+        print("LEAK: %s" % leak)
+    return 1 if leaks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
