@@ -1,16 +1,19 @@
 /* Variables of the environment: lines of NAME=VALUE. Those by which a launcher
  * is reached, or a library loaded, are not among them: fuzz_pmi.c. */
-#define _GNU_SOURCE /* AI_NUMERICHOST */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/host.h"
 #include "core/ports.h"
 #include "core/published.h"
 #include "fuzz.h"
 #include "rendezvous/launch.h"
 #include "security/secret.h"
 #include "security/trust.h"
+#if GLI_LINUX
+#include "transport_shm/shm.h"
+#endif
 
 static const char *const names[] = {"GLOO_RANK",
                                     "GLOO_SIZE",
@@ -39,8 +42,21 @@ static const char *const names[] = {"GLOO_RANK",
                                     "GLOO_SECURITY",
                                     "GLOO_SOCKET_IFNAME",
                                     "GLOO_BIND_ADDR",
-                                    "GLOO_PUBLISH_ADDR"};
+                                    "GLOO_PUBLISH_ADDR",
+                                    "GLOO_HOST_ID",
+                                    "GLOO_SHM_READ"};
 enum { NAMES = sizeof names / sizeof *names };
+
+/* What else of the program's own environment would be read. */
+static const char *const others[] = {"PMI_FD",         "PMI_RANK",
+                                     "PMIX_NAMESPACE", "PMIX_RANK",
+                                     "HOME",           "GLOO_JOB_SECRET_FILE"};
+enum { OTHERS = sizeof others / sizeof *others };
+
+static void unset_all(void) {
+  for (int i = 0; i < NAMES; i++) unsetenv(names[i]);
+  for (int i = 0; i < OTHERS; i++) unsetenv(others[i]);
+}
 
 /* Names of hosts are asked of the system, and so of the network: not here. */
 static bool asks_the_network(const char *name, const char *value) {
@@ -60,6 +76,17 @@ static void set_one(char *line) {
   for (int i = 0; i < NAMES; i++)
     if (strcmp(line, names[i]) == 0 && !asks_the_network(line, value))
       setenv(line, value, 1);
+}
+
+static void read_numbers(void) {
+  gloo_error error;
+  uint64_t number;
+  gloo_status status = gli_host_key(NULL, "shm", &number, &error);
+  fuzz_check_error(status, &error);
+#if GLI_LINUX
+  status = gli_shm_read_min(&number, &error);
+  fuzz_check_error(status, &error);
+#endif
 }
 
 static void read_all(void) {
@@ -107,12 +134,13 @@ static void read_all(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   fuzz_input input = {data, bytes};
   char *line;
-  clearenv();
+  unset_all();
   while ((line = fuzz_take_line(&input)) != NULL) {
     set_one(line);
     free(line);
   }
   read_all();
-  clearenv();
+  read_numbers();
+  unset_all();
   return 0;
 }

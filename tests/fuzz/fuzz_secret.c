@@ -20,15 +20,20 @@ static void check_secret(gloo_status status, gli_secret *secret,
   gli_secret_release(secret);
 }
 
+static char path[] = "/tmp/gloo_c-fuzz-XXXXXX";
+
+static void remove_file(void) {
+  (void)unlink(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  static char path[] = "/tmp/gloo_c-fuzz-XXXXXX";
   static int file = -1;
   fuzz_input input = {data, bytes};
   gli_secret secret;
   gloo_error error;
   if (file < 0) {
     file = mkstemp(path);
-    fuzz_check(file >= 0, path);
+    fuzz_check(file >= 0 && atexit(remove_file) == 0, path);
   }
   uint16_t mode = fuzz_take_u16(&input) & 0777;
   (void)fchmod(file, mode);

@@ -46,7 +46,7 @@ static void peer_listen(tcp_peer *p) {
 
 static int peer_connect(const tcp_peer *p) {
   const gli_tcp *t = (const gli_tcp *)p->use.t;
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
   fuzz_check(
       fd >= 0 && connect(fd, &t->local.any, gli_endpoint_bytes(&t->local)) == 0,
       "the peer connects");

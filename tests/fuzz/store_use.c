@@ -16,11 +16,12 @@ static void use_values(gloo_store *store) {
   gloo_error error;
   use_check(gloo_store_set(store, "k", "value", 5, &error), &error);
   use_check(gloo_store_multi_set(store, keys, set, 2, &error), &error);
-  gloo_status status = gloo_store_get(store, "k", 0, &got[0], &error);
+  gloo_status status =
+      gloo_store_get(store, "k", GLOO_TIMEOUT_NOW, &got[0], &error);
   use_check(status, &error);
   if (status == GLOO_OK) free(got[0].data);
-  use_check(gloo_store_wait(store, keys, 2, 0, &error), &error);
-  status = gloo_store_multi_get(store, keys, 2, 0, got, &error);
+  use_check(gloo_store_wait(store, keys, 2, GLOO_TIMEOUT_NOW, &error), &error);
+  status = gloo_store_multi_get(store, keys, 2, GLOO_TIMEOUT_NOW, got, &error);
   use_check(status, &error);
   for (int i = 0; i < 2 && status == GLOO_OK; i++) free(got[i].data);
 }
