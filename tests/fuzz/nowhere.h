@@ -35,10 +35,10 @@ typedef struct nowhere_end {
   nowhere_pair *kept_by[64];
   size_t n_kept;
   gli_shared_copy copies[2][GLI_SHARED_COPIES];
-  uint8_t memory[NOWHERE_BYTES];
   /* What the next poll is to hand up; NULL: nothing. */
   void (*next)(void *user);
   void *next_user;
+  uint8_t memory[NOWHERE_BYTES]; /* what it holds does not matter */
 } nowhere_end;
 
 extern nowhere_end nowhere;
