@@ -128,10 +128,10 @@ static void header_change(gli_header *h, uint8_t field, uint8_t value) {
       h->type = value;
       break;
     case 1:
-      h->form = value & 0x7f;
+      h->form = value & 0x7fu;
       break;
     case 2:
-      h->eager = value & 1;
+      h->eager = value & 1u;
       break;
     case 3:
       h->collective = value;

@@ -80,13 +80,13 @@ static void scene_greet(scene *s, int client) {
     scene_request(s, client, GLI_TCP_PROVE, NULL, 0);
 }
 
-static void scene_join(scene *s, int client, uint8_t how) {
+static void scene_join(scene *s, int client, uint8_t how, bool again) {
   int fds[2];
   fuzz_check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                         fds) == 0,
              "there are descriptors");
   s->client[client] = fds[0];
-  gli_session_accept(&s->service, fds[1], (how & REFUSED) != 0);
+  gli_session_accept(&s->service, fds[1], again && (how & REFUSED) != 0);
   if ((how & GREET) != 0) scene_greet(s, client);
 }
 
@@ -115,7 +115,7 @@ static void scene_open(scene *s, uint8_t how) {
       s->service.key = &s->key;
     gli_trust_release(&trust);
   }
-  for (int c = 0; c < CLIENTS; c++) scene_join(s, c, how & ~REFUSED);
+  for (int c = 0; c < CLIENTS; c++) scene_join(s, c, how, false);
 }
 
 static void scene_close(scene *s) {
@@ -147,7 +147,7 @@ static void scene_step(scene *s, fuzz_input *input, uint8_t how) {
     case 5:
       scene_leave(s, client);
       scene_turn(s);
-      scene_join(s, client, how);
+      scene_join(s, client, how, true);
       break;
     case 6:
       gli_sessions_expire(&s->service, UINT64_MAX);

@@ -146,8 +146,8 @@ void use_close_pair(transport_use *use) {
 gli_header use_make_header(fuzz_input *input, size_t length) {
   uint8_t kind = fuzz_take_u8(input), parts = fuzz_take_u8(input);
   gli_header header = {.type = (uint8_t)(kind % GLI_MESSAGE_TYPES),
-                       .form = (kind >> 4) % GLI_FORMS,
-                       .eager = parts & 1,
+                       .form = (kind >> 4) % GLI_FORMS & 0x7fu,
+                       .eager = parts & 1u,
                        .slot = parts >> 4,
                        .dtype = parts >> 1 & 1,
                        .op = parts >> 2 & 1,
