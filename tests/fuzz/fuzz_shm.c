@@ -136,7 +136,63 @@ static gli_shm_note peer_note(const shm_peer *p, gli_shm_say say) {
                         .asks = (p->how & ASKS) != 0};
 }
 
-static void peer_greet(shm_peer *p) {
+/* Somebody else's: in one of its numbers. */
+static void note_spoil(gli_shm_note *note, int how) {
+  switch (how) {
+    case 1:
+      note->key = 0; /* come later */
+      break;
+    case 2:
+      note->key = 1; /* not this way */
+      break;
+    case 3:
+      note->key ^= 2;
+      break;
+    case 4:
+      note->from = 2;
+      break;
+    case 5:
+      note->to = 1;
+      break;
+    case 6:
+      note->version++;
+      break;
+    case 7:
+      note->data_bytes *= 2;
+      break;
+    case 8:
+      note->data_bytes = UINT32_C(1) << 31;
+      break;
+    case 9:
+      note->chunk = note->data_bytes;
+      break;
+    case 10:
+      note->chunk = 63;
+      break;
+    case 11:
+      note->fds[GLI_SHM_FD_RING] = note->fds[GLI_SHM_FD_PAGE];
+      break;
+    case 12:
+      note->fds[GLI_SHM_FD_PAGE] = -1;
+      break;
+    case 13:
+      note->asks ^= 1;
+      break;
+    case 14:
+      note->tag[0] ^= 1;
+      break;
+    case 15:
+      note->say = GLI_SHM_DECLINED;
+      break;
+    case 16:
+      note->say = GLI_SHM_USE_MINE;
+      break;
+    default:
+      break;
+  }
+}
+
+static void peer_greet(shm_peer *p, int how) {
   bool accepts = (p->how & CONNECTS) != 0;
   gli_shm_note note = peer_note(p, accepts ? GLI_SHM_ACCEPTED : GLI_SHM_HELLO);
   gli_key key;
@@ -147,6 +203,7 @@ static void peer_greet(shm_peer *p) {
     (void)gli_shm_tag(&key, (gli_shm_say)note.say, 1, 0, note.tag, &error);
   note.fds[GLI_SHM_FD_RING] = p->out.fd;
   note.fds[GLI_SHM_FD_PAGE] = p->page_fd;
+  note_spoil(&note, how);
   (void)gli_shm_note_send(p->fd, &note);
   if (accepts) return;
   peer_turn(p);
@@ -193,7 +250,9 @@ static void peer_say_note(shm_peer *p, fuzz_input *input) {
 
 /* ---- what it writes ------------------------------------------------------ */
 
-static void peer_send(shm_peer *p, fuzz_input *input) {
+/* Damaged: a byte of the payload, once it is written. */
+static void peer_send(shm_peer *p, bool damaged, fuzz_input *input) {
+  uint8_t *first = p->out.memory->data + p->out.at % RING_DATA;
   fuzz_input start = *input;
   (void)fuzz_take_u16(input); /* of the header */
   size_t bytes = fuzz_take_u16(input) % USE_BYTES;
@@ -204,6 +263,7 @@ static void peer_send(shm_peer *p, fuzz_input *input) {
     (void)gli_shm_put_checked(&p->out, &p->last, payload, &progress);
   else
     (void)gli_shm_put(&p->out, &p->last, payload, &progress);
+  if (damaged) *first ^= 1;
 }
 
 static void peer_write(fuzz_input *input, void *memory, size_t most) {
@@ -300,11 +360,11 @@ static void peer_step(shm_peer *p, fuzz_input *input) {
   uint8_t what = fuzz_take_u8(input);
   switch (what % 11) {
     case 0:
-      peer_greet(p);
+      peer_greet(p, what / 11);
       break;
     case 1:
-      peer_send(p, input);
-      if ((what & 0x80) != 0) peer_take_now(p);
+      peer_send(p, what / 11 % 4 == 1, input);
+      if (what / 11 % 4 == 2) peer_take_now(p);
       break;
     case 2:
       peer_write_slot(p, input);

@@ -1,9 +1,9 @@
 /* The server of a TCP store, whose clients say anything. The first byte: is
  * there a secret, do the clients greet as they should, is one that comes next
  * refused. Then come steps of two clients, each with a byte that says which
- * client and what: requests (an operation, and a piece of bytes with the right
- * head, and the right tag where there are tags), bytes as they are, the end of
- * a connection, the end of all timers. */
+ * client and what: requests that make sense, or nearly; others, of any
+ * operation and bytes, with the right head, and the right tag where there are
+ * tags; bytes as they are; the end of a connection; the end of all timers. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,6 +52,78 @@ static void scene_request(scene *s, int client, uint32_t op, const void *body,
   if (!frame.failed) scene_say(s, client, frame.data, frame.bytes);
   free(frame.data);
 }
+
+/* ---- requests that make sense ---------------------------------------------
+ */
+
+static const char *scene_key(fuzz_input *input) {
+  static const char *const keys[] = {"k", "n", "alarm", "another key"};
+  return keys[fuzz_take_u8(input) % 4];
+}
+
+static void put_fetch(gli_frame *frame, fuzz_input *input) {
+  uint8_t how = fuzz_take_u8(input);
+  uint32_t n = 1 + how % 3;
+  gli_frame_put_u64(frame, how >= 128 ? UINT64_MAX : how >> 4);
+  gli_frame_put_u32(frame, how >> 2 & 1);
+  gli_frame_put_key(frame, (how & 8) != 0 ? "alarm" : "");
+  gli_frame_put_u32(frame, n);
+  for (uint32_t i = 0; i < n; i++) gli_frame_put_key(frame, scene_key(input));
+}
+
+static void put_will(gli_frame *frame, fuzz_input *input) {
+  uint8_t how = fuzz_take_u8(input);
+  uint32_t n = how % 4;
+  gli_frame_put_u32(frame, n);
+  gli_frame_put_u32(frame, n > 0 ? how / 4 % (n + 1) : 0);
+  for (uint32_t i = 0; i < n; i++) {
+    gli_frame_put_key(frame, scene_key(input));
+    gli_frame_put_blob(frame, "gone", 4);
+  }
+}
+
+static void put_body(gli_frame *frame, uint32_t op, fuzz_input *input) {
+  fuzz_input piece;
+  if (op == GLI_TCP_FETCH) {
+    put_fetch(frame, input);
+    return;
+  }
+  if (op == GLI_TCP_WILL) {
+    put_will(frame, input);
+    return;
+  }
+  gli_frame_put_key(frame, scene_key(input));
+  if (op == GLI_TCP_REMOVE) return;
+  if (op == GLI_TCP_ADD) {
+    gli_frame_put_u64(frame, fuzz_take_u8(input));
+    return;
+  }
+  piece = fuzz_take_piece(input);
+  gli_frame_put_blob(frame, piece.at, piece.left);
+  if (op != GLI_TCP_COMPARE) return;
+  gli_frame_put_blob(frame, "12", 2);
+  gli_frame_put_u32(frame, fuzz_take_u8(input) & 1);
+}
+
+/* But for one byte, where the input wants that. */
+static void scene_ask(scene *s, int client, fuzz_input *input) {
+  uint8_t what = fuzz_take_u8(input);
+  uint32_t op = GLI_TCP_SET + what % (GLI_TCP_WILL - GLI_TCP_SET + 1);
+  gli_frame frame;
+  gli_frame_begin(&frame, 64);
+  put_body(&frame, op, input);
+  size_t body = frame.bytes - GLI_TCP_HEAD_BYTES;
+  if (what >= 192 && !frame.failed && body > 0) {
+    uint8_t at = fuzz_take_u8(input);
+    frame.data[GLI_TCP_HEAD_BYTES + at % body] = fuzz_take_u8(input);
+  }
+  if (!frame.failed)
+    scene_request(s, client, op, frame.data + GLI_TCP_HEAD_BYTES, body);
+  free(frame.data);
+}
+
+/* ---- joining and leaving --------------------------------------------------
+ */
 
 /* The server has drawn what fuzz.c draws, and so has the client. */
 static void scene_greet(scene *s, int client) {
@@ -134,7 +206,10 @@ static void scene_step(scene *s, fuzz_input *input, uint8_t how) {
   int client = what % CLIENTS;
   fuzz_input piece;
   switch (what / CLIENTS % 8) {
-    default: {
+    default:
+      scene_ask(s, client, input);
+      break;
+    case 3: {
       uint8_t op = fuzz_take_u8(input);
       piece = fuzz_take_piece(input);
       scene_request(s, client, op, piece.at, piece.left);

@@ -108,13 +108,28 @@ static void peer_make_hello(const tcp_peer *p, int c, bool from_peer,
   gli_tcp_hello_encode(&hello, out);
 }
 
-static void peer_greet(tcp_peer *p, int c) {
+/* Somebody else's: in one of its numbers. */
+static void hello_spoil(uint8_t hello[GLI_TCP_HELLO_BYTES], int how) {
+  static const struct {
+    uint8_t at, value;
+  } spoils[] = {{8, 9},  {12, 7}, {16, 0},  {20, 2}, {24, 1},
+                {28, 1}, {28, 0}, {32, 99}, {40, 1}, {0, 0}};
+  enum { SPOILS = sizeof spoils / sizeof *spoils };
+  if (how == SPOILS + 1 || how == SPOILS + 2) /* come later, or not this way */
+    gli_put_u64(hello + 32, (uint64_t)(how - SPOILS - 1));
+  else if (how > 0 && how <= SPOILS)
+    hello[spoils[how - 1].at] = spoils[how - 1].value;
+}
+
+static void peer_greet(tcp_peer *p, int c, int how) {
   uint8_t hello[GLI_TCP_HELLO_BYTES];
   gli_tcp_tags tags;
   peer_make_hello(p, c, true, hello);
+  hello_spoil(hello, how);
   peer_say(p, c, hello, sizeof hello);
   if ((p->how & ASKS) == 0 || !peer_tags(p, hello, &tags)) return;
   peer_turn(p);
+  if (how == 31) tags.of_initiator[3] ^= 1;
   peer_say(p, c, tags.of_initiator, sizeof tags.of_initiator);
 }
 
@@ -140,15 +155,15 @@ static void peer_answer(tcp_peer *p, int c, uint32_t answer) {
 
 /* ---- messages ------------------------------------------------------------ */
 
-static void peer_send(tcp_peer *p, int c, fuzz_input *input) {
+static void peer_send(tcp_peer *p, int c, bool damaged, fuzz_input *input) {
   uint8_t bytes[GLI_HEADER_BYTES];
   fuzz_input start = *input;
   (void)fuzz_take_u16(input); /* of the header */
   fuzz_input payload = fuzz_take_piece(input);
   p->last = use_make_header(&start, payload.left);
   if ((p->how & CHECKED) != 0)
-    gli_header_encode_checked(&p->last, gli_crc32c(0, payload.at, payload.left),
-                              bytes);
+    gli_header_encode_checked(
+        &p->last, gli_crc32c(0, payload.at, payload.left) + damaged, bytes);
   else
     gli_header_encode(&p->last, bytes);
   peer_say(p, c, bytes, sizeof bytes);
@@ -204,10 +219,10 @@ static void peer_step(tcp_peer *p, fuzz_input *input) {
       if ((p->how & CONNECTS) != 0)
         peer_answer(p, c, what >> 3);
       else
-        peer_greet(p, c);
+        peer_greet(p, c, what >> 3);
       break;
     case 1:
-      peer_send(p, c, input);
+      peer_send(p, c, (what & 16) != 0, input);
       if ((what & 8) != 0) peer_take_now(p);
       break;
     case 2:
