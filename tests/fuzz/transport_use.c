@@ -114,7 +114,7 @@ void use_open(transport_use *use, const gli_transport_ops *ops) {
   memset(use, 0, sizeof *use);
   use->ops = ops;
   fuzz_check(ops->open(&config, &use->t, &error) == GLOO_OK,
-             "the end point opens");
+             error.message);
 }
 
 void use_expect(transport_use *use, const gli_address *peer, bool asks) {
