@@ -119,11 +119,11 @@ configure() { # directory, meson options...
   rm -f "$log"
 }
 
-build() { # directory
+build() { # directory, [targets...]
   local log
   log=$(mktemp)
   say "building in $1/"
-  if ! ninja -C "$1" >"$log" 2>&1; then
+  if ! ninja -C "$1" "${@:2}" >"$log" 2>&1; then
     cat "$log" >&2
     rm -f "$log"
     return 1

@@ -108,9 +108,16 @@ static gli_outcome read_outcome(const gloo_store *store,
   size_t bytes = value->bytes - HEAD_BYTES;
   if (bytes > GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES;
   uint32_t fault = gli_get_u32(data + 8), reporter = gli_get_u32(data + 4);
-  gli_fail(error, -(gloo_status)gli_get_u32(data),
-           fault > INT32_MAX ? -1 : (int)fault, "%.*s", (int)bytes,
-           (const char *)data + HEAD_BYTES);
+  int rank = fault > INT32_MAX ? -1 : (int)fault;
+  gloo_status status = -(gloo_status)gli_get_u32(data);
+  if (bytes == 0 || data[HEAD_BYTES] == '\0')
+    gli_fail(error, status, rank,
+             "the ranks that meet in %s have failed, and key "
+             "'" GLI_OUTCOME_KEY "' there does not say why",
+             store->label);
+  else
+    gli_fail(error, status, rank, "%.*s", (int)bytes,
+             (const char *)data + HEAD_BYTES);
   if (reporter != NOBODY)
     gli_error_prefix(error, "rank %u reports: ", (unsigned)reporter);
   return GLI_OUTCOME_FAILED;

@@ -73,12 +73,18 @@ static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
                   "%s sent a reply that makes no sense", store->label);
 }
 
-/* A refusal's sentence is the body of the reply. */
-static gloo_status store_tcp_refused(gli_tcp_reply *reply, gloo_error *error) {
+/* A refusal's sentence is the body of the reply. GLOO_ERR_POISONED has none,
+ * and what is no server of ours may have none, either. */
+static gloo_status store_tcp_refused(const gloo_store *store,
+                                     gli_tcp_reply *reply, gloo_error *error) {
   size_t bytes = reply->body.left;
   if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
-  gloo_status status = gli_fail(error, reply->status, -1, "%.*s", (int)bytes,
-                                (const char *)reply->body.at);
+  gloo_status status =
+      bytes > 0 && reply->body.at[0] != '\0'
+          ? gli_fail(error, reply->status, -1, "%.*s", (int)bytes,
+                     (const char *)reply->body.at)
+          : gli_fail(error, reply->status, -1,
+                     "%s refused a request and does not say why", store->label);
   free(reply->data);
   return status;
 }
@@ -90,7 +96,7 @@ static gloo_status simple_call(gloo_store *store, gli_frame *request,
   gloo_status status =
       store_tcp_call((tcp_store *)store, request, op, NULL, &reply, error);
   if (status != GLOO_OK) return status;
-  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(store, &reply, error);
   if (reply.body.left != 0) return broken_reply(store, &reply, error);
   free(reply.data);
   return GLOO_OK;
@@ -134,7 +140,7 @@ static gloo_status tcp_add(gloo_store *store, const char *key, int64_t amount,
   gloo_status status = store_tcp_call((tcp_store *)store, &request, GLI_TCP_ADD,
                                       NULL, &reply, error);
   if (status != GLOO_OK) return status;
-  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(store, &reply, error);
   if (!gli_body_u64(&reply.body, &sum) || reply.body.left != 0)
     return broken_reply(store, &reply, error);
   free(reply.data);
@@ -161,7 +167,7 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
                                       GLI_TCP_COMPARE, NULL, &reply, error);
   if (status != GLOO_OK) return status;
   if (reply.status != GLOO_OK && reply.status != GLOO_ERR_COMPARE)
-    return store_tcp_refused(&reply, error);
+    return store_tcp_refused(store, &reply, error);
   if (!gli_body_blob(&reply.body, GLOO_STORE_VALUE_MAX, &data, &bytes) ||
       reply.body.left != 0)
     return broken_reply(store, &reply, error);
@@ -231,7 +237,7 @@ static gloo_status fetch_batch(gloo_store *store, const tcp_question *question,
     *done = n;
     return GLOO_ERR_TIMEOUT;
   }
-  if (reply.status != GLOO_OK) return store_tcp_refused(&reply, error);
+  if (reply.status != GLOO_OK) return store_tcp_refused(store, &reply, error);
   if (!gli_body_u32(&reply.body, &k) || k > n || (values != NULL) != (k > 0))
     return broken_reply(store, &reply, error);
   status = take_values(&reply.body, k, values, &sane, error);

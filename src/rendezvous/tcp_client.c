@@ -51,6 +51,11 @@ static gloo_status client_refused(const greeting *g,
                                   const gli_tcp_reply *reply) {
   size_t bytes = reply->body.left;
   if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
+  if (bytes == 0 || reply->body.at[0] == '\0')
+    return gli_fail(g->error, reply->status, -1,
+                    "the TCP store at %s refused this client and does not say "
+                    "why",
+                    g->server.text);
   return gli_fail(g->error, reply->status, -1, "%.*s", (int)bytes,
                   (const char *)reply->body.at);
 }

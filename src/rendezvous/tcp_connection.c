@@ -245,11 +245,14 @@ static size_t reply_bytes(const gli_tcp_connection *self) {
 
 /* What is missing of the head, or of what follows it. */
 static void connection_read_some(gli_tcp_connection *self) {
-  uint8_t *to = self->head + self->got;
-  size_t missing = GLI_TCP_HEAD_BYTES - self->got;
+  uint8_t *to;
+  size_t missing;
   if (self->body != NULL) {
     to = self->body + (self->got - GLI_TCP_HEAD_BYTES);
     missing = reply_bytes(self) - self->got;
+  } else {
+    to = self->head + self->got;
+    missing = GLI_TCP_HEAD_BYTES - self->got;
   }
   ssize_t n = gli_channel_receive(&self->channel, to, missing);
   if (n < 0 && gli_would_block(errno)) return;

@@ -195,14 +195,17 @@ static bool session_is_full(const gli_session *session) {
 /* What is missing of the head or of the body. A client that is waiting has
  * nothing to say. */
 static ssize_t session_read_some(gli_session *session) {
-  uint8_t *to = session->head + session->got;
-  size_t missing = GLI_TCP_HEAD_BYTES - session->got;
+  uint8_t *to;
+  size_t missing;
   if (session->state == GLI_SESSION_PARKED) {
     to = session->head;
     missing = 1;
   } else if (session->body != NULL) {
     to = session->body + (session->got - GLI_TCP_HEAD_BYTES);
     missing = GLI_TCP_HEAD_BYTES + session->body_room - session->got;
+  } else {
+    to = session->head + session->got;
+    missing = GLI_TCP_HEAD_BYTES - session->got;
   }
   return gli_channel_receive(&session->channel, to, missing);
 }

@@ -63,6 +63,37 @@ static void a_server_of_something_else_is_recognised(void **state) {
   close(listener);
 }
 
+/* A reply of no bytes that refuses; and a greeting, and then such a reply. */
+static void refuse_without_a_word(void *argument) {
+  static const uint8_t replies[16] = {[12] = (uint8_t)-GLOO_ERR_BUSY};
+  for (int greets = 0; greets < 2; greets++) {
+    int fd = accept(*(int *)argument, NULL, NULL);
+    raw_send(fd, replies + (greets ? 0 : 8), greets ? 16 : 8);
+    raw_expect_closed(fd);
+  }
+}
+
+static void a_refusal_without_a_word_is_told(void **state) {
+  gloo_store *store;
+  gloo_error e;
+  uint16_t port;
+  uv_thread_t thread;
+  int listener = raw_listen(&port);
+  (void)state;
+  uv_thread_create(&thread, refuse_without_a_word, &listener);
+  gloo_store_tcp_options options = options_for(port);
+  assert_int_equal(gloo_store_tcp_create(&options, &store, &e), GLOO_ERR_BUSY);
+  expect_address(&e, port);
+  expect_message(&e, "does not say why");
+  assert_int_equal(gloo_store_tcp_create(&options, &store, &e), GLOO_OK);
+  assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_ERR_BUSY);
+  expect_address(&e, port);
+  expect_message(&e, "does not say why");
+  gloo_store_destroy(store);
+  uv_thread_join(&thread);
+  close(listener);
+}
+
 static uv_mutex_t log_lock;
 static int log_lines, log_warnings;
 static char log_last[256];
@@ -271,6 +302,7 @@ int main(int argc, char **argv) {
       TEST(another_job_or_epoch_is_refused),
       TEST(strangers_are_not_told_the_job),
       TEST(a_server_of_something_else_is_recognised),
+      TEST(a_refusal_without_a_word_is_told),
       TEST(strangers_are_dropped_and_the_job_goes_on),
   };
   const struct CMUnitTest patient[] = {

@@ -188,7 +188,8 @@ void gli_shared_copy_asked(gli_link *link, const gli_header *h) {
   share work =
       share_of(op, t->step, memory, gli_operation_at(op, s->a_buffer, s->a));
   uint32_t piece, mine = 0;
-  while (memory != NULL &&
+  /* A peer that takes claims back gets no more than all of it, either. */
+  while (memory != NULL && mine < work.pieces &&
          gli_shared_copy_claim_back(copy, &seen, work.pieces, &piece)) {
     copy_piece(&work, piece);
     mine++;

@@ -1,0 +1,49 @@
+/* URLs of stores, and what is shown of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "rendezvous/store_url.h"
+
+static void check_part(const gli_store_url *url, const char *part) {
+  fuzz_check(part >= url->text && part < url->text + sizeof url->text,
+             "a part of a URL lies in its text");
+  fuzz_check(
+      memchr(part, 0, (size_t)(url->text + sizeof url->text - part)) != NULL,
+      "and ends there");
+}
+
+/* What is shown has the password only where another part of the URL is the
+ * same.
+ */
+static void check_shown(const char *text, const char *password) {
+  char rest[GLI_STORE_URL_MAX + 1];
+  if (password[0] == '\0') return;
+  const char *from = strchr(strstr(text, "://") + 3, ':');
+  const char *at = strrchr(text, '@');
+  fuzz_check(from != NULL && at != NULL && from < at, "a password has a place");
+  memcpy(rest, text, (size_t)(from - text));
+  strcpy(rest + (from - text), at);
+  if (strstr(rest, password) != NULL || strstr("***", password) != NULL) return;
+  fuzz_check(strstr(gli_store_url_shown(text).text, password) == NULL,
+             "the password is not shown");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  fuzz_input input = {data, bytes};
+  char *text = fuzz_text(&input);
+  gli_store_url url;
+  gloo_error error;
+  gloo_status status = gli_store_url_read(text, &url, &error);
+  fuzz_check_error(status, &error);
+  if (status == GLOO_OK) {
+    check_part(&url, url.scheme);
+    check_part(&url, url.user);
+    check_part(&url, url.password);
+    check_part(&url, url.host);
+    check_part(&url, url.path);
+    check_shown(text, url.password);
+  }
+  free(text);
+  return 0;
+}
