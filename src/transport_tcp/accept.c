@@ -461,7 +461,7 @@ static bool half_open_may_welcome(const gli_tcp *t) {
 static void half_open_make_room(gli_tcp *t, int fd) {
   int highest = fd;
   for (const gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
-    if (g->watch->fd > highest) highest = g->watch->fd;
+    if (g->watch->eye.fd > highest) highest = g->watch->eye.fd;
   if (t->half_open_count >= GLI_STRANGERS_FEW && gli_fd_is_scarce(highest) &&
       half_open_may_go(half_open_last(t)))
     half_open_give_way(half_open_last(t));
