@@ -40,4 +40,10 @@ for kind in "--standalone" \
     [ "$(count "rank 1 of 3")" -eq 2 ]
   result "torchrun $kind: ranks that are started again meet again" "$scratch/all"
 done
+
+# PyTorch's store lets in everybody: ranks need a secret to be among themselves.
+GLOO_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export GLOO_JOB_SECRET
+strangers "torchrun, with a secret" "$venv/bin/torchrun" --nproc-per-node 4 --no-python \
+  --master-addr 127.0.0.1 --master-port "$((port + 5))"
 finish

@@ -25,11 +25,12 @@
 #include "ranks/sanitized.h"
 #include "security/keys.h"
 
-enum { NOBODY = 65534, MIB = 1 << 20, GROWTH_MAX = 64, PEERS_MAX = 100 };
+enum { NOBODY = 65534, MIB = 1 << 20, PEERS_MAX = 100 };
+enum { GROWTH_MAX = 64 }; /* MiB */
 /* Files that a rank may have open more than before, at the end of a round: of
  * connections that it is yet to hang up on. */
 enum { FILES_MAX = 1024 };
-/* A job's ranks, and some more lines of each. */
+/* Ten about strangers, and a few of what comes of them. */
 enum { LINES_MAX = 16 };
 
 static const hostile_list *list;
@@ -216,8 +217,10 @@ static void play(const hostile_peer *peer, char *said) {
   int judged = (peer->flags & HOSTILE_BEFORE) != 0 ? 1 : JOB_RANKS;
   for (int r = 0; r < judged; r++) judge_rank(peer, r, &h.job->ranks[r]);
   size_t growth = judge_memory(peer, h.job);
-  keep_times(h.job);
-  tell_times(peer->name, first, growth);
+  if (peer->status == GLOO_OK) {
+    keep_times(h.job);
+    tell_times(peer->name, first, growth);
+  }
   job_free(h.job);
 }
 
