@@ -20,6 +20,8 @@ def run_ranks(size, program, *arguments, timeout=60):
         environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
                        "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        if size != 3:  # as torchrun says that all ranks are on this host
+            environment["LOCAL_WORLD_SIZE"] = str(size)
         processes.append(subprocess.Popen(
             [sys.executable, str(program), *map(str, arguments)], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))

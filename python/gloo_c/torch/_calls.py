@@ -19,10 +19,9 @@ from .._context import Context
 from .._devices import Device
 from .._errors import GlooError, failure, give_back, new_error
 from .._requests import Request, nanoseconds
-from .._stores import CallbackStore
 from ._errors import backend_error
+from ._meeting import meeting_store
 from ._profiler import profiled, shown
-from ._store import functions_of
 from ._tensors import DTYPES, NULL, After, all_of
 from ._works import Ended, Started
 
@@ -87,9 +86,9 @@ class Caller:
         self._sequence = 0
         self._live: deque[Started] = deque()
         try:
-            self._context = Context(rank, size, CallbackStore(functions_of(store)),
-                                    device=device or _shared.get(),
-                                    timeout=timeout.total_seconds())
+            limit = timeout.total_seconds()
+            self._context = Context(rank, size, meeting_store(store, rank, size, limit, name),
+                                    device=device or _shared.get(), timeout=limit)
         except GlooError as error:
             raise backend_error(error) from error.__cause__
 

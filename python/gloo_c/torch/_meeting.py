@@ -1,0 +1,70 @@
+"""Where the ranks of a process group meet.
+
+PyTorch's store takes everybody who reaches its port. Where the launcher says that all ranks are on
+one host, the first rank of a group keeps a store of this library's next to it, at loopback, which
+takes processes of its own user alone (or those that know the job's secret), and PyTorch's tells only
+at which port. Who changes that can keep ranks from meeting, but cannot come between them, nor read
+what they tell each other."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from .._errors import GlooError
+from .._stores import CallbackStore, PrefixStore, Store, TcpStore
+from ._store import functions_of
+
+_HOST = "127.0.0.1"
+_KEY = "gloo_c/port"
+
+
+class _Served:
+    """The store that this process keeps for its groups; a child makes its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.store: TcpStore | None = None
+        self.process = 0
+
+    def get(self) -> TcpStore:
+        with self.lock:
+            if self.store is None or self.process != os.getpid():
+                self.store, self.process = TcpStore(_HOST, serve=True), os.getpid()
+            return self.store
+
+
+_served = _Served()
+
+
+def _one_host() -> bool:
+    size = os.environ.get("WORLD_SIZE")
+    return size is not None and os.environ.get("LOCAL_WORLD_SIZE") == size
+
+
+def _told(functions: Any, timeout: float) -> int:
+    """The port that the first rank has told; 0: there is no such store."""
+    said = functions.get(_KEY, timeout)
+    if not (said.isdigit() and len(said) <= 5 and int(said) < 65536):
+        raise ConnectionError("PyTorch's store does not have the port that rank 0 told it, but "
+                              f"{said[:20]!r}: somebody else has changed it")
+    return int(said)
+
+
+def meeting_store(store: Any, rank: int, size: int, timeout: float, name: str) -> Store:
+    """The store of a group, given PyTorch's. Its keys are the group's own."""
+    functions = functions_of(store)
+    if size == 1 or not _one_host():
+        return CallbackStore(functions)
+    kept: TcpStore | None = None
+    if rank == 0:
+        try:
+            kept = _served.get()
+        except GlooError:  # all do without
+            pass
+        functions.set(_KEY, str(kept.port if kept else 0).encode())
+    else:
+        port = _told(functions, timeout)
+        kept = TcpStore(_HOST, port, timeout=timeout) if port else None
+    return PrefixStore(kept, name or "group") if kept else CallbackStore(functions)
