@@ -99,7 +99,9 @@ bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at);
 ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count);
 ssize_t gli_tls_receive(gli_tls *tls, const struct iovec *parts, int count);
 
-/* Bytes have come that no eye on the socket sees any more. */
+/* Bytes have come, or the end, or an error, that no eye on the socket sees any
+ * more: receiving again does not say EAGAIN, or says so of a part of a record.
+ */
 bool gli_tls_hidden(const gli_tls *tls);
 /* Bytes that count as sent and are still here. */
 bool gli_tls_unsent(const gli_tls *tls);
