@@ -57,7 +57,7 @@ const char *gli_tls_kind_text(gli_tls_kind kind);
 /* What is wrong where one end uses another kind than the other, as the end of a
  * sentence that begins with the other's rank. */
 typedef struct gli_tls_text {
-  char text[128];
+  char text[160];
 } gli_tls_text;
 gli_tls_text gli_tls_differs(gli_tls_kind own, gli_tls_kind other);
 

@@ -19,7 +19,7 @@ typedef enum gli_tcp_attempt_state {
   GLI_ATTEMPT_WRONG /* what listens there is not the peer, or not to be used */
 } gli_tcp_attempt_state;
 
-enum { GLI_ATTEMPT_WHY_BYTES = 128 };
+enum { GLI_ATTEMPT_WHY_BYTES = 160 };
 
 /* One address, and the attempt that is under way there. */
 typedef struct gli_tcp_attempt {

@@ -112,7 +112,7 @@ static void pki_write_key(FILE *file, EVP_PKEY *key, const char *password) {
 void pki_issue(const pki_authority *by, const pki_paper *paper,
                const char *certificate, const char *key) {
   bool dated = paper->from_s != 0 || paper->until_s != 0;
-  EVP_PKEY *own = EVP_EC_gen("P-256");
+  EVP_PKEY *own = paper->rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
   pki_need(own != NULL, "make a key");
   X509 *made = pki_begin(own, "a rank", dated ? paper->from_s : -3600,
                          dated ? paper->until_s : 3600L * 24 * 3650);

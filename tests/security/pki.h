@@ -19,6 +19,7 @@ typedef struct pki_paper {
   const char *use;   /* "serverAuth"; NULL: any */
   long from_s, until_s; /* from now on */
   const char *password; /* of the key; NULL: it has none */
+  int rsa;              /* its key is one of RSA */
 } pki_paper;
 
 /* A certificate of a new key, signed by the authority. `key` may be NULL: both

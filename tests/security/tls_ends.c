@@ -45,29 +45,39 @@ gli_key ends_key(uint8_t first) {
 
 /* ---- opening and closing ------------------------------------------------- */
 
-static void end_open(tls_end *end, gli_tls_settings *settings, bool accepts,
-                     const gli_key *key) {
-  int fds[2];
+static tls_end end_open(int fd, int wire, gli_tls_settings *settings,
+                        bool accepts, const gli_key *key) {
+  tls_end end = {.fd = fd,
+                 .wire = wire,
+                 .flip_at = ENDS_NEVER,
+                 .flip = 1,
+                 .cut_at = ENDS_NEVER,
+                 .step = GLI_TLS_WAITS};
   gloo_error e;
-  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-  for (int i = 0; i < 2; i++)
-    assert_int_equal(fcntl(fds[i], F_SETFL, O_NONBLOCK), 0);
-  *end = (tls_end){.fd = fds[0],
-                   .wire = fds[1],
-                   .flip_at = ENDS_NEVER,
-                   .flip = 1,
-                   .cut_at = ENDS_NEVER,
-                   .step = GLI_TLS_WAITS};
-  if (gli_tls_open(settings, end->fd, accepts, key, &end->tls, &e) != GLOO_OK)
+  assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+  if (gli_tls_open(settings, fd, accepts, key, &end.tls, &e) != GLOO_OK)
     fail_msg("%s", e.message);
+  return end;
+}
+
+static tls_end end_open_at_wire(gli_tls_settings *settings, bool accepts,
+                                const gli_key *key) {
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  assert_int_equal(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
+  return end_open(fds[0], fds[1], settings, accepts, key);
 }
 
 tls_ends ends_open(gli_tls_settings *here, gli_tls_settings *there,
                    const gli_key *key_here, const gli_key *key_there) {
-  tls_ends ends;
-  end_open(&ends.end[HERE], here, false, key_here);
-  end_open(&ends.end[THERE], there, true, key_there);
-  return ends;
+  return (tls_ends){{end_open_at_wire(here, false, key_here),
+                     end_open_at_wire(there, true, key_there)}};
+}
+
+tls_ends ends_open_on(const int fds[ENDS], gli_tls_settings *here,
+                      gli_tls_settings *there, const gli_key *key) {
+  return (tls_ends){{end_open(fds[HERE], -1, here, false, key),
+                     end_open(fds[THERE], -1, there, true, key)}};
 }
 
 void ends_close(tls_ends *ends) {
@@ -75,7 +85,7 @@ void ends_close(tls_ends *ends) {
     tls_end *end = &ends->end[i];
     gli_tls_destroy(end->tls);
     if (end->fd >= 0) close(end->fd);
-    close(end->wire);
+    if (end->wire >= 0) close(end->wire);
     end->tls = NULL;
     end->fd = end->wire = -1;
   }
@@ -85,6 +95,7 @@ void ends_close(tls_ends *ends) {
 
 static size_t wire_carry(tls_end *from, tls_end *to) {
   uint8_t bytes[4096];
+  if (from->wire < 0) return 0;
   ssize_t got = recv(from->wire, bytes, sizeof bytes, 0);
   if (got == 0 && !from->hung_up) {
     from->hung_up = true;
@@ -125,7 +136,7 @@ static void end_go_on(tls_end *end) {
 }
 
 bool ends_shake_hands(tls_ends *ends) {
-  enum { IDLE_TURNS = 3 };
+  enum { IDLE_TURNS = 4 };
   for (int idle = 0; idle < IDLE_TURNS; idle++) {
     end_go_on(&ends->end[HERE]);
     end_go_on(&ends->end[THERE]);

@@ -47,6 +47,9 @@ gli_key ends_key(uint8_t first);
 /* The settings stay the caller's. */
 tls_ends ends_open(gli_tls_settings *here, gli_tls_settings *there,
                    const gli_key *key_here, const gli_key *key_there);
+/* ... on a socket of each end, which are connected without a wire. */
+tls_ends ends_open_on(const int fds[ENDS], gli_tls_settings *here,
+                      gli_tls_settings *there, const gli_key *key);
 void ends_close(tls_ends *ends);
 /* What the wire has is carried; how many bytes that were. */
 size_t ends_carry(tls_ends *ends);
