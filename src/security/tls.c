@@ -28,6 +28,7 @@ struct gli_tls {
   SSL *ssl;
   int fd;
   gli_key key; /* of BY_SECRET */
+  bool begun;  /* it has been called once */
   bool ready;  /* the handshake is over */
 
   /* What OpenSSL's calls have met with. */
@@ -353,7 +354,9 @@ static gli_tls_step tls_handshake_failed(gli_tls *tls) {
 
 gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
   gloo_error error;
-  tls->blocked = tls->drained = false;
+  tls->blocked = false;
+  tls->drained = !tls->begun && !SSL_is_server(tls->ssl);
+  tls->begun = true;
   if (tls->code != 0 || !gli_tls_flush(tls)) return tls_handshake_failed(tls);
   if (gli_openssl_begin(&error) != GLOO_OK) {
     tls_fail(tls, "cannot be talked to", error.message);

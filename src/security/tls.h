@@ -72,7 +72,9 @@ gloo_status gli_tls_open(gli_tls_settings *settings, int fd, bool accepts,
 /* Says nothing to the other end. NULL is allowed. */
 void gli_tls_destroy(gli_tls *tls);
 
-/* Go on with the handshake, as far as it goes without waiting. */
+/* Go on with the handshake, as far as it goes without waiting. The end that
+ * connects begins it, and reads nothing the first time: what is there by then
+ * is no answer to that. */
 typedef enum gli_tls_step {
   GLI_TLS_DONE,
   GLI_TLS_WAITS, /* for the other end, and for the socket if it is unsent */

@@ -32,6 +32,7 @@ typedef struct gli_tcp_attempt {
   /* What comes: a reply, or the challenge before it. */
   uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
+  bool heard;   /* the first byte that came is one of TLS */
   bool secured; /* all that is said goes through TLS */
   bool proved;  /* each has shown the other that it knows the secret, or that
                    its certificate is of its rank */

@@ -312,6 +312,22 @@ static void plain_bytes_are_refused(void **state) {
   }
 }
 
+/* What is there before it has spoken may be no TLS: it is left where it is. */
+static void who_connects_speaks_first(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 2; kind++) {
+    tls_ends ends = ends_of_kind(kind);
+    tls_end *here = &ends.end[HERE];
+    char text[8];
+    assert_int_equal(send(here->wire, "gloo_c<", 7, 0), 7);
+    assert_int_equal(gli_tls_shake_hands(here->tls), GLI_TLS_WAITS);
+    assert_false(gli_tls_hidden(here->tls));
+    assert_int_equal(recv(here->fd, text, sizeof text, 0), 7);
+    assert_true(ends_shake_hands(&ends));
+    ends_close(&ends);
+  }
+}
+
 /* ---- somebody on the wire ------------------------------------------------ */
 
 /* How long the two directions of a handshake are. */
@@ -656,6 +672,7 @@ int main(void) {
       cmocka_unit_test(by_the_secret_nobody_is_asked_for_a_name),
       cmocka_unit_test(other_clients_are_refused),
       cmocka_unit_test(plain_bytes_are_refused),
+      cmocka_unit_test(who_connects_speaks_first),
       cmocka_unit_test(every_changed_byte_of_a_handshake_is_noticed),
       cmocka_unit_test(a_handshake_that_is_cut_goes_no_further),
       cmocka_unit_test(every_changed_byte_of_a_record_is_noticed),
