@@ -186,28 +186,6 @@ void gli_tcp_connection_close(gli_tcp_connection *self) {
   gli_tcp_connection_abandon(self);
 }
 
-gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
-                                      gli_tls_settings *settings,
-                                      const gli_key *key, const char *host,
-                                      uint64_t deadline_ns, gloo_error *error) {
-  gli_endpoint at;
-  gli_signal_guard guard;
-  gli_tcp_name name = gli_tcp_address_name(&self->address);
-  gli_signal_guard_enter(&guard);
-  int code =
-      gli_channel_secure(&self->channel, settings, key, deadline_ns, error);
-  gli_signal_guard_leave(&guard);
-  if (code == EPROTO) return error != NULL ? error->status : GLOO_ERR_AUTH;
-  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
-                                 gli_store_address_bytes(&self->address), &at);
-  if (code == EBADMSG ||
-      (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at)))
-    return gli_fail(error, GLOO_ERR_AUTH, -1, "the TCP store at %s %s",
-                    name.text, gli_tls_why(self->channel.tls));
-  fail_with(self, code == 0 || code > 0 ? code : OUT_OF_TIME);
-  return self->failure == FINE ? GLOO_OK : connection_explain(self, error);
-}
-
 void gli_tcp_connection_seal(gli_tcp_connection *self, gli_tcp_seal *seal) {
   self->seal = seal;
 }
@@ -297,6 +275,14 @@ static void connection_exchange(gli_tcp_connection *self,
   }
 }
 
+static gli_tcp_reply connection_take_reply(gli_tcp_connection *self) {
+  const gli_tcp_reply reply = {-(gloo_status)gli_get_u32(self->head + 4),
+                               self->body,
+                               {self->body, self->body_bytes}};
+  self->body = NULL;
+  return reply;
+}
+
 gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
                                     gli_frame *request, uint64_t deadline_ns,
                                     gli_tcp_reply *reply, gloo_error *error) {
@@ -312,9 +298,55 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
       !gli_tcp_seal_holds(self->seal, self->head, self->body, self->body_bytes))
     fail_with(self, FORGED_REPLY);
   if (self->failure != FINE) return connection_explain(self, error);
-  reply->status = -(gloo_status)gli_get_u32(self->head + 4);
-  reply->data = self->body;
-  reply->body = (gli_body){self->body, self->body_bytes};
-  self->body = NULL;
+  *reply = connection_take_reply(self);
   return GLOO_OK;
+}
+
+/* ---- TLS ---------------------------------------------------------------- */
+
+/* The server says whether it takes this client's certificate. */
+static gloo_status connection_be_welcomed(gli_tcp_connection *self,
+                                          uint64_t deadline_ns,
+                                          gloo_error *error) {
+  gli_signal_guard guard;
+  const gli_frame nothing = {.bytes = 0};
+  self->got = 0;
+  gli_signal_guard_enter(&guard);
+  connection_exchange(self, &nothing, deadline_ns);
+  gli_signal_guard_leave(&guard);
+  if (self->failure != FINE) return GLOO_ERR_PEER;
+  gli_tcp_reply reply = connection_take_reply(self);
+  gloo_status status = reply.status;
+  if (status != GLOO_OK) /* in the server's words */
+    gli_fail(error, status, -1, "%.*s", (int)reply.body.left,
+             (const char *)reply.body.at);
+  free(reply.data);
+  return status;
+}
+
+gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
+                                      gli_tls_settings *settings,
+                                      const gli_key *key, const char *host,
+                                      uint64_t deadline_ns, gloo_error *error) {
+  gli_endpoint at;
+  gli_signal_guard guard;
+  gli_tcp_name name = gli_tcp_address_name(&self->address);
+  gli_signal_guard_enter(&guard);
+  int code =
+      gli_channel_secure(&self->channel, settings, key, deadline_ns, error);
+  gli_signal_guard_leave(&guard);
+  if (code == EPROTO) return error != NULL ? error->status : GLOO_ERR_AUTH;
+  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
+                                 gli_store_address_bytes(&self->address), &at);
+  gli_endpoint_unmap(&at);
+  if (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at))
+    code = EBADMSG;
+  fail_with(self, code >= 0 ? code : OUT_OF_TIME);
+  gloo_status status = GLOO_OK;
+  if (self->failure == FINE)
+    status = connection_be_welcomed(self, deadline_ns, error);
+  if (self->failure == EBADMSG)
+    return gli_fail(error, GLOO_ERR_AUTH, -1, "the TCP store at %s %s",
+                    name.text, gli_tls_why(self->channel.tls));
+  return self->failure == FINE ? status : connection_explain(self, error);
 }

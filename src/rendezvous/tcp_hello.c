@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "core/lack.h"
 #include "core/log.h"
@@ -201,6 +202,31 @@ static void hello_by_tls(gli_session *session, gli_body *body) {
     session->to_secure = true;
     gli_session_reply_status(session, GLOO_OK, NULL);
   }
+}
+
+/* The client waits for this, and says nothing before: so nothing that it has
+ * sent is unread when it is refused, and the reason is not lost. */
+void gli_session_secured(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  const gli_tls *tls = session->channel.tls;
+  gloo_error error;
+  gli_endpoint at;
+  struct sockaddr_storage address;
+  socklen_t bytes = sizeof address;
+  memset(&at, 0, sizeof at);
+  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) ==
+          0 &&
+      gli_endpoint_from_socket((const struct sockaddr *)&address, bytes, &at))
+    gli_endpoint_unmap(&at);
+  if (gli_tls_is_member(session->channel.tls, &at)) {
+    gli_session_reply_status(session, GLOO_OK, NULL);
+    return;
+  }
+  gli_fail(&error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s does not take this client for one of its job: "
+           "it %s",
+           service->address, gli_tls_why(tls));
+  hello_refuse_loudly(session, &error);
 }
 
 /* ---- the first request --------------------------------------------------- */

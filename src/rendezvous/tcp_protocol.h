@@ -9,7 +9,9 @@
  *            0: u64 epoch, key-like blob job -> empty
  *            1: the number that the client has drawn -> that of the server, and
  *            the tag that shows that it knows the key (tcp_auth.h)
- *            2: u32 kind of TLS -> empty. TLS follows, and in that HELLO again
+ *            2: u32 kind of TLS -> empty. TLS follows; in that the server says
+ *            first whether it takes the client, as in a reply, and HELLO comes
+ *            again
  *   PROVE    empty -> empty. After a HELLO of the second kind; from this
  *            request on a tag follows every frame, on both sides, which the
  *            head does not count

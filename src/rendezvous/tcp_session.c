@@ -92,25 +92,13 @@ static void session_await(gli_session *session) {
   gli_watch_for(&session->watch, GLI_READABLE | (keeps ? GLI_WRITABLE : 0));
 }
 
-/* The handshake is over: is it with a rank of the job? */
-static void session_secured(gli_session *session) {
-  gli_endpoint at;
-  struct sockaddr_storage address;
-  socklen_t bytes = sizeof address;
-  memset(&at, 0, sizeof at);
-  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) == 0)
-    (void)gli_endpoint_from_socket((const struct sockaddr *)&address, bytes,
-                                   &at);
-  session->securing = false;
-  if (!gli_tls_is_member(session->channel.tls, &at))
-    gli_session_drop(session, gli_tls_why(session->channel.tls));
-}
-
 static void session_shake_hands(gli_session *session) {
   gli_tls *tls = session->channel.tls;
   switch (gli_tls_shake_hands(tls)) {
     case GLI_TLS_DONE:
-      session_secured(session);
+      session->securing = false;
+      session->to_greet = true;
+      gli_session_secured(session);
       break;
     case GLI_TLS_FAILED:
       gli_session_drop(session, errno == EBADMSG
@@ -118,11 +106,9 @@ static void session_shake_hands(gli_session *session) {
                                     : "it left while TLS was made");
       break;
     default:
+      session_await(session);
       break;
   }
-  if (session->state == GLI_SESSION_CLOSED) return;
-  session_await(session);
-  session_look_later(session);
 }
 
 static void session_secure(gli_session *session) {
@@ -295,7 +281,8 @@ static void next_request(gli_session *session) {
     session_secure(session);
     return;
   }
-  if (session->challenged) {
+  if (session->challenged || session->to_greet) {
+    session->to_greet = false;
     session->state = GLI_SESSION_HELLO;
     return;
   }

@@ -97,6 +97,7 @@ struct gli_session {
   gli_channel channel; /* the socket that `watch` looks at */
   bool to_secure;      /* TLS begins when the reply is written */
   bool securing;       /* ... and is under way */
+  bool to_greet;       /* TLS is made, and hello is to come */
   bool challenged;     /* has said hello, and not shown it yet */
   gli_tcp_seal *seal;  /* NULL: no tags */
   /* Of a request of the process that serves, which has no connection: the reply
@@ -168,6 +169,9 @@ void gli_session_execute(gli_session *session);
 
 /* What this process lacks to take clients, for those that wait for it. */
 void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error);
+
+/* TLS is made: say so, or whose certificate it is not (tcp_hello.c). */
+void gli_session_secured(gli_session *session);
 
 /* Serve the first request, or the first two (tcp_hello.c). */
 void gli_session_hello(gli_session *session, gli_body *body);

@@ -8,7 +8,9 @@
 
 /* OpenSSL keeps a list of errors for each thread, in which a program's own
  * calls look, too. Whatever adds to it here stands between ERR_set_mark and
- * ERR_pop_to_mark. */
+ * ERR_pop_to_mark. A handshake empties it at its beginning, and so does reading
+ * a file of certificates: that is OpenSSL's own doing (state_machine, and
+ * use_certificate_chain_file), and nothing brings back what was in it. */
 
 /* OpenSSL looks algorithms up behind locks of its own. A child would find them
  * taken for ever if another thread was in there as it was forked (which is seen

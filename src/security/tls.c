@@ -29,6 +29,7 @@ struct gli_tls {
   SSL *ssl;
   int fd;
   gli_key key; /* of BY_SECRET */
+  bool begun;  /* it has been called once */
   bool ready;  /* the handshake is over */
 
   /* What OpenSSL's calls have met with. */
@@ -181,11 +182,14 @@ static void tls_fail(gli_tls *tls, const char *what, const char *detail) {
            detail[0] != '\0' ? ": " : "", detail);
 }
 
+/* Of the alerts one says no more than that the other end has said all. */
 static void tls_heard(const SSL *ssl, int where, int value) {
   gli_tls *tls = SSL_get_app_data(ssl);
   int alert = value & 0xff;
-  if ((where & SSL_CB_READ_ALERT) != SSL_CB_READ_ALERT) return;
-  if (alert != SSL_AD_CLOSE_NOTIFY && alert != SSL_AD_USER_CANCELLED)
+  if (where != SSL_CB_READ_ALERT) return;
+  if (alert == SSL_AD_CLOSE_NOTIFY)
+    tls->ended = true;
+  else if (alert != SSL_AD_USER_CANCELLED)
     tls->alert = alert;
 }
 
@@ -203,6 +207,11 @@ static void tls_refused(gli_tls *tls, int alert) {
              text != NULL ? text : "for a reason that is not known here");
 }
 
+static void tls_changed(gli_tls *tls) {
+  tls_fail(tls, "sent something else than what came: it was changed on its way",
+           "");
+}
+
 /* After a call of OpenSSL's that has not succeeded, nor met with the end or an
  * error of the socket. */
 static void tls_explain(gli_tls *tls) {
@@ -210,9 +219,12 @@ static void tls_explain(gli_tls *tls) {
   int reason = ERR_GET_REASON(code);
   long verified = SSL_get_verify_result(tls->ssl);
   const char *text = ERR_reason_error_string(code);
+  bool of_tls = ERR_GET_LIB(code) == ERR_LIB_SSL;
   if (tls->alert >= 0) {
     tls_refused(tls, tls->alert);
-  } else if (ERR_GET_LIB(code) != ERR_LIB_SSL) {
+  } else if (tls->ready) { /* it spoke TLS well enough before */
+    tls_changed(tls);
+  } else if (!of_tls) {
     tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
   } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     tls_fail(tls, "has a certificate that is not believed",
@@ -227,10 +239,7 @@ static void tls_explain(gli_tls *tls) {
              reason == SSL_R_WRONG_VERSION_NUMBER) {
     tls_fail(tls, "does not speak TLS 1.3", "");
   } else if (reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
-    tls_fail(tls,
-             "sent something else than what came: it was changed on its "
-             "way",
-             "");
+    tls_changed(tls);
   } else {
     tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
   }
@@ -359,7 +368,9 @@ static gli_tls_step tls_handshake_failed(gli_tls *tls) {
 
 gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
   gloo_error error;
-  tls->blocked = tls->drained = false;
+  tls->blocked = false;
+  tls->drained = !tls->begun && !SSL_is_server(tls->ssl);
+  tls->begun = true;
   if (tls->code != 0 || !gli_tls_flush(tls)) return tls_handshake_failed(tls);
   if (gli_openssl_begin(&error) != GLOO_OK) {
     tls_fail(tls, "cannot be talked to", error.message);
@@ -388,13 +399,15 @@ const char *gli_tls_why(const gli_tls *tls) {
 
 #define RANK_URI "gloo:rank/"
 
-/* Its URIs that begin with "gloo:", and whether `wanted` is one of them. */
+/* Its URIs that begin with "gloo:", and whether `wanted` is one of them; NULL:
+ * that of any rank. */
 typedef struct tls_uris {
   bool any;
   bool found;
 } tls_uris;
 
 static tls_uris tls_look_at_uris(X509 *certificate, const char *wanted) {
+  const size_t rank_bytes = sizeof RANK_URI - 1;
   tls_uris uris = {false, false};
   GENERAL_NAMES *names =
       X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -406,9 +419,11 @@ static tls_uris tls_look_at_uris(X509 *certificate, const char *wanted) {
     const unsigned char *data = ASN1_STRING_get0_data(text);
     bool ours = bytes > 5 && memcmp(data, "gloo:", 5) == 0;
     uris.any = uris.any || ours;
-    if (wanted != NULL && bytes == strlen(wanted) &&
-        memcmp(data, wanted, bytes) == 0)
-      uris.found = true;
+    bool found =
+        wanted == NULL
+            ? bytes >= rank_bytes && memcmp(data, RANK_URI, rank_bytes) == 0
+            : bytes == strlen(wanted) && memcmp(data, wanted, bytes) == 0;
+    uris.found = uris.found || found;
   }
   GENERAL_NAMES_free(names);
   return uris;
@@ -441,7 +456,7 @@ static bool tls_is(gli_tls *tls, const char *uri, const char *name,
   bool is = false;
   if (certificate != NULL) {
     uris = tls_look_at_uris(certificate, uri);
-    is = uris.any ? uri == NULL || uris.found
+    is = uris.any ? uris.found
                   : tls_has_name(certificate, name) ||
                         tls_has_name(certificate, tls->settings->name);
     for (uint32_t i = 0; i < n && !is && !uris.any; i++)
@@ -488,7 +503,8 @@ gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
 /* ---- records ------------------------------------------------------------- */
 
 bool gli_tls_hidden(const gli_tls *tls) {
-  return tls->ahead_at < tls->ahead_end || SSL_pending(tls->ssl) > 0;
+  return tls->ahead_at < tls->ahead_end || tls->ended || tls->code != 0 ||
+         SSL_pending(tls->ssl) > 0;
 }
 
 bool gli_tls_unsent(const gli_tls *tls) {
@@ -589,9 +605,6 @@ ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count) {
 static bool tls_read(gli_tls *tls, uint8_t *to, size_t room, size_t *got) {
   (void)ERR_set_mark();
   bool good = SSL_read_ex(tls->ssl, to, room, got) == 1;
-  if (!good && tls->alert < 0 &&
-      (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN) != 0)
-    tls->ended = true;
   if (!good && !tls->blocked && !tls->ended && tls->code == 0) tls_explain(tls);
   (void)ERR_pop_to_mark();
   return good;

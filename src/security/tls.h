@@ -62,7 +62,7 @@ const char *gli_tls_kind_text(gli_tls_kind kind);
 /* What is wrong where one end uses another kind than the other, as the end of a
  * sentence that begins with the other's rank. */
 typedef struct gli_tls_text {
-  char text[128];
+  char text[160];
 } gli_tls_text;
 gli_tls_text gli_tls_differs(gli_tls_kind own, gli_tls_kind other);
 
@@ -77,7 +77,9 @@ gloo_status gli_tls_open(gli_tls_settings *settings, int fd, bool accepts,
 /* Says nothing to the other end. NULL is allowed. */
 void gli_tls_destroy(gli_tls *tls);
 
-/* Go on with the handshake, as far as it goes without waiting. */
+/* Go on with the handshake, as far as it goes without waiting. The end that
+ * connects begins it, and reads nothing the first time: what is there by then
+ * is no answer to that. */
 typedef enum gli_tls_step {
   GLI_TLS_DONE,
   GLI_TLS_WAITS, /* for the other end, and for the socket if it is unsent */
@@ -108,7 +110,9 @@ gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error);
 ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count);
 ssize_t gli_tls_receive(gli_tls *tls, const struct iovec *parts, int count);
 
-/* Bytes have come that no eye on the socket sees any more. */
+/* Bytes have come, or the end, or an error, that no eye on the socket sees any
+ * more: receiving again does not say EAGAIN, or says so of a part of a record.
+ */
 bool gli_tls_hidden(const gli_tls *tls);
 /* Bytes that count as sent and are still here. */
 bool gli_tls_unsent(const gli_tls *tls);

@@ -73,48 +73,65 @@ static bool files_look(const gli_tls_settings *settings, file_stamp *stamps) {
 
 /* ---- files --------------------------------------------------------------- */
 
+/* Whoever knows the password of a key. */
+typedef struct context_asks {
+  const gli_tls_settings *settings;
+  bool asked;
+} context_asks;
+
 /* OpenSSL would ask at the terminal. */
 static int context_password(char *text, int room, int writes, void *user) {
-  const gli_tls_settings *settings = user;
+  context_asks *asks = user;
+  const gli_tls_settings *settings = asks->settings;
   (void)writes;
+  asks->asked = true;
   if (settings->password == NULL || room < 0) return -1;
   int bytes = settings->password(settings->user, text, (size_t)room);
   return bytes <= room ? bytes : -1;
 }
 
-/* What is wrong with a file, in the library's words and in OpenSSL's. */
+/* What is wrong with a file, in the library's words and in OpenSSL's: of its
+ * errors the first says most. */
 static gloo_status file_refused(const char *path, const char *what,
                                 gloo_error *error) {
-  unsigned long code = ERR_peek_last_error();
-  const char *reason = ERR_reason_error_string(code);
-  if (ERR_GET_LIB(code) == ERR_LIB_SYS || access(path, R_OK) != 0)
+  struct stat info;
+  int code = stat(path, &info) != 0 || access(path, R_OK) != 0 ? errno : 0;
+  if (code == 0 && S_ISDIR(info.st_mode)) code = EISDIR;
+  const char *reason = ERR_reason_error_string(ERR_peek_error());
+  if (code != 0)
     return gli_fail(error, GLOO_ERR_IO, -1, "%s %.160s cannot be read: %s",
-                    what, path, gli_lack_text(errno));
+                    what, path, gli_lack_text(code));
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "%s %.160s is of no use: %s; it must be a PEM file", what,
                   path, reason != NULL ? reason : "nothing of the kind in it");
 }
 
-static gloo_status context_load_key(SSL_CTX *context,
-                                    const gli_tls_settings *settings,
+static gloo_status key_is_another(const gli_tls_settings *settings,
+                                  gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the key %.120s is not that of the certificate %.120s",
+                  settings->key, settings->certificate);
+}
+
+static gloo_status context_load_key(SSL_CTX *context, const context_asks *asks,
                                     gloo_error *error) {
+  const gli_tls_settings *settings = asks->settings;
   if (SSL_CTX_use_PrivateKey_file(context, settings->key, SSL_FILETYPE_PEM) ==
       1)
-    return GLOO_OK;
-  unsigned long code = ERR_peek_last_error();
-  bool encrypted = ERR_GET_LIB(code) == ERR_LIB_PEM &&
-                   ERR_GET_REASON(code) == PEM_R_BAD_PASSWORD_READ;
-  if (encrypted && settings->password == NULL)
+    return SSL_CTX_check_private_key(context) == 1
+               ? GLOO_OK
+               : key_is_another(settings, error);
+  if (asks->asked)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the key %.160s has a password, and none is given: set "
-                    "`password` in gloo_tls_options, or take the password "
-                    "off (openssl pkey)",
-                    settings->key);
+                    "the key %.160s has a password, and %s: set `password` in "
+                    "gloo_tls_options, or take the password off (openssl pkey)",
+                    settings->key,
+                    settings->password == NULL ? "none is given"
+                                               : "that given is not the one");
+  unsigned long code = ERR_peek_last_error();
   if (ERR_GET_LIB(code) == ERR_LIB_X509 &&
       ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the key %.120s is not that of the certificate %.120s",
-                    settings->key, settings->certificate);
+    return key_is_another(settings, error);
   return file_refused(settings->key, "the key", error);
 }
 
@@ -124,24 +141,24 @@ static gloo_status context_load_authority(SSL_CTX *context, const char *path,
   if (path == NULL)
     return gli_openssl_made(SSL_CTX_set_default_verify_paths(context) == 1,
                             "a list of the system's authorities", error);
-  if (stat(path, &info) != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1,
-                    "the authority %.160s cannot be read: %s", path,
-                    gli_lack_text(errno));
-  bool good = S_ISDIR(info.st_mode)
-                  ? SSL_CTX_load_verify_dir(context, path) == 1
-                  : SSL_CTX_load_verify_file(context, path) == 1;
+  bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+  bool good = folder ? SSL_CTX_load_verify_dir(context, path) == 1
+                     : SSL_CTX_load_verify_file(context, path) == 1;
   return good ? GLOO_OK : file_refused(path, "the authority", error);
 }
 
 static gloo_status context_load_own(SSL_CTX *context,
                                     const gli_tls_settings *settings,
                                     gloo_error *error) {
+  context_asks asks = {.settings = settings};
   SSL_CTX_set_default_passwd_cb(context, context_password);
-  SSL_CTX_set_default_passwd_cb_userdata(context, (void *)settings);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &asks);
   if (SSL_CTX_use_certificate_chain_file(context, settings->certificate) != 1)
     return file_refused(settings->certificate, "the certificate", error);
-  return context_load_key(context, settings, error);
+  gloo_status status = context_load_key(context, &asks, error);
+  SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+  SSL_CTX_set_default_passwd_cb(context, NULL);
+  return status;
 }
 
 static gloo_status context_load(SSL_CTX *context,

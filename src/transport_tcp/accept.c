@@ -274,7 +274,7 @@ static void half_open_secured(gli_tcp_half_open *half_open) {
   if (half_open->secured)
     half_open_greeted(half_open, &hello, &expected);
   else
-    half_open_refuse(half_open, gli_tls_why(tls));
+    half_open_refuse_politely(half_open, GLI_TCP_DENIED, gli_tls_why(tls));
   gli_wipe(&expected.key, sizeof expected.key);
 }
 

@@ -146,7 +146,8 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   gli_tcp_challenge challenge;
   gli_tcp_tags tags;
   gloo_error error;
-  if (attempt->proved ||
+  bool in_clear = pair->t->tls != NULL && !attempt->secured;
+  if (attempt->proved || in_clear ||
       !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
     connect_nonsense(attempt);
   } else if (!pair->asks && !attempt->secured) {
@@ -225,9 +226,10 @@ static bool connect_in_clear(gli_tcp_attempt *attempt) {
   gli_tcp_watch *watch = attempt->watch;
   uint8_t first;
   if (watch->tls == NULL) return true;
-  if (attempt->secured || gli_tcp_socket_peek(watch->eye.fd, &first, 1) != 1 ||
-      !gli_tcp_reply_begins(first))
+  if (attempt->heard || gli_tcp_socket_peek(watch->eye.fd, &first, 1) != 1)
     return false;
+  attempt->heard = !gli_tcp_reply_begins(first);
+  if (attempt->heard) return false;
   gli_tls_destroy(watch->tls);
   watch->tls = NULL;
   return true;
@@ -240,6 +242,13 @@ static bool connect_in_clear(gli_tcp_attempt *attempt) {
 static bool connect_has_proved(const gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   return attempt->proved || (!pair->asks && pair->t->tls == NULL);
+}
+
+/* The next to be denied is its certificate, and not a proof. */
+static bool connect_shows_paper(const gli_tcp_attempt *attempt) {
+  const gli_tcp_pair *pair = attempt->stream->pair;
+  return attempt->secured && !(pair->asks && attempt->proved) &&
+         gli_tls_settings_kind(pair->t->tls) == GLI_TLS_BY_CERTIFICATE;
 }
 
 static bool connect_may_believe(const gli_tcp_attempt *attempt,
@@ -286,6 +295,13 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   gli_tcp_reply reply;
   if (!gli_tcp_reply_decode(attempt->reply, &reply)) {
     connect_nonsense(attempt);
+    return;
+  }
+  if (reply.answer == GLI_TCP_DENIED && connect_shows_paper(attempt)) {
+    gli_tcp_attempt_denied(attempt,
+                           "refuses the certificate of this rank: it is not "
+                           "rank %" PRIu32 "'s",
+                           pair->config.self_rank);
     return;
   }
   if (!connect_may_believe(attempt, reply.answer)) {
@@ -354,6 +370,10 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
     if (got < 0 && gli_would_block(errno)) {
       if (!broken) return false;
       errno = gli_tcp_socket_error(attempt->watch->eye.fd);
+    }
+    if (got < 0 && errno == EBADMSG && attempt->secured) {
+      gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(attempt->watch->tls));
+      return false;
     }
     if (got < 0) {
       gli_tcp_attempt_failed(attempt, errno);

@@ -30,7 +30,7 @@ static void attempt_close(gli_tcp_attempt *attempt) {
   if (attempt->watch != NULL) gli_tcp_watch_close(attempt->watch);
   attempt->watch = NULL;
   attempt->reply_bytes = 0;
-  attempt->secured = attempt->proved = false;
+  attempt->heard = attempt->secured = attempt->proved = false;
 }
 
 static bool attempt_under_way(const gli_tcp_attempt *attempt) {

@@ -19,7 +19,7 @@ typedef enum gli_tcp_attempt_state {
   GLI_ATTEMPT_WRONG /* what listens there is not the peer, or not to be used */
 } gli_tcp_attempt_state;
 
-enum { GLI_ATTEMPT_WHY_BYTES = 128 };
+enum { GLI_ATTEMPT_WHY_BYTES = 160 };
 
 /* One address, and the attempt that is under way there. */
 typedef struct gli_tcp_attempt {
@@ -32,6 +32,7 @@ typedef struct gli_tcp_attempt {
   /* What comes: a reply, or the challenge before it. */
   uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
+  bool heard;   /* the first byte that came is one of TLS */
   bool secured; /* all that is said goes through TLS */
   bool proved;  /* each has shown the other that it knows the secret, or is
                    the other end of the same TLS; and both the same hello */

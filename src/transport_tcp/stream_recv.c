@@ -441,11 +441,9 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
   if (!gli_tcp_stream_take_peeked(stream)) return false;
   size_t bytes = GLI_HEADER_BYTES + (size_t)expected->length;
   ssize_t got = read_or_peek(stream, t->buffer, bytes);
-  if (got <= 0) {
-    nothing_taken(stream, got);
-    return false;
-  }
+  if (got <= 0) nothing_taken(stream, got);
   gli_tcp_stream_note_hidden(stream);
+  if (got <= 0) return false;
   gli_header header;
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||
       !gli_header_is(&header, expected)) {

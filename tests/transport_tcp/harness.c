@@ -64,6 +64,11 @@ static bool on_expect(void *user, uint64_t key, uint32_t rank,
 }
 
 void har_open(har_end *end, const char *host, int streams) {
+  har_open_tls(end, host, streams, NULL);
+}
+
+void har_open_tls(har_end *end, const char *host, int streams,
+                  gli_tls_settings *tls) {
   memset(end, 0, sizeof *end);
   end->upcalls = (gli_upcalls){.header = on_header,
                                .received = on_received,
@@ -73,6 +78,7 @@ void har_open(har_end *end, const char *host, int streams) {
                                .expect = on_expect};
   gli_transport_config config = {.host = host,
                                  .streams = streams,
+                                 .tls = tls,
                                  .upcalls = &end->upcalls,
                                  .device_user = end,
                                  .owed = &end->owed};

@@ -42,6 +42,9 @@ struct har_end {
 };
 
 void har_open(har_end *end, const char *host, int streams);
+/* With TLS; the settings stay the caller's. */
+void har_open_tls(har_end *end, const char *host, int streams,
+                  gli_tls_settings *tls);
 void har_close(har_end *end);
 
 /* Introduce two end points, as ranks; open neither pair. Keys are made of
