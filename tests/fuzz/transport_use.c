@@ -113,8 +113,7 @@ void use_open(transport_use *use, const gli_transport_ops *ops) {
                                        .owed = &use->owed};
   memset(use, 0, sizeof *use);
   use->ops = ops;
-  fuzz_check(ops->open(&config, &use->t, &error) == GLOO_OK,
-             error.message);
+  fuzz_check(ops->open(&config, &use->t, &error) == GLOO_OK, error.message);
 }
 
 void use_expect(transport_use *use, const gli_address *peer, bool asks) {
