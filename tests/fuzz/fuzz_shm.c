@@ -1,7 +1,8 @@
 /* Both ends of a pair of ranks in shared memory, whose peer says anything on
  * the socket, and writes anything into the memory that both have. The first
  * byte: does the library connect, or accept; is there a secret; do messages
- * have checksums. Then come steps: see the table of what they do. */
+ * have checksums. Then come steps, each with a byte that says what: see
+ * peer_step. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>

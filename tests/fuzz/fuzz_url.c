@@ -1,4 +1,5 @@
 /* URLs of stores, and what is shown of them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,19 +14,18 @@ static void check_part(const gli_store_url *url, const char *part) {
       "and ends there");
 }
 
-/* What is shown has the password only where another part of the URL is the
- * same.
- */
+/* What is shown is the same, whatever the password is. */
 static void check_shown(const char *text, const char *password) {
-  char rest[GLI_STORE_URL_MAX + 1];
+  char other[GLI_STORE_URL_MAX + 8];
   if (password[0] == '\0') return;
   const char *from = strchr(strstr(text, "://") + 3, ':');
   const char *at = strrchr(text, '@');
   fuzz_check(from != NULL && at != NULL && from < at, "a password has a place");
-  memcpy(rest, text, (size_t)(from - text));
-  strcpy(rest + (from - text), at);
-  if (strstr(rest, password) != NULL || strstr("***", password) != NULL) return;
-  fuzz_check(strstr(gli_store_url_shown(text).text, password) == NULL,
+  size_t kept = (size_t)(from + 1 - text);
+  memcpy(other, text, kept);
+  snprintf(other + kept, sizeof other - kept, "other%s", at);
+  fuzz_check(strcmp(gli_store_url_shown(text).text,
+                    gli_store_url_shown(other).text) == 0,
              "the password is not shown");
 }
 
