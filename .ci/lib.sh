@@ -27,10 +27,29 @@ heading() { printf '\n== %s (at %d s)\n' "$1" "$SECONDS"; }
 # Run scripts/test, or another script that ends with such a line, and add up its
 # cases.
 suite() { # name, script, options...
-  local name=$1 last p f begun=$SECONDS
-  shift
-  heading "$name: $*"
-  bash "$@" </dev/null >"$logs/suite" 2>"$logs/messages"
+  heading "$1: ${*:2}"
+  bash "${@:2}" </dev/null >"$logs/suite" 2>"$logs/messages"
+  add_up "$1" "$SECONDS"
+}
+
+# The same beside what follows, with what that leaves of the processors, until
+# suite_aside_end adds it up.
+suite_aside() { # name, script, options...
+  aside=$1
+  nice -n 19 bash "${@:2}" </dev/null >"$logs/aside" 2>"$logs/aside-messages" &
+  aside_process=$!
+}
+
+suite_aside_end() {
+  heading "$aside, which began earlier"
+  wait "$aside_process"
+  mv "$logs/aside" "$logs/suite"
+  mv "$logs/aside-messages" "$logs/messages"
+  add_up "$aside" "$SECONDS"
+}
+
+add_up() { # name, when it began
+  local name=$1 begun=$2 last p f
   last=$(tail -n 1 "$logs/suite")
   if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
     p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]}

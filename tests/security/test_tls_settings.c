@@ -131,9 +131,6 @@ static void half_of_what_it_takes_is_refused(void **state) {
   (void)state;
   assert_refused(&o, GLOO_ERR_INVALID, "a key is given",
                  "set GLOO_TLS_CERTIFICATE");
-  o = options_of(NULL, NULL, ca);
-  assert_refused(&o, GLOO_ERR_INVALID, "an authority is given",
-                 "set GLOO_TLS_CERTIFICATE");
   o = options_of(NULL, NULL, NULL);
   o.name = "node";
   assert_refused(&o, GLOO_ERR_INVALID, "a name is given",
