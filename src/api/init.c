@@ -17,6 +17,7 @@
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/launch.h"
+#include "rendezvous/store_beside.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
 /* Where no job id tells jobs apart, the meeting goes on for so long after all
@@ -97,6 +98,23 @@ static gloo_status open_own(place *at, int64_t timeout_ns, gloo_error *error) {
   return status;
 }
 
+/* Where strangers may come in there, to one of rank 0's that keeps them out. */
+static gloo_status move_beside(place *at, int64_t timeout_ns,
+                               gloo_error *error) {
+  bool wanted;
+  gloo_store *own = NULL;
+  gloo_status status = gli_store_beside_wanted(at->launch, &wanted, error);
+  if (status == GLOO_OK && !wanted) return GLOO_OK;
+  if (status == GLOO_OK)
+    status =
+        gli_store_beside_open(at->launch, at->store, timeout_ns, &own, error);
+  gloo_store_destroy(at->store);
+  gloo_store_destroy(at->base);
+  at->base = NULL;
+  at->store = own;
+  return status;
+}
+
 /* The store of another program keeps what it was given: each job, each attempt
  * at it, and each start in one process gets keys of its own. All ranks start
  * equally often. */
@@ -113,7 +131,7 @@ static gloo_status open_shared(place *at, int64_t timeout_ns,
            launch->epoch, at->start);
   status = gloo_store_prefix_create(at->base, prefix, &at->store, error);
   if (status != GLOO_OK) gloo_store_destroy(at->base);
-  return status;
+  return status == GLOO_OK ? move_beside(at, timeout_ns, error) : status;
 }
 
 static gloo_status place_open(place *at, int64_t timeout_ns,

@@ -137,6 +137,9 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
   /* Ranks that came or went are no restart to torchrun. */
   snprintf(path, sizeof path, "/gloo_c/%" PRIu64 "/%u", restart, launch->size);
   launch_meet_at(launch, "c10d", host, port, path);
+  const char *local = gli_environment_read("LOCAL_WORLD_SIZE");
+  const char *all = gli_environment_read("WORLD_SIZE");
+  launch->open_to_all = local != NULL && strcmp(local, all) == 0;
   return GLOO_OK;
 }
 

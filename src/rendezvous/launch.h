@@ -15,7 +15,8 @@ typedef struct gli_launch {
       *launcher; /* which one was recognised; "none" for one rank alone */
   uint32_t rank, size;
   char store[GLI_STORE_URL_MAX + 1]; /* its URL; "" for one rank alone */
-  bool serves; /* rank 0 serves the store, a TCP store, at that place */
+  bool serves;      /* rank 0 serves the store, a TCP store, at that place */
+  bool open_to_all; /* it is on the host of all ranks, and lets everybody in */
   char job[GLI_JOB_MAX + 1];
   uint64_t epoch;
   const void *secret; /* the caller's, of the job; NULL: the environment's */

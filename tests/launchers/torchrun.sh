@@ -41,9 +41,12 @@ for kind in "--standalone" \
   result "torchrun $kind: ranks that are started again meet again" "$scratch/all"
 done
 
-# PyTorch's store lets in everybody: ranks need a secret to be among themselves.
+# Of PyTorch's store, which lets in everybody, no more than a port is taken.
+strangers "torchrun" "$venv/bin/torchrun" --nproc-per-node 4 --no-python \
+  --master-addr 127.0.0.1 --master-port "$((port + 5))"
+strangers "torchrun --standalone" "$venv/bin/torchrun" --nproc-per-node 4 --no-python --standalone
 GLOO_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
 export GLOO_JOB_SECRET
 strangers "torchrun, with a secret" "$venv/bin/torchrun" --nproc-per-node 4 --no-python \
-  --master-addr 127.0.0.1 --master-port "$((port + 5))"
+  --master-addr 127.0.0.1 --master-port "$((port + 6))"
 finish
