@@ -32,6 +32,7 @@ static gloo_store_tcp_options beside_options(const gli_launch *launch,
   o.job = launch->job;
   o.epoch = launch->epoch;
   o.timeout_ns = timeout_ns;
+  o.tls = launch->tls;
   return o;
 }
 
