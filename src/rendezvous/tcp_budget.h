@@ -20,8 +20,8 @@
 #include "rendezvous/tcp_queue.h"
 
 /* At most this is held, and two frames of the session that goes on beyond it,
- * and what is small. */
-#define GLI_TCP_BUDGET ((size_t)256 << 20)
+ * and what is small: 64 MiB in all. */
+#define GLI_TCP_BUDGET ((size_t)28 << 20)
 #define GLI_TCP_BUDGET_KEPT (GLI_TCP_BUDGET / 2)
 /* A request or a reply of so many bytes, or a will, is small. */
 #define GLI_TCP_BUDGET_SMALL ((size_t)4096)

@@ -31,8 +31,7 @@ typedef struct hostile_peer {
   void (*act)(hostile *h);
   size_t number; /* for `act` */
   unsigned flags;
-  int files;        /* see job_options */
-  size_t grows_mib; /* what members may make a rank hold; 0: as strangers */
+  int files; /* see job_options */
   /* What the job ends with: GLOO_OK, or this on all ranks (HOSTILE_ANY: with
    * some error on each), which names a rank and has these words. */
   int status;

@@ -228,8 +228,7 @@ static const hostile_peer peers[] = {
          .number = 1, BEFORE),
     PEER("another user has the abstract socket", has_the_port, .number = 2,
          BEFORE),
-    PEER("members ask for 800 MiB and do not read", members_do_not_read,
-         .grows_mib = (GLI_TCP_BUDGET + GLI_TCP_FRAME_MAX + BIG) >> 20),
+    PEER("members ask for 800 MiB and do not read", members_do_not_read),
 };
 
 const hostile_list hostile_local_list = {HOSTILE_LOCAL, peers,

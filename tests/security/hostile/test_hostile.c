@@ -136,15 +136,15 @@ static void judge_rank(const hostile_peer *peer, int r, const job_rank *rank) {
              rank->files);
 }
 
-static size_t judge_memory(const hostile_peer *peer, const victim *job) {
-  size_t growth = 0, most = peer->grows_mib > 0 ? peer->grows_mib : GROWTH_MAX;
+static size_t judge_memory(const victim *job) {
+  size_t growth = 0;
   for (int r = 0; r < JOB_RANKS; r++) {
     const job_rank *rank = &job->ranks[r];
     if (rank->resident > 0 && rank->resident_most - rank->resident > growth)
       growth = rank->resident_most - rank->resident;
   }
   /* A sanitizer keeps for a while what was freed. */
-  if (!SANITIZED && growth > most * MIB)
+  if (!SANITIZED && growth > GROWTH_MAX * (size_t)MIB)
     fail_msg("a rank's memory grew by %zu MiB", growth / MIB);
   return growth;
 }
@@ -216,7 +216,7 @@ static void play(const hostile_peer *peer, char *said) {
   if (!well) fail_msg("a rank hangs, or was killed");
   int judged = (peer->flags & HOSTILE_BEFORE) != 0 ? 1 : JOB_RANKS;
   for (int r = 0; r < judged; r++) judge_rank(peer, r, &h.job->ranks[r]);
-  size_t growth = judge_memory(peer, h.job);
+  size_t growth = judge_memory(h.job);
   if (peer->status == GLOO_OK) {
     keep_times(h.job);
     tell_times(peer->name, first, growth);
