@@ -16,6 +16,12 @@
 #include "security/openssl.h"
 #include "security/tls_context.h"
 
+/* RFC 8446, section 5.5: with one key of AES-GCM no more than 2^24.5 long
+ * records are to be encrypted. OpenSSL does not count them. */
+#if !defined(GLI_TLS_RECORDS_PER_KEY)
+#define GLI_TLS_RECORDS_PER_KEY (1u << 23)
+#endif
+
 enum {
   RECORD_BYTES = 16384,    /* the longest that TLS has */
   AHEAD_BYTES = 4096,      /* read at once, as long as little comes */
@@ -41,6 +47,7 @@ struct gli_tls {
   bool ended;     /* the other end says no more */
   int code;       /* errno; no call succeeds any more */
   int write_code; /* ... that writes: what came before can be read */
+  unsigned records;        /* written with the present key */
   char why[TLS_WHY_BYTES]; /* with EBADMSG */
 
   /* Encrypted: what was read ahead of OpenSSL, and what the socket has refused.
@@ -568,10 +575,26 @@ static int tls_write_error(const gli_tls *tls) {
   return tls->write_code != 0 ? tls->write_code : tls->code;
 }
 
+/* The key that comes next follows from the present one, by what OpenSSL looks
+ * up when it writes. Where that may not be done now, it is done later. */
+static bool tls_write_with_next_key(gli_tls *tls, const uint8_t *data,
+                                    size_t bytes, size_t *written) {
+  if (gli_openssl_begin(NULL) != GLOO_OK)
+    return SSL_write_ex(tls->ssl, data, bytes, written) == 1;
+  bool good = SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+              SSL_write_ex(tls->ssl, data, bytes, written) == 1;
+  if (good) tls->records = 0;
+  if (!good && tls->code == 0 && tls->write_code == 0) tls_explain(tls);
+  gli_openssl_end();
+  return good;
+}
+
 static bool tls_write(gli_tls *tls, const uint8_t *data, size_t bytes) {
   size_t written;
   (void)ERR_set_mark();
-  bool good = SSL_write_ex(tls->ssl, data, bytes, &written) == 1;
+  bool good = tls->records++ < GLI_TLS_RECORDS_PER_KEY
+                  ? SSL_write_ex(tls->ssl, data, bytes, &written) == 1
+                  : tls_write_with_next_key(tls, data, bytes, &written);
   if (!good && tls->code == 0 && tls->write_code == 0) tls_explain(tls);
   (void)ERR_pop_to_mark();
   if (!good) errno = tls_write_error(tls);
