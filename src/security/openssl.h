@@ -16,7 +16,8 @@
  * taken for ever if another thread was in there as it was forked (which is seen
  * in a program that forks soon after its start). So all that looks something up
  * is done between these two: with one lock for the process, which is held over
- * a fork. Tags, and records of a connection that is up, look nothing up.
+ * a fork. Tags, and records of a connection that is up, look nothing up, but
+ * for the one in some millions after which the other end has another key.
  * GLOO_ERR_NO_MEMORY; GLOO_ERR_FORKED where this process was forked
  * meanwhile: then it is not held. */
 gloo_status gli_openssl_begin(gloo_error *error);

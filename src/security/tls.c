@@ -16,6 +16,12 @@
 #include "security/openssl.h"
 #include "security/tls_context.h"
 
+/* RFC 8446, section 5.5: with one key of AES-GCM no more than 2^24.5 long
+ * records are to be encrypted. OpenSSL does not count them. */
+#if !defined(GLI_TLS_RECORDS_PER_KEY)
+#define GLI_TLS_RECORDS_PER_KEY (1u << 23)
+#endif
+
 enum {
   RECORD_BYTES = 16384,    /* the longest that TLS has */
   TOGETHER_BYTES = 131072, /* written at once */
@@ -29,8 +35,12 @@ struct gli_tls {
   SSL *ssl;
   int fd;
   gli_key key; /* of BY_SECRET */
-  bool begun;  /* it has been called once */
-  bool ready;  /* the handshake is over */
+  /* Of BY_CERTIFICATE, what the other end's has to be for: this URI, or one of
+   * these addresses; "": that is looked at later. */
+  char uri[32];
+  gli_endpoints at;
+  bool begun; /* it has been called once */
+  bool ready; /* the handshake is over */
 
   /* What OpenSSL's calls have met with. */
   bool blocked;   /* the last one went as far as there are bytes */
@@ -39,6 +49,7 @@ struct gli_tls {
   int code;       /* errno; no call succeeds any more */
   int write_code; /* ... that writes: what came before can be read */
   int alert;      /* by which the other end has refused to go on; -1: none */
+  unsigned records;        /* written with the present key */
   char why[TLS_WHY_BYTES]; /* with EBADMSG */
 
   /* Encrypted: what was read ahead of OpenSSL, and what the socket has refused.
@@ -198,9 +209,14 @@ static void tls_refused(gli_tls *tls, int alert) {
   bool secret = tls->settings->kind == GLI_TLS_BY_SECRET;
   const char *text = ERR_reason_error_string(
       ERR_PACK(ERR_LIB_SSL, 0, SSL_AD_REASON_OFFSET + alert));
-  if (secret &&
-      (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_HANDSHAKE_FAILURE ||
-       alert == SSL_AD_DECRYPT_ERROR))
+  if (!secret && alert == SSL_AD_BAD_CERTIFICATE)
+    tls_fail(tls,
+             "refuses the certificate of this rank: it is for another one, or "
+             "not valid",
+             "");
+  else if (secret &&
+           (alert == SSL_AD_ILLEGAL_PARAMETER ||
+            alert == SSL_AD_HANDSHAKE_FAILURE || alert == SSL_AD_DECRYPT_ERROR))
     tls_fail(tls, "has another secret than this rank, or none", "");
   else
     tls_fail(tls, "refuses the connection",
@@ -226,6 +242,8 @@ static void tls_explain(gli_tls *tls) {
     tls_changed(tls);
   } else if (!of_tls) {
     tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
+  } else if (verified == X509_V_ERR_HOSTNAME_MISMATCH) {
+    tls->code = EBADMSG; /* tls_verify has said why */
   } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     tls_fail(tls, "has a certificate that is not believed",
              X509_verify_cert_error_string(verified));
@@ -285,6 +303,120 @@ static int tls_find_key(SSL *ssl, const unsigned char *id, size_t id_bytes,
   return *session != NULL;
 }
 
+/* ---- whose certificate it is --------------------------------------------- */
+
+#define RANK_URI "gloo:rank/"
+
+/* Its URIs that begin with "gloo:", and whether `wanted` is one of them; NULL:
+ * that of any rank. */
+typedef struct tls_uris {
+  bool any;
+  bool found;
+} tls_uris;
+
+static tls_uris tls_look_at_uris(X509 *certificate, const char *wanted) {
+  const size_t rank_bytes = sizeof RANK_URI - 1;
+  tls_uris uris = {false, false};
+  GENERAL_NAMES *names =
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+  for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
+    const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING *text = name->d.uniformResourceIdentifier;
+    size_t bytes = (size_t)ASN1_STRING_length(text);
+    const unsigned char *data = ASN1_STRING_get0_data(text);
+    bool ours = bytes > 5 && memcmp(data, "gloo:", 5) == 0;
+    uris.any = uris.any || ours;
+    bool found =
+        wanted == NULL
+            ? bytes >= rank_bytes && memcmp(data, RANK_URI, rank_bytes) == 0
+            : bytes == strlen(wanted) && memcmp(data, wanted, bytes) == 0;
+    uris.found = uris.found || found;
+  }
+  GENERAL_NAMES_free(names);
+  return uris;
+}
+
+static bool tls_has_address(X509 *certificate, const gli_endpoint *at) {
+  unsigned bits;
+  const uint8_t *figures = gli_endpoint_figures(at, &bits);
+  return X509_check_ip(certificate, figures, bits / 8, 0) == 1;
+}
+
+static bool tls_has_name(X509 *certificate, const char *name) {
+  return name != NULL &&
+         X509_check_host(certificate, name, 0,
+                         X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
+}
+
+/* With "gloo:" URIs one of them has to be `uri` (NULL: any will do). False
+ * leaves a reason. */
+static bool tls_belongs(gli_tls *tls, X509 *certificate, const char *uri,
+                        const char *name, const gli_endpoint *at, uint32_t n) {
+  tls_uris uris = {false, false};
+  bool is = false;
+  if (certificate != NULL) {
+    uris = tls_look_at_uris(certificate, uri);
+    is = uris.any ? uris.found
+                  : tls_has_name(certificate, name) ||
+                        tls_has_name(certificate, tls->settings->name);
+    for (uint32_t i = 0; i < n && !is && !uris.any; i++)
+      is = tls_has_address(certificate, &at[i]);
+  }
+  if (!is)
+    snprintf(
+        tls->why, sizeof tls->why,
+        "has a certificate that is not for it: %s%s%s",
+        uris.any ? "its URI is not " : "it has neither the URI ",
+        uri != NULL ? uri : RANK_URI "N",
+        uris.any ? "" : ", nor its address, nor the name in GLOO_TLS_NAME");
+  return is;
+}
+
+/* Its own certificate is the last that OpenSSL has looked at. */
+static int tls_verify(int good, X509_STORE_CTX *verifying) {
+  int index = SSL_get_ex_data_X509_STORE_CTX_idx();
+  gli_tls *tls =
+      SSL_get_app_data((SSL *)X509_STORE_CTX_get_ex_data(verifying, index));
+  if (good != 1 || X509_STORE_CTX_get_error_depth(verifying) != 0 ||
+      tls->uri[0] == '\0')
+    return good;
+  if (tls_belongs(tls, X509_STORE_CTX_get_current_cert(verifying), tls->uri,
+                  NULL, tls->at.at, tls->at.n))
+    return 1;
+  X509_STORE_CTX_set_error(verifying, X509_V_ERR_HOSTNAME_MISMATCH);
+  return 0;
+}
+
+void gli_tls_expect_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
+                         uint32_t n) {
+  snprintf(tls->uri, sizeof tls->uri, RANK_URI "%" PRIu32, rank);
+  for (uint32_t i = 0; i < n; i++) (void)gli_endpoints_add(&tls->at, &at[i]);
+}
+
+static bool tls_is(gli_tls *tls, const char *uri, const char *name,
+                   const gli_endpoint *at) {
+  gloo_error error;
+  if (tls->settings->kind != GLI_TLS_BY_CERTIFICATE) return true;
+  if (gli_openssl_begin(&error) != GLOO_OK) {
+    snprintf(tls->why, sizeof tls->why, "cannot be looked at: %.100s",
+             error.message);
+    return false;
+  }
+  bool is =
+      tls_belongs(tls, SSL_get0_peer_certificate(tls->ssl), uri, name, at, 1);
+  gli_openssl_end();
+  return is;
+}
+
+bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at) {
+  return tls_is(tls, RANK_URI "0", name, at);
+}
+
+bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at) {
+  return tls_is(tls, NULL, NULL, at);
+}
+
 /* ---- opening and closing ------------------------------------------------- */
 
 /* By a key that both know, the end that accepts asks for no certificate, and
@@ -296,7 +428,7 @@ static void tls_set_role(gli_tls *tls, bool accepts) {
                  secret && accepts
                      ? SSL_VERIFY_NONE
                      : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                 NULL);
+                 tls_verify);
   if (secret && accepts) SSL_set_psk_find_session_callback(ssl, tls_find_key);
   if (secret && !accepts) SSL_set_psk_use_session_callback(ssl, tls_use_key);
   if (accepts)
@@ -395,98 +527,8 @@ const char *gli_tls_why(const gli_tls *tls) {
   return tls->why;
 }
 
-/* ---- whose certificate it is --------------------------------------------- */
-
-#define RANK_URI "gloo:rank/"
-
-/* Its URIs that begin with "gloo:", and whether `wanted` is one of them; NULL:
- * that of any rank. */
-typedef struct tls_uris {
-  bool any;
-  bool found;
-} tls_uris;
-
-static tls_uris tls_look_at_uris(X509 *certificate, const char *wanted) {
-  const size_t rank_bytes = sizeof RANK_URI - 1;
-  tls_uris uris = {false, false};
-  GENERAL_NAMES *names =
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-  for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
-    const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-    if (name->type != GEN_URI) continue;
-    const ASN1_IA5STRING *text = name->d.uniformResourceIdentifier;
-    size_t bytes = (size_t)ASN1_STRING_length(text);
-    const unsigned char *data = ASN1_STRING_get0_data(text);
-    bool ours = bytes > 5 && memcmp(data, "gloo:", 5) == 0;
-    uris.any = uris.any || ours;
-    bool found =
-        wanted == NULL
-            ? bytes >= rank_bytes && memcmp(data, RANK_URI, rank_bytes) == 0
-            : bytes == strlen(wanted) && memcmp(data, wanted, bytes) == 0;
-    uris.found = uris.found || found;
-  }
-  GENERAL_NAMES_free(names);
-  return uris;
-}
-
-static bool tls_has_address(X509 *certificate, const gli_endpoint *at) {
-  unsigned bits;
-  const uint8_t *figures = gli_endpoint_figures(at, &bits);
-  return X509_check_ip(certificate, figures, bits / 8, 0) == 1;
-}
-
-static bool tls_has_name(X509 *certificate, const char *name) {
-  return name != NULL &&
-         X509_check_host(certificate, name, 0,
-                         X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
-}
-
-/* With "gloo:" URIs one of them has to be `uri` (NULL: any will do). */
-static bool tls_is(gli_tls *tls, const char *uri, const char *name,
-                   const gli_endpoint *at, uint32_t n) {
-  gloo_error error;
-  if (tls->settings->kind != GLI_TLS_BY_CERTIFICATE) return true;
-  if (gli_openssl_begin(&error) != GLOO_OK) {
-    snprintf(tls->why, sizeof tls->why, "cannot be looked at: %.100s",
-             error.message);
-    return false;
-  }
-  X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
-  tls_uris uris = {false, false};
-  bool is = false;
-  if (certificate != NULL) {
-    uris = tls_look_at_uris(certificate, uri);
-    is = uris.any ? uris.found
-                  : tls_has_name(certificate, name) ||
-                        tls_has_name(certificate, tls->settings->name);
-    for (uint32_t i = 0; i < n && !is && !uris.any; i++)
-      is = tls_has_address(certificate, &at[i]);
-  }
-  gli_openssl_end();
-  if (!is)
-    snprintf(
-        tls->why, sizeof tls->why,
-        "has a certificate that is not for it: %s%s%s",
-        uris.any ? "its URI is not " : "it has neither the URI ",
-        uri != NULL ? uri : RANK_URI "N",
-        uris.any ? "" : ", nor its address, nor the name in GLOO_TLS_NAME");
-  return is;
-}
-
-bool gli_tls_is_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
-                     uint32_t n) {
-  char uri[32];
-  snprintf(uri, sizeof uri, RANK_URI "%" PRIu32, rank);
-  return tls_is(tls, uri, NULL, at, n);
-}
-
-bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at) {
-  return tls_is(tls, RANK_URI "0", name, at, 1);
-}
-
-bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at) {
-  return tls_is(tls, NULL, NULL, at, 1);
-}
+/* ---- what follows from it -------------------------------------------------
+ */
 
 gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
   static const char label[] = "EXPORTER-gloo_c";
@@ -564,10 +606,26 @@ static int tls_write_error(const gli_tls *tls) {
   return tls->write_code != 0 ? tls->write_code : tls->code;
 }
 
+/* The key that comes next follows from the present one, by what OpenSSL looks
+ * up when it writes. Where that may not be done now, it is done later. */
+static bool tls_write_with_next_key(gli_tls *tls, const uint8_t *data,
+                                    size_t bytes, size_t *written) {
+  if (gli_openssl_begin(NULL) != GLOO_OK)
+    return SSL_write_ex(tls->ssl, data, bytes, written) == 1;
+  bool good = SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+              SSL_write_ex(tls->ssl, data, bytes, written) == 1;
+  if (good) tls->records = 0;
+  if (!good && tls->code == 0 && tls->write_code == 0) tls_explain(tls);
+  gli_openssl_end();
+  return good;
+}
+
 static bool tls_write(gli_tls *tls, const uint8_t *data, size_t bytes) {
   size_t written;
   (void)ERR_set_mark();
-  bool good = SSL_write_ex(tls->ssl, data, bytes, &written) == 1;
+  bool good = tls->records++ < GLI_TLS_RECORDS_PER_KEY
+                  ? SSL_write_ex(tls->ssl, data, bytes, &written) == 1
+                  : tls_write_with_next_key(tls, data, bytes, &written);
   if (!good && tls->code == 0 && tls->write_code == 0) tls_explain(tls);
   (void)ERR_pop_to_mark();
   if (!good) errno = tls_write_error(tls);

@@ -91,11 +91,15 @@ gli_tls_step gli_tls_shake_hands(gli_tls *tls);
  * other end, such as "has a certificate that has expired". */
 const char *gli_tls_why(const gli_tls *tls);
 
-/* Is the certificate of the other end that of this rank, which listens there?
- * Of this host, which has connected, or whose name was looked up (NULL: not)?
- * True where ends know each other by the secret. False leaves a reason. */
-bool gli_tls_is_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
-                     uint32_t n);
+/* Before the handshake: its certificate has to be that of this rank, which
+ * listens there. Where it is not both ends hear of that. Nothing is asked for
+ * where ends know each other by the secret. */
+void gli_tls_expect_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
+                         uint32_t n);
+
+/* After it: is it that of this host, to which this end has connected, or whose
+ * name was looked up (NULL: not)? True where ends know each other by the
+ * secret. False leaves a reason. */
 bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at);
 /* ... or that of any rank? */
 bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at);

@@ -43,13 +43,12 @@ const char *gli_tls_why(const gli_tls *tls) {
   return "";
 }
 
-bool gli_tls_is_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
-                     uint32_t n) {
+void gli_tls_expect_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
+                         uint32_t n) {
   (void)tls;
   (void)rank;
   (void)at;
   (void)n;
-  return false;
 }
 
 bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at) {

@@ -257,24 +257,17 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 
 /* ---- TLS ----------------------------------------------------------------- */
 
-/* The handshake is over: whom was it with? */
+/* The handshake is over: it was with the rank that the hello speaks of. */
 static void half_open_secured(gli_tcp_half_open *half_open) {
-  gli_tls *tls = half_open->watch->tls;
   gli_tcp_hello hello;
   gli_tcp_expected expected = {.known = false};
-  gli_tcp_contact contact = {.n = 0};
   gloo_error error;
+  half_open->secured = true;
   (void)gli_tcp_hello_decode(half_open->hello, &hello); /* as before */
-  if (half_open_expect(half_open->t, &hello, &expected, &error) != GLOO_OK) {
-    half_open_refuse(half_open, error.message);
-    return;
-  }
-  if (expected.known) (void)gli_tcp_contact_decode(&expected.address, &contact);
-  half_open->secured = gli_tls_is_rank(tls, hello.from, contact.at, contact.n);
-  if (half_open->secured)
+  if (half_open_expect(half_open->t, &hello, &expected, &error) == GLOO_OK)
     half_open_greeted(half_open, &hello, &expected);
   else
-    half_open_refuse_politely(half_open, GLI_TCP_DENIED, gli_tls_why(tls));
+    half_open_refuse(half_open, error.message);
   gli_wipe(&expected.key, sizeof expected.key);
 }
 
@@ -297,8 +290,10 @@ static bool half_open_shake_hands(gli_tcp_half_open *half_open, bool broken) {
 }
 
 static void half_open_secure(gli_tcp_half_open *half_open,
+                             const gli_tcp_hello *hello,
                              const gli_tcp_expected *expected) {
   gli_tcp_watch *watch = half_open->watch;
+  gli_tcp_contact contact = {.n = 0};
   gli_key key = {{0}};
   gloo_error error;
   gloo_status status = GLOO_OK;
@@ -313,6 +308,8 @@ static void half_open_secure(gli_tcp_half_open *half_open,
     half_open_refuse(half_open, error.message);
     return;
   }
+  (void)gli_tcp_contact_decode(&expected->address, &contact);
+  gli_tls_expect_rank(watch->tls, hello->from, contact.at, contact.n);
   half_open_enter(half_open, HALF_OPEN_SECURING);
   (void)half_open_shake_hands(half_open, false);
 }
@@ -339,7 +336,7 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
                               "it asks for the job's secret, and this rank has "
                               "none");
   else if (expected.known && own != GLI_TLS_NONE)
-    half_open_secure(half_open, &expected);
+    half_open_secure(half_open, &hello, &expected);
   else
     half_open_greeted(half_open, &hello, &expected);
   gli_wipe(&expected.key, sizeof expected.key);

@@ -74,11 +74,16 @@ static void attempt_secure(gli_tcp_attempt *attempt) {
     status = gli_tls_open(pair->t->tls, watch->eye.fd, false, &key, &watch->tls,
                           &error);
   gli_wipe(&key, sizeof key);
-  if (status == GLOO_OK)
+  if (status == GLOO_OK) {
+    gli_tcp_contact contact = {.n = 0};
+    (void)gli_tcp_contact_decode(&pair->config.address, &contact);
+    gli_tls_expect_rank(watch->tls, pair->config.peer_rank, contact.at,
+                        contact.n);
     connect_shake_hands(attempt);
-  else
+  } else {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
+  }
 }
 
 void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
@@ -166,19 +171,6 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
 
 /* ---- TLS ----------------------------------------------------------------- */
 
-/* With the peer that the pair is with, and with nobody else. */
-static void connect_secured(gli_tcp_attempt *attempt) {
-  const gli_tcp_pair *pair = attempt->stream->pair;
-  gli_tls *tls = attempt->watch->tls;
-  gli_tcp_contact contact = {.n = 0};
-  (void)gli_tcp_contact_decode(&pair->config.address, &contact);
-  if (!gli_tls_is_rank(tls, pair->config.peer_rank, contact.at, contact.n)) {
-    gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(tls));
-    return;
-  }
-  attempt->secured = true;
-}
-
 static void connect_await(gli_tcp_watch *watch) {
   gli_tcp_watch_for(
       watch, GLI_READABLE | (gli_tcp_watch_unsent(watch) ? GLI_WRITABLE : 0));
@@ -188,7 +180,7 @@ static void connect_shake_hands(gli_tcp_attempt *attempt) {
   gli_tcp_watch *watch = attempt->watch;
   switch (gli_tls_shake_hands(watch->tls)) {
     case GLI_TLS_DONE:
-      connect_secured(attempt);
+      attempt->secured = true;
       break;
     case GLI_TLS_WAITS:
       break;
@@ -244,13 +236,6 @@ static bool connect_has_proved(const gli_tcp_attempt *attempt) {
   return attempt->proved || (!pair->asks && pair->t->tls == NULL);
 }
 
-/* The next to be denied is its certificate, and not a proof. */
-static bool connect_shows_paper(const gli_tcp_attempt *attempt) {
-  const gli_tcp_pair *pair = attempt->stream->pair;
-  return attempt->secured && !(pair->asks && attempt->proved) &&
-         gli_tls_settings_kind(pair->t->tls) == GLI_TLS_BY_CERTIFICATE;
-}
-
 static bool connect_may_believe(const gli_tcp_attempt *attempt,
                                 uint32_t answer) {
   if (connect_has_proved(attempt)) return true;
@@ -295,13 +280,6 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   gli_tcp_reply reply;
   if (!gli_tcp_reply_decode(attempt->reply, &reply)) {
     connect_nonsense(attempt);
-    return;
-  }
-  if (reply.answer == GLI_TCP_DENIED && connect_shows_paper(attempt)) {
-    gli_tcp_attempt_denied(attempt,
-                           "refuses the certificate of this rank: it is not "
-                           "rank %" PRIu32 "'s",
-                           pair->config.self_rank);
     return;
   }
   if (!connect_may_believe(attempt, reply.answer)) {

@@ -48,8 +48,7 @@ typedef enum gli_tcp_answer {
   GLI_TCP_TAKEN,    /* this stream is connected already */
   GLI_TCP_OTHER_VERSION,
   GLI_TCP_DENIED,    /* to a proof: it is wrong; to a hello that asks for one: I
-                        have none; after TLS: the certificate is not the rank's
-                      */
+                        have none */
   GLI_TCP_OTHER_TLS, /* I use none, or another kind */
   GLI_TCP_ANSWERS
 } gli_tcp_answer;

@@ -326,13 +326,15 @@ static void count_warnings(gloo_log_level level, const char *line, void *user) {
 
 /* The rank of a new connection's certificate; -1: none. */
 static int rank_shown(gli_tls_settings *looks, gli_tls_settings *shows) {
-  tls_ends ends = ends_open(looks, shows, NULL, NULL);
-  int rank = -1;
-  if (ends_shake_hands(&ends))
-    for (int i = 0; i < 20 && rank < 0; i++)
-      if (gli_tls_is_rank(ends.end[HERE].tls, (uint32_t)i, NULL, 0)) rank = i;
-  ends_close(&ends);
-  return rank;
+  static const uint32_t ranks[] = {1, 10, 11, 12};
+  int shown = -1;
+  for (int i = 0; i < 4 && shown < 0; i++) {
+    tls_ends ends = ends_open(looks, shows, NULL, NULL);
+    gli_tls_expect_rank(ends.end[HERE].tls, ranks[i], NULL, 0);
+    if (ends_shake_hands(&ends)) shown = (int)ranks[i];
+    ends_close(&ends);
+  }
+  return shown;
 }
 
 static void replace(const char *path, const char *by) {
@@ -354,6 +356,7 @@ static void files_that_change_are_read_again(void **state) {
   gloo_log_set_level(GLOO_LOG_WARN);
   warned = 0;
   tls_ends old = ends_open(looks, shows, NULL, NULL);
+  gli_tls_expect_rank(old.end[HERE].tls, 10, NULL, 0);
   assert_int_equal(rank_shown(looks, shows), 10);
   /* One file after the other: in between they do not fit. */
   pki_issue(authority, &(pki_paper){.names = "URI:gloo:rank/11"}, next,
@@ -375,7 +378,6 @@ static void files_that_change_are_read_again(void **state) {
   assert_int_equal(rank_shown(looks, shows), 12);
   /* A connection goes on with what it began with. */
   assert_true(ends_shake_hands(&old));
-  assert_true(gli_tls_is_rank(old.end[HERE].tls, 10, NULL, 0));
   ends_close(&old);
   assert_int_equal(warned, 3);
   gloo_log_set_level(GLOO_LOG_OFF);

@@ -1,0 +1,210 @@
+/* TLS between ranks: those that say the same talk to each other, and where one
+ * says something else, or has another's certificate, all of them hear which. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "../security/pki.h"
+#include "gloo_c/log.h"
+#include "ranks.h"
+
+#define SECOND INT64_C(1000000000)
+enum { RANKS = 3 };
+
+static const char secret[] = "sixteen or more bytes";
+static const char *folder;
+static char authority[96];
+
+/* One rank, in a thread of its own. */
+typedef struct member {
+  gloo_store *store;
+  int rank;
+  int use;            /* as in its options */
+  int paper;          /* whose certificate it has; -1: none */
+  const char *secret; /* NULL: none */
+  gloo_status status;
+  gloo_error error;
+} member;
+
+static const char *paper_of(int rank, char path[96]) {
+  snprintf(path, 96, "%s/rank%d.pem", folder, rank);
+  return path;
+}
+
+static int set_up_files(void **state) {
+  pki_authority *ca = pki_authority_new("the authority");
+  (void)state;
+  folder = pki_folder();
+  snprintf(authority, sizeof authority, "%s/ca.pem", folder);
+  pki_authority_write(ca, authority);
+  for (int i = 0; i < RANKS; i++) {
+    char path[96], names[32];
+    snprintf(names, sizeof names, "URI:gloo:rank/%d", i);
+    pki_issue(ca, &(pki_paper){.names = names}, paper_of(i, path), NULL);
+  }
+  pki_authority_free(ca);
+  return 0;
+}
+
+static int tear_down_files(void **state) {
+  (void)state;
+  pki_folder_remove(folder);
+  return 0;
+}
+
+static gloo_device *open_device(const member *m) {
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_tls_options tls = GLOO_TLS_OPTIONS_INIT;
+  gloo_device *device;
+  gloo_error e;
+  char path[96];
+  tls.use = m->use;
+  if (m->paper >= 0) {
+    tls.certificate = paper_of(m->paper, path);
+    tls.authority = authority;
+  }
+  d.transport = "tcp";
+  d.streams = 2;
+  d.tls = &tls;
+  if (gloo_device_create(&d, &device, &e) == GLOO_OK) return device;
+  fprintf(stderr, "%s\n", e.message);
+  abort();
+}
+
+/* Between all pairs, in messages of all lengths. */
+static gloo_status exchange_all(gloo_context *context, gloo_error *error) {
+  enum { COUNT = 100000 };
+  static uint8_t in[RANKS][RANKS * COUNT], out[RANKS][RANKS * COUNT];
+  int rank = gloo_context_rank(context), size = gloo_context_size(context);
+  gloo_status status = GLOO_OK;
+  for (int i = 0; i < size * COUNT; i++) in[rank][i] = (uint8_t)(rank + i);
+  for (size_t count = 1; count <= COUNT && status == GLOO_OK; count *= 10)
+    status = gloo_alltoall(context, in[rank], out[rank], count, GLOO_UINT8,
+                           NULL, error);
+  for (int from = 0; from < size && status == GLOO_OK; from++)
+    for (int i = 0; i < COUNT; i++)
+      if (out[rank][from * COUNT + i] != (uint8_t)(from + rank * COUNT + i))
+        return GLOO_ERR_INTERNAL;
+  return status;
+}
+
+static void be_member(void *argument) {
+  member *m = argument;
+  gloo_context_options o = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_device *device = open_device(m);
+  gloo_context *context;
+  o.timeout_ns = 60 * SECOND;
+  o.secret = m->secret;
+  o.secret_bytes = m->secret != NULL ? strlen(m->secret) : 0;
+  m->status = gloo_context_create(m->rank, RANKS, m->store, device, &o,
+                                  &context, &m->error);
+  if (m->status == GLOO_OK) {
+    m->status = exchange_all(context, &m->error);
+    gloo_context_destroy(context);
+  }
+  gloo_device_destroy(device);
+}
+
+static void run_members(member *members) {
+  uv_thread_t threads[RANKS];
+  gloo_store *store;
+  assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  for (int i = 0; i < RANKS; i++) {
+    members[i].store = store;
+    members[i].rank = i;
+    assert_int_equal(uv_thread_create(&threads[i], be_member, &members[i]), 0);
+  }
+  for (int i = 0; i < RANKS; i++) uv_thread_join(&threads[i]);
+  gloo_store_destroy(store);
+}
+
+static void assert_all_work(const member *members) {
+  for (int i = 0; i < RANKS; i++)
+    if (members[i].status != GLOO_OK)
+      fail_msg("rank %d: %s", i, members[i].error.message);
+}
+
+static void assert_all_blame(const member *members, int rank,
+                             const char *part) {
+  for (int i = 0; i < RANKS; i++) {
+    const gloo_error *e = &members[i].error;
+    gloo_status status = members[i].status;
+    if (status == GLOO_ERR_POISONED) status = e->cause;
+    if (status != GLOO_ERR_AUTH || strstr(e->message, part) == NULL)
+      fail_msg("rank %d: %s", i, e->message);
+    if (rank >= 0) assert_int_equal(e->rank, rank);
+  }
+}
+
+static void ranks_that_say_the_same_talk(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 3; kind++) {
+    member members[RANKS];
+    for (int i = 0; i < RANKS; i++)
+      members[i] = (member){.use = 1,
+                            .paper = kind == 0 ? -1 : i,
+                            .secret = kind == 1 ? NULL : secret};
+    run_members(members);
+    assert_all_work(members);
+  }
+}
+
+static void all_hear_of_one_that_says_otherwise(void **state) {
+  (void)state;
+  for (int odd = 0; odd < RANKS; odd++) {
+    for (int kind = 0; kind < 3; kind++) {
+      member members[RANKS];
+      for (int i = 0; i < RANKS; i++)
+        members[i] =
+            (member){.use = 1, .paper = kind == 2 ? i : -1, .secret = secret};
+      /* It uses none, or another kind. */
+      members[odd].use = kind == 1 ? 1 : -1;
+      if (kind == 1) members[odd].paper = odd;
+      run_members(members);
+      assert_all_blame(members, odd == 0 ? 1 : odd,
+                       "must be the same on all ranks");
+    }
+  }
+}
+
+static void nothing_to_know_each_other_by_is_refused(void **state) {
+  member members[RANKS];
+  (void)state;
+  for (int i = 0; i < RANKS; i++) members[i] = (member){.use = 1, .paper = -1};
+  run_members(members);
+  assert_all_blame(members, -1, "GLOO_JOB_SECRET");
+}
+
+/* Each of them refuses rank 1, and rank 1 hears why. */
+static void certificate_of_another_rank_is_refused(void **state) {
+  (void)state;
+  for (int with_secret = 0; with_secret < 2; with_secret++) {
+    member members[RANKS];
+    for (int i = 0; i < RANKS; i++)
+      members[i] = (member){.use = 1,
+                            .paper = i == 1 ? 2 : i,
+                            .secret = with_secret ? secret : NULL};
+    run_members(members);
+    assert_all_blame(members, -1, "certificate");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_that_say_the_same_talk),
+      cmocka_unit_test(all_hear_of_one_that_says_otherwise),
+      cmocka_unit_test(nothing_to_know_each_other_by_is_refused),
+      cmocka_unit_test(certificate_of_another_rank_is_refused),
+  };
+  static const char *const variables[] = {
+      "GLOO_JOB_SECRET",      "GLOO_JOB_SECRET_FILE",
+      "GLOO_SECURITY",        "GLOO_TLS",
+      "GLOO_TLS_KEY",         "GLOO_TLS_NAME",
+      "GLOO_TLS_CERTIFICATE", "GLOO_TLS_AUTHORITY"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    unsetenv(variables[i]);
+  gloo_log_set_level(GLOO_LOG_OFF);
+  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  return cmocka_run_group_tests(tests, set_up_files, tear_down_files);
+}
