@@ -118,9 +118,9 @@ typedef struct gloo_device_options {
  * that is up), GLOO_ERR_ADDRESS (host does not resolve within 30 s, ports in
  * use), GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED (the transport does not work
  * here; options of a newer version), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO (no
- * descriptor or thread left); of TLS see tls.h. Threads: any. Ownership: *device is the caller's;
- * options are copied. Cost: a thread that sleeps when idle (but with
- * `no_helper`), and descriptors.
+ * descriptor or thread left); of TLS see tls.h. Threads: any. Ownership:
+ * *device is the caller's; options are copied. Cost: a thread that sleeps when
+ * idle (but with `no_helper`), and descriptors.
  */
 GLOO_API gloo_status gloo_device_create(const gloo_device_options *options,
                                         gloo_device **device,

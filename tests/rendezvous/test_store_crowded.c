@@ -443,7 +443,8 @@ static int serve_few(int unused, void *argument) {
   gloo_store_tcp_options options = options_for(0);
   (void)unused;
   alarm(200); /* in case the test fails */
-  if (gli_tcp_server_create(&options, NULL, NULL, &server, NULL) != GLOO_OK) return 2;
+  if (gli_tcp_server_create(&options, NULL, NULL, &server, NULL) != GLOO_OK)
+    return 2;
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
   uint16_t port = ntohs(((const struct sockaddr_in *)address)->sin_port);
   int next = dup(0);
