@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +40,9 @@ struct gli_tls {
    * these addresses; "": that is looked at later. */
   char uri[32];
   gli_endpoints at;
-  bool begun; /* it has been called once */
-  bool ready; /* the handshake is over */
+  bool belongs; /* it is */
+  bool begun;   /* it has been called once */
+  bool ready;   /* the handshake is over */
 
   /* What OpenSSL's calls have met with. */
   bool blocked;   /* the last one went as far as there are bytes */
@@ -382,8 +384,10 @@ static int tls_verify(int good, X509_STORE_CTX *verifying) {
       tls->uri[0] == '\0')
     return good;
   if (tls_belongs(tls, X509_STORE_CTX_get_current_cert(verifying), tls->uri,
-                  NULL, tls->at.at, tls->at.n))
+                  NULL, tls->at.at, tls->at.n)) {
+    tls->belongs = true;
     return 1;
+  }
   X509_STORE_CTX_set_error(verifying, X509_V_ERR_HOSTNAME_MISMATCH);
   return 0;
 }
@@ -517,6 +521,11 @@ gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
   if (done && tls->settings->kind == GLI_TLS_BY_SECRET &&
       SSL_session_reused(tls->ssl) != 1) {
     tls_fail(tls, "does not show that it knows the job's secret", "");
+    return tls_handshake_failed(tls);
+  }
+  if (done && tls->settings->kind == GLI_TLS_BY_CERTIFICATE &&
+      tls->uri[0] != '\0' && !tls->belongs) {
+    tls_fail(tls, "does not show a certificate of its own", "");
     return tls_handshake_failed(tls);
   }
   tls->ready = done;

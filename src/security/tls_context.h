@@ -2,13 +2,13 @@
 #ifndef GLI_SECURITY_TLS_CONTEXT_H
 #define GLI_SECURITY_TLS_CONTEXT_H
 
-#include <openssl/ssl.h>
-
 #include "security/tls_settings.h"
+
+struct ssl_st; /* SSL */
 
 /* A new connection by these settings, and by their files as they are now.
  * Between gli_openssl_begin and gli_openssl_end. NULL: out of memory. */
-SSL *gli_tls_context_connection(const gli_tls_settings *settings);
+struct ssl_st *gli_tls_context_connection(const gli_tls_settings *settings);
 
 /* The cipher that both ends have at least. */
 extern const unsigned char gli_tls_cipher[2];

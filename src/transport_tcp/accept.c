@@ -407,12 +407,14 @@ static void tcp_half_open_ready(void *owner, int events) {
 
 /* Unless it has just spoken. */
 static void half_open_give_way(gli_tcp_half_open *half_open) {
-  bool named = half_open->state != HALF_OPEN_HELLO;
-  if (!half_open_read(half_open, false)) return;
-  half_open_refuse(half_open,
-                   named ? "it did not prove in time that it knows the job's "
-                           "secret"
-                         : "it did not say in time which rank it is from");
+  static const char *const whys[] = {
+      [HALF_OPEN_HELLO] = "it did not say in time which rank it is from",
+      [HALF_OPEN_SECURING] = "it did not make TLS in time",
+      [HALF_OPEN_PROOF] =
+          "it did not prove in time that it knows the job's secret"};
+  half_open_state state = half_open->state;
+  if (half_open_read(half_open, false))
+    half_open_refuse(half_open, whys[state]);
 }
 
 void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {

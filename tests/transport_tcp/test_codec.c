@@ -239,7 +239,13 @@ static void hello_is_checked(void **state) {
   bad = good_hello;
   bad.version++;
   assert_true(hello_decodes(&bad)); /* so that it can be told */
-  bytes[28] = 2;
+  for (int kind = 0; kind <= GLI_TLS_BY_CERTIFICATE; kind++) {
+    bytes[28] = (uint8_t)(1 | kind << 1);
+    assert_true(gli_tcp_hello_decode(bytes, &got));
+    assert_true(got.asks);
+    assert_int_equal(got.tls, kind);
+  }
+  bytes[28] = 6;
   assert_false(gli_tcp_hello_decode(bytes, &got));
   bytes[28] = 0;
   assert_true(gli_tcp_hello_decode(bytes, &got));
