@@ -10,10 +10,10 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* What an option says, or else its variable. False: out of memory. */
-static bool settings_keep(const char *given, const char *variable,
+/* The first of them that says something. False: out of memory. */
+static bool settings_keep(const char *given, const char *otherwise,
                           char **kept) {
-  const char *said = given != NULL ? given : gli_environment_read(variable);
+  const char *said = given != NULL ? given : otherwise;
   if (said == NULL) return true;
   *kept = strdup(said);
   return *kept != NULL;
@@ -21,12 +21,16 @@ static bool settings_keep(const char *given, const char *variable,
 
 static gloo_status settings_fill(gli_tls_settings *made,
                                  const gloo_tls_options *o, gloo_error *error) {
-  if (!settings_keep(o->certificate, "GLOO_TLS_CERTIFICATE",
-                     &made->certificate) ||
-      !settings_keep(o->key, "GLOO_TLS_KEY", &made->key) ||
-      !settings_keep(o->authority, "GLOO_TLS_AUTHORITY", &made->authority) ||
-      !settings_keep(o->name, "GLOO_TLS_NAME", &made->name) ||
-      (made->key == NULL && !settings_keep(made->certificate, "", &made->key)))
+  const char *certificate = gli_environment_read("GLOO_TLS_CERTIFICATE");
+  const char *key = gli_environment_read("GLOO_TLS_KEY");
+  const char *authority = gli_environment_read("GLOO_TLS_AUTHORITY");
+  const char *name = gli_environment_read("GLOO_TLS_NAME");
+  if (!settings_keep(o->certificate, certificate, &made->certificate) ||
+      !settings_keep(o->key, key, &made->key) ||
+      !settings_keep(o->authority, authority, &made->authority) ||
+      !settings_keep(o->name, name, &made->name) ||
+      (made->key == NULL &&
+       !settings_keep(made->certificate, NULL, &made->key)))
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the settings of TLS");
   made->password = o->password;
