@@ -21,6 +21,9 @@
 #include "redis_server.h"
 #include "rendezvous/redis_client.h"
 #include "tcp_help.h"
+#if WITH_PKI
+#include "../security/pki.h"
+#endif
 
 #define PASSWORD "correct horse"
 
@@ -263,15 +266,90 @@ static void what_cannot_be_reached_is_named(void **state) {
                    GLOO_ERR_INVALID);
 }
 
-static void tls_is_refused(void **state) {
+static void a_server_without_tls_is_not_spoken_to(void **state) {
   gloo_store *store;
   gloo_error e;
-  gli_store_url url = redis_url(1, "", "", "");
   (void)state;
-  assert_int_equal(gli_store_redis_open(&url, true, LONG_TIME, &store, &e),
-                   GLOO_ERR_UNSUPPORTED);
-  expect_message(&e, "TLS");
+  redis_server server = redis_server_start(NULL);
+  gli_store_url url = redis_url(server.port, "", "", "");
+  assert_true(gli_store_redis_open(&url, true, SECOND, &store, &e) != GLOO_OK);
+  redis_server_signal(&server, SIGKILL);
 }
+
+#if WITH_PKI
+/* What it needs for that. A server that was built without is skipped. */
+static redis_server start_with_tls(const char *folder) {
+  char paths[3][256], number[8];
+  redis_server server;
+  close(raw_listen(&server.port));
+  snprintf(number, sizeof number, "%u", (unsigned)server.port);
+  static const char *const names[] = {"server.pem", "server.pem", "ca.pem"};
+  for (int i = 0; i < 3; i++)
+    snprintf(paths[i], sizeof paths[i], "%s/%s", folder, names[i]);
+  const char *const settings[] = {"--port",
+                                  "0",
+                                  "--tls-port",
+                                  number,
+                                  "--tls-cert-file",
+                                  paths[0],
+                                  "--tls-key-file",
+                                  paths[1],
+                                  "--tls-ca-cert-file",
+                                  paths[2],
+                                  NULL};
+  if (!redis_server_start_at(&server, settings)) skip();
+  return server;
+}
+
+static void expect_tls_refused(uint16_t port, const char *why) {
+  gloo_store *store;
+  gloo_error e;
+  gli_store_url url = redis_url(port, "", "", "");
+  assert_int_equal(gli_store_redis_open(&url, true, LONG_TIME, &store, &e),
+                   GLOO_ERR_AUTH);
+  expect_message(&e, why);
+}
+
+static void with_tls_both_ends_show_who_they_are(void **state) {
+  const pki_paper here = {.names = "IP:127.0.0.1"};
+  const pki_paper elsewhere = {.names = "IP:127.0.0.9"};
+  const char *folder = pki_folder();
+  char path[3][256];
+  gloo_store *store;
+  gloo_error e;
+  (void)state;
+  pki_authority *ca = pki_authority_new("ca");
+  pki_authority *other = pki_authority_new("other");
+  static const char *const names[] = {"ca.pem", "other.pem", "server.pem"};
+  for (int i = 0; i < 3; i++)
+    snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+  pki_authority_write(ca, path[0]);
+  pki_authority_write(other, path[1]);
+  pki_issue(ca, &here, path[2], NULL);
+  redis_server server = start_with_tls(folder);
+  setenv("GLOO_TLS_AUTHORITY", path[0], 1);
+  expect_tls_refused(server.port, "certificate required");
+  setenv("GLOO_TLS_CERTIFICATE", path[2], 1);
+  gli_store_url url = redis_url(server.port, "", "", "p");
+  if (gli_store_redis_open(&url, true, LONG_TIME, &store, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  expect_all_operations(store);
+  gloo_store_destroy(store);
+  setenv("GLOO_TLS_AUTHORITY", path[1], 1);
+  expect_tls_refused(server.port, "is not believed");
+  redis_server_signal(&server, SIGKILL);
+  pki_issue(ca, &elsewhere, path[2], NULL);
+  setenv("GLOO_TLS_AUTHORITY", path[0], 1);
+  server = start_with_tls(folder);
+  expect_tls_refused(server.port, "is not for it");
+  redis_server_signal(&server, SIGKILL);
+  unsetenv("GLOO_TLS_AUTHORITY");
+  unsetenv("GLOO_TLS_CERTIFICATE");
+  pki_authority_free(ca);
+  pki_authority_free(other);
+  pki_folder_remove(folder);
+}
+#endif
 
 typedef struct opening {
   uint16_t port;
@@ -670,26 +748,29 @@ static void descriptors_are_not_inherited(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_password_is_needed_and_not_told),
-      TEST(a_user_needs_these_commands_and_its_keys_only),
-      TEST(keys_go_away_a_day_after_the_last_write),
-      TEST(other_paths_are_other_stores),
-      TEST(keys_of_another_type_are_refused),
-      TEST(what_cannot_be_reached_is_named),
-      TEST(tls_is_refused),
-      TEST(a_server_that_comes_late_is_waited_for),
-      TEST(a_server_that_is_killed_is_named_at_once),
-      TEST(a_server_that_is_stopped_is_named_at_the_deadline),
-      TEST(connections_that_the_server_closed_are_made_anew),
-      TEST(nonsense_instead_of_a_greeting_is_refused),
-      TEST(nonsense_instead_of_a_reply_is_refused),
-      TEST(replies_that_nobody_asked_for_are_dropped),
-      TEST(half_a_reply_is_an_error),
-      TEST(a_reply_byte_by_byte_ends_at_the_deadline),
-      TEST(a_password_that_is_repeated_is_not_shown),
-      TEST(a_server_that_is_not_ready_is_waited_for),
-      TEST(a_forked_child_leaves_the_store_alone),
-      TEST(descriptors_are_not_inherited),
+    TEST(a_password_is_needed_and_not_told),
+    TEST(a_user_needs_these_commands_and_its_keys_only),
+    TEST(keys_go_away_a_day_after_the_last_write),
+    TEST(other_paths_are_other_stores),
+    TEST(keys_of_another_type_are_refused),
+    TEST(what_cannot_be_reached_is_named),
+    TEST(a_server_without_tls_is_not_spoken_to),
+#if WITH_PKI
+    TEST(with_tls_both_ends_show_who_they_are),
+#endif
+    TEST(a_server_that_comes_late_is_waited_for),
+    TEST(a_server_that_is_killed_is_named_at_once),
+    TEST(a_server_that_is_stopped_is_named_at_the_deadline),
+    TEST(connections_that_the_server_closed_are_made_anew),
+    TEST(nonsense_instead_of_a_greeting_is_refused),
+    TEST(nonsense_instead_of_a_reply_is_refused),
+    TEST(replies_that_nobody_asked_for_are_dropped),
+    TEST(half_a_reply_is_an_error),
+    TEST(a_reply_byte_by_byte_ends_at_the_deadline),
+    TEST(a_password_that_is_repeated_is_not_shown),
+    TEST(a_server_that_is_not_ready_is_waited_for),
+    TEST(a_forked_child_leaves_the_store_alone),
+    TEST(descriptors_are_not_inherited),
   };
   const char *missing = test_kind_missing("redis");
   if (missing != NULL) return printf("1..0 # SKIP %s\n", missing), 0;

@@ -185,7 +185,7 @@ static void others_stay_outside_and_are_told(void **state) {
   expect_refused(&(end){.certificate = "stranger"}, port,
                  "does not take this client");
   expect_refused(&(end){.certificate = "expired"}, port, "certificate expired");
-  expect_refused(&(end){.certificate = "unbelieved"}, port, "unknown CA");
+  expect_refused(&(end){.certificate = "unbelieved"}, port, "unknown ca");
   gloo_store_destroy(server);
 
   static const char *const no_servers[] = {"rank1", "stranger", "job"};

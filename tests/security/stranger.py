@@ -18,7 +18,7 @@ import sys
 import time
 
 NOBODY = 65534
-MAGIC, VERSION = 0x65726F7473636C67, 3
+MAGIC, VERSION = 0x65726F7473636C67, 4
 HELLO, SET, FETCH = 1, 2, 3
 JOBS = [b"", b"known", b"none"]
 
@@ -172,7 +172,7 @@ def try_listener(open_it):
     """As each rank to each other one, with a number by chance."""
     for rank in range(4):
         count("hellos to a rank over TCP")
-        numbers = struct.pack("<IIIIII", 5, 0, 1, rank, (rank + 1) % 4, 0)
+        numbers = struct.pack("<IIIIII", 6, 0, 1, rank, (rank + 1) % 4, 0)
         answer = ask(open_it(), b"gloo_c>\0" + numbers + os.urandom(8) + bytes(24))
         if answer[:7] == b"gloo_c<" and len(answer) >= 16 and struct.unpack_from("<I", answer, 12)[0] == 1:
             leaks.add("a rank accepted a stranger over TCP")
