@@ -8,7 +8,7 @@
  * Where there are too many, or descriptors are scarce, the one that has been
  * silent for longest gives way at once: what it holds up may be a peer. One
  * that has got further has named a context of ours and its rank in it, and has
- * a moment to prove that. */
+ * a moment to prove that, unless others have named the same. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,7 @@ struct gli_tcp_half_open {
   uint64_t since_ns; /* it has been in this state */
   size_t bytes;      /* of the hello or the proof that is to come */
   uint8_t hello[GLI_TCP_HELLO_BYTES];
+  gli_tcp_hello said; /* the same, past HALF_OPEN_HELLO */
   uint8_t proof[GLI_TAG_BYTES], right_proof[GLI_TAG_BYTES];
 };
 
@@ -138,10 +139,10 @@ static gli_tcp_pair *tcp_find_pair(gli_tcp *t, const gli_tcp_hello *hello,
 }
 
 /* All that it has to say is said. */
-static void half_open_join(gli_tcp_half_open *half_open,
-                           const gli_tcp_hello *hello) {
+static void half_open_join(gli_tcp_half_open *half_open) {
+  const gli_tcp_hello hello = half_open->said;
   gli_tcp_answer refusal;
-  gli_tcp_pair *pair = tcp_find_pair(half_open->t, hello, &refusal);
+  gli_tcp_pair *pair = tcp_find_pair(half_open->t, &hello, &refusal);
   bool proves = pair != NULL && (pair->asks || half_open->t->tls != NULL);
   if (proves && half_open->state != HALF_OPEN_PROOF) pair = NULL;
   if (pair == NULL) {
@@ -153,7 +154,7 @@ static void half_open_join(gli_tcp_half_open *half_open,
   }
   gli_tcp_watch *watch = half_open->watch;
   half_open_forget(half_open);
-  if (!gli_tcp_pair_join(pair, hello, watch)) gli_tcp_watch_close(watch);
+  if (!gli_tcp_pair_join(pair, &hello, watch)) gli_tcp_watch_close(watch);
 }
 
 /* ---- challenge and proof ------------------------------------------------- */
@@ -241,12 +242,11 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
 /* In a job without a secret the tags go by a key of TLS: what was said in clear
  * may have been changed. */
 static void half_open_greeted(gli_tcp_half_open *half_open,
-                              const gli_tcp_hello *hello,
                               const gli_tcp_expected *expected) {
   gli_key key = expected->key;
   gloo_error error;
   if (!expected->asks && !half_open->secured)
-    half_open_join(half_open, hello);
+    half_open_join(half_open);
   else if (!expected->asks &&
            gli_tls_key(half_open->watch->tls, &key, &error) != GLOO_OK)
     half_open_refuse(half_open, error.message);
@@ -259,13 +259,12 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 
 /* The handshake is over: it was with the rank that the hello speaks of. */
 static void half_open_secured(gli_tcp_half_open *half_open) {
-  gli_tcp_hello hello;
   gli_tcp_expected expected = {.known = false};
   gloo_error error;
   half_open->secured = true;
-  (void)gli_tcp_hello_decode(half_open->hello, &hello); /* as before */
-  if (half_open_expect(half_open->t, &hello, &expected, &error) == GLOO_OK)
-    half_open_greeted(half_open, &hello, &expected);
+  if (half_open_expect(half_open->t, &half_open->said, &expected, &error) ==
+      GLOO_OK)
+    half_open_greeted(half_open, &expected);
   else
     half_open_refuse(half_open, error.message);
   gli_wipe(&expected.key, sizeof expected.key);
@@ -290,7 +289,6 @@ static bool half_open_shake_hands(gli_tcp_half_open *half_open, bool broken) {
 }
 
 static void half_open_secure(gli_tcp_half_open *half_open,
-                             const gli_tcp_hello *hello,
                              const gli_tcp_expected *expected) {
   gli_tcp_watch *watch = half_open->watch;
   gli_tcp_contact contact = {.n = 0};
@@ -309,7 +307,7 @@ static void half_open_secure(gli_tcp_half_open *half_open,
     return;
   }
   (void)gli_tcp_contact_decode(&expected->address, &contact);
-  gli_tls_expect_rank(watch->tls, hello->from, contact.at, contact.n);
+  gli_tls_expect_rank(watch->tls, half_open->said.from, contact.at, contact.n);
   half_open_enter(half_open, HALF_OPEN_SECURING);
   (void)half_open_shake_hands(half_open, false);
 }
@@ -317,38 +315,37 @@ static void half_open_secure(gli_tcp_half_open *half_open,
 /* ---- what has come ------------------------------------------------------- */
 
 static void half_open_introduced(gli_tcp_half_open *half_open) {
-  gli_tcp_hello hello;
   gli_tcp_expected expected = {.known = false};
   gloo_error error;
+  gli_tcp_hello *said = &half_open->said;
   gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
-  if (!gli_tcp_hello_decode(half_open->hello, &hello))
+  if (!gli_tcp_hello_decode(half_open->hello, said))
     half_open_refuse(half_open, "what it sent is no greeting");
-  else if (hello.tls != own)
+  else if (said->tls != own)
     half_open_refuse_politely(half_open, GLI_TCP_OTHER_TLS,
-                              gli_tls_differs(own, hello.tls).text);
-  else if (half_open_expect(half_open->t, &hello, &expected, &error) != GLOO_OK)
+                              gli_tls_differs(own, said->tls).text);
+  else if (half_open_expect(half_open->t, said, &expected, &error) != GLOO_OK)
     half_open_refuse(half_open, error.message);
-  else if (expected.asks && expected.self_rank != hello.to)
+  else if (expected.asks && expected.self_rank != said->to)
     half_open_refuse_politely(half_open, GLI_TCP_UNKNOWN,
                               "it takes this rank for another one");
-  else if (!expected.asks && expected.known && hello.asks)
+  else if (!expected.asks && expected.known && said->asks)
     half_open_refuse_politely(half_open, GLI_TCP_DENIED,
                               "it asks for the job's secret, and this rank has "
                               "none");
   else if (expected.known && own != GLI_TLS_NONE)
-    half_open_secure(half_open, &hello, &expected);
+    half_open_secure(half_open, &expected);
   else
-    half_open_greeted(half_open, &hello, &expected);
+    half_open_greeted(half_open, &expected);
   gli_wipe(&expected.key, sizeof expected.key);
 }
 
 static void half_open_answered(gli_tcp_half_open *half_open) {
-  gli_tcp_hello hello;
   if (!gli_tags_equal(half_open->proof, half_open->right_proof))
     half_open_refuse_politely(half_open, GLI_TCP_DENIED,
                               "it has another secret than this job");
-  else if (gli_tcp_hello_decode(half_open->hello, &hello)) /* as before */
-    half_open_join(half_open, &hello);
+  else
+    half_open_join(half_open);
 }
 
 /* ---- what comes ---------------------------------------------------------- */
@@ -433,20 +430,46 @@ void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
   }
 }
 
-/* The first to give way. */
+/* Do both speak of the same stream of the same pair? A peer has no use for two
+ * of them. */
+static bool half_open_twins(const gli_tcp_half_open *a,
+                            const gli_tcp_half_open *b) {
+  return a != b && a->state != HALF_OPEN_HELLO && b->state != HALF_OPEN_HELLO &&
+         a->said.key == b->said.key && a->said.from == b->said.from &&
+         a->said.stream == b->said.stream;
+}
+
+/* How soon it is to give way. */
+typedef enum half_open_worth {
+  HALF_OPEN_UNNAMED, /* it has said nothing */
+  HALF_OPEN_TWIN,    /* it has named a pair, and so has another one */
+  HALF_OPEN_ALONE
+} half_open_worth;
+
+static half_open_worth half_open_value(const gli_tcp_half_open *half_open) {
+  if (half_open->state == HALF_OPEN_HELLO) return HALF_OPEN_UNNAMED;
+  for (const gli_tcp_half_open *g = half_open->t->half_opens; g != NULL;
+       g = g->next)
+    if (half_open_twins(g, half_open)) return HALF_OPEN_TWIN;
+  return HALF_OPEN_ALONE;
+}
+
+/* The first to give way: of those that are worth least, the oldest. */
 static gli_tcp_half_open *half_open_last(const gli_tcp *t) {
   gli_tcp_half_open *last = t->half_opens;
+  half_open_worth worth = half_open_value(last);
   for (gli_tcp_half_open *g = last->next; g != NULL; g = g->next) {
-    bool longer = g->since_ns <= last->since_ns;
-    bool named = g->state != HALF_OPEN_HELLO;
-    bool last_named = last->state != HALF_OPEN_HELLO;
-    if (named == last_named ? longer : last_named) last = g;
+    half_open_worth other = half_open_value(g);
+    if (other > worth || (other == worth && g->since_ns > last->since_ns))
+      continue;
+    last = g;
+    worth = other;
   }
   return last;
 }
 
 static bool half_open_may_go(const gli_tcp_half_open *half_open) {
-  return half_open->state == HALF_OPEN_HELLO ||
+  return half_open_value(half_open) != HALF_OPEN_ALONE ||
          uv_hrtime() >= half_open->since_ns + half_open_full_limit_ns;
 }
 

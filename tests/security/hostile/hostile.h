@@ -9,12 +9,13 @@
 
 #include "job.h"
 
-/* Where they work. TLS is to be one more, with a list of its own. */
+/* Where they work. */
 typedef enum hostile_end {
   HOSTILE_STORE, /* the port of rank 0's store; the job has a secret */
   HOSTILE_LOCAL, /* the store without one, and its abstract socket */
   HOSTILE_TCP,   /* the ranks' TCP listeners */
-  HOSTILE_SHM    /* the ranks' abstract sockets */
+  HOSTILE_SHM,   /* the ranks' abstract sockets */
+  HOSTILE_TLS    /* store and listeners of a job with certificates */
 } hostile_end;
 
 typedef enum hostile_flag {
@@ -49,7 +50,8 @@ typedef struct hostile_list {
 } hostile_list;
 
 extern const hostile_list hostile_store_list, hostile_local_list,
-    hostile_tcp_list, hostile_shm_list;
+    hostile_tcp_list, hostile_shm_list, hostile_tls_list,
+    hostile_tls_store_list;
 
 /* What it has: all that is to be known without the secret, and the secret for
  * those that play a member. */

@@ -221,6 +221,11 @@ static void be_rank(victim *job, int rank) {
   member m = {.job = job, .self = &job->ranks[rank], .rank = rank};
   bool over = false;
   alarm(hang_s);
+  if (job->options.papers != NULL) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/rank%d.pem", job->options.papers, rank);
+    setenv("GLOO_TLS_CERTIFICATE", path, 1);
+  }
   gloo_log_set_level(GLOO_LOG_WARN);
   gloo_log_set_sink(note_line, m.self);
   m.self->status = join_job(&m, &m.self->error);

@@ -29,6 +29,7 @@ typedef struct job_options {
   const char *host;   /* of the store, which rank 0 serves */
   uint16_t port;      /* 0: any */
   const char *secret; /* NULL: none */
+  const char *papers; /* folder of certificates; NULL: there are none */
   int files;          /* so many more may be open than are; 0: as many as may be
                        */
   bool holds; /* once, ranks wait between meeting and talking, until `held` is

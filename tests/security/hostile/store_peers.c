@@ -201,6 +201,16 @@ static void says_garbage(hostile *h) {
   }
 }
 
+/* As a handshake of TLS begins. */
+static void speaks_tls(hostile *h) {
+  static const uint8_t hello[200] = {0x16, 3, 1, 0, 195, 1, 0, 0, 191, 3, 3};
+  while (hostile_goes_on(h)) {
+    int fd = hostile_connect_tcp(h->port);
+    hostile_send(fd, hello, sizeof hello);
+    hostile_demand(h, hostile_is_closed(fd), "it was not hung up on");
+  }
+}
+
 static void speaks_http(hostile *h) {
   static const char text[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   while (hostile_goes_on(h)) {
@@ -461,6 +471,7 @@ static const hostile_peer peers[] = {
     PEER("hello as long as a frame", says_a_long_hello,
          .number = GLI_TCP_FRAME_MAX),
     PEER("garbage", says_garbage),
+    PEER("TLS to a job without", speaks_tls),
     PEER("HTTP", speaks_http),
     PEER("slowloris", are_slow),
     PEER("2,000 silent connections", are_silent, .number = 2000),

@@ -116,6 +116,16 @@ static void are_slow(hostile *h) {
   }
 }
 
+/* As a handshake of TLS begins. */
+static void speaks_tls(hostile *h) {
+  static const uint8_t hello[200] = {0x16, 3, 1, 0, 195, 1, 0, 0, 191, 3, 3};
+  for (size_t i = 0; hostile_goes_on(h); i++) {
+    int fd = open_silent(h, i);
+    hostile_send(fd, hello, sizeof hello);
+    hostile_demand(h, hostile_is_closed(fd), "it was not hung up on");
+  }
+}
+
 static void says_half_a_hello(hostile *h) {
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
   gli_tcp_hello hello = hello_of(h, 3, 1);
@@ -362,6 +372,7 @@ static const hostile_peer peers[] = {
     PEER("truncated hello", says_half_a_hello, .flags = HOSTILE_QUIET),
     PEER("oversized hello", says_a_long_hello, .flags = HOSTILE_QUIET),
     PEER("garbage", says_garbage, .flags = HOSTILE_QUIET),
+    PEER("TLS to a job without", speaks_tls, .flags = HOSTILE_QUIET),
     PEER("HTTP", speaks_http, .flags = HOSTILE_QUIET),
     PEER("log flood", flood_the_log, .flags = HOSTILE_QUIET),
     PEER("descriptors used up", are_silent, .number = 300, .files = 40),

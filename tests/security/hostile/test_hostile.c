@@ -22,6 +22,10 @@
 #include <uv.h>
 
 #include "hostile.h"
+#if WITH_PKI
+#include "../pki.h"
+#include "tls_client.h"
+#endif
 #include "ranks/sanitized.h"
 #include "security/keys.h"
 
@@ -34,6 +38,7 @@ enum { FILES_MAX = 1024 };
 enum { LINES_MAX = 16 };
 
 static const hostile_list *list;
+static const char *papers; /* folder of certificates */
 
 /* ---- times --------------------------------------------------------------- */
 
@@ -90,7 +95,10 @@ static job_options options_of(const hostile_peer *peer) {
   job_options o = {.transport = "tcp", .host = "127.0.0.1"};
   if (list->end == HOSTILE_SHM || list->end == HOSTILE_LOCAL)
     o.transport = "auto";
-  if (list->end != HOSTILE_LOCAL) o.secret = HOSTILE_SECRET;
+  if (list->end == HOSTILE_TLS)
+    o.papers = papers;
+  else if (list->end != HOSTILE_LOCAL)
+    o.secret = HOSTILE_SECRET;
   o.files = peer->files;
   o.holds = (peer->flags & HOSTILE_HOLDS) != 0;
   return o;
@@ -237,8 +245,23 @@ static const hostile_list *find_list(const char *name) {
   if (strcmp(name, "local") == 0) return &hostile_local_list;
   if (strcmp(name, "tcp") == 0) return &hostile_tcp_list;
   if (strcmp(name, "shm") == 0) return &hostile_shm_list;
+#if WITH_PKI
+  if (strcmp(name, "tls") == 0) return &hostile_tls_list;
+  if (strcmp(name, "tls_store") == 0) return &hostile_tls_store_list;
+#endif
   return NULL;
 }
+
+#if WITH_PKI
+static void use_papers(void) {
+  char path[256];
+  papers = pki_folder();
+  hostile_write_papers(papers);
+  snprintf(path, sizeof path, "%s/ca.pem", papers);
+  setenv("GLOO_TLS", "1", 1);
+  setenv("GLOO_TLS_AUTHORITY", path, 1);
+}
+#endif
 
 int main(int argc, char **argv) {
   struct CMUnitTest tests[PEERS_MAX];
@@ -253,6 +276,9 @@ int main(int argc, char **argv) {
   unsetenv("GLOO_JOB_SECRET");
   unsetenv("GLOO_JOB_SECRET_FILE");
   setenv("HOME", "/nonexistent", 1);
+#if WITH_PKI
+  if (list->end == HOSTILE_TLS) use_papers();
+#endif
   for (size_t i = 0; i < list->n; i++) {
     const hostile_peer *peer = &list->peers[i];
     if (argc > 2 && strstr(peer->name, argv[2]) == NULL) continue;
@@ -262,5 +288,8 @@ int main(int argc, char **argv) {
   }
   int failed = _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
   tell_times("all of them", 0, 0);
+#if WITH_PKI
+  if (papers != NULL) pki_folder_remove(papers);
+#endif
   return failed;
 }
