@@ -27,15 +27,16 @@ heading() { printf '\n== %s (at %d s)\n' "$1" "$SECONDS"; }
 # Run scripts/test, or another script that ends with such a line, and add up its
 # cases.
 suite() { # name, script, options...
+  local begun=$SECONDS
   heading "$1: ${*:2}"
   bash "${@:2}" </dev/null >"$logs/suite" 2>"$logs/messages"
-  add_up "$1" "$SECONDS"
+  add_up "$1" "$begun"
 }
 
 # The same beside what follows, with what that leaves of the processors, until
 # suite_aside_end adds it up.
 suite_aside() { # name, script, options...
-  aside=$1
+  aside=$1 aside_begun=$SECONDS
   nice -n 19 bash "${@:2}" </dev/null >"$logs/aside" 2>"$logs/aside-messages" &
   aside_process=$!
 }
@@ -45,7 +46,7 @@ suite_aside_end() {
   wait "$aside_process"
   mv "$logs/aside" "$logs/suite"
   mv "$logs/aside-messages" "$logs/messages"
-  add_up "$aside" "$SECONDS"
+  add_up "$aside" "$aside_begun"
 }
 
 add_up() { # name, when it began

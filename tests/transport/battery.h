@@ -106,6 +106,7 @@ struct bat_world {
   bat_end ends[BAT_ENDS];
   bat_pair *pairs;
   uint64_t next_key;
+  unsigned tls; /* gli_tls_kind, as the environment says */
   int fds;
   uv_mutex_t lock; /* of `pairs`, `next_key` */
   const char *_Atomic complaint;

@@ -97,11 +97,9 @@ static void on_failed(void *pair_user, const gloo_error *cause) {
   }
 }
 
-static gli_pair *on_accept(void *device_user, uint64_t key,
-                           uint32_t peer_rank) {
-  bat_end *end = device_user;
+/* The pair that a peer asks for; NULL: there is none. */
+static bat_pair *find_asked(bat_end *end, uint64_t key, uint32_t peer_rank) {
   bat_world *w = end->world;
-  end->accepts++;
   uv_mutex_lock(&w->lock);
   bat_pair *p = w->pairs;
   for (; p != NULL; p = p->next) {
@@ -111,9 +109,25 @@ static gli_pair *on_accept(void *device_user, uint64_t key,
     break;
   }
   uv_mutex_unlock(&w->lock);
+  return p;
+}
+
+static gli_pair *on_accept(void *device_user, uint64_t key,
+                           uint32_t peer_rank) {
+  bat_end *end = device_user;
+  end->accepts++;
+  bat_pair *p = find_asked(end, key, peer_rank);
   if (p == NULL) return NULL;
   if (p->pair == NULL) bat_open(p);
   return p->pair;
+}
+
+static bool on_expect(void *device_user, uint64_t key, uint32_t peer_rank,
+                      gli_pair_config *config) {
+  const bat_pair *p = find_asked(device_user, key, peer_rank);
+  if (p == NULL) return false;
+  *config = p->config;
+  return true;
 }
 
 const gli_upcalls bat_upcalls = {.header = on_header,
@@ -121,4 +135,5 @@ const gli_upcalls bat_upcalls = {.header = on_header,
                                  .sent = on_sent,
                                  .failed = on_failed,
                                  .accept = on_accept,
+                                 .expect = on_expect,
                                  .message = on_message};

@@ -5,6 +5,7 @@
 
 #include "battery_parts.h"
 #include "gloo_c/memory.h"
+#include "security/tls.h"
 
 /* ---- complaints ---------------------------------------------------------- */
 
@@ -40,9 +41,13 @@ static void open_end(bat_world *w, int i) {
   if (w->variant->host_of) config.host = w->variant->host_of(w->simulation, i);
   gloo_error error = {0};
   end->world = w;
+  if (gli_tls_settings_read(NULL, &config.tls, &error) != GLOO_OK)
+    fail_msg("%s", error.message);
+  w->tls = gli_tls_settings_kind(config.tls);
   if (w->variant->ops->open(&config, &end->t, &error) != GLOO_OK) {
     fail_msg("cannot open an end point: %s", error.message);
   }
+  gli_tls_settings_release(config.tls);
   w->variant->ops->address(end->t, &end->address);
 }
 
@@ -110,6 +115,9 @@ void bat_close_end(bat_world *w, int i) {
 
 /* ---- pairs --------------------------------------------------------------- */
 
+/* Where TLS goes by a secret there is one. */
+static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "of the job of this test";
+
 static bat_pair *new_pair(bat_world *w, int self, int peer, uint64_t local,
                           uint64_t remote) {
   bat_pair *p = calloc(1, sizeof *p);
@@ -117,12 +125,14 @@ static bat_pair *new_pair(bat_world *w, int self, int peer, uint64_t local,
   p->world = w;
   p->end = self;
   p->expected = true;
-  p->config = (gli_pair_config){.self_rank = (uint32_t)self,
-                                .peer_rank = (uint32_t)peer,
-                                .local_key = local,
-                                .remote_key = remote,
-                                .address = w->ends[peer].address,
-                                .user = p};
+  p->config =
+      (gli_pair_config){.self_rank = (uint32_t)self,
+                        .peer_rank = (uint32_t)peer,
+                        .local_key = local,
+                        .remote_key = remote,
+                        .address = w->ends[peer].address,
+                        .job_key = w->tls == GLI_TLS_BY_SECRET ? job_key : NULL,
+                        .user = p};
   p->posts.prev = p->posts.next_post = &p->posts;
   p->again.prev = p->again.next_post = &p->again;
   return p;
