@@ -379,6 +379,7 @@ void gli_tcp_read_hidden(gli_tcp *t) {
 /* ---- a turn -------------------------------------------------------------- */
 
 static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
+  const bool secured = stream->pair->t->tls != NULL;
   size_t budget = BYTES_PER_TURN;
   while (tcp_recv_readable(stream)) {
     if (!gli_tcp_stream_take_peeked(stream)) {
@@ -397,7 +398,8 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
       gli_tcp_stream_lost(stream, 0);
       return;
     }
-    if ((size_t)got < asked && !broken && !tcp_recv_hides(stream)) return;
+    if ((size_t)got < asked && !broken && (!secured || !tcp_recv_hides(stream)))
+      return;
     if ((size_t)got >= budget) return;
     budget -= (size_t)got;
   }
@@ -406,8 +408,9 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
 }
 
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
+  const gli_tcp *t = stream->pair->t;
   stream_read_turn(stream, broken);
-  gli_tcp_stream_note_hidden(stream);
+  if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
 }
 
 /* ---- one message, without a poll ----------------------------------------- */
@@ -442,7 +445,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
   size_t bytes = GLI_HEADER_BYTES + (size_t)expected->length;
   ssize_t got = read_or_peek(stream, t->buffer, bytes);
   if (got <= 0) nothing_taken(stream, got);
-  gli_tcp_stream_note_hidden(stream);
+  if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
   if (got <= 0) return false;
   gli_header header;
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||

@@ -8,6 +8,7 @@
 
 #include "core/crc32c.h"
 #include "core/descriptor.h"
+#include "core/hints.h"
 #include "core/lack.h"
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
@@ -101,7 +102,7 @@ bool gli_tcp_stream_keeps(const gli_tcp_stream *stream) {
 }
 
 /* What TLS has kept is owed. True: there is some. */
-static bool tcp_send_keeps(gli_tcp_stream *stream) {
+GLI_COLD static bool tcp_send_keeps(gli_tcp_stream *stream) {
   if (!gli_tcp_stream_keeps(stream)) return false;
   gli_tcp_reckon(stream->pair);
   gli_tcp_watch_for(stream->watch, GLI_READABLE | GLI_WRITABLE);
@@ -173,7 +174,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                         : write_one(stream, &request->header, request->payload);
   if (written >= 0 &&
       (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
-    (void)tcp_send_keeps(stream);
+    if (stream->watch->tls != NULL) (void)tcp_send_keeps(stream);
     return GLI_POST_DONE;
   }
   int code = errno;
@@ -218,7 +219,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
   if (written <= 0) return false; /* it will be met again */
   if ((uint64_t)written < GLI_HEADER_BYTES + header->length)
     keep_rest(stream, header, payload, (size_t)written);
-  else
+  else if (stream->watch->tls != NULL)
     (void)tcp_send_keeps(stream);
   return true;
 }

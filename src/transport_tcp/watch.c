@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 gli_tcp_watch *gli_tcp_watch_new(gli_tcp *t, int fd, gli_ready ready,
@@ -38,17 +37,4 @@ void gli_tcp_watch_forked(gli_tcp_watch *watch) {
   if (watch == NULL) return;
   gli_fd_close(watch->eye.fd);
   watch->eye.fd = -1;
-}
-
-ssize_t gli_tcp_watch_send(gli_tcp_watch *watch, const struct iovec *parts,
-                           int count) {
-  return watch->tls != NULL ? gli_tls_send(watch->tls, parts, count)
-                            : gli_tcp_socket_send(watch->eye.fd, parts, count);
-}
-
-ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch, const struct iovec *parts,
-                              int count) {
-  return watch->tls != NULL
-             ? gli_tls_receive(watch->tls, parts, count)
-             : gli_tcp_socket_receive(watch->eye.fd, parts, count);
 }

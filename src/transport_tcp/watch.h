@@ -9,6 +9,7 @@
 
 #include "core/events.h"
 #include "security/tls.h"
+#include "transport_tcp/socket.h"
 
 struct gli_tcp;
 
@@ -31,10 +32,17 @@ void gli_tcp_watch_forked(gli_tcp_watch *watch);
 
 /* As gli_tcp_socket_send and _receive. With TLS what is sent may be unsent when
  * that returns, and more may have come than was received (security/tls.h). */
-ssize_t gli_tcp_watch_send(gli_tcp_watch *watch, const struct iovec *parts,
-                           int count);
-ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch, const struct iovec *parts,
-                              int count);
+static inline ssize_t gli_tcp_watch_send(gli_tcp_watch *watch,
+                                         const struct iovec *parts, int count) {
+  if (watch->tls != NULL) return gli_tls_send(watch->tls, parts, count);
+  return gli_tcp_socket_send(watch->eye.fd, parts, count);
+}
+static inline ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch,
+                                            const struct iovec *parts,
+                                            int count) {
+  if (watch->tls != NULL) return gli_tls_receive(watch->tls, parts, count);
+  return gli_tcp_socket_receive(watch->eye.fd, parts, count);
+}
 static inline bool gli_tcp_watch_hidden(const gli_tcp_watch *watch) {
   return watch->tls != NULL && gli_tls_hidden(watch->tls);
 }
