@@ -178,7 +178,7 @@ static void members_do_not_read(hostile *h) {
   enum { N = 100 };
   int fds[N], few = 1024;
   uint8_t reply[GLI_TCP_HEAD_BYTES];
-  gloo_store *store;
+  gloo_store *store = NULL;
   char *value = calloc(1, BIG);
   hostile_demand(
       h,

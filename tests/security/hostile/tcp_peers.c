@@ -39,9 +39,9 @@ static gli_tcp_hello hello_of(const hostile *h, uint32_t from, uint32_t to) {
 static gli_tcp_tags tags_by(hostile *h, const char *secret,
                             const gli_tcp_hello *hello,
                             const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]) {
-  gli_trust trust;
+  gli_trust trust = {.asks = false};
   gli_key key;
-  gli_tcp_tags tags;
+  gli_tcp_tags tags = {{0}, {0}};
   gloo_error error;
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
   gli_pair_config config = {.self_rank = hello->to,
@@ -69,7 +69,7 @@ static int say_hello(hostile *h, const gli_tcp_hello *hello, uint32_t to) {
 
 static gli_tcp_challenge challenge_on(hostile *h, int fd) {
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
-  gli_tcp_challenge challenge;
+  gli_tcp_challenge challenge = {{0}, {0}};
   hostile_demand(h,
                  hostile_read(fd, bytes, sizeof bytes) &&
                      gli_tcp_challenge_decode(bytes, &challenge),
@@ -79,7 +79,7 @@ static gli_tcp_challenge challenge_on(hostile *h, int fd) {
 
 static uint32_t answer_on(hostile *h, int fd) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
-  gli_tcp_reply reply;
+  gli_tcp_reply reply = {0};
   hostile_demand(h,
                  hostile_read(fd, bytes, sizeof bytes) &&
                      gli_tcp_reply_decode(bytes, &reply),
