@@ -283,7 +283,7 @@ static void long_values_pass_narrow_ways(void **state) {
 
 static void many_values_come_at_once(void **state) {
   enum { KEYS = 2000 };
-  static char names[KEYS][12];
+  static char names[KEYS][16];
   static const char *keys[KEYS];
   static gloo_value values[KEYS];
   (void)state;
