@@ -66,28 +66,23 @@ typedef struct place {
   bool forged; /* the tag of its record is wrong */
 } place;
 
-/* The tag of the record of a rank. */
-static gloo_status record_tag(const gli_key *key, uint32_t rank,
+/* The tag of the record of a rank; zeros without a `mac`. */
+static gloo_status record_tag(gli_mac *mac, uint32_t rank,
                               const uint8_t *record, size_t bytes,
                               uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
   uint8_t number[4];
-  gli_mac *mac;
   memset(tag, 0, GLI_TAG_BYTES);
-  if (key == NULL) return GLOO_OK;
+  if (mac == NULL) return GLOO_OK;
   gli_put_u32(number, rank);
   const gli_part parts[] = {{number, sizeof number}, {record, bytes}};
-  gloo_status status = gli_mac_create(key, &mac, error);
-  if (status != GLOO_OK) return status;
-  status = gli_mac_tag(mac, parts, 2, tag, error);
-  gli_mac_destroy(mac);
-  return status;
+  return gli_mac_tag(mac, parts, 2, tag, error);
 }
 
 static gloo_status bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
                                           size_t *bytes,
                                           const gloo_context *context,
                                           uint64_t key, const place *here,
-                                          const gli_cores *cores,
+                                          const gli_cores *cores, gli_mac *mac,
                                           gloo_error *error) {
   const gloo_device *device = gli_context_device(context);
   gli_address address;
@@ -109,8 +104,7 @@ static gloo_status bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
   if (!here->agreement.asks) return GLOO_OK;
   uint8_t *tag = record + *bytes;
   *bytes += GLI_TAG_BYTES;
-  return record_tag(here->agreement.record_key,
-                    (uint32_t)gloo_context_rank(context), record,
+  return record_tag(mac, (uint32_t)gloo_context_rank(context), record,
                     *bytes - GLI_TAG_BYTES, tag, error);
 }
 
@@ -335,20 +329,20 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
 }
 
 /* By the key of this rank: another one's secret is told by its mark. */
-static gloo_status check_tag(const gli_key *key, uint32_t rank,
+static gloo_status check_tag(gli_mac *mac, uint32_t rank,
                              const gloo_value *record, place *there,
                              gloo_error *error) {
   uint8_t tag[GLI_TAG_BYTES];
-  if (key == NULL || !there->agreement.asks) return GLOO_OK;
+  if (mac == NULL || !there->agreement.asks) return GLOO_OK;
   const uint8_t *data = record->data;
   size_t bytes = record->bytes - GLI_TAG_BYTES;
-  gloo_status status = record_tag(key, rank, data, bytes, tag, error);
+  gloo_status status = record_tag(mac, rank, data, bytes, tag, error);
   if (status == GLOO_OK) there->forged = !gli_tags_equal(tag, data + bytes);
   return status;
 }
 
 static gloo_status read_records(gloo_context *context, uint32_t size,
-                                const gli_key *key, const gloo_value *records,
+                                gli_mac *mac, const gloo_value *records,
                                 gloo_error *error) {
   place *places = calloc(size, sizeof *places);
   gli_cores *cores = calloc(size, sizeof *cores);
@@ -360,7 +354,7 @@ static gloo_status read_records(gloo_context *context, uint32_t size,
     status = bootstrap_read_record(context, rank, &records[rank], &places[rank],
                                    &cores[rank], error);
     if (status == GLOO_OK)
-      status = check_tag(key, rank, &records[rank], &places[rank], error);
+      status = check_tag(mac, rank, &records[rank], &places[rank], error);
   }
   if (status == GLOO_OK) status = check_tuning(places, size, error);
   if (status == GLOO_OK) status = check_records(places, size, error);
@@ -390,13 +384,23 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
       gli_host_key(host_id, gli_device_transport(gli_context_device(context)),
                    &here.host, error);
   if (status != GLOO_OK) return status;
+  gli_mac *mac = NULL;
+  if (agreement->record_key != NULL)
+    status = gli_mac_create(agreement->record_key, &mac, error);
+  if (status != GLOO_OK) return status;
   uint8_t record[RECORD_MAX_BYTES];
   size_t bytes;
   status = bootstrap_write_record(record, &bytes, context, key, &here, &cores,
-                                  error);
-  if (status != GLOO_OK) return status;
-  gloo_value *records = calloc(size, sizeof *records);
-  if (records == NULL) return bootstrap_no_memory(size, error);
+                                  mac, error);
+  gloo_value *records = NULL;
+  if (status == GLOO_OK) {
+    records = calloc(size, sizeof *records);
+    if (records == NULL) status = bootstrap_no_memory(size, error);
+  }
+  if (status != GLOO_OK) {
+    gli_mac_destroy(mac);
+    return status;
+  }
   gli_meeting ignored = {.key = key};
   bool finishes = meeting != NULL;
   if (meeting == NULL) meeting = &ignored;
@@ -420,10 +424,11 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   if (status == GLOO_OK && spreads && !finishes) gli_bootstrap_leave(store);
   if (status == GLOO_OK) meeting->progress = GLI_MET;
   if (status == GLOO_OK) {
-    status = read_records(context, size, agreement->record_key, records, error);
+    status = read_records(context, size, mac, records, error);
     meeting->all_know = status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
   }
   for (uint32_t i = 0; i < size; i++) free(records[i].data);
   free(records);
+  gli_mac_destroy(mac);
   return status;
 }

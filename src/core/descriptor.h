@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Takes a descriptor, or the -1 of a function that failed: the same one, or
  * another for the same file if it is one of the first three. */
@@ -42,6 +43,11 @@ bool gli_would_block(int code);
 void gli_pipe_signal(int fd);
 /* Take such a byte out of the other end. */
 void gli_pipe_drain(int fd);
+
+/* As send and recv, over interruptions; sending raises no signal where the
+ * system can be asked for that. */
+ssize_t gli_socket_send(int fd, const void *data, size_t bytes);
+ssize_t gli_socket_receive(int fd, void *data, size_t bytes);
 
 /* close() that leaves errno alone; -1 is allowed. */
 void gli_fd_close(int fd);

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "core/descriptor.h"
+#include "core/signals.h"
 
 ssize_t gli_channel_send(const gli_channel *channel, const void *data,
                          size_t bytes) {
@@ -42,12 +43,8 @@ int gli_channel_wait(const gli_channel *channel, short events,
   return code;
 }
 
-int gli_channel_secure(gli_channel *channel, gli_tls_settings *settings,
-                       const gli_key *key, uint64_t deadline_ns,
-                       gloo_error *error) {
-  if (gli_tls_open(settings, channel->fd, false, key, &channel->tls, error) !=
-      GLOO_OK)
-    return EPROTO;
+static int channel_shake_hands(const gli_channel *channel,
+                               uint64_t deadline_ns) {
   for (;;) {
     switch (gli_tls_shake_hands(channel->tls)) {
       case GLI_TLS_DONE:
@@ -60,6 +57,25 @@ int gli_channel_secure(gli_channel *channel, gli_tls_settings *settings,
     int code = gli_channel_wait(channel, POLLIN, deadline_ns);
     if (code != 0) return code;
   }
+}
+
+int gli_channel_secure(gli_channel *channel, gli_tls_settings *settings,
+                       const gli_key *key, const char *host,
+                       const struct sockaddr_storage *address,
+                       uint64_t deadline_ns, gloo_error *error) {
+  gli_endpoint at;
+  gli_signal_guard guard;
+  if (gli_tls_open(settings, channel->fd, false, key, &channel->tls, error) !=
+      GLOO_OK)
+    return EPROTO;
+  gli_signal_guard_enter(&guard);
+  int code = channel_shake_hands(channel, deadline_ns);
+  gli_signal_guard_leave(&guard);
+  if (code != 0) return code;
+  (void)gli_endpoint_from_socket((const struct sockaddr *)address,
+                                 gli_store_address_bytes(address), &at);
+  gli_endpoint_unmap(&at);
+  return gli_tls_is_host(channel->tls, host, &at) ? 0 : EBADMSG;
 }
 
 void gli_channel_close(gli_channel *channel) {

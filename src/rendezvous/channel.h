@@ -29,11 +29,13 @@ bool gli_channel_flush(const gli_channel *channel);
 int gli_channel_wait(const gli_channel *channel, short events,
                      uint64_t deadline_ns);
 
-/* Make TLS, from the end that has connected. 0; -1: out of time; else errno,
- * with EBADMSG a reason in `tls` (gli_tls_why), or EPROTO in `error`. */
+/* Make TLS, from the end that has connected to `address`, with a server at
+ * `host` (a name, or an address). 0; -1: out of time; else errno, with EBADMSG
+ * a reason in `tls` (gli_tls_why), or EPROTO in `error`. */
 int gli_channel_secure(gli_channel *channel, gli_tls_settings *settings,
-                       const gli_key *key, uint64_t deadline_ns,
-                       gloo_error *error);
+                       const gli_key *key, const char *host,
+                       const struct sockaddr_storage *address,
+                       uint64_t deadline_ns, gloo_error *error);
 
 /* In a forked child only its own copy is closed. */
 void gli_channel_close(gli_channel *channel);

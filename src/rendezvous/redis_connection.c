@@ -126,17 +126,9 @@ gloo_status gli_redis_connection_secure(gli_redis_connection *self,
                                         gli_tls_settings *settings,
                                         const char *host, uint64_t deadline_ns,
                                         gloo_error *error) {
-  gli_endpoint at;
-  gli_signal_guard guard;
-  gli_signal_guard_enter(&guard);
-  int code =
-      gli_channel_secure(&self->channel, settings, NULL, deadline_ns, error);
-  gli_signal_guard_leave(&guard);
+  int code = gli_channel_secure(&self->channel, settings, NULL, host,
+                                &self->address, deadline_ns, error);
   if (code == EPROTO) return error->status;
-  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
-                                 gli_store_address_bytes(&self->address), &at);
-  if (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at))
-    code = EBADMSG;
   redis_fail_with(self, code);
   return code == 0 ? GLOO_OK : redis_connection_explain(self, error);
 }

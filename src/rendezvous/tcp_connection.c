@@ -328,19 +328,10 @@ gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
                                       gli_tls_settings *settings,
                                       const gli_key *key, const char *host,
                                       uint64_t deadline_ns, gloo_error *error) {
-  gli_endpoint at;
-  gli_signal_guard guard;
   gli_tcp_name name = gli_tcp_address_name(&self->address);
-  gli_signal_guard_enter(&guard);
-  int code =
-      gli_channel_secure(&self->channel, settings, key, deadline_ns, error);
-  gli_signal_guard_leave(&guard);
+  int code = gli_channel_secure(&self->channel, settings, key, host,
+                                &self->address, deadline_ns, error);
   if (code == EPROTO) return error != NULL ? error->status : GLOO_ERR_AUTH;
-  (void)gli_endpoint_from_socket((const struct sockaddr *)&self->address,
-                                 gli_store_address_bytes(&self->address), &at);
-  gli_endpoint_unmap(&at);
-  if (code == 0 && !gli_tls_is_host(self->channel.tls, host, &at))
-    code = EBADMSG;
   fail_with(self, code >= 0 ? code : OUT_OF_TIME);
   gloo_status status = GLOO_OK;
   if (self->failure == FINE)

@@ -46,20 +46,9 @@ void gli_store_socket_tune(int fd) {
 }
 
 ssize_t gli_store_socket_send(int fd, const void *data, size_t bytes) {
-#if defined(MSG_NOSIGNAL)
-  const int flags = MSG_NOSIGNAL;
-#else
-  const int flags = 0;
-#endif
-  ssize_t n;
-  do n = send(fd, data, bytes, flags);
-  while (n < 0 && errno == EINTR);
-  return n;
+  return gli_socket_send(fd, data, bytes);
 }
 
 ssize_t gli_store_socket_receive(int fd, void *data, size_t bytes) {
-  ssize_t n;
-  do n = recv(fd, data, bytes, 0);
-  while (n < 0 && errno == EINTR);
-  return n;
+  return gli_socket_receive(fd, data, bytes);
 }

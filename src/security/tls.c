@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "core/descriptor.h"
 #include "core/error.h"
@@ -66,18 +65,6 @@ struct gli_tls {
 
 /* ---- the socket ---------------------------------------------------------- */
 
-static ssize_t tls_socket_send(int fd, const uint8_t *data, size_t bytes) {
-#if defined(MSG_NOSIGNAL)
-  const int flags = MSG_NOSIGNAL;
-#else
-  const int flags = 0;
-#endif
-  ssize_t sent;
-  do sent = send(fd, data, bytes, flags);
-  while (sent < 0 && errno == EINTR);
-  return sent;
-}
-
 static bool tls_keep(gli_tls *tls, const uint8_t *data, size_t bytes) {
   if (tls->kept_room - tls->kept_end < bytes) {
     size_t room = tls->kept_end + bytes;
@@ -104,7 +91,7 @@ static int tls_bio_write(BIO *bio, const char *data, int bytes) {
   BIO_clear_retry_flags(bio);
   if (tls->write_code != 0) return -1;
   if (!tls->more && !gli_tls_unsent(tls)) {
-    ssize_t sent = tls_socket_send(tls->fd, from, left);
+    ssize_t sent = gli_socket_send(tls->fd, from, left);
     if (sent < 0 && !gli_would_block(errno)) {
       tls->write_code = errno;
       return -1;
@@ -138,9 +125,7 @@ static bool tls_ahead_grow(gli_tls *tls) {
 /* All that it had is used. False: there is nothing more, or it has failed. */
 static bool tls_ahead_fill(gli_tls *tls) {
   if (tls->drained || tls->ended || !tls_ahead_grow(tls)) return false;
-  ssize_t got;
-  do got = recv(tls->fd, tls->ahead, tls->ahead_room, 0);
-  while (got < 0 && errno == EINTR);
+  ssize_t got = gli_socket_receive(tls->fd, tls->ahead, tls->ahead_room);
   tls->ahead_at = 0;
   tls->ahead_end = got > 0 ? (size_t)got : 0;
   tls->drained = got < 0 || tls->ahead_end < tls->ahead_room;
@@ -565,7 +550,7 @@ bool gli_tls_unsent(const gli_tls *tls) {
 bool gli_tls_flush(gli_tls *tls) {
   tls->refused = false;
   while (gli_tls_unsent(tls)) {
-    ssize_t sent = tls_socket_send(tls->fd, tls->kept + tls->kept_at,
+    ssize_t sent = gli_socket_send(tls->fd, tls->kept + tls->kept_at,
                                    tls->kept_end - tls->kept_at);
     tls->refused = sent < 0;
     if (sent < 0 && gli_would_block(errno)) return true;

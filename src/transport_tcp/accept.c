@@ -190,12 +190,6 @@ static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
   return gli_tcp_prove_key(&config, &expected->key, error);
 }
 
-static void half_open_await(const gli_tcp_half_open *half_open) {
-  bool unsent = gli_tcp_watch_unsent(half_open->watch);
-  gli_tcp_watch_for(half_open->watch,
-                    GLI_READABLE | (unsent ? GLI_WRITABLE : 0));
-}
-
 static void half_open_enter(gli_tcp_half_open *half_open,
                             half_open_state state) {
   half_open->state = state;
@@ -236,7 +230,7 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
     return;
   }
   half_open_enter(half_open, HALF_OPEN_PROOF);
-  half_open_await(half_open);
+  gli_tcp_watch_await(half_open->watch);
 }
 
 /* In a job without a secret the tags go by a key of TLS: what was said in clear
@@ -282,7 +276,7 @@ static bool half_open_shake_hands(gli_tcp_half_open *half_open, bool broken) {
           half_open, errno == EBADMSG ? gli_tls_why(watch->tls) : "it hung up");
       return false;
     default:
-      half_open_await(half_open);
+      gli_tcp_watch_await(half_open->watch);
       if (broken) half_open_refuse(half_open, "it hung up");
       return !broken;
   }
@@ -396,7 +390,7 @@ static void tcp_half_open_ready(void *owner, int events) {
     half_open_refuse(half_open, "it hung up");
     return;
   }
-  if ((events & GLI_WRITABLE) != 0) half_open_await(half_open);
+  if ((events & GLI_WRITABLE) != 0) gli_tcp_watch_await(half_open->watch);
   (void)half_open_read(half_open, (events & GLI_BROKEN) != 0);
 }
 

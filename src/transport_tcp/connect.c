@@ -171,11 +171,6 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
 
 /* ---- TLS ----------------------------------------------------------------- */
 
-static void connect_await(gli_tcp_watch *watch) {
-  gli_tcp_watch_for(
-      watch, GLI_READABLE | (gli_tcp_watch_unsent(watch) ? GLI_WRITABLE : 0));
-}
-
 static void connect_shake_hands(gli_tcp_attempt *attempt) {
   gli_tcp_watch *watch = attempt->watch;
   switch (gli_tls_shake_hands(watch->tls)) {
@@ -191,7 +186,7 @@ static void connect_shake_hands(gli_tcp_attempt *attempt) {
         gli_tcp_attempt_failed(attempt, errno);
       break;
   }
-  if (attempt->watch == watch) connect_await(watch);
+  if (attempt->watch == watch) gli_tcp_watch_await(watch);
 }
 
 /* With the handshake, or with what TLS has kept. True: what is said now may be
@@ -205,7 +200,7 @@ static bool connect_go_on(gli_tcp_attempt *attempt, bool broken) {
     if (broken && !attempt->secured)
       gli_tcp_attempt_failed(attempt, gli_tcp_socket_error(watch->eye.fd));
   } else if (gli_tls_flush(watch->tls)) {
-    connect_await(watch);
+    gli_tcp_watch_await(watch);
   } else {
     gli_tcp_attempt_failed(attempt, errno);
   }

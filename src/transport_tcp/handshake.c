@@ -1,5 +1,6 @@
-/* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to  28
- * asks, and the kind of TLS above the lowest bit 32 key   40 zero  48 nonce
+/* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to
+ *           28 the sender asks (lowest bit), and its kind of TLS (above)
+ *           32 key   40 zero  48 nonce
  * challenge: 0 magic  8 version  12 zero  16 nonce  32 tag
  * reply:     0 magic  8 version  12 answer  16 streams  20 zero  24 key
  * Little endian. Magic and version stay where they are in all versions. */

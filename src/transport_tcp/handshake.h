@@ -6,8 +6,8 @@
  *
  * With TLS the initiator's handshake of that begins right behind its hello, and
  * all else is said in it; challenge and proof, which cover the hello, in every
- * job. Only a reply that refuses the hello comes before, in
- * clear: what it is to be told apart by is its first byte. */
+ * job. Only a reply that refuses the hello may come before, in clear; its first
+ * byte tells it apart from TLS. */
 #ifndef GLI_TRANSPORT_TCP_HANDSHAKE_H
 #define GLI_TRANSPORT_TCP_HANDSHAKE_H
 

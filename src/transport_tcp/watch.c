@@ -27,6 +27,11 @@ void gli_tcp_watch_for(gli_tcp_watch *watch, int events) {
   gli_watch_for(&watch->eye, events);
 }
 
+void gli_tcp_watch_await(gli_tcp_watch *watch) {
+  gli_tcp_watch_for(
+      watch, GLI_READABLE | (gli_tcp_watch_unsent(watch) ? GLI_WRITABLE : 0));
+}
+
 void gli_tcp_watch_close(gli_tcp_watch *watch) {
   gli_watch_close(&watch->eye);
   gli_tls_destroy(watch->tls);

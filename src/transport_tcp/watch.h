@@ -24,6 +24,9 @@ gli_tcp_watch *gli_tcp_watch_new(struct gli_tcp *t, int fd, gli_ready ready,
 void gli_tcp_watch_give(gli_tcp_watch *watch, gli_ready ready, void *owner);
 /* GLI_READABLE, GLI_WRITABLE, both or 0. */
 void gli_tcp_watch_for(gli_tcp_watch *watch, int events);
+/* For what the other end says next, and for room where there is something to be
+ * sent before. */
+void gli_tcp_watch_await(gli_tcp_watch *watch);
 /* Closes the socket too. */
 void gli_tcp_watch_close(gli_tcp_watch *watch);
 /* In a forked child: only this process's copy of the socket is closed. NULL is
