@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "core/error.h"
 #include "core/fork.h"
@@ -13,29 +14,57 @@ const char *gli_openssl_version(void) {
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lookup_lock = PTHREAD_MUTEX_INITIALIZER;
-static gli_fork_guard lookup_guard;
-static bool lookup_guarded;
+/* Threads that are between gli_openssl_begin and gli_openssl_end. They come in
+ * by the door, of which the mutex is held over a fork, when all are out. */
+static atomic_uint inside;
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static bool torn; /* in the child: one was inside */
+static gli_fork_watch door_watch;
+static bool door_watched;
 
-static void lookup_init(void) {
-  lookup_guarded =
-      gli_fork_guard_begin(&lookup_guard, GLI_FORK_KEYS, &lookup_lock, NULL);
+static bool door_hold(void *object, gli_fork_patience *patience) {
+  (void)object;
+  if (!gli_fork_lock(&door, patience)) return false;
+  while (atomic_load(&inside) != 0) {
+    if (gli_fork_wait(patience)) continue;
+    (void)pthread_mutex_unlock(&door);
+    return false;
+  }
+  return true;
+}
+
+static void door_release(void *object) {
+  (void)object;
+  (void)pthread_mutex_unlock(&door);
+}
+
+static void door_child(void *object, bool held) {
+  (void)object;
+  torn = torn || !held;
+  atomic_store(&inside, 0);
+  gli_fork_mutex(&door, held);
+}
+
+static void door_init(void) {
+  static const gli_fork_care care = {door_hold, door_release, door_child};
+  door_watched = gli_fork_watch_begin(&door_watch, GLI_FORK_KEYS, &care, NULL);
 }
 
 /* By default OpenSSL frees all that it has when the program calls exit, while
  * threads of the library may still be at work. */
 gloo_status gli_openssl_begin(gloo_error *error) {
-  if (pthread_once(&once, lookup_init) != 0 || !lookup_guarded)
+  if (pthread_once(&once, door_init) != 0 || !door_watched)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the first key of this process");
-  (void)pthread_mutex_lock(&lookup_lock);
-  if (lookup_guard.torn) {
-    (void)pthread_mutex_unlock(&lookup_lock);
+  (void)pthread_mutex_lock(&door);
+  bool useless = torn;
+  if (!useless) atomic_fetch_add(&inside, 1);
+  (void)pthread_mutex_unlock(&door);
+  if (useless)
     return gli_fail(error, GLOO_ERR_FORKED, -1,
                     "this process was forked while another thread was making a "
                     "key, so none can be made here: fork before that, or start "
                     "a program (exec) in the child");
-  }
   (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   (void)ERR_set_mark();
   return GLOO_OK;
@@ -43,7 +72,7 @@ gloo_status gli_openssl_begin(gloo_error *error) {
 
 void gli_openssl_end(void) {
   (void)ERR_pop_to_mark();
-  (void)pthread_mutex_unlock(&lookup_lock);
+  atomic_fetch_sub(&inside, 1);
 }
 
 gloo_status gli_openssl_made(bool good, const char *what, gloo_error *error) {

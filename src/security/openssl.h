@@ -15,11 +15,12 @@
 /* OpenSSL looks algorithms up behind locks of its own. A child would find them
  * taken for ever if another thread was in there as it was forked (which is seen
  * in a program that forks soon after its start). So all that looks something up
- * is done between these two: with one lock for the process, which is held over
- * a fork. Tags, and records of a connection that is up, look nothing up, but
+ * is done between these two, by as many threads as like, and a fork waits until
+ * none is there. (A mutex instead would keep out the thread that makes pairs
+ * for as long as another one serves strangers.) Tags, and records of a connection that is up, look nothing up, but
  * for the one in some millions after which the other end has another key.
  * GLOO_ERR_NO_MEMORY; GLOO_ERR_FORKED where this process was forked
- * meanwhile: then it is not held. */
+ * meanwhile: then there is nothing to end. */
 gloo_status gli_openssl_begin(gloo_error *error);
 void gli_openssl_end(void);
 

@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,6 +32,9 @@ typedef struct file_stamp {
 } file_stamp;
 
 struct gli_tls_context {
+  /* Threads that share the settings begin connections at the same time. Held
+   * between gli_openssl_begin and gli_openssl_end only, so free in a child. */
+  pthread_mutex_t lock;
   SSL_CTX *openssl;
   file_stamp stamps[FILES];
 };
@@ -211,6 +215,7 @@ gloo_status gli_tls_context_create(const gli_tls_settings *settings,
   gli_tls_context *made = calloc(1, sizeof *made);
   if (made == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for TLS");
+  (void)pthread_mutex_init(&made->lock, NULL);
   gloo_status status = gli_openssl_begin(error);
   if (status == GLOO_OK) {
     if (settings->kind == GLI_TLS_BY_CERTIFICATE)
@@ -218,10 +223,12 @@ gloo_status gli_tls_context_create(const gli_tls_settings *settings,
     status = context_make(settings, &made->openssl, error);
     gli_openssl_end();
   }
-  if (status == GLOO_OK)
+  if (status == GLOO_OK) {
     *context = made;
-  else
+  } else {
+    (void)pthread_mutex_destroy(&made->lock);
     free(made);
+  }
   return status;
 }
 
@@ -231,6 +238,7 @@ void gli_tls_context_destroy(gli_tls_context *context) {
     SSL_CTX_free(context->openssl);
     gli_openssl_end();
   }
+  (void)pthread_mutex_destroy(&context->lock);
   free(context);
 }
 
@@ -253,6 +261,10 @@ static void context_refresh(const gli_tls_settings *settings) {
 }
 
 SSL *gli_tls_context_connection(const gli_tls_settings *settings) {
+  gli_tls_context *context = settings->context;
+  (void)pthread_mutex_lock(&context->lock);
   if (settings->kind == GLI_TLS_BY_CERTIFICATE) context_refresh(settings);
-  return SSL_new(settings->context->openssl);
+  SSL *connection = SSL_new(context->openssl);
+  (void)pthread_mutex_unlock(&context->lock);
+  return connection;
 }

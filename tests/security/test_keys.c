@@ -15,6 +15,7 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "security/keys.h"
+#include "security/openssl.h"
 
 #define PART(text) \
   { text, sizeof(text) - 1 }
@@ -450,6 +451,37 @@ static void threads_do_not_disturb_each_other(void **state) {
   }
 }
 
+/* With a mutex a server of strangers would keep out whoever makes pairs. */
+static void one_that_makes_a_key_keeps_no_other_out(void **state) {
+  pthread_t thread;
+  void *good = NULL;
+  tag right = tag_with_all_steps();
+  (void)state;
+  assert_int_equal(gli_openssl_begin(NULL), GLOO_OK);
+  assert_int_equal(pthread_create(&thread, NULL, many_tags, &right), 0);
+  assert_int_equal(pthread_join(thread, &good), 0);
+  gli_openssl_end();
+  assert_ptr_equal(good, &right);
+}
+
+static void a_child_of_one_that_makes_a_key_makes_none(void **state) {
+  tag right = tag_with_all_steps();
+  int status = -1;
+  (void)state;
+  assert_int_equal(gli_openssl_begin(NULL), GLOO_OK);
+  pid_t child = fork();
+  if (child == 0) {
+    gloo_error error;
+    bool refused = gli_openssl_begin(&error) == GLOO_ERR_FORKED &&
+                   strstr(error.message, "making a key") != NULL;
+    _exit(refused ? 0 : 1);
+  }
+  gli_openssl_end();
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_true(same_tag(tag_with_all_steps(), right));
+}
+
 static void a_child_uses_keys_of_its_parent_and_its_own(void **state) {
   static const gli_part part = PART("message");
   gli_key key = some_key(1);
@@ -493,6 +525,8 @@ int main(void) {
       cmocka_unit_test(it_forgets),
       cmocka_unit_test(the_version_is_that_of_openssl_3),
       cmocka_unit_test(threads_do_not_disturb_each_other),
+      cmocka_unit_test(one_that_makes_a_key_keeps_no_other_out),
+      cmocka_unit_test(a_child_of_one_that_makes_a_key_makes_none),
       cmocka_unit_test(a_child_uses_keys_of_its_parent_and_its_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
