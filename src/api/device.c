@@ -36,7 +36,7 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
   if (ops == NULL) {
     return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
                     "%sthere is no transport \"%.64s\"; known are: auto, "
-                    "tcp, shm, inproc",
+                    "tcp, shm, ibv, inproc",
                     where, name);
   }
   if (o.streams < 0 || o.streams > STREAMS_MAX) {

@@ -1,8 +1,9 @@
 /* Several transports as one: each pair of ranks talks through the best that
  * reaches.
  *
- * The children are TCP, which reaches every rank, and before it those that are
- * faster where they reach (shared memory). An end point publishes the addresses
+ * The children are TCP, which reaches every rank (below the RDMA transport
+ * where there is a device for that), and before it those that are faster where
+ * they reach (shared memory). An end point publishes the addresses
  * of all of them. A pair is tried through the first child that can reach the
  * peer's; as long as that has not connected, messages wait in the pair's queue,
  * so that none is lost when it cannot be set up after all (no memory, no
@@ -53,7 +54,9 @@ typedef struct gli_auto {
   const gli_upcalls *upcalls;
   void *device_user;
   gli_auto_child child[GLI_AUTO_CHILDREN];
-  gloo_error absent; /* why there is no shared memory */
+  gloo_error absent;   /* why there is no shared memory */
+  bool verbs;          /* the network is RDMA where it can be, over TCP */
+  gloo_error no_verbs; /* else: why */
   bool in_poll;
   int opening_via; /* while a child's accept upcall is passed on */
   size_t count[GLI_AUTO_CHILDREN]; /* of pairs */

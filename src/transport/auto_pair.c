@@ -106,14 +106,23 @@ static void auto_tell(gli_auto_pair *pair, int via, const char *why) {
   (void)snprintf(pair->why, sizeof pair->why, "%.*s", GLI_WHY_BYTES - 1, why);
   gli_log(GLOO_LOG_INFO, "rank %u talks to rank %u through %s%s%s",
           (unsigned)pair->config.self_rank, (unsigned)pair->config.peer_rank,
-          names[via], why[0] != '\0' ? ", not shared memory: " : "", why);
+          via == GLI_AUTO_TCP && pair->t->verbs ? "the network" : names[via],
+          why[0] != '\0' ? ", not shared memory: " : "", why);
 }
 
 const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_auto_pair *pair = (const gli_auto_pair *)base;
   if (!pair->decided || pair->child == NULL) return NULL;
   memcpy(why, pair->why, GLI_WHY_BYTES);
-  return names[pair->via];
+  if (pair->child->ops->route == NULL) return names[pair->via];
+  char below[GLI_WHY_BYTES];
+  const char *name = pair->child->ops->route(pair->child, below);
+  if (name != NULL && below[0] != '\0') {
+    size_t used = strlen(why);
+    (void)snprintf(why + used, GLI_WHY_BYTES - used, "%snot RDMA: %s",
+                   used > 0 ? "; " : "", below);
+  }
+  return name;
 }
 
 /* Is shared memory worth trying? If not, why. */

@@ -26,8 +26,12 @@ typedef enum gli_message_type {
   GLI_MESSAGE_SHARE,      /* "help me to copy what you sent as slot `slot`" */
   GLI_MESSAGE_SHARE_DONE, /* "what I have copied of it is there, and the rest is
                          yours" */
+  GLI_MESSAGE_LINK, /* of a transport to its peer's, about a better way; no
+                      engine sees it */
   GLI_MESSAGE_TYPES
 } gli_message_type;
+
+enum { GLI_LINK_LENGTH_MAX = 224 };
 
 /* How a DATA message carries what its step is about. */
 typedef enum gli_form {

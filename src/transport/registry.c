@@ -7,13 +7,12 @@
 extern const gli_transport_ops gli_transport_auto;
 extern const gli_transport_ops gli_transport_tcp;
 extern const gli_transport_ops gli_transport_shm;
+extern const gli_transport_ops gli_transport_ibv;
 extern const gli_transport_ops gli_transport_inproc;
 
 static const gli_transport_ops *const transports[] = {
-    &gli_transport_auto,
-    &gli_transport_tcp,
-    &gli_transport_shm,
-    &gli_transport_inproc,
+    &gli_transport_auto, &gli_transport_tcp,    &gli_transport_shm,
+    &gli_transport_ibv,  &gli_transport_inproc,
 };
 
 const gli_transport_ops *gli_transport_at(size_t index) {

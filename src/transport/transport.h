@@ -165,6 +165,9 @@ typedef struct gli_transport_config {
    * the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages: no
    * rkeys are used. Between threads nothing travels, and nothing is said. */
   bool checksum;
+  /* A transport above this one goes by RDMA where both ends can: published with
+   * the address. Of TCP alone. */
+  bool verbs;
   /* How what crosses a network is encrypted (TLS); NULL: not at all. A
    * transport that needs it holds it. All ends have to say the same. */
   struct gli_tls_settings *tls;
@@ -264,6 +267,9 @@ typedef struct gli_transport_ops {
   /* Could two ranks on one host that listen there refer to each other's memory?
    * It is asked of any two, and is the same on all ranks. NULL: no. */
   bool (*maps)(const gli_address *a, const gli_address *b);
+
+  /* Was the end point at `address` opened with `verbs`? NULL: none ever is. */
+  bool (*speaks_verbs)(const gli_address *address);
 
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */

@@ -12,7 +12,8 @@ enum {
   CONTACT_HEAD_BYTES = 16,
   CONTACT_ENTRY_MAX = 17,
   CONTACT_EVERYWHERE = 1,
-  CONTACT_TRANSLATED = 2
+  CONTACT_TRANSLATED = 2,
+  CONTACT_VERBS = 4
 };
 
 _Static_assert(CONTACT_HEAD_BYTES + GLI_TCP_CONTACT_MAX * CONTACT_ENTRY_MAX <=
@@ -27,7 +28,8 @@ void gli_tcp_contact_encode(const gli_tcp_contact *contact,
   out[1] = contact->checksum;
   out[2] = (uint8_t)contact->n;
   out[3] = (uint8_t)((contact->everywhere ? CONTACT_EVERYWHERE : 0) |
-                     (contact->translated ? CONTACT_TRANSLATED : 0));
+                     (contact->translated ? CONTACT_TRANSLATED : 0) |
+                     (contact->verbs ? CONTACT_VERBS : 0));
   gli_put_u32(out + 4, contact->port);
   gli_put_u64(out + 8, contact->place);
   size_t at = CONTACT_HEAD_BYTES;
@@ -63,13 +65,14 @@ bool gli_tcp_contact_decode(const gli_address *address,
   memset(&made, 0, sizeof made);
   if (address->bytes < CONTACT_HEAD_BYTES || data[0] != CONTACT_VERSION)
     return false;
-  const uint8_t known = CONTACT_EVERYWHERE | CONTACT_TRANSLATED;
+  const uint8_t known = CONTACT_EVERYWHERE | CONTACT_TRANSLATED | CONTACT_VERBS;
   uint32_t port = gli_get_u32(data + 4);
   if (data[1] > 1 || (data[3] & ~known) != 0) return false;
   if (port == 0 || port > UINT16_MAX) return false;
   made.checksum = data[1] != 0;
   made.everywhere = (data[3] & CONTACT_EVERYWHERE) != 0;
   made.translated = (data[3] & CONTACT_TRANSLATED) != 0;
+  made.verbs = (data[3] & CONTACT_VERBS) != 0;
   made.port = (uint16_t)port;
   made.place = gli_get_u64(data + 8);
   made.n = data[2];

@@ -17,6 +17,7 @@ typedef struct gli_tcp_contact {
   bool checksum;   /* messages are to have them */
   bool everywhere; /* it listens on all addresses of its host */
   bool translated; /* others were told what is not an address of its host */
+  bool verbs;      /* it goes by RDMA where both ends can */
   uint32_t n;
   gli_endpoint at[GLI_TCP_CONTACT_MAX]; /* the best first; ports as `port` */
 } gli_tcp_contact;

@@ -65,12 +65,18 @@ static gloo_status tcp_open(const gli_transport_config *config,
     tcp_transport_release(t);
     return status;
   }
+  t->contact.verbs = config->verbs;
   *transport = &t->base;
   return GLOO_OK;
 }
 
 static void tcp_address(const gli_transport *t, gli_address *address) {
   gli_tcp_contact_encode(&((const gli_tcp *)t)->contact, address);
+}
+
+static bool tcp_speaks_verbs(const gli_address *address) {
+  gli_tcp_contact contact;
+  return gli_tcp_contact_decode(address, &contact) && contact.verbs;
 }
 
 /* With no pair but those that linger. */
@@ -132,6 +138,7 @@ const gli_transport_ops gli_transport_tcp = {
     .name = "tcp",
     .open = tcp_open,
     .address = tcp_address,
+    .speaks_verbs = tcp_speaks_verbs,
     .now_ns = gli_tcp_now,
     .pair_open = gli_tcp_pair_open,
     .send = gli_tcp_send,

@@ -17,6 +17,7 @@ BEGIN {
   law("transport_inproc", "core memory transport", "uv")
   law("transport_shm", "core memory transport security", "uv")
   law("transport_tcp", "core memory transport security", "uv")
+  law("transport_ibv", "core memory transport", "uv")
   law("rendezvous", "core security", "uv")
   law("memory", "core", "uv")
   below = "core plan transport memory"
@@ -32,7 +33,7 @@ BEGIN {
   below = below " engine"
   engine("face", "-")
   law("api", "core plan algorithms transport transport_inproc transport_shm " \
-      "transport_tcp rendezvous memory engine security", "uv")
+      "transport_tcp transport_ibv rendezvous memory engine security", "uv")
   law("gloo_c", "", "-")
   law("examples", "", "system")
 
@@ -79,7 +80,10 @@ function check_system(part, name, use) {
     # What others see of it are headers that name none of its types.
     if (FILENAME !~ /^src\/security\/[^\/]*\.c$/)
       complain("<" name "> is for the sources of src/security, and for no header")
-  } else if (name ~ /^(infiniband|cuda|rdma)/) {
+  } else if (name ~ /^infiniband\//) {
+    if (FILENAME !~ /^src\/transport_ibv\//)
+      complain("<" name "> is for src/transport_ibv")
+  } else if (name ~ /^(cuda|rdma)/) {
     complain("<" name "> is for the folder that exists for it")
   } else if (name == "uv.h") {
     # In place of epoll where there is none.

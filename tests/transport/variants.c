@@ -2,6 +2,7 @@
 #include "battery.h"
 
 extern const gli_transport_ops gli_transport_auto;
+extern const gli_transport_ops gli_transport_ibv;
 extern const gli_transport_ops gli_transport_inproc;
 extern const gli_transport_ops gli_transport_shm;
 extern const gli_transport_ops gli_transport_tcp;
@@ -29,6 +30,15 @@ const bat_variant bat_variants[] = {
      .ops = &gli_transport_tcp,
      .host = "::1",
      .streams = 1},
+    {.name = "ibv",
+     .ops = &gli_transport_ibv,
+     .host = "127.0.0.1",
+     .streams = 1},
+    {.name = "ibv_checked",
+     .ops = &gli_transport_ibv,
+     .host = "127.0.0.1",
+     .streams = 1,
+     .checksum = true},
     {.name = "shm_checked",
      .ops = &gli_transport_shm,
      .streams = 1,

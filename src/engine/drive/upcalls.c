@@ -128,6 +128,11 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
     case GLI_MESSAGE_DEPARTED:
       gli_group_departs(link, h);
       return GLOO_OK;
+    case GLI_MESSAGE_LINK:
+      return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                      "rank %u speaks of another way for messages, which this "
+                      "one has not said that it knows",
+                      link->rank);
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;

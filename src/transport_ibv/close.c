@@ -1,0 +1,129 @@
+/* Closing. BYE and ABORT go over TCP, the former when all that was taken before
+ * it has arrived: until then a closed pair lingers, with copies of what is not
+ * on its way yet. */
+#include <stdlib.h>
+
+#include "transport_ibv/ibv.h"
+
+/* A request that outlives its sender. TCP may have it in a queue. */
+typedef struct gli_ibv_copy {
+  gli_send_request *request;
+  struct gli_ibv_copy *next;
+} gli_ibv_copy;
+
+/* NULL without memory. */
+static gli_send_request *ibv_copy_request(gli_ibv_pair *pair,
+                                          const gli_send_request *from,
+                                          uint64_t begun) {
+  gli_ibv_copy *copy = malloc(sizeof *copy);
+  if (copy == NULL) return NULL;
+  copy->request = gli_request_copy(from, begun);
+  if (copy->request == NULL) {
+    free(copy);
+    return NULL;
+  }
+  copy->next = pair->copies;
+  pair->copies = copy;
+  return copy->request;
+}
+
+void gli_ibv_free_copies(gli_ibv_pair *pair) {
+  while (pair->copies != NULL) {
+    gli_ibv_copy *copy = pair->copies;
+    pair->copies = copy->next;
+    free(copy->request);
+    free(copy);
+  }
+}
+
+static void ibv_forget_requests(gli_ibv_pair *pair) {
+  pair->queue.head = pair->finished.head = NULL;
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->out[n].request = NULL;
+}
+
+/* The last word. */
+static void ibv_leave(gli_ibv_pair *pair, const gli_send_request *last) {
+  gli_ibv_queue_drop(pair);
+  ibv_forget_requests(pair);
+  pair->tcp->ops->pair_close(pair->tcp, last);
+  gli_ibv_free_copies(pair);
+  gli_ibv_pair_dispose(pair);
+}
+
+/* Copies of all that is left to send, and of `last`. */
+static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
+  gli_send_request *request = pair->queue.head;
+  pair->queue.head = NULL;
+  for (; request != NULL; request = request->next) {
+    gli_send_request *copy = ibv_copy_request(pair, request, 0);
+    if (copy == NULL) return false;
+    gli_request_push(&pair->queue, copy);
+  }
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
+    gli_ibv_out *out = &pair->out[n];
+    if (out->request == NULL) continue;
+    out->request = ibv_copy_request(pair, out->request, out->posted);
+    out->mr = NULL;
+    if (out->request == NULL) return false;
+  }
+  pair->last = ibv_copy_request(pair, last, 0);
+  return pair->last != NULL;
+}
+
+/* Does the device read or write memory that is not the pair's? */
+static bool device_uses_others(const gli_ibv_pair *pair) {
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
+    const gli_ibv_in *in = &pair->in[n];
+    if (pair->out[n].request != NULL && pair->out[n].reads > 0) return true;
+    if (in->used && in->answered && in->mode == GLI_IBV_WRITES) return true;
+  }
+  return false;
+}
+
+/* A message that the peer writes to where it goes must not be written on. What
+ * has been posted has a moment to arrive, the rest is lost: that is so where a
+ * rank leaves in the middle of receiving. */
+static bool ibv_may_linger(gli_ibv_pair *pair) {
+  if (device_uses_others(pair)) gli_ibv_settle(pair);
+  return !device_uses_others(pair);
+}
+
+void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
+  gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  bool waits = last != NULL && last->header.type == GLI_MESSAGE_BYE &&
+               pair->way != GLI_IBV_BY_TCP && !pair->departed && !pair->broken;
+  pair->live = pair->to_tell = false;
+  pair->finished.head = NULL; /* the engine's */
+  if (!waits || !ibv_may_linger(pair) || !ibv_keep(pair, last)) {
+    ibv_leave(pair, last);
+    return;
+  }
+  pair->closed = true;
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->in[n].used = false;
+  pair->n_in = pair->to_answer = 0;
+  pair->linger_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
+  gli_ibv_reckon(pair);
+  gli_ibv_schedule(pair->t, pair->linger_until_ns);
+  gli_ibv_pair_busy(pair);
+  gli_ibv_flush(pair);
+  gli_ibv_linger_check(pair);
+}
+
+/* Has all arrived? See to it that it shows. */
+static bool ibv_delivered(gli_ibv_pair *pair) {
+  if (pair->queue.head != NULL || pair->n_out > 0) return false;
+  if (pair->posted == pair->done) return true;
+  if (!pair->flushing) pair->flushing = gli_ibv_post_probe(pair);
+  return false;
+}
+
+void gli_ibv_linger_check(gli_ibv_pair *pair) {
+  if (pair->tcp == NULL) return;
+  bool late = gli_ibv_now(pair->t) >= pair->linger_until_ns;
+  if (pair->broken || pair->departed || late || pair->way == GLI_IBV_BY_TCP ||
+      (pair->way == GLI_IBV_BY_VERBS && ibv_delivered(pair))) {
+    ibv_leave(pair, pair->last);
+    return;
+  }
+  gli_ibv_schedule(pair->t, pair->linger_until_ns);
+}

@@ -1,0 +1,189 @@
+/* The completion queue, and what the device tells. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "transport_ibv/ibv.h"
+
+enum { ROUNDS_PER_POLL = 8 };
+static const uint64_t settle_ns = 50000000;
+
+static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
+  *in = (wc->wr_id & 1) != 0;
+  return (gli_ibv_pair *)(uintptr_t)(wc->wr_id & ~UINT64_C(1));
+}
+
+static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
+  gli_ibv_port *port = &pair->t->port;
+  const char *text = port->v->wc_status_str(status);
+  if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+    char why[GLI_WHY_BYTES];
+    (void)snprintf(why, sizeof why,
+                   "what was sent through %.40s did not arrive: %.60s",
+                   port->name, text);
+    gli_ibv_decline(pair, why);
+  } else if (status != IBV_WC_WR_FLUSH_ERR) { /* for another has the reason */
+    gli_ibv_pair_break(pair, GLOO_ERR_PEER,
+                       "rank %" PRIu32
+                       " does not answer through %s any more: %s; is its "
+                       "host, or the network, down?",
+                       pair->config.peer_rank, port->name, text);
+  }
+}
+
+static void serve_completion(const struct ibv_wc *wc) {
+  bool in;
+  gli_ibv_pair *pair = completed_pair(wc, &in);
+  if (pair->qp == NULL || pair->broken) return;
+  pair->t->happened++;
+  if (wc->status != IBV_WC_SUCCESS)
+    completed_in_error(pair, wc->status);
+  else if (in)
+    gli_ibv_receive(pair, wc->byte_len);
+  else
+    gli_ibv_send_done(pair);
+}
+
+/* What sleepers have found comes first. */
+static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
+  uv_mutex_lock(&t->cq_lock);
+  int n = t->n_stash < GLI_IBV_BATCH ? (int)t->n_stash : GLI_IBV_BATCH;
+  if (n > 0) {
+    memcpy(wc, t->stash, (size_t)n * sizeof *wc);
+    t->n_stash -= (size_t)n;
+    memmove(t->stash, t->stash + n, t->n_stash * sizeof *wc);
+    if (t->n_stash == 0) atomic_store(&t->stashed, false);
+  } else {
+    n = ibv_poll_cq(t->port.cq, GLI_IBV_BATCH, wc);
+  }
+  uv_mutex_unlock(&t->cq_lock);
+  return n;
+}
+
+int gli_ibv_drain(gli_ibv *t) {
+  struct ibv_wc wc[GLI_IBV_BATCH];
+  int all = 0;
+  for (int round = 0; round < ROUNDS_PER_POLL; round++) {
+    int n = take_completions(t, wc);
+    for (int i = 0; i < n; i++) serve_completion(&wc[i]);
+    if (n > 0) all += n;
+    if (n <= 0) {
+      /* No completion names one of these any more. */
+      while (t->old_garbage != NULL) {
+        gli_ibv_pair *pair = t->old_garbage;
+        t->old_garbage = pair->next;
+        gli_ibv_free_pair(pair);
+      }
+      break;
+    }
+  }
+  return all;
+}
+
+/* Move what is in the queue to the stash. Below 0: no memory. */
+static int stash_completions(gli_ibv *t) {
+  if (t->stash_capacity - t->n_stash < GLI_IBV_BATCH) {
+    size_t capacity = 2 * t->stash_capacity + GLI_IBV_BATCH;
+    struct ibv_wc *more = realloc(t->stash, capacity * sizeof *more);
+    if (more == NULL) return -1;
+    t->stash = more;
+    t->stash_capacity = capacity;
+  }
+  int n = ibv_poll_cq(t->port.cq, GLI_IBV_BATCH, t->stash + t->n_stash);
+  if (n <= 0) return n;
+  t->n_stash += (size_t)n;
+  atomic_store(&t->stashed, true);
+  return n;
+}
+
+/* What completes after the request will be told, what has before is found. */
+bool gli_ibv_arm(gli_ibv *t) {
+  uv_mutex_lock(&t->cq_lock);
+  bool quiet = t->n_stash == 0 && ibv_req_notify_cq(t->port.cq, 0) == 0 &&
+               stash_completions(t) == 0;
+  uv_mutex_unlock(&t->cq_lock);
+  return quiet;
+}
+
+void gli_ibv_settle(gli_ibv_pair *pair) {
+  gli_ibv *t = pair->t;
+  uint64_t until = gli_ibv_now(t) + settle_ns;
+  (void)gli_ibv_post_probe(pair); /* tells of all before it */
+  while (pair->done != pair->posted && gli_ibv_now(t) < until) {
+    uv_mutex_lock(&t->cq_lock);
+    size_t before = t->n_stash;
+    int n = stash_completions(t);
+    size_t kept = before;
+    for (size_t i = before; i < t->n_stash; i++) {
+      bool in;
+      const struct ibv_wc *wc = &t->stash[i];
+      if (completed_pair(wc, &in) == pair && !in &&
+          wc->status == IBV_WC_SUCCESS)
+        gli_ibv_send_done(pair);
+      else
+        t->stash[kept++] = *wc;
+    }
+    t->n_stash = kept;
+    uv_mutex_unlock(&t->cq_lock);
+    if (n < 0) break;
+  }
+}
+
+/* ---- what the device tells ------------------------------------------------
+ */
+
+static void device_is_gone(gli_ibv *t) {
+  t->gone = true;
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
+    if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
+      gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                         "the RDMA device %s, through which rank %" PRIu32
+                         " talked to rank %" PRIu32 ", is gone",
+                         t->port.name, pair->config.self_rank,
+                         pair->config.peer_rank);
+    else if (pair->qp != NULL)
+      gli_ibv_decline(pair, "the RDMA device is gone");
+  }
+}
+
+static void serve_event(gli_ibv *t, const struct ibv_async_event *event) {
+  const char *text = t->port.v->event_type_str(event->event_type);
+  switch (event->event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      device_is_gone(t);
+      break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR: {
+      gli_ibv_pair *pair = event->element.qp->qp_context;
+      gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                         "the connection of rank %" PRIu32 " with rank %" PRIu32
+                         " through %s broke: %s",
+                         pair->config.self_rank, pair->config.peer_rank,
+                         t->port.name, text);
+      break;
+    }
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+      gli_log(GLOO_LOG_WARN, "RDMA device %s, port %d: %s", t->port.name,
+              event->element.port_num, text);
+      break;
+    default:
+      break;
+  }
+}
+
+void gli_ibv_heard(gli_ibv *t) {
+  const gli_verbs *v = t->port.v;
+  struct ibv_async_event event;
+  struct ibv_cq *cq;
+  void *user;
+  while (v->get_cq_event(t->port.channel, &cq, &user) == 0)
+    v->ack_cq_events(cq, 1);
+  while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
+    serve_event(t, &event);
+    v->ack_async_event(&event);
+  }
+}

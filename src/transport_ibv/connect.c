@@ -1,0 +1,315 @@
+/* Agreeing about a queue pair, over TCP: each end offers one; when an end's
+ * expects the other's, it says so, and is tried with a probe, which tells that
+ * the way there works before anything depends on it. Where both are ready,
+ * messages go there from then on. An end that is not declines instead, and both
+ * stay with TCP.
+ *
+ * A note:  0 magic  4 kind, InfiniBand, MTU, checksums  8 number  12 PSN
+ *   16 GID  32 LID; of one that declines from 8 on: why. Little endian. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/log.h"
+#include "core/printable.h"
+#include "core/wipe.h"
+#include "transport_ibv/ibv.h"
+
+#define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */
+enum { NOTE_HEAD_BYTES = 8, OFFER_BYTES = 36 };
+
+/* ---- notes --------------------------------------------------------------- */
+
+static void note_send(gli_ibv_pair *pair, gli_ibv_note_kind kind,
+                      size_t bytes) {
+  gli_ibv_note *note = &pair->note[kind];
+  if (note->posted || pair->tcp == NULL) return;
+  note->posted = true;
+  gli_put_u32(note->data, NOTE_MAGIC);
+  note->data[4] = (uint8_t)kind;
+  note->request.header.type = GLI_MESSAGE_LINK;
+  note->request.header.length = bytes;
+  note->request.payload = note->data;
+  (void)pair->tcp->ops->send(pair->tcp, &note->request);
+}
+
+static bool is_note(const gli_ibv_pair *pair, const gli_send_request *request) {
+  for (int i = 0; i < GLI_IBV_NOTES; i++)
+    if (request == &pair->note[i].request) return true;
+  return false;
+}
+
+/* ---- deciding ------------------------------------------------------------ */
+
+static void ibv_tell(gli_ibv_pair *pair) {
+  bool verbs = pair->way == GLI_IBV_BY_VERBS;
+  gli_log(GLOO_LOG_INFO,
+          "rank %" PRIu32 " talks to rank %" PRIu32 " through %s%s",
+          pair->config.self_rank, pair->config.peer_rank,
+          verbs ? "RDMA, " : "TCP, not RDMA: ",
+          verbs ? pair->t->port.name : pair->why);
+}
+
+static void ibv_decide(gli_ibv_pair *pair, gli_ibv_way way) {
+  gli_ibv *t = pair->t;
+  pair->way = way;
+  if (way == GLI_IBV_BY_VERBS) {
+    t->n_others--;
+    t->n_by_verbs++;
+  }
+  ibv_tell(pair);
+  gli_ibv_pair_busy(pair);
+}
+
+void gli_ibv_stay(gli_ibv_pair *pair, const char *why) {
+  if (pair->way != GLI_IBV_UNDECIDED) return;
+  (void)snprintf(pair->why, sizeof pair->why, "%s", why);
+  gli_ibv_queue_drop(pair);
+  ibv_decide(pair, GLI_IBV_BY_TCP);
+  gli_send_request *request;
+  while ((request = gli_request_pop(&pair->queue)) != NULL)
+    if (pair->tcp->ops->send(pair->tcp, request) == GLI_POST_DONE)
+      gli_request_push(&pair->finished, request);
+}
+
+void gli_ibv_decline(gli_ibv_pair *pair, const char *why) {
+  gli_ibv_note *note = &pair->note[GLI_IBV_DECLINED];
+  size_t bytes = strlen(why);
+  if (bytes >= sizeof pair->why) bytes = sizeof pair->why - 1;
+  if (pair->way != GLI_IBV_UNDECIDED) return;
+  memcpy(note->data + NOTE_HEAD_BYTES, why, bytes);
+  note_send(pair, GLI_IBV_DECLINED, NOTE_HEAD_BYTES + bytes);
+  gli_ibv_stay(pair, why);
+}
+
+static void decline_for(gli_ibv_pair *pair, const char *lacks) {
+  char why[GLI_WHY_BYTES];
+  (void)snprintf(
+      why, sizeof why, "%.30s on rank %" PRIu32 " lacks %.60s: %.30s",
+      pair->t->port.name, pair->config.self_rank, lacks, strerror(errno));
+  gli_ibv_decline(pair, why);
+}
+
+void gli_ibv_offer(gli_ibv_pair *pair) {
+  const gli_ibv_port *port = &pair->t->port;
+  const char *lacks = gli_ibv_queue_make(pair);
+  if (lacks != NULL) {
+    decline_for(pair, lacks);
+    return;
+  }
+  uint8_t *data = pair->note[GLI_IBV_OFFER].data;
+  data[5] = port->infiniband;
+  data[6] = (uint8_t)port->mtu;
+  data[7] = pair->t->checksum;
+  gli_put_u32(data + 8, pair->qp->qp_num);
+  gli_put_u32(data + 12, pair->psn);
+  memcpy(data + 16, port->gid.raw, sizeof port->gid.raw);
+  gli_put_u32(data + 32, port->lid);
+  pair->offered = true;
+  note_send(pair, GLI_IBV_OFFER, OFFER_BYTES);
+}
+
+static void ibv_try(gli_ibv_pair *pair) {
+  if (!pair->connected || !pair->peer_connected || pair->probed) return;
+  if (!gli_ibv_post_probe(pair) && pair->way == GLI_IBV_UNDECIDED)
+    gli_ibv_decline(pair, "nothing can be sent there");
+}
+
+void gli_ibv_probed(gli_ibv_pair *pair) {
+  pair->probed = true;
+  if (pair->way != GLI_IBV_UNDECIDED) return;
+  pair->said_ready = true;
+  note_send(pair, GLI_IBV_READY, NOTE_HEAD_BYTES);
+  if (pair->peer_ready) ibv_decide(pair, GLI_IBV_BY_VERBS);
+}
+
+static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
+                            size_t bytes) {
+  gli_ibv_peer peer = {.infiniband = data[5] != 0,
+                       .mtu = (enum ibv_mtu)data[6],
+                       .checksum = data[7] != 0};
+  if (bytes != OFFER_BYTES || peer.mtu < IBV_MTU_256 ||
+      peer.mtu > IBV_MTU_4096) {
+    gli_ibv_decline(pair, "the other rank's offer makes no sense");
+    return;
+  }
+  peer.number = gli_get_u32(data + 8);
+  peer.psn = gli_get_u32(data + 12) & 0xffffff;
+  memcpy(peer.gid.raw, data + 16, sizeof peer.gid.raw);
+  peer.lid = (uint16_t)gli_get_u32(data + 32);
+  if (peer.infiniband != pair->t->port.infiniband) {
+    gli_ibv_decline(pair,
+                    "one rank's port is of InfiniBand, the other's of "
+                    "Ethernet");
+    return;
+  }
+  pair->checked = pair->t->checksum || peer.checksum;
+  const char *lacks = gli_ibv_queue_connect(pair, &peer);
+  if (lacks != NULL) {
+    decline_for(pair, lacks);
+    return;
+  }
+  pair->connected = true;
+  note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
+  ibv_try(pair);
+}
+
+/* One has arrived. What comes too late, or twice, changes nothing. */
+static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
+  pair->t->happened++;
+  if (pair->way != GLI_IBV_UNDECIDED || pair->broken) return;
+  if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != NOTE_MAGIC) {
+    gli_ibv_decline(pair, "the other rank speaks of it in another way");
+    return;
+  }
+  switch (data[4]) {
+    case GLI_IBV_OFFER:
+      if (pair->offered && !pair->connected) note_take_offer(pair, data, bytes);
+      break;
+    case GLI_IBV_CONNECTED:
+      pair->peer_connected = true;
+      ibv_try(pair);
+      break;
+    case GLI_IBV_READY:
+      pair->peer_ready = true;
+      if (pair->said_ready) ibv_decide(pair, GLI_IBV_BY_VERBS);
+      break;
+    case GLI_IBV_DECLINED: {
+      char why[GLI_WHY_BYTES];
+      size_t length = bytes - NOTE_HEAD_BYTES;
+      if (length >= sizeof why) length = sizeof why - 1;
+      memcpy(why, data + NOTE_HEAD_BYTES, length);
+      why[length] = '\0';
+      gli_make_printable(why);
+      gli_ibv_stay(pair, why);
+      break;
+    }
+    default:
+      gli_ibv_decline(pair, "the other rank speaks of it in another way");
+  }
+}
+
+/* ---- upcalls of TCP ------------------------------------------------------ */
+
+/* What comes over TCP was sent after all that the peer's queue pair sent.
+ * False: nobody is to hear of it. */
+static bool ibv_hears_tcp(gli_ibv_pair *pair, const gli_header *header) {
+  if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
+    (void)gli_ibv_drain(pair->t);
+  bool leaves =
+      header->type == GLI_MESSAGE_BYE || header->type == GLI_MESSAGE_ABORT;
+  bool hears = pair->live && !pair->departed;
+  if (leaves) {
+    pair->departed = true;
+    pair->to_tell = false;
+    if (pair->way != GLI_IBV_BY_TCP) gli_ibv_drop_sends(pair);
+    gli_ibv_touch(pair->t);
+  }
+  return hears;
+}
+
+static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
+                                 gli_sink *sink) {
+  gli_ibv_pair *pair = pair_user;
+  if (header->type == GLI_MESSAGE_LINK) {
+    if (header->length > sizeof pair->note_in) return GLOO_ERR_PROTOCOL;
+    pair->note_in_bytes = (size_t)header->length;
+    *sink = (gli_sink){.dst = pair->note_in, .token = pair->note_in};
+    return GLOO_OK;
+  }
+  if (!ibv_hears_tcp(pair, header)) return GLOO_ERR_CANCELLED;
+  gloo_status status =
+      pair->t->upcalls->header(pair->config.user, header, sink);
+  if (status != GLOO_OK) pair->live = false;
+  return status;
+}
+
+static gloo_status ibv_on_message(void *pair_user, const gli_header *header,
+                                  const void *payload, bool *taken) {
+  gli_ibv_pair *pair = pair_user;
+  const gli_upcalls *upcalls = pair->t->upcalls;
+  if (header->type == GLI_MESSAGE_LINK) {
+    *taken = true;
+    note_take(pair, payload, (size_t)header->length);
+    return GLOO_OK;
+  }
+  /* The engine takes data so, and nothing that ends a pair. */
+  if (upcalls->message == NULL || header->type != GLI_MESSAGE_DATA)
+    return GLOO_OK;
+  if (!ibv_hears_tcp(pair, header)) return GLOO_ERR_CANCELLED;
+  gloo_status status =
+      upcalls->message(pair->config.user, header, payload, taken);
+  if (status != GLOO_OK) pair->live = false;
+  return status;
+}
+
+static void ibv_on_received(void *pair_user, void *token) {
+  gli_ibv_pair *pair = pair_user;
+  if (token == pair->note_in)
+    note_take(pair, pair->note_in, pair->note_in_bytes);
+  else if (pair->live)
+    pair->t->upcalls->received(pair->config.user, token);
+}
+
+static void ibv_on_sent(void *pair_user, gli_send_request *request) {
+  gli_ibv_pair *pair = pair_user;
+  if (!is_note(pair, request) && pair->live)
+    pair->t->upcalls->sent(pair->config.user, request);
+}
+
+static void ibv_on_failed(void *pair_user, const gloo_error *cause) {
+  gli_ibv_pair *pair = pair_user;
+  if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
+    (void)gli_ibv_drain(pair->t);
+  pair->broken = true;
+  pair->report_ns = 0;
+  gli_ibv_touch(pair->t);
+  if (!pair->live || pair->departed) return;
+  pair->to_tell = true;
+  pair->cause = *cause;
+}
+
+/* A pair that lingers because it is not decided yet: the engine does not know
+ * it any more. */
+static gli_ibv_pair *ibv_find_closed(const gli_ibv *t, uint64_t key,
+                                     uint32_t peer_rank) {
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next)
+    if (pair->closed && pair->tcp != NULL && pair->config.local_key == key &&
+        pair->config.peer_rank == peer_rank)
+      return pair;
+  return NULL;
+}
+
+static bool ibv_on_expect(void *device_user, uint64_t key, uint32_t peer_rank,
+                          gli_pair_config *config) {
+  const gli_ibv *t = device_user;
+  const gli_ibv_pair *closed = ibv_find_closed(t, key, peer_rank);
+  if (closed != NULL) *config = closed->config;
+  return closed != NULL ||
+         (t->upcalls->expect != NULL &&
+          t->upcalls->expect(t->device_user, key, peer_rank, config));
+}
+
+static gli_pair *ibv_on_accept(void *device_user, uint64_t key,
+                               uint32_t peer_rank) {
+  const gli_ibv *t = device_user;
+  const gli_ibv_pair *closed = ibv_find_closed(t, key, peer_rank);
+  if (closed != NULL) return closed->tcp;
+  gli_pair *found = t->upcalls->accept(t->device_user, key, peer_rank);
+  if (found == NULL || found == GLI_PAIR_LATER || found == GLI_PAIR_ELSEWHERE)
+    return found;
+  gli_pair *tcp = ((gli_ibv_pair *)found)->tcp;
+  return tcp != NULL ? tcp : GLI_PAIR_LATER;
+}
+
+const gli_upcalls gli_ibv_upcalls = {
+    .header = ibv_on_header,
+    .received = ibv_on_received,
+    .sent = ibv_on_sent,
+    .failed = ibv_on_failed,
+    .accept = ibv_on_accept,
+    .expect = ibv_on_expect,
+    .message = ibv_on_message,
+};

@@ -1,0 +1,33 @@
+/* A child of a fork: its copies of descriptors go, and memory. What is
+ * registered, and the queue pairs, are the parent's. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "transport_ibv/ibv.h"
+
+void gli_ibv_forked(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->forked(t->tcp);
+  gli_ibv_port_forked(&t->port);
+}
+
+static void abandon_pairs(gli_ibv_pair *list) {
+  while (list != NULL) {
+    gli_ibv_pair *pair = list;
+    list = pair->next;
+    if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);
+    gli_ibv_free_copies(pair);
+    free(pair);
+  }
+}
+
+void gli_ibv_abandon(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->abandon(t->tcp);
+  abandon_pairs(t->pairs);
+  abandon_pairs(t->garbage);
+  abandon_pairs(t->old_garbage);
+  free(t->regions);
+  free(t->stash);
+  free(t);
+}

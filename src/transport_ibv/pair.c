@@ -1,0 +1,174 @@
+/* Pairs: opening, failing, ending. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wipe.h"
+#include "transport_ibv/ibv.h"
+
+/* How long TCP has to say more about what broke a queue pair. */
+static const uint64_t report_after_ns = 200000000;
+
+void gli_ibv_pair_move(gli_ibv_pair *pair, gli_ibv_pair **list) {
+  if (pair->link != NULL) {
+    *pair->link = pair->next;
+    if (pair->next != NULL) pair->next->link = pair->link;
+  }
+  pair->next = *list;
+  pair->link = list;
+  if (pair->next != NULL) pair->next->link = &pair->next;
+  *list = pair;
+}
+
+void gli_ibv_pair_busy(gli_ibv_pair *pair) {
+  if (pair->busy) return;
+  pair->busy = true;
+  pair->next_busy = pair->t->busy;
+  pair->t->busy = pair;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static gloo_status ibv_open_tcp(gli_ibv_pair *pair, gloo_error *error) {
+  gli_transport *tcp = pair->t->tcp;
+  gli_pair_config below = pair->config;
+  below.user = pair;
+  return tcp->ops->pair_open(tcp, &below, &pair->tcp, error);
+}
+
+static void ibv_begin(gli_ibv_pair *pair) {
+  gli_ibv *t = pair->t;
+  if (!t->tcp->ops->speaks_verbs(&pair->config.address))
+    gli_ibv_stay(pair, "the other rank has no RDMA device");
+  else if (t->gone)
+    gli_ibv_decline(pair, "the RDMA device is gone");
+  else
+    gli_ibv_offer(pair);
+}
+
+gloo_status gli_ibv_pair_open(gli_transport *base,
+                              const gli_pair_config *config, gli_pair **out,
+                              gloo_error *error) {
+  gli_ibv *t = (gli_ibv *)base;
+  gli_ibv_pair *pair = calloc(1, sizeof *pair);
+  if (pair == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a connection to rank %" PRIu32,
+                    config->peer_rank);
+  pair->base.ops = &gli_transport_ibv;
+  pair->t = t;
+  pair->config = *config;
+  if (config->job_key != NULL) {
+    memcpy(pair->job_key, config->job_key, sizeof pair->job_key);
+    pair->config.job_key = pair->job_key;
+  }
+  pair->credits = GLI_IBV_SLOTS;
+  pair->live = true;
+  gloo_status status = ibv_open_tcp(pair, error);
+  if (status != GLOO_OK) {
+    gli_wipe(pair->job_key, sizeof pair->job_key);
+    free(pair);
+    return status;
+  }
+  t->n_others++;
+  gli_ibv_pair_move(pair, &t->pairs);
+  ibv_begin(pair);
+  *out = &pair->base;
+  return GLOO_OK;
+}
+
+const char *gli_ibv_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
+  const gli_ibv_pair *pair = (const gli_ibv_pair *)base;
+  why[0] = '\0';
+  if (pair->way == GLI_IBV_BY_VERBS) return "RDMA";
+  if (pair->way == GLI_IBV_UNDECIDED) return NULL;
+  memcpy(why, pair->why, GLI_WHY_BYTES);
+  return "TCP";
+}
+
+/* ---- failing ------------------------------------------------------------- */
+
+void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
+                        const char *format, ...) {
+  gli_ibv *t = pair->t;
+  if (pair->broken) return;
+  pair->broken = true;
+  if (pair->live && !pair->departed) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
+                    arguments);
+    va_end(arguments);
+    pair->to_tell = true;
+  }
+  bool waits = status == GLOO_ERR_PEER;
+  pair->report_ns = waits ? gli_ibv_now(t) + report_after_ns : 0;
+  if (waits)
+    gli_ibv_schedule(t, pair->report_ns);
+  else
+    gli_ibv_touch(t);
+}
+
+void gli_ibv_pair_spoil(gli_ibv_pair *pair, const char *what) {
+  gli_ibv_pair_break(pair, GLOO_ERR_PROTOCOL,
+                     "a message from rank %" PRIu32 " to rank %" PRIu32
+                     " over RDMA %s; do all ranks run the same version of the "
+                     "library?",
+                     pair->config.peer_rank, pair->config.self_rank, what);
+}
+
+static gli_ibv_pair *ibv_find_due(gli_ibv *t, uint64_t now_ns) {
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
+    if (!pair->to_tell) continue;
+    if (pair->report_ns <= now_ns) return pair;
+    gli_ibv_schedule(t, pair->report_ns);
+  }
+  return NULL;
+}
+
+void gli_ibv_pairs_due(gli_ibv *t) {
+  uint64_t now_ns = gli_ibv_now(t);
+  gli_ibv_pair *pair, *next;
+  while ((pair = ibv_find_due(t, now_ns)) != NULL) {
+    pair->to_tell = false;
+    pair->live = false;
+    t->happened++;
+    gli_ibv_queue_drop(pair);
+    t->upcalls->failed(pair->config.user, &pair->cause);
+  }
+  for (pair = t->pairs; pair != NULL; pair = next) {
+    next = pair->next;
+    if (pair->closed) gli_ibv_linger_check(pair);
+  }
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void gli_ibv_reckon(gli_ibv_pair *pair) {
+  gli_owe(&pair->t->base, &pair->base, pair->closed && pair->tcp != NULL);
+}
+
+void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
+  gli_ibv *t = pair->t;
+  gli_ibv_queue_drop(pair);
+  if (pair->way == GLI_IBV_BY_VERBS)
+    t->n_by_verbs--;
+  else
+    t->n_others--;
+  pair->live = pair->to_tell = false;
+  pair->tcp = NULL;
+  gli_ibv_reckon(pair);
+  gli_wipe(pair->job_key, sizeof pair->job_key);
+  gli_ibv_pair_move(pair, &t->garbage);
+}
+
+void gli_ibv_free_pair(gli_ibv_pair *pair) {
+  if (pair->busy) {
+    gli_ibv_pair **at = &pair->t->busy;
+    while (*at != pair) at = &(*at)->next_busy;
+    *at = pair->next_busy;
+  }
+  free(pair);
+}

@@ -1,0 +1,183 @@
+/* Queue pairs: making, connecting, destroying. */
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/random.h"
+#include "transport_ibv/ibv.h"
+
+enum {
+  INLINE_WANTED = 256,
+  PSN_MASK = 0xffffff,
+  HOP_LIMIT = 64,
+  /* By the tables of InfiniBand: 0.64 ms until a peer without a buffer is tried
+   * again, which should never be; 4.1 us x 2^14 = 67 ms until what was not
+   * acknowledged is sent again, 6 times (7 would be for ever, to some). */
+  RNR_TIMER = 12,
+  RNR_RETRIES = 7,
+  ACK_TIMEOUT = 14,
+  RETRIES = 6
+};
+
+static const char *queue_create(gli_ibv_pair *pair) {
+  gli_ibv_port *port = &pair->t->port;
+  struct ibv_qp_init_attr attributes = {
+      .qp_context = pair,
+      .send_cq = port->cq,
+      .recv_cq = port->cq,
+      .cap = {.max_send_wr = GLI_IBV_SLOTS,
+              .max_recv_wr = GLI_IBV_SLOTS,
+              .max_send_sge = 2,
+              .max_recv_sge = 1,
+              .max_inline_data = INLINE_WANTED},
+      .qp_type = IBV_QPT_RC};
+  pair->qp = port->v->create_qp(port->pd, &attributes);
+  if (pair->qp == NULL && errno == EINVAL) {
+    attributes.cap.max_inline_data = 0;
+    pair->qp = port->v->create_qp(port->pd, &attributes);
+  }
+  if (pair->qp == NULL) return "a queue pair";
+  pair->inline_max = attributes.cap.max_inline_data;
+  return NULL;
+}
+
+static int queue_to(gli_ibv_pair *pair, struct ibv_qp_attr *to, int mask) {
+  int code = pair->t->port.v->modify_qp(pair->qp, to, mask);
+  if (code != 0) errno = code;
+  return code;
+}
+
+static const char *queue_init(gli_ibv_pair *pair) {
+  struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT,
+                           .port_num = pair->t->port.number,
+                           .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  int code = queue_to(
+      pair, &to,
+      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  return code != 0 ? "the first state of a queue pair" : NULL;
+}
+
+static const char *queue_make_memory(gli_ibv_pair *pair) {
+  gli_ibv_port *port = &pair->t->port;
+  pair->slots_bytes = 2 * (size_t)GLI_IBV_SLOTS * GLI_IBV_SLOT_BYTES;
+  void *memory = mmap(NULL, pair->slots_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return "memory for frames";
+  pair->slots = memory;
+  pair->mr = port->v->reg_mr(port->pd, memory, pair->slots_bytes,
+                             IBV_ACCESS_LOCAL_WRITE);
+  if (pair->mr != NULL) return NULL;
+  /* The kernel says so, too, when it is about RLIMIT_MEMLOCK. */
+  return errno == ENOMEM
+             ? "memory that stays in place (is RLIMIT_MEMLOCK, the limit of "
+               "locked memory, too low? \"ulimit -l unlimited\" raises it)"
+             : "registered memory";
+}
+
+const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
+  gli_ibv_port *port = &pair->t->port;
+  const char *what;
+  if (port->cq_left < 2 * GLI_IBV_SLOTS) {
+    errno = ENOSPC;
+    return "room in the completion queue";
+  }
+  uint32_t psn;
+  int code = gli_random(&psn, sizeof psn, &what);
+  if (code != 0) {
+    errno = code;
+    return "a random number";
+  }
+  pair->psn = psn & PSN_MASK;
+  what = queue_make_memory(pair);
+  if (what == NULL) what = queue_create(pair);
+  if (what != NULL) return what;
+  port->cq_left -= 2 * GLI_IBV_SLOTS;
+  what = queue_init(pair);
+  if (what == NULL && !gli_ibv_post_buffers(pair)) what = "receive buffers";
+  return what;
+}
+
+bool gli_ibv_post_buffers(gli_ibv_pair *pair) {
+  struct ibv_sge part[GLI_IBV_SLOTS];
+  struct ibv_recv_wr wr[GLI_IBV_SLOTS], *bad;
+  uint32_t n = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
+  for (uint32_t i = 0; i < n; i++) {
+    size_t slot = GLI_IBV_SLOTS + (pair->posted_in + i) % GLI_IBV_SLOTS;
+    uint8_t *at = pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
+    part[i] = (struct ibv_sge){.addr = (uintptr_t)at,
+                               .length = GLI_IBV_FRAME_MAX,
+                               .lkey = pair->mr->lkey};
+    wr[i] = (struct ibv_recv_wr){.wr_id = (uintptr_t)pair | 1,
+                                 .next = i + 1 < n ? &wr[i + 1] : NULL,
+                                 .sg_list = &part[i],
+                                 .num_sge = 1};
+  }
+  pair->posted_in += n;
+  if (n == 0) return true;
+  int code = ibv_post_recv(pair->qp, wr, &bad);
+  if (code != 0) errno = code;
+  return code == 0;
+}
+
+static const char *queue_to_receive(gli_ibv_pair *pair,
+                                    const gli_ibv_peer *peer) {
+  const gli_ibv_port *port = &pair->t->port;
+  struct ibv_qp_attr to = {
+      .qp_state = IBV_QPS_RTR,
+      .path_mtu = peer->mtu < port->mtu ? peer->mtu : port->mtu,
+      .dest_qp_num = peer->number,
+      .rq_psn = peer->psn,
+      .max_dest_rd_atomic = 1,
+      .min_rnr_timer = RNR_TIMER,
+      .ah_attr = {.sl = port->service_level, .port_num = port->number}};
+  /* Subnets of InfiniBand have prefixes of their own. */
+  bool global = !port->infiniband || port->gid.global.subnet_prefix !=
+                                         peer->gid.global.subnet_prefix;
+  if (port->infiniband) to.ah_attr.dlid = peer->lid;
+  if (global) {
+    to.ah_attr.is_global = 1;
+    to.ah_attr.grh =
+        (struct ibv_global_route){.dgid = peer->gid,
+                                  .sgid_index = port->gid_index,
+                                  .hop_limit = HOP_LIMIT,
+                                  .traffic_class = port->traffic_class};
+  }
+  int code = queue_to(pair, &to,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                          IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  return code != 0 ? "a way to the other rank's port" : NULL;
+}
+
+const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
+                                  const gli_ibv_peer *peer) {
+  const char *what = queue_to_receive(pair, peer);
+  if (what != NULL) return what;
+  struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS,
+                           .sq_psn = pair->psn,
+                           .timeout = ACK_TIMEOUT,
+                           .retry_cnt = RETRIES,
+                           .rnr_retry = RNR_RETRIES,
+                           .max_rd_atomic = 1};
+  int code = queue_to(pair, &to,
+                      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+                          IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                          IBV_QP_MAX_QP_RD_ATOMIC);
+  return code != 0 ? "a queue pair that sends" : NULL;
+}
+
+void gli_ibv_queue_drop(gli_ibv_pair *pair) {
+  gli_ibv_port *port = &pair->t->port;
+  if (pair->qp != NULL) {
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+    (void)port->v->modify_qp(pair->qp, &to, IBV_QP_STATE);
+    (void)port->v->destroy_qp(pair->qp);
+    port->cq_left += 2 * GLI_IBV_SLOTS;
+  }
+  if (pair->mr != NULL) (void)port->v->dereg_mr(pair->mr);
+  if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);
+  pair->qp = NULL;
+  pair->mr = NULL;
+  pair->slots = NULL;
+}

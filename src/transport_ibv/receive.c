@@ -1,0 +1,211 @@
+/* Receiving: payload is stored or reduced straight out of the buffers. */
+#include <inttypes.h>
+
+#include "core/bytes.h"
+#include "core/crc32c.h"
+#include "transport/sink.h"
+#include "transport_ibv/ibv.h"
+
+/* So many buffers are given to the device at once. */
+enum { BUFFERS_BATCH = 4 };
+
+static const char no_sense[] = "makes no sense";
+
+/* ---- messages ------------------------------------------------------------ */
+
+/* The header of a message, in a frame. False: it is none that can come here. */
+static bool ibv_read_header(gli_ibv_pair *pair, const gli_ibv_frame *frame,
+                            gli_header *header, uint32_t *sum) {
+  *sum = 0;
+  if (frame->bytes < GLI_HEADER_BYTES) return false;
+  bool good = pair->checked
+                  ? gli_header_decode_checked(frame->data, header, sum)
+                  : gli_header_decode(frame->data, header);
+  return good && header->type != GLI_MESSAGE_BYE &&
+         header->type != GLI_MESSAGE_ABORT && header->type != GLI_MESSAGE_LINK;
+}
+
+static void ibv_recv_damaged(gli_ibv_pair *pair) {
+  gli_ibv_pair_spoil(pair, "came damaged: its checksum (CRC32C) differs");
+}
+
+/* Where does it go? False: nowhere, and the pair is done with. */
+static bool ibv_ask_where(gli_ibv_pair *pair, const gli_header *header,
+                          gli_sink *sink) {
+  if (pair->t->upcalls->header(pair->config.user, header, sink) != GLOO_OK)
+    pair->live = false;
+  return pair->live;
+}
+
+/* False: it is not whole elements. */
+static bool ibv_place(const gli_sink *sink, uint64_t at, const uint8_t *data,
+                      size_t bytes) {
+  if (sink->fn != NULL && bytes % sink->elem_bytes != 0) return false;
+  if (bytes > 0) gli_sink_place(sink, at, data, bytes);
+  return true;
+}
+
+static void receive_whole(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  const gli_upcalls *upcalls = pair->t->upcalls;
+  gli_header header;
+  gli_sink sink;
+  uint32_t sum;
+  bool taken = false;
+  if (!ibv_read_header(pair, frame, &header, &sum) ||
+      header.length != frame->bytes - GLI_HEADER_BYTES) {
+    gli_ibv_pair_spoil(pair, no_sense);
+    return;
+  }
+  const uint8_t *payload = frame->data + GLI_HEADER_BYTES;
+  size_t bytes = (size_t)header.length;
+  if (pair->checked && gli_crc32c(0, payload, bytes) != sum) {
+    ibv_recv_damaged(pair);
+    return;
+  }
+  if (upcalls->message != NULL &&
+      upcalls->message(pair->config.user, &header, payload, &taken) != GLOO_OK)
+    pair->live = false;
+  if (taken || !pair->live || !ibv_ask_where(pair, &header, &sink)) return;
+  if (ibv_place(&sink, 0, payload, bytes))
+    upcalls->received(pair->config.user, sink.token);
+  else
+    gli_ibv_pair_spoil(pair, no_sense);
+}
+
+/* A message is all there. */
+static void long_received(gli_ibv_pair *pair, gli_ibv_in *in) {
+  if (pair->checked && in->sum != in->expected_sum) {
+    ibv_recv_damaged(pair);
+    return;
+  }
+  in->used = false;
+  pair->n_in--;
+  pair->t->upcalls->received(pair->config.user, in->sink.token);
+}
+
+static void long_place(gli_ibv_pair *pair, gli_ibv_in *in, const uint8_t *data,
+                       size_t bytes) {
+  if (bytes == 0 || bytes > in->header.length - in->placed ||
+      !ibv_place(&in->sink, in->placed, data, bytes)) {
+    gli_ibv_pair_spoil(pair, no_sense);
+    return;
+  }
+  in->placed += bytes;
+  if (pair->checked) in->sum = gli_crc32c(in->sum, data, bytes);
+  if (in->placed == in->header.length) long_received(pair, in);
+}
+
+/* Is the payload to be written where it goes? Only what is stored there as it
+ * comes can be, and only registered memory. */
+static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
+  in->mode = GLI_IBV_STREAMS;
+  if (in->sink.fn != NULL) return;
+  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length);
+  if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
+}
+
+/* The first frame of a message of several. */
+static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  gli_ibv_in got = {.used = true, .mode = GLI_IBV_STREAMS};
+  bool asks = frame->kind == GLI_IBV_ASK;
+  gli_ibv_in *in =
+      frame->number < GLI_IBV_LONGS ? &pair->in[frame->number] : NULL;
+  if (in == NULL || in->used ||
+      !ibv_read_header(pair, frame, &got.header, &got.expected_sum) ||
+      got.header.length <= frame->bytes - GLI_HEADER_BYTES ||
+      asks != (frame->bytes == GLI_HEADER_BYTES)) {
+    gli_ibv_pair_spoil(pair, no_sense);
+    return;
+  }
+  got.answered = !asks;
+  if (!ibv_ask_where(pair, &got.header, &got.sink)) return;
+  *in = got;
+  pair->n_in++;
+  if (!asks) {
+    long_place(pair, in, frame->data + GLI_HEADER_BYTES,
+               frame->bytes - GLI_HEADER_BYTES);
+    return;
+  }
+  choose_mode(pair, in);
+  pair->to_answer++;
+  gli_ibv_pair_busy(pair);
+}
+
+static void receive_piece(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  gli_ibv_in *in =
+      frame->number < GLI_IBV_LONGS ? &pair->in[frame->number] : NULL;
+  gli_ibv_mode mode =
+      frame->kind == GLI_IBV_MORE ? GLI_IBV_STREAMS : GLI_IBV_WRITES;
+  if (in == NULL || !in->used || !in->answered || in->mode != mode) {
+    gli_ibv_pair_spoil(pair, no_sense);
+  } else if (mode == GLI_IBV_STREAMS) {
+    long_place(pair, in, frame->data, frame->bytes);
+  } else {
+    if (pair->checked)
+      in->sum = gli_crc32c(0, in->sink.dst, (size_t)in->header.length);
+    long_received(pair, in);
+  }
+}
+
+/* ---- frames -------------------------------------------------------------- */
+
+/* A pair that does not live any more has only its own messages to see to. */
+static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  bool hears = pair->live && !pair->departed;
+  switch (frame->kind) {
+    case GLI_IBV_WHOLE:
+      if (hears) receive_whole(pair, frame);
+      break;
+    case GLI_IBV_FIRST:
+    case GLI_IBV_ASK:
+      if (hears) receive_long(pair, frame);
+      break;
+    case GLI_IBV_MORE:
+    case GLI_IBV_WRITTEN:
+      if (hears) receive_piece(pair, frame);
+      break;
+    case GLI_IBV_STREAM:
+    case GLI_IBV_PLACE:
+      if (!gli_ibv_answered(pair, frame) && !pair->departed)
+        gli_ibv_pair_spoil(pair, no_sense);
+      break;
+    case GLI_IBV_CREDIT:
+    case GLI_IBV_PROBE:
+      break;
+    default:
+      gli_ibv_pair_spoil(pair, no_sense);
+  }
+}
+
+void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
+  size_t slot = GLI_IBV_SLOTS + pair->taken++ % GLI_IBV_SLOTS;
+  const uint8_t *at =
+      pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
+  uint32_t credits = (uint32_t)at[2] | (uint32_t)at[3] << 8;
+  if (bytes < GLI_IBV_FRAME_HEAD || bytes > GLI_IBV_FRAME_MAX || at[1] != 0 ||
+      credits > GLI_IBV_SLOTS - pair->credits) {
+    gli_ibv_pair_spoil(pair, no_sense);
+    return;
+  }
+  if (credits > 0) {
+    pair->credits += credits;
+    gli_ibv_pair_busy(pair);
+  }
+  const gli_ibv_frame frame = {.kind = at[0],
+                               .number = gli_get_u32(at + 4),
+                               .data = at + GLI_IBV_FRAME_HEAD,
+                               .bytes = bytes - GLI_IBV_FRAME_HEAD};
+  receive_frame(pair, &frame);
+  if (pair->qp == NULL || pair->broken) return; /* closed by an upcall */
+  uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
+  if (empty < BUFFERS_BATCH) return;
+  if (!gli_ibv_post_buffers(pair)) {
+    gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                       "nothing can be received from rank %" PRIu32
+                       " through %s any more",
+                       pair->config.peer_rank, pair->t->port.name);
+    return;
+  }
+  pair->owed += empty;
+  if (pair->owed >= GLI_IBV_SLOTS / 2) gli_ibv_pair_busy(pair);
+}

@@ -1,0 +1,224 @@
+/* Opening and closing the end point, polling, sleeping, and the table of
+ * operations. */
+#include <stdlib.h>
+
+#include "core/log.h"
+#include "memory/region.h"
+#include "transport_ibv/ibv.h"
+
+static const int64_t close_nap_ns = 5000000;
+/* Where all pairs go by verbs, TCP only tells who has left. */
+enum { POLLS_PER_CLOCK = 32 };
+static const uint64_t look_every_ns = 50000;
+
+/* ---- opening and closing ------------------------------------------------- */
+
+static void ibv_transport_release(gli_ibv *t) {
+  gli_ibv_forget_all(t);
+  gli_ibv_port_close(&t->port);
+  uv_mutex_destroy(&t->cq_lock);
+  free(t->stash);
+  free(t);
+}
+
+static gloo_status ibv_open(const gli_transport_config *config,
+                            gli_transport **transport, gloo_error *error) {
+  if (config->tls != NULL)
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "RDMA cannot be used with TLS: what devices read and write "
+                    "is not encrypted");
+  gli_ibv *t = calloc(1, sizeof *t);
+  if (t == NULL || uv_mutex_init(&t->cq_lock) != 0) {
+    free(t);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for the RDMA transport");
+  }
+  t->base.ops = &gli_transport_ibv;
+  t->base.owed = config->owed;
+  t->upcalls = config->upcalls;
+  t->device_user = config->device_user;
+  t->checksum = config->checksum;
+  t->region_generation = gli_region_generation();
+  gloo_status status = gli_ibv_port_open(&t->port, error);
+  gli_transport_config below = *config;
+  below.upcalls = &gli_ibv_upcalls;
+  below.device_user = t;
+  below.verbs = true;
+  if (status == GLOO_OK)
+    status = gli_transport_find("tcp")->open(&below, &t->tcp, error);
+  if (status != GLOO_OK) {
+    ibv_transport_release(t);
+    return status;
+  }
+  gli_log(GLOO_LOG_INFO, "RDMA device %s: %s, GID index %d", t->port.name,
+          t->port.infiniband ? "InfiniBand" : "RoCE", t->port.gid_index);
+  *transport = &t->base;
+  return GLOO_OK;
+}
+
+static void ibv_address(const gli_transport *base, gli_address *address) {
+  const gli_ibv *t = (const gli_ibv *)base;
+  t->tcp->ops->address(t->tcp, address);
+}
+
+static void ibv_free_pairs(gli_ibv_pair **list) {
+  while (*list != NULL) {
+    gli_ibv_pair *pair = *list;
+    *list = pair->next;
+    gli_ibv_free_pair(pair);
+  }
+}
+
+static int ibv_poll(gli_transport *base);
+static void ibv_sleep(gli_transport *base, int64_t timeout_ns);
+
+static void ibv_close(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  (void)ibv_poll(base);
+  while (t->pairs != NULL) {
+    ibv_sleep(base, close_nap_ns);
+    (void)ibv_poll(base);
+  }
+  t->tcp->ops->close(t->tcp);
+  ibv_free_pairs(&t->garbage);
+  ibv_free_pairs(&t->old_garbage);
+  ibv_transport_release(t);
+}
+
+/* ---- polling ------------------------------------------------------------- */
+
+uint64_t gli_ibv_now(gli_ibv *t) {
+  return t->tcp->ops->now_ns(t->tcp);
+}
+
+static uint64_t ibv_now_ns(gli_transport *base) {
+  return gli_ibv_now((gli_ibv *)base);
+}
+
+static bool ibv_looks_at_tcp(gli_ibv *t) {
+  if (t->n_others > 0 || t->n_by_verbs == 0) return true;
+  if (++t->polls % POLLS_PER_CLOCK != 0) return false;
+  uint64_t now_ns = gli_ibv_now(t);
+  if (now_ns < t->next_look_ns) return false;
+  t->next_look_ns = now_ns + look_every_ns;
+  return true;
+}
+
+static void ibv_flush_busy(gli_ibv *t) {
+  gli_ibv_pair *pair = t->busy;
+  t->busy = NULL;
+  while (pair != NULL) {
+    gli_ibv_pair *next = pair->next_busy;
+    pair->busy = false;
+    gli_ibv_flush(pair);
+    gli_ibv_report_sent(pair);
+    if (pair->closed) gli_ibv_linger_check(pair);
+    pair = next;
+  }
+}
+
+/* Garbage of before this poll may go once the completion queue is empty. */
+static void ibv_age_garbage(gli_ibv *t) {
+  while (t->garbage != NULL) gli_ibv_pair_move(t->garbage, &t->old_garbage);
+}
+
+static int ibv_poll(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  bool looks = atomic_exchange(&t->look, false);
+  bool due = atomic_exchange(&t->needs_poll, false);
+  t->happened = 0;
+  t->in_poll = true;
+  if (t->garbage != NULL) ibv_age_garbage(t);
+  if (looks) gli_ibv_heard(t);
+  (void)gli_ibv_drain(t);
+  if (ibv_looks_at_tcp(t) || looks || due)
+    t->happened += t->tcp->ops->poll(t->tcp);
+  if (t->busy != NULL) ibv_flush_busy(t);
+  uint64_t due_ns = atomic_load(&t->next_due_ns);
+  if (atomic_load(&t->needs_poll) || due ||
+      (due_ns != 0 && gli_ibv_now(t) >= due_ns)) {
+    atomic_store(&t->needs_poll, false);
+    atomic_store(&t->next_due_ns, 0);
+    gli_ibv_pairs_due(t);
+  }
+  gli_ibv_forget_freed(t);
+  t->in_poll = false;
+  return t->happened;
+}
+
+/* ---- sleeping ------------------------------------------------------------ */
+
+static void ibv_wake(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->wake(t->tcp);
+}
+
+void gli_ibv_touch(gli_ibv *t) {
+  atomic_store(&t->needs_poll, true);
+  if (!t->in_poll && atomic_load(&t->sleepers) > 0) ibv_wake(&t->base);
+}
+
+void gli_ibv_schedule(gli_ibv *t, uint64_t due_ns) {
+  uint64_t known = atomic_load(&t->next_due_ns);
+  if (known != 0 && known <= due_ns) return;
+  atomic_store(&t->next_due_ns, due_ns);
+  if (!t->in_poll && atomic_load(&t->sleepers) > 0) ibv_wake(&t->base);
+}
+
+static bool ibv_sleep_begin(gli_transport *base, gli_sleep *sleep) {
+  gli_ibv *t = (gli_ibv *)base;
+  atomic_fetch_add(&t->sleepers, 1);
+  bool quiet = t->tcp->ops->sleep_begin(t->tcp, sleep);
+  gli_sleep_add(sleep, t->port.channel->fd, atomic_load(&t->next_due_ns));
+  gli_sleep_add(sleep, t->gone ? -1 : t->port.context->async_fd, 0);
+  return quiet && !atomic_load(&t->needs_poll) && gli_ibv_arm(t);
+}
+
+static void ibv_sleep_end(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->sleep_end(t->tcp);
+  atomic_fetch_sub(&t->sleepers, 1);
+  atomic_store(&t->look, true);
+}
+
+static void ibv_sleep(gli_transport *base, int64_t timeout_ns) {
+  gli_sleep sleep = {.fds = 0};
+  if (ibv_sleep_begin(base, &sleep))
+    gli_sleep_wait(&sleep, ibv_now_ns(base), timeout_ns);
+  ibv_sleep_end(base);
+}
+
+static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->set_oversubscribed(t->tcp, oversubscribed);
+}
+
+static bool ibv_take_now(gli_pair *base, const gli_header *expected,
+                         gli_taken *taken) {
+  gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  if (pair->way != GLI_IBV_BY_TCP || pair->tcp == NULL) return false;
+  const gli_transport_ops *ops = pair->tcp->ops;
+  return ops->take_now != NULL && ops->take_now(pair->tcp, expected, taken);
+}
+
+const gli_transport_ops gli_transport_ibv = {
+    .name = "ibv",
+    .open = ibv_open,
+    .address = ibv_address,
+    .now_ns = ibv_now_ns,
+    .pair_open = gli_ibv_pair_open,
+    .send = gli_ibv_send,
+    .send_now = gli_ibv_send_now,
+    .take_now = ibv_take_now,
+    .pair_close = gli_ibv_pair_close,
+    .route = gli_ibv_route,
+    .poll = ibv_poll,
+    .sleep = ibv_sleep,
+    .wake = ibv_wake,
+    .close = ibv_close,
+    .forked = gli_ibv_forked,
+    .abandon = gli_ibv_abandon,
+    .set_oversubscribed = ibv_set_oversubscribed,
+    .sleep_begin = ibv_sleep_begin,
+    .sleep_end = ibv_sleep_end,
+};

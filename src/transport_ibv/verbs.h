@@ -1,0 +1,56 @@
+/* libibverbs, opened at run time: one binary serves machines with it and
+ * without. The only folder that knows it is this one. What its header makes of
+ * calls that go to the driver's own table (ibv_post_send, ibv_post_recv,
+ * ibv_poll_cq, ibv_req_notify_cq) needs no library; the rest is here. */
+#ifndef GLI_TRANSPORT_IBV_VERBS_H
+#define GLI_TRANSPORT_IBV_VERBS_H
+
+#include <infiniband/verbs.h>
+
+#include "gloo_c/status.h"
+
+/* Macros of the header, which would want to be linked with the library. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+typedef struct gli_verbs {
+  int (*fork_init)(void);
+  struct ibv_device **(*get_device_list)(int *n);
+  void (*free_device_list)(struct ibv_device **list);
+  const char *(*get_device_name)(struct ibv_device *device);
+  struct ibv_context *(*open_device)(struct ibv_device *device);
+  int (*close_device)(struct ibv_context *context);
+  int (*query_port)(struct ibv_context *context, uint8_t port,
+                    struct ibv_port_attr *attributes);
+  int (*query_gid_ex)(struct ibv_context *context, uint32_t port,
+                      uint32_t index, struct ibv_gid_entry *entry,
+                      uint32_t flags, size_t bytes);
+  int (*get_async_event)(struct ibv_context *context,
+                         struct ibv_async_event *event);
+  void (*ack_async_event)(struct ibv_async_event *event);
+  const char *(*event_type_str)(enum ibv_event_type event);
+  const char *(*wc_status_str)(enum ibv_wc_status status);
+  struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+  int (*dealloc_pd)(struct ibv_pd *pd);
+  struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *memory, size_t bytes,
+                           int access);
+  int (*dereg_mr)(struct ibv_mr *mr);
+  struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
+  int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+  struct ibv_cq *(*create_cq)(struct ibv_context *context, int entries,
+                              void *user, struct ibv_comp_channel *channel,
+                              int vector);
+  int (*destroy_cq)(struct ibv_cq *cq);
+  int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+                      void **user);
+  void (*ack_cq_events)(struct ibv_cq *cq, unsigned n);
+  struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *as);
+  int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask);
+  int (*destroy_qp)(struct ibv_qp *qp);
+} gli_verbs;
+
+/* The library, which stays open. NULL: it is not here, or too old;
+ * GLOO_ERR_UNSUPPORTED says which. Any thread. */
+const gli_verbs *gli_verbs_open(gloo_error *error);
+
+#endif
