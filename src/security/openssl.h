@@ -17,10 +17,11 @@
  * in a program that forks soon after its start). So all that looks something up
  * is done between these two, by as many threads as like, and a fork waits until
  * none is there. (A mutex instead would keep out the thread that makes pairs
- * for as long as another one serves strangers.) Tags, and records of a connection that is up, look nothing up, but
- * for the one in some millions after which the other end has another key.
- * GLOO_ERR_NO_MEMORY; GLOO_ERR_FORKED where this process was forked
- * meanwhile: then there is nothing to end. */
+ * for as long as another one serves strangers.) Tags, and records of a
+ * connection that is up, look nothing up, but for the one in some millions
+ * after which the other end has another key. GLOO_ERR_NO_MEMORY;
+ * GLOO_ERR_FORKED where this process was forked meanwhile: then there is
+ * nothing to end. */
 gloo_status gli_openssl_begin(gloo_error *error);
 void gli_openssl_end(void);
 
