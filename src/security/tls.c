@@ -82,14 +82,17 @@ static bool tls_keep(gli_tls *tls, const uint8_t *data, size_t bytes) {
 }
 
 /* Takes all of it, so that OpenSSL never has to be called again with the same
- * bytes. Records of one message are written together: a system call for each,
- * and the other end waking up for each, would take as long as to encrypt it. */
+ * bytes. After an error it goes nowhere: callers look at `write_code`, and
+ * OpenSSL, which would try to write the news of a new key again whenever it is
+ * to read, can read what has come. Records of one message are written
+ * together: a system call for each, and the other end waking up for each, would
+ * take as long as to encrypt it. */
 static int tls_bio_write(BIO *bio, const char *data, int bytes) {
   gli_tls *tls = BIO_get_data(bio);
   const uint8_t *from = (const uint8_t *)data;
   size_t left = (size_t)bytes;
   BIO_clear_retry_flags(bio);
-  if (tls->write_code != 0) return -1;
+  if (tls->write_code != 0) return bytes;
   if (!tls->more && !gli_tls_unsent(tls)) {
     ssize_t sent = gli_socket_send(tls->fd, from, left);
     if (sent < 0 && !gli_would_block(errno)) {
@@ -498,7 +501,7 @@ gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
     return tls_handshake_failed(tls);
   }
   bool done = SSL_do_handshake(tls->ssl) == 1;
-  bool failed = !done && !tls->blocked;
+  bool failed = tls->write_code != 0 || (!done && !tls->blocked);
   if (failed && tls->code == 0 && tls->write_code == 0 && !tls->ended)
     tls_explain(tls);
   gli_openssl_end();

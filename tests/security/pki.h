@@ -4,6 +4,10 @@
 
 typedef struct pki_authority pki_authority;
 
+/* From now on certificates do not depend on when they are made, nor on which
+ * process makes them, but for the numbers that OpenSSL draws. */
+void pki_make_alike(void);
+
 pki_authority *pki_authority_new(const char *name);
 void pki_authority_free(pki_authority *authority);
 /* Its certificate, as PEM. */
@@ -12,7 +16,7 @@ void pki_authority_write(const pki_authority *authority, const char *path);
 void pki_authority_write_hashed(const pki_authority *authority,
                                 const char *directory);
 
-/* What a certificate says; zero: an hour ago until in ten years, for all uses.
+/* What a certificate says; zero: an hour ago until in 65 years, for all uses.
  */
 typedef struct pki_paper {
   const char *names; /* "URI:gloo:rank/3,DNS:node3,IP:127.0.0.1"; NULL: none */

@@ -283,6 +283,31 @@ static void what_is_kept_for_nobody_fails(void **state) {
   ends_close(&ends);
 }
 
+/* ... also where the record that fails is one with which the key changes. */
+static void what_has_come_outlives_any_write_that_fails(void **state) {
+  enum { RECORDS = 8 };
+  (void)state;
+  for (int n = 0; n < RECORDS; n++) {
+    uint8_t heard[8];
+    int fds[ENDS];
+    make_local(fds, 0);
+    tls_ends ends = open_on(fds);
+    gli_tls *from = ends.end[HERE].tls;
+    for (int i = 0; i < n; i++) assert_int_equal(ends_send(from, "on", 2), 2);
+    assert_int_equal(ends_send(ends.end[THERE].tls, "bye", 3), 3);
+    (void)shutdown(ends.end[HERE].fd, SHUT_WR);
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(ends_send(from, "on", 2), -1);
+      assert_int_equal(errno, EPIPE);
+    }
+    assert_int_equal(ends_receive(from, heard, sizeof heard), 3);
+    assert_memory_equal(heard, "bye", 3);
+    assert_int_equal(ends_receive(from, heard, sizeof heard), -1);
+    assert_int_equal(errno, EAGAIN);
+    ends_close(&ends);
+  }
+}
+
 /* ---- hidden bytes -------------------------------------------------------- */
 
 static void hidden_bytes_are_told_of(void **state) {
@@ -338,6 +363,7 @@ int main(void) {
       cmocka_unit_test(what_is_kept_goes_first),
       cmocka_unit_test(the_end_comes_behind_what_is_kept),
       cmocka_unit_test(what_is_kept_for_nobody_fails),
+      cmocka_unit_test(what_has_come_outlives_any_write_that_fails),
       cmocka_unit_test(hidden_bytes_are_told_of),
       cmocka_unit_test(bytes_behind_the_handshake_are_told_of),
   };
