@@ -5,7 +5,7 @@
 # be had: there is no machine then.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=scripts/lib.sh
+# shellcheck source=/dev/null
 . "$here/../../../scripts/lib.sh"
 
 # What each one needs besides comes with it.

@@ -40,5 +40,6 @@ done
 [ -c /run/err ] || stop failed "no ports"
 say "command"
 unset rxe peer
-/run/busybox setsid /bin/bash /run/vm/command </dev/null >/run/out 2>/run/err
+# In a subshell, for what this shell says of a signal is not the command's output.
+(exec /run/busybox setsid /bin/bash /run/vm/command </dev/null >/run/out 2>/run/err)
 stop ended $?

@@ -24,7 +24,7 @@
 # because QEMU or a kernel cannot be had.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=scripts/lib.sh
+# shellcheck source=/dev/null
 . "$here/../../../scripts/lib.sh"
 
 usage() {
@@ -139,7 +139,7 @@ wait "${readers[@]}"
 word='' rest=''
 [ ! -s "$dir/share/status" ] || read -r word rest <"$dir/share/status"
 [ "$word" != ended ] || exit "$rest"
-tail -n 25 "$console" "$dir/qemu" >&2
+tail -n 60 "$console" "$dir/qemu" >&2
 case $status in
   124 | 137) die 124 "the time is up: $limit s" ;;
   *) die 125 "the machine failed: ${rest:-no status came back} (QEMU's is $status)" ;;
