@@ -54,12 +54,15 @@ image=$(newest_image)
 [ -n "$image" ] || cannot "apt knows no linux-image-amd64: apt-get update"
 folder=$cache/$image-$sum
 if made "$folder"; then
+  touch "$folder"
   echo "$folder"
   exit 0
 fi
 
 # ---- its package -------------------------------------------------------------------
 
+# What nothing has used for a month goes.
+find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +
 work=$(mktemp -d "$cache/new.XXXXXX") || exit 125
 trap 'rm -rf "$work"' EXIT
 download() {

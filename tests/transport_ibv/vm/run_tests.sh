@@ -12,14 +12,16 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mark='@@ run_tests.sh:'
 
-# In the machine: seconds and commands in turn. What they print stands between marks.
+# In the machine: name, seconds and command in turn. What it prints stands between
+# marks, and what it says on stderr after its name.
 if [ "${1:-}" = inside ]; then
   shift
   while [ $# -gt 0 ]; do
     printf '\n%s begin\n' "$mark"
-    timeout -k 5 "$1" sh -c "$2" </dev/null
+    echo "# $1" >&2
+    timeout -k 5 "$2" sh -c "$3" </dev/null
     printf '\n%s end %s\n' "$mark" $?
-    shift 2
+    shift 3
   done
   exit 0
 fi
@@ -40,7 +42,7 @@ while IFS= read -r line; do
   case $line in '' | '#'*) continue ;; esac
   [[ $line =~ ^([^:@]+)(@([0-9]+))?:\ *(.+)$ ]] || die "$2: what is '$line'?"
   names+=("${BASH_REMATCH[1]}")
-  commands+=("${BASH_REMATCH[3]:-$limit}" "${BASH_REMATCH[4]}")
+  commands+=("${BASH_REMATCH[1]}" "${BASH_REMATCH[3]:-$limit}" "${BASH_REMATCH[4]}")
   seconds=$((seconds + ${BASH_REMATCH[3]:-$limit}))
 done <"$2"
 [ ${#names[@]} -gt 0 ] || die "$2 has no commands"
@@ -104,7 +106,7 @@ end_command() { # status
         passes "$name"
       fi
       ;;
-    124) fails "$name: it has not ended after ${commands[2 * current]} s" ;;
+    124) fails "$name: it has not ended after ${commands[3 * current + 1]} s" ;;
     *)
       if [ "$1" -eq 77 ] && [ "$cases" -eq 0 ]; then
         passes "$name # SKIP"

@@ -3,6 +3,11 @@
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tools/tap.sh
 . "$here/../../tools/tap.sh"
+for needed in ibv_devinfo ibv_rc_pingpong; do
+  command -v $needed >/dev/null && continue
+  echo "1..0 # SKIP there is no $needed (ibverbs-utils)"
+  exit 0
+done
 said=$(bash "$here/kernel.sh" 2>&1)
 case $? in
   0) ;;
@@ -63,7 +68,8 @@ cat server client pingpong.err >all
 equal "$(cat client.status server.status)" "0
 0" && equal "$(grep -c '^300 iters' all)" 2
 result "packets are lost between two devices, and all messages arrive" all
-equal "$(wc -l <retries)" 2 && [ "$(awk '{ n += $1 } END { print n }' retries)" -gt 0 ]
+# Some 3000 packets; on a busy host a device counts one or two without losses as well.
+equal "$(wc -l <retries)" 2 && [ "$(awk '{ n += $1 } END { print n }' retries)" -ge 5 ]
 result "the devices count what they send again" retries
 
 # ---- two machines ------------------------------------------------------------------
@@ -136,7 +142,8 @@ not ok 16 - fatal: the machine has failed
 not ok 17 - after: not run, for the machine has failed
 1..17"
 result "a list's results are one TAP stream, also when the machine fails" "$scratch/err"
-has "$(cat "$scratch/err")" "to stderr" && has "$(cat "$scratch/err")" "the machine failed: " &&
+has "$(cat "$scratch/err")" "# two cases
+to stderr" && has "$(cat "$scratch/err")" "the machine failed: " &&
   has "$(cat "$scratch/err")" "Kernel panic"
 result "a machine that fails says why"
 
