@@ -99,10 +99,10 @@ if [ -n "$peer" ]; then
   devices+=(-device "virtio-net-pci,netdev=link,mac=52:54:00:99:00:0$id" -netdev
     "dgram,id=link,local.type=unix,local.path=$link.$id,remote.type=unix,remote.path=$link.$((1 - id))")
 fi
-# It is there without the recommended packages as well, and faster.
+# Faster than the firmware that QEMU takes by itself.
 [ ! -f /usr/share/qemu/qboot.rom ] || devices+=(-bios qboot.rom)
-# The first line: it ends when the command does, or breaks. Those after it save a second;
-# rxe and peer are the environment of the machine's first program.
+# With the first line the machine ends when its kernel fails or is to reboot; the next
+# ones save it time; the last is the environment of its first program.
 append="console=ttyS0 net.ifnames=0 reboot=t panic=-1 oops=panic quiet loglevel=4
   mitigations=off nopti nokaslr random.trust_cpu=on tsc=reliable no_timer_check apparmor=0
   audit=0 nowatchdog rcupdate.rcu_expedited=1 cryptomgr.notests=1 8250.nr_uarts=1
