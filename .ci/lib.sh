@@ -33,20 +33,21 @@ suite() { # name, script, options...
   add_up "$1" "$begun"
 }
 
-# The same beside what follows, with what that leaves of the processors, until
-# suite_aside_end adds it up.
-suite_aside() { # name, script, options...
-  aside=$1 aside_begun=$SECONDS
-  nice -n 19 bash "${@:2}" </dev/null >"$logs/aside" 2>"$logs/aside-messages" &
-  aside_process=$!
+# The same beside what follows, until suite_aside_end adds it up. With niceness 19 it
+# has what that leaves of the processors, which is little: nothing of it may be due.
+declare -A aside_begun aside_process
+suite_aside() { # name, niceness, script, options...
+  aside_begun[$1]=$SECONDS
+  nice -n "$2" bash "${@:3}" </dev/null >"$logs/aside-$1" 2>"$logs/aside-$1-messages" &
+  aside_process[$1]=$!
 }
 
-suite_aside_end() {
-  heading "$aside, which began earlier"
-  wait "$aside_process"
-  mv "$logs/aside" "$logs/suite"
-  mv "$logs/aside-messages" "$logs/messages"
-  add_up "$aside" "$aside_begun"
+suite_aside_end() { # name
+  heading "$1, which began earlier"
+  wait "${aside_process[$1]}"
+  mv "$logs/aside-$1" "$logs/suite"
+  mv "$logs/aside-$1-messages" "$logs/messages"
+  add_up "$1" "${aside_begun[$1]}"
 }
 
 add_up() { # name, when it began

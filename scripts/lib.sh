@@ -38,13 +38,25 @@ missing_packages() { # compiler, ["tests"]
 
 # What some tests need, which are skipped without it. The server is started by
 # them: redis-tools has its program, and is no service that starts by itself.
-wished_packages() {
+wished_packages() { # options of meson test
   local wished=()
   has_library hiredis || wished+=(libhiredis-dev)
   has_library openssl || wished+=(libssl-dev)
   command -v redis-server >/dev/null || command -v redis-check-rdb >/dev/null ||
     wished+=(redis-tools)
+  [[ " $* " != *" --suite ibv "* ]] || wished+=("$(wished_packages_ibv | tr '\n' ' ')")
   echo "${wished[*]}"
+}
+
+# The virtual machine, and what its tests play with.
+wished_packages_ibv() {
+  local needed
+  for needed in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio xz:xz-utils \
+    ip:iproute2 ibv_rc_pingpong:ibverbs-utils; do
+    command -v "${needed%:*}" >/dev/null || echo "${needed#*:}"
+  done
+  has_library libibverbs || echo libibverbs-dev
+  [ -e /etc/libibverbs.d/rxe.driver ] || echo ibverbs-providers
 }
 
 # Become root for one command, without ever asking for a password.
@@ -83,9 +95,9 @@ install_packages() { # packages...
   rm -f "$log"
 }
 
-ensure_packages() { # compiler, ["tests"]
+ensure_packages() { # compiler, ["tests", options of meson test...]
   local missing wished
-  if [ "${2:-}" = tests ] && wished=$(wished_packages) && [ -n "$wished" ]; then
+  if [ "${2:-}" = tests ] && wished=$(wished_packages "${@:3}") && [ -n "$wished" ]; then
     # shellcheck disable=SC2086  # one word per package
     (install_packages $wished) || say "some tests are skipped"
   fi
