@@ -1,0 +1,88 @@
+#!/bin/sh
+# In the virtual machine with all devices (vm/vm.sh run --rxe all): jobs whose network
+# loses packets, or nearly all of them, and whose device goes away. TAP.
+# usage: faults.sh GLOO
+gloo=$1
+n=0
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+counters=/sys/class/infiniband/rxe_veth0/ports/1/hw_counters
+
+# Print a case: ok where the status of what came before is 0; else what was said.
+result() { # status, name
+  n=$((n + 1))
+  if [ "$1" -eq 0 ]; then
+    echo "ok $n - $2"
+  else
+    echo "not ok $n - $2"
+    sed 's/^/# /' "$folder"/said | tail -n 20
+  fi
+}
+
+# Two ranks, one at each end of the cable.
+job() { # what each rank runs, by sh
+  "$gloo" run -n 2 -- sh -c \
+    "export GLOO_IBV_DEVICE=rxe_veth\$RANK GLOO_BIND_ADDR=10.98.0.\$((RANK + 1)) MASTER_ADDR=10.98.0.1; $1" >"$folder/said" 2>&1
+}
+
+retries() { cat $counters/completer_retry_err; }
+
+bench() { # collective, sizes, iterations
+  job "exec '$gloo' bench $1 --transport ibv --sizes $2 --iterations $3 --warmup 1"
+}
+
+delay() { # netem...
+  for end in veth0 veth1; do tc qdisc replace dev $end root netem "$@" || return; done
+}
+
+every_collective_is_right() { # netem...
+  delay "$@" || return
+  before=$(retries)
+  for collective in allreduce broadcast reduce scan reduce_scatter allgather gather scatter alltoall barrier sendrecv; do
+    sizes=4,300K
+    [ $collective != barrier ] || sizes=0
+    bench $collective $sizes 3 || return
+    ! grep -q ' no$' "$folder/said" || return
+  done
+  GLOO_LOG_LEVEL=info bench allreduce 4,1M 5 || return
+  grep -q 'through RDMA, rxe_veth' "$folder/said" || return
+}
+
+every_collective_is_right loss 1%
+result $? every_collective_with_one_packet_in_a_hundred_lost
+[ "$(retries)" -gt "$before" ]
+result $? packets_were_lost_and_sent_again
+every_collective_is_right delay 2ms 1ms reorder 25% 50%
+result $? every_collective_with_packets_delayed_and_out_of_order
+delay loss 10% && bench allreduce 4,64K 3
+result $? some_with_one_packet_in_ten_lost
+
+# Nothing arrives any more: each rank has an error that names the other one.
+delay delay 0ms
+job "exec timeout 80 '$gloo' bench allreduce --transport ibv --sizes 64K --iterations 1000000" &
+sleep 12
+delay loss 100%
+wait $!
+[ $? -ne 0 ] && grep -q 'rank 0 ' "$folder/said" && grep -q 'rank 1 ' "$folder/said" && grep -q RDMA "$folder/said"
+result $? ranks_that_cannot_reach_each_other_say_so
+delay delay 0ms
+
+# A way for TCP, and none for RDMA: the ranks stay with TCP, and say why.
+tc qdisc replace dev veth0 root handle 1: prio &&
+  tc qdisc replace dev veth0 parent 1:3 netem loss 100% &&
+  tc filter replace dev veth0 parent 1: prio 1 u32 match ip protocol 17 0xff flowid 1:3 &&
+  tc filter replace dev veth0 parent 1: prio 2 matchall flowid 1:1 &&
+  GLOO_LOG_LEVEL=info bench allreduce 4,1M 5 && grep -q 'through TCP, not RDMA: .*did not arrive' "$folder/said"
+result $? without_a_way_for_RDMA_ranks_stay_with_TCP
+tc qdisc del dev veth0 root
+delay delay 0ms
+
+# The device is taken away under a job.
+GLOO_LOG_LEVEL=info "$gloo" run -n 2 -- env GLOO_IBV_DEVICE=rxe_lo timeout 80 "$gloo" bench allreduce --transport ibv \
+  --sizes 64K --iterations 1000000 >"$folder/said" 2>&1 &
+sleep 12
+rdma link delete rxe_lo
+wait $!
+[ $? -ne 0 ] && grep -q 'rank [01] ' "$folder/said"
+result $? a_device_that_goes_away_is_an_error
+echo "1..$n"
