@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ranks/sanitized.h"
 
@@ -52,15 +53,23 @@ static gloo_status reduce(const rank_work *w, size_t count) {
   return status;
 }
 
+/* One rank is late, so that the others sleep. */
+static void be_late(const rank_work *w, int turn) {
+  const struct timespec moment = {.tv_nsec = 5000000};
+  if (w->rank == turn % w->size) nanosleep(&moment, NULL);
+}
+
 static gloo_status use_memory(const rank_work *w) {
   for (size_t i = 0; i < LARGEST; i++) w->in[i] = given(w->rank, i);
   for (int c = 0; c < COUNTS; c++) {
     snprintf(w->report->where, sizeof w->report->where, "messages of %zu",
              counts[c]);
+    be_late(w, c);
     gloo_status status = pass_on(w, counts[c]);
     if (status != GLOO_OK) return status;
     snprintf(w->report->where, sizeof w->report->where, "allreduce of %zu",
              counts[c]);
+    be_late(w, c + 1);
     status = reduce(w, counts[c]);
     if (status != GLOO_OK) return status;
   }

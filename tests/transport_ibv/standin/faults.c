@@ -23,6 +23,7 @@ static unsigned long counts[STANDIN_N_CALLS];
 static struct call_fault {
   standin_call call; /* STANDIN_N_CALLS: none */
   unsigned long n;
+  bool on; /* and all after it */
   int code;
 } fault;
 static uint64_t random_state;
@@ -58,6 +59,8 @@ static void read_fault(const char *text) {
   char *end;
   fault.n = strtoul(text + length + (text[length] != '\0'), &end, 10);
   if (fault.n == 0) standin_die("STANDIN_FAIL says no number: %s", text);
+  fault.on = *end == '+';
+  end += fault.on;
   if (*end == ':') fault.code = atoi(end + 1);
 }
 
@@ -89,7 +92,8 @@ static void read_environment(void) {
 
 int standin_happens(standin_call call) {
   unsigned long n = ++counts[call];
-  return call == fault.call && n == fault.n ? fault.code : 0;
+  bool fails = n == fault.n || (fault.on && n > fault.n);
+  return call == fault.call && fails ? fault.code : 0;
 }
 
 int standin_enter(standin_call call) {

@@ -5,10 +5,10 @@
  * then ends the process with a sentence.
  *
  * Environment:
- *   STANDIN_FAIL=NAME:N[:ERRNO]  the Nth call of that name fails; "completion":
- *       the Nth work request that sends; "event:device_fatal@N" and
- *       "event:qp_fatal@N": an event comes after N of those
- *   STANDIN_COUNT=FILE  at exit, how often each was called: "NAME N" lines
+ *   STANDIN_FAIL=NAME:N[+][:ERRNO]  the Nth call of that name fails (+: and all
+ *       after it); "completion": the Nth work request that sends;
+ * "event:device_fatal@N" and "event:qp_fatal@N": an event comes after N of
+ * those STANDIN_COUNT=FILE  at exit, how often each was called: "NAME N" lines
  *   STANDIN_SEED=N      of what is random
  *   STANDIN_STRICT=1    no message may find that no buffer is there for it, and
  *       at exit nothing may be left over, and something must have been sent */
