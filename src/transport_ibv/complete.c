@@ -82,6 +82,11 @@ int gli_ibv_drain(gli_ibv *t) {
   return all;
 }
 
+/* It ends: without credit, which only poll gives back, peers send no more. */
+void gli_ibv_drain_all(gli_ibv *t) {
+  while (gli_ibv_drain(t) > 0) continue;
+}
+
 /* Move what is in the queue to the stash. Below 0: no memory. */
 static int stash_completions(gli_ibv *t) {
   if (t->stash_capacity - t->n_stash < GLI_IBV_BATCH) {

@@ -197,7 +197,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
  * False: nobody is to hear of it. */
 static bool ibv_hears_tcp(gli_ibv_pair *pair, const gli_header *header) {
   if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-    (void)gli_ibv_drain(pair->t);
+    gli_ibv_drain_all(pair->t);
   bool leaves =
       header->type == GLI_MESSAGE_BYE || header->type == GLI_MESSAGE_ABORT;
   bool hears = pair->live && !pair->departed;
@@ -262,7 +262,7 @@ static void ibv_on_sent(void *pair_user, gli_send_request *request) {
 static void ibv_on_failed(void *pair_user, const gloo_error *cause) {
   gli_ibv_pair *pair = pair_user;
   if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-    (void)gli_ibv_drain(pair->t);
+    gli_ibv_drain_all(pair->t);
   pair->broken = true;
   pair->report_ns = 0;
   gli_ibv_touch(pair->t);

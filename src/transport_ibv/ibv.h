@@ -267,8 +267,11 @@ void gli_ibv_free_copies(gli_ibv_pair *pair);
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 
 /* complete.c */
-/* Serve what is in the completion queue. Returns how much. */
+/* Serve what is in the completion queue, so much at a time. Returns how much.
+ */
 int gli_ibv_drain(gli_ibv *t);
+/* All of it: what comes over TCP was sent after that. */
+void gli_ibv_drain_all(gli_ibv *t);
 /* For a sleeper: have the channel tell, and look. False: something is there. */
 bool gli_ibv_arm(gli_ibv *t);
 /* Take back what the channel and the device have told. */
