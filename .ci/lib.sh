@@ -9,7 +9,7 @@ touch "$logs/failed"
 
 # What building and any test can use; anything left out is a skipped test.
 wanted=(abigail-tools build-essential binutils clang clang-format clang-tidy cppcheck
-  cmake iproute2 libclang-rt-14-dev libcmocka-dev libhiredis-dev
+  cmake iproute2 libclang-rt-14-dev libcmocka-dev libhiredis-dev libibverbs-dev
   libssl-dev libuv1-dev meson ninja-build pkg-config procps python3 python3-dev python3-venv redis-tools
   shellcheck strace util-linux valgrind)
 

@@ -42,6 +42,7 @@ wished_packages() { # options of meson test
   local wished=()
   has_library hiredis || wished+=(libhiredis-dev)
   has_library openssl || wished+=(libssl-dev)
+  has_library libibverbs || wished+=(libibverbs-dev)
   command -v redis-server >/dev/null || command -v redis-check-rdb >/dev/null ||
     wished+=(redis-tools)
   [[ " $* " != *" --suite ibv "* ]] || wished+=("$(wished_packages_ibv | tr '\n' ' ')")
@@ -55,7 +56,6 @@ wished_packages_ibv() {
     ip:iproute2 ibv_rc_pingpong:ibverbs-utils; do
     command -v "${needed%:*}" >/dev/null || echo "${needed#*:}"
   done
-  has_library libibverbs || echo libibverbs-dev
   [ -e /etc/libibverbs.d/rxe.driver ] || echo ibverbs-providers
 }
 

@@ -93,7 +93,7 @@ static uint64_t auto_now_ns(gli_transport *base) {
 /* ---- polling ------------------------------------------------------------- */
 
 static bool tcp_due(gli_auto *t) {
-  if (t->count[GLI_AUTO_SHM] == 0 || t->verbs) return true;
+  if (t->count[GLI_AUTO_SHM] == 0) return true;
   if (atomic_load_explicit(&t->look, memory_order_relaxed)) {
     atomic_store(&t->look, false);
     return true;
@@ -103,6 +103,7 @@ static bool tcp_due(gli_auto *t) {
     t->hot--;
     return true;
   }
+  if (t->count[GLI_AUTO_TCP] > 0 && t->verbs) return true;
   if (t->count[GLI_AUTO_TCP] > 0) return t->polls % POLLS_PER_LOOK == 0;
   if (t->polls % POLLS_PER_CLOCK != 0) return false;
   gli_transport *tcp = tcp_of(t);

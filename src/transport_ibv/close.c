@@ -41,8 +41,15 @@ static void ibv_forget_requests(gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->out[n].request = NULL;
 }
 
-/* The last word. */
+/* The last word. A BYE would say that all has arrived. */
 static void ibv_leave(gli_ibv_pair *pair, const gli_send_request *last) {
+  bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
+  if (bye && pair->way == GLI_IBV_BY_VERBS && !pair->departed) {
+    if (gli_ibv_arrived(pair))
+      gli_ibv_say_leaves(pair);
+    else
+      last = NULL;
+  }
   gli_ibv_queue_drop(pair);
   ibv_forget_requests(pair);
   pair->tcp->ops->pair_close(pair->tcp, last);
@@ -104,6 +111,10 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   pair->live = pair->to_tell = false;
   if (hears && !waits) ibv_let_arrive(pair);
   pair->finished.head = NULL; /* the engine's */
+  if (waits && pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+    gli_ibv_decline(pair, "the other rank leaves");
+    waits = false;
+  }
   if (!waits || !ibv_may_linger(pair) || !ibv_keep(pair, last)) {
     ibv_leave(pair, last);
     return;
@@ -121,9 +132,10 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
 
 /* Has all arrived? See to it that it shows. */
 static bool ibv_delivered(gli_ibv_pair *pair) {
-  if (pair->queue.head != NULL || pair->n_out > 0) return false;
-  if (pair->posted == pair->done) return true;
-  if (!pair->flushing) pair->flushing = gli_ibv_post_probe(pair);
+  if (gli_ibv_arrived(pair)) return true;
+  if (pair->queue.head == NULL && pair->n_out == 0 &&
+      (int32_t)(pair->tells_at - pair->must_arrive) < 0)
+    (void)gli_ibv_post_probe(pair);
   return false;
 }
 

@@ -8,6 +8,8 @@
 #include "transport_ibv/ibv.h"
 
 enum { ROUNDS_PER_POLL = 8 };
+/* How often the device is asked where no thread ever sleeps. */
+static const uint64_t ask_every_ns = 20000000;
 static const uint64_t settle_ns = 50000000;
 
 static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
@@ -62,29 +64,20 @@ static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   return n;
 }
 
-int gli_ibv_drain(gli_ibv *t) {
+void gli_ibv_drain(gli_ibv *t, bool all) {
   struct ibv_wc wc[GLI_IBV_BATCH];
-  int all = 0;
-  for (int round = 0; round < ROUNDS_PER_POLL; round++) {
+  for (int round = 0; all || round < ROUNDS_PER_POLL; round++) {
     int n = take_completions(t, wc);
     for (int i = 0; i < n; i++) serve_completion(&wc[i]);
-    if (n > 0) all += n;
-    if (n <= 0) {
-      /* No completion names one of these any more. */
-      while (t->old_garbage != NULL) {
-        gli_ibv_pair *pair = t->old_garbage;
-        t->old_garbage = pair->next;
-        gli_ibv_free_pair(pair);
-      }
-      break;
+    if (n > 0) continue;
+    /* No completion names one of these any more. */
+    while (t->old_garbage != NULL) {
+      gli_ibv_pair *pair = t->old_garbage;
+      t->old_garbage = pair->next;
+      gli_ibv_free_pair(pair);
     }
+    return;
   }
-  return all;
-}
-
-/* It ends: without credit, which only poll gives back, peers send no more. */
-void gli_ibv_drain_all(gli_ibv *t) {
-  while (gli_ibv_drain(t) > 0) continue;
 }
 
 /* Move what is in the queue to the stash. Below 0: no memory. */
@@ -105,6 +98,7 @@ static int stash_completions(gli_ibv *t) {
 
 /* What completes after the request will be told, what has before is found. */
 bool gli_ibv_arm(gli_ibv *t) {
+  if (atomic_load(&t->gone)) return true;
   uv_mutex_lock(&t->cq_lock);
   bool quiet = t->n_stash == 0 && ibv_req_notify_cq(t->port.cq, 0) == 0 &&
                stash_completions(t) == 0;
@@ -115,13 +109,12 @@ bool gli_ibv_arm(gli_ibv *t) {
 void gli_ibv_settle(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   uint64_t until = gli_ibv_now(t) + settle_ns;
-  (void)gli_ibv_post_probe(pair); /* tells of all before it */
+  if (pair->done != pair->posted) (void)gli_ibv_post_probe(pair);
   while (pair->done != pair->posted && gli_ibv_now(t) < until) {
     uv_mutex_lock(&t->cq_lock);
-    size_t before = t->n_stash;
     int n = stash_completions(t);
-    size_t kept = before;
-    for (size_t i = before; i < t->n_stash; i++) {
+    size_t kept = 0;
+    for (size_t i = 0; i < t->n_stash; i++) {
       bool in;
       const struct ibv_wc *wc = &t->stash[i];
       if (completed_pair(wc, &in) == pair && !in &&
@@ -140,7 +133,7 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
  */
 
 static void device_is_gone(gli_ibv *t) {
-  t->gone = true;
+  atomic_store(&t->gone, true);
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
     if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
       gli_ibv_pair_break(pair, GLOO_ERR_IO,
@@ -156,6 +149,7 @@ static void device_is_gone(gli_ibv *t) {
 static void serve_event(gli_ibv *t, const struct ibv_async_event *event) {
   const char *text = t->port.v->event_type_str(event->event_type);
   switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: /* it holds all that can be, by our count */
     case IBV_EVENT_DEVICE_FATAL:
       device_is_gone(t);
       break;
@@ -185,8 +179,13 @@ void gli_ibv_heard(gli_ibv *t) {
   struct ibv_async_event event;
   struct ibv_cq *cq;
   void *user;
-  while (v->get_cq_event(t->port.channel, &cq, &user) == 0)
-    v->ack_cq_events(cq, 1);
+  /* Threads that are asleep are still to hear it. */
+  if (atomic_load(&t->sleepers) > 0)
+    atomic_store(&t->look, true);
+  else
+    while (v->get_cq_event(t->port.channel, &cq, &user) == 0)
+      v->ack_cq_events(cq, 1);
+  t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
     serve_event(t, &event);
     v->ack_async_event(&event);

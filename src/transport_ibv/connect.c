@@ -5,7 +5,8 @@
  * stay with TCP.
  *
  * A note:  0 magic  4 kind, InfiniBand, MTU, checksums  8 number  12 PSN
- *   16 GID  32 LID; of one that declines from 8 on: why. Little endian. */
+ *   16 GID  32 LID; of one that declines from 8 on: why; of one that leaves at
+ * 8: how many frames it has sent. Little endian. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "transport_ibv/ibv.h"
 
 #define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */
-enum { NOTE_HEAD_BYTES = 8, OFFER_BYTES = 36 };
+enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12, OFFER_BYTES = 36 };
 
 /* ---- notes --------------------------------------------------------------- */
 
@@ -60,6 +61,7 @@ static void ibv_decide(gli_ibv_pair *pair, gli_ibv_way way) {
     t->n_by_verbs++;
   }
   ibv_tell(pair);
+  gli_ibv_reckon(pair);
   gli_ibv_pair_busy(pair);
 }
 
@@ -112,9 +114,8 @@ void gli_ibv_offer(gli_ibv_pair *pair) {
 }
 
 static void ibv_try(gli_ibv_pair *pair) {
-  if (!pair->connected || !pair->peer_connected || pair->probed) return;
-  if (!gli_ibv_post_probe(pair) && pair->way == GLI_IBV_UNDECIDED)
-    gli_ibv_decline(pair, "nothing can be sent there");
+  if (pair->connected && pair->peer_connected && pair->posted == 0)
+    (void)gli_ibv_post_probe(pair); /* if not: it has declined */
 }
 
 void gli_ibv_probed(gli_ibv_pair *pair) {
@@ -152,6 +153,8 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
     return;
   }
   pair->connected = true;
+  pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
+  gli_ibv_reckon(pair);
   note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
   ibv_try(pair);
 }
@@ -159,6 +162,9 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
 /* One has arrived. What comes too late, or twice, changes nothing. */
 static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
   pair->t->happened++;
+  if (bytes == LEAVES_BYTES && data[4] == GLI_IBV_LEAVES &&
+      pair->way == GLI_IBV_BY_VERBS)
+    pair->peer_frames = gli_get_u32(data + 8);
   if (pair->way != GLI_IBV_UNDECIDED || pair->broken) return;
   if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != NOTE_MAGIC) {
     gli_ibv_decline(pair, "the other rank speaks of it in another way");
@@ -193,21 +199,32 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
 
 /* ---- upcalls of TCP ------------------------------------------------------ */
 
-/* What comes over TCP was sent after all that the peer's queue pair sent.
- * False: nobody is to hear of it. */
-static bool ibv_hears_tcp(gli_ibv_pair *pair, const gli_header *header) {
-  if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-    gli_ibv_drain_all(pair->t);
-  bool leaves =
-      header->type == GLI_MESSAGE_BYE || header->type == GLI_MESSAGE_ABORT;
-  bool hears = pair->live && !pair->departed;
-  if (leaves) {
-    pair->departed = true;
-    pair->to_tell = false;
-    if (pair->way != GLI_IBV_BY_TCP) gli_ibv_drop_sends(pair);
-    gli_ibv_touch(pair->t);
-  }
-  return hears;
+/* The peer reads nothing more. */
+static void peer_departs(gli_ibv_pair *pair) {
+  pair->departed = true;
+  pair->leaving = pair->to_tell = false;
+  if (pair->way != GLI_IBV_BY_TCP) gli_ibv_drop_sends(pair);
+  gli_ibv_touch(pair->t);
+}
+
+/* All frames that the peer has sent were acknowledged before its BYE was: they
+ * are here, but their completions may show a little later. */
+void gli_ibv_check_bye(gli_ibv_pair *pair) {
+  const gli_upcalls *upcalls = pair->t->upcalls;
+  gli_sink sink;
+  if ((int32_t)(pair->taken - pair->peer_frames) < 0 && !pair->broken) return;
+  bool hears = pair->live;
+  peer_departs(pair);
+  if (!hears) return;
+  if (upcalls->header(pair->config.user, &pair->bye, &sink) != GLOO_OK)
+    pair->live = false;
+  else
+    upcalls->received(pair->config.user, sink.token);
+}
+
+void gli_ibv_say_leaves(gli_ibv_pair *pair) {
+  gli_put_u32(pair->note[GLI_IBV_LEAVES].data + 8, pair->frames);
+  note_send(pair, GLI_IBV_LEAVES, LEAVES_BYTES);
 }
 
 static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
@@ -219,10 +236,19 @@ static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
     *sink = (gli_sink){.dst = pair->note_in, .token = pair->note_in};
     return GLOO_OK;
   }
-  if (!ibv_hears_tcp(pair, header)) return GLOO_ERR_CANCELLED;
+  if (header->type == GLI_MESSAGE_BYE && pair->way == GLI_IBV_BY_VERBS) {
+    pair->bye = *header;
+    *sink = (gli_sink){.token = &pair->bye};
+    return GLOO_OK;
+  }
+  if (header->type == GLI_MESSAGE_BYE) peer_departs(pair);
+  if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       pair->t->upcalls->header(pair->config.user, header, sink);
-  if (status != GLOO_OK) pair->live = false;
+  if (status != GLOO_OK)
+    pair->live = false;
+  else if (header->type == GLI_MESSAGE_ABORT)
+    pair->abort_token = sink->token;
   return status;
 }
 
@@ -238,7 +264,7 @@ static gloo_status ibv_on_message(void *pair_user, const gli_header *header,
   /* The engine takes data so, and nothing that ends a pair. */
   if (upcalls->message == NULL || header->type != GLI_MESSAGE_DATA)
     return GLOO_OK;
-  if (!ibv_hears_tcp(pair, header)) return GLOO_ERR_CANCELLED;
+  if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       upcalls->message(pair->config.user, header, payload, taken);
   if (status != GLOO_OK) pair->live = false;
@@ -247,10 +273,15 @@ static gloo_status ibv_on_message(void *pair_user, const gli_header *header,
 
 static void ibv_on_received(void *pair_user, void *token) {
   gli_ibv_pair *pair = pair_user;
-  if (token == pair->note_in)
+  if (token == pair->note_in) {
     note_take(pair, pair->note_in, pair->note_in_bytes);
-  else if (pair->live)
+  } else if (token == &pair->bye) {
+    pair->leaving = true;
+    gli_ibv_check_bye(pair);
+  } else if (pair->live) {
+    if (token == pair->abort_token) peer_departs(pair);
     pair->t->upcalls->received(pair->config.user, token);
+  }
 }
 
 static void ibv_on_sent(void *pair_user, gli_send_request *request) {
@@ -261,11 +292,12 @@ static void ibv_on_sent(void *pair_user, gli_send_request *request) {
 
 static void ibv_on_failed(void *pair_user, const gloo_error *cause) {
   gli_ibv_pair *pair = pair_user;
-  if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-    gli_ibv_drain_all(pair->t);
+  /* Frames that came before are still heard. */
+  if (pair->way == GLI_IBV_BY_VERBS) gli_ibv_drain(pair->t, true);
   pair->broken = true;
   pair->report_ns = 0;
   gli_ibv_touch(pair->t);
+  if (pair->leaving) gli_ibv_check_bye(pair);
   if (!pair->live || pair->departed) return;
   pair->to_tell = true;
   pair->cause = *cause;

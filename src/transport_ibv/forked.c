@@ -1,7 +1,7 @@
 /* A child of a fork: its copies of descriptors go, and memory. What is
- * registered, and the queue pairs, are the parent's. */
+ * registered, and the queue pairs, are the parent's: a child of a kernel that
+ * cannot copy such pages does not have them, so they are left alone. */
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "transport_ibv/ibv.h"
 
@@ -15,7 +15,6 @@ static void abandon_pairs(gli_ibv_pair *list) {
   while (list != NULL) {
     gli_ibv_pair *pair = list;
     list = pair->next;
-    if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);
     gli_ibv_free_copies(pair);
     free(pair);
   }

@@ -73,6 +73,7 @@ typedef enum gli_ibv_note_kind {
   GLI_IBV_CONNECTED, /* "it expects yours: try it" */
   GLI_IBV_READY,     /* "yours has answered" */
   GLI_IBV_DECLINED,  /* "let us stay with TCP, because ..." */
+  GLI_IBV_LEAVES,    /* "I have sent so many frames, and a BYE follows" */
   GLI_IBV_NOTES
 } gli_ibv_note_kind;
 
@@ -104,6 +105,7 @@ struct gli_ibv_pair {
   bool closed;   /* pair_close was called: the pair lingers, and its requests
                     are copies of its own */
   bool departed; /* the peer's BYE or ABORT is here: it reads nothing more */
+  bool leaving;  /* the peer's BYE is here, and frames before it are to come */
   bool checked;  /* messages have checksums */
   bool broken;   /* failed, for `cause` */
   bool to_tell;  /* by the `failed` upcall, from `report_ns` on */
@@ -116,6 +118,10 @@ struct gli_ibv_pair {
   gli_ibv_note note[GLI_IBV_NOTES];
   uint8_t note_in[GLI_IBV_NOTE_BYTES];
   size_t note_in_bytes;
+  uint64_t decide_until_ns; /* until then an answer to the peer is owed */
+  gli_header bye;           /* the peer's */
+  uint32_t peer_frames;     /* that it has sent in all, when it leaves */
+  void *abort_token;        /* of the sink of the peer's ABORT; NULL: none */
 
   /* the queue pair; NULL: none (any more) */
   struct ibv_qp *qp;
@@ -123,16 +129,20 @@ struct gli_ibv_pair {
   size_t slots_bytes;
   struct ibv_mr *mr;
   uint32_t psn, inline_max;
+  bool counted; /* in the completion queue's room */
 
   /* sending */
-  uint32_t posted, done;        /* work requests, and those known to be over */
+  uint32_t posted, done; /* work requests, and those known to be over */
+  uint32_t frames;       /* sent, in all */
+  /* What `posted` was after the last one that has to arrive, and after the last
+   * one that tells when it is over. */
+  uint32_t must_arrive, tells_at;
   uint8_t owner[GLI_IBV_SLOTS]; /* of a slot: its message's number + 1, or 0 */
   bool signalled[GLI_IBV_SLOTS];
   uint32_t credits;                  /* frames that the peer has room for */
   gli_request_queue queue, finished; /* that is to be reported */
   gli_ibv_out out[GLI_IBV_LONGS];
   uint32_t n_out, turn;
-  bool flushing; /* the last frame, whose end tells of all, is posted */
 
   /* receiving */
   uint32_t taken;     /* frames, in all */
@@ -170,9 +180,10 @@ typedef struct gli_ibv {
   /* Without a queue pair; `old` ones since before this poll. */
   gli_ibv_pair *garbage, *old_garbage;
   uint32_t n_by_verbs, n_others;
-  bool gone; /* the device is */
+  atomic_bool gone; /* the device is */
   unsigned polls;
   uint64_t next_look_ns; /* at TCP */
+  uint64_t next_ask_ns;  /* at what the device tells */
 
   gli_ibv_region *regions;
   size_t n_regions, regions_capacity;
@@ -184,6 +195,7 @@ typedef struct gli_ibv {
   struct ibv_wc *stash;
   size_t n_stash, stash_capacity;
   atomic_bool stashed, look, needs_poll;
+  bool changed; /* in this poll, something that sleepers do not know */
   atomic_int sleepers;
   atomic_ullong next_due_ns;
 } gli_ibv;
@@ -218,8 +230,12 @@ void gli_ibv_free_pair(gli_ibv_pair *pair);
 extern const gli_upcalls gli_ibv_upcalls;
 /* Both ends speak verbs: offer what this one has. */
 void gli_ibv_offer(gli_ibv_pair *pair);
-/* The probe was answered, or never will be. */
+/* The probe was answered. */
 void gli_ibv_probed(gli_ibv_pair *pair);
+/* A frame has come: was it the last one before the peer's BYE? */
+void gli_ibv_check_bye(gli_ibv_pair *pair);
+/* Tell how many frames were sent: a BYE is to follow. */
+void gli_ibv_say_leaves(gli_ibv_pair *pair);
 /* Stay with TCP; with decline the peer hears of it. */
 void gli_ibv_stay(gli_ibv_pair *pair, const char *why);
 void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
@@ -244,7 +260,10 @@ bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 /* send.c */
 gli_post gli_ibv_send(gli_pair *pair, gli_send_request *request);
 bool gli_ibv_send_now(gli_pair *pair, gli_header *header, const void *payload);
+/* A frame that says nothing, and tells of all before it. False: no room. */
 bool gli_ibv_post_probe(gli_ibv_pair *pair);
+/* Is all that has to arrive known to have arrived? */
+bool gli_ibv_arrived(const gli_ibv_pair *pair);
 /* Post what there is room for. */
 void gli_ibv_flush(gli_ibv_pair *pair);
 /* Work requests are over, all up to the next one that was to tell. */
@@ -267,11 +286,8 @@ void gli_ibv_free_copies(gli_ibv_pair *pair);
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 
 /* complete.c */
-/* Serve what is in the completion queue, so much at a time. Returns how much.
- */
-int gli_ibv_drain(gli_ibv *t);
-/* All of it: what comes over TCP was sent after that. */
-void gli_ibv_drain_all(gli_ibv *t);
+/* Serve what is in the completion queue, or a part of it. */
+void gli_ibv_drain(gli_ibv *t, bool all);
 /* For a sleeper: have the channel tell, and look. False: something is there. */
 bool gli_ibv_arm(gli_ibv *t);
 /* Take back what the channel and the device have told. */

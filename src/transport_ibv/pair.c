@@ -27,6 +27,7 @@ void gli_ibv_pair_busy(gli_ibv_pair *pair) {
   pair->busy = true;
   pair->next_busy = pair->t->busy;
   pair->t->busy = pair;
+  if (!pair->t->in_poll) gli_ibv_touch(pair->t);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -93,14 +94,20 @@ const char *gli_ibv_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
 void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
                         const char *format, ...) {
   gli_ibv *t = pair->t;
+  gloo_error cause;
+  va_list arguments;
   if (pair->broken) return;
+  va_start(arguments, format);
+  (void)gli_vfail(&cause, status, (int)pair->config.peer_rank, format,
+                  arguments);
+  va_end(arguments);
+  if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+    gli_ibv_decline(pair, cause.message);
+    return;
+  }
   pair->broken = true;
   if (pair->live && !pair->departed) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
-                    arguments);
-    va_end(arguments);
+    pair->cause = cause;
     pair->to_tell = true;
   }
   bool waits = status == GLOO_ERR_PEER;
@@ -140,14 +147,25 @@ void gli_ibv_pairs_due(gli_ibv *t) {
   }
   for (pair = t->pairs; pair != NULL; pair = next) {
     next = pair->next;
-    if (pair->closed) gli_ibv_linger_check(pair);
+    if (pair->leaving && pair->broken) gli_ibv_check_bye(pair);
+    if (pair->closed)
+      gli_ibv_linger_check(pair);
+    else
+      gli_ibv_reckon(pair);
   }
 }
 
 /* ---- the end ------------------------------------------------------------- */
 
+/* A peer that has made its offer waits for what this end says to it, for a
+ * while also where no operation of this one is there to poll. */
 void gli_ibv_reckon(gli_ibv_pair *pair) {
-  gli_owe(&pair->t->base, &pair->base, pair->closed && pair->tcp != NULL);
+  gli_ibv *t = pair->t;
+  bool answers = pair->way == GLI_IBV_UNDECIDED && pair->connected &&
+                 !pair->broken && gli_ibv_now(t) < pair->decide_until_ns;
+  if (answers) gli_ibv_schedule(t, pair->decide_until_ns);
+  gli_owe(&t->base, &pair->base,
+          pair->tcp != NULL && (pair->closed || answers));
 }
 
 void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
@@ -170,5 +188,6 @@ void gli_ibv_free_pair(gli_ibv_pair *pair) {
     while (*at != pair) at = &(*at)->next_busy;
     *at = pair->next_busy;
   }
+  if (pair->counted) pair->t->port.cq_left += 2 * GLI_IBV_SLOTS;
   free(pair);
 }

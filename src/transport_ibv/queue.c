@@ -92,6 +92,7 @@ const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
   if (what == NULL) what = queue_create(pair);
   if (what != NULL) return what;
   port->cq_left -= 2 * GLI_IBV_SLOTS;
+  pair->counted = true;
   what = queue_init(pair);
   if (what == NULL && !gli_ibv_post_buffers(pair)) what = "receive buffers";
   return what;
@@ -172,7 +173,6 @@ void gli_ibv_queue_drop(gli_ibv_pair *pair) {
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
     (void)port->v->modify_qp(pair->qp, &to, IBV_QP_STATE);
     (void)port->v->destroy_qp(pair->qp);
-    port->cq_left += 2 * GLI_IBV_SLOTS;
   }
   if (pair->mr != NULL) (void)port->v->dereg_mr(pair->mr);
   if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);

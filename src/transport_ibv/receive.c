@@ -3,6 +3,7 @@
 
 #include "core/bytes.h"
 #include "core/crc32c.h"
+#include "memory/region.h"
 #include "transport/sink.h"
 #include "transport_ibv/ibv.h"
 
@@ -141,8 +142,12 @@ static void receive_piece(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   } else if (mode == GLI_IBV_STREAMS) {
     long_place(pair, in, frame->data, frame->bytes);
   } else {
-    if (pair->checked)
-      in->sum = gli_crc32c(0, in->sink.dst, (size_t)in->header.length);
+    size_t bytes = (size_t)in->header.length;
+    if (!gli_region_retake(in->sink.dst, bytes)) {
+      gli_ibv_pair_spoil(pair, "cannot be read where it was written");
+      return;
+    }
+    if (pair->checked) in->sum = gli_crc32c(0, in->sink.dst, bytes);
     long_received(pair, in);
   }
 }
@@ -196,6 +201,7 @@ void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
                                .data = at + GLI_IBV_FRAME_HEAD,
                                .bytes = bytes - GLI_IBV_FRAME_HEAD};
   receive_frame(pair, &frame);
+  if (pair->leaving) gli_ibv_check_bye(pair);
   if (pair->qp == NULL || pair->broken) return; /* closed by an upcall */
   uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
   if (empty < BUFFERS_BATCH) return;

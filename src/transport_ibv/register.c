@@ -16,6 +16,7 @@ static struct ibv_mr *register_region(gli_ibv *t, const gli_region *region) {
     t->regions = more;
     t->regions_capacity = capacity;
   }
+  gli_ibv_forget_freed(t); /* there may be no room for more */
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);

@@ -63,6 +63,7 @@ static bool work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
     return false;
   }
   pair->posted++;
+  if (pair->signalled[i]) pair->tells_at = pair->posted;
   if (owner >= 0) pair->out[owner].reads++;
   return true;
 }
@@ -133,12 +134,19 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   if (!work_post(pair, &work, f->mr != NULL ? (int)f->number : -1, f->tells))
     return false;
   pair->credits--;
+  pair->frames++;
+  if (f->kind < GLI_IBV_CREDIT) pair->must_arrive = pair->posted;
   return true;
 }
 
 bool gli_ibv_post_probe(gli_ibv_pair *pair) {
   static const gli_ibv_parts probe = {.kind = GLI_IBV_PROBE, .tells = true};
-  return ibv_has_slot(pair) && pair->credits > 0 && frame_post(pair, &probe);
+  return ibv_has_room(pair) && frame_post(pair, &probe);
+}
+
+bool gli_ibv_arrived(const gli_ibv_pair *pair) {
+  return pair->queue.head == NULL && pair->n_out == 0 &&
+         (int32_t)(pair->done - pair->must_arrive) >= 0;
 }
 
 /* Bytes of a payload to where the receiver wants them. */
@@ -358,7 +366,7 @@ gli_post gli_ibv_send(gli_pair *base, gli_send_request *request) {
 void gli_ibv_report_sent(gli_ibv_pair *pair) {
   gli_send_request *request;
   while ((request = gli_request_pop(&pair->finished)) != NULL) {
-    if (pair->live && !pair->broken)
+    if (pair->live && (!pair->broken || pair->departed))
       pair->t->upcalls->sent(pair->config.user, request);
   }
 }

@@ -70,6 +70,7 @@ static void ibv_free_pairs(gli_ibv_pair **list) {
 }
 
 static int ibv_poll(gli_transport *base);
+static void ibv_wake(gli_transport *base);
 static void ibv_sleep(gli_transport *base, int64_t timeout_ns);
 
 static void ibv_close(gli_transport *base) {
@@ -96,11 +97,12 @@ static uint64_t ibv_now_ns(gli_transport *base) {
 }
 
 static bool ibv_looks_at_tcp(gli_ibv *t) {
-  if (t->n_others > 0 || t->n_by_verbs == 0) return true;
+  if (t->n_others > 0) return true;
   if (++t->polls % POLLS_PER_CLOCK != 0) return false;
   uint64_t now_ns = gli_ibv_now(t);
   if (now_ns < t->next_look_ns) return false;
   t->next_look_ns = now_ns + look_every_ns;
+  if (now_ns >= t->next_ask_ns) gli_ibv_heard(t);
   return true;
 }
 
@@ -128,9 +130,10 @@ static int ibv_poll(gli_transport *base) {
   bool due = atomic_exchange(&t->needs_poll, false);
   t->happened = 0;
   t->in_poll = true;
+  t->changed = false;
   if (t->garbage != NULL) ibv_age_garbage(t);
   if (looks) gli_ibv_heard(t);
-  (void)gli_ibv_drain(t);
+  gli_ibv_drain(t, false);
   if (ibv_looks_at_tcp(t) || looks || due)
     t->happened += t->tcp->ops->poll(t->tcp);
   if (t->busy != NULL) ibv_flush_busy(t);
@@ -143,6 +146,7 @@ static int ibv_poll(gli_transport *base) {
   }
   gli_ibv_forget_freed(t);
   t->in_poll = false;
+  if (t->changed && atomic_load(&t->sleepers) > 0) ibv_wake(base);
   return t->happened;
 }
 
@@ -153,24 +157,34 @@ static void ibv_wake(gli_transport *base) {
   t->tcp->ops->wake(t->tcp);
 }
 
+/* There are sleepers that know nothing of it. */
+static void ibv_note_change(gli_ibv *t) {
+  if (t->in_poll)
+    t->changed = true;
+  else if (atomic_load(&t->sleepers) > 0)
+    ibv_wake(&t->base);
+}
+
 void gli_ibv_touch(gli_ibv *t) {
   atomic_store(&t->needs_poll, true);
-  if (!t->in_poll && atomic_load(&t->sleepers) > 0) ibv_wake(&t->base);
+  ibv_note_change(t);
 }
 
 void gli_ibv_schedule(gli_ibv *t, uint64_t due_ns) {
   uint64_t known = atomic_load(&t->next_due_ns);
   if (known != 0 && known <= due_ns) return;
   atomic_store(&t->next_due_ns, due_ns);
-  if (!t->in_poll && atomic_load(&t->sleepers) > 0) ibv_wake(&t->base);
+  ibv_note_change(t);
 }
 
 static bool ibv_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_ibv *t = (gli_ibv *)base;
   atomic_fetch_add(&t->sleepers, 1);
   bool quiet = t->tcp->ops->sleep_begin(t->tcp, sleep);
-  gli_sleep_add(sleep, t->port.channel->fd, atomic_load(&t->next_due_ns));
-  gli_sleep_add(sleep, t->gone ? -1 : t->port.context->async_fd, 0);
+  bool gone = atomic_load(&t->gone);
+  gli_sleep_add(sleep, gone ? -1 : t->port.channel->fd,
+                atomic_load(&t->next_due_ns));
+  gli_sleep_add(sleep, gone ? -1 : t->port.context->async_fd, 0);
   return quiet && !atomic_load(&t->needs_poll) && gli_ibv_arm(t);
 }
 

@@ -32,6 +32,7 @@ struct bat_variant {
   const char *host;
   int streams;
   bool checksum;
+  bool alloc; /* payloads and sinks are memory of gloo_alloc */
   /* For simulated transports, which live in one thread; NULL elsewhere. */
   void *(*create)(const bat_variant *variant);
   const char *(*host_of)(void *simulation, int end);
@@ -171,6 +172,10 @@ void bat_send_filled(bat_pair *pair, uint32_t slot, size_t bytes,
                      uint64_t seed);
 void bat_assert_message(const bat_pair *pair, size_t i, size_t bytes,
                         uint64_t seed);
+
+/* Memory for a payload, as the variant wants it. */
+void *bat_memory(const bat_world *w, size_t bytes);
+void bat_memory_free(void *memory);
 
 /* ---- the tests ----------------------------------------------------------- */
 

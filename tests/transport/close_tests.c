@@ -202,8 +202,7 @@ static void end_point_closes_with_farewells_under_way(void **state) {
 static gloo_status refuse_third(bat_pair *p, const gli_header *header,
                                 gli_sink *sink) {
   if (header->operation == 2) return GLOO_ERR_PROTOCOL;
-  uint8_t *block = malloc((size_t)header->length + 1);
-  if (block == NULL) abort();
+  uint8_t *block = bat_memory(p->world, (size_t)header->length + 1);
   p->in[p->n_in - 1].data = block + 1;
   sink->dst = block + 1;
   return GLOO_OK;

@@ -2,8 +2,30 @@
 #include <stdlib.h>
 
 #include "battery_parts.h"
+#include "gloo_c/memory.h"
+#include "memory/region.h"
 
 enum { BAT_SHORT = 3000 };
+
+/* ---- memory -------------------------------------------------------------- */
+
+void *bat_memory(const bat_world *w, size_t bytes) {
+  void *memory = NULL;
+  if (!w->variant->alloc)
+    memory = malloc(bytes);
+  else if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK)
+    memory = NULL;
+  if (memory == NULL) abort();
+  return memory;
+}
+
+void bat_memory_free(void *memory) {
+  gli_region region;
+  if (memory != NULL && gli_region_find(memory, 1, &region))
+    gloo_free(memory);
+  else
+    free(memory);
+}
 
 /* ---- posts --------------------------------------------------------------- */
 
@@ -23,7 +45,7 @@ static void post_free(bat_post *post) {
   uint8_t *payload = (uint8_t *)(uintptr_t)post->request.payload;
   if (payload != NULL) {
     memset(payload, 0xee, (size_t)post->request.header.length);
-    free(payload - 1);
+    bat_memory_free(payload - 1);
   }
   memset(post, 0xee, sizeof *post);
   free(post);
@@ -92,7 +114,7 @@ void bat_send_header(bat_pair *p, const gli_header *header,
                      const void *payload) {
   bat_post *post = calloc(1, sizeof *post);
   size_t bytes = (size_t)header->length;
-  uint8_t *copy = malloc(bytes + 1);
+  uint8_t *copy = bat_memory(p->world, bytes + 1);
   if (post == NULL || copy == NULL) abort();
   if (bytes > 0) memcpy(copy + 1, payload, bytes);
   post->request.header = *header;

@@ -11,8 +11,7 @@ static void check_silent(bat_pair *p, const char *text) {
 static gloo_status default_sink(bat_pair *p, const gli_header *header,
                                 gli_sink *sink) {
   size_t bytes = (size_t)header->length;
-  uint8_t *block = malloc(bytes + 1);
-  if (block == NULL) abort();
+  uint8_t *block = bat_memory(p->world, bytes + 1);
   p->in[p->n_in - 1].data = block + 1;
   sink->dst = bytes > 0 ? block + 1 : NULL;
   return GLOO_OK;

@@ -73,7 +73,7 @@ int bat_setup(void **state) {
 
 static void free_pair(bat_pair *p) {
   for (size_t i = 0; i < p->n_in; i++) {
-    if (p->in[i].data != NULL) free(p->in[i].data - 1);
+    if (p->in[i].data != NULL) bat_memory_free(p->in[i].data - 1);
   }
   free(p->in);
   free(p);
@@ -193,7 +193,7 @@ void bat_close(bat_pair *p, int type, const void *payload, size_t bytes) {
   bat_drop_posts(&p->again);
   for (size_t i = 0; i < p->n_in; i++) {
     if (p->in[i].data == NULL || p->in[i].received) continue;
-    free(p->in[i].data - 1); /* a sink that is not filled yet */
+    bat_memory_free(p->in[i].data - 1); /* a sink that is not filled yet */
     p->in[i].data = NULL;
   }
 }
