@@ -95,11 +95,21 @@ static bool ibv_may_linger(gli_ibv_pair *pair) {
   return !device_uses_others(pair);
 }
 
+/* An ABORT, which TCP carries, would overtake what has been posted: that has a
+ * moment to arrive. */
+static void ibv_let_arrive(gli_ibv_pair *pair) {
+  if (pair->way == GLI_IBV_BY_VERBS && pair->qp != NULL &&
+      pair->posted != pair->done)
+    gli_ibv_settle(pair);
+}
+
 void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
-  bool waits = last != NULL && last->header.type == GLI_MESSAGE_BYE &&
-               pair->way != GLI_IBV_BY_TCP && !pair->departed && !pair->broken;
+  bool hears = last != NULL && !pair->departed && !pair->broken;
+  bool waits = hears && last->header.type == GLI_MESSAGE_BYE &&
+               pair->way != GLI_IBV_BY_TCP;
   pair->live = pair->to_tell = false;
+  if (hears && !waits) ibv_let_arrive(pair);
   pair->finished.head = NULL; /* the engine's */
   if (waits && pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     gli_ibv_decline(pair, "the other rank leaves");

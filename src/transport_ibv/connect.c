@@ -242,6 +242,9 @@ static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
     return GLOO_OK;
   }
   if (header->type == GLI_MESSAGE_BYE) peer_departs(pair);
+  /* What its sender let arrive before it. */
+  if (header->type == GLI_MESSAGE_ABORT && pair->way == GLI_IBV_BY_VERBS)
+    gli_ibv_drain(pair->t, true);
   if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       pair->t->upcalls->header(pair->config.user, header, sink);

@@ -160,6 +160,10 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
                             size_t why_bytes) {
   enum { PORTS_MAX = 8 };
   const char *name = port->v->get_device_name(device);
+  if (name == NULL) {
+    snprintf(why, why_bytes, "an RDMA device does not say its name");
+    return false;
+  }
   for (unsigned n = 1; n <= PORTS_MAX; n++) {
     if (wishes->devices != NULL &&
         !gli_ibv_choice_allows(wishes->devices, name, n))

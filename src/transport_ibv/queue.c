@@ -70,8 +70,7 @@ static const char *queue_make_memory(gli_ibv_pair *pair) {
   if (pair->mr != NULL) return NULL;
   /* The kernel says so, too, when it is about RLIMIT_MEMLOCK. */
   return errno == ENOMEM
-             ? "memory that stays in place (is RLIMIT_MEMLOCK, the limit of "
-               "locked memory, too low? \"ulimit -l unlimited\" raises it)"
+             ? "locked memory (\"ulimit -l unlimited\" raises RLIMIT_MEMLOCK)"
              : "registered memory";
 }
 

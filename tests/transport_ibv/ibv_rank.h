@@ -1,0 +1,9 @@
+/* What each rank of a job does. */
+#ifndef TESTS_TRANSPORT_IBV_IBV_RANK_H
+#define TESTS_TRANSPORT_IBV_IBV_RANK_H
+
+#include "transport_ibv/ibv_job.h"
+
+void ibv_rank_run(int rank, int size, gloo_store *store, ibv_report *report);
+
+#endif

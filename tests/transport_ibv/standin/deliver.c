@@ -1,0 +1,286 @@
+/* What the wire does for a queue pair, one step at a time. */
+#include <string.h>
+
+#include "standin.h"
+
+enum { PIECE_MAX = 65536, RETRY_NS = 1000000, RNR_NS = 640000 };
+
+unsigned long standin_delivered, standin_refused;
+
+/* ---- moving bytes -------------------------------------------------------- */
+
+/* The run of a work request's bytes from `at` on: where it lies and how long it
+ * is. `mr`: what it is in; NULL: it may not be used so. */
+typedef struct byte_run {
+  uint8_t *at;
+  size_t bytes;
+  const standin_mr *mr;
+} byte_run;
+
+static byte_run run_at(const standin_qp *qp, const standin_work *work,
+                       size_t at, int access) {
+  int i = 0;
+  while (i < work->n_parts - 1 && at >= work->part[i].length)
+    at -= work->part[i++].length;
+  const struct ibv_sge *part = &work->part[i];
+  return (byte_run){.at = (uint8_t *)(uintptr_t)part->addr + at,
+                    .bytes = part->length - at,
+                    .mr = standin_find_mr(qp->base.pd, part->lkey, part->addr,
+                                          part->length, access)};
+}
+
+/* Bytes from `at` on that a sender reads. NULL: it may not. */
+static const uint8_t *source_at(const standin_qp *qp, const standin_work *work,
+                                size_t at, size_t *bytes) {
+  static const uint8_t lost[PIECE_MAX];
+  if (work->flags & IBV_SEND_INLINE) {
+    *bytes = work->bytes - at;
+    return work->inlined + at;
+  }
+  byte_run run = run_at(qp, work, at, 0);
+  if (run.mr == NULL) return NULL;
+  *bytes = run.bytes;
+  if (!run.mr->orphan) return run.at;
+  if (*bytes > sizeof lost) *bytes = sizeof lost;
+  return lost;
+}
+
+bool standin_sum(const standin_qp *qp, const standin_work *work,
+                 uint64_t *sum) {
+  *sum = 0;
+  for (size_t at = 0; at < work->bytes;) {
+    size_t bytes;
+    const uint8_t *from = source_at(qp, work, at, &bytes);
+    if (from == NULL) return false;
+    for (size_t i = 0; i < bytes; i += sizeof *sum) {
+      uint64_t word = 0;
+      size_t n = bytes - i < sizeof word ? bytes - i : sizeof word;
+      memcpy(&word, from + i, n);
+      *sum = (*sum ^ word) * UINT64_C(0x100000001b3);
+      *sum ^= *sum >> 29;
+    }
+    at += bytes;
+  }
+  return true;
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
+static void complete_send(standin_qp *qp, const standin_work *work,
+                          enum ibv_wc_status status) {
+  standin_entry entry = {.qp = qp, .sends = true, .number = qp->send.over++};
+  entry.wc = (struct ibv_wc){
+      .wr_id = work->id,
+      .status = status,
+      .opcode = work->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE,
+      .qp_num = qp->base.qp_num};
+  bool tells = qp->signals_all || work->flags & IBV_SEND_SIGNALED;
+  if (status != IBV_WC_SUCCESS || tells)
+    standin_complete(qp->base.send_cq, &entry);
+}
+
+static void complete_receive(standin_qp *qp, enum ibv_wc_status status,
+                             size_t bytes) {
+  uint32_t number = qp->receive.over++;
+  standin_entry entry = {.qp = qp, .number = number};
+  qp->receive.moved = qp->receive.over;
+  entry.wc = (struct ibv_wc){.wr_id = standin_work_at(&qp->receive, number)->id,
+                             .status = status,
+                             .opcode = IBV_WC_RECV,
+                             .byte_len = (uint32_t)bytes,
+                             .qp_num = qp->base.qp_num};
+  standin_complete(qp->base.recv_cq, &entry);
+}
+
+/* One of those that are left. */
+static bool flush_one(standin_qp *qp) {
+  bool sends = qp->send.over != qp->send.posted;
+  bool receives = qp->receive.over != qp->receive.posted;
+  if (sends && receives) sends = standin_random(2) == 0;
+  if (sends)
+    complete_send(qp, standin_work_at(&qp->send, qp->send.over),
+                  IBV_WC_WR_FLUSH_ERR);
+  else if (receives)
+    complete_receive(qp, IBV_WC_WR_FLUSH_ERR, 0);
+  return sends || receives;
+}
+
+/* The work request being delivered never will be. Which shows when all before
+ * it are over. */
+static void give_up(standin_qp *qp, standin_work *work,
+                    enum ibv_wc_status status) {
+  work->status = status;
+  qp->send.moved++;
+}
+
+/* Later, for a while. */
+static void try_again(standin_qp *qp, standin_work *work) {
+  uint64_t now = standin_now_ns();
+  /* A sixteenth of what hardware takes: 4.1 us x 2^timeout, each time. */
+  if (work->until_ns == 0)
+    work->until_ns = now + (256ul << qp->is.timeout) * (qp->is.retry_cnt + 1ul);
+  if (now > work->until_ns)
+    give_up(qp, work, IBV_WC_RETRY_EXC_ERR);
+  else
+    work->due_ns = now + RETRY_NS;
+}
+
+/* ---- delivering ---------------------------------------------------------- */
+
+static bool is_connected(const standin_qp *qp, const standin_qp *peer) {
+  const union ibv_gid *there = &qp->is.ah_attr.grh.dgid;
+  uint8_t here = peer->is.ah_attr.grh.sgid_index;
+  return (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS) &&
+         peer->is.dest_qp_num == qp->base.qp_num &&
+         peer->is.rq_psn == qp->is.sq_psn &&
+         peer->is.path_mtu == qp->is.path_mtu &&
+         memcmp(there, &standin_gids[here], sizeof *there) == 0;
+}
+
+static void break_peer(standin_qp *peer, enum ibv_event_type type) {
+  if (type != 0)
+    standin_raise((standin_context *)peer->base.context, type, &peer->base);
+  standin_break(peer);
+}
+
+/* Where the next piece of a message goes. NULL: nowhere, and both know. */
+static uint8_t *place_of_message(standin_qp *qp, standin_qp *peer,
+                                 standin_work *work, size_t *bytes,
+                                 bool *orphan) {
+  standin_work *buffer = standin_work_at(&peer->receive, peer->receive.over);
+  if (work->bytes > buffer->bytes) {
+    complete_receive(peer, IBV_WC_LOC_LEN_ERR, 0);
+    break_peer(peer, 0);
+    give_up(qp, work, IBV_WC_REM_INV_REQ_ERR);
+    return NULL;
+  }
+  byte_run run = run_at(peer, buffer, work->moved, IBV_ACCESS_LOCAL_WRITE);
+  if (run.mr == NULL) {
+    complete_receive(peer, IBV_WC_LOC_PROT_ERR, 0);
+    break_peer(peer, 0);
+    give_up(qp, work, IBV_WC_REM_OP_ERR);
+    return NULL;
+  }
+  if (*bytes > run.bytes) *bytes = run.bytes;
+  *orphan = run.mr->orphan;
+  return run.at;
+}
+
+static uint8_t *place_of_write(standin_qp *qp, standin_qp *peer,
+                               standin_work *work, bool *orphan) {
+  const standin_mr *mr = NULL;
+  if (peer->is.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)
+    mr = standin_find_mr(peer->base.pd, work->rkey, work->remote, work->bytes,
+                         IBV_ACCESS_REMOTE_WRITE);
+  if (mr == NULL) {
+    break_peer(peer, IBV_EVENT_QP_ACCESS_ERR);
+    give_up(qp, work, IBV_WC_REM_ACCESS_ERR);
+    return NULL;
+  }
+  *orphan = mr->orphan;
+  return (uint8_t *)(uintptr_t)work->remote + work->moved;
+}
+
+/* A message finds no buffer. */
+static void refuse(standin_qp *qp, standin_work *work) {
+  standin_refused++;
+  if (standin_is_strict())
+    standin_die("a message was sent that no buffer was there for");
+  if (qp->is.rnr_retry != 7 && work->refused++ == qp->is.rnr_retry)
+    give_up(qp, work, IBV_WC_RNR_RETRY_EXC_ERR);
+  else
+    work->due_ns = standin_now_ns() + RNR_NS;
+}
+
+static void deliver_piece(standin_qp *qp, standin_qp *peer,
+                          standin_work *work) {
+  size_t bytes = 0;
+  bool orphan = false;
+  const uint8_t *from = NULL;
+  if (work->bytes > 0) {
+    from = source_at(qp, work, work->moved, &bytes);
+    if (from == NULL) {
+      give_up(qp, work, IBV_WC_LOC_PROT_ERR);
+      return;
+    }
+  }
+  size_t most = 1 + standin_random(PIECE_MAX);
+  if (bytes > most) bytes = most;
+  uint8_t *to = work->opcode == IBV_WR_SEND
+                    ? place_of_message(qp, peer, work, &bytes, &orphan)
+                    : place_of_write(qp, peer, work, &orphan);
+  if (to == NULL) return;
+  if (bytes > 0 && !orphan) memcpy(to, from, bytes);
+  work->moved += bytes;
+  if (work->moved < work->bytes) return;
+  standin_delivered++;
+  qp->send.moved++;
+  if (work->opcode == IBV_WR_SEND)
+    complete_receive(peer, IBV_WC_SUCCESS, work->bytes);
+}
+
+static void deliver(standin_qp *qp, standin_work *work) {
+  standin_qp *peer = standin_find_qp(qp->is.dest_qp_num);
+  if (work->doomed)
+    give_up(qp, work, IBV_WC_RETRY_EXC_ERR);
+  else if (peer == NULL || !is_connected(qp, peer))
+    try_again(qp, work);
+  else if (work->opcode == IBV_WR_SEND &&
+           peer->receive.over == peer->receive.posted)
+    refuse(qp, work);
+  else
+    deliver_piece(qp, peer, work);
+}
+
+/* ---- acknowledging ------------------------------------------------------- */
+
+/* What is under way may be sent again, so it has to stay as it is until its end
+ * is told. */
+static void check_unchanged(const standin_qp *qp, const standin_work *work) {
+  uint64_t sum;
+  if (!standin_sum(qp, work, &sum) || sum == work->sum) return;
+  standin_die(
+      "what a work request of %zu bytes reads was written to before it "
+      "was over",
+      work->bytes);
+}
+
+static void acknowledge(standin_qp *qp) {
+  standin_work *work = standin_work_at(&qp->send, qp->send.over);
+  if (work->status == IBV_WC_SUCCESS) {
+    standin_qp *peer = standin_find_qp(qp->is.dest_qp_num);
+    check_unchanged(qp, work);
+    /* An acknowledgement may be lost, and none comes again of a peer that is no
+     * more. */
+    if (peer == NULL && standin_random(4) == 0)
+      work->status = IBV_WC_RETRY_EXC_ERR;
+  }
+  complete_send(qp, work, work->status);
+  if (work->status != IBV_WC_SUCCESS) standin_break(qp);
+}
+
+/* Nothing moves behind what has failed. */
+static bool can_deliver(standin_qp *qp, uint64_t *due_ns) {
+  standin_queue *queue = &qp->send;
+  if (queue->moved == queue->posted) return false;
+  if (queue->moved != queue->over &&
+      standin_work_at(queue, queue->moved - 1)->status != IBV_WC_SUCCESS)
+    return false;
+  uint64_t at = standin_work_at(queue, queue->moved)->due_ns;
+  if (at <= standin_now_ns()) return true;
+  if (at < *due_ns) *due_ns = at;
+  return false;
+}
+
+bool standin_step(standin_qp *qp, uint64_t *due_ns) {
+  if (qp->base.state == IBV_QPS_ERR) return flush_one(qp);
+  if (qp->base.state != IBV_QPS_RTS) return false;
+  bool acknowledges = qp->send.over != qp->send.moved;
+  bool delivers = can_deliver(qp, due_ns);
+  if (acknowledges && delivers) acknowledges = standin_random(2) == 0;
+  if (acknowledges)
+    acknowledge(qp);
+  else if (delivers)
+    deliver(qp, standin_work_at(&qp->send, qp->send.moved));
+  return acknowledges || delivers;
+}

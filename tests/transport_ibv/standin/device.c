@@ -1,0 +1,229 @@
+/* The device, its port, and contexts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "standin.h"
+
+/* Of the wire only (RoCE v1), and of 192.0.2.1. */
+const union ibv_gid standin_gids[] = {
+    {.raw = {0xfe, 0x80, [8] = 0x02, [15] = 0x01}},
+    {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 1}},
+};
+
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static int n_open;
+
+static void device_release(standin_device *device) {
+  if (--device->users == 0) free(device);
+}
+
+/* ---- the list ------------------------------------------------------------ */
+
+typedef struct device_list {
+  struct ibv_device *entry[2];
+  standin_object object;
+} device_list;
+
+int ibv_fork_init(void) {
+  int code = standin_enter(STANDIN_fork_init);
+  standin_leave();
+  return code;
+}
+
+struct ibv_device **ibv_get_device_list(int *n) {
+  int code = standin_enter(STANDIN_get_device_list);
+  device_list *list = NULL;
+  if (code == 0) {
+    standin_device *device = calloc(1, sizeof *device);
+    list = calloc(1, sizeof *list);
+    strcpy(device->base.name, "standin0");
+    device->base.node_type = IBV_NODE_CA;
+    device->base.transport_type = IBV_TRANSPORT_IB;
+    device->users = 1;
+    list->entry[0] = &device->base;
+    standin_add(&list->object, STANDIN_LIST, list, NULL);
+  }
+  if (n != NULL) *n = list != NULL;
+  standin_leave();
+  errno = code;
+  return list != NULL ? list->entry : NULL;
+}
+
+void ibv_free_device_list(struct ibv_device **entries) {
+  (void)standin_enter(STANDIN_free_device_list);
+  standin_check(STANDIN_LIST, entries, "ibv_free_device_list");
+  standin_remove(STANDIN_LIST, entries);
+  device_release((standin_device *)entries[0]);
+  free(entries);
+  standin_leave();
+}
+
+const char *ibv_get_device_name(struct ibv_device *device) {
+  int code = standin_enter(STANDIN_get_device_name);
+  standin_leave();
+  return code == 0 ? device->name : NULL;
+}
+
+/* ---- contexts ------------------------------------------------------------ */
+
+static struct ibv_context *context_make(standin_device *device) {
+  standin_context *context = calloc(1, sizeof *context);
+  struct ibv_context *base = &context->base;
+  base->device = &device->base;
+  base->ops.poll_cq = standin_poll_cq;
+  base->ops.req_notify_cq = standin_req_notify_cq;
+  base->ops.post_send = standin_post_send;
+  base->ops.post_recv = standin_post_recv;
+  base->num_comp_vectors = 1;
+  base->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  base->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  pthread_mutex_init(&base->mutex, NULL);
+  if (base->cmd_fd < 0 || base->async_fd < 0)
+    standin_die("no descriptors for a device");
+  device->users++;
+  standin_add(&context->object, STANDIN_CONTEXT, base, base);
+  return base;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device) {
+  int code = standin_enter(STANDIN_open_device);
+  standin_leave();
+  pthread_mutex_lock(&opening);
+  if (code == 0 && n_open == 0) code = standin_wire_start();
+  struct ibv_context *context = NULL;
+  if (code == 0) {
+    n_open++;
+    pthread_mutex_lock(&standin_lock);
+    context = context_make((standin_device *)device);
+    pthread_mutex_unlock(&standin_lock);
+  }
+  pthread_mutex_unlock(&opening);
+  errno = code;
+  return context;
+}
+
+/* Of a kind, in this context. */
+static void *find_left(const struct ibv_context *context, standin_kind kind) {
+  for (standin_object *o = standin_first; o != NULL; o = o->next)
+    if (o->context == context && o->kind == kind) return o->self;
+  return NULL;
+}
+
+static void free_left(standin_kind kind, void *self) {
+  if (kind == STANDIN_QP) {
+    free(((standin_qp *)self)->send.work);
+    free(((standin_qp *)self)->receive.work);
+  }
+  if (kind == STANDIN_CQ) free(((standin_cq *)self)->entries);
+  if (kind == STANDIN_CHANNEL) close(((struct ibv_comp_channel *)self)->fd);
+  free(self);
+}
+
+/* The kernel takes back what is left. That is a leak, unless the caller was not
+ * let do better. */
+static void context_release(standin_context *context) {
+  struct ibv_context *base = &context->base;
+  for (int kind = STANDIN_QP; kind > STANDIN_CONTEXT; kind--) {
+    void *self;
+    while ((self = find_left(base, (standin_kind)kind)) != NULL) {
+      if (!standin_spares()) standin_count_leak((standin_kind)kind);
+      standin_remove((standin_kind)kind, self);
+      free_left((standin_kind)kind, self);
+    }
+  }
+  while (context->events != NULL) {
+    standin_event *event = context->events;
+    context->events = event->next;
+    free(event);
+  }
+  standin_remove(STANDIN_CONTEXT, base);
+  close(base->cmd_fd);
+  close(base->async_fd);
+  pthread_mutex_destroy(&base->mutex);
+  device_release((standin_device *)base->device);
+  free(context);
+}
+
+/* Where it is to fail, it does what it can, as close does. */
+int ibv_close_device(struct ibv_context *context) {
+  int code = standin_enter(STANDIN_close_device);
+  standin_leave();
+  pthread_mutex_lock(&opening);
+  pthread_mutex_lock(&standin_lock);
+  standin_check(STANDIN_CONTEXT, context, "ibv_close_device");
+  context_release((standin_context *)context);
+  bool last = --n_open == 0;
+  pthread_mutex_unlock(&standin_lock);
+  if (last) standin_wire_stop();
+  pthread_mutex_unlock(&opening);
+  errno = code;
+  return code == 0 ? 0 : -1;
+}
+
+/* ---- the port ------------------------------------------------------------ */
+
+/* The structure as it was at first: its beginning, up to phys_state. */
+int ibv_query_port(struct ibv_context *context, uint8_t number,
+                   struct _compat_ibv_port_attr *attributes) {
+  int code = standin_enter(STANDIN_query_port);
+  standin_check(STANDIN_CONTEXT, context, "ibv_query_port");
+  bool dead = ((standin_context *)context)->dead;
+  standin_leave();
+  if (code != 0) return code;
+  if (dead) return EIO;
+  if (number != 1) return EINVAL;
+  struct ibv_port_attr is = {.state = IBV_PORT_ACTIVE,
+                             .max_mtu = IBV_MTU_4096,
+                             .active_mtu = IBV_MTU_1024,
+                             .gid_tbl_len = STANDIN_GID_ROOM,
+                             .max_msg_sz = 1u << 31,
+                             .pkey_tbl_len = 1,
+                             .phys_state = 5,
+                             .link_layer = IBV_LINK_LAYER_ETHERNET};
+  memcpy(attributes, &is, offsetof(struct ibv_port_attr, link_layer) + 1);
+  return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port,
+                      uint32_t index, struct ibv_gid_entry *entry,
+                      uint32_t flags, size_t bytes) {
+  int code = standin_enter(STANDIN_query_gid_ex);
+  standin_check(STANDIN_CONTEXT, context, "ibv_query_gid_ex");
+  standin_leave();
+  if (code != 0) return code;
+  if (port != 1 || flags != 0 || bytes != sizeof *entry ||
+      index >= STANDIN_GID_ROOM)
+    return EINVAL;
+  if (index >= STANDIN_GIDS) return ENODATA;
+  *entry = (struct ibv_gid_entry){
+      .gid = standin_gids[index],
+      .gid_index = index,
+      .port_num = 1,
+      .gid_type = index == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2};
+  return 0;
+}
+
+const char *ibv_wc_status_str(enum ibv_wc_status status) {
+  int code = standin_enter(STANDIN_wc_status_str);
+  standin_leave();
+  if (code != 0) return "unknown";
+  switch (status) {
+    case IBV_WC_SUCCESS:
+      return "success";
+    case IBV_WC_WR_FLUSH_ERR:
+      return "Work Request Flushed Error";
+    case IBV_WC_RETRY_EXC_ERR:
+      return "transport retry counter exceeded";
+    case IBV_WC_REM_ACCESS_ERR:
+      return "remote access error";
+    case IBV_WC_LOC_PROT_ERR:
+      return "local protection error";
+    default:
+      return "an error";
+  }
+}

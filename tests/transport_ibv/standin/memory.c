@@ -1,0 +1,112 @@
+/* Protection domains and registered memory. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "standin.h"
+
+static bool pd_is_used(const struct ibv_pd *pd) {
+  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+    if (o->kind == STANDIN_MR && ((struct ibv_mr *)o->self)->pd == pd)
+      return true;
+    if (o->kind == STANDIN_QP && ((struct ibv_qp *)o->self)->pd == pd)
+      return true;
+  }
+  return false;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context) {
+  int code = standin_enter(STANDIN_alloc_pd);
+  standin_check(STANDIN_CONTEXT, context, "ibv_alloc_pd");
+  if (code == 0 && ((standin_context *)context)->dead) code = EIO;
+  standin_pd *pd = code == 0 ? calloc(1, sizeof *pd) : NULL;
+  if (pd != NULL) {
+    pd->base.context = context;
+    standin_add(&pd->object, STANDIN_PD, &pd->base, context);
+  }
+  standin_leave();
+  errno = code;
+  return pd != NULL ? &pd->base : NULL;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd) {
+  int code = standin_enter(STANDIN_dealloc_pd);
+  standin_check(STANDIN_PD, pd, "ibv_dealloc_pd");
+  if (code == 0 && pd_is_used(pd)) code = EBUSY;
+  if (code == 0) {
+    standin_remove(STANDIN_PD, pd);
+    free(pd);
+  }
+  standin_leave();
+  return code;
+}
+
+/* No key comes back soon. */
+static uint32_t next_key(void) {
+  static uint32_t key = 0x1000;
+  return key += 1 + standin_random(0x100);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes,
+                          int access) {
+  int code = standin_enter(STANDIN_reg_mr);
+  standin_check(STANDIN_PD, pd, "ibv_reg_mr");
+  if (code == 0 && ((standin_context *)pd->context)->dead) code = EIO;
+  bool writes =
+      (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (code == 0 &&
+      (bytes == 0 || (writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0)))
+    code = EINVAL;
+  standin_mr *mr = code == 0 ? calloc(1, sizeof *mr) : NULL;
+  if (mr != NULL) {
+    mr->base = (struct ibv_mr){.context = pd->context,
+                               .pd = pd,
+                               .addr = memory,
+                               .length = bytes,
+                               .lkey = next_key(),
+                               .rkey = next_key()};
+    mr->access = access;
+    standin_add(&mr->object, STANDIN_MR, &mr->base, pd->context);
+  }
+  standin_leave();
+  errno = code;
+  return mr != NULL ? &mr->base : NULL;
+}
+
+/* Memory that was not let go stays where it is for a device, but the caller
+ * may have unmapped it since. */
+int ibv_dereg_mr(struct ibv_mr *mr) {
+  int code = standin_enter(STANDIN_dereg_mr);
+  standin_check(STANDIN_MR, mr, "ibv_dereg_mr");
+  if (code == 0) {
+    standin_remove(STANDIN_MR, mr);
+    free(mr);
+  } else {
+    ((standin_mr *)mr)->orphan = true;
+  }
+  standin_leave();
+  return code;
+}
+
+/* 64 bits, and no sum of them runs over. */
+static bool lies_within(const struct ibv_mr *mr, uint64_t address,
+                        size_t bytes) {
+  uint64_t base = (uintptr_t)mr->addr;
+  return address >= base && bytes <= mr->length &&
+         address - base <= mr->length - bytes;
+}
+
+standin_mr *standin_find_mr(const struct ibv_pd *pd, uint32_t key,
+                            uint64_t address, size_t bytes, int access) {
+  bool remote = (access & IBV_ACCESS_REMOTE_WRITE) != 0;
+  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+    standin_mr *mr = o->self;
+    if (o->kind != STANDIN_MR || mr->base.pd != pd ||
+        (remote ? mr->base.rkey : mr->base.lkey) != key)
+      continue;
+    return (mr->access & access) == access &&
+                   lies_within(&mr->base, address, bytes)
+               ? mr
+               : NULL;
+  }
+  return NULL;
+}

@@ -1,0 +1,112 @@
+/* A rank that many send to while it is away, and that leave then: all that they
+ * have sent arrives before it hears that they have left. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "ranks/ranks.h"
+
+enum { RANKS = 120, EACH = 12, TURNS = 8 };
+
+/* Whose turn it is: ranks send one after the other, and leave the other way
+ * round. */
+typedef struct many_turn {
+  uv_mutex_t lock;
+  uv_cond_t changed;
+  int n;
+} many_turn;
+
+static void turn_next(many_turn *turn) {
+  uv_mutex_lock(&turn->lock);
+  turn->n++;
+  uv_cond_broadcast(&turn->changed);
+  uv_mutex_unlock(&turn->lock);
+}
+
+static void turn_await(many_turn *turn, int n) {
+  uv_mutex_lock(&turn->lock);
+  while (turn->n < n) uv_cond_wait(&turn->changed, &turn->lock);
+  uv_mutex_unlock(&turn->lock);
+}
+
+static void send_to_first(rank_env *env) {
+  for (int32_t i = 0; i < EACH; i++)
+    RANK_OK(env, gloo_send(env->context, &i, 1, GLOO_INT32, 0, NULL, NULL));
+}
+
+/* Rank 0 connects to each of the others first. */
+static void leave_early(rank_env *env) {
+  int32_t word = 0;
+  for (int r = 1; r < RANKS; r++) {
+    if (env->rank == 0)
+      RANK_OK(env,
+              gloo_send(env->context, &word, 1, GLOO_INT32, r, NULL, NULL));
+    else if (env->rank == r)
+      RANK_OK(env,
+              gloo_recv(env->context, &word, 1, GLOO_INT32, 0, NULL, NULL));
+  }
+  if (env->rank != 0) {
+    turn_await(env->user, env->rank - 1);
+    send_to_first(env);
+    turn_next(env->user);
+    turn_await(env->user, 2 * (RANKS - 1) - env->rank);
+    gloo_context_destroy(env->context);
+    env->context = NULL;
+    turn_next(env->user);
+    return;
+  }
+  turn_await(env->user, 2 * (RANKS - 1));
+  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* they leave */
+  for (int r = 1; r < RANKS; r++) {
+    for (int32_t i = 0; i < EACH; i++) {
+      RANK_OK(env,
+              gloo_recv(env->context, &word, 1, GLOO_INT32, r, NULL, NULL));
+      RANK_CHECK(env, word == i);
+    }
+  }
+}
+
+static void leave_once(void **state) {
+  (void)state;
+  many_turn turn = {.n = 0};
+  assert_int_equal(uv_mutex_init(&turn.lock), 0);
+  assert_int_equal(uv_cond_init(&turn.changed), 0);
+  ranks_options o = {.transport = "ibv", .no_helper = 1, .user = &turn};
+  ranks_run(RANKS, &o, leave_early);
+  uv_cond_destroy(&turn.changed);
+  uv_mutex_destroy(&turn.lock);
+}
+
+/* With one pair that goes by TCP, which has rank 0 look there each time. */
+static _Noreturn void leave_in_child(int turn) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(leave_once)};
+  char fail[32];
+  snprintf(fail, sizeof fail, "create_qp:%d", turn + 2);
+  setenv("STANDIN_FAIL", fail, 1);
+  if (freopen("/dev/null", "w", stdout) == NULL) exit(2);
+  exit(cmocka_run_group_tests(tests, NULL, NULL));
+}
+
+/* What comes first from whom is by chance, so it is tried often. */
+static void all_arrives_before_they_leave(void **state) {
+  (void)state;
+  for (int turn = 0; turn < TURNS; turn++) {
+    int status = -1;
+    fflush(stdout);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) leave_in_child(turn);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_arrives_before_they_leave),
+  };
+  return cmocka_run_group_tests_name("ibv_many", tests, NULL, NULL);
+}
