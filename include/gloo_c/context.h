@@ -63,9 +63,10 @@ typedef struct gloo_context gloo_context;
 
 typedef struct gloo_device_options {
   size_t struct_size;
-  const char *transport; /* "auto" (shared memory between ranks on one host, TCP
-                            between others), "tcp", "shm" or "inproc" (ranks
-                            are threads); NULL: GLOO_TRANSPORT, or "auto" */
+  const char *transport; /* "auto" (shared memory between ranks on one host,
+                            RDMA or TCP between others), "tcp", "shm", "ibv"
+                            (RDMA) or "inproc" (ranks are threads); NULL:
+                            GLOO_TRANSPORT, or "auto" */
   const char *host;      /* tcp: name or address to listen on, which others are
                             told; NULL: see `interface` */
   const char *interface; /* tcp: by which network interfaces others reach this

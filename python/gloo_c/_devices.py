@@ -65,7 +65,7 @@ def tristate(value: bool | None) -> int:
 class Device:
     """The end point of a transport in this process, and the thread that drives it.
 
-    transport: "auto" (shared memory between ranks of one host, TCP between others), "tcp", "shm" or
+    transport: "auto" (shared memory between ranks of one host, RDMA or TCP between others), "tcp", "shm", "ibv" or
         "inproc" (ranks are threads); None: GLOO_TRANSPORT, or "auto".
     host, interface, port: where TCP listens; interface: as GLOO_SOCKET_IFNAME.
     streams: connections per pair of ranks over TCP.

@@ -20,6 +20,7 @@ static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
 static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   gli_ibv_port *port = &pair->t->port;
   const char *text = port->v->wc_status_str(status);
+  if (atomic_load(&pair->t->gone)) return; /* that is told */
   if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     char why[GLI_WHY_BYTES];
     (void)snprintf(why, sizeof why,
@@ -48,6 +49,21 @@ static void serve_completion(const struct ibv_wc *wc) {
     gli_ibv_send_done(pair);
 }
 
+/* It tells so, or its completion queue cannot be read. */
+static void device_is_gone(gli_ibv *t) {
+  atomic_store(&t->gone, true);
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
+    if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
+      gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                         "the RDMA device %s, through which rank %" PRIu32
+                         " talked to rank %" PRIu32 ", is gone",
+                         t->port.name, pair->config.self_rank,
+                         pair->config.peer_rank);
+    else if (pair->qp != NULL)
+      gli_ibv_decline(pair, "the RDMA device is gone");
+  }
+}
+
 /* What sleepers have found comes first. */
 static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   uv_mutex_lock(&t->cq_lock);
@@ -70,6 +86,8 @@ void gli_ibv_drain(gli_ibv *t, bool all) {
     int n = take_completions(t, wc);
     for (int i = 0; i < n; i++) serve_completion(&wc[i]);
     if (n > 0) continue;
+    if (n < 0 && !atomic_load(&t->gone)) device_is_gone(t);
+    if (n < 0) return;
     /* No completion names one of these any more. */
     while (t->old_garbage != NULL) {
       gli_ibv_pair *pair = t->old_garbage;
@@ -131,20 +149,6 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
 
 /* ---- what the device tells ------------------------------------------------
  */
-
-static void device_is_gone(gli_ibv *t) {
-  atomic_store(&t->gone, true);
-  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
-    if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-      gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                         "the RDMA device %s, through which rank %" PRIu32
-                         " talked to rank %" PRIu32 ", is gone",
-                         t->port.name, pair->config.self_rank,
-                         pair->config.peer_rank);
-    else if (pair->qp != NULL)
-      gli_ibv_decline(pair, "the RDMA device is gone");
-  }
-}
 
 static void serve_event(gli_ibv *t, const struct ibv_async_event *event) {
   const char *text = t->port.v->event_type_str(event->event_type);

@@ -105,6 +105,9 @@ void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
     gli_ibv_decline(pair, cause.message);
     return;
   }
+  /* No peer knows of what this rank's own device does. */
+  if (status == GLOO_ERR_IO)
+    cause.rank = cause.root_rank = (int)pair->config.self_rank;
   pair->broken = true;
   if (pair->live && !pair->departed) {
     pair->cause = cause;
