@@ -20,7 +20,9 @@ static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
 static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   gli_ibv_port *port = &pair->t->port;
   const char *text = port->v->wc_status_str(status);
-  if (atomic_load(&pair->t->gone)) return; /* that is told */
+  /* Queue pairs of a device that goes away are flushed, too. */
+  if (status == IBV_WC_WR_FLUSH_ERR) gli_ibv_heard(pair->t);
+  if (atomic_load(&pair->t->gone)) return;
   if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     char why[GLI_WHY_BYTES];
     (void)snprintf(why, sizeof why,
@@ -184,11 +186,14 @@ void gli_ibv_heard(gli_ibv *t) {
   struct ibv_cq *cq;
   void *user;
   /* Threads that are asleep are still to hear it. */
-  if (atomic_load(&t->sleepers) > 0)
+  if (atomic_load(&t->sleepers) > 0) {
     atomic_store(&t->look, true);
-  else
-    while (v->get_cq_event(t->port.channel, &cq, &user) == 0)
+  } else {
+    while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
       v->ack_cq_events(cq, 1);
+      t->changed = true; /* one may have been for a thread that sleeps since */
+    }
+  }
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
     serve_event(t, &event);

@@ -227,6 +227,15 @@ void gli_ibv_say_leaves(gli_ibv_pair *pair) {
   note_send(pair, GLI_IBV_LEAVES, LEAVES_BYTES);
 }
 
+/* What comes for a pair that is closed goes nowhere. */
+static void ibv_discard(void *dst, const void *local, const void *incoming,
+                        size_t count) {
+  (void)dst;
+  (void)local;
+  (void)incoming;
+  (void)count;
+}
+
 static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
                                  gli_sink *sink) {
   gli_ibv_pair *pair = pair_user;
@@ -245,6 +254,14 @@ static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
   /* What its sender let arrive before it. */
   if (header->type == GLI_MESSAGE_ABORT && pair->way == GLI_IBV_BY_VERBS)
     gli_ibv_drain(pair->t, true);
+  if (pair->closed) {
+    if (header->type == GLI_MESSAGE_ABORT) peer_departs(pair);
+    *sink = (gli_sink){.dst = pair->note_in,
+                       .local = pair->note_in,
+                       .fn = ibv_discard,
+                       .elem_bytes = 1};
+    return GLOO_OK;
+  }
   if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       pair->t->upcalls->header(pair->config.user, header, sink);
@@ -267,6 +284,7 @@ static gloo_status ibv_on_message(void *pair_user, const gli_header *header,
   /* The engine takes data so, and nothing that ends a pair. */
   if (upcalls->message == NULL || header->type != GLI_MESSAGE_DATA)
     return GLOO_OK;
+  if (pair->closed) return GLOO_OK; /* and its header follows */
   if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       upcalls->message(pair->config.user, header, payload, taken);
@@ -282,7 +300,7 @@ static void ibv_on_received(void *pair_user, void *token) {
     pair->leaving = true;
     gli_ibv_check_bye(pair);
   } else if (pair->live) {
-    if (token == pair->abort_token) peer_departs(pair);
+    if (token == pair->abort_token && token != NULL) peer_departs(pair);
     pair->t->upcalls->received(pair->config.user, token);
   }
 }
