@@ -185,14 +185,10 @@ void gli_ibv_heard(gli_ibv *t) {
   struct ibv_async_event event;
   struct ibv_cq *cq;
   void *user;
-  /* Threads that are asleep are still to hear it. */
-  if (atomic_load(&t->sleepers) > 0) {
-    atomic_store(&t->look, true);
-  } else {
-    while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
-      v->ack_cq_events(cq, 1);
-      t->changed = true; /* one may have been for a thread that sleeps since */
-    }
+  /* Threads that sleep on it are woken in its place, and ask for another. */
+  while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
+    v->ack_cq_events(cq, 1);
+    t->changed = true;
   }
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {

@@ -55,8 +55,20 @@ static bool verbs_take(uv_lib_t *library, const char **missing) {
 }
 
 /* Memory that a device writes to must stay the parent's when a process forks.
- * From Linux 5.12 on the kernel sees to that; before, the library does, for
- * what is registered after this call. */
+ * From Linux 5.12 on the kernel sees to that, and children keep what they share
+ * with it; before, the library does, for what is registered after the call, by
+ * taking it away from children. 0, or errno. */
+static int verbs_prepare_forks(uv_lib_t *library) {
+  enum ibv_fork_status (*asks)(void);
+  void *symbol;
+  if (uv_dlsym(library, "ibv_is_fork_initialized", &symbol) == 0 &&
+      symbol != NULL) {
+    memcpy(&asks, &symbol, sizeof symbol);
+    if (asks() == IBV_FORK_UNNEEDED) return 0;
+  }
+  return verbs.fork_init();
+}
+
 static void verbs_load(void) {
   uv_lib_t library;
   const char *missing = "";
@@ -71,7 +83,7 @@ static void verbs_load(void) {
                    " is too old, for it has no %s (rdma-core 32 has)",
                    missing);
   } else {
-    int code = verbs.fork_init();
+    int code = verbs_prepare_forks(&library);
     if (code == 0) return; /* and stays open */
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
                    "RDMA cannot be used here: " LIBRARY
