@@ -324,6 +324,7 @@ static void assert_same_contact(const gli_tcp_contact *a,
   assert_int_equal(a->checksum, b->checksum);
   assert_int_equal(a->everywhere, b->everywhere);
   assert_int_equal(a->translated, b->translated);
+  assert_int_equal(a->verbs, b->verbs);
   assert_int_equal(a->n, b->n);
   for (uint32_t i = 0; i < a->n; i++)
     assert_true(gli_endpoint_equal(&a->at[i], &b->at[i]));
@@ -340,7 +341,8 @@ static void contact_survives_publication(void **state) {
                            .port = (uint16_t)(65535 - n),
                            .checksum = n % 2 == 0,
                            .everywhere = n % 3 == 0,
-                           .translated = n % 5 == 0},
+                           .translated = n % 5 == 0,
+                           .verbs = n % 7 == 0},
                     in;
     while (out.n < n) contact_add(&out, figures[out.n]);
     gli_tcp_contact_encode(&out, &address);
@@ -386,7 +388,7 @@ static void damaged_contact_is_refused(void **state) {
   assert_damaged(&good, 2, 1);
   assert_damaged(&good, 2, 3);
   assert_damaged(&good, 2, GLI_TCP_CONTACT_MAX + 1);
-  assert_damaged(&good, 3, 4);
+  assert_damaged(&good, 3, 8);
   assert_damaged(&good, 4, 0); /* port 0 */
   assert_damaged(&good, 6, 1); /* port 65537 */
   assert_damaged(&good, 16, 5);
