@@ -152,7 +152,16 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
 /* ---- what the device tells ------------------------------------------------
  */
 
-static void serve_event(gli_ibv *t, const struct ibv_async_event *event) {
+/* The pair whose queue pair it is about; NULL: it is about none. */
+static gli_ibv_pair *event_pair(const struct ibv_async_event *event) {
+  bool is = event->event_type == IBV_EVENT_QP_FATAL ||
+            event->event_type == IBV_EVENT_QP_REQ_ERR ||
+            event->event_type == IBV_EVENT_QP_ACCESS_ERR;
+  return is ? event->element.qp->qp_context : NULL;
+}
+
+static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
+                        gli_ibv_pair *pair) {
   const char *text = t->port.v->event_type_str(event->event_type);
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: /* it holds all that can be, by our count */
@@ -161,15 +170,13 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event) {
       break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR: {
-      gli_ibv_pair *pair = event->element.qp->qp_context;
+    case IBV_EVENT_QP_ACCESS_ERR:
       gli_ibv_pair_break(pair, GLOO_ERR_IO,
                          "the connection of rank %" PRIu32 " with rank %" PRIu32
                          " through %s broke: %s",
                          pair->config.self_rank, pair->config.peer_rank,
                          t->port.name, text);
       break;
-    }
     case IBV_EVENT_PORT_ACTIVE:
     case IBV_EVENT_PORT_ERR:
       gli_log(GLOO_LOG_WARN, "RDMA device %s, port %d: %s", t->port.name,
@@ -192,7 +199,9 @@ void gli_ibv_heard(gli_ibv *t) {
   }
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
-    serve_event(t, &event);
+    /* What it is about cannot be destroyed before it is acknowledged. */
+    gli_ibv_pair *pair = event_pair(&event);
     v->ack_async_event(&event);
+    serve_event(t, &event, pair);
   }
 }
