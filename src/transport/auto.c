@@ -22,7 +22,6 @@ static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
   gloo_status status = gli_transport_find("ibv")->open(own, child, error);
   t->verbs = status == GLOO_OK;
   if (status == GLOO_OK || status == GLOO_ERR_INVALID) return status;
-  t->no_verbs = *error;
   gli_log(GLOO_LOG_DEBUG, "%s", error->message);
   return gli_transport_find("tcp")->open(own, child, error);
 }

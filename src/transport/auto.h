@@ -45,7 +45,7 @@ typedef struct gli_auto_pair {
   /* Closed, and still to deliver the queue and `last`: copies of ours. */
   bool closed;
   gli_send_request *last;
-  struct gli_auto_copy *copies;
+  gli_request_copies copies;
   uint64_t linger_until_ns;
 } gli_auto_pair;
 
@@ -54,9 +54,8 @@ typedef struct gli_auto {
   const gli_upcalls *upcalls;
   void *device_user;
   gli_auto_child child[GLI_AUTO_CHILDREN];
-  gloo_error absent;   /* why there is no shared memory */
-  bool verbs;          /* the network is RDMA where it can be, over TCP */
-  gloo_error no_verbs; /* else: why */
+  gloo_error absent; /* why there is no shared memory */
+  bool verbs;        /* the network is RDMA where it can be, over TCP */
   bool in_poll;
   int opening_via; /* while a child's accept upcall is passed on */
   size_t count[GLI_AUTO_CHILDREN]; /* of pairs */

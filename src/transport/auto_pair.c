@@ -22,26 +22,6 @@ static void auto_link_into(gli_auto_pair *pair, gli_auto_pair **list) {
   *list = pair;
 }
 
-/* A request that outlives its sender. Its child may have it in a queue. */
-typedef struct gli_auto_copy {
-  gli_send_request *request;
-  struct gli_auto_copy *next;
-} gli_auto_copy;
-
-static gli_send_request *auto_copy_request(gli_auto_pair *pair,
-                                           const gli_send_request *from) {
-  gli_auto_copy *copy = malloc(sizeof *copy);
-  if (copy == NULL) return NULL;
-  copy->request = gli_request_copy(from, 0);
-  if (copy->request == NULL) {
-    free(copy);
-    return NULL;
-  }
-  copy->next = pair->copies;
-  pair->copies = copy;
-  return copy->request;
-}
-
 /* ---- ends ---------------------------------------------------------------- */
 
 static void close_child(gli_auto_pair *pair, const gli_send_request *last) {
@@ -59,12 +39,7 @@ static void auto_forget_key(gli_auto_pair *pair) {
 /* The child's part is over. */
 static void auto_dispose(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
-  while (pair->copies != NULL) {
-    gli_auto_copy *copy = pair->copies;
-    pair->copies = copy->next;
-    free(copy->request);
-    free(copy);
-  }
+  gli_request_copies_free(&pair->copies);
   pair->queue.head = pair->last = NULL;
   auto_forget_key(pair);
   gli_owe(&t->base, &pair->base, false);
@@ -434,11 +409,11 @@ static bool auto_keep(gli_auto_pair *pair, const gli_send_request *last) {
   gli_send_request *request = pair->queue.head;
   pair->queue.head = NULL;
   for (; request != NULL; request = request->next) {
-    gli_send_request *copy = auto_copy_request(pair, request);
+    gli_send_request *copy = gli_request_keep(&pair->copies, request, 0);
     if (copy == NULL) return false;
     gli_request_push(&pair->queue, copy);
   }
-  pair->last = auto_copy_request(pair, last);
+  pair->last = gli_request_keep(&pair->copies, last, 0);
   return pair->last != NULL;
 }
 

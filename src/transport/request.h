@@ -31,6 +31,14 @@ static inline gli_send_request *gli_request_pop(gli_request_queue *queue) {
 gli_send_request *gli_request_copy(const gli_send_request *request,
                                    uint64_t begun);
 
+/* Copies that one owner has, wherever they are queued. NULL: none. */
+typedef struct gli_request_copy_entry *gli_request_copies;
+/* The same copy, which is among `copies` until they are freed. */
+gli_send_request *gli_request_keep(gli_request_copies *copies,
+                                   const gli_send_request *request,
+                                   uint64_t begun);
+void gli_request_copies_free(gli_request_copies *copies);
+
 /* Free all copies in a queue. */
 void gli_request_free_all(gli_request_queue *queue);
 

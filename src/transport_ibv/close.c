@@ -1,40 +1,7 @@
 /* Closing. BYE and ABORT go over TCP, the former when all that was taken before
  * it has arrived: until then a closed pair lingers, with copies of what is not
  * on its way yet. */
-#include <stdlib.h>
-
 #include "transport_ibv/ibv.h"
-
-/* A request that outlives its sender. TCP may have it in a queue. */
-typedef struct gli_ibv_copy {
-  gli_send_request *request;
-  struct gli_ibv_copy *next;
-} gli_ibv_copy;
-
-/* NULL without memory. */
-static gli_send_request *ibv_copy_request(gli_ibv_pair *pair,
-                                          const gli_send_request *from,
-                                          uint64_t begun) {
-  gli_ibv_copy *copy = malloc(sizeof *copy);
-  if (copy == NULL) return NULL;
-  copy->request = gli_request_copy(from, begun);
-  if (copy->request == NULL) {
-    free(copy);
-    return NULL;
-  }
-  copy->next = pair->copies;
-  pair->copies = copy;
-  return copy->request;
-}
-
-void gli_ibv_free_copies(gli_ibv_pair *pair) {
-  while (pair->copies != NULL) {
-    gli_ibv_copy *copy = pair->copies;
-    pair->copies = copy->next;
-    free(copy->request);
-    free(copy);
-  }
-}
 
 static void ibv_forget_requests(gli_ibv_pair *pair) {
   pair->queue.head = pair->finished.head = NULL;
@@ -53,7 +20,7 @@ static void ibv_leave(gli_ibv_pair *pair, const gli_send_request *last) {
   gli_ibv_queue_drop(pair);
   ibv_forget_requests(pair);
   pair->tcp->ops->pair_close(pair->tcp, last);
-  gli_ibv_free_copies(pair);
+  gli_request_copies_free(&pair->copies);
   gli_ibv_pair_dispose(pair);
 }
 
@@ -62,18 +29,18 @@ static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
   gli_send_request *request = pair->queue.head;
   pair->queue.head = NULL;
   for (; request != NULL; request = request->next) {
-    gli_send_request *copy = ibv_copy_request(pair, request, 0);
+    gli_send_request *copy = gli_request_keep(&pair->copies, request, 0);
     if (copy == NULL) return false;
     gli_request_push(&pair->queue, copy);
   }
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
     gli_ibv_out *out = &pair->out[n];
     if (out->request == NULL) continue;
-    out->request = ibv_copy_request(pair, out->request, out->posted);
+    out->request = gli_request_keep(&pair->copies, out->request, out->posted);
     out->mr = NULL;
     if (out->request == NULL) return false;
   }
-  pair->last = ibv_copy_request(pair, last, 0);
+  pair->last = gli_request_keep(&pair->copies, last, 0);
   return pair->last != NULL;
 }
 
@@ -121,7 +88,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   }
   pair->closed = true;
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->in[n].used = false;
-  pair->n_in = pair->to_answer = 0;
+  pair->to_answer = 0;
   pair->linger_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
   gli_ibv_reckon(pair);
   gli_ibv_schedule(pair->t, pair->linger_until_ns);

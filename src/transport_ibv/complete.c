@@ -74,7 +74,6 @@ static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
     memcpy(wc, t->stash, (size_t)n * sizeof *wc);
     t->n_stash -= (size_t)n;
     memmove(t->stash, t->stash + n, t->n_stash * sizeof *wc);
-    if (t->n_stash == 0) atomic_store(&t->stashed, false);
   } else {
     n = ibv_poll_cq(t->port.cq, GLI_IBV_BATCH, wc);
   }
@@ -91,11 +90,7 @@ void gli_ibv_drain(gli_ibv *t, bool all) {
     if (n < 0 && !atomic_load(&t->gone)) device_is_gone(t);
     if (n < 0) return;
     /* No completion names one of these any more. */
-    while (t->old_garbage != NULL) {
-      gli_ibv_pair *pair = t->old_garbage;
-      t->old_garbage = pair->next;
-      gli_ibv_free_pair(pair);
-    }
+    gli_ibv_free_pairs(&t->old_garbage);
     return;
   }
 }
@@ -112,7 +107,6 @@ static int stash_completions(gli_ibv *t) {
   int n = ibv_poll_cq(t->port.cq, GLI_IBV_BATCH, t->stash + t->n_stash);
   if (n <= 0) return n;
   t->n_stash += (size_t)n;
-  atomic_store(&t->stashed, true);
   return n;
 }
 

@@ -15,7 +15,7 @@ static void abandon_pairs(gli_ibv_pair *list) {
   while (list != NULL) {
     gli_ibv_pair *pair = list;
     list = pair->next;
-    gli_ibv_free_copies(pair);
+    gli_request_copies_free(&pair->copies);
     free(pair);
   }
 }

@@ -149,11 +149,11 @@ struct gli_ibv_pair {
   uint32_t posted_in; /* buffers, in all */
   uint32_t owed;      /* buffers that the peer has not been told of */
   gli_ibv_in in[GLI_IBV_LONGS];
-  uint32_t n_in, to_answer;
+  uint32_t to_answer;
 
   /* Of a closed pair: what it has still to deliver are copies of its own. */
   gli_send_request *last;
-  struct gli_ibv_copy *copies;
+  gli_request_copies copies;
   uint64_t linger_until_ns;
 };
 
@@ -194,7 +194,7 @@ typedef struct gli_ibv {
   uv_mutex_t cq_lock;
   struct ibv_wc *stash;
   size_t n_stash, stash_capacity;
-  atomic_bool stashed, look, needs_poll;
+  atomic_bool look, needs_poll;
   bool changed; /* in this poll, something that sleepers do not know */
   atomic_int sleepers;
   atomic_ullong next_due_ns;
@@ -224,7 +224,7 @@ const char *gli_ibv_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 /* What is due for pairs: reports, ends of farewells. */
 void gli_ibv_pairs_due(gli_ibv *t);
 void gli_ibv_pair_dispose(gli_ibv_pair *pair);
-void gli_ibv_free_pair(gli_ibv_pair *pair);
+void gli_ibv_free_pairs(gli_ibv_pair **list);
 
 /* connect.c */
 extern const gli_upcalls gli_ibv_upcalls;
@@ -279,7 +279,6 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
 void gli_ibv_pair_close(gli_pair *pair, const gli_send_request *last);
 /* A closed pair may have nothing left to do. */
 void gli_ibv_linger_check(gli_ibv_pair *pair);
-void gli_ibv_free_copies(gli_ibv_pair *pair);
 
 /* receive.c */
 /* A buffer has been filled with that many bytes. */

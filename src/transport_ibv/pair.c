@@ -185,7 +185,7 @@ void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
   gli_ibv_pair_move(pair, &t->garbage);
 }
 
-void gli_ibv_free_pair(gli_ibv_pair *pair) {
+static void ibv_free_pair(gli_ibv_pair *pair) {
   if (pair->busy) {
     gli_ibv_pair **at = &pair->t->busy;
     while (*at != pair) at = &(*at)->next_busy;
@@ -193,4 +193,12 @@ void gli_ibv_free_pair(gli_ibv_pair *pair) {
   }
   if (pair->counted) pair->t->port.cq_left += 2 * GLI_IBV_SLOTS;
   free(pair);
+}
+
+void gli_ibv_free_pairs(gli_ibv_pair **list) {
+  while (*list != NULL) {
+    gli_ibv_pair *pair = *list;
+    *list = pair->next;
+    ibv_free_pair(pair);
+  }
 }

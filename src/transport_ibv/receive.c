@@ -80,7 +80,6 @@ static void long_received(gli_ibv_pair *pair, gli_ibv_in *in) {
     return;
   }
   in->used = false;
-  pair->n_in--;
   pair->t->upcalls->received(pair->config.user, in->sink.token);
 }
 
@@ -121,7 +120,6 @@ static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   got.answered = !asks;
   if (!ibv_ask_where(pair, &got.header, &got.sink)) return;
   *in = got;
-  pair->n_in++;
   if (!asks) {
     long_place(pair, in, frame->data + GLI_HEADER_BYTES,
                frame->bytes - GLI_HEADER_BYTES);

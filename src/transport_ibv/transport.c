@@ -61,14 +61,6 @@ static void ibv_address(const gli_transport *base, gli_address *address) {
   t->tcp->ops->address(t->tcp, address);
 }
 
-static void ibv_free_pairs(gli_ibv_pair **list) {
-  while (*list != NULL) {
-    gli_ibv_pair *pair = *list;
-    *list = pair->next;
-    gli_ibv_free_pair(pair);
-  }
-}
-
 static int ibv_poll(gli_transport *base);
 static void ibv_wake(gli_transport *base);
 static void ibv_sleep(gli_transport *base, int64_t timeout_ns);
@@ -81,8 +73,8 @@ static void ibv_close(gli_transport *base) {
     (void)ibv_poll(base);
   }
   t->tcp->ops->close(t->tcp);
-  ibv_free_pairs(&t->garbage);
-  ibv_free_pairs(&t->old_garbage);
+  gli_ibv_free_pairs(&t->garbage);
+  gli_ibv_free_pairs(&t->old_garbage);
   ibv_transport_release(t);
 }
 
