@@ -70,7 +70,7 @@ static int verbs_prepare_forks(uv_lib_t *library) {
 }
 
 static void verbs_load(void) {
-  uv_lib_t library;
+  static uv_lib_t library; /* has the text of the last symbol that it lacks */
   const char *missing = "";
   if (uv_dlopen(LIBRARY, &library) != 0) {
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
