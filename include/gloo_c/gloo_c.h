@@ -27,5 +27,6 @@
 #include "gloo_c/tls.h"
 #include "gloo_c/types.h"
 #include "gloo_c/version.h"
+#include "gloo_c/window.h"
 
 #endif

@@ -8,6 +8,7 @@
 #include "engine/contexts/settings.h"
 #include "engine/drive/device.h"
 #include "engine/state/call.h"
+#include "gloo_c/window.h"
 #include "transport/transport.h"
 
 /* ---- contexts ------------------------------------------------------------ */
@@ -67,6 +68,23 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
 
 /* Remember a refused call for gloo_context_error; returns error->status. */
 gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
+
+/* ---- windows ------------------------------------------------------------- */
+
+/* Open this rank's part of a window, whose group is `group`; `ours` is what is
+ * to be freed with it, or NULL. Other ranks reach it from now on; this one
+ * reaches theirs when it has learnt of them. */
+gloo_status gli_window_open(gloo_context *group, void *memory, size_t bytes,
+                            void *ours, gloo_window **window,
+                            gloo_error *error);
+void gli_window_learn(gloo_window *window, uint32_t rank, uint64_t key,
+                      uint64_t bytes);
+uint64_t gli_window_key(const gloo_window *window);
+gloo_context *gli_window_context(const gloo_window *window);
+/* Do other ranks that its memory is mapped to still see the same? */
+bool gli_window_is_shared(const gloo_window *window);
+/* Returns `ours`. The group is the caller's to destroy. */
+void *gli_window_close(gloo_window *window);
 
 /* ---- operations ---------------------------------------------------------- */
 

@@ -35,7 +35,8 @@ void gli_header_encode(const gli_header *header,
 }
 
 static uint64_t longest_payload(uint8_t type) {
-  if (type == GLI_MESSAGE_DATA) return GLI_LENGTH_MAX;
+  if (type == GLI_MESSAGE_DATA || type == GLI_MESSAGE_RMA)
+    return GLI_LENGTH_MAX;
   if (type == GLI_MESSAGE_ABORT) return ABORT_LENGTH_MAX;
   if (type == GLI_MESSAGE_LINK) return GLI_LINK_LENGTH_MAX;
   return 0;

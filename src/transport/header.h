@@ -28,6 +28,8 @@ typedef enum gli_message_type {
                          yours" */
   GLI_MESSAGE_LINK, /* of a transport to its peer's, about a better way; no
                       engine sees it */
+  GLI_MESSAGE_RMA,  /* about a window (engine/rma); `op` says what. Those with
+                      different slots may overtake each other */
   GLI_MESSAGE_TYPES
 } gli_message_type;
 

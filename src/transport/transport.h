@@ -201,11 +201,11 @@ typedef struct gli_transport_ops {
                            gli_pair **pair, gloo_error *error);
 
   /* Messages of a pair arrive whole and once. Those with slot 0 and control
-   * messages (all types but GLI_MESSAGE_DATA) arrive in the order in which they
-   * were posted; others may overtake when there are several streams. What is
-   * under way to a peer when its BYE arrives, or is posted later, is dropped,
-   * and counts as sent: the peer needs it no more. A failing connection is not
-   * an error here: take it, and report `failed` from poll. */
+   * messages (all types but GLI_MESSAGE_DATA and _RMA) arrive in the order in
+   * which they were posted; others may overtake when there are several streams.
+   * What is under way to a peer when its BYE arrives, or is posted later, is
+   * dropped, and counts as sent: the peer needs it no more. A failing
+   * connection is not an error here: take it, and report `failed` from poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
 
   /* Send a message if it is done with at once, with nothing left to report, as

@@ -80,7 +80,8 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
 
 gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
                                     const gli_header *header) {
-  if (header->type != GLI_MESSAGE_DATA) return &pair->stream[0];
+  if (header->type != GLI_MESSAGE_DATA && header->type != GLI_MESSAGE_RMA)
+    return &pair->stream[0];
   return &pair->stream[header->slot % pair->streams];
 }
 

@@ -26,6 +26,7 @@ BEGIN {
   engine("match", "-")
   engine("memory", "-")
   engine("run", "-")
+  engine("rma", "-")
   engine("life", "-")
   engine("contexts", "-")
   engine("drive", "locks")

@@ -6,6 +6,7 @@
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
+#include "engine/rma/rma.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
@@ -128,6 +129,14 @@ void gli_link_departed(gli_link *link) {
   gloo_context *context = link->context;
   link->leaving.departed = true;
   gli_expose_departed(link);
+  if (gli_rma_needs(link)) {
+    gloo_error error;
+    gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
+             "rank %u left (destroyed its context) while a window needed it",
+             link->rank);
+    gli_context_poison(context, &error);
+    return;
+  }
   const gli_operation *victim = context->family->active.first;
   while (victim != NULL && !still_needs(victim, link))
     victim = victim->active_next;

@@ -5,6 +5,7 @@
 #include "core/bytes.h"
 #include "engine/contexts/contexts.h"
 #include "engine/life/life.h"
+#include "engine/rma/rma.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
 #include "engine/wire/wire.h"
@@ -69,8 +70,10 @@ void gli_context_finish_teardown(gloo_context *context) {
     gli_operation_finish(family->posted.first, &context->cause);
   }
   gli_early_drop(context);
-  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+  for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     gli_early_drop(g);
+    if (g->window != NULL) gli_rma_fail(g->window);
+  }
 }
 
 void gli_context_detach_operations(gloo_context *context) {

@@ -92,6 +92,10 @@ void gli_device_wait(gloo_device *device, gli_operation *operation);
  * below 0: no limit. */
 void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
                          size_t n, int64_t timeout_ns);
+/* Until *flag, which another thread or a poll sets and counts as completed, or
+ * until then (UINT64_MAX: no limit). */
+void gli_device_wait_flag(gloo_device *device, const bool *flag,
+                          uint64_t until_ns);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);

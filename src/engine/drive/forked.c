@@ -76,7 +76,7 @@ void gli_device_part(gloo_device *device) {
   device->fork.child = true;
   device->ops = &nowhere;
   device->helper.exists = false;
-  device->owed = 0;
+  device->owed = device->windows = 0;
   device->wait.waiters = device->wait.sleepers = device->wait.to_wake = 0;
   device->telling = 0;             /* the threads that did are not here */
   gli_event_close(&device->event); /* the parent has the same pipe */

@@ -1,5 +1,6 @@
 /* The helper thread makes progress only while no other thread waits and
- * operations are outstanding, or something is owed to peers; it never spins. */
+ * operations are outstanding, something is owed to peers, or there are windows;
+ * it never spins. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
@@ -10,7 +11,7 @@
 static bool helper_has_work(const gloo_device *device) {
   if (device->tells_pending) return true;
   if (device->wait.waiters > 0) return false;
-  return device->outstanding > 0 || device->owed > 0;
+  return device->outstanding > 0 || device->owed > 0 || device->windows > 0;
 }
 
 /* The thread that signals has the device's lock, which the helper has until it

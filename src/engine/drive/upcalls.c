@@ -9,6 +9,7 @@
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/memory/memory.h"
+#include "engine/rma/rma.h"
 #include "engine/run/in_order.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
@@ -68,6 +69,14 @@ static void abort_received(gli_transfer *t) {
   gli_transfer_free(t);
   take_abort(link, early->data, (size_t)early->header.length);
   gli_early_free(early);
+}
+
+static void window_received(gli_transfer *t) {
+  gloo_context *context = t->link->context;
+  gloo_error error;
+  gli_error_clear(&error);
+  if (gli_rma_arrived(t, &error) != GLOO_OK)
+    gli_context_poison(context, &error);
 }
 
 /* ---- upcalls ------------------------------------------------------------- */
@@ -133,6 +142,8 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
                       "rank %u speaks of another way for messages, which this "
                       "one has not said that it knows",
                       link->rank);
+    case GLI_MESSAGE_RMA:
+      return gli_rma_arrives(link, h, sink, error);
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;
@@ -205,6 +216,8 @@ static void engine_on_received(void *pair_user, void *token) {
   gli_transfer *t = token;
   if (t->early != NULL && t->early->header.type == GLI_MESSAGE_ABORT) {
     abort_received(t);
+  } else if (t->window != NULL) {
+    window_received(t);
   } else {
     gli_received(t);
   }

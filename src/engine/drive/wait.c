@@ -199,9 +199,11 @@ static bool yields_at_once(const gloo_device *device) {
          atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
-/* What a thread waits for: one operation, or one of several requests. */
+/* What a thread waits for: one operation, a flag, or one of several requests.
+ */
 typedef struct awaited {
   gli_operation *op;
+  const bool *flag;
   gli_operation *const *heads;
   size_t n;
   uint64_t until_ns; /* UINT64_MAX: no limit */
@@ -209,6 +211,7 @@ typedef struct awaited {
 
 GLI_INLINE bool is_over(const awaited *a) {
   if (a->op != NULL) return a->op->state == GLI_OPERATION_DONE;
+  if (a->flag != NULL) return *a->flag;
   for (size_t i = 0; i < a->n; i++) {
     if (a->heads[i] != NULL && !gli_operation_any_running(a->heads[i]))
       return true;
@@ -308,6 +311,12 @@ GLI_APART static void wait_for_one(gloo_device *device, gli_operation *op) {
 void gli_device_wait(gloo_device *device, gli_operation *op) {
   if (device->unlisted == op && ends_unlisted(device, op)) return;
   wait_for_one(device, op);
+}
+
+void gli_device_wait_flag(gloo_device *device, const bool *flag,
+                          uint64_t until_ns) {
+  const awaited a = {.flag = flag, .until_ns = until_ns};
+  wait_for(device, &a);
 }
 
 void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,

@@ -75,6 +75,7 @@ struct gloo_context {
   uint64_t suspect_ns;
   bool teardown_pending; /* a root: poisoned, but operations and links still
                             live */
+  struct gloo_window *window; /* of a group that was made for one */
   bool closing; /* a group that was destroyed with operations under way: it ends
                    with the last of them */
 

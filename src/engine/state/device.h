@@ -94,6 +94,7 @@ struct gloo_device {
   gli_operation *deferred, *deferred_last;
   gli_operation *unlisted; /* the one that has begun last, see run.h */
   size_t outstanding;      /* operations posted or running */
+  uint32_t windows;  /* which others may use at any time, so somebody polls */
   unsigned unpolled; /* times that were done without a poll, since the last */
   size_t completed;  /* ever; lets a poller see that something ended */
   union {

@@ -33,7 +33,10 @@ typedef struct gli_transfer {
   bool errand;   /* counted in device->owed */
   bool exposed;  /* sent as an rkey: over when the peer says READ_DONE */
   uint8_t form;  /* arriving: gli_form */
-  uint8_t rkey[GLI_RKEY_BYTES];
+  /* Or what is asked of a window, and short answers (engine/rma). */
+  uint8_t rkey[2 * GLI_RKEY_BYTES];
+  struct gloo_window *window; /* arriving: for it; else NULL */
+  uint32_t *unsent; /* of a put, which is counted there until it is sent */
   struct gli_transfer *prev, *next;
 } gli_transfer;
 

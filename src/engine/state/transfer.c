@@ -47,6 +47,8 @@ gli_transfer *gli_transfer_new(gli_link *link) {
   t->step = t->peer = 0;
   t->answer = t->errand = t->exposed = false;
   t->form = GLI_FORM_BYTES;
+  t->window = NULL;
+  t->unsent = NULL;
   t->prev = t->next = NULL;
   return t;
 }

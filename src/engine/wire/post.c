@@ -9,6 +9,7 @@
 void gli_wire_finish(gli_transfer *t) {
   gli_operation *op = t->operation;
   if (op == NULL) {
+    if (t->unsent != NULL) (*t->unsent)--;
     gli_transfer_free(t);
     return;
   }

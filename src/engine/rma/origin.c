@@ -1,0 +1,325 @@
+/* The origin's side: what this rank does in the windows of others. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "engine/rma/rma.h"
+#include "engine/state/device.h"
+#include "engine/wire/wire.h"
+
+/* ---- messages ------------------------------------------------------------ */
+
+static gloo_status rma_no_memory(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a message to rank %" PRIu32, link->rank);
+}
+
+static gli_transfer *new_message(gli_link *link, gli_rma_verb verb,
+                                 uint64_t offset) {
+  gli_rma_target *target = &link->context->window->targets[link->local];
+  gli_transfer *t = gli_transfer_new(link);
+  if (t == NULL) return NULL;
+  t->request.header = (gli_header){.type = GLI_MESSAGE_RMA,
+                                   .op = (uint8_t)verb,
+                                   .context = link->group.peers,
+                                   .operation = target->key,
+                                   .slot = target->numbers++,
+                                   .count = offset};
+  return t;
+}
+
+/* One that its owner answers; the payload is in `rkey`. */
+static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
+                                const gli_rma_call *call, gloo_error *error) {
+  gloo_window *window = link->context->window;
+  gli_rma_target *target = &window->targets[link->local];
+  gli_rma_request *r = window->spare;
+  if (r != NULL)
+    window->spare = r->next;
+  else
+    r = malloc(sizeof *r);
+  if (r == NULL) {
+    gli_transfer_free(t);
+    return rma_no_memory(link, error);
+  }
+  *r = (gli_rma_request){.number = t->request.header.slot,
+                         .verb = (gli_rma_verb)t->request.header.op,
+                         .to = call != NULL ? call->to : NULL,
+                         .bytes = call != NULL ? call->bytes : 0};
+  if (target->first != NULL)
+    target->last->next = r;
+  else
+    target->first = r;
+  target->last = r;
+  target->under_way++;
+  t->request.payload = t->rkey;
+  t->request.header.length = bytes;
+  gli_wire_post(t);
+  return GLOO_OK;
+}
+
+static gloo_status send_put(gli_link *link, const gli_rma_call *call,
+                            gloo_error *error) {
+  gli_rma_target *target = &link->context->window->targets[link->local];
+  gli_transfer *t = new_message(link, GLI_RMA_PUT, call->offset);
+  if (t == NULL) return rma_no_memory(link, error);
+  t->unsent = &target->unsent;
+  target->unsent++;
+  target->puts++;
+  t->request.payload = call->from;
+  t->request.header.length = call->bytes;
+  gli_wire_post(t);
+  return GLOO_OK;
+}
+
+static gloo_status send_question(gli_link *link, const gli_rma_call *call,
+                                 gloo_error *error) {
+  gli_transfer *t = new_message(link, call->verb, call->offset);
+  if (t == NULL) return rma_no_memory(link, error);
+  if (call->verb == GLI_RMA_GET) {
+    gli_put_u64(t->rkey, call->bytes);
+    return send_request(link, t, 8, call, error);
+  }
+  const uint64_t *operands = call->from;
+  gli_put_u64(t->rkey, operands[0]);
+  if (call->verb == GLI_RMA_ADD) return send_request(link, t, 8, call, error);
+  gli_put_u64(t->rkey + 8, operands[1]);
+  return send_request(link, t, 16, call, error);
+}
+
+/* Is its memory here? The answer is for those that come later. */
+static gloo_status ask_reach(gli_link *link, gloo_error *error) {
+  gli_rma_target *target = &link->context->window->targets[link->local];
+  const gli_pair *pair = link->pair;
+  if (pair == NULL || pair->ops->rkey_map == NULL) {
+    target->reach = GLI_RMA_MESSAGES;
+    return GLOO_OK;
+  }
+  gli_transfer *t = new_message(link, GLI_RMA_REACH, 0);
+  if (t == NULL) return rma_no_memory(link, error);
+  target->reach = GLI_RMA_ASKED;
+  return send_request(link, t, 0, NULL, error);
+}
+
+/* ---- without messages ---------------------------------------------------- */
+
+static void do_here(const gli_rma_call *call, uint8_t *at) {
+  if (call->verb == GLI_RMA_PUT) {
+    memmove(at, call->from, (size_t)call->bytes);
+  } else if (call->verb == GLI_RMA_GET) {
+    memmove(call->to, at, (size_t)call->bytes);
+  } else {
+    uint64_t before = gli_rma_atomic(call->verb, at, call->from);
+    if (call->to != NULL) memcpy(call->to, &before, sizeof before);
+  }
+}
+
+/* False: the owner has taken its memory back, for its context has failed or
+ * ended, and what was read is not to be relied on. */
+static bool do_mapped(gli_pair *pair, const gli_rma_target *target,
+                      const gli_rma_call *call) {
+  do_here(call, target->mapped + call->offset);
+  return pair != NULL && !pair->ops->revoked(pair);
+}
+
+gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
+                          gloo_error *error) {
+  gloo_context *context = window->context;
+  gli_rma_target *target = &window->targets[call->rank];
+  if (call->rank == context->rank) {
+    do_here(call, window->memory + call->offset);
+    return GLOO_OK;
+  }
+  gli_link *link = gli_context_link(context, call->rank, error);
+  if (link == NULL) return error->status;
+  if (link->leaving.departed)
+    return gli_fail(error, GLOO_ERR_PEER, (int)link->rank,
+                    "rank %" PRIu32
+                    " has left (destroyed its window or its context)",
+                    link->rank);
+  bool atomic = call->verb == GLI_RMA_ADD || call->verb == GLI_RMA_SWAP;
+  if (target->reach == GLI_RMA_MAPPED && (!atomic || target->mapped_atomics)) {
+    if (do_mapped(link->pair, target, call)) return GLOO_OK;
+    target->reach = GLI_RMA_MESSAGES; /* which find out why */
+  }
+  if (target->reach == GLI_RMA_UNKNOWN) {
+    gloo_status status = ask_reach(link, error);
+    if (status != GLOO_OK) return status;
+  }
+  return call->verb == GLI_RMA_PUT ? send_put(link, call, error)
+                                   : send_question(link, call, error);
+}
+
+/* ---- until all is done --------------------------------------------------- */
+
+static bool target_is_quiet(const gli_rma_target *target) {
+  return target->under_way == 0 && target->puts == target->puts_there;
+}
+
+uint32_t gli_rma_late_rank(const gloo_window *window, uint32_t rank) {
+  if (rank != GLI_NO_RANK)
+    return target_is_quiet(&window->targets[rank]) ? GLI_NO_RANK : rank;
+  for (uint32_t i = 0; i < window->context->size; i++)
+    if (!target_is_quiet(&window->targets[i])) return i;
+  return GLI_NO_RANK;
+}
+
+bool gli_rma_is_quiet(const gloo_window *window, uint32_t rank) {
+  return gli_rma_late_rank(window, rank) == GLI_NO_RANK;
+}
+
+static gloo_status ask_one_flush(gloo_window *window, uint32_t rank,
+                                 gloo_error *error) {
+  gli_rma_target *target = &window->targets[rank];
+  if (target->flushing || target->puts == target->puts_there) return GLOO_OK;
+  gli_link *link = gli_context_link(window->context, rank, error);
+  if (link == NULL) return error->status;
+  gli_transfer *t = new_message(link, GLI_RMA_FLUSH, 0);
+  if (t == NULL) return rma_no_memory(link, error);
+  target->flushing = true;
+  target->puts_asked = target->puts;
+  gli_put_u32(t->rkey, target->puts);
+  return send_request(link, t, 4, NULL, error);
+}
+
+gloo_status gli_rma_ask_flush(gloo_window *window, uint32_t rank,
+                              gloo_error *error) {
+  if (rank != GLI_NO_RANK) return ask_one_flush(window, rank, error);
+  gloo_status status = GLOO_OK;
+  for (uint32_t i = 0; status == GLOO_OK && i < window->context->size; i++)
+    status = ask_one_flush(window, i, error);
+  return status;
+}
+
+/* What may be over now. */
+static gloo_status look_at_waits(gloo_window *window, uint32_t rank,
+                                 gloo_error *error) {
+  gli_rma_wait **at = &window->waits;
+  gloo_status status = GLOO_OK;
+  while (*at != NULL) {
+    gli_rma_wait *wait = *at;
+    if (gli_rma_is_quiet(window, wait->rank)) {
+      *at = wait->next;
+      wait->over = true;
+      window->context->device->completed++;
+      continue;
+    }
+    if (status == GLOO_OK && (wait->rank == rank || wait->rank == GLI_NO_RANK))
+      status = ask_one_flush(window, rank, error); /* put since the last */
+    at = &wait->next;
+  }
+  return status;
+}
+
+bool gli_rma_needs(const gli_link *link) {
+  const gloo_window *window = link->context->window;
+  return window != NULL && link->local != GLI_NO_RANK &&
+         !target_is_quiet(&window->targets[link->local]);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static gloo_status fail_answer(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %" PRIu32
+                  " answered something that its window was not asked",
+                  link->rank);
+}
+
+static uint64_t answer_bytes(const gli_rma_request *r) {
+  switch (r->verb) {
+    case GLI_RMA_GET:
+      return r->bytes;
+    case GLI_RMA_ADD:
+    case GLI_RMA_SWAP:
+      return 8;
+    case GLI_RMA_REACH:
+      return 2 * GLI_RKEY_BYTES;
+    default:
+      return 0;
+  }
+}
+
+/* Most answers come in the order of the requests. */
+static gli_rma_request *find_request(const gli_rma_target *target,
+                                     uint32_t number) {
+  gli_rma_request *r = target->first;
+  while (r != NULL && r->number != number) r = r->next;
+  return r;
+}
+
+static void drop_request(gloo_window *window, gli_rma_target *target,
+                         gli_rma_request *r) {
+  gli_rma_request *before = NULL;
+  for (gli_rma_request *q = target->first; q != r; q = q->next) before = q;
+  if (before != NULL)
+    before->next = r->next;
+  else
+    target->first = r->next;
+  if (target->last == r) target->last = before;
+  target->under_way--;
+  r->next = window->spare;
+  window->spare = r;
+}
+
+static gloo_status learn_reach(gli_link *link, gli_rma_target *target,
+                               const uint8_t *answer, gloo_error *error) {
+  uint64_t flags = gli_get_u64(answer + 8);
+  target->reach = GLI_RMA_MESSAGES;
+  gli_pair *pair = link->pair;
+  if ((flags & 1) == 0 || pair == NULL) return GLOO_OK;
+  void *memory;
+  gloo_status status = pair->ops->rkey_map(
+      pair, gli_get_u64(answer), (size_t)target->bytes, true, &memory, error);
+  if (status != GLOO_OK || memory == NULL) return status;
+  target->reach = GLI_RMA_MAPPED;
+  target->mapped = memory;
+  target->mapped_atomics = (flags & 2) != 0 && gli_rma_atomics_are_shared();
+  return GLOO_OK;
+}
+
+static gloo_status end_request(gli_link *link, gli_rma_request *r,
+                               const uint8_t *answer, gloo_error *error) {
+  gloo_window *window = link->context->window;
+  gli_rma_target *target = &window->targets[link->local];
+  gloo_status status = GLOO_OK;
+  if (r->verb == GLI_RMA_FLUSH) {
+    target->flushing = false;
+    target->puts_there = target->puts_asked;
+  } else if (r->verb == GLI_RMA_REACH) {
+    status = learn_reach(link, target, answer, error);
+  } else if (r->verb != GLI_RMA_GET && r->to != NULL) {
+    uint64_t before = gli_get_u64(answer);
+    memcpy(r->to, &before, sizeof before);
+  }
+  drop_request(window, target, r);
+  return status == GLOO_OK ? look_at_waits(window, link->local, error) : status;
+}
+
+gloo_status gli_rma_answered(gli_link *link, const gli_header *h,
+                             gli_sink *sink, gloo_error *error) {
+  gloo_window *window = link->context->window;
+  gli_rma_request *r = find_request(&window->targets[link->local], h->slot);
+  if (r == NULL || r->answered || h->length != answer_bytes(r) ||
+      h->operation != window->targets[link->local].key)
+    return fail_answer(link, error);
+  if (h->length == 0) return end_request(link, r, NULL, error);
+  gli_transfer *t = gli_transfer_new(link);
+  if (t == NULL) return rma_no_memory(link, error);
+  r->answered = true;
+  t->window = window;
+  t->request.header = *h;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink =
+      (gli_sink){.dst = r->verb == GLI_RMA_GET ? r->to : t->rkey, .token = t};
+  return GLOO_OK;
+}
+
+gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error) {
+  const gli_link *link = t->link;
+  gli_rma_request *r = find_request(
+      &link->context->window->targets[link->local], t->request.header.slot);
+  return end_request(t->link, r, t->rkey, error);
+}

@@ -1,0 +1,252 @@
+/* The owner's side: what others ask of this rank's part of a window. Nothing in
+ * a message is trusted: the key has to be the window's, and what it is about
+ * has to lie within. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/error.h"
+#include "engine/rma/rma.h"
+#include "engine/state/device.h"
+#include "engine/state/fail.h"
+#include "engine/wire/wire.h"
+#include "memory/region.h"
+
+/* ---- atomic operations --------------------------------------------------- */
+
+/* Those of other processes see no lock that a compiler would put around it. */
+bool gli_rma_atomics_are_shared(void) {
+  return ATOMIC_LLONG_LOCK_FREE == 2;
+}
+
+uint64_t gli_rma_atomic(gli_rma_verb verb, void *at,
+                        const uint64_t operands[2]) {
+#if ATOMIC_LLONG_LOCK_FREE == 2
+  _Atomic uint64_t *word = at;
+  if (verb == GLI_RMA_ADD) return atomic_fetch_add(word, operands[0]);
+  uint64_t before = operands[0];
+  (void)atomic_compare_exchange_strong(word, &before, operands[1]);
+  return before;
+#else
+  uint64_t *word = at;
+  uint64_t before = *word;
+  if (verb == GLI_RMA_ADD) *word = before + operands[0];
+  if (verb == GLI_RMA_SWAP && before == operands[0]) *word = operands[1];
+  return before;
+#endif
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static gli_transfer *new_answer(gli_link *link, uint32_t number,
+                                gloo_error *error) {
+  if (link->answers >= GLI_RMA_ANSWERS_MAX) {
+    gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+             "rank %" PRIu32 " asks a window for more than it may at a time",
+             link->rank);
+    return NULL;
+  }
+  gli_transfer *t = gli_transfer_new(link);
+  if (t == NULL) {
+    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+             "out of memory for an answer to rank %" PRIu32, link->rank);
+    return NULL;
+  }
+  t->answer = true;
+  link->answers++;
+  t->request.header = (gli_header){.type = GLI_MESSAGE_RMA,
+                                   .op = GLI_RMA_REPLY,
+                                   .context = link->group.peers,
+                                   .operation = link->context->window->key,
+                                   .slot = number};
+  return t;
+}
+
+static void send_answer(gli_transfer *t, const void *payload, uint64_t bytes) {
+  t->request.payload = payload;
+  t->request.header.length = bytes;
+  gli_wire_post(t);
+}
+
+static gloo_status answer_flush(gli_link *link, gli_rma_target *from,
+                                gloo_error *error) {
+  if (!from->owes_flush || from->owed_puts - from->came - 1 < UINT32_MAX / 2)
+    return GLOO_OK;
+  from->owes_flush = false;
+  gli_transfer *t = new_answer(link, from->owed_number, error);
+  if (t == NULL) return error->status;
+  send_answer(t, NULL, 0);
+  return GLOO_OK;
+}
+
+/* Where the peer finds this memory, if it does. */
+static gloo_status answer_reach(gli_link *link, gli_rma_target *from,
+                                uint32_t number, gloo_error *error) {
+  const gloo_window *window = link->context->window;
+  gli_pair *pair = link->pair;
+  uint64_t rkey = 0;
+  gli_transfer *t = new_answer(link, number, error);
+  if (t == NULL) return error->status;
+  from->exposed = pair != NULL && pair->ops->rkey_pack != NULL &&
+                  window->bytes > 0 &&
+                  pair->ops->rkey_pack(pair, window->memory,
+                                       (size_t)window->bytes, true, &rkey);
+  gli_put_u64(t->rkey, from->exposed ? rkey : 0);
+  gli_put_u64(t->rkey + 8, (from->exposed ? 1u : 0u) |
+                               (gli_rma_atomics_are_shared() ? 2u : 0u));
+  send_answer(t, t->rkey, 2 * GLI_RKEY_BYTES);
+  return GLOO_OK;
+}
+
+static gloo_status answer_atomic(gli_link *link, const gli_header *h,
+                                 const uint8_t *payload, gloo_error *error) {
+  const gloo_window *window = link->context->window;
+  uint64_t operands[2] = {gli_get_u64(payload), 0};
+  if (h->op == GLI_RMA_SWAP) operands[1] = gli_get_u64(payload + 8);
+  gli_transfer *t = new_answer(link, h->slot, error);
+  if (t == NULL) return error->status;
+  gli_put_u64(t->rkey, gli_rma_atomic((gli_rma_verb)h->op,
+                                      window->memory + h->count, operands));
+  send_answer(t, t->rkey, 8);
+  return GLOO_OK;
+}
+
+static gloo_status answer_get(gli_link *link, const gli_header *h,
+                              uint64_t bytes, gloo_error *error) {
+  const gloo_window *window = link->context->window;
+  if (!gli_in_bounds(h->count, bytes, window->bytes))
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %" PRIu32
+                    " reads beyond the end of this rank's part of a window",
+                    link->rank);
+  gli_transfer *t = new_answer(link, h->slot, error);
+  if (t == NULL) return error->status;
+  send_answer(t, window->memory + h->count, bytes);
+  return GLOO_OK;
+}
+
+/* ---- what arrives -------------------------------------------------------- */
+
+/* How long its payload has to be; a PUT's may be of any length. */
+static bool has_length_of_its_verb(const gli_header *h) {
+  switch ((gli_rma_verb)h->op) {
+    case GLI_RMA_PUT:
+      return h->length > 0;
+    case GLI_RMA_GET:
+    case GLI_RMA_ADD:
+      return h->length == 8;
+    case GLI_RMA_SWAP:
+      return h->length == 16;
+    case GLI_RMA_FLUSH:
+      return h->length == 4;
+    case GLI_RMA_REACH:
+      return h->length == 0;
+    case GLI_RMA_REPLY:
+      break;
+  }
+  return false;
+}
+
+/* Of a PUT and of atomic operations the header says it. */
+static bool rma_is_within(const gloo_window *window, const gli_header *h) {
+  if (h->op == GLI_RMA_PUT)
+    return gli_in_bounds(h->count, h->length, window->bytes);
+  if (h->op == GLI_RMA_ADD || h->op == GLI_RMA_SWAP)
+    return h->count % 8 == 0 && gli_in_bounds(h->count, 8, window->bytes);
+  return true;
+}
+
+static gloo_status rma_no_window(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %" PRIu32
+                  " sent a message for a window that is not here",
+                  link->rank);
+}
+
+gloo_status gli_rma_arrives(gli_link *link, const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  gloo_window *window = link->context->window;
+  if (window == NULL || link->local == GLI_NO_RANK)
+    return rma_no_window(link, error);
+  if (h->op == GLI_RMA_REPLY) return gli_rma_answered(link, h, sink, error);
+  if (h->operation != window->key) return rma_no_window(link, error);
+  if (!has_length_of_its_verb(h) || !rma_is_within(window, h))
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %" PRIu32
+                    " asked for something impossible of a window (operation "
+                    "%u, offset %" PRIu64 ", %" PRIu64 " bytes)",
+                    link->rank, (unsigned)h->op, h->count, h->length);
+  if (h->op == GLI_RMA_REACH)
+    return answer_reach(link, &window->targets[link->local], h->slot, error);
+  gli_transfer *t = gli_transfer_new(link);
+  if (t == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for a message from rank %" PRIu32,
+                    link->rank);
+  t->window = window;
+  t->request.header = *h;
+  gli_transfer_list_add(&link->arriving, t);
+  *sink = (gli_sink){
+      .dst = h->op == GLI_RMA_PUT ? window->memory + h->count : t->rkey,
+      .token = t};
+  return GLOO_OK;
+}
+
+static gloo_status came_for_owner(gli_link *link, const gli_header *h,
+                                  const uint8_t *payload, gloo_error *error) {
+  gli_rma_target *from = &link->context->window->targets[link->local];
+  switch ((gli_rma_verb)h->op) {
+    case GLI_RMA_PUT:
+      from->came++;
+      return answer_flush(link, from, error);
+    case GLI_RMA_GET:
+      return answer_get(link, h, gli_get_u64(payload), error);
+    case GLI_RMA_ADD:
+    case GLI_RMA_SWAP:
+      return answer_atomic(link, h, payload, error);
+    case GLI_RMA_FLUSH:
+      from->owes_flush = true;
+      from->owed_number = h->slot;
+      from->owed_puts = gli_get_u32(payload);
+      return answer_flush(link, from, error);
+    case GLI_RMA_REACH:
+    case GLI_RMA_REPLY:
+      break;
+  }
+  return GLOO_OK;
+}
+
+gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error) {
+  gli_link *link = t->link;
+  gli_transfer_list_remove(&link->arriving, t);
+  gloo_status status =
+      t->request.header.op == GLI_RMA_REPLY
+          ? gli_rma_took_answer(t, error)
+          : came_for_owner(link, &t->request.header, t->rkey, error);
+  gli_transfer_free(t);
+  return status;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+static bool is_exposed(const gloo_window *window) {
+  for (uint32_t i = 0; i < window->context->size; i++)
+    if (window->targets[i].exposed) return true;
+  return false;
+}
+
+bool gli_rma_is_shared(const gloo_window *window) {
+  gli_region region;
+  return !is_exposed(window) ||
+         gli_region_find(window->memory, (size_t)window->bytes, &region);
+}
+
+void gli_rma_fail(gloo_window *window) {
+  for (gli_rma_wait *w = window->waits; w != NULL; w = w->next) w->over = true;
+  window->waits = NULL;
+  gloo_device *device = window->context->device;
+  device->completed++;
+  if (is_exposed(window) && !device->fork.child)
+    (void)gli_region_detach(window->memory, (size_t)window->bytes);
+}
