@@ -1,0 +1,147 @@
+/* Long messages between memory of malloc: once it is registered nobody copies
+ * them, and when it is no longer no device has it. How they travel shows in how
+ * many work requests are posted: whole ranges take few, copies one for each
+ * buffer. */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks/ranks.h"
+
+enum {
+  BYTES = 4 << 20,
+  /* Barriers, questions, and four writes of 1 MiB; a frame is 8 KiB. */
+  FEW = 100,
+  MANY = BYTES / 8192
+};
+
+static unsigned long (*calls)(const char *name);
+
+static void load_standin(void) {
+  void *library = dlopen("libibverbs.so.1", RTLD_NOW);
+  void *symbol = library != NULL ? dlsym(library, "standin_calls") : NULL;
+  if (symbol == NULL) {
+    fprintf(stderr, "this needs the stand-in for libibverbs\n");
+    exit(1);
+  }
+  memcpy(&calls, &symbol, sizeof calls);
+}
+
+static void registered_barrier(rank_env *env) {
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+}
+
+/* From rank 0 to rank 1. Returns how many work requests that took, and what
+ * else went on. */
+static unsigned long pass(rank_env *env, uint8_t *memory, uint8_t seed) {
+  registered_barrier(env);
+  unsigned long before = calls("post_send");
+  registered_barrier(env);
+  if (env->rank == 0) {
+    for (size_t i = 0; i < BYTES; i++) memory[i] = (uint8_t)(seed + i % 251);
+    RANK_OK(env,
+            gloo_send(env->context, memory, BYTES, GLOO_UINT8, 1, NULL, NULL));
+  } else {
+    memset(memory, 0, BYTES);
+    RANK_OK(env,
+            gloo_recv(env->context, memory, BYTES, GLOO_UINT8, 0, NULL, NULL));
+    size_t i = 0;
+    while (i < BYTES && memory[i] == (uint8_t)(seed + i % 251)) i++;
+    RANK_CHECK(env, i == BYTES);
+  }
+  registered_barrier(env);
+  unsigned long posted = calls("post_send") - before;
+  registered_barrier(env);
+  return posted;
+}
+
+/* One rank after the other, and nothing else goes on. */
+static void deregister_alone(rank_env *env, uint8_t *memory) {
+  for (int r = 0; r < env->size; r++) {
+    registered_barrier(env);
+    if (r != env->rank) continue;
+    unsigned long before = calls("dereg_mr");
+    RANK_OK(env, gloo_memory_deregister(memory, NULL));
+    RANK_CHECK(env, calls("dereg_mr") == before + 1);
+  }
+  registered_barrier(env);
+}
+
+static void use_registered(rank_env *env) {
+  uint8_t *memory = malloc(BYTES);
+  RANK_CHECK(env, memory != NULL);
+  RANK_CHECK(env, pass(env, memory, 1) > MANY);
+  for (uint8_t round = 0; round < 3; round++) {
+    RANK_OK(env, gloo_memory_register(memory, BYTES, NULL));
+    registered_barrier(env);
+    unsigned long before = calls("reg_mr");
+    RANK_CHECK(env, pass(env, memory, 2 + round) < FEW);
+    RANK_CHECK(env, pass(env, memory, 5 + round) < FEW);
+    RANK_CHECK(env, calls("reg_mr") == before + 2);
+    deregister_alone(env, memory);
+    RANK_CHECK(env, pass(env, memory, 9 + round) > MANY);
+  }
+  free(memory);
+}
+
+static void registered_memory_is_not_copied(void **state) {
+  (void)state;
+  ranks_options o = {.transport = "ibv"};
+  ranks_run(2, &o, use_registered);
+}
+
+/* One end is enough for that end. */
+static void use_one_sided(rank_env *env) {
+  uint8_t *memory = malloc(BYTES);
+  RANK_CHECK(env, memory != NULL);
+  registered_barrier(env); /* connects, which registers frames */
+  for (int r = 0; r < env->size; r++) {
+    if (env->rank == r) RANK_OK(env, gloo_memory_register(memory, BYTES, NULL));
+    registered_barrier(env);
+    unsigned long before = calls("reg_mr");
+    registered_barrier(env);
+    RANK_CHECK(env, pass(env, memory, (uint8_t)r) > MANY);
+    RANK_CHECK(env, calls("reg_mr") == before + 1);
+    if (env->rank == r) RANK_OK(env, gloo_memory_deregister(memory, NULL));
+    registered_barrier(env);
+  }
+  free(memory);
+}
+
+static void one_end_may_have_it_alone(void **state) {
+  (void)state;
+  ranks_options o = {.transport = "ibv"};
+  ranks_run(2, &o, use_one_sided);
+}
+
+/* The ranks leave, devices and all, with the memory still registered. */
+static void leave_registered(rank_env *env) {
+  uint8_t *memory = env->user;
+  memory += env->rank * BYTES;
+  RANK_CHECK(env, pass(env, memory, 3) < FEW);
+}
+
+static void devices_go_before_the_registration(void **state) {
+  (void)state;
+  uint8_t *memory = malloc(2 * BYTES);
+  assert_non_null(memory);
+  assert_int_equal(gloo_memory_register(memory, 2 * BYTES, NULL), GLOO_OK);
+  ranks_options o = {.transport = "ibv", .user = memory};
+  for (int round = 0; round < 2; round++) ranks_run(2, &o, leave_registered);
+  unsigned long before = calls("dereg_mr");
+  assert_int_equal(gloo_memory_deregister(memory, NULL), GLOO_OK);
+  assert_int_equal(calls("dereg_mr"), before);
+  free(memory);
+}
+
+int main(void) {
+  load_standin();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(registered_memory_is_not_copied),
+      cmocka_unit_test(one_end_may_have_it_alone),
+      cmocka_unit_test(devices_go_before_the_registration),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
