@@ -7,7 +7,8 @@
  * for it alone. Any rank may use it or not, each for itself; results are the
  * same. Programs all of whose large buffers lie in it say so (`shared_buffers`
  * in gloo_context_options), and get more of the algorithms that are made for
- * it. Between hosts, and in one process, it is memory like any other.
+ * it. Between hosts RDMA devices read and write it where it lies; elsewhere,
+ * and in one process, it is memory like any other.
  *
  * Use it for the large buffers that a program keeps: gradients, activations.
  * Each allocation takes whole pages; those of up to 64 KiB share regions of 1
@@ -94,7 +95,8 @@ GLOO_API void gloo_free(void *memory);
  *
  * Peers to which a buffer was shown in this way can write to the whole range
  * until it is deregistered. They do so only within the buffers and the time
- * that an operation gives them; after an error no way to it is left to them.
+ * that an operation gives them; after an error the connection is gone through
+ * which they could.
  *
  * fork. A child has copies of the memory, and of the registration: it may use
  * both with contexts of its own. Before Linux 5.12 a child lacks the pages that

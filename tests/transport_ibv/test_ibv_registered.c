@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ranks/ranks.h"
+#include "ranks/sanitized.h"
 
 enum {
   BYTES = 4 << 20,
@@ -136,12 +139,49 @@ static void devices_go_before_the_registration(void **state) {
   free(memory);
 }
 
+/* A child has the registration as well, and not what devices made of it. */
+static int be_a_child(void *memory) {
+  gloo_device *own;
+  gloo_device_options options = GLOO_DEVICE_OPTIONS_INIT;
+  options.transport = "ibv";
+  alarm(60);
+  if (gloo_memory_deregister(memory, NULL) != GLOO_OK) return 1;
+  if (SANITIZED_THREADS) return 0; /* a child may start no threads then */
+  if (gloo_device_create(&options, &own, NULL) != GLOO_OK) return 2;
+  gloo_device_destroy(own);
+  return 0;
+}
+
+static void fork_between(rank_env *env) {
+  uint8_t *memory = malloc(BYTES);
+  RANK_CHECK(env, memory != NULL);
+  RANK_OK(env, gloo_memory_register(memory, BYTES, NULL));
+  RANK_CHECK(env, pass(env, memory, 1) < FEW);
+  if (env->rank == 0) {
+    pid_t child = fork();
+    if (child == 0) _exit(be_a_child(memory));
+    int status = -1;
+    RANK_CHECK(env, child > 0 && waitpid(child, &status, 0) == child);
+    RANK_CHECK(env, status == 0);
+  }
+  RANK_CHECK(env, pass(env, memory, 2) < FEW);
+  deregister_alone(env, memory);
+  free(memory);
+}
+
+static void a_child_leaves_its_parents_devices_alone(void **state) {
+  (void)state;
+  ranks_options o = {.transport = "ibv"};
+  ranks_run(2, &o, fork_between);
+}
+
 int main(void) {
   load_standin();
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(registered_memory_is_not_copied),
       cmocka_unit_test(one_end_may_have_it_alone),
       cmocka_unit_test(devices_go_before_the_registration),
+      cmocka_unit_test(a_child_leaves_its_parents_devices_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
