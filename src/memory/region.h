@@ -45,8 +45,7 @@ void gli_region_on_remove(gli_region_gone_fn *gone);
  * owner's promise. */
 bool gli_region_find(const void *memory, size_t bytes, gli_region *region);
 
-/* Has the region with this serial, which began at `base`, not been taken out?
- */
+/* Is the region with this serial, which began at `base`, still there? */
 bool gli_region_lives(const void *base, uint64_t serial);
 
 /* Another number after each region that was taken out. */

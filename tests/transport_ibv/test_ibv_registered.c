@@ -175,8 +175,47 @@ static void a_child_leaves_its_parents_devices_alone(void **state) {
   ranks_run(2, &o, fork_between);
 }
 
-int main(void) {
+/* ---- with STANDIN_FAIL=reg_mr:3+, after the frames of two ranks ---------- */
+
+static int n_refused;
+
+static void on_line(gloo_log_level level, const char *line, void *user) {
+  (void)level;
+  (void)user;
+  if (strstr(line, "of gloo_memory_register cannot be registered") != NULL)
+    n_refused++;
+}
+
+static void use_refused(rank_env *env) {
+  uint8_t *memory = malloc(BYTES);
+  RANK_CHECK(env, memory != NULL);
+  RANK_OK(env, gloo_memory_register(memory, BYTES, NULL));
+  RANK_CHECK(env, pass(env, memory, 1) > MANY);
+  unsigned long before = calls("reg_mr");
+  RANK_CHECK(env, pass(env, memory, 2) > MANY);
+  RANK_CHECK(env, calls("reg_mr") == before); /* it is asked once */
+  RANK_OK(env, gloo_memory_deregister(memory, NULL));
+  free(memory);
+}
+
+static void refused_memory_is_copied(void **state) {
+  (void)state;
+  ranks_options o = {.transport = "ibv"};
+  gloo_log_set_level(GLOO_LOG_INFO);
+  gloo_log_set_sink(on_line, NULL);
+  ranks_run(2, &o, use_refused);
+  gloo_log_set_sink(NULL, NULL);
+  assert_int_equal(n_refused, 2);
+}
+
+int main(int argc, char **argv) {
   load_standin();
+  if (argc > 1 && strcmp(argv[1], "refused") == 0) {
+    const struct CMUnitTest refused[] = {
+        cmocka_unit_test(refused_memory_is_copied),
+    };
+    return cmocka_run_group_tests(refused, NULL, NULL);
+  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(registered_memory_is_not_copied),
       cmocka_unit_test(one_end_may_have_it_alone),
