@@ -3,7 +3,7 @@
  * many work requests are posted: whole ranges take few, copies one for each
  * buffer. */
 #include <dlfcn.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,13 +177,13 @@ static void a_child_leaves_its_parents_devices_alone(void **state) {
 
 /* ---- with STANDIN_FAIL=reg_mr:3+, after the frames of two ranks ---------- */
 
-static int n_refused;
+static atomic_int n_refused; /* ranks are threads */
 
 static void on_line(gloo_log_level level, const char *line, void *user) {
   (void)level;
   (void)user;
   if (strstr(line, "of gloo_memory_register cannot be registered") != NULL)
-    n_refused++;
+    atomic_fetch_add(&n_refused, 1);
 }
 
 static void use_refused(rank_env *env) {
@@ -205,7 +205,7 @@ static void refused_memory_is_copied(void **state) {
   gloo_log_set_sink(on_line, NULL);
   ranks_run(2, &o, use_refused);
   gloo_log_set_sink(NULL, NULL);
-  assert_int_equal(n_refused, 2);
+  assert_int_equal(atomic_load(&n_refused), 2);
 }
 
 int main(int argc, char **argv) {
