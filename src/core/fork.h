@@ -46,7 +46,8 @@ typedef enum gli_fork_order {
   GLI_FORK_OBJECTS, /* devices, stores */
   GLI_FORK_TABLES,  /* of all end points, and those, for devices use them */
   GLI_FORK_SLABS,   /* of gloo_alloc */
-  GLI_FORK_MEMORY,  /* the table of regions, which all of these use */
+  GLI_FORK_MEMORY,  /* the table of regions, which all of these use, and what is
+                       registered of them */
   GLI_FORK_KEYS,    /* of security/, which connections make */
   GLI_FORK_ORDERS
 } gli_fork_order;

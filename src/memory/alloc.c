@@ -42,8 +42,12 @@ static bool alloc_region(size_t bytes, void **memory) {
   if (bytes <= GLI_REGION_BYTES_MAX)
     code = gli_sealed_make(&want, &fd, &made, &what);
   if (code == 0) {
-    what = "there are too many of them";
-    code = gli_region_add(made, bytes, fd);
+    gli_region stale;
+    code = gli_region_add(made, bytes, fd, &stale);
+    what = code == EEXIST
+               ? "its address was given to gloo_memory_register, and "
+                 "was unmapped without gloo_memory_deregister"
+               : "there are too many of them";
     if (code != 0) {
       gli_sealed_unmap(made, bytes);
       gli_sealed_close(fd);
@@ -59,7 +63,7 @@ static bool alloc_region(size_t bytes, void **memory) {
 
 static bool free_region(void *memory) {
   gli_region region;
-  if (!gli_region_remove(memory, &region)) return false;
+  if (!gli_region_remove(memory, true, &region)) return false;
   gli_sealed_unmap(region.base, region.bytes);
   gli_sealed_close(region.fd);
   return true;

@@ -14,7 +14,7 @@
 
 typedef struct entry {
   gli_region region;
-  bool shared;
+  bool intact;        /* nothing of it has been detached */
   uint64_t *detached; /* which pages are private; NULL: none */
 } entry;
 
@@ -27,6 +27,7 @@ static uint64_t last_serial;
 static atomic_size_t count; /* = n_entries, for a look without the lock */
 static atomic_ullong generation;
 static atomic_ullong detachments; /* so far, of any pages */
+static _Atomic(gli_region_gone_fn *) on_remove;
 
 /* A forked child has the table as well: it may free its view of each region,
  * and use it with contexts of its own. */
@@ -87,22 +88,42 @@ static bool region_make_room(void) {
   return true;
 }
 
-int gli_region_add(void *base, size_t bytes, int fd) {
+/* One that holds some of these bytes; NULL: none does. `at`: region_rank_of. */
+static const entry *region_in_the_way(size_t at, const void *base,
+                                      size_t bytes) {
+  const entry *before = at > 0 ? &entries[at - 1] : NULL;
+  const entry *after = at < n_entries ? &entries[at] : NULL;
+  if (before != NULL &&
+      (uintptr_t)base - (uintptr_t)before->region.base < before->region.bytes)
+    return before;
+  if (after != NULL && (uintptr_t)after->region.base - (uintptr_t)base < bytes)
+    return after;
+  return NULL;
+}
+
+static int region_enter(gli_region *region, gli_region *in_the_way) {
+  size_t at = region_rank_of(region->base);
+  const entry *other = region_in_the_way(at, region->base, region->bytes);
+  if (other != NULL) {
+    *in_the_way = other->region;
+    return EEXIST;
+  }
+  if (!region_make_room()) return ENOMEM;
+  region_number(region);
+  memmove(entries + at + 1, entries + at, (n_entries - at) * sizeof entries[0]);
+  entries[at] = (entry){.region = *region, .intact = true};
+  atomic_store(&count, ++n_entries);
+  return 0;
+}
+
+int gli_region_add(void *base, size_t bytes, int fd, gli_region *in_the_way) {
   uv_once(&once, region_init);
   if (!usable) return ENOMEM;
   gli_region region = {.fd = fd, .base = base, .bytes = bytes};
   uv_mutex_lock(&lock);
-  bool room = region_make_room();
-  if (room) {
-    region_number(&region);
-    size_t at = region_rank_of(base);
-    memmove(entries + at + 1, entries + at,
-            (n_entries - at) * sizeof entries[0]);
-    entries[at] = (entry){.region = region, .shared = true};
-    atomic_store(&count, ++n_entries);
-  }
+  int code = region_enter(&region, in_the_way);
   uv_mutex_unlock(&lock);
-  return room ? 0 : ENOMEM;
+  return code;
 }
 
 /* For those that come often: with no region there is nothing to find. */
@@ -110,10 +131,11 @@ static bool region_any(void) {
   return atomic_load_explicit(&count, memory_order_acquire) > 0;
 }
 
-bool gli_region_remove(const void *base, gli_region *region) {
+bool gli_region_remove(const void *base, bool shared, gli_region *region) {
   if (!region_any()) return false;
   uv_mutex_lock(&lock);
   entry *e = find_base(base);
+  if (e != NULL && gli_region_is_shared(&e->region) != shared) e = NULL;
   if (e != NULL) {
     *region = e->region;
     free(e->detached);
@@ -123,14 +145,20 @@ bool gli_region_remove(const void *base, gli_region *region) {
     atomic_fetch_add(&generation, 1);
   }
   uv_mutex_unlock(&lock);
+  gli_region_gone_fn *gone = atomic_load(&on_remove);
+  if (e != NULL && gone != NULL) gone(region);
   return e != NULL;
+}
+
+void gli_region_on_remove(gli_region_gone_fn *gone) {
+  atomic_store(&on_remove, gone);
 }
 
 bool gli_region_find(const void *memory, size_t bytes, gli_region *region) {
   if (!region_any()) return false;
   uv_mutex_lock(&lock);
   const entry *e = region_find(memory, bytes);
-  bool found = e != NULL && e->shared;
+  bool found = e != NULL && e->intact;
   if (found) *region = e->region;
   uv_mutex_unlock(&lock);
   return found;
@@ -195,8 +223,8 @@ bool gli_region_detach(void *memory, size_t bytes) {
   int code = 0;
   uv_mutex_lock(&lock);
   entry *e = region_find(memory, bytes);
-  if (e != NULL) {
-    e->shared = false;
+  if (e != NULL && gli_region_is_shared(&e->region)) {
+    e->intact = false;
     atomic_fetch_add(&detachments, 1);
     code = region_detach(e, memory, bytes);
   }

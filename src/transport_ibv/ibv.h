@@ -160,7 +160,6 @@ struct gli_ibv_pair {
 /* Of memory that is registered: a region of memory/region.h. */
 typedef struct gli_ibv_region {
   uint64_t serial;
-  const void *base;
   struct ibv_mr *mr; /* NULL: the system refused */
 } gli_ibv_region;
 
@@ -185,9 +184,10 @@ typedef struct gli_ibv {
   uint64_t next_look_ns; /* at TCP */
   uint64_t next_ask_ns;  /* at what the device tells */
 
+  /* register.c's */
   gli_ibv_region *regions;
   size_t n_regions, regions_capacity;
-  uint64_t region_generation;
+  struct gli_ibv *next_registering;
 
   /* Sleepers look into the completion queue, too, and leave what they find to
    * the next poll: first come, first served. */
@@ -295,12 +295,12 @@ void gli_ibv_heard(gli_ibv *t);
 void gli_ibv_settle(gli_ibv_pair *pair);
 
 /* register.c */
+/* For all of the transport's life its device may have regions. */
+gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error);
+void gli_ibv_regions_end(gli_ibv *t);
 /* The registered memory that all of [memory, memory + bytes) is in. NULL: none
  * is. */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
-/* Give up what has been freed. */
-void gli_ibv_forget_freed(gli_ibv *t);
-void gli_ibv_forget_all(gli_ibv *t);
 
 /* forked.c */
 void gli_ibv_forked(gli_transport *t);

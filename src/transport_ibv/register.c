@@ -1,32 +1,118 @@
-/* Registered memory: regions that gloo_alloc made, once for each device. */
+/* Registered memory: the regions of memory/region.h, each once for each device
+ * that has had a long message there. When one is taken out of that table, all
+ * devices let go of it before its owner has it back: pages of malloc stay the
+ * program's, and a peer that still had their key could write there. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
+#include "core/fork.h"
 #include "core/log.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
-/* What the system refuses once is not asked for again. */
-static struct ibv_mr *register_region(gli_ibv *t, const gli_region *region) {
-  if (t->n_regions == t->regions_capacity) {
-    size_t capacity = 2 * t->regions_capacity + 8;
-    gli_ibv_region *more = realloc(t->regions, capacity * sizeof *more);
-    if (more == NULL) return NULL;
-    t->regions = more;
-    t->regions_capacity = capacity;
+static uv_once_t once = UV_ONCE_INIT;
+static bool usable;
+/* Of the list, and of the regions of all that are in it: a region may be taken
+ * out by any thread. Only the transport's own user adds to its regions. */
+static uv_mutex_t lock;
+static gli_ibv *registering; /* transports */
+static gli_birth birth;      /* of the list */
+
+/* ---- when a region goes -------------------------------------------------- */
+
+static void region_let_go(gli_ibv *t, size_t i) {
+  if (t->regions[i].mr != NULL) (void)t->port.v->dereg_mr(t->regions[i].mr);
+  t->regions[i] = t->regions[--t->n_regions];
+}
+
+/* How many are before it; n_regions: it is not known. */
+static size_t region_index_of(const gli_ibv *t, uint64_t serial) {
+  size_t i = 0;
+  while (i < t->n_regions && t->regions[i].serial != serial) i++;
+  return i;
+}
+
+/* A forked child's view of its parent's memory goes: that is not registered. */
+static void region_gone(const gli_region *region) {
+  uv_mutex_lock(&lock);
+  if (!gli_forked(&birth)) {
+    for (gli_ibv *t = registering; t != NULL; t = t->next_registering) {
+      size_t i = region_index_of(t, region->serial);
+      if (i < t->n_regions) region_let_go(t, i);
+    }
   }
-  gli_ibv_forget_freed(t); /* there may be no room for more */
+  uv_mutex_unlock(&lock);
+}
+
+/* ---- whose they are ------------------------------------------------------ */
+
+static void regions_init(void) {
+  static gli_fork_guard guard;
+  if (uv_mutex_init(&lock) != 0) return;
+  birth = gli_birth_here();
+  usable = gli_fork_guard_begin(&guard, GLI_FORK_MEMORY, &lock, NULL);
+  if (usable) gli_region_on_remove(region_gone);
+}
+
+gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error) {
+  uv_once(&once, regions_init);
+  if (!usable)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for the RDMA transport");
+  uv_mutex_lock(&lock);
+  if (gli_forked(&birth)) { /* they were the parent's */
+    registering = NULL;
+    birth = gli_birth_here();
+  }
+  t->next_registering = registering;
+  registering = t;
+  uv_mutex_unlock(&lock);
+  return GLOO_OK;
+}
+
+void gli_ibv_regions_end(gli_ibv *t) {
+  uv_once(&once, regions_init);
+  if (!usable) return;
+  uv_mutex_lock(&lock);
+  gli_ibv **link = &registering;
+  while (*link != NULL && *link != t) link = &(*link)->next_registering;
+  if (*link != NULL) *link = t->next_registering;
+  while (t->n_regions > 0) region_let_go(t, t->n_regions - 1);
+  uv_mutex_unlock(&lock);
+  free(t->regions);
+}
+
+/* ---- registering --------------------------------------------------------- */
+
+static bool regions_make_room(gli_ibv *t) {
+  if (t->n_regions < t->regions_capacity) return true;
+  size_t capacity = 2 * t->regions_capacity + 8;
+  gli_ibv_region *more = realloc(t->regions, capacity * sizeof *more);
+  if (more == NULL) return false;
+  t->regions = more;
+  t->regions_capacity = capacity;
+  return true;
+}
+
+/* What the system refuses once is not asked for again. This may take long, for
+ * the pages are locked, so others are not kept from the list. */
+static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (mr == NULL)
-    gli_log(GLOO_LOG_INFO,
-            "%zu bytes of gloo_alloc cannot be registered with %s (%s): what "
-            "is there is copied; is RLIMIT_MEMLOCK too low?",
-            region->bytes, t->port.name, strerror(errno));
-  t->regions[t->n_regions++] =
-      (gli_ibv_region){region->serial, region->base, mr};
+    gli_log(
+        GLOO_LOG_INFO,
+        "%zu bytes of %s cannot be registered with %s (%s): what is there "
+        "is copied; is RLIMIT_MEMLOCK too low, or the memory not writable?",
+        region->bytes,
+        gli_region_is_shared(region) ? "gloo_alloc" : "gloo_memory_register",
+        t->port.name, strerror(errno));
+  uv_mutex_lock(&lock);
+  t->regions[t->n_regions++] = (gli_ibv_region){region->serial, mr};
+  uv_mutex_unlock(&lock);
   return mr;
 }
 
@@ -34,27 +120,10 @@ struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory,
                                   size_t bytes) {
   gli_region region;
   if (!gli_region_find(memory, bytes, &region)) return NULL;
-  for (size_t i = 0; i < t->n_regions; i++)
-    if (t->regions[i].serial == region.serial) return t->regions[i].mr;
-  return register_region(t, &region);
-}
-
-static void region_forget(gli_ibv *t, size_t i) {
-  if (t->regions[i].mr != NULL) (void)t->port.v->dereg_mr(t->regions[i].mr);
-  t->regions[i] = t->regions[--t->n_regions];
-}
-
-void gli_ibv_forget_freed(gli_ibv *t) {
-  uint64_t generation = gli_region_generation();
-  if (generation == t->region_generation) return;
-  t->region_generation = generation;
-  for (size_t i = t->n_regions; i-- > 0;)
-    if (!gli_region_lives(t->regions[i].base, t->regions[i].serial))
-      region_forget(t, i);
-}
-
-void gli_ibv_forget_all(gli_ibv *t) {
-  while (t->n_regions > 0) region_forget(t, t->n_regions - 1);
-  free(t->regions);
-  t->regions = NULL;
+  uv_mutex_lock(&lock);
+  size_t i = region_index_of(t, region.serial);
+  bool known = i < t->n_regions, room = known || regions_make_room(t);
+  struct ibv_mr *mr = known ? t->regions[i].mr : NULL;
+  uv_mutex_unlock(&lock);
+  return known || !room ? mr : region_register(t, &region);
 }

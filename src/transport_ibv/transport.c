@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "core/log.h"
-#include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
 static const int64_t close_nap_ns = 5000000;
@@ -14,7 +13,7 @@ static const uint64_t look_every_ns = 50000;
 /* ---- opening and closing ------------------------------------------------- */
 
 static void ibv_transport_release(gli_ibv *t) {
-  gli_ibv_forget_all(t);
+  gli_ibv_regions_end(t);
   gli_ibv_port_close(&t->port);
   uv_mutex_destroy(&t->cq_lock);
   free(t->stash);
@@ -38,8 +37,8 @@ static gloo_status ibv_open(const gli_transport_config *config,
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->checksum = config->checksum;
-  t->region_generation = gli_region_generation();
   gloo_status status = gli_ibv_port_open(&t->port, error);
+  if (status == GLOO_OK) status = gli_ibv_regions_begin(t, error);
   gli_transport_config below = *config;
   below.upcalls = &gli_ibv_upcalls;
   below.device_user = t;
@@ -136,7 +135,6 @@ static int ibv_poll(gli_transport *base) {
     atomic_store(&t->next_due_ns, 0);
     gli_ibv_pairs_due(t);
   }
-  gli_ibv_forget_freed(t);
   t->in_poll = false;
   if (t->changed && atomic_load(&t->sleepers) > 0) ibv_wake(base);
   return t->happened;

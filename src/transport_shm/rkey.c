@@ -139,7 +139,7 @@ bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
   if (!write && bytes < EXPOSE_MIN) return false;
   gli_region region;
   if (gli_region_find(memory, bytes, &region) &&
-      announce_region(pair, &region)) {
+      gli_region_is_shared(&region) && announce_region(pair, &region)) {
     uint64_t offset = (uint64_t)((const uint8_t *)memory - region.base);
     *rkey = (uint64_t)region.id << OFFSET_BITS | offset;
     return true;

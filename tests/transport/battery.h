@@ -32,7 +32,8 @@ struct bat_variant {
   const char *host;
   int streams;
   bool checksum;
-  bool alloc; /* payloads and sinks are memory of gloo_alloc */
+  bool alloc;      /* payloads and sinks are memory of gloo_alloc */
+  bool registered; /* or of malloc and gloo_memory_register */
   /* For simulated transports, which live in one thread; NULL elsewhere. */
   void *(*create)(const bat_variant *variant);
   const char *(*host_of)(void *simulation, int end);

@@ -16,15 +16,21 @@ void *bat_memory(const bat_world *w, size_t bytes) {
   else if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK)
     memory = NULL;
   if (memory == NULL) abort();
+  if (w->variant->registered &&
+      gloo_memory_register(memory, bytes, NULL) != GLOO_OK)
+    abort();
   return memory;
 }
 
 void bat_memory_free(void *memory) {
   gli_region region;
-  if (memory != NULL && gli_region_find(memory, 1, &region))
+  bool found = memory != NULL && gli_region_find(memory, 1, &region);
+  if (found && gli_region_is_shared(&region)) {
     gloo_free(memory);
-  else
-    free(memory);
+    return;
+  }
+  if (found && gloo_memory_deregister(memory, NULL) != GLOO_OK) abort();
+  free(memory);
 }
 
 /* ---- posts --------------------------------------------------------------- */

@@ -194,6 +194,26 @@ static void other_memory_is_read_or_has_no_rkey(void **state) {
   free(copy);
 }
 
+/* A device may have it, a peer may not: it has no descriptor. */
+static void registered_memory_is_like_other_memory(void **state) {
+  bat_world *w = *state;
+  bat_pair *a, *b;
+  connect_both(w, &a, &b);
+  uint8_t *ours = malloc(BYTES);
+  assert_non_null(ours);
+  uint64_t plain = 0, registered = 0;
+  bool readable = refer(a, ours, BYTES, false, &plain);
+  assert_int_equal(gloo_memory_register(ours, BYTES, NULL), GLOO_OK);
+  assert_false(refer(a, ours, BYTES, true, &registered));
+  assert_int_equal(refer(a, ours, BYTES, false, &registered), readable);
+  assert_true(plain == registered);
+  bat_send_filled(a, 1, BYTES, 6); /* the pair has taken no harm */
+  BAT_DRIVE(w, b->n_received == 1);
+  bat_assert_message(b, 0, BYTES, 6);
+  assert_int_equal(gloo_memory_deregister(ours, NULL), GLOO_OK);
+  free(ours);
+}
+
 static void pairs_do_not_share_what_the_other_has(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b, *c, *d;
@@ -308,6 +328,7 @@ int bat_run_rkey_tests(void *variant) {
       BAT_TEST(parts_of_memory_are_told_apart),
       BAT_TEST(many_regions_both_ways),
       BAT_TEST(other_memory_is_read_or_has_no_rkey),
+      BAT_TEST(registered_memory_is_like_other_memory),
       BAT_TEST(pairs_do_not_share_what_the_other_has),
       BAT_TEST(bad_rkeys_are_refused),
       BAT_TEST(freed_memory_is_forgotten),

@@ -80,6 +80,9 @@ int standin_happens(standin_call call);
 bool standin_spares(void);
 bool standin_is_strict(void);
 
+/* For tests, by dlsym: how often that has happened so far. */
+unsigned long standin_calls(const char *name);
+
 /* Say it, and abort. */
 _Noreturn void standin_die(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
