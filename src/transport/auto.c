@@ -232,6 +232,8 @@ const gli_transport_ops gli_transport_auto = {
     .rkey_map = gli_auto_rkey_map,
     .get = gli_auto_rkey_get,
     .revoked = gli_auto_revoked,
+    .rma_expose = gli_auto_rma_expose,
+    .rma = gli_auto_rma,
     .shared_copy = gli_auto_shared_copy,
     .set_oversubscribed = auto_set_oversubscribed,
 };

@@ -321,11 +321,17 @@ static gli_pair *auto_on_accept(void *device_user, uint64_t key,
   return auto_meet((gli_auto_pair *)found, via);
 }
 
+static void auto_on_rma_done(void *pair_user, gli_rma_work *work) {
+  gli_auto_pair *pair = pair_user;
+  if (!pair->closed) pair->t->upcalls->rma_done(pair->config.user, work);
+}
+
 const gli_upcalls gli_auto_upcalls = {
     .header = auto_on_header,
     .received = auto_on_received,
     .message = auto_on_message,
     .sent = auto_on_sent,
+    .rma_done = auto_on_rma_done,
     .failed = auto_on_failed,
     .accept = auto_on_accept,
     .expect = auto_on_expect,
@@ -395,6 +401,21 @@ gloo_status gli_auto_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
 bool gli_auto_revoked(gli_pair *base) {
   gli_pair *child = sharing_child(base);
   return child == NULL || child->ops->revoked(child);
+}
+
+bool gli_auto_rma_expose(gli_pair *base, const void *memory, size_t bytes,
+                         uint64_t *remote, uint32_t *rkey) {
+  const gli_auto_pair *pair = (gli_auto_pair *)base;
+  gli_pair *child = pair->decided ? pair->child : NULL;
+  return child != NULL && child->ops->rma_expose != NULL &&
+         child->ops->rma_expose(child, memory, bytes, remote, rkey);
+}
+
+bool gli_auto_rma(gli_pair *base, gli_rma_work *work) {
+  const gli_auto_pair *pair = (gli_auto_pair *)base;
+  gli_pair *child = pair->decided ? pair->child : NULL;
+  return child != NULL && child->ops->rma != NULL &&
+         child->ops->rma(child, work);
 }
 
 gli_shared_copy *gli_auto_shared_copy(gli_pair *base, bool sends) {

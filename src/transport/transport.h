@@ -76,6 +76,19 @@ typedef struct gli_sink {
   void *token;      /* the engine's; comes back in `received` */
 } gli_sink;
 
+/* Bytes to be put to, or to be got from, memory that the peer's device reaches
+ * by itself: of windows. The engine owns it until its `rma_done` upcall, or
+ * pair_close. */
+typedef struct gli_rma_work {
+  bool puts;
+  uint8_t *local; /* only read by a put */
+  uint64_t bytes; /* above 0 */
+  uint64_t remote;
+  uint32_t rkey;
+  struct gli_rma_work *next; /* the transport's, as long as it has it */
+  uint64_t posted, over;     /* likewise: bytes */
+} gli_rma_work;
+
 /* What take_now got. */
 enum { GLI_TAKE_BYTES = 16384 };
 typedef struct gli_taken {
@@ -142,6 +155,8 @@ typedef struct gli_upcalls {
    * NULL: `header` it is. */
   gloo_status (*message)(void *pair_user, const gli_header *header,
                          const void *payload, bool *taken);
+  /* All of it is done. NULL where there is no `rma`. */
+  void (*rma_done)(void *pair_user, gli_rma_work *work);
 } gli_upcalls;
 
 /* ---- the operations of a transport -------------------------------------- */
@@ -324,6 +339,16 @@ typedef struct gli_transport_ops {
    * before it returns)? False: what has been read was still the peer's to
    * expose. To be asked after reading and before the result is relied on. */
   bool (*revoked)(gli_pair *pair);
+
+  /* Memory that the device of a peer reaches without this process, as long as
+   * the pair is open: what to tell the peer so that it can, by `rma`. False: it
+   * cannot. NULL where there is no such thing. */
+  bool (*rma_expose)(gli_pair *pair, const void *memory, size_t bytes,
+                     uint64_t *remote, uint32_t *rkey);
+  /* Begin to put or get. True: it is taken, and `rma_done` follows unless the
+   * pair fails or is closed first. False: a message does it better. In no order
+   * with messages or with each other. */
+  bool (*rma)(gli_pair *pair, gli_rma_work *work);
 
   /* Memory that both ends of the pair see, for copies of something from the
    * peer to here, or (`sends`) from here to the peer: GLI_SHARED_COPIES of

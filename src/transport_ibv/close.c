@@ -46,6 +46,7 @@ static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
 
 /* Does the device read or write memory that is not the pair's? */
 static bool device_uses_others(const gli_ibv_pair *pair) {
+  if (pair->rma.pieces > 0) return true;
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
     const gli_ibv_in *in = &pair->in[n];
     if (pair->out[n].request != NULL && pair->out[n].reads > 0) return true;
@@ -78,6 +79,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   pair->live = pair->to_tell = false;
   if (hears && !waits) ibv_let_arrive(pair);
   pair->finished.head = NULL; /* the engine's */
+  gli_ibv_rma_forget(pair);
   if (waits && pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     gli_ibv_decline(pair, "the other rank leaves");
     waits = false;

@@ -56,6 +56,28 @@ typedef struct gli_ibv_out {
   struct ibv_mr *mr; /* the payload's; NULL: it is in no registered memory */
 } gli_ibv_out;
 
+/* What a slot's work request does for a one-sided operation. */
+typedef struct gli_ibv_piece {
+  gli_rma_work *work; /* NULL: it is another's */
+  size_t bytes;
+  const uint8_t *from; /* what was read is here, and goes to `to`; NULL: it is
+                          where it belongs */
+  uint8_t *to;
+} gli_ibv_piece;
+
+typedef struct gli_ibv_rma_state {
+  gli_rma_work *first, *last; /* not posted, or not all of it */
+  gli_rma_work *done;         /* to be reported */
+  uint32_t pieces;            /* under way */
+} gli_ibv_rma_state;
+
+/* A work request in the making. */
+typedef struct gli_ibv_work {
+  uint8_t *slot;
+  struct ibv_sge part[2];
+  struct ibv_send_wr wr;
+} gli_ibv_work;
+
 /* One that is being received. */
 typedef struct gli_ibv_in {
   bool used, answered;
@@ -143,6 +165,8 @@ struct gli_ibv_pair {
   gli_request_queue queue, finished; /* that is to be reported */
   gli_ibv_out out[GLI_IBV_LONGS];
   uint32_t n_out, turn;
+  gli_ibv_piece piece[GLI_IBV_SLOTS];
+  gli_ibv_rma_state rma;
 
   /* receiving */
   uint32_t taken;     /* frames, in all */
@@ -274,6 +298,25 @@ void gli_ibv_report_sent(gli_ibv_pair *pair);
 void gli_ibv_drop_sends(gli_ibv_pair *pair);
 /* The answer about a message that asked. False: it makes no sense. */
 bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
+
+/* Is a slot free? If so, begin a work request there, which has no more than its
+ * slot and its pair, and post it. `owner`: the number of the message whose
+ * payload it reads where that lies; below 0: none. `tells` when it is over. */
+bool gli_ibv_has_slot(const gli_ibv_pair *pair);
+void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work);
+bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
+                       bool tells);
+
+/* one_sided.c */
+bool gli_ibv_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
+                        uint64_t *remote, uint32_t *rkey);
+bool gli_ibv_rma(gli_pair *pair, gli_rma_work *work);
+/* Post what there is room for. */
+void gli_ibv_rma_flush(gli_ibv_pair *pair);
+void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece);
+void gli_ibv_rma_report(gli_ibv_pair *pair);
+/* They are the engine's again. */
+void gli_ibv_rma_forget(gli_ibv_pair *pair);
 
 /* close.c */
 void gli_ibv_pair_close(gli_pair *pair, const gli_send_request *last);

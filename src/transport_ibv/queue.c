@@ -49,9 +49,10 @@ static int queue_to(gli_ibv_pair *pair, struct ibv_qp_attr *to, int mask) {
 }
 
 static const char *queue_init(gli_ibv_pair *pair) {
-  struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT,
-                           .port_num = pair->t->port.number,
-                           .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  struct ibv_qp_attr to = {
+      .qp_state = IBV_QPS_INIT,
+      .port_num = pair->t->port.number,
+      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
   int code = queue_to(
       pair, &to,
       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);

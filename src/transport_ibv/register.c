@@ -101,7 +101,8 @@ static bool regions_make_room(gli_ibv *t) {
 static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,
-                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                            IBV_ACCESS_REMOTE_READ);
   if (mr == NULL)
     gli_log(
         GLOO_LOG_INFO,

@@ -18,24 +18,17 @@ enum {
   KEPT = 1
 };
 
-static bool ibv_has_slot(const gli_ibv_pair *pair) {
+bool gli_ibv_has_slot(const gli_ibv_pair *pair) {
   return pair->posted - pair->done < GLI_IBV_SLOTS;
 }
 
 static bool ibv_has_room(const gli_ibv_pair *pair) {
-  return ibv_has_slot(pair) && pair->credits > KEPT;
+  return gli_ibv_has_slot(pair) && pair->credits > KEPT;
 }
 
 /* ---- work requests ------------------------------------------------------- */
 
-/* What a work request is about. */
-typedef struct gli_ibv_work {
-  uint8_t *slot;
-  struct ibv_sge part[2];
-  struct ibv_send_wr wr;
-} gli_ibv_work;
-
-static void work_begin(gli_ibv_pair *pair, gli_ibv_work *work) {
+void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work) {
   memset(work, 0, sizeof *work);
   work->slot =
       pair->slots + (size_t)(pair->posted % GLI_IBV_SLOTS) * GLI_IBV_SLOT_BYTES;
@@ -45,10 +38,8 @@ static void work_begin(gli_ibv_pair *pair, gli_ibv_work *work) {
   work->wr.sg_list = work->part;
 }
 
-/* `owner`: the number of the message whose payload it reads where that lies;
- * below 0: none. */
-static bool work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
-                      bool tells) {
+bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
+                       bool tells) {
   struct ibv_send_wr *bad;
   uint32_t i = pair->posted % GLI_IBV_SLOTS;
   pair->owner[i] = (uint8_t)(owner + 1);
@@ -74,6 +65,8 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
     uint32_t i = pair->done++ % GLI_IBV_SLOTS;
     told = pair->signalled[i];
     if (pair->owner[i] != 0) pair->out[pair->owner[i] - 1].reads--;
+    if (pair->piece[i].work != NULL)
+      gli_ibv_rma_piece_done(pair, &pair->piece[i]);
   }
   if (pair->connected && !pair->probed) {
     gli_ibv_probed(pair);
@@ -106,7 +99,7 @@ static void frame_put_head(gli_ibv_pair *pair, const gli_ibv_parts *f,
 
 static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   gli_ibv_work work;
-  work_begin(pair, &work);
+  gli_ibv_work_begin(pair, &work);
   size_t bytes = GLI_IBV_FRAME_HEAD;
   frame_put_head(pair, f, work.slot);
   if (f->header != NULL) {
@@ -131,7 +124,8 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   work.wr.opcode = IBV_WR_SEND;
   if (f->mr == NULL && bytes <= pair->inline_max)
     work.wr.send_flags = IBV_SEND_INLINE;
-  if (!work_post(pair, &work, f->mr != NULL ? (int)f->number : -1, f->tells))
+  if (!gli_ibv_work_post(pair, &work, f->mr != NULL ? (int)f->number : -1,
+                         f->tells))
     return false;
   pair->credits--;
   pair->frames++;
@@ -154,7 +148,7 @@ static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
                        size_t bytes) {
   gli_ibv_work work;
   const uint8_t *from = (const uint8_t *)out->request->payload + out->posted;
-  work_begin(pair, &work);
+  gli_ibv_work_begin(pair, &work);
   if (out->mr != NULL) {
     work.part[0].addr = (uintptr_t)from;
     work.part[0].lkey = out->mr->lkey;
@@ -166,7 +160,7 @@ static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
   work.wr.opcode = IBV_WR_RDMA_WRITE;
   work.wr.wr.rdma.remote_addr = out->remote + out->posted;
   work.wr.wr.rdma.rkey = out->rkey;
-  return work_post(pair, &work, out->mr != NULL ? (int)n : -1, false);
+  return gli_ibv_work_post(pair, &work, out->mr != NULL ? (int)n : -1, false);
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -235,7 +229,8 @@ static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
   if (out->mode == GLI_IBV_WRITES && left > 0) {
     size_t most = out->mr != NULL ? WRITE_MAX : GLI_IBV_SLOT_BYTES;
     size_t bytes = left < most ? (size_t)left : most;
-    if (!ibv_has_slot(pair) || !write_post(pair, n, out, bytes)) return false;
+    if (!gli_ibv_has_slot(pair) || !write_post(pair, n, out, bytes))
+      return false;
     out->posted += bytes;
     return true;
   }
@@ -327,8 +322,9 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
     more = ibv_begin_next(pair);
     if (!pair->broken && ibv_go_on(pair)) more = true;
   }
+  gli_ibv_rma_flush(pair);
   if (pair->broken || pair->owed < GLI_IBV_SLOTS / 2) return;
-  if (ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+  if (gli_ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
 }
 
 /* ---- for the engine ------------------------------------------------------ */
@@ -369,11 +365,12 @@ void gli_ibv_report_sent(gli_ibv_pair *pair) {
     if (pair->live && (!pair->broken || pair->departed))
       pair->t->upcalls->sent(pair->config.user, request);
   }
+  gli_ibv_rma_report(pair);
 }
 
 void gli_ibv_drop_sends(gli_ibv_pair *pair) {
   gli_send_request *request;
-  bool reads = false;
+  bool reads = pair->rma.pieces > 0;
   gli_ibv_pair_busy(pair);
   while ((request = gli_request_pop(&pair->queue)) != NULL)
     gli_request_push(&pair->finished, request);

@@ -294,6 +294,47 @@ static void an_owner_that_computes_is_served(void **state) {
   run(3, passive);
 }
 
+/* Where memory is mapped, or a device reaches it, the owner need not even have
+ * a thread that helps. */
+static void without_owner(rank_env *env) {
+  enum { BYTES = 100000 };
+  void *own = block_make(env, SHARED, BYTES, 0);
+  uint8_t *data = block_make(env, SHARED, BYTES, 0);
+  gloo_window *window = window_new(env, own, BYTES);
+  if (!window) return;
+  if (env->rank == 1)
+    RANK_OK(env, gloo_window_get(window, 0, 0, data, 1, NULL));
+  RANK_OK(env, gloo_window_fence(window, NULL));
+  if (env->rank == 0) {
+    uint64_t until = uv_hrtime() + UINT64_C(60000000000);
+    while (atomic_load(&served) == 0 && uv_hrtime() < until) uv_sleep(1);
+    RANK_CHECK(env, atomic_load(&served) == 1);
+  } else {
+    size_t lengths_here[] = {8, 5000, BYTES};
+    for (int i = 0; i < 3; i++) {
+      fill(data, 1, i, lengths_here[i]);
+      RANK_OK(env, gloo_window_put(window, 0, 0, data, lengths_here[i], NULL));
+      RANK_OK(env, gloo_window_flush(window, 0, NULL));
+      memset(data, 0, lengths_here[i]);
+      RANK_OK(env, gloo_window_get(window, 0, 0, data, lengths_here[i], NULL));
+      RANK_OK(env, gloo_window_flush(window, 0, NULL));
+      RANK_CHECK(env, is_filled(data, 1, i, lengths_here[i]));
+    }
+    atomic_store(&served, 1);
+  }
+  RANK_OK(env, gloo_window_destroy(window, NULL));
+  block_free(SHARED, own);
+  block_free(SHARED, data);
+}
+
+static void some_owners_need_not_help(void **state) {
+  (void)state;
+  bool direct = strcmp(transport, "shm") == 0 || strcmp(transport, "ibv") == 0;
+  if (!direct || getenv("GLOO_CHECKSUM") != NULL) skip();
+  atomic_store(&served, 0);
+  run_with(2, (ranks_options){.no_helper = 1}, without_owner);
+}
+
 /* Collectives and messages in between, and no helper thread. */
 static void among_others(rank_env *env) {
   uint64_t own[64] = {0};
@@ -554,6 +595,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(every_rank_adds),
       cmocka_unit_test(a_lock_keeps_others_out),
       cmocka_unit_test(an_owner_that_computes_is_served),
+      cmocka_unit_test(some_owners_need_not_help),
       cmocka_unit_test(windows_among_collectives),
       cmocka_unit_test(several_streams),
       cmocka_unit_test(several_threads_of_a_rank),

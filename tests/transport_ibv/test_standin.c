@@ -41,7 +41,8 @@ typedef struct verbs_two {
 /* ---- making and connecting ----------------------------------------------- */
 
 static void end_make(verbs_two *two, verbs_end *end) {
-  int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  int access =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   end->cq = v->create_cq(two->context, 64, end, two->channel, 0);
   assert_non_null(end->cq);
   struct ibv_qp_init_attr as = {.send_cq = end->cq,
@@ -95,6 +96,7 @@ static int to_rtr(verbs_two *two, int i) {
       .qp_state = IBV_QPS_RTR,
       .path_mtu = IBV_MTU_1024,
       .dest_qp_num = two->end[1 - i].qp->qp_num,
+      .max_dest_rd_atomic = 1,
       .min_rnr_timer = 12,
       .ah_attr = {.port_num = 1,
                   .is_global = 1,
@@ -151,12 +153,12 @@ static int post_message(verbs_end *end, struct ibv_sge part, unsigned flags) {
   return ibv_post_send(end->qp, &wr, &bad);
 }
 
-static int post_write(verbs_end *end, struct ibv_sge part, uint64_t remote,
-                      uint32_t rkey) {
+static int post_by_key(verbs_end *end, enum ibv_wr_opcode opcode,
+                       struct ibv_sge part, uint64_t remote, uint32_t rkey) {
   struct ibv_send_wr wr = {.wr_id = 9,
                            .sg_list = &part,
                            .num_sge = 1,
-                           .opcode = IBV_WR_RDMA_WRITE,
+                           .opcode = opcode,
                            .send_flags = IBV_SEND_SIGNALED},
                      *bad;
   wr.wr.rdma.remote_addr = remote;
@@ -184,7 +186,7 @@ static void expect(verbs_end *end, uint64_t id, enum ibv_wc_status status) {
 
 /* ---- what it does -------------------------------------------------------- */
 
-static const int all_access = IBV_ACCESS_REMOTE_WRITE;
+static const int all_access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 static void messages_arrive(void **state) {
   (void)state;
@@ -222,21 +224,32 @@ static void inline_data_is_copied(void **state) {
   two_free(&two);
 }
 
-static void writes_need_a_key(void **state) {
-  (void)state;
+static void keys_are_checked(enum ibv_wr_opcode opcode) {
+  bool reads = opcode == IBV_WR_RDMA_READ;
   for (int wrong = 0; wrong < 4; wrong++) {
     verbs_two two;
     two_make(&two);
     two_connect(&two, wrong == 3 ? 0 : all_access);
     verbs_end *a = &two.end[0], *b = &two.end[1];
-    a->memory[0] = 42;
+    verbs_end *from = reads ? b : a, *to = reads ? a : b;
+    from->memory[0] = 42;
     uint64_t at = (uintptr_t)b->memory + (wrong == 1 ? BYTES - 9 : 0);
     uint32_t key = b->mr->rkey + (wrong == 2 ? 1 : 0);
-    assert_int_equal(post_write(a, part_of(a, 0, 10), at, key), 0);
+    assert_int_equal(post_by_key(a, opcode, part_of(a, 0, 10), at, key), 0);
     expect(a, 9, wrong == 0 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
-    assert_int_equal(b->memory[0], wrong == 0 ? 42 : 0);
+    assert_int_equal(to->memory[0], wrong == 0 ? 42 : 0);
     two_free(&two);
   }
+}
+
+static void writes_need_a_key(void **state) {
+  (void)state;
+  keys_are_checked(IBV_WR_RDMA_WRITE);
+}
+
+static void reads_need_a_key(void **state) {
+  (void)state;
+  keys_are_checked(IBV_WR_RDMA_READ);
 }
 
 static void local_keys_are_checked(void **state) {
@@ -496,6 +509,7 @@ int main(void) {
       cmocka_unit_test(messages_arrive),
       cmocka_unit_test(inline_data_is_copied),
       cmocka_unit_test(writes_need_a_key),
+      cmocka_unit_test(reads_need_a_key),
       cmocka_unit_test(local_keys_are_checked),
       cmocka_unit_test(messages_fit_their_buffer),
       cmocka_unit_test(states_come_in_order),

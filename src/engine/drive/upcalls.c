@@ -236,6 +236,16 @@ static void engine_on_sent(void *pair_user, gli_send_request *request) {
   gli_device_run(from->context->device);
 }
 
+static void engine_on_rma_done(void *pair_user, gli_rma_work *work) {
+  const gli_link *from = pair_user;
+  gloo_context *context = from->context;
+  if (gli_context_poisoned(context)) return;
+  gloo_error error;
+  gli_error_clear(&error);
+  if (gli_rma_device_done(work, &error) != GLOO_OK)
+    gli_context_poison(context, &error);
+}
+
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
   /* Of what came, of the secret that one of the two lacks, and of what this
@@ -296,6 +306,7 @@ const gli_upcalls gli_engine_upcalls = {
     .received = engine_on_received,
     .message = engine_on_message,
     .sent = engine_on_sent,
+    .rma_done = engine_on_rma_done,
     .failed = engine_on_failed,
     .accept = engine_on_accept,
     .expect = engine_on_expect,

@@ -30,9 +30,9 @@ static gli_transfer *new_message(gli_link *link, gli_rma_verb verb,
   return t;
 }
 
-/* One that its owner answers; the payload is in `rkey`. */
-static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
-                                const gli_rma_call *call, gloo_error *error) {
+/* Something that is under way from now on. NULL: out of memory. */
+static gli_rma_request *new_request(gli_link *link, gli_rma_verb verb,
+                                    const gli_rma_call *call) {
   gloo_window *window = link->context->window;
   gli_rma_target *target = &window->targets[link->local];
   gli_rma_request *r = window->spare;
@@ -40,20 +40,47 @@ static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
     window->spare = r->next;
   else
     r = malloc(sizeof *r);
-  if (r == NULL) {
-    gli_transfer_free(t);
-    return rma_no_memory(link, error);
+  if (r == NULL) return NULL;
+  *r = (gli_rma_request){.link = link, .verb = verb};
+  if (call != NULL) {
+    r->to = call->to;
+    r->bytes = call->bytes;
   }
-  *r = (gli_rma_request){.number = t->request.header.slot,
-                         .verb = (gli_rma_verb)t->request.header.op,
-                         .to = call != NULL ? call->to : NULL,
-                         .bytes = call != NULL ? call->bytes : 0};
   if (target->first != NULL)
     target->last->next = r;
   else
     target->first = r;
   target->last = r;
   target->under_way++;
+  return r;
+}
+
+static void drop_request(gli_rma_request *r) {
+  gloo_window *window = r->link->context->window;
+  gli_rma_target *target = &window->targets[r->link->local];
+  gli_rma_request *before = NULL;
+  for (gli_rma_request *q = target->first; q != r; q = q->next) before = q;
+  if (before != NULL)
+    before->next = r->next;
+  else
+    target->first = r->next;
+  if (target->last == r) target->last = before;
+  target->under_way--;
+  r->next = window->spare;
+  window->spare = r;
+}
+
+/* One that its owner answers; the payload is in `rkey`. */
+static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
+                                const gli_rma_call *call, gloo_error *error) {
+  gli_rma_request *r =
+      new_request(link, (gli_rma_verb)t->request.header.op, call);
+  if (r == NULL) {
+    gli_transfer_free(t);
+    return rma_no_memory(link, error);
+  }
+  r->number = t->request.header.slot;
+  r->asks = true;
   t->request.payload = t->rkey;
   t->request.header.length = bytes;
   gli_wire_post(t);
@@ -93,7 +120,7 @@ static gloo_status send_question(gli_link *link, const gli_rma_call *call,
 static gloo_status ask_reach(gli_link *link, gloo_error *error) {
   gli_rma_target *target = &link->context->window->targets[link->local];
   const gli_pair *pair = link->pair;
-  if (pair == NULL || pair->ops->rkey_map == NULL) {
+  if (pair == NULL || (pair->ops->rkey_map == NULL && pair->ops->rma == NULL)) {
     target->reach = GLI_RMA_MESSAGES;
     return GLOO_OK;
   }
@@ -124,6 +151,26 @@ static bool do_mapped(gli_pair *pair, const gli_rma_target *target,
   return pair != NULL && !pair->ops->revoked(pair);
 }
 
+/* False: a message does it better, or there is no memory for this. */
+static bool do_by_device(gli_link *link, const gli_rma_target *target,
+                         const gli_rma_call *call) {
+  gli_pair *pair = link->pair;
+  if (pair == NULL || (call->verb != GLI_RMA_PUT && call->verb != GLI_RMA_GET))
+    return false;
+  gli_rma_request *r = new_request(link, call->verb, NULL);
+  if (r == NULL) return false;
+  bool puts = call->verb == GLI_RMA_PUT;
+  r->work = (gli_rma_work){
+      .puts = puts,
+      .local = puts ? (uint8_t *)(uintptr_t)call->from : call->to,
+      .bytes = call->bytes,
+      .remote = target->remote + call->offset,
+      .rkey = target->rkey};
+  if (pair->ops->rma(pair, &r->work)) return true;
+  drop_request(r);
+  return false;
+}
+
 gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                           gloo_error *error) {
   gloo_context *context = window->context;
@@ -144,6 +191,8 @@ gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
     if (do_mapped(link->pair, target, call)) return GLOO_OK;
     target->reach = GLI_RMA_MESSAGES; /* which find out why */
   }
+  if (target->reach == GLI_RMA_DEVICE && do_by_device(link, target, call))
+    return GLOO_OK;
   if (target->reach == GLI_RMA_UNKNOWN) {
     gloo_status status = ask_reach(link, error);
     if (status != GLOO_OK) return status;
@@ -246,37 +295,32 @@ static uint64_t answer_bytes(const gli_rma_request *r) {
 static gli_rma_request *find_request(const gli_rma_target *target,
                                      uint32_t number) {
   gli_rma_request *r = target->first;
-  while (r != NULL && r->number != number) r = r->next;
+  while (r != NULL && (!r->asks || r->number != number)) r = r->next;
   return r;
-}
-
-static void drop_request(gloo_window *window, gli_rma_target *target,
-                         gli_rma_request *r) {
-  gli_rma_request *before = NULL;
-  for (gli_rma_request *q = target->first; q != r; q = q->next) before = q;
-  if (before != NULL)
-    before->next = r->next;
-  else
-    target->first = r->next;
-  if (target->last == r) target->last = before;
-  target->under_way--;
-  r->next = window->spare;
-  window->spare = r;
 }
 
 static gloo_status learn_reach(gli_link *link, gli_rma_target *target,
                                const uint8_t *answer, gloo_error *error) {
-  uint64_t flags = gli_get_u64(answer + 8);
-  target->reach = GLI_RMA_MESSAGES;
+  uint64_t where = gli_get_u64(answer), flags = gli_get_u64(answer + 8);
   gli_pair *pair = link->pair;
-  if ((flags & 1) == 0 || pair == NULL) return GLOO_OK;
+  target->reach = GLI_RMA_MESSAGES;
+  if (pair == NULL || target->bytes == 0) return GLOO_OK;
+  if ((flags & GLI_RMA_IS_DEVICE) != 0 && pair->ops->rma != NULL) {
+    target->reach = GLI_RMA_DEVICE;
+    target->remote = where;
+    target->rkey = (uint32_t)(flags >> 32);
+    return GLOO_OK;
+  }
+  if ((flags & GLI_RMA_IS_MAPPED) == 0 || pair->ops->rkey_map == NULL)
+    return GLOO_OK;
   void *memory;
-  gloo_status status = pair->ops->rkey_map(
-      pair, gli_get_u64(answer), (size_t)target->bytes, true, &memory, error);
+  gloo_status status = pair->ops->rkey_map(pair, where, (size_t)target->bytes,
+                                           true, &memory, error);
   if (status != GLOO_OK || memory == NULL) return status;
   target->reach = GLI_RMA_MAPPED;
   target->mapped = memory;
-  target->mapped_atomics = (flags & 2) != 0 && gli_rma_atomics_are_shared();
+  target->mapped_atomics =
+      (flags & GLI_RMA_SHARES_ATOMICS) != 0 && gli_rma_atomics_are_shared();
   return GLOO_OK;
 }
 
@@ -294,8 +338,16 @@ static gloo_status end_request(gli_link *link, gli_rma_request *r,
     uint64_t before = gli_get_u64(answer);
     memcpy(r->to, &before, sizeof before);
   }
-  drop_request(window, target, r);
+  drop_request(r);
   return status == GLOO_OK ? look_at_waits(window, link->local, error) : status;
+}
+
+gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error) {
+  gli_rma_request *r = (gli_rma_request *)(void *)work;
+  gloo_window *window = r->link->context->window;
+  uint32_t rank = r->link->local;
+  drop_request(r);
+  return look_at_waits(window, rank, error);
 }
 
 gloo_status gli_rma_answered(gli_link *link, const gli_header *h,

@@ -80,21 +80,34 @@ static gloo_status answer_flush(gli_link *link, gli_rma_target *from,
   return GLOO_OK;
 }
 
-/* Where the peer finds this memory, if it does. */
-static gloo_status answer_reach(gli_link *link, gli_rma_target *from,
-                                uint32_t number, gloo_error *error) {
+/* Where the peer finds this memory, if it does: two words. */
+static void find_reach(gli_link *link, gli_rma_target *from,
+                       uint8_t answer[2 * GLI_RKEY_BYTES]) {
   const gloo_window *window = link->context->window;
   gli_pair *pair = link->pair;
-  uint64_t rkey = 0;
+  size_t bytes = (size_t)window->bytes;
+  uint64_t where = 0, flags = 0;
+  uint32_t rkey = 0;
+  if (pair != NULL && bytes > 0) {
+    const gli_transport_ops *ops = pair->ops;
+    if (ops->rkey_pack != NULL &&
+        ops->rkey_pack(pair, window->memory, bytes, true, &where))
+      flags = GLI_RMA_IS_MAPPED;
+    else if (ops->rma_expose != NULL &&
+             ops->rma_expose(pair, window->memory, bytes, &where, &rkey))
+      flags = GLI_RMA_IS_DEVICE;
+  }
+  from->mapped_there = flags == GLI_RMA_IS_MAPPED;
+  if (gli_rma_atomics_are_shared()) flags |= GLI_RMA_SHARES_ATOMICS;
+  gli_put_u64(answer, where);
+  gli_put_u64(answer + 8, flags | (uint64_t)rkey << 32);
+}
+
+static gloo_status answer_reach(gli_link *link, gli_rma_target *from,
+                                uint32_t number, gloo_error *error) {
   gli_transfer *t = new_answer(link, number, error);
   if (t == NULL) return error->status;
-  from->exposed = pair != NULL && pair->ops->rkey_pack != NULL &&
-                  window->bytes > 0 &&
-                  pair->ops->rkey_pack(pair, window->memory,
-                                       (size_t)window->bytes, true, &rkey);
-  gli_put_u64(t->rkey, from->exposed ? rkey : 0);
-  gli_put_u64(t->rkey + 8, (from->exposed ? 1u : 0u) |
-                               (gli_rma_atomics_are_shared() ? 2u : 0u));
+  find_reach(link, from, t->rkey);
   send_answer(t, t->rkey, 2 * GLI_RKEY_BYTES);
   return GLOO_OK;
 }
@@ -230,15 +243,15 @@ gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-static bool is_exposed(const gloo_window *window) {
+static bool rma_is_mapped(const gloo_window *window) {
   for (uint32_t i = 0; i < window->context->size; i++)
-    if (window->targets[i].exposed) return true;
+    if (window->targets[i].mapped_there) return true;
   return false;
 }
 
 bool gli_rma_is_shared(const gloo_window *window) {
   gli_region region;
-  return !is_exposed(window) ||
+  return !rma_is_mapped(window) ||
          gli_region_find(window->memory, (size_t)window->bytes, &region);
 }
 
@@ -247,6 +260,6 @@ void gli_rma_fail(gloo_window *window) {
   window->waits = NULL;
   gloo_device *device = window->context->device;
   device->completed++;
-  if (is_exposed(window) && !device->fork.child)
+  if (rma_is_mapped(window) && !device->fork.child)
     (void)gli_region_detach(window->memory, (size_t)window->bytes);
 }

@@ -49,9 +49,12 @@ typedef struct gli_rma_call {
   uint64_t bytes;   /* PUT, GET */
 } gli_rma_call;
 
-/* Something that an owner is to answer. */
+/* Something that an owner is to answer, or its device is to do. */
 typedef struct gli_rma_request {
+  gli_rma_work work; /* first: `rma_done` upcalls get its address */
   struct gli_rma_request *next;
+  gli_link *link;
+  bool asks; /* it has a number */
   uint32_t number;
   gli_rma_verb verb;
   bool answered; /* and the payload is arriving */
@@ -63,8 +66,17 @@ typedef enum gli_rma_reach {
   GLI_RMA_UNKNOWN,
   GLI_RMA_ASKED,
   GLI_RMA_MESSAGES,
-  GLI_RMA_MAPPED /* `mapped` is its memory, here */
+  GLI_RMA_MAPPED, /* `mapped` is its memory, here */
+  GLI_RMA_DEVICE  /* by the transport's `rma`, as far as that goes */
 } gli_rma_reach;
+
+/* Of an answer to REACH, in the second word; above them is the rkey of the
+ * owner's device. */
+enum {
+  GLI_RMA_IS_MAPPED = 1,
+  GLI_RMA_SHARES_ATOMICS = 2,
+  GLI_RMA_IS_DEVICE = 4
+};
 
 /* One other rank: what this one does there, and what that one does here. */
 typedef struct gli_rma_target {
@@ -72,6 +84,8 @@ typedef struct gli_rma_target {
   gli_rma_reach reach;
   uint8_t *mapped;
   bool mapped_atomics;
+  uint64_t remote; /* DEVICE */
+  uint32_t rkey;
 
   /* Mod 2^32: puts that were sent, and those known to be there. */
   uint32_t puts, puts_there, puts_asked;
@@ -83,7 +97,7 @@ typedef struct gli_rma_target {
   uint32_t came; /* puts of that rank, here, mod 2^32 */
   bool owes_flush;
   uint32_t owed_number, owed_puts;
-  bool exposed; /* it was told where this rank's memory is mapped */
+  bool mapped_there; /* it was told where this rank's memory is mapped */
 } gli_rma_target;
 
 /* A thread that waits until nothing is under way to a rank. */
@@ -118,6 +132,8 @@ uint32_t gli_rma_late_rank(const gloo_window *window, uint32_t rank);
 gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
 gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
+/* The transport is done with something. */
+gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error);
 /* It has left; is something under way to it? */
 bool gli_rma_needs(const gli_link *link);
 

@@ -66,14 +66,19 @@ bool standin_sum(const standin_qp *qp, const standin_work *work,
 
 /* ---- ends ---------------------------------------------------------------- */
 
+static enum ibv_wc_opcode opcode_of(const standin_work *work) {
+  if (work->opcode == IBV_WR_SEND) return IBV_WC_SEND;
+  return work->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ
+                                          : IBV_WC_RDMA_WRITE;
+}
+
 static void complete_send(standin_qp *qp, const standin_work *work,
                           enum ibv_wc_status status) {
   standin_entry entry = {.qp = qp, .sends = true, .number = qp->send.over++};
-  entry.wc = (struct ibv_wc){
-      .wr_id = work->id,
-      .status = status,
-      .opcode = work->opcode == IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE,
-      .qp_num = qp->base.qp_num};
+  entry.wc = (struct ibv_wc){.wr_id = work->id,
+                             .status = status,
+                             .opcode = opcode_of(work),
+                             .qp_num = qp->base.qp_num};
   bool tells = qp->signals_all || work->flags & IBV_SEND_SIGNALED;
   if (status != IBV_WC_SUCCESS || tells)
     standin_complete(qp->base.send_cq, &entry);
@@ -166,12 +171,15 @@ static uint8_t *place_of_message(standin_qp *qp, standin_qp *peer,
   return run.at;
 }
 
-static uint8_t *place_of_write(standin_qp *qp, standin_qp *peer,
-                               standin_work *work, bool *orphan) {
+/* Of the peer's memory that is written to, or read. */
+static uint8_t *place_by_key(standin_qp *qp, standin_qp *peer,
+                             standin_work *work, bool *orphan) {
   const standin_mr *mr = NULL;
-  if (peer->is.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)
+  int access = work->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ
+                                                : IBV_ACCESS_REMOTE_WRITE;
+  if ((int)peer->is.qp_access_flags & access)
     mr = standin_find_mr(peer->base.pd, work->rkey, work->remote, work->bytes,
-                         IBV_ACCESS_REMOTE_WRITE);
+                         access);
   if (mr == NULL) {
     break_peer(peer, IBV_EVENT_QP_ACCESS_ERR);
     give_up(qp, work, IBV_WC_REM_ACCESS_ERR);
@@ -208,7 +216,7 @@ static void deliver_piece(standin_qp *qp, standin_qp *peer,
   if (bytes > most) bytes = most;
   uint8_t *to = work->opcode == IBV_WR_SEND
                     ? place_of_message(qp, peer, work, &bytes, &orphan)
-                    : place_of_write(qp, peer, work, &orphan);
+                    : place_by_key(qp, peer, work, &orphan);
   if (to == NULL) return;
   if (bytes > 0 && !orphan) memcpy(to, from, bytes);
   work->moved += bytes;
@@ -217,6 +225,26 @@ static void deliver_piece(standin_qp *qp, standin_qp *peer,
   qp->send.moved++;
   if (work->opcode == IBV_WR_SEND)
     complete_receive(peer, IBV_WC_SUCCESS, work->bytes);
+}
+
+/* The next piece that a read fetches. */
+static void fetch_piece(standin_qp *qp, standin_qp *peer, standin_work *work) {
+  byte_run run = run_at(qp, work, work->moved, IBV_ACCESS_LOCAL_WRITE);
+  bool orphan = false;
+  if (run.mr == NULL || qp->is.max_rd_atomic == 0 ||
+      peer->is.max_dest_rd_atomic == 0) {
+    give_up(qp, work, IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  const uint8_t *from = place_by_key(qp, peer, work, &orphan);
+  if (from == NULL) return;
+  size_t bytes = 1 + standin_random(PIECE_MAX);
+  if (bytes > run.bytes) bytes = run.bytes;
+  if (!orphan && !run.mr->orphan) memcpy(run.at, from, bytes);
+  work->moved += bytes;
+  if (work->moved < work->bytes) return;
+  standin_delivered++;
+  qp->send.moved++;
 }
 
 static void deliver(standin_qp *qp, standin_work *work) {
@@ -228,6 +256,8 @@ static void deliver(standin_qp *qp, standin_work *work) {
   else if (work->opcode == IBV_WR_SEND &&
            peer->receive.over == peer->receive.posted)
     refuse(qp, work);
+  else if (work->opcode == IBV_WR_RDMA_READ)
+    fetch_piece(qp, peer, work);
   else
     deliver_piece(qp, peer, work);
 }
@@ -238,6 +268,7 @@ static void deliver(standin_qp *qp, standin_work *work) {
  * is told. */
 static void check_unchanged(const standin_qp *qp, const standin_work *work) {
   uint64_t sum;
+  if (work->opcode == IBV_WR_RDMA_READ) return; /* which writes to it */
   if (!standin_sum(qp, work, &sum) || sum == work->sum) return;
   standin_die(
       "what a work request of %zu bytes reads was written to before it "

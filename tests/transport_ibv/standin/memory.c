@@ -97,7 +97,8 @@ static bool lies_within(const struct ibv_mr *mr, uint64_t address,
 
 standin_mr *standin_find_mr(const struct ibv_pd *pd, uint32_t key,
                             uint64_t address, size_t bytes, int access) {
-  bool remote = (access & IBV_ACCESS_REMOTE_WRITE) != 0;
+  bool remote =
+      (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)) != 0;
   for (standin_object *o = standin_first; o != NULL; o = o->next) {
     standin_mr *mr = o->self;
     if (o->kind != STANDIN_MR || mr->base.pd != pd ||

@@ -140,6 +140,9 @@ static void attributes_take(struct ibv_qp_attr *is,
   if (mask & IBV_QP_TIMEOUT) is->timeout = to->timeout;
   if (mask & IBV_QP_RETRY_CNT) is->retry_cnt = to->retry_cnt;
   if (mask & IBV_QP_RNR_RETRY) is->rnr_retry = to->rnr_retry;
+  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) is->max_rd_atomic = to->max_rd_atomic;
+  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+    is->max_dest_rd_atomic = to->max_dest_rd_atomic;
 }
 
 static int queue_modify(standin_qp *qp, const struct ibv_qp_attr *to,

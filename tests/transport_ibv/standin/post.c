@@ -50,8 +50,10 @@ static void meet_faults(standin_qp *qp, standin_work *work) {
 static int send_one(standin_qp *qp, const struct ibv_send_wr *wr) {
   if (qp->base.state != IBV_QPS_RTS && qp->base.state != IBV_QPS_ERR)
     return EINVAL;
-  if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_WRITE)
+  bool reads = wr->opcode == IBV_WR_RDMA_READ;
+  if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_WRITE && !reads)
     return EINVAL;
+  if (reads && (wr->send_flags & IBV_SEND_INLINE)) return EINVAL;
   if (queue_is_full(&qp->send)) return ENOMEM;
   standin_work *work = standin_work_at(&qp->send, qp->send.posted);
   *work = (standin_work){.id = wr->wr_id,

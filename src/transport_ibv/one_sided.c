@@ -1,0 +1,111 @@
+/* One-sided operations: what the peer's device does without its process. They
+ * take the slots of work requests that messages leave. */
+#include <string.h>
+
+#include "transport_ibv/ibv.h"
+
+/* Of one work request, where the memory is registered. */
+enum { PIECE_MAX = 1 << 20 };
+
+bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
+                        uint64_t *remote, uint32_t *rkey) {
+  gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  if (pair->way != GLI_IBV_BY_VERBS || pair->checked || pair->broken)
+    return false;
+  const struct ibv_mr *mr = gli_ibv_registered(pair->t, memory, bytes);
+  if (mr == NULL) return false;
+  *remote = (uintptr_t)memory;
+  *rkey = mr->rkey;
+  return true;
+}
+
+/* Where nothing can be begun any more, the end of the pair is that of the work.
+ * One read at a time is under way, so what would take several through slots is
+ * better sent by the peer. */
+bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
+  gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  if (pair->way != GLI_IBV_BY_VERBS || pair->checked) return false;
+  if (!work->puts && work->bytes > GLI_IBV_SLOT_BYTES &&
+      gli_ibv_registered(pair->t, work->local, (size_t)work->bytes) == NULL)
+    return false;
+  work->posted = work->over = 0;
+  work->next = NULL;
+  if (pair->rma.last != NULL)
+    pair->rma.last->next = work;
+  else
+    pair->rma.first = work;
+  pair->rma.last = work;
+  gli_ibv_pair_busy(pair);
+  return true;
+}
+
+static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
+  const struct ibv_mr *mr =
+      gli_ibv_registered(pair->t, rma->local, (size_t)rma->bytes);
+  uint64_t left = rma->bytes - rma->posted;
+  uint64_t most = mr != NULL ? PIECE_MAX : GLI_IBV_SLOT_BYTES;
+  size_t bytes = (size_t)(left < most ? left : most);
+  uint8_t *local = rma->local + rma->posted;
+  gli_ibv_work work;
+  gli_ibv_work_begin(pair, &work);
+  gli_ibv_piece *piece = &pair->piece[pair->posted % GLI_IBV_SLOTS];
+  *piece = (gli_ibv_piece){.work = rma, .bytes = bytes};
+  if (mr != NULL && bytes > pair->inline_max) {
+    work.part[0].addr = (uintptr_t)local;
+    work.part[0].lkey = mr->lkey;
+  } else if (rma->puts) {
+    memcpy(work.slot, local, bytes);
+  } else {
+    piece->from = work.slot;
+    piece->to = local;
+  }
+  work.part[0].length = (uint32_t)bytes;
+  work.wr.num_sge = 1;
+  work.wr.opcode = rma->puts ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+  if (rma->puts && bytes <= pair->inline_max)
+    work.wr.send_flags = IBV_SEND_INLINE;
+  work.wr.wr.rdma.remote_addr = rma->remote + rma->posted;
+  work.wr.wr.rdma.rkey = rma->rkey;
+  rma->posted += bytes;
+  if (!gli_ibv_work_post(pair, &work, -1, rma->posted == rma->bytes)) {
+    piece->work = NULL;
+    return false;
+  }
+  pair->rma.pieces++;
+  return true;
+}
+
+void gli_ibv_rma_flush(gli_ibv_pair *pair) {
+  while (pair->rma.first != NULL && !pair->broken && !pair->departed &&
+         gli_ibv_has_slot(pair)) {
+    gli_rma_work *rma = pair->rma.first;
+    if (!rma_post_piece(pair, rma) || rma->posted < rma->bytes) continue;
+    pair->rma.first = rma->next;
+    if (rma->next == NULL) pair->rma.last = NULL;
+    rma->next = NULL;
+  }
+}
+
+void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece) {
+  gli_rma_work *rma = piece->work;
+  if (piece->from != NULL) memcpy(piece->to, piece->from, piece->bytes);
+  rma->over += piece->bytes;
+  piece->work = NULL;
+  pair->rma.pieces--;
+  if (rma->over < rma->bytes || !pair->live) return;
+  rma->next = pair->rma.done;
+  pair->rma.done = rma;
+}
+
+void gli_ibv_rma_report(gli_ibv_pair *pair) {
+  while (pair->rma.done != NULL) {
+    gli_rma_work *rma = pair->rma.done;
+    pair->rma.done = rma->next;
+    if (pair->live && !pair->broken)
+      pair->t->upcalls->rma_done(pair->config.user, rma);
+  }
+}
+
+void gli_ibv_rma_forget(gli_ibv_pair *pair) {
+  pair->rma.first = pair->rma.last = pair->rma.done = NULL;
+}
