@@ -105,7 +105,7 @@ typedef struct work {
 } work;
 
 /* All ranks the other way round; halves; and parts of these. */
-enum { CONTEXTS = 4, SPLIT_IN = 32 };
+enum { CONTEXTS = 4, SPLIT_IN = 32, WINDOW_IN = 16 };
 
 /* A block per rank, rounded up. */
 enum { ROOM = MAX_BYTES + 4096 };
@@ -217,6 +217,29 @@ static gloo_status make_and_destroy(const work *w) {
   return status;
 }
 
+/* Bytes to and from the next rank, and a word of the first. */
+static gloo_status use_window(const work *w, unsigned *random) {
+  gloo_window *window;
+  size_t bytes = any_bytes(random);
+  bool own = kill_random(random, 2) == 0;
+  void *memory = own ? NULL : w->in;
+  gloo_status status =
+      gloo_window_create(w->context, memory, ROOM, NULL, &window, NULL);
+  if (status != GLOO_OK) return status;
+  int next = (w->rank + 1) % w->ranks;
+  for (int i = 0; i < 4 && status == GLOO_OK; i++) {
+    status = gloo_window_put(window, next, 64, w->out, bytes, NULL);
+    if (status == GLOO_OK)
+      status = gloo_window_fetch_add(window, 0, 0, 1, NULL, NULL);
+    if (status == GLOO_OK) status = gloo_window_flush_all(window, NULL);
+    if (status == GLOO_OK)
+      status = gloo_window_get(window, next, 64, w->out, bytes, NULL);
+    if (status == GLOO_OK) status = gloo_window_fence(window, NULL);
+  }
+  gloo_status end = gloo_window_destroy(window, NULL);
+  return status != GLOO_OK ? status : end;
+}
+
 /* Returns how it ended, never with success. Ranks that are not in the same
  * groups do not know what the others do there, but all draw the same. */
 static gloo_status work_on(const work all[CONTEXTS], unsigned random) {
@@ -225,6 +248,8 @@ static gloo_status work_on(const work all[CONTEXTS], unsigned random) {
     const work *w = &all[kill_random(&random, CONTEXTS)];
     if (kill_random(&random, SPLIT_IN) == 0) {
       status = make_and_destroy(w);
+    } else if (kill_random(&random, WINDOW_IN) == 0) {
+      status = use_window(w, &random);
     } else if (kill_random(&random, SENDRECV_IN) == 0) {
       status = pass_on(w, any_bytes(&random) / 4);
     } else {
