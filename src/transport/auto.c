@@ -1,4 +1,5 @@
 /* The end point of combined transports: opening, polling, sleeping. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -23,6 +24,8 @@ static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
   t->verbs = status == GLOO_OK;
   if (status == GLOO_OK || status == GLOO_ERR_INVALID) return status;
   gli_log(GLOO_LOG_DEBUG, "%s", error->message);
+  (void)snprintf(t->no_verbs, sizeof t->no_verbs, "%.*s", GLI_WHY_BYTES - 1,
+                 error->message);
   return gli_transport_find("tcp")->open(own, child, error);
 }
 

@@ -56,6 +56,7 @@ typedef struct gli_auto {
   gli_auto_child child[GLI_AUTO_CHILDREN];
   gloo_error absent; /* why there is no shared memory */
   bool verbs;        /* the network is RDMA where it can be, over TCP */
+  char no_verbs[GLI_WHY_BYTES]; /* else why not */
   bool in_poll;
   int opening_via; /* while a child's accept upcall is passed on */
   size_t count[GLI_AUTO_CHILDREN]; /* of pairs */

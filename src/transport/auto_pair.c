@@ -89,9 +89,12 @@ const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_auto_pair *pair = (const gli_auto_pair *)base;
   if (!pair->decided || pair->child == NULL) return NULL;
   memcpy(why, pair->why, GLI_WHY_BYTES);
-  if (pair->child->ops->route == NULL) return names[pair->via];
-  char below[GLI_WHY_BYTES];
-  const char *name = pair->child->ops->route(pair->child, below);
+  const char *name = names[pair->via];
+  char below[GLI_WHY_BYTES] = "";
+  if (pair->child->ops->route != NULL)
+    name = pair->child->ops->route(pair->child, below);
+  else if (pair->via == GLI_AUTO_TCP)
+    memcpy(below, pair->t->no_verbs, sizeof below);
   if (name != NULL && below[0] != '\0') {
     size_t used = strlen(why);
     (void)snprintf(why + used, GLI_WHY_BYTES - used, "%snot RDMA: %s",

@@ -1,5 +1,6 @@
 #include "transport_ibv/port.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,16 +19,18 @@ typedef struct port_wishes {
   const char *devices; /* NULL: any */
   long gid_index;      /* -1: whichever suits */
   long traffic_class, service_level;
+  long partition; /* -1: the port's first */
 } port_wishes;
 
-/* `text`: what the variable `name` holds, or NULL. */
+/* `text`: what the variable `name` holds, or NULL. Partitions are written in
+ * sixteens. */
 static gloo_status port_read_number(const char *name, const char *text,
                                     long most, long *number,
                                     gloo_error *error) {
   char *end;
   if (text == NULL) return GLOO_OK;
   errno = 0;
-  long n = strtol(text, &end, 10);
+  long n = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
   if (errno != 0 || end == text || *end != '\0' || n < 0 || n > most)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s is '%.60s'; it takes a number from 0 to %ld", name,
@@ -37,7 +40,7 @@ static gloo_status port_read_number(const char *name, const char *text,
 }
 
 static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
-  wishes->gid_index = -1;
+  wishes->gid_index = wishes->partition = -1;
   wishes->traffic_class = wishes->service_level = 0;
   wishes->devices = gli_environment_read("GLOO_IBV_DEVICE");
   gloo_status status = GLOO_OK;
@@ -55,6 +58,10 @@ static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
     status = port_read_number("GLOO_IBV_SERVICE_LEVEL",
                               gli_environment_read("GLOO_IBV_SERVICE_LEVEL"),
                               15, &wishes->service_level, error);
+  if (status == GLOO_OK)
+    status = port_read_number("GLOO_IBV_PARTITION",
+                              gli_environment_read("GLOO_IBV_PARTITION"),
+                              0xffff, &wishes->partition, error);
   return status;
 }
 
@@ -95,6 +102,26 @@ static bool port_find_gid(gli_ibv_port *port, int n, const port_wishes *wishes,
   return false;
 }
 
+/* Whether the port is a full member of it is the highest bit's, and the
+ * network's, matter. */
+static bool port_find_partition(gli_ibv_port *port, int n,
+                                const port_wishes *wishes, char *why,
+                                size_t why_bytes) {
+  enum { NUMBER = 0x7fff };
+  if (wishes->partition < 0) return true;
+  for (int i = 0; i < n; i++) {
+    __be16 key;
+    if (port->v->query_pkey(port->context, port->number, i, &key) != 0)
+      continue;
+    if ((ntohs(key) & NUMBER) != (wishes->partition & NUMBER)) continue;
+    port->pkey_index = (uint16_t)i;
+    return true;
+  }
+  snprintf(why, why_bytes, "%s is not in partition 0x%lx (GLOO_IBV_PARTITION)",
+           port->name, (unsigned long)wishes->partition);
+  return false;
+}
+
 /* ---- which port ---------------------------------------------------------- */
 
 static const char *port_state_text(enum ibv_port_state state) {
@@ -127,7 +154,9 @@ static bool port_suits(gli_ibv_port *port, const port_wishes *wishes, char *why,
   port->infiniband = attributes.link_layer != IBV_LINK_LAYER_ETHERNET;
   port->mtu = attributes.active_mtu;
   port->lid = attributes.lid;
-  return port_find_gid(port, attributes.gid_tbl_len, wishes, why, why_bytes);
+  return port_find_gid(port, attributes.gid_tbl_len, wishes, why, why_bytes) &&
+         port_find_partition(port, attributes.pkey_tbl_len, wishes, why,
+                             why_bytes);
 }
 
 static bool port_unblock(int fd) {

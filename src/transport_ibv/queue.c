@@ -51,6 +51,7 @@ static int queue_to(gli_ibv_pair *pair, struct ibv_qp_attr *to, int mask) {
 static const char *queue_init(gli_ibv_pair *pair) {
   struct ibv_qp_attr to = {
       .qp_state = IBV_QPS_INIT,
+      .pkey_index = pair->t->port.pkey_index,
       .port_num = pair->t->port.number,
       .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
   int code = queue_to(

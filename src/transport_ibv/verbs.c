@@ -26,6 +26,7 @@ static bool verbs_take(uv_lib_t *library, const char **missing) {
       {"ibv_close_device", &verbs.close_device},
       {"ibv_query_port", &verbs.query_port},
       {"_ibv_query_gid_ex", &verbs.query_gid_ex},
+      {"ibv_query_pkey", &verbs.query_pkey},
       {"ibv_get_async_event", &verbs.get_async_event},
       {"ibv_ack_async_event", &verbs.ack_async_event},
       {"ibv_event_type_str", &verbs.event_type_str},

@@ -25,6 +25,8 @@ typedef struct gli_verbs {
   int (*query_gid_ex)(struct ibv_context *context, uint32_t port,
                       uint32_t index, struct ibv_gid_entry *entry,
                       uint32_t flags, size_t bytes);
+  int (*query_pkey)(struct ibv_context *context, uint8_t port, int index,
+                    __be16 *pkey);
   int (*get_async_event)(struct ibv_context *context,
                          struct ibv_async_event *event);
   void (*ack_async_event)(struct ibv_async_event *event);

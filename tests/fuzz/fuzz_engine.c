@@ -9,7 +9,8 @@
 #include "nowhere.h"
 
 enum { CALLS_MAX = 4, STEPS_MAX = 60, POLLS = 2 };
-enum { LENDS = 1, KEEPS = 2, PROMISES = 4, TREE = 8 };
+enum { LENDS = 1, KEEPS = 2, PROMISES = 4, TREE = 8, WINDOW = 16 };
+enum { WINDOW_BYTES = 64, THEIR_BYTES = 1 << 20 };
 
 /* A call that is under way, with buffers of just the size that it needs. */
 typedef struct engine_call {
@@ -21,6 +22,8 @@ typedef struct engine_scene {
   gloo_device *device;
   gloo_context *context;
   engine_call calls[CALLS_MAX];
+  gloo_window *window; /* NULL: none */
+  uint64_t part[WINDOW_BYTES / 8], theirs[WINDOW_BYTES / 8];
   /* The message that is to be handed up. */
   nowhere_pair *pair;
   gli_header header;
@@ -114,6 +117,40 @@ static void engine_end_call(engine_scene *s, fuzz_input *input) {
   if (what >> 7 != 0) call_end(call);
 }
 
+/* ---- windows ------------------------------------------------------------- */
+
+static void engine_open_window(engine_scene *s) {
+  gloo_error error;
+  fuzz_check(gli_window_open(s->context, s->part, WINDOW_BYTES, NULL,
+                             &s->window, &error) == GLOO_OK,
+             "the window opens");
+  for (uint32_t rank = 0; rank < NOWHERE_RANKS; rank++)
+    gli_window_learn(s->window, rank, rank, THEIR_BYTES);
+  gli_window_learn(s->window, 0, 0, WINDOW_BYTES);
+}
+
+static void engine_use_window(engine_scene *s, uint8_t what) {
+  gloo_error error;
+  gloo_status status;
+  int rank = what & 3;
+  if (s->window == NULL) return;
+  switch (what >> 2 & 3) {
+    case 0:
+      status = gloo_window_put(s->window, rank, what, s->theirs, 24, &error);
+      break;
+    case 1:
+      status = gloo_window_get(s->window, rank, 8, s->theirs, 16, &error);
+      break;
+    case 2:
+      status = gloo_window_fetch_add(s->window, rank, 8, 1, s->theirs, &error);
+      break;
+    default:
+      status = gloo_window_compare_swap(s->window, rank, 0, 0, what, s->theirs,
+                                        &error);
+  }
+  fuzz_check_error(status, &error);
+}
+
 /* ---- messages ------------------------------------------------------------ */
 
 static void hand_up(void *user) {
@@ -177,6 +214,14 @@ static void engine_message(engine_scene *s, fuzz_input *input, bool echo) {
     memset(&s->header, 0, sizeof s->header);
     s->header.type = GLI_MESSAGE_DATA;
   }
+  /* Nobody would find it by chance. */
+  bool for_window = !echo && s->window != NULL && (what & 4) != 0;
+  if (for_window) {
+    s->header.type = GLI_MESSAGE_RMA;
+    s->header.op = what >> 3 & 7;
+    s->header.operation = gli_window_key(s->window);
+    s->header.length = s->header.op == 6 ? 0 : s->header.op == 4 ? 16 : 8;
+  }
   for (int i = what >> 5; i > 0; i--) {
     uint8_t field = fuzz_take_u8(input);
     header_change(&s->header, field, fuzz_take_u8(input));
@@ -239,10 +284,12 @@ static void engine_open(engine_scene *s, uint8_t how) {
   gli_context_learn_locality(s->context);
   if ((how & TREE) != 0)
     fuzz_check_error(gli_context_join_tree(s->context, &error), &error);
+  if ((how & WINDOW) != 0) engine_open_window(s);
 }
 
 static void engine_close(engine_scene *s) {
   for (int i = 0; i < CALLS_MAX; i++) call_end(&s->calls[i]);
+  if (s->window != NULL) (void)gli_window_close(s->window);
   gli_context_close(s->context);
   nowhere_close(s->device);
 }
@@ -261,7 +308,10 @@ static void engine_step(engine_scene *s, fuzz_input *input) {
       engine_message(s, input, false);
       break;
     case 4:
-      engine_end_call(s, input);
+      if (what >= 128)
+        engine_use_window(s, fuzz_take_u8(input));
+      else
+        engine_end_call(s, input);
       break;
     case 5:
       engine_upcall(s, input, what >= 128 ? give_up : ask_to_accept);

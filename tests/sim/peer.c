@@ -138,8 +138,8 @@ void peer_run_both(pair_of_ranks *two) {
   } while (sim_step(two->world));
 }
 
-static void post(pair_of_ranks *two, const gli_header *header,
-                 const void *payload) {
+void peer_post(pair_of_ranks *two, const gli_header *header,
+               const void *payload) {
   said *new = calloc(1, sizeof *new + (size_t)header->length);
   assert_non_null(new);
   new->before = two->said;
@@ -161,7 +161,7 @@ void peer_say(pair_of_ranks *two, gli_message_type type,
   header.slot = slot;
   header.eager = 0;
   header.length = 0;
-  post(two, &header, NULL);
+  peer_post(two, &header, NULL);
 }
 
 void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
@@ -172,7 +172,7 @@ void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
   header.slot = slot;
   header.length = bytes;
   header.eager = 0;
-  post(two, &header, payload);
+  peer_post(two, &header, payload);
 }
 
 void peer_rkey_pack(pair_of_ranks *two, const gli_header *about, uint32_t slot,

@@ -50,6 +50,9 @@ void peer_say(pair_of_ranks *two, gli_message_type type,
 /* DATA in any form; of the bytes, if any, `payload` is all. */
 void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
                gli_form form, const void *payload, uint64_t bytes);
+/* Any message, as it is. */
+void peer_post(pair_of_ranks *two, const gli_header *header,
+               const void *payload);
 void peer_rkey_pack(pair_of_ranks *two, const gli_header *about, uint32_t slot,
                     gli_form form, uint64_t rkey);
 

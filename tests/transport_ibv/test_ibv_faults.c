@@ -37,6 +37,7 @@ static const fault_kind kinds[] = {
     {"close_device", "close_device:%lu", NULL},
     {"query_port", "query_port:%lu", NULL},
     {"query_gid_ex", "query_gid_ex:%lu", NULL},
+    {"query_pkey", "query_pkey:%lu", NULL},
     {"get_async_event", "get_async_event:%lu", NULL},
     {"alloc_pd", "alloc_pd:%lu", NULL},
     {"dealloc_pd", "dealloc_pd:%lu", NULL},
@@ -61,6 +62,7 @@ static const fault_kind kinds[] = {
     {"qp_fatal", "event:qp_fatal@%lu", NULL},
     /* And all after it. */
     {"query_gid_ex", "query_gid_ex:%lu+", NULL},
+    {"query_pkey", "query_pkey:%lu+", NULL},
     {"reg_mr", "reg_mr:%lu+", NULL},
     {"dereg_mr", "dereg_mr:%lu+", NULL},
     {"create_qp", "create_qp:%lu+", NULL},

@@ -139,6 +139,7 @@ static bool is_connected(const standin_qp *qp, const standin_qp *peer) {
          peer->is.dest_qp_num == qp->base.qp_num &&
          peer->is.rq_psn == qp->is.sq_psn &&
          peer->is.path_mtu == qp->is.path_mtu &&
+         peer->is.pkey_index == qp->is.pkey_index &&
          memcmp(there, &standin_gids[here], sizeof *there) == 0;
 }
 

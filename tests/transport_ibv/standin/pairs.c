@@ -116,7 +116,7 @@ static bool address_is_good(const struct ibv_ah_attr *address) {
 
 static bool attributes_are_good(const struct ibv_qp_attr *to, int mask) {
   if (mask & IBV_QP_PORT && to->port_num != 1) return false;
-  if (mask & IBV_QP_PKEY_INDEX && to->pkey_index != 0) return false;
+  if (mask & IBV_QP_PKEY_INDEX && to->pkey_index >= STANDIN_PKEYS) return false;
   if (mask & IBV_QP_AV && !address_is_good(&to->ah_attr)) return false;
   if (mask & IBV_QP_PATH_MTU &&
       (to->path_mtu < IBV_MTU_256 || to->path_mtu > IBV_MTU_1024))
@@ -132,6 +132,7 @@ static bool attributes_are_good(const struct ibv_qp_attr *to, int mask) {
 static void attributes_take(struct ibv_qp_attr *is,
                             const struct ibv_qp_attr *to, int mask) {
   if (mask & IBV_QP_ACCESS_FLAGS) is->qp_access_flags = to->qp_access_flags;
+  if (mask & IBV_QP_PKEY_INDEX) is->pkey_index = to->pkey_index;
   if (mask & IBV_QP_AV) is->ah_attr = to->ah_attr;
   if (mask & IBV_QP_PATH_MTU) is->path_mtu = to->path_mtu;
   if (mask & IBV_QP_DEST_QPN) is->dest_qp_num = to->dest_qp_num;

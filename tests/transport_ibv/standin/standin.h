@@ -38,6 +38,7 @@
   _(close_device, EIO)           \
   _(query_port, EIO)             \
   _(query_gid_ex, ENODATA)       \
+  _(query_pkey, EIO)             \
   _(get_async_event, EIO)        \
   _(ack_async_event, 0)          \
   _(event_type_str, 0)           \
@@ -164,7 +165,7 @@ typedef struct standin_channel {
 } standin_channel;
 
 extern const union ibv_gid standin_gids[];
-enum { STANDIN_GIDS = 2, STANDIN_GID_ROOM = 4 };
+enum { STANDIN_GIDS = 2, STANDIN_GID_ROOM = 4, STANDIN_PKEYS = 2 };
 
 /* Raise an event; `qp` NULL: of the device. */
 void standin_raise(standin_context *context, enum ibv_event_type type,

@@ -1,0 +1,248 @@
+/* A peer that asks a window for what it must not, or answers what was not
+ * asked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "engine/rma/rma.h"
+#include "peer.h"
+
+enum { WORDS = 8, PART = 8 * WORDS, THEIR_KEY = 77, THEIR_PART = 4096 };
+
+typedef struct window_scene {
+  pair_of_ranks two;
+  gloo_window *window;
+  /* The part is between two words that are no part of it. */
+  uint64_t memory[WORDS + 2];
+} window_scene;
+
+static void scene_begin(window_scene *s) {
+  memset(s, 0, sizeof *s);
+  peer_set_up(&s->two, 0, -1);
+  assert_int_equal(gli_window_open(s->two.context, &s->memory[1], PART, NULL,
+                                   &s->window, NULL),
+                   GLOO_OK);
+  gli_window_learn(s->window, 1, THEIR_KEY, THEIR_PART);
+}
+
+static void scene_end(window_scene *s) {
+  assert_null(gli_window_close(s->window));
+  peer_tear_down(&s->two);
+}
+
+static gli_header rma(const window_scene *s, unsigned verb, uint64_t offset,
+                      uint64_t bytes) {
+  return (gli_header){.type = GLI_MESSAGE_RMA,
+                      .op = (uint8_t)verb,
+                      .operation = gli_window_key(s->window),
+                      .slot = 5,
+                      .count = offset,
+                      .length = bytes};
+}
+
+/* ---- what is right ------------------------------------------------------- */
+
+static void rma_say(window_scene *s, unsigned verb, uint64_t offset,
+                    const void *payload, uint64_t bytes) {
+  gli_header h = rma(s, verb, offset, bytes);
+  peer_post(&s->two, &h, payload);
+  peer_run_both(&s->two);
+}
+
+static void what_is_asked_is_answered(void **state) {
+  (void)state;
+  window_scene s;
+  uint8_t number[8], words[16];
+  scene_begin(&s);
+  gli_put_u64(words, 3);
+  gli_put_u64(words + 8, 4);
+  rma_say(&s, GLI_RMA_PUT, PART - 8, words, 8);
+  gli_put_u32(number, 1);
+  rma_say(&s, GLI_RMA_FLUSH, 0, number, 4);
+  assert_int_equal(s.two.came[GLI_MESSAGE_RMA], 1);
+  assert_int_equal(s.two.last[GLI_MESSAGE_RMA].op, GLI_RMA_REPLY);
+  assert_int_equal(s.two.last[GLI_MESSAGE_RMA].slot, 5);
+  assert_int_equal(gli_get_u64((uint8_t *)&s.memory[WORDS]), 3);
+  rma_say(&s, GLI_RMA_ADD, 8, words, 8);
+  rma_say(&s, GLI_RMA_ADD, 8, words, 8);
+  assert_int_equal(s.memory[2], 6);
+  assert_int_equal(gli_get_u64(s.two.discard), 3);
+  rma_say(&s, GLI_RMA_SWAP, 16, words, 16); /* it is not 3 */
+  assert_int_equal(s.memory[3], 0);
+  gli_put_u64(number, PART);
+  rma_say(&s, GLI_RMA_GET, 0, number, 8);
+  assert_int_equal(s.two.last[GLI_MESSAGE_RMA].length, PART);
+  assert_memory_equal(s.two.discard, &s.memory[1], PART);
+  assert_int_equal(s.memory[0], 0);
+  assert_int_equal(s.memory[WORDS + 1], 0);
+  scene_end(&s);
+}
+
+/* Puts may come after a flush that speaks of them. */
+static void a_flush_waits_for_its_puts(void **state) {
+  (void)state;
+  window_scene s;
+  uint8_t number[4], word[8] = {1};
+  scene_begin(&s);
+  gli_put_u32(number, 2);
+  rma_say(&s, GLI_RMA_PUT, 0, word, 8);
+  rma_say(&s, GLI_RMA_FLUSH, 0, number, 4);
+  assert_int_equal(s.two.came[GLI_MESSAGE_RMA], 0);
+  rma_say(&s, GLI_RMA_PUT, 0, word, 8);
+  assert_int_equal(s.two.came[GLI_MESSAGE_RMA], 1);
+  scene_end(&s);
+}
+
+/* ---- what is not --------------------------------------------------------- */
+
+static void expect_cut_off(window_scene *s, const gli_header *h,
+                           const void *payload) {
+  gloo_error error;
+  peer_post(&s->two, h, payload);
+  peer_run_engine(&s->two);
+  assert_int_equal(gloo_context_error(s->two.context, &error),
+                   GLOO_ERR_PROTOCOL);
+  assert_int_equal(error.rank, 1);
+  for (int i = 0; i < WORDS + 2; i++) assert_int_equal(s->memory[i], 0);
+}
+
+static const struct forgery {
+  unsigned verb;
+  uint64_t offset, bytes, wanted; /* wanted: of a GET */
+  uint64_t other_key;
+} forgeries[] = {
+    {GLI_RMA_PUT, PART - 7, 8, 0, 0},
+    {GLI_RMA_PUT, 0, PART + 1, 0, 0},
+    {GLI_RMA_PUT, UINT64_MAX - 3, 8, 0, 0},
+    {GLI_RMA_PUT, 0, 0, 0, 0},
+    {GLI_RMA_PUT, 0, 8, 0, 1},
+    {GLI_RMA_GET, PART - 7, 8, 8, 0},
+    {GLI_RMA_GET, 1, 8, UINT64_MAX, 0},
+    {GLI_RMA_GET, UINT64_MAX, 8, 8, 0},
+    {GLI_RMA_GET, 0, 7, 8, 0},
+    {GLI_RMA_GET, 0, 8, 8, 1},
+    {GLI_RMA_ADD, 4, 8, 0, 0},
+    {GLI_RMA_ADD, PART, 8, 0, 0},
+    {GLI_RMA_ADD, 0, 16, 0, 0},
+    {GLI_RMA_ADD, 0, 8, 0, 1},
+    {GLI_RMA_SWAP, 0, 8, 0, 0},
+    {GLI_RMA_SWAP, UINT64_MAX - 7, 16, 0, 0},
+    {GLI_RMA_FLUSH, 0, 8, 0, 0},
+    {GLI_RMA_REACH, 0, 1, 0, 0},
+    {GLI_RMA_REPLY, 0, 0, 0, 0},
+    {0, 0, 8, 0, 0},
+    {GLI_RMA_REPLY + 1, 0, 8, 0, 0},
+    {255, 0, 8, 0, 0},
+};
+
+static void forgeries_are_cut_off(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+    const struct forgery *f = &forgeries[i];
+    window_scene s;
+    uint8_t payload[2 * PART];
+    memset(payload, 0xee, sizeof payload);
+    if (f->verb == GLI_RMA_GET) gli_put_u64(payload, f->wanted);
+    scene_begin(&s);
+    gli_header h = rma(&s, f->verb, f->offset, f->bytes);
+    h.operation += f->other_key;
+    expect_cut_off(&s, &h, payload);
+    scene_end(&s);
+  }
+}
+
+static void no_window_takes_nothing(void **state) {
+  (void)state;
+  pair_of_ranks two;
+  gloo_error error;
+  peer_set_up(&two, 0, -1);
+  gli_header h = {.type = GLI_MESSAGE_RMA, .op = GLI_RMA_REACH};
+  peer_post(&two, &h, NULL);
+  peer_run_engine(&two);
+  assert_int_equal(gloo_context_error(two.context, &error), GLOO_ERR_PROTOCOL);
+  peer_tear_down(&two);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+/* Of another length, with another key, for another request, or twice. */
+static void wrong_answers_are_cut_off(void **state) {
+  (void)state;
+  static const uint8_t words[16];
+  for (int wrong = 0; wrong < 5; wrong++) {
+    window_scene s;
+    uint64_t before = 42;
+    scene_begin(&s);
+    assert_int_equal(gloo_window_fetch_add(s.window, 1, 8, 1, &before, NULL),
+                     GLOO_OK);
+    peer_run_both(&s.two);
+    assert_int_equal(s.two.last[GLI_MESSAGE_RMA].op, GLI_RMA_ADD);
+    gli_header h = rma(&s, GLI_RMA_REPLY, 0, 8);
+    h.operation = THEIR_KEY;
+    h.slot = s.two.last[GLI_MESSAGE_RMA].slot;
+    if (wrong == 0) h.length = 16;
+    if (wrong == 1) h.operation = gli_window_key(s.window);
+    if (wrong == 2) h.slot++;
+    if (wrong == 3) h.length = 0;
+    if (wrong == 4) {
+      peer_post(&s.two, &h, words);
+      peer_run_engine(&s.two);
+      assert_int_equal(before, 0);
+    }
+    expect_cut_off(&s, &h, words);
+    assert_int_equal(before, wrong == 4 ? 0 : 42);
+    scene_end(&s);
+  }
+}
+
+/* Who asks and asks, and does not take the answers. */
+static void answers_are_bounded(void **state) {
+  (void)state;
+  window_scene s;
+  uint8_t wanted[8];
+  memset(&s, 0, sizeof s);
+  peer_set_up(&s.two, 100, -1);
+  assert_int_equal(
+      gli_window_open(s.two.context, &s.memory[1], PART, NULL, &s.window, NULL),
+      GLOO_OK);
+  gli_put_u64(wanted, PART);
+  gli_header h = rma(&s, GLI_RMA_GET, 0, 8);
+  for (int i = 0; i < GLI_RMA_UNDER_WAY_MAX; i++) peer_post(&s.two, &h, wanted);
+  peer_run_engine(&s.two);
+  assert_int_equal(gloo_context_error(s.two.context, NULL), GLOO_OK);
+  for (int i = 0; i < 2 * GLI_RMA_ANSWERS_MAX; i++)
+    peer_post(&s.two, &h, wanted);
+  expect_cut_off(&s, &h, wanted);
+  scene_end(&s);
+}
+
+/* Nothing that a window waits for comes any more. */
+static void one_who_leaves_is_named(void **state) {
+  (void)state;
+  window_scene s;
+  gloo_error error;
+  uint64_t before;
+  scene_begin(&s);
+  assert_int_equal(gloo_window_fetch_add(s.window, 1, 8, 1, &before, NULL),
+                   GLOO_OK);
+  gli_header h = {0};
+  peer_say(&s.two, GLI_MESSAGE_BYE, &h, 0);
+  peer_run_engine(&s.two);
+  assert_int_equal(gloo_context_error(s.two.context, &error), GLOO_ERR_PEER);
+  assert_int_equal(error.rank, 1);
+  assert_int_equal(gloo_window_flush(s.window, 1, NULL), GLOO_ERR_POISONED);
+  scene_end(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_asked_is_answered),
+      cmocka_unit_test(a_flush_waits_for_its_puts),
+      cmocka_unit_test(forgeries_are_cut_off),
+      cmocka_unit_test(no_window_takes_nothing),
+      cmocka_unit_test(wrong_answers_are_cut_off),
+      cmocka_unit_test(answers_are_bounded),
+      cmocka_unit_test(one_who_leaves_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
