@@ -11,8 +11,10 @@
  * is done before what is called for after it. Two ranks that reach the same
  * bytes at the same time, one of them to write, get bytes of either, unless
  * both use atomic operations, which are atomic to each other (not to puts and
- * gets). A rank that reads its own part reads what others have put there once
- * it knows that they have flushed: a fence, or a message from them, tells it.
+ * gets). Where there are checksums (GLOO_CHECKSUM), more than 16 bytes that are
+ * written to while they travel count as damaged, and the context fails. A rank
+ * that reads its own part reads what others have put there once it knows that
+ * they have flushed: a fence, or a message from them, tells it.
  *
  * How it travels. Between processes of one host, memory from gloo_alloc (or
  * memory that the window allocates) is mapped: calls are copies and atomic

@@ -118,8 +118,12 @@ gloo_status gloo_window_destroy(gloo_window *window, gloo_error *error) {
   if (window == NULL) return GLOO_OK;
   if (gli_custom_op_inside())
     return gli_custom_op_refuse("gloo_window_destroy", error);
-  gloo_status status = gloo_window_fence(window, error);
+  gloo_error unread;
+  if (error == NULL) error = &unread;
   gloo_context *group = gli_window_context(window);
+  gloo_status status = gloo_window_fence(window, error);
+  /* Else others may go on using it. */
+  if (status != GLOO_OK) (void)gli_context_fail(group, error);
   void *ours = gli_window_close(window);
   gloo_context_destroy(group);
   gloo_free(ours);

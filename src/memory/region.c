@@ -187,6 +187,21 @@ static void set_private(entry *e, size_t page) {
   e->detached[page / 64] |= UINT64_C(1) << page % 64;
 }
 
+bool gli_region_is_intact(const void *memory, size_t bytes) {
+  if (!region_any()) return false;
+  size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  uv_mutex_lock(&lock);
+  const entry *e = region_find(memory, bytes);
+  bool intact = e != NULL;
+  if (intact && e->detached != NULL && bytes > 0) {
+    size_t offset = (size_t)((const uint8_t *)memory - e->region.base);
+    size_t page = offset / page_bytes, last = (offset + bytes - 1) / page_bytes;
+    for (; page <= last && intact; page++) intact = !is_private(e, page);
+  }
+  uv_mutex_unlock(&lock);
+  return intact;
+}
+
 /* The pages [from, to), as far as they are still shared: to do it twice would
  * bring back what the file holds. */
 static int detach_pages(entry *e, size_t from, size_t to, size_t page_bytes) {

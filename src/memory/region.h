@@ -44,6 +44,9 @@ void gli_region_on_remove(gli_region_gone_fn *gone);
  * been detached. It stays valid while the memory is in use, which is its
  * owner's promise. */
 bool gli_region_find(const void *memory, size_t bytes, gli_region *region);
+/* Is [memory, memory + bytes) in a region, and is none of its pages detached?
+ */
+bool gli_region_is_intact(const void *memory, size_t bytes);
 
 /* Is the region with this serial, which began at `base`, still there? */
 bool gli_region_lives(const void *base, uint64_t serial);

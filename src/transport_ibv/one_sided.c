@@ -2,10 +2,13 @@
  * take the slots of work requests that messages leave. */
 #include <string.h>
 
+#include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
-/* Of one work request, where the memory is registered. */
-enum { PIECE_MAX = 1 << 20 };
+enum {
+  PIECE_MAX = 1 << 20, /* of a work request, where the memory is registered */
+  KEPT_SLOTS = 4       /* for messages and credit */
+};
 
 bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
                         uint64_t *remote, uint32_t *rkey) {
@@ -77,7 +80,7 @@ static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
 
 void gli_ibv_rma_flush(gli_ibv_pair *pair) {
   while (pair->rma.first != NULL && !pair->broken && !pair->departed &&
-         gli_ibv_has_slot(pair)) {
+         pair->posted - pair->done < GLI_IBV_SLOTS - KEPT_SLOTS) {
     gli_rma_work *rma = pair->rma.first;
     if (!rma_post_piece(pair, rma) || rma->posted < rma->bytes) continue;
     pair->rma.first = rma->next;
@@ -93,6 +96,10 @@ void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece) {
   piece->work = NULL;
   pair->rma.pieces--;
   if (rma->over < rma->bytes || !pair->live) return;
+  if (!rma->puts && !gli_region_retake(rma->local, (size_t)rma->bytes)) {
+    gli_ibv_pair_spoil(pair, "cannot be read where it was written");
+    return;
+  }
   rma->next = pair->rma.done;
   pair->rma.done = rma;
 }

@@ -428,6 +428,117 @@ static void several_threads_of_a_rank(void **state) {
   run(3, threads);
 }
 
+/* What one thread goes on with must not keep another one waiting. */
+static void go_on_putting(void *argument) {
+  worker *w = argument;
+  static const uint64_t value = 5;
+  while (atomic_load(&away) == 0 && w->env.failure[0] == '\0')
+    RANK_OK(&w->env, gloo_window_put(w->window, 1, 8, &value, 8, NULL));
+}
+
+static void flush_meanwhile(rank_env *env) {
+  enum { STREAMERS = 3 };
+  gloo_window *window = window_new(env, NULL, 64);
+  if (!window) return;
+  if (env->rank == 0) {
+    worker workers[STREAMERS];
+    uv_thread_t ids[STREAMERS];
+    for (int i = 0; i < STREAMERS; i++) {
+      workers[i] = (worker){.env = *env, .window = window};
+      if (uv_thread_create(&ids[i], go_on_putting, &workers[i]) != 0) abort();
+    }
+    for (uint64_t i = 0; i < 20; i++) {
+      uint64_t before = 42;
+      RANK_OK(env, gloo_window_fetch_add(window, 1, 0, 1, &before, NULL));
+      RANK_OK(env, gloo_window_flush(window, 1, NULL));
+      RANK_CHECK(env, before == i);
+    }
+    atomic_store(&away, 1);
+    for (int i = 0; i < STREAMERS; i++) {
+      uv_thread_join(&ids[i]);
+      if (workers[i].env.failure[0]) *env = workers[i].env;
+    }
+  }
+  RANK_OK(env, gloo_window_destroy(window, NULL));
+}
+
+static void a_flush_does_not_wait_for_later_puts(void **state) {
+  (void)state;
+  atomic_store(&away, 0);
+  run(2, flush_meanwhile);
+  atomic_store(&away, 0);
+  run_with(2, (ranks_options){.streams = 3}, flush_meanwhile);
+}
+
+/* Put to rank 2 while another thread waits for rank 1, and then for all. */
+static void put_once_more(void *argument) {
+  worker *w = argument;
+  static const uint64_t value = 5;
+  uv_sleep(20);
+  RANK_OK(&w->env, gloo_window_put(w->window, 2, 0, &value, 8, NULL));
+}
+
+static void flush_all_meanwhile(rank_env *env) {
+  gloo_window *window = window_new(env, NULL, 64);
+  if (!window) return;
+  if (env->rank == 0) {
+    uint64_t got;
+    uv_thread_t id;
+    worker other = {.env = *env, .window = window};
+    if (uv_thread_create(&id, put_once_more, &other) != 0) abort();
+    RANK_OK(env, gloo_window_get(window, 1, 0, &got, 8, NULL));
+    RANK_OK(env, gloo_window_flush_all(window, NULL));
+    uv_thread_join(&id);
+    if (other.env.failure[0]) *env = other.env;
+  } else if (env->rank == 1) {
+    uv_sleep(50);
+  }
+  RANK_OK(env, gloo_window_destroy(window, NULL));
+}
+
+static void a_flush_of_all_asks_all(void **state) {
+  (void)state;
+  run_with(3, (ranks_options){.no_helper = 1}, flush_all_meanwhile);
+}
+
+/* Windows of two contexts whose memory is in one region: when one context fails
+ * its pages are cut off, and the other's stay. */
+static gloo_store *store_of_other;
+
+static void share_a_region(rank_env *env) {
+  gloo_context *other = NULL;
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_error error;
+  uint64_t value = 7;
+  RANK_OK(env, gloo_context_create(env->rank, env->size, store_of_other,
+                                   env->device, &c, &other, &error));
+  gloo_window *failing = window_new(env, NULL, 64), *good = NULL;
+  RANK_OK(env, gloo_window_create(other, NULL, 64, NULL, &good, NULL));
+  if (!other || !failing || !good) return;
+  for (int round = 0; round < 2; round++) {
+    RANK_OK(env, gloo_window_put(failing, 1 - env->rank, 0, &value, 8, NULL));
+    RANK_OK(env, gloo_window_put(good, 1 - env->rank, 0, &value, 8, NULL));
+    RANK_OK(env, gloo_window_fence(failing, NULL));
+    RANK_OK(env, gloo_window_fence(good, NULL));
+  }
+  if (env->rank == 0)
+    RANK_OK(env, gloo_context_abort(env->context, "enough", NULL));
+  RANK_CHECK(env, gloo_window_destroy(failing, NULL) != GLOO_OK);
+  value = 8;
+  RANK_OK(env, gloo_window_put(good, 1 - env->rank, 0, &value, 8, NULL));
+  RANK_OK(env, gloo_window_fence(good, NULL));
+  RANK_CHECK(env, *(uint64_t *)gloo_window_memory(good) == 8);
+  RANK_OK(env, gloo_window_destroy(good, NULL));
+  gloo_context_destroy(other);
+}
+
+static void windows_fail_with_their_own_context(void **state) {
+  (void)state;
+  assert_int_equal(gloo_store_memory_create(&store_of_other, NULL), GLOO_OK);
+  run(2, share_a_region);
+  gloo_store_destroy(store_of_other);
+}
+
 /* Of the context, and of a group of it; each by itself. */
 static void two_windows(rank_env *env) {
   gloo_context *group =
@@ -599,6 +710,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(windows_among_collectives),
       cmocka_unit_test(several_streams),
       cmocka_unit_test(several_threads_of_a_rank),
+      cmocka_unit_test(a_flush_does_not_wait_for_later_puts),
+      cmocka_unit_test(a_flush_of_all_asks_all),
+      cmocka_unit_test(windows_fail_with_their_own_context),
       cmocka_unit_test(windows_of_context_and_group),
       cmocka_unit_test(bad_arguments_are_refused),
       cmocka_unit_test(a_rank_gives_up),

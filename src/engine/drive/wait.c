@@ -243,7 +243,13 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
       judge_yield(device, yield_ns, events);
       yield_ns = 0;
     }
-    if (polls % 256 == 0) gli_device_check_deadlines(device);
+    if (polls % 256 == 0) {
+      gli_device_check_deadlines(device);
+      /* Others' events must not keep this thread for ever. */
+      if (a->until_ns != UINT64_MAX &&
+          ops->now_ns(device->transport) >= a->until_ns)
+        break;
+    }
     gli_device_tell(device);
     if (is_over(a) && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {

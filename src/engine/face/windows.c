@@ -13,7 +13,10 @@
 #include "engine/rma/rma.h"
 #include "engine/state/fail.h"
 
-/* ---- making and ending them ---------------------------------------------- */
+/* How often is looked for what a transport tells nobody of. */
+#define UNTOLD_NS UINT64_C(100000)
+
+/* ---- making them ---------------------------------------------- */
 
 gloo_status gli_window_open(gloo_context *group, void *memory, size_t bytes,
                             void *ours, gloo_window **out, gloo_error *error) {
@@ -69,22 +72,6 @@ static void free_requests(gli_rma_request *r) {
   }
 }
 
-void *gli_window_close(gloo_window *window) {
-  void *ours = window->ours;
-  gloo_context *group = window->context;
-  gloo_device *device = group->device;
-  gli_device_lock(device);
-  group->window = NULL;
-  if (device->windows > 0) device->windows--;
-  gli_device_unlock(device);
-  for (uint32_t i = 0; i < group->size; i++)
-    free_requests(window->targets[i].first);
-  free_requests(window->spare);
-  free(window->targets);
-  free(window);
-  return ours;
-}
-
 bool gli_window_is_shared(const gloo_window *window) {
   gli_device_lock(window->context->device);
   bool shared = gli_rma_is_shared(window);
@@ -104,77 +91,120 @@ size_t gloo_window_bytes(const gloo_window *window, int rank) {
 
 /* ---- waiting ------------------------------------------------------------- */
 
-static gloo_status windows_fail_late(gloo_window *window, uint32_t rank,
+static gloo_status windows_fail_late(const gloo_window *window, uint32_t rank,
                                      gloo_error *error) {
   const gloo_context *context = window->context;
-  uint32_t late =
-      gli_context_root_rank(context, gli_rma_late_rank(window, rank));
+  uint32_t late = gli_context_root_rank(context, rank);
   return gli_fail(error, GLOO_ERR_TIMEOUT, (int)late,
                   "rank %" PRIu32 " did not complete what rank %" PRIu32
                   " called for in its part of a window within %.3g s",
                   late, context->root_rank, (double)context->timeout_ns / 1e9);
 }
 
-static uint64_t windows_deadline(const gloo_context *context) {
-  const gloo_device *device = context->device;
-  uint64_t now_ns = device->ops->now_ns(device->transport);
-  uint64_t timeout_ns = (uint64_t)context->timeout_ns;
+static uint64_t windows_now(const gloo_window *window) {
+  const gloo_device *device = window->context->device;
+  return device->ops->now_ns(device->transport);
+}
+
+static uint64_t windows_deadline(const gloo_window *window) {
+  uint64_t now_ns = windows_now(window);
+  uint64_t timeout_ns = (uint64_t)window->context->timeout_ns;
   return timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 }
 
-static bool windows_any_unsent(const gloo_window *window, uint32_t rank) {
-  if (rank != GLI_NO_RANK) return window->targets[rank].unsent > 0;
-  for (uint32_t i = 0; i < window->context->size; i++)
-    if (window->targets[i].unsent > 0) return true;
-  return false;
-}
-
-/* The peer may say that it has a put before the transport says that it is
- * sent. */
-static void windows_wait_until_sent(gloo_window *window, uint32_t rank) {
-  gloo_context *context = window->context;
-  while (!gli_context_poisoned(context) && windows_any_unsent(window, rank)) {
-    if (gli_device_poll(context->device) > 0) continue;
-    gli_device_unlock(context->device);
-    gli_cpu_yield();
-    gli_device_lock(context->device);
-  }
-}
-
-static void windows_enlist(gloo_window *window, gli_rma_wait *wait) {
+/* Poll until then, or until it is over. The lock is left meanwhile. */
+static void windows_wait(gloo_window *window, gli_rma_wait *wait,
+                         uint64_t until_ns) {
+  gloo_device *device = window->context->device;
+  wait->over = false;
   wait->next = window->waits;
   window->waits = wait;
-}
-
-static void windows_delist(gloo_window *window, const gli_rma_wait *wait) {
+  gli_device_wait_flag(device, &wait->over, until_ns);
+  gli_device_check_deadlines(device);
+  if (wait->over) return;
   gli_rma_wait **at = &window->waits;
   while (*at != wait) at = &(*at)->next;
   *at = wait->next;
 }
 
 /* With the lock held, which is left meanwhile. */
-static gloo_status windows_flush_now(gloo_window *window, uint32_t rank,
-                                     gloo_error *error) {
+static gloo_status windows_flush_rank(gloo_window *window, uint32_t rank,
+                                      uint64_t deadline_ns, gloo_error *error) {
   gloo_context *context = window->context;
-  gloo_device *device = context->device;
-  if (!gli_rma_is_quiet(window, rank)) {
-    gloo_status status = gli_rma_ask_flush(window, rank, error);
+  gli_rma_wait wait = {.rank = rank, .goal = gli_rma_goal_now(window, rank)};
+  while (!gli_context_poisoned(context) &&
+         !gli_rma_reached(window, rank, &wait.goal)) {
+    gloo_status status = gli_rma_pursue(window, rank, &wait.goal, error);
     if (status != GLOO_OK) return status;
-    gli_rma_wait wait = {.rank = rank};
-    windows_enlist(window, &wait);
-    gli_device_settle(device);
-    gli_device_poll(device);
-    if (!wait.over)
-      gli_device_wait_flag(device, &wait.over, windows_deadline(context));
-    if (!wait.over) {
-      windows_delist(window, &wait);
-      return windows_fail_late(window, rank, error);
-    }
+    gli_device_settle(context->device);
+    uint64_t now_ns = windows_now(window), until_ns = deadline_ns;
+    if (now_ns >= deadline_ns) return windows_fail_late(window, rank, error);
+    if (gli_rma_waits_untold(window, rank) && deadline_ns - now_ns > UNTOLD_NS)
+      until_ns = now_ns + UNTOLD_NS;
+    windows_wait(window, &wait, until_ns);
   }
-  windows_wait_until_sent(window, rank);
   if (!gli_context_poisoned(context)) return GLOO_OK;
   *error = context->cause;
   return error->status;
+}
+
+/* What all ranks are asked for is under way before any is waited for. */
+static gloo_status windows_flush_now(gloo_window *window, uint32_t rank,
+                                     gloo_error *error) {
+  uint64_t deadline_ns = windows_deadline(window);
+  gloo_status status = GLOO_OK;
+  if (rank != GLI_NO_RANK)
+    return windows_flush_rank(window, rank, deadline_ns, error);
+  uint32_t size = window->context->size;
+  for (uint32_t i = 0; i < size && status == GLOO_OK; i++) {
+    gli_rma_goal goal = gli_rma_goal_now(window, i);
+    status = gli_rma_pursue(window, i, &goal, error);
+  }
+  for (uint32_t i = 0; i < size && status == GLOO_OK; i++)
+    status = windows_flush_rank(window, i, deadline_ns, error);
+  return status;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* All ranks have said that they are done. One that goes on all the same, or
+ * whose transport is not done with the memory in time, fails the context, for
+ * then its pair is closed. With the lock held, which is left meanwhile. */
+static void windows_await_users(gloo_window *window) {
+  gloo_context *group = window->context;
+  uint64_t deadline_ns = windows_deadline(window);
+  window->closing = true;
+  uint32_t rank;
+  while (!gli_context_poisoned(group) &&
+         (rank = gli_rma_user(window)) != GLI_NO_RANK) {
+    gloo_error error;
+    gli_rma_wait never = {.rank = GLI_NO_RANK};
+    uint64_t now_ns = windows_now(window);
+    if (now_ns >= deadline_ns) {
+      (void)windows_fail_late(window, rank, &error);
+      gli_context_poison(group, &error);
+    } else {
+      windows_wait(window, &never, now_ns + UNTOLD_NS);
+    }
+    gli_device_settle(group->device);
+  }
+}
+
+void *gli_window_close(gloo_window *window) {
+  void *ours = window->ours;
+  gloo_context *group = window->context;
+  gloo_device *device = group->device;
+  gli_device_lock(device);
+  windows_await_users(window);
+  group->window = NULL;
+  if (device->windows > 0) device->windows--;
+  gli_device_unlock(device);
+  for (uint32_t i = 0; i < group->size; i++)
+    free_requests(window->targets[i].first);
+  free_requests(window->spare);
+  free(window->targets);
+  free(window);
+  return ours;
 }
 
 /* ---- calls --------------------------------------------------------------- */
@@ -240,7 +270,7 @@ static gloo_status windows_call(const char *function, gloo_window *window,
     return windows_refuse(window, error);
   }
   if (bytes > 0 && (target->under_way >= GLI_RMA_UNDER_WAY_MAX ||
-                    target->unsent >= GLI_RMA_UNDER_WAY_MAX))
+                    target->unsent[target->epoch % 2] >= GLI_RMA_UNDER_WAY_MAX))
     status = windows_flush_now(window, call->rank, error);
   if (bytes > 0 && status == GLOO_OK)
     status = gli_rma_begin(window, call, error);

@@ -41,7 +41,7 @@ static gli_rma_request *new_request(gli_link *link, gli_rma_verb verb,
   else
     r = malloc(sizeof *r);
   if (r == NULL) return NULL;
-  *r = (gli_rma_request){.link = link, .verb = verb};
+  *r = (gli_rma_request){.link = link, .verb = verb, .begun = target->begun++};
   if (call != NULL) {
     r->to = call->to;
     r->bytes = call->bytes;
@@ -92,9 +92,10 @@ static gloo_status send_put(gli_link *link, const gli_rma_call *call,
   gli_rma_target *target = &link->context->window->targets[link->local];
   gli_transfer *t = new_message(link, GLI_RMA_PUT, call->offset);
   if (t == NULL) return rma_no_memory(link, error);
-  t->unsent = &target->unsent;
-  target->unsent++;
+  t->unsent = &target->unsent[target->epoch % 2];
+  (*t->unsent)++;
   target->puts++;
+  t->request.header.root = target->epoch;
   t->request.payload = call->from;
   t->request.header.length = call->bytes;
   gli_wire_post(t);
@@ -203,60 +204,67 @@ gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
 
 /* ---- until all is done --------------------------------------------------- */
 
-static bool target_is_quiet(const gli_rma_target *target) {
-  return target->under_way == 0 && target->puts == target->puts_there;
+/* An epoch without puts needs no flush. */
+gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank) {
+  const gli_rma_target *target = &window->targets[rank];
+  return (gli_rma_goal){.epoch = target->epoch - (target->puts == 0 ? 1u : 0u),
+                        .begun = target->begun};
 }
 
-uint32_t gli_rma_late_rank(const gloo_window *window, uint32_t rank) {
-  if (rank != GLI_NO_RANK)
-    return target_is_quiet(&window->targets[rank]) ? GLI_NO_RANK : rank;
-  for (uint32_t i = 0; i < window->context->size; i++)
-    if (!target_is_quiet(&window->targets[i])) return i;
-  return GLI_NO_RANK;
+/* Of epochs that are over, the last one may not be answered yet. */
+static bool epoch_is_flushed(const gli_rma_target *target, uint32_t epoch) {
+  uint32_t ago = target->epoch - epoch;
+  return ago != 0 && (ago != 1 || !target->flushing);
 }
 
-bool gli_rma_is_quiet(const gloo_window *window, uint32_t rank) {
-  return gli_rma_late_rank(window, rank) == GLI_NO_RANK;
+bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank) {
+  const gli_rma_target *target = &window->targets[rank];
+  return target->unsent[0] > 0 || target->unsent[1] > 0;
 }
 
-static gloo_status ask_one_flush(gloo_window *window, uint32_t rank,
-                                 gloo_error *error) {
+bool gli_rma_reached(const gloo_window *window, uint32_t rank,
+                     const gli_rma_goal *goal) {
+  const gli_rma_target *target = &window->targets[rank];
+  if (target->first != NULL && target->first->begun < goal->begun) return false;
+  if (!epoch_is_flushed(target, goal->epoch)) return false;
+  /* Two epochs later its place is another's, whose puts had to wait. */
+  return target->epoch - goal->epoch > 1 ||
+         target->unsent[goal->epoch % 2] == 0;
+}
+
+gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
+                           const gli_rma_goal *goal, gloo_error *error) {
   gli_rma_target *target = &window->targets[rank];
-  if (target->flushing || target->puts == target->puts_there) return GLOO_OK;
+  if (target->epoch != goal->epoch || target->flushing ||
+      target->unsent[(target->epoch + 1) % 2] > 0)
+    return GLOO_OK;
   gli_link *link = gli_context_link(window->context, rank, error);
   if (link == NULL) return error->status;
   gli_transfer *t = new_message(link, GLI_RMA_FLUSH, 0);
   if (t == NULL) return rma_no_memory(link, error);
-  target->flushing = true;
-  target->puts_asked = target->puts;
+  t->request.header.root = target->epoch;
   gli_put_u32(t->rkey, target->puts);
+  target->flushing = true;
+  target->epoch++;
+  target->puts = 0;
   return send_request(link, t, 4, NULL, error);
 }
 
-gloo_status gli_rma_ask_flush(gloo_window *window, uint32_t rank,
-                              gloo_error *error) {
-  if (rank != GLI_NO_RANK) return ask_one_flush(window, rank, error);
-  gloo_status status = GLOO_OK;
-  for (uint32_t i = 0; status == GLOO_OK && i < window->context->size; i++)
-    status = ask_one_flush(window, i, error);
-  return status;
-}
-
-/* What may be over now. */
+/* What is over now, or can go on. */
 static gloo_status look_at_waits(gloo_window *window, uint32_t rank,
                                  gloo_error *error) {
   gli_rma_wait **at = &window->waits;
   gloo_status status = GLOO_OK;
-  while (*at != NULL) {
+  while (*at != NULL && status == GLOO_OK) {
     gli_rma_wait *wait = *at;
-    if (gli_rma_is_quiet(window, wait->rank)) {
+    if (wait->rank == rank && gli_rma_reached(window, rank, &wait->goal)) {
       *at = wait->next;
       wait->over = true;
       window->context->device->completed++;
       continue;
     }
-    if (status == GLOO_OK && (wait->rank == rank || wait->rank == GLI_NO_RANK))
-      status = ask_one_flush(window, rank, error); /* put since the last */
+    if (wait->rank == rank)
+      status = gli_rma_pursue(window, rank, &wait->goal, error);
     at = &wait->next;
   }
   return status;
@@ -264,8 +272,9 @@ static gloo_status look_at_waits(gloo_window *window, uint32_t rank,
 
 bool gli_rma_needs(const gli_link *link) {
   const gloo_window *window = link->context->window;
-  return window != NULL && link->local != GLI_NO_RANK &&
-         !target_is_quiet(&window->targets[link->local]);
+  if (window == NULL || link->local == GLI_NO_RANK) return false;
+  const gli_rma_target *target = &window->targets[link->local];
+  return target->first != NULL || target->puts > 0 || target->flushing;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -299,12 +308,15 @@ static gli_rma_request *find_request(const gli_rma_target *target,
   return r;
 }
 
+/* Whatever the answer is, messages do it, too. */
 static gloo_status learn_reach(gli_link *link, gli_rma_target *target,
                                const uint8_t *answer, gloo_error *error) {
   uint64_t where = gli_get_u64(answer), flags = gli_get_u64(answer + 8);
   gli_pair *pair = link->pair;
-  target->reach = GLI_RMA_MESSAGES;
-  if (pair == NULL || target->bytes == 0) return GLOO_OK;
+  bool again = (flags & GLI_RMA_ASK_AGAIN) != 0;
+  target->reach = again ? GLI_RMA_UNKNOWN : GLI_RMA_MESSAGES;
+  if (pair == NULL || target->bytes == 0 || target->bytes > SIZE_MAX)
+    return GLOO_OK;
   if ((flags & GLI_RMA_IS_DEVICE) != 0 && pair->ops->rma != NULL) {
     target->reach = GLI_RMA_DEVICE;
     target->remote = where;
@@ -316,11 +328,13 @@ static gloo_status learn_reach(gli_link *link, gli_rma_target *target,
   void *memory;
   gloo_status status = pair->ops->rkey_map(pair, where, (size_t)target->bytes,
                                            true, &memory, error);
+  if (status == GLOO_ERR_NO_MEMORY) return GLOO_OK;
   if (status != GLOO_OK || memory == NULL) return status;
   target->reach = GLI_RMA_MAPPED;
   target->mapped = memory;
-  target->mapped_atomics =
-      (flags & GLI_RMA_SHARES_ATOMICS) != 0 && gli_rma_atomics_are_shared();
+  target->mapped_atomics = (flags & GLI_RMA_SHARES_ATOMICS) != 0 &&
+                           gli_rma_atomics_are_shared() &&
+                           (uintptr_t)memory % 8 == 0;
   return GLOO_OK;
 }
 
@@ -331,7 +345,6 @@ static gloo_status end_request(gli_link *link, gli_rma_request *r,
   gloo_status status = GLOO_OK;
   if (r->verb == GLI_RMA_FLUSH) {
     target->flushing = false;
-    target->puts_there = target->puts_asked;
   } else if (r->verb == GLI_RMA_REACH) {
     status = learn_reach(link, target, answer, error);
   } else if (r->verb != GLI_RMA_GET && r->to != NULL) {

@@ -41,7 +41,8 @@ uint64_t gli_rma_atomic(gli_rma_verb verb, void *at,
 
 static gli_transfer *new_answer(gli_link *link, uint32_t number,
                                 gloo_error *error) {
-  if (link->answers >= GLI_RMA_ANSWERS_MAX) {
+  gli_rma_target *from = &link->context->window->targets[link->local];
+  if (from->answers >= GLI_RMA_ANSWERS_MAX) {
     gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
              "rank %" PRIu32 " asks a window for more than it may at a time",
              link->rank);
@@ -53,8 +54,8 @@ static gli_transfer *new_answer(gli_link *link, uint32_t number,
              "out of memory for an answer to rank %" PRIu32, link->rank);
     return NULL;
   }
-  t->answer = true;
-  link->answers++;
+  t->unsent = &from->answers;
+  from->answers++;
   t->request.header = (gli_header){.type = GLI_MESSAGE_RMA,
                                    .op = GLI_RMA_REPLY,
                                    .context = link->group.peers,
@@ -71,9 +72,10 @@ static void send_answer(gli_transfer *t, const void *payload, uint64_t bytes) {
 
 static gloo_status answer_flush(gli_link *link, gli_rma_target *from,
                                 gloo_error *error) {
-  if (!from->owes_flush || from->owed_puts - from->came - 1 < UINT32_MAX / 2)
-    return GLOO_OK;
+  uint32_t *came = &from->came[from->owed_epoch % 2];
+  if (!from->owes_flush || *came != from->owed_puts) return GLOO_OK;
   from->owes_flush = false;
+  *came = 0; /* for the next epoch but one */
   gli_transfer *t = new_answer(link, from->owed_number, error);
   if (t == NULL) return error->status;
   send_answer(t, NULL, 0);
@@ -97,7 +99,11 @@ static void find_reach(gli_link *link, gli_rma_target *from,
              ops->rma_expose(pair, window->memory, bytes, &where, &rkey))
       flags = GLI_RMA_IS_DEVICE;
   }
-  from->mapped_there = flags == GLI_RMA_IS_MAPPED;
+  if (flags != 0) from->exposed = true;
+  char why[GLI_WHY_BYTES];
+  if (flags == 0 && pair != NULL && pair->ops->route != NULL &&
+      pair->ops->route(pair, why) == NULL)
+    flags = GLI_RMA_ASK_AGAIN;
   if (gli_rma_atomics_are_shared()) flags |= GLI_RMA_SHARES_ATOMICS;
   gli_put_u64(answer, where);
   gli_put_u64(answer + 8, flags | (uint64_t)rkey << 32);
@@ -135,7 +141,9 @@ static gloo_status answer_get(gli_link *link, const gli_header *h,
                     link->rank);
   gli_transfer *t = new_answer(link, h->slot, error);
   if (t == NULL) return error->status;
-  send_answer(t, window->memory + h->count, bytes);
+  const uint8_t *memory = window->memory + h->count;
+  if (bytes <= GLI_RMA_WORDS) memory = memcpy(t->rkey, memory, (size_t)bytes);
+  send_answer(t, memory, bytes);
   return GLOO_OK;
 }
 
@@ -180,7 +188,7 @@ static gloo_status rma_no_window(const gli_link *link, gloo_error *error) {
 gloo_status gli_rma_arrives(gli_link *link, const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
   gloo_window *window = link->context->window;
-  if (window == NULL || link->local == GLI_NO_RANK)
+  if (window == NULL || window->closing || link->local == GLI_NO_RANK)
     return rma_no_window(link, error);
   if (h->op == GLI_RMA_REPLY) return gli_rma_answered(link, h, sink, error);
   if (h->operation != window->key) return rma_no_window(link, error);
@@ -200,18 +208,21 @@ gloo_status gli_rma_arrives(gli_link *link, const gli_header *h, gli_sink *sink,
   t->window = window;
   t->request.header = *h;
   gli_transfer_list_add(&link->arriving, t);
-  *sink = (gli_sink){
-      .dst = h->op == GLI_RMA_PUT ? window->memory + h->count : t->rkey,
-      .token = t};
+  bool there = h->op == GLI_RMA_PUT && h->length > GLI_RMA_WORDS;
+  *sink = (gli_sink){.dst = there ? window->memory + h->count : t->rkey,
+                     .token = t};
   return GLOO_OK;
 }
 
 static gloo_status came_for_owner(gli_link *link, const gli_header *h,
                                   const uint8_t *payload, gloo_error *error) {
-  gli_rma_target *from = &link->context->window->targets[link->local];
+  const gloo_window *window = link->context->window;
+  gli_rma_target *from = &window->targets[link->local];
   switch ((gli_rma_verb)h->op) {
     case GLI_RMA_PUT:
-      from->came++;
+      if (h->length <= GLI_RMA_WORDS)
+        memcpy(window->memory + h->count, payload, (size_t)h->length);
+      from->came[h->root % 2]++;
       return answer_flush(link, from, error);
     case GLI_RMA_GET:
       return answer_get(link, h, gli_get_u64(payload), error);
@@ -221,6 +232,7 @@ static gloo_status came_for_owner(gli_link *link, const gli_header *h,
     case GLI_RMA_FLUSH:
       from->owes_flush = true;
       from->owed_number = h->slot;
+      from->owed_epoch = h->root;
       from->owed_puts = gli_get_u32(payload);
       return answer_flush(link, from, error);
     case GLI_RMA_REACH:
@@ -243,23 +255,42 @@ gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-static bool rma_is_mapped(const gloo_window *window) {
+static bool link_arrives_for(const gli_link *link, const gloo_window *window) {
+  const gli_transfer *t = link->arriving.first;
+  while (t != NULL && t->window != window) t = t->next;
+  return t != NULL;
+}
+
+uint32_t gli_rma_user(const gloo_window *window) {
+  const gloo_context *context = window->context;
+  for (const gli_link *link = context->links; link != NULL; link = link->next) {
+    if (link->local == GLI_NO_RANK) continue;
+    const gli_rma_target *target = &window->targets[link->local];
+    if (link_arrives_for(link, window) || target->answers > 0 ||
+        target->unsent[0] > 0 || target->unsent[1] > 0)
+      return link->local;
+  }
+  return GLI_NO_RANK;
+}
+
+static bool rma_is_exposed(const gloo_window *window) {
   for (uint32_t i = 0; i < window->context->size; i++)
-    if (window->targets[i].mapped_there) return true;
+    if (window->targets[i].exposed) return true;
   return false;
 }
 
 bool gli_rma_is_shared(const gloo_window *window) {
-  gli_region region;
-  return !rma_is_mapped(window) ||
-         gli_region_find(window->memory, (size_t)window->bytes, &region);
+  return !rma_is_exposed(window) ||
+         gli_region_is_intact(window->memory, (size_t)window->bytes);
 }
 
+/* Threads that wait are not in a forked child, and their stacks are others'. */
 void gli_rma_fail(gloo_window *window) {
-  for (gli_rma_wait *w = window->waits; w != NULL; w = w->next) w->over = true;
-  window->waits = NULL;
   gloo_device *device = window->context->device;
+  gli_rma_wait *waits = device->fork.child ? NULL : window->waits;
+  window->waits = NULL;
+  for (gli_rma_wait *w = waits; w != NULL; w = w->next) w->over = true;
   device->completed++;
-  if (rma_is_mapped(window) && !device->fork.child)
+  if (rma_is_exposed(window) && !device->fork.child)
     (void)gli_region_detach(window->memory, (size_t)window->bytes);
 }

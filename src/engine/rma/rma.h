@@ -10,14 +10,18 @@
  *   PUT            offset    number    the bytes
  *   GET            offset    number    8: how many bytes
  *   ADD, SWAP      offset    number    8 or 16: the operands
- *   FLUSH          -         number    4: the puts so far
+ *   FLUSH          -         number    4: the puts of the epoch
  *   REACH          -         number    -
  *   REPLY          -         number    what was asked for
  *
  * `operation` of all of them is the key of the owner's part of the window.
  * The numbers are the origin's own.
- * Messages of several streams overtake each other, so a FLUSH is answered when
- * as many puts have come as it says. */
+ *
+ * Epochs. `root` of a PUT is the epoch of its origin at that owner, which ends
+ * with a FLUSH. That is answered when as many puts of the epoch have come as it
+ * says, for messages of several streams overtake each other. The next FLUSH is
+ * sent when the last one has been answered: so an owner sees two epochs at a
+ * time, and what other threads put meanwhile keeps nobody waiting. */
 #ifndef GLI_ENGINE_RMA_RMA_H
 #define GLI_ENGINE_RMA_RMA_H
 
@@ -54,7 +58,8 @@ typedef struct gli_rma_request {
   gli_rma_work work; /* first: `rma_done` upcalls get its address */
   struct gli_rma_request *next;
   gli_link *link;
-  bool asks; /* it has a number */
+  uint64_t begun; /* so many before it */
+  bool asks;      /* it has a number */
   uint32_t number;
   gli_rma_verb verb;
   bool answered; /* and the payload is arriving */
@@ -71,12 +76,17 @@ typedef enum gli_rma_reach {
 } gli_rma_reach;
 
 /* Of an answer to REACH, in the second word; above them is the rkey of the
- * owner's device. */
+ * owner's device. ASK_AGAIN: the owner does not know yet. */
 enum {
   GLI_RMA_IS_MAPPED = 1,
   GLI_RMA_SHARES_ATOMICS = 2,
-  GLI_RMA_IS_DEVICE = 4
+  GLI_RMA_IS_DEVICE = 4,
+  GLI_RMA_ASK_AGAIN = 8
 };
+
+/* So many bytes are copied before they are used: words that several ranks reach
+ * at a time are whole, and not called damaged where there are checksums. */
+enum { GLI_RMA_WORDS = 2 * GLI_RKEY_BYTES };
 
 /* One other rank: what this one does there, and what that one does here. */
 typedef struct gli_rma_target {
@@ -87,22 +97,33 @@ typedef struct gli_rma_target {
   uint64_t remote; /* DEVICE */
   uint32_t rkey;
 
-  /* Mod 2^32: puts that were sent, and those known to be there. */
-  uint32_t puts, puts_there, puts_asked;
-  uint32_t unsent; /* puts that the transport still reads */
-  bool flushing;   /* a FLUSH for puts_asked is under way */
+  uint32_t epoch; /* of new puts */
+  uint32_t puts;  /* of it */
+  /* Of epoch % 2: puts that the transport still reads. No epoch begins before
+   * those of the last one but one are sent. */
+  uint32_t unsent[2];
+  bool flushing; /* a FLUSH of the epoch before is under way */
   uint32_t numbers, under_way;
-  gli_rma_request *first, *last; /* not answered */
+  uint64_t begun;                /* requests, ever */
+  gli_rma_request *first, *last; /* not answered, as they were begun */
 
-  uint32_t came; /* puts of that rank, here, mod 2^32 */
+  uint32_t came[2]; /* puts of that rank, here, of its epoch % 2 */
   bool owes_flush;
-  uint32_t owed_number, owed_puts;
-  bool mapped_there; /* it was told where this rank's memory is mapped */
+  uint32_t owed_number, owed_epoch, owed_puts;
+  uint32_t answers; /* to that rank, which the transport still has */
+  bool exposed;     /* it was told where this rank's memory is */
 } gli_rma_target;
 
-/* A thread that waits until nothing is under way to a rank. */
+/* What has been called for at a rank until some moment. */
+typedef struct gli_rma_goal {
+  uint32_t epoch; /* of the last puts */
+  uint64_t begun;
+} gli_rma_goal;
+
+/* A thread that waits until that is done. */
 typedef struct gli_rma_wait {
-  uint32_t rank; /* GLI_NO_RANK: to any */
+  uint32_t rank;
+  gli_rma_goal goal;
   bool over;
   struct gli_rma_wait *next;
 } gli_rma_wait;
@@ -115,6 +136,7 @@ struct gloo_window {
   gli_rma_target *targets;
   gli_rma_wait *waits;
   gli_rma_request *spare;
+  bool closing; /* nobody may use it any more */
 };
 
 /* ---- the origin (origin.c) ----------------------------------------------- */
@@ -122,13 +144,15 @@ struct gloo_window {
 /* Begin what the arguments, which are within bounds, say. */
 gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                           gloo_error *error);
-/* Is anything under way to that rank (GLI_NO_RANK: to any)? */
-bool gli_rma_is_quiet(const gloo_window *window, uint32_t rank);
-/* Ask for an answer about all puts so far. */
-gloo_status gli_rma_ask_flush(gloo_window *window, uint32_t rank,
-                              gloo_error *error);
-/* The rank that is waited for. */
-uint32_t gli_rma_late_rank(const gloo_window *window, uint32_t rank);
+/* All that has been called for at that rank so far. */
+gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank);
+bool gli_rma_reached(const gloo_window *window, uint32_t rank,
+                     const gli_rma_goal *goal);
+/* See to it that it will be reached, as far as that is possible now. */
+gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
+                           const gli_rma_goal *goal, gloo_error *error);
+/* Is it only the transport that has not said so? Then nobody tells. */
+bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank);
 gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
 gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
@@ -144,6 +168,9 @@ gloo_status gli_rma_arrives(gli_link *link, const gli_header *header,
                             gli_sink *sink, gloo_error *error);
 /* Its payload is there. */
 gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error);
+/* A rank whose messages still use the window's memory, or this rank's for it;
+ * GLI_NO_RANK: none. */
+uint32_t gli_rma_user(const gloo_window *window);
 /* Still what other ranks see? */
 bool gli_rma_is_shared(const gloo_window *window);
 /* The context has failed: from now on nobody writes to its memory. */
