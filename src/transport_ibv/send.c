@@ -79,7 +79,7 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
     gli_ibv_probed(pair);
     return;
   }
-  gli_ibv_pair_busy(pair);
+  gli_ibv_room(pair);
 }
 
 /* ---- frames -------------------------------------------------------------- */
@@ -319,6 +319,17 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   return true;
 }
 
+void gli_ibv_give_credit(gli_ibv_pair *pair) {
+  if (pair->owed < GLI_IBV_SLOTS / 2) return;
+  if (ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+}
+
+void gli_ibv_room(gli_ibv_pair *pair) {
+  if (pair->queue.head != NULL || pair->n_out > 0 || pair->to_answer > 0 ||
+      pair->owed >= GLI_IBV_SLOTS / 2 || pair->closed)
+    gli_ibv_pair_busy(pair);
+}
+
 void gli_ibv_flush(gli_ibv_pair *pair) {
   if (pair->way != GLI_IBV_BY_VERBS || pair->qp == NULL || pair->broken) return;
   ibv_answer(pair);
@@ -327,8 +338,7 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
     more = ibv_begin_next(pair);
     if (!pair->broken && ibv_go_on(pair)) more = true;
   }
-  if (pair->broken || pair->owed < GLI_IBV_SLOTS / 2) return;
-  if (ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+  if (!pair->broken) gli_ibv_give_credit(pair);
 }
 
 /* ---- for the engine ------------------------------------------------------ */
