@@ -77,8 +77,7 @@ int standin_wire_start(void) {
   pthread_cond_init(&changed, &attributes);
   pthread_condattr_destroy(&attributes);
   stops = false;
-  int code =
-      standin_is_prompt() ? 0 : pthread_create(&thread, NULL, run, NULL);
+  int code = standin_is_prompt() ? 0 : pthread_create(&thread, NULL, run, NULL);
   running = code == 0 && !standin_is_prompt();
   return code;
 }
