@@ -10,9 +10,8 @@
  * "event:device_fatal@N" and "event:qp_fatal@N": an event comes after N of
  * those STANDIN_COUNT=FILE  at exit, how often each was called: "NAME N" lines
  *   STANDIN_SEED=N      of what is random
- *   STANDIN_PROMPT=1    what is posted arrives at once, within the call, and
- *       there is no thread: a thread that drives both ends polls equally often in
- *       every run
+ *   STANDIN_PROMPT=1    what is posted arrives at once, within the call, and no
+ *       thread runs: one that drives both ends polls equally often in every run
  *   STANDIN_STRICT=1    no message may find that no buffer is there for it, and
  *       at exit nothing may be left over, and something must have been sent */
 #ifndef TESTS_TRANSPORT_IBV_STANDIN_H
