@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import unittest
+from unittest import mock
 
 import testing
 
@@ -42,6 +43,16 @@ summary: 54""".splitlines()
     def test_calls_are_not_counted_twice_and_nameless_functions_are_their_librarys(self):
         self.assertEqual(instructions.costs(self.PROFILE),
                          {"send": 15, "copy": 30, "(in libuv.so.1)": 9})
+
+    def test_without_the_standin_rdma_is_not_counted_and_nothing_is_built(self):
+        ran = []
+
+        def no_such_target(command, **_):
+            ran.append(command)
+            raise instructions.Problem("unknown target")
+        with mock.patch.object(instructions, "output_of", no_such_target):
+            self.assertIsNone(instructions.standin_of("build"))
+        self.assertEqual([command[3:5] for command in ran], [["-t", "query"]])
 
     def test_only_growth_beyond_the_tolerance_is_an_error(self):
         self.assertEqual([instructions.verdict(count, 1000, None)[1] for count in (500, 1050, 1051)],

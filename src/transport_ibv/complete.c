@@ -66,14 +66,19 @@ static void device_is_gone(gli_ibv *t) {
   }
 }
 
+static void stash_drop(gli_ibv *t, size_t n) {
+  t->n_stash -= n;
+  if (t->n_stash > 0)
+    memmove(t->stash, t->stash + n, t->n_stash * sizeof *t->stash);
+}
+
 /* What sleepers have found comes first. */
 static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   uv_mutex_lock(&t->cq_lock);
   int n = t->n_stash < GLI_IBV_BATCH ? (int)t->n_stash : GLI_IBV_BATCH;
   if (n > 0) {
     memcpy(wc, t->stash, (size_t)n * sizeof *wc);
-    t->n_stash -= (size_t)n;
-    memmove(t->stash, t->stash + n, t->n_stash * sizeof *wc);
+    stash_drop(t, (size_t)n);
   } else {
     n = ibv_poll_cq(t->port.cq, GLI_IBV_BATCH, wc);
   }
@@ -108,6 +113,30 @@ static int stash_completions(gli_ibv *t) {
   if (n <= 0) return n;
   t->n_stash += (size_t)n;
   return n;
+}
+
+/* Sends of the pair that are over are before it as often as not. */
+bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes) {
+  gli_ibv *t = pair->t;
+  bool in, comes = false;
+  uv_mutex_lock(&t->cq_lock);
+  while (!comes && (t->n_stash > 0 || stash_completions(t) > 0)) {
+    const struct ibv_wc *wc = &t->stash[0];
+    if (completed_pair(wc, &in) != pair || wc->status != IBV_WC_SUCCESS) break;
+    *bytes = wc->byte_len;
+    comes = in;
+    if (in) continue;
+    stash_drop(t, 1);
+    gli_ibv_send_done(pair);
+  }
+  uv_mutex_unlock(&t->cq_lock);
+  return comes;
+}
+
+void gli_ibv_drop_next(gli_ibv *t) {
+  uv_mutex_lock(&t->cq_lock);
+  stash_drop(t, 1);
+  uv_mutex_unlock(&t->cq_lock);
 }
 
 /* What completes after the request will be told, what has before is found. */

@@ -213,8 +213,9 @@ typedef struct gli_ibv {
   size_t n_regions, regions_capacity;
   struct gli_ibv *next_registering;
 
-  /* Sleepers look into the completion queue, too, and leave what they find to
-   * the next poll: first come, first served. */
+  /* Sleepers look into the completion queue, and so do those who wait for one
+   * message; what they find and do not take is left to the next poll: first
+   * come, first served. */
   uv_mutex_t cq_lock;
   struct ibv_wc *stash;
   size_t n_stash, stash_capacity;
@@ -294,15 +295,18 @@ void gli_ibv_flush(gli_ibv_pair *pair);
 void gli_ibv_send_done(gli_ibv_pair *pair);
 /* Report what is sent. */
 void gli_ibv_report_sent(gli_ibv_pair *pair);
+/* There is room again: what has waited for it goes on in the next poll. */
+void gli_ibv_room(gli_ibv_pair *pair);
+/* Tell the peer of buffers that are free again, if there are many. */
+void gli_ibv_give_credit(gli_ibv_pair *pair);
 /* The peer reads nothing more: all that was taken counts as sent. */
 void gli_ibv_drop_sends(gli_ibv_pair *pair);
 /* The answer about a message that asked. False: it makes no sense. */
 bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
 
-/* Is a slot free? If so, begin a work request there, which has no more than its
+/* Where a slot is free: begin a work request there, which has no more than its
  * slot and its pair, and post it. `owner`: the number of the message whose
  * payload it reads where that lies; below 0: none. `tells` when it is over. */
-bool gli_ibv_has_slot(const gli_ibv_pair *pair);
 void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work);
 bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
                        bool tells);
@@ -326,10 +330,16 @@ void gli_ibv_linger_check(gli_ibv_pair *pair);
 /* receive.c */
 /* A buffer has been filled with that many bytes. */
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
+bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
+                      gli_taken *taken);
 
 /* complete.c */
 /* Serve what is in the completion queue, or a part of it. */
 void gli_ibv_drain(gli_ibv *t, bool all);
+/* Is a filled buffer of the pair what poll would come to next? It stays so,
+ * until it is dropped. */
+bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes);
+void gli_ibv_drop_next(gli_ibv *t);
 /* For a sleeper: have the channel tell, and look. False: something is there. */
 bool gli_ibv_arm(gli_ibv *t);
 /* Take back what the channel and the device have told. */

@@ -180,20 +180,48 @@ static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   }
 }
 
+/* The buffer that is filled next. */
+static const uint8_t *receive_slot(const gli_ibv_pair *pair) {
+  size_t slot = GLI_IBV_SLOTS + pair->taken % GLI_IBV_SLOTS;
+  return pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
+}
+
+static uint32_t frame_credits(const uint8_t *at) {
+  return (uint32_t)at[2] | (uint32_t)at[3] << 8;
+}
+
+static void take_credits(gli_ibv_pair *pair, uint32_t credits) {
+  if (credits == 0) return;
+  pair->credits += credits;
+  gli_ibv_room(pair);
+}
+
+/* Give buffers that have been read back to the device, when they are several.
+ */
+static bool receive_refill(gli_ibv_pair *pair) {
+  uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
+  if (empty < BUFFERS_BATCH) return true;
+  if (!gli_ibv_post_buffers(pair)) {
+    gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                       "nothing can be received from rank %" PRIu32
+                       " through %s any more",
+                       pair->config.peer_rank, pair->t->port.name);
+    return false;
+  }
+  pair->owed += empty;
+  return true;
+}
+
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
-  size_t slot = GLI_IBV_SLOTS + pair->taken++ % GLI_IBV_SLOTS;
-  const uint8_t *at =
-      pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
-  uint32_t credits = (uint32_t)at[2] | (uint32_t)at[3] << 8;
+  const uint8_t *at = receive_slot(pair);
+  uint32_t credits = frame_credits(at);
+  pair->taken++;
   if (bytes < GLI_IBV_FRAME_HEAD || bytes > GLI_IBV_FRAME_MAX || at[1] != 0 ||
       credits > GLI_IBV_SLOTS - pair->credits) {
     gli_ibv_pair_spoil(pair, no_sense);
     return;
   }
-  if (credits > 0) {
-    pair->credits += credits;
-    gli_ibv_pair_busy(pair);
-  }
+  take_credits(pair, credits);
   const gli_ibv_frame frame = {.kind = at[0],
                                .number = gli_get_u32(at + 4),
                                .data = at + GLI_IBV_FRAME_HEAD,
@@ -201,15 +229,49 @@ void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
   receive_frame(pair, &frame);
   if (pair->leaving) gli_ibv_check_bye(pair);
   if (pair->qp == NULL || pair->broken) return; /* closed by an upcall */
-  uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
-  if (empty < BUFFERS_BATCH) return;
-  if (!gli_ibv_post_buffers(pair)) {
-    gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                       "nothing can be received from rank %" PRIu32
-                       " through %s any more",
-                       pair->config.peer_rank, pair->t->port.name);
-    return;
+  if (receive_refill(pair) && pair->owed >= GLI_IBV_SLOTS / 2)
+    gli_ibv_pair_busy(pair);
+}
+
+/* Nothing but messages can come next, and all of one is looked at. */
+static bool ibv_takes_now(const gli_ibv_pair *pair) {
+  return pair->way == GLI_IBV_BY_VERBS && pair->qp != NULL && pair->live &&
+         !pair->broken && !pair->departed && !pair->leaving && !pair->checked;
+}
+
+/* What is none of these stays where it is, for poll to judge. */
+static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
+                              const gli_header *expected, gli_taken *taken) {
+  const uint8_t *at = receive_slot(pair);
+  gli_header header;
+  if (bytes > GLI_IBV_FRAME_MAX || at[0] != GLI_IBV_WHOLE || at[1] != 0 ||
+      bytes != GLI_IBV_FRAME_HEAD + GLI_HEADER_BYTES + expected->length ||
+      frame_credits(at) > GLI_IBV_SLOTS - pair->credits ||
+      !gli_header_decode(at + GLI_IBV_FRAME_HEAD, &header) ||
+      !gli_header_is(&header, expected))
+    return false;
+  taken->eager = header.eager;
+  taken->credit = header.credit;
+  taken->payload = at + GLI_IBV_FRAME_HEAD + GLI_HEADER_BYTES;
+  return true;
+}
+
+/* The buffer is read after this, and given back by the next call, or by poll.
+ */
+bool gli_ibv_take_now(gli_pair *base, const gli_header *expected,
+                      gli_taken *taken) {
+  gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  uint32_t bytes;
+  if (pair->way == GLI_IBV_BY_TCP && pair->tcp != NULL) {
+    const gli_transport_ops *ops = pair->tcp->ops;
+    return ops->take_now != NULL && ops->take_now(pair->tcp, expected, taken);
   }
-  pair->owed += empty;
-  if (pair->owed >= GLI_IBV_SLOTS / 2) gli_ibv_pair_busy(pair);
+  if (!ibv_takes_now(pair) || !gli_ibv_comes_next(pair, &bytes)) return false;
+  if (!frame_is_expected(pair, bytes, expected, taken)) return false;
+  if (!receive_refill(pair)) return false;
+  gli_ibv_drop_next(pair->t);
+  take_credits(pair, frame_credits(receive_slot(pair)));
+  pair->taken++;
+  gli_ibv_give_credit(pair);
+  return true;
 }

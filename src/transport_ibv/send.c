@@ -18,12 +18,12 @@ enum {
   KEPT = 1
 };
 
-bool gli_ibv_has_slot(const gli_ibv_pair *pair) {
+static bool ibv_has_slot(const gli_ibv_pair *pair) {
   return pair->posted - pair->done < GLI_IBV_SLOTS;
 }
 
 static bool ibv_has_room(const gli_ibv_pair *pair) {
-  return gli_ibv_has_slot(pair) && pair->credits > KEPT;
+  return ibv_has_slot(pair) && pair->credits > KEPT;
 }
 
 /* ---- work requests ------------------------------------------------------- */
@@ -72,7 +72,7 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
     gli_ibv_probed(pair);
     return;
   }
-  gli_ibv_pair_busy(pair);
+  gli_ibv_room(pair);
 }
 
 /* ---- frames -------------------------------------------------------------- */
@@ -229,8 +229,7 @@ static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
   if (out->mode == GLI_IBV_WRITES && left > 0) {
     size_t most = out->mr != NULL ? WRITE_MAX : GLI_IBV_SLOT_BYTES;
     size_t bytes = left < most ? (size_t)left : most;
-    if (!gli_ibv_has_slot(pair) || !write_post(pair, n, out, bytes))
-      return false;
+    if (!ibv_has_slot(pair) || !write_post(pair, n, out, bytes)) return false;
     out->posted += bytes;
     return true;
   }
@@ -314,6 +313,18 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   return true;
 }
 
+void gli_ibv_give_credit(gli_ibv_pair *pair) {
+  if (pair->owed < GLI_IBV_SLOTS / 2) return;
+  if (ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+}
+
+void gli_ibv_room(gli_ibv_pair *pair) {
+  if (pair->queue.head != NULL || pair->n_out > 0 || pair->to_answer > 0 ||
+      pair->owed >= GLI_IBV_SLOTS / 2 || pair->closed ||
+      pair->rma.first != NULL || pair->rma.done != NULL)
+    gli_ibv_pair_busy(pair);
+}
+
 void gli_ibv_flush(gli_ibv_pair *pair) {
   if (pair->way != GLI_IBV_BY_VERBS || pair->qp == NULL || pair->broken) return;
   ibv_answer(pair);
@@ -323,8 +334,7 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
     if (!pair->broken && ibv_go_on(pair)) more = true;
   }
   gli_ibv_rma_flush(pair);
-  if (pair->broken || pair->owed < GLI_IBV_SLOTS / 2) return;
-  if (gli_ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+  if (!pair->broken) gli_ibv_give_credit(pair);
 }
 
 /* ---- for the engine ------------------------------------------------------ */

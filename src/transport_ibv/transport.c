@@ -197,14 +197,6 @@ static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   t->tcp->ops->set_oversubscribed(t->tcp, oversubscribed);
 }
 
-static bool ibv_take_now(gli_pair *base, const gli_header *expected,
-                         gli_taken *taken) {
-  gli_ibv_pair *pair = (gli_ibv_pair *)base;
-  if (pair->way != GLI_IBV_BY_TCP || pair->tcp == NULL) return false;
-  const gli_transport_ops *ops = pair->tcp->ops;
-  return ops->take_now != NULL && ops->take_now(pair->tcp, expected, taken);
-}
-
 const gli_transport_ops gli_transport_ibv = {
     .name = "ibv",
     .open = ibv_open,
@@ -213,7 +205,7 @@ const gli_transport_ops gli_transport_ibv = {
     .pair_open = gli_ibv_pair_open,
     .send = gli_ibv_send,
     .send_now = gli_ibv_send_now,
-    .take_now = ibv_take_now,
+    .take_now = gli_ibv_take_now,
     .pair_close = gli_ibv_pair_close,
     .route = gli_ibv_route,
     .rma_expose = gli_ibv_rma_expose,

@@ -178,6 +178,7 @@ int standin_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc) {
   standin_cq *cq = (standin_cq *)base;
   int code = standin_enter(STANDIN_poll_cq), got = 0;
   standin_check(STANDIN_CQ, base, "ibv_poll_cq");
+  if (standin_is_prompt()) standin_wire_finish();
   for (; code == 0 && got < n && cq->tail != cq->head; cq->tail++) {
     const standin_entry *entry = &cq->entries[cq->tail % (uint32_t)base->cqe];
     free_work(entry);

@@ -27,7 +27,7 @@ static struct call_fault {
   int code;
 } fault;
 static uint64_t random_state;
-static bool strict;
+static bool strict, prompt;
 
 void standin_die(const char *format, ...) {
   va_list arguments;
@@ -84,6 +84,8 @@ static void read_environment(void) {
   random_state = UINT64_C(88172645463325252);
   if (seed != NULL) random_state += strtoul(seed, NULL, 10) * 2654435761u;
   strict = text != NULL && text[0] == '1';
+  text = getenv("STANDIN_PROMPT");
+  prompt = text != NULL && text[0] == '1';
   read_fault(getenv("STANDIN_FAIL"));
   pthread_atfork(fork_before, fork_after, fork_child);
 }
@@ -120,6 +122,10 @@ bool standin_spares(void) {
 
 bool standin_is_strict(void) {
   return strict;
+}
+
+bool standin_is_prompt(void) {
+  return prompt;
 }
 
 unsigned standin_random(unsigned below) {

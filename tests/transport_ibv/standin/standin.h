@@ -10,6 +10,8 @@
  * "event:device_fatal@N" and "event:qp_fatal@N": an event comes after N of
  * those STANDIN_COUNT=FILE  at exit, how often each was called: "NAME N" lines
  *   STANDIN_SEED=N      of what is random
+ *   STANDIN_PROMPT=1    what is posted arrives at once, within the call, and no
+ *       thread runs: one that drives both ends polls equally often in every run
  *   STANDIN_STRICT=1    no message may find that no buffer is there for it, and
  *       at exit nothing may be left over, and something must have been sent */
 #ifndef TESTS_TRANSPORT_IBV_STANDIN_H
@@ -80,6 +82,7 @@ int standin_happens(standin_call call);
 /* A call of that name is to fail, or has: what it did not destroy is left. */
 bool standin_spares(void);
 bool standin_is_strict(void);
+bool standin_is_prompt(void);
 
 /* For tests, by dlsym: how often that has happened so far. */
 unsigned long standin_calls(const char *name);
@@ -271,6 +274,8 @@ void standin_wire_stop(void);
 void standin_wire_forget(void); /* in a forked child */
 /* There is something for it to do. Under the lock. */
 void standin_wire_wake(void);
+/* Do now all that it has to do. Under the lock. */
+void standin_wire_finish(void);
 
 /* One step of the queue pair's: delivers a piece, or tells that one has been.
  * False: there is none now; `due_ns` becomes earlier if there is one later. */

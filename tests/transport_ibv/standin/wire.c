@@ -46,6 +46,16 @@ static void wait_until(uint64_t due_ns) {
     pthread_cond_timedwait(&changed, &standin_lock, &at);
 }
 
+void standin_wire_finish(void) {
+  static bool finishing; /* a step may wake the wire */
+  uint64_t due_ns = UINT64_MAX;
+  if (finishing) return;
+  finishing = true;
+  while (step_any(&due_ns)) {
+  }
+  finishing = false;
+}
+
 static void *run(void *unused) {
   (void)unused;
   pthread_mutex_lock(&standin_lock);
@@ -67,8 +77,8 @@ int standin_wire_start(void) {
   pthread_cond_init(&changed, &attributes);
   pthread_condattr_destroy(&attributes);
   stops = false;
-  int code = pthread_create(&thread, NULL, run, NULL);
-  running = code == 0;
+  int code = standin_is_prompt() ? 0 : pthread_create(&thread, NULL, run, NULL);
+  running = code == 0 && !standin_is_prompt();
   return code;
 }
 
@@ -88,5 +98,8 @@ void standin_wire_forget(void) {
 }
 
 void standin_wire_wake(void) {
-  if (running) pthread_cond_signal(&changed);
+  if (standin_is_prompt())
+    standin_wire_finish();
+  else if (running)
+    pthread_cond_signal(&changed);
 }
