@@ -85,6 +85,38 @@ static gloo_status use_malloc(rank_work *w) {
   return status;
 }
 
+/* To the part of the next rank, and back from there. */
+static gloo_status use_window(const rank_work *w, size_t count) {
+  gloo_window *window;
+  size_t bytes = count * sizeof *w->in;
+  int right = (w->rank + 1) % w->size;
+  gloo_status status =
+      gloo_window_create(w->context, NULL, bytes, NULL, &window, NULL);
+  if (status != GLOO_OK) return status;
+  memset(w->out, 0, bytes);
+  for (int round = 0; round < 2 && status == GLOO_OK; round++) {
+    status = gloo_window_put(window, right, 0, w->in, bytes, NULL);
+    if (status == GLOO_OK) status = gloo_window_flush(window, right, NULL);
+    if (status == GLOO_OK)
+      status = gloo_window_get(window, right, 0, w->out, bytes, NULL);
+    if (status == GLOO_OK) status = gloo_window_fence(window, NULL);
+  }
+  for (size_t i = 0; status == GLOO_OK && i < count; i++)
+    if (w->out[i] != given(w->rank, i)) w->report->wrong = true;
+  gloo_status end = gloo_window_destroy(window, NULL);
+  return status != GLOO_OK ? status : end;
+}
+
+static gloo_status use_windows(const rank_work *w) {
+  for (int c = 0; c < COUNTS; c++) {
+    snprintf(w->report->where, sizeof w->report->where, "a window of %zu",
+             counts[c]);
+    gloo_status status = use_window(w, counts[c]);
+    if (status != GLOO_OK) return status;
+  }
+  return GLOO_OK;
+}
+
 static gloo_status use_gloo_alloc(rank_work *w) {
   void *in = NULL, *out = NULL;
   gloo_status status = gloo_alloc(LARGEST * sizeof *w->in, &in, NULL);
@@ -93,6 +125,7 @@ static gloo_status use_gloo_alloc(rank_work *w) {
   w->in = in;
   w->out = out;
   if (status == GLOO_OK) status = use_memory(w);
+  if (status == GLOO_OK) status = use_windows(w);
   gloo_free(in);
   gloo_free(out);
   return status;
