@@ -87,7 +87,7 @@ gloo_status gloo_window_create(gloo_context *context, void *memory,
   gloo_context *group;
   status = gloo_context_split(context, 0, gloo_context_rank(context), &g,
                               &group, error);
-  if (status != GLOO_OK) return status;
+  if (status != GLOO_OK) return gli_context_refuse(context, error);
   status = window_make(group, memory, bytes, window, error);
   if (status != GLOO_OK) gloo_context_destroy(group);
   return status;
@@ -97,20 +97,27 @@ gloo_status gloo_window_create(gloo_context *context, void *memory,
  * still write to: then what they wrote is not here. */
 static gloo_status window_check_shared(gloo_window *window, gloo_error *error) {
   if (gli_window_is_shared(window)) return GLOO_OK;
-  gloo_context *group = gli_window_context(window);
   gli_fail(error, GLOO_ERR_PEER, -1,
            "other ranks no longer reach this rank's part of a window: it was "
            "also a buffer of an operation that failed in another context");
-  return gli_context_fail(group, error);
+  return error->status;
 }
 
 gloo_status gloo_window_fence(gloo_window *window, gloo_error *error) {
+  static const char name[] = "gloo_window_fence";
   gloo_error unread;
   if (error == NULL) error = &unread;
+  if (window == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: the window is NULL",
+                    name);
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_status status = gloo_window_flush_all(window, error);
   if (status == GLOO_OK)
     status = gloo_barrier(gli_window_context(window), NULL, error);
   if (status == GLOO_OK) status = window_check_shared(window, error);
+  /* Others wait for a rank that could not even begin the barrier. */
+  if (status != GLOO_OK)
+    (void)gli_context_fail(gli_window_context(window), error);
   return status;
 }
 
@@ -122,8 +129,6 @@ gloo_status gloo_window_destroy(gloo_window *window, gloo_error *error) {
   if (error == NULL) error = &unread;
   gloo_context *group = gli_window_context(window);
   gloo_status status = gloo_window_fence(window, error);
-  /* Else others may go on using it. */
-  if (status != GLOO_OK) (void)gli_context_fail(group, error);
   void *ours = gli_window_close(window);
   gloo_context_destroy(group);
   gloo_free(ours);

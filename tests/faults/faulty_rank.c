@@ -49,6 +49,13 @@ static void tell_descriptors(void) {
   if (dir != NULL) closedir(dir);
 }
 
+/* The last small allocation leaves a region behind for the next, unless a
+ * failure has cut that off from other ranks. */
+static void keep_small_region(void) {
+  void *small;
+  if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
+}
+
 static int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -251,8 +258,7 @@ void faulty_rank_run(const faulty_plan *plan, bool faulty,
   d.transport = plan->transport;
   gloo_error error = {.rank = -1};
   gloo_context *context = NULL;
-  void *small; /* the first leaves a region behind for others */
-  if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
+  keep_small_region();
   int descriptors = entries("/proc/self/fd");
   int threads = entries("/proc/self/task");
   int64_t began_ns = now_ns();
@@ -274,6 +280,7 @@ void faulty_rank_run(const faulty_plan *plan, bool faulty,
              (int)sizeof report->message - 1, error.message);
   }
   report->threads_left = threads_left(threads);
+  keep_small_region();
   report->descriptors_left = entries("/proc/self/fd") - descriptors;
   if (report->descriptors_left != 0) tell_descriptors();
 #if defined(SANITIZED_FOR_MEMORY)

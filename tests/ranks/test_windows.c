@@ -595,6 +595,8 @@ static void refused(rank_env *env) {
              gloo_window_flush(window, env->size, &error) == GLOO_ERR_RANK);
   rank_expect_invalid(env, gloo_window_put(NULL, 0, 0, &word, 8, &error),
                       &error, "window is NULL");
+  rank_expect_invalid(env, gloo_window_fence(NULL, &error), &error,
+                      "window is NULL");
   rank_expect_invalid(env, gloo_window_put(window, 0, 0, NULL, 8, &error),
                       &error, "buffer is NULL");
   rank_expect_invalid(env, gloo_window_get(window, 0, 25, &word, 8, &error),

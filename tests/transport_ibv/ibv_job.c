@@ -38,6 +38,13 @@ void ibv_job_free(ibv_job *job) {
 
 /* ---- the process --------------------------------------------------------- */
 
+/* The last small allocation leaves a region behind for the next, unless a
+ * failure has cut that off from other ranks. */
+static void keep_small_region(void) {
+  void *small;
+  if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
+}
+
 static int count_descriptors(void) {
   int n = 0;
   DIR *dir = opendir("/proc/self/fd");
@@ -74,8 +81,7 @@ static void rank_main(void *argument) {
 static void run_ranks(const ibv_job *job) {
   job_rank ranks[IBV_RANKS_MAX];
   gloo_store *store;
-  void *small; /* the first leaves a region behind for others */
-  if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
+  keep_small_region();
   int before = count_descriptors();
   if (gloo_store_memory_create(&store, NULL) != GLOO_OK) exit(1);
   for (int r = 0; r < job->plan.ranks; r++) {
@@ -87,6 +93,7 @@ static void run_ranks(const ibv_job *job) {
   }
   for (int r = 0; r < job->plan.ranks; r++) uv_thread_join(&ranks[r].thread);
   gloo_store_destroy(store);
+  keep_small_region();
   job->shared->descriptors_left = count_descriptors() - before;
   job->shared->objects_left = count_objects();
   job->shared->ended = true;
