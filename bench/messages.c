@@ -62,7 +62,8 @@ static gloo_status round_trips(const message_job *job, double *figure,
   }
   if (status == GLOO_OK) {
     qsort(took_ns, job->times, sizeof *took_ns, by_time);
-    *figure = (double)took_ns[job->times / 2] / 1e3;
+    unsigned long middle = job->times / 2;
+    *figure = (double)took_ns[middle] / 1e3;
   }
   free(took_ns);
   return status;

@@ -1,6 +1,7 @@
 /* The end point of combined transports: opening, polling, sleeping. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -24,8 +25,12 @@ static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
   t->verbs = status == GLOO_OK;
   if (status == GLOO_OK || status == GLOO_ERR_INVALID) return status;
   gli_log(GLOO_LOG_DEBUG, "%s", error->message);
+  /* Without what the sentence that it becomes part of says already. */
+  static const char known[] = "RDMA cannot be used here: ";
+  const char *why = error->message;
+  if (strncmp(why, known, sizeof known - 1) == 0) why += sizeof known - 1;
   (void)snprintf(t->no_verbs, sizeof t->no_verbs, "%.*s", GLI_WHY_BYTES - 1,
-                 error->message);
+                 why);
   return gli_transport_find("tcp")->open(own, child, error);
 }
 
