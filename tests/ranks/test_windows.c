@@ -263,11 +263,14 @@ static void a_lock_keeps_others_out(void **state) {
 
 static atomic_int served, away;
 
-/* Rank 0 is in no call until the others have what they want. */
+/* Rank 0 is in no call until the others have what they want, each in a place of
+ * its own. */
 static void passive(rank_env *env) {
-  uint8_t *own = calloc(1, 65536), *data = calloc(1, 65536);
+  enum { PLACE = 20000 };
+  size_t bytes = 8 + (size_t)env->size * PLACE;
+  uint8_t *own = calloc(1, bytes), *data = calloc(1, PLACE);
   if (!own || !data) abort();
-  gloo_window *window = window_new(env, own, 65536);
+  gloo_window *window = window_new(env, own, bytes);
   if (!window) return;
   if (env->rank == 0) {
     uint64_t until = uv_hrtime() + UINT64_C(60000000000);
@@ -275,12 +278,16 @@ static void passive(rank_env *env) {
       uv_sleep(1);
     RANK_CHECK(env, atomic_load(&served) == env->size - 1);
   } else {
-    RANK_OK(env, gloo_window_put(window, 0, 8, data, 65528, NULL));
-    RANK_OK(env, gloo_window_fetch_add(window, 0, 0, 1, NULL, NULL));
+    uint64_t at = 8 + (uint64_t)env->rank * PLACE, before = 42;
+    fill(data, env->rank, 0, PLACE);
+    RANK_OK(env, gloo_window_put(window, 0, at, data, PLACE, NULL));
+    RANK_OK(env, gloo_window_fetch_add(window, 0, 0, 1, &before, NULL));
     RANK_OK(env, gloo_window_flush(window, 0, NULL));
-    RANK_OK(env, gloo_window_get(window, 0, 0, data, 65536, NULL));
+    memset(data, 0, PLACE);
+    RANK_OK(env, gloo_window_get(window, 0, at, data, PLACE, NULL));
     RANK_OK(env, gloo_window_flush(window, 0, NULL));
-    RANK_CHECK(env, data[0] >= 1);
+    RANK_CHECK(env, is_filled(data, env->rank, 0, PLACE));
+    RANK_CHECK(env, before < (uint64_t)env->size - 1);
     atomic_fetch_add(&served, 1);
   }
   RANK_OK(env, gloo_window_destroy(window, NULL));
@@ -628,10 +635,11 @@ static void one_gives_up(rank_env *env) {
   RANK_CHECK(env, gloo_alloc(BYTES, (void **)&own, NULL) == GLOO_OK);
   gloo_window *window = window_new(env, own, BYTES);
   if (!window) return;
-  RANK_OK(env, gloo_window_fence(window, NULL));
-  gloo_status status = GLOO_OK;
+  /* Some may still be in it when they hear. */
   gloo_error error;
+  gloo_status status = gloo_window_fence(window, &error);
   if (env->rank == 1) {
+    RANK_CHECK(env, status == GLOO_OK);
     uv_sleep(30);
     RANK_OK(env, gloo_context_abort(env->context, "enough", NULL));
     status = gloo_window_flush_all(window, &error);
