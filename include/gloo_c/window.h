@@ -105,9 +105,10 @@ GLOO_API size_t gloo_window_bytes(const gloo_window *window, int rank);
  * Errors: GLOO_ERR_INVALID (NULL, beyond the end) and GLOO_ERR_RANK: nothing
  * was sent. GLOO_ERR_PEER (the rank has left or ended), GLOO_ERR_NO_MEMORY,
  * GLOO_ERR_POISONED, GLOO_ERR_FORKED.
- * Threads: any. Does not block, but for the first 1,024 calls to a rank when
- * so many are under way. Ownership: buffers stay the caller's; `from` must stay
- * as it is, and `to` is not to be read, until a flush or a fence. */
+ * Threads: any. Blocks only where 1,024 calls to that rank are under way: then
+ * it waits for them, as gloo_window_flush does. Where the memory is mapped the
+ * call is the copy. Ownership: buffers stay the caller's; `from` must stay as
+ * it is, and `to` is not to be read, until a flush or a fence. */
 GLOO_API gloo_status gloo_window_put(gloo_window *window, int rank,
                                      uint64_t offset, const void *from,
                                      size_t bytes, gloo_error *error);

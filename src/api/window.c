@@ -1,5 +1,6 @@
 /* Windows: how ranks make them, and what they do together. */
-#include "gloo_c/window.h"
+#include <stdlib.h>
+
 #include "core/bytes.h"
 #include "core/custom_op.h"
 #include "core/error.h"
@@ -7,8 +8,7 @@
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
 #include "gloo_c/memory.h"
-
-#include <stdlib.h>
+#include "gloo_c/window.h"
 
 enum { RECORD_BYTES = 16 }; /* key, bytes */
 
