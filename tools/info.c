@@ -9,6 +9,7 @@
 #include "core/environment.h"
 #include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
+#include "memory/cuda.h"
 #include "rendezvous/launch.h"
 #include "security/keys.h"
 #include "security/tls.h"
@@ -169,6 +170,15 @@ static void print_tls(void) {
   if (works) gli_tls_settings_release(settings);
 }
 
+static void print_cuda(void) {
+  char text[512], bytes[GLI_BYTES_TEXT];
+  gli_cuda_describe(text, sizeof text);
+  printf("%-20s %s\n", "CUDA", text);
+  if (gli_pinned_limit() == 0) return;
+  printf("%-20s at most %s per process are kept between calls\n",
+         "staging memory", gli_format_bytes(gli_pinned_limit(), bytes));
+}
+
 static void print_text(void) {
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
@@ -176,6 +186,7 @@ static void print_text(void) {
   print_openssl();
   print_tls();
   print_transports();
+  print_cuda();
   print_names("types", &types);
   print_names("operations", &reductions);
   printf("algorithms\n");
@@ -217,6 +228,9 @@ static void print_json(gli_json *object) {
   gli_json_text(&out, "openssl", openssl != NULL ? openssl : "none");
   gli_json_list(&out, "transports", transports.list, transports.count);
   gli_json_list(&out, "transports_usable", working.list, working.count);
+  char cuda[512];
+  gli_cuda_describe(cuda, sizeof cuda);
+  gli_json_text(&out, "cuda", cuda);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
   for (int i = 0; i < GLI_COLLECTIVES; i++) {

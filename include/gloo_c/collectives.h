@@ -38,6 +38,14 @@
  *   with GLOO_ERR_FORKED, see context.h.
  * Threads. Any thread; operations on one context may be started by several
  *   threads if each uses a tag of its own, or if the program orders them.
+ * GPUs. Buffers may be in the memory of CUDA devices, of any of them, beside
+ *   others that are not. They are read when all is done that was in
+ *   gloo_options.stream at the time of the call. When a blocking call returns,
+ *   or a request is over, the result is there; gloo_request_wait_stream has a
+ *   stream wait for it in place of the host. Memory of the host that is pinned
+ *   is in the order of a stream only where the options name one. What CUDA
+ *   refuses is GLOO_ERR_IO and poisons the context; a stream that records a
+ *   graph is refused with GLOO_ERR_UNSUPPORTED. See docs/guide/cuda.md.
  * Results are bitwise the same on all ranks. With `ordered` they are also the
  *   same whatever the algorithm, transport, length of segments and placement of
  *   ranks: inputs are combined in the order of ranks, one after the other, as
@@ -100,14 +108,17 @@ typedef struct gloo_options {
                            option as the same one in order (as in MPI), and not
                            by  when it is started. All ranks must agree, or they
                            wait  for each other until the deadline */
-  int ordered; /* combine in the order of ranks, see above; where the order of
-                  operations shows (sums and products of floats and complex
-                  numbers, custom ones) algorithms that do not keep it cannot be
-                  named: GLOO_ERR_UNSUPPORTED. All ranks must agree. It costs
-                  rounds on many ranks, not bytes, where vectors are long */
+  int ordered;  /* combine in the order of ranks, see above; where the order of
+                   operations shows (sums and products of floats and complex
+                   numbers, custom ones) algorithms that do not keep it cannot be
+                   named: GLOO_ERR_UNSUPPORTED. All ranks must agree. It costs
+                   rounds on many ranks, not bytes, where vectors are long */
+  void *stream; /* CUDA: the stream (a CUstream or cudaStream_t) in whose order
+                   buffers of GPUs are read and written; NULL: the legacy
+                   default stream. See below */
 } gloo_options;
 #define GLOO_OPTIONS_INIT \
-  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* ---- collectives --------------------------------------------------------- */
 

@@ -78,6 +78,20 @@ GLOO_API gloo_status gloo_request_test(gloo_request *request,
 GLOO_API gloo_status gloo_request_wait(gloo_request *request,
                                        int64_t timeout_ns, gloo_error *error);
 
+/* Have a CUDA stream wait until it is over, whether it goes well or not, and
+ * return at once: what is put into the stream afterwards runs when the result
+ * is in the buffers of GPUs. How it went gloo_request_test says later. Nothing
+ * waits when it is over already.
+ * Shape: stream is a CUstream or cudaStream_t; NULL: the legacy default stream.
+ * Errors: GLOO_ERR_INVALID (no request, no such stream). GLOO_ERR_UNSUPPORTED:
+ * none of its buffers is a GPU's, several requests were joined, the stream
+ * records a graph, or the device has no streams that wait for memory.
+ * GLOO_ERR_IO: CUDA refuses it. None of them changes the request.
+ * Threads: any. Ownership: the request stays the caller's. It may be destroyed
+ * while the stream waits: under way it is cancelled, and the stream goes on. */
+GLOO_API gloo_status gloo_request_wait_stream(gloo_request *request,
+                                              void *stream, gloo_error *error);
+
 /* What wait_any and test_any give for an index when there is none. */
 #define GLOO_NO_INDEX SIZE_MAX
 

@@ -6,6 +6,7 @@
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "core/hints.h"
+#include "memory/cuda.h"
 
 /* ---- the same call again ------------------------------------------------- */
 
@@ -20,7 +21,7 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
   if (options != NULL) {
     if (options->struct_size != sizeof *options) return false;
     if (options->custom != NULL || options->factor != NULL ||
-        options->matched_by_init)
+        options->stream != NULL || options->matched_by_init)
       return false;
   }
   *key =
@@ -66,12 +67,13 @@ static bool call_fits(const gloo_context *context, const void *arguments,
 }
 
 /* What to remember of a call that has been read. False: what it works on is
- * made for each call. */
+ * made for each call, or may be. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
+  if (gli_cuda_is_watched()) return false;
   repeated->in_place = call->params.in_place;
   repeated->shape_out_of_place = call->shape_out_of_place;
   repeated->shape_in_place = call->shape_in_place;
-  return !call->wide;
+  return !call->wide && call->params.staged == 0;
 }
 
 /* ---- the forms ----------------------------------------------------------- */

@@ -9,11 +9,13 @@
 #include "algorithms/registry.h"
 #include "algorithms/select.h"
 #include "api/lists.h"
+#include "api/places.h"
 #include "api/reduction.h"
 #include "api/staging.h"
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "memory/cuda.h"
 
 /* ---- point-to-point plans ------------------------------------------------ */
 
@@ -319,6 +321,10 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
     status = a->listed != 0
                  ? make_listed_call(context, a, &ours, call, given, error)
                  : make_call(context, a, &ours, call, given, error);
+  }
+  if (status == GLOO_OK && (gli_cuda_is_watched() || ours.stream != NULL)) {
+    status = gli_places_read(a, &ours, call, error);
+    if (status != GLOO_OK) free(call->staging);
   }
   if (status == GLOO_OK) return GLOO_OK;
   gli_given_counts_free(given);

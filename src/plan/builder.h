@@ -74,6 +74,17 @@ typedef enum gli_locality {
   GLI_MAPPED      /* all buffers, as far as they were promised to be in it */
 } gli_locality;
 
+/* Flags. */
+enum {
+  GLI_STAGED_IN = 1, /* inputs, all of them */
+  GLI_STAGED_OUT = 2,
+  GLI_STAGED_CHANGES = 4, /* the last thing that is done to the outputs is done
+                             as they are copied out */
+  GLI_STAGED_MOVES = 8 /* in place, of a reduction: what the output has at first
+                          is not what the caller's output has, and is copied out
+                          even where no step writes it */
+};
+
 /* What an algorithm may look at. */
 typedef struct gli_plan_params {
   gli_collective collective;
@@ -96,7 +107,10 @@ typedef struct gli_plan_params {
   bool average; /* of low-precision elements, for the selector alone: a rank
                    without all inputs at hand works on float32 */
   gli_order
-      order; /* what the algorithm has to keep; not for builders, either */
+      order;      /* what the algorithm has to keep; not for builders, either */
+  uint8_t staged; /* GLI_STAGED_...: which buffers are images of memory that the
+                     host does not touch, see plan/staged.h. Of this rank alone,
+                     and not for builders */
   const struct gli_tuning *tuning; /* NULL: the selector chooses alone, by
                                       estimates. Outlives the plans, too;
                                       builders hand it on. */

@@ -36,7 +36,7 @@ static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
          a->segment_bytes == b->segment_bytes && a->hosts == b->hosts &&
          a->oversubscribed == b->oversubscribed &&
          a->low_precision == b->low_precision && a->order == b->order &&
-         a->n_in == b->n_in && a->n_out == b->n_out &&
+         a->n_in == b->n_in && a->n_out == b->n_out && a->staged == b->staged &&
          gli_counts_equal(a->counts, b->counts, a->size);
 }
 
@@ -51,7 +51,7 @@ static size_t plan_cache_bucket_of(gli_build_fn build,
       plan_cache_mix((uint64_t)(uintptr_t)build, (uint64_t)p->collective);
   hash = plan_cache_mix(hash, (uint64_t)p->rank << 32 | p->size);
   hash =
-      plan_cache_mix(hash, (uint64_t)p->root << 2 |
+      plan_cache_mix(hash, (uint64_t)p->root << 6 | (uint64_t)p->staged << 2 |
                                (uint64_t)p->low_precision << 1 | p->in_place);
   hash = plan_cache_mix(hash, p->count);
   hash = plan_cache_mix(hash, p->elem_bytes);

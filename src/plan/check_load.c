@@ -156,7 +156,7 @@ static bool check_load_order(gli_checker *c, uint32_t rank,
                              const gli_step *steps, uint32_t first_new) {
   check_rank *r = &c->ranks[rank];
   if (r->n == 0) return true;
-  if (steps == NULL || !gli_depend_derive(&c->depend, steps, r->n)) {
+  if (steps == NULL || !gli_depend_derive(&c->depend, steps, r->n, false)) {
     return false;
   }
   if (!keep_edges(r, &c->depend)) return false;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-#define TRACKED (GLI_BUFFERS - GLI_OUT) /* inputs are never written */
 
 /* Readers of a piece form a list of pairs (step, next) in d->readers. */
 typedef struct piece {
@@ -25,38 +24,31 @@ typedef struct map {
 
 typedef struct pass {
   gli_depend *d;
-  map maps[TRACKED];
+  map maps[GLI_BUFFERS];
+  uint8_t first; /* of the buffers that order steps: inputs come first */
   piece lanes[UINT8_MAX + 1]; /* the last send, and what was received since */
   bool has_lanes;
   uint32_t *seen; /* [n_steps] the last step that an edge leads to, + 1 */
   bool ok;
 } pass;
 
-typedef struct access {
-  uint64_t offset, bytes;
-  uint8_t buffer;
-  bool writes;
-} access;
-
-#define ACCESSES 4 /* of one step, at most */
-
 /* ---- what a step touches ------------------------------------------------ */
 
-static access depend_reads(const gli_step *s, uint8_t buffer, uint64_t offset) {
-  return (access){offset, s->bytes, buffer, false};
+static gli_access depend_reads(const gli_step *s, uint8_t buffer,
+                               uint64_t offset) {
+  return (gli_access){offset, s->bytes, buffer, false};
 }
 
-static access depend_writes(const gli_step *s, uint8_t buffer,
-                            uint64_t offset) {
-  return (access){offset, s->bytes, buffer, true};
+static gli_access depend_writes(const gli_step *s, uint8_t buffer,
+                                uint64_t offset) {
+  return (gli_access){offset, s->bytes, buffer, true};
 }
 
-static access reads_windows(uint32_t first, uint32_t n) {
-  return (access){first, n, GLI_WINDOW, false};
+static gli_access reads_windows(uint32_t first, uint32_t n) {
+  return (gli_access){first, n, GLI_WINDOW, false};
 }
 
-/* Reads come before writes. All but the blocks of a reduction of several. */
-static int accesses_of(const gli_step *s, access out[ACCESSES]) {
+int gli_depend_accesses(const gli_step *s, gli_access out[GLI_ACCESSES]) {
   int n = 0;
   switch (s->kind) {
     case GLI_STEP_SEND:
@@ -72,6 +64,9 @@ static int accesses_of(const gli_step *s, access out[ACCESSES]) {
     case GLI_STEP_REDUCE:
       out[n++] = depend_reads(s, s->b_buffer, s->b);
       break;
+    case GLI_STEP_COPY_IN:
+      out[n++] = depend_writes(s, s->dst_buffer, s->dst);
+      return n;
     default:
       if (s->n_puts > 0) out[n++] = reads_windows(s->put, s->n_puts);
       break;
@@ -85,7 +80,7 @@ static uint32_t blocks_of(const gli_step *s) {
   return gli_step_has_blocks(s) ? s->n : 0;
 }
 
-static access depend_block_of(const gli_step *s, uint32_t k) {
+static gli_access depend_block_of(const gli_step *s, uint32_t k) {
   return depend_reads(s, s->b_buffer, s->b + k * s->stride);
 }
 
@@ -143,18 +138,18 @@ static void note_end(map *m, uint64_t x) {
   m->ends[m->n_ends++] = x;
 }
 
-static void note_access(pass *p, access at) {
-  if (at.buffer < GLI_OUT) return;
-  map *m = &p->maps[at.buffer - GLI_OUT];
+static void note_access(pass *p, gli_access at) {
+  if (at.buffer < p->first) return;
+  map *m = &p->maps[at.buffer];
   note_end(m, at.offset);
   note_end(m, at.offset + at.bytes);
 }
 
 static void note_ends(pass *p, const gli_step *s) {
-  access at[ACCESSES];
+  gli_access at[GLI_ACCESSES];
   uint32_t blocks = blocks_of(s);
   for (uint32_t k = 0; k < blocks; k++) note_access(p, depend_block_of(s, k));
-  int n = accesses_of(s, at);
+  int n = gli_depend_accesses(s, at);
   for (int i = 0; i < n; i++) note_access(p, at[i]);
 }
 
@@ -217,9 +212,9 @@ static void add_reader(pass *p, piece *at, uint32_t step) {
   d->n_readers += 2;
 }
 
-static void visit_read(pass *p, access r, uint32_t step) {
-  if (r.buffer < GLI_OUT) return;
-  map *m = &p->maps[r.buffer - GLI_OUT];
+static void visit_read(pass *p, gli_access r, uint32_t step) {
+  if (r.buffer < p->first) return;
+  map *m = &p->maps[r.buffer];
   uint64_t end = r.offset + r.bytes;
   for (size_t i = find_piece(m, r.offset); m->ends[i] < end; i++) {
     piece *at = &m->pieces[i];
@@ -230,8 +225,8 @@ static void visit_read(pass *p, access r, uint32_t step) {
 
 /* The steps that read since the last write waited for it, so it is enough to
  * wait for them; the step itself may be one of them. */
-static void visit_write(pass *p, access w, uint32_t step) {
-  map *m = &p->maps[w.buffer - GLI_OUT];
+static void visit_write(pass *p, gli_access w, uint32_t step) {
+  map *m = &p->maps[w.buffer];
   uint64_t end = w.offset + w.bytes;
   for (size_t i = find_piece(m, w.offset); m->ends[i] < end; i++) {
     piece *at = &m->pieces[i];
@@ -247,11 +242,11 @@ static void visit_write(pass *p, access w, uint32_t step) {
 }
 
 static void depend_visit(pass *p, const gli_step *s, uint32_t step) {
-  access at[ACCESSES];
+  gli_access at[GLI_ACCESSES];
   uint32_t blocks = blocks_of(s);
   for (uint32_t k = 0; k < blocks; k++)
     visit_read(p, depend_block_of(s, k), step);
-  int n = accesses_of(s, at);
+  int n = gli_depend_accesses(s, at);
   for (int i = 0; i < n; i++) {
     if (at[i].writes) {
       visit_write(p, at[i], step);
@@ -291,23 +286,23 @@ static bool depend_reserve(gli_depend *d, size_t bytes) {
 }
 
 /* How many ends each map may get. */
-static void count_ends(const gli_step *steps, uint32_t n,
-                       size_t counts[TRACKED]) {
+static void count_ends(const gli_step *steps, uint32_t n, uint8_t first,
+                       size_t counts[GLI_BUFFERS]) {
   for (uint32_t i = 0; i < n; i++) {
-    access at[ACCESSES];
-    int k = accesses_of(&steps[i], at);
+    gli_access at[GLI_ACCESSES];
+    int k = gli_depend_accesses(&steps[i], at);
     for (int j = 0; j < k; j++) {
-      if (at[j].buffer >= GLI_OUT) counts[at[j].buffer - GLI_OUT] += 2;
+      if (at[j].buffer >= first) counts[at[j].buffer] += 2;
     }
     size_t blocks = blocks_of(&steps[i]);
-    if (blocks > 0) counts[steps[i].b_buffer - GLI_OUT] += 2 * blocks;
+    if (blocks > 0) counts[steps[i].b_buffer] += 2 * blocks;
   }
 }
 
 static bool make_maps(pass *p, const gli_step *steps, uint32_t n) {
-  size_t counts[TRACKED] = {0}, all = 0, most = 0;
-  count_ends(steps, n, counts);
-  for (int i = 0; i < TRACKED; i++) {
+  size_t counts[GLI_BUFFERS] = {0}, all = 0, most = 0;
+  count_ends(steps, n, p->first, counts);
+  for (int i = 0; i < GLI_BUFFERS; i++) {
     all += counts[i];
     if (counts[i] > most) most = counts[i];
   }
@@ -320,13 +315,13 @@ static bool make_maps(pass *p, const gli_step *steps, uint32_t n) {
   piece *pieces = (piece *)(other + most);
   p->seen = (uint32_t *)(pieces + all);
   memset(p->seen, 0, n * sizeof(uint32_t));
-  for (int i = 0; i < TRACKED; i++) {
+  for (int i = 0; i < GLI_BUFFERS; i++) {
     p->maps[i] = (map){.ends = ends, .pieces = pieces};
     ends += counts[i];
     pieces += counts[i];
   }
   for (uint32_t i = 0; i < n; i++) note_ends(p, &steps[i]);
-  for (int i = 0; i < TRACKED; i++) {
+  for (int i = 0; i < GLI_BUFFERS; i++) {
     map *m = &p->maps[i];
     m->n_ends = sort_unique(m->ends, other, m->n_ends);
     memset(m->pieces, 0xff, m->n_ends * sizeof(piece)); /* all NONE */
@@ -334,7 +329,8 @@ static bool make_maps(pass *p, const gli_step *steps, uint32_t n) {
   return true;
 }
 
-bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n) {
+bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n,
+                       bool copied) {
   d->n_edges = 0;
   d->n_readers = 0;
   if (n == 0) return true;
@@ -342,6 +338,7 @@ bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n) {
   p.d = d;
   p.ok = true;
   p.has_lanes = false;
+  p.first = copied ? GLI_IN : GLI_OUT;
   if (!make_maps(&p, steps, n)) return false;
   for (uint32_t i = 0; i < n && p.ok; i++) {
     if (steps[i].lane != 0) visit_lane(&p, &steps[i], i);

@@ -11,6 +11,18 @@ typedef struct gli_edge {
   uint32_t from, to; /* step `to` waits for step `from` */
 } gli_edge;
 
+/* What a step reads or writes. */
+typedef struct gli_access {
+  uint64_t offset, bytes;
+  uint8_t buffer;
+  bool writes;
+} gli_access;
+
+/* Those of a step, of which there are so many at most; all but the blocks of a
+ * reduction of several, which are in SCRATCH. Reads come before writes. */
+#define GLI_ACCESSES 4
+int gli_depend_accesses(const gli_step *step, gli_access out[GLI_ACCESSES]);
+
 /* Memory of the pass, kept from one call to the next. Zero to begin with. */
 typedef struct gli_depend {
   gli_edge *edges; /* of the last call: ascending by `to`, none twice */
@@ -25,10 +37,11 @@ typedef struct gli_depend {
 /* Derive the edges between `n` steps from the ranges they share: a step waits
  * for those before it that wrote what it reads (or overwrites), and for those
  * that read what it overwrites, and a send for those in its lane. Edges that
- * others imply may be left out. IN is never written and orders nothing. False
- * when out of memory. Cost: sorting the ends of the ranges, then one visit per
- * step and piece. */
-bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n);
+ * others imply may be left out. Inputs order nothing, for they are not written,
+ * unless they are `copied` by steps of the plan. False when out of memory.
+ * Cost: sorting the ends of the ranges, then one visit per step and piece. */
+bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n,
+                       bool copied);
 void gli_depend_free(gli_depend *d);
 
 #endif

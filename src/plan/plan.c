@@ -8,6 +8,7 @@
 #include "plan/counts.h"
 #include "plan/depend.h"
 #include "plan/raw.h"
+#include "plan/staged.h"
 
 /* ---- layout ------------------------------------------------------------- */
 
@@ -146,7 +147,8 @@ static uint32_t most_operands(const gli_builder *b) {
 static gloo_status plan_finish(const gli_builder *b, gli_depend *d,
                                gli_plan **plan, gloo_error *error) {
   uint32_t n = (uint32_t)b->n_steps;
-  if (!gli_depend_derive(d, b->steps, n) || d->n_edges > UINT32_MAX) {
+  if (!gli_depend_derive(d, b->steps, n, b->params.staged != 0) ||
+      d->n_edges > UINT32_MAX) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the order of %u steps", n);
   }
@@ -180,6 +182,8 @@ gloo_status gli_plan_make(gli_build_fn build, const gli_plan_params *params,
     status = b.error.status;
     if (status != GLOO_OK && error != NULL) *error = b.error;
   }
+  if (status == GLOO_OK && params->staged != 0)
+    status = gli_staged_add(&b, error);
   if (status == GLOO_OK) {
     gli_depend d = {0};
     status = plan_finish(&b, &d, plan, error);

@@ -23,6 +23,8 @@ typedef enum gli_step_kind {
   GLI_STEP_REDUCE_MANY,  /* dst = blocks op a op blocks */
   GLI_STEP_LOCAL_REDUCE, /* dst = a of some inputs, combined */
   GLI_STEP_LOCAL_BCAST,  /* dst of the outputs behind the first = a */
+  GLI_STEP_COPY_IN,      /* dst = what the caller's memory has there */
+  GLI_STEP_COPY_OUT,     /* the caller's memory = a there */
   GLI_STEP_KINDS
 } gli_step_kind;
 

@@ -8,8 +8,9 @@
 static const char *const buffers[GLI_BUFFERS] = {
     "IN", "INS", "OUT", "SCRATCH", "TOKEN", "WINDOW", "OUTS"};
 static const char *const kinds[GLI_STEP_KINDS] = {
-    "SEND",   "RECV",       "RECV_REDUCE", "COPY",         "COPY_GET",
-    "REDUCE", "REDUCE_ALL", "REDUCE_MANY", "LOCAL_REDUCE", "LOCAL_BCAST"};
+    "SEND",         "RECV",        "RECV_REDUCE", "COPY",
+    "COPY_GET",     "REDUCE",      "REDUCE_ALL",  "REDUCE_MANY",
+    "LOCAL_REDUCE", "LOCAL_BCAST", "COPY_IN",     "COPY_OUT"};
 static const char *const sends[GLI_ROLES] = {"SEND", "EXPOSE_GET", "EXPOSE_PUT",
                                              "PUT", "SIGNAL"};
 static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_GET", "RECV_WINDOW",

@@ -34,7 +34,64 @@ void player_free_buffers(player *p) {
   for (int i = 0; i < 2; i++) {
     free(p->areas[i].heap);
     gloo_free(p->areas[i].shared);
+    for (int k = GPU_HOST + 1; k < GPU_KINDS; k++)
+      gpu_free(p->device, (gpu_kind)k, p->areas[i].gpu[k]);
   }
+}
+
+/* ---- GPUs ---------------------------------------------------------------- */
+
+/* Memory of that kind for as many bytes as the area is long. */
+static uint8_t *take_gpu(player *p, area *a, gpu_kind kind, size_t bytes) {
+  if (bytes <= a->gpu_bytes[kind]) return a->gpu[kind];
+  gpu_free(p->device, kind, a->gpu[kind]);
+  a->gpu_bytes[kind] = bytes + bytes / 2;
+  a->gpu[kind] = gpu_alloc(p->device, kind, a->gpu_bytes[kind]);
+  return a->gpu[kind];
+}
+
+static void give_to_gpu(player *p, const buffer *b) {
+  if (b->kind == GPU_HOST) return;
+  gpu_copy(p->device, p->order, b->given - GUARD, b->at - GUARD,
+           b->bytes + 2 * GUARD);
+  /* Nobody waits for a stream where none is named and the host could read. */
+  if (b->kind == GPU_PINNED && p->order == NULL) gpu_sync(p->device, p->order);
+}
+
+static void fetch(player *p, const buffer *b, gpu_stream stream) {
+  if (b->kind == GPU_HOST) return;
+  gpu_copy(p->device, stream, b->at - GUARD, b->given - GUARD,
+           b->bytes + 2 * GUARD);
+}
+
+static bool has_elements(const matrix_list *l) {
+  size_t n = 0;
+  for (size_t i = 0; l->buffers > 0 && i < l->blocks; i++) n += l->count[i];
+  return n > 0;
+}
+
+/* Has the call had to wait for what filled its buffers? */
+static bool waited(const player *p, const buffer *b) {
+  const matrix_shape *s = &p->shape;
+  if (b->kind == GPU_HOST || (b->kind == GPU_PINNED && p->order == NULL))
+    return false;
+  bool reads = s->reads && has_elements(&s->in);
+  bool writes = s->writes && has_elements(&s->out);
+  if (b == &p->in) return reads && !s->in_place;
+  return writes || (reads && s->in_place);
+}
+
+void player_fetch(player *p, bool in_order) {
+  gpu_stream stream = in_order ? p->order : p->other;
+  if (!player_has_gpu(p)) return;
+  if (!waited(p, &p->in) && !waited(p, &p->out)) gpu_sync(p->device, p->order);
+  fetch(p, &p->in, stream);
+  fetch(p, &p->out, stream);
+  gpu_sync(p->device, stream);
+}
+
+bool player_has_gpu(const player *p) {
+  return p->in.kind != GPU_HOST || p->out.kind != GPU_HOST;
 }
 
 /* A buffer at an address that is aligned to nothing in half of the cases; a
@@ -48,7 +105,11 @@ static bool make_buffer(player *p, buffer *b, area *a, size_t elements,
   b->bytes = elements * p->element;
   uint8_t *at = take(p, a, b->bytes + 2 * GUARD + 16, shared);
   if (!at) return false;
-  b->at = at + skew + GUARD;
+  b->at = b->given = at + skew + GUARD;
+  b->kind =
+      p->stream != NULL ? (gpu_kind)((drawn >> 16) % GPU_KINDS) : GPU_HOST;
+  if (b->kind == GPU_HOST) return true;
+  b->given = take_gpu(p, a, b->kind, b->bytes + 2 * GUARD + 16) + skew + GUARD;
   return true;
 }
 
@@ -81,6 +142,7 @@ static void place_inputs(player *p) {
 bool player_make_buffers(player *p) {
   const matrix_shape *s = &p->shape;
   place_inputs(p);
+  p->order = matrix_drawn(p->c, MATRIX_GPU) % 4 == 0 ? NULL : p->stream;
   return make_buffer(p, &p->in, &p->areas[0],
                      s->in_place ? 0 : matrix_in_elements(s), 0) &&
          make_buffer(p, &p->out, &p->areas[1], matrix_out_elements(s), 1);
@@ -117,6 +179,13 @@ static void fill(player *p, const buffer *b, int run) {
 void player_fill(player *p, int run) {
   fill(p, &p->in, run);
   fill(p, &p->out, run);
+  if (!player_has_gpu(p)) return;
+  uint64_t drawn = reference_mix(matrix_drawn(p->c, MATRIX_GPU),
+                                 (uint64_t)run << 8 | (unsigned)p->env->rank);
+  if (drawn % 2 == 0)
+    gpu_delay(p->device, p->order, (unsigned)(drawn >> 8) % 400);
+  give_to_gpu(p, &p->in);
+  give_to_gpu(p, &p->out);
 }
 
 /* ---- as it was ----------------------------------------------------------- */

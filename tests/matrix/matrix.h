@@ -110,7 +110,8 @@ typedef enum matrix_purpose {
   MATRIX_ABSENT,
   MATRIX_WAITING,
   MATRIX_KEYS,
-  MATRIX_ORDER
+  MATRIX_ORDER,
+  MATRIX_GPU
 } matrix_purpose;
 uint64_t matrix_drawn(const matrix_case *c, matrix_purpose purpose);
 
@@ -206,6 +207,10 @@ gloo_status matrix_call(gloo_context *context, const matrix_ranks *ranks,
                         matrix_operations *operations);
 
 /* ---- running ------------------------------------------------------------- */
+
+/* Have buffers of all further runs be in GPU memory of some kind, most of them.
+ */
+void matrix_use_gpus(void);
 
 /* Run the cases, in this order. Each that fails is told with how to repeat it.
  * The number of those that did. */

@@ -43,14 +43,14 @@ static matrix_buffers arguments(const player *p) {
   const matrix_shape *s = &p->shape;
   uint64_t absent =
       reference_mix(matrix_drawn(p->c, MATRIX_ABSENT), (unsigned)p->env->rank);
-  matrix_buffers b = {p->in.at, p->out.at};
+  matrix_buffers b = {p->in.given, p->out.given};
   bool unread = !s->reads || p->in.bytes == 0;
   bool unwritten = !s->writes && !s->in_place;
   if (s->in_place) {
     b.in = GLOO_IN_PLACE;
     bool same = p->c->place == MATRIX_SAME && s->reads;
     if (same && matrix_has_address(p->c))
-      b.in = p->out.at + s->shift * p->element;
+      b.in = p->out.given + s->shift * p->element;
   } else if (unread && absent % 2) {
     b.in = NULL;
   }
@@ -80,6 +80,24 @@ static bool start(player *p, const matrix_operations *ops) {
   return true;
 }
 
+/* What GPUs have is fetched when the operation is over; or this is put into the
+ * stream, behind the end of the operation, before that. Not into the default
+ * one: other ranks have the same, and would wait for this one. */
+static bool finish_and_fetch(player *p, const matrix_operations *ops) {
+  bool in_order = false;
+  if (player_has_gpu(p) && p->order != NULL && ops->n == 1 &&
+      matrix_drawn(p->c, MATRIX_WAITING) % 3 == 0) {
+    gloo_status status = gloo_request_wait_stream(ops->of[0], p->order, NULL);
+    in_order = status == GLOO_OK;
+    if (status != GLOO_OK && status != GLOO_ERR_UNSUPPORTED)
+      return is_ok(p, status);
+  }
+  if (in_order) player_fetch(p, true);
+  if (!finish(p, ops)) return false;
+  if (!in_order) player_fetch(p, false);
+  return true;
+}
+
 /* false: the ranks cannot go on. */
 static bool call(player *p, const gloo_options *o, matrix_operations *ops) {
   matrix_buffers b = arguments(p);
@@ -91,7 +109,7 @@ static bool run_forms(player *p, const gloo_options *o,
                       matrix_operations *ops) {
   if (p->c->form != MATRIX_PERSISTENT) {
     player_fill(p, 0);
-    if (!call(p, o, ops) || !finish(p, ops)) return false;
+    if (!call(p, o, ops) || !finish_and_fetch(p, ops)) return false;
     player_spoil(p);
     player_check(p, 0);
     return true;
@@ -99,7 +117,7 @@ static bool run_forms(player *p, const gloo_options *o,
   if (!call(p, o, ops)) return false;
   for (int run = 0; run < RUNS; run++) {
     player_fill(p, run);
-    if (!start(p, ops) || !finish(p, ops)) return false;
+    if (!start(p, ops) || !finish_and_fetch(p, ops)) return false;
     if (run == RUNS - 1) player_spoil(p);
     player_check(p, run);
   }
@@ -124,6 +142,7 @@ bool player_run(player *p) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.algorithm = row->algorithm;
   o.ordered = matrix_asks_for_order(p->c);
+  if (player_has_gpu(p)) o.stream = p->order;
   double factor = reference_factor(matrix_inputs(p->c), p->env->rank);
   if (p->c->op == REFERENCE_SCALED) o.factor = &factor;
   if (p->c->op >= REFERENCE_AFFINE) {

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "cuda/gpu.h"
 #include "matrix.h"
 
 /* What all ranks share. */
@@ -24,14 +25,18 @@ typedef struct scene {
 typedef struct area {
   uint8_t *heap, *shared; /* shared: from gloo_alloc */
   size_t heap_bytes, shared_bytes;
+  uint8_t *gpu[GPU_KINDS];
+  size_t gpu_bytes[GPU_KINDS];
 } area;
 
 enum { GUARD = 64, FILLER = 0xa5 };
 
-/* With GUARD bytes on either side. */
+/* With GUARD bytes on either side. Where it is a GPU's, this is what the test
+ * fills and looks at, and `given` is what calls get. */
 typedef struct buffer {
-  uint8_t *at;
+  uint8_t *at, *given;
   size_t bytes;
+  gpu_kind kind;
 } buffer;
 
 /* An input block, in elements from the beginning of its buffer. */
@@ -44,6 +49,8 @@ typedef struct player {
   rank_env *env;
   scene *scene;
   area areas[2]; /* in, out */
+  int device;    /* of buffers that are a GPU's */
+  gpu_stream stream, other;
   /* Of the current case: */
   const matrix_case *c;
   size_t index;
@@ -52,6 +59,7 @@ typedef struct player {
   const reference *reference;
   size_t element; /* bytes */
   buffer in, out;
+  gpu_stream order;                  /* of calls; NULL: the default one */
   placed inputs[MATRIX_MOST_BLOCKS]; /* in ascending order; in place: in out */
   size_t n_inputs;
   bool failed;
@@ -73,8 +81,13 @@ bool player_run(player *p);
 bool player_make_buffers(player *p);
 void player_free_buffers(player *p);
 
-/* All of both, before a call. Runs of one operation differ. */
+/* All of both, before a call. Runs of one operation differ. Where a buffer is a
+ * GPU's this goes on when it returns, in the order of the stream. */
 void player_fill(player *p, int run);
+
+/* Have what GPUs have, after a call: in that order, or at once. */
+void player_fetch(player *p, bool in_order);
+bool player_has_gpu(const player *p);
 
 /* Every byte of both, after it. */
 void player_check(player *p, int run);

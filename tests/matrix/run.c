@@ -18,9 +18,20 @@ void player_tell(player *p, const char *what) {
           text);
 }
 
+static bool uses_gpus;
+
+void matrix_use_gpus(void) {
+  uses_gpus = true;
+}
+
 static void play(rank_env *env) {
   scene *s = env->user;
   player p = {.env = env, .scene = s};
+  if (uses_gpus) {
+    p.device = env->rank % gpu_devices();
+    p.stream = gpu_stream_new(p.device);
+    p.other = gpu_stream_new(p.device);
+  }
   for (size_t i = 0; i < s->n; i++) {
     p.c = &s->cases[i];
     p.index = i;
@@ -30,6 +41,9 @@ static void play(rank_env *env) {
     }
   }
   player_free_buffers(&p);
+  if (!uses_gpus) return;
+  gpu_stream_free(p.device, p.stream);
+  gpu_stream_free(p.device, p.other);
 }
 
 /* The ranks but one, in reverse order; that one has nothing more to do. */

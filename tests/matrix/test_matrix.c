@@ -6,8 +6,9 @@
  *                                      one of N parts of all there is, of those
  *                                      with A to B elements: scripts/product
  *                                      runs them all, one after the other
- *   test_matrix --count                how much that is
- *   test_matrix CASE                   one case, as a failure printed it
+ *   test_matrix TRANSPORT --gpus       the first two, with buffers in the
+ * memory of GPUs, on up to 4 ranks test_matrix --count                how much
+ * that is test_matrix CASE                   one case, as a failure printed it
  *
  * GLOO_MATRIX_SEED draws another sample. */
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "core/environment.h"
 #include "core/oracle.h"
 #include "core/reduce.h"
+#include "cuda/gpu.h"
 #include "matrix.h"
 #include "ranks/sanitized.h"
 
@@ -32,7 +34,7 @@ static struct settings {
   const char *transport;
   uint64_t seed;
   size_t sample;
-  bool product;
+  bool product, gpus;
   int ranks; /* 0: all */
   size_t shard, shards;
   uint32_t least, most; /* elements */
@@ -184,7 +186,8 @@ static void every_cell_has_cases(void **state) {
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   print_cells();
-  if (settings.product || settings.ranks > 0) return; /* a part of it */
+  if (settings.product || settings.gpus || settings.ranks > 0)
+    return; /* a part of it */
   for (size_t row = 0; row < n; row++) {
     for (int i = 0; i < SIZES; i++) assert_true(cells[row][i] > 0);
   }
@@ -233,6 +236,10 @@ static bool read_argument(const char *argument) {
     s->product = true;
     return true;
   }
+  if (strcmp(argument, "--gpus") == 0) {
+    s->gpus = true;
+    return true;
+  }
   if (sscanf(argument, "--sample=%zu", &s->sample) == 1) return true;
   if (sscanf(argument, "--ranks=%d", &s->ranks) == 1) return true;
   if (sscanf(argument, "--counts=%u-%u", &s->least, &s->most) == 2) return true;
@@ -259,6 +266,7 @@ static int run_all(void) {
     for (int h = 0; h < MATRIX_SETS; h++, set++) {
       bool wanted = settings.ranks == 0 || settings.ranks == sizes[i];
       if (!wanted || (settings.product && h > 0)) continue;
+      if (settings.gpus && sizes[i] > 4) continue;
       sets[set] = (matrix_ranks){settings.transport, sizes[i], h};
       snprintf(names[set], sizeof names[set], "%d_ranks_on_%s_over_%s",
                sizes[i], hosts[h], settings.transport);
@@ -289,6 +297,17 @@ int main(int argc, char **argv) {
                                .shards = 1,
                                .most = UINT32_MAX};
   if (strcmp(settings.transport, "--count") == 0) return count_product();
+  for (int i = 2; i < argc; i++) {
+    if (read_argument(argv[i])) continue;
+    fprintf(stderr, "unknown argument: %s\n", argv[i]);
+    return 2;
+  }
+  const char *why;
+  if (settings.gpus && !gpu_open(&why)) {
+    printf("1..0 # SKIP %s\n", why);
+    return 0;
+  }
+  if (settings.gpus) matrix_use_gpus();
   if (strchr(settings.transport, ':')) {
     const struct CMUnitTest one[] = {
         cmocka_unit_test(the_case_gives_what_it_must)};
@@ -297,11 +316,6 @@ int main(int argc, char **argv) {
       return 2;
     }
     return cmocka_run_group_tests(one, NULL, NULL);
-  }
-  for (int i = 2; i < argc; i++) {
-    if (read_argument(argv[i])) continue;
-    fprintf(stderr, "unknown argument: %s\n", argv[i]);
-    return 2;
   }
   return run_all();
 }

@@ -18,10 +18,12 @@ typedef struct touch {
 
 enum { MAX_GETS = 5, MAX_TOUCHES = 4 + MAX_GETS };
 
+static bool copied; /* inputs, by steps */
+
 static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   int n = 0;
   bool exposes = s->role == GLI_ROLE_EXPOSE_PUT;
-  if (s->kind != GLI_STEP_RECV) {
+  if (s->kind != GLI_STEP_RECV && s->kind != GLI_STEP_COPY_IN) {
     t[n++] = (touch){s->a_buffer, s->a, s->bytes,
                      s->kind == GLI_STEP_SEND && exposes};
   }
@@ -55,7 +57,7 @@ static bool conflict(const gli_step *x, const gli_step *y) {
     for (int j = 0; j < m; j++) {
       if (a[i].buffer != b[j].buffer || (!a[i].writes && !b[j].writes))
         continue;
-      if (a[i].buffer == GLI_IN) continue;
+      if (a[i].buffer == GLI_IN && !copied) continue;
       if (a[i].offset < b[j].offset + b[j].bytes &&
           b[j].offset < a[i].offset + a[i].bytes) {
         return true;
@@ -88,7 +90,7 @@ static void compare(gli_depend *d, const gli_step *steps, uint32_t n) {
       direct[i][j] = wanted[i][j] = conflict(&steps[i], &steps[j]);
     }
   }
-  assert_true(gli_depend_derive(d, steps, n));
+  assert_true(gli_depend_derive(d, steps, n, copied));
   for (size_t i = 0; i < d->n_edges; i++) {
     gli_edge e = d->edges[i];
     assert_true(e.from < e.to && e.to < n);
@@ -142,6 +144,8 @@ static gli_step random_step(uint64_t *seed, uint32_t space, uint32_t longest) {
                 .b = random_below(seed, space),
                 .dst = random_below(seed, space),
                 .bytes = 1 + random_below(seed, longest)};
+  if (s.kind == GLI_STEP_COPY_IN && copied && random_below(seed, 2) == 0)
+    s.dst_buffer = GLI_IN;
   if (random_below(seed, 3) == 0) { /* read what is overwritten */
     s.a_buffer = s.dst_buffer;
     s.a = s.dst;
@@ -157,6 +161,7 @@ static void edges_are_those_of_all_pairs(void **state) {
   for (int round = 0; round < 1500; round++) {
     gli_step steps[MAX_STEPS];
     uint32_t n = 1 + random_below(&seed, MAX_STEPS);
+    copied = round % 2 == 1;
     uint32_t space = 1 + random_below(&seed, 300);
     uint32_t longest = 1 + random_below(&seed, space);
     for (uint32_t i = 0; i < n; i++) {
@@ -171,6 +176,7 @@ static void edges_are_those_of_all_pairs(void **state) {
     }
     compare(&d, steps, n);
   }
+  copied = false;
   gli_depend_free(&d);
 }
 
@@ -192,7 +198,7 @@ static gli_step in_lane(gli_step s, uint8_t lane) {
 static void expect_edges(const gli_step *steps, uint32_t n,
                          const gli_edge *edges, size_t n_edges) {
   gli_depend d = {0};
-  assert_true(gli_depend_derive(&d, steps, n));
+  assert_true(gli_depend_derive(&d, steps, n, false));
   assert_int_equal(d.n_edges, n_edges);
   for (size_t i = 0; i < n_edges; i++) {
     assert_int_equal(d.edges[i].from, edges[i].from);

@@ -9,10 +9,13 @@
  * which press on: for these may have come later, and have time left, which they
  * would not give up for a question alone. A question says which call it is
  * about: a rank that has made another one in its place says so to all. */
+#include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
+#include "engine/memory/staged.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
+#include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
 #define PROBE_NS_MAX UINT64_C(100000000)
@@ -95,12 +98,29 @@ static void keep_listening(gli_operation *op, uint64_t now_ns) {
   send_probes(op);
 }
 
+/* It has not begun to copy, so no other rank is to blame. */
+static void wait_for_stream(gli_operation *op, bool over) {
+  gloo_error error;
+  char text[GLI_TEXT_BYTES];
+  op->deadline.timer_ns = op->deadline.at_ns;
+  if (!over) return;
+  gli_fail(&error, GLOO_ERR_TIMEOUT, (int)op->context->root_rank,
+           "deadline passed: %s waits for the work that was before it in the "
+           "stream of a GPU of rank %u",
+           gli_describe_call(&op->signature, text), op->context->root_rank);
+  gli_context_poison(op->context, &error);
+}
+
 void gli_blame_timer(gli_operation *op, uint64_t now_ns) {
   if (!is_armed(op)) {
     start_clock(op, now_ns);
     return;
   }
   bool over = now_ns >= op->deadline.at_ns;
+  if (gli_staged_is_gated(op)) {
+    wait_for_stream(op, over);
+    return;
+  }
   if (op->deadline.blame_phase == GLI_ON_TIME) {
     begin_probing(op, now_ns);
     return;

@@ -132,18 +132,21 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
   if (device->self_queue.first != NULL) events += gli_self_poll(device);
   if (device->pending_links != NULL) events += gli_wire_retry(device);
+  if (device->staged != NULL) events += gli_copies_poll(device);
   if (device->deferred != NULL) {
     gli_device_start_deferred(device);
     events++;
   }
+  device->leftovers = device->self_queue.first != NULL ||
+                      device->pending_links != NULL ||
+                      device->deferred != NULL || device->staged != NULL;
   return events;
 }
 
 static inline int poll_once(gloo_device *device) {
   gli_device_list(device);
   int events = device->ops->poll(device->transport);
-  if (device->self_queue.first != NULL || device->pending_links != NULL ||
-      device->deferred != NULL) {
+  if (device->leftovers) {
     events += poll_leftovers(device);
   }
   gli_device_settle(device);

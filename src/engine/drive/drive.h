@@ -24,7 +24,8 @@ bool gli_device_watch_forks(gloo_device *device);
  * the lock held, before anything else is done with it in the child. */
 void gli_device_part(gloo_device *device);
 
-/* ---- progress (device.c, self.c) ----------------------------------------- */
+/* ---- progress (device.c, self.c, copies.c)
+ * -------------------------------------- */
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
@@ -41,6 +42,8 @@ static inline void gli_device_settle(gloo_device *device) {
 }
 /* Deliver the messages of ranks to themselves. */
 int gli_self_poll(gloo_device *device);
+/* End copies that have ended, and begin others (copies.c). */
+int gli_copies_poll(gloo_device *device);
 
 /* What transports call when something arrives, was sent, or broke (upcalls.c).
  */

@@ -36,6 +36,8 @@
 #define SHORT_SLEEP_NS UINT64_C(400000)
 #define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
+/* Copies of GPU memory do not wake anybody when they end. */
+#define COPIES_SLEEP_NS INT64_C(200000)
 /* A yield that takes less let no other thread run; one that takes more let a
  * thread run that has work of its own, and to which no core should be given in
  * vain. */
@@ -96,6 +98,8 @@ void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
   if (timeout_ns > LONGEST_SLEEP_NS) timeout_ns = LONGEST_SLEEP_NS;
+  if (device->staged != NULL && timeout_ns > COPIES_SLEEP_NS)
+    timeout_ns = COPIES_SLEEP_NS;
   if (timeout_ns > limit_ns) timeout_ns = limit_ns;
   device->wait.sleepers++;
   gli_device_unlock(device);

@@ -5,6 +5,7 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
+#include "engine/memory/staged.h"
 #include "engine/run/run.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
@@ -249,6 +250,33 @@ gloo_status gloo_request_wait(gli_operation *op, int64_t timeout_ns,
     gli_device_wait(device, op);
   }
   gloo_status status = handle_result(op, error);
+  gli_device_unlock(device);
+  return status;
+}
+
+GLI_COLD static gloo_status hold_stream(gli_operation *op, void *stream,
+                                        gloo_error *error) {
+  if (op->staged == NULL || (op->odd & GLI_ODD_JOINED))
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    op->staged == NULL
+                        ? "no buffer of the request is in GPU memory, so that "
+                          "no stream can wait for it; use gloo_request_wait"
+                        : "the request is joined of several, for which no "
+                          "stream can wait; use gloo_request_wait");
+  if (!gli_operation_is_running(op)) return GLOO_OK;
+  return gli_staged_hold_stream(op, stream, error);
+}
+
+gloo_status gloo_request_wait_stream(gli_operation *op, void *stream,
+                                     gloo_error *error) {
+  if (!is_usual(op)) {
+    if (!is_usable(op))
+      return refuse_use(op, "gloo_request_wait_stream", error);
+    return GLOO_OK; /* it ended with its context */
+  }
+  gloo_device *device = op->device;
+  gli_device_lock(device);
+  gloo_status status = hold_stream(op, stream, error);
   gli_device_unlock(device);
   return status;
 }

@@ -5,6 +5,7 @@
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "engine/life/life.h"
+#include "engine/memory/staged.h"
 #include "engine/run/in_order.h"
 #include "engine/wire/wire.h"
 
@@ -117,6 +118,8 @@ static void drop_call(gli_operation *op) {
   op->wide = NULL;
   free(op->staging);
   op->staging = NULL;
+  gli_staged_free(op->staged);
+  op->staged = NULL;
   op->scaling.from = NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/staged.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
@@ -202,6 +203,8 @@ static gloo_status make_operation(gloo_context *context, const gli_call *call,
   if (status == GLOO_OK) status = prepare_custom(op, error);
   if (status == GLOO_OK) status = prepare_number(op, call, error);
   if (status == GLOO_OK) status = prepare_scaling(op, call, error);
+  if (status == GLOO_OK && call->params.staged != 0)
+    status = gli_staged_prepare(op, call, error);
   if (status != GLOO_OK) {
     gli_operation_release(op);
     return status;

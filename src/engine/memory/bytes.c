@@ -3,6 +3,7 @@
 
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/staged.h"
 
 static bool ranges_overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
   uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
@@ -28,13 +29,17 @@ void gli_operation_run_local(gli_operation *op, uint32_t step) {
                        gli_operation_elems(op, (size_t)s->bytes));
 }
 
-void gli_operation_make_input(const gli_operation *op) {
+void gli_operation_make_input(gli_operation *op) {
+  if (op->staged != NULL) {
+    gli_staged_begin(op);
+    return;
+  }
   if (op->staging != NULL) {
     gli_staging_begin(op->staging);
     if (op->scaling.from == op->staging) return;
   }
   if (op->wide != NULL) {
-    gli_wide_begin(op);
+    gli_wide_begin(op, 0, GLI_WIDE_ALL);
     return;
   }
   gli_scale_kernel((gloo_dtype)op->signature.dtype)(

@@ -22,8 +22,8 @@ typedef enum gli_outcome {
 /* ---- own bytes (bytes.c) ------------------------------------------------- */
 
 /* Make what a plan is to read, where that is not just there: blocks that lie
- * apart, and the inputs of a scaled sum. */
-GLI_COLD void gli_operation_make_input(const gli_operation *op);
+ * apart, and the inputs of a scaled sum; or have that made by steps. */
+GLI_COLD void gli_operation_make_input(gli_operation *op);
 /* Run a COPY or a REDUCE. */
 void gli_operation_run_local(gli_operation *op, uint32_t step);
 /* ---- arithmetic ---------------------------------------------------------- */
@@ -86,9 +86,20 @@ void gli_staging_end(const gli_staging *staging);
 /* Give an operation the memory that its plan works on. */
 gloo_status gli_wide_prepare(gli_operation *op, const gli_call *call,
                              gloo_error *error);
-/* From the caller's inputs, and to the caller's outputs. */
-void gli_wide_begin(const gli_operation *op);
-void gli_wide_end(const gli_operation *op);
+/* Those bytes of the plan's buffers: from the caller's inputs, and to the
+ * caller's outputs. */
+#define GLI_WIDE_ALL UINT64_MAX
+void gli_wide_begin(const gli_operation *op, uint64_t from, uint64_t bytes);
+void gli_wide_end(const gli_operation *op, uint64_t from, uint64_t bytes);
+
+/* The caller's buffers, which may be replaced by others. */
+typedef struct gli_wide_buffers {
+  size_t elem_bytes, in_bytes, out_bytes; /* of an element; of each buffer */
+  size_t n_in, n_out;
+  const void **inputs;
+  void **outputs;
+} gli_wide_buffers;
+gli_wide_buffers gli_wide_of(const gli_operation *op);
 
 /* ---- exposing own memory (expose.c) -------------------------------------- */
 

@@ -80,16 +80,40 @@ gloo_status gli_wide_prepare(gli_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
+gli_wide_buffers gli_wide_of(const gli_operation *op) {
+  const gli_wide *w = op->wide;
+  return (gli_wide_buffers){.elem_bytes = w->elem_bytes,
+                            .in_bytes = w->in_count * w->elem_bytes,
+                            .out_bytes = w->out_count * w->elem_bytes,
+                            .n_in = w->n_in,
+                            .n_out = w->n_out,
+                            .inputs = w->inputs,
+                            .outputs = w->outputs};
+}
+
+/* Elements that bytes of the plan's buffer are, as far as the caller's buffer
+ * has them. */
+typedef struct elements {
+  size_t first, end;
+} elements;
+
+static elements elements_of(uint64_t from, uint64_t bytes, size_t count) {
+  uint64_t first = from / sizeof(float), end = (from + bytes) / sizeof(float);
+  return (elements){(size_t)(first < count ? first : count),
+                    (size_t)(end < count ? end : count)};
+}
+
 /* Products may be as large as floats are, but sums of low-precision floats are
  * not. */
-void gli_wide_begin(const gli_operation *op) {
+void gli_wide_begin(const gli_operation *op, uint64_t from, uint64_t bytes) {
   const gli_wide *w = op->wide;
   gloo_dtype dtype = (gloo_dtype)op->signature.dtype;
   gli_widen_fn widen = gli_widen_kernel(dtype);
   gli_reduce_fn add = gli_reduce_kernel(GLOO_FLOAT32, GLOO_SUM);
   float next[BLOCK];
-  for (size_t at = 0, n; at < w->in_count; at += n) {
-    n = w->in_count - at < BLOCK ? w->in_count - at : BLOCK;
+  elements e = elements_of(from, bytes, w->in_count);
+  for (size_t at = e.first, n; at < e.end; at += n) {
+    n = e.end - at < BLOCK ? e.end - at : BLOCK;
     size_t skip = at * w->elem_bytes;
     widen(w->in + at, (const uint8_t *)w->inputs[0] + skip, n,
           op->scaling.factor);
@@ -100,12 +124,13 @@ void gli_wide_begin(const gli_operation *op) {
   }
 }
 
-void gli_wide_end(const gli_operation *op) {
+void gli_wide_end(const gli_operation *op, uint64_t from, uint64_t bytes) {
   const gli_wide *w = op->wide;
   gli_narrow_fn narrow = gli_narrow_kernel((gloo_dtype)op->signature.dtype);
   if (w->n_out == 0) return;
-  for (size_t at = 0, n; at < w->out_count; at += n) {
-    n = w->out_count - at < BLOCK ? w->out_count - at : BLOCK;
+  elements e = elements_of(from, bytes, w->out_count);
+  for (size_t at = e.first, n; at < e.end; at += n) {
+    n = e.end - at < BLOCK ? e.end - at : BLOCK;
     size_t skip = at * w->elem_bytes;
     uint8_t *first = (uint8_t *)w->outputs[0] + skip;
     narrow(first, w->out + at, n, w->divisor);

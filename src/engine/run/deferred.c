@@ -4,6 +4,7 @@
 
 void gli_device_defer(gloo_device *device) {
   if (device->runnable == NULL) return;
+  device->leftovers = true;
   if (device->deferred != NULL) {
     device->deferred_last->runnable_next = device->runnable;
   } else {

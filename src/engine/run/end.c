@@ -3,6 +3,7 @@
 #include "core/reduce.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/staged.h"
 #include "engine/run/run.h"
 #include "plan/shape.h"
 
@@ -21,8 +22,10 @@ GLI_COLD static void divide_outputs(const gli_operation *op) {
 
 void gli_operation_end_specially(gli_operation *op, bool well) {
   if (well && (op->ending & GLI_ENDS_DIVIDED)) divide_outputs(op);
-  if (well && (op->ending & GLI_ENDS_NARROWED)) gli_wide_end(op);
+  if (well && (op->ending & GLI_ENDS_NARROWED))
+    gli_wide_end(op, 0, GLI_WIDE_ALL);
   if (well && (op->ending & GLI_ENDS_STAGED)) gli_staging_end(op->staging);
+  if (op->ending & GLI_ENDS_COPIED) gli_staged_end(op, well);
   if (op->ending & GLI_ENDS_TOLD) gli_operation_note_end(op);
 }
 

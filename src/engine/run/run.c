@@ -2,6 +2,7 @@
 #include "engine/run/run.h"
 #include "core/hints.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/staged.h"
 #include "engine/run/in_order.h"
 
 static void run_step(gli_operation *op, uint32_t index) {
@@ -27,6 +28,10 @@ static void run_step(gli_operation *op, uint32_t index) {
     case GLI_STEP_LOCAL_BCAST:
       gli_lists_run(op, s);
       gli_operation_step_done(op, index);
+      return;
+    case GLI_STEP_COPY_IN:
+    case GLI_STEP_COPY_OUT:
+      (void)gli_staged_copy(op, index); /* ends in a poll */
       return;
     case GLI_STEP_COPY_GET:
     case GLI_STEP_REDUCE_ALL:

@@ -63,6 +63,7 @@ typedef struct gli_call {
   const void *const *inputs; /* [params.n_in] of several; they are copied */
   void *const *outputs;      /* [params.n_out] */
   int64_t timeout_ns;        /* 0: the context's; below 0: none */
+  void *stream;              /* as in gloo_options; of a call that is staged */
   gli_shape shape_out_of_place,
       shape_in_place; /* as it is, and as it would be in place */
   const int *peers;   /* GLI_SENDRECV; NULL: any */

@@ -80,7 +80,11 @@ struct gloo_device {
   atomic_bool oversubscribed; /* no lock needed */
   gli_waiting wait;
   gloo_context *contexts;
+  /* There may be something in pending_links, staged, self_queue or deferred:
+   * polls see to these. */
+  bool leftovers;
   gli_link *pending_links;
+  gli_operation *staged; /* with copies to begin or end, see gli_staged */
   gli_transfer_list self_queue; /* messages of ranks to themselves */
   gli_transfer_list finished;   /* sent: their steps are to be told */
   gli_transfer *free_transfers;

@@ -149,13 +149,15 @@ typedef struct gli_scaling {
 
 typedef struct gli_wide gli_wide;
 typedef struct gli_staging gli_staging;
+typedef struct gli_staged gli_staged;
 
 /* What is done when all steps are: flags. */
 enum {
   GLI_ENDS_DIVIDED = 1,  /* the outputs, by the number of ranks */
   GLI_ENDS_NARROWED = 2, /* see gli_call.wide */
   GLI_ENDS_TOLD = 4,     /* its end may have to be told, see gli_notice */
-  GLI_ENDS_STAGED = 8    /* see gli_staging */
+  GLI_ENDS_STAGED = 8,   /* see gli_staging */
+  GLI_ENDS_COPIED = 16   /* see gli_staged */
 };
 
 /* Requests that are started and tested with more ado than others: flags. */
@@ -229,6 +231,7 @@ struct gloo_request {
   gli_wide *wide;       /* NULL: not wide; else scaling.from is only not NULL */
   gli_staging *staging; /* NULL: none; else scaling.from is not NULL: this one,
                            unless it is something that is to be scaled */
+  gli_staged *staged;   /* the same */
   uint8_t *base[GLI_BUFFERS];
   const void **ins; /* of several inputs, outputs; plan->params says how many */
   void **outs;

@@ -25,6 +25,7 @@ static gli_post hand_over(gli_transfer *t) {
   link->credit.consumed_acked = link->credit.consumed;
   if (link->self) {
     gli_transfer_list_add(&device->self_queue, t);
+    device->leftovers = true;
     return GLI_POST_IN_PROGRESS;
   }
   gli_post posted = link->pair->ops->send(link->pair, &t->request);
@@ -50,6 +51,7 @@ static void queue_pending(gli_transfer *t) {
   link->pending_queued = true;
   link->pending_next = device->pending_links;
   device->pending_links = link;
+  device->leftovers = true;
 }
 
 void gli_wire_post(gli_transfer *t) {

@@ -1,0 +1,122 @@
+#include "api/places.h"
+
+#include <inttypes.h>
+
+#include "core/error.h"
+#include "memory/cuda.h"
+#include "plan/lists.h"
+
+/* One side of a call: does any buffer of it have an image? */
+typedef struct side {
+  const gli_arguments *a;
+  const void *stream;
+  bool staged;
+} side;
+
+/* The driver knows of each byte; the first and the last one tell whether a list
+ * of blocks is one buffer only by chance. */
+static gloo_status look_at(side *s, const void *memory, uint64_t bytes,
+                           gloo_error *error) {
+  gli_cuda_place first, last;
+  if (memory == NULL || memory == GLOO_IN_PLACE || bytes == 0) return GLOO_OK;
+  gloo_status status = gli_cuda_find(memory, &first, error);
+  if (status == GLOO_OK)
+    status = gli_cuda_find((const uint8_t *)memory + (bytes - 1), &last, error);
+  if (status != GLOO_OK) return status;
+  if (first.kind != last.kind || first.device != last.device)
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
+                    "%s: the %" PRIu64
+                    " bytes at %p are not all in the memory "
+                    "of one device, or of the host",
+                    s->a->function, bytes, memory);
+  if (gli_cuda_copies(first.kind, s->stream)) s->staged = true;
+  return GLOO_OK;
+}
+
+static gloo_status look_at_pieces(side *s, const gli_staging *staging,
+                                  bool before, gloo_error *error) {
+  const gli_piece *p = staging->pieces + (before ? 0 : staging->n_before);
+  size_t n = before ? staging->n_before : staging->n_after;
+  gloo_status status = GLOO_OK;
+  for (size_t i = 0; i < n && status == GLOO_OK; i++)
+    status = look_at(s, before ? p[i].from : p[i].to, p[i].bytes, error);
+  return status;
+}
+
+/* Bytes of a buffer of the caller's: the plan may be one of wider elements. */
+static uint64_t own_bytes(const gli_call *call, uint64_t bytes) {
+  if (!call->wide) return bytes;
+  return bytes / sizeof(float) * gloo_dtype_size(call->dtype);
+}
+
+static gloo_status look_at_inputs(side *s, const gli_call *call,
+                                  uint64_t in_bytes, gloo_error *error) {
+  const gli_plan_params *p = &call->params;
+  gloo_status status = GLOO_OK;
+  if (call->staging != NULL) {
+    status = look_at_pieces(s, call->staging, true, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (call->unscaled != NULL)
+    return look_at(s, call->unscaled, call->unscaled_bytes, error);
+  size_t n = call->wide ? call->n_inputs : p->n_in;
+  if (call->inputs == NULL || (n < 2 && !call->wide)) {
+    bool own = !p->in_place || call->wide;
+    return own ? look_at(s, call->input, own_bytes(call, in_bytes), error)
+               : GLOO_OK;
+  }
+  uint64_t bytes = own_bytes(call, gli_lists_input_bytes(p, in_bytes));
+  for (size_t i = 0; i < n && status == GLOO_OK; i++)
+    status = look_at(s, call->inputs[i], bytes, error);
+  return status;
+}
+
+static gloo_status look_at_outputs(side *s, const gli_call *call,
+                                   uint64_t out_bytes, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (call->staging != NULL) {
+    status = look_at_pieces(s, call->staging, false, error);
+    if (status != GLOO_OK) return status;
+  }
+  size_t n = call->wide ? call->n_outputs : call->params.n_out;
+  if (call->outputs == NULL || (n < 2 && !call->wide))
+    return look_at(s, call->output, own_bytes(call, out_bytes), error);
+  for (size_t i = 0; i < n && status == GLOO_OK; i++)
+    status = look_at(s, call->outputs[i], own_bytes(call, out_bytes), error);
+  return status;
+}
+
+static uint8_t staged_flags(const gli_call *call, bool in, bool out) {
+  const gli_plan_params *p = &call->params;
+  unsigned flags = (in ? GLI_STAGED_IN : 0) | (out ? GLI_STAGED_OUT : 0);
+  /* What is made of the inputs, and of the outputs, is made as they are copied,
+   * wherever they are. */
+  bool made = call->staging != NULL || call->unscaled != NULL || call->wide;
+  if (made) flags = GLI_STAGED_IN | GLI_STAGED_OUT;
+  if (made && p->in_place && gli_collective_reduces(p->collective))
+    flags |= GLI_STAGED_MOVES;
+  if (!made && p->in_place) flags = GLI_STAGED_OUT;
+  bool divides = call->op == GLOO_AVERAGE && !call->averages && !call->wide;
+  if (divides && (flags & GLI_STAGED_OUT)) flags |= GLI_STAGED_CHANGES;
+  return (uint8_t)flags;
+}
+
+gloo_status gli_places_read(const gli_arguments *a, const gloo_options *o,
+                            gli_call *call, gloo_error *error) {
+  side in = {.a = a, .stream = o->stream}, out = in;
+  gli_shape shape;
+  if (!gli_cuda_is_default_stream(o->stream)) {
+    gli_cuda_gpu *gpu;
+    gloo_status status = gli_cuda_gpu_of_stream(o->stream, &gpu, error);
+    if (status != GLOO_OK) return status;
+  }
+  if (!gli_plan_shape(&call->params, &shape)) return GLOO_OK;
+  gloo_status status = look_at_inputs(&in, call, shape.in_bytes, error);
+  if (status == GLOO_OK)
+    status = look_at_outputs(&out, call, shape.out_bytes, error);
+  if (status != GLOO_OK) return status;
+  if (!in.staged && !out.staged) return GLOO_OK;
+  call->params.staged = staged_flags(call, in.staged, out.staged);
+  call->stream = o->stream;
+  return GLOO_OK;
+}

@@ -1,0 +1,50 @@
+/* Operations on memory that the host does not touch (a GPU's): the plan runs on
+ * images of the buffers, in memory that the GPU copies from and to quickly, and
+ * has steps that copy (plan/staged.h).
+ *
+ * The order of the program's streams is kept by the host: a run begins by
+ * marking where the stream is (the gate), and no copy begins before that mark
+ * is reached. So what has begun always ends soon, and an operation that fails
+ * need not wait for the program's own work before its buffers are left alone.
+ *
+ *   gate    under way  what it means
+ *   closed  0          the stream has not come to the mark: copy steps wait
+ *   open    some       copies go on; others may wait, for there are enough
+ *   open    0          no copy step is ready, or all are done
+ *
+ * The device has a list of all that run; each poll looks after them
+ * (drive/copies.c), and while there are some nobody sleeps for long. */
+#ifndef GLI_ENGINE_MEMORY_STAGED_H
+#define GLI_ENGINE_MEMORY_STAGED_H
+
+#include "engine/memory/memory.h"
+#include "memory/cuda.h"
+
+/* After all else of an operation is prepared: find out where its buffers are,
+ * and give the plan images of them. */
+gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
+                               gloo_error *error);
+/* Its copies out begin only when all copies in of `before` are done, which is
+ * joined to it: what one sends is where the other receives. */
+void gli_staged_follow(gli_operation *op, gli_operation *before);
+void gli_staged_free(gli_staged *staged); /* NULL is none */
+
+/* A run begins: mark the streams. */
+void gli_staged_begin(gli_operation *op);
+/* Run a COPY_IN or a COPY_OUT. */
+gli_outcome gli_staged_copy(gli_operation *op, uint32_t step);
+/* A step whose copy has ended, one after the other. False: there is none now.
+ * Begins what may begin. */
+bool gli_staged_next_done(gli_operation *op, uint32_t *step);
+/* The run is over. Where it failed, wait for the copies that have begun. */
+void gli_staged_end(gli_operation *op, bool well);
+/* The next in the device's list. */
+gli_operation *gli_staged_after(const gli_operation *op);
+/* Does it wait for the program's own work? */
+bool gli_staged_is_gated(const gli_operation *op);
+
+/* Have a stream wait for the end of this run. */
+gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
+                                   gloo_error *error);
+
+#endif

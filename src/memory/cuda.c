@@ -1,0 +1,135 @@
+/* Whether there is CUDA in this process, and whose memory a buffer is. */
+#include "memory/cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/environment.h"
+#include "core/error.h"
+#include "memory/cuda_gpu.h"
+
+atomic_bool gli_cuda_watched_flag;
+
+/* ---- is it there? -------------------------------------------------------- */
+
+/* What the driver of a machine with a GPU makes: on servers, in the Windows
+ * subsystem for Linux, on boards. */
+static bool machine_has_gpu(void) {
+  static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg",
+                                      "/dev/nvmap", "/dev/nvhost-gpu"};
+  for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
+    if (access(nodes[i], F_OK) == 0) return true;
+  }
+  return false;
+}
+
+gloo_status gli_cuda_watch(gloo_error *error) {
+  bool wanted;
+  gloo_status status =
+      gli_switch_read(0, "GLOO_CUDA", machine_has_gpu(), &wanted, error);
+  if (status == GLOO_OK) status = gli_pinned_read_limit(error);
+  if (status == GLOO_OK && wanted) atomic_store(&gli_cuda_watched_flag, true);
+  return status;
+}
+
+const gli_cu_driver *gli_cuda_driver(void) {
+  static _Atomic(const gli_cu_driver *) known;
+  const gli_cu_driver *driver = atomic_load(&known);
+  char why[256];
+  if (driver != NULL) return driver;
+  driver = gli_cu_open(false, why, sizeof why);
+  if (driver != NULL) atomic_store(&known, driver);
+  return driver;
+}
+
+static void describe_devices(const gli_cu_driver *driver, char *text,
+                             size_t bytes) {
+  int version = 0, devices = 0;
+  gli_cu_result result = driver->init(0);
+  if (result == GLI_CU_SUCCESS) result = driver->driver_version(&version);
+  if (result == GLI_CU_SUCCESS) result = driver->device_count(&devices);
+  if (result != GLI_CU_SUCCESS) {
+    gloo_error error;
+    (void)gli_cuda_failed(result, "cuInit", &error);
+    snprintf(text, bytes, "no: %s", error.message);
+    return;
+  }
+  int used = snprintf(text, bytes, "the driver of CUDA %d.%d, %d device%s",
+                      version / 1000, version % 1000 / 10, devices,
+                      devices == 1 ? "" : "s");
+  for (int i = 0; i < devices && used >= 0 && (size_t)used < bytes; i++) {
+    gli_cu_device device;
+    char name[64];
+    if (driver->device_get(&device, i) != GLI_CU_SUCCESS ||
+        driver->device_name(name, sizeof name, device) != GLI_CU_SUCCESS)
+      continue;
+    used += snprintf(text + used, bytes - (size_t)used, "%s %s",
+                     i == 0 ? ":" : ",", name);
+  }
+}
+
+void gli_cuda_describe(char *text, size_t bytes) {
+  char why[256];
+  const gli_cu_driver *driver = gli_cu_open(true, why, sizeof why);
+  if (driver == NULL) {
+    snprintf(text, bytes, "no: %s", why);
+  } else {
+    describe_devices(driver, text, bytes);
+  }
+}
+
+/* ---- errors -------------------------------------------------------------- */
+
+gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
+                            gloo_error *error) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  const char *name = NULL, *text = NULL;
+  if (driver != NULL) {
+    if (driver->error_name(result, &name) != GLI_CU_SUCCESS) name = NULL;
+    if (driver->error_string(result, &text) != GLI_CU_SUCCESS) text = NULL;
+  }
+  return gli_fail(
+      error, result == GLI_CU_OUT_OF_MEMORY ? GLOO_ERR_NO_MEMORY : GLOO_ERR_IO,
+      -1, "CUDA: %s failed: %.160s (%.60s, %d)", what,
+      text != NULL ? text : "the driver has no text for it",
+      name != NULL ? name : "no name", result);
+}
+
+/* ---- whose memory is it? ------------------------------------------------- */
+
+static gli_memory_kind memory_kind_of(unsigned type, unsigned managed) {
+  if (type == 0) return GLI_MEMORY_HOST;
+  if (managed != 0) return GLI_MEMORY_MANAGED;
+  return type == GLI_CU_MEMORY_HOST ? GLI_MEMORY_PINNED : GLI_MEMORY_DEVICE;
+}
+
+gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
+                          gloo_error *error) {
+  static const int attributes[] = {
+      GLI_CU_POINTER_MEMORY_TYPE, GLI_CU_POINTER_IS_MANAGED,
+      GLI_CU_POINTER_DEVICE_ORDINAL, GLI_CU_POINTER_CONTEXT};
+  *place = (gli_cuda_place){.kind = GLI_MEMORY_HOST, .device = -1};
+  const gli_cu_driver *driver = gli_cuda_driver();
+  if (driver == NULL) return GLOO_OK;
+  unsigned type = 0, managed = 0;
+  int device = -1;
+  void *context = NULL;
+  void *data[] = {&type, &managed, &device, &context};
+  gli_cu_result result = driver->pointer_attributes(
+      4, attributes, data, (gli_cu_address)(uintptr_t)memory);
+  switch (result) {
+    case GLI_CU_SUCCESS:
+      break;
+    case GLI_CU_INVALID_VALUE:   /* it does not know it */
+    case GLI_CU_NOT_INITIALIZED: /* it does not know anything yet */
+      return GLOO_OK;
+    default:
+      return gli_cuda_failed(result, "asking whose memory a buffer is", error);
+  }
+  place->kind = memory_kind_of(type, managed);
+  if (place->kind == GLI_MEMORY_HOST) return GLOO_OK;
+  place->device = device;
+  place->context = context;
+  return GLOO_OK;
+}

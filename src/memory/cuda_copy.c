@@ -1,0 +1,229 @@
+/* GPUs, events of their streams, and copies. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "memory/cuda_gpu.h"
+
+/* All GPUs that are not lost, and the events of each that are not used. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gli_cuda_gpu *gpus;
+
+/* ---- contexts ------------------------------------------------------------ */
+
+gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
+                                const char *what, gloo_error *error) {
+  if (result == GLI_CU_INVALID_CONTEXT || result == GLI_CU_DEINITIALIZED ||
+      result == GLI_CU_CONTEXT_IS_DESTROYED || result == GLI_CU_INVALID_HANDLE)
+    atomic_store(&gpu->lost, true);
+  return gli_cuda_failed(result, what, error);
+}
+
+gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error) {
+  gli_cu_result result = gli_cuda_driver()->context_push(gpu->context);
+  if (result == GLI_CU_SUCCESS) return GLOO_OK;
+  return gli_cuda_gpu_failed(gpu, result, "using the context of a buffer",
+                             error);
+}
+
+void gli_cuda_leave(void) {
+  gli_cu_context left;
+  (void)gli_cuda_driver()->context_pop(&left);
+}
+
+static gloo_status make_streams(gli_cuda_gpu *gpu, gloo_error *error) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  gloo_status status = gli_cuda_enter(gpu, error);
+  if (status != GLOO_OK) return status;
+  for (int i = 0; i < GLI_CUDA_DIRECTIONS && status == GLOO_OK; i++) {
+    gli_cu_result result =
+        driver->stream_create(&gpu->streams[i], GLI_CU_STREAM_NON_BLOCKING);
+    if (result != GLI_CU_SUCCESS)
+      status = gli_cuda_gpu_failed(gpu, result, "making a stream", error);
+    if (status != GLOO_OK && i > 0)
+      (void)driver->stream_destroy(gpu->streams[0]);
+  }
+  gli_cuda_leave();
+  return status;
+}
+
+static gloo_status new_gpu(gli_cu_context context, int device,
+                           gli_cuda_gpu **out, gloo_error *error) {
+  gli_cuda_gpu *gpu = calloc(1, sizeof *gpu);
+  if (gpu == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a GPU");
+  gpu->context = context;
+  gpu->device = device;
+  gloo_status status = make_streams(gpu, error);
+  if (status != GLOO_OK) {
+    free(gpu);
+    return status;
+  }
+  gpu->next = gpus;
+  gpus = gpu;
+  *out = gpu;
+  return GLOO_OK;
+}
+
+static gloo_status gpu_in(gli_cu_context context, int device,
+                          gli_cuda_gpu **out, gloo_error *error) {
+  pthread_mutex_lock(&lock);
+  gli_cuda_gpu **at = &gpus;
+  gloo_status status = GLOO_OK;
+  while (*at != NULL && ((*at)->context != context || (*at)->lost)) {
+    if ((*at)->lost) {
+      *at = (*at)->next;
+    } else {
+      at = &(*at)->next;
+    }
+  }
+  *out = *at;
+  if (*out == NULL) status = new_gpu(context, device, out, error);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
+                            gloo_error *error) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  gli_cu_context context = place->context;
+  if (context == NULL) { /* memory of no context, as that of pools is */
+    gli_cu_device device;
+    gli_cu_result result = driver->device_get(&device, place->device);
+    if (result == GLI_CU_SUCCESS)
+      result = driver->primary_retain(&context, device);
+    if (result != GLI_CU_SUCCESS)
+      return gli_cuda_failed(result, "using the device of a buffer", error);
+  }
+  return gpu_in(context, place->device, gpu, error);
+}
+
+bool gli_cuda_is_default_stream(const void *stream) {
+  return (uintptr_t)stream <= 2; /* none, legacy, per thread */
+}
+
+gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
+                                   gloo_error *error) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  gli_cu_context context = NULL;
+  int capturing = GLI_CU_CAPTURE_NONE;
+  if (driver == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_options.stream is set, but this process does not use "
+                    "CUDA (or GLOO_CUDA is 0)");
+  gli_cu_result result = driver->stream_context(stream, &context);
+  if (result == GLI_CU_SUCCESS)
+    result = driver->stream_is_capturing(stream, &capturing);
+  if (result != GLI_CU_SUCCESS) {
+    gloo_error why;
+    (void)gli_cuda_failed(result, "using gloo_options.stream", &why);
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s", why.message);
+  }
+  if (capturing != GLI_CU_CAPTURE_NONE)
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "gloo_options.stream records a CUDA graph, and calls of "
+                    "this library cannot be part of one");
+  return gpu_in(context, -1, gpu, error);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static gli_cuda_event *event_reuse(gli_cuda_gpu *gpu) {
+  pthread_mutex_lock(&lock);
+  gli_cuda_event *e = gpu->free_events;
+  if (e != NULL) gpu->free_events = e->next;
+  pthread_mutex_unlock(&lock);
+  return e;
+}
+
+/* In its context. */
+static gloo_status event_take(gli_cuda_gpu *gpu, gli_cuda_event **event,
+                              gloo_error *error) {
+  *event = event_reuse(gpu);
+  if (*event != NULL) return GLOO_OK;
+  gli_cuda_event *e = malloc(sizeof *e);
+  if (e == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a copy");
+  *e = (gli_cuda_event){.gpu = gpu};
+  gli_cu_result result =
+      gli_cuda_driver()->event_create(&e->event, GLI_CU_EVENT_DISABLE_TIMING);
+  if (result != GLI_CU_SUCCESS) {
+    free(e);
+    return gli_cuda_gpu_failed(gpu, result, "making an event", error);
+  }
+  *event = e;
+  return GLOO_OK;
+}
+
+void gli_cuda_forget(gli_cuda_event *e) {
+  if (e == NULL) return;
+  pthread_mutex_lock(&lock);
+  e->next = e->gpu->free_events;
+  e->gpu->free_events = e;
+  pthread_mutex_unlock(&lock);
+}
+
+static gloo_status mark_stream(gli_cuda_gpu *gpu, gli_cu_stream stream,
+                               gli_cuda_event **event, gloo_error *error) {
+  gloo_status status = gli_cuda_enter(gpu, error);
+  if (status != GLOO_OK) return status;
+  status = event_take(gpu, event, error);
+  if (status == GLOO_OK) {
+    gli_cu_result result =
+        gli_cuda_driver()->event_record((*event)->event, stream);
+    if (result != GLI_CU_SUCCESS) {
+      status = gli_cuda_gpu_failed(gpu, result, "noting the work of a stream",
+                                   error);
+      gli_cuda_forget(*event);
+    }
+  }
+  gli_cuda_leave();
+  return status;
+}
+
+gloo_status gli_cuda_mark(gli_cuda_gpu *gpu, void *stream,
+                          gli_cuda_event **event, gloo_error *error) {
+  return mark_stream(gpu, stream != NULL ? stream : GLI_CU_STREAM_LEGACY, event,
+                     error);
+}
+
+gloo_status gli_cuda_mark_copies(gli_cuda_gpu *gpu,
+                                 gli_cuda_direction direction,
+                                 gli_cuda_event **event, gloo_error *error) {
+  return mark_stream(gpu, gpu->streams[direction], event, error);
+}
+
+gloo_status gli_cuda_reached(gli_cuda_event *e, gloo_error *error) {
+  gloo_status status = gli_cuda_enter(e->gpu, error);
+  if (status != GLOO_OK) return status;
+  gli_cu_result result = gli_cuda_driver()->event_query(e->event);
+  gli_cuda_leave();
+  if (result == GLI_CU_SUCCESS) return GLOO_OK;
+  if (result == GLI_CU_NOT_READY) return GLOO_IN_PROGRESS;
+  return gli_cuda_gpu_failed(e->gpu, result, "the work of a stream", error);
+}
+
+void gli_cuda_await(gli_cuda_event *e) {
+  if (gli_cuda_enter(e->gpu, NULL) != GLOO_OK) return;
+  (void)gli_cuda_driver()->event_synchronize(e->event);
+  gli_cuda_leave();
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+gloo_status gli_cuda_copy(gli_cuda_gpu *gpu, gli_cuda_direction direction,
+                          void *to, const void *from, size_t bytes,
+                          gloo_error *error) {
+  gloo_status status = gli_cuda_enter(gpu, error);
+  if (status != GLOO_OK) return status;
+  gli_cu_result result = gli_cuda_driver()->copy(
+      (gli_cu_address)(uintptr_t)to, (gli_cu_address)(uintptr_t)from, bytes,
+      gpu->streams[direction]);
+  gli_cuda_leave();
+  if (result == GLI_CU_SUCCESS) return GLOO_OK;
+  return gli_cuda_gpu_failed(gpu, result,
+                             direction == GLI_CUDA_TO_HOST
+                                 ? "copying from a buffer"
+                                 : "copying to a buffer",
+                             error);
+}

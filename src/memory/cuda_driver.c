@@ -1,0 +1,96 @@
+/* Opening libcuda.so.1. It stays open: the program's CUDA does, too. */
+#define _GNU_SOURCE /* RTLD_NOLOAD */
+#include "memory/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/printable.h"
+
+#define LIBRARY "libcuda.so.1"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gli_cu_driver driver;
+static bool opened, unusable; /* the latter: whoever loads it */
+static char reason[256];
+
+typedef struct cu_symbol {
+  const char *name;
+  void *function;
+  bool optional;
+} cu_symbol;
+
+/* The names of those versions that the table has the types of. */
+static const char *take_symbols(void *library) {
+  const cu_symbol symbols[] = {
+      {"cuInit", &driver.init, false},
+      {"cuDriverGetVersion", &driver.driver_version, false},
+      {"cuDeviceGetCount", &driver.device_count, false},
+      {"cuDeviceGet", &driver.device_get, false},
+      {"cuDeviceGetName", &driver.device_name, false},
+      {"cuGetErrorName", &driver.error_name, false},
+      {"cuGetErrorString", &driver.error_string, false},
+      {"cuDevicePrimaryCtxRetain", &driver.primary_retain, false},
+      {"cuCtxPushCurrent_v2", &driver.context_push, false},
+      {"cuCtxPopCurrent_v2", &driver.context_pop, false},
+      {"cuPointerGetAttributes", &driver.pointer_attributes, false},
+      {"cuMemHostRegister_v2", &driver.host_register, false},
+      {"cuMemHostUnregister", &driver.host_unregister, false},
+      {"cuMemHostGetDevicePointer_v2", &driver.host_device_pointer, false},
+      {"cuMemcpyAsync", &driver.copy, false},
+      {"cuStreamCreate", &driver.stream_create, false},
+      {"cuStreamDestroy_v2", &driver.stream_destroy, false},
+      {"cuStreamGetCtx", &driver.stream_context, false},
+      {"cuStreamIsCapturing", &driver.stream_is_capturing, false},
+      {"cuStreamWaitValue32_v2", &driver.stream_wait_value, true},
+      {"cuEventCreate", &driver.event_create, false},
+      {"cuEventRecord", &driver.event_record, false},
+      {"cuEventQuery", &driver.event_query, false},
+      {"cuEventSynchronize", &driver.event_synchronize, false},
+      {"cuEventDestroy_v2", &driver.event_destroy, false},
+  };
+  for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+    void *symbol = dlsym(library, symbols[i].name);
+    if (symbol == NULL && !symbols[i].optional) return symbols[i].name;
+    memcpy(symbols[i].function, &symbol, sizeof symbol); /* POSIX: one form */
+  }
+  return NULL;
+}
+
+static void open_library(bool load) {
+  void *library =
+      dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | (load ? 0 : RTLD_NOLOAD));
+  if (library == NULL) {
+    if (!load) {
+      snprintf(reason, sizeof reason, "the program has not loaded " LIBRARY);
+      return;
+    }
+    const char *text = dlerror();
+    snprintf(reason, sizeof reason,
+             LIBRARY
+             " (the NVIDIA driver) is not installed or does not load "
+             "(%.120s)",
+             text != NULL ? text : "no reason is given");
+    gli_make_printable(reason);
+    return;
+  }
+  const char *missing = take_symbols(library);
+  opened = missing == NULL;
+  unusable = !opened;
+  if (opened) return;
+  snprintf(reason, sizeof reason,
+           LIBRARY " is too old, for it has no %s (the driver of CUDA 11 has)",
+           missing);
+  dlclose(library);
+}
+
+const gli_cu_driver *gli_cu_open(bool load, char *why, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  if (!opened && !unusable) open_library(load);
+  const gli_cu_driver *found = opened ? &driver : NULL;
+  if (found == NULL) snprintf(why, bytes, "%s", reason);
+  pthread_mutex_unlock(&lock);
+  return found;
+}

@@ -1,0 +1,270 @@
+/* Host memory that GPUs reach quickly, and numbers in it that streams wait for.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/environment.h"
+#include "core/error.h"
+#include "memory/cuda_gpu.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- blocks -------------------------------------------------------------- */
+
+/* Whole numbers of these: where a page ends is the system's, and a block that
+ * is a little too short for the next call is of no use. */
+#define UNIT ((size_t)64 << 10)
+
+/* The memory is ours, and the driver has been told of it: so it outlives the
+ * driver's context. */
+typedef struct block {
+  void *memory;
+  size_t bytes;
+  gli_cuda_gpu *gpu; /* in whose context the driver knows it */
+  struct block *next;
+} block;
+
+static block *used, *idle; /* idle ones: the last that was given back first */
+static size_t idle_bytes;
+static size_t idle_most = (size_t)256 << 20;
+
+gloo_status gli_pinned_read_limit(gloo_error *error) {
+  const char *text = gli_environment_read("GLOO_CUDA_STAGING");
+  if (text == NULL) return GLOO_OK;
+  char *end;
+  errno = 0;
+  unsigned long long bytes = strtoull(text, &end, 10);
+  if (*end != '\0' || errno != 0 || text[0] == '-' || bytes > SIZE_MAX)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "GLOO_CUDA_STAGING is \"%s\"; it must be how many bytes of "
+                    "pinned memory are kept between calls",
+                    text);
+  pthread_mutex_lock(&lock);
+  idle_most = (size_t)bytes;
+  pthread_mutex_unlock(&lock);
+  return GLOO_OK;
+}
+
+size_t gli_pinned_limit(void) {
+  pthread_mutex_lock(&lock);
+  size_t bytes = idle_most;
+  pthread_mutex_unlock(&lock);
+  return bytes;
+}
+
+static void free_block(block *b) {
+  if (gli_cuda_enter(b->gpu, NULL) == GLOO_OK) {
+    (void)gli_cuda_driver()->host_unregister(b->memory);
+    gli_cuda_leave();
+  }
+  free(b->memory);
+  free(b);
+}
+
+static gloo_status pinned_no_memory(size_t bytes, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for %zu bytes that copies of GPU memory pass "
+                  "through",
+                  bytes);
+}
+
+static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
+                             gloo_error *error) {
+  block *b = malloc(sizeof *b);
+  void *memory = aligned_alloc(UNIT, bytes);
+  if (b == NULL || memory == NULL) {
+    free(b);
+    free(memory);
+    return pinned_no_memory(bytes, error);
+  }
+  *b = (block){.memory = memory, .bytes = bytes, .gpu = gpu};
+  gloo_status status = gli_cuda_enter(gpu, error);
+  if (status == GLOO_OK) {
+    gli_cu_result result = gli_cuda_driver()->host_register(
+        memory, bytes, GLI_CU_HOST_PORTABLE | GLI_CU_HOST_DEVICEMAP);
+    gli_cuda_leave();
+    if (result != GLI_CU_SUCCESS)
+      status = gli_cuda_gpu_failed(
+          gpu, result, "pinning memory that copies pass through", error);
+  }
+  if (status != GLOO_OK) {
+    free(memory);
+    free(b);
+    return status;
+  }
+  *out = b;
+  return GLOO_OK;
+}
+
+/* The shortest that is long enough, and not twice as long. */
+static block *take_idle(size_t bytes) {
+  block **best = NULL;
+  for (block **at = &idle; *at != NULL; at = &(*at)->next) {
+    const block *b = *at;
+    if (b->bytes < bytes || b->bytes / 2 > bytes || b->gpu->lost) continue;
+    if (best == NULL || b->bytes < (*best)->bytes) best = at;
+  }
+  if (best == NULL) return NULL;
+  block *b = *best;
+  *best = b->next;
+  idle_bytes -= b->bytes;
+  return b;
+}
+
+gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
+                            gloo_error *error) {
+  if (bytes > SIZE_MAX - UNIT) return pinned_no_memory(bytes, error);
+  bytes = (bytes + UNIT - 1) / UNIT * UNIT;
+  if (bytes == 0) bytes = UNIT;
+  pthread_mutex_lock(&lock);
+  block *b = take_idle(bytes);
+  pthread_mutex_unlock(&lock);
+  if (b == NULL) {
+    gloo_status status = new_block(gpu, bytes, &b, error);
+    if (status != GLOO_OK) return status;
+  }
+  *memory = b->memory;
+  pthread_mutex_lock(&lock);
+  b->next = used;
+  used = b;
+  pthread_mutex_unlock(&lock);
+  return GLOO_OK;
+}
+
+/* The blocks at the end of the idle ones, as many as are too much. */
+static block *idle_surplus(void) {
+  size_t kept = 0;
+  block **at = &idle;
+  while (*at != NULL && (*at)->bytes <= idle_most - kept) {
+    kept += (*at)->bytes;
+    at = &(*at)->next;
+  }
+  block *rest = *at;
+  *at = NULL;
+  idle_bytes = kept;
+  return rest;
+}
+
+void gli_pinned_give(void *memory) {
+  if (memory == NULL) return;
+  pthread_mutex_lock(&lock);
+  block **at = &used;
+  while ((*at)->memory != memory) at = &(*at)->next;
+  block *b = *at;
+  *at = b->next;
+  b->next = idle;
+  idle = b;
+  block *rest = idle_surplus();
+  pthread_mutex_unlock(&lock);
+  while (rest != NULL) {
+    block *next = rest->next;
+    free_block(rest);
+    rest = next;
+  }
+}
+
+/* ---- flags --------------------------------------------------------------- */
+
+/* Streams may wait for a number when its user is long gone: so flags are never
+ * freed, and their numbers never become smaller. */
+struct gli_cuda_flag {
+  gli_cuda_gpu *gpu; /* whose device reaches it at `address` */
+  gli_cu_address address;
+  _Atomic uint32_t *word;
+  gli_cuda_flag *next;
+};
+
+static gli_cuda_flag *free_flags;
+
+/* All flags of one block. */
+static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
+  enum { FLAGS = 1024 };
+  block *b;
+  gli_cu_address address = 0;
+  gli_cuda_flag *flags = calloc(FLAGS, sizeof *flags);
+  if (flags == NULL) return pinned_no_memory(FLAGS * sizeof *flags, error);
+  gloo_status status = new_block(gpu, UNIT, &b, error);
+  if (status == GLOO_OK) status = gli_cuda_enter(gpu, error);
+  if (status == GLOO_OK) {
+    gli_cu_result result =
+        gli_cuda_driver()->host_device_pointer(&address, b->memory, 0);
+    gli_cuda_leave();
+    if (result != GLI_CU_SUCCESS) {
+      status = gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
+      free_block(b);
+    }
+  }
+  if (status != GLOO_OK) {
+    free(flags);
+    return status;
+  }
+  _Atomic uint32_t *words = b->memory;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < FLAGS; i++) {
+    atomic_init(&words[i], 0);
+    flags[i] = (gli_cuda_flag){.gpu = gpu,
+                               .address = address + i * sizeof words[i],
+                               .word = &words[i],
+                               .next = free_flags};
+    free_flags = &flags[i];
+  }
+  b->next = used; /* for good */
+  used = b;
+  pthread_mutex_unlock(&lock);
+  return GLOO_OK;
+}
+
+static gli_cuda_flag *take_flag(const gli_cuda_gpu *gpu) {
+  pthread_mutex_lock(&lock);
+  gli_cuda_flag **at = &free_flags;
+  while (*at != NULL && ((*at)->gpu != gpu || (*at)->gpu->lost))
+    at = &(*at)->next;
+  gli_cuda_flag *flag = *at;
+  if (flag != NULL) *at = flag->next;
+  pthread_mutex_unlock(&lock);
+  return flag;
+}
+
+gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
+                               gloo_error *error) {
+  *flag = take_flag(gpu);
+  if (*flag != NULL) return GLOO_OK;
+  gloo_status status = make_flags(gpu, error);
+  if (status != GLOO_OK) return status;
+  *flag = take_flag(gpu);
+  return GLOO_OK;
+}
+
+void gli_cuda_flag_give(gli_cuda_flag *flag) {
+  if (flag == NULL) return;
+  pthread_mutex_lock(&lock);
+  flag->next = free_flags;
+  free_flags = flag;
+  pthread_mutex_unlock(&lock);
+}
+
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, void *stream,
+                               gloo_error *error) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  uint32_t value = atomic_load(flag->word) + 1;
+  gli_cu_result result = GLI_CU_NOT_SUPPORTED;
+  gloo_status status = gli_cuda_enter(flag->gpu, error);
+  if (status != GLOO_OK) return status;
+  if (driver->stream_wait_value != NULL)
+    result = driver->stream_wait_value(
+        stream != NULL ? stream : GLI_CU_STREAM_LEGACY, flag->address, value,
+        GLI_CU_WAIT_GEQ);
+  gli_cuda_leave();
+  if (result == GLI_CU_SUCCESS) return GLOO_OK;
+  if (result == GLI_CU_NOT_SUPPORTED)
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
+                    "this device or driver has no streams that wait for the "
+                    "host (cuStreamWaitValue32); use gloo_request_wait");
+  return gli_cuda_gpu_failed(flag->gpu, result, "having a stream wait", error);
+}
+
+void gli_cuda_flag_raise(gli_cuda_flag *flag) {
+  atomic_fetch_add(flag->word, 1);
+}

@@ -1,0 +1,160 @@
+/* Memory of devices, and of the host where devices know it. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "standin.h"
+
+typedef struct range {
+  gli_cu_address from;
+  size_t bytes;
+  void *really; /* where the bytes are */
+  int type;     /* GLI_CU_MEMORY_... */
+  bool managed;
+  gli_cu_context context;
+  struct range *next;
+} range;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static range *ranges;
+
+STANDIN_API gli_cu_result cuMemAlloc_v2(gli_cu_address *memory, size_t bytes);
+STANDIN_API gli_cu_result cuMemAllocManaged(gli_cu_address *memory,
+                                            size_t bytes, unsigned flags);
+STANDIN_API gli_cu_result cuMemFree_v2(gli_cu_address memory);
+STANDIN_API gli_cu_result cuMemHostRegister_v2(void *memory, size_t bytes,
+                                               unsigned flags);
+STANDIN_API gli_cu_result cuMemHostUnregister(void *memory);
+STANDIN_API gli_cu_result cuMemHostGetDevicePointer_v2(gli_cu_address *pointer,
+                                                       void *memory,
+                                                       unsigned flags);
+STANDIN_API gli_cu_result cuPointerGetAttributes(unsigned n,
+                                                 const int *attributes,
+                                                 void **data,
+                                                 gli_cu_address pointer);
+
+static gli_cu_result add(gli_cu_address from, size_t bytes, void *really,
+                         int type, bool managed) {
+  range *r = malloc(sizeof *r);
+  if (r == NULL) return GLI_CU_OUT_OF_MEMORY;
+  pthread_mutex_lock(&lock);
+  *r = (range){from, bytes, really, type, managed, standin_current(), ranges};
+  ranges = r;
+  pthread_mutex_unlock(&lock);
+  return GLI_CU_SUCCESS;
+}
+
+/* The caller's, when there is one that begins there. */
+static range *take_out(gli_cu_address from, int type) {
+  pthread_mutex_lock(&lock);
+  range **at = &ranges;
+  while (*at != NULL && ((*at)->from != from || (*at)->type != type))
+    at = &(*at)->next;
+  range *r = *at;
+  if (r != NULL) *at = r->next;
+  pthread_mutex_unlock(&lock);
+  return r;
+}
+
+static range *find(gli_cu_address address) {
+  range *r = ranges;
+  while (r != NULL && address - r->from >= r->bytes) r = r->next;
+  return r;
+}
+
+static gli_cu_result allocate(gli_cu_address *memory, size_t bytes,
+                              bool managed) {
+  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (bytes == 0) return GLI_CU_INVALID_VALUE;
+  void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *really = malloc(bytes);
+  if (at == MAP_FAILED || really == NULL) return GLI_CU_OUT_OF_MEMORY;
+  *memory = (gli_cu_address)(uintptr_t)at;
+  return add(*memory, bytes, really, GLI_CU_MEMORY_DEVICE, managed);
+}
+
+gli_cu_result cuMemAlloc_v2(gli_cu_address *memory, size_t bytes) {
+  ENTER();
+  return allocate(memory, bytes, false);
+}
+
+/* The host may touch it only while no device is at work, which it never knows:
+ * so it may not at all. */
+gli_cu_result cuMemAllocManaged(gli_cu_address *memory, size_t bytes,
+                                unsigned flags) {
+  ENTER();
+  (void)flags;
+  return allocate(memory, bytes, true);
+}
+
+gli_cu_result cuMemFree_v2(gli_cu_address memory) {
+  ENTER();
+  range *r = take_out(memory, GLI_CU_MEMORY_DEVICE);
+  if (r == NULL) return GLI_CU_INVALID_VALUE;
+  munmap((void *)(uintptr_t)r->from, r->bytes);
+  free(r->really);
+  free(r);
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+  ENTER();
+  (void)flags;
+  return add((gli_cu_address)(uintptr_t)memory, bytes, memory,
+             GLI_CU_MEMORY_HOST, false);
+}
+
+gli_cu_result cuMemHostUnregister(void *memory) {
+  ENTER();
+  range *r = take_out((gli_cu_address)(uintptr_t)memory, GLI_CU_MEMORY_HOST);
+  free(r);
+  return r != NULL ? GLI_CU_SUCCESS : GLI_CU_INVALID_VALUE;
+}
+
+gli_cu_result cuMemHostGetDevicePointer_v2(gli_cu_address *pointer,
+                                           void *memory, unsigned flags) {
+  ENTER();
+  (void)flags;
+  *pointer = (gli_cu_address)(uintptr_t)memory;
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuPointerGetAttributes(unsigned n, const int *attributes,
+                                     void **data, gli_cu_address pointer) {
+  ENTER();
+  pthread_mutex_lock(&lock);
+  const range *r = find(pointer);
+  for (unsigned i = 0; i < n; i++) {
+    switch (attributes[i]) {
+      case GLI_CU_POINTER_MEMORY_TYPE:
+        *(unsigned *)data[i] = r != NULL ? (unsigned)r->type : 0;
+        break;
+      case GLI_CU_POINTER_IS_MANAGED:
+        *(unsigned *)data[i] = r != NULL && r->managed;
+        break;
+      case GLI_CU_POINTER_DEVICE_ORDINAL:
+        *(int *)data[i] = r != NULL ? r->context->device : -2;
+        break;
+      case GLI_CU_POINTER_CONTEXT:
+        *(gli_cu_context *)data[i] = r != NULL ? r->context : NULL;
+        break;
+      default:
+        abort();
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return GLI_CU_SUCCESS;
+}
+
+void *standin_bytes(gli_cu_address address, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  const range *r = find(address);
+  void *at = (void *)(uintptr_t)address;
+  if (r != NULL)
+    at = bytes > r->bytes - (size_t)(address - r->from)
+             ? NULL
+             : (uint8_t *)r->really + (size_t)(address - r->from);
+  pthread_mutex_unlock(&lock);
+  return at;
+}

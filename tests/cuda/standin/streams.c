@@ -1,0 +1,283 @@
+/* Streams: a thread each, which does what is put into it in order. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "standin.h"
+
+typedef struct work {
+  void (*host)(void *user); /* with `user`; NULL: not that */
+  void *user;
+  void *to; /* a copy; NULL: none */
+  const void *from;
+  size_t bytes;
+  gli_cu_event event;     /* to be reached; NULL: none */
+  uint64_t record;        /* its number */
+  gli_cu_event awaited;   /* NULL: none */
+  _Atomic uint32_t *word; /* to become `value`; NULL: none */
+  uint32_t value;
+  struct work *next;
+} work;
+
+/* One that was never recorded counts as reached. */
+struct CUevent_st {
+  atomic_uint_fast64_t recorded, reached;
+};
+
+struct CUstream_st {
+  gli_cu_context context;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  work *first, *last;
+  bool busy, stop;
+  uint64_t random;
+};
+
+STANDIN_API gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
+                                        size_t bytes, gli_cu_stream stream);
+STANDIN_API gli_cu_result cuStreamCreate(gli_cu_stream *stream, unsigned flags);
+STANDIN_API gli_cu_result cuStreamDestroy_v2(gli_cu_stream stream);
+STANDIN_API gli_cu_result cuStreamSynchronize(gli_cu_stream stream);
+STANDIN_API gli_cu_result cuStreamGetCtx(gli_cu_stream stream,
+                                         gli_cu_context *context);
+STANDIN_API gli_cu_result cuStreamIsCapturing(gli_cu_stream stream,
+                                              int *status);
+STANDIN_API gli_cu_result cuStreamWaitEvent(gli_cu_stream stream,
+                                            gli_cu_event event, unsigned flags);
+STANDIN_API gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
+                                                 gli_cu_address address,
+                                                 uint32_t value,
+                                                 unsigned flags);
+STANDIN_API gli_cu_result cuLaunchHostFunc(gli_cu_stream stream,
+                                           void (*host)(void *user),
+                                           void *user);
+STANDIN_API gli_cu_result cuEventCreate(gli_cu_event *event, unsigned flags);
+STANDIN_API gli_cu_result cuEventRecord(gli_cu_event event,
+                                        gli_cu_stream stream);
+STANDIN_API gli_cu_result cuEventQuery(gli_cu_event event);
+STANDIN_API gli_cu_result cuEventSynchronize(gli_cu_event event);
+STANDIN_API gli_cu_result cuEventDestroy_v2(gli_cu_event event);
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static void nap(uint64_t ns) {
+  struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+  while (nanosleep(&t, &t) != 0) continue;
+}
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Before a fourth of all work, some time up to 300 us. */
+static void delay(gli_cu_stream s) {
+  if (s->random == 0) return;
+  s->random =
+      s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint64_t drawn = s->random >> 33;
+  if (drawn % 4 == 0) nap(drawn / 4 % 300000);
+}
+
+static void copy_slowly(const work *w, unsigned long mbps) {
+  uint64_t began = now_ns();
+  memcpy(w->to, w->from, w->bytes);
+  if (mbps == 0) return;
+  uint64_t takes = w->bytes * 1000 / mbps, took = now_ns() - began;
+  if (took < takes) nap(takes - took);
+}
+
+static void do_work(const work *w, unsigned long mbps) {
+  if (w->to != NULL) copy_slowly(w, mbps);
+  if (w->host != NULL) w->host(w->user);
+  while (w->awaited != NULL && atomic_load(&w->awaited->reached) < w->record)
+    nap(20000);
+  while (w->word != NULL && (int32_t)(atomic_load(w->word) - w->value) < 0)
+    nap(20000);
+  if (w->event != NULL) atomic_store(&w->event->reached, w->record);
+}
+
+static void *stream_main(void *argument) {
+  gli_cu_stream s = argument;
+  unsigned long mbps = standin_number("STANDIN_MBPS", 0);
+  pthread_mutex_lock(&s->lock);
+  while (!s->stop || s->first != NULL) {
+    work *w = s->first;
+    if (w == NULL) {
+      pthread_cond_wait(&s->changed, &s->lock);
+      continue;
+    }
+    s->first = w->next;
+    s->busy = true;
+    pthread_mutex_unlock(&s->lock);
+    delay(s);
+    do_work(w, mbps);
+    free(w);
+    pthread_mutex_lock(&s->lock);
+    s->busy = false;
+    pthread_cond_broadcast(&s->changed);
+  }
+  pthread_mutex_unlock(&s->lock);
+  return NULL;
+}
+
+gli_cu_stream standin_stream_new(gli_cu_context context) {
+  static atomic_uint_fast64_t number;
+  unsigned long seed = standin_number("STANDIN_SEED", 1);
+  gli_cu_stream s = calloc(1, sizeof *s);
+  s->context = context;
+  s->random =
+      seed == 0 ? 0 : seed * 1000003 + atomic_fetch_add(&number, 1) * 7919 + 1;
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_cond_init(&s->changed, NULL);
+  if (pthread_create(&s->thread, NULL, stream_main, s) != 0) abort();
+  return s;
+}
+
+void standin_stream_end(gli_cu_stream s) {
+  pthread_mutex_lock(&s->lock);
+  s->stop = true;
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->lock);
+  pthread_join(s->thread, NULL);
+  pthread_mutex_destroy(&s->lock);
+  pthread_cond_destroy(&s->changed);
+  free(s);
+}
+
+/* The default streams are those of the current context. */
+static gli_cu_stream stream_of(gli_cu_stream stream) {
+  if ((uintptr_t)stream > 2) return stream;
+  gli_cu_context context = standin_current();
+  return context != NULL ? context->legacy : NULL;
+}
+
+static gli_cu_result put(gli_cu_stream stream, work w) {
+  gli_cu_stream s = stream_of(stream);
+  work *copy = malloc(sizeof *copy);
+  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (!s->context->alive) return GLI_CU_CONTEXT_IS_DESTROYED;
+  if (copy == NULL) return GLI_CU_OUT_OF_MEMORY;
+  *copy = w;
+  pthread_mutex_lock(&s->lock);
+  if (s->first == NULL) {
+    s->first = copy;
+  } else {
+    s->last->next = copy;
+  }
+  s->last = copy;
+  pthread_cond_broadcast(&s->changed);
+  pthread_mutex_unlock(&s->lock);
+  return GLI_CU_SUCCESS;
+}
+
+/* ---- entry points -------------------------------------------------------- */
+
+gli_cu_result cuStreamCreate(gli_cu_stream *stream, unsigned flags) {
+  ENTER();
+  (void)flags;
+  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
+  *stream = standin_stream_new(standin_current());
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuStreamDestroy_v2(gli_cu_stream stream) {
+  ENTER();
+  standin_stream_end(stream);
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuStreamSynchronize(gli_cu_stream stream) {
+  ENTER();
+  gli_cu_stream s = stream_of(stream);
+  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
+  pthread_mutex_lock(&s->lock);
+  while (s->first != NULL || s->busy) pthread_cond_wait(&s->changed, &s->lock);
+  pthread_mutex_unlock(&s->lock);
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuStreamGetCtx(gli_cu_stream stream, gli_cu_context *context) {
+  ENTER();
+  *context = stream_of(stream)->context;
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuStreamIsCapturing(gli_cu_stream stream, int *status) {
+  ENTER();
+  (void)stream;
+  *status = GLI_CU_CAPTURE_NONE;
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
+                            size_t bytes, gli_cu_stream stream) {
+  ENTER();
+  work w = {.to = standin_bytes(to, bytes),
+            .from = standin_bytes(from, bytes),
+            .bytes = bytes};
+  if (w.to == NULL || w.from == NULL) return GLI_CU_INVALID_VALUE;
+  return put(stream, w);
+}
+
+gli_cu_result cuLaunchHostFunc(gli_cu_stream stream, void (*host)(void *user),
+                               void *user) {
+  ENTER();
+  return put(stream, (work){.host = host, .user = user});
+}
+
+gli_cu_result cuStreamWaitEvent(gli_cu_stream stream, gli_cu_event event,
+                                unsigned flags) {
+  ENTER();
+  (void)flags;
+  return put(stream,
+             (work){.awaited = event, .record = atomic_load(&event->recorded)});
+}
+
+gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
+                                     gli_cu_address address, uint32_t value,
+                                     unsigned flags) {
+  ENTER();
+  if (flags != GLI_CU_WAIT_GEQ) return GLI_CU_INVALID_VALUE;
+  return put(stream, (work){.word = (_Atomic uint32_t *)(uintptr_t)address,
+                            .value = value});
+}
+
+gli_cu_result cuEventCreate(gli_cu_event *event, unsigned flags) {
+  ENTER();
+  (void)flags;
+  *event = calloc(1, sizeof **event);
+  return *event != NULL ? GLI_CU_SUCCESS : GLI_CU_OUT_OF_MEMORY;
+}
+
+gli_cu_result cuEventRecord(gli_cu_event event, gli_cu_stream stream) {
+  ENTER();
+  uint64_t record = atomic_fetch_add(&event->recorded, 1) + 1;
+  return put(stream, (work){.event = event, .record = record});
+}
+
+static bool is_reached(gli_cu_event event) {
+  return atomic_load(&event->reached) >= atomic_load(&event->recorded);
+}
+
+gli_cu_result cuEventQuery(gli_cu_event event) {
+  ENTER();
+  return is_reached(event) ? GLI_CU_SUCCESS : GLI_CU_NOT_READY;
+}
+
+gli_cu_result cuEventSynchronize(gli_cu_event event) {
+  ENTER();
+  while (!is_reached(event)) nap(20000);
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuEventDestroy_v2(gli_cu_event event) {
+  ENTER();
+  free(event);
+  return GLI_CU_SUCCESS;
+}

@@ -1,0 +1,358 @@
+/* Buffers in GPU memory: what the driver refuses, streams, several devices. All
+ * that is on the stand-in alone is skipped where the driver is another. */
+#define _GNU_SOURCE /* RTLD_NOLOAD */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/gpu.h"
+#include "memory/cuda.h"
+#include "memory/cuda_driver.h"
+#include "ranks/ranks.h"
+
+enum { RANKS = 2, COUNT = 300000 };
+
+static const char *transport;
+
+/* ---- before anything has loaded the driver ------------------------------- */
+
+static void add_on_the_host(rank_env *env) {
+  float x = 1;
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
+                              GLOO_SUM, NULL, NULL));
+  RANK_CHECK(env, x == (float)env->size);
+}
+
+static void host_programs_do_not_load_the_driver(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, add_on_the_host);
+  assert_null(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD));
+}
+
+static void use_no_stream(rank_env *env) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  gloo_error error;
+  float x = 1;
+  o.stream = &x; /* whatever that is */
+  gloo_status status = gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1,
+                                      GLOO_FLOAT32, GLOO_SUM, &o, &error);
+  rank_expect_invalid(env, status, &error, "does not use CUDA");
+}
+
+static void streams_need_cuda(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, use_no_stream);
+}
+
+/* ---- a sum --------------------------------------------------------------- */
+
+typedef struct sum {
+  float *host;
+  void *in, *out; /* of the device */
+  int device;
+  gpu_stream stream;
+} sum;
+
+static void sum_open(sum *s, int rank) {
+  s->device = rank % gpu_devices();
+  s->stream = gpu_stream_new(s->device);
+  s->host = malloc(COUNT * sizeof(float));
+  s->in = gpu_alloc(s->device, GPU_DEVICE, COUNT * sizeof(float));
+  s->out = gpu_alloc(s->device, GPU_DEVICE, COUNT * sizeof(float));
+  for (int i = 0; i < COUNT; i++) s->host[i] = (float)(i % 1000 + rank);
+  gpu_copy(s->device, s->stream, s->in, s->host, COUNT * sizeof(float));
+  gpu_sync(s->device, s->stream);
+}
+
+static void sum_close(sum *s) {
+  gpu_sync(s->device, s->stream);
+  gpu_stream_free(s->device, s->stream);
+  gpu_free(s->device, GPU_DEVICE, s->in);
+  gpu_free(s->device, GPU_DEVICE, s->out);
+  free(s->host);
+}
+
+static bool sum_is_right(sum *s, int size) {
+  gpu_copy(s->device, s->stream, s->host, s->out, COUNT * sizeof(float));
+  gpu_sync(s->device, s->stream);
+  for (int i = 0; i < COUNT; i++) {
+    float all = (float)(size * (i % 1000) + size * (size - 1) / 2);
+    if (s->host[i] != all) return false;
+  }
+  return true;
+}
+
+static gloo_status sum_run(rank_env *env, sum *s, gloo_error *error) {
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.stream = s->stream;
+  return gloo_allreduce(env->context, s->in, s->out, COUNT, GLOO_FLOAT32,
+                        GLOO_SUM, &o, error);
+}
+
+/* ---- calls of the driver that fail --------------------------------------- */
+
+typedef void (*fail_fn)(const char *name, unsigned n, gli_cu_result result);
+typedef void (*break_fn)(gli_cu_result result);
+
+static fail_fn standin_fail;
+static break_fn standin_break;
+
+static void find_standin(void) {
+  void *symbol = gpu_symbol("standin_fail");
+  memcpy(&standin_fail, &symbol, sizeof symbol);
+  symbol = gpu_symbol("standin_break");
+  memcpy(&standin_break, &symbol, sizeof symbol);
+}
+
+/* What is made once in a process comes first. */
+static const char *const entries[] = {
+    "cuEventCreate",          "cuCtxPushCurrent_v2", "cuMemHostRegister_v2",
+    "cuPointerGetAttributes", "cuMemcpyAsync",       "cuStreamGetCtx",
+    "cuStreamIsCapturing",    "cuEventRecord",       "cuEventQuery"};
+enum { ENTRIES = sizeof entries / sizeof entries[0] };
+
+/* Of the ranks of one job that are told to fail. */
+static struct failing {
+  const char *name; /* NULL: all of it, from then on */
+  unsigned n;
+  gli_cu_result result;
+  unsigned seen; /* errors */
+} failing;
+
+/* An error of CUDA is an error of the call, or of that of the other rank; what
+ * it has to do with CUDA is said. */
+static void check_failure(rank_env *env, gloo_status status,
+                          const gloo_error *error) {
+  gloo_status cause = error->cause;
+  bool others = cause == GLOO_ERR_PEER || cause == GLOO_ERR_ABORTED;
+  bool known = cause == GLOO_ERR_IO || cause == GLOO_ERR_NO_MEMORY ||
+               cause == GLOO_ERR_INVALID;
+  if (!others && !(known && strstr(error->message, "CUDA"))) {
+    fprintf(stderr, "# %s, call %u: %s: %s\n",
+            failing.name != NULL ? failing.name : "all", failing.n,
+            gloo_status_string(status), error->message);
+    rank_fail(env, __FILE__, __LINE__, "the error is another one");
+  }
+}
+
+static void add_and_fail(rank_env *env) {
+  sum s;
+  gloo_error error;
+  sum_open(&s, env->rank);
+  if (env->rank == 0) {
+    if (failing.name != NULL)
+      standin_fail(failing.name, failing.n, failing.result);
+    else
+      standin_break(failing.result);
+  }
+  gloo_status status = sum_run(env, &s, &error);
+  if (env->rank == 0) {
+    if (failing.name != NULL) standin_fail(failing.name, 0, 0);
+    standin_break(GLI_CU_SUCCESS);
+  }
+  if (status != GLOO_OK) {
+    check_failure(env, status, &error);
+    if (env->rank == 0) failing.seen++;
+    /* The other one need not wait for the deadline. */
+    (void)gloo_context_abort(env->context, "the test has seen it", NULL);
+  }
+  sum_close(&s);
+}
+
+static void each_call_may_fail(void **state) {
+  (void)state;
+  if (standin_fail == NULL) skip();
+  setenv("GLOO_CUDA_STAGING", "0", 1); /* each job pins memory anew */
+  for (size_t i = 0; i < ENTRIES; i++) {
+    failing.seen = 0;
+    for (unsigned n = 1; n <= 7; n++) {
+      failing.name = entries[i];
+      failing.n = n;
+      failing.result = n % 2 ? 700 : GLI_CU_OUT_OF_MEMORY;
+      ranks_options o = {.transport = transport};
+      ranks_run(1, &o, add_and_fail);
+    }
+    if (failing.seen == 0) fail_msg("%s was never called", entries[i]);
+  }
+  failing.name = NULL;
+  failing.seen = 0;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, add_and_fail);
+  assert_int_equal(failing.seen, 1);
+  unsetenv("GLOO_CUDA_STAGING");
+}
+
+static void add_rightly(rank_env *env) {
+  sum s;
+  sum_open(&s, env->rank);
+  RANK_OK(env, sum_run(env, &s, NULL));
+  RANK_CHECK(env, sum_is_right(&s, env->size));
+  sum_close(&s);
+}
+
+/* And the process goes on with what did not fail. */
+static void later_jobs_go_well(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, add_rightly);
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static void wait_in_vain(rank_env *env) {
+  sum s;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  sum_open(&s, env->rank);
+  o.stream = s.stream;
+  o.timeout_ns = INT64_C(200000000);
+  if (env->rank == 1) {
+    for (int i = 0; i < 3; i++) gpu_delay(s.device, s.stream, 900000);
+  }
+  gloo_status status = gloo_allreduce(env->context, s.in, s.out, COUNT,
+                                      GLOO_FLOAT32, GLOO_SUM, &o, &error);
+  RANK_CHECK(env, status != GLOO_OK);
+  RANK_CHECK(env, error.cause == GLOO_ERR_TIMEOUT);
+  RANK_CHECK(env, error.rank == 1);
+  if (env->rank == 1)
+    RANK_CHECK(env, strstr(error.message, "in the stream") != NULL);
+  sum_close(&s);
+}
+
+static void a_stream_that_does_not_come_is_named(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, wait_in_vain);
+}
+
+static void let_streams_wait(rank_env *env) {
+  sum s;
+  float x = 1;
+  gloo_error error;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  gloo_request *request;
+  sum_open(&s, env->rank);
+  o.stream = s.stream;
+  RANK_OK(env,
+          gloo_allreduce_start(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT32,
+                               GLOO_SUM, NULL, &request, NULL));
+  RANK_CHECK(env, gloo_request_wait_stream(request, s.stream, &error) ==
+                      GLOO_ERR_UNSUPPORTED);
+  RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_NONE, NULL));
+  gloo_request_destroy(request);
+  RANK_CHECK(env, gloo_request_wait_stream(NULL, s.stream, &error) ==
+                      GLOO_ERR_INVALID);
+  RANK_OK(env, gloo_allreduce_init(env->context, s.in, s.out, COUNT,
+                                   GLOO_FLOAT32, GLOO_SUM, &o, &request, NULL));
+  for (int run = 0; run < 3; run++) {
+    gpu_delay(s.device, s.stream, 3000);
+    RANK_OK(env, gloo_request_start(request, NULL));
+    RANK_OK(env, gloo_request_wait_stream(request, s.stream, NULL));
+    RANK_CHECK(env, sum_is_right(&s, env->size)); /* by the stream alone */
+    RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_NONE, NULL));
+    RANK_OK(env, gloo_request_wait_stream(request, s.stream, NULL));
+    gpu_sync(s.device, s.stream);
+  }
+  gloo_request_destroy(request);
+  sum_close(&s);
+}
+
+static void streams_wait_for_requests(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, let_streams_wait);
+}
+
+/* ---- several devices ----------------------------------------------------- */
+
+/* Inputs on two devices, and one of the host; the outputs likewise. */
+static void add_from_all(rank_env *env) {
+  enum { BUFFERS = 3, BYTES = COUNT * sizeof(float) };
+  sum s;
+  sum_open(&s, 0);
+  int other = gpu_devices() - 1;
+  void *ins[BUFFERS] = {s.in, gpu_alloc(other, GPU_MANAGED, BYTES),
+                        malloc(BYTES)};
+  void *outs[BUFFERS] = {malloc(BYTES), s.out,
+                         gpu_alloc(other, GPU_DEVICE, BYTES)};
+  memcpy(ins[2], s.host, BYTES);
+  gpu_copy(other, NULL, ins[1], s.host, BYTES);
+  RANK_OK(env, gloo_allreduce_multi(env->context, (const void *const *)ins,
+                                    BUFFERS, outs, BUFFERS, COUNT, GLOO_FLOAT32,
+                                    GLOO_SUM, NULL, NULL));
+  for (int b = 0; b < BUFFERS; b++) {
+    gpu_copy(other, NULL, s.host, outs[b], BYTES);
+    gpu_sync(other, NULL);
+    bool right = true;
+    for (int i = 0; i < COUNT; i++)
+      right = right && s.host[i] == (float)(BUFFERS * env->size * (i % 1000));
+    RANK_CHECK(env, right);
+  }
+  gpu_free(other, GPU_MANAGED, ins[1]);
+  gpu_free(other, GPU_DEVICE, outs[2]);
+  free(ins[2]);
+  free(outs[0]);
+  sum_close(&s);
+}
+
+static void buffers_are_on_several_devices(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, add_from_all);
+}
+
+static void what_is_found_is_described(void **state) {
+  (void)state;
+  char text[512];
+  gli_cuda_describe(text, sizeof text);
+  print_message("# CUDA: %s\n", text);
+  assert_non_null(strstr(text, "the driver of CUDA"));
+}
+
+/* Of host and device memory that happen to be neighbours nobody makes one
+ * buffer; here the buffer goes on behind the device's. */
+static void read_too_far(rank_env *env) {
+  sum s;
+  gloo_error error;
+  sum_open(&s, env->rank);
+  gloo_status status =
+      gloo_broadcast(env->context, GLOO_IN_PLACE, s.out, (size_t)1 << 40,
+                     GLOO_UINT8, 0, NULL, &error);
+  RANK_CHECK(env, status == GLOO_ERR_BUFFER);
+  RANK_CHECK(env, strstr(error.message, "not all in the memory") != NULL);
+  sum_close(&s);
+}
+
+static void buffers_are_of_one_device(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(1, &o, read_too_far);
+}
+
+static int open_gpus(void **state) {
+  const char *why;
+  (void)state;
+  if (!gpu_open(&why)) return -1;
+  find_standin();
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(host_programs_do_not_load_the_driver),
+      cmocka_unit_test(streams_need_cuda),
+      cmocka_unit_test_setup(what_is_found_is_described, open_gpus),
+      cmocka_unit_test(each_call_may_fail),
+      cmocka_unit_test(later_jobs_go_well),
+      cmocka_unit_test(buffers_are_on_several_devices),
+      cmocka_unit_test(buffers_are_of_one_device),
+      cmocka_unit_test(streams_wait_for_requests),
+      cmocka_unit_test(a_stream_that_does_not_come_is_named),
+  };
+  transport = argc > 1 ? argv[1] : "inproc";
+  gloo_log_set_level(GLOO_LOG_OFF);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
