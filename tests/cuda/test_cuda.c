@@ -107,6 +107,16 @@ static void find_standin(void) {
   memcpy(&standin_break, &symbol, sizeof symbol);
 }
 
+/* Skips the test where there are none. */
+static void need_gpus(void) {
+  const char *why;
+  if (!gpu_open(&why)) {
+    print_message("# %s\n", why);
+    skip();
+  }
+  find_standin();
+}
+
 /* What is made once in a process comes first. */
 static const char *const entries[] = {
     "cuEventCreate",          "cuCtxPushCurrent_v2", "cuMemHostRegister_v2",
@@ -164,6 +174,7 @@ static void add_and_fail(rank_env *env) {
 
 static void each_call_may_fail(void **state) {
   (void)state;
+  need_gpus();
   if (standin_fail == NULL) skip();
   setenv("GLOO_CUDA_STAGING", "0", 1); /* each job pins memory anew */
   for (size_t i = 0; i < ENTRIES; i++) {
@@ -196,6 +207,7 @@ static void add_rightly(rank_env *env) {
 /* And the process goes on with what did not fail. */
 static void later_jobs_go_well(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, add_rightly);
 }
@@ -224,6 +236,7 @@ static void wait_in_vain(rank_env *env) {
 
 static void a_stream_that_does_not_come_is_named(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, wait_in_vain);
 }
@@ -262,6 +275,7 @@ static void let_streams_wait(rank_env *env) {
 
 static void streams_wait_for_requests(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, let_streams_wait);
 }
@@ -300,12 +314,14 @@ static void add_from_all(rank_env *env) {
 
 static void buffers_are_on_several_devices(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, add_from_all);
 }
 
 static void what_is_found_is_described(void **state) {
   (void)state;
+  need_gpus();
   char text[512];
   gli_cuda_describe(text, sizeof text);
   print_message("# CUDA: %s\n", text);
@@ -328,23 +344,16 @@ static void read_too_far(rank_env *env) {
 
 static void buffers_are_of_one_device(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(1, &o, read_too_far);
-}
-
-static int open_gpus(void **state) {
-  const char *why;
-  (void)state;
-  if (!gpu_open(&why)) return -1;
-  find_standin();
-  return 0;
 }
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(host_programs_do_not_load_the_driver),
       cmocka_unit_test(streams_need_cuda),
-      cmocka_unit_test_setup(what_is_found_is_described, open_gpus),
+      cmocka_unit_test(what_is_found_is_described),
       cmocka_unit_test(each_call_may_fail),
       cmocka_unit_test(later_jobs_go_well),
       cmocka_unit_test(buffers_are_on_several_devices),
