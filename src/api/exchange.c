@@ -19,8 +19,6 @@ static gloo_status exchange_join(gloo_context *context,
                                  gloo_request *sending, gloo_request *receiving,
                                  gloo_error *error) {
   if (!exchange_collide(send, recv)) {
-    if (send->side == GLI_SENDS_COPY)
-      gli_operation_copy_behind(receiving, sending);
     gli_operation_join(sending, receiving);
     return GLOO_OK;
   }

@@ -109,9 +109,6 @@ void gli_operation_on_end(gli_operation *op, gloo_request_fn function,
 /* Make one handle of two operations of the same context: from now on `also` is
  * started, tested, waited for, cancelled and released with `op`. */
 void gli_operation_join(gli_operation *op, gli_operation *also);
-/* What `op` receives is copied to the memory of a GPU only behind what `before`
- * sends from there. They are joined, or will be. */
-void gli_operation_copy_behind(gli_operation *op, gli_operation *before);
 
 /* Prepare, start and wait. Then it is remembered when `remembered` is not NULL,
  * or else released. `source` may be NULL. */

@@ -122,7 +122,8 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
     case GLI_CU_SUCCESS:
       break;
     case GLI_CU_INVALID_VALUE:   /* it does not know it */
-    case GLI_CU_NOT_INITIALIZED: /* it does not know anything yet */
+    case GLI_CU_NOT_INITIALIZED: /* it does not know anything yet, */
+    case GLI_CU_DEINITIALIZED:   /* or any more */
       return GLOO_OK;
     default:
       return gli_cuda_failed(result, "asking whose memory a buffer is", error);

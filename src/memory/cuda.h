@@ -99,9 +99,9 @@ gloo_status gli_cuda_mark_copies(gli_cuda_gpu *gpu,
 
 /* GLOO_OK: it was reached. GLOO_IN_PROGRESS: not yet. */
 gloo_status gli_cuda_reached(gli_cuda_event *event, gloo_error *error);
-/* Until it is, or can never be. */
-void gli_cuda_await(gli_cuda_event *event);
 void gli_cuda_forget(gli_cuda_event *event); /* NULL is none */
+/* Until all copies that have begun are over, in both directions. */
+void gli_cuda_await_copies(gli_cuda_gpu *gpu);
 
 /* ---- host memory that GPUs reach quickly --------------------------------- */
 
@@ -120,9 +120,10 @@ typedef struct gli_cuda_flag gli_cuda_flag;
 gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
                                gloo_error *error);
 void gli_cuda_flag_give(gli_cuda_flag *flag); /* NULL is none */
-/* Have the stream wait for the next raise; NULL: the legacy default one. */
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, void *stream,
-                               gloo_error *error);
+/* Have the stream of this GPU wait for the next raise; NULL: the legacy default
+ * one. */
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
+                               void *stream, gloo_error *error);
 void gli_cuda_flag_raise(gli_cuda_flag *flag);
 
 #endif

@@ -77,8 +77,8 @@ gloo_status gli_cuda_reached(gli_cuda_event *event, gloo_error *error) {
   return no_cuda(error);
 }
 
-void gli_cuda_await(gli_cuda_event *event) {
-  (void)event;
+void gli_cuda_await_copies(gli_cuda_gpu *gpu) {
+  (void)gpu;
 }
 
 void gli_cuda_forget(gli_cuda_event *event) {
@@ -105,9 +105,9 @@ void gli_cuda_flag_give(gli_cuda_flag *flag) {
   (void)flag;
 }
 
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, void *stream,
-                               gloo_error *error) {
-  (void)flag, (void)stream;
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
+                               void *stream, gloo_error *error) {
+  (void)flag, (void)gpu, (void)stream;
   return no_cuda(error);
 }
 

@@ -19,16 +19,26 @@ gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
   return gli_cuda_failed(result, what, error);
 }
 
+/* What the library does is no part of a graph that another stream of the
+ * program may be recording, and must not end the recording. */
+static _Thread_local int capture_mode;
+
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error) {
-  gli_cu_result result = gli_cuda_driver()->context_push(gpu->context);
-  if (result == GLI_CU_SUCCESS) return GLOO_OK;
-  return gli_cuda_gpu_failed(gpu, result, "using the context of a buffer",
-                             error);
+  const gli_cu_driver *driver = gli_cuda_driver();
+  gli_cu_result result = driver->context_push(gpu->context);
+  if (result != GLI_CU_SUCCESS)
+    return gli_cuda_gpu_failed(gpu, result, "using the context of a buffer",
+                               error);
+  capture_mode = GLI_CU_CAPTURE_MODE_RELAXED;
+  (void)driver->exchange_capture_mode(&capture_mode);
+  return GLOO_OK;
 }
 
 void gli_cuda_leave(void) {
+  const gli_cu_driver *driver = gli_cuda_driver();
   gli_cu_context left;
-  (void)gli_cuda_driver()->context_pop(&left);
+  (void)driver->exchange_capture_mode(&capture_mode);
+  (void)driver->context_pop(&left);
 }
 
 static gloo_status make_streams(gli_cuda_gpu *gpu, gloo_error *error) {
@@ -86,16 +96,20 @@ static gloo_status gpu_in(gli_cu_context context, int device,
 gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
                             gloo_error *error) {
   const gli_cu_driver *driver = gli_cuda_driver();
-  gli_cu_context context = place->context;
-  if (context == NULL) { /* memory of no context, as that of pools is */
-    gli_cu_device device;
-    gli_cu_result result = driver->device_get(&device, place->device);
-    if (result == GLI_CU_SUCCESS)
-      result = driver->primary_retain(&context, device);
-    if (result != GLI_CU_SUCCESS)
-      return gli_cuda_failed(result, "using the device of a buffer", error);
-  }
-  return gpu_in(context, place->device, gpu, error);
+  if (place->context != NULL)
+    return gpu_in(place->context, place->device, gpu, error);
+  /* Memory of no context, as that of pools is. The hold on the primary one that
+   * this takes is given back at once: the program has its own. */
+  gli_cu_context context;
+  gli_cu_device device;
+  gli_cu_result result = driver->device_get(&device, place->device);
+  if (result == GLI_CU_SUCCESS)
+    result = driver->primary_retain(&context, device);
+  if (result != GLI_CU_SUCCESS)
+    return gli_cuda_failed(result, "using the device of a buffer", error);
+  gloo_status status = gpu_in(context, place->device, gpu, error);
+  (void)driver->primary_release(device);
+  return status;
 }
 
 bool gli_cuda_is_default_stream(const void *stream) {
@@ -203,9 +217,10 @@ gloo_status gli_cuda_reached(gli_cuda_event *e, gloo_error *error) {
   return gli_cuda_gpu_failed(e->gpu, result, "the work of a stream", error);
 }
 
-void gli_cuda_await(gli_cuda_event *e) {
-  if (gli_cuda_enter(e->gpu, NULL) != GLOO_OK) return;
-  (void)gli_cuda_driver()->event_synchronize(e->event);
+void gli_cuda_await_copies(gli_cuda_gpu *gpu) {
+  if (gli_cuda_enter(gpu, NULL) != GLOO_OK) return;
+  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++)
+    (void)gli_cuda_driver()->stream_synchronize(gpu->streams[i]);
   gli_cuda_leave();
 }
 

@@ -46,7 +46,8 @@ enum {
   GLI_CU_HOST_PORTABLE = 1,
   GLI_CU_HOST_DEVICEMAP = 2,
   GLI_CU_WAIT_GEQ = 0,
-  GLI_CU_CAPTURE_NONE = 0
+  GLI_CU_CAPTURE_NONE = 0,
+  GLI_CU_CAPTURE_MODE_RELAXED = 2
 };
 
 /* The legacy default stream, of the current context. */
@@ -62,6 +63,7 @@ typedef struct gli_cu_driver {
   gli_cu_result (*error_string)(gli_cu_result error, const char **text);
   gli_cu_result (*primary_retain)(gli_cu_context *context,
                                   gli_cu_device device);
+  gli_cu_result (*primary_release)(gli_cu_device device);
   gli_cu_result (*context_push)(gli_cu_context context);
   gli_cu_result (*context_pop)(gli_cu_context *context);
   gli_cu_result (*pointer_attributes)(unsigned n, const int *attributes,
@@ -74,9 +76,11 @@ typedef struct gli_cu_driver {
                         gli_cu_stream stream);
   gli_cu_result (*stream_create)(gli_cu_stream *stream, unsigned flags);
   gli_cu_result (*stream_destroy)(gli_cu_stream stream);
+  gli_cu_result (*stream_synchronize)(gli_cu_stream stream);
   gli_cu_result (*stream_context)(gli_cu_stream stream,
                                   gli_cu_context *context);
   gli_cu_result (*stream_is_capturing)(gli_cu_stream stream, int *status);
+  gli_cu_result (*exchange_capture_mode)(int *mode);
   /* NULL: a driver before CUDA 8. */
   gli_cu_result (*stream_wait_value)(gli_cu_stream stream,
                                      gli_cu_address address, uint32_t value,
@@ -84,7 +88,6 @@ typedef struct gli_cu_driver {
   gli_cu_result (*event_create)(gli_cu_event *event, unsigned flags);
   gli_cu_result (*event_record)(gli_cu_event event, gli_cu_stream stream);
   gli_cu_result (*event_query)(gli_cu_event event);
-  gli_cu_result (*event_synchronize)(gli_cu_event event);
   gli_cu_result (*event_destroy)(gli_cu_event event);
 } gli_cu_driver;
 

@@ -245,12 +245,12 @@ void gli_cuda_flag_give(gli_cuda_flag *flag) {
   pthread_mutex_unlock(&lock);
 }
 
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, void *stream,
-                               gloo_error *error) {
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
+                               void *stream, gloo_error *error) {
   const gli_cu_driver *driver = gli_cuda_driver();
   uint32_t value = atomic_load(flag->word) + 1;
   gli_cu_result result = GLI_CU_NOT_SUPPORTED;
-  gloo_status status = gli_cuda_enter(flag->gpu, error);
+  gloo_status status = gli_cuda_enter(gpu, error);
   if (status != GLOO_OK) return status;
   if (driver->stream_wait_value != NULL)
     result = driver->stream_wait_value(
@@ -262,7 +262,7 @@ gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, void *stream,
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "this device or driver has no streams that wait for the "
                     "host (cuStreamWaitValue32); use gloo_request_wait");
-  return gli_cuda_gpu_failed(flag->gpu, result, "having a stream wait", error);
+  return gli_cuda_gpu_failed(gpu, result, "having a stream wait", error);
 }
 
 void gli_cuda_flag_raise(gli_cuda_flag *flag) {

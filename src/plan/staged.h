@@ -9,8 +9,8 @@
  * all others: a send waits for the pieces that it reads and for no more, and a
  * piece leaves when its last byte is there; so copies in both directions and
  * messages go on at the same time. There is one of these steps at least, a copy
- * of nothing where need be: so what must come before copies comes before the end
- * of every such plan.
+ * of nothing where need be: so what must come before copies comes before the
+ * end of every such plan.
  *
  * Other ranks see nothing of it: messages are the same, and ranks may differ in
  * where their buffers are. */

@@ -280,6 +280,70 @@ static void streams_wait_for_requests(void **state) {
   ranks_run(RANKS, &o, let_streams_wait);
 }
 
+/* ---- messages ------------------------------------------------------------ */
+
+/* What a GPU sends is on its way for some time, and what the host sends
+ * afterwards, to the same tag, does not pass it. */
+static void send_one_after_the_other(rank_env *env) {
+  enum { FEW = 10 };
+  sum s;
+  float got[2][FEW] = {{0}}, second[FEW];
+  gloo_request *r[2];
+  gloo_options o = GLOO_OPTIONS_INIT;
+  sum_open(&s, 0);
+  o.stream = s.stream;
+  for (int i = 0; i < FEW; i++) second[i] = -1;
+  if (env->rank == 0) {
+    gpu_delay(s.device, s.stream, 5000);
+    RANK_OK(env, gloo_send_start(env->context, s.in, FEW, GLOO_FLOAT32, 1, &o,
+                                 &r[0], NULL));
+    RANK_OK(env, gloo_send_start(env->context, second, FEW, GLOO_FLOAT32, 1,
+                                 NULL, &r[1], NULL));
+  } else {
+    for (int i = 0; i < 2; i++)
+      RANK_OK(env, gloo_recv_any_start(env->context, got[i], FEW, GLOO_FLOAT32,
+                                       NULL, 0, NULL, &r[i], NULL));
+  }
+  for (int i = 0; i < 2; i++) {
+    RANK_OK(env, gloo_request_wait(r[i], GLOO_TIMEOUT_DEFAULT, NULL));
+    gloo_request_destroy(r[i]);
+  }
+  for (int i = 0; env->rank == 1 && i < FEW; i++)
+    RANK_CHECK(env, got[0][i] == (float)i && got[1][i] == -1);
+  sum_close(&s);
+}
+
+static void messages_keep_their_order(void **state) {
+  (void)state;
+  need_gpus();
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, send_one_after_the_other);
+}
+
+/* Rank 0 has an output in GPU memory that an exscan leaves alone. */
+static void wait_for_nothing(rank_env *env) {
+  sum s;
+  double factor = 2;
+  uint16_t in[8] = {0};
+  gloo_request *request;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  sum_open(&s, 0);
+  o.factor = &factor;
+  RANK_OK(env, gloo_exscan_start(env->context, in, s.out, 8, GLOO_BFLOAT16,
+                                 GLOO_SCALED_SUM, &o, &request, NULL));
+  RANK_OK(env, gloo_request_wait_stream(request, s.stream, NULL));
+  RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_DEFAULT, NULL));
+  gloo_request_destroy(request);
+  sum_close(&s);
+}
+
+static void streams_may_wait_for_nothing(void **state) {
+  (void)state;
+  need_gpus();
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, wait_for_nothing);
+}
+
 /* ---- several devices ----------------------------------------------------- */
 
 /* Inputs on two devices, and one of the host; the outputs likewise. */
@@ -359,6 +423,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(buffers_are_on_several_devices),
       cmocka_unit_test(buffers_are_of_one_device),
       cmocka_unit_test(streams_wait_for_requests),
+      cmocka_unit_test(messages_keep_their_order),
+      cmocka_unit_test(streams_may_wait_for_nothing),
       cmocka_unit_test(a_stream_that_does_not_come_is_named),
   };
   transport = argc > 1 ? argv[1] : "inproc";

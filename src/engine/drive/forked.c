@@ -84,6 +84,7 @@ void gli_device_part(gloo_device *device) {
     device->runnable = device->deferred = device->unlisted = NULL;
     device->self_queue = device->finished = (gli_transfer_list){NULL, NULL};
     device->pending_links = NULL;
+    device->staged = NULL;
   }
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     forked_part(c, &cause, device->fork.torn);

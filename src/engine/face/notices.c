@@ -8,7 +8,6 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
-#include "engine/memory/staged.h"
 
 /* ---- joining ------------------------------------------------------------- */
 
@@ -22,10 +21,6 @@ void gli_operation_join(gli_operation *head, gli_operation *also) {
     op->head = head;
     if (tells) op->ending |= GLI_ENDS_TOLD;
   }
-}
-
-void gli_operation_copy_behind(gli_operation *op, gli_operation *before) {
-  gli_staged_follow(op, before);
 }
 
 static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,

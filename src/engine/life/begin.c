@@ -4,6 +4,7 @@
 #include "engine/life/life.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
+#include "engine/memory/staged.h"
 #include "engine/run/run.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
@@ -113,11 +114,24 @@ GLI_COLD static gloo_status refuse_to_begin(gli_operation *op,
   return error->status;
 }
 
+GLI_COLD static gloo_status begin_too_late(gli_operation *op,
+                                           gloo_error *error) {
+  gloo_status status = gli_context_unusable(op->context, error);
+  op->error = *error;
+  op->state = GLI_OPERATION_DONE;
+  if (op->ending & GLI_ENDS_COPIED) gli_staged_end(op, false);
+  return status;
+}
+
 gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
   if (now && device->deferred != NULL) start_all_deferred(device);
-  if (op->scaling.from != NULL) gli_operation_make_input(op);
+  if (op->scaling.from != NULL) {
+    gli_operation_make_input(op);
+    /* It may have let other threads go on. */
+    if (gli_context_poisoned(op->context)) return begin_too_late(op, error);
+  }
   op->p2p.source = -1;
   gli_error_clear(&op->error);
   device->outstanding++;

@@ -23,7 +23,10 @@ static bool is_private_send(const gli_operation *op) {
   for (const gli_transfer *t = link->blocked.first; t != NULL; t = t->next) {
     if (t->operation == op) blocked++;
   }
-  return blocked == op->plan->n_steps;
+  uint32_t copies = 0; /* of a message that a GPU has: these are done */
+  for (uint32_t i = 0; i < op->plan->n_steps; i++)
+    copies += op->plan->steps[i].kind == GLI_STEP_COPY_IN;
+  return blocked + copies == op->plan->n_steps;
 }
 
 bool gli_operation_is_private(const gli_operation *op) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cpu.h"
 #include "core/error.h"
 #include "core/reduce.h"
 #include "engine/state/device.h"
@@ -52,13 +53,12 @@ struct gli_staged {
   gli_cuda_event **gates;
   size_t n_gates;
   bool open;
-  bool abroad; /* in a forked child, where the driver is not to be called */
+  bool fetched; /* of a message that is sent: all of it is in its image */
+  bool abroad;  /* in a forked child, where the driver is not to be called */
   gloo_error error; /* of the beginning of a run */
   parts ins, outs;
   lane lanes[GLI_CUDA_DIRECTIONS];
-  uint32_t ins_todo;     /* copy steps of this run that are not done */
-  gli_operation *before; /* see gli_staged_follow; NULL: none */
-  void **images;         /* of pinned memory */
+  void **images; /* of pinned memory */
   size_t n_images;
   gli_cuda_flag *flag; /* that streams wait for; NULL: none does */
 };
@@ -320,10 +320,6 @@ gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
   return status;
 }
 
-void gli_staged_follow(gli_operation *op, gli_operation *before) {
-  if (op->staged != NULL && before->staged != NULL) op->staged->before = before;
-}
-
 /* ---- the gate ------------------------------------------------------------ */
 
 static void drop_gates(gli_staged *s) {
@@ -331,25 +327,14 @@ static void drop_gates(gli_staged *s) {
   s->n_gates = 0;
 }
 
-void gli_staged_begin(gli_operation *op) {
-  gli_staged *s = op->staged;
+static void mark_streams(gli_staged *s) {
   size_t n = s->marks != NULL ? 1 : s->n_gpus;
-  uint32_t copies[GLI_CUDA_DIRECTIONS];
-  count_copies(op->plan, copies);
-  gli_error_clear(&s->error);
-  s->open = false;
-  s->ins_todo = copies[GLI_CUDA_TO_HOST];
-  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++)
-    s->lanes[i].first = s->lanes[i].end = 0;
   for (size_t i = 0; i < n; i++) {
     gli_cuda_gpu *gpu = s->marks != NULL ? s->marks : s->gpus[i];
     if (gli_cuda_mark(gpu, s->stream, &s->gates[i], &s->error) != GLOO_OK)
-      break;
+      return;
     s->n_gates++;
   }
-  s->next = op->device->staged;
-  op->device->staged = op;
-  op->device->leftovers = true;
 }
 
 gli_operation *gli_staged_after(const gli_operation *op) {
@@ -371,6 +356,71 @@ static gloo_status look_at_gates(gli_staged *s, gloo_error *error) {
   }
   s->open = true;
   return GLOO_OK;
+}
+
+static void staged_abandon(gli_staged *s);
+
+/* ---- messages that are sent ---------------------------------------------- */
+
+/* Other threads go on meanwhile. False: it takes too long. */
+static bool let_time_pass(gli_operation *op, uint64_t until_ns) {
+  gloo_device *device = op->device;
+  gli_lock_leave(&device->lock);
+  gli_cpu_nap();
+  if (!gli_lock_try(&device->lock)) gli_lock_wait(&device->lock);
+  return device->ops->now_ns(device->transport) < until_ns;
+}
+
+static gloo_status begin_fetch(gli_staged *s) {
+  for (size_t i = 0; i < s->ins.n; i++) {
+    const part *p = &s->ins.list[i];
+    gloo_status status = gli_cuda_copy(p->gpu, GLI_CUDA_TO_HOST, p->image,
+                                       p->memory, p->bytes, &s->error);
+    if (status == GLOO_OK)
+      status = gli_cuda_mark_copies(p->gpu, GLI_CUDA_TO_HOST,
+                                    &s->gates[s->n_gates], &s->error);
+    if (status != GLOO_OK) return status;
+    s->n_gates++;
+  }
+  return GLOO_OK;
+}
+
+/* Messages between two ranks must not pass each other, and those of the host
+ * leave at once: so what a message of a GPU has is fetched before it has a
+ * number. */
+static void staged_fetch(gli_operation *op) {
+  gli_staged *s = op->staged;
+  gloo_device *device = op->device;
+  uint64_t until_ns = UINT64_MAX;
+  if (op->deadline.timeout_ns > 0)
+    until_ns = device->ops->now_ns(device->transport) +
+               (uint64_t)op->deadline.timeout_ns;
+  for (int phase = 0; phase < 2 && s->error.status == GLOO_OK; phase++) {
+    if (phase == 1 && begin_fetch(s) != GLOO_OK) break;
+    while (look_at_gates(s, &s->error) == GLOO_IN_PROGRESS) {
+      if (let_time_pass(op, until_ns)) continue;
+      gli_fail(&s->error, GLOO_ERR_TIMEOUT, -1,
+               "deadline passed: it waits for the work that was before it in "
+               "the stream of a GPU");
+      break;
+    }
+  }
+  if (s->n_gates > 0 && s->open) staged_abandon(s); /* copies go on */
+  drop_gates(s);
+  s->fetched = s->error.status == GLOO_OK;
+}
+
+void gli_staged_begin(gli_operation *op) {
+  gli_staged *s = op->staged;
+  gli_error_clear(&s->error);
+  s->open = s->fetched = false;
+  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++)
+    s->lanes[i].first = s->lanes[i].end = 0;
+  mark_streams(s);
+  if (op->side == GLI_SEND_SIDE) staged_fetch(op);
+  s->next = op->device->staged;
+  op->device->staged = op;
+  op->device->leftovers = true;
 }
 
 /* ---- what is done beside the copy ---------------------------------------- */
@@ -507,18 +557,10 @@ static gli_cuda_direction direction_of(const gli_operation *op, uint32_t step) {
                                                         : GLI_CUDA_TO_DEVICE;
 }
 
-/* May copies begin in this direction? */
-static bool may_begin(const gli_staged *s, gli_cuda_direction direction) {
-  if (!s->open) return false;
-  if (direction == GLI_CUDA_TO_HOST || s->before == NULL) return true;
-  const gli_operation *before = s->before;
-  return !gli_operation_is_running(before) || before->staged->ins_todo == 0;
-}
-
 static gloo_status begin_waiting(gli_operation *op, gli_cuda_direction d,
                                  gloo_error *error) {
   lane *l = &op->staged->lanes[d];
-  while (may_begin(op->staged, d) && l->first < l->end && l->n < UNDER_WAY) {
+  while (op->staged->open && l->first < l->end && l->n < UNDER_WAY) {
     copying *c = &l->under_way[(l->oldest + l->n) % UNDER_WAY];
     c->step = l->waiting[l->first];
     gloo_status status = begin_step(op, c, d, error);
@@ -540,10 +582,7 @@ static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
   *step = c->step;
   l->oldest = (l->oldest + 1) % UNDER_WAY;
   l->n--;
-  if (d == GLI_CUDA_TO_HOST) {
-    op->staged->ins_todo--;
-    finish_input(op, &op->plan->steps[*step]);
-  }
+  if (d == GLI_CUDA_TO_HOST) finish_input(op, &op->plan->steps[*step]);
   return GLOO_OK;
 }
 
@@ -560,6 +599,7 @@ gli_outcome gli_staged_copy(gli_operation *op, uint32_t step) {
   gli_cuda_direction d = direction_of(op, step);
   lane *l = &op->staged->lanes[d];
   gloo_error error;
+  if (op->staged->fetched) return GLI_DONE;
   l->waiting[l->end++] = step;
   if (begin_waiting(op, d, &error) == GLOO_OK) return GLI_PENDING;
   staged_fail(op, &error);
@@ -581,22 +621,10 @@ bool gli_staged_next_done(gli_operation *op, uint32_t *step) {
   return false;
 }
 
-/* What has begun in the streams of a GPU, but has no event yet, as well. */
-static void await_gpu(gli_cuda_gpu *gpu) {
-  for (int d = 0; d < GLI_CUDA_DIRECTIONS; d++) {
-    gli_cuda_event *event;
-    if (gli_cuda_mark_copies(gpu, (gli_cuda_direction)d, &event, NULL) !=
-        GLOO_OK)
-      continue;
-    gli_cuda_await(event);
-    gli_cuda_forget(event);
-  }
-}
-
 static void staged_abandon(gli_staged *s) {
   drop_gates(s);
   if (s->open) {
-    for (size_t i = 0; i < s->n_gpus; i++) await_gpu(s->gpus[i]);
+    for (size_t i = 0; i < s->n_gpus; i++) gli_cuda_await_copies(s->gpus[i]);
   }
   for (int d = 0; d < GLI_CUDA_DIRECTIONS; d++) {
     lane *l = &s->lanes[d];
@@ -626,17 +654,26 @@ void gli_staged_end(gli_operation *op, bool well) {
 
 /* ---- streams that wait --------------------------------------------------- */
 
+/* The default streams of all GPUs that it uses. */
+static gloo_status hold_default_streams(gli_staged *s, void *stream,
+                                        gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  for (size_t i = 0; i < s->n_gpus && status == GLOO_OK; i++)
+    status = gli_cuda_flag_wait(s->flag, s->gpus[i], stream, error);
+  return status;
+}
+
 gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error) {
   gli_staged *s = op->staged;
+  if (s->n_gpus == 0) return GLOO_OK; /* nothing of it is in GPU memory */
   gli_cuda_gpu *gpu = s->gpus[0];
-  if (!gli_cuda_is_default_stream(stream)) {
-    gloo_status status = gli_cuda_gpu_of_stream(stream, &gpu, error);
-    if (status != GLOO_OK) return status;
-  }
-  if (s->flag == NULL) {
-    gloo_status status = gli_cuda_flag_take(gpu, &s->flag, error);
-    if (status != GLOO_OK) return status;
-  }
-  return gli_cuda_flag_wait(s->flag, stream, error);
+  gloo_status status = GLOO_OK;
+  bool named = !gli_cuda_is_default_stream(stream);
+  if (named) status = gli_cuda_gpu_of_stream(stream, &gpu, error);
+  if (status == GLOO_OK && s->flag == NULL)
+    status = gli_cuda_flag_take(gpu, &s->flag, error);
+  if (status != GLOO_OK) return status;
+  return named ? gli_cuda_flag_wait(s->flag, gpu, stream, error)
+               : hold_default_streams(s, stream, error);
 }

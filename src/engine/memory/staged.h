@@ -24,12 +24,10 @@
  * and give the plan images of them. */
 gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
                                gloo_error *error);
-/* Its copies out begin only when all copies in of `before` are done, which is
- * joined to it: what one sends is where the other receives. */
-void gli_staged_follow(gli_operation *op, gli_operation *before);
 void gli_staged_free(gli_staged *staged); /* NULL is none */
 
-/* A run begins: mark the streams. */
+/* A run begins: mark the streams. A message that is sent is fetched as well;
+ * the device's lock is left meanwhile. */
 void gli_staged_begin(gli_operation *op);
 /* Run a COPY_IN or a COPY_OUT. */
 gli_outcome gli_staged_copy(gli_operation *op, uint32_t step);

@@ -31,8 +31,9 @@ static void run_step(gli_operation *op, uint32_t index) {
       return;
     case GLI_STEP_COPY_IN:
     case GLI_STEP_COPY_OUT:
-      (void)gli_staged_copy(op, index); /* ends in a poll */
-      return;
+      if (gli_staged_copy(op, index) == GLI_DONE)
+        gli_operation_step_done(op, index);
+      return; /* or it ends in a poll */
     case GLI_STEP_COPY_GET:
     case GLI_STEP_REDUCE_ALL:
     case GLI_STEP_REDUCE_MANY:

@@ -25,6 +25,7 @@ STANDIN_API gli_cu_result cuGetErrorString(gli_cu_result error,
                                            const char **text);
 STANDIN_API gli_cu_result cuDevicePrimaryCtxRetain(gli_cu_context *context,
                                                    gli_cu_device device);
+STANDIN_API gli_cu_result cuDevicePrimaryCtxRelease_v2(gli_cu_device device);
 STANDIN_API gli_cu_result cuDevicePrimaryCtxReset_v2(gli_cu_device device);
 STANDIN_API gli_cu_result cuCtxPushCurrent_v2(gli_cu_context context);
 STANDIN_API gli_cu_result cuCtxPopCurrent_v2(gli_cu_context *context);
@@ -96,6 +97,12 @@ gli_cu_result cuDevicePrimaryCtxRetain(gli_cu_context *context,
   }
   pthread_mutex_unlock(&lock);
   *context = c;
+  return GLI_CU_SUCCESS;
+}
+
+gli_cu_result cuDevicePrimaryCtxRelease_v2(gli_cu_device device) {
+  ENTER();
+  (void)device; /* it is the program's, which has another hold on it */
   return GLI_CU_SUCCESS;
 }
 

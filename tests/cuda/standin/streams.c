@@ -46,6 +46,7 @@ STANDIN_API gli_cu_result cuStreamGetCtx(gli_cu_stream stream,
                                          gli_cu_context *context);
 STANDIN_API gli_cu_result cuStreamIsCapturing(gli_cu_stream stream,
                                               int *status);
+STANDIN_API gli_cu_result cuThreadExchangeStreamCaptureMode(int *mode);
 STANDIN_API gli_cu_result cuStreamWaitEvent(gli_cu_stream stream,
                                             gli_cu_event event, unsigned flags);
 STANDIN_API gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
@@ -177,6 +178,15 @@ static gli_cu_result put(gli_cu_stream stream, work w) {
 }
 
 /* ---- entry points -------------------------------------------------------- */
+
+gli_cu_result cuThreadExchangeStreamCaptureMode(int *mode) {
+  static _Thread_local int of_thread;
+  ENTER();
+  int last = of_thread;
+  of_thread = *mode;
+  *mode = last;
+  return GLI_CU_SUCCESS;
+}
 
 gli_cu_result cuStreamCreate(gli_cu_stream *stream, unsigned flags) {
   ENTER();
