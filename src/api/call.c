@@ -73,7 +73,7 @@ static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
   repeated->in_place = call->params.in_place;
   repeated->shape_out_of_place = call->shape_out_of_place;
   repeated->shape_in_place = call->shape_in_place;
-  return !call->wide && call->params.staged == 0;
+  return !call->wide;
 }
 
 /* ---- the forms ----------------------------------------------------------- */

@@ -1,7 +1,6 @@
 /* Whether there is CUDA in this process, and whose memory a buffer is. */
 #include "memory/cuda.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -57,13 +57,12 @@ static gloo_status make_streams(gli_cuda_gpu *gpu, gloo_error *error) {
   return status;
 }
 
-static gloo_status new_gpu(gli_cu_context context, int device,
-                           gli_cuda_gpu **out, gloo_error *error) {
+static gloo_status new_gpu(gli_cu_context context, gli_cuda_gpu **out,
+                           gloo_error *error) {
   gli_cuda_gpu *gpu = calloc(1, sizeof *gpu);
   if (gpu == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a GPU");
   gpu->context = context;
-  gpu->device = device;
   gloo_status status = make_streams(gpu, error);
   if (status != GLOO_OK) {
     free(gpu);
@@ -75,8 +74,8 @@ static gloo_status new_gpu(gli_cu_context context, int device,
   return GLOO_OK;
 }
 
-static gloo_status gpu_in(gli_cu_context context, int device,
-                          gli_cuda_gpu **out, gloo_error *error) {
+static gloo_status gpu_in(gli_cu_context context, gli_cuda_gpu **out,
+                          gloo_error *error) {
   pthread_mutex_lock(&lock);
   gli_cuda_gpu **at = &gpus;
   gloo_status status = GLOO_OK;
@@ -88,7 +87,7 @@ static gloo_status gpu_in(gli_cu_context context, int device,
     }
   }
   *out = *at;
-  if (*out == NULL) status = new_gpu(context, device, out, error);
+  if (*out == NULL) status = new_gpu(context, out, error);
   pthread_mutex_unlock(&lock);
   return status;
 }
@@ -96,8 +95,7 @@ static gloo_status gpu_in(gli_cu_context context, int device,
 gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
                             gloo_error *error) {
   const gli_cu_driver *driver = gli_cuda_driver();
-  if (place->context != NULL)
-    return gpu_in(place->context, place->device, gpu, error);
+  if (place->context != NULL) return gpu_in(place->context, gpu, error);
   /* Memory of no context, as that of pools is. The hold on the primary one that
    * this takes is given back at once: the program has its own. */
   gli_cu_context context;
@@ -107,7 +105,7 @@ gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
     result = driver->primary_retain(&context, device);
   if (result != GLI_CU_SUCCESS)
     return gli_cuda_failed(result, "using the device of a buffer", error);
-  gloo_status status = gpu_in(context, place->device, gpu, error);
+  gloo_status status = gpu_in(context, gpu, error);
   (void)driver->primary_release(device);
   return status;
 }
@@ -137,7 +135,7 @@ gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "gloo_options.stream records a CUDA graph, and calls of "
                     "this library cannot be part of one");
-  return gpu_in(context, -1, gpu, error);
+  return gpu_in(context, gpu, error);
 }
 
 /* ---- events -------------------------------------------------------------- */

@@ -15,7 +15,6 @@ struct gli_cuda_event {
  * made in it. No call finds it again, and nothing of it is given back. */
 struct gli_cuda_gpu {
   gli_cu_context context;
-  int device;
   atomic_bool lost;
   gli_cu_stream streams[GLI_CUDA_DIRECTIONS];
   gli_cuda_event *free_events;

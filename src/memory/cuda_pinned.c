@@ -1,7 +1,6 @@
 /* Host memory that GPUs reach quickly, and numbers in it that streams wait for.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -27,7 +26,6 @@ typedef struct block {
 } block;
 
 static block *used, *idle; /* idle ones: the last that was given back first */
-static size_t idle_bytes;
 static size_t idle_most = (size_t)256 << 20;
 
 gloo_status gli_pinned_read_limit(gloo_error *error) {
@@ -109,7 +107,6 @@ static block *take_idle(size_t bytes) {
   if (best == NULL) return NULL;
   block *b = *best;
   *best = b->next;
-  idle_bytes -= b->bytes;
   return b;
 }
 
@@ -143,7 +140,6 @@ static block *idle_surplus(void) {
   }
   block *rest = *at;
   *at = NULL;
-  idle_bytes = kept;
   return rest;
 }
 

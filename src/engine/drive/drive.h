@@ -24,8 +24,7 @@ bool gli_device_watch_forks(gloo_device *device);
  * the lock held, before anything else is done with it in the child. */
 void gli_device_part(gloo_device *device);
 
-/* ---- progress (device.c, self.c, copies.c)
- * -------------------------------------- */
+/* ---- progress (device.c, self.c, copies.c) ------------------------------- */
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);

@@ -30,7 +30,8 @@ typedef struct parts {
 
 /* A copy step that goes on: an event for each GPU that has a part in it. */
 typedef struct copying {
-  uint32_t step, n_events;
+  uint32_t step;
+  size_t n_events;
   gli_cuda_event **events;
 } copying;
 
@@ -53,8 +54,8 @@ struct gli_staged {
   gli_cuda_event **gates;
   size_t n_gates;
   bool open;
-  bool fetched; /* of a message that is sent: all of it is in its image */
-  bool abroad;  /* in a forked child, where the driver is not to be called */
+  bool fetched;  /* of a message that is sent: all of it is in its image */
+  bool in_child; /* in a forked child, where the driver is not to be called */
   gloo_error error; /* of the beginning of a run */
   parts ins, outs;
   lane lanes[GLI_CUDA_DIRECTIONS];
@@ -113,9 +114,9 @@ static gli_staged *staged_new(const gli_operation *op, const gli_call *call) {
 
 void gli_staged_free(gli_staged *s) {
   if (s == NULL) return;
-  for (size_t i = 0; i < s->n_images && !s->abroad; i++)
+  for (size_t i = 0; i < s->n_images && !s->in_child; i++)
     gli_pinned_give(s->images[i]);
-  if (!s->abroad) gli_cuda_flag_give(s->flag);
+  if (!s->in_child) gli_cuda_flag_give(s->flag);
   for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++) {
     free(s->lanes[i].waiting);
     for (int k = 0; k < UNDER_WAY; k++) free(s->lanes[i].under_way[k].events);
@@ -320,11 +321,24 @@ gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
   return status;
 }
 
+/* ---- events ------------------------------------------------------------- */
+
+/* Give back those that were reached, from the last one on. GLOO_IN_PROGRESS:
+ * there are others. */
+static gloo_status forget_reached(gli_cuda_event **events, size_t *n,
+                                  gloo_error *error) {
+  while (*n > 0) {
+    gloo_status status = gli_cuda_reached(events[*n - 1], error);
+    if (status != GLOO_OK) return status;
+    gli_cuda_forget(events[--*n]);
+  }
+  return GLOO_OK;
+}
+
 /* ---- the gate ------------------------------------------------------------ */
 
 static void drop_gates(gli_staged *s) {
-  for (size_t i = 0; i < s->n_gates; i++) gli_cuda_forget(s->gates[i]);
-  s->n_gates = 0;
+  while (s->n_gates > 0) gli_cuda_forget(s->gates[--s->n_gates]);
 }
 
 static void mark_streams(gli_staged *s) {
@@ -347,15 +361,9 @@ bool gli_staged_is_gated(const gli_operation *op) {
 
 /* GLOO_IN_PROGRESS: not yet. */
 static gloo_status look_at_gates(gli_staged *s, gloo_error *error) {
-  while (s->n_gates > 0) {
-    gli_cuda_event *last = s->gates[s->n_gates - 1];
-    gloo_status status = gli_cuda_reached(last, error);
-    if (status != GLOO_OK) return status;
-    gli_cuda_forget(last);
-    s->n_gates--;
-  }
-  s->open = true;
-  return GLOO_OK;
+  gloo_status status = forget_reached(s->gates, &s->n_gates, error);
+  if (status == GLOO_OK) s->open = true;
+  return status;
 }
 
 static void staged_abandon(gli_staged *s);
@@ -493,8 +501,7 @@ static stretch stretch_of(const gli_operation *op, const gli_step *s,
 
 /* Begin to copy what of the stretch is in a part. */
 static gloo_status begin_part(gli_staged *s, const part *p, stretch t,
-                              gli_cuda_direction direction, bool *used,
-                              gloo_error *error) {
+                              gli_cuda_direction direction, gloo_error *error) {
   uintptr_t from = (uintptr_t)t.from, to = from + t.bytes;
   uintptr_t first = (uintptr_t)p->image, end = first + p->bytes;
   if (from < first) from = first;
@@ -508,7 +515,7 @@ static gloo_status begin_part(gli_staged *s, const part *p, stretch t,
   }
   size_t i = 0;
   while (s->gpus[i] != p->gpu) i++;
-  used[i] = true;
+  s->used[i] = true;
   return gli_cuda_copy(p->gpu, direction, in ? image : memory,
                        in ? memory : image, to - from, error);
 }
@@ -527,7 +534,7 @@ static gloo_status begin_step(gli_operation *op, copying *c,
   for (size_t k = 0; k < n; k++) {
     stretch t = stretch_of(op, step, k);
     for (size_t i = 0; i < side->n && status == GLOO_OK; i++)
-      status = begin_part(s, &side->list[i], t, direction, s->used, error);
+      status = begin_part(s, &side->list[i], t, direction, error);
   }
   for (size_t g = 0; g < s->n_gpus && status == GLOO_OK; g++) {
     if (!s->used[g]) continue;
@@ -536,18 +543,6 @@ static gloo_status begin_step(gli_operation *op, copying *c,
     if (status == GLOO_OK) c->n_events++;
   }
   return status;
-}
-
-/* GLOO_IN_PROGRESS: not all of it is there. */
-static gloo_status look_at_copy(copying *c, gloo_error *error) {
-  while (c->n_events > 0) {
-    gli_cuda_event *last = c->events[c->n_events - 1];
-    gloo_status status = gli_cuda_reached(last, error);
-    if (status != GLOO_OK) return status;
-    gli_cuda_forget(last);
-    c->n_events--;
-  }
-  return GLOO_OK;
 }
 
 /* ---- the steps of one direction ------------------------------------------ */
@@ -577,7 +572,7 @@ static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
   lane *l = &op->staged->lanes[d];
   if (l->n == 0) return GLOO_IN_PROGRESS;
   copying *c = &l->under_way[l->oldest];
-  gloo_status status = look_at_copy(c, error);
+  gloo_status status = forget_reached(c->events, &c->n_events, error);
   if (status != GLOO_OK) return status;
   *step = c->step;
   l->oldest = (l->oldest + 1) % UNDER_WAY;
@@ -643,7 +638,7 @@ void gli_staged_end(gli_operation *op, bool well) {
   if (*at == NULL) return; /* it failed before it began */
   *at = s->next;
   if (op->device->fork.child) {
-    s->abroad = true;
+    s->in_child = true;
     return;
   }
   if (!well) staged_abandon(s);
