@@ -101,13 +101,25 @@ static void check_results(const gli_plan *plan) {
   }
 }
 
+/* Bytes between the members may differ. */
+static bool is_same(const gli_step *a, const gli_step *b) {
+  return a->kind == b->kind && a->role == b->role &&
+         a->incoming_first == b->incoming_first && a->a_buffer == b->a_buffer &&
+         a->b_buffer == b->b_buffer && a->dst_buffer == b->dst_buffer &&
+         a->lane == b->lane && a->peer == b->peer && a->slot == b->slot &&
+         a->window == b->window && a->n == b->n && a->own == b->own &&
+         a->put == b->put && a->n_puts == b->n_puts && a->stride == b->stride &&
+         a->a == b->a && a->b == b->b && a->dst == b->dst &&
+         a->bytes == b->bytes;
+}
+
 /* The other steps are those of the plan without copies. */
 static void check_others(const gli_plan *plan, const gli_plan *plain) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     if (is_copy(&plan->steps[i])) continue;
     assert_true(at < plain->n_steps);
-    assert_memory_equal(&plan->steps[i], &plain->steps[at], sizeof(gli_step));
+    assert_true(is_same(&plan->steps[i], &plain->steps[at]));
     at++;
   }
   assert_int_equal(at, plain->n_steps);
