@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/environment.h"
+#include "memory/cuda.h"
 
 bool gli_case_knows(gli_collective collective) {
   return collective >= 0 && collective < GLI_COLLECTIVES;
@@ -212,11 +213,17 @@ void gli_case_destroy(gli_bench_case *c) {
 
 /* ---- buffers ------------------------------------------------------------ */
 
-int gli_bench_promises_buffers(const gli_bench_call *call) {
-  return call->shareable && gli_environment_read("GLOO_SHARED_BUFFERS") == NULL;
+const char *gli_bench_memory_name(gli_bench_memory memory) {
+  static const char *const names[] = {"malloc", "gloo_alloc", "cuda"};
+  return names[memory];
 }
 
-static void *allocate(size_t bytes, bool shareable) {
+int gli_bench_promises_buffers(const gli_bench_call *call) {
+  return call->memory == GLI_BENCH_ALLOC &&
+         gli_environment_read("GLOO_SHARED_BUFFERS") == NULL;
+}
+
+static void *host_memory(size_t bytes, bool shareable) {
   long page = sysconf(_SC_PAGESIZE);
   void *memory = NULL;
   if (shareable) {
@@ -229,36 +236,79 @@ static void *allocate(size_t bytes, bool shareable) {
   return memory;
 }
 
-bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
-  buffers->shareable = c->call.shareable;
-  buffers->in = allocate(c->in_bytes, c->call.shareable);
-  buffers->out = allocate(c->out_bytes, c->call.shareable);
-  if (buffers->in != NULL && buffers->out != NULL) return true;
-  gli_case_free(buffers);
+static bool gpu_complains(const gli_bench_case *c, const gloo_error *error) {
+  fprintf(stderr, "gloo bench: rank %d: %s\n", c->rank, error->message);
   return false;
 }
 
-void gli_case_free(gli_bench_buffers *buffers) {
-  void (*release)(void *) = buffers->shareable ? gloo_free : free;
-  release(buffers->in);
-  release(buffers->out);
-  buffers->in = buffers->out = NULL;
+/* The library must look for it, or it would take it for the host's. */
+static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
+  gloo_error error;
+  if (gli_cuda_allocate(c->rank, bytes > 0 ? bytes : 1, memory, &error) !=
+      GLOO_OK)
+    return gpu_complains(c, &error);
+  if (gli_cuda_is_watched()) return true;
+  fprintf(stderr,
+          "gloo bench: rank %d: GLOO_CUDA is 0, or this machine has no GPU: "
+          "buffers of one would be taken for memory of the host\n",
+          c->rank);
+  return false;
 }
 
-/* Where the input lies: c->in_count elements. NULL: this rank has none. */
+bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
+  bool shareable = c->call.memory == GLI_BENCH_ALLOC;
+  bool gpu = c->call.memory == GLI_BENCH_CUDA;
+  *buffers = (gli_bench_buffers){.memory = c->call.memory};
+  buffers->in_image = host_memory(c->in_bytes, shareable);
+  buffers->out_image = host_memory(c->out_bytes, shareable);
+  bool good = buffers->in_image != NULL && buffers->out_image != NULL;
+  if (!gpu) {
+    buffers->in = buffers->in_image;
+    buffers->out = buffers->out_image;
+  } else if (good) {
+    good = gpu_memory(c, c->in_bytes, &buffers->in) &&
+           gpu_memory(c, c->out_bytes, &buffers->out);
+  }
+  if (!good) gli_case_free(buffers);
+  return good;
+}
+
+void gli_case_free(gli_bench_buffers *buffers) {
+  void (*release)(void *) =
+      buffers->memory == GLI_BENCH_ALLOC ? gloo_free : free;
+  release(buffers->in_image);
+  release(buffers->out_image);
+  if (buffers->memory == GLI_BENCH_CUDA) {
+    gli_cuda_free(buffers->in);
+    gli_cuda_free(buffers->out);
+  }
+  *buffers = (gli_bench_buffers){.memory = GLI_BENCH_MALLOC};
+}
+
+/* Where the host finds the input: c->in_count elements. NULL: this rank has
+ * none. */
 static uint8_t *input_of(const gli_bench_case *c,
                          const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return NULL;
-  if (!gli_case_in_place(c)) return buffers->in;
+  if (!gli_case_in_place(c)) return buffers->in_image;
   if (c->call.collective == GLI_BROADCAST && !is_root(c)) return NULL;
-  return (uint8_t *)buffers->out + c->in_at * gloo_dtype_size(c->call.dtype);
+  return (uint8_t *)buffers->out_image +
+         c->in_at * gloo_dtype_size(c->call.dtype);
 }
 
-void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
-  if (c->call.collective == GLI_BARRIER) return;
-  memset(buffers->out, 0xa5, c->out_bytes);
+bool gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
+  if (c->call.collective == GLI_BARRIER) return true;
+  memset(buffers->out_image, 0xa5, c->out_bytes);
   uint8_t *input = input_of(c, buffers);
   if (input) gli_period_fill(&c->input, input, 0, c->in_count);
+  if (buffers->memory != GLI_BENCH_CUDA) return true;
+  gloo_error error;
+  gloo_status status = gli_cuda_copy_now(
+      buffers->in, buffers->in_image, c->in_bytes, GLI_CUDA_TO_DEVICE, &error);
+  if (status == GLOO_OK)
+    status = gli_cuda_copy_now(buffers->out, buffers->out_image, c->out_bytes,
+                               GLI_CUDA_TO_DEVICE, &error);
+  return status == GLOO_OK || gpu_complains(c, &error);
 }
 
 enum { LINE_BYTES = 64 }; /* of most caches */
@@ -266,7 +316,7 @@ enum { LINE_BYTES = 64 }; /* of most caches */
 void gli_case_produce(const gli_bench_case *c,
                       const gli_bench_buffers *buffers) {
   volatile uint8_t *input = input_of(c, buffers);
-  if (!input) return;
+  if (!input || buffers->memory == GLI_BENCH_CUDA) return;
   size_t bytes = c->in_count * gloo_dtype_size(c->call.dtype);
   for (size_t i = 0; i < bytes; i += LINE_BYTES) {
     uint8_t same = input[i];
@@ -277,6 +327,7 @@ void gli_case_produce(const gli_bench_case *c,
 void gli_case_consume(const gli_bench_case *c,
                       const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return;
+  if (buffers->memory == GLI_BENCH_CUDA) return;
   const volatile uint8_t *output = buffers->out;
   for (size_t i = 0; i < c->out_bytes; i += LINE_BYTES) (void)output[i];
 }
@@ -362,7 +413,15 @@ static bool has_result(const gli_bench_case *c) {
 
 bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *b,
                     char where[GLI_CASE_WHERE]) {
-  if (!has_result(c)) return check_untouched(c, b->out, where);
+  gloo_error error;
+  if (b->memory == GLI_BENCH_CUDA &&
+      gli_cuda_copy_now(b->out, b->out_image, c->out_bytes, GLI_CUDA_TO_HOST,
+                        &error) != GLOO_OK) {
+    snprintf(where, GLI_CASE_WHERE, "%.*s", GLI_CASE_WHERE - 1, error.message);
+    return false;
+  }
+  const void *out = b->out_image;
+  if (!has_result(c)) return check_untouched(c, out, where);
   switch (c->call.collective) {
     case GLI_BARRIER:
       return true;
@@ -372,17 +431,17 @@ bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *b,
     case GLI_GATHERV:
     case GLI_ALLTOALL:
     case GLI_ALLTOALLV:
-      return check_gathered(c, b->out, where);
+      return check_gathered(c, out, where);
     case GLI_SCATTER:
     case GLI_SCATTERV:
     case GLI_REDUCE_SCATTER:
     case GLI_REDUCE_SCATTERV:
-      return check_own(c, b->out, where);
+      return check_own(c, out, where);
     case GLI_SENDRECV:
       if (c->partner < 0) return true;
       break;
     default:
       break;
   }
-  return check_range(c, &c->expected, b->out, 0, 0, c->count, where);
+  return check_range(c, &c->expected, out, 0, 0, c->count, where);
 }

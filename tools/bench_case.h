@@ -10,6 +10,13 @@
 #include "gloo_c/gloo_c.h"
 #include "tools/bench_values.h"
 
+typedef enum gli_bench_memory {
+  GLI_BENCH_MALLOC,
+  GLI_BENCH_ALLOC, /* gloo_alloc */
+  GLI_BENCH_CUDA   /* of GPU `rank` modulo how many there are */
+} gli_bench_memory;
+const char *gli_bench_memory_name(gli_bench_memory memory);
+
 /* What is measured, without a size. */
 typedef struct gli_bench_call {
   gli_collective collective;
@@ -17,8 +24,8 @@ typedef struct gli_bench_call {
   gloo_op op;
   int root;
   bool in_place;
-  bool shareable;        /* buffers come from gloo_alloc */
-  const char *algorithm; /* NULL: the library's choice */
+  gli_bench_memory memory; /* of the buffers */
+  const char *algorithm;   /* NULL: the library's choice */
 } gli_bench_call;
 
 /* `shared_buffers` of a context for it; what GLOO_SHARED_BUFFERS says counts.
@@ -39,9 +46,10 @@ typedef struct gli_bench_case {
   gli_period input, expected; /* expected: unless it differs by block */
 } gli_bench_case;
 
+/* What the host writes and reads: those of a GPU have images. */
 typedef struct gli_bench_buffers {
-  void *in, *out;
-  bool shareable;
+  void *in, *out, *in_image, *out_image;
+  gli_bench_memory memory;
 } gli_bench_buffers;
 
 /* Is there such a case? */
@@ -58,19 +66,22 @@ void gli_case_destroy(gli_bench_case *c);
 /* The size that such a case has. */
 uint64_t gli_case_bytes(const gli_bench_call *call, int ranks, uint64_t bytes);
 
-/* False when memory runs out. The buffers are written to. */
+/* False when there is no such memory; it has said why where that is not that
+ * memory ran out. The buffers are written to. */
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers);
 void gli_case_free(gli_bench_buffers *buffers);
 
 /* Does this rank work in place? */
 bool gli_case_in_place(const gli_bench_case *c);
 
-/* Write the inputs, and nonsense wherever results will come. */
-void gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers);
+/* Write the inputs, and nonsense wherever results will come. False: a GPU would
+ * not have it, and it has said why. */
+bool gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers);
 
 /* What a program does before and after a call: it writes its input, so that no
  * other core has a copy of that in its caches any more, and reads the result.
- * No value changes. */
+ * No value changes. Nothing with memory of GPUs, which the host does not use.
+ */
 void gli_case_produce(const gli_bench_case *c,
                       const gli_bench_buffers *buffers);
 void gli_case_consume(const gli_bench_case *c,

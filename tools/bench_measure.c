@@ -92,7 +92,7 @@ static bool verify_barrier(const point *p) {
 static bool verify_set(const point *p, const gli_bench_buffers *set,
                        const char *when) {
   gloo_error error;
-  gli_case_fill(&p->c, set);
+  if (!gli_case_fill(&p->c, set)) return agree(p, false);
   if (gli_case_run(&p->c, set, &error) != GLOO_OK) return complain(p, &error);
   char where[GLI_CASE_WHERE];
   bool right = gli_case_check(&p->c, set, where);
@@ -235,7 +235,7 @@ static bool measure_fresh(const point *at, gli_bench_result *result) {
   point with = *at, *p = &with;
   bool allocated = gli_case_allocate(&p->c, &fresh);
   if (!allocated) {
-    fprintf(stderr, "gloo bench: rank %d: no memory for %" PRIu64 " bytes\n",
+    fprintf(stderr, "gloo bench: rank %d: no buffers of %" PRIu64 " bytes\n",
             p->c.rank, p->c.bytes);
   }
   p->sets = &fresh;

@@ -293,7 +293,7 @@ static bool allocate(overlap *o) {
               o->sets != NULL && o->operations != NULL && o->us != NULL;
   for (size_t i = 0; good && i < count; i++) {
     good = gli_case_allocate(&o->c, &o->sets[i]);
-    if (good) gli_case_fill(&o->c, &o->sets[i]);
+    if (good) good = gli_case_fill(&o->c, &o->sets[i]);
   }
   if (!good) gli_fail(&o->error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
   return good;

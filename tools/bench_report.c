@@ -52,7 +52,8 @@ void gli_bench_report_begin(const gli_bench_settings *settings, int ranks) {
   if (call->collective != GLI_BARRIER) printf(" %s", dtype_text(call));
   if (gli_collective_reduces(call->collective)) printf(" %s", op_text(call));
   if (call->in_place) printf(" in place");
-  if (call->shareable) printf(" in memory from gloo_alloc");
+  if (call->memory == GLI_BENCH_ALLOC) printf(" in memory from gloo_alloc");
+  if (call->memory == GLI_BENCH_CUDA) printf(" in memory of GPUs");
   printf(", %d rank%s (%s), %s\n", ranks, ranks == 1 ? "" : "s",
          settings->threads > 0 ? "threads" : "processes", settings->transport);
   printf("# times in us, bandwidths in 10^9 bytes/s\n");
@@ -69,7 +70,7 @@ static void report_json(const gli_bench_result *r) {
   gli_json_text(&out, "algorithm", algorithm_text(&r->call));
   gli_json_text(&out, "dtype", dtype_text(&r->call));
   gli_json_text(&out, "op", op_text(&r->call));
-  gli_json_text(&out, "memory", r->call.shareable ? "gloo_alloc" : "malloc");
+  gli_json_text(&out, "memory", gli_bench_memory_name(r->call.memory));
   gli_json_integer(&out, "ranks", (uint64_t)r->ranks);
   gli_json_integer(&out, "bytes", r->bytes);
   gli_json_integer(&out, "iterations", r->iterations);

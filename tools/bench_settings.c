@@ -53,7 +53,7 @@ static const gli_option options[] = {
     {"untouched", 0, GLI_OPTION_FLAG, &given.untouched, NULL,
      "leave buffers alone between calls, as no program does", 0, 0},
     {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
-     "where buffers come from: malloc, or gloo_alloc (malloc)", 0, 0},
+     "where buffers lie: malloc, gloo_alloc, or cuda: on GPUs (malloc)", 0, 0},
     {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "to or from which (0)",
      0, INT32_MAX},
     {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "one JSON object per line",
@@ -272,11 +272,14 @@ static bool choose_ranks(gli_bench_settings *s) {
 }
 
 static bool choose_memory(gli_bench_settings *s) {
-  static const char *const known[] = {"malloc", "gloo_alloc"};
-  if (given.memory == NULL || strcmp(given.memory, known[0]) == 0) return true;
-  s->call.shareable = strcmp(given.memory, known[1]) == 0;
-  return s->call.shareable ||
-         unknown("option --memory", given.memory, known, 2);
+  const char *known[GLI_BENCH_CUDA + 1];
+  if (given.memory == NULL) return true;
+  for (size_t i = 0; i <= GLI_BENCH_CUDA; i++) {
+    known[i] = gli_bench_memory_name((gli_bench_memory)i);
+    s->call.memory = (gli_bench_memory)i;
+    if (strcmp(given.memory, known[i]) == 0) return true;
+  }
+  return unknown("option --memory", given.memory, known, GLI_BENCH_CUDA + 1);
 }
 
 static bool choose_buffers(gli_bench_settings *s) {

@@ -108,7 +108,7 @@ static bool check_settings(gli_bench_call *call) {
   }
   call->dtype = GLOO_FLOAT32;
   call->op = GLOO_SUM;
-  call->shareable = shared;
+  call->memory = shared ? GLI_BENCH_ALLOC : GLI_BENCH_MALLOC;
   return check_collectives();
 }
 

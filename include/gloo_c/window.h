@@ -23,6 +23,8 @@
  * computes; with `no_helper` in gloo_device_options only in its calls. An
  * atomic operation in messages costs a round trip.
  *
+ * Memory of GPUs is refused (GLOO_ERR_BUFFER), as a window and as a buffer.
+ *
  * Failing. All errors but refused arguments fail the context and all groups of
  * its family, on all ranks, as everywhere: see collectives.h. When a call has
  * returned an error, neither the buffers of the calls nor the window's memory

@@ -9,6 +9,7 @@
 #include "gloo_c/collectives.h"
 #include "gloo_c/memory.h"
 #include "gloo_c/window.h"
+#include "memory/cuda.h"
 
 enum { RECORD_BYTES = 16 }; /* key, bytes */
 
@@ -63,6 +64,8 @@ static gloo_status window_check(gloo_context *context, const void *memory,
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
                     context == NULL ? "context" : "place for the window");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
+  if (gli_cuda_refuse(name, memory, error) != GLOO_OK)
+    return gli_context_refuse(context, error);
   if ((uintptr_t)memory % 8 == 0) return GLOO_OK;
   gli_fail(error, GLOO_ERR_INVALID, -1,
            "%s: the memory begins at %p, which is no multiple of 8", name,

@@ -133,3 +133,15 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
   place->context = context;
   return GLOO_OK;
 }
+
+gloo_status gli_cuda_refuse(const char *function, const void *memory,
+                            gloo_error *error) {
+  gli_cuda_place place;
+  if (!gli_cuda_is_watched() || memory == NULL) return GLOO_OK;
+  gloo_status status = gli_cuda_find(memory, &place, error);
+  if (status != GLOO_OK || place.kind != GLI_MEMORY_DEVICE) return status;
+  return gli_fail(error, GLOO_ERR_BUFFER, -1,
+                  "%s: %p is memory of a GPU, which this call does not reach; "
+                  "copy it to memory of the host first",
+                  function, memory);
+}

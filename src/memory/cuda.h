@@ -53,6 +53,10 @@ typedef struct gli_cuda_place {
 gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
                           gloo_error *error);
 
+/* Of a call that is not made for memory of GPUs; `function` is its name. */
+gloo_status gli_cuda_refuse(const char *function, const void *memory,
+                            gloo_error *error);
+
 /* Is memory of that kind used through copies, in the order of a stream? What
  * the host reaches as well is, only where the program names the stream. */
 static inline bool gli_cuda_copies(gli_memory_kind kind, const void *stream) {
@@ -111,6 +115,18 @@ gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
                             gloo_error *error);
 void gli_pinned_give(void *memory); /* NULL is none */
 size_t gli_pinned_limit(void);
+
+/* ---- memory of a GPU's, for programs that measure -------------------------
+ */
+
+/* `bytes` of device `device` modulo how many there are. Loads the driver; what
+ * the process has of that device it keeps. */
+gloo_status gli_cuda_allocate(int device, size_t bytes, void **memory,
+                              gloo_error *error);
+void gli_cuda_free(void *memory); /* NULL is none */
+/* Copy and wait, behind all copies of ours. */
+gloo_status gli_cuda_copy_now(void *gpu_memory, void *host_memory, size_t bytes,
+                              gli_cuda_direction direction, gloo_error *error);
 
 /* ---- a stream that waits for the host ------------------------------------ */
 

@@ -36,6 +36,12 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
   return GLOO_OK;
 }
 
+gloo_status gli_cuda_refuse(const char *function, const void *memory,
+                            gloo_error *error) {
+  (void)function, (void)memory, (void)error;
+  return GLOO_OK;
+}
+
 gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
                             gloo_error *error) {
   (void)place, (void)gpu;
@@ -93,6 +99,22 @@ gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
 
 void gli_pinned_give(void *memory) {
   (void)memory;
+}
+
+gloo_status gli_cuda_allocate(int device, size_t bytes, void **memory,
+                              gloo_error *error) {
+  (void)device, (void)bytes, (void)memory;
+  return no_cuda(error);
+}
+
+void gli_cuda_free(void *memory) {
+  (void)memory;
+}
+
+gloo_status gli_cuda_copy_now(void *gpu_memory, void *host_memory, size_t bytes,
+                              gli_cuda_direction direction, gloo_error *error) {
+  (void)gpu_memory, (void)host_memory, (void)bytes, (void)direction;
+  return no_cuda(error);
 }
 
 gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,

@@ -37,6 +37,8 @@ static const char *take_symbols(void *library) {
       {"cuCtxPushCurrent_v2", &driver.context_push, false},
       {"cuCtxPopCurrent_v2", &driver.context_pop, false},
       {"cuPointerGetAttributes", &driver.pointer_attributes, false},
+      {"cuMemAlloc_v2", &driver.memory_allocate, false},
+      {"cuMemFree_v2", &driver.memory_free, false},
       {"cuMemHostRegister_v2", &driver.host_register, false},
       {"cuMemHostUnregister", &driver.host_unregister, false},
       {"cuMemHostGetDevicePointer_v2", &driver.host_device_pointer, false},

@@ -1,7 +1,7 @@
 /* The CUDA driver (libcuda.so.1), as far as it is used. These are the driver's
  * types, numbers and functions by names of our own: no header of CUDA's is
  * needed to build, and one library serves machines with and without a driver.
- * tests/cuda/test_declarations.c holds them against cuda.h where there is one.
+ * tests/cuda/declarations.c holds them against cuda.h where there is one.
  */
 #ifndef GLI_MEMORY_CUDA_DRIVER_H
 #define GLI_MEMORY_CUDA_DRIVER_H
@@ -68,6 +68,8 @@ typedef struct gli_cu_driver {
   gli_cu_result (*context_pop)(gli_cu_context *context);
   gli_cu_result (*pointer_attributes)(unsigned n, const int *attributes,
                                       void **data, gli_cu_address pointer);
+  gli_cu_result (*memory_allocate)(gli_cu_address *address, size_t bytes);
+  gli_cu_result (*memory_free)(gli_cu_address address);
   gli_cu_result (*host_register)(void *memory, size_t bytes, unsigned flags);
   gli_cu_result (*host_unregister)(void *memory);
   gli_cu_result (*host_device_pointer)(gli_cu_address *pointer, void *memory,

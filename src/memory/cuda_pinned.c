@@ -174,6 +174,17 @@ struct gli_cuda_flag {
 
 static gli_cuda_flag *free_flags;
 
+static gloo_status device_address(gli_cuda_gpu *gpu, void *memory,
+                                  gli_cu_address *address, gloo_error *error) {
+  gloo_status status = gli_cuda_enter(gpu, error);
+  if (status != GLOO_OK) return status;
+  gli_cu_result result =
+      gli_cuda_driver()->host_device_pointer(address, memory, 0);
+  gli_cuda_leave();
+  if (result == GLI_CU_SUCCESS) return GLOO_OK;
+  return gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
+}
+
 /* All flags of one block. */
 static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   enum { FLAGS = 1024 };
@@ -182,15 +193,9 @@ static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   gli_cuda_flag *flags = calloc(FLAGS, sizeof *flags);
   if (flags == NULL) return pinned_no_memory(FLAGS * sizeof *flags, error);
   gloo_status status = new_block(gpu, UNIT, &b, error);
-  if (status == GLOO_OK) status = gli_cuda_enter(gpu, error);
   if (status == GLOO_OK) {
-    gli_cu_result result =
-        gli_cuda_driver()->host_device_pointer(&address, b->memory, 0);
-    gli_cuda_leave();
-    if (result != GLI_CU_SUCCESS) {
-      status = gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
-      free_block(b);
-    }
+    status = device_address(gpu, b->memory, &address, error);
+    if (status != GLOO_OK) free_block(b);
   }
   if (status != GLOO_OK) {
     free(flags);

@@ -234,6 +234,34 @@ static void wait_in_vain(rank_env *env) {
   sum_close(&s);
 }
 
+/* ---- what is for memory of the host -------------------------------------- */
+
+static void refuse_windows(rank_env *env) {
+  sum s;
+  uint64_t here = 0;
+  gloo_window *window;
+  gloo_error error;
+  sum_open(&s, env->rank);
+  gloo_status status =
+      gloo_window_create(env->context, s.in, 64, NULL, &window, &error);
+  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  RANK_OK(env,
+          gloo_window_create(env->context, NULL, 64, NULL, &window, NULL));
+  status = gloo_window_put(window, 0, 0, s.in, 8, &error);
+  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  status = gloo_window_get(window, 0, 0, s.out, 8, &error);
+  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  RANK_OK(env, gloo_window_get(window, 0, 0, &here, 8, NULL));
+  RANK_OK(env, gloo_window_destroy(window, NULL));
+  sum_close(&s);
+}
+
+static void windows_are_of_the_host(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, refuse_windows);
+}
+
 static void a_stream_that_does_not_come_is_named(void **state) {
   (void)state;
   need_gpus();
@@ -425,6 +453,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(streams_wait_for_requests),
       cmocka_unit_test(messages_keep_their_order),
       cmocka_unit_test(streams_may_wait_for_nothing),
+      cmocka_unit_test(windows_are_of_the_host),
       cmocka_unit_test(a_stream_that_does_not_come_is_named),
   };
   transport = argc > 1 ? argv[1] : "inproc";

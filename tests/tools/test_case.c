@@ -105,15 +105,16 @@ static void nothing_done_is_found(void **state) {
 /* Memory from gloo_alloc holds the same results. */
 static void shareable_buffers_are_used(void **state) {
   (void)state;
-  gli_bench_call call = {
-      .collective = GLI_ALLREDUCE, .dtype = GLOO_FLOAT32, .shareable = true};
+  gli_bench_call call = {.collective = GLI_ALLREDUCE,
+                         .dtype = GLOO_FLOAT32,
+                         .memory = GLI_BENCH_ALLOC};
   gli_bench_case c;
   gli_bench_buffers buffers;
   gloo_error error;
   char where[GLI_CASE_WHERE];
   assert_true(gli_case_init(&c, &call, alone, 100000));
   assert_true(gli_case_allocate(&c, &buffers));
-  assert_true(buffers.shareable);
+  assert_int_equal(buffers.memory, GLI_BENCH_ALLOC);
   gli_case_fill(&c, &buffers);
   assert_false(gli_case_check(&c, &buffers, where));
   assert_int_equal(gli_case_run(&c, &buffers, &error), GLOO_OK);

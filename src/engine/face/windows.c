@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/rma/rma.h"
 #include "engine/state/fail.h"
+#include "memory/cuda.h"
 
 /* How often is looked for what a transport tells nobody of. */
 #define UNTOLD_NS UINT64_C(100000)
@@ -257,7 +258,10 @@ static gloo_status windows_call(const char *function, gloo_window *window,
                                 gloo_error *error) {
   gloo_error unread;
   if (error == NULL) error = &unread;
-  gloo_status status = windows_enter(function, window, rank, error);
+  const void *buffer = call->verb == GLI_RMA_PUT ? call->from : call->to;
+  gloo_status status = GLOO_OK;
+  if (gli_cuda_is_watched()) status = gli_cuda_refuse(function, buffer, error);
+  if (status == GLOO_OK) status = windows_enter(function, window, rank, error);
   if (status != GLOO_OK) return status;
   call->rank = (uint32_t)rank;
   gli_rma_target *target = &window->targets[rank];
