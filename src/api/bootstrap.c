@@ -38,11 +38,12 @@ enum {
   ASKS_FOR_SECRET = 8,
   TLS_SHIFT = 4,
   TLS_MASK = 3,
+  BEATS = 64,
   MARK_SHIFT = 32 - GLI_TRUST_MARK_BITS
 };
 
 static uint32_t agreement_word(const gli_agreement *agreement) {
-  return (agreement->measures ? MEASURES : 0) |
+  return (agreement->beats ? BEATS : 0) | (agreement->measures ? MEASURES : 0) |
          (agreement->shared_buffers ? SHARED_BUFFERS : 0) |
          (agreement->big_endian ? BIG_ENDIAN_BYTES : 0) |
          (agreement->asks ? ASKS_FOR_SECRET : 0) |
@@ -50,7 +51,8 @@ static uint32_t agreement_word(const gli_agreement *agreement) {
 }
 
 static gli_agreement read_agreement(uint32_t word) {
-  return (gli_agreement){.measures = (word & MEASURES) != 0,
+  return (gli_agreement){.beats = (word & BEATS) != 0,
+                         .measures = (word & MEASURES) != 0,
                          .shared_buffers = (word & SHARED_BUFFERS) != 0,
                          .big_endian = (word & BIG_ENDIAN_BYTES) != 0,
                          .asks = (word & ASKS_FOR_SECRET) != 0,
@@ -361,7 +363,11 @@ static gloo_status read_records(gloo_context *context, uint32_t size,
   if (status == GLOO_OK) {
     status = bootstrap_learn_hosts(context, places, cores, keys, size, error);
   }
-  if (status == GLOO_OK) decide_waiting(context, size, cores);
+  if (status == GLOO_OK) {
+    decide_waiting(context, size, cores);
+    for (uint32_t rank = 0; rank < size; rank++)
+      gli_context_note_beats(context, rank, places[rank].agreement.beats);
+  }
   free(places);
   free(cores);
   free(keys);

@@ -12,6 +12,7 @@
 
 /* What all ranks must say alike. */
 typedef struct gli_agreement {
+  bool beats;                /* it gives signs of life; need not be alike */
   bool measures;             /* they are going to call gli_measure */
   bool shared_buffers;       /* as in gloo_context_options */
   bool big_endian;           /* elements are sent as they lie in memory */

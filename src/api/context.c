@@ -95,6 +95,26 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
   return cause->status;
 }
 
+/* A program that a debugger holds gives no signs of life. */
+static gloo_status heartbeat_read(uint64_t *limit_ns, gloo_error *error) {
+  enum { LEAST_MS = 100, MOST_S = 3600, USUAL_S = 5 };
+  const char *value = gli_environment_read("GLOO_HEARTBEAT");
+  double seconds = USUAL_S;
+  char *end = NULL;
+  if (value != NULL) seconds = strtod(value, &end);
+  bool good = value == NULL || (end != value && *end == 0);
+  *limit_ns = 0;
+  if (good && seconds >= 0 && seconds <= 0) return GLOO_OK;
+  if (good && seconds >= LEAST_MS / 1e3 && seconds <= MOST_S) {
+    *limit_ns = (uint64_t)(seconds * 1e9);
+    return GLOO_OK;
+  }
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "GLOO_HEARTBEAT is \"%.40s\"; it must be a number of "
+                  "seconds, 0.1 to 3600, or 0 for none",
+                  value);
+}
+
 gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                gloo_device *device,
                                const gloo_context_options *options,
@@ -123,12 +143,16 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   status = gli_switch_read(o.shared_buffers, "GLOO_SHARED_BUFFERS", false,
                            &agreement.shared_buffers, error);
   if (status != GLOO_OK) return status;
+  uint64_t heartbeat_ns;
+  status = heartbeat_read(&heartbeat_ns, error);
+  if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
   if (status != GLOO_OK) return status;
   bool owns_device = device == NULL;
   if (owns_device) status = gloo_device_create(NULL, &device, error);
   if (status != GLOO_OK) goto no_device;
+  agreement.beats = heartbeat_ns > 0 && gli_device_beats(device);
   gloo_context *context = NULL;
   gli_key record_key = {{0}};
   bool open_to_all = false;
@@ -143,6 +167,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                  gli_context_timeout(&o), meeting, error);
   gli_wipe(&record_key, sizeof record_key);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
+  if (status == GLOO_OK) gli_context_start_heartbeat(context, heartbeat_ns);
   if (status == GLOO_OK && size > 1 && agreement.measures)
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;

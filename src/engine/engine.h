@@ -56,6 +56,9 @@ gloo_status gli_context_usable(const gloo_context *context, gloo_error *error);
  * It stays open, so that an error reaches every rank, whichever links
  * operations use. */
 gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
+/* Signs of life, from now on: a rank that gives none for `limit_ns` is missed.
+ * 0: none are given, and no rank is missed. */
+void gli_context_start_heartbeat(gloo_context *context, uint64_t limit_ns);
 /* Tie the life of the device to the context's. */
 void gli_context_own_device(gloo_context *context);
 void gli_context_close(gloo_context *context);

@@ -230,6 +230,7 @@ const gli_transport_ops gli_transport_auto = {
     .take_now = gli_auto_take_now,
     .pair_close = gli_auto_pair_close,
     .route = gli_auto_route,
+    .heard = gli_auto_heard,
     .poll = auto_poll,
     .sleep = auto_sleep,
     .wake = auto_wake,

@@ -85,6 +85,11 @@ static void auto_tell(gli_auto_pair *pair, int via, const char *why) {
           why[0] != '\0' ? ", not shared memory: " : "", why);
 }
 
+uint64_t gli_auto_heard(const gli_pair *base) {
+  const gli_pair *child = ((const gli_auto_pair *)base)->child;
+  return child != NULL ? child->ops->heard(child) : 0;
+}
+
 const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_auto_pair *pair = (const gli_auto_pair *)base;
   if (!pair->decided || pair->child == NULL) return NULL;

@@ -286,6 +286,11 @@ typedef struct gli_transport_ops {
   /* Was the end point at `address` opened with `verbs`? NULL: none ever is. */
   bool (*speaks_verbs)(const gli_address *address);
 
+  /* A number that is another one whenever bytes have come from the peer since
+   * it was asked last: the peer runs, and is reached. NULL where that cannot be
+   * doubted, as between threads. */
+  uint64_t (*heard)(const gli_pair *pair);
+
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */
 

@@ -245,6 +245,7 @@ void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
 /* What came makes no sense. */
 void gli_ibv_pair_spoil(gli_ibv_pair *pair, const char *what);
+uint64_t gli_ibv_pair_heard(const gli_pair *pair);
 const char *gli_ibv_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 /* What is due for pairs: reports, ends of farewells. */
 void gli_ibv_pairs_due(gli_ibv *t);

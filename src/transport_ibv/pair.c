@@ -89,6 +89,12 @@ const char *gli_ibv_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   return "TCP";
 }
 
+uint64_t gli_ibv_pair_heard(const gli_pair *base) {
+  const gli_ibv_pair *pair = (const gli_ibv_pair *)base;
+  uint64_t by_tcp = pair->tcp != NULL ? pair->tcp->ops->heard(pair->tcp) : 0;
+  return by_tcp + pair->taken;
+}
+
 /* ---- failing ------------------------------------------------------------- */
 
 void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,

@@ -208,6 +208,7 @@ const gli_transport_ops gli_transport_ibv = {
     .take_now = gli_ibv_take_now,
     .pair_close = gli_ibv_pair_close,
     .route = gli_ibv_route,
+    .heard = gli_ibv_pair_heard,
     .rma_expose = gli_ibv_rma_expose,
     .rma = gli_ibv_rma,
     .poll = ibv_poll,

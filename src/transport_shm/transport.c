@@ -137,6 +137,11 @@ static void shm_close_endpoint(gli_transport *base) {
   shm_transport_release(t);
 }
 
+static uint64_t shm_heard(const gli_pair *base) {
+  const gli_shm_in *in = &((const gli_shm_pair *)base)->in;
+  return atomic_load_explicit(&in->next, memory_order_relaxed);
+}
+
 const gli_transport_ops gli_transport_shm = {
     .name = "shm",
     .open = shm_open_endpoint,
@@ -147,6 +152,7 @@ const gli_transport_ops gli_transport_shm = {
     .send_now = gli_shm_send_now,
     .take_now = gli_shm_take_now,
     .pair_close = gli_shm_pair_close,
+    .heard = shm_heard,
     .poll = gli_shm_poll,
     .sleep = gli_shm_sleep,
     .wake = gli_shm_wake,
@@ -172,5 +178,6 @@ const gli_transport_ops gli_transport_shm_checked = {
     .name = "shm",
     .send = gli_shm_send,
     .pair_close = gli_shm_pair_close,
+    .heard = shm_heard,
     .pair_up = gli_shm_pair_up,
 };

@@ -398,6 +398,7 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
       gli_tcp_stream_lost(stream, 0);
       return;
     }
+    stream->pair->heard += (size_t)got;
     if ((size_t)got < asked && !broken && (!secured || !tcp_recv_hides(stream)))
       return;
     if ((size_t)got >= budget) return;
@@ -447,6 +448,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
   if (got <= 0) nothing_taken(stream, got);
   if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
   if (got <= 0) return false;
+  stream->pair->heard += (size_t)got;
   gli_header header;
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||
       !gli_header_is(&header, expected)) {

@@ -130,6 +130,10 @@ static void tcp_tcp_abandon(gli_transport *base) {
   tcp_transport_end(t);
 }
 
+static uint64_t tcp_heard(const gli_pair *base) {
+  return ((const gli_tcp_pair *)base)->heard;
+}
+
 static void tcp_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   atomic_store(&((gli_tcp *)base)->oversubscribed, oversubscribed);
 }
@@ -145,6 +149,7 @@ const gli_transport_ops gli_transport_tcp = {
     .send_now = gli_tcp_send_now,
     .take_now = gli_tcp_take_now,
     .pair_close = gli_tcp_pair_close,
+    .heard = tcp_heard,
     .poll = gli_tcp_poll,
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
@@ -161,4 +166,5 @@ const gli_transport_ops gli_transport_tcp_checked = {
     .name = "tcp",
     .send = gli_tcp_send,
     .pair_close = gli_tcp_pair_close,
+    .heard = tcp_heard,
 };

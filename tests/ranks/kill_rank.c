@@ -294,7 +294,7 @@ int kill_rank(const kill_plan *plan, int rank, int notes) {
   gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
   f.directory = plan->directory;
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
-  c.timeout_ns = INT64_C(20000000000);
+  c.timeout_ns = plan->no_deadlines ? -1 : INT64_C(20000000000);
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
   d.transport = plan->transport;
   work w = {.rank = rank, .ranks = plan->ranks};

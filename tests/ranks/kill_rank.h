@@ -12,7 +12,8 @@ typedef struct kill_plan {
   const char *transport;
   const char *directory; /* of the store */
   int ranks;
-  unsigned seed; /* of the work, the same on all ranks */
+  unsigned seed;     /* of the work, the same on all ranks */
+  bool no_deadlines; /* else some seconds */
 } kill_plan;
 
 /* What a rank says through the pipe, in one write each. */

@@ -1,6 +1,6 @@
-/* Ranks as processes; one is killed at a moment drawn by chance, in collectives
- * drawn by chance. The others must end with an error that names it, none may
- * hang, and nothing may be left. */
+/* Ranks as processes; one is killed, or stopped, at a moment drawn by chance,
+ * in collectives drawn by chance. The others must end with an error that names
+ * it, none may hang, and nothing may be left. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #include <sched.h>
@@ -28,7 +28,11 @@
 enum { MIN_RANKS = 2, MAX_RANKS = 8, PATIENCE_MS = 60000, MAX_TIMES = 8192 };
 static const unsigned longest_wait_us = 60000;
 /* What is promised. Printed, not asserted: this machine may be busy. */
-static const uint64_t limit_ns = 500000000;
+static uint64_t limit_ns = 500000000;
+/* SIGSTOP: operations have no deadlines, and this is GLOO_HEARTBEAT. */
+static int fault = SIGKILL;
+#define HEARTBEAT "1"
+#define HEARTBEAT_NS UINT64_C(1000000000)
 
 static const char *transport;
 static int kills = 20;
@@ -78,7 +82,11 @@ static void start(job *j, int ranks, unsigned seed) {
   memset(j, 0, sizeof *j);
   strcpy(j->directory, "/tmp/gloo_c_kill_XXXXXX");
   assert_non_null(mkdtemp(j->directory));
-  j->plan = (kill_plan){transport, j->directory, ranks, seed};
+  j->plan = (kill_plan){.transport = transport,
+                        .directory = j->directory,
+                        .ranks = ranks,
+                        .seed = seed,
+                        .no_deadlines = fault == SIGSTOP};
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   j->notes = ends[0];
@@ -122,11 +130,13 @@ static void wait_until_all_work(job *j) {
 
 /* Returns how many ranks but `victim` ended by a signal or said nothing. */
 static int finish(job *j, int victim) {
-  int wrong = 0;
+  int wrong = 0, survivors = 0;
   kill_note note;
   while (next_note(j, &note)) {
     j->ended[note.rank] = true;
     j->last[note.rank] = note;
+    if (++survivors == j->plan.ranks - 1 && victim >= 0)
+      kill(j->pids[victim], SIGKILL); /* it may be stopped */
   }
   close(j->notes);
   for (int rank = 0; rank < j->plan.ranks; rank++) {
@@ -168,12 +178,12 @@ static void print_times(void) {
   size_t late = 0;
   for (size_t i = 0; i < n_times; i++) late += times_ns[i] > limit_ns;
   print_message(
-      "# %s: from the kill to the error of %zu survivors: min %.3f, median "
-      "%.3f, 99%% %.3f, max %.3f ms; %zu over 500 ms\n",
-      transport, n_times, (double)times_ns[0] / 1e6,
-      (double)times_ns[n_times / 2] / 1e6,
+      "# %s: from the %s to the error of %zu survivors: min %.3f, median "
+      "%.3f, 99%% %.3f, max %.3f ms; %zu over %.0f ms\n",
+      transport, fault == SIGKILL ? "kill" : "stop", n_times,
+      (double)times_ns[0] / 1e6, (double)times_ns[n_times / 2] / 1e6,
       (double)times_ns[n_times - 1 - n_times / 100] / 1e6,
-      (double)times_ns[n_times - 1] / 1e6, late);
+      (double)times_ns[n_times - 1] / 1e6, late, (double)limit_ns / 1e6);
 }
 
 static int check_survivor(const kill_note *note, int victim,
@@ -198,9 +208,11 @@ static int kill_one(unsigned *random) {
   int victim = (int)kill_random(random, (unsigned)ranks);
   start(&j, ranks, *random);
   wait_until_all_work(&j);
+  /* A rank is missed that has given a sign before. */
+  if (fault == SIGSTOP) nap_us(200000);
   nap_us(kill_random(random, longest_wait_us));
   uint64_t killed_ns = kill_now_ns();
-  kill(j.pids[victim], SIGKILL);
+  kill(j.pids[victim], fault);
   int wrong = finish(&j, victim);
   for (int rank = 0; rank < ranks; rank++) {
     if (j.ended[rank])
@@ -209,8 +221,7 @@ static int kill_one(unsigned *random) {
   return wrong;
 }
 
-static void killed_rank_is_named_by_all(void **state) {
-  (void)state;
+static void name_the_victims(void) {
   const char *given = gli_environment_read("GLOO_TEST_SEED");
   unsigned seed = given != NULL ? (unsigned)strtoul(given, NULL, 10)
                                 : (unsigned)kill_now_ns();
@@ -222,6 +233,37 @@ static void killed_rank_is_named_by_all(void **state) {
   }
   print_times();
   assert_int_equal(named_memory(), 0);
+}
+
+static void killed_rank_is_named_by_all(void **state) {
+  (void)state;
+  name_the_victims();
+}
+
+static void stopped_rank_is_named_by_all(void **state) {
+  (void)state;
+  name_the_victims();
+}
+
+/* All clocks jump alike, and none is missed. */
+static void job_that_is_stopped_goes_on(void **state) {
+  (void)state;
+  job j;
+  unsigned random = (unsigned)kill_now_ns();
+  start(&j, 4, random);
+  wait_until_all_work(&j);
+  for (int rank = 0; rank < 4; rank++) kill(j.pids[rank], SIGSTOP);
+  nap_us(3 * HEARTBEAT_NS / 1000);
+  for (int rank = 0; rank < 4; rank++) kill(j.pids[rank], SIGCONT);
+  struct pollfd from = {.fd = j.notes, .events = POLLIN};
+  assert_int_equal(poll(&from, 1, 2 * HEARTBEAT_NS / 1000000), 0);
+  uint64_t killed_ns = kill_now_ns();
+  kill(j.pids[2], SIGKILL);
+  int wrong = finish(&j, 2);
+  for (int rank = 0; rank < 4; rank++) {
+    if (rank != 2) wrong += check_survivor(&j.last[rank], 2, killed_ns);
+  }
+  assert_int_equal(wrong, 0);
 }
 
 /* No file is left in shared memory even when nobody is left to remove it. */
@@ -246,11 +288,21 @@ static void all_killed_leave_nothing(void **state) {
   assert_int_equal(named_memory(), 0);
 }
 
-/* Arguments: the transport, and how many to kill. */
+/* Arguments: the transport, how many to kill, and "stop" in place of that. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   if (argc > 2) kills = atoi(argv[2]);
   take_private_shm();
+  if (argc > 3 && strcmp(argv[3], "stop") == 0) {
+    fault = SIGSTOP;
+    limit_ns += HEARTBEAT_NS;
+    setenv("GLOO_HEARTBEAT", HEARTBEAT, 1);
+    const struct CMUnitTest stops[] = {
+        cmocka_unit_test(stopped_rank_is_named_by_all),
+        cmocka_unit_test(job_that_is_stopped_goes_on),
+    };
+    return cmocka_run_group_tests(stops, NULL, NULL);
+  }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(killed_rank_is_named_by_all),
       cmocka_unit_test(all_killed_leave_nothing),

@@ -60,6 +60,15 @@ void gli_group_drop_links(gli_family *family);
 /* Say DEPARTED to all peers. */
 void gli_group_say_departed(gloo_context *context);
 
+/* ---- signs of life (heartbeat.c) ----------------------------------------- */
+
+/* From now on, with this GLOO_HEARTBEAT. */
+void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats);
+/* It is time for the next one, or to look for those of others. */
+void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
+/* ALIVE came; its slot says how many milliseconds pass until the next. */
+void gli_heartbeat_heard(gli_link *link, const gli_header *header);
+
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
 
 /* Its time runs from now at the latest: it may be long until a thread looks at

@@ -19,6 +19,9 @@ void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
  * where they listen. To be said after that and the hosts; the same on all
  * ranks, for no plan may use what only some of them have. */
 void gli_context_learn_locality(gloo_context *context);
+/* Which rank tells the next one that it is there, as it published; to be said
+ * of all before gli_context_start_heartbeat. */
+void gli_context_note_beats(gloo_context *context, uint32_t rank, bool beats);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);

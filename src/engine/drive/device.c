@@ -96,6 +96,10 @@ const char *gli_device_transport(const gloo_device *device) {
   return device->ops->name;
 }
 
+bool gli_device_beats(const gloo_device *device) {
+  return device->helper.exists && device->ops->heard != NULL;
+}
+
 void gli_device_note_tls(gloo_device *device, unsigned kind) {
   device->tls = kind;
 }
@@ -127,6 +131,23 @@ void gli_device_tie_up(gloo_device *device) {
   gli_device_kick_locked(device);
 }
 
+static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
+  if (context->suspect.status == GLOO_OK) return UINT64_MAX;
+  if (gli_context_poisoned(context)) return UINT64_MAX;
+  if (now_ns < context->suspect_ns) return context->suspect_ns;
+  gli_context_poison(context, &context->suspect);
+  return UINT64_MAX;
+}
+
+/* A rank that is busy with others learns of it all the same. */
+static void check_suspects(gloo_device *device) {
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  device->suspects = false;
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    if (check_suspect(c, now_ns) != UINT64_MAX) device->suspects = true;
+  }
+}
+
 /* What was left to polls. */
 GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
@@ -137,7 +158,8 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
     gli_device_start_deferred(device);
     events++;
   }
-  device->leftovers = device->self_queue.first != NULL ||
+  if (device->suspects) check_suspects(device);
+  device->leftovers = device->suspects || device->self_queue.first != NULL ||
                       device->pending_links != NULL ||
                       device->deferred != NULL || device->staged != NULL;
   return events;
@@ -186,12 +208,11 @@ static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
   return next_ns;
 }
 
-static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
-  if (context->suspect.status == GLOO_OK) return UINT64_MAX;
-  if (gli_context_poisoned(context)) return UINT64_MAX;
-  if (now_ns < context->suspect_ns) return context->suspect_ns;
-  gli_context_poison(context, &context->suspect);
-  return UINT64_MAX;
+static uint64_t check_heartbeat(gloo_context *context, uint64_t now_ns) {
+  const gli_heartbeat *h = &context->heartbeat;
+  if (h->due_ns == 0) return UINT64_MAX;
+  if (h->due_ns <= now_ns) gli_heartbeat_turn(context, now_ns);
+  return h->due_ns;
 }
 
 static uint64_t device_earlier(uint64_t a, uint64_t b) {
@@ -204,6 +225,7 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   uint64_t next_ns = UINT64_MAX;
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     next_ns = device_earlier(next_ns, check_suspect(c, now_ns));
+    next_ns = device_earlier(next_ns, check_heartbeat(c, now_ns));
     next_ns = device_earlier(next_ns, check_list(&c->family->active, now_ns));
     next_ns = device_earlier(next_ns, check_list(&c->family->posted, now_ns));
   }
@@ -211,6 +233,30 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   if (next_ns == UINT64_MAX) return INT64_MAX;
   if (next_ns <= now_ns) return 0;
   return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);
+}
+
+static uint64_t next_beat(const gloo_device *device) {
+  uint64_t next_ns = UINT64_MAX;
+  for (const gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    if (gli_context_poisoned(c)) continue;
+    if (c->heartbeat.due_ns > 0)
+      next_ns = device_earlier(next_ns, c->heartbeat.due_ns);
+    if (c->suspect.status != GLOO_OK)
+      next_ns = device_earlier(next_ns, c->suspect_ns);
+  }
+  return next_ns;
+}
+
+int64_t gli_device_beat(gloo_device *device) {
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  uint64_t next_ns = next_beat(device);
+  if (next_ns <= now_ns) {
+    (void)gli_device_poll(device);
+    (void)gli_device_check_deadlines(device);
+    next_ns = next_beat(device);
+  }
+  if (next_ns == UINT64_MAX) return INT64_MAX;
+  return next_ns > now_ns ? (int64_t)(next_ns - now_ns) : 0;
 }
 
 int gli_device_progress(gloo_device *device) {

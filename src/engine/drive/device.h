@@ -13,6 +13,9 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
                             gloo_device **device, gloo_error *error);
 void gli_device_close(gloo_device *device);
 void gli_device_address(const gloo_device *device, gli_address *address);
+/* Can ranks on this device give signs of life while the program makes no calls,
+ * and could others miss them? */
+bool gli_device_beats(const gloo_device *device);
 const char *gli_device_transport(const gloo_device *device);
 
 /* How its connections are encrypted, for who opened it to look up; 0 at first.

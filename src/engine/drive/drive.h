@@ -98,6 +98,11 @@ void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
  * until then (UINT64_MAX: no limit). */
 void gli_device_wait_flag(gloo_device *device, const bool *flag,
                           uint64_t until_ns);
+/* Let it look again at what there is to do, and when. */
+void gli_device_stir_helper(gloo_device *device);
+/* What the heartbeats and lost connections of a device want now, where no
+ * thread waits; returns when to come again, INT64_MAX: never. */
+int64_t gli_device_beat(gloo_device *device);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);

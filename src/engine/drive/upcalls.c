@@ -144,6 +144,10 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
                       link->rank);
     case GLI_MESSAGE_RMA:
       return gli_rma_arrives(link, h, sink, error);
+    case GLI_MESSAGE_ALIVE:
+      if (link->group.base != link) return fail_unknown(link, error);
+      gli_heartbeat_heard(link, h);
+      return GLOO_OK;
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;

@@ -81,6 +81,14 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error) {
   return status;
 }
 
+void gli_context_start_heartbeat(gloo_context *context, uint64_t limit_ns) {
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  gli_heartbeat_start(context, limit_ns, device->helper.exists);
+  if (device->helper.exists) gli_device_stir_helper(device);
+  gli_device_unlock(device);
+}
+
 const char *gli_context_route(gloo_context *context, uint32_t peer,
                               char why[GLI_WHY_BYTES]) {
   const char *route = "its own memory";

@@ -24,6 +24,21 @@ typedef struct gli_contact {
   uint64_t key;
 } gli_contact;
 
+/* Signs of life, see heartbeat.c. A root's, and zeros in others. */
+typedef struct gli_heartbeat {
+  uint64_t due_ns;   /* something is to be done; 0, UINT64_MAX: nothing ever */
+  uint64_t own_ns;   /* GLOO_HEARTBEAT; */
+  uint64_t limit_ns; /* the same, or more where the rank before beats slowly:
+                        without any from that one, until it is missed */
+  bool watches;      /* is that looked for? */
+  bool met;          /* has it said so once? */
+  bool said;         /* has this rank? */
+  uint64_t beat_ns;  /* ours is due; UINT64_MAX: this rank gives none */
+  uint64_t looked_ns, heard_ns; /* for theirs; when there was one */
+  uint64_t heard;               /* see gli_transport_ops */
+  uint64_t doubted_ns;          /* time was up; 0: it is not */
+} gli_heartbeat;
+
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 static inline size_t gli_key_bucket(gli_key key) {
@@ -73,6 +88,7 @@ struct gloo_context {
   /* Of a root: a lost connection, to become the cause at suspect_ns. */
   gloo_error suspect;
   uint64_t suspect_ns;
+  gli_heartbeat heartbeat;
   bool teardown_pending; /* a root: poisoned, but operations and links still
                             live */
   struct gloo_window *window; /* of a group that was made for one */

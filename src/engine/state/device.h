@@ -83,6 +83,8 @@ struct gloo_device {
   /* There may be something in pending_links, staged, self_queue or deferred:
    * polls see to these. */
   bool leftovers;
+  bool suspects; /* a context has lost a connection, and waits for the cause */
+  bool beats;    /* a context has a heartbeat */
   gli_link *pending_links;
   gli_operation *staged; /* with copies to begin or end, see gli_staged */
   gli_transfer_list self_queue; /* messages of ranks to themselves */

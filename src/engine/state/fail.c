@@ -58,4 +58,5 @@ void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   if (context->suspect.status != GLOO_OK) return;
   context->suspect = *cause;
   context->suspect_ns = device->ops->now_ns(device->transport) + SUSPECT_NS;
+  device->suspects = device->leftovers = true;
 }

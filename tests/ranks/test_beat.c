@@ -1,0 +1,127 @@
+/* Signs of life: who gives them, and who is not missed without. That ranks that
+ * give none are missed is tested with those that are stopped, in test_kill.c.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ranks.h"
+
+static const char *transport;
+
+#define HEARTBEAT "0.2"
+static const struct timespec long_time = {1, 0}; /* five times as much */
+
+static void set_heartbeat(const char *seconds) {
+  if (seconds != NULL)
+    setenv("GLOO_HEARTBEAT", seconds, 1);
+  else
+    unsetenv("GLOO_HEARTBEAT");
+}
+
+/* Rank 1 makes no calls for long. */
+static void compute(rank_env *env) {
+  for (int round = 0; round < 2; round++) {
+    if (env->rank == 1) nanosleep(&long_time, NULL);
+    int32_t x = 1;
+    RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_INT32,
+                                GLOO_SUM, NULL, NULL));
+    RANK_CHECK(env, x == env->size);
+  }
+}
+
+static void rank_that_computes_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat(HEARTBEAT);
+  ranks_options o = {.transport = transport, .timeout_ns = -1};
+  ranks_run(3, &o, compute);
+}
+
+/* Without a helper no signs are given, and all know. */
+static void rank_without_helper_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat(HEARTBEAT);
+  ranks_options o = {.transport = transport, .timeout_ns = -1, .no_helper = 1};
+  ranks_run(3, &o, compute);
+}
+
+/* Behind a long message signs come late; what comes of that is one, too. */
+static void send_much(rank_env *env) {
+  size_t bytes = (size_t)256 << 20;
+  uint8_t *memory = calloc(1, bytes);
+  RANK_CHECK(env, memory != NULL);
+  RANK_OK(env, gloo_broadcast(env->context, GLOO_IN_PLACE, memory, bytes,
+                              GLOO_UINT8, 0, NULL, NULL));
+  free(memory);
+}
+
+static void rank_that_sends_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat("0.1");
+  ranks_options o = {.transport = transport, .timeout_ns = -1};
+  ranks_run(2, &o, send_much);
+}
+
+/* A group outlives the context that it was made of. */
+static void leave_and_stay(rank_env *env) {
+  gloo_context *group;
+  gloo_context *root;
+  gloo_store *store;
+  RANK_OK(env, gloo_store_prefix_create(env->store, "again", &store, NULL));
+  RANK_OK(env, gloo_context_create(env->rank, env->size, store, env->device,
+                                   NULL, &root, NULL));
+  RANK_OK(env, gloo_context_split(root, 0, env->rank, NULL, &group, NULL));
+  RANK_OK(env, gloo_barrier(group, NULL, NULL));
+  if (env->rank != 1) gloo_context_destroy(root);
+  nanosleep(&long_time, NULL);
+  RANK_OK(env, gloo_barrier(group, NULL, NULL));
+  gloo_context_destroy(group);
+  if (env->rank == 1) gloo_context_destroy(root);
+  gloo_store_destroy(store);
+}
+
+static void rank_that_has_left_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat(HEARTBEAT);
+  ranks_options o = {.transport = transport, .timeout_ns = -1};
+  ranks_run(3, &o, leave_and_stay);
+}
+
+static void wrong_values_are_refused(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"soon", "-1", "0.01",
+                                      "4000", "5s", "nan"};
+  gloo_error error;
+  gloo_context *context;
+  gloo_device *device;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = transport;
+  assert_int_equal(gloo_device_create(&d, &device, &error), GLOO_OK);
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    set_heartbeat(wrong[i]);
+    assert_int_equal(
+        gloo_context_create(0, 1, NULL, device, NULL, &context, &error),
+        GLOO_ERR_INVALID);
+    assert_non_null(strstr(error.message, wrong[i]));
+  }
+  set_heartbeat("0");
+  assert_int_equal(
+      gloo_context_create(0, 1, NULL, device, NULL, &context, &error), GLOO_OK);
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+  set_heartbeat(NULL);
+}
+
+int main(int argc, char **argv) {
+  transport = argc > 1 ? argv[1] : "tcp";
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rank_that_computes_is_not_missed),
+      cmocka_unit_test(rank_without_helper_is_not_missed),
+      cmocka_unit_test(rank_that_sends_is_not_missed),
+      cmocka_unit_test(rank_that_has_left_is_not_missed),
+      cmocka_unit_test(wrong_values_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
