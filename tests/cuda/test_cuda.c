@@ -245,8 +245,7 @@ static void refuse_windows(rank_env *env) {
   gloo_status status =
       gloo_window_create(env->context, s.in, 64, NULL, &window, &error);
   rank_expect_invalid(env, status, &error, "is memory of a GPU");
-  RANK_OK(env,
-          gloo_window_create(env->context, NULL, 64, NULL, &window, NULL));
+  RANK_OK(env, gloo_window_create(env->context, NULL, 64, NULL, &window, NULL));
   status = gloo_window_put(window, 0, 0, s.in, 8, &error);
   rank_expect_invalid(env, status, &error, "is memory of a GPU");
   status = gloo_window_get(window, 0, 0, s.out, 8, &error);
