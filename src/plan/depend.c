@@ -67,6 +67,11 @@ int gli_depend_accesses(const gli_step *s, gli_access out[GLI_ACCESSES]) {
     case GLI_STEP_COPY_IN:
       out[n++] = depend_writes(s, s->dst_buffer, s->dst);
       return n;
+    case GLI_STEP_COPY_OUT: /* a token stands for the caller's memory */
+      out[n++] = depend_reads(s, s->a_buffer, s->a);
+      if (s->dst_buffer != GLI_TOKEN)
+        out[n++] = depend_writes(s, s->dst_buffer, s->dst);
+      return n;
     default:
       if (s->n_puts > 0) out[n++] = reads_windows(s->put, s->n_puts);
       break;

@@ -126,6 +126,16 @@ static void check_others(const gli_plan *plan, const gli_plan *plain) {
   assert_true(plan->n_steps > at);
 }
 
+/* No copy waits for another one. */
+static void check_copies(const gli_plan *plan) {
+  for (uint32_t i = 0; i < plan->n_steps; i++) {
+    if (!is_copy(&plan->steps[i])) continue;
+    for (uint32_t k = plan->next_first[i]; k < plan->next_first[i + 1]; k++)
+      assert_int_not_equal(plan->steps[plan->next[k]].kind,
+                           plan->steps[i].kind);
+  }
+}
+
 static size_t check_rank(gli_build_fn build, const gli_plan_params *params) {
   static const uint8_t ways[] = {
       GLI_STAGED_IN, GLI_STAGED_OUT, GLI_STAGED_IN | GLI_STAGED_OUT,
@@ -145,6 +155,7 @@ static size_t check_rank(gli_build_fn build, const gli_plan_params *params) {
       check_reads(plan);
       check_results(plan);
       check_others(plan, plain);
+      check_copies(plan);
       checked++;
     }
     gli_plan_free(plan);
