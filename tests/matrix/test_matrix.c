@@ -7,8 +7,10 @@
  *                                      with A to B elements: scripts/product
  *                                      runs them all, one after the other
  *   test_matrix TRANSPORT --gpus       the first two, with buffers in the
- * memory of GPUs, on up to 4 ranks test_matrix --count                how much
- * that is test_matrix CASE                   one case, as a failure printed it
+ *                                      memory of GPUs, on up to 4 ranks;
+ *                                      --shard=K/N: one of N parts of that
+ *   test_matrix --count                how much that is
+ *   test_matrix CASE                   one case, as a failure printed it
  *
  * GLOO_MATRIX_SEED draws another sample. */
 #include <stdio.h>
@@ -85,6 +87,10 @@ static void print_cells(void) {
 /* ---- the tests ----------------------------------------------------------- */
 
 /* Do they differ in place and form only? Then one plan serves both. */
+static bool is_part(void) {
+  return settings.product || settings.shards > 1;
+}
+
 static bool are_alike(const matrix_case *a, const matrix_case *b) {
   return a->row == b->row && a->dtype == b->dtype && a->op == b->op &&
          a->count == b->count && a->root == b->root;
@@ -115,11 +121,11 @@ static matrix_cases make_cases(const matrix_ranks *ranks) {
   assert_non_null(cases.list);
   if (settings.product) {
     if (ranks->hosts == 0) matrix_product(ranks, seed, &cases);
-    keep_shard(&cases);
   } else {
     matrix_core(ranks, seed, &cases);
     matrix_sample(ranks, seed, settings.sample / SETS, &cases);
   }
+  if (is_part()) keep_shard(&cases);
   return cases;
 }
 
@@ -186,7 +192,7 @@ static void every_cell_has_cases(void **state) {
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   print_cells();
-  if (settings.product || settings.gpus || settings.ranks > 0)
+  if (is_part() || settings.gpus || settings.ranks > 0)
     return; /* a part of it */
   for (size_t row = 0; row < n; row++) {
     for (int i = 0; i < SIZES; i++) assert_true(cells[row][i] > 0);
@@ -258,7 +264,7 @@ static int run_all(void) {
       types_and_operations_are_those_documented);
   tests[n++] =
       (struct CMUnitTest)cmocka_unit_test(what_must_not_work_is_refused);
-  if (!settings.product) {
+  if (!is_part()) {
     tests[n++] =
         (struct CMUnitTest)cmocka_unit_test(errors_that_are_put_in_are_found);
   }
