@@ -64,19 +64,21 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-static size_t waited_ranks(const gli_operation *op, bool not_cleared_only,
+/* Those that have answered no more than `most`. */
+static size_t waited_ranks(const gli_operation *op, gli_cleared most,
                            uint32_t *ranks, size_t room) {
   size_t n = 0;
   if (op->state == GLI_OPERATION_POSTED) {
     const gli_peer *peers = op->context->peers;
-    if (op->p2p.peer >= 0) ranks[n++] = peers[op->p2p.peer].rank;
+    if (op->p2p.peer >= 0 && op->peers[0].cleared <= most)
+      ranks[n++] = peers[op->p2p.peer].rank;
     for (size_t i = 0; i < op->p2p.n_candidates && n < room; i++) {
       ranks[n++] = peers[op->p2p.candidates[i]].rank;
     }
     return n;
   }
   for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
-    if (not_cleared_only && op->peers[i].cleared) continue;
+    if (op->peers[i].cleared > most) continue;
     if (gli_operation_waits_for(op, i)) ranks[n++] = op->peers[i].link->rank;
   }
   return n;
@@ -86,13 +88,20 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
-  size_t n = waited_ranks(op, true, ranks, ROOM);
-  if (n == 0) n = waited_ranks(op, false, ranks, ROOM);
+  size_t n = waited_ranks(op, GLI_SILENT, ranks, ROOM);
+  bool silent = n > 0;
+  if (n == 0) n = waited_ranks(op, GLI_ELSEWHERE, ranks, ROOM);
+  bool elsewhere = n > 0 && !silent;
+  if (n == 0) n = waited_ranks(op, GLI_WITH_US, ranks, ROOM);
   if (n > 0) blame_list_ranks(who, sizeof who, ranks, n);
+  char within[32] = "";
+  if (op->deadline.timeout_ns > 0)
+    snprintf(within, sizeof within, " within %.3g s",
+             (double)op->deadline.timeout_ns / 1e9);
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 ? (int)ranks[0] : -1,
-           "%s did not complete within %.3g s: rank %u still waits for %s",
-           gli_describe_call(&op->signature, call),
-           (double)op->deadline.timeout_ns / 1e9, op->context->root_rank, who);
+           "%s did not complete%s: rank %u still waits for %s%s",
+           gli_describe_call(&op->signature, call), within,
+           op->context->root_rank, who, elsewhere ? ", in another call" : "");
   if (n > 0 && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }

@@ -2,13 +2,16 @@
  *
  * When one rank does not come, most others wait for a rank that waits itself.
  * So shortly before its deadline an operation asks (PROBE) the ranks it waits
- * for. One that is in the same operation answers (WAITING), and asks in turn.
- * The rank next to the missing one gets no answer: at the deadline it accuses,
- * and its sentence reaches all. Those that got all their answers hold theirs
- * back for a moment, and press the ranks they wait for (PROBE with slot 1),
- * which press on: for these may have come later, and have time left, which they
- * would not give up for a question alone. A question says which call it is
- * about: a rank that has made another one in its place says so to all. */
+ * for. Whoever waits itself answers (WAITING), in the same call or in another
+ * one, and asks in turn whom it waits for there, so that the search ends at the
+ * rank that is late. The rank next to that one gets no answer: at the deadline
+ * it accuses, and its sentence reaches all. Those that got all their answers
+ * hold theirs back for a moment, and press the ranks they wait for (PROBE with
+ * slot 1), which press on: for these may have come later, and have time left,
+ * or no deadline, and would not give that up for a question alone. Where no
+ * rank is silent, those that wait elsewhere are accused: they made another call
+ * in place of this one. A question says which call it is about: a rank that has
+ * made another one in its place says so to all. */
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
@@ -18,11 +21,12 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-#define PROBE_NS_MAX UINT64_C(100000000)
+#define PROBE_NS_MAX UINT64_C(250000000)
 /* The share of the timeout that is spent on asking. */
 #define PROBE_SHARE 8
 
 static uint64_t probe_ns(const gli_operation *op) {
+  if (op->deadline.timeout_ns <= 0) return PROBE_NS_MAX;
   uint64_t share = (uint64_t)op->deadline.timeout_ns / PROBE_SHARE;
   return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
 }
@@ -44,27 +48,27 @@ void gli_blame_start_clock(gli_operation *op) {
   start_clock(op, device->ops->now_ns(device->transport));
 }
 
-/* Where groups are made, a receive asks the rank that it waits for whether that
- * makes a group too, and waits like us. */
-static bool may_ask_for_message(const gli_operation *op) {
-  return op->context->is_control && op->side == GLI_RECV_SIDE &&
-         op->p2p.peer >= 0 && op->state >= GLI_OPERATION_POSTED;
+/* Of a message between two ranks: the one that it waits for; NULL: it is known
+ * to nobody, or not connected. */
+static gli_link *message_link(const gli_operation *op) {
+  if (op->state < GLI_OPERATION_POSTED) return NULL;
+  if (op->p2p.peer < 0) return NULL;
+  return op->context->peers[op->p2p.peer].link;
 }
 
 static void send_probes(const gli_operation *op) {
-  if (may_ask_for_message(op)) {
-    gli_link *link = op->context->peers[op->p2p.peer].link;
-    if (link == NULL) return;
-    gli_wire_control(link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->deadline.suspected ? 1 : 0);
+  uint32_t slot = op->deadline.suspected ? 1 : 0;
+  if (gli_operation_is_message(op)) {
+    gli_link *link = message_link(op);
+    if (link != NULL)
+      gli_wire_control(link, GLI_MESSAGE_PROBE, &op->signature, slot);
     return;
   }
   if (op->state != GLI_OPERATION_RUNNING) return;
-  if (op->signature.collective == GLI_SENDRECV) return;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!gli_operation_waits_for(op, i)) continue;
     gli_wire_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
-                     op->deadline.suspected ? 1 : 0);
+                     slot);
   }
 }
 
@@ -78,11 +82,14 @@ static void begin_probing(gli_operation *op, uint64_t now_ns) {
 static void stop_probing(gli_operation *op) {
   op->deadline.blame_phase = GLI_ON_TIME;
   op->deadline.suspected = false;
-  op->deadline.timer_ns = op->deadline.at_ns - probe_ns(op);
+  op->deadline.timer_ns = op->deadline.timeout_ns > 0
+                              ? op->deadline.at_ns - probe_ns(op)
+                              : UINT64_MAX;
 }
 
 static bool all_cleared(const gli_operation *op) {
-  if (may_ask_for_message(op)) return op->peers[0].cleared;
+  if (gli_operation_is_message(op))
+    return message_link(op) != NULL && op->peers[0].cleared;
   if (op->state != GLI_OPERATION_RUNNING) return false;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!op->peers[i].cleared && gli_operation_waits_for(op, i)) return false;
@@ -92,7 +99,7 @@ static bool all_cleared(const gli_operation *op) {
 
 static void keep_listening(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_LISTENING;
-  op->deadline.timer_ns = now_ns + 4 * probe_ns(op);
+  op->deadline.timer_ns = now_ns + 2 * probe_ns(op);
   if (op->deadline.suspected) return;
   op->deadline.suspected = true;
   send_probes(op);
@@ -139,17 +146,40 @@ void gli_blame_timer(gli_operation *op, uint64_t now_ns) {
   gli_context_poison(op->context, &error);
 }
 
-/* The receive that makes a group with this tag, and waits. */
-static gli_operation *find_message(const gli_link *link, const gli_header *h) {
+/* In the making of groups a receive waits for one that makes the same. */
+static bool makes_group(const gli_operation *op, const gli_link *link,
+                        const gli_header *h) {
+  return op->context == link->context && op->context->is_control &&
+         op->side == GLI_RECV_SIDE && message_link(op) != NULL &&
+         op->signature.tag == h->tag;
+}
+
+/* Does it wait for another rank than the one that asks? */
+static bool waits_for_others(const gli_operation *op, const gli_link *link,
+                             const gli_header *h) {
+  (void)h;
+  if (gli_operation_is_message(op)) {
+    const gli_link *to = message_link(op);
+    return to != NULL && to->rank != link->rank;
+  }
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (op->peers[i].link->rank != link->rank && gli_operation_waits_for(op, i))
+      return true;
+  }
+  return false;
+}
+
+/* The oldest operation of the family of which that is so. */
+static gli_operation *find_waiting(const gli_link *link, const gli_header *h,
+                                   bool (*is_so)(const gli_operation *op,
+                                                 const gli_link *link,
+                                                 const gli_header *h)) {
   const gli_family *family = link->context->family;
   const gli_operation_list *lists[] = {&family->active, &family->posted};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     gli_operation *op = lists[i]->first;
     for (; op != NULL; op = op->active_next) {
-      if (op->context == link->context && may_ask_for_message(op) &&
-          op->signature.tag == h->tag) {
-        return op;
-      }
+      if (is_so(op, link, h)) return op;
     }
   }
   return NULL;
@@ -157,8 +187,14 @@ static gli_operation *find_message(const gli_link *link, const gli_header *h) {
 
 static gli_operation *find_operation(const gli_link *link,
                                      const gli_header *h) {
-  if (h->collective == GLI_SENDRECV) return find_message(link, h);
+  if (h->collective == GLI_SENDRECV) return find_waiting(link, h, makes_group);
   return gli_match_operation(link, h);
+}
+
+/* Is this rank in a call at all? */
+static bool is_waiting(const gli_link *link) {
+  const gli_family *family = link->context->family;
+  return family->active.first != NULL || family->posted.first != NULL;
 }
 
 /* The rank that asks may wait for a message that is not to come, for this rank
@@ -170,31 +206,51 @@ static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
   return gli_match_agree_late(link, h, error);
 }
 
+/* Another rank asks, and so do we, though our own time may not be over. */
+static void ask_on(gli_operation *op, bool pressed) {
+  gloo_device *device = op->device;
+  if (op->deadline.timeout_ns > 0) gli_blame_start_clock(op);
+  bool suspected = pressed && !op->deadline.suspected;
+  if (suspected) op->deadline.suspected = true;
+  if (op->deadline.blame_phase == GLI_ON_TIME)
+    begin_probing(op, device->ops->now_ns(device->transport));
+  else if (suspected)
+    send_probes(op); /* those that were asked already have had their time */
+}
+
 gloo_status gli_blame_probed(gli_link *link, const gli_header *h,
                              gloo_error *error) {
   gli_operation *op = find_operation(link, h);
   gloo_status status = check_agrees(op, link, h, error);
   if (status != GLOO_OK) return status;
-  if (op == NULL) return GLOO_OK; /* not there yet: silence is the answer */
-  (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, h, NULL);
-  if (op->deadline.timeout_ns <= 0) return GLOO_OK;
-  gli_blame_start_clock(op);
-  gloo_device *device = op->device;
-  uint64_t now_ns = device->ops->now_ns(device->transport);
-  bool suspected = h->slot != 0 && !op->deadline.suspected;
-  if (op->deadline.blame_phase != GLI_ON_TIME && !suspected) return GLOO_OK;
-  if (suspected) op->deadline.suspected = true;
-  begin_probing(op, now_ns);
+  bool with_them = op != NULL;
+  if (op == NULL) op = find_waiting(link, h, waits_for_others);
+  /* Not there yet, and not on its way: silence is the answer. */
+  if (op == NULL && !is_waiting(link)) return GLOO_OK;
+  gli_header about = *h;
+  about.slot = with_them ? 0 : 1;
+  (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, &about, NULL);
+  if (op != NULL) ask_on(op, h->slot != 0);
   return GLOO_OK;
 }
 
+static bool asks_for_message(const gli_operation *op, const gli_link *link,
+                             const gli_header *h) {
+  return op->context == link->context && gli_operation_is_message(op) &&
+         message_link(op) == link && op->signature.tag == h->tag &&
+         op->peers[0].cleared == GLI_SILENT;
+}
+
 void gli_blame_answered(gli_link *link, const gli_header *h) {
-  gli_operation *op = find_operation(link, h);
-  if (op == NULL) return;
-  if (may_ask_for_message(op)) {
-    op->peers[0].cleared = (uint32_t)op->p2p.peer == link->local;
+  uint8_t how = h->slot == 0 ? GLI_WITH_US : GLI_ELSEWHERE;
+  if (h->collective == GLI_SENDRECV) {
+    gli_operation *op;
+    while ((op = find_waiting(link, h, asks_for_message)) != NULL)
+      op->peers[0].cleared = how;
     return;
   }
+  gli_operation *op = gli_match_operation(link, h);
+  if (op == NULL) return;
   uint32_t peer = gli_plan_find_peer(op->plan, link->local);
-  if (peer != GLI_NO_PEER) op->peers[peer].cleared = true;
+  if (peer != GLI_NO_PEER) op->peers[peer].cleared = how;
 }

@@ -32,6 +32,13 @@ typedef enum gli_operation_side {
 } gli_operation_side;
 
 /* How far the search for the rank at fault has come: see probe.c. */
+/* Is another rank to blame? */
+typedef enum gli_cleared {
+  GLI_SILENT,
+  GLI_ELSEWHERE, /* it waits in another call: perhaps for the one to blame */
+  GLI_WITH_US    /* it waits in the same */
+} gli_cleared;
+
 typedef enum gli_blame_phase {
   GLI_ON_TIME,
   GLI_PROBING,
@@ -52,7 +59,7 @@ typedef struct gli_op_peer {
   bool granted;          /* the peer has started: send without credit */
   bool rts_sent;         /* RTS was sent */
   bool told;             /* CTS was sent */
-  bool cleared;          /* it answered a PROBE: it waits like us */
+  uint8_t cleared;       /* gli_cleared: what it answered to PROBE */
   uint32_t exposed_puts; /* ranges that it may write to now */
 } gli_op_peer;
 

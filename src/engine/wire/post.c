@@ -148,7 +148,7 @@ gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
                     "rank %u asks and asks, but does not take the answers",
                     link->rank);
   }
-  uint32_t slot = type == GLI_MESSAGE_WAITING ? 0 : 1;
+  uint32_t slot = type == GLI_MESSAGE_WAITING ? about->slot : 1;
   gli_transfer *t = new_control(link, type, about, slot);
   if (t == NULL) return GLOO_OK;
   t->answer = true;
