@@ -175,6 +175,13 @@ void gli_cuda_forget(gli_cuda_event *e) {
   pthread_mutex_unlock(&lock);
 }
 
+gloo_status gli_cuda_stream_failed(gli_cuda_gpu *gpu, gli_cu_result result,
+                                   const char *what, gloo_error *error) {
+  bool gone = result == GLI_CU_INVALID_HANDLE;
+  return gone ? gli_cuda_failed(result, what, error)
+              : gli_cuda_gpu_failed(gpu, result, what, error);
+}
+
 static gloo_status mark_stream(gli_cuda_gpu *gpu, gli_cu_stream stream,
                                gli_cuda_event **event, gloo_error *error) {
   gloo_status status = gli_cuda_enter(gpu, error);
@@ -184,8 +191,8 @@ static gloo_status mark_stream(gli_cuda_gpu *gpu, gli_cu_stream stream,
     gli_cu_result result =
         gli_cuda_driver()->event_record((*event)->event, stream);
     if (result != GLI_CU_SUCCESS) {
-      status = gli_cuda_gpu_failed(gpu, result, "noting the work of a stream",
-                                   error);
+      status = gli_cuda_stream_failed(gpu, result,
+                                      "noting the work of a stream", error);
       gli_cuda_forget(*event);
     }
   }

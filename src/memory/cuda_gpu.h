@@ -31,6 +31,10 @@ gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
 gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
                                 const char *what, gloo_error *error);
 
+/* The same of a stream of the program's, which may be gone alone. */
+gloo_status gli_cuda_stream_failed(gli_cuda_gpu *gpu, gli_cu_result result,
+                                   const char *what, gloo_error *error);
+
 /* Make its context the thread's current one, and undo that. */
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error);
 void gli_cuda_leave(void);

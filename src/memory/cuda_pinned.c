@@ -263,7 +263,7 @@ gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "this device or driver has no streams that wait for the "
                     "host (cuStreamWaitValue32); use gloo_request_wait");
-  return gli_cuda_gpu_failed(gpu, result, "having a stream wait", error);
+  return gli_cuda_stream_failed(gpu, result, "having a stream wait", error);
 }
 
 void gli_cuda_flag_raise(gli_cuda_flag *flag) {
