@@ -39,7 +39,8 @@ static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   if (s->n_puts > 0) {
     t[n++] = (touch){GLI_WINDOW, s->put, s->n_puts, false};
   }
-  if (s->kind != GLI_STEP_SEND) {
+  bool leaves = s->kind == GLI_STEP_COPY_OUT && s->dst_buffer == GLI_TOKEN;
+  if (s->kind != GLI_STEP_SEND && !leaves) {
     bool receives = s->kind == GLI_STEP_RECV && exposes;
     t[n++] = (touch){s->dst_buffer, s->dst, receives ? 1 : s->bytes, true};
   }
