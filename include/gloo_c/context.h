@@ -282,6 +282,17 @@ GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
 GLOO_API gloo_status gloo_context_abort(gloo_context *context,
                                         const char *reason, gloo_error *error);
 
+/* The same from a signal handler, or wherever else no lock may be taken.
+ * `reason` (may be NULL) is not copied: it must stay, as text in the program
+ * does. It takes effect when a thread of this process sees it: one that waits
+ * in a call does within a tenth of a second; where none does, the helper thread
+ * does within a quarter of GLOO_HEARTBEAT.
+ * Errors: none; a context that is NULL is ignored, and so is all but the first
+ * of several calls. Threads: any, and signal handlers. Ownership: the context
+ * stays the caller's, and must not be destroyed before this returns. */
+GLOO_API void gloo_context_abort_async(gloo_context *context,
+                                       const char *reason);
+
 /* ---- groups -------------------------------------------------------------- */
 
 /* A group is a context of some ranks of another context, numbered anew, on

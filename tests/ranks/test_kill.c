@@ -31,8 +31,8 @@ static const unsigned longest_wait_us = 60000;
 static uint64_t limit_ns = 500000000;
 /* SIGSTOP: operations have no deadlines, and this is GLOO_HEARTBEAT. */
 static int fault = SIGKILL;
-#define HEARTBEAT "1"
-#define HEARTBEAT_NS UINT64_C(1000000000)
+#define HEARTBEAT "2"
+#define HEARTBEAT_NS UINT64_C(2000000000)
 
 static const char *transport;
 static int kills = 20;

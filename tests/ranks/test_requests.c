@@ -1,6 +1,7 @@
 /* Requests: waiting for any and all of several, functions and descriptors that
  * tell of their end, releasing, joining; and giving a context up. */
 #include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -608,6 +609,36 @@ static void abandoned(rank_env *env) {
   RANK_OK(env, gloo_context_abort(env->context, NULL, NULL));
 }
 
+/* By a signal, while it computes; all others wait, without deadlines. */
+static gloo_context *terminated;
+
+static void give_up_at_once(int number) {
+  (void)number;
+  gloo_context_abort_async(terminated, "terminated");
+  gloo_context_abort_async(terminated, "too late");
+  gloo_context_abort_async(NULL, NULL);
+}
+
+static void abandoned_by_signal(rank_env *env) {
+  gloo_error error;
+  if (env->rank == 1) {
+    terminated = env->context;
+    signal(SIGUSR1, give_up_at_once);
+    raise(SIGUSR1);
+    while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(1);
+    signal(SIGUSR1, SIG_DFL);
+  } else {
+    int32_t word = 0;
+    gloo_options o = tagged(12);
+    o.timeout_ns = -1;
+    RANK_CHECK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 1, &o,
+                              &error) != GLOO_OK);
+  }
+  RANK_CHECK(env, error.cause == GLOO_ERR_ABORTED);
+  RANK_CHECK(env, strstr(error.message, "terminated") != NULL);
+  RANK_CHECK(env, error.rank == 1);
+}
+
 static void late(rank_env *env) {
   if (env->rank == 1) {
     gloo_error error;
@@ -884,6 +915,11 @@ static void one_rank_gives_up(void **state) {
   (void)state;
   for (int size = 2; size <= 4; size++) run_on(size, abandoned);
 }
+
+static void signal_handlers_give_up(void **state) {
+  (void)state;
+  run_on(3, abandoned_by_signal);
+}
 static void timeouts_can_be_changed(void **state) {
   (void)state;
   run_on(2, late);
@@ -929,6 +965,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(one_request_of_several),
       cmocka_unit_test(a_descriptor_tells),
       cmocka_unit_test(one_rank_gives_up),
+      cmocka_unit_test(signal_handlers_give_up),
       cmocka_unit_test(timeouts_can_be_changed),
       cmocka_unit_test(groups_end_with_their_operations),
       cmocka_unit_test(groups_without_blocking),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"
@@ -30,6 +31,13 @@ static void make_abort(const gloo_error *cause, gli_send_request *request,
   *request = (gli_send_request){.payload = payload};
   request->header.type = GLI_MESSAGE_ABORT;
   request->header.length = 8 + length;
+}
+
+void gli_context_describe_abort(const gloo_context *context, const char *reason,
+                                gloo_error *cause) {
+  gli_fail(cause, GLOO_ERR_ABORTED, (int)context->root_rank,
+           "rank %u gave up: %s", context->root_rank,
+           reason != NULL && *reason ? reason : "no reason was given");
 }
 
 static void close_link(gli_link *link, const gli_send_request *last) {

@@ -16,6 +16,9 @@ void gli_context_free(gloo_context *context);
 /* The payload of an ABORT. */
 #define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
 
+/* The cause where this rank gives up; a reason may be NULL, or empty. */
+void gli_context_describe_abort(const gloo_context *context, const char *reason,
+                                gloo_error *cause);
 /* After a failure that was recorded: operations end, and links are closed. */
 void gli_context_finish_teardown(gloo_context *context);
 /* Does it have operations that are under way? */

@@ -1,6 +1,6 @@
 /* Signs of life. A rank that is stopped, or cut off, breaks no connection:
  * those that wait for it would wait until their deadlines, and for ever without
- * one. So each rank tells the next one of its context three times in
+ * one. So each rank tells the next one of its context four times in
  * GLOO_HEARTBEAT that it is there (ALIVE), also when the program makes no
  * calls: the helper thread does. The next rank takes anything that comes from
  * it as a sign, for behind a long message an ALIVE comes late; after
@@ -19,7 +19,7 @@
 #include "engine/wire/wire.h"
 
 /* ALIVEs in the time after which a rank is missed. */
-#define BEATS 3
+#define BEATS 4
 /* Connecting to the next rank can wait so long: starting is not made slower,
  * and the shortest programs do without. */
 #define FIRST_BEAT_NS UINT64_C(20000000)
@@ -87,8 +87,10 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   }
   uint64_t heard = pair != NULL ? pair->ops->heard(pair) : 0;
   bool ran = now_ns - h->looked_ns < 2 * beat_every(h);
-  if (heard != h->heard || !ran) {
-    h->heard_ns = now_ns;
+  /* When it came is not known better; of an ALIVE it is. */
+  uint64_t since_ns = ran ? h->looked_ns : now_ns;
+  if ((heard != h->heard || !ran) && since_ns > h->heard_ns) {
+    h->heard_ns = since_ns;
     h->doubted_ns = 0;
   }
   h->heard = heard;
@@ -127,4 +129,6 @@ void gli_heartbeat_heard(gli_link *link, const gli_header *header) {
   uint64_t theirs_ns = (uint64_t)header->slot * 1000000 * BEATS;
   h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
   h->met = true;
+  h->heard_ns = context->device->ops->now_ns(context->device->transport);
+  h->doubted_ns = 0;
 }

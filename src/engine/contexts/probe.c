@@ -97,9 +97,21 @@ static bool all_cleared(const gli_operation *op) {
   return true;
 }
 
+/* Does it wait for a rank that waits in another call? */
+static bool knows_elsewhere(const gli_operation *op) {
+  if (gli_operation_is_message(op))
+    return op->peers[0].cleared == GLI_ELSEWHERE;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (op->peers[i].cleared == GLI_ELSEWHERE && gli_operation_waits_for(op, i))
+      return true;
+  }
+  return false;
+}
+
+/* Who knows more is to accuse first. */
 static void keep_listening(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_LISTENING;
-  op->deadline.timer_ns = now_ns + 2 * probe_ns(op);
+  op->deadline.timer_ns = now_ns + (knows_elsewhere(op) ? 2 : 4) * probe_ns(op);
   if (op->deadline.suspected) return;
   op->deadline.suspected = true;
   send_probes(op);

@@ -208,6 +208,15 @@ static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
   return next_ns;
 }
 
+static void check_abort(gloo_context *context) {
+  const char *reason =
+      atomic_load_explicit(&context->gives_up, memory_order_acquire);
+  if (reason == NULL || gli_context_poisoned(context)) return;
+  gloo_error cause;
+  gli_context_describe_abort(context, reason, &cause);
+  gli_context_poison(context, &cause);
+}
+
 static uint64_t check_heartbeat(gloo_context *context, uint64_t now_ns) {
   const gli_heartbeat *h = &context->heartbeat;
   if (h->due_ns == 0) return UINT64_MAX;
@@ -224,6 +233,7 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = UINT64_MAX;
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    check_abort(c);
     next_ns = device_earlier(next_ns, check_suspect(c, now_ns));
     next_ns = device_earlier(next_ns, check_heartbeat(c, now_ns));
     next_ns = device_earlier(next_ns, check_list(&c->family->active, now_ns));

@@ -289,11 +289,16 @@ gloo_status gloo_context_abort(gloo_context *context, const char *reason,
   gloo_status status = gli_context_usable(context, error);
   if (status == GLOO_ERR_FORKED) return status;
   gloo_error cause;
-  gli_fail(&cause, GLOO_ERR_ABORTED, (int)context->root_rank,
-           "rank %u gave up: %s", context->root_rank,
-           reason != NULL && *reason ? reason : "no reason was given");
+  gli_context_describe_abort(context, reason, &cause);
   (void)gli_context_fail(context, &cause);
   return GLOO_OK;
+}
+
+void gloo_context_abort_async(gloo_context *context, const char *reason) {
+  const char *none = NULL;
+  if (context == NULL) return;
+  (void)atomic_compare_exchange_strong(&context->family->root->gives_up, &none,
+                                       reason != NULL ? reason : "");
 }
 
 gloo_status gloo_context_set_timeout(gloo_context *context, int64_t timeout_ns,

@@ -85,6 +85,9 @@ struct gloo_context {
 
   gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
   gloo_error refused; /* the last refused call */
+  /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
+   * not. No lock: signal handlers write it. */
+  _Atomic(const char *) gives_up;
   /* Of a root: a lost connection, to become the cause at suspect_ns. */
   gloo_error suspect;
   uint64_t suspect_ns;
