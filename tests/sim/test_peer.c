@@ -112,7 +112,7 @@ static void those_who_all_wait_give_up_in_the_end(void **state) {
   peer_say(&two, GLI_MESSAGE_WAITING, &about, 0);
   assert_int_equal(test_after(&two, op, 9000000000), GLOO_IN_PROGRESS);
   assert_int_equal(test_after(&two, op, 1000000000), GLOO_IN_PROGRESS);
-  assert_int_equal(test_after(&two, op, 1500000000), GLOO_ERR_TIMEOUT);
+  assert_int_equal(test_after(&two, op, 1000000000), GLOO_ERR_TIMEOUT);
   gloo_request_destroy(op);
   peer_tear_down(&two);
 }

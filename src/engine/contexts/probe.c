@@ -21,7 +21,7 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-#define PROBE_NS_MAX UINT64_C(250000000)
+#define PROBE_NS_MAX UINT64_C(200000000)
 /* The share of the timeout that is spent on asking. */
 #define PROBE_SHARE 8
 
