@@ -1,5 +1,6 @@
 /* The driver, its devices and their contexts. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ enum { MOST_PUSHED = 32 };
 
 static struct CUctx_st contexts[STANDIN_MOST_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool initialized;
+static atomic_bool initialized; /* set by every rank that begins */
 static _Thread_local gli_cu_context pushed[MOST_PUSHED];
 static _Thread_local int n_pushed;
 
