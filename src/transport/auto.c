@@ -171,6 +171,15 @@ static void auto_wake(gli_transport *base) {
   tcp->ops->wake(tcp);
 }
 
+static void auto_rested(gli_transport *base) {
+  gli_auto *t = (gli_auto *)base;
+  for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
+    gli_transport *child = t->child[i].t;
+    if (child != NULL && child->ops->rested != NULL) child->ops->rested(child);
+  }
+  atomic_store(&t->look, true);
+}
+
 static void auto_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   gli_auto *t = (gli_auto *)base;
   for (int i = 0; i < GLI_AUTO_CHILDREN; i++) {
@@ -231,6 +240,9 @@ const gli_transport_ops gli_transport_auto = {
     .pair_close = gli_auto_pair_close,
     .route = gli_auto_route,
     .heard = gli_auto_heard,
+    .heard_at = gli_auto_heard_at,
+    .shows_polls = gli_auto_shows_polls,
+    .rested = auto_rested,
     .poll = auto_poll,
     .sleep = auto_sleep,
     .wake = auto_wake,

@@ -90,6 +90,20 @@ uint64_t gli_auto_heard(const gli_pair *base) {
   return child != NULL ? child->ops->heard(child) : 0;
 }
 
+uint64_t gli_auto_heard_at(const gli_pair *base) {
+  const gli_pair *child = ((const gli_auto_pair *)base)->child;
+  return child != NULL && child->ops->heard_at != NULL
+             ? child->ops->heard_at(child)
+             : 0;
+}
+
+bool gli_auto_shows_polls(const gli_pair *base) {
+  const gli_auto_pair *pair = (const gli_auto_pair *)base;
+  const gli_pair *child = pair->decided ? pair->child : NULL;
+  return child != NULL && child->ops->shows_polls != NULL &&
+         child->ops->shows_polls(child);
+}
+
 const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_auto_pair *pair = (const gli_auto_pair *)base;
   if (!pair->decided || pair->child == NULL) return NULL;

@@ -290,6 +290,16 @@ typedef struct gli_transport_ops {
    * it was asked last: the peer runs, and is reached. NULL where that cannot be
    * doubted, as between threads. */
   uint64_t (*heard)(const gli_pair *pair);
+  /* When that was for the last time, by the clock of this end; 0: that is not
+   * known. NULL: it never is. It costs a system call, or less. */
+  uint64_t (*heard_at)(const gli_pair *pair);
+  /* Does the peer's `heard` change by each poll here that comes after a rest,
+   * so that nothing has to be sent for it? NULL: no. */
+  bool (*shows_polls)(const gli_pair *pair);
+
+  /* No thread has polled for a while: the next poll looks at all that it
+   * otherwise looks at now and then. NULL: every poll does. */
+  void (*rested)(gli_transport *t);
 
   /* The rest is for transports that others are combined with (NULL elsewhere).
    */

@@ -192,6 +192,12 @@ static void ibv_sleep(gli_transport *base, int64_t timeout_ns) {
   ibv_sleep_end(base);
 }
 
+static void ibv_rested(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->rested(t->tcp);
+  atomic_store(&t->look, true);
+}
+
 static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   gli_ibv *t = (gli_ibv *)base;
   t->tcp->ops->set_oversubscribed(t->tcp, oversubscribed);
@@ -209,6 +215,7 @@ const gli_transport_ops gli_transport_ibv = {
     .pair_close = gli_ibv_pair_close,
     .route = gli_ibv_route,
     .heard = gli_ibv_pair_heard,
+    .rested = ibv_rested,
     .rma_expose = gli_ibv_rma_expose,
     .rma = gli_ibv_rma,
     .poll = ibv_poll,

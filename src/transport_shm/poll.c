@@ -99,6 +99,11 @@ GLI_COLD static void look_around(gli_shm *t) {
   look_at_descriptors(t);
   gli_shm_forget_freed(t);
   shm_meet_deadlines(t);
+  atomic_store_explicit(&t->page->looked_ns, uv_hrtime(), memory_order_relaxed);
+}
+
+void gli_shm_rested(gli_transport *base) {
+  atomic_store(&((gli_shm *)base)->look, true);
 }
 
 /* Is there nothing to see to but what may come? So it is most of the time. */

@@ -109,6 +109,9 @@ typedef struct gli_shm_memory {
 /* What the end points of one process share with all peers: a page each. */
 typedef struct gli_shm_page {
   _Alignas(256) _Atomic uint32_t asleep; /* ring the bell after a change */
+  /* When the process last looked around, by the clock that all processes of a
+   * host have in common; 0: not yet. */
+  _Alignas(256) _Atomic uint64_t looked_ns;
 } gli_shm_page;
 
 #define GLI_SHM_PAGE_BYTES ((size_t)4096)

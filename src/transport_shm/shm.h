@@ -200,6 +200,7 @@ GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
+void gli_shm_rested(gli_transport *t);
 /* Takes over fd: false, with errno, when it is not watched; close it as well.
  */
 bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,

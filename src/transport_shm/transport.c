@@ -137,9 +137,16 @@ static void shm_close_endpoint(gli_transport *base) {
   shm_transport_release(t);
 }
 
+static uint64_t shm_heard_at(const gli_pair *base) {
+  const gli_shm_page *page = ((const gli_shm_pair *)base)->peer_page;
+  if (page == NULL) return 0;
+  return atomic_load_explicit(&page->looked_ns, memory_order_relaxed);
+}
+
 static uint64_t shm_heard(const gli_pair *base) {
   const gli_shm_in *in = &((const gli_shm_pair *)base)->in;
-  return atomic_load_explicit(&in->next, memory_order_relaxed);
+  uint64_t messages = atomic_load_explicit(&in->next, memory_order_relaxed);
+  return messages + shm_heard_at(base);
 }
 
 const gli_transport_ops gli_transport_shm = {
@@ -153,6 +160,9 @@ const gli_transport_ops gli_transport_shm = {
     .take_now = gli_shm_take_now,
     .pair_close = gli_shm_pair_close,
     .heard = shm_heard,
+    .heard_at = shm_heard_at,
+    .shows_polls = gli_shm_pair_up,
+    .rested = gli_shm_rested,
     .poll = gli_shm_poll,
     .sleep = gli_shm_sleep,
     .wake = gli_shm_wake,
@@ -179,5 +189,7 @@ const gli_transport_ops gli_transport_shm_checked = {
     .send = gli_shm_send,
     .pair_close = gli_shm_pair_close,
     .heard = shm_heard,
+    .heard_at = shm_heard_at,
+    .shows_polls = gli_shm_pair_up,
     .pair_up = gli_shm_pair_up,
 };

@@ -131,6 +131,18 @@ ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
   return bytes;
 }
 
+int64_t gli_tcp_socket_silence_ns(int fd) {
+#if GLI_LINUX
+  struct tcp_info info;
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return -1;
+  return (int64_t)info.tcpi_last_data_recv * 1000000;
+#else
+  (void)fd;
+  return -1;
+#endif
+}
+
 int gli_tcp_socket_unacknowledged(int fd) {
 #if defined(SIOCOUTQ)
   int bytes;

@@ -36,5 +36,7 @@ ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes);
 /* Bytes that the peer's kernel has not acknowledged; -1 when this system does
  * not tell. */
 int gli_tcp_socket_unacknowledged(int fd);
+/* For how long nothing has come, read or not; -1: that is not known. */
+int64_t gli_tcp_socket_silence_ns(int fd);
 
 #endif

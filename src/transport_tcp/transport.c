@@ -134,6 +134,24 @@ static uint64_t tcp_heard(const gli_pair *base) {
   return ((const gli_tcp_pair *)base)->heard;
 }
 
+static uint64_t tcp_heard_at(const gli_pair *base) {
+  const gli_tcp_pair *pair = (const gli_tcp_pair *)base;
+  uint64_t last_ns = 0, now_ns = uv_hrtime();
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    const gli_tcp_stream *stream = &pair->stream[i];
+    if (stream->watch == NULL) continue;
+    int64_t ago_ns = gli_tcp_socket_silence_ns(stream->watch->eye.fd);
+    if (ago_ns < 0 || (uint64_t)ago_ns >= now_ns) continue;
+    uint64_t at_ns = now_ns - (uint64_t)ago_ns;
+    if (at_ns > last_ns) last_ns = at_ns;
+  }
+  return last_ns;
+}
+
+static void tcp_rested(gli_transport *base) {
+  atomic_store(&((gli_tcp *)base)->needs_poll, true);
+}
+
 static void tcp_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   atomic_store(&((gli_tcp *)base)->oversubscribed, oversubscribed);
 }
@@ -150,6 +168,8 @@ const gli_transport_ops gli_transport_tcp = {
     .take_now = gli_tcp_take_now,
     .pair_close = gli_tcp_pair_close,
     .heard = tcp_heard,
+    .heard_at = tcp_heard_at,
+    .rested = tcp_rested,
     .poll = gli_tcp_poll,
     .sleep = gli_tcp_sleep,
     .wake = gli_tcp_wake,
@@ -167,4 +187,5 @@ const gli_transport_ops gli_transport_tcp_checked = {
     .send = gli_tcp_send,
     .pair_close = gli_tcp_pair_close,
     .heard = tcp_heard,
+    .heard_at = tcp_heard_at,
 };

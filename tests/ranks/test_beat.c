@@ -88,6 +88,23 @@ static void rank_that_has_left_is_not_missed(void **state) {
   ranks_run(3, &o, leave_and_stay);
 }
 
+/* Ranks 1 and 2 are no neighbours in the tree: they connect for their signs,
+ * although neither makes a call. */
+static void meet_idly(rank_env *env) {
+  gloo_answer answer;
+  nanosleep(&long_time, NULL);
+  RANK_OK(env, gloo_context_route(env->context, (env->rank + 1) % env->size,
+                                  &answer, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+}
+
+static void idle_ranks_connect(void **state) {
+  (void)state;
+  set_heartbeat("5");
+  ranks_options o = {.transport = transport, .timeout_ns = -1};
+  ranks_run(3, &o, meet_idly);
+}
+
 static void wrong_values_are_refused(void **state) {
   (void)state;
   static const char *const wrong[] = {"soon", "-1", "0.01",
@@ -126,6 +143,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(rank_that_computes_is_not_missed),
       cmocka_unit_test(rank_without_helper_is_not_missed),
       cmocka_unit_test(rank_that_has_left_is_not_missed),
+      cmocka_unit_test(idle_ranks_connect),
       cmocka_unit_test(wrong_values_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

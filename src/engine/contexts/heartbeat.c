@@ -1,10 +1,17 @@
 /* Signs of life. A rank that is stopped, or cut off, breaks no connection:
  * those that wait for it would wait until their deadlines, and for ever without
- * one. So each rank tells the next one of its context four times in
+ * one. So each rank tells the next one of its context three times in twice
  * GLOO_HEARTBEAT that it is there (ALIVE), also when the program makes no
- * calls: the helper thread does. The next rank takes anything that comes from
- * it as a sign, for behind a long message an ALIVE comes late; after
- * GLOO_HEARTBEAT without any the context fails, and names it.
+ * calls: the helper thread does. In shared memory the next rank sees that
+ * without being told. It takes anything that comes as a sign, for behind a long
+ * message an ALIVE comes late; after GLOO_HEARTBEAT without any the context
+ * fails, and names it.
+ *
+ * What that costs is the waking of threads, 50 us of a processor each. So
+ * nothing wakes a rank that makes no calls but its own clock: it looks for the
+ * other's signs when it gives its own, and gives its own when it has to look.
+ * When a sign came it learns from the transport, so a rank that has stopped is
+ * missed in time all the same.
  *
  * This ring of connections and the tree that is made at the start
  * (gli_context_join_tree) are joined also when any one rank is gone: so every
@@ -18,22 +25,33 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ALIVEs in the time after which a rank is missed. */
-#define BEATS 4
+/* ALIVEs in so many times the time after which a rank is missed. */
+#define BEATS 3
+#define BEATS_IN 2
 /* Connecting to the next rank can wait so long: starting is not made slower,
- * and the shortest programs do without. */
+ * and the shortest programs do without. It takes a few turns of both ranks, so
+ * the second comes as long after the first, the third twice that, and so on. */
 #define FIRST_BEAT_NS UINT64_C(20000000)
 
-/* A rank is missed only after one more look, for a sign may have come since the
- * last poll. */
-#define DOUBT_NS UINT64_C(100000000)
+/* A rank is missed so long after its time was up, and after one more look, for
+ * a sign may have come since the last poll. */
+#define GRACE_NS UINT64_C(150000000)
+#define DOUBT_NS UINT64_C(150000000)
+/* So late a look is no other rank's fault; or by a part of the period. */
+#define LATE_NS UINT64_C(100000000)
+#define LATE_SHARE 8
 
 static uint32_t rank_before(const gloo_context *context) {
   return (context->rank + context->size - 1) % context->size;
 }
 
 static uint64_t beat_every(const gli_heartbeat *h) {
-  return h->own_ns / BEATS;
+  return h->own_ns * BEATS_IN / BEATS;
+}
+
+static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
+  uint64_t late_ns = beat_every(h) / LATE_SHARE;
+  return now_ns - h->due_ns > (late_ns > LATE_NS ? late_ns : LATE_NS);
 }
 
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
@@ -44,8 +62,8 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   *h = (gli_heartbeat){.own_ns = limit_ns,
                        .limit_ns = limit_ns,
                        .watches = h->watches,
-                       .beat_ns = beats ? now_ns + FIRST_BEAT_NS : UINT64_MAX,
-                       .looked_ns = now_ns,
+                       .beats = beats,
+                       .pause_ns = FIRST_BEAT_NS,
                        .heard_ns = now_ns};
   h->due_ns = now_ns + FIRST_BEAT_NS;
   device->beats = true;
@@ -55,14 +73,34 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
  * nothing. But it has to know that there will be signs. */
 static void say_alive(gloo_context *context) {
   gloo_error error;
+  gli_heartbeat *h = &context->heartbeat;
   uint32_t next = (context->rank + 1) % context->size;
   gli_link *link = gli_context_link(context, next, &error);
   if (link == NULL) return;
+  const gli_pair *pair = link->pair;
+  bool shown = pair != NULL && pair->ops->shows_polls != NULL &&
+               pair->ops->shows_polls(pair);
   bool others = link->pending.first != NULL || link->in_flight.first != NULL;
-  if (others && context->heartbeat.said) return;
-  context->heartbeat.said = true;
+  if ((others || shown) && h->said) return;
+  h->said = true;
   gli_wire_control(link, GLI_MESSAGE_ALIVE, NULL,
-                   (uint32_t)(beat_every(&context->heartbeat) / 1000000));
+                   (uint32_t)(beat_every(h) / 1000000));
+}
+
+static uint64_t next_pause(gli_heartbeat *h) {
+  uint64_t period_ns = beat_every(h), pause_ns = h->pause_ns;
+  if (pause_ns > period_ns) return period_ns;
+  h->pause_ns *= 2;
+  return pause_ns;
+}
+
+/* Something has come since the last look. Where the transport does not know
+ * when, it was just now. */
+static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
+  uint64_t at_ns = pair->ops->heard_at != NULL ? pair->ops->heard_at(pair) : 0;
+  if (at_ns <= h->heard_ns || at_ns > now_ns) at_ns = now_ns;
+  h->heard_ns = at_ns;
+  h->doubted_ns = 0;
 }
 
 static void miss_rank(gloo_context *context, uint32_t rank) {
@@ -86,16 +124,13 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
     return UINT64_MAX;
   }
   uint64_t heard = pair != NULL ? pair->ops->heard(pair) : 0;
-  bool ran = now_ns - h->looked_ns < 2 * beat_every(h);
-  /* When it came is not known better; of an ALIVE it is. */
-  uint64_t since_ns = ran ? h->looked_ns : now_ns;
-  if ((heard != h->heard || !ran) && since_ns > h->heard_ns) {
-    h->heard_ns = since_ns;
+  if (heard != h->heard) take_sign(h, pair, now_ns);
+  if (was_late(h, now_ns)) {
+    h->heard_ns = now_ns;
     h->doubted_ns = 0;
   }
   h->heard = heard;
-  h->looked_ns = now_ns;
-  uint64_t limit_ns = h->limit_ns;
+  uint64_t limit_ns = h->limit_ns + GRACE_NS;
   /* Until it has once been heard it may still be on its way to here. */
   if (!h->met && limit_ns < GLI_TIMEOUT_NS) limit_ns = GLI_TIMEOUT_NS;
   if (now_ns - h->heard_ns < limit_ns) return h->heard_ns + limit_ns;
@@ -107,28 +142,23 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
 
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
-  uint64_t period_ns = beat_every(h);
   if (gli_context_poisoned(context)) {
     h->due_ns = UINT64_MAX;
     return;
   }
-  if (now_ns >= h->beat_ns) {
-    say_alive(context);
-    h->beat_ns = now_ns + period_ns;
-  }
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
-  h->due_ns = h->beat_ns < look_ns ? h->beat_ns : look_ns;
-  if (h->watches && h->due_ns > now_ns + period_ns)
-    h->due_ns = now_ns + period_ns;
+  if (h->beats) say_alive(context);
+  h->due_ns = now_ns + next_pause(h);
+  if (look_ns < h->due_ns) h->due_ns = look_ns;
 }
 
 void gli_heartbeat_heard(gli_link *link, const gli_header *header) {
   gloo_context *context = link->context;
+  gloo_device *device = context->device;
   gli_heartbeat *h = &context->heartbeat;
   if (link->rank != rank_before(context)) return;
-  uint64_t theirs_ns = (uint64_t)header->slot * 1000000 * BEATS;
+  uint64_t theirs_ns = (uint64_t)header->slot * 1000000 * BEATS / BEATS_IN;
   h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
   h->met = true;
-  h->heard_ns = context->device->ops->now_ns(context->device->transport);
-  h->doubted_ns = 0;
+  take_sign(h, link->pair, device->ops->now_ns(device->transport));
 }

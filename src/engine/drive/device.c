@@ -261,6 +261,7 @@ int64_t gli_device_beat(gloo_device *device) {
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = next_beat(device);
   if (next_ns <= now_ns) {
+    if (device->ops->rested != NULL) device->ops->rested(device->transport);
     (void)gli_device_poll(device);
     (void)gli_device_check_deadlines(device);
     next_ns = next_beat(device);

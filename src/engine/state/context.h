@@ -32,11 +32,12 @@ typedef struct gli_heartbeat {
                         without any from that one, until it is missed */
   bool watches;      /* is that looked for? */
   bool met;          /* has it said so once? */
-  bool said;         /* has this rank? */
-  uint64_t beat_ns;  /* ours is due; UINT64_MAX: this rank gives none */
-  uint64_t looked_ns, heard_ns; /* for theirs; when there was one */
-  uint64_t heard;               /* see gli_transport_ops */
-  uint64_t doubted_ns;          /* time was up; 0: it is not */
+  bool beats;        /* does this rank give signs? */
+  bool said;         /* has it said so once? */
+  uint64_t pause_ns; /* from turn to turn, at the start */
+  uint64_t heard_ns; /* when there was one of theirs */
+  uint64_t heard;    /* see gli_transport_ops */
+  uint64_t doubted_ns; /* time was up; 0: it is not */
 } gli_heartbeat;
 
 /* Of the tables by key, and of signatures that are kept of past operations. */
