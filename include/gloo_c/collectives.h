@@ -12,7 +12,8 @@
  * Matching. All ranks call the same collectives, with the same count, type, op,
  *   root and tag, in the same order (per tag). A disagreement is detected with
  *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
- *   rank. A rank whose part is done when it is detected, such as a leaf of a
+ *   rank; the error names the rank that differs from most, or none (-1) where
+ *   that cannot be told, as of two ranks. A rank whose part is done when it is detected, such as a leaf of a
  *   reduce or a gather, or the root of a broadcast, has returned GLOO_OK and
  *   hears of it in its next call; and a rank may hear of it in the call before
  *   the one in which ranks disagree. So ranks need not agree on which call has

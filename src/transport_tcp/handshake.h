@@ -18,7 +18,7 @@
 #include "security/keys.h"
 #include "security/tls.h"
 
-#define GLI_TCP_VERSION 6
+#define GLI_TCP_VERSION 7
 #define GLI_TCP_HELLO_BYTES 64
 #define GLI_TCP_CHALLENGE_BYTES 48
 #define GLI_TCP_REPLY_BYTES 32

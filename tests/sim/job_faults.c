@@ -91,8 +91,10 @@ static bool is_right(const job *j, const gloo_error *error) {
       return j->struck && error->status == GLOO_ERR_CANCELLED &&
              names_culprit(j, error);
     case JOB_DISAGREE: /* a rank that calls with nothing to do may be off */
-      return error->status == GLOO_ERR_MISMATCH ||
-             (error->status == GLOO_ERR_PEER && names_culprit(j, error));
+      return (error->status == GLOO_ERR_MISMATCH && error->root_rank < 0) ||
+             ((error->status == GLOO_ERR_MISMATCH ||
+               error->status == GLOO_ERR_PEER) &&
+              names_culprit(j, error));
     case JOB_FREEZE: /* only timeouts, which name whoever was waited for */
     case JOB_NO_FAULT:
     case JOB_FAULTS:

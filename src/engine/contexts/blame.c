@@ -143,7 +143,7 @@ void gli_link_departed(gli_link *link) {
     gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
              "rank %u left (destroyed its context) while a window needed it",
              link->rank);
-    gli_context_poison(context, &error);
+    gli_link_missed(link, &error);
     return;
   }
   const gli_operation *victim = context->family->active.first;
@@ -162,5 +162,5 @@ void gli_link_departed(gli_link *link) {
   gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
            "rank %u left (destroyed its context) while %s needed it",
            link->rank, gli_describe_call(&victim->signature, text));
-  gli_context_poison(context, &error);
+  gli_link_missed(link, &error);
 }

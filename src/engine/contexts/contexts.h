@@ -72,6 +72,17 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
 /* ALIVE came; its slot says how many milliseconds pass until the next. */
 void gli_heartbeat_heard(gli_link *link, const gli_header *header);
 
+/* ---- ranks that disagree (dispute.c) ------------------------------------- */
+
+/* A rank asks what this one has called. */
+gloo_status gli_dispute_asked(gli_link *link, const gli_header *header,
+                              gloo_error *error);
+/* Ask others, and decide if that can be, or has to be: that is the suspect of
+ * the context then, and due. Returns when to come again. */
+uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns);
+/* What came is of no use. */
+void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
+
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
 
 /* Its time runs from now at the latest: it may be long until a thread looks at

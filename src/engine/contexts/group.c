@@ -223,6 +223,10 @@ void gli_group_close(gloo_context *group) {
   gloo_context **at = &family->groups;
   while (*at != group) at = &(*at)->next;
   *at = group->next;
+  if (family->root->suspected == group) {
+    family->root->suspected = NULL;
+    family->root->disputes = false;
+  }
   while (group->links != NULL) {
     gli_link *link = group->links;
     group->links = link->next;

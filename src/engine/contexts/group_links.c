@@ -75,15 +75,18 @@ static void throw_away(void *out, const void *left, const void *right,
   (void)count;
 }
 
+void gli_sink_nowhere(gli_sink *sink, uint64_t bytes) {
+  static uint8_t nowhere;
+  if (bytes == 0) return;
+  sink->dst = &nowhere;
+  sink->local = &nowhere;
+  sink->fn = throw_away;
+  sink->elem_bytes = 1;
+}
+
 gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *h,
                               gli_sink *sink, gloo_error *error) {
-  static uint8_t nowhere;
-  if (h->length > 0) {
-    sink->dst = &nowhere;
-    sink->local = &nowhere;
-    sink->fn = throw_away;
-    sink->elem_bytes = 1;
-  }
+  gli_sink_nowhere(sink, h->length);
   if (h->type == GLI_MESSAGE_DEPARTED) return GLOO_OK; /* at the same time */
   gli_header about = {.tag = h->context};
   return gli_wire_answer(base_link, GLI_MESSAGE_DEPARTED, &about, error);

@@ -134,8 +134,11 @@ void gli_device_tie_up(gloo_device *device) {
 static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
   if (context->suspect.status == GLOO_OK) return UINT64_MAX;
   if (gli_context_poisoned(context)) return UINT64_MAX;
-  if (now_ns < context->suspect_ns) return context->suspect_ns;
-  gli_context_poison(context, &context->suspect);
+  uint64_t next_ns = context->suspect_ns;
+  if (context->disputes) next_ns = gli_dispute_turn(context, now_ns);
+  if (now_ns < next_ns) return next_ns;
+  gli_context_poison(context->suspected != NULL ? context->suspected : context,
+                     &context->suspect);
   return UINT64_MAX;
 }
 

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
+#include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/rma/rma.h"
 #include "engine/run/in_order.h"
@@ -35,9 +36,10 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
       status == GLOO_ERR_POISONED) {
     status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
-  gli_fail(&cause, (gloo_status)status,
-           rank < context->size ? (int)rank : (int)link->rank,
-           "reported by rank %u: %s", link->rank, text);
+  int at_fault = rank < context->size ? (int)rank : (int)link->rank;
+  if (status == GLOO_ERR_MISMATCH && rank == UINT32_MAX) at_fault = -1;
+  gli_fail(&cause, (gloo_status)status, at_fault, "reported by rank %u: %s",
+           link->rank, text);
   link->failed = true; /* it has closed its side */
   gli_context_poison(context, &cause);
 }
@@ -148,11 +150,26 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
       if (link->group.base != link) return fail_unknown(link, error);
       gli_heartbeat_heard(link, h);
       return GLOO_OK;
+    case GLI_MESSAGE_ASK:
+      return gli_dispute_asked(link, h, error);
+    case GLI_MESSAGE_CALLED:
+      gli_link_votes(link, h);
+      return GLOO_OK;
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;
   }
   return GLOO_OK;
+}
+
+/* True: the context goes on until others have said what they called. */
+static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
+                            gloo_error *error) {
+  if (error->status != GLOO_ERR_MISMATCH || link == NULL) return false;
+  if (!gli_link_disputes(link, gli_match_own(link, h), h, error)) return false;
+  *sink = (gli_sink){.token = &nothing};
+  gli_sink_nowhere(sink, h->length);
+  return true;
 }
 
 static gloo_status engine_on_header(void *pair_user, const gli_header *h,
@@ -172,9 +189,10 @@ static gloo_status engine_on_header(void *pair_user, const gli_header *h,
     status = link != NULL ? dispatch_message(link, h, sink, &error)
                           : gli_group_is_gone(pair_user, h, sink, &error);
   }
-  if (status != GLOO_OK) {
+  if (upcalls_dispute(link, h, sink, &error))
+    status = GLOO_OK;
+  else if (status != GLOO_OK)
     gli_context_poison(link != NULL ? link->context : context, &error);
-  }
   gli_device_run(context->device);
   return status;
 }

@@ -61,17 +61,29 @@ gloo_status gli_match_step(const gli_operation *op, gli_link *link,
   return GLOO_OK;
 }
 
-gloo_status gli_match_agree_late(const gli_link *link, const gli_header *h,
-                                 gloo_error *error) {
-  const gloo_context *context = link->context;
+/* NULL: it is forgotten, or has not been here. */
+static const gli_header *match_finished(const gloo_context *context,
+                                        const gli_header *h) {
   for (uint32_t i = 0; i < GLI_FINISHED && i < context->n_finished; i++) {
     const gli_header *mine = &context->finished[i];
-    if (mine->tag != h->tag || mine->operation != h->operation) continue;
-    if (gli_signature_equal(mine, h)) break;
-    gli_describe_mismatch(context, link->rank, mine, h, error);
-    return GLOO_ERR_MISMATCH;
+    if (mine->tag == h->tag && mine->operation == h->operation) return mine;
   }
-  return GLOO_OK;
+  return NULL;
+}
+
+const gli_header *gli_match_own(const gli_link *link, const gli_header *h) {
+  if (h->collective == GLI_SENDRECV) return NULL;
+  const gli_operation *op =
+      gli_match_find(link->context, gli_key_incoming(link, h));
+  return op != NULL ? &op->signature : match_finished(link->context, h);
+}
+
+gloo_status gli_match_agree_late(const gli_link *link, const gli_header *h,
+                                 gloo_error *error) {
+  const gli_header *mine = match_finished(link->context, h);
+  if (mine == NULL || gli_signature_equal(mine, h)) return GLOO_OK;
+  gli_describe_mismatch(link->context, link->rank, mine, h, error);
+  return GLOO_ERR_MISMATCH;
 }
 
 gloo_status gli_match_too_late(const gli_link *link, const gli_header *h,

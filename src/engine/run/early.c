@@ -69,6 +69,14 @@ void gli_early_read_cts(gli_operation *op, uint32_t peer) {
   }
 }
 
+/* It is for no step of this operation. */
+static void early_end_apart(gli_early *early) {
+  if (early->complete)
+    gli_early_free(early);
+  else
+    early->orphan = true;
+}
+
 /* Take in one thing that came before the operation was started. */
 static gloo_status adopt_one(gli_operation *op, gli_early *early,
                              gloo_error *error) {
@@ -82,6 +90,10 @@ static gloo_status adopt_one(gli_operation *op, gli_early *early,
   }
   uint32_t step = 0;
   gloo_status status = gli_receive_step(op, link, &header, &step, error);
+  if (status == GLOO_ERR_MISMATCH) {
+    early_end_apart(early);
+    return status;
+  }
   if (status == GLOO_OK && gli_early_attached(op, step) != NULL) {
     status = gli_early_repeated(link, &header, error);
   }
@@ -97,7 +109,12 @@ static gloo_status adopt_all(gli_operation *op, gloo_error *error) {
   gli_early *early;
   if (op->side == GLI_SEND_SIDE) return GLOO_OK;
   while ((early = gli_early_take(op->context, key)) != NULL) {
+    gli_link *link = early->link;
+    gli_header header = early->header;
     gloo_status status = adopt_one(op, early, error);
+    if (status == GLOO_ERR_MISMATCH &&
+        gli_link_disputes(link, &op->signature, &header, error))
+      continue;
     if (status != GLOO_OK) return status;
   }
   return GLOO_OK;
@@ -123,14 +140,14 @@ static gli_outcome deliver_early(gli_operation *op, uint32_t index,
 bool gli_early_ready(gli_operation *op, uint32_t step) {
   gli_early *early = op->early != NULL ? gli_early_attached(op, step) : NULL;
   if (early == NULL) {
-    const gli_link *link = op->peers[op->plan->steps[step].peer].link;
+    gli_link *link = op->peers[op->plan->steps[step].peer].link;
     if (link->leaving.departed) {
       gloo_error error;
       char text[GLI_TEXT_BYTES];
       gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
                "rank %u has left (destroyed its context), but %s needs it",
                link->rank, gli_describe_call(&op->signature, text));
-      gli_context_poison(op->context, &error);
+      gli_link_missed(link, &error);
     }
     return false;
   }

@@ -40,6 +40,20 @@ typedef struct gli_heartbeat {
   uint64_t doubted_ns; /* time was up; 0: it is not */
 } gli_heartbeat;
 
+/* Two ranks have called different things in one place: what others have called
+ * there, which one is wrong (dispute.c). */
+typedef struct gli_dispute {
+  gli_header mine, theirs;
+  uint32_t peer;  /* who called that, in the root context */
+  uint32_t asked; /* other ranks */
+  /* Ranks that called the one and the other, those two included, and a third
+   * thing. */
+  uint32_t with_us, with_them, elsewhere;
+  /* Until then it takes a majority of all ranks; others are asked again, after
+   * so long. 0: nobody was asked yet. */
+  uint64_t heard_ns, again_ns, pause_ns;
+} gli_dispute;
+
 /* Of the tables by key, and of signatures that are kept of past operations. */
 enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
 static inline size_t gli_key_bucket(gli_key key) {
@@ -92,6 +106,9 @@ struct gloo_context {
   /* Of a root: a lost connection, to become the cause at suspect_ns. */
   gloo_error suspect;
   uint64_t suspect_ns;
+  gloo_context *suspected; /* where: the root, or a group; NULL: that is gone */
+  bool disputes;           /* it is what the dispute there is about */
+  gli_dispute dispute;
   gli_heartbeat heartbeat;
   bool teardown_pending; /* a root: poisoned, but operations and links still
                             live */

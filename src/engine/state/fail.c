@@ -1,13 +1,17 @@
 #include "engine/state/fail.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "engine/state/device.h"
+#include "engine/state/signature.h"
 
 /* How long a lost connection waits for a peer that knows why. */
 #define SUSPECT_NS UINT64_C(50000000)
+/* And one that left: longer than others disagree (contexts/dispute.c). */
+#define MISSED_NS UINT64_C(250000000)
 
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error) {
@@ -49,14 +53,82 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
           told.message);
 }
 
+static void fail_suspect(gloo_context *context, const gloo_error *cause,
+                         uint64_t moment_ns) {
+  gloo_context *root = context->family->root;
+  gloo_device *device = root->device;
+  root->suspect = *cause;
+  root->suspected = context;
+  root->suspect_ns = device->ops->now_ns(device->transport) + moment_ns;
+  device->suspects = device->leftovers = true;
+}
+
 /* A rank that fails for a reason says it to those it is connected to, and is
  * gone. To the others it looks as if it had died: give them a moment to hear
  * the reason from another rank before they believe that. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause) {
-  gloo_context *context = link->context->family->root;
-  gloo_device *device = context->device;
-  if (context->suspect.status != GLOO_OK) return;
-  context->suspect = *cause;
-  context->suspect_ns = device->ops->now_ns(device->transport) + SUSPECT_NS;
-  device->suspects = device->leftovers = true;
+  gloo_context *root = link->context->family->root;
+  if (root->suspect.status != GLOO_OK) return;
+  fail_suspect(root, cause, SUSPECT_NS);
+}
+
+void gli_link_missed(gli_link *link, const gloo_error *cause) {
+  if (link->context->family->root->suspect.status != GLOO_OK) return;
+  fail_suspect(link->context, cause, MISSED_NS);
+}
+
+/* ---- ranks that disagree ------------------------------------------------- */
+
+void gli_error_undecided(gloo_error *error) {
+  size_t used = strlen(error->message);
+  error->rank = error->root_rank = -1;
+  snprintf(error->message + used, sizeof error->message - used,
+           "; which of the two is wrong cannot be told");
+}
+
+static bool fail_is_same_call(const gli_header *a, const gli_header *b) {
+  return a->operation == b->operation && a->tag == b->tag;
+}
+
+void gli_link_votes(gli_link *link, const gli_header *called) {
+  gloo_context *context = link->context;
+  gli_dispute *d = &context->dispute;
+  const gloo_context *root = context->family->root;
+  if (!root->disputes || root->suspected != context) return;
+  if (link->vote == GLI_HAS_SAID || !fail_is_same_call(&d->mine, called))
+    return;
+  link->vote = GLI_HAS_SAID;
+  if (gli_signature_equal(&d->mine, called))
+    d->with_us++;
+  else if (gli_signature_equal(&d->theirs, called))
+    d->with_them++;
+  else
+    d->elsewhere++;
+}
+
+bool gli_link_disputes(gli_link *link, const gli_header *mine,
+                       const gli_header *theirs, gloo_error *error) {
+  gloo_context *context = link->context, *root = context->family->root;
+  bool alone = mine == NULL || context->size < 3 ||
+               theirs->collective == GLI_SENDRECV ||
+               gli_signature_equal(mine, theirs);
+  if (root->disputes) { /* that was found first */
+    gli_link_votes(link, theirs);
+    return true;
+  }
+  if (alone) {
+    gli_error_undecided(error);
+    return false;
+  }
+  for (gli_link *l = context->links; l != NULL; l = l->next)
+    l->vote = GLI_NOT_ASKED;
+  link->vote = GLI_HAS_SAID;
+  context->dispute = (gli_dispute){.mine = *mine,
+                                   .theirs = *theirs,
+                                   .peer = link->rank,
+                                   .with_us = 1,
+                                   .with_them = 1};
+  fail_suspect(context, error, SUSPECT_NS);
+  root->disputes = true;
+  return true;
 }

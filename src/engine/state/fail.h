@@ -15,5 +15,19 @@ gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);
 /* A link does not work any more; a better reason may come within a moment. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause);
+/* The rank of this link has left in order, and something here needs it. It may
+ * have been done with what others still disagree about. */
+void gli_link_missed(gli_link *link, const gloo_error *cause);
+
+/* The rank of this link called `theirs` where this one called `mine` (NULL: not
+ * known any more), and `error` says so. True: the context fails of that when
+ * others have been asked who is wrong. False: there is nobody to ask, so nobody
+ * is named in `error` any more, and the caller is to see to it. */
+bool gli_link_disputes(gli_link *link, const gli_header *mine,
+                       const gli_header *theirs, gloo_error *error);
+/* A rank has called that. */
+void gli_link_votes(gli_link *link, const gli_header *called);
+/* Which of the two is wrong is not known. */
+void gli_error_undecided(gloo_error *error);
 
 #endif

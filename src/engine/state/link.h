@@ -95,6 +95,9 @@ typedef struct gli_link_credit {
   uint32_t early; /* came, and still kept early */
 } gli_link_credit;
 
+/* Has the rank been asked what it has called, and has it said so? */
+typedef enum gli_vote { GLI_NOT_ASKED, GLI_ASKED, GLI_HAS_SAID } gli_vote;
+
 /* Everything about one other rank. */
 struct gli_link {
   gloo_context *context;
@@ -137,7 +140,8 @@ struct gli_link {
     uint32_t in_use; /* which of GLI_SHARED_COPIES are, a bit each */
   } copies;
 
-  bool failed; /* the transport said so: no farewell */
+  bool failed;  /* the transport said so: no farewell */
+  uint8_t vote; /* gli_vote: in the dispute of its context */
 };
 
 #endif
