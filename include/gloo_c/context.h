@@ -404,8 +404,9 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
  * goes on without a lost peer, need not ask here. A call that was merely
  * refused (bad arguments) is reported here too as long as nothing worse
  * happened. GLOO_OK, with an empty message, when all is well; `error` may be
- * NULL where the status is enough. Looks for news from the other ranks, without
- * blocking.
+ * NULL where the status is enough. Looks for news from the other ranks, unless
+ * another thread of this one does, or is in a call that does not leave the
+ * device to others, such as a long custom operation: it waits for none.
  * Errors: that one; GLOO_ERR_INVALID (no context, or in a custom operation).
  * Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_error(const gloo_context *context,

@@ -1,8 +1,10 @@
 /* Operations of the caller's own: every reduction, algorithm and form, elements
  * of any size, over every transport. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #include "reduction.h"
 
@@ -261,6 +263,54 @@ static void one_operation_serves_all_types(void **state) {
   gloo_custom_op_destroy(op);
 }
 
+/* ---- asking meanwhile ---------------------------------------------------- */
+
+/* An operation that goes on until another thread has asked for the error. */
+typedef struct patience {
+  gloo_custom_op *op;
+  gloo_context *context;
+  atomic_bool inside, asked, late;
+} patience;
+
+static void wait_until_asked(const gloo_custom_args *args) {
+  patience *p = args->user;
+  atomic_store(&p->inside, true);
+  uint64_t until_ns = uv_hrtime() + UINT64_C(20000000000);
+  while (!atomic_load(&p->asked) && uv_hrtime() < until_ns) continue;
+  if (!atomic_load(&p->asked)) atomic_store(&p->late, true);
+  memcpy(args->result, args->left, args->count * args->element_bytes);
+}
+
+static void ask_for_the_error(void *user) {
+  patience *p = user;
+  while (!atomic_load(&p->inside)) continue;
+  (void)gloo_context_error(p->context, NULL);
+  atomic_store(&p->asked, true);
+}
+
+static void ask_meanwhile(rank_env *env) {
+  int32_t x = env->rank;
+  uv_thread_t thread;
+  patience p = {.context = env->context};
+  gloo_custom_op_options options = GLOO_CUSTOM_OP_OPTIONS_INIT;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  options.user = &p;
+  RANK_OK(env, gloo_custom_op_create(wait_until_asked, &options, &p.op, NULL));
+  o.custom = p.op;
+  RANK_CHECK(env, uv_thread_create(&thread, ask_for_the_error, &p) == 0);
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_INT32,
+                              GLOO_CUSTOM, &o, NULL));
+  atomic_store(&p.inside, true); /* a rank that had nothing to combine */
+  uv_thread_join(&thread);
+  RANK_CHECK(env, !atomic_load(&p.late));
+  gloo_custom_op_destroy(p.op);
+}
+
+static void error_is_told_during_an_operation(void **state) {
+  (void)state;
+  run(2, ask_meanwhile, NULL);
+}
+
 /* ---- what is refused ----------------------------------------------------- */
 
 static void refuse(rank_env *env, const gloo_options *o, gloo_dtype dtype,
@@ -495,6 +545,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(one_operation_serves_types_of_the_caller),
       cmocka_unit_test(ranks_with_other_operations_are_told),
       cmocka_unit_test(calls_from_within_are_refused),
+      cmocka_unit_test(error_is_told_during_an_operation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,10 @@ static gloo_context *new_group(const gloo_context *parent, uint32_t id,
   group->oversubscribed = parent->oversubscribed;
   group->maps = parent->maps;
   group->buffers_promised = parent->buffers_promised;
-  group->cause = family->root->cause;
+  if (gli_context_poisoned(family->root)) {
+    group->cause = family->root->cause;
+    gli_posted_put(&group->news, &group->cause);
+  }
   group->next = family->groups;
   family->groups = group;
   return group;

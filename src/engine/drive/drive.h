@@ -17,6 +17,14 @@ static inline void gli_device_lock(gloo_device *device) {
   if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
 }
 
+/* Without waiting for another thread. */
+static inline bool gli_device_try_lock(gloo_device *device) {
+  if (gli_lock_try(&device->lock)) return true;
+  if (!atomic_load(&device->fork.pending)) return false;
+  gli_device_lock_contended(device); /* a forked child, that no thread keeps */
+  return true;
+}
+
 /* ---- forked children (forked.c) ------------------------------------------ */
 
 bool gli_device_watch_forks(gloo_device *device);

@@ -9,6 +9,7 @@
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
+#include "engine/state/fail.h"
 
 /* ---- a transport that reaches no peer ------------------------------------ */
 
@@ -57,9 +58,7 @@ static void end_operations(gloo_context *context, const gloo_error *cause) {
 static void forked_part(gloo_context *root, const gloo_error *cause,
                         bool torn) {
   gli_family *family = root->family;
-  root->cause = *cause;
-  for (gloo_context *g = family->groups; g != NULL; g = g->next)
-    g->cause = *cause;
+  gli_context_set_cause(root, cause);
   if (!torn) {
     root->teardown_pending = true;
     gli_context_finish_teardown(root);

@@ -9,8 +9,7 @@
 static gloo_status make_and_begin(gloo_context *context, const gli_call *call,
                                   gli_operation **out, gloo_error *error) {
   gloo_status status = gli_operation_make(context, call, out, error);
-  if (status != GLOO_OK && !gli_context_poisoned(context))
-    context->refused = *error;
+  if (status != GLOO_OK) gli_context_note_refused(context, error);
   return status;
 }
 

@@ -260,7 +260,7 @@ gloo_status gli_context_usable(const gloo_context *context, gloo_error *error) {
 gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error) {
   gli_log(GLOO_LOG_INFO, "refused a call: %s", error->message);
   gli_device_lock(context->device);
-  context->refused = *error;
+  gli_context_note_refused(context, error);
   gli_device_unlock(context->device);
   return error->status;
 }
@@ -335,13 +335,14 @@ gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
                     name);
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_device *device = context->device;
-  gli_device_lock(device);
-  gli_device_poll(device);
-  gli_device_check_deadlines(device);
-  bool poisoned = gli_context_poisoned(context);
-  *error = poisoned ? context->cause : context->refused;
+  /* Who has the lock looks for news, or is in an operation of the caller's. */
+  if (gli_device_try_lock(device)) {
+    gli_device_poll(device);
+    gli_device_check_deadlines(device);
+    gli_device_tell(device);
+    gli_device_unlock(device);
+  }
+  gli_posted_get(&context->news, error);
   gli_context_localize(context, error);
-  gli_device_tell(device);
-  gli_device_unlock(device);
   return error->status;
 }

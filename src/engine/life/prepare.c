@@ -216,7 +216,6 @@ static gloo_status make_operation(gloo_context *context, const gli_call *call,
 gloo_status gli_operation_make(gloo_context *context, const gli_call *call,
                                gli_operation **out, gloo_error *error) {
   gloo_status status = make_operation(context, call, out, error);
-  if (status != GLOO_OK && !gli_context_poisoned(context))
-    context->refused = *error;
+  if (status != GLOO_OK) gli_context_note_refused(context, error);
   return status;
 }

@@ -7,6 +7,7 @@
 #include "engine/state/call.h"
 #include "engine/state/link.h"
 #include "engine/state/operation.h"
+#include "engine/state/posted.h"
 #include "plan/tuning.h"
 
 typedef struct gli_family gli_family;
@@ -98,8 +99,9 @@ struct gloo_context {
   bool is_control;    /* where the ranks of another context make groups of it */
   gloo_context *control; /* of this one; made when first needed */
 
-  gloo_error cause;   /* why it is poisoned; status GLOO_OK: it is not */
-  gloo_error refused; /* the last refused call */
+  gloo_error cause; /* why it is poisoned; status GLOO_OK: it is not */
+  gli_posted news;  /* the same, or else the last refused call: for threads
+                       without the lock */
   /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
    * not. No lock: signal handlers write it. */
   _Atomic(const char *) gives_up;

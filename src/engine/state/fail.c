@@ -25,6 +25,21 @@ gloo_status gli_context_unusable(const gloo_context *context,
   return GLOO_ERR_POISONED;
 }
 
+static void fail_set_cause(gloo_context *context, const gloo_error *cause) {
+  context->cause = *cause;
+  gli_posted_put(&context->news, cause);
+}
+
+void gli_context_set_cause(gloo_context *root, const gloo_error *cause) {
+  fail_set_cause(root, cause);
+  for (gloo_context *g = root->family->groups; g != NULL; g = g->next)
+    fail_set_cause(g, cause);
+}
+
+void gli_context_note_refused(gloo_context *context, const gloo_error *error) {
+  if (!gli_context_poisoned(context)) gli_posted_put(&context->news, error);
+}
+
 void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   if (gli_context_poisoned(context)) return;
   gli_family *family = context->family;
@@ -36,9 +51,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
     snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
   }
   gli_error_prefix(&told, "%s", where);
-  family->root->cause = told;
-  for (gloo_context *g = family->groups; g != NULL; g = g->next)
-    g->cause = told;
+  gli_context_set_cause(family->root, &told);
   family->root->teardown_pending = true;
   context->device->teardowns_pending = 1;
   for (gli_operation *op = family->active.first; op != NULL;

@@ -10,6 +10,10 @@
  * links are closed, in gli_context_finish_teardown, for a transport must not
  * lose a pair from under its feet; until then no message finds an operation. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
+/* No more than that it has failed, and all of the family. */
+void gli_context_set_cause(gloo_context *root, const gloo_error *cause);
+/* A call was refused: that is news, as long as nothing worse has happened. */
+void gli_context_note_refused(gloo_context *context, const gloo_error *error);
 /* The error of a call that wants to use it then. */
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);
