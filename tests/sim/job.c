@@ -256,12 +256,18 @@ static void let_time_pass(job *j) {
   sim_advance(j->world, patience_ns / 50);
 }
 
+static void job_trace(job *j, uint64_t what) {
+  j->trace = (j->trace ^ what) * UINT64_C(0x100000001b3);
+}
+
 static void schedule(job *j) {
   int idle = 0;
   j->started_ns = sim_now_ns(j->world);
   for (int round = 0; !all_finished(j) && !j->broken; round++) {
     if (round >= j->strike_at) job_strike(j);
     int events = round_of_turns(j);
+    job_trace(j, sim_now_ns(j->world));
+    job_trace(j, (uint64_t)events);
     if (job_draw(j, 4) == 0) continue; /* more turns at the same moment */
     idle = sim_step(j->world) || events > 0 ? 0 : idle + 1;
     if (idle >= IDLE_ROUNDS_MAX) let_time_pass(j);
@@ -269,7 +275,21 @@ static void schedule(job *j) {
   }
 }
 
+static void trace_errors(job *j) {
+  for (uint32_t i = 0; i < j->script.ranks; i++) {
+    const char *at = j->ranks[i].failed ? j->ranks[i].error.message : "";
+    while (*at != '\0') job_trace(j, (uint64_t)*at++);
+  }
+}
+
 bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]) {
+  uint64_t trace;
+  return job_run_traced(seed, fault, text, &trace);
+}
+
+bool job_run_traced(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES],
+                    uint64_t *trace) {
+  *trace = 0;
   job j = {.fault = fault, .text = text};
   sim_options options = sim_options_from_seed(seed);
   script_make(&j.script, seed);
@@ -289,6 +309,8 @@ bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]) {
   for (uint32_t i = 0; i < j.script.ranks && !j.broken; i++) {
     job_judge(&j, &j.ranks[i]);
   }
+  trace_errors(&j);
+  *trace = j.trace;
   for (uint32_t i = 0; i < j.script.ranks; i++) close_rank(&j, &j.ranks[i]);
   sim_destroy(j.world);
   script_free(&j.script);

@@ -25,5 +25,9 @@ enum { JOB_TEXT_BYTES = 900 };
  * the right data; with one, each rank has succeeded as far as it got or names
  * the culprit. */
 bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]);
+/* The same; *trace is a number that follows from all that happened, and when.
+ */
+bool job_run_traced(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES],
+                    uint64_t *trace);
 
 #endif

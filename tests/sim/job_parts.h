@@ -44,6 +44,7 @@ typedef struct job {
   int disagree_at;         /* call */
   char *text;
   bool broken;
+  uint64_t trace; /* of what happened in each round */
 } job;
 
 /* ---- job.c --------------------------------------------------------------- */

@@ -64,6 +64,20 @@ static void disagreement_is_a_mismatch_on_all_ranks(void **state) {
   run_seeds(JOB_DISAGREE, 500);
 }
 
+static void seed_replays_exactly(void **state) {
+  (void)state;
+  uint64_t first = from_environment("SIM_FIRST", 1);
+  char text[JOB_TEXT_BYTES];
+  for (uint64_t seed = first; seed < first + 20; seed++) {
+    for (int fault = 0; fault < JOB_FAULTS; fault++) {
+      uint64_t once, again;
+      assert_true(job_run_traced(seed, (job_fault)fault, text, &once));
+      assert_true(job_run_traced(seed, (job_fault)fault, text, &again));
+      if (once != again) fail_msg("seed %d, fault %d", (int)seed, fault);
+    }
+  }
+}
+
 int main(void) {
   gloo_log_set_level(GLOO_LOG_OFF);
   const struct CMUnitTest tests[] = {
@@ -74,6 +88,7 @@ int main(void) {
       cmocka_unit_test(rank_that_leaves_early_is_named),
       cmocka_unit_test(cancelled_call_ends_on_all_ranks),
       cmocka_unit_test(disagreement_is_a_mismatch_on_all_ranks),
+      cmocka_unit_test(seed_replays_exactly),
   };
   return cmocka_run_group_tests_name("engine seeds", tests, NULL, NULL);
 }
