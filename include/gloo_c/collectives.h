@@ -13,11 +13,11 @@
  *   root and tag, in the same order (per tag). A disagreement is detected with
  *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
  *   rank; the error names the rank that differs from most, or none (-1) where
- *   that cannot be told, as of two ranks. A rank whose part is done when it is detected, such as a leaf of a
- *   reduce or a gather, or the root of a broadcast, has returned GLOO_OK and
- *   hears of it in its next call; and a rank may hear of it in the call before
- *   the one in which ranks disagree. So ranks need not agree on which call has
- *   failed.
+ *   that cannot be told, as of two ranks. A rank whose part is done when it is
+ *   detected, such as a leaf of a reduce or a gather, or the root of a
+ *   broadcast, has returned GLOO_OK and hears of it in its next call; and a
+ *   rank may hear of it in the call before the one in which ranks disagree. So
+ *   ranks need not agree on which call has failed.
  * No elements. A count of 0 is legal everywhere, and buffers may be NULL then.
  *   Such calls are matched like others, for which ranks exchange empty
  *   messages: in one round by way of the root where there is one, else in

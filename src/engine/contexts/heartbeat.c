@@ -87,7 +87,7 @@ static void say_alive(gloo_context *context) {
                    (uint32_t)(beat_every(h) / 1000000));
 }
 
-static uint64_t next_pause(gli_heartbeat *h) {
+static uint64_t heartbeat_pause(gli_heartbeat *h) {
   uint64_t period_ns = beat_every(h), pause_ns = h->pause_ns;
   if (pause_ns > period_ns) return period_ns;
   h->pause_ns *= 2;
@@ -148,7 +148,7 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
   }
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
   if (h->beats) say_alive(context);
-  h->due_ns = now_ns + next_pause(h);
+  h->due_ns = now_ns + heartbeat_pause(h);
   if (look_ns < h->due_ns) h->due_ns = look_ns;
 }
 
