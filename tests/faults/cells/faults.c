@@ -1,0 +1,141 @@
+/* The faults. What ranks suffer beside their calls is in suffer.c, what the
+ * network does in network.c. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cell.h"
+
+#define SECONDS(n) INT64_C(n##000000000)
+#define MILLISECONDS(n) INT64_C(n##000000)
+
+enum {
+  ONE_HOST = 1u << CELL_TCP | 1u << CELL_SHM,
+  ANYWHERE = ONE_HOST | 1u << CELL_HOSTS
+};
+
+/* ---- by the driver ------------------------------------------------------- */
+
+static void signal_victim(cell_run *run, int number) {
+  (void)kill(run->pids[run->c->victim], number);
+}
+
+static void strike_kill(cell_run *run) {
+  signal_victim(run, SIGKILL);
+}
+
+static void strike_stop(cell_run *run) {
+  signal_victim(run, SIGSTOP);
+}
+
+static void heal_stop(cell_run *run) {
+  signal_victim(run, SIGCONT);
+}
+
+/* ---- by the rank itself -------------------------------------------------- */
+
+static void act_exit(gloo_context *context) {
+  (void)context;
+  _exit(0);
+}
+
+/* The process stays, so nothing but the library tells the others. */
+static void act_leave(gloo_context *context) {
+  gloo_context_destroy(context);
+  for (;;) pause();
+}
+
+static void act_abort(gloo_context *context) {
+  (void)gloo_context_abort(context, "the matrix says so", NULL);
+}
+
+static void act_slow(gloo_context *context) {
+  (void)context;
+  static unsigned random = 1;
+  cell_nap_ns(cell_random(&random, 40) * MILLISECONDS(1));
+}
+
+/* ---- the list ------------------------------------------------------------ */
+
+#define DEPARTURE(NAME, KIND)                                               \
+  {                                                                         \
+    .name = NAME, .outcome = CELL_ENDS, .heartbeat = "5",                   \
+    .timeout_ns = SECONDS(2), .promised_ns = SECONDS(3), .departure = KIND, \
+    .over = ANYWHERE, .victim_lives = true, .any_rank = true                \
+  }
+
+const cell_fault cell_faults[] = {
+    {.name = "none",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .over = ANYWHERE,
+     .victim_lives = true},
+    {.name = "kill",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .strike = strike_kill,
+     .over = ANYWHERE},
+    {.name = "stop",
+     .outcome = CELL_ENDS,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(2500),
+     .strike = strike_stop,
+     .over = ANYWHERE},
+    {.name = "stop_deadline",
+     .outcome = CELL_ENDS,
+     .heartbeat = "0",
+     .timeout_ns = SECONDS(2),
+     .promised_ns = SECONDS(3),
+     .strike = strike_stop,
+     .over = ANYWHERE},
+    {.name = "stop_continue",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .strike = strike_stop,
+     .heal = heal_stop,
+     .over = ANYWHERE,
+     .victim_lives = true},
+    {.name = "exit",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .act = act_exit,
+     .over = ANYWHERE},
+    {.name = "leave",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .act = act_leave,
+     .over = ANYWHERE},
+    {.name = "abort",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .act = act_abort,
+     .over = ANYWHERE,
+     .victim_lives = true},
+    {.name = "slow",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .act = act_slow,
+     .over = ANYWHERE,
+     .victim_lives = true},
+    DEPARTURE("other_count", CELL_COUNT),
+    DEPARTURE("other_type", CELL_TYPE),
+    DEPARTURE("other_op", CELL_OP),
+    DEPARTURE("other_root", CELL_ROOT),
+    DEPARTURE("other_order", CELL_ORDER),
+    DEPARTURE("extra_call", CELL_EXTRA),
+    DEPARTURE("missing_call", CELL_MISSING),
+};
+const int cell_fault_count = (int)(sizeof cell_faults / sizeof cell_faults[0]);
