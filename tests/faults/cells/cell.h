@@ -39,6 +39,13 @@ typedef enum cell_departure {
   CELL_MISSING
 } cell_departure;
 
+/* Which ranks are at fault. */
+typedef enum cell_named {
+  CELL_VICTIM,
+  CELL_OTHER_SIDE, /* of two hosts: those on another one than who is told */
+  CELL_ANY         /* each is an end of a connection that broke */
+} cell_named;
+
 typedef struct cell_run cell_run;
 typedef struct cell_board cell_board;
 
@@ -59,10 +66,11 @@ typedef struct cell_fault {
   cell_departure departure;
   unsigned over;     /* 1 << cell_over: where there is such a thing */
   bool victim_lives; /* it is told as well */
+  bool settled;      /* it comes when connections and signs of life are there */
   bool at_start;     /* half of the cells: before the context is made */
   bool makes_groups; /* what takes memory and descriptors */
-  bool parts_hosts;  /* ranks on different hosts may name each other */
-  bool any_rank;     /* whom it names is told, but no failure */
+  cell_named named;
+  bool any_rank;               /* whom it names is told, but no failure */
   const char *setting, *value; /* of the environment, or NULL */
 } cell_fault;
 

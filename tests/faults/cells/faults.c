@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include "cell.h"
+#include "network.h"
+#include "suffer.h"
 
 #define SECONDS(n) INT64_C(n##000000000)
 #define MILLISECONDS(n) INT64_C(n##000000)
 
 enum {
   ONE_HOST = 1u << CELL_TCP | 1u << CELL_SHM,
+  NETWORK = 1u << CELL_TCP | 1u << CELL_HOSTS,
   ANYWHERE = ONE_HOST | 1u << CELL_HOSTS
 };
 
@@ -56,6 +59,24 @@ static void act_slow(gloo_context *context) {
   cell_nap_ns(cell_random(&random, 40) * MILLISECONDS(1));
 }
 
+#define PARTED(NAME, STRIKE, LIVES, NAMED)                                  \
+  {                                                                         \
+    .name = NAME, .outcome = CELL_ENDS, .heartbeat = "2", .timeout_ns = -1, \
+    .promised_ns = MILLISECONDS(2500), .strike = STRIKE,                    \
+    .heal = cell_heal_network, .over = 1u << CELL_HOSTS,                    \
+    .victim_lives = LIVES, .named = NAMED, .settled = true                  \
+  }
+
+/* Whether a process gets on with what it has is its own affair; that all are
+ * told when it does not is not. */
+#define LACKING(NAME, SUFFER)                                              \
+  {                                                                        \
+    .name = NAME, .outcome = CELL_EITHER, .heartbeat = "2",                \
+    .timeout_ns = SECONDS(3), .promised_ns = SECONDS(4), .suffer = SUFFER, \
+    .over = ANYWHERE, .victim_lives = true, .at_start = true,              \
+    .makes_groups = true                                                   \
+  }
+
 /* ---- the list ------------------------------------------------------------ */
 
 #define DEPARTURE(NAME, KIND)                                               \
@@ -85,7 +106,8 @@ const cell_fault cell_faults[] = {
      .timeout_ns = -1,
      .promised_ns = MILLISECONDS(2500),
      .strike = strike_stop,
-     .over = ANYWHERE},
+     .over = ANYWHERE,
+     .settled = true},
     {.name = "stop_deadline",
      .outcome = CELL_ENDS,
      .heartbeat = "0",
@@ -137,5 +159,66 @@ const cell_fault cell_faults[] = {
     DEPARTURE("other_order", CELL_ORDER),
     DEPARTURE("extra_call", CELL_EXTRA),
     DEPARTURE("missing_call", CELL_MISSING),
+    {.name = "reset",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .suffer = cell_suffer_reset,
+     .over = NETWORK,
+     .victim_lives = true,
+     .named = CELL_ANY,
+     .settled = true},
+    {.name = "reset_one",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .suffer = cell_suffer_reset_one,
+     .over = NETWORK,
+     .victim_lives = true,
+     .named = CELL_ANY,
+     .settled = true},
+    {.name = "damage",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = SECONDS(10),
+     .promised_ns = MILLISECONDS(500),
+     .suffer = cell_suffer_damage,
+     .over = 1u << CELL_TCP,
+     .victim_lives = true,
+     .setting = "GLOO_CHECKSUM",
+     .value = "1"},
+    PARTED("blackhole", cell_strike_blackhole, true, CELL_OTHER_SIDE),
+    PARTED("loss_from", cell_strike_loss_from_victim, true, CELL_ANY),
+    PARTED("loss_to", cell_strike_loss_to_victim, true, CELL_ANY),
+    PARTED("half_open", cell_strike_half_open, false, CELL_OTHER_SIDE),
+    {.name = "blackhole_healed",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .strike = cell_strike_blackhole,
+     .heal = cell_heal_network,
+     .over = 1u << CELL_HOSTS,
+     .victim_lives = true},
+    LACKING("no_descriptors", cell_suffer_no_descriptors),
+    LACKING("no_memory", cell_suffer_no_memory),
+    LACKING("no_shared_memory", cell_suffer_no_shared_memory),
+    {.name = "signals",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .suffer = cell_suffer_signals,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .at_start = true},
+    {.name = "clock",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .suffer = cell_suffer_clock,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .at_start = true},
 };
 const int cell_fault_count = (int)(sizeof cell_faults / sizeof cell_faults[0]);

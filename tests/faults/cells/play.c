@@ -38,12 +38,6 @@ unsigned cell_random(unsigned *state, unsigned below) {
 
 /* ---- what follows from the seed ------------------------------------------ */
 
-/* Is a rank found by its signs of life alone? Then it has to give one first. */
-static bool takes_signs(const cell_fault *fault) {
-  return fault->outcome == CELL_ENDS && fault->promised_ns > 1000000000 &&
-         fault->timeout_ns < 0;
-}
-
 void cell_draw(cell *c) {
   unsigned random = c->seed * 2246822519u + (unsigned)c->kind * 374761393u +
                     (unsigned)(c->fault - cell_faults) * 668265263u;
@@ -56,7 +50,7 @@ void cell_draw(cell *c) {
   if (c->fault->departure != CELL_NONE && c->victim == c->ranks - 1)
     c->victim = 0;
   c->delay_ns = cell_random(&random, 60000000);
-  if (takes_signs(c->fault)) c->delay_ns += 200000000;
+  if (c->fault->settled) c->delay_ns += 200000000;
   c->before_start = cell_random(&random, 2) == 0 && c->fault->at_start;
   /* On the other host: the rank at fault alone, or with every second rank. */
   c->others = 1u << c->victim;
@@ -106,6 +100,8 @@ static bool all_work(const cell_run *run) {
 }
 
 static bool is_expected(const cell *c, int rank) {
+  if (c->fault->named == CELL_OTHER_SIDE && !c->fault->victim_lives)
+    return !cell_is_there(c, rank); /* the whole host is gone */
   return rank != c->victim || c->fault->victim_lives;
 }
 
@@ -191,9 +187,9 @@ static const char *const verdict_names[VERDICTS] = {
     "alarm", "wrong", "changed", "hang",     "crash"};
 
 static bool is_at_fault(const cell *c, int teller, int named) {
-  if (named == c->victim) return true;
-  if (!c->fault->parts_hosts) return false;
-  return cell_is_there(c, teller) != cell_is_there(c, named);
+  if (c->fault->named == CELL_ANY || named == c->victim) return true;
+  if (c->fault->named == CELL_VICTIM) return false;
+  return cell_is_there(c, named) != cell_is_there(c, teller);
 }
 
 static verdict judge_words(const cell_run *run, int rank) {

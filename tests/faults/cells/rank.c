@@ -147,6 +147,8 @@ static void tell_why(const position *p, const cell_work *w,
   note->cause = cause;
   note->named = error.root_rank;
   memcpy(note->text, error.message, sizeof note->text);
+  /* One that was refused would be taken for the next of all ranks. */
+  if (p->c->fault->outcome != CELL_ENDS) return;
   note->changed = gloo_barrier(w->context, NULL, &later) != GLOO_ERR_POISONED ||
                   later.cause != cause;
 }
