@@ -42,8 +42,9 @@ typedef enum cell_departure {
 /* Which ranks are at fault. */
 typedef enum cell_named {
   CELL_VICTIM,
-  CELL_OTHER_SIDE, /* of two hosts: those on another one than who is told */
-  CELL_ANY         /* each is an end of a connection that broke */
+  CELL_VICTIM_DEAF, /* it hears of nobody: it may name any */
+  CELL_OTHER_SIDE,  /* of two hosts: those on another one than who is told */
+  CELL_ANY          /* each is an end of a connection that broke */
 } cell_named;
 
 typedef struct cell_run cell_run;
@@ -67,6 +68,8 @@ typedef struct cell_fault {
   unsigned over;     /* 1 << cell_over: where there is such a thing */
   bool victim_lives; /* it is told as well */
   bool settled;      /* it comes when connections and signs of life are there */
+  bool early;        /* it comes while ranks meet */
+  bool served;       /* at a server of the store, whose death it is */
   bool at_start;     /* half of the cells: before the context is made */
   bool makes_groups; /* what takes memory and descriptors */
   cell_named named;
@@ -143,6 +146,7 @@ typedef struct cell_note {
 
 struct cell_board {
   _Atomic bool struck, stop;
+  _Atomic unsigned store_port;
   _Atomic unsigned stop_at; /* the number of the call before which all end */
   _Atomic uint64_t struck_ns;
   cell_note notes[CELL_MAX_RANKS];
@@ -158,12 +162,19 @@ struct cell_run {
   pid_t pids[CELL_MAX_RANKS]; /* 0: has ended, `exits` says how */
   int exits[CELL_MAX_RANKS];
   bool killed[CELL_MAX_RANKS]; /* by the driver, when it was over */
+  pid_t store;                 /* 0: it is the directory */
   char directory[32];
 };
 
 /* Run it, append what became of each rank to `records` (or NULL), and return
  * whether all is as promised. Says what is not so. */
 bool cell_play(const cell *c, FILE *records);
+
+void cell_store_begin(cell_run *run);
+void cell_store_end(cell_run *run);
+gloo_status cell_store_open(const cell *c, const char *directory,
+                            const cell_board *board, gloo_store **store,
+                            gloo_error *error);
 
 /* ---- two hosts ----------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 
 #include "cell.h"
 #include "network.h"
+#include "proxy.h"
 #include "suffer.h"
 
 #define SECONDS(n) INT64_C(n##000000000)
@@ -34,6 +35,10 @@ static void strike_stop(cell_run *run) {
 
 static void heal_stop(cell_run *run) {
   signal_victim(run, SIGCONT);
+}
+
+static void strike_store(cell_run *run) {
+  cell_store_end(run);
 }
 
 /* ---- by the rank itself -------------------------------------------------- */
@@ -100,6 +105,41 @@ const cell_fault cell_faults[] = {
      .promised_ns = MILLISECONDS(500),
      .strike = strike_kill,
      .over = ANYWHERE},
+    {.name = "kill_early",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = SECONDS(2),
+     .promised_ns = SECONDS(3),
+     .strike = strike_kill,
+     .over = ANYWHERE,
+     .early = true},
+    {.name = "stop_early",
+     .outcome = CELL_ENDS,
+     .heartbeat = "2",
+     .timeout_ns = SECONDS(2),
+     .promised_ns = SECONDS(3),
+     .strike = strike_stop,
+     .over = ANYWHERE,
+     .early = true},
+    {.name = "store_dies",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = SECONDS(10),
+     .strike = strike_store,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .served = true},
+    {.name = "store_dies_early",
+     .outcome = CELL_EITHER,
+     .heartbeat = "2",
+     .timeout_ns = SECONDS(2),
+     .promised_ns = SECONDS(3),
+     .strike = strike_store,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .named = CELL_ANY, /* who could not meet is missed by the others */
+     .early = true,
+     .served = true},
     {.name = "stop",
      .outcome = CELL_ENDS,
      .heartbeat = "2",
@@ -200,6 +240,42 @@ const cell_fault cell_faults[] = {
      .strike = cell_strike_blackhole,
      .heal = cell_heal_network,
      .over = 1u << CELL_HOSTS,
+     .victim_lives = true},
+    {.name = "mute",
+     .outcome = CELL_ENDS,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(2500),
+     .suffer = cell_proxy_mute,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .settled = true},
+    {.name = "deaf_mute",
+     .outcome = CELL_ENDS,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(2500),
+     .suffer = cell_proxy_half_open,
+     .over = ANYWHERE,
+     .victim_lives = true,
+     .named = CELL_VICTIM_DEAF,
+     .settled = true},
+    {.name = "cut_one",
+     .outcome = CELL_ENDS,
+     .heartbeat = "5",
+     .timeout_ns = -1,
+     .promised_ns = MILLISECONDS(500),
+     .suffer = cell_proxy_cut,
+     .over = ONE_HOST,
+     .victim_lives = true,
+     .named = CELL_ANY,
+     .settled = true},
+    {.name = "busy",
+     .outcome = CELL_GOES_ON,
+     .heartbeat = "2",
+     .timeout_ns = -1,
+     .suffer = cell_proxy_busy,
+     .over = ANYWHERE,
      .victim_lives = true},
     LACKING("no_descriptors", cell_suffer_no_descriptors),
     LACKING("no_memory", cell_suffer_no_memory),

@@ -49,7 +49,7 @@ void cell_draw(cell *c) {
   /* In pairs of an odd number of ranks the last has nobody to disagree with. */
   if (c->fault->departure != CELL_NONE && c->victim == c->ranks - 1)
     c->victim = 0;
-  c->delay_ns = cell_random(&random, 60000000);
+  c->delay_ns = cell_random(&random, c->fault->early ? 20000000 : 60000000);
   if (c->fault->settled) c->delay_ns += 200000000;
   c->before_start = cell_random(&random, 2) == 0 && c->fault->at_start;
   /* On the other host: the rank at fault alone, or with every second rank. */
@@ -81,6 +81,7 @@ static void begin(cell_run *run, const cell *c) {
   run->board = mmap(NULL, sizeof *run->board, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (run->board == MAP_FAILED || mkdtemp(run->directory) == NULL) abort();
+  cell_store_begin(run);
   for (int rank = 0; rank < c->ranks; rank++) begin_rank(run, rank);
 }
 
@@ -146,7 +147,7 @@ static void strike(cell_run *run) {
 
 static void play(cell_run *run) {
   const cell_fault *fault = run->c->fault;
-  bool ended = wait_until(run, all_work, patience_ns);
+  bool ended = fault->early || wait_until(run, all_work, patience_ns);
   strike(run);
   if (ended && fault->outcome == CELL_ENDS) {
     ended = wait_until(run, all_have_ended, fault->promised_ns + patience_ns);
@@ -158,6 +159,7 @@ static void play(cell_run *run) {
   atomic_store(&run->board->stop, true);
   (void)wait_until(run, all_have_ended, patience_ns);
   end_all(run);
+  cell_store_end(run);
 }
 
 static void clean_up(cell_run *run) {
@@ -189,6 +191,7 @@ static const char *const verdict_names[VERDICTS] = {
 static bool is_at_fault(const cell *c, int teller, int named) {
   if (c->fault->named == CELL_ANY || named == c->victim) return true;
   if (c->fault->named == CELL_VICTIM) return false;
+  if (c->fault->named == CELL_VICTIM_DEAF) return teller == c->victim;
   return cell_is_there(c, named) != cell_is_there(c, teller);
 }
 

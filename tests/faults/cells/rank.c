@@ -169,15 +169,14 @@ typedef struct belongings {
 static gloo_status join(const position *p, const char *directory,
                         belongings *own, cell_work *w, gloo_error *error) {
   const cell *c = p->c;
-  gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
   gloo_context_options o = GLOO_CONTEXT_OPTIONS_INIT;
-  f.directory = directory;
   d.transport = c->over == CELL_HOSTS ? "auto" : cell_over_names[c->over];
   o.timeout_ns = c->fault->timeout_ns;
   if (c->over == CELL_HOSTS)
     d.host = cell_is_there(c, p->rank) ? "10.213.78.2" : "10.213.78.1";
-  gloo_status status = gloo_store_file_create(&f, &own->store, error);
+  gloo_status status =
+      cell_store_open(c, directory, p->board, &own->store, error);
   if (status != GLOO_OK) return status;
   status = gloo_device_create(&d, &own->device, error);
   if (status != GLOO_OK) return status;
