@@ -158,7 +158,7 @@ static void tell_why(const position *p, const cell_work *w,
 static void set_environment(const cell *c) {
   setenv("GLOO_HEARTBEAT", c->fault->heartbeat, 1);
   setenv("GLOO_LOG_LEVEL", "error", 0);
-  if (c->fault->setting != NULL) setenv(c->fault->setting, c->fault->value, 1);
+  if (c->fault->setting != NULL) setenv(c->fault->setting, c->fault->value, 0);
 }
 
 typedef struct belongings {
