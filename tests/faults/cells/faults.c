@@ -8,6 +8,7 @@
 #include "cell.h"
 #include "network.h"
 #include "proxy.h"
+#include "ranks/sanitized.h"
 #include "suffer.h"
 
 #define SECONDS(n) INT64_C(n##000000000)
@@ -16,7 +17,12 @@
 enum {
   ONE_HOST = 1u << CELL_TCP | 1u << CELL_SHM,
   NETWORK = 1u << CELL_TCP | 1u << CELL_HOSTS,
-  ANYWHERE = ONE_HOST | 1u << CELL_HOSTS
+  ANYWHERE = ONE_HOST | 1u << CELL_HOSTS,
+#if defined(SANITIZED_FOR_MEMORY)
+  WITH_LITTLE_MEMORY = 0 /* the sanitizer itself needs much */
+#else
+  WITH_LITTLE_MEMORY = ANYWHERE
+#endif
 };
 
 /* ---- by the driver ------------------------------------------------------- */
@@ -74,12 +80,11 @@ static void act_slow(gloo_context *context) {
 
 /* Whether a process gets on with what it has is its own affair; that all are
  * told when it does not is not. */
-#define LACKING(NAME, SUFFER)                                              \
-  {                                                                        \
-    .name = NAME, .outcome = CELL_EITHER, .heartbeat = "2",                \
-    .timeout_ns = SECONDS(3), .promised_ns = SECONDS(4), .suffer = SUFFER, \
-    .over = ANYWHERE, .victim_lives = true, .at_start = true,              \
-    .makes_groups = true                                                   \
+#define LACKING(NAME, SUFFER, OVER)                                            \
+  {                                                                            \
+    .name = NAME, .outcome = CELL_EITHER, .heartbeat = "2",                    \
+    .timeout_ns = SECONDS(3), .promised_ns = SECONDS(4), .suffer = SUFFER,     \
+    .over = OVER, .victim_lives = true, .at_start = true, .makes_groups = true \
   }
 
 /* ---- the list ------------------------------------------------------------ */
@@ -277,9 +282,9 @@ const cell_fault cell_faults[] = {
      .suffer = cell_proxy_busy,
      .over = ANYWHERE,
      .victim_lives = true},
-    LACKING("no_descriptors", cell_suffer_no_descriptors),
-    LACKING("no_memory", cell_suffer_no_memory),
-    LACKING("no_shared_memory", cell_suffer_no_shared_memory),
+    LACKING("no_descriptors", cell_suffer_no_descriptors, ANYWHERE),
+    LACKING("no_memory", cell_suffer_no_memory, WITH_LITTLE_MEMORY),
+    LACKING("no_shared_memory", cell_suffer_no_shared_memory, ANYWHERE),
     {.name = "signals",
      .outcome = CELL_GOES_ON,
      .heartbeat = "2",

@@ -190,6 +190,8 @@ static const char *const verdict_names[VERDICTS] = {
 
 static bool is_at_fault(const cell *c, int teller, int named) {
   if (c->fault->named == CELL_ANY || named == c->victim) return true;
+  /* Of two ranks neither knows which one departs. */
+  if (c->fault->departure != CELL_NONE && c->ranks == 2) return true;
   if (c->fault->named == CELL_VICTIM) return false;
   if (c->fault->named == CELL_VICTIM_DEAF) return teller == c->victim;
   return cell_is_there(c, named) != cell_is_there(c, teller);

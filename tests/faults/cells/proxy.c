@@ -137,12 +137,31 @@ static void end_connection(void) {
   above->failed(last_pair.user, &cause);
 }
 
+static void put_between_pair(proxied *p, const gli_transport_ops *below) {
+  p->below = below;
+  p->ops = *below;
+  p->ops.send = proxy_send;
+  p->ops.pair_close = proxy_pair_close;
+  if (below->send_now != NULL) p->ops.send_now = proxy_send_now;
+  if (below->take_now != NULL) p->ops.take_now = proxy_take_now;
+}
+
+/* A transport has tables for pairs beside its own, as with checksums. */
+static const gli_transport_ops *table_above(const gli_transport_ops *below) {
+  static proxied pairs[8];
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+    if (pairs[i].below == NULL) put_between_pair(&pairs[i], below);
+    if (pairs[i].below == below) return &pairs[i].ops;
+  }
+  abort();
+}
+
 static gloo_status proxy_pair_open(gli_transport *t,
                                    const gli_pair_config *config,
                                    gli_pair **pair, gloo_error *error) {
   gloo_status status = below_transport(t)->pair_open(t, config, pair, error);
   if (status != GLOO_OK) return status;
-  (*pair)->ops = t->ops;
+  (*pair)->ops = table_above((*pair)->ops);
   last_pair.user = config->user;
   last_pair.peer = config->peer_rank;
   return status;
@@ -212,16 +231,11 @@ typedef gloo_status (*open_fn)(const gli_transport_config *config,
 
 static void put_between(proxied *p, const gli_transport_ops *below,
                         open_fn open) {
-  p->below = below;
-  p->ops = *below;
+  put_between_pair(p, below);
   p->ops.open = open;
   p->ops.pair_open = proxy_pair_open;
-  p->ops.send = proxy_send;
-  p->ops.pair_close = proxy_pair_close;
   p->ops.poll = proxy_poll;
   p->ops.sleep = proxy_sleep;
-  if (below->send_now != NULL) p->ops.send_now = proxy_send_now;
-  if (below->take_now != NULL) p->ops.take_now = proxy_take_now;
   if (below->sleep_begin != NULL) p->ops.sleep_begin = proxy_sleep_begin;
 }
 
