@@ -1,4 +1,5 @@
 /* What has bitten users of other libraries. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,46 @@ static void many_contexts_in_one_process(void **state) {
   run(3, many);
 }
 
+/* ---- a rank that left, in a process that stays ----------------------------
+ */
+
+static atomic_int left, told;
+
+static void wait_for_flag(atomic_int *flag) {
+  while (!atomic_load(flag)) uv_sleep(1);
+}
+
+/* Ranks 1 and 3 of four are not connected until one calls the other. The
+ * device of rank 3 has nothing to do any more, and must answer all the same. */
+static void call_one_that_left(rank_env *env) {
+  int32_t word = 0;
+  gloo_error error = {.status = GLOO_OK, .rank = -1};
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+  if (env->rank == 3) {
+    gloo_context_destroy(env->context);
+    env->context = NULL;
+    atomic_store(&left, 1);
+  }
+  wait_for_flag(&left);
+  if (env->rank == 1) {
+    uv_sleep(300); /* so that it has nothing to close any more either */
+    RANK_CHECK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 3, NULL,
+                              &error) == GLOO_ERR_PEER);
+    RANK_CHECK(env, error.rank == 3);
+    atomic_store(&told, 1);
+  }
+  wait_for_flag(&told);
+}
+
+static void rank_that_left_is_named_by_one_that_comes_late(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport,
+                     .timeout_ns = INT64_C(30000000000)};
+  atomic_store(&left, 0);
+  atomic_store(&told, 0);
+  ranks_run(4, &o, call_one_that_left);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   const struct CMUnitTest tests[] = {
@@ -207,6 +248,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(reduce_leaves_other_outputs_alone),
       cmocka_unit_test(limit_of_an_operation_is_kept),
       cmocka_unit_test(many_contexts_in_one_process),
+      cmocka_unit_test(rank_that_left_is_named_by_one_that_comes_late),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,17 +260,21 @@ static uint64_t next_beat(const gloo_device *device) {
   return next_ns;
 }
 
-int64_t gli_device_beat(gloo_device *device) {
+/* All contexts have ended, or failed. A rank that connects now is to be told
+ * so, or it would wait for an answer until its deadline. */
+#define LATECOMERS_NS UINT64_C(250000000)
+
+uint64_t gli_device_beat(gloo_device *device) {
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = next_beat(device);
-  if (next_ns <= now_ns) {
+  if (next_ns <= now_ns || next_ns == UINT64_MAX) {
     if (device->ops->rested != NULL) device->ops->rested(device->transport);
     (void)gli_device_poll(device);
     (void)gli_device_check_deadlines(device);
     next_ns = next_beat(device);
   }
-  if (next_ns == UINT64_MAX) return INT64_MAX;
-  return next_ns > now_ns ? (int64_t)(next_ns - now_ns) : 0;
+  if (next_ns == UINT64_MAX) return LATECOMERS_NS;
+  return next_ns > now_ns ? next_ns - now_ns : 0;
 }
 
 int gli_device_progress(gloo_device *device) {

@@ -109,8 +109,8 @@ void gli_device_wait_flag(gloo_device *device, const bool *flag,
 /* Let it look again at what there is to do, and when. */
 void gli_device_stir_helper(gloo_device *device);
 /* What the heartbeats and lost connections of a device want now, where no
- * thread waits; returns when to come again, INT64_MAX: never. */
-int64_t gli_device_beat(gloo_device *device);
+ * thread waits; returns after how long to come again. */
+uint64_t gli_device_beat(gloo_device *device);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);
 gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error);

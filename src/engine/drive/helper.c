@@ -1,12 +1,13 @@
 /* The helper thread makes progress only while no other thread waits and
  * operations are outstanding, something is owed to peers, or there are windows;
- * it never spins. Between, it wakes for the heartbeat. */
+ * it never spins. Between, it wakes for the heartbeat, and to answer ranks that
+ * come when this one has left. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
 
 #define HELPER_DELAY_NS UINT64_C(50000)
-#define HELPER_REST_MIN_NS INT64_C(1000000)
+#define HELPER_REST_MIN_NS UINT64_C(1000000)
 
 /* A peer may wait for an answer to an operation that is over here. */
 static bool helper_has_work(const gloo_device *device) {
@@ -65,12 +66,10 @@ static void helper_turn(gloo_device *device) {
   }
 }
 
-/* While the program makes no calls. Returns how long to rest; 0: until it is
- * woken. */
+/* While the program makes no calls. Returns how long to rest. */
 static uint64_t helper_beat(gloo_device *device) {
-  int64_t next_ns = gli_device_beat(device);
-  if (next_ns == INT64_MAX) return 0;
-  return next_ns > HELPER_REST_MIN_NS ? (uint64_t)next_ns : HELPER_REST_MIN_NS;
+  uint64_t next_ns = gli_device_beat(device);
+  return next_ns > HELPER_REST_MIN_NS ? next_ns : HELPER_REST_MIN_NS;
 }
 
 static void helper_main(void *argument) {
@@ -81,7 +80,8 @@ static void helper_main(void *argument) {
       helper_turn(device);
       continue;
     }
-    uint64_t rest_ns = device->beats ? helper_beat(device) : 0;
+    bool looks = device->beats || device->contexts == NULL;
+    uint64_t rest_ns = looks ? helper_beat(device) : 0;
     if (helper_has_work(device)) continue;
     device->helper.idle = true;
     helper_rest(device, rest_ns);

@@ -190,6 +190,8 @@ void gli_context_close(gloo_context *context) {
     gli_device_await_telling(device);
   } while (device->told != NULL);
   bool ended = end_contexts(context);
+  if (device->contexts == NULL && device->helper.exists)
+    gli_device_stir_helper(device); /* for ranks that come too late */
   gli_device_unlock(device);
   if (ended && owns_device) {
     gli_device_close(device);

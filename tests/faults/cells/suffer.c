@@ -1,0 +1,203 @@
+/* What a rank's process suffers. Connections are cut in the process itself:
+ * connect to AF_UNSPEC ends a TCP connection with a RST, as a firewall or the
+ * kernel of a peer that was started anew would.
+ * Bytes are damaged where they are written, and clocks jump where they are
+ * read: by functions that take the place of those of the C library. */
+#define _GNU_SOURCE
+#include "suffer.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cell.h"
+
+/* ---- connections --------------------------------------------------------- */
+
+/* Returns whether it was a connection. Unix ones end with a process only. */
+static bool cut(int fd) {
+  struct sockaddr_storage peer;
+  socklen_t bytes = sizeof peer;
+  if (getpeername(fd, (struct sockaddr *)&peer, &bytes) != 0) return false;
+  if (peer.ss_family == AF_UNIX) return false;
+  const struct sockaddr none = {.sa_family = AF_UNSPEC};
+  return connect(fd, &none, sizeof none) == 0;
+}
+
+static int descriptors(int all[], int most) {
+  int n = 0;
+  DIR *dir = opendir("/proc/self/fd");
+  for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;)
+    if (d->d_name[0] != '.' && n < most) all[n++] = atoi(d->d_name);
+  if (dir != NULL) closedir(dir);
+  return n;
+}
+
+enum { MOST_DESCRIPTORS = 1024 };
+
+void cell_suffer_reset(void) {
+  int all[MOST_DESCRIPTORS], n = descriptors(all, MOST_DESCRIPTORS);
+  for (int i = 0; i < n; i++) (void)cut(all[i]);
+}
+
+void cell_suffer_reset_one(void) {
+  int all[MOST_DESCRIPTORS], n = descriptors(all, MOST_DESCRIPTORS);
+  int first = (int)(cell_now_ns() / 1000 % (unsigned)n);
+  for (int i = 0; i < n; i++)
+    if (cut(all[(first + i) % n])) return;
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static atomic_uint damage; /* so many writes from now; 0: none */
+
+void cell_suffer_damage(void) {
+  atomic_store(&damage, 1 + (unsigned)(cell_now_ns() / 1000 % 20));
+}
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+/* Of TCP only: notes between processes of one host are not messages. */
+static bool is_to_be_damaged(int fd) {
+  int family = 0;
+  socklen_t bytes = sizeof family;
+  if (atomic_load(&damage) == 0) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) != 0) return false;
+  return family != AF_UNIX && atomic_fetch_sub(&damage, 1) == 1;
+}
+
+/* A bit flips, of what the system takes. */
+static ssize_t send_damaged(int fd, const uint8_t *data, size_t bytes,
+                            int flags) {
+  uint8_t *copy = malloc(bytes);
+  if (copy == NULL) abort();
+  memcpy(copy, data, bytes);
+  uint64_t random = cell_now_ns() * UINT64_C(0x9e3779b97f4a7c15);
+  size_t at = (size_t)(random >> 32) % bytes;
+  copy[at] ^= (uint8_t)(1u << (random >> 24) % 8);
+  ssize_t sent = __real_send(fd, copy, bytes, flags);
+  /* What it did not take is sent again, as it should be. */
+  if (sent <= (ssize_t)at) atomic_store(&damage, 1);
+  free(copy);
+  return sent;
+}
+
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
+  if (bytes == 0 || !is_to_be_damaged(fd))
+    return __real_send(fd, data, bytes, flags);
+  return send_damaged(fd, data, bytes, flags);
+}
+
+/* The first piece alone: the system may always take less than it is given. */
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
+  if (message->msg_iovlen == 0 || message->msg_iov[0].iov_len == 0 ||
+      !is_to_be_damaged(fd))
+    return __real_sendmsg(fd, message, flags);
+  return send_damaged(fd, message->msg_iov[0].iov_base,
+                      message->msg_iov[0].iov_len, flags);
+}
+
+/* ---- what a process may have --------------------------------------------- */
+
+static void limit(int resource, uint64_t value) {
+  struct rlimit now;
+  if (getrlimit((__rlimit_resource_t)resource, &now) != 0) _exit(84);
+  now.rlim_cur = (rlim_t)value;
+  if (setrlimit((__rlimit_resource_t)resource, &now) != 0) _exit(85);
+}
+
+/* EMFILE from the next one on. */
+void cell_suffer_no_descriptors(void) {
+  int next = dup(STDERR_FILENO);
+  close(next);
+  limit(RLIMIT_NOFILE, (uint64_t)next);
+}
+
+/* ENOMEM: no mapping, and no growth of the heap. */
+void cell_suffer_no_memory(void) {
+  limit(RLIMIT_AS, 1 << 20);
+}
+
+#if defined(SYS_ftruncate64)
+#define CALL_FTRUNCATE SYS_ftruncate64
+#else
+#define CALL_FTRUNCATE SYS_ftruncate
+#endif
+
+/* ENOSPC for memory that others map, by a filter on the calls which reserve it:
+ * a full /dev/shm would be full for the whole machine. */
+void cell_suffer_no_shared_memory(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CALL_FTRUNCATE, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(86);
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+              &program) != 0)
+    _exit(87);
+}
+
+/* ---- signals and clocks -------------------------------------------------- */
+
+static void ignore_tick(int number) {
+  (void)number;
+}
+
+/* Calls that wait are interrupted, a thousand times a second, whichever thread
+ * makes them. */
+void cell_suffer_signals(void) {
+  const struct sigaction action = {.sa_handler = ignore_tick};
+  const struct itimerval tick = {{0, 1000}, {0, 1000}};
+  if (sigaction(SIGALRM, &action, NULL) != 0) _exit(88);
+  if (setitimer(ITIMER_REAL, &tick, NULL) != 0) _exit(89);
+}
+
+static atomic_bool jumps;
+
+void cell_suffer_clock(void) {
+  atomic_store(&jumps, true);
+}
+
+typedef int (*clock_fn)(clockid_t clock, struct timespec *now);
+
+static clock_fn real_clock(void) {
+  static _Atomic(clock_fn) known;
+  clock_fn real = atomic_load(&known);
+  if (real != NULL) return real;
+  *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+  atomic_store(&known, real);
+  return real;
+}
+
+/* The time of day jumps by two hours and back, at each look. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  static atomic_uint looks;
+  int result = real_clock()(clock, now);
+  if (clock != CLOCK_REALTIME || !atomic_load(&jumps)) return result;
+  if (atomic_fetch_add(&looks, 1) % 2 == 0) now->tv_sec += 7200;
+  return result;
+}

@@ -1,0 +1,14 @@
+/* What a rank's process suffers, on a thread beside the one that calls. */
+#ifndef TESTS_FAULTS_CELLS_SUFFER_H
+#define TESTS_FAULTS_CELLS_SUFFER_H
+
+void cell_suffer_reset(void);
+void cell_suffer_reset_one(void);
+void cell_suffer_damage(void);
+void cell_suffer_no_descriptors(void);
+void cell_suffer_no_memory(void);
+void cell_suffer_no_shared_memory(void);
+void cell_suffer_signals(void);
+void cell_suffer_clock(void);
+
+#endif
