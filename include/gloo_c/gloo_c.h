@@ -25,6 +25,7 @@
 #include "gloo_c/status.h"
 #include "gloo_c/store.h"
 #include "gloo_c/tls.h"
+#include "gloo_c/trace.h"
 #include "gloo_c/types.h"
 #include "gloo_c/version.h"
 #include "gloo_c/window.h"

@@ -126,6 +126,7 @@ GLI_COLD static gloo_status begin_too_late(gli_operation *op,
 gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
+  op->started = gli_ticks();
   if (now && device->deferred != NULL) start_all_deferred(device);
   if (op->scaling.from != NULL) {
     gli_operation_make_input(op);

@@ -51,14 +51,24 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
     gli_operation_list_add(&family->active, op); /* where all others are */
   }
   op->error = *error;
+  op->about.status = (int8_t)error->status;
   op->in_order.prepared = false;
   if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
+/* A thread that waits looks at the clock while it does, so that who is in a
+ * hurry need not. Long messages take long to be added up since then. */
+GLI_INLINE uint64_t end_ticks(const gli_operation *op) {
+  uint64_t ticks = op->device->wait.ticks;
+  return ticks != 0 && op->in_order.active ? ticks : gli_ticks();
+}
+
 void gli_operation_finish(gli_operation *op, const gloo_error *error) {
+  uint64_t ticks = end_ticks(op);
   if (error != NULL) end_with(op, error);
   take_off_lists(op);
-  gli_operation_end(op, error == NULL);
+  gli_operation_end(op, error == NULL, op->started, ticks);
+  if (error != NULL) op->about.status = GLOO_OK;
   while (op->early != NULL) {
     gli_early *early = op->early;
     op->early = early->next;

@@ -139,6 +139,7 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
   if (!gli_wire_credit_now(link, h->credit)) return false;
   gli_receive_now(op, step, s, link, h->eager, h->length, payload,
                   gli_operation_elems(op, (size_t)h->length));
+  gli_operation_heard(op, step);
   gli_operation_step_done(op, step);
   return true;
 }
