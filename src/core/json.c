@@ -59,6 +59,11 @@ void gli_json_integer(gli_json *json, const char *key, uint64_t value) {
   fprintf(json->to, "%" PRIu64, value);
 }
 
+void gli_json_digits(gli_json *json, const char *key, const char *digits) {
+  json_put_key(json, key);
+  fputs(digits, json->to);
+}
+
 void gli_json_number(gli_json *json, const char *key, double value) {
   json_put_key(json, key);
   if (isfinite(value)) fprintf(json->to, "%.6g", value);

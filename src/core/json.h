@@ -15,6 +15,8 @@ typedef struct gli_json {
 void gli_json_open(gli_json *json, FILE *to);
 void gli_json_text(gli_json *json, const char *key, const char *value);
 void gli_json_integer(gli_json *json, const char *key, uint64_t value);
+/* A number whose digits are made. */
+void gli_json_digits(gli_json *json, const char *key, const char *digits);
 /* Numbers that JSON cannot say (infinity, NaN) become null. */
 void gli_json_number(gli_json *json, const char *key, double value);
 void gli_json_bool(gli_json *json, const char *key, bool value);
