@@ -19,6 +19,7 @@
 #include "gloo_c/lists.h"
 #include "gloo_c/log.h"
 #include "gloo_c/memory.h"
+#include "gloo_c/metrics.h"
 #include "gloo_c/multi.h"
 #include "gloo_c/query.h"
 #include "gloo_c/request.h"

@@ -6,12 +6,19 @@
 
 #include "gloo_c/context.h"
 
-/* From now on the signal makes it write a trace of the context to a new file in
- * the directory (a copy is made). GLOO_ERR_BUSY: the program has a handler for
- * the signal, which is not taken away from it, or another signal was asked for
- * before; GLOO_ERR_NO_MEMORY, GLOO_ERR_IO: no thread, no descriptors. */
-gloo_status gli_observe_begin(gloo_context *context, const char *directory,
-                              int signal, gloo_error *error);
+typedef struct gli_observe_settings {
+  int signal;                  /* makes it write a trace; 0: none does, */
+  const char *trace_directory; /* to a new file in here */
+  const char *metrics;         /* directory for a socket; NULL: none */
+} gli_observe_settings;
+
+/* From now on, if there is something to do. Texts are copied. GLOO_ERR_BUSY:
+ * the program has a handler for the signal, which is not taken away from it, or
+ * another signal was asked for before; GLOO_ERR_INVALID: no socket can be made
+ * there; GLOO_ERR_NO_MEMORY, GLOO_ERR_IO: no thread, no descriptors. */
+gloo_status gli_observe_begin(gloo_context *context,
+                              const gli_observe_settings *settings,
+                              gloo_error *error);
 /* No more; a context that it never began for is allowed. When this returns the
  * thread does nothing with it. */
 void gli_observe_end(gloo_context *context);

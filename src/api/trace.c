@@ -56,6 +56,7 @@ gloo_status gli_trace_read(const gloo_context_options *options,
   settings->directory = options->trace_directory;
   if (settings->directory == NULL)
     settings->directory = gli_environment_read("GLOO_TRACE_DIR");
+  settings->metrics = gli_environment_read("GLOO_METRICS");
   gloo_status status = trace_read_kept(&settings->kept, error);
   if (status == GLOO_OK)
     status = trace_read_signal(settings, &settings->signal, error);
@@ -91,9 +92,12 @@ gloo_status gli_trace_begin(gloo_context *context,
     status = gli_context_keep_traces(context, settings->kept, error);
   if (status == GLOO_OK && settings->directory != NULL)
     status = trace_on_failure(context, settings->directory, error);
-  if (status == GLOO_OK && settings->signal != 0)
-    status = gli_observe_begin(context, settings->directory, settings->signal,
-                               error);
+  const gli_observe_settings observed = {
+      .signal = settings->signal,
+      .trace_directory = settings->directory,
+      .metrics = settings->metrics,
+  };
+  if (status == GLOO_OK) status = gli_observe_begin(context, &observed, error);
   return status;
 }
 

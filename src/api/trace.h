@@ -15,6 +15,7 @@ typedef struct gli_trace_settings {
   uint64_t kept;         /* operations */
   const char *directory; /* NULL: no files */
   int signal;            /* 0: none */
+  const char *metrics;   /* directory for a socket; NULL: none */
 } gli_trace_settings;
 
 gloo_status gli_trace_read(const gloo_context_options *options,

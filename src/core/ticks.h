@@ -22,6 +22,9 @@ static inline uint64_t gli_ticks(void) {
 #endif
 }
 
+/* How many they are in so many nanoseconds, give or take a half. */
+uint64_t gli_ticks_about(uint64_t ns);
+
 /* All clocks at one moment. */
 typedef struct gli_moment {
   uint64_t ticks;
@@ -30,8 +33,10 @@ typedef struct gli_moment {
 } gli_moment;
 
 gli_moment gli_moment_now(void);
-/* When, by the monotonic clock, the ticks were so many; `first` was before
- * `now`. */
+/* How long so many ticks are; and when, by the monotonic clock, they were so
+ * many. `first` was before `now`. */
+uint64_t gli_ticks_span_ns(const gli_moment *first, const gli_moment *now,
+                           uint64_t ticks);
 uint64_t gli_ticks_to_ns(const gli_moment *first, const gli_moment *now,
                          uint64_t ticks);
 

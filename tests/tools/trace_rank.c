@@ -1,6 +1,6 @@
 /* A rank of the jobs that gloo trace is shown: some calls, and then one rank
  * does what is asked for.
- * usage: trace_rank late|other|message|well RANK */
+ * usage: trace_rank late|other|message|well|busy RANK */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +35,13 @@ static void receive(void) {
                   gloo_context_rank(context) == 0 ? 1 : 0, &tagged, NULL);
 }
 
+/* Until it is killed. */
+static void work(int late) {
+  const struct timespec moment = {0, 10000000};
+  if (late) nanosleep(&moment, NULL);
+  sum();
+}
+
 int main(int argc, char **argv) {
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
   gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
@@ -46,6 +53,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 5; i++) sum();
   (void)gloo_barrier(context, NULL, NULL);
   int odd_one = gloo_context_rank(context) == atoi(argv[2]);
+  while (strcmp(argv[1], "busy") == 0) work(odd_one);
   if (strcmp(argv[1], "late") == 0 && odd_one)
     stay_away();
   else if (strcmp(argv[1], "other") == 0 && odd_one)

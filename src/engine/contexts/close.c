@@ -94,6 +94,7 @@ void gli_context_detach_operations(gloo_context *context) {
   while (context->all != NULL) {
     gli_operation *op = context->all;
     context->all = op->all_next;
+    gli_operation_count_runs(op);
     gli_context_localize(context, &op->error);
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     gli_plan_cache_put(context->cache, op->ref);
@@ -140,6 +141,7 @@ static void end_family(gloo_context *root) {
   }
   gli_context_free(root);
   free(family->trace);
+  free(family->totals);
   free(family->on_failure_user);
   free(family->routes);
   free(family);

@@ -5,6 +5,7 @@
 #define GLI_ENGINE_CONTEXTS_SNAPSHOT_H
 
 #include "core/collective.h"
+#include "engine/state/totals.h"
 #include "engine/state/trace.h"
 #include "gloo_c/context.h"
 #include "gloo_c/types.h"

@@ -31,7 +31,8 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   context->family = calloc(1, sizeof *context->family);
   if (context->contacts == NULL || context->family == NULL) goto no_memory;
   context->family->trace = context->trace = gli_trace_new(GLI_TRACE_USUAL);
-  if (context->trace == NULL) goto no_memory;
+  context->family->totals = gli_totals_new(size);
+  if (context->trace == NULL || context->family->totals == NULL) goto no_memory;
   for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
   context->family->root = context;
   context->rank = context->root_rank = rank;
@@ -50,7 +51,10 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
 
 no_memory:
   if (context != NULL) {
-    if (context->family != NULL) free(context->family->trace);
+    if (context->family != NULL) {
+      free(context->family->trace);
+      free(context->family->totals);
+    }
     free(context->family);
   }
   gli_context_free(context);

@@ -168,6 +168,7 @@ static void describe_operation(gli_operation *op, const gli_call *call) {
   bool message = gli_operation_is_message(op);
   uint64_t bytes =
       plan->in_bytes > plan->out_bytes ? plan->in_bytes : plan->out_bytes;
+  gli_operation_count_runs(op);
   if (call->wide) bytes = bytes / sizeof(float) * gloo_dtype_size(call->dtype);
   op->about = (gli_trace_about){
       .status = GLOO_OK,

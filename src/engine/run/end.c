@@ -56,6 +56,15 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
+void gli_operation_was_late(const gli_operation *op, uint64_t ended) {
+  const gli_trace_about *a = &op->about;
+  if (a->collective >= GLI_COLLECTIVES || gli_operation_is_message(op)) return;
+  if (a->peer == GLI_NO_RANK || a->status != GLOO_OK) return;
+  gli_peer_total *total = &op->context->family->totals->peers[a->peer];
+  total->late++;
+  total->late_ticks += ended - op->started;
+}
+
 /* A thread that waits looks at the clock while it does, so that who is in a
  * hurry need not. Long messages take long to be added up since then. */
 GLI_INLINE uint64_t end_ticks(const gli_operation *op) {
@@ -68,10 +77,14 @@ void gli_operation_finish(gli_operation *op, const gloo_error *error) {
   if (error != NULL) end_with(op, error);
   take_off_lists(op);
   gli_operation_end(op, error == NULL, op->started, ticks);
-  if (error != NULL) op->about.status = GLOO_OK;
   while (op->early != NULL) {
     gli_early *early = op->early;
     op->early = early->next;
     gli_early_free(early);
   }
+  if (error == NULL) return;
+  op->about.status = GLOO_OK;
+  op->runs--;
+  op->ticks -= ticks - op->started;
+  op->context->family->totals->failed++;
 }

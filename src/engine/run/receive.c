@@ -15,6 +15,7 @@ gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = (*op->counter)++;
   op->p2p.source = (int)link->local;
+  op->about.peer = link->rank;
   op->in_order.prepared = false;
   return gli_operation_launch(op, error);
 }

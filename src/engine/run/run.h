@@ -47,14 +47,22 @@ void gli_operation_finish(gli_operation *op, const gloo_error *error);
 /* Divide, or round, what a collective with such an ending has added up; and see
  * that its end is told. */
 GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
+/* It took long, so a collective's last message came from a rank that others
+ * waited for. */
+GLI_COLD void gli_operation_was_late(const gli_operation *op, uint64_t ended);
 /* The end of one that is in no list, which began and ends at so many ticks. */
 GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
                                   uint64_t started, uint64_t ended) {
-  gli_trace_record *record = gli_trace_next(op->context->trace);
+  gli_trace *trace = op->context->trace;
+  gli_trace_record *record = gli_trace_next(trace);
   record->about = op->about;
   record->operation = op->signature.operation;
   record->started = started;
   record->ended = ended;
+  op->runs++;
+  op->ticks += ended - started;
+  if ((int64_t)(ended - started) > trace->late)
+    gli_operation_was_late(op, ended);
   op->in_order.active = false;
   op->state = GLI_OPERATION_DONE;
   if (op->ending != 0) gli_operation_end_specially(op, well);

@@ -8,6 +8,7 @@
 #include "engine/state/link.h"
 #include "engine/state/operation.h"
 #include "engine/state/posted.h"
+#include "engine/state/totals.h"
 #include "engine/state/trace.h"
 #include "plan/tuning.h"
 
@@ -149,6 +150,7 @@ struct gloo_context {
 struct gli_family {
   gloo_context *root;
   gli_trace *trace;           /* of what all of them did */
+  gli_totals *totals;         /* the same, in figures */
   gli_snapshot_fn on_failure; /* NULL: none; see contexts/snapshot.h */
   void *on_failure_user;      /* freed with the family */
   bool orphaned;              /* it is destroyed; its pairs serve the groups */

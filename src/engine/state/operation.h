@@ -223,6 +223,8 @@ struct gloo_request {
   uint8_t side;          /* gli_operation_side */
   gli_trace_about about; /* for the record of a run */
   uint64_t started;      /* the last run, in ticks */
+  uint64_t runs, ticks;  /* that went well, and how long they took; those that
+                            are not in the family's totals yet */
   uint64_t *counter;     /* what numbers its runs, of its tag: the context's, or
                             for messages its link's; NULL: not looked for yet, or
                             there is none */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/state/totals.h"
+
 gli_trace *gli_trace_new(uint64_t kept) {
   uint64_t room = GLI_TRACE_LEAST;
   while (room < kept && room < GLI_TRACE_MOST) room *= 2;
@@ -12,6 +14,7 @@ gli_trace *gli_trace_new(uint64_t kept) {
   memset(trace, 0, bytes);
   trace->mask = room - 1;
   trace->kept = kept < room ? kept : room;
+  trace->late = (int64_t)gli_tardy_ticks();
   trace->born = gli_moment_now();
   return trace;
 }

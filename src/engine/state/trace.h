@@ -44,6 +44,7 @@ typedef struct gli_trace {
   uint64_t n;    /* records that were ever made */
   uint64_t mask; /* one less than there is room for */
   uint64_t kept; /* how many of the last are to be shown: what was asked for */
+  int64_t late;  /* so many ticks are */
   gli_moment born;
   _Alignas(GLI_TRACE_LINE) gli_trace_record records[];
 } gli_trace;
