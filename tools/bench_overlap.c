@@ -8,8 +8,8 @@
 #include <uv.h>
 
 #include "core/cpu.h"
+#include "core/json.h"
 #include "tools/bench.h"
-#include "tools/json.h"
 #include "tools/overlap.h"
 #include "tools/overlap_cores.h"
 #include "tools/tools.h"

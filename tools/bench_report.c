@@ -1,9 +1,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/json.h"
 #include "gloo_c/version.h"
 #include "tools/bench.h"
-#include "tools/json.h"
 #include "tools/options.h"
 
 static const char *dtype_text(const gli_bench_call *call) {

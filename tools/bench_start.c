@@ -10,11 +10,11 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_server.h"
 #include "security/trust.h"
 #include "tools/bench_shared.h"
-#include "tools/json.h"
 #include "tools/limits.h"
 #include "tools/start.h"
 #include "tools/tools.h"

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <uv.h>
 
+#include "core/json.h"
 #include "core/printable.h"
 #include "rendezvous/text.h"
-#include "tools/json.h"
 #include "tools/tools.h"
 
 static bool json = false;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/json.h"
 #include "plan/builder.h"
-#include "tools/json.h"
 
 /* Called by every rank of a job. Rank 0 prints for each rank where it is and
  * how it waits, and for each pair of ranks what they talk through and why not

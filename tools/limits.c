@@ -8,7 +8,7 @@
 #include <uv.h>
 
 #include "core/cpu.h"
-#include "tools/json.h"
+#include "core/json.h"
 #include "tools/tools.h"
 
 typedef struct limit {

@@ -18,6 +18,8 @@ static const tool tools[] = {
     {"plan", gli_tool_plan, "print, check and simulate plans"},
     {"tune", gli_tool_tune, "measure which algorithms are best here"},
     {"doctor", gli_tool_doctor, "what is wrong with a job, or would be"},
+    {"trace", gli_tool_trace, "what ranks did last, and which is behind"},
+    {"top", gli_tool_top, "what the ranks of a running job do"},
     {"store", gli_tool_store, "serve a store at which ranks meet"},
     {"info", gli_tool_info, "what this build can do, and its defaults"},
 };

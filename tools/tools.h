@@ -23,5 +23,7 @@ int gli_tool_info(int argc, char **argv);
 int gli_tool_doctor(int argc, char **argv);
 int gli_tool_store(int argc, char **argv);
 int gli_tool_tune(int argc, char **argv);
+int gli_tool_trace(int argc, char **argv);
+int gli_tool_top(int argc, char **argv);
 
 #endif

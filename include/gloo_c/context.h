@@ -6,7 +6,8 @@
  *   a tag for each thread that starts some. Nothing may be used that another
  *   thread destroys. Calls on contexts of one device take turns.
  * Signals. Calls go on when a signal interrupts them (EINTR), and a signal
- *   does not end a wait. The library installs no handlers; its own threads
+ *   does not end a wait. The library installs no handlers, but with
+ *   GLOO_TRACE_SIGNAL the one that it asks for; its own threads
  *   block all signals; what it writes to ranks and stores raises no SIGPIPE. No
  *   function may be called in a handler.
  * Cancelling threads. A thread must not be cancelled (pthread_cancel), and
@@ -156,9 +157,12 @@ typedef struct gloo_context_options {
                           64 random bytes, the same on all ranks; copied. NULL:
                           what the environment has, see docs/environment.md */
   size_t secret_bytes;
+  const char *trace_directory; /* where to write what was done of late when the
+                                  context fails, see trace.h; NULL:
+                                  GLOO_TRACE_DIR, or nowhere */
 } gloo_context_options;
 #define GLOO_CONTEXT_OPTIONS_INIT \
-  { sizeof(gloo_context_options), 0, 0, 0, 0, 0, 0 }
+  { sizeof(gloo_context_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /* Meet `size - 1` other ranks through `store` and build a context. All ranks
  * must call it with the same size and with stores that share their keys; a

@@ -234,6 +234,10 @@ gli_order gli_algorithm_order(const gli_algorithm *algorithm) {
   return GLI_ORDER_ANY;
 }
 
+const char *gli_algorithm_name(uint8_t id) {
+  return id < gli_algorithm_count ? gli_algorithms[id].name : "unknown";
+}
+
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm) {
   return (uint8_t)(algorithm - gli_algorithms);
 }

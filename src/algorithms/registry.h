@@ -38,6 +38,9 @@ const gli_algorithm *gli_algorithm_find(gli_collective collective,
 /* The number that stands for it in message signatures. */
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm);
 
+/* And back; "unknown" for no algorithm's. */
+const char *gli_algorithm_name(uint8_t id);
+
 /* The selector's choice, for when neither the caller nor a tuning table names
  * one. Every rank must choose alike, so it looks at nothing that may differ
  * between ranks. NULL only for GLI_SENDRECV, which has no algorithms. */

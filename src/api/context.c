@@ -9,6 +9,7 @@
 #include "api/create.h"
 #include "api/measure.h"
 #include "api/port_watch.h"
+#include "api/trace.h"
 #include "api/tuning.h"
 #include "core/bytes.h"
 #include "core/custom_op.h"
@@ -146,6 +147,9 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   uint64_t heartbeat_ns;
   status = heartbeat_read(&heartbeat_ns, error);
   if (status != GLOO_OK) return status;
+  gli_trace_settings trace;
+  status = gli_trace_read(&o, &trace, error);
+  if (status != GLOO_OK) return status;
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
   if (status != GLOO_OK) return status;
@@ -162,7 +166,8 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
   if (agreement.shared_buffers) gli_context_promise_buffers(context);
-  if (size > 1)
+  status = gli_trace_begin(context, &trace, error);
+  if (status == GLOO_OK && size > 1)
     status = gli_bootstrap_ranks(context, store, key, o.host_id, &agreement,
                                  gli_context_timeout(&o), meeting, error);
   gli_wipe(&record_key, sizeof record_key);
@@ -180,6 +185,7 @@ nobody_met:
   if (meeting != NULL && meeting->progress == GLI_MET && !meeting->all_know)
     status = gli_context_give_up(meeting, store, (uint32_t)rank, (uint32_t)size,
                                  error);
+  gli_trace_end(context);
   gli_context_close(context);
 no_context:
   if (owns_device) gloo_device_destroy(device);
@@ -199,5 +205,6 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
 void gloo_context_destroy(gloo_context *context) {
   if (context == NULL || gli_custom_op_inside()) return;
   gli_port_watch_end(context);
+  gli_trace_end(context);
   gli_context_close(context);
 }

@@ -109,14 +109,6 @@ static const char *query_reason(const gloo_options *options,
                "are estimated";
 }
 
-static const char *query_algorithm_name(uint8_t id) {
-  for (size_t i = 0; i < gli_algorithm_count; i++) {
-    if (gli_algorithm_id(&gli_algorithms[i]) == id)
-      return gli_algorithms[i].name;
-  }
-  return "unknown";
-}
-
 gloo_status gloo_context_choice(gloo_context *context, const char *collective,
                                 size_t count, gloo_dtype dtype, gloo_op op,
                                 int root, const gloo_options *options,
@@ -145,7 +137,7 @@ gloo_status gloo_context_choice(gloo_context *context, const char *collective,
     status = gli_call_choice(context, &a, &ours, &call, error);
   if (status != GLOO_OK) return status;
   snprintf(answer->text, sizeof answer->text, "%s",
-           query_algorithm_name(call.algorithm));
+           gli_algorithm_name(call.algorithm));
   snprintf(answer->why, sizeof answer->why, "%s", query_reason(&ours, &call));
   return GLOO_OK;
 }

@@ -6,6 +6,7 @@
 #define GLI_ENGINE_ENGINE_H
 
 #include "engine/contexts/settings.h"
+#include "engine/contexts/snapshot.h"
 #include "engine/drive/device.h"
 #include "engine/state/call.h"
 #include "gloo_c/window.h"
@@ -71,6 +72,37 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
 
 /* Remember a refused call for gloo_context_error; returns error->status. */
 gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
+
+/* ---- what is remembered ---------------------------------------------------
+ */
+
+/* Records of so many of the last operations of a new root context and its
+ * groups are to be seen in snapshots; to be said before operations are started.
+ */
+gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
+                                    gloo_error *error);
+/* NULL: out of memory. For gli_snapshot_free. */
+gli_snapshot *gli_context_snapshot(gloo_context *context);
+/* The figures of a family, and when they were. */
+typedef struct gli_figures {
+  uint32_t rank, size; /* of the root */
+  const char *transport;
+  size_t running; /* operations */
+  bool has_failed;
+  gli_totals *totals; /* the caller's, for free() */
+  gli_moment first, now;
+} gli_figures;
+/* False: out of memory. */
+bool gli_context_figures(gloo_context *context, gli_figures *figures);
+static inline uint64_t gli_figures_ns(const gli_figures *figures,
+                                      uint64_t ticks) {
+  return gli_ticks_span_ns(&figures->first, &figures->now, ticks);
+}
+
+/* Of a root context, once, and before its operations are started. `user` goes
+ * through free() when the last of the family is gone; NULL is allowed. */
+void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
+                            void *user);
 
 /* ---- windows ------------------------------------------------------------- */
 

@@ -199,6 +199,14 @@ void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref) {
   if (cache->stats.steps > cache->max_steps) plan_cache_trim(cache);
 }
 
+void gli_plan_cache_each(const gli_plan_cache *cache,
+                         void (*see)(void *user, void *argument),
+                         void *argument) {
+  for (const entry *e = cache->newest; e != NULL; e = e->older) {
+    if (e->ref.user != NULL) see(e->ref.user, argument);
+  }
+}
+
 void gli_plan_cache_get_stats(const gli_plan_cache *cache,
                               gli_plan_cache_stats *stats) {
   *stats = cache->stats;

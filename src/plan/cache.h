@@ -39,6 +39,12 @@ gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
 void gli_plan_cache_get_again(gli_plan_cache *cache, gli_plan_ref *ref);
 void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref);
 
+/* Call this with the `user` of each plan that has one; it may change what that
+ * points to, and must not use the cache. */
+void gli_plan_cache_each(const gli_plan_cache *cache,
+                         void (*see)(void *user, void *argument),
+                         void *argument);
+
 typedef struct gli_plan_cache_stats {
   size_t plans, steps; /* there now */
   size_t hits, misses; /* since the cache was created */

@@ -3,6 +3,7 @@
 #ifndef GLI_TESTS_ENGINE_BARE_H
 #define GLI_TESTS_ENGINE_BARE_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/state/context.h"
@@ -29,6 +30,8 @@ static inline void bare_begin(bare *b) {
   b->context.device = &b->device;
   b->context.family = &b->family;
   b->context.size = BARE_SIZE;
+  b->family.totals = gli_totals_new(BARE_SIZE);
+  b->family.trace = b->context.trace = gli_trace_new(0);
   b->context.peers = b->peers;
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_link *link = &b->links[i];
@@ -42,6 +45,8 @@ static inline void bare_begin(bare *b) {
 }
 
 static inline void bare_end(bare *b) {
+  free(b->family.trace);
+  free(b->family.totals);
   gli_counters_free(&b->context.counters);
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     gli_counters_free(&b->links[i].sent);

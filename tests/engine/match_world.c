@@ -118,9 +118,23 @@ void find_so_many(world *w, uint32_t from, uint32_t tag, uint64_t n) {
 }
 
 void push_finished(world *w, const gli_header *signature) {
-  gloo_context *context = &w->rank.context;
+  const gloo_context *context = &w->rank.context;
   w->pushed[w->n_pushed++] = *signature;
-  context->finished[context->n_finished++ % GLI_FINISHED] = *signature;
+  gli_trace_record *record = gli_trace_next(context->trace);
+  record->operation = signature->operation;
+  record->about = (gli_trace_about){
+      .status = GLOO_OK,
+      .tuning = signature->tuning,
+      .collective = signature->collective,
+      .dtype = signature->dtype,
+      .op = signature->op,
+      .algorithm = signature->algorithm,
+      .first = context->group_first,
+      .group = context->group_number,
+      .tag = signature->tag,
+      .root = signature->root,
+      .count = signature->count,
+  };
 }
 
 /* ---- it changes nothing -------------------------------------------------- */

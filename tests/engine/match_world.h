@@ -9,7 +9,7 @@
 /* ---- a rank with operations ---------------------------------------------- */
 
 enum { NOBODY, A, B, C, D, OPS = 40, PEERS = 2, RECVS = 3, PARKED = 12 };
-enum { PUSHED = 40, TAGS = 10 };
+enum { FORGETS = GLI_TRACE_LEAST, PUSHED = FORGETS + 40, TAGS = 10 };
 
 typedef enum made_as { COLLECTIVE, RECEIVE, SEND, POSTED } made_as;
 

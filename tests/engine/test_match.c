@@ -141,8 +141,8 @@ static void exchange_over(world *w) {
 }
 
 static void long_over(world *w) {
-  start_so_many(w, 7, 4 + GLI_FINISHED);
-  for (unsigned i = 0; i <= GLI_FINISHED; i++) {
+  start_so_many(w, 7, 4 + FORGETS);
+  for (unsigned i = 0; i <= FORGETS; i++) {
     push_finished(w, &(gli_header)SUM(7, 3 + i, 0));
   }
 }
@@ -311,8 +311,8 @@ static const row rows[] = {
     ROW("the oldest that is remembered", long_over, 1, OTHER_SUM(7, 4),
         OVER(GLOO_ERR_MISMATCH)),
     ROW("one of the newest that are remembered", long_over, 1,
-        OTHER_SUM(7, 2 + GLI_FINISHED), OVER(GLOO_ERR_MISMATCH)),
-    ROW("the newest of all", long_over, 1, OTHER_SUM(7, 3 + GLI_FINISHED),
+        OTHER_SUM(7, 2 + FORGETS), OVER(GLOO_ERR_MISMATCH)),
+    ROW("the newest of all", long_over, 1, OTHER_SUM(7, 3 + FORGETS),
         OVER(GLOO_ERR_MISMATCH)),
     ROW("the newest that is forgotten", long_over, 1, OTHER_SUM(7, 3),
         OVER(GLOO_OK)),

@@ -80,8 +80,8 @@ static bool model_over(const world *w, uint32_t from, const gli_header *h) {
 }
 
 static gloo_status model_late(const world *w, const gli_header *h) {
-  uint32_t first = w->n_pushed > GLI_FINISHED ? w->n_pushed - GLI_FINISHED : 0;
-  for (uint32_t i = first; i < w->n_pushed; i++) {
+  uint32_t first = w->n_pushed > FORGETS ? w->n_pushed - FORGETS : 0;
+  for (uint32_t i = w->n_pushed; i-- > first;) {
     const gli_header *mine = &w->pushed[i];
     if (mine->tag == h->tag && mine->operation == h->operation) {
       return agree(mine, h) ? GLOO_OK : GLOO_ERR_MISMATCH;

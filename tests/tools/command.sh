@@ -17,8 +17,8 @@ says() {
 says 2 "usage: gloo COMMAND"
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "no command 'walk'; the commands are run, bench, plan, tune, doctor, store, info" walk
-for tool in run bench plan doctor store info; do
+says 2 "no command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info" walk
+for tool in run bench plan doctor trace top store info; do
   says 0 "usage: gloo" $tool --help
   says 2 "--frobnicate" $tool --frobnicate
 done

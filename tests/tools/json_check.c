@@ -68,11 +68,24 @@ static bool list(void) {
   return take(']');
 }
 
+/* One within the line's. */
+static bool inner(void) {
+  char text[256];
+  at++;
+  if (take('}')) return true;
+  do {
+    blanks();
+    if (!string(text, sizeof text) || !take(':') || !value()) return false;
+  } while (take(','));
+  return take('}');
+}
+
 static bool value(void) {
   char text[256];
   blanks();
   if (*at == '"') return string(text, sizeof text);
   if (*at == '[') return list();
+  if (*at == '{') return inner();
   if (word("true") || word("false") || word("null")) return true;
   return number();
 }

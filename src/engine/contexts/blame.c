@@ -84,6 +84,15 @@ static size_t waited_ranks(const gli_operation *op, gli_cleared most,
   return n;
 }
 
+size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
+                           size_t room) {
+  return waited_ranks(op, GLI_WITH_US, ranks, room);
+}
+
+size_t gli_operation_waits_most(const gli_operation *op) {
+  return op->plan->n_peers + op->p2p.n_candidates + 1;
+}
+
 void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";

@@ -5,6 +5,7 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
+#include "engine/contexts/snapshot.h"
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"
 #include "engine/run/run.h"
@@ -65,12 +66,15 @@ void gli_context_finish_teardown(gloo_context *context) {
   if (!context->teardown_pending) return;
   gli_device_list(context->device);
   context->teardown_pending = false;
+  gli_family *family = context->family;
+  bool told = family->on_failure != NULL && !context->device->fork.child;
+  gli_snapshot *snapshot = told ? gli_snapshot_take(context) : NULL;
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];
   make_abort(&context->cause, &request, payload);
   close_links(context, &request);
-  gli_family *family = context->family;
   gli_group_drop_links(family);
+  if (told) family->on_failure(family->on_failure_user, snapshot);
   while (family->active.first != NULL) {
     gli_operation_finish(family->active.first, &context->cause);
   }
@@ -90,6 +94,7 @@ void gli_context_detach_operations(gloo_context *context) {
   while (context->all != NULL) {
     gli_operation *op = context->all;
     context->all = op->all_next;
+    gli_operation_count_runs(op);
     gli_context_localize(context, &op->error);
     op->orphaned_by = failed ? context->cause.status : GLOO_ERR_CANCELLED;
     gli_plan_cache_put(context->cache, op->ref);
@@ -135,6 +140,9 @@ static void end_family(gloo_context *root) {
     gli_link_free(link);
   }
   gli_context_free(root);
+  free(family->trace);
+  free(family->totals);
+  free(family->on_failure_user);
   free(family->routes);
   free(family);
 }

@@ -96,6 +96,11 @@ void gli_blame_answered(gli_link *link, const gli_header *header);
 
 /* Does the operation still need something from, or of, this peer? */
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
+/* Which ranks are these? No more than gli_operation_waits_most; none of a
+ * receive that takes messages of any. */
+size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
+                           size_t room);
+size_t gli_operation_waits_most(const gli_operation *op);
 /* Names the ranks it waits for; only those not known to be cleared, if any. */
 void gli_describe_timeout(const gli_operation *op, gloo_error *error);
 /* A rank is gone for good; does any operation still need it? */

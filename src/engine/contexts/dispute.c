@@ -92,7 +92,8 @@ uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns) {
 
 gloo_status gli_dispute_asked(gli_link *link, const gli_header *header,
                               gloo_error *error) {
-  const gli_header *own = gli_match_own(link, header);
-  if (own == NULL) return GLOO_OK; /* silence is the answer */
-  return gli_wire_answer(link, GLI_MESSAGE_CALLED, own, error);
+  gli_header own;
+  if (!gli_match_own(link, header, &own))
+    return GLOO_OK; /* silence is the answer */
+  return gli_wire_answer(link, GLI_MESSAGE_CALLED, &own, error);
 }

@@ -55,6 +55,7 @@ static gloo_context *new_group(const gloo_context *parent, uint32_t id,
   }
   gli_family *family = parent->family;
   group->family = family;
+  group->trace = family->trace;
   group->id = id;
   group->budget = GROUP_BUDGET;
   group->root_rank = parent->root_rank;
@@ -90,6 +91,13 @@ static gloo_status bind_early_links(gloo_context *group, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* Ranks call a group by numbers of their own; what its first one calls it is
+ * what it is known by in records. */
+static void group_name(gloo_context *group) {
+  group->group_first = (uint16_t)group->peers[0].rank;
+  group->group_number = group->peers[0].group;
+}
+
 static gloo_status form_control(gloo_context *control, const gloo_context *base,
                                 gloo_error *error) {
   gli_peer *peers = calloc(base->size, sizeof *peers);
@@ -106,6 +114,7 @@ static gloo_status form_control(gloo_context *control, const gloo_context *base,
   control->size = base->size;
   control->rank = base->rank;
   control->timeout_ns = base->timeout_ns;
+  group_name(control);
   return bind_early_links(control, error);
 }
 
@@ -175,6 +184,7 @@ gloo_status gli_group_set_members(gloo_context *group,
   group->peers = peers;
   group->size = n;
   group->rank = own;
+  group_name(group);
   gloo_status status = group_learn_hosts(group, parent, members, n, error);
   if (status == GLOO_OK) status = copy_tuning(group, parent, error);
   if (status == GLOO_OK) status = bind_early_links(group, error);

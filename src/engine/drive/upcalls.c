@@ -166,7 +166,9 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
 static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
   if (error->status != GLOO_ERR_MISMATCH || link == NULL) return false;
-  if (!gli_link_disputes(link, gli_match_own(link, h), h, error)) return false;
+  gli_header own;
+  bool known = gli_match_own(link, h, &own);
+  if (!gli_link_disputes(link, known ? &own : NULL, h, error)) return false;
   *sink = (gli_sink){.token = &nothing};
   gli_sink_nowhere(sink, h->length);
   return true;

@@ -31,6 +31,8 @@
 #define SPIN_NS UINT64_C(40000)
 #define FIRST_LOOKS 100
 #define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */
+/* The processor's counter, which ends are noted by, takes less. */
+#define LOOKS_PER_TICKS 8
 #define YIELD_MIN_NS UINT64_C(60000)
 #define YIELD_MAX_NS UINT64_C(4000000)
 #define SHORT_SLEEP_NS UINT64_C(400000)
@@ -83,6 +85,7 @@ const char *gli_device_wait_policy(const gloo_device *device) {
 }
 
 void gli_device_offer_lock(gloo_device *device) {
+  device->wait.ticks = 0;
   gli_device_unlock(device);
   for (int i = 0; i < 64; i++) {
     gli_cpu_yield();
@@ -102,6 +105,7 @@ void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
     timeout_ns = COPIES_SLEEP_NS;
   if (timeout_ns > limit_ns) timeout_ns = limit_ns;
   device->wait.sleepers++;
+  device->wait.ticks = 0;
   gli_device_unlock(device);
   device->ops->sleep(device->transport, timeout_ns);
   gli_device_lock(device);
@@ -129,11 +133,14 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
   if (spin_ns(device) == 0) return false;
+  device->wait.ticks = op->started;
   for (unsigned looks = FIRST_LOOKS; looks > 0; looks--) {
     if (!gli_in_order_looks(op) || !gli_device_may_do_without(device)) break;
     gli_cpu_relax();
+    if (looks % LOOKS_PER_TICKS == 0) device->wait.ticks = gli_ticks();
     (void)gli_in_order_look(op);
   }
+  device->wait.ticks = 0;
   if (op->state != GLI_OPERATION_DONE) return false;
   gli_device_settle(device);
   return true;
@@ -171,6 +178,7 @@ static void learn_sharing(gloo_device *device, uint64_t slept_ns, int events) {
 }
 
 static void let_others_run(gloo_device *device) {
+  device->wait.ticks = 0;
   gli_device_unlock(device);
   gli_cpu_yield();
   gli_device_lock(device);
@@ -191,6 +199,7 @@ static bool may_nap(gloo_device *device, uint64_t now_ns) {
 }
 
 static void take_nap(gloo_device *device) {
+  device->wait.ticks = 0;
   gli_device_unlock(device);
   gli_cpu_nap();
   gli_device_lock(device);
@@ -262,6 +271,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     /* The thread that borrowed the lock may have completed it. */
     if (is_over(a) && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
+      device->wait.ticks = 0;
       idle = 0;
       idle_ns = 0;
       spins = may_spin;
@@ -270,6 +280,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     }
     if (spins && asleep_ns == 0 && ++idle % POLLS_PER_CLOCK != 0) {
       gli_cpu_relax();
+      if (idle % LOOKS_PER_TICKS == 0) device->wait.ticks = gli_ticks();
       continue;
     }
     if (at_once && !yielded && asleep_ns == 0) {
@@ -309,6 +320,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     }
   }
   device->wait.waiters--;
+  device->wait.ticks = 0;
   gli_device_tell(device);
   gli_device_kick_locked(device);
 }

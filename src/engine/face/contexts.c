@@ -30,6 +30,9 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   context->contacts = calloc(size, sizeof *context->contacts);
   context->family = calloc(1, sizeof *context->family);
   if (context->contacts == NULL || context->family == NULL) goto no_memory;
+  context->family->trace = context->trace = gli_trace_new(GLI_TRACE_USUAL);
+  context->family->totals = gli_totals_new(size);
+  if (context->trace == NULL || context->family->totals == NULL) goto no_memory;
   for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
   context->family->root = context;
   context->rank = context->root_rank = rank;
@@ -47,7 +50,13 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
   return GLOO_OK;
 
 no_memory:
-  if (context != NULL) free(context->family);
+  if (context != NULL) {
+    if (context->family != NULL) {
+      free(context->family->trace);
+      free(context->family->totals);
+    }
+    free(context->family);
+  }
   gli_context_free(context);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for a context of %u ranks", size);

@@ -117,6 +117,7 @@ void gli_operation_hold(gli_operation *op, gli_operation **owner) {
   *owner = op;
   gli_error_clear(&op->error);
   op->state = GLI_OPERATION_RUNNING;
+  op->started = gli_ticks();
   op->steps_todo = 1; /* to be settled */
   op->deadline.timeout_ns = 0;
   gli_blame_arm(op);

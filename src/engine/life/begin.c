@@ -123,15 +123,23 @@ GLI_COLD static gloo_status begin_too_late(gli_operation *op,
   return status;
 }
 
+/* The next message may come from another rank. */
+static void forget_source(gli_operation *op) {
+  gli_operation_count_runs(op);
+  op->about.peer = GLI_NO_RANK;
+}
+
 gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
+  op->started = gli_ticks();
   if (now && device->deferred != NULL) start_all_deferred(device);
   if (op->scaling.from != NULL) {
     gli_operation_make_input(op);
     /* It may have let other threads go on. */
     if (gli_context_poisoned(op->context)) return begin_too_late(op, error);
   }
+  if (op->side == GLI_RECV_SIDE && op->p2p.peer < 0) forget_source(op);
   op->p2p.source = -1;
   gli_error_clear(&op->error);
   device->outstanding++;

@@ -56,6 +56,8 @@ gli_operation *gli_repeat_like(const gli_operation *model) {
   op->in_order.allowed = op->in_order.suits;
   op->in_order.fallbacks = 0;
   op->side = model->side;
+  if (op->about.bytes != model->about.bytes) gli_operation_count_runs(op);
+  op->about = model->about;
   op->counter = model->counter;
   if (gli_operation_is_message(op)) op->peers[0] = model->peers[0];
   op->pairwise = model->pairwise;

@@ -44,6 +44,13 @@ bool gli_operation_is_private(const gli_operation *op);
 /* End it, as if it had never begun. */
 void gli_operation_withdraw(gli_operation *op);
 
+/* ---- figures (totals.c) -------------------------------------------------- */
+
+/* Add what it has done to the family's, before it becomes another one. */
+void gli_operation_count_runs(gli_operation *op);
+/* And that of all operations. */
+void gli_family_count_runs(gli_family *family);
+
 /* ---- calls that are repeated (call_cache.c) ------------------------------ */
 
 /* The call, if it is remembered and no thread is in it; NULL: not so. */

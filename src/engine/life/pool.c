@@ -124,6 +124,7 @@ static void drop_call(gli_operation *op) {
 }
 
 static void free_operation(gli_operation *op) {
+  if (op->context != NULL) gli_operation_count_runs(op);
   drop_call(op);
   free(op->scratch);
   free(op);
@@ -206,6 +207,8 @@ void gli_operation_release(gli_operation *op) {
     context->all = op->all_next;
   }
   if (op->all_next != NULL) op->all_next->all_prev = op->all_prev;
+  /* The next message of its plan may be with another rank. */
+  if (gli_operation_is_message(op)) gli_operation_count_runs(op);
   drop_call(op);
   gli_plan_ref *ref = op->ref;
   const gli_operation *next = ref->user;

@@ -160,6 +160,35 @@ static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
+/* What its records will say. */
+static void describe_operation(gli_operation *op, const gli_call *call) {
+  const gli_plan *plan = op->plan;
+  const gli_header *h = &op->signature;
+  const gloo_context *context = op->context;
+  bool message = gli_operation_is_message(op);
+  uint64_t bytes =
+      plan->in_bytes > plan->out_bytes ? plan->in_bytes : plan->out_bytes;
+  gli_operation_count_runs(op);
+  if (call->wide) bytes = bytes / sizeof(float) * gloo_dtype_size(call->dtype);
+  op->about = (gli_trace_about){
+      .status = GLOO_OK,
+      .tuning = h->tuning,
+      .collective =
+          (op->odd & GLI_ODD_NOTHING) ? GLI_COLLECTIVES : h->collective,
+      .dtype = h->dtype,
+      .op = message ? op->side == GLI_RECV_SIDE : h->op,
+      .algorithm = h->algorithm,
+      .first = context->group_first,
+      .group = context->group_number,
+      .tag = h->tag,
+      .root = h->root,
+      .peer = message && op->p2p.peer >= 0 ? context->peers[op->p2p.peer].rank
+                                           : GLI_NO_RANK,
+      .count = h->count,
+      .bytes = bytes,
+  };
+}
+
 static gloo_status new_operation(gloo_context *context, const gli_call *call,
                                  gli_operation **op, gloo_error *error) {
   if (gli_context_poisoned(context))
@@ -209,6 +238,7 @@ static gloo_status make_operation(gloo_context *context, const gli_call *call,
     gli_operation_release(op);
     return status;
   }
+  describe_operation(op, call);
   *out = op;
   return GLOO_OK;
 }

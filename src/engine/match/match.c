@@ -61,28 +61,37 @@ gloo_status gli_match_step(const gli_operation *op, gli_link *link,
   return GLOO_OK;
 }
 
-/* NULL: it is forgotten, or has not been here. */
-static const gli_header *match_finished(const gloo_context *context,
-                                        const gli_header *h) {
-  for (uint32_t i = 0; i < GLI_FINISHED && i < context->n_finished; i++) {
-    const gli_header *mine = &context->finished[i];
-    if (mine->tag == h->tag && mine->operation == h->operation) return mine;
+/* False: it is forgotten, or has not been here. */
+static bool match_finished(const gloo_context *context, const gli_header *h,
+                           gli_header *mine) {
+  const gli_trace_record *r;
+  for (uint64_t i = 0; (r = gli_trace_last(context->trace, i)) != NULL; i++) {
+    const gli_trace_about *a = &r->about;
+    if (r->operation != h->operation || a->tag != h->tag) continue;
+    if (a->status != GLOO_OK || a->collective == GLI_SENDRECV) continue;
+    if (a->group != context->group_number || a->first != context->group_first)
+      continue;
+    gli_trace_signature(r, mine);
+    return true;
   }
-  return NULL;
+  return false;
 }
 
-const gli_header *gli_match_own(const gli_link *link, const gli_header *h) {
-  if (h->collective == GLI_SENDRECV) return NULL;
+bool gli_match_own(const gli_link *link, const gli_header *h, gli_header *own) {
+  if (h->collective == GLI_SENDRECV) return false;
   const gli_operation *op =
       gli_match_find(link->context, gli_key_incoming(link, h));
-  return op != NULL ? &op->signature : match_finished(link->context, h);
+  if (op == NULL) return match_finished(link->context, h, own);
+  *own = op->signature;
+  return true;
 }
 
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *h,
                                  gloo_error *error) {
-  const gli_header *mine = match_finished(link->context, h);
-  if (mine == NULL || gli_signature_equal(mine, h)) return GLOO_OK;
-  gli_describe_mismatch(link->context, link->rank, mine, h, error);
+  gli_header mine;
+  if (!match_finished(link->context, h, &mine)) return GLOO_OK;
+  if (gli_signature_equal(&mine, h)) return GLOO_OK;
+  gli_describe_mismatch(link->context, link->rank, &mine, h, error);
   return GLOO_ERR_MISMATCH;
 }
 

@@ -56,9 +56,11 @@ gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
 
 /* Has the operation of a message that found none been here already? */
 bool gli_match_is_over(const gli_link *link, const gli_header *header);
-/* What this rank has called where the header's has called that; NULL: nothing
- * yet, or it is forgotten, or it is no collective. */
-const gli_header *gli_match_own(const gli_link *link, const gli_header *header);
+/* What this rank has called where the header's has called that, as far as calls
+ * are compared; false: nothing yet, or it is forgotten, or it is no collective.
+ */
+bool gli_match_own(const gli_link *link, const gli_header *header,
+                   gli_header *own);
 /* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
                                  gloo_error *error);

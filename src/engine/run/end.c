@@ -51,17 +51,40 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
     gli_operation_list_add(&family->active, op); /* where all others are */
   }
   op->error = *error;
+  op->about.status = (int8_t)error->status;
   op->in_order.prepared = false;
   if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
+void gli_operation_was_late(const gli_operation *op, uint64_t ended) {
+  const gli_trace_about *a = &op->about;
+  if (a->collective >= GLI_COLLECTIVES || gli_operation_is_message(op)) return;
+  if (a->peer == GLI_NO_RANK || a->status != GLOO_OK) return;
+  gli_peer_total *total = &op->context->family->totals->peers[a->peer];
+  total->late++;
+  total->late_ticks += ended - op->started;
+}
+
+/* A thread that waits looks at the clock while it does, so that who is in a
+ * hurry need not. Long messages take long to be added up since then. */
+GLI_INLINE uint64_t end_ticks(const gli_operation *op) {
+  uint64_t ticks = op->device->wait.ticks;
+  return ticks != 0 && op->in_order.active ? ticks : gli_ticks();
+}
+
 void gli_operation_finish(gli_operation *op, const gloo_error *error) {
+  uint64_t ticks = end_ticks(op);
   if (error != NULL) end_with(op, error);
   take_off_lists(op);
-  gli_operation_end(op, error == NULL);
+  gli_operation_end(op, error == NULL, op->started, ticks);
   while (op->early != NULL) {
     gli_early *early = op->early;
     op->early = early->next;
     gli_early_free(early);
   }
+  if (error == NULL) return;
+  op->about.status = GLOO_OK;
+  op->runs--;
+  op->ticks -= ticks - op->started;
+  op->context->family->totals->failed++;
 }

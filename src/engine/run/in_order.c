@@ -143,6 +143,7 @@ static void await_message(gli_operation *op, uint32_t at, gli_message *m) {
   op->recv_state[at] = GLI_RECV_READY;
   link->expected = &m->header;
   link->awaits = op;
+  op->about.peer = link->rank;
 }
 
 /* Some transports are never done with a message at once. After so many runs in
@@ -246,11 +247,14 @@ bool gli_in_order_begin(gli_operation *op) {
   op->signature.operation = (*op->counter)++;
   gli_in_order_reset(op);
   ran how = run_from(op, 0, true);
+  /* Not before: what was sent is on its way while this looks at the clock. */
+  uint64_t ticks = gli_ticks();
   if (how == RAN_TO_THE_END) {
     op->in_order.fallbacks = 0;
-    gli_operation_end(op, true);
+    gli_operation_end(op, true, ticks, ticks);
     return true;
   }
+  op->started = ticks;
   gloo_device *device = op->device;
   op->in_order.active = true;
   op->state = GLI_OPERATION_RUNNING;

@@ -15,6 +15,7 @@ gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
   op->peers[0] = (gli_op_peer){.link = link};
   op->signature.operation = (*op->counter)++;
   op->p2p.source = (int)link->local;
+  op->about.peer = link->rank;
   op->in_order.prepared = false;
   return gli_operation_launch(op, error);
 }
@@ -139,6 +140,7 @@ bool gli_receive_message(gli_link *link, const gli_header *h,
   if (!gli_wire_credit_now(link, h->credit)) return false;
   gli_receive_now(op, step, s, link, h->eager, h->length, payload,
                   gli_operation_elems(op, (size_t)h->length));
+  gli_operation_heard(op, step);
   gli_operation_step_done(op, step);
   return true;
 }

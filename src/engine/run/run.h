@@ -25,6 +25,10 @@ GLI_COLD void gli_device_leave_deferred(gli_operation *op);
 
 void gli_operation_step_done(gli_operation *op, uint32_t step);
 void gli_send_step(gli_operation *op, uint32_t step);
+/* What a receive step waited for has come. */
+static inline void gli_operation_heard(gli_operation *op, uint32_t step) {
+  op->about.peer = op->peers[op->plan->steps[step].peer].link->rank;
+}
 
 /* ---- start and end (start.c, end.c) -------------------------------------- */
 
@@ -43,14 +47,25 @@ void gli_operation_finish(gli_operation *op, const gloo_error *error);
 /* Divide, or round, what a collective with such an ending has added up; and see
  * that its end is told. */
 GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
-/* The end of one that is in no list. */
-GLI_INLINE void gli_operation_end(gli_operation *op, bool well) {
+/* It took long, so a collective's last message came from a rank that others
+ * waited for. */
+GLI_COLD void gli_operation_was_late(const gli_operation *op, uint64_t ended);
+/* The end of one that is in no list, which began and ends at so many ticks. */
+GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
+                                  uint64_t started, uint64_t ended) {
+  gli_trace *trace = op->context->trace;
+  gli_trace_record *record = gli_trace_next(trace);
+  record->about = op->about;
+  record->operation = op->signature.operation;
+  record->started = started;
+  record->ended = ended;
+  op->runs++;
+  op->ticks += ended - started;
+  if ((int64_t)(ended - started) > trace->late)
+    gli_operation_was_late(op, ended);
   op->in_order.active = false;
   op->state = GLI_OPERATION_DONE;
   if (op->ending != 0) gli_operation_end_specially(op, well);
-  if (!well || gli_operation_is_message(op)) return;
-  gloo_context *context = op->context;
-  context->finished[context->n_finished++ % GLI_FINISHED] = op->signature;
 }
 
 /* ---- telling of the end (told.c) ----------------------------------------- */
@@ -102,6 +117,7 @@ void gli_receive_keep(gli_link *link, gli_early *early);
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error);
 static inline void gli_receive_done(gli_operation *op, uint32_t step) {
   op->recv_state[step] = GLI_RECV_DONE;
+  gli_operation_heard(op, step);
   gli_operation_step_done(op, step);
 }
 

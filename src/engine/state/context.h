@@ -8,6 +8,8 @@
 #include "engine/state/link.h"
 #include "engine/state/operation.h"
 #include "engine/state/posted.h"
+#include "engine/state/totals.h"
+#include "engine/state/trace.h"
 #include "plan/tuning.h"
 
 typedef struct gli_family gli_family;
@@ -55,8 +57,8 @@ typedef struct gli_dispute {
   uint64_t heard_ns, again_ns, pause_ns;
 } gli_dispute;
 
-/* Of the tables by key, and of signatures that are kept of past operations. */
-enum { GLI_BUCKETS = 256, GLI_FINISHED = 16 };
+/* Of the tables by key. */
+enum { GLI_BUCKETS = 256 };
 static inline size_t gli_key_bucket(gli_key key) {
   uint64_t mixed = key.operation * 3 + key.tag * UINT64_C(0x9e3779b1) +
                    key.rank * UINT64_C(0x85ebca6b);
@@ -129,11 +131,14 @@ struct gloo_context {
   size_t n_early;                /* in these */
   gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
+  gli_trace *trace; /* the family's */
+  /* What all its ranks call it: what its first rank calls it, and which that is
+   * in the root. */
+  uint32_t group_number;
+  uint16_t group_first;
   gli_counters counters;  /* collectives started, per tag */
   gli_counters init_runs; /* of those that are matched by their making */
   uint32_t inits;         /* how many of these were made */
-  gli_header finished[GLI_FINISHED]; /* signatures of the last ones */
-  uint32_t n_finished;
 
   bool asks; /* a root: its peers have to prove that they know job_key */
   uint8_t job_key[GLI_JOB_KEY_BYTES];
@@ -144,8 +149,12 @@ struct gloo_context {
 /* What the contexts of a family share. */
 struct gli_family {
   gloo_context *root;
-  bool orphaned;             /* it is destroyed; its pairs serve the groups */
-  gli_operation_list active; /* running, oldest first */
+  gli_trace *trace;           /* of what all of them did */
+  gli_totals *totals;         /* the same, in figures */
+  gli_snapshot_fn on_failure; /* NULL: none; see contexts/snapshot.h */
+  void *on_failure_user;      /* freed with the family */
+  bool orphaned;              /* it is destroyed; its pairs serve the groups */
+  gli_operation_list active;  /* running, oldest first */
   /* Receives from any of several ranks that no message has met yet, and those
    * from one rank that have to wait behind them. */
   gli_operation_list posted;

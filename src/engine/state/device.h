@@ -30,6 +30,8 @@ typedef struct gli_waiting {
   unsigned sharing;       /* signs that others run on this core: learnt */
   uint64_t nap_ns;        /* not before then to another core by a nap */
   uint64_t nap_period_ns; /* from the last nap to the next; 0: none yet */
+  uint64_t ticks;         /* that a thread which waits has just looked at; 0:
+                             that was too long ago */
   uint32_t waiters;       /* threads */
   uint32_t sleepers; /* of those, and the helper: asleep in the transport */
   /* Sleepers that were woken and have not come back. One that is on its way to

@@ -14,6 +14,7 @@
 #include "engine/state/bell.h"
 #include "engine/state/early.h"
 #include "engine/state/link.h"
+#include "engine/state/trace.h"
 #include "plan/cache.h"
 
 typedef enum gli_operation_state {
@@ -218,13 +219,17 @@ struct gloo_request {
   gloo_status orphaned_by; /* why it cannot be started once `context` is NULL:
                               what the context had failed of, or CANCELLED */
 
-  gli_header signature; /* what every message of it carries */
-  uint8_t side;         /* gli_operation_side */
-  uint64_t *counter;    /* what numbers its runs, of its tag: the context's, or
-                           for messages its link's; NULL: not looked for yet, or
-                           there is none */
-  bool pairwise;        /* gli_collective_pairwise of it */
-  uint8_t elem_shift;   /* log2 of the size of elements, or GLI_NO_SHIFT */
+  gli_header signature;  /* what every message of it carries */
+  uint8_t side;          /* gli_operation_side */
+  gli_trace_about about; /* for the record of a run */
+  uint64_t started;      /* the last run, in ticks */
+  uint64_t runs, ticks;  /* that went well, and how long they took; those that
+                            are not in the family's totals yet */
+  uint64_t *counter;     /* what numbers its runs, of its tag: the context's, or
+                            for messages its link's; NULL: not looked for yet, or
+                            there is none */
+  bool pairwise;         /* gli_collective_pairwise of it */
+  uint8_t elem_shift;    /* log2 of the size of elements, or GLI_NO_SHIFT */
   bool cts_unasked; /* it expects much from some peer, and says CTS unasked */
   uint32_t receives_until; /* no step from this one on is a receive */
   uint32_t last_sends;     /* how many of those are sends */

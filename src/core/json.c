@@ -1,9 +1,9 @@
-#include "tools/json.h"
+#include "core/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static void put_text(FILE *to, const char *text) {
+static void json_put_text(FILE *to, const char *text) {
   putc('"', to);
   for (; *text != 0; text++) {
     unsigned char c = (unsigned char)*text;
@@ -18,47 +18,70 @@ static void put_text(FILE *to, const char *text) {
   putc('"', to);
 }
 
-static void put_key(gli_json *json, const char *key) {
-  if (!json->first) fputs(", ", json->to);
-  json->first = false;
-  put_text(json->to, key);
+static void json_put_key(gli_json *json, const char *key) {
+  if (!json->first) fputs(json->breaks ? "," : ", ", json->to);
+  if (json->breaks) putc('\n', json->to);
+  json->first = json->breaks = false;
+  if (key == NULL) return;
+  json_put_text(json->to, key);
   fputs(": ", json->to);
 }
 
 void gli_json_open(gli_json *json, FILE *to) {
   json->to = to;
   json->first = true;
+  json->breaks = false;
   putc('{', to);
 }
 
+void gli_json_begin(gli_json *json, const char *key, char bracket) {
+  json_put_key(json, key);
+  putc(bracket, json->to);
+  json->first = true;
+}
+
+void gli_json_end(gli_json *json, char bracket) {
+  putc(bracket, json->to);
+  json->first = json->breaks = false;
+}
+
+void gli_json_line(gli_json *json) {
+  json->breaks = true;
+}
+
 void gli_json_text(gli_json *json, const char *key, const char *value) {
-  put_key(json, key);
-  put_text(json->to, value);
+  json_put_key(json, key);
+  json_put_text(json->to, value);
 }
 
 void gli_json_integer(gli_json *json, const char *key, uint64_t value) {
-  put_key(json, key);
+  json_put_key(json, key);
   fprintf(json->to, "%" PRIu64, value);
 }
 
+void gli_json_digits(gli_json *json, const char *key, const char *digits) {
+  json_put_key(json, key);
+  fputs(digits, json->to);
+}
+
 void gli_json_number(gli_json *json, const char *key, double value) {
-  put_key(json, key);
+  json_put_key(json, key);
   if (isfinite(value)) fprintf(json->to, "%.6g", value);
   if (!isfinite(value)) fputs("null", json->to);
 }
 
 void gli_json_bool(gli_json *json, const char *key, bool value) {
-  put_key(json, key);
+  json_put_key(json, key);
   fputs(value ? "true" : "false", json->to);
 }
 
 void gli_json_list(gli_json *json, const char *key, const char *const *values,
                    size_t n_values) {
-  put_key(json, key);
+  json_put_key(json, key);
   putc('[', json->to);
   for (size_t i = 0; i < n_values; i++) {
     if (i > 0) fputs(", ", json->to);
-    put_text(json->to, values[i]);
+    json_put_text(json->to, values[i]);
   }
   putc(']', json->to);
 }

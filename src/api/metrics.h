@@ -1,0 +1,13 @@
+/* Figures as text. */
+#ifndef GLI_API_METRICS_H
+#define GLI_API_METRICS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "gloo_c/metrics.h"
+
+/* OpenMetrics; false: out of memory. */
+bool gli_metrics_print(FILE *to, gloo_context *context);
+
+#endif

@@ -1,0 +1,136 @@
+#include "api/metrics_socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "api/metrics.h"
+#include "core/descriptor.h"
+#include "core/error.h"
+
+enum { SOCKETS_MAX = 100, BACKLOG = 8, DRAIN_BYTES = 4096 };
+#define SERVE_NS UINT64_C(1000000000)
+
+/* ---- listening ----------------------------------------------------------- */
+
+static gloo_status socket_refuse(const char *directory, const char *why,
+                                 gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "no socket can be made in \"%.100s\" (GLOO_METRICS): %s",
+                  directory, why);
+}
+
+/* No client comes in before the mode is set: nothing listens until then. */
+static bool socket_bind(int fd, const struct sockaddr_un *address) {
+  if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0)
+    return false;
+  if (chmod(address->sun_path, S_IRUSR | S_IWUSR) == 0 &&
+      listen(fd, BACKLOG) == 0)
+    return true;
+  int code = errno;
+  (void)unlink(address->sun_path);
+  errno = code;
+  return false;
+}
+
+/* Under a name that nothing has; false with errno. */
+static bool socket_name(int fd, const char *directory, int rank,
+                        gli_metrics_socket *made) {
+  struct sockaddr_un address;
+  for (int i = 1; i <= SOCKETS_MAX; i++) {
+    char again[16] = "";
+    if (i > 1) snprintf(again, sizeof again, "-%d", i);
+    int n = snprintf(made->path, sizeof made->path,
+                     "%s/gloo-metrics-rank%d-pid%ld%s.sock", directory, rank,
+                     (long)getpid(), again);
+    errno = ENAMETOOLONG;
+    if (n < 0 || (size_t)n >= sizeof made->path ||
+        (size_t)n >= sizeof address.sun_path)
+      return false;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path, made->path, (size_t)n);
+    if (socket_bind(fd, &address)) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
+                               gli_metrics_socket *made, gloo_error *error) {
+  made->fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  if (made->fd < 0) return socket_refuse(directory, strerror(errno), error);
+  if (socket_name(made->fd, directory, gloo_context_rank(context), made))
+    return GLOO_OK;
+  gloo_status status = socket_refuse(directory, strerror(errno), error);
+  gli_fd_close(made->fd);
+  made->fd = -1;
+  return status;
+}
+
+void gli_metrics_close(gli_metrics_socket *made) {
+  if (made->fd < 0) return;
+  (void)unlink(made->path);
+  gli_fd_close(made->fd);
+  made->fd = -1;
+}
+
+/* ---- serving ------------------------------------------------------------- */
+
+char *gli_metrics_answer(gloo_context *context, size_t *bytes) {
+  char *text = NULL;
+  FILE *to = open_memstream(&text, bytes);
+  if (to == NULL) return NULL;
+  fputs(
+      "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; "
+      "version=1.0.0; charset=utf-8\r\nConnection: close\r\n\r\n",
+      to);
+  bool printed = gli_metrics_print(to, context) && !ferror(to);
+  if (fclose(to) == 0 && printed) return text;
+  free(text);
+  return NULL;
+}
+
+/* False: it is not ready in time. */
+static bool client_wait(int client, short events, uint64_t until_ns) {
+  uint64_t now_ns = uv_hrtime();
+  if (now_ns >= until_ns) return false;
+  struct pollfd fd = {.fd = client, .events = events};
+  return poll(&fd, 1, (int)((until_ns - now_ns) / 1000000) + 1) > 0;
+}
+
+/* What it asked for is of no interest, but closing the socket before that was
+ * read would be an error to the client. */
+static void client_drain(int client, uint64_t until_ns) {
+  char unread[512];
+  size_t most = DRAIN_BYTES;
+  (void)shutdown(client, SHUT_WR);
+  while (most > 0 && client_wait(client, POLLIN, until_ns)) {
+    ssize_t got = gli_socket_receive(client, unread, sizeof unread);
+    if (got <= 0) return;
+    most = (size_t)got < most ? most - (size_t)got : 0;
+  }
+}
+
+void gli_metrics_serve(int client, const char *text, size_t bytes) {
+  uint64_t until_ns = uv_hrtime() + SERVE_NS;
+  while (bytes > 0) {
+    ssize_t sent = gli_socket_send(client, text, bytes);
+    if (sent > 0) {
+      text += sent;
+      bytes -= (size_t)sent;
+    } else if (!gli_would_block(errno) ||
+               !client_wait(client, POLLOUT, until_ns)) {
+      break;
+    }
+  }
+  if (bytes == 0) client_drain(client, until_ns);
+  gli_fd_close(client);
+}

@@ -1,0 +1,25 @@
+/* A Unix socket at which a context's figures are to be had. */
+#ifndef GLI_API_METRICS_SOCKET_H
+#define GLI_API_METRICS_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gloo_c/context.h"
+
+typedef struct gli_metrics_socket {
+  int fd;         /* it listens; -1: there is none */
+  char path[128]; /* longer than any system lets it be */
+} gli_metrics_socket;
+
+/* GLOO_ERR_INVALID: no socket can be made in that directory, and why. */
+gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
+                               gli_metrics_socket *made, gloo_error *error);
+void gli_metrics_close(gli_metrics_socket *made);
+
+/* What a client gets: an answer as of HTTP, for free(). NULL: out of memory. */
+char *gli_metrics_answer(gloo_context *context, size_t *bytes);
+/* Give it to a client, whatever that does, within a second, and close it. */
+void gli_metrics_serve(int client, const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,46 @@
+/* What contexts remember, as text: asked for by a call, or written to a file
+ * when a context fails or a signal comes. */
+#ifndef GLI_API_TRACE_H
+#define GLI_API_TRACE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/engine.h"
+#include "gloo_c/context.h"
+
+/* What the options and the environment say: read before a context is made,
+ * so that a mistake in it costs nothing. The texts are the callers'. */
+typedef struct gli_trace_settings {
+  uint64_t kept;         /* operations */
+  const char *directory; /* NULL: no files */
+  int signal;            /* 0: none */
+  const char *metrics;   /* directory for a socket; NULL: none */
+} gli_trace_settings;
+
+gloo_status gli_trace_read(const gloo_context_options *options,
+                           gli_trace_settings *settings, gloo_error *error);
+/* For a context of which no other thread knows yet; and before it is destroyed,
+ * whether it began or not. */
+gloo_status gli_trace_begin(gloo_context *context,
+                            const gli_trace_settings *settings,
+                            gloo_error *error);
+void gli_trace_end(gloo_context *context);
+
+/* Why it is written, as it says itself. */
+#define GLI_TRACE_OF_ERROR "error"
+#define GLI_TRACE_OF_SIGNAL "signal"
+#define GLI_TRACE_OF_CALL "call"
+
+/* One JSON object, on several lines (trace_text.c). */
+void gli_trace_print(FILE *to, const gli_snapshot *snapshot,
+                     const char *reason);
+
+/* To a new file there (trace_file.c); what fails is logged. Frees the snapshot;
+ * NULL: there was no memory for it. */
+void gli_trace_save(const char *directory, gli_snapshot *snapshot,
+                    const char *reason);
+/* GLOO_ERR_INVALID: no file could be made there, and why. */
+gloo_status gli_trace_check_directory(const char *directory, gloo_error *error);
+
+#endif

@@ -1,0 +1,71 @@
+/* What contexts remember of their operations, as src/api sees it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "engine/contexts/contexts.h"
+#include "engine/drive/drive.h"
+#include "engine/engine.h"
+#include "engine/life/life.h"
+
+gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
+                                    gloo_error *error) {
+  gli_trace *trace = gli_trace_new(kept);
+  if (trace == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for records of %llu operations",
+                    (unsigned long long)kept);
+  gli_device_lock(context->device);
+  gli_trace *before = context->trace;
+  context->family->trace = context->trace = trace;
+  gli_device_unlock(context->device);
+  free(before);
+  return GLOO_OK;
+}
+
+gli_snapshot *gli_context_snapshot(gloo_context *context) {
+  gli_device_lock(context->device);
+  gli_snapshot *snapshot = gli_snapshot_take(context);
+  gli_device_unlock(context->device);
+  return snapshot;
+}
+
+static size_t count_running(const gli_family *family) {
+  size_t n = 0;
+  const gli_operation_list *lists[] = {&family->active, &family->posted};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    const gli_operation *op = lists[i]->first;
+    for (; op != NULL; op = op->active_next) n++;
+  }
+  return n;
+}
+
+bool gli_context_figures(gloo_context *context, gli_figures *figures) {
+  gloo_device *device = context->device;
+  gli_device_lock(device);
+  gli_family *family = context->family;
+  const gloo_context *root = family->root;
+  size_t bytes =
+      sizeof *family->totals + root->size * sizeof family->totals->peers[0];
+  *figures = (gli_figures){.rank = root->rank,
+                           .size = root->size,
+                           .transport = device->ops->name,
+                           .has_failed = gli_context_poisoned(root),
+                           .totals = malloc(bytes),
+                           .first = family->trace->born,
+                           .now = gli_moment_now()};
+  gli_device_list(device);
+  figures->running = count_running(family);
+  gli_family_count_runs(family);
+  if (figures->totals != NULL) memcpy(figures->totals, family->totals, bytes);
+  gli_device_unlock(device);
+  return figures->totals != NULL;
+}
+
+void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
+                            void *user) {
+  gli_device_lock(context->device);
+  context->family->on_failure = function;
+  context->family->on_failure_user = user;
+  gli_device_unlock(context->device);
+}

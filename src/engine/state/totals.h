@@ -1,0 +1,41 @@
+/* What a family of contexts has done since it was made, in figures.
+ *
+ * Runs are counted where they end, in the operation that they are runs of,
+ * which is used again and again. What that amounts to (bytes, messages, with
+ * whom) is known of its plan, and added up when the operation is about to
+ * become another one, or somebody asks (life/totals.c). */
+#ifndef GLI_ENGINE_STATE_TOTALS_H
+#define GLI_ENGINE_STATE_TOTALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Algorithms have numbers of their own, whatever collective they are of; behind
+ * them are messages: those that are sent, and those that are received. */
+enum { GLI_TOTAL_MESSAGES = 256, GLI_TOTAL_KINDS = GLI_TOTAL_MESSAGES + 2 };
+
+typedef struct gli_call_total {
+  uint8_t collective;
+  uint64_t calls, bytes, ticks;
+} gli_call_total;
+
+/* Of a rank of the root. */
+typedef struct gli_peer_total {
+  uint64_t messages_sent, bytes_sent;
+  uint64_t messages_received, bytes_received;
+  uint64_t late, late_ticks; /* collectives that waited for it in the end */
+} gli_peer_total;
+
+typedef struct gli_totals {
+  uint64_t failed;
+  gli_call_total calls[GLI_TOTAL_KINDS];
+  gli_peer_total peers[];
+} gli_totals;
+
+/* Zeros, for so many ranks. NULL: out of memory. */
+gli_totals *gli_totals_new(uint32_t size);
+
+/* A collective that takes less was not late: about 50 microseconds. */
+uint64_t gli_tardy_ticks(void);
+
+#endif

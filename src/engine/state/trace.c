@@ -1,0 +1,39 @@
+#include "engine/state/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/state/totals.h"
+
+gli_trace *gli_trace_new(uint64_t kept) {
+  uint64_t room = GLI_TRACE_LEAST;
+  while (room < kept && room < GLI_TRACE_MOST) room *= 2;
+  size_t bytes = sizeof(gli_trace) + (size_t)room * sizeof(gli_trace_record);
+  gli_trace *trace = aligned_alloc(GLI_TRACE_LINE, bytes);
+  if (trace == NULL) return NULL;
+  memset(trace, 0, bytes);
+  trace->mask = room - 1;
+  trace->kept = kept < room ? kept : room;
+  trace->late = (int64_t)gli_tardy_ticks();
+  trace->born = gli_moment_now();
+  return trace;
+}
+
+const gli_trace_record *gli_trace_last(const gli_trace *trace, uint64_t ago) {
+  if (ago >= trace->n || ago > trace->mask) return NULL;
+  return &trace->records[(trace->n - 1 - ago) & trace->mask];
+}
+
+void gli_trace_signature(const gli_trace_record *record,
+                         gli_header *signature) {
+  const gli_trace_about *a = &record->about;
+  *signature = (gli_header){.tuning = a->tuning,
+                            .collective = a->collective,
+                            .dtype = a->dtype,
+                            .op = a->op,
+                            .algorithm = a->algorithm,
+                            .tag = a->tag,
+                            .root = a->root,
+                            .operation = record->operation,
+                            .count = a->count};
+}

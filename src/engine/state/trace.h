@@ -1,0 +1,78 @@
+/* What is remembered of the last operations of a family: the flight recorder.
+ *
+ * Every operation that ends leaves a record in a ring, behind those that ended
+ * before it. What is under way is in no ring: it is found in the lists of
+ * operations when somebody asks (contexts/snapshot.c). A record costs two looks
+ * at the processor's counter at most and a few stores, so it is always made;
+ * what was called is noted when an operation is made of a call, and copied. */
+#ifndef GLI_ENGINE_STATE_TRACE_H
+#define GLI_ENGINE_STATE_TRACE_H
+
+#include <stdbool.h>
+
+#include "core/ticks.h"
+#include "transport/header.h"
+
+/* What all runs of an operation have in common. */
+typedef struct gli_trace_about {
+  int8_t status;      /* how it ended; GLOO_IN_PROGRESS: not yet */
+  uint8_t tuning;     /* as in its signature, and so are those that follow */
+  uint8_t collective; /* GLI_SENDRECV: a message; then `op` is 1 for who
+                         receives, and 0 for who sends */
+  uint8_t dtype, op, algorithm;
+  uint16_t first; /* which context: the root's rank of its first rank, */
+  uint32_t group; /* and what that rank calls it: all its ranks say the same */
+  uint32_t tag;
+  uint32_t root;
+  uint32_t peer; /* in the root: the other end of a message; the rank whose
+                    message a collective last waited for. GLI_NO_RANK: none */
+  uint64_t count;
+  uint64_t bytes; /* of its longest buffer on this rank */
+} gli_trace_about;
+
+typedef struct gli_trace_record {
+  gli_trace_about about;
+  uint64_t operation;      /* its number */
+  uint64_t started, ended; /* ticks */
+} gli_trace_record;
+
+/* A record fills a line of the cache. */
+enum { GLI_TRACE_LINE = 64 };
+_Static_assert(sizeof(gli_trace_record) == GLI_TRACE_LINE, "and no more");
+
+typedef struct gli_trace {
+  uint64_t n;    /* records that were ever made */
+  uint64_t mask; /* one less than there is room for */
+  uint64_t kept; /* how many of the last are to be shown: what was asked for */
+  int64_t late;  /* so many ticks are */
+  gli_moment born;
+  _Alignas(GLI_TRACE_LINE) gli_trace_record records[];
+} gli_trace;
+
+typedef struct gli_snapshot gli_snapshot;
+/* Is told when a family fails, before its operations end; takes over what it
+ * remembers (contexts/snapshot.h; NULL: out of memory). Called with the
+ * device's lock held, once. */
+typedef void (*gli_snapshot_fn)(void *user, gli_snapshot *snapshot);
+
+/* Some are kept in any case, for calls that do not match are found by them. */
+enum {
+  GLI_TRACE_LEAST = 256,
+  GLI_TRACE_MOST = 1 << 20,
+  GLI_TRACE_USUAL = 1024
+};
+/* For so many (rounded up); NULL: out of memory. free() ends it. */
+gli_trace *gli_trace_new(uint64_t kept);
+
+/* The record that was made `ago` records before the last one; NULL: it is not
+ * there any more. */
+const gli_trace_record *gli_trace_last(const gli_trace *trace, uint64_t ago);
+/* The signature that it is a record of, as far as calls are compared. */
+void gli_trace_signature(const gli_trace_record *record, gli_header *signature);
+
+/* Room for the next one. */
+static inline gli_trace_record *gli_trace_next(gli_trace *trace) {
+  return &trace->records[trace->n++ & trace->mask];
+}
+
+#endif

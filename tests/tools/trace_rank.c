@@ -1,0 +1,71 @@
+/* A rank of the jobs that gloo trace is shown: some calls, and then one rank
+ * does what is asked for.
+ * usage: trace_rank late|other|message|well|busy RANK */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "gloo_c/gloo_c.h"
+
+static gloo_context *context;
+
+static void sum(void) {
+  int x = 1;
+  gloo_error error;
+  if (gloo_allreduce(context, GLOO_IN_PLACE, &x, 1, GLOO_INT32, GLOO_SUM, NULL,
+                     &error) != GLOO_OK)
+    fprintf(stderr, "%s\n", error.message);
+}
+
+/* Until the others have given up. */
+static void stay_away(void) {
+  const struct timespec moment = {0, 20000000};
+  gloo_error error;
+  while (gloo_context_error(context, &error) == GLOO_OK)
+    nanosleep(&moment, NULL);
+}
+
+static void receive(void) {
+  int x;
+  gloo_options tagged = GLOO_OPTIONS_INIT;
+  tagged.tag = 9;
+  (void)gloo_recv(context, &x, 1, GLOO_INT32,
+                  gloo_context_rank(context) == 0 ? 1 : 0, &tagged, NULL);
+}
+
+/* Until it is killed. */
+static void work(int late) {
+  const struct timespec moment = {0, 10000000};
+  if (late) nanosleep(&moment, NULL);
+  sum();
+}
+
+int main(int argc, char **argv) {
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
+  gloo_error error;
+  if (argc != 3) return 2;
+  c.timeout_ns = 1500000000;
+  o.context = &c;
+  if (gloo_init(&o, &context, &error) != GLOO_OK) return puts(error.message), 1;
+  for (int i = 0; i < 5; i++) sum();
+  (void)gloo_barrier(context, NULL, NULL);
+  int odd_one = gloo_context_rank(context) == atoi(argv[2]);
+  while (strcmp(argv[1], "busy") == 0) work(odd_one);
+  if (strcmp(argv[1], "late") == 0 && odd_one)
+    stay_away();
+  else if (strcmp(argv[1], "other") == 0 && odd_one)
+    (void)gloo_barrier(context, NULL, NULL);
+  else if (strcmp(argv[1], "message") == 0 && odd_one)
+    receive();
+  else if (strcmp(argv[1], "message") == 0)
+    stay_away();
+  else
+    sum();
+  if (strcmp(argv[1], "well") == 0)
+    (void)gloo_context_abort(context, "done", NULL);
+  gloo_context_destroy(context);
+  return 0;
+}

@@ -1,0 +1,26 @@
+/* The figures of one rank, from the socket that GLOO_METRICS makes. */
+#ifndef GLI_TOOLS_TOP_READ_H
+#define GLI_TOOLS_TOP_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GLI_TOP_PEERS = 256 };
+
+typedef struct gli_top_rank {
+  int64_t rank, process;
+  double read_s; /* when, by a clock of this process */
+  double calls, call_seconds, bytes_sent, bytes_received, running;
+  bool failed;
+  size_t n_late; /* ranks that it waited for: the first so many */
+  int64_t late_rank[GLI_TOP_PEERS];
+  double late_seconds[GLI_TOP_PEERS];
+} gli_top_rank;
+
+/* False: nothing answers there, or it is no rank. */
+bool gli_top_read(const char *path, gli_top_rank *rank);
+/* Of an answer's text, which ends in a 0. */
+bool gli_top_parse(const char *text, gli_top_rank *rank);
+
+#endif

@@ -1,0 +1,59 @@
+/* What one rank tells of its last operations: a file of GLOO_TRACE_DIR, or what
+ * gloo_context_trace wrote. */
+#ifndef GLI_TOOLS_TRACE_READ_H
+#define GLI_TOOLS_TRACE_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/json_read.h"
+
+typedef enum gli_traced_state {
+  GLI_TRACED_SCHEDULED,
+  GLI_TRACED_STARTED,
+  GLI_TRACED_COMPLETED,
+  GLI_TRACED_FAILED
+} gli_traced_state;
+
+/* Texts are never NULL; numbers that are not there are -1. Times are
+ * nanoseconds since 1970 by the clock of the rank's host. */
+typedef struct gli_traced {
+  const char *call, *group;
+  bool message, receives; /* "send", "receive" */
+  int64_t tag, request, sequence;
+  int64_t count, bytes, root, peer, last;
+  const char *dtype, *op, *algorithm, *status;
+  gli_traced_state state;
+  int64_t started_ns, ended_ns; /* under way: when it was told */
+  const gli_json_value *waits;  /* integers; NULL: none */
+} gli_traced;
+
+typedef struct gli_trace_file {
+  const char *path;
+  int64_t rank, size, ended, now_ns;
+  const char *host, *reason;
+  const char *error; /* NULL: it has not failed */
+  int64_t error_rank;
+  const gli_json_value *groups;
+  gli_traced *operations;
+  size_t n_operations;
+  char *text;
+  gli_json_tree *tree;
+} gli_trace_file;
+
+enum { GLI_TRACE_WHY_BYTES = 256 };
+/* False: why not; nothing is to be freed then. `text` is taken over in any
+ * case. */
+bool gli_trace_parse(gli_trace_file *file, const char *path, char *text,
+                     size_t bytes, char why[GLI_TRACE_WHY_BYTES]);
+bool gli_trace_load(gli_trace_file *file, const char *path,
+                    char why[GLI_TRACE_WHY_BYTES]);
+void gli_trace_unload(gli_trace_file *file);
+
+/* Is this rank of the group? A group that the file does not know of: false. */
+bool gli_trace_in_group(const gli_trace_file *file, const char *group,
+                        int64_t rank);
+bool gli_traced_waits_for(const gli_traced *operation, int64_t rank);
+
+#endif
