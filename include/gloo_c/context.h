@@ -392,12 +392,60 @@ GLOO_API gloo_status gloo_context_subset_start(
  * stays the caller's. */
 GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
 
-/* The rank that `rank` of one context has in another.
- * Errors: -1 when it is not in that, when the two do not have the same root
- * context, or one is NULL. Threads: any. Ownership: contexts stay the caller's.
- */
+/* The rank that `rank` of one context has in another: in one of the same root
+ * context, or in a successor (gloo_context_shrink) of that.
+ * Errors: -1 when it is not in that, when the two are not related so, or one is
+ * NULL. Threads: any. Ownership: contexts stay the caller's. */
 GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
                                     const gloo_context *to);
+
+/* ---- going on without ranks that are gone -------------------------------- */
+
+typedef struct gloo_shrink_options {
+  size_t struct_size;
+  int64_t timeout_ns; /* how long to wait for ranks that are there, and do not
+                         call; GLOO_TIMEOUT_DEFAULT: as long as operations of
+                         the context have; GLOO_TIMEOUT_NONE: until they do */
+  int ranks_min; /* fewer are an error; 0: 1. Where a network may part a job
+                    in two, both parts would go on: more than half of the
+                    ranks keeps that from happening */
+} gloo_shrink_options;
+#define GLOO_SHRINK_OPTIONS_INIT \
+  { sizeof(gloo_shrink_options), 0, 0 }
+
+/* Go on with the ranks that are left. All ranks of the context that can call
+ * this, when one of their calls has failed; they agree on which of them are
+ * there, and get a context of these, the successor: numbered anew, in the order
+ * of their ranks (gloo_context_translate says who is who). It has the device,
+ * the timeout, the choice of algorithms and the secret of the context, whose
+ * groups and windows the program makes anew; memory that was registered stays
+ * so. No store is needed. The context fails if it has not (GLOO_ERR_ABORTED:
+ * ranks that wait in it hear that this one goes on without), and is the
+ * caller's to destroy, before or after.
+ *
+ * All that succeed have the same ranks; a rank that dies meanwhile is left out,
+ * or the successor fails at once and can be shrunk in its turn. A rank that is
+ * stopped is left out when it has given no sign for GLOO_HEARTBEAT, one that
+ * does not call when `timeout_ns` has passed. What ranks know of how far they
+ * had come is theirs to compare: an operation may have ended well on some of
+ * them. Shape: root contexts of any size; the agreement is made for up to a few
+ * thousand ranks, and goes through one of them.
+ * Errors: GLOO_ERR_INVALID (no context, no place for the successor, a group, a
+ * context that was shrunk before, options): nothing has happened.
+ * GLOO_ERR_STALE: the others go on without this rank, which they took for gone.
+ * GLOO_ERR_PEER: fewer than `ranks_min` are left. GLOO_ERR_NO_MEMORY,
+ * GLOO_ERR_FORKED. Threads: any; blocks; no other thread may destroy the
+ * context meanwhile. Ownership: *successor is the caller's, and is set on
+ * success only; a device that belonged to the context goes with the last of the
+ * two. Cost: five messages per rank, to and from the lowest that is left, of
+ * one byte per rank; a rank that died unnoticed is waited for two seconds over
+ * TCP and shared memory. Afterwards connections are made as in a new context.
+ * Source: what MPI's fault tolerance calls MPI_Comm_shrink (Bland, Bouteiller,
+ * Herault, Bosilca and Dongarra 2013). */
+GLOO_API gloo_status gloo_context_shrink(gloo_context *context,
+                                         const gloo_shrink_options *options,
+                                         gloo_context **successor,
+                                         gloo_error *error);
 
 /* ---- errors -------------------------------------------------------------- */
 

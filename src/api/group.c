@@ -550,7 +550,10 @@ int gloo_context_world_rank(const gloo_context *context, int rank) {
 int gloo_context_translate(const gloo_context *from, int rank,
                            const gloo_context *to) {
   int world = gloo_context_world_rank(from, rank);
-  if (world < 0 || to == NULL || !gli_context_related(from, to)) return -1;
-  uint32_t there = gli_context_rank_of(to, (uint32_t)world);
+  if (world < 0 || to == NULL) return -1;
+  uint32_t there = (uint32_t)world;
+  if (!gli_context_related(from, to))
+    there = gli_context_rank_since(from, there, to);
+  if (there != UINT32_MAX) there = gli_context_rank_of(to, there);
   return there > INT_MAX ? -1 : (int)there;
 }

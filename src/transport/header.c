@@ -11,6 +11,7 @@
 #define MAGIC UINT32_C(0x324d4c47)         /* "GLM2" */
 #define MAGIC_CHECKED UINT32_C(0x32736d67) /* "gms2" */
 #define ABORT_LENGTH_MAX UINT64_C(4096)
+#define MEMBERS_LENGTH_MAX UINT64_C(65536)
 
 void gli_header_encode(const gli_header *header,
                        uint8_t out[GLI_HEADER_BYTES]) {
@@ -39,6 +40,7 @@ static uint64_t longest_payload(uint8_t type) {
     return GLI_LENGTH_MAX;
   if (type == GLI_MESSAGE_ABORT) return ABORT_LENGTH_MAX;
   if (type == GLI_MESSAGE_LINK) return GLI_LINK_LENGTH_MAX;
+  if (type == GLI_MESSAGE_MEMBERS) return MEMBERS_LENGTH_MAX;
   return 0;
 }
 

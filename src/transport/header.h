@@ -34,6 +34,9 @@ typedef enum gli_message_type {
   GLI_MESSAGE_ALIVE,  /* "I am there", and shall say so again in `slot` ms */
   GLI_MESSAGE_ASK,    /* "what have you called here? I called this" */
   GLI_MESSAGE_CALLED, /* "this" */
+  GLI_MESSAGE_MEMBERS, /* of an agreement on who is left: a gli_member_message
+                          in `slot`, its ballot in `operation`, and a byte per
+                          rank */
   GLI_MESSAGE_TYPES
 } gli_message_type;
 
@@ -86,7 +89,7 @@ typedef struct gli_header {
 void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
 
 /* False when the bytes are no header: wrong magic or type, or a length that
- * its type cannot have (only DATA and ABORT have payload). */
+ * its type cannot have. */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
 
 /* The same for messages that have checksums (CRC32C), of their header and of

@@ -297,6 +297,7 @@ static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {
 }
 
 static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
+  pair->answers++;
   if (note->version != GLI_SHM_VERSION) {
     shm_connect_impossible(pair, "it runs another version of the library", 0);
     return;

@@ -106,7 +106,7 @@ struct gli_shm_pair {
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* 0: no attempt has failed */
   int lack; /* errno of what failed for want of something here; 0: nothing */
-  uint32_t attempts;
+  uint32_t attempts, answers;
   uint64_t linger_until_ns; /* of a closed pair */
   /* Of a job with a secret: what the peer has to show that it knows. */
   bool asks;

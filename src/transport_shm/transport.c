@@ -144,9 +144,10 @@ static uint64_t shm_heard_at(const gli_pair *base) {
 }
 
 static uint64_t shm_heard(const gli_pair *base) {
-  const gli_shm_in *in = &((const gli_shm_pair *)base)->in;
-  uint64_t messages = atomic_load_explicit(&in->next, memory_order_relaxed);
-  return messages + shm_heard_at(base);
+  const gli_shm_pair *pair = (const gli_shm_pair *)base;
+  uint64_t messages =
+      atomic_load_explicit(&pair->in.next, memory_order_relaxed);
+  return messages + pair->answers + shm_heard_at(base);
 }
 
 const gli_transport_ops gli_transport_shm = {

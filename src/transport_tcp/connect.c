@@ -277,6 +277,7 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
     connect_nonsense(attempt);
     return;
   }
+  attempt->stream->pair->heard++;
   if (!connect_may_believe(attempt, reply.answer)) {
     connect_denied(attempt, false);
     return;

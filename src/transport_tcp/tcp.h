@@ -120,7 +120,7 @@ struct gli_tcp_pair {
       waiting;            /* requests until the number of streams is agreed */
   gli_send_request *last; /* of a closed pair: ends every stream; owned */
   uint64_t linger_until_ns;
-  uint64_t heard; /* bytes that came, at least */
+  uint64_t heard; /* bytes that came, and answers, at least */
 
   uint32_t streams; /* agreed; 0: not yet */
   uint32_t stream_capacity;

@@ -5,11 +5,13 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
+#include "engine/contexts/shrink.h"
 #include "engine/contexts/snapshot.h"
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
+#include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
 /* The cause without "reported by rank N: ", which the next rank puts there. */
@@ -125,20 +127,29 @@ bool gli_context_is_busy(const gloo_context *context) {
          (context->control != NULL && gli_context_is_busy(context->control));
 }
 
+void gli_context_leave_links(gloo_context *root) {
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(root, &bye);
+  while (root->links != NULL) {
+    gli_link *link = root->links;
+    root->links = link->next;
+    root->peers[link->rank].link = NULL;
+    gli_link_free(link);
+  }
+}
+
 /* The last of the family goes. */
 static void end_family(gloo_context *root) {
   gli_family *family = root->family;
   gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  gli_shrink_end_all(root);
+  gli_context_attend(root, false);
   close_links(root, &bye);
   gli_group_drop_links(family);
   gli_early_drop(root);
   gli_context_detach_operations(root);
   unlist_context(root);
-  while (root->links != NULL) {
-    gli_link *link = root->links;
-    root->links = link->next;
-    gli_link_free(link);
-  }
+  gli_context_leave_links(root);
   gli_context_free(root);
   free(family->trace);
   free(family->totals);

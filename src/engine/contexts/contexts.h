@@ -9,6 +9,10 @@
 
 /* Memory for a context of any kind, of `size` ranks, and its end. */
 gloo_context *gli_context_new(gloo_device *device, uint32_t size);
+/* A root, which is listed from now on; see gli_context_open. */
+gloo_context *gli_context_new_root(gloo_device *device, uint32_t rank,
+                                   uint32_t size, uint64_t key,
+                                   const uint8_t *job_key);
 void gli_context_free(gloo_context *context);
 
 /* ---- the end (close.c) --------------------------------------------------- */
@@ -21,6 +25,8 @@ void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
 /* After a failure that was recorded: operations end, and links are closed. */
 void gli_context_finish_teardown(gloo_context *context);
+/* A root without operations and groups says farewell to all, and forgets them. */
+void gli_context_leave_links(gloo_context *root);
 /* Does it have operations that are under way? */
 bool gli_context_is_busy(const gloo_context *context);
 /* Operations that the caller still holds outlive it, as mere results. */

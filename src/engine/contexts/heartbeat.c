@@ -62,6 +62,7 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   *h = (gli_heartbeat){.own_ns = limit_ns,
                        .limit_ns = limit_ns,
                        .watches = h->watches,
+                       .met = context->origin != NULL, /* they agreed on it */
                        .beats = beats,
                        .pause_ns = FIRST_BEAT_NS,
                        .heard_ns = now_ns};

@@ -41,6 +41,7 @@ void gli_context_promise_buffers(gloo_context *context) {
 }
 
 void gli_context_note_beats(gloo_context *context, uint32_t rank, bool beats) {
+  context->contacts[rank].beats = beats;
   if ((rank + 1) % context->size == context->rank)
     context->heartbeat.watches = beats;
 }
@@ -84,6 +85,16 @@ void gli_context_localize(const gloo_context *context, gloo_error *error) {
   if (error->root_rank < 0 || gli_context_is_root(context)) return;
   uint32_t rank = gli_context_rank_of(context, (uint32_t)error->root_rank);
   error->rank = rank == GLI_NO_RANK ? -1 : (int)rank;
+}
+
+uint32_t gli_context_rank_since(const gloo_context *from, uint32_t root_rank,
+                                const gloo_context *to) {
+  const gloo_context *root = to->family->root;
+  if (root->origin == NULL || root->origin_key != from->family->root->key)
+    return GLI_NO_RANK;
+  for (uint32_t i = 0; i < root->size; i++)
+    if (root->origin[i] == root_rank) return i;
+  return GLI_NO_RANK;
 }
 
 bool gli_context_related(const gloo_context *a, const gloo_context *b) {

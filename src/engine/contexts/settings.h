@@ -19,8 +19,8 @@ void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
  * where they listen. To be said after that and the hosts; the same on all
  * ranks, for no plan may use what only some of them have. */
 void gli_context_learn_locality(gloo_context *context);
-/* Which rank tells the next one that it is there, as it published; to be said
- * of all before gli_context_start_heartbeat. */
+/* Which ranks tell the next one that they are there, as they published; to be
+ * said of all before gli_context_start_heartbeat. */
 void gli_context_note_beats(gloo_context *context, uint32_t rank, bool beats);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
@@ -45,6 +45,10 @@ uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
 /* An error as the callers of this context see it: the rank at fault by its
  * number there, too. Errors inside the engine speak of the root. */
 void gli_context_localize(const gloo_context *context, gloo_error *error);
+/* Of a rank of a root context that failed, in the root of `to`, where that is a
+ * successor of it; UINT32_MAX: it is not, or the rank is not there any more. */
+uint32_t gli_context_rank_since(const gloo_context *from, uint32_t root_rank,
+                                const gloo_context *to);
 bool gli_context_related(const gloo_context *a, const gloo_context *b);
 uint32_t gli_group_id(const gloo_context *group);
 

@@ -7,6 +7,7 @@
 #include "core/hints.h"
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
+#include "engine/contexts/shrink.h"
 #include "engine/drive/drive.h"
 #include "engine/run/in_order.h"
 #include "engine/state/fail.h"
@@ -227,6 +228,11 @@ static uint64_t check_heartbeat(gloo_context *context, uint64_t now_ns) {
   return h->due_ns;
 }
 
+static uint64_t check_shrink(gloo_context *context, uint64_t now_ns) {
+  if (gli_shrink_due(context) <= now_ns) gli_shrink_turn(context, now_ns);
+  return gli_shrink_due(context);
+}
+
 static uint64_t device_earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
@@ -239,6 +245,7 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
     check_abort(c);
     next_ns = device_earlier(next_ns, check_suspect(c, now_ns));
     next_ns = device_earlier(next_ns, check_heartbeat(c, now_ns));
+    next_ns = device_earlier(next_ns, check_shrink(c, now_ns));
     next_ns = device_earlier(next_ns, check_list(&c->family->active, now_ns));
     next_ns = device_earlier(next_ns, check_list(&c->family->posted, now_ns));
   }
@@ -251,6 +258,7 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
 static uint64_t next_beat(const gloo_device *device) {
   uint64_t next_ns = UINT64_MAX;
   for (const gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    next_ns = device_earlier(next_ns, gli_shrink_due(c));
     if (gli_context_poisoned(c)) continue;
     if (c->heartbeat.due_ns > 0)
       next_ns = device_earlier(next_ns, c->heartbeat.due_ns);

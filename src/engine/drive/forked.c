@@ -59,6 +59,7 @@ static void forked_part(gloo_context *root, const gloo_error *cause,
                         bool torn) {
   gli_family *family = root->family;
   gli_context_set_cause(root, cause);
+  root->attended = false;
   if (!torn) {
     root->teardown_pending = true;
     gli_context_finish_teardown(root);
@@ -75,7 +76,7 @@ void gli_device_part(gloo_device *device) {
   device->fork.child = true;
   device->ops = &nowhere;
   device->helper.exists = false;
-  device->owed = device->windows = 0;
+  device->owed = device->windows = device->attended = 0;
   device->wait.waiters = device->wait.sleepers = device->wait.to_wake = 0;
   device->telling = 0;             /* the threads that did are not here */
   gli_event_close(&device->event); /* the parent has the same pipe */

@@ -13,7 +13,8 @@
 static bool helper_has_work(const gloo_device *device) {
   if (device->tells_pending) return true;
   if (device->wait.waiters > 0) return false;
-  return device->outstanding > 0 || device->owed > 0 || device->windows > 0;
+  return device->outstanding > 0 || device->owed > 0 || device->windows > 0 ||
+         device->attended > 0;
 }
 
 /* The thread that signals has the device's lock, which the helper has until it

@@ -7,6 +7,7 @@
 #include "core/hints.h"
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
+#include "engine/contexts/shrink.h"
 #include "engine/drive/drive.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -41,16 +42,15 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   gli_fail(&cause, (gloo_status)status, at_fault, "reported by rank %u: %s",
            link->rank, text);
   link->failed = true; /* it has closed its side */
-  gli_context_poison(context, &cause);
+  if (context->shrink != NULL)
+    gli_shrink_lost(link, cause.message);
+  else
+    gli_context_poison(context, &cause);
 }
 
-static gloo_status abort_header(gli_link *link, const gli_header *h,
-                                gli_sink *sink, gloo_error *error) {
-  if (h->length > GLI_ABORT_MAX) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u sent an abort message of impossible length",
-                    link->rank);
-  }
+/* Those that are kept until they are there as a whole: ABORT and MEMBERS. */
+static gloo_status keep_whole(gli_link *link, const gli_header *h,
+                              gli_sink *sink, gloo_error *error) {
   gli_early *early = gli_early_new(link, h, h->length);
   gli_transfer *t = early != NULL ? gli_transfer_new(link) : NULL;
   if (t == NULL) {
@@ -64,13 +64,41 @@ static gloo_status abort_header(gli_link *link, const gli_header *h,
   return GLOO_OK;
 }
 
-static void abort_received(gli_transfer *t) {
+static bool is_kept_whole(const gli_early *early) {
+  return early->header.type == GLI_MESSAGE_ABORT ||
+         early->header.type == GLI_MESSAGE_MEMBERS;
+}
+
+static void whole_received(gli_transfer *t) {
   gli_link *link = t->link;
   gli_early *early = t->early;
   gli_transfer_list_remove(&link->arriving, t);
   gli_transfer_free(t);
-  take_abort(link, early->data, (size_t)early->header.length);
+  if (early->header.type == GLI_MESSAGE_ABORT)
+    take_abort(link, early->data, (size_t)early->header.length);
+  else
+    gli_shrink_arrived(link, &early->header, early->data);
   gli_early_free(early);
+}
+
+static gloo_status abort_header(gli_link *link, const gli_header *h,
+                                gli_sink *sink, gloo_error *error) {
+  if (h->length > GLI_ABORT_MAX)
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u sent an abort message of impossible length",
+                    link->rank);
+  return keep_whole(link, h, sink, error);
+}
+
+static gloo_status members_header(gli_link *link, const gli_header *h,
+                                  gli_sink *sink, gloo_error *error) {
+  const gloo_context *context = link->context;
+  if (context->shrink == NULL || h->length != context->size)
+    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                    "rank %u speaks of which ranks are left where that is not "
+                    "agreed on",
+                    link->rank);
+  return keep_whole(link, h, sink, error);
 }
 
 static void window_received(gli_transfer *t) {
@@ -123,6 +151,7 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
       link->leaving.said_bye = true;
       gli_link_departed(link);
       gli_group_base_departed(link);
+      if (link->context->shrink != NULL) gli_shrink_lost(link, "it has left");
       return GLOO_OK;
     case GLI_MESSAGE_PROBE:
       return gli_blame_probed(link, h, error);
@@ -155,6 +184,8 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
     case GLI_MESSAGE_CALLED:
       gli_link_votes(link, h);
       return GLOO_OK;
+    case GLI_MESSAGE_MEMBERS:
+      return members_header(link, h, sink, error);
     case GLI_MESSAGE_CREDIT:
     case GLI_MESSAGE_TYPES:
       break;
@@ -238,8 +269,8 @@ static void engine_on_received(void *pair_user, void *token) {
   gloo_context *context = from->context;
   if (token == &nothing || gli_context_poisoned(context)) return;
   gli_transfer *t = token;
-  if (t->early != NULL && t->early->header.type == GLI_MESSAGE_ABORT) {
-    abort_received(t);
+  if (t->early != NULL && is_kept_whole(t->early)) {
+    whole_received(t);
   } else if (t->window != NULL) {
     window_received(t);
   } else {
@@ -272,6 +303,12 @@ static void engine_on_rma_done(void *pair_user, gli_rma_work *work) {
 
 static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link *link = pair_user;
+  if (link->context->shrink != NULL &&
+      cause->rank != (int)link->context->rank) {
+    link->failed = true;
+    gli_shrink_lost(link, cause->message);
+    return;
+  }
   /* Of what came, of the secret that one of the two lacks, and of what this
    * rank itself lacks, no other rank knows more. */
   if (cause->status == GLOO_ERR_PROTOCOL || cause->status == GLOO_ERR_AUTH ||
@@ -308,7 +345,8 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
                                   uint32_t peer_rank) {
   gloo_device *device = device_user;
   gloo_context *context = engine_find_asked(device, key, peer_rank);
-  if (context == NULL) return NULL;
+  if (context == NULL)
+    return gli_shrink_is_to_come(device, key) ? GLI_PAIR_LATER : NULL;
   bool known = context->contacts[peer_rank].address.bytes > 0;
   if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
   gloo_error error;

@@ -13,51 +13,21 @@
 
 /* ---- contexts ------------------------------------------------------------ */
 
-static uint32_t budget_for(uint32_t size) {
-  uint32_t each = GLI_EAGER_BUDGET_ALL / size;
-  if (each > GLI_EAGER_BUDGET_MAX) return GLI_EAGER_BUDGET_MAX;
-  return each < GLI_EAGER_BUDGET_MIN ? GLI_EAGER_BUDGET_MIN : each;
-}
-
 gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
                              uint64_t key, const uint8_t *job_key,
                              int64_t timeout_ns, gloo_context **out,
                              gloo_error *error) {
   if (gli_forked(&device->birth))
     return gli_fork_refuse(&device->birth, "the device", error);
-  gloo_context *context = gli_context_new(device, size);
-  if (context == NULL) goto no_memory;
-  context->contacts = calloc(size, sizeof *context->contacts);
-  context->family = calloc(1, sizeof *context->family);
-  if (context->contacts == NULL || context->family == NULL) goto no_memory;
-  context->family->trace = context->trace = gli_trace_new(GLI_TRACE_USUAL);
-  context->family->totals = gli_totals_new(size);
-  if (context->trace == NULL || context->family->totals == NULL) goto no_memory;
-  for (uint32_t i = 0; i < size; i++) context->peers[i].rank = i;
-  context->family->root = context;
-  context->rank = context->root_rank = rank;
-  context->key = key;
-  context->asks = job_key != NULL;
-  if (context->asks) memcpy(context->job_key, job_key, sizeof context->job_key);
-  context->timeout_ns = timeout_ns;
-  context->budget = budget_for(size);
-  context->maps = device->ops->rkey_pack != NULL; /* until more is known */
   gli_device_lock(device);
-  context->next = device->contexts;
-  device->contexts = context;
+  gloo_context *context =
+      gli_context_new_root(device, rank, size, key, job_key);
+  if (context != NULL) context->timeout_ns = timeout_ns;
   gli_device_unlock(device);
-  *out = context;
-  return GLOO_OK;
-
-no_memory:
   if (context != NULL) {
-    if (context->family != NULL) {
-      free(context->family->trace);
-      free(context->family->totals);
-    }
-    free(context->family);
+    *out = context;
+    return GLOO_OK;
   }
-  gli_context_free(context);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for a context of %u ranks", size);
 }
@@ -65,7 +35,7 @@ no_memory:
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
                           const gli_address *address, uint64_t key) {
   gli_device_lock(context->device);
-  context->contacts[rank] = (gli_contact){*address, key};
+  context->contacts[rank] = (gli_contact){.address = *address, .key = key};
   gli_device_unlock(context->device);
 }
 
@@ -117,7 +87,10 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
 }
 
 void gli_context_own_device(gloo_context *context) {
+  gli_device_lock(context->device);
   context->owns_device = true;
+  context->device->owners++;
+  gli_device_unlock(context->device);
 }
 
 gloo_device *gli_context_device(const gloo_context *context) {
@@ -201,8 +174,9 @@ void gli_context_close(gloo_context *context) {
   bool ended = end_contexts(context);
   if (device->contexts == NULL && device->helper.exists)
     gli_device_stir_helper(device); /* for ranks that come too late */
+  bool last = ended && owns_device && --device->owners == 0;
   gli_device_unlock(device);
-  if (ended && owns_device) {
+  if (last) {
     gli_device_close(device);
   } else {
     gli_device_kick(device);

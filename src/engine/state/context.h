@@ -25,6 +25,7 @@ typedef struct gli_peer {
 typedef struct gli_contact {
   gli_address address;
   uint64_t key;
+  bool beats; /* it gives signs of life, and answers when it makes no calls */
 } gli_contact;
 
 /* Signs of life, see heartbeat.c. A root's, and zeros in others. */
@@ -75,6 +76,8 @@ typedef enum gli_store_use {
 #define GLI_STORE_CLASS_MIN ((size_t)16 * 1024)
 #define GLI_STORE_CLASSES 11
 
+typedef struct gli_shrink gli_shrink;
+
 /* A context that met its ranks is a root. Groups that are made of it, or of its
  * groups, are contexts that use its pairs; all together are a family, which
  * fails as one. See group.c. */
@@ -107,6 +110,13 @@ struct gloo_context {
   /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
    * not. No lock: signal handlers write it. */
   _Atomic(const char *) gives_up;
+  /* Of a root, see contexts/shrink.h. */
+  gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
+  gli_shrink *shrinks; /* those that it keeps */
+  bool shrunk;         /* a successor was asked for */
+  bool attended;       /* ranks that want to shrink it are to be answered soon */
+  uint64_t origin_key; /* of the context whose successor it is; */
+  uint32_t *origin;    /* [size], the ranks there; NULL: of none */
   /* Of a root: a lost connection, to become the cause at suspect_ns. */
   gloo_error suspect;
   uint64_t suspect_ns;

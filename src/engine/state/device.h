@@ -103,6 +103,8 @@ struct gloo_device {
   gli_operation *unlisted; /* the one that has begun last, see run.h */
   size_t outstanding;      /* operations posted or running */
   uint32_t windows;  /* which others may use at any time, so somebody polls */
+  uint32_t attended; /* contexts that are, for which the same holds */
+  uint32_t owners;   /* contexts that the device is to end with */
   unsigned unpolled; /* times that were done without a poll, since the last */
   size_t completed;  /* ever; lets a poller see that something ended */
   union {

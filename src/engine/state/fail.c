@@ -40,6 +40,15 @@ void gli_context_note_refused(gloo_context *context, const gloo_error *error) {
   if (!gli_context_poisoned(context)) gli_posted_put(&context->news, error);
 }
 
+void gli_context_attend(gloo_context *root, bool attended) {
+  if (root->attended == attended) return;
+  root->attended = attended;
+  if (attended)
+    root->device->attended++;
+  else
+    root->device->attended--;
+}
+
 void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   if (gli_context_poisoned(context)) return;
   gli_family *family = context->family;
@@ -53,6 +62,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   gli_error_prefix(&told, "%s", where);
   gli_context_set_cause(family->root, &told);
   family->root->teardown_pending = true;
+  gli_context_attend(family->root, true);
   context->device->teardowns_pending = 1;
   for (gli_operation *op = family->active.first; op != NULL;
        op = op->active_next) {

@@ -14,6 +14,9 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause);
 void gli_context_set_cause(gloo_context *root, const gloo_error *cause);
 /* A call was refused: that is news, as long as nothing worse has happened. */
 void gli_context_note_refused(gloo_context *context, const gloo_error *error);
+/* Is it to be polled for while the program makes no calls? A root that has
+ * failed is, until it ends or has a successor. */
+void gli_context_attend(gloo_context *root, bool attended);
 /* The error of a call that wants to use it then. */
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);

@@ -56,7 +56,10 @@ gli_transfer *gli_transfer_new(gli_link *link) {
 void gli_transfer_free(gli_transfer *t) {
   gloo_device *device = t->link->context->device;
   if (t->answer) t->link->answers--;
-  if (t->errand) device->owed--;
+  if (t->errand) {
+    device->owed--;
+    free(t->note);
+  }
   t->next = device->free_transfers;
   device->free_transfers = t;
 }

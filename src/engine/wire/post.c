@@ -1,4 +1,6 @@
 /* Messages to the transport, and what is left of them when it has no room. */
+#include <stdlib.h>
+
 #include "core/error.h"
 #include "engine/state/context.h"
 #include "engine/state/device.h"
@@ -121,6 +123,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
     return NULL;
   }
   t->errand = true;
+  t->note = NULL;
   link->context->device->owed++;
   t->request.header = about != NULL ? *about : (gli_header){0};
   t->request.header.type = (uint8_t)type;
@@ -136,6 +139,19 @@ void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot) {
   gli_transfer *t = new_control(link, type, about, slot);
   if (t != NULL) gli_wire_post(t);
+}
+
+void gli_wire_note(gli_link *link, gli_message_type type,
+                   const gli_header *about, uint8_t *note, size_t bytes) {
+  gli_transfer *t = new_control(link, type, about, about->slot);
+  if (t == NULL) {
+    free(note);
+    return;
+  }
+  t->note = note;
+  t->request.payload = note;
+  t->request.header.length = bytes;
+  gli_wire_post(t);
 }
 
 gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
@@ -164,8 +180,9 @@ static void drop_list(gli_transfer_list *list) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
     /* These, while they arrive, are known to their transfer alone. */
-    if (t->early != NULL &&
-        (t->early->header.type == GLI_MESSAGE_ABORT || t->early->orphan)) {
+    if (t->early != NULL && (t->early->header.type == GLI_MESSAGE_ABORT ||
+                             t->early->header.type == GLI_MESSAGE_MEMBERS ||
+                             t->early->orphan)) {
       gli_early_free(t->early);
     }
     gli_transfer_free(t);

@@ -35,6 +35,10 @@ void gli_wire_drop(gli_link *link);
  * of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up. */
 void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
+/* The same with a payload from malloc, which is the link's from now on; `about`
+ * has the slot. */
+void gli_wire_note(gli_link *link, gli_message_type type,
+                   const gli_header *about, uint8_t *note, size_t bytes);
 /* Answer an RTS (CTS), a PROBE (WAITING) or anything for a group that is
  * gone (DEPARTED). A peer that goes on asking but does not take its answers
  * gets no more of them; of an RTS, which is an error. */

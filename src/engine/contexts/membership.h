@@ -1,0 +1,108 @@
+/* Which ranks are left, as the ranks that are left agree on it.
+ *
+ * The lowest rank that a rank does not take for gone leads it. The leader asks
+ * all others (ASK); those that take part say so (HERE). When each rank is
+ * either here or gone, the leader proposes those that are here (PROPOSE), and
+ * they get ready for each other (ACK); when all are, it is decided (COMMIT).
+ * Once all know (DONE), it is over (END).
+ *
+ * What makes all decide the same although ranks go at any time, leaders too:
+ *
+ *   - A rank that was taken for gone stays gone: nothing that it says counts.
+ *     Each message says whom its sender takes for gone, and the receiver
+ *     believes it. So leaders follow one another in ascending order.
+ *   - A new leader hears from every rank that is not gone before it proposes,
+ *     and takes over what one of them has decided. A rank that has told it that
+ *     it has decided nothing takes no decision from an earlier leader any more,
+ *     for that one is gone.
+ *
+ * A rank that was wrongly taken for gone is told so (OUT), and goes on without
+ * the others, as they without it. The coordinator that changes when it fails is
+ * that of Chandra and Toueg (Unreliable Failure Detectors for Reliable
+ * Distributed Systems, 1996), and what MPI's fault tolerance calls an agreement
+ * (Bland, Bouteiller, Herault, Bosilca and Dongarra 2013).
+ *
+ * This file knows no clock, no connection and no context: see shrink.c; and
+ * tests/recovery explores all that can happen to four ranks. */
+#ifndef GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
+#define GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum gli_member_message {
+  GLI_MEMBER_ASK = 1,
+  GLI_MEMBER_HERE,
+  GLI_MEMBER_PROPOSE,
+  GLI_MEMBER_ACK,
+  GLI_MEMBER_COMMIT, /* to a leader, too: "that is decided" */
+  GLI_MEMBER_DONE,
+  GLI_MEMBER_END,
+  GLI_MEMBER_OUT,
+  GLI_MEMBER_MESSAGES
+} gli_member_message;
+
+/* What is known of each rank, a byte each; the first three travel. */
+enum {
+  GLI_MEMBER_GONE = 1,  /* taken for gone */
+  GLI_MEMBER_IN = 2,    /* of those proposed, or decided on */
+  GLI_MEMBER_BEATS = 4, /* it gives signs of life (heartbeat.c) */
+  GLI_MEMBER_TRAVELS = 7,
+  /* While this rank leads: */
+  GLI_MEMBER_IS_HERE = 8,
+  GLI_MEMBER_ACKED = 16,
+  GLI_MEMBER_IS_DONE = 32
+};
+
+/*   phase     this rank
+ *   GATHERING waits for a proposal, or leads and waits for the others
+ *   PROPOSED  is ready for the members that are proposed
+ *   DECIDED   knows the members for good; others may not know yet
+ *   OVER      and all of them know
+ *   LEFT_OUT  is taken for gone by others, and takes part no more */
+typedef enum gli_member_phase {
+  GLI_MEMBER_GATHERING,
+  GLI_MEMBER_PROPOSED,
+  GLI_MEMBER_DECIDED,
+  GLI_MEMBER_OVER,
+  GLI_MEMBER_LEFT_OUT
+} gli_member_phase;
+
+typedef struct gli_membership gli_membership;
+
+typedef struct gli_membership_ops {
+  /* Send it, with ballot and ranks as they are now, in order; what cannot be
+   * sent is dropped. */
+  void (*send)(void *user, uint32_t to, gli_member_message message);
+  /* Be ready for the members of this ballot, until it is over. May be said
+   * twice. */
+  void (*prepare)(void *user);
+} gli_membership_ops;
+
+struct gli_membership {
+  uint32_t self, n;
+  uint32_t leader; /* n: none yet */
+  uint32_t round;  /* of the proposals of this rank */
+  gli_member_phase phase;
+  uint64_t ballot; /* leader and round of what is proposed, or decided */
+  uint8_t *ranks;  /* [n] */
+  const gli_membership_ops *ops;
+  void *user;
+};
+
+/* Take part; `ranks` is n zeros, the caller's, but for BEATS of its own. */
+void gli_membership_start(gli_membership *m);
+/* A rank is gone, or is taken to be. */
+void gli_membership_gone(gli_membership *m, uint32_t rank);
+/* What came: `ranks` is [n]; nothing in it is trusted. */
+void gli_membership_take(gli_membership *m, uint32_t from,
+                         gli_member_message message, uint64_t ballot,
+                         const uint8_t *ranks);
+
+static inline bool gli_membership_decided(const gli_membership *m) {
+  return m->phase == GLI_MEMBER_DECIDED || m->phase == GLI_MEMBER_OVER;
+}
+/* Does this rank wait for that one, to get on? */
+bool gli_membership_needs(const gli_membership *m, uint32_t rank);
+
+#endif

@@ -1,0 +1,76 @@
+/* Going on without ranks that are gone: the agreement on which are left
+ * (membership.h) among the ranks of a context that failed, and the context that
+ * they get, the successor.
+ *
+ * The agreement has a context of its own, the council, of all ranks that the
+ * failed one had, who listen where they did: so nothing but the device is
+ * needed, and no store. Its connections fail one by one, and it carries no
+ * operations. What others present to connect to it, and to the successor, is
+ * derived from the keys that they know of each other. A rank that has not
+ * called yet says that the council is to come, which makes others wait.
+ *
+ * A council that is over has no connections, but lives as long as the successor
+ * does, to tell ranks that come late that they have been left out.
+ *
+ * All is called with the device's lock held. */
+#ifndef GLI_ENGINE_CONTEXTS_SHRINK_H
+#define GLI_ENGINE_CONTEXTS_SHRINK_H
+
+#include "engine/contexts/membership.h"
+#include "engine/state/context.h"
+
+/* One that was proposed. */
+typedef struct gli_successor {
+  uint64_t ballot;
+  gloo_context *context;
+  struct gli_successor *next;
+} gli_successor;
+
+/* How long a rank has given no sign of life. */
+typedef struct gli_shrink_rank {
+  bool came;         /* it has called as well */
+  uint64_t asked_ns; /* since then it is waited for; 0: it is not */
+  uint64_t sign_ns;  /* the last one; 0: none yet */
+  uint64_t signs;    /* see heard in gli_transport_ops */
+} gli_shrink_rank;
+
+struct gli_shrink {
+  gloo_context *council;
+  gli_membership members;
+  bool over; /* decided, or failed: what the caller waits for */
+  bool quiet;
+  gli_successor *successors;
+  gloo_context *successor; /* the one decided on, the caller's; NULL: none */
+  uint64_t origin_key;     /* of the context that failed */
+  uint32_t accused;        /* the rank that its failure named; n: none */
+  gli_shrink_rank *ranks;  /* [n] */
+  uint64_t begun_ns, patience_ns, silence_ns, looked_ns, ping_ns, due_ns;
+  gli_shrink *next; /* of the same context */
+};
+
+/* Begin: this rank wants to go on with those of `failed` that want it as well.
+ * `patience_ns`: to wait for ranks that are there, and do not come. The
+ * agreement is kept by `failed` until it is handed over. NULL with `error`. */
+gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
+                             gloo_error *error);
+/* The successor keeps what the other has kept. */
+void gli_shrink_hand_over(gloo_context *from, gloo_context *to);
+/* All that a context keeps. */
+void gli_shrink_end_all(gloo_context *context);
+
+/* For a council: a message is there (a byte per rank), a rank is gone, it is
+ * due. */
+void gli_shrink_arrived(gli_link *link, const gli_header *header,
+                        const uint8_t *ranks);
+void gli_shrink_lost(gli_link *link, const char *why);
+void gli_shrink_turn(gloo_context *council, uint64_t now_ns);
+static inline uint64_t gli_shrink_due(const gloo_context *context) {
+  const gli_shrink *s = context->shrink;
+  if (s == NULL) return UINT64_MAX;
+  return gli_context_poisoned(context) && !s->over ? 0 : s->due_ns;
+}
+
+/* Is this the key of a council that this rank has not come to yet? */
+bool gli_shrink_is_to_come(const gloo_device *device, uint64_t key);
+
+#endif
