@@ -138,6 +138,16 @@ void gli_context_leave_links(gloo_context *root) {
   }
 }
 
+void gli_context_drop_link(gloo_context *root, uint32_t rank) {
+  gli_link *link = root->peers[rank].link, **at = &root->links;
+  if (link == NULL) return;
+  close_link(link, NULL);
+  while (*at != link) at = &(*at)->next;
+  *at = link->next;
+  root->peers[rank].link = NULL;
+  gli_link_free(link);
+}
+
 /* The last of the family goes. */
 static void end_family(gloo_context *root) {
   gli_family *family = root->family;

@@ -17,6 +17,9 @@
 #define GRACE_NS UINT64_C(1000000000)
 /* Signs per time after which a rank is taken for gone. */
 #define PINGS 4
+/* How often it is tried again to connect to a rank, and within what time. */
+#define TRIES 3
+#define TRY_NS UINT64_C(1000000000)
 /* One that is yet to connect to a rank that polls now and then gets so many
  * times as long. */
 #define CONNECTING 2
@@ -112,6 +115,9 @@ static void shrink_send(void *user, uint32_t to, gli_member_message message) {
   if (known != NULL && (known->failed || known->leaving.departed)) return;
   /* It is most likely not there: no reason to connect. */
   if (known == NULL && message == GLI_MEMBER_OUT) return;
+  if (known == NULL)
+    s->ranks[to].dialed_ns =
+        council->device->ops->now_ns(council->device->transport);
   gli_link *link = gli_context_link(council, to, &error);
   uint8_t *ranks = link != NULL ? malloc(council->size) : NULL;
   if (link == NULL || ranks == NULL) {
@@ -336,11 +342,40 @@ static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
   gli_membership_gone(&s->members, rank);
 }
 
+/* A connection that ends before anything came may be one that the other side
+ * gave up long ago, and that was only waiting to be looked at. Those of ranks
+ * that are gone take longer to fail. */
+static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
+  const gloo_device *device = s->council->device;
+  gli_shrink_rank *r = &s->ranks[rank];
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  if (r->came || r->tries >= TRIES || now_ns - r->dialed_ns > TRY_NS)
+    return false;
+  r->tries++;
+  r->again = true;
+  s->due_ns = 0;
+  return true;
+}
+
 void gli_shrink_lost(gli_link *link, const char *why) {
   gli_shrink *s = link->context->shrink;
   if (s->members.phase == GLI_MEMBER_OVER) return;
+  if (shrink_tries_again(s, link->rank)) return;
   shrink_miss(s, link->rank, why);
   shrink_settle(s);
+}
+
+/* What was lost with such a connection is said again. */
+static void shrink_connect_again(gli_shrink *s) {
+  const gli_membership *m = &s->members;
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (!s->ranks[i].again) continue;
+    s->ranks[i].again = false;
+    gli_context_drop_link(s->council, i);
+    if (gli_membership_needs(m, i))
+      shrink_send(s, i,
+                  m->leader == m->self ? GLI_MEMBER_ASK : GLI_MEMBER_HERE);
+  }
 }
 
 /* ---- silence ------------------------------------------------------------- */
@@ -419,6 +454,7 @@ void gli_shrink_turn(gloo_context *council, uint64_t now_ns) {
     s->due_ns = now_ns + shrink_later(s->silence_ns, GRACE_NS) / LOOKS;
     return;
   }
+  shrink_connect_again(s);
   shrink_ping(s, now_ns);
   uint64_t due_ns = shrink_look(s, now_ns);
   bool leads = s->members.leader == s->members.self;

@@ -32,6 +32,9 @@ typedef struct gli_shrink_rank {
   uint64_t asked_ns; /* since then it is waited for; 0: it is not */
   uint64_t sign_ns;  /* the last one; 0: none yet */
   uint64_t signs;    /* see heard in gli_transport_ops */
+  uint64_t dialed_ns;
+  unsigned tries; /* to connect once more */
+  bool again;     /* that is to be done */
 } gli_shrink_rank;
 
 struct gli_shrink {
