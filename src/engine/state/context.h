@@ -114,7 +114,7 @@ struct gloo_context {
   gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
   gli_shrink *shrinks; /* those that it keeps */
   bool shrunk;         /* a successor was asked for */
-  bool attended;       /* ranks that want to shrink it are to be answered soon */
+  bool attended; /* ranks that want to shrink it are to be answered soon */
   uint64_t origin_key; /* of the context whose successor it is; */
   uint32_t *origin;    /* [size], the ranks there; NULL: of none */
   /* Of a root: a lost connection, to become the cause at suspect_ns. */

@@ -37,7 +37,7 @@ typedef struct gli_transfer {
   uint8_t rkey[2 * GLI_RKEY_BYTES];
   struct gloo_window *window; /* arriving: for it; else NULL */
   uint32_t *unsent; /* of a put, which is counted there until it is sent */
-  uint8_t *note; /* payload of a control message, for free(); else not set */
+  uint8_t *note;    /* payload of a control message, for free(); else not set */
   struct gli_transfer *prev, *next;
 } gli_transfer;
 

@@ -19,7 +19,7 @@ void gli_posted_put(gli_posted *posted, const gloo_error *error) {
 }
 
 void gli_posted_get(const gli_posted *posted, gloo_error *error) {
-  uint32_t words[GLI_POSTED_WORDS];
+  uint32_t words[GLI_POSTED_WORDS] = {0};
   unsigned before, after;
   do {
     before = atomic_load_explicit(&posted->turn, memory_order_acquire);

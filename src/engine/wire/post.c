@@ -180,9 +180,9 @@ static void drop_list(gli_transfer_list *list) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
     /* These, while they arrive, are known to their transfer alone. */
-    if (t->early != NULL && (t->early->header.type == GLI_MESSAGE_ABORT ||
-                             t->early->header.type == GLI_MESSAGE_MEMBERS ||
-                             t->early->orphan)) {
+    if (t->early != NULL &&
+        (t->early->header.type == GLI_MESSAGE_ABORT ||
+         t->early->header.type == GLI_MESSAGE_MEMBERS || t->early->orphan)) {
       gli_early_free(t->early);
     }
     gli_transfer_free(t);
