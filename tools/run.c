@@ -15,6 +15,7 @@ enum { MAX_RANKS = 16384 };
 
 static int64_t ranks = 0;
 static int64_t grace_ms = 2000;
+static int64_t min_ranks = 0;
 static int64_t port = 0;
 static bool prefix = false;
 static bool no_bind = false;
@@ -30,6 +31,8 @@ static const gli_option options[] = {
      "leave it to the system which core a rank runs on", 0, 0},
     {"grace-ms", 0, GLI_OPTION_INTEGER, &grace_ms, "MS",
      "time between a failure and the end of the rest (2000)", 0, 3600000},
+    {"min-ranks", 0, GLI_OPTION_INTEGER, &min_ranks, "N",
+     "go on when ranks fail, as long as N are left", 1, MAX_RANKS},
     {"port", 0, GLI_OPTION_INTEGER, &port, "PORT",
      "MASTER_PORT; default: a free one", 1, 65535},
     {"hosts", 0, GLI_OPTION_TEXT, &hosts, "A,B",
@@ -60,7 +63,9 @@ static const gli_command command = {
         "When a rank fails, the others get some time to report it themselves\n"
         "(--grace-ms), then SIGTERM, then SIGKILL, and the exit status is "
         "that\n"
-        "of the rank that failed first (128 + signal for a signal).\n"
+        "of the rank that failed first (128 + signal for a signal). With\n"
+        "--min-ranks the others go on (gloo_context_shrink), until fewer are\n"
+        "left; the status is then that of the rank with which they became so.\n"
         "A command line can be read by all users, so a secret is never on one\n"
         "of --hosts. With ssh put it into a file on each host that is yours\n"
         "alone: ~/.config/gloo_c/secret, or one for GLOO_JOB_SECRET_FILE. The\n"
@@ -160,6 +165,12 @@ int gli_tool_run(int argc, char **argv) {
     return gli_usage_error(&command, "which program? usage: %s", command.usage);
   }
 
+  if (min_ranks > ranks || (min_ranks > 0 && hosts != NULL)) {
+    return gli_usage_error(&command, "--min-ranks %s",
+                           hosts == NULL ? "is more than -n"
+                                         : "does not go with --hosts: what "
+                                           "starts the ranks there decides");
+  }
   if (hosts == NULL && (by != NULL || execute)) {
     return gli_usage_error(&command, "%s belongs to --hosts",
                            by != NULL ? "--by" : "--execute");
@@ -175,6 +186,7 @@ int gli_tool_run(int argc, char **argv) {
                          .prefix = prefix,
                          .bind = !no_bind,
                          .grace_ms = grace_ms,
+                         .min_ranks = (int)min_ranks,
                          .path = path,
                          .environment = {.ranks = (int)ranks}};
   if (!make_job_id(&job.environment, &error) ||

@@ -43,6 +43,7 @@ typedef struct job {
   uint64_t phase_ends;
   uint64_t drain_ends;
   int exit_status, also_failed;
+  int lost; /* ranks without which the job goes on */
   bool failed, finished;
 } job;
 
@@ -168,17 +169,21 @@ static void report_failure(job *j, const rank_process *r, int64_t exit_status,
     if (!stopped_by_us) j->also_failed++;
     return;
   }
-  if (signum != 0) {
-    fprintf(stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)\n",
+  const gli_run_options *o = j->options;
+  bool goes_on = o->min_ranks > 0 && o->ranks - j->lost > o->min_ranks;
+  char left[48] = "";
+  if (goes_on)
+    snprintf(left, sizeof left, "; the job goes on with %d",
+             o->ranks - ++j->lost);
+  if (signum != 0)
+    fprintf(stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)%s\n",
             r->rank, r->pid,
             was_forwarded(j, signum) ? "ended by the forwarded" : "killed by",
-            signum, strsignal(signum));
-    begin_grace(j, 128 + signum);
-    return;
-  }
-  fprintf(stderr, "gloo run: rank %d (pid %d) failed: exit status %d\n",
-          r->rank, r->pid, (int)exit_status);
-  begin_grace(j, (int)exit_status);
+            signum, strsignal(signum), left);
+  else
+    fprintf(stderr, "gloo run: rank %d (pid %d) failed: exit status %d%s\n",
+            r->rank, r->pid, (int)exit_status, left);
+  if (!goes_on) begin_grace(j, signum != 0 ? 128 + signum : (int)exit_status);
 }
 
 static void on_exit(uv_process_t *process, int64_t exit_status, int signum) {

@@ -265,6 +265,18 @@ class Context(Calls):
         made._made(ContextHandle(pointer, handle.device, handle.keep), self._slot)
         return made
 
+    def shrink(self, *, timeout: float | None = None, ranks_min: int = 0) -> Context:
+        """Go on with the ranks that are left: all that are call it when their calls fail, and get
+        a context of those that have called, numbered anew (`old.translate(rank, new)`). This one
+        is to be closed. timeout: seconds to wait for ranks that are there, and do not call.
+        StaleError: the others go on without this rank."""
+        place, options = ffi.new("gloo_context **"), ffi.new("gloo_shrink_options *")
+        lib.py_gloo_shrink_options_init(options)
+        options.timeout_ns, options.ranks_min = nanoseconds(timeout), ranks_min
+        handle = self._held()
+        checked(lib.gloo_context_shrink, handle.pointer, options, place)
+        return self._group(handle, place[0])
+
     # ---- what happens to it ----------------------------------------------------------------------
 
     def set_timeout(self, timeout: float | None) -> None:

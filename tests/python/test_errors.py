@@ -119,6 +119,27 @@ except gloo_c.GlooError as error:
     assert said.count("caught PeerError 1 True") == 2, said
 
 
+def test_those_that_are_left_go_on(job):
+    status, said = job(START + """
+old = c.rank
+c.barrier()
+if c.rank == 1:
+    os.kill(os.getpid(), 9)
+try:
+    for _ in range(1000000):
+        c.allreduce(np.ones(4))
+except gloo_c.GlooError:
+    left = c.shrink()
+who = [c.translate(rank, left) for rank in range(3)]
+c.close()
+total = left.allreduce(np.array([1 << old]))
+os.write(1, f"{old} is {left.rank} of {left.size}: {int(total[0])} {who}\\n".encode())
+left.close()
+""", 3)
+    assert "0 is 0 of 2: 5 [0, None, 1]" in said, said
+    assert "2 is 1 of 2: 5 [0, None, 1]" in said, said
+
+
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "raise SystemExit(0)", "c.close()",
                                  "del c", "c.barrier(); del c"])
 def test_ends_without_closing(job, end):

@@ -323,13 +323,19 @@ static void those_that_run_go_on(void **state) {
   strike_many(SIGSTOP);
 }
 
+static bool share_memory(void) {
+  FILE *file = tmpfile();
+  if (file == NULL || ftruncate(fileno(file), sizeof *all) != 0) return false;
+  all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED,
+             fileno(file), 0);
+  return all != MAP_FAILED;
+}
+
 /* Arguments: the transport, how many to kill, and "stop" in place of that. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   if (argc > 2) deaths = atoi(argv[2]);
-  all = mmap(NULL, sizeof *all, PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (all == MAP_FAILED) return 1;
+  if (!share_memory()) return 1;
   if (argc > 3 && strcmp(argv[3], "stop") == 0) {
     setenv("GLOO_HEARTBEAT", "1", 1);
     const struct CMUnitTest stops[] = {cmocka_unit_test(those_that_run_go_on)};

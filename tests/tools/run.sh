@@ -321,6 +321,16 @@ out=$("$gloo" run -n 2 --grace-ms 20000 -- sh -c '[ $RANK != 1 ] || exit 3
 equal "$? $out" "3 my own story" && has "$(cat "$scratch/err")" "1 more failed"
 result "others may tell their own story within the grace"
 
+out=$("$gloo" run -n 4 --min-ranks 2 -- sh -c 'case $RANK in 1) kill -KILL $$ ;; 3) exit 5 ;; esac
+  sleep 0.5; echo $RANK is there' 2> "$scratch/err")
+equal "$? $(echo "$out" | sort | tr '\n' ',')" "0 0 is there,2 is there,"
+result "a job goes on with the ranks that it needs"
+has "$(cat "$scratch/err")" "goes on with 3" && has "$(cat "$scratch/err")" "goes on with 2"
+result "and says how many are left"
+"$gloo" run -n 3 --min-ranks 2 --grace-ms 50 -- sh -c 'sleep 0.$RANK; [ $RANK = 0 ] || exit 1$RANK; sleep 600' 2> "$scratch/err"
+equal $? 12
+result "but not with fewer"
+
 "$gloo" run -n 2 --grace-ms 50 -- sh -c 'sleep 600 & echo $! > "'"$scratch"'/left.$RANK"'
 [ -s "$scratch/left.0" ] && [ -s "$scratch/left.1" ] &&
   wait_until gone "$(cat "$scratch/left.0")" && wait_until gone "$(cat "$scratch/left.1")"
