@@ -447,6 +447,52 @@ GLOO_API gloo_status gloo_context_shrink(gloo_context *context,
                                          gloo_context **successor,
                                          gloo_error *error);
 
+typedef struct gloo_grow_options {
+  size_t struct_size;
+  const gloo_context_options *context; /* of the successor; NULL: defaults */
+  int newcomers; /* wait until so many have come, or the time is up; 0: take in
+                    who is there */
+  int ranks_max; /* no more in all; 0: no limit */
+  int64_t timeout_ns; /* for that; GLOO_TIMEOUT_DEFAULT: 30 s */
+} gloo_grow_options;
+#define GLOO_GROW_OPTIONS_INIT \
+  { sizeof(gloo_grow_options), 0, 0, 0, 0 }
+
+/* Take in ranks that have called gloo_context_join with the same store. All
+ * ranks of the context call it, as any collective. *successor is a context of
+ * all of them: the ranks of this context keep their numbers, and the others
+ * follow in the order in which they came. NULL where nobody has come. The
+ * context stays as it is, and is the caller's to destroy; where it does not
+ * work, because one that came is gone again, the ranks can go on with it.
+ * Options are those of rank 0, but for `context`, which is each rank's own.
+ * Errors: GLOO_ERR_INVALID (no context, store or place, options), those of
+ * gloo_context_create, of the store (on rank 0; the others are told), and of a
+ * broadcast. GLOO_ERR_PEER, and no rank named, where it did not work for
+ * another rank. Threads: any, in the order of other calls; blocks. Ownership:
+ * *successor is the caller's, and is set on success only; the store stays the
+ * caller's. A device that belonged to the context goes with the last of the
+ * two. Cost: a broadcast where nobody has come, and a look at the store by rank
+ * 0; else what gloo_context_create costs. */
+GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
+                                       const gloo_grow_options *options,
+                                       gloo_context **successor,
+                                       gloo_error *error);
+
+/* The other side: come to ranks that are there already, and wait, for
+ * `timeout_ns` at most, until they call gloo_context_grow. `options`, with the
+ * same secret, and `device` are as for gloo_context_create. A process that is
+ * killed while it waits makes the next gloo_context_grow fail, and no other.
+ * Errors: GLOO_ERR_INVALID (no store, no place), GLOO_ERR_TIMEOUT (it was not
+ * taken in), those of the store and of gloo_context_create. Threads: any;
+ * blocks. Ownership: *context is the caller's; store and device stay the
+ * caller's. Cost: three operations of the store, and that of
+ * gloo_context_create. */
+GLOO_API gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
+                                       const gloo_context_options *options,
+                                       int64_t timeout_ns,
+                                       gloo_context **context,
+                                       gloo_error *error);
+
 /* ---- errors -------------------------------------------------------------- */
 
 /* The first error of this context. A failed peer, a deadline, a mismatch or a

@@ -62,6 +62,8 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
 void gli_context_start_heartbeat(gloo_context *context, uint64_t limit_ns);
 /* Tie the life of the device to the context's. */
 void gli_context_own_device(gloo_context *context);
+/* A device that belongs to the one belongs to both. */
+void gli_context_share_device(const gloo_context *context, gloo_context *also);
 void gli_context_close(gloo_context *context);
 gloo_device *gli_context_device(const gloo_context *context);
 /* Through what this rank's messages to `peer` go, and why not through something

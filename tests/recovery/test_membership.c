@@ -92,7 +92,7 @@ static void model_send(void *user, uint32_t to, gli_member_message kind) {
   sent->kind = (uint8_t)kind;
   sent->leader = (uint8_t)(a->m.ballot >> 32);
   sent->round = (uint8_t)a->m.ballot;
-  for (uint32_t i = 0; i < n_ranks; i++)
+  for (uint32_t i = 0; i < n_ranks && i < RANKS_MAX; i++)
     sent->ranks[i] = a->m.ranks[i] & GLI_MEMBER_TRAVELS;
 }
 

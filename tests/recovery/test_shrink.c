@@ -68,7 +68,7 @@ static unsigned draw(unsigned *state, unsigned below) {
 /* ---- a rank -------------------------------------------------------------- */
 
 static void say_wrong(rank_note *note, const char *what, const char *why) {
-  snprintf(note->text, sizeof note->text, "%s: %s", what, why);
+  snprintf(note->text, sizeof note->text, "%.40s: %.200s", what, why);
   atomic_store(&note->wrong, true);
 }
 

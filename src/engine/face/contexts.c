@@ -93,6 +93,10 @@ void gli_context_own_device(gloo_context *context) {
   gli_device_unlock(context->device);
 }
 
+void gli_context_share_device(const gloo_context *context, gloo_context *also) {
+  if (context->family->root->owns_device) gli_context_own_device(also);
+}
+
 gloo_device *gli_context_device(const gloo_context *context) {
   return context->device;
 }

@@ -1,0 +1,292 @@
+/* gloo_context_grow and gloo_context_join: ranks that come later are taken in.
+ *
+ * A newcomer takes a number in the store and waits for its place. Rank 0 of the
+ * ranks that are there looks how many numbers have been taken, gives places to
+ * those that have none yet, and tells the others; then all of them, newcomers
+ * too, meet in a part of the store that is new, as for any context. What was
+ * given out is counted in the store, for rank 0 may be another rank next time.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/create.h"
+#include "core/custom_op.h"
+#include "core/error.h"
+#include "core/options.h"
+#include "engine/engine.h"
+#include "gloo_c/collectives.h"
+#include "rendezvous/bootstrap.h"
+#include "rendezvous/store.h"
+
+#define CAME "gloo/grow/came"     /* numbers that newcomers have taken */
+#define PLACED "gloo/grow/placed" /* those of them that have been dealt with \
+                                   */
+#define ROUND "gloo/grow/round"   /* meetings that were called */
+
+enum { KEY_BYTES = 64, PAUSE_MS = 20 };
+
+static void grow_key(char key[KEY_BYTES], const char *what, int64_t number) {
+  snprintf(key, KEY_BYTES, "gloo/grow/%s/%" PRId64, what, number);
+}
+
+/* ---- the meeting --------------------------------------------------------- */
+
+static gloo_status grow_meet(gloo_store *store, int64_t round, int rank,
+                             int size, gloo_device *device,
+                             const gloo_context_options *options,
+                             gloo_context **context, gloo_error *error) {
+  char prefix[KEY_BYTES];
+  gloo_store *part;
+  snprintf(prefix, sizeof prefix, "gloo/grow/meeting/%" PRId64 "/", round);
+  gloo_status status = gloo_store_prefix_create(store, prefix, &part, error);
+  if (status != GLOO_OK) return status;
+  status = gli_context_create(rank, size, part, device, options, context, NULL,
+                              error);
+  gloo_store_destroy(part);
+  return status;
+}
+
+/* ---- those that are there ------------------------------------------------ */
+
+/* What rank 0 tells the others. */
+typedef struct grow_plan {
+  int64_t round;
+  int32_t newcomers;
+  int32_t status; /* else why it came to nothing: */
+  char text[GLOO_ERROR_MESSAGE_BYTES];
+} grow_plan;
+
+static bool newcomer_gave_up(gloo_store *store, int64_t number) {
+  char key[KEY_BYTES];
+  gloo_value value;
+  grow_key(key, "gone", number);
+  if (gloo_store_get(store, key, GLOO_TIMEOUT_NOW, &value, NULL) != GLOO_OK)
+    return false;
+  free(value.data);
+  return true;
+}
+
+/* Newcomers between two numbers that still wait, as many as there is room for.
+ * Returns the last number that was looked at. */
+static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
+                           int32_t room, int64_t *chosen, int32_t *n) {
+  *n = 0;
+  int64_t at = from;
+  while (at < to && *n < room)
+    if (!newcomer_gave_up(store, ++at)) chosen[(*n)++] = at;
+  return at;
+}
+
+static gloo_status grow_give_places(gloo_store *store, int size,
+                                    const int64_t *chosen, grow_plan *plan,
+                                    gloo_error *error) {
+  gloo_status status = gloo_store_add(store, ROUND, 1, &plan->round, error);
+  for (int32_t i = 0; i < plan->newcomers && status == GLOO_OK; i++) {
+    char key[KEY_BYTES], place[KEY_BYTES];
+    grow_key(key, "place", chosen[i]);
+    int bytes = snprintf(place, sizeof place, "%" PRId64 " %d %d", plan->round,
+                         size + i, size + plan->newcomers);
+    status = gloo_store_set(store, key, place, (size_t)bytes, error);
+  }
+  return status;
+}
+
+/* How many have come that have no place yet; waits for as many as are wanted.
+ */
+static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
+                              int64_t *placed, int64_t *came,
+                              gloo_error *error) {
+  int64_t timeout_ns =
+      o->timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS : o->timeout_ns;
+  uint64_t deadline_ns = gli_deadline_after(timeout_ns);
+  for (;;) {
+    gloo_status status = gloo_store_add(store, PLACED, 0, placed, error);
+    if (status == GLOO_OK) status = gloo_store_add(store, CAME, 0, came, error);
+    if (status != GLOO_OK) return status;
+    if (*came < *placed || *came - *placed > GLI_RANKS_MAX)
+      return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                      "the store's count of ranks that came makes no sense: "
+                      "%" PRId64 " after %" PRId64,
+                      *came, *placed);
+    if (*came - *placed >= o->newcomers) return GLOO_OK;
+    if (gli_deadline_left(deadline_ns) == 0) return GLOO_OK;
+    uv_sleep(PAUSE_MS);
+  }
+}
+
+static gloo_status grow_call_in(gloo_store *store, int size,
+                                const gloo_grow_options *o, grow_plan *plan,
+                                gloo_error *error) {
+  int64_t placed = 0, came = 0, ignored;
+  gloo_status status = grow_await(store, o, &placed, &came, error);
+  if (status != GLOO_OK || came == placed) return status;
+  int32_t most = o->ranks_max > 0 ? o->ranks_max : (int32_t)GLI_RANKS_MAX;
+  int64_t *chosen = calloc((size_t)(came - placed), sizeof *chosen);
+  if (chosen == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory for %" PRId64 " ranks that came",
+                    came - placed);
+  int64_t last =
+      grow_choose(store, placed, came, most - size, chosen, &plan->newcomers);
+  if (last > placed)
+    status = gloo_store_add(store, PLACED, last - placed, &ignored, error);
+  if (status == GLOO_OK && plan->newcomers > 0)
+    status = grow_give_places(store, size, chosen, plan, error);
+  free(chosen);
+  return status;
+}
+
+/* All ranks learn what rank 0 has found. */
+static gloo_status grow_agree(gloo_context *context, gloo_store *store,
+                              const gloo_grow_options *o, grow_plan *plan,
+                              gloo_error *error) {
+  if (gloo_context_rank(context) == 0) {
+    gloo_error cause;
+    gli_error_clear(&cause);
+    plan->status =
+        grow_call_in(store, gloo_context_size(context), o, plan, &cause);
+    memcpy(plan->text, cause.message, sizeof plan->text);
+  }
+  gloo_options call = GLOO_OPTIONS_INIT;
+  call.timeout_ns = GLOO_TIMEOUT_NONE; /* rank 0 may wait */
+  gloo_status status =
+      gloo_broadcast(context, GLOO_IN_PLACE, (uint8_t *)plan, sizeof *plan,
+                     GLOO_UINT8, 0, &call, error);
+  if (status != GLOO_OK) return status;
+  plan->text[sizeof plan->text - 1] = '\0';
+  if (plan->status == GLOO_OK) return GLOO_OK;
+  return gli_fail(error, (gloo_status)plan->status, -1,
+                  "rank 0 took nobody in: %s", plan->text);
+}
+
+/* Where it did not work for one rank it has not for any. */
+static gloo_status grow_settle(gloo_context *context, gloo_status status,
+                               gloo_context *made, gloo_error *error) {
+  int32_t well = status == GLOO_OK;
+  gloo_error later;
+  gloo_status end = gloo_allreduce(context, GLOO_IN_PLACE, &well, 1, GLOO_INT32,
+                                   GLOO_MIN, NULL, &later);
+  if (status == GLOO_OK && end == GLOO_OK && well) return GLOO_OK;
+  if (status == GLOO_OK) gloo_context_destroy(made);
+  if (status != GLOO_OK) return status;
+  if (end != GLOO_OK) {
+    *error = later;
+    return end;
+  }
+  return gli_fail(error, GLOO_ERR_PEER, -1,
+                  "another rank could not meet those that came; the context is "
+                  "as it was");
+}
+
+static gloo_status grow_check(const gloo_context *context,
+                              const gloo_store *store,
+                              gloo_context *const *successor,
+                              const gloo_grow_options *o, gloo_error *error) {
+  static const char name[] = "gloo_context_grow";
+  if (context == NULL || store == NULL || successor == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
+                    context == NULL ? "context"
+                    : store == NULL ? "store"
+                                    : "place for the successor");
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
+  int size = gloo_context_size(context);
+  if (o->newcomers < 0 || o->ranks_max < 0 ||
+      (o->ranks_max > 0 && o->ranks_max < size))
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: newcomers is %d and ranks_max %d, where %d ranks are "
+                    "there already",
+                    name, o->newcomers, o->ranks_max, size);
+  return gli_context_usable(context, error);
+}
+
+gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
+                              const gloo_grow_options *options,
+                              gloo_context **successor, gloo_error *error) {
+  gloo_grow_options o;
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_grow_options", error);
+  if (status == GLOO_OK)
+    status = grow_check(context, store, successor, &o, error);
+  if (status != GLOO_OK) return status;
+  grow_plan plan;
+  memset(&plan, 0, sizeof plan);
+  status = grow_agree(context, store, &o, &plan, error);
+  if (status != GLOO_OK) return status;
+  gloo_context *made = NULL;
+  if (plan.newcomers > 0) {
+    status = grow_meet(store, plan.round, gloo_context_rank(context),
+                       gloo_context_size(context) + plan.newcomers,
+                       gloo_context_device(context), o.context, &made, error);
+    status = grow_settle(context, status, made, error);
+    if (status != GLOO_OK) return status;
+    gli_context_share_device(context, made);
+  }
+  *successor = made;
+  return GLOO_OK;
+}
+
+/* ---- one that comes ------------------------------------------------------ */
+
+/* "ROUND RANK SIZE", of the store. */
+static bool read_place(const gloo_value *value, int64_t *round, int *rank,
+                       int *size) {
+  char text[KEY_BYTES], *end;
+  if (value->bytes >= sizeof text) return false;
+  memcpy(text, value->data, value->bytes);
+  text[value->bytes] = '\0';
+  *round = strtoll(text, &end, 10);
+  long r = strtol(end, &end, 10), s = strtol(end, &end, 10);
+  if (*end != '\0' || s < 1 || s > (long)GLI_RANKS_MAX || r < 0 || r >= s)
+    return false;
+  *rank = (int)r;
+  *size = (int)s;
+  return true;
+}
+
+static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
+                             int64_t *round, int *rank, int *size,
+                             gloo_error *error) {
+  int64_t number;
+  gloo_status status = gloo_store_add(store, CAME, 1, &number, error);
+  if (status != GLOO_OK) return status;
+  char key[KEY_BYTES];
+  gloo_value value;
+  grow_key(key, "place", number);
+  status = gloo_store_get(store, key, timeout_ns, &value, error);
+  if (status == GLOO_ERR_TIMEOUT) {
+    char gone[KEY_BYTES];
+    grow_key(gone, "gone", number);
+    (void)gloo_store_set(store, gone, "1", 1, NULL);
+    return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
+                    "gloo_context_join: this rank was not taken in: no ranks "
+                    "have called gloo_context_grow with this store, or they "
+                    "had no room");
+  }
+  if (status != GLOO_OK) return status;
+  bool good = read_place(&value, round, rank, size);
+  free(value.data);
+  if (good) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                  "gloo_context_join: what the store has under %s is no place",
+                  key);
+}
+
+gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
+                              const gloo_context_options *options,
+                              int64_t timeout_ns, gloo_context **context,
+                              gloo_error *error) {
+  int64_t round = 0;
+  int rank = 0, size = 1;
+  if (store == NULL || context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
+                    store == NULL ? "store" : "place for the context");
+  gloo_status status =
+      join_wait(store, timeout_ns, &round, &rank, &size, error);
+  if (status != GLOO_OK) return status;
+  return grow_meet(store, round, rank, size, device, options, context, error);
+}

@@ -1,0 +1,255 @@
+/* Ranks as processes: some are there, others come, one is killed; those that
+ * are there take in those that come, and go on without those that are gone. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gloo_c/gloo_c.h"
+
+enum { FIRST = 3, MOST = 8, LIMIT_S = 120 };
+
+static const char *transport;
+static char directory[40];
+static pid_t pids[MOST];
+
+/* ---- what ranks do ------------------------------------------------------- */
+
+typedef struct place {
+  gloo_store *store;
+  gloo_device *device;
+  gloo_context *context;
+  int self; /* its number among processes */
+} place;
+
+static void need(gloo_status status, const gloo_error *error) {
+  if (status == GLOO_OK) return;
+  fprintf(stderr, "# process %ld: %s\n", (long)getpid(), error->message);
+  _exit(1);
+}
+
+/* The processes in it, as a set. */
+static unsigned members(const place *p, gloo_context *context) {
+  gloo_error error;
+  int32_t set = 1 << p->self;
+  need(gloo_allreduce(context, GLOO_IN_PLACE, &set, 1, GLOO_INT32, GLOO_SUM,
+                      NULL, &error),
+       &error);
+  return (unsigned)set;
+}
+
+static void open_place(place *p, int self) {
+  gloo_error error;
+  gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  f.directory = directory;
+  d.transport = transport;
+  p->self = self;
+  need(gloo_store_file_create(&f, &p->store, &error), &error);
+  need(gloo_device_create(&d, &p->device, &error), &error);
+}
+
+static void begin_first(place *p, int self) {
+  gloo_error error;
+  open_place(p, self);
+  need(gloo_context_create(self, FIRST, p->store, p->device, NULL, &p->context,
+                           &error),
+       &error);
+}
+
+static void join(place *p, int self) {
+  gloo_error error;
+  open_place(p, self);
+  need(gloo_context_join(p->store, p->device, NULL, INT64_C(60000000000),
+                         &p->context, &error),
+       &error);
+}
+
+/* Take in so many; the members afterwards. */
+static unsigned grow(place *p, int newcomers) {
+  gloo_error error;
+  gloo_context *more;
+  gloo_grow_options o = GLOO_GROW_OPTIONS_INIT;
+  o.newcomers = newcomers;
+  o.timeout_ns = INT64_C(60000000000);
+  need(gloo_context_grow(p->context, p->store, &o, &more, &error), &error);
+  if (more == NULL) return 0;
+  if (gloo_context_rank(more) != gloo_context_rank(p->context)) _exit(2);
+  gloo_context_destroy(p->context);
+  p->context = more;
+  return members(p, more);
+}
+
+static void leave(place *p) {
+  gloo_context_destroy(p->context);
+  gloo_device_destroy(p->device);
+  gloo_store_destroy(p->store);
+  _exit(0);
+}
+
+static void fork_each(int from, int to, void (*play)(int self)) {
+  for (int i = from; i < to; i++) {
+    pids[i] = fork();
+    assert_true(pids[i] >= 0);
+    if (pids[i] > 0) continue;
+    alarm(LIMIT_S);
+    play(i);
+    _exit(0);
+  }
+}
+
+static void all_end_well(int n) {
+  for (int i = 0; i < n; i++) {
+    int status = 0;
+    waitpid(pids[i], &status, 0);
+    if (status != 0) print_message("# process %d: %#x\n", i, (unsigned)status);
+    assert_int_equal(status, 0);
+  }
+}
+
+static int make_directory(void **state) {
+  (void)state;
+  strcpy(directory, "/tmp/gloo_c_grow_XXXXXX");
+  return mkdtemp(directory) == NULL;
+}
+
+static int remove_directory(void **state) {
+  (void)state;
+  pid_t remover = fork();
+  if (remover == 0) {
+    execlp("rm", "rm", "-rf", directory, (char *)NULL);
+    _exit(1);
+  }
+  return waitpid(remover, NULL, 0) < 0;
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static void takes_in(int self) {
+  place p;
+  begin_first(&p, self);
+  gloo_context *nobody = NULL;
+  gloo_error error;
+  /* The newcomers wait until the first is done with that. */
+  need(gloo_context_grow(p.context, p.store, NULL, &nobody, &error), &error);
+  if (nobody != NULL) _exit(3);
+  if (self == 0) need(gloo_store_set(p.store, "go", "1", 1, &error), &error);
+  if (grow(&p, 2) != 0x1f) _exit(4);
+  if (grow(&p, 1) != 0x3f) _exit(5);
+  leave(&p);
+}
+
+static void comes(int self) {
+  place p;
+  gloo_error error;
+  gloo_value value;
+  open_place(&p, self);
+  need(gloo_store_get(p.store, self < 5 ? "go" : "more", INT64_C(60000000000),
+                      &value, &error),
+       &error);
+  free(value.data);
+  need(gloo_context_join(p.store, p.device, NULL, INT64_C(60000000000),
+                         &p.context, &error),
+       &error);
+  unsigned all = members(&p, p.context);
+  if (self < 5) {
+    if (all != 0x1f) _exit(6);
+    if (self == 3)
+      need(gloo_store_set(p.store, "more", "1", 1, &error), &error);
+    all = grow(&p, 1);
+  }
+  if (all != 0x3f) _exit(7);
+  leave(&p);
+}
+
+static void those_that_come_are_taken_in(void **state) {
+  (void)state;
+  fork_each(0, FIRST, takes_in);
+  fork_each(FIRST, 6, comes);
+  all_end_well(6);
+}
+
+static void loses_one_and_takes_in(int self) {
+  place p;
+  gloo_error error;
+  begin_first(&p, self);
+  if (self == 0) kill(getpid(), SIGKILL); /* that other ranks ask for places */
+  gloo_status status;
+  do status = gloo_barrier(p.context, NULL, &error);
+  while (status == GLOO_OK);
+  gloo_context *left;
+  need(gloo_context_shrink(p.context, NULL, &left, &error), &error);
+  gloo_context_destroy(p.context);
+  p.context = left;
+  if (members(&p, left) != 6) _exit(8);
+  if (grow(&p, 1) != 0xe) _exit(9);
+  leave(&p);
+}
+
+static void replaces(int self) {
+  place p;
+  join(&p, self);
+  if (members(&p, p.context) != 0xe) _exit(10);
+  leave(&p);
+}
+
+static void a_new_rank_comes_for_one_that_died(void **state) {
+  (void)state;
+  fork_each(0, FIRST, loses_one_and_takes_in);
+  fork_each(FIRST, FIRST + 1, replaces);
+  int status = 0;
+  waitpid(pids[0], &status, 0);
+  assert_true(WIFSIGNALED(status));
+  for (int i = 1; i < 4; i++) {
+    waitpid(pids[i], &status, 0);
+    assert_int_equal(status, 0);
+  }
+}
+
+static void nobody_takes_it_in(void **state) {
+  (void)state;
+  gloo_store *store;
+  gloo_device *device;
+  gloo_context *context = NULL;
+  gloo_error error;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = "inproc";
+  assert_int_equal(gloo_store_memory_create(&store, &error), GLOO_OK);
+  assert_int_equal(gloo_device_create(&d, &device, &error), GLOO_OK);
+  assert_int_equal(
+      gloo_context_join(store, device, NULL, 10000000, &context, &error),
+      GLOO_ERR_TIMEOUT);
+  assert_null(context);
+  /* And is not waited for by those that come after that. */
+  assert_int_equal(
+      gloo_context_create(0, 1, NULL, device, NULL, &context, &error), GLOO_OK);
+  gloo_context *more = context;
+  assert_int_equal(gloo_context_grow(context, store, NULL, &more, &error),
+                   GLOO_OK);
+  assert_null(more);
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+  gloo_store_destroy(store);
+}
+
+/* Argument: the transport. */
+int main(int argc, char **argv) {
+  transport = argc > 1 ? argv[1] : "auto";
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(those_that_come_are_taken_in,
+                                      make_directory, remove_directory),
+      cmocka_unit_test_setup_teardown(a_new_rank_comes_for_one_that_died,
+                                      make_directory, remove_directory),
+      cmocka_unit_test(nobody_takes_it_in),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
