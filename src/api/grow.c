@@ -21,10 +21,11 @@
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/store.h"
 
-#define CAME "gloo/grow/came"     /* numbers that newcomers have taken */
-#define PLACED "gloo/grow/placed" /* those of them that have been dealt with \
-                                   */
-#define ROUND "gloo/grow/round"   /* meetings that were called */
+#define CAME "gloo/grow/came" /* numbers that newcomers have taken */
+#define PLACED                                                             \
+  "gloo/grow/placed"            /* those of them that have been dealt with \
+                                 */
+#define ROUND "gloo/grow/round" /* meetings that were called */
 
 enum { KEY_BYTES = 64, PAUSE_MS = 20 };
 
@@ -233,8 +234,8 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
 /* ---- one that comes ------------------------------------------------------ */
 
 /* "ROUND RANK SIZE", of the store. */
-static bool read_place(const gloo_value *value, int64_t *round, int *rank,
-                       int *size) {
+static bool grow_read_place(const gloo_value *value, int64_t *round, int *rank,
+                            int *size) {
   char text[KEY_BYTES], *end;
   if (value->bytes >= sizeof text) return false;
   memcpy(text, value->data, value->bytes);
@@ -268,7 +269,7 @@ static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
                     "had no room");
   }
   if (status != GLOO_OK) return status;
-  bool good = read_place(&value, round, rank, size);
+  bool good = grow_read_place(&value, round, rank, size);
   free(value.data);
   if (good) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
