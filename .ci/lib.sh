@@ -109,7 +109,7 @@ check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
   shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/lib.sh .ci/quick .ci/run \
-    .ci/emulated .ci/debian scripts/choices scripts/compare scripts/fuzz bench/compare/*.sh &&
+    .ci/emulated .ci/debian scripts/choices scripts/compare scripts/fuzz bench/compare/*.sh examples/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
 

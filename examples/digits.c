@@ -7,51 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EPOCHS = 25, STEP_IMAGES = 32, HOLD_OUT_EVERY = 5 };
-static const float first_rate = 0.1f, rate_decay = 0.93f;
-static const double required_accuracy = 0.95;
-
-/* ---- data --------------------------------------------------------------- */
-
-/* The file named by the user, or data/digits.csv next to this program. */
-static void find_data(int argc, char **argv, char *path, size_t bytes) {
-  if (argc > 1) {
-    snprintf(path, bytes, "%s", argv[1]);
-    return;
-  }
-  const char *slash = strrchr(argv[0], '/');
-  int directory = slash != NULL ? (int)(slash - argv[0]) + 1 : 0;
-  snprintf(path, bytes, "%.*sdata/digits.csv", directory, argv[0]);
-}
-
-/* Every fifth image is held out; of the others this rank takes every P-th. */
-static bool split(const images *all, trainer *t, images *held_out) {
-  t->mine.list = malloc(all->count * sizeof *all->list);
-  held_out->list = malloc(all->count * sizeof *all->list);
-  if (t->mine.list == NULL || held_out->list == NULL) {
-    fprintf(stderr, "digits: out of memory\n");
-    return false;
-  }
-  t->mine.count = held_out->count = t->n_train = 0;
-  for (size_t i = 0; i < all->count; i++) {
-    if (i % HOLD_OUT_EVERY == HOLD_OUT_EVERY - 1) {
-      held_out->list[held_out->count++] = all->list[i];
-      continue;
-    }
-    if (t->n_train++ % (size_t)t->ranks != (size_t)t->rank) continue;
-    t->mine.list[t->mine.count++] = all->list[i];
-  }
-  return true;
-}
-
-/* All ranks make the same number of steps, also those with an image less. */
-static void plan_steps(trainer *t) {
-  size_t ranks = (size_t)t->ranks;
-  size_t most = (t->n_train + ranks - 1) / ranks;
-  t->per_step = STEP_IMAGES > ranks ? STEP_IMAGES / ranks : 1;
-  t->steps = (most + t->per_step - 1) / t->per_step;
-}
-
 /* ---- the model ---------------------------------------------------------- */
 
 /* Rank 0 chooses the seed; all make the same model of it. */
@@ -103,13 +58,14 @@ static bool compare_weights(const trainer *t) {
 /* ---- the program -------------------------------------------------------- */
 
 static void train(trainer *t) {
-  float rate = first_rate;
+  float rate = FIRST_RATE;
   if (t->rank == 0) {
     printf("epoch  loss    accuracy  time      in communication\n");
   }
-  for (int epoch = 1; epoch <= EPOCHS; epoch++, rate *= rate_decay) {
+  for (int epoch = 1; epoch <= EPOCHS; epoch++, rate *= RATE_DECAY) {
     epoch_result r;
-    train_epoch(t, rate, &r);
+    gloo_error error;
+    check(train_epoch(t, rate, &r, &error), &error);
     if (t->rank != 0) continue;
     printf("%5d  %.4f  %6.2f %%  %5.1f ms  %5.1f ms (%2.0f %%)\n", epoch,
            r.loss, 100 * r.accuracy, 1e3 * r.seconds, 1e3 * r.communicating,
@@ -120,7 +76,6 @@ static void train(trainer *t) {
 
 static bool train_and_test(trainer *t, const images *held_out) {
   if (!make_model(t)) return false;
-  plan_steps(t);
   if (t->rank == 0) {
     printf(
         "%zu images to train on, %zu held out, %d ranks, %zu steps of %zu "
@@ -129,12 +84,14 @@ static bool train_and_test(trainer *t, const images *held_out) {
         t->per_step * (size_t)t->ranks);
   }
   train(t);
-  double accuracy = test_accuracy(t, held_out);
+  double accuracy;
+  gloo_error error;
+  check(test_accuracy(t, held_out, &accuracy, &error), &error);
   bool same = compare_weights(t);
-  bool good = accuracy >= required_accuracy;
+  bool good = accuracy >= REQUIRED_ACCURACY;
   if (t->rank != 0) return same && good;
   printf("held-out accuracy: %.2f %% (required: %.0f %%)\n", 100 * accuracy,
-         100 * required_accuracy);
+         100 * REQUIRED_ACCURACY);
   printf("weights are %s on all ranks\n",
          same ? "bitwise the same" : "NOT the same");
   return same && good;
@@ -143,7 +100,7 @@ static bool train_and_test(trainer *t, const images *held_out) {
 int main(int argc, char **argv) {
   char path[4096];
   images all, held_out = {0};
-  find_data(argc, argv, path, sizeof path);
+  images_find(argc > 1 ? argv[1] : NULL, argv[0], path, sizeof path);
   if (!images_load(path, &all)) return 1;
 
   trainer t = {0};
@@ -151,7 +108,8 @@ int main(int argc, char **argv) {
   check(gloo_init(NULL, &t.context, &error), &error);
   t.rank = gloo_context_rank(t.context);
   t.ranks = gloo_context_size(t.context);
-  bool good = split(&all, &t, &held_out) && train_and_test(&t, &held_out);
+  bool good =
+      trainer_split(&t, &all, &held_out) && train_and_test(&t, &held_out);
 
   gloo_context_destroy(t.context);
   free(t.weights);

@@ -29,6 +29,10 @@ typedef struct images {
  * false when it cannot be used. Release with free(all->list). */
 bool images_load(const char *path, images *all);
 
+/* The file that the user names, or data/digits.csv next to `program`. */
+void images_find(const char *named, const char *program, char *path,
+                 size_t bytes);
+
 /* A random sequence (splitmix64) that is the same everywhere for one seed. */
 uint64_t random_next(uint64_t *state);
 /* From -1 to 1. */
@@ -69,11 +73,21 @@ typedef struct epoch_result {
   double seconds, communicating; /* of this rank */
 } epoch_result;
 
-/* Both stop the program with a message when a rank fails. */
-void train_epoch(trainer *t, float rate, epoch_result *result);
+enum { EPOCHS = 25 };
+#define FIRST_RATE 0.1f
+#define RATE_DECAY 0.93f
+#define REQUIRED_ACCURACY 0.95
+
+/* Every fifth image is held out; of the others this rank takes every P-th. And
+ * how many of these make a step. False, with a message: out of memory. */
+bool trainer_split(trainer *t, const images *all, images *held_out);
+
+gloo_status train_epoch(trainer *t, float rate, epoch_result *result,
+                        gloo_error *error);
 /* The share of `held_out` that is classified correctly; each rank tries its
  * part. */
-double test_accuracy(trainer *t, const images *held_out);
+gloo_status test_accuracy(trainer *t, const images *held_out, double *accuracy,
+                          gloo_error *error);
 
 /* End the program with the error's message unless status is GLOO_OK. */
 void check(gloo_status status, const gloo_error *error);

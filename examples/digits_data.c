@@ -96,3 +96,14 @@ void random_shuffle(uint64_t *state, size_t *list, size_t count) {
     list[other] = kept;
   }
 }
+
+void images_find(const char *named, const char *program, char *path,
+                 size_t bytes) {
+  if (named != NULL) {
+    snprintf(path, bytes, "%s", named);
+    return;
+  }
+  const char *slash = strrchr(program, '/');
+  int directory = slash != NULL ? (int)(slash - program) + 1 : 0;
+  snprintf(path, bytes, "%.*sdata/digits.csv", directory, program);
+}

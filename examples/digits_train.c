@@ -6,6 +6,7 @@
 #include "digits.h"
 
 enum { AT_LOSS = WEIGHTS, AT_RIGHT, AT_IMAGES, SUMS };
+enum { STEP_IMAGES = 32, HOLD_OUT_EVERY = 5 };
 
 static double now(void) {
   struct timespec t;
@@ -17,6 +18,36 @@ void check(gloo_status status, const gloo_error *error) {
   if (status == GLOO_OK) return;
   fprintf(stderr, "digits: %s\n", error->message);
   exit(1);
+}
+
+/* All ranks make the same number of steps, also those with an image less. */
+static void plan_steps(trainer *t) {
+  size_t ranks = (size_t)t->ranks;
+  size_t most = (t->n_train + ranks - 1) / ranks;
+  t->per_step = STEP_IMAGES > ranks ? STEP_IMAGES / ranks : 1;
+  t->steps = (most + t->per_step - 1) / t->per_step;
+}
+
+bool trainer_split(trainer *t, const images *all, images *held_out) {
+  free(t->mine.list);
+  free(held_out->list);
+  t->mine.list = malloc(all->count * sizeof *all->list);
+  held_out->list = malloc(all->count * sizeof *all->list);
+  if (t->mine.list == NULL || held_out->list == NULL) {
+    fprintf(stderr, "digits: out of memory\n");
+    return false;
+  }
+  t->mine.count = held_out->count = t->n_train = 0;
+  for (size_t i = 0; i < all->count; i++) {
+    if (i % HOLD_OUT_EVERY == HOLD_OUT_EVERY - 1) {
+      held_out->list[held_out->count++] = all->list[i];
+      continue;
+    }
+    if (t->n_train++ % (size_t)t->ranks != (size_t)t->rank) continue;
+    t->mine.list[t->mine.count++] = all->list[i];
+  }
+  plan_steps(t);
+  return true;
 }
 
 /* This rank's part of one step: sums over its images. */
@@ -43,7 +74,8 @@ static void step(trainer *t, float rate) {
   }
 }
 
-void train_epoch(trainer *t, float rate, epoch_result *result) {
+gloo_status train_epoch(trainer *t, float rate, epoch_result *result,
+                        gloo_error *error) {
   double start = now();
   memset(result, 0, sizeof *result);
   size_t *order = malloc((t->mine.count + 1) * sizeof *order);
@@ -54,13 +86,13 @@ void train_epoch(trainer *t, float rate, epoch_result *result) {
   for (size_t i = 0; i < t->mine.count; i++) order[i] = i;
   random_shuffle(&t->random, order, t->mine.count);
 
-  gloo_error error;
+  gloo_status status = GLOO_OK;
   for (size_t i = 0; i < t->steps; i++) {
     learn(t, order, i * t->per_step);
     double before = now();
-    check(gloo_allreduce(t->context, GLOO_IN_PLACE, t->sums, SUMS, GLOO_FLOAT32,
-                         GLOO_SUM, NULL, &error),
-          &error);
+    status = gloo_allreduce(t->context, GLOO_IN_PLACE, t->sums, SUMS,
+                            GLOO_FLOAT32, GLOO_SUM, NULL, error);
+    if (status != GLOO_OK) break;
     result->communicating += now() - before;
     step(t, rate);
     result->loss += (double)t->sums[AT_LOSS] / (double)t->n_train;
@@ -68,17 +100,18 @@ void train_epoch(trainer *t, float rate, epoch_result *result) {
   }
   free(order);
   result->seconds = now() - start;
+  return status;
 }
 
-double test_accuracy(trainer *t, const images *held_out) {
+gloo_status test_accuracy(trainer *t, const images *held_out, double *accuracy,
+                          gloo_error *error) {
   int64_t right = 0;
   for (size_t i = (size_t)t->rank; i < held_out->count; i += (size_t)t->ranks) {
     const image *one = &held_out->list[i];
     if (mlp_classify(t->weights, one) == one->label) right++;
   }
-  gloo_error error;
-  check(gloo_allreduce(t->context, GLOO_IN_PLACE, &right, 1, GLOO_INT64,
-                       GLOO_SUM, NULL, &error),
-        &error);
-  return (double)right / (double)held_out->count;
+  gloo_status status = gloo_allreduce(t->context, GLOO_IN_PLACE, &right, 1,
+                                      GLOO_INT64, GLOO_SUM, NULL, error);
+  *accuracy = (double)right / (double)held_out->count;
+  return status;
 }

@@ -2,7 +2,7 @@
 # The examples: hello, groups, an operation of one's own, and training that ends with the
 # same weights everywhere.
 # usage: examples.sh GLOO HELLO DIGITS GROUPS CUSTOM_OP EVENT_LOOP
-gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5 event_loop=$6
+gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5 event_loop=$6 elastic=$7 show_elastic=$8
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
@@ -51,6 +51,10 @@ for ranks in 1 2 3 4; do
   equal "$(echo "$hashes" | grep -c .) $(echo "$hashes" | sort -u | grep -c .)" "$ranks 1"
   result "$ranks hashes, all the same"
 done
+
+out=$(bash "$show_elastic" "$gloo" "$elastic" 2>&1)
+equal $? 0 && has "$out" "epoch  6, 3 ranks" && has "$out" "epoch 25, 4 ranks" && has "$out" "held-out accuracy with 4 ranks"
+result "elastic goes on when a rank is killed, and takes a new one in"
 
 out=$("$digits" "$scratch/absent.csv" 2>&1)
 equal $? 1 && has "$out" "absent.csv" && has "$out" "name the file"
