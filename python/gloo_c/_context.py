@@ -277,6 +277,38 @@ class Context(Calls):
         checked(lib.gloo_context_shrink, handle.pointer, options, place)
         return self._group(handle, place[0])
 
+    def grow(self, store: Store, *, newcomers: int = 0, ranks_max: int = 0,
+             wait: float | None = None, timeout: float | None = None) -> Context | None:
+        """Take in ranks that have called `Context.join` with the same store. All ranks call it. A
+        context of all of them, in which these ranks keep their numbers; None where nobody has come.
+        newcomers: wait until so many have, for `wait` seconds (None: 30). ranks_max: no more in
+        all; 0: no limit. timeout: of the new context, as for `Context`."""
+        place, options = ffi.new("gloo_context **"), ffi.new("gloo_grow_options *")
+        made, _kept = _context_options(timeout, None, None, None)
+        lib.py_gloo_grow_options_init(options)
+        options.context, options.timeout_ns = made, nanoseconds(wait)
+        options.newcomers, options.ranks_max = newcomers, ranks_max
+        handle = self._held()
+        store._checked(lib.gloo_context_grow, handle.pointer, store._pointer, options, place)
+        return None if place[0] == NULL else self._group(handle, place[0])
+
+    @classmethod
+    def join(cls, store: Store, *, device: Device | None = None, wait: float | None = None,
+             timeout: float | None = None) -> Context:
+        """Come to ranks that are there already, and wait, `wait` seconds at most (None: 30), until
+        they call `grow` with the same store. device, timeout: as for `Context`."""
+        catch_up()
+        options, _kept = _context_options(timeout, None, None, None)
+        place = ffi.new("gloo_context **")
+        held = device._held() if device is not None else None
+        store._checked(lib.gloo_context_join, store._pointer,
+                       held.pointer if held is not None else NULL, options,
+                       nanoseconds(30.0 if wait is None else wait), place)
+        joined: Context = cls.__new__(cls)
+        slot = device._slot if device is not None else WatchSlot()
+        joined._made(ContextHandle(place[0], held, store), slot, owner=device is None)
+        return joined
+
     # ---- what happens to it ----------------------------------------------------------------------
 
     def set_timeout(self, timeout: float | None) -> None:

@@ -140,6 +140,28 @@ left.close()
     assert "2 is 1 of 2: 5 [0, None, 1]" in said, said
 
 
+def test_a_new_rank_comes(job):
+    status, said = job("""
+import gloo_c, os, numpy as np
+rank = int(os.environ["RANK"])
+store = gloo_c.FileStore(os.path.join(os.getcwd(), "store"))
+if rank < 2:
+    c = gloo_c.Context(rank, 2, store)
+    nobody = c.grow(store)
+    store.set("go", b"1")
+    c = c.grow(store, newcomers=1, wait=20)
+else:
+    store.get("go")
+    c, nobody = gloo_c.Context.join(store, wait=20), None
+total = c.allreduce(np.array([1 << rank]))
+os.write(1, f"{rank} is {c.rank} of {c.size}: {int(total[0])} {nobody}\\n".encode())
+c.close()
+""", 3)
+    assert status == 0, said
+    for rank in range(3):
+        assert f"{rank} is {rank} of 3: 7 None" in said, said
+
+
 @pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "raise SystemExit(0)", "c.close()",
                                  "del c", "c.barrier(); del c"])
 def test_ends_without_closing(job, end):
