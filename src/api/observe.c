@@ -51,8 +51,10 @@ static atomic_llong handler_process;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
-  SOCKETS_WATCHED = 64
-}; /* others are looked at when one of them wakes it */
+  SOCKETS_WATCHED = 64,
+  LACKING_MS =
+      100 /* before a client is tried again that there is no room for */
+};        /* others are looked at when one of them wakes it */
 
 /* A forked child has the handler until it uses the library, or another
  * program. */
@@ -157,47 +159,52 @@ static void observe_write_traces(void) {
   uv_mutex_unlock(&all_lock);
 }
 
-/* A client that waits, and what it is to get. -1: none does. */
-static int observe_accept(char **text, size_t *bytes) {
+/* A client that waits, and what it is to get. -1: none does, or (*lacking) this
+ * process has no descriptors for it. */
+static int observe_accept(char **text, size_t *bytes, bool *lacking) {
   int client = -1;
   uv_mutex_lock(&all_lock);
   for (const observed *o = observer.contexts; o != NULL && client < 0;
        o = o->next) {
-    if (o->metrics.fd >= 0) client = gli_socket_accept(o->metrics.fd);
+    if (o->metrics.fd < 0) continue;
+    client = gli_socket_accept(o->metrics.fd);
+    if (client < 0 && gli_lacking(errno)) *lacking = true;
     if (client >= 0) *text = gli_metrics_answer(o->context, bytes);
   }
   uv_mutex_unlock(&all_lock);
   return client;
 }
 
-/* Without the lock: a client takes as long as it likes, up to a second. */
-static void observe_serve(void) {
+/* Without the lock: a client takes as long as it likes, up to a second. One at
+ * a time, for there may be a signal. False: clients are not to be looked at for
+ * a while. */
+static bool observe_serve(void) {
   char *text = NULL;
   size_t bytes = 0;
-  int client;
-  while ((client = observe_accept(&text, &bytes)) >= 0) {
-    if (text != NULL)
-      gli_metrics_serve(client, text, bytes);
-    else
-      gli_fd_close(client);
-    free(text);
-    text = NULL;
-  }
+  bool lacking = false;
+  int client = observe_accept(&text, &bytes, &lacking);
+  if (client < 0) return !lacking;
+  if (text != NULL)
+    gli_metrics_serve(client, text, bytes);
+  else
+    gli_fd_close(client);
+  free(text);
+  return true;
 }
 
 /* Until there is a word, or a client. */
-static void observe_sleep(int pipe) {
+static void observe_sleep(int pipe, bool clients) {
   struct pollfd fds[1 + SOCKETS_WATCHED];
   nfds_t n = 0;
   fds[n++] = (struct pollfd){.fd = pipe, .events = POLLIN};
   uv_mutex_lock(&all_lock);
-  for (const observed *o = observer.contexts; o != NULL && n <= SOCKETS_WATCHED;
-       o = o->next) {
+  for (const observed *o = observer.contexts;
+       o != NULL && clients && n <= SOCKETS_WATCHED; o = o->next) {
     if (o->metrics.fd >= 0)
       fds[n++] = (struct pollfd){.fd = o->metrics.fd, .events = POLLIN};
   }
   uv_mutex_unlock(&all_lock);
-  (void)poll(fds, n, -1);
+  (void)poll(fds, n, clients ? -1 : LACKING_MS);
 }
 
 static void observe_main(void *argument) {
@@ -207,8 +214,7 @@ static void observe_main(void *argument) {
     ssize_t got = read(self->pipe[0], &word, 1);
     if (got == 1 && word == WORD_TRACE) observe_write_traces();
     if (got == 1 || (got < 0 && errno == EINTR)) continue;
-    observe_serve();
-    observe_sleep(self->pipe[0]);
+    observe_sleep(self->pipe[0], observe_serve());
   }
 }
 

@@ -62,6 +62,10 @@ gloo_status gli_context_join_tree(gloo_context *context, gloo_error *error);
 void gli_context_start_heartbeat(gloo_context *context, uint64_t limit_ns);
 /* Tie the life of the device to the context's. */
 void gli_context_own_device(gloo_context *context);
+/* See gloo_context_shrink; `error` is not NULL. */
+gloo_status gli_context_shrink(gloo_context *context,
+                               const gloo_shrink_options *options,
+                               gloo_context **successor, gloo_error *error);
 /* A device that belongs to the one belongs to both. */
 void gli_context_share_device(const gloo_context *context, gloo_context *also);
 void gli_context_close(gloo_context *context);
@@ -105,6 +109,8 @@ static inline uint64_t gli_figures_ns(const gli_figures *figures,
  * through free() when the last of the family is gone; NULL is allowed. */
 void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
                             void *user);
+/* NULL: there is none. */
+const void *gli_context_failure_user(const gloo_context *context);
 
 /* ---- windows ------------------------------------------------------------- */
 

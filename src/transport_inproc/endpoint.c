@@ -10,6 +10,7 @@
 
 #define ADDRESS_MAGIC 0x6c696770u
 #define ADDRESS_BYTES 28
+#define LATER_NS INT64_C(1000000) /* before a peer is asked again */
 #define SLEEP_MAX_NS INT64_C(3600000000000)
 
 static uv_once_t table_once = UV_ONCE_INIT;
@@ -163,6 +164,7 @@ static int endpoint_poll(gli_transport *t) {
   if (!atomic_load_explicit(&e->attention, memory_order_relaxed)) return 0;
   uv_mutex_lock(&e->lock);
   int turns = e->n_ready;
+  e->n_later = 0;
   uv_mutex_unlock(&e->lock);
 
   int events = 0;
@@ -200,8 +202,9 @@ static void endpoint_sleep(gli_transport *t, int64_t timeout_ns) {
   if (timeout_ns < 0 || timeout_ns > SLEEP_MAX_NS) timeout_ns = SLEEP_MAX_NS;
   uv_mutex_lock(&e->lock);
   uint64_t wake_count = e->wake_count;
+  if (e->n_later > 0 && timeout_ns > LATER_NS) timeout_ns = LATER_NS;
   e->sleepers++;
-  while (!e->woken && e->wake_count == wake_count && e->ready_head == NULL) {
+  while (!e->woken && e->wake_count == wake_count && e->n_ready <= e->n_later) {
     if (uv_cond_timedwait(&e->wakeup, &e->lock, (uint64_t)timeout_ns) != 0) {
       break;
     }

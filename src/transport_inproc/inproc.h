@@ -126,6 +126,7 @@ struct gli_inproc_endpoint {
   atomic_bool attention; /* the ready list is not empty */
   gli_inproc_side *ready_head, *ready_tail;
   int n_ready;
+  int n_later; /* of those: only to be asked again */
   int sleepers;
   bool woken; /* the next sleeper returns at once */
   uint64_t wake_count;

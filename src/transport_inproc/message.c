@@ -202,10 +202,14 @@ static int inproc_message_greet(gli_inproc_side *side) {
   uint32_t peer_rank = gli_inproc_other_side(side)->rank;
   gli_pair *pair = e->upcalls.accept(e->device_user, side->key, peer_rank);
   gli_inproc_table_lock();
-  if (link->offered && pair == GLI_PAIR_LATER) {
+  bool later = link->offered && pair == GLI_PAIR_LATER;
+  if (later) {
     uv_mutex_lock(&link->lock);
     gli_inproc_mark_ready(side);
     uv_mutex_unlock(&link->lock);
+    uv_mutex_lock(&e->lock);
+    e->n_later++;
+    uv_mutex_unlock(&e->lock);
   } else if (link->offered) {
     gli_inproc_link **at = &e->offers;
     while (*at != link) at = &(*at)->offer_next;
@@ -213,7 +217,7 @@ static int inproc_message_greet(gli_inproc_side *side) {
     gli_inproc_link_refuse(link, GLI_INPROC_REFUSED);
   }
   gli_inproc_table_unlock();
-  return 1;
+  return !later;
 }
 
 static int inproc_message_complete(gli_inproc_side *side) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <uv.h>
 
 #include "gloo_c/gloo_c.h"
 
@@ -241,6 +242,57 @@ static void nobody_takes_it_in(void **state) {
   gloo_store_destroy(store);
 }
 
+/* ---- ranks that are threads ---------------------------------------------- */
+
+typedef struct thread_rank {
+  gloo_store *store;
+  int rank, left; /* how many were left */
+  gloo_error error;
+} thread_rank;
+
+/* Rank 2 leaves; rank 1 finds that out later than rank 0. */
+static void thread_main(void *argument) {
+  thread_rank *r = argument;
+  gloo_device *device;
+  gloo_context *context, *left = NULL;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = "inproc";
+  gloo_status status = gloo_device_create(&d, &device, &r->error);
+  if (status == GLOO_OK)
+    status = gloo_context_create(r->rank, 3, r->store, device, NULL, &context,
+                                 &r->error);
+  if (status != GLOO_OK) return;
+  while (r->rank != 2 && status == GLOO_OK)
+    status = gloo_barrier(context, NULL, &r->error);
+  if (r->rank == 1) uv_sleep(300);
+  if (r->rank != 2 &&
+      gloo_context_shrink(context, NULL, &left, &r->error) == GLOO_OK) {
+    if (gloo_barrier(left, NULL, &r->error) == GLOO_OK)
+      r->left = gloo_context_size(left);
+    gloo_context_destroy(left);
+  }
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+}
+
+static void threads_go_on_without_one_that_left(void **state) {
+  (void)state;
+  uv_thread_t threads[3];
+  thread_rank ranks[3];
+  gloo_store *store;
+  assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  for (int i = 0; i < 3; i++) {
+    ranks[i] = (thread_rank){.store = store, .rank = i};
+    assert_int_equal(uv_thread_create(&threads[i], thread_main, &ranks[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) uv_thread_join(&threads[i]);
+  for (int i = 0; i < 2; i++) {
+    if (ranks[i].left != 2) print_message("# %s\n", ranks[i].error.message);
+    assert_int_equal(ranks[i].left, 2);
+  }
+  gloo_store_destroy(store);
+}
+
 /* Argument: the transport. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
@@ -250,6 +302,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(a_new_rank_comes_for_one_that_died,
                                       make_directory, remove_directory),
       cmocka_unit_test(nobody_takes_it_in),
+      cmocka_unit_test(threads_go_on_without_one_that_left),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,6 +175,7 @@ bool gli_context_end(gloo_context *context) {
   } else {
     if (context->control != NULL) gli_group_close(context->control);
     family->orphaned = true;
+    gli_context_attend(context, false);
     gli_context_detach_operations(context);
     if (family->groups != NULL) gli_group_say_departed(context);
   }

@@ -18,6 +18,7 @@
 
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
+#include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
 /* A group and its control context have neighbouring numbers; those of the root
@@ -238,6 +239,7 @@ void gli_group_close(gloo_context *group) {
   *at = group->next;
   if (family->root->suspected == group) {
     family->root->suspected = NULL;
+    if (family->root->disputes) gli_error_undecided(&family->root->suspect);
     family->root->disputes = false;
   }
   while (group->links != NULL) {

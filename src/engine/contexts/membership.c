@@ -96,6 +96,15 @@ static void member_report(gli_membership *m) {
                gli_membership_decided(m) ? GLI_MEMBER_COMMIT : GLI_MEMBER_HERE);
 }
 
+void gli_membership_again(gli_membership *m, uint32_t rank) {
+  if (!member_leads(m))
+    member_report(m);
+  else if (gli_membership_decided(m))
+    m->ops->send(m->user, rank, GLI_MEMBER_COMMIT);
+  else
+    m->ops->send(m->user, rank, GLI_MEMBER_ASK);
+}
+
 /* The lowest that is not gone; this rank itself is not. */
 static void member_follow(gli_membership *m) {
   uint32_t leader = 0;
@@ -181,6 +190,8 @@ static void member_is_here(gli_membership *m, uint32_t from, unsigned flags) {
 
 static void member_proposed(gli_membership *m, uint64_t ballot,
                             const uint8_t *ranks) {
+  /* A leader proposes anew when a rank is gone, so not more often than that. */
+  if (ballot >> 32 != m->leader || (uint32_t)ballot > m->n) return;
   if (gli_membership_decided(m)) {
     member_report(m);
   } else if (members_adopt(m, ballot, ranks)) {

@@ -94,6 +94,8 @@ struct gli_membership {
 void gli_membership_start(gli_membership *m);
 /* A rank is gone, or is taken to be. */
 void gli_membership_gone(gli_membership *m, uint32_t rank);
+/* Nothing that was said to this rank, which is waited for, has arrived. */
+void gli_membership_again(gli_membership *m, uint32_t rank);
 /* What came: `ranks` is [n]; nothing in it is trusted. */
 void gli_membership_take(gli_membership *m, uint32_t from,
                          gli_member_message message, uint64_t ballot,

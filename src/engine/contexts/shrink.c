@@ -44,7 +44,7 @@ enum { COUNCIL = 0 };
 
 bool gli_shrink_is_to_come(const gloo_device *device, uint64_t key) {
   for (const gloo_context *c = device->contexts; c != NULL; c = c->next)
-    if (!c->shrunk && c->shrink == NULL &&
+    if (!c->shrunk && c->shrink == NULL && !c->family->orphaned &&
         shrink_derive(c->key, COUNCIL) == key)
       return true;
   return false;
@@ -111,6 +111,7 @@ static void shrink_send(void *user, uint32_t to, gli_member_message message) {
   gli_shrink *s = user;
   gloo_context *council = s->council;
   gloo_error error;
+  if (gli_context_poisoned(council)) return;
   const gli_link *known = council->peers[to].link;
   if (known != NULL && (known->failed || known->leaving.departed)) return;
   /* It is most likely not there: no reason to connect. */
@@ -349,7 +350,9 @@ static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
   const gloo_device *device = s->council->device;
   gli_shrink_rank *r = &s->ranks[rank];
   uint64_t now_ns = device->ops->now_ns(device->transport);
-  if (r->came || r->tries >= TRIES || now_ns - r->dialed_ns > TRY_NS)
+  bool dialed = r->dialed_ns != 0; /* or the other side has */
+  if (r->came || r->tries >= TRIES ||
+      (dialed && now_ns - r->dialed_ns > TRY_NS))
     return false;
   r->tries++;
   r->again = true;
@@ -372,9 +375,7 @@ static void shrink_connect_again(gli_shrink *s) {
     if (!s->ranks[i].again) continue;
     s->ranks[i].again = false;
     gli_context_drop_link(s->council, i);
-    if (gli_membership_needs(m, i))
-      shrink_send(s, i,
-                  m->leader == m->self ? GLI_MEMBER_ASK : GLI_MEMBER_HERE);
+    if (gli_membership_needs(m, i)) gli_membership_again(&s->members, i);
   }
 }
 
@@ -399,7 +400,7 @@ static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
   if (s->silence_ns != 0 && (r->came || s->council->contacts[rank].beats))
     silent_ns = shrink_later(r->asked_ns, r->sign_ns) +
                 (r->came ? 1 : CONNECTING) * s->silence_ns;
-  if (r->came) return silent_ns;
+  if (r->came && s->silence_ns != 0) return silent_ns;
   if (rank == s->accused && r->sign_ns == 0) return r->asked_ns + ACCUSED_NS;
   if (s->patience_ns != UINT64_MAX)
     late_ns =

@@ -205,11 +205,39 @@ static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
   return true;
 }
 
+/* In a council (contexts/shrink.h) one connection fails, and not the context;
+ * and nothing else is said there. */
+static gloo_status council_header(gli_link *link, const gli_header *h,
+                                  gli_sink *sink) {
+  gloo_error error;
+  gloo_status status = GLOO_OK;
+  *sink = (gli_sink){.token = &nothing};
+  bool about = h->type == GLI_MESSAGE_MEMBERS || h->type == GLI_MESSAGE_ABORT ||
+               h->type == GLI_MESSAGE_BYE;
+  if (!about || h->context != 0)
+    status = fail_unknown(link, &error);
+  else
+    status = dispatch_message(link, h, sink, &error);
+  if (status == GLOO_OK) return GLOO_OK;
+  if (status == GLOO_ERR_NO_MEMORY) {
+    gli_context_poison(link->context, &error);
+  } else {
+    link->failed = true;
+    gli_shrink_lost(link, error.message);
+  }
+  return status;
+}
+
 static gloo_status engine_on_header(void *pair_user, const gli_header *h,
                                     gli_sink *sink) {
   gli_link *link = pair_user;
   gloo_context *context = link->context;
   if (gli_context_poisoned(context)) return context->cause.status;
+  if (context->shrink != NULL) {
+    gloo_status council = council_header(link, h, sink);
+    gli_device_run(context->device);
+    return council;
+  }
   gloo_error error;
   gli_error_clear(&error);
   *sink = (gli_sink){.token = &nothing};
@@ -236,6 +264,7 @@ GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
   gli_link *link = pair_user;
   gloo_context *context = link->context;
   if (h->type != GLI_MESSAGE_DATA || h->form != GLI_FORM_BYTES) return GLOO_OK;
+  if (context->shrink != NULL) return GLOO_OK; /* engine_on_header refuses it */
   if (gli_context_poisoned(context)) return context->cause.status;
   gloo_error error;
   error.status = GLOO_OK;
@@ -347,6 +376,9 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
   gloo_context *context = engine_find_asked(device, key, peer_rank);
   if (context == NULL)
     return gli_shrink_is_to_come(device, key) ? GLI_PAIR_LATER : NULL;
+  if (context->shrink != NULL &&
+      context->shrink->members.phase == GLI_MEMBER_LEFT_OUT)
+    return NULL; /* it has nothing more to say */
   bool known = context->contacts[peer_rank].address.bytes > 0;
   if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
   gloo_error error;

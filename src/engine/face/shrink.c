@@ -1,8 +1,8 @@
-/* gloo_context_shrink: the ranks that are left get a context of their own. */
+/* The ranks that are left get a context of their own. */
 #include "engine/contexts/shrink.h"
+
 #include "core/custom_op.h"
 #include "core/error.h"
-#include "core/options.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
@@ -34,8 +34,10 @@ static gloo_status shrink_check(const gloo_context *context,
 static void shrink_give_up(gloo_context *context) {
   gloo_device *device = context->device;
   (void)gli_device_poll(device);
-  if (!gli_context_poisoned(context) && context->suspect.status != GLOO_OK)
+  if (!gli_context_poisoned(context) && context->suspect.status != GLOO_OK) {
+    if (context->disputes) gli_error_undecided(&context->suspect);
     gli_context_poison(context, &context->suspect);
+  }
   if (!gli_context_poisoned(context)) {
     gloo_error cause;
     gli_fail(&cause, GLOO_ERR_ABORTED, (int)context->rank,
@@ -106,20 +108,15 @@ static gloo_status shrink_agree(gloo_context *context,
   return GLOO_OK;
 }
 
-gloo_status gloo_context_shrink(gloo_context *context,
-                                const gloo_shrink_options *options,
-                                gloo_context **successor, gloo_error *error) {
-  gloo_shrink_options o;
-  gloo_error unread;
+gloo_status gli_context_shrink(gloo_context *context,
+                               const gloo_shrink_options *options,
+                               gloo_context **successor, gloo_error *error) {
   gloo_context *made = NULL;
-  if (error == NULL) error = &unread;
-  gloo_status status =
-      gli_options_load(&o, sizeof o, options, "gloo_shrink_options", error);
-  if (status == GLOO_OK) status = shrink_check(context, successor, &o, error);
+  gloo_status status = shrink_check(context, successor, options, error);
   if (status != GLOO_OK) return status;
   gloo_device *device = context->device;
   gli_device_lock(device);
-  status = shrink_agree(context, &o, &made, error);
+  status = shrink_agree(context, options, &made, error);
   gli_device_settle(device);
   gli_device_unlock(device);
   if (status != GLOO_OK) return status;

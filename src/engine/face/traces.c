@@ -62,6 +62,10 @@ bool gli_context_figures(gloo_context *context, gli_figures *figures) {
   return figures->totals != NULL;
 }
 
+const void *gli_context_failure_user(const gloo_context *context) {
+  return context->family->on_failure_user;
+}
+
 void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
                             void *user) {
   gli_device_lock(context->device);

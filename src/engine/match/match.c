@@ -65,7 +65,10 @@ gloo_status gli_match_step(const gli_operation *op, gli_link *link,
 static bool match_finished(const gloo_context *context, const gli_header *h,
                            gli_header *mine) {
   const gli_trace_record *r;
-  for (uint64_t i = 0; (r = gli_trace_last(context->trace, i)) != NULL; i++) {
+  if (context->size == 0) return false; /* a group in the making has no name */
+  for (uint64_t i = 0;
+       i < GLI_TRACE_USUAL && (r = gli_trace_last(context->trace, i)) != NULL;
+       i++) {
     const gli_trace_about *a = &r->about;
     if (r->operation != h->operation || a->tag != h->tag) continue;
     if (a->status != GLOO_OK || a->collective == GLI_SENDRECV) continue;

@@ -62,7 +62,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   gli_error_prefix(&told, "%s", where);
   gli_context_set_cause(family->root, &told);
   family->root->teardown_pending = true;
-  gli_context_attend(family->root, true);
+  if (family->root->shrink == NULL) gli_context_attend(family->root, true);
   context->device->teardowns_pending = 1;
   for (gli_operation *op = family->active.first; op != NULL;
        op = op->active_next) {
