@@ -71,7 +71,7 @@ typedef struct gli_run_options {
   bool prefix;
   bool bind; /* see gli_run_bind */
   int64_t grace_ms;
-  int min_ranks; /* a job of which so many are left goes on; 0: of all */
+  int min_ranks;    /* a job of which so many are left goes on; 0: of all */
   char *path;       /* of the program */
   char **arguments; /* argv of the program, ended by NULL */
   gli_run_environment environment;

@@ -150,12 +150,14 @@ bool process_turn(void *self) {
 void processes_set_up(const talk_script *of, process *both[2]) {
   static const char *const rings[] = {"", "back "};
   static const char *const asleep[] = {"zero asleep", "one asleep"};
+  static const char *const looked[] = {"zero looked", "one looked"};
   script = of;
   gli_shm_page *pages[2];
   gli_shm_memory *memories[2];
   for (int i = 0; i < 2; i++) {
     pages[i] = model_alloc(sizeof(gli_shm_page));
     model_atomic(&pages[i]->asleep, 4, asleep[i], KIND_ASLEEP);
+    model_atomic(&pages[i]->looked_ns, 8, looked[i], KIND_OTHER);
     memories[i] = ring_in_arena(of->data_bytes, 0, rings[i]);
     for (int k = 0; k < of->sides[i].n; k++) (void)message_payload(k);
   }

@@ -122,6 +122,19 @@ static bool proxy_take_now(gli_pair *pair, const gli_header *expected,
   return below_pair(pair)->take_now(pair, expected, taken);
 }
 
+/* A peer whose messages are lost is not seen to poll in shared memory either.
+ */
+static uint64_t proxy_heard(const gli_pair *pair) {
+  const gli_transport_ops *below = below_pair(pair);
+  uint64_t at, heard;
+  if (below->shows_polls == NULL) return below->heard(pair);
+  do {
+    at = below->heard_at(pair);
+    heard = below->heard(pair);
+  } while (below->heard_at(pair) != at);
+  return heard - at;
+}
+
 /* ---- connections --------------------------------------------------------- */
 
 /* The last one that was opened is the one that ends. */
@@ -144,6 +157,9 @@ static void put_between_pair(proxied *p, const gli_transport_ops *below) {
   p->ops.pair_close = proxy_pair_close;
   if (below->send_now != NULL) p->ops.send_now = proxy_send_now;
   if (below->take_now != NULL) p->ops.take_now = proxy_take_now;
+  if (below->heard != NULL) p->ops.heard = proxy_heard;
+  p->ops.heard_at = NULL;
+  p->ops.shows_polls = NULL;
 }
 
 /* A transport has tables for pairs beside its own, as with checksums. */
