@@ -17,7 +17,7 @@
 #include "digits.h"
 
 /* So that a person can see it happen. */
-enum { PAUSE_MS = 100 };
+enum { PAUSE_MS = 200 };
 
 typedef struct job {
   trainer t;

@@ -8,7 +8,7 @@
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 enum { RANKS_MAX = 65536 };
 /* So that sums of times do not overflow. */
-#define TIME_MAX (INT64_MAX / 4)
+#define TIME_MAX (INT64_MAX / 3)
 
 /* ---- fields -------------------------------------------------------------- */
 

@@ -53,7 +53,7 @@ for ranks in 1 2 3 4; do
 done
 
 out=$(bash "$show_elastic" "$gloo" "$elastic" 2>&1)
-equal $? 0 && has "$out" "epoch  6, 3 ranks" && has "$out" "epoch 25, 4 ranks" && has "$out" "held-out accuracy with 4 ranks"
+equal $? 0 && has "$out" ", 3 ranks: loss" && has "$out" "epoch 25, 4 ranks" && has "$out" "held-out accuracy with 4 ranks"
 result "elastic goes on when a rank is killed, and takes a new one in"
 
 out=$("$digits" "$scratch/absent.csv" 2>&1)
