@@ -21,11 +21,11 @@
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/store.h"
 
-#define CAME "gloo/grow/came" /* numbers that newcomers have taken */
-#define PLACED                                                             \
-  "gloo/grow/placed"            /* those of them that have been dealt with \
-                                 */
-#define ROUND "gloo/grow/round" /* meetings that were called */
+/* In the store: the numbers that newcomers have taken, those of them that have
+ * been dealt with, and the meetings that were called. */
+#define CAME "gloo/grow/came"
+#define PLACED "gloo/grow/placed"
+#define ROUND "gloo/grow/round"
 
 enum { KEY_BYTES = 64, PAUSE_MS = 20 };
 

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include "algorithms/registry.h"
+#include "api/text_out.h"
 #include "core/collective.h"
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "engine/engine.h"
+
+static const char figures_copy[] = "a copy of a context's figures";
 
 static gloo_status metrics_check(const char *function,
                                  const gloo_context *context, const void *place,
@@ -24,8 +27,8 @@ static gloo_status metrics_check(const char *function,
 }
 
 static gloo_status metrics_no_memory(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "out of memory for a copy of a context's figures");
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for %s",
+                  figures_copy);
 }
 
 /* ---- calls --------------------------------------------------------------- */
@@ -208,6 +211,10 @@ bool gli_metrics_print(FILE *to, gloo_context *context) {
   return true;
 }
 
+static bool metrics_print_all(FILE *to, void *context) {
+  return gli_metrics_print(to, context);
+}
+
 gloo_status gloo_context_metrics(gloo_context *context, gloo_trace_fn write,
                                  void *user, gloo_error *error) {
   static const char name[] = "gloo_context_metrics";
@@ -218,20 +225,8 @@ gloo_status gloo_context_metrics(gloo_context *context, gloo_trace_fn write,
                     "%s: no function to write with", name);
   gloo_status status = metrics_check(name, context, name, error);
   if (status != GLOO_OK) return status;
-  char *text = NULL;
   size_t bytes = 0;
-  FILE *to = open_memstream(&text, &bytes);
-  bool printed = to != NULL;
-  if (printed) {
-    printed = gli_metrics_print(to, context) && !ferror(to);
-    printed = fclose(to) == 0 && printed;
-  }
-  if (!printed)
-    status = metrics_no_memory(error);
-  else if (write(user, text, bytes) != 0)
-    status =
-        gli_fail(error, GLOO_ERR_IO, -1,
-                 "%s: the function that was given did not take the text", name);
-  free(text);
-  return status;
+  char *text = gli_text_print(metrics_print_all, context, &bytes);
+  return gli_text_hand_over(name, figures_copy, text, bytes, write, user,
+                            error);
 }

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "api/metrics.h"
+#include "api/text_out.h"
 #include "core/descriptor.h"
 #include "core/error.h"
 
@@ -84,18 +85,16 @@ void gli_metrics_close(gli_metrics_socket *made) {
 
 /* ---- serving ------------------------------------------------------------- */
 
-char *gli_metrics_answer(gloo_context *context, size_t *bytes) {
-  char *text = NULL;
-  FILE *to = open_memstream(&text, bytes);
-  if (to == NULL) return NULL;
+static bool print_answer(FILE *to, void *context) {
   fputs(
       "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; "
       "version=1.0.0; charset=utf-8\r\nConnection: close\r\n\r\n",
       to);
-  bool printed = gli_metrics_print(to, context) && !ferror(to);
-  if (fclose(to) == 0 && printed) return text;
-  free(text);
-  return NULL;
+  return gli_metrics_print(to, context);
+}
+
+char *gli_metrics_answer(gloo_context *context, size_t *bytes) {
+  return gli_text_print(print_answer, context, bytes);
 }
 
 /* False: it is not ready in time. */

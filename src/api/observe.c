@@ -51,10 +51,10 @@ static atomic_llong handler_process;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
-  SOCKETS_WATCHED = 64,
-  LACKING_MS =
-      100 /* before a client is tried again that there is no room for */
-};        /* others are looked at when one of them wakes it */
+  SOCKETS_WATCHED = 64, /* others are looked at when one of them wakes it */
+  LACKING_MS = 100      /* before clients are tried again, where this process
+                           had no descriptor for one */
+};
 
 /* A forked child has the handler until it uses the library, or another
  * program. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/observe.h"
+#include "api/text_out.h"
 #include "core/custom_op.h"
 #include "core/environment.h"
 #include "core/error.h"
@@ -107,29 +108,9 @@ void gli_trace_end(gloo_context *context) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* All of it in memory, for whoever takes it may be slow. */
-static gloo_status trace_write(const gli_snapshot *snapshot,
-                               gloo_trace_fn write, void *user,
-                               gloo_error *error) {
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *to = open_memstream(&text, &bytes);
-  bool printed = to != NULL;
-  if (printed) {
-    gli_trace_print(to, snapshot, GLI_TRACE_OF_CALL);
-    printed = !ferror(to);
-    printed = fclose(to) == 0 && printed;
-  }
-  gloo_status status = GLOO_OK;
-  if (!printed)
-    status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                      "out of memory for the text of a trace");
-  else if (write(user, text, bytes) != 0)
-    status = gli_fail(error, GLOO_ERR_IO, -1,
-                      "gloo_context_trace: the function that was given did not "
-                      "take the text");
-  free(text);
-  return status;
+static bool print_asked(FILE *to, void *snapshot) {
+  gli_trace_print(to, snapshot, GLI_TRACE_OF_CALL);
+  return true;
 }
 
 gloo_status gloo_context_trace(gloo_context *context, gloo_trace_fn write,
@@ -147,7 +128,9 @@ gloo_status gloo_context_trace(gloo_context *context, gloo_trace_fn write,
   if (snapshot == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for a copy of the last operations");
-  status = trace_write(snapshot, write, user, error);
+  size_t bytes = 0;
+  char *text = gli_text_print(print_asked, snapshot, &bytes);
   gli_snapshot_free(snapshot);
-  return status;
+  return gli_text_hand_over(name, "the text of a trace", text, bytes, write,
+                            user, error);
 }

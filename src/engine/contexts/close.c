@@ -127,15 +127,19 @@ bool gli_context_is_busy(const gloo_context *context) {
          (context->control != NULL && gli_context_is_busy(context->control));
 }
 
-void gli_context_leave_links(gloo_context *root) {
-  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
-  close_links(root, &bye);
+static void free_links(gloo_context *root) {
   while (root->links != NULL) {
     gli_link *link = root->links;
     root->links = link->next;
     root->peers[link->rank].link = NULL;
     gli_link_free(link);
   }
+}
+
+void gli_context_leave_links(gloo_context *root) {
+  gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
+  close_links(root, &bye);
+  free_links(root);
 }
 
 void gli_context_drop_link(gloo_context *root, uint32_t rank) {
@@ -159,7 +163,7 @@ static void end_family(gloo_context *root) {
   gli_early_drop(root);
   gli_context_detach_operations(root);
   unlist_context(root);
-  gli_context_leave_links(root);
+  free_links(root);
   gli_context_free(root);
   free(family->trace);
   free(family->totals);

@@ -336,8 +336,7 @@ void gli_shrink_arrived(gli_link *link, const gli_header *header,
 }
 
 static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
-  if (!gli_membership_needs(&s->members, rank)) why = NULL;
-  if (why != NULL)
+  if (gli_membership_needs(&s->members, rank))
     gli_log(GLOO_LOG_INFO, "rank %u takes rank %u for gone: %s",
             s->members.self, rank, why);
   gli_membership_gone(&s->members, rank);

@@ -100,10 +100,6 @@ static gloo_status shrink_agree(gloo_context *context,
     return status;
   }
   gli_shrink_hand_over(context, s->successor);
-  if (context->owns_device) {
-    s->successor->owns_device = true;
-    device->owners++;
-  }
   *successor = s->successor;
   return GLOO_OK;
 }
@@ -125,6 +121,7 @@ gloo_status gli_context_shrink(gloo_context *context,
     gli_context_close(made);
     return status;
   }
+  gli_context_share_device(context, made);
   gli_context_start_heartbeat(made, made->heartbeat.own_ns);
   *successor = made;
   return GLOO_OK;
