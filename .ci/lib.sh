@@ -5,7 +5,7 @@
 passed=0 failed=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-touch "$logs/failed"
+touch "$logs/failed" "$logs/unsteady"
 
 # What building and any test can use; anything left out is a skipped test.
 wanted=(abigail-tools build-essential binutils clang clang-format clang-tidy cppcheck
@@ -65,6 +65,7 @@ add_up() { # name, when it began
     sed -nE "s/^failed: ([^ ]* - [^:]*:)?/$name: /p" "$logs/suite" | grep . >>"$logs/failed" ||
       echo "$name: $(tail -n 1 "$logs/messages")" >>"$logs/failed"
   fi
+  sed -nE "s/^unsteady: ([^ ]* - [^:]*:)?/unsteady: $name: /p" "$logs/suite" >>"$logs/unsteady"
   sed '$d' "$logs/suite"
   echo "$name: $last, in $((SECONDS - begun)) s"
   [ "$p" -gt 0 ] # else it was not built
@@ -89,6 +90,7 @@ check() { # name, command...
 # What failed, in ten lines at most, and the sum. To be called last.
 finish() {
   heading summary
+  cut -c 1-160 "$logs/unsteady" # failed, and passed by themselves
   awk 'NR <= 9 { print substr($0, 1, 160) } { last = substr($0, 1, 160) }
     END { if (NR == 10) print last; if (NR > 10) print "and " NR - 9 " more: see above" }' "$logs/failed"
   echo "$passed passed, $failed failed"
@@ -140,6 +142,6 @@ quick() {
   check "clang-format has nothing to change" check_format
   check "shellcheck" check_shell
   check "cppcheck" check_cppcheck
-  suite gcc scripts/test --cc=gcc --werror || return
+  suite gcc scripts/test --cc=gcc --werror --retry || return
   check "clang-tidy" check_tidy
 }

@@ -220,7 +220,7 @@ static void wait_in_vain(rank_env *env) {
   gloo_options o = GLOO_OPTIONS_INIT;
   sum_open(&s, env->rank);
   o.stream = s.stream;
-  o.timeout_ns = INT64_C(200000000);
+  o.timeout_ns = INT64_C(800000000);
   if (env->rank == 1) {
     for (int i = 0; i < 3; i++) gpu_delay(s.device, s.stream, 900000);
   }

@@ -40,5 +40,28 @@ case_of "the other way of skipping a program" "0 passed, 0 failed, 1 skipped" 0 
   "$(line SKIP 77 '')"
 case_of "skips as cmocka writes them" "1 passed, 0 failed, 1 skipped" 0 \
   "$(line FAIL 0 '1..2\nok 1 - a\nnot ok 2 # SKIP b\n')"
+# ---- programs that ran again, by themselves ----
+
+failed_log=$(line FAIL 1 'ok 1 - a\nnot ok 2 - b\n')
+again_of() { # name, expected last line, expected status, first log, second log
+  printf '%s\n' "$4" >"$scratch/log.json"
+  printf '%s\n' "$5" >"$scratch/second.json"
+  "$project/scripts/count-tests" "$scratch/log.json" "$scratch/second.json" >"$scratch/said" 2>&1
+  status=$?
+  echo "status $status" >>"$scratch/said"
+  [ "$(tail -n 2 "$scratch/said")" = "$2
+status $3" ]
+  result "$1" "$scratch/said"
+}
+again_of "what passes then has passed" "2 passed, 0 failed, 0 skipped" 0 \
+  "$failed_log" "$(line OK 0 'ok 1 - a\nok 2 - b\n')"
+grep -q '^unsteady: t: b$' "$scratch/said"
+result "and is told" "$scratch/said"
+again_of "what fails then has failed" "1 passed, 1 failed, 0 skipped" 1 "$failed_log" "$failed_log"
+again_of "what did not run then has failed" "1 passed, 1 failed, 0 skipped" 1 "$failed_log" ''
+printf '%s\n' "$failed_log" "$(line FAIL 1 'not ok 1 - a\nWARNING: ThreadSanitizer: data race')" >"$scratch/log.json"
+[ "$("$project/scripts/count-tests" --failed "$scratch/log.json")" = t ]
+result "what a sanitizer found does not run again"
+
 case_of "no test at all is a failure" "0 passed, 1 failed, 0 skipped" 1 ''
 finish

@@ -147,7 +147,7 @@ static void wait_for_trouble(rank_env *env) {
 
 static void one_never_calls(rank_env *env) {
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.timeout_ns = SECOND / 2;
+  o.timeout_ns = SECOND;
   if (env->rank == 1) {
     wait_for_trouble(env);
   } else {

@@ -24,6 +24,7 @@
 
 #include "core/environment.h"
 #include "kill_rank.h"
+#include "sanitized.h"
 
 enum { MIN_RANKS = 2, MAX_RANKS = 8, PATIENCE_MS = 60000, MAX_TIMES = 8192 };
 static const unsigned longest_wait_us = 60000;
@@ -31,8 +32,8 @@ static const unsigned longest_wait_us = 60000;
 static uint64_t limit_ns = 500000000;
 /* SIGSTOP: operations have no deadlines, and this is GLOO_HEARTBEAT. */
 static int fault = SIGKILL;
-#define HEARTBEAT "2"
-#define HEARTBEAT_NS UINT64_C(2000000000)
+enum { HEARTBEAT_S = SANITIZED ? 6 : 2 };
+#define HEARTBEAT_NS (HEARTBEAT_S * UINT64_C(1000000000))
 
 static const char *transport;
 static int kills = 20;
@@ -295,8 +296,10 @@ int main(int argc, char **argv) {
   take_private_shm();
   if (argc > 3 && strcmp(argv[3], "stop") == 0) {
     fault = SIGSTOP;
+    char heartbeat[16];
     limit_ns += HEARTBEAT_NS;
-    setenv("GLOO_HEARTBEAT", HEARTBEAT, 1);
+    snprintf(heartbeat, sizeof heartbeat, "%d", HEARTBEAT_S);
+    setenv("GLOO_HEARTBEAT", heartbeat, 1);
     const struct CMUnitTest stops[] = {
         cmocka_unit_test(stopped_rank_is_named_by_all),
         cmocka_unit_test(job_that_is_stopped_goes_on),

@@ -289,26 +289,40 @@ static int finds_its_own(int rank, void *argument) {
   return 0;
 }
 
-static gloo_store *serve(const char *host, uint16_t port, const char *job) {
+static gloo_store *serve(const char *host, uint16_t port, const char *job,
+                         gloo_error *error) {
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   gloo_store *store;
-  gloo_error error = {.message = ""};
   o.host = host;
   o.port = port;
   o.serve = 1;
   o.job = job;
-  if (gloo_store_tcp_create(&o, &store, &error) != GLOO_OK)
-    fail_msg("%s", error.message);
+  if (gloo_store_tcp_create(&o, &store, error) != GLOO_OK) return NULL;
   assert_int_equal(gloo_store_set(store, "whose", job, 4, NULL), GLOO_OK);
   return store;
 }
 
+/* Two stores at the same port of two addresses; a port that is free at the one
+ * may be taken at the other. */
+static uint16_t serve_both(gloo_store **other, gloo_store **own) {
+  gloo_error error = {.message = ""};
+  for (int i = 0; i < 20; i++) {
+    *other = serve("127.0.0.2", 0, "else", &error);
+    if (*other == NULL) break;
+    uint16_t port = gloo_store_tcp_port(*other);
+    *own = serve("127.0.0.1", port, "mine", &error);
+    if (*own != NULL) return port;
+    gloo_store_destroy(*other);
+  }
+  fail_msg("%s", error.message);
+  return 0;
+}
+
 static void a_store_of_another_job_is_passed_over(void **state) {
   char answer[256];
+  gloo_store *other, *own;
   (void)state;
-  gloo_store *other = serve("127.0.0.2", 0, "else");
-  uint16_t port = gloo_store_tcp_port(other);
-  gloo_store *own = serve("127.0.0.1", port, "mine");
+  uint16_t port = serve_both(&other, &own);
   snprintf(answer, sizeof answer,
            "cmd=get_result rc=0 "
            "value=.served_20mine_20%u_20127.0.0.2_20127.0.0.1\n",
