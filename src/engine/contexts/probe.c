@@ -9,9 +9,9 @@
  * hold theirs back for a moment, and press the ranks they wait for (PROBE with
  * slot 1), which press on: for these may have come later, and have time left,
  * or no deadline, and would not give that up for a question alone. Where no
- * rank is silent, those that wait elsewhere are accused: they made another call
- * in place of this one. A question says which call it is about: a rank that has
- * made another one in its place says so to all. */
+ * rank is silent, ranks made different calls: the sentence has those that wait
+ * elsewhere, and nobody is accused. A question says which call it is about: a
+ * rank that has made another one in its place says so to all. */
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"

@@ -38,7 +38,10 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
     status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
   int at_fault = rank < context->size ? (int)rank : (int)link->rank;
-  if (status == GLOO_ERR_MISMATCH && rank == UINT32_MAX) at_fault = -1;
+  /* Who was waited for, or differed, may not be known. */
+  if (rank == UINT32_MAX &&
+      (status == GLOO_ERR_MISMATCH || status == GLOO_ERR_TIMEOUT))
+    at_fault = -1;
   gli_fail(&cause, (gloo_status)status, at_fault, "reported by rank %u: %s",
            link->rank, text);
   link->failed = true; /* it has closed its side */

@@ -73,7 +73,6 @@ typedef struct cell_fault {
   bool at_start;     /* half of the cells: before the context is made */
   bool makes_groups; /* what takes memory and descriptors */
   cell_named named;
-  bool any_rank;               /* whom it names is told, but no failure */
   const char *setting, *value; /* of the environment, or NULL */
 } cell_fault;
 

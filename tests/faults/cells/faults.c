@@ -93,7 +93,7 @@ static void act_slow(gloo_context *context) {
   {                                                                         \
     .name = NAME, .outcome = CELL_ENDS, .heartbeat = "5",                   \
     .timeout_ns = SECONDS(2), .promised_ns = SECONDS(3), .departure = KIND, \
-    .over = ANYWHERE, .victim_lives = true, .any_rank = true                \
+    .over = ANYWHERE, .victim_lives = true                                  \
   }
 
 const cell_fault cell_faults[] = {

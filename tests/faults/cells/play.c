@@ -216,8 +216,8 @@ static verdict judge(const cell_run *run, int rank) {
   return judge_words(run, rank);
 }
 
-static bool is_as_promised(const cell *c, verdict v) {
-  return v < INNOCENT || (v == INNOCENT && c->fault->any_rank);
+static bool is_as_promised(verdict v) {
+  return v < INNOCENT;
 }
 
 static double told_after_ms(const cell_run *run, int rank) {
@@ -256,7 +256,7 @@ static bool judge_all(const cell_run *run, FILE *records) {
     if (!is_expected(c, rank)) continue;
     all[rank] = judge(run, rank);
     if (records != NULL) record(run, rank, all[rank], records);
-    good = good && is_as_promised(c, all[rank]);
+    good = good && is_as_promised(all[rank]);
   }
   for (int rank = 0; rank < c->ranks && !good; rank++)
     if (is_expected(c, rank)) tell(run, rank, all[rank]);
