@@ -548,11 +548,11 @@ static verdict start_with_another_transport(void) {
   return start_patiently();
 }
 
-/* Only the neighbours of that rank can see it. */
-/* On a slow machine a rank may come when rank 0 has told all that were there,
- * and is gone. */
+/* Only the neighbours of that rank can see it. On a slow machine a rank may
+ * come when rank 0 has told all that were there, and is gone. */
 static bool came_late(const gloo_error *e) {
-  return strstr(e->message, uv_strerror(UV_ECONNREFUSED)) != NULL;
+  return strstr(e->message, uv_strerror(UV_ECONNREFUSED)) != NULL ||
+         strstr(e->message, "the process that serves it has ended") != NULL;
 }
 
 static void in_some_attempts(bool (*nobody_came_late)(void)) {
