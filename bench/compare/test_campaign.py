@@ -280,6 +280,14 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.complaint, "gloo bench: no such thing")
         self.assertFalse(result.over_limit)
 
+    def test_of_a_list_of_functions_the_cause_is_told(self):
+        result = self.run_shell("printf '%s\n' 'Abort(1) on node 1: Fatal error in internal_Init: "
+                                "Other MPI error, error stack:' 'internal_Init(70)....: failed' "
+                                "'MPII_Init_thread(333): ' 'exchange(19)...: Unreachable' >&2; exit 1",
+                                60)
+        self.assertEqual(result.complaint, "Abort(1) on node 1: Fatal error in internal_Init: Other "
+                                           "MPI error: exchange(19)...: Unreachable")
+
     def test_a_program_that_is_not_there_is_a_failure(self):
         with runs.job_directory() as directory:
             result = runs.run(["/nonexistent/program"], {}, directory, 1)
