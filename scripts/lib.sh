@@ -121,8 +121,9 @@ configure() { # directory, meson options...
     rm -f "$log"
     return 0
   fi
-  # Not there yet, or made by another meson or in another place.
-  rm -rf "$dir"
+  # Not there yet, or made by another meson or in another place. What pip
+  # installed below it (scripts/compare) may stay.
+  [ ! -d "$dir" ] || find "$dir" -mindepth 1 -maxdepth 1 ! -name wheels -exec rm -rf {} +
   if ! meson setup "$@" "$dir" >"$log" 2>&1; then
     cat "$log" >&2
     rm -f "$log"

@@ -13,6 +13,7 @@ import time
 
 import campaign
 import collectives
+import libraries
 import machine
 import page
 import results
@@ -20,7 +21,6 @@ import summary
 import tables
 import turns
 import webpage
-from libraries import LIBRARIES
 
 PAGE = "docs/performance.md"
 
@@ -55,10 +55,22 @@ def one_of(known):
     return check
 
 
+def libraries_text(build):
+    """Each library by its name for --libraries, with the version that is here."""
+    lines = ["libraries, as they are here; older releases of an MPI are measured on request only:"]
+    for library in libraries.titled(libraries.versions(libraries.LIBRARIES, build)):
+        absent = libraries.missing(library, build)
+        if library.packages and not libraries.version(library, build):
+            absent = "not installed"
+        lines.append(f"  {library.name:14}  {library.title}" + (f": {absent}" if absent else ""))
+    return "\n".join(lines)
+
+
 def parse(argv):
     parser = argparse.ArgumentParser(
-        prog="scripts/compare",
-        description="Measure gloo_c, Open MPI, MPICH and Gloo side by side on this machine.")
+        prog="scripts/compare", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measure gloo_c, Open MPI, MPICH, Intel MPI and Gloo side by side on this "
+                    "machine.")
     add = parser.add_argument
     add("--ranks", type=list_of(ranks), metavar="N,..", help="processes (2,4,8)")
     add("--sizes", type=list_of(size), metavar="A,..",
@@ -67,9 +79,8 @@ def parse(argv):
         default=list(collectives.NAMES), help="sendrecv is a round trip (all)")
     add("--transports", type=list_of(one_of(["shm", "tcp"])), default=["shm", "tcp"],
         metavar="NAME,..", help="shm, tcp (both)")
-    add("--libraries", type=list_of(one_of([l.name for l in LIBRARIES])), metavar="NAME,..",
-        default=[l.name for l in LIBRARIES],
-        help="gloo_c, gloo_c_alloc (with memory from gloo_alloc), openmpi, mpich, gloo (all)")
+    add("--libraries", type=list_of(one_of(libraries.NAMES)), metavar="NAME,..",
+        help="see below (all, but of each MPI only the newest release)")
     add("--repetitions", type=int, metavar="N", help="of everything that there is time for (5)")
     add("--time", type=float, metavar="SECONDS", help="for each size of a run (0.05)")
     add("--warmup", type=int, metavar="N", default=5, help="calls before those that count (5)")
@@ -94,7 +105,11 @@ def parse(argv):
     add("--write-docs", action="store_true",
         help="put a summary into docs/performance.md, and what it is made from into results/")
     add("--build", required=True, help=argparse.SUPPRESS)
+    build = argparse.ArgumentParser(add_help=False)
+    build.add_argument("--build")
+    parser.epilog = libraries_text(build.parse_known_args(argv)[0].build or "")
     options = parser.parse_args(argv)
+    options.libraries = options.libraries or libraries.default(options.build)
     quick = options.quick
     options.ranks = options.ranks or ([2] if quick else [2, 4, 8])
     options.sizes = options.sizes or [4, 1 << 10, 1 << 14, 1 << 18, 1 << 22] + (
@@ -160,7 +175,12 @@ def from_files(paths):
 def docs_text(path, root="."):
     """What the page shows of a file in results/, which is below `root`."""
     run, cells = summary.read(os.path.join(root, path), summary.parse)
-    return tables.paragraphs([page.source(path)] + tables.summary(run, cells, LIBRARIES))
+    return tables.paragraphs([page.source(path)] + tables.summary(run, cells, shown(run)))
+
+
+def shown(run):
+    """The libraries, as a run's tables name them."""
+    return libraries.titled(run["machine"]["versions"])
 
 
 def write_docs(options, run, cells):
@@ -179,9 +199,14 @@ def interrupt(*_):
 
 def measure(options, command):
     """A run, as it goes into the JSON."""
-    chosen = [l for l in LIBRARIES if l.name in options.libraries]
-    here = machine.describe(chosen)
+    asked = [l for l in libraries.LIBRARIES if l.name in options.libraries]
+    here = machine.describe(libraries.versions(asked, options.build))
+    absent = {l: libraries.missing(l, options.build) for l in asked}
+    chosen = [l for l in shown({"machine": here}) if l.name in options.libraries
+              and not libraries.missing(l, options.build)]
     earlier = read_json(options.earlier) if options.earlier else None
+    if earlier:
+        results.same_versions(earlier["machine"], here)
     taken = earlier["turns"] if earlier else []
 
     def so_far():
@@ -199,6 +224,9 @@ def measure(options, command):
     work = campaign.Campaign(options, chosen, save)
     if earlier:
         work.go_on_from(earlier)
+    for library, why in absent.items():
+        if why:
+            work.note(f"{library.title} is left out: {why}")
     if here["load_before"] > here["cores"]:
         work.note(f"the load average was {here['load_before']:.1f} on {here['cores']} cores at the "
                   "start: other programs ran, and the figures show little of how fast anything is")
@@ -222,14 +250,14 @@ def main(argv):
         taken = measure(options, machine.command_line(["scripts/compare"], argv))
         run, cells = measured(taken)
         write_json(options.json, taken, cells)
-    print(tables.report(run, cells, LIBRARIES), end="")
+    print(tables.report(run, cells, shown(run)), end="")
     if options.results:
         summary.write(options.results, run, cells)
     if options.write_docs:
         write_docs(options, run, cells)
     if options.html:
         with open(options.html, "w", encoding="utf-8") as file:
-            file.write(webpage.render(run, cells, LIBRARIES))
+            file.write(webpage.render(run, cells, shown(run)))
     return 0 if cells else 1
 
 

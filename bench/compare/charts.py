@@ -8,8 +8,8 @@ from html import escape
 
 import tables
 
-WIDTH, HEIGHT = 404, 268
-LEFT, RIGHT, TOP, BOTTOM = 46, 92, 8, 32
+WIDTH, HEIGHT = 426, 268
+LEFT, RIGHT, TOP, BOTTOM = 46, 114, 8, 32
 LABEL_GAP = 12.5  # between the base lines of two texts
 DECADES = {-2: "10 ns", -1: "0.1 µs", 0: "1 µs", 1: "10 µs", 2: "0.1 ms", 3: "1 ms", 4: "10 ms",
            5: "0.1 s", 6: "1 s", 7: "10 s", 8: "100 s"}

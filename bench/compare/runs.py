@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -91,7 +92,12 @@ def first_words(text):
     said = [line.strip() for line in text.splitlines() if line.strip(" -=|*")]
     own = [line for line in said if line.startswith("gloo bench: ")]
     telling = [line for line in said if "rank" in line or "rror" in line]
-    return (own or telling or said or ["it said nothing"])[0][:300]
+    first = (own or telling or said or ["it said nothing"])[0]
+    # MPICH and Intel MPI say the cause last, at the end of a list of functions.
+    causes = [line for line in said if re.match(r"\w+\(\d+\)\.*: *\S", line)]
+    if first.endswith("error stack:") and causes:
+        first = first.removesuffix(", error stack:") + ": " + causes[-1]
+    return first[:300]
 
 
 def run(command, environment, directory, limit):

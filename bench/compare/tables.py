@@ -4,7 +4,7 @@ import math
 
 import limits as machine_limits
 import results
-from libraries import OURS, OURS_ALLOC
+from libraries import LIBRARIES, OURS, OURS_ALLOC
 
 NAMES = {"sendrecv": "ping-pong", "reduce_scatter": "reduce-scatter"}
 
@@ -182,7 +182,7 @@ def limits_table(limits):
 
 
 def machine_text(machine):
-    known = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
+    known = {library.name: library.title for library in LIBRARIES}
     versions = ", ".join(f"{known.get(n, n)} {v}" for n, v in machine["versions"].items() if v)
     return (f"{machine['date']}, gloo_c at {machine.get('revision', 'unknown')}: {machine['cpu']}, "
             f"{machine['cores']} cores, {machine['memory']}, {machine['kernel']}. "

@@ -37,6 +37,9 @@ class Tap(unittest.TestResult):
 
     addError = addFailure
 
+    def addSkip(self, test, reason):
+        print(f"ok {self.testsRun} - {test._testMethodName[5:]} # SKIP {reason}", flush=True)
+
 
 def main():
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])

@@ -11,8 +11,6 @@ import results
 import tables
 from libraries import OURS, OURS_ALLOC
 
-# Beside a curve there is room for a short name only.
-SHORT = {OURS: "gloo_c", OURS_ALLOC: "gloo_alloc"}
 # Upper ends of the steps of the colours of ratios.
 STEPS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, math.inf)
 STEP_TEXTS = ("up to 0.25", "0.5", "0.8", "1", "1.25", "2", "more")
@@ -62,7 +60,7 @@ def step(ratio):
     return next(i for i, end in enumerate(STEPS) if ratio <= end)
 
 
-def ratio_cell(cell, name, span=1):
+def ratio_cell(cell, name, titles, span=1):
     ratio = cell.ratio(name).value if cell else math.nan
     wide = f' colspan="{span}"' if span > 1 else ""
     if math.isnan(ratio):
@@ -71,12 +69,12 @@ def ratio_cell(cell, name, span=1):
             f"{tables.time_text(cell.figures[name].median_us)}")
     if cell.best_peer:
         said += (f" against {tables.time_text(cell.figures[cell.best_peer].median_us)} of "
-                 f"{cell.best_peer}")
+                 f"{titles.get(cell.best_peer, cell.best_peer)}")
     mark = "*" if cell.lacks_a_peer() else ""
     return f'<td class="r{step(ratio)}"{wide} title="{escape(said)}">{ratio:.2f}{mark}</td>'
 
 
-def heat_map(cells, transport, name, sizes):
+def heat_map(cells, transport, name, sizes, titles):
     mine = [c for c in cells if c.transport == transport]
     ranks = list(dict.fromkeys(c.ranks for c in mine))
     head = "".join(f'<td class="gap"></td><th colspan="{len(sizes)}">{n} ranks</th>' for n in ranks)
@@ -90,9 +88,9 @@ def heat_map(cells, transport, name, sizes):
             row.append('<td class="gap"></td>')
             group = {c.bytes: c for c in mine if (c.ranks, c.collective) == (n, collective)}
             if 0 in group:
-                row.append(ratio_cell(group[0], name, len(sizes)))
+                row.append(ratio_cell(group[0], name, titles, len(sizes)))
                 continue
-            row += [ratio_cell(group.get(collectives.rounded(collective, n, size)), name)
+            row += [ratio_cell(group.get(collectives.rounded(collective, n, size)), name, titles)
                     for size in sizes]
         rows.append("<tr>" + "".join(row) + "</tr>")
     return (f"<h3>{variant_text(transport, name)}</h3>"
@@ -123,8 +121,8 @@ def curves_of(cells, libraries, x_of, floor_of):
     for library in shown:
         points = [(x_of(c), c.figures[library.name].median_us)
                   for c in cells if library.name in c.figures]
-        label = SHORT.get(library.name, library.title)
-        curves.append(charts.Curve("line-" + library.name, label, library.title, points))
+        curves.append(charts.Curve("line-" + library.name, library.label or library.title,
+                                   library.title, points))
     return curves
 
 
@@ -195,14 +193,16 @@ def columns_of(cells):
 def render(run, cells, libraries):
     limits, sizes = run["limits"], columns_of(cells)
     transports = list(dict.fromkeys(c.transport for c in cells))
-    maps = [heat_map(cells, transport, name, sizes)
+    titles = {library.name: library.title for library in libraries}
+    peers = [library.title for library in tables.present(cells, libraries) if not library.ours]
+    maps = [heat_map(cells, transport, name, sizes, titles)
             for transport in transports for name in (OURS, OURS_ALLOC)
             if any(name in c.ratios for c in cells if c.transport == transport)]
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         "<title>gloo_c, side by side</title>", f"<style>{style()}</style></head><body>",
-        "<h1>gloo_c beside Open MPI, MPICH and Gloo</h1>",
+        f"<h1>gloo_c beside {escape(', '.join(peers) or 'nothing else')}</h1>",
         f"<p>{escape(tables.machine_text(run['machine']))}</p>",
         f"<p><code>{escape(run['command'])}</code></p>",
         "<h2>Our time divided by that of the fastest peer</h2>",
