@@ -216,8 +216,8 @@ static const gli_link *nearest_before(const gloo_context *context) {
   return nearest;
 }
 
-static void watch(gloo_context *context, const gli_link *link,
-                  uint64_t now_ns) {
+static void heartbeat_watch(gloo_context *context, const gli_link *link,
+                            uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
   uint64_t theirs_ns = (uint64_t)link->alive_ms * 1000000 * BEATS / BEATS_IN;
   h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
@@ -234,7 +234,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   if (link != NULL && link->leaving.departed) {
     link = nearest_before(context);
     h->watches = link != NULL;
-    if (link != NULL) watch(context, link, now_ns);
+    if (link != NULL) heartbeat_watch(context, link, now_ns);
   }
   if (context->family->orphaned) h->watches = false; /* it hears not all */
   if (!h->watches) return UINT64_MAX;
@@ -277,5 +277,5 @@ void gli_heartbeat_heard(gli_link *link, const gli_header *header) {
   link->alive_ms = header->slot;
   if (first) gli_wire_control(link, GLI_MESSAGE_ALIVE, NULL, 0);
   if (nearest_before(context) == link)
-    watch(context, link, device->ops->now_ns(device->transport));
+    heartbeat_watch(context, link, device->ops->now_ns(device->transport));
 }
