@@ -15,6 +15,7 @@
 #include "api/text_out.h"
 #include "core/descriptor.h"
 #include "core/error.h"
+#include "core/path.h"
 
 enum { SOCKETS_MAX = 100, BACKLOG = 8, DRAIN_BYTES = 4096 };
 #define SERVE_NS UINT64_C(1000000000)
@@ -66,9 +67,16 @@ static bool socket_name(int fd, const char *directory, int rank,
 
 gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
                                gli_metrics_socket *made, gloo_error *error) {
+  int rank = gloo_context_rank(context);
+  char absolute[GLI_PATH_BYTES];
   made->fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (made->fd < 0) return socket_refuse(directory, strerror(errno), error);
-  if (socket_name(made->fd, directory, gloo_context_rank(context), made))
+  /* It is removed by its name later, when the program may be elsewhere; but
+   * names of sockets are short. */
+  if (gli_path_absolute(directory, absolute, sizeof absolute) &&
+      socket_name(made->fd, absolute, rank, made))
+    return GLOO_OK;
+  if (errno == ENAMETOOLONG && socket_name(made->fd, directory, rank, made))
     return GLOO_OK;
   gloo_status status = socket_refuse(directory, strerror(errno), error);
   gli_fd_close(made->fd);

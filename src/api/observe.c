@@ -149,14 +149,43 @@ static gloo_status observe_catch(int number, gloo_error *error) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
+/* What is to be written, and where. */
+typedef struct observed_trace {
+  struct observed_trace *next;
+  gli_snapshot *snapshot;
+  char directory[];
+} observed_trace;
+
+static observed_trace *observe_take_trace(const observed *o) {
+  size_t bytes = strlen(o->directory) + 1;
+  observed_trace *t = malloc(sizeof *t + bytes);
+  if (t == NULL) {
+    gli_trace_save(o->directory, NULL, GLI_TRACE_OF_SIGNAL); /* says so */
+    return NULL;
+  }
+  t->next = NULL;
+  t->snapshot = gli_context_snapshot(o->context);
+  memcpy(t->directory, o->directory, bytes);
+  return t;
+}
+
+/* Disks may be slow: what is written is a copy, and no thread waits for it but
+ * one that ends the last context. */
 static void observe_write_traces(void) {
+  observed_trace *first = NULL, **last = &first;
   uv_mutex_lock(&all_lock);
   for (const observed *o = observer.contexts; o != NULL; o = o->next) {
     if (o->directory[0] == '\0') continue;
-    gli_trace_save(o->directory, gli_context_snapshot(o->context),
-                   GLI_TRACE_OF_SIGNAL);
+    *last = observe_take_trace(o);
+    if (*last != NULL) last = &(*last)->next;
   }
   uv_mutex_unlock(&all_lock);
+  while (first != NULL) {
+    observed_trace *t = first;
+    first = t->next;
+    gli_trace_save(t->directory, t->snapshot, GLI_TRACE_OF_SIGNAL);
+    free(t);
+  }
 }
 
 /* A client that waits, and what it is to get. -1: none does, or (*lacking) this

@@ -45,7 +45,7 @@ static gloo_status trace_read_signal(const gli_trace_settings *s, int *number,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "GLOO_TRACE_SIGNAL is \"%.40s\"; it must be USR1 or USR2",
                     said);
-  if (s->directory != NULL) return GLOO_OK;
+  if (s->directory[0] != '\0') return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "GLOO_TRACE_SIGNAL is %s, but nothing says where files are "
                   "to be written: set GLOO_TRACE_DIR",
@@ -54,15 +54,15 @@ static gloo_status trace_read_signal(const gli_trace_settings *s, int *number,
 
 gloo_status gli_trace_read(const gloo_context_options *options,
                            gli_trace_settings *settings, gloo_error *error) {
-  settings->directory = options->trace_directory;
-  if (settings->directory == NULL)
-    settings->directory = gli_environment_read("GLOO_TRACE_DIR");
+  const char *directory = options->trace_directory;
+  if (directory == NULL) directory = gli_environment_read("GLOO_TRACE_DIR");
+  settings->directory[0] = '\0';
   settings->metrics = gli_environment_read("GLOO_METRICS");
   gloo_status status = trace_read_kept(&settings->kept, error);
+  if (status == GLOO_OK && directory != NULL)
+    status = gli_trace_find_directory(directory, settings->directory, error);
   if (status == GLOO_OK)
     status = trace_read_signal(settings, &settings->signal, error);
-  if (status == GLOO_OK && settings->directory != NULL)
-    status = gli_trace_check_directory(settings->directory, error);
   return status;
 }
 
@@ -91,7 +91,7 @@ gloo_status gli_trace_begin(gloo_context *context,
   gloo_status status = GLOO_OK;
   if (settings->kept != GLI_TRACE_USUAL)
     status = gli_context_keep_traces(context, settings->kept, error);
-  if (status == GLOO_OK && settings->directory != NULL)
+  if (status == GLOO_OK && settings->directory[0] != '\0')
     status = trace_on_failure(context, settings->directory, error);
   const gli_observe_settings observed = {
       .signal = settings->signal,

@@ -6,16 +6,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/path.h"
 #include "engine/engine.h"
 #include "gloo_c/context.h"
 
 /* What the options and the environment say: read before a context is made,
- * so that a mistake in it costs nothing. The texts are the callers'. */
+ * so that a mistake in it costs nothing. */
 typedef struct gli_trace_settings {
-  uint64_t kept;         /* operations */
-  const char *directory; /* NULL: no files */
-  int signal;            /* 0: none */
-  const char *metrics;   /* directory for a socket; NULL: none */
+  uint64_t kept;                  /* operations */
+  char directory[GLI_PATH_BYTES]; /* absolute; "": no files */
+  int signal;                     /* 0: none */
+  const char *metrics; /* directory for a socket; NULL: none. The caller's */
 } gli_trace_settings;
 
 gloo_status gli_trace_read(const gloo_context_options *options,
@@ -40,7 +41,10 @@ void gli_trace_print(FILE *to, const gli_snapshot *snapshot,
  * NULL: there was no memory for it. */
 void gli_trace_save(const char *directory, gli_snapshot *snapshot,
                     const char *reason);
-/* GLOO_ERR_INVALID: no file could be made there, and why. */
-gloo_status gli_trace_check_directory(const char *directory, gloo_error *error);
+/* Where that is, whatever directory the program changes to. GLOO_ERR_INVALID:
+ * no file could be made there, and why. */
+gloo_status gli_trace_find_directory(const char *directory,
+                                     char absolute[GLI_PATH_BYTES],
+                                     gloo_error *error);
 
 #endif

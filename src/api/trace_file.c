@@ -2,10 +2,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/text_out.h"
 #include "api/trace.h"
 #include "core/descriptor.h"
 #include "core/error.h"
@@ -13,18 +15,19 @@
 #include "core/signals.h"
 
 /* A process that writes more has something else to tell. */
-enum { FILES_MAX = 1000, PATH_BYTES = 4096 };
+enum { FILES_MAX = 1000, NAME_BYTES = 100 };
 
-gloo_status gli_trace_check_directory(const char *directory,
-                                      gloo_error *error) {
+gloo_status gli_trace_find_directory(const char *directory,
+                                     char absolute[GLI_PATH_BYTES],
+                                     gloo_error *error) {
   struct stat is;
   const char *why = NULL;
-  if (strlen(directory) > PATH_BYTES - 100)
-    why = "its name is too long";
-  else if (stat(directory, &is) != 0 || access(directory, W_OK | X_OK) != 0)
+  if (stat(directory, &is) != 0 || access(directory, W_OK | X_OK) != 0)
     why = strerror(errno);
   else if (!S_ISDIR(is.st_mode))
     why = "it is no directory";
+  else if (!gli_path_absolute(directory, absolute, GLI_PATH_BYTES - NAME_BYTES))
+    why = strerror(errno);
   if (why == NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "no traces can be written to \"%.200s\" (GLOO_TRACE_DIR, or "
@@ -33,15 +36,15 @@ gloo_status gli_trace_check_directory(const char *directory,
 }
 
 /* Under a name that no file has. -1 with errno. */
-static int make_file(char path[PATH_BYTES], const char *directory,
+static int make_file(char path[GLI_PATH_BYTES], const char *directory,
                      uint32_t rank) {
   for (int i = 1; i <= FILES_MAX; i++) {
     char again[16] = "";
     if (i > 1) snprintf(again, sizeof again, "-%d", i);
-    int n = snprintf(path, PATH_BYTES, "%s/gloo-trace-rank%u-pid%ld%s.json",
+    int n = snprintf(path, GLI_PATH_BYTES, "%s/gloo-trace-rank%u-pid%ld%s.json",
                      directory, (unsigned)rank, (long)getpid(), again);
-    if (n < 0 || n >= PATH_BYTES) errno = ENAMETOOLONG;
-    if (n < 0 || n >= PATH_BYTES) return -1;
+    if (n < 0 || n >= GLI_PATH_BYTES) errno = ENAMETOOLONG;
+    if (n < 0 || n >= GLI_PATH_BYTES) return -1;
     int fd = gli_fd_keep(
         open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (fd >= 0 || errno != EEXIST) return fd;
@@ -49,20 +52,37 @@ static int make_file(char path[PATH_BYTES], const char *directory,
   return -1;
 }
 
-/* Returns what went wrong, as errno says; 0: nothing. */
+struct to_print {
+  const gli_snapshot *snapshot;
+  const char *reason;
+};
+
+static bool print_it(FILE *to, void *of) {
+  const struct to_print *p = of;
+  gli_trace_print(to, p->snapshot, p->reason);
+  return true;
+}
+
+/* Returns what went wrong, as errno says; 0: nothing. Not through a FILE of
+ * the descriptor: a child that is forked meanwhile would write its buffer, too,
+ * when it ends. */
 static int write_file(int fd, const gli_snapshot *snapshot,
                       const char *reason) {
-  FILE *to = fdopen(fd, "w");
-  if (to == NULL) {
-    int code = errno;
-    gli_fd_close(fd);
-    return code;
+  struct to_print p = {snapshot, reason};
+  size_t bytes = 0, done = 0;
+  char *text = gli_text_print(print_it, &p, &bytes);
+  int code = text != NULL ? 0 : ENOMEM;
+  while (code == 0 && done < bytes) {
+    ssize_t wrote = write(fd, text + done, bytes - done);
+    if (wrote > 0)
+      done += (size_t)wrote;
+    else if (wrote == 0)
+      code = EIO;
+    else if (errno != EINTR)
+      code = errno;
   }
-  errno = 0;
-  gli_trace_print(to, snapshot, reason);
-  int code = ferror(to) ? errno : 0;
-  if (ferror(to) && code == 0) code = EIO;
-  if (fclose(to) != 0 && code == 0) code = errno;
+  free(text);
+  if (close(fd) != 0 && code == 0 && errno != EINTR) code = errno;
   return code;
 }
 
@@ -72,7 +92,7 @@ void gli_trace_save(const char *directory, gli_snapshot *snapshot,
     gli_log(GLOO_LOG_WARN, "out of memory for what the last operations were");
     return;
   }
-  char path[PATH_BYTES];
+  char path[GLI_PATH_BYTES];
   gli_signal_guard guard;
   gli_signal_guard_enter(&guard);
   int fd = make_file(path, directory, snapshot->rank);

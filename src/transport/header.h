@@ -27,13 +27,14 @@ typedef enum gli_message_type {
   GLI_MESSAGE_SHARE,      /* "help me to copy what you sent as slot `slot`" */
   GLI_MESSAGE_SHARE_DONE, /* "what I have copied of it is there, and the rest is
                          yours" */
-  GLI_MESSAGE_LINK,   /* of a transport to its peer's, about a better way; no
-                        engine sees it */
-  GLI_MESSAGE_RMA,    /* about a window (engine/rma); `op` says what. Those with
-                        different slots may overtake each other */
-  GLI_MESSAGE_ALIVE,  /* "I am there", and shall say so again in `slot` ms */
-  GLI_MESSAGE_ASK,    /* "what have you called here? I called this" */
-  GLI_MESSAGE_CALLED, /* "this" */
+  GLI_MESSAGE_LINK,  /* of a transport to its peer's, about a better way; no
+                       engine sees it */
+  GLI_MESSAGE_RMA,   /* about a window (engine/rma); `op` says what. Those with
+                       different slots may overtake each other */
+  GLI_MESSAGE_ALIVE, /* "I am there", and shall say so again in `slot` ms; 0: an
+                        answer */
+  GLI_MESSAGE_ASK,   /* "what have you called here? I called this" */
+  GLI_MESSAGE_CALLED,  /* "this" */
   GLI_MESSAGE_MEMBERS, /* of an agreement on who is left: a gli_member_message
                           in `slot`, its ballot in `operation`, and a byte per
                           rank */

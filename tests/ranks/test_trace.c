@@ -312,6 +312,29 @@ static void no_file_takes_the_place_of_another(void **state) {
   free(text);
 }
 
+/* Files and sockets are where the names led to when they were given. */
+static void program_may_change_its_directory(void **state) {
+  (void)state;
+  gloo_error error;
+  char before[4096];
+  trace_text *text = calloc(1, sizeof *text);
+  assert_non_null(getcwd(before, sizeof before));
+  assert_int_equal(chdir(directory), 0);
+  assert_int_equal(mkdir("sockets", 0700), 0);
+  assert_int_equal(setenv("GLOO_METRICS", "sockets", 1), 0);
+  gloo_context *context = alone(".", &error);
+  if (context == NULL) fail_msg("%s", error.message);
+  assert_int_equal(unsetenv("GLOO_METRICS"), 0);
+  assert_int_equal(chdir("/"), 0);
+  assert_int_equal(gloo_context_abort(context, "enough", NULL), 0);
+  gloo_context_destroy(context);
+  assert_int_equal(chdir(directory), 0);
+  assert_int_equal(rmdir("sockets"), 0); /* the socket is gone */
+  assert_int_equal(chdir(before), 0);
+  assert_int_equal(take_files("enough", text), 1);
+  free(text);
+}
+
 static void expect_refused(const char *variable, const char *value,
                            const char *part) {
   gloo_error error;
@@ -435,6 +458,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(all_ranks_write_when_one_is_late),
       cmocka_unit_test(no_file_without_being_asked),
       cmocka_unit_test(no_file_takes_the_place_of_another),
+      cmocka_unit_test(program_may_change_its_directory),
       cmocka_unit_test(settings_that_cannot_be_are_refused),
       cmocka_unit_test(as_many_are_told_as_asked),
       cmocka_unit_test(signal_writes_while_the_program_is_elsewhere),

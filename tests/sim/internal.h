@@ -52,6 +52,7 @@ struct sim_side {
   uint64_t key; /* what the other must present */
   void *user;
   bool attached, closed, stopped;
+  uint64_t heard;      /* messages that came to it, and have begun */
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
   uint8_t taken[GLI_TAKE_BYTES]; /* what take_now got last */

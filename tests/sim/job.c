@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/contexts/contexts.h"
 #include "engine/state/device.h"
 #include "job_parts.h"
 
 #define TIMEOUT_NS INT64_C(5000000000)
 enum { IDLE_ROUNDS_MAX = 300 };
+#define HEARTBEAT_NS UINT64_C(200000000)
+/* How long a rank holds still before it is killed. */
+enum { HOLDS_ROUNDS = 200 };
+#define HOLDS_NS UINT64_C(5000000)
 
 uint64_t job_draw(job *j, uint64_t n) {
   return script_random(&j->random) % n;
@@ -50,7 +55,7 @@ static void open_rank(job *j, rank *r, gli_address *address) {
   uint32_t root = job_root_rank(j, r->number);
   r->in_flight_max =
       1 + (int)job_draw(j, job_draw(j, 3) ? 5 : SCRIPT_CALLS_MAX);
-  r->leaves = job_draw(j, 3) == 0;
+  r->leaves = job_draw(j, 3) == 0 || j->holds > 0;
   r->laziness = job_draw(j, 3) ? 2 : 2 + (unsigned)job_draw(j, 25);
   if (gli_device_open(&sim_transport, &config, false, &r->device, &error) !=
           GLOO_OK ||
@@ -127,6 +132,10 @@ static void open_ranks(job *j) {
     if (gli_context_join_tree(r->context, &error) != GLOO_OK) {
       give_up("join the tree", i, &error);
     }
+    if (j->fault == JOB_KILL) {
+      gli_context_note_beats(r->context, (r->context->rank + n - 1) % n, true);
+      gli_heartbeat_start(r->context, HEARTBEAT_NS, true);
+    }
     if (!j->in_group) continue;
     begin_group(j, r);
     j->group_ids[i] = gli_group_id(r->context);
@@ -187,6 +196,7 @@ static bool is_finished(const job *j, const rank *r) {
 /* One call, or a few in a row. */
 static int start_some(job *j, rank *r) {
   int started = 0;
+  if (j->holding && r->number == j->culprit) return 0;
   do {
     pretend_to_have_a_helper(j, r);
     if (!job_start_next(j, r)) break;
@@ -260,11 +270,22 @@ static void job_trace(job *j, uint64_t what) {
   j->trace = (j->trace ^ what) * UINT64_C(0x100000001b3);
 }
 
+static void strike_or_hold(job *j) {
+  if (j->holds == 0) {
+    job_strike(j);
+    return;
+  }
+  j->holds--;
+  j->holding = true;
+  sim_advance(j->world, HOLDS_NS);
+  if (j->holds == 0) j->started_ns = sim_now_ns(j->world);
+}
+
 static void schedule(job *j) {
   int idle = 0;
   j->started_ns = sim_now_ns(j->world);
   for (int round = 0; !all_finished(j) && !j->broken; round++) {
-    if (round >= j->strike_at) job_strike(j);
+    if (round >= j->strike_at) strike_or_hold(j);
     int events = round_of_turns(j);
     job_trace(j, sim_now_ns(j->world));
     job_trace(j, (uint64_t)events);
@@ -302,6 +323,11 @@ bool job_run_traced(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES],
   j.strike_at = (int)job_draw(&j, job_draw(&j, 2) ? 20 : 200);
   j.disagree_at = (int)job_draw(&j, (uint64_t)j.script.n_calls);
   if (fault == JOB_CANCEL || fault == JOB_LEAVE) j.strike_at /= 4;
+  if (fault == JOB_KILL && seed % 4 >= 2) {
+    j.holds = HOLDS_ROUNDS;
+    j.strike_at = 0;
+    if (seed % 8 >= 4) script_have_one_message(&j.script, j.culprit, j.other);
+  }
   j.in_group = seed % 2 == 0;
   if (j.in_group) j.turned = (uint32_t)job_draw(&j, j.script.ranks);
   open_ranks(&j);

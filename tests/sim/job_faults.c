@@ -1,4 +1,5 @@
 /* What goes wrong in a simulated job, and what the ranks must say then. */
+#include "engine/state/context.h"
 #include "job_parts.h"
 
 /* ---- faults -------------------------------------------------------------- */
@@ -25,11 +26,26 @@ static void leave_early(job *j, rank *r) {
   j->struck = true;
 }
 
+/* Does any other rank see the end of the culprit? */
+static bool culprit_is_known(const job *j) {
+  for (uint32_t i = 0; i < j->script.ranks; i++) {
+    const rank *r = &j->ranks[i];
+    if (i == j->culprit || r->device == NULL) continue;
+    const gloo_context *context = r->root != NULL ? r->root : r->context;
+    if (context == NULL) continue;
+    const gli_link *link =
+        context->family->root->peers[job_root_rank(j, j->culprit)].link;
+    if (link != NULL && !link->leaving.departed) return true;
+  }
+  return false;
+}
+
 void job_strike(job *j) {
   rank *r = &j->ranks[j->culprit];
   if (j->struck || r->context == NULL) return;
   switch (j->fault) {
     case JOB_KILL:
+      j->unknown = !j->holding && !culprit_is_known(j);
       sim_kill(j->world, j->culprit);
       r->dead = j->struck = true;
       break;
@@ -58,8 +74,9 @@ void job_strike(job *j) {
 
 bool job_may_take_a_timeout(const job *j) {
   if (j->fault == JOB_FREEZE) return true;
+  if (j->fault != JOB_LEAVE && !j->unknown) return false;
   for (int i = 0; i < j->script.n_calls; i++) {
-    if (j->fault == JOB_LEAVE && j->script.calls[i].any) return true;
+    if (j->script.calls[i].any) return true;
   }
   return false;
 }

@@ -41,7 +41,11 @@ typedef struct job {
   uint32_t culprit, other; /* `other`: the second one of a cut */
   bool struck;             /* the fault has happened */
   int strike_at;           /* round */
-  int disagree_at;         /* call */
+  int holds; /* So many rounds the culprit starts no more calls before it is
+                killed. Meanwhile time passes, ranks that are done leave, and
+                those that are left find each other. */
+  bool holding, unknown; /* at the kill no other rank was connected to it */
+  int disagree_at;       /* call */
   char *text;
   bool broken;
   uint64_t trace; /* of what happened in each round */
@@ -81,7 +85,9 @@ void job_check_any(job *j, rank *r);
 void job_strike(job *j);
 
 /* A rank that hangs makes others wait. So does one that leaves, when somebody
- * else could still send the message that a rank takes from anybody. */
+ * else could still send the message that a rank takes from anybody; and one
+ * that is killed in the moment in which all that were connected to it have
+ * left, and those that are left do not know that yet. */
 bool job_may_take_a_timeout(const job *j);
 
 /* Has the rank failed only as it had to, and says why? */

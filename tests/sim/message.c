@@ -213,6 +213,7 @@ static bool begin(sim_side *side, sim_message *m) {
   gli_sink sink = {0};
   gli_header header = m->header;
   m->begun = true;
+  side->heard++;
   gloo_status status = side->node->upcalls.header(side->user, &header, &sink);
   if (side->closed) return false;
   if (status != GLOO_OK) {
@@ -246,6 +247,7 @@ static bool take_whole(sim_side *side, sim_queue *stream) {
   gli_header header = m->header;
   bool taken = false;
   m->begun = true;
+  side->heard++;
   gloo_status status =
       upcalls->message(side->user, &header, m->payload, &taken);
   if (side->closed) return true;
@@ -299,6 +301,7 @@ bool sim_take_now(gli_pair *pair, const gli_header *expected,
     if (m->header.length > 0) {
       memcpy(side->taken, m->payload, (size_t)m->header.length);
     }
+    side->heard++;
     drop_taken(side, stream);
     return true;
   }

@@ -59,6 +59,14 @@ static bool is_coarse(gloo_dtype dtype) {
   return dtype == GLOO_FLOAT8_E4M3FN || dtype == GLOO_FLOAT8_E5M2;
 }
 
+/* Any may take any: they must be alike. */
+static void take_from_any(const script *s, script_call *c) {
+  c->any = true;
+  c->tag = SCRIPT_ANY_TAG;
+  c->dtype = GLOO_UINT8;
+  c->count = 100 + s->seed % 50 * (s->heavy ? 20000 : 40) + c->to;
+}
+
 static void draw_call(script *s, int index, uint64_t *r) {
   script_call *c = &s->calls[index];
   *c = (script_call){.again_of = -1};
@@ -80,10 +88,7 @@ static void draw_call(script *s, int index, uint64_t *r) {
     c->to = (uint32_t)draw(r, s->ranks);
     c->in_place = false;
     c->any = draw(r, 3) == 0;
-    if (!c->any) return;
-    c->tag = SCRIPT_ANY_TAG; /* any may take any: they must be alike */
-    c->dtype = GLOO_UINT8;
-    c->count = 100 + s->seed % 50 * (s->heavy ? 20000 : 40) + c->to;
+    if (c->any) take_from_any(s, c);
     return;
   }
   c->algorithm = draw_algorithm(r, c->collective);
@@ -105,6 +110,13 @@ void script_make(script *s, uint64_t seed) {
       draw_call(s, i, &r);
     }
   }
+}
+
+void script_have_one_message(script *s, uint32_t from, uint32_t to) {
+  s->n_calls = 1;
+  s->calls[0] = (script_call){
+      .again_of = -1, .collective = GLI_SENDRECV, .from = from, .to = to};
+  take_from_any(s, &s->calls[0]);
 }
 
 void script_free(script *s) {

@@ -36,6 +36,8 @@ typedef struct script {
 } script;
 
 void script_make(script *s, uint64_t seed);
+/* In place of what was drawn: one that is received from any rank. */
+void script_have_one_message(script *s, uint32_t from, uint32_t to);
 void script_free(script *s);
 
 uint64_t script_random(uint64_t *state);

@@ -181,6 +181,10 @@ static gloo_status node_open(const gli_transport_config *config,
   return GLOO_OK;
 }
 
+static uint64_t node_heard(const gli_pair *pair) {
+  return ((const sim_side *)pair)->heard;
+}
+
 static void node_address(const gli_transport *t, gli_address *address) {
   const sim_node *node = (const sim_node *)t;
   *address = (gli_address){.bytes = ADDRESS_BYTES};
@@ -274,6 +278,7 @@ const gli_transport_ops sim_transport = {
     .sleep = node_sleep,
     .wake = node_wake,
     .close = node_close,
+    .heard = node_heard,
     .rkey_pack = sim_rkey_pack,
     .rkey_map = sim_rkey_map,
     .get = sim_get,

@@ -150,6 +150,7 @@ static bool can_still_come(const gli_operation *posted) {
 void gli_link_departed(gli_link *link) {
   gloo_context *context = link->context;
   link->leaving.departed = true;
+  if (gli_context_is_root(context)) gli_heartbeat_departed(link);
   gli_expose_departed(link);
   if (gli_rma_needs(link)) {
     gloo_error error;

@@ -78,8 +78,16 @@ void gli_group_say_departed(gloo_context *context);
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats);
 /* It is time for the next one, or to look for those of others. */
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
-/* ALIVE came; its slot says how many milliseconds pass until the next. */
+/* ALIVE came; its slot says how many milliseconds pass until the next, or (0)
+ * that it is an answer to the first one. */
 void gli_heartbeat_heard(gli_link *link, const gli_header *header);
+/* The peer of a root's link has left. */
+void gli_heartbeat_departed(gli_link *link);
+/* The link has failed. True: only signs were to go there, and none has been
+ * answered, so that is nobody's loss. */
+bool gli_heartbeat_gives_up(const gli_link *link, const gloo_error *cause);
+/* Has it just done so? */
+bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank);
 
 /* ---- ranks that disagree (dispute.c) ------------------------------------- */
 

@@ -17,9 +17,18 @@
  * (gli_context_join_tree) are joined also when any one rank is gone: so every
  * rank hears of an error of which one has heard.
  *
+ * A rank that leaves in order leaves a gap, which the one before it closes: it
+ * gives its signs to the next that is left, and that one watches the nearest
+ * rank that gives it any. Who has left is known to those that it was connected
+ * to, so a rank may be tried that is not there any more. Whether that one left
+ * as well, or ended otherwise, cannot be told, and nobody here needs it: the
+ * attempt is forgotten, and the next is tried. Once a rank has answered its
+ * first ALIVE, the loss of its connection is a loss.
+ *
  * Who has not run itself, for the job was stopped as a whole, or the processor
  * was not to be had, does not count that time against others. */
 #include "core/error.h"
+#include "core/log.h"
 #include "engine/contexts/contexts.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
@@ -45,6 +54,10 @@ static uint32_t rank_before(const gloo_context *context) {
   return (context->rank + context->size - 1) % context->size;
 }
 
+static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
+  return (rank + 1) % context->size;
+}
+
 static uint64_t beat_every(const gli_heartbeat *h) {
   return h->own_ns * BEATS_IN / BEATS;
 }
@@ -62,6 +75,8 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   *h = (gli_heartbeat){.own_ns = limit_ns,
                        .limit_ns = limit_ns,
                        .watches = h->watches,
+                       .next = rank_after(context, context->rank),
+                       .before = rank_before(context),
                        .met = context->origin != NULL, /* they agreed on it */
                        .beats = beats,
                        .pause_ns = FIRST_BEAT_NS,
@@ -70,13 +85,42 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   device->beats = true;
 }
 
+/* ---- giving signs -------------------------------------------------------- */
+
+static void heartbeat_forget_trial(gloo_context *context) {
+  gli_link *trial = context->heartbeat.trial;
+  uint32_t rank = trial->rank;
+  gli_context_keep_link(trial);
+  gli_context_drop_link(context, rank);
+}
+
+/* False: no other rank is left. */
+static bool heartbeat_find_next(gloo_context *context) {
+  gli_heartbeat *h = &context->heartbeat;
+  bool failed = h->trial != NULL && h->trial->failed;
+  /* Others count it as gone. */
+  if (context->family->orphaned) return !failed;
+  uint32_t was = h->next;
+  if (failed) {
+    heartbeat_forget_trial(context);
+    h->next = rank_after(context, h->next);
+  }
+  while (h->next != context->rank) {
+    const gli_link *link = context->peers[h->next].link;
+    if (link == NULL || !link->leaving.departed) break;
+    h->next = rank_after(context, h->next);
+  }
+  if (h->next != was) h->said = false;
+  return h->next != context->rank;
+}
+
 /* While others are on their way, they are signs enough, or the rank takes
  * nothing. But it has to know that there will be signs. */
 static void say_alive(gloo_context *context) {
   gloo_error error;
   gli_heartbeat *h = &context->heartbeat;
-  uint32_t next = (context->rank + 1) % context->size;
-  gli_link *link = gli_context_link(context, next, &error);
+  if (!heartbeat_find_next(context)) return;
+  gli_link *link = gli_context_try_link(context, h->next, &error);
   if (link == NULL) return;
   const gli_pair *pair = link->pair;
   bool shown = pair != NULL && pair->ops->shows_polls != NULL &&
@@ -94,6 +138,51 @@ static uint64_t heartbeat_pause(gli_heartbeat *h) {
   h->pause_ns *= 2;
   return pause_ns;
 }
+
+/* Ranks have to meet: turns come as at the start. */
+static void heartbeat_hurry(gloo_context *context) {
+  gli_heartbeat *h = &context->heartbeat;
+  gloo_device *device = context->device;
+  if (h->due_ns == 0 || gli_context_poisoned(context)) return;
+  uint64_t due_ns = device->ops->now_ns(device->transport) + FIRST_BEAT_NS;
+  if (due_ns < h->due_ns) h->due_ns = due_ns;
+  h->pause_ns = FIRST_BEAT_NS;
+}
+
+void gli_heartbeat_departed(gli_link *link) {
+  const gli_heartbeat *h = &link->context->heartbeat;
+  gli_context_keep_link(link);
+  if (link->rank == h->next || link->rank == h->before)
+    heartbeat_hurry(link->context);
+}
+
+/* Groups, and messages that came, know of the link. */
+static bool trial_is_used(const gli_link *link) {
+  const gli_family *family = link->context->family;
+  if (link->leaving.came > 0 || link->leaving.sent > 0) return true;
+  if (link->rts_in > 0 || link->arriving.first != NULL) return true;
+  const gli_link *l = family->draining;
+  for (const gloo_context *g = family->groups;; l = g->links, g = g->next) {
+    while (l != NULL && l->group.base != link) l = l->next;
+    if (l != NULL || g == NULL) return l != NULL;
+  }
+}
+
+bool gli_heartbeat_gives_up(const gli_link *link, const gloo_error *cause) {
+  gloo_context *context = link->context;
+  if (context->heartbeat.trial != link || trial_is_used(link)) return false;
+  gli_log(GLOO_LOG_DEBUG, "rank %u gives its signs of life to another: %s",
+          context->rank, cause->message);
+  heartbeat_hurry(context);
+  return true;
+}
+
+bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank) {
+  const gli_link *trial = root->heartbeat.trial;
+  return trial != NULL && trial->rank == rank && trial->failed;
+}
+
+/* ---- watching ------------------------------------------------------------ */
 
 /* Something has come since the last look. Where the transport does not know
  * when, it was just now. */
@@ -113,17 +202,43 @@ static void miss_rank(gloo_context *context, uint32_t rank) {
   gli_context_poison(context, &error);
 }
 
+/* Of those that give signs; NULL: there is none. */
+static const gli_link *nearest_before(const gloo_context *context) {
+  const gli_link *nearest = NULL;
+  uint32_t least = 0;
+  for (const gli_link *l = context->links; l != NULL; l = l->next) {
+    if (l->alive_ms == 0 || l->leaving.departed || l->pair == NULL) continue;
+    uint32_t away = (context->rank + context->size - l->rank) % context->size;
+    if (nearest != NULL && away >= least) continue;
+    nearest = l;
+    least = away;
+  }
+  return nearest;
+}
+
+static void heartbeat_watch(gloo_context *context, const gli_link *link,
+                            uint64_t now_ns) {
+  gli_heartbeat *h = &context->heartbeat;
+  uint64_t theirs_ns = (uint64_t)link->alive_ms * 1000000 * BEATS / BEATS_IN;
+  h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
+  h->watches = h->met = true;
+  if (h->before != link->rank) h->heard = link->pair->ops->heard(link->pair);
+  h->before = link->rank;
+  take_sign(h, link->pair, now_ns);
+}
+
 /* Returns when to look again. */
 static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
-  uint32_t rank = rank_before(context);
-  const gli_link *link = context->peers[rank].link;
-  const gli_pair *pair = link != NULL ? link->pair : NULL;
-  bool left = link != NULL && link->leaving.departed;
-  if (left || context->family->orphaned) { /* nor do we hear all from it */
-    h->watches = false;
-    return UINT64_MAX;
+  const gli_link *link = context->peers[h->before].link;
+  if (link != NULL && link->leaving.departed) {
+    link = nearest_before(context);
+    h->watches = link != NULL;
+    if (link != NULL) heartbeat_watch(context, link, now_ns);
   }
+  if (context->family->orphaned) h->watches = false; /* it hears not all */
+  if (!h->watches) return UINT64_MAX;
+  const gli_pair *pair = link != NULL ? link->pair : NULL;
   uint64_t heard = pair != NULL ? pair->ops->heard(pair) : 0;
   if (heard != h->heard) take_sign(h, pair, now_ns);
   if (was_late(h, now_ns)) {
@@ -137,7 +252,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   if (now_ns - h->heard_ns < limit_ns) return h->heard_ns + limit_ns;
   if (h->doubted_ns == 0) h->doubted_ns = now_ns;
   if (now_ns - h->doubted_ns < DOUBT_NS) return h->doubted_ns + DOUBT_NS;
-  miss_rank(context, rank);
+  miss_rank(context, h->before);
   return UINT64_MAX;
 }
 
@@ -156,10 +271,11 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
 void gli_heartbeat_heard(gli_link *link, const gli_header *header) {
   gloo_context *context = link->context;
   gloo_device *device = context->device;
-  gli_heartbeat *h = &context->heartbeat;
-  if (link->rank != rank_before(context)) return;
-  uint64_t theirs_ns = (uint64_t)header->slot * 1000000 * BEATS / BEATS_IN;
-  h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
-  h->met = true;
-  take_sign(h, link->pair, device->ops->now_ns(device->transport));
+  gli_context_keep_link(link);
+  if (header->slot == 0 || device->ops->heard == NULL) return;
+  bool first = link->alive_ms == 0;
+  link->alive_ms = header->slot;
+  if (first) gli_wire_control(link, GLI_MESSAGE_ALIVE, NULL, 0);
+  if (nearest_before(context) == link)
+    heartbeat_watch(context, link, device->ops->now_ns(device->transport));
 }

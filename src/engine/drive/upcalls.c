@@ -349,6 +349,7 @@ static void engine_on_failed(void *pair_user, const gloo_error *cause) {
     return;
   }
   link->failed = true;
+  if (gli_heartbeat_gives_up(link, cause)) return;
   gli_link_suspect(link, cause);
 }
 
@@ -384,6 +385,7 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
     return NULL; /* it has nothing more to say */
   bool known = context->contacts[peer_rank].address.bytes > 0;
   if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
+  if (gli_heartbeat_gave_up(context, peer_rank)) return GLI_PAIR_LATER;
   gloo_error error;
   gli_link *link = gli_context_link(context, peer_rank, &error);
   if (link == NULL) {

@@ -35,12 +35,18 @@ typedef struct gli_heartbeat {
   uint64_t limit_ns; /* the same, or more where the rank before beats slowly:
                         without any from that one, until it is missed */
   bool watches;      /* is that looked for? */
-  bool met;          /* has it said so once? */
-  bool beats;        /* does this rank give signs? */
-  bool said;         /* has it said so once? */
-  uint64_t pause_ns; /* from turn to turn, at the start */
-  uint64_t heard_ns; /* when there was one of theirs */
-  uint64_t heard;    /* see gli_transport_ops */
+  /* The nearest ranks that are left: signs go to the one, and come from the
+   * other. The own rank: there is none. */
+  uint32_t next, before;
+  /* To `next`, for signs alone, which has not answered yet: not in `peers`.
+   * Nobody misses it if it fails. NULL: there is none. */
+  gli_link *trial;
+  bool met;            /* has it said so once? */
+  bool beats;          /* does this rank give signs? */
+  bool said;           /* has it said so once? */
+  uint64_t pause_ns;   /* from turn to turn, at the start */
+  uint64_t heard_ns;   /* when there was one of theirs */
+  uint64_t heard;      /* see gli_transport_ops */
   uint64_t doubted_ns; /* time was up; 0: it is not */
 } gli_heartbeat;
 

@@ -141,8 +141,10 @@ struct gli_link {
     uint32_t in_use; /* which of GLI_SHARED_COPIES are, a bit each */
   } copies;
 
-  bool failed;  /* the transport said so: no farewell */
-  uint8_t vote; /* gli_vote: in the dispute of its context */
+  uint32_t alive_ms; /* the peer gives signs of life to this rank, as often; 0:
+                        it does not (heartbeat.c) */
+  bool failed;       /* the transport said so: no farewell */
+  uint8_t vote;      /* gli_vote: in the dispute of its context */
 };
 
 #endif

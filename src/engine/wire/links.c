@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "engine/state/device.h"
+#include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
 /* ---- routes: from what arrives to a link --------------------------------- */
@@ -106,8 +107,8 @@ gli_pair_config gli_context_pair_config(const gloo_context *root,
                            .address = contact->address};
 }
 
-static gli_link *open_root_link(gloo_context *context, uint32_t rank,
-                                gloo_error *error) {
+static gli_link *new_root_link(gloo_context *context, uint32_t rank,
+                               gloo_error *error) {
   gli_link *link = calloc(1, sizeof *link);
   if (link == NULL) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -129,11 +130,44 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
       return NULL;
     }
   }
-  context->peers[rank].link = link;
   link->next = context->links;
   context->links = link;
   if (context->family->orphaned) {
     gli_wire_control(link, GLI_MESSAGE_DEPARTED, NULL, 0);
+  }
+  return link;
+}
+
+gli_link *gli_context_try_link(gloo_context *root, uint32_t rank,
+                               gloo_error *error) {
+  if (root->peers[rank].link != NULL) return root->peers[rank].link;
+  gli_link *trial = root->heartbeat.trial;
+  if (trial == NULL) trial = new_root_link(root, rank, error);
+  root->heartbeat.trial = trial;
+  return trial;
+}
+
+void gli_context_keep_link(gli_link *link) {
+  gloo_context *root = link->context;
+  if (root->heartbeat.trial != link) return;
+  root->heartbeat.trial = NULL;
+  root->peers[link->rank].link = link;
+}
+
+static gli_link *open_root_link(gloo_context *context, uint32_t rank,
+                                gloo_error *error) {
+  gli_link *link = context->heartbeat.trial;
+  if (link == NULL || link->rank != rank) {
+    link = new_root_link(context, rank, error);
+    if (link != NULL) context->peers[rank].link = link;
+    return link;
+  }
+  gli_context_keep_link(link);
+  if (link->failed) {
+    gloo_error cause;
+    gli_fail(&cause, GLOO_ERR_PEER, (int)rank,
+             "rank %u cannot be reached; it may have left, or exited", rank);
+    gli_link_suspect(link, &cause);
   }
   return link;
 }

@@ -110,6 +110,12 @@ GLI_INLINE bool gli_wire_offer(const gli_op_peer *peer, gli_pair *pair,
  */
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,
                            gloo_error *error);
+/* The same for signs of life alone (heartbeat.c): nothing else knows of it
+ * until something asks for it, or it is kept. There is one at a time. */
+gli_link *gli_context_try_link(gloo_context *root, uint32_t rank,
+                               gloo_error *error);
+/* From now on it is a link as any other. */
+void gli_context_keep_link(gli_link *link);
 /* What the pair of a link of a root is opened with, but for its user. */
 gli_pair_config gli_context_pair_config(const gloo_context *root,
                                         uint32_t rank);
