@@ -199,9 +199,14 @@ static void endure(rank_env *env) {
   free(b);
 }
 
+static void do_nothing(rank_env *env) {
+  (void)env;
+}
+
 static void all_calls_are_right_and_nothing_grows(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, do_nothing); /* a sanitizer starts a thread of its own */
   holdings before = holdings_now();
   ranks_run(RANKS, &o, endure);
   holdings after = holdings_now();
