@@ -108,13 +108,13 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   if (op->deadline.timeout_ns > 0)
     snprintf(within, sizeof within, " within %.3g s",
              (double)op->deadline.timeout_ns / 1e9);
-  gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 && !elsewhere ? (int)ranks[0] : -1,
-           "%s did not complete%s: rank %u still waits for %s%s",
+  /* All members make a group, so who waits elsewhere is wrong. */
+  bool unclear = elsewhere && !op->context->is_control;
+  gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 && !unclear ? (int)ranks[0] : -1,
+           "%s did not complete%s: rank %u still waits for %s%s%s",
            gli_describe_call(&op->signature, call), within,
-           op->context->root_rank, who,
-           elsewhere ? ", in another call; which of them made the wrong one is "
-                       "not known"
-                     : "");
+           op->context->root_rank, who, elsewhere ? ", in another call" : "",
+           unclear ? "; which of them made the wrong one is not known" : "");
   if (n > 0 && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }

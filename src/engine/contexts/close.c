@@ -43,24 +43,10 @@ void gli_context_describe_abort(const gloo_context *context, const char *reason,
            reason != NULL && *reason ? reason : "no reason was given");
 }
 
-static void close_link(gli_link *link, const gli_send_request *last) {
-  if (link->pair != NULL && link->context->device->fork.child) {
-    if (link->pair->ops->pair_abandon != NULL)
-      link->pair->ops->pair_abandon(link->pair);
-    link->pair = NULL;
-  }
-  if (link->pair != NULL) {
-    bool silent = link->leaving.said_bye || link->failed;
-    link->pair->ops->pair_close(link->pair, silent ? NULL : last);
-    link->pair = NULL;
-  }
-  gli_wire_drop(link);
-}
-
 static void close_links(gloo_context *context, gli_send_request *last) {
   for (gli_link *link = context->links; link != NULL; link = link->next) {
     last->header.credit = link->credit.consumed;
-    close_link(link, last);
+    gli_link_close(link, last);
   }
 }
 
@@ -140,16 +126,6 @@ void gli_context_leave_links(gloo_context *root) {
   gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
   close_links(root, &bye);
   free_links(root);
-}
-
-void gli_context_drop_link(gloo_context *root, uint32_t rank) {
-  gli_link *link = root->peers[rank].link, **at = &root->links;
-  if (link == NULL) return;
-  close_link(link, NULL);
-  while (*at != link) at = &(*at)->next;
-  *at = link->next;
-  root->peers[rank].link = NULL;
-  gli_link_free(link);
 }
 
 /* The last of the family goes. */

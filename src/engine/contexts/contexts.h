@@ -28,8 +28,6 @@ void gli_context_finish_teardown(gloo_context *context);
 /* A root without operations and groups says farewell to all, and forgets them.
  */
 void gli_context_leave_links(gloo_context *root);
-/* Without a word: a link that has failed. */
-void gli_context_drop_link(gloo_context *root, uint32_t rank);
 /* Does it have operations that are under way? */
 bool gli_context_is_busy(const gloo_context *context);
 /* Operations that the caller still holds outlive it, as mere results. */

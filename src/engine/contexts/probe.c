@@ -10,8 +10,9 @@
  * slot 1), which press on: for these may have come later, and have time left,
  * or no deadline, and would not give that up for a question alone. Where no
  * rank is silent, ranks made different calls: the sentence has those that wait
- * elsewhere, and nobody is accused. A question says which call it is about: a
- * rank that has made another one in its place says so to all. */
+ * elsewhere, and nobody is accused, but where a group is made. A question says
+ * which call it is about: a rank that has made another one in its place says so
+ * to all. */
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"

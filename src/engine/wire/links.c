@@ -188,10 +188,34 @@ static gli_link *open_group_link(gloo_context *group, uint32_t rank,
   return link;
 }
 
+void gli_link_close(gli_link *link, const gli_send_request *last) {
+  if (link->pair != NULL && link->context->device->fork.child) {
+    if (link->pair->ops->pair_abandon != NULL)
+      link->pair->ops->pair_abandon(link->pair);
+    link->pair = NULL;
+  }
+  if (link->pair != NULL) {
+    bool silent = link->leaving.said_bye || link->failed;
+    link->pair->ops->pair_close(link->pair, silent ? NULL : last);
+    link->pair = NULL;
+  }
+  gli_wire_drop(link);
+}
+
 void gli_link_free(gli_link *link) {
   gli_counters_free(&link->sent);
   gli_counters_free(&link->found);
   free(link);
+}
+
+void gli_context_drop_link(gloo_context *root, uint32_t rank) {
+  gli_link *link = root->peers[rank].link, **at = &root->links;
+  if (link == NULL) return;
+  gli_link_close(link, NULL);
+  while (*at != link) at = &(*at)->next;
+  *at = link->next;
+  root->peers[rank].link = NULL;
+  gli_link_free(link);
 }
 
 gli_link *gli_context_link(gloo_context *context, uint32_t rank,

@@ -128,6 +128,12 @@ void gli_group_join_link(gli_link *link, gli_peer *peer, uint32_t local);
 /* The one for what comes through `base_link` for the group that is `id` here;
  * NULL: there is none yet. */
 gli_link *gli_group_known_link(const gli_link *base_link, uint32_t id);
+/* Its pair is closed, with a last message if the peer is to have one. NULL:
+ * none. */
+void gli_link_close(gli_link *link, const gli_send_request *last);
+/* Of a root, and it has failed: closed without a word, and not there any more.
+ */
+void gli_context_drop_link(gloo_context *root, uint32_t rank);
 /* It is in no list. */
 void gli_link_free(gli_link *link);
 /* Nothing that comes finds it any more. */
