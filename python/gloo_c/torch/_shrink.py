@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
@@ -22,22 +22,18 @@ _ADDRESS_BYTES = 256
 _ZERO = timedelta(0)
 
 
-def _operations(what: str, group: Any) -> Operations:
-    if group is None:
-        group = dist.group.WORLD
-        if group is None:
-            raise ValueError(f"{what}: there is no default process group")
-    if not isinstance(group, Operations):
-        raise TypeError(f"{what}: the process group is not one of the backend '{BACKEND}' alone, "
-                        f"but {type(group).__name__}")
-    return group
-
-
-def error(group: Any = None) -> BackendError | None:
-    """What has broken a process group (None: the default group); None while all is well. It tells
-    a RuntimeError of a backward pass that came of a rank that is gone from any other."""
-    first = _operations("gloo_c.torch.error", group)._context.error()
-    return None if first is None else backend_error(first)
+def error() -> BackendError | None:
+    """What has broken the default group, or another group of this process; None while all is well.
+    It tells a RuntimeError of a backward pass that came of a rank that is gone from any other."""
+    world = getattr(dist.group.WORLD, "_context", None)
+    for context in sorted(contexts, key=lambda context: context is not world):
+        try:
+            first = context.error()
+        except ValueError:  # it was closed
+            continue
+        if first is not None:
+            return backend_error(first)
+    return None
 
 
 def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.ProcessGroup:
@@ -53,7 +49,10 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
 
     BackendError: where the others go on without this rank (its cause_name is GLOO_ERR_STALE), or
     too few are left (GLOO_ERR_PEER)."""
-    world = _operations("gloo_c.torch.shrink", None)
+    world: Any = dist.group.WORLD
+    if not isinstance(world, Operations):
+        raise TypeError(f"gloo_c.torch.shrink: the default process group is not one of the backend "
+                        f"'{BACKEND}' alone, but {type(world).__name__}")
     limit = None if timeout is None or timeout < _ZERO else timeout.total_seconds()
     _end_all_but(world._context)
     try:
@@ -65,8 +64,7 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
     dist.destroy_process_group()
     dist.init_process_group(BACKEND, store=store, rank=left.rank, world_size=left.size,
                             timeout=world._timeout, pg_options=left)
-    made: Any = dist.group.WORLD
-    return made  # type: ignore[no-any-return]
+    return cast(dist.ProcessGroup, dist.group.WORLD)
 
 
 def _end_all_but(context: Context) -> None:
