@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from .._binding import lib
 from .._context import Context
@@ -101,7 +101,7 @@ def _met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, S
 def _new_store(left: Context) -> Store:
     """PyTorch makes groups through it; the rank that is the first now keeps it."""
     if left.size == 1:
-        return dist.HashStore()
+        return HashStore()
     limit = timedelta(seconds=30)
     told = bytearray(_ADDRESS_BYTES)
     store: Store | None = None
@@ -109,14 +109,14 @@ def _new_store(left: Context) -> Store:
         name, bound = (_LOOPBACK, _LOOPBACK) if left.hosts == 1 else _own_address()
         listener = socket.create_server((bound, 0), family=_family(bound))
         port = listener.getsockname()[1]
-        store = dist.TCPStore(name, port, is_master=True, wait_for_workers=False, timeout=limit,
+        store = TCPStore(name, port, is_master=True, wait_for_workers=False, timeout=limit,
                               master_listen_fd=listener.detach())
         address = f"{port} {name}".encode()
         told[:len(address)] = address
     left.broadcast(told)
     if store is None:
         port_text, _, name = told.rstrip(b"\0").decode().partition(" ")
-        store = dist.TCPStore(name, int(port_text), is_master=False, wait_for_workers=False,
+        store = TCPStore(name, int(port_text), is_master=False, wait_for_workers=False,
                               timeout=limit)
     left.barrier()
     return store
