@@ -1,4 +1,4 @@
-"""What the examples share: the ranks of a job, the digits, and times."""
+"""What the examples share: the ranks of a job, the digits, a step that learns them, and times."""
 
 import argparse
 import statistics
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 
 def options(what, **defaults):
@@ -36,6 +37,27 @@ def digits():
     rows = [[int(number) for number in line.split(",")] for line in path.read_text().splitlines()]
     table = torch.tensor(rows)
     return table[:, :64].float() / 16, table[:, 64]
+
+
+def network():
+    return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def backward_of_part(model, images, labels, step):
+    """The gradients of a batch of 120, of which each rank takes a part. What DistributedDataParallel
+    makes of them, their mean, is the same for any number of ranks."""
+    batch = torch.randperm(1500, generator=torch.Generator().manual_seed(step))[:120]
+    part = batch[dist.get_rank()::dist.get_world_size()]
+    loss = nn.functional.cross_entropy(model(images[part]), labels[part], reduction="sum")
+    (loss * dist.get_world_size() / len(batch)).backward()
+
+
+def loss_of_all(model, images, labels):
+    part = slice(dist.get_rank(), 1500, dist.get_world_size())
+    with torch.no_grad():
+        loss = nn.functional.cross_entropy(model(images[part]), labels[part], reduction="sum")
+    dist.all_reduce(loss)
+    return loss.item() / 1500
 
 
 class Clock:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
 from collections import deque
+from types import FrameType
 from typing import Any, Callable
 
 from ._binding import ffi, lib
@@ -126,6 +128,9 @@ class ContextHandle:
         _contexts.add(self)
 
     def __del__(self) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
             _destroy(self._end, pointer)
@@ -199,6 +204,21 @@ def at_exit(function: Callable[[], None]) -> None:
 open_contexts: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+_FOLDER = os.path.dirname(__file__) + os.sep
+
+
+def _called_by_others() -> bool:
+    """Are other threads in this package?"""
+    own = threading.get_ident()
+    for thread, running in sys._current_frames().items():
+        frame: FrameType | None = running
+        while frame is not None and thread != own:
+            if frame.f_code.co_filename.startswith(_FOLDER):
+                return True
+            frame = frame.f_back
+    return False
+
+
 def _leave() -> None:
     """Leave all contexts while Python can still run the program's functions."""
     for closer in _closers:
@@ -207,10 +227,15 @@ def _leave() -> None:
         context.close()
     process, deadline, told = os.getpid(), time.monotonic() + 2, False
     while True:
-        # Those that are left are in use by threads that Python will not wait for.
+        # Those that are left are in use by threads that Python will not wait for, or by an exception
+        # that has ended the program, or is kept elsewhere: it has the frames that it went through.
         busy = [handle for handle in list(_contexts)
                 if handle.pointer is not None and handle.process == process]
         if not busy or (told and time.monotonic() > deadline):
+            break
+        if not _called_by_others():
+            for handle in busy:
+                handle.let_go()
             break
         if not told:
             told = True

@@ -209,6 +209,20 @@ c.barrier()
     assert status != 0 and "ZeroDivisionError" in said
 
 
+def test_an_exception_that_has_the_context_keeps_no_rank_waiting(job):
+    """Its frames have it, until Python has ended."""
+    status, said = job(START + """
+if c.rank == 0:
+    c.broadcast(bytearray(1), root=7)
+try:
+    c.barrier()
+except gloo_c.GlooError as error:
+    print("heard:", error, flush=True)
+""", 2)
+    assert status != 0 and "root 7 is not a rank" in said, said
+    assert "heard: rank 0 left" in said and "the program ends" not in said, said
+
+
 @pytest.mark.parametrize("child", ["os._exit(0)", "sys.exit(0)", "c.close(); os._exit(0)"])
 def test_forked_children(job, child):
     status, said = job(START + f"""

@@ -52,6 +52,18 @@ def test_groups_share_a_server_and_no_keys(one_host):
     assert one.get("key", 20) == b"1"
 
 
+def test_a_group_whose_name_comes_again_finds_no_keys_of_the_first(one_host):
+    first = meeting_store(dist.HashStore(), 0, 2, 20.0, "group")
+    first.set("key", b"of the first")
+    theirs = dist.HashStore()
+    again = meeting_store(theirs, 0, 2, 20.0, "group")
+    with pytest.raises(GlooError):
+        again.get("key", 0.0)
+    meeting_store(theirs, 1, 2, 20.0, "group").set("key", b"of the second")
+    assert again.get("key", 20) == b"of the second"
+    assert first.get("key", 20) == b"of the first"
+
+
 def test_what_somebody_else_put_there_is_an_error(one_host):
     theirs = dist.HashStore()
     theirs.set("gloo_c/port", "70000")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import deque
 from datetime import timedelta
 from functools import lru_cache
@@ -65,6 +66,7 @@ class _Shared:
 
 
 _shared = _Shared()
+contexts: weakref.WeakSet[Context] = weakref.WeakSet()  # of all process groups
 
 
 def limit_of(timeout: timedelta | None) -> int:
@@ -79,18 +81,29 @@ class Caller:
     """A context, and the operations on it that are under way."""
 
     def _meet(self, store: Store, rank: int, size: int, timeout: timedelta, name: str,
-              device: Device | None) -> None:
+              given: Device | Context | None) -> None:
         self._rank, self._size = rank, size
         self._store = store
         self._name, self._desc = name, "undefined"
         self._sequence = 0
+        self._timeout = timeout
         self._live: deque[Started] = deque()
         try:
-            limit = timeout.total_seconds()
-            self._context = Context(rank, size, meeting_store(store, rank, size, limit, name),
-                                    device=device or _shared.get(), timeout=limit)
+            self._context = self._context_of(given, timeout.total_seconds())
         except GlooError as error:
             raise backend_error(error) from error.__cause__
+        contexts.add(self._context)
+
+    def _context_of(self, given: Device | Context | None, limit: float) -> Context:
+        """`given`, or one in which the ranks meet."""
+        if isinstance(given, Context):
+            if (given.rank, given.size) != (self._rank, self._size):
+                raise ValueError(f"pg_options is rank {given.rank} of {given.size} ranks, and the "
+                                 f"process group is to be rank {self._rank} of {self._size}")
+            given.set_timeout(limit)
+            return given
+        store = meeting_store(self._store, self._rank, self._size, limit, self._name)
+        return Context(self._rank, self._size, store, device=given or _shared.get(), timeout=limit)
 
     def _held(self) -> Any:
         handle = self._context._handle

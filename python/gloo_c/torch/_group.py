@@ -14,6 +14,7 @@ from torch._C import _distributed_c10d as _c10d
 from torch._C._distributed_c10d import Store
 
 from .._binding import lib
+from .._context import Context
 from .._devices import Device
 from .._errors import give_back, new_error
 from ._calls import KINDS, Caller, limit_of
@@ -79,6 +80,7 @@ class Operations(Caller):
 
     def set_timeout(self, timeout: timedelta) -> None:
         self._checked(lib.gloo_context_set_timeout, limit_of(timeout))
+        self._timeout = timeout
 
     _set_default_timeout = set_timeout
 
@@ -411,9 +413,9 @@ class Group(Operations, _Whole):  # type: ignore[misc]
     """A whole process group: tensors of all devices are its."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
-                 name: str = "", device: Device | None = None) -> None:
+                 name: str = "", given: Device | Context | None = None) -> None:
         _Whole.__init__(self, rank, size)
-        self._meet(store, rank, size, timeout, name, device)
+        self._meet(store, rank, size, timeout, name, given)
 
 
 def _parts_can_be_made() -> bool:
@@ -433,9 +435,9 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
     exception or the rank that a message came from. So it is made only where it is needed."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
-                 name: str = "", device: Device | None = None) -> None:
+                 name: str = "", given: Device | Context | None = None) -> None:
         _Part.__init__(self, rank, size)
-        self._meet(store, rank, size, timeout, name, device)
+        self._meet(store, rank, size, timeout, name, given)
 
 
 def _is_whole(caller: FrameType | None) -> bool:
@@ -448,9 +450,9 @@ def _is_whole(caller: FrameType | None) -> bool:
 
 
 def _make(options: Any, pg_options: Any = None) -> Operations:
-    if pg_options is not None and not isinstance(pg_options, Device):
-        raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device as pg_options, not "
-                        f"{type(pg_options).__name__}")
+    if pg_options is not None and not isinstance(pg_options, (Device, Context)):
+        raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device or a gloo_c.Context as "
+                        f"pg_options, not {type(pg_options).__name__}")
     whole = _is_whole(sys._getframe().f_back)
     if not whole and not _PARTS:
         raise NotImplementedError(f"PyTorch {torch.__version__} cannot have the backend {BACKEND} for "

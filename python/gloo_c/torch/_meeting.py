@@ -21,17 +21,21 @@ _KEY = "gloo_c/port"
 
 
 class _Served:
-    """The store that this process keeps for its groups; a child makes its own."""
+    """The store that this process keeps for its groups; a child makes its own. So do groups whose
+    names come again, as they do after destroy_process_group: the keys of the first are still there."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.store: TcpStore | None = None
         self.process = 0
+        self.names: set[str] = set()
 
-    def get(self) -> TcpStore:
+    def get(self, name: str) -> TcpStore:
         with self.lock:
-            if self.store is None or self.process != os.getpid():
+            if self.store is None or self.process != os.getpid() or name in self.names:
                 self.store, self.process = TcpStore(_HOST, serve=True), os.getpid()
+                self.names = set()
+            self.names.add(name)
             return self.store
 
 
@@ -54,17 +58,17 @@ def _told(functions: Any, timeout: float) -> int:
 
 def meeting_store(store: Any, rank: int, size: int, timeout: float, name: str) -> Store:
     """The store of a group, given PyTorch's. Its keys are the group's own."""
-    functions = functions_of(store)
+    functions, name = functions_of(store), name or "group"
     if size == 1 or not _one_host():
         return CallbackStore(functions)
     kept: TcpStore | None = None
     if rank == 0:
         try:
-            kept = _served.get()
+            kept = _served.get(name)
         except GlooError:  # all do without
             pass
         functions.set(_KEY, str(kept.port if kept else 0).encode())
     else:
         port = _told(functions, timeout)
         kept = TcpStore(_HOST, port, timeout=timeout) if port else None
-    return PrefixStore(kept, name or "group") if kept else CallbackStore(functions)
+    return PrefixStore(kept, name) if kept else CallbackStore(functions)

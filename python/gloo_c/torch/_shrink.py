@@ -1,0 +1,143 @@
+"""Going on with the ranks that are left, without a launcher and without the store they met in."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+from typing import Any, cast
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, Store, TCPStore
+
+from .._binding import lib
+from .._context import Context
+from .._errors import GlooError
+from ._calls import contexts
+from ._errors import BackendError, backend_error
+from ._group import BACKEND, Operations
+
+_LOOPBACK = "127.0.0.1"
+_ADDRESS_BYTES = 256
+_ZERO = timedelta(0)
+
+
+def error() -> BackendError | None:
+    """What has broken the default group, or another group of this process; None while all is well.
+    It tells a RuntimeError of a backward pass that came of a rank that is gone from any other."""
+    world = getattr(dist.group.WORLD, "_context", None)
+    for context in sorted(contexts, key=lambda context: context is not world):
+        try:
+            first = context.error()
+        except ValueError:  # it was closed
+            continue
+        if first is not None:
+            return backend_error(first)
+    return None
+
+
+def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.ProcessGroup:
+    """A new default group of the ranks that are left. All that are call it when their calls fail,
+    each when its own does. They agree on who they are, and get new ranks, in the order of the old
+    ones. The old default group and all other groups are destroyed: what was made of them
+    (DistributedDataParallel, new_group, device meshes) is made anew. A launcher's variables
+    (RANK, WORLD_SIZE) stay as they were.
+
+    timeout: how long to wait for ranks that are there, and do not call; None: as long as
+    operations have. ranks_min: fewer are an error; more than half of them keeps two parts of a
+    network that breaks from both going on.
+
+    BackendError: where the others go on without this rank (its cause_name is GLOO_ERR_STALE), or
+    too few are left (GLOO_ERR_PEER)."""
+    world: Any = dist.group.WORLD
+    if not isinstance(world, Operations):
+        raise TypeError(f"gloo_c.torch.shrink: the default process group is not one of the backend "
+                        f"'{BACKEND}' alone, but {type(world).__name__}")
+    limit = None if timeout is None or timeout < _ZERO else timeout.total_seconds()
+    _end_all_but(world._context)
+    try:
+        left = world._context.shrink(timeout=limit, ranks_min=ranks_min)
+    except GlooError as failure:
+        raise backend_error(failure) from failure.__cause__
+    left, store = _met(left, limit, ranks_min)
+    store.set_timeout(world._timeout)
+    dist.destroy_process_group()
+    dist.init_process_group(BACKEND, store=store, rank=left.rank, world_size=left.size,
+                            timeout=world._timeout, pg_options=left)
+    return cast(dist.ProcessGroup, dist.group.WORLD)
+
+
+def _end_all_but(context: Context) -> None:
+    """Ranks that wait in other groups, whose members may all live, are to come as well."""
+    for other in list(contexts):
+        if other is context or other.closed:
+            continue
+        try:
+            other.abort("a rank goes on with the ranks that are left (gloo_c.torch.shrink)")
+        except (GlooError, ValueError):  # it was closed meanwhile, or has failed
+            pass
+
+
+def _met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, Store]:
+    """A store that all of them have reached. Where one of them has died meanwhile, they are fewer
+    once more."""
+    while True:
+        try:
+            return left, _new_store(left)
+        except (GlooError, dist.DistError, OSError) as failure:
+            broken = left.error()
+            if broken is None:  # this rank alone cannot reach it
+                left.close()
+                raise BackendError(f"rank {left.rank} of the ranks that are left cannot reach their "
+                                   f"store, and leaves: {failure}", lib.GLOO_ERR_IO) from failure
+        try:
+            fewer = left.shrink(timeout=limit, ranks_min=ranks_min)
+        except GlooError as failure:
+            raise backend_error(failure) from failure.__cause__
+        left.close()
+        left = fewer
+
+
+def _new_store(left: Context) -> Store:
+    """PyTorch makes groups through it; the rank that is the first now keeps it."""
+    if left.size == 1:
+        return HashStore()
+    limit = timedelta(seconds=30)
+    told = bytearray(_ADDRESS_BYTES)
+    store: Store | None = None
+    if left.rank == 0:
+        name, bound = (_LOOPBACK, _LOOPBACK) if left.hosts == 1 else _own_address()
+        listener = socket.create_server((bound, 0), family=_family(bound))
+        port = listener.getsockname()[1]
+        store = TCPStore(name, port, is_master=True, wait_for_workers=False, timeout=limit,
+                              master_listen_fd=listener.detach())
+        address = f"{port} {name}".encode()
+        told[:len(address)] = address
+    left.broadcast(told)
+    if store is None:
+        port_text, _, name = told.rstrip(b"\0").decode().partition(" ")
+        store = TCPStore(name, int(port_text), is_master=False, wait_for_workers=False,
+                              timeout=limit)
+    left.barrier()
+    return store
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def _own_address() -> tuple[str, str]:
+    """By what others reach this host, and where to listen for that: its address in the network of
+    the host that all knew at the beginning."""
+    master = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    found = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)
+    for family, kind, protocol, _name, where in found:
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(where)  # sends nothing
+            except OSError:
+                continue
+            own = str(probe.getsockname()[0])
+        if not own.startswith("127.") and own != "::1":
+            return own, own
+    return master, "::" if all(entry[0] == socket.AF_INET6 for entry in found) else "0.0.0.0"
