@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any
 
 from .._errors import GlooError
@@ -18,6 +19,7 @@ from ._store import functions_of
 
 _HOST = "127.0.0.1"
 _KEY = "gloo_c/port"
+_TRY = 1.0  # seconds
 
 
 class _Served:
@@ -56,6 +58,24 @@ def _told(functions: Any, timeout: float) -> int:
     return int(said)
 
 
+def _reached(functions: Any, timeout: float) -> TcpStore | None:
+    """The store that the first rank keeps; None: there is no such store. PyTorch's may tell the port
+    of a rank that is gone (torchrun keeps one store for all that it starts anew), until the first
+    rank has come."""
+    deadline = time.monotonic() + timeout
+    while True:
+        port = _told(functions, max(deadline - time.monotonic(), 0.001))
+        if not port:
+            return None
+        try:  # not the one to keep: its timeout is also that of what the ranks do with it
+            TcpStore(_HOST, port, timeout=min(_TRY, max(deadline - time.monotonic(), 0.001)))
+        except GlooError:
+            if time.monotonic() >= deadline:
+                raise
+            continue
+        return TcpStore(_HOST, port, timeout=timeout)
+
+
 def meeting_store(store: Any, rank: int, size: int, timeout: float, name: str) -> Store:
     """The store of a group, given PyTorch's. Its keys are the group's own."""
     functions, name = functions_of(store), name or "group"
@@ -69,6 +89,5 @@ def meeting_store(store: Any, rank: int, size: int, timeout: float, name: str) -
             pass
         functions.set(_KEY, str(kept.port if kept else 0).encode())
     else:
-        port = _told(functions, timeout)
-        kept = TcpStore(_HOST, port, timeout=timeout) if port else None
+        kept = _reached(functions, timeout)
     return PrefixStore(kept, name) if kept else CallbackStore(functions)
