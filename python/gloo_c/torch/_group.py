@@ -413,9 +413,9 @@ class Group(Operations, _Whole):  # type: ignore[misc]
     """A whole process group: tensors of all devices are its."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
-                 name: str = "", given: Device | Context | None = None) -> None:
+                 name: str = "", device: Device | Context | None = None) -> None:
         _Whole.__init__(self, rank, size)
-        self._meet(store, rank, size, timeout, name, given)
+        self._meet(store, rank, size, timeout, name, device)
 
 
 def _parts_can_be_made() -> bool:
@@ -435,9 +435,9 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
     exception or the rank that a message came from. So it is made only where it is needed."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta,
-                 name: str = "", given: Device | Context | None = None) -> None:
+                 name: str = "", device: Device | Context | None = None) -> None:
         _Part.__init__(self, rank, size)
-        self._meet(store, rank, size, timeout, name, given)
+        self._meet(store, rank, size, timeout, name, device)
 
 
 def _is_whole(caller: FrameType | None) -> bool:
