@@ -1,6 +1,7 @@
 """JAX's own collectives, over gloo_c and over the Gloo that is part of JAX: the results are the same."""
 
 import os
+import random
 import re
 import socket
 import subprocess
@@ -183,12 +184,13 @@ os._exit(0)
 
 
 def two_ports():
-    """A port that is free, and the next one as well."""
+    """A port that is free, and the next one as well, where systems do not choose ports by themselves:
+    what is free there now may be taken when JAX comes to it."""
     while True:
         with socket.socket() as one, socket.socket() as next_one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
+            port = random.randrange(20000, 30000)
             try:
+                one.bind(("127.0.0.1", port))
                 next_one.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue
