@@ -69,18 +69,10 @@ static bool print_it(FILE *to, void *of) {
 static int write_file(int fd, const gli_snapshot *snapshot,
                       const char *reason) {
   struct to_print p = {snapshot, reason};
-  size_t bytes = 0, done = 0;
+  size_t bytes = 0;
   char *text = gli_text_print(print_it, &p, &bytes);
   int code = text != NULL ? 0 : ENOMEM;
-  while (code == 0 && done < bytes) {
-    ssize_t wrote = write(fd, text + done, bytes - done);
-    if (wrote > 0)
-      done += (size_t)wrote;
-    else if (wrote == 0)
-      code = EIO;
-    else if (errno != EINTR)
-      code = errno;
-  }
+  if (text != NULL && gli_fd_write_all(fd, text, bytes) != 0) code = errno;
   free(text);
   if (close(fd) != 0 && code == 0 && errno != EINTR) code = errno;
   return code;

@@ -153,3 +153,15 @@ void gli_pipe_signal(int fd) {
     if (errno != EINTR) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   }
 }
+
+int gli_fd_write_all(int fd, const char *data, size_t bytes) {
+  while (bytes > 0) {
+    ssize_t n = write(fd, data, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = EIO; /* else this might go on for ever */
+    if (n <= 0) return -1;
+    data += n;
+    bytes -= (size_t)n;
+  }
+  return 0;
+}

@@ -52,4 +52,7 @@ ssize_t gli_socket_receive(int fd, void *data, size_t bytes);
 /* close() that leaves errno alone; -1 is allowed. */
 void gli_fd_close(int fd);
 
+/* All of it, to a file. -1 with errno. */
+int gli_fd_write_all(int fd, const char *data, size_t bytes);
+
 #endif

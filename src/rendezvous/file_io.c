@@ -162,17 +162,6 @@ gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
 
 /* ---- writing ------------------------------------------------------------ */
 
-static int write_all(int fd, const char *data, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t n = write(fd, data, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -1;
-    data += n;
-    bytes -= (size_t)n;
-  }
-  return 0;
-}
-
 int gli_file_open_temp(const gli_file_dir *dir, const void *data,
                        size_t bytes) {
   gli_signal_guard guard;
@@ -183,7 +172,7 @@ int gli_file_open_temp(const gli_file_dir *dir, const void *data,
              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (fd < 0) return -1;
   gli_signal_guard_enter(&guard);
-  int rc = write_all(fd, data, bytes);
+  int rc = gli_fd_write_all(fd, data, bytes);
   int reason = errno;
   gli_signal_guard_leave(&guard);
   if (rc == 0) return fd;
