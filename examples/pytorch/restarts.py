@@ -8,11 +8,10 @@ and end with that. torchrun starts all anew, and they go on from the checkpoint.
 """
 
 import os
-import signal
 
 import torch
 import torch.distributed as dist
-from job import backward_of_part, digits, loss_of_all, network, options, say
+from job import backward_of_part, die_in_backward, digits, loss_of_all, network, options, say
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -43,7 +42,7 @@ say(f"restart {restart}: {dist.get_world_size()} ranks, from step {begin}")
 model = DistributedDataParallel(module)
 for step in range(begin, given.steps):
     if dist.get_rank() == given.kill and step == given.at and restart == "0":
-        module[0].weight.register_hook(lambda _gradient: os.kill(os.getpid(), signal.SIGKILL))
+        die_in_backward(module)
     optimizer.zero_grad()
     backward_of_part(model, images, labels, step)
     optimizer.step()

@@ -1,5 +1,6 @@
 """Ranks for tests: threads of this process that meet in memory, or processes by `gloo run`."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,18 @@ from rank_threads import raise_first, run_threads
 import gloo_c
 
 TIMEOUT = 20
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: it repeats others for minutes; with SLOW_TESTS=1 only")
+
+
+def pytest_collection_modifyitems(config, items):
+    """As in the other suites, what is slow is not even told as skipped."""
+    if os.environ.get("SLOW_TESTS") != "1":
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
 
 
 class World:

@@ -57,25 +57,44 @@ def clean():
     return {name: value for name, value in os.environ.items() if not ours.match(name)}
 
 
-def report(path):
-    """The cases of pytest's report."""
-    for case in xml.parse(path).getroot().iter("testcase"):
-        name = f"{case.get('classname', '').rpartition('.')[2]}: {case.get('name')}".replace("#", "")
+class Case:
+    """Of pytest's report."""
+
+    def __init__(self, case):
+        self.file, self.test = case.get("classname", "").rpartition(".")[2], case.get("name")
         skip = case.find("skipped")
-        bad = [part for part in case if part.tag in ("failure", "error")]
-        told(not bad, name, "\n".join(part.text or part.get("message", "") for part in bad),
-             None if skip is None else skip.get("message"))
+        self.skipped = None if skip is None else skip.get("message")
+        self.why = "\n".join(part.text or part.get("message", "") for part in case
+                             if part.tag in ("failure", "error"))
+        self.failed = any(part.tag in ("failure", "error") for part in case)
+
+
+def pytest(folder, python, variables, wanted):
+    """{(file, test): case}, the status, and what was said."""
+    found = folder / "report.xml"
+    found.unlink(missing_ok=True)
+    status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                       f"--junitxml={found}", *wanted, cwd=folder,
+                       env={**variables, "PYTHONDONTWRITEBYTECODE": "1"})
+    cases = [Case(case) for case in xml.parse(found).getroot().iter("testcase")] if found.exists() else []
+    return {(case.file, case.test): case for case in cases}, status, said
 
 
 def tested(project, folder, python, variables):
-    tests, found = Path(__file__).resolve().parent, folder / "report.xml"
-    found.unlink(missing_ok=True)
-    status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                       f"--junitxml={found}", tests, cwd=folder,
-                       env={**variables, "PYTHONDONTWRITEBYTECODE": "1"})
-    if found.exists():
-        report(found)
-    told(status == 0 and found.exists(), "pytest ends well", said)
+    tests = Path(__file__).resolve().parent
+    cases, status, said = pytest(folder, python, variables, [tests])
+    failed = [key for key, case in cases.items() if case.failed]
+    if os.environ.get("RETRY_TESTS") == "1" and status == 1 and 1 <= len(failed) <= 5:
+        again, status, said = pytest(folder, python, variables,
+                                     [f"{tests / file}.py::{test}" for file, test in failed])
+        for key in failed:
+            if key in again and not again[key].failed:
+                print(f"# unsteady: {cases[key].file}: {cases[key].test}\n"
+                      + "".join(f"#     {line}\n" for line in cases[key].why.splitlines()[-40:]), end="")
+                cases[key] = again[key]
+    for case in cases.values():
+        told(not case.failed, f"{case.file}: {case.test}".replace("#", ""), case.why, case.skipped)
+    told(status == 0 and len(cases) > 0, "pytest ends well", said)
     status, said = run(python, "-c", "import gloo_c; print(gloo_c.__version__)", cwd=folder,
                        env=variables)
     wanted = re.search(r"version: '([^']+)'", (project / "meson.build").read_text())[1]

@@ -241,7 +241,8 @@ def results(folder, program, size, how):
 
 
 @pytest.mark.parametrize("program, size, least", [
-    (COLLECTIVES, 2, 100), (COLLECTIVES, 4, 120), (MESHES, 4, 12), (TRAINING, 2, 6)],
+    (COLLECTIVES, 2, 100), pytest.param(COLLECTIVES, 4, 120, marks=pytest.mark.slow),
+    (MESHES, 4, 12), pytest.param(TRAINING, 2, 6, marks=pytest.mark.slow)],
     ids=["collectives-2", "collectives-4", "meshes-4", "training-2"])
 def test_results_are_those_of_jax(tmp_path, program, size, least):
     """Bit for bit: two numbers have one sum, and those of more are exact here."""
@@ -290,15 +291,15 @@ def test_processes_that_do_not_know_their_rank_are_told(tmp_path):
         assert "heard: " in said and "RANK and WORLD_SIZE are not set" in said and "done" in said, said
 
 
-def test_the_example_learns_the_same_by_each_backend(tmp_path):
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_the_example_learns_the_same_by_each_backend(tmp_path, size):
     example = (Path(__file__).resolve().parents[2] / "examples/jax/digits.py").read_text()
-    for size in (1, 2):
-        losses = set()
-        for backend in ("gloo", "gloo_c", "operations"):
-            ranks = run(tmp_path, example, size, backend, ["--backend", backend, "--steps", "60"])
-            assert [status for status, _ in ranks] == [0] * size, ranks
-            found = re.search(rf"{backend}, {size} ranks?: loss (\d\.\d\d)\d+, (\d+\.\d) % of",
-                              ranks[0][1])
-            assert found and float(found[2]) > 40, ranks
-            losses.add(found[1])
-        assert len(losses) == 1, losses
+    losses = set()
+    for backend in ("gloo", "gloo_c", "operations"):
+        ranks = run(tmp_path, example, size, backend, ["--backend", backend, "--steps", "60"])
+        assert [status for status, _ in ranks] == [0] * size, ranks
+        found = re.search(rf"{backend}, {size} ranks?: loss (\d\.\d\d)\d+, (\d+\.\d) % of",
+                          ranks[0][1])
+        assert found and float(found[2]) > 40, ranks
+        losses.add(found[1])
+    assert len(losses) == 1, losses

@@ -10,6 +10,8 @@ pytest.importorskip("torch")
 
 PROGRAM = Path(__file__).parent / "torch_features.py"
 FEATURES = re.findall(r"^@feature\ndef (\w+)", PROGRAM.read_text(encoding="utf-8"), re.M)
+SIZES = pytest.mark.parametrize("size", [1, 2, pytest.param(3, marks=pytest.mark.slow), 4],
+                                ids=lambda size: f"ranks{size}")
 _said = {}
 
 
@@ -22,7 +24,7 @@ def said(size):
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-@pytest.mark.parametrize("size", [1, 2, 3, 4], ids=lambda size: f"ranks{size}")
+@SIZES
 def test_feature(size, feature):
     status, text = said(size)
     found = re.search(rf"^(ok|failed) {feature}\b.*", text, re.M)
@@ -30,7 +32,7 @@ def test_feature(size, feature):
     assert found[1] == "ok", found[0]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4], ids=lambda size: f"ranks{size}")
+@SIZES
 def test_all_ranks_end_well(size):
     status, text = said(size)
     assert status == [0] * size, text[-3000:]
