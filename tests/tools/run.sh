@@ -327,7 +327,7 @@ equal "$? $(echo "$out" | sort | tr '\n' ',')" "0 0 is there,2 is there,"
 result "a job goes on with the ranks that it needs"
 has "$(cat "$scratch/err")" "goes on with 3" && has "$(cat "$scratch/err")" "goes on with 2"
 result "and says how many are left"
-"$gloo" run -n 3 --min-ranks 2 --grace-ms 50 -- sh -c 'sleep 0.$RANK; [ $RANK = 0 ] || exit 1$RANK; sleep 600' 2> "$scratch/err"
+"$gloo" run -n 3 --min-ranks 2 --grace-ms 50 -- sh -c '[ $RANK = 0 ] || exit 12; sleep 600' 2> "$scratch/err"
 equal $? 12
 result "but not with fewer"
 
