@@ -580,7 +580,7 @@ static void nonsense_instead_of_a_reply_is_refused(void **state) {
       const char *key = "k";
       int64_t sum;
       fake_start(&s);
-      gloo_store *store = open_as(s.port, "", "", "", SECOND / 10);
+      gloo_store *store = open_as(s.port, "", "", "", 2 * SECOND);
       gloo_status status;
       switch (what) {
         case 0:
