@@ -137,7 +137,7 @@ check_abi() { scripts/abi || [ $? -eq 77 ]; }
 # 77: counts of this compiler cannot be compared.
 check_instructions() { bench/instructions --build build || [ $? -eq 77 ]; }
 
-# What any change should pass, in minutes; 1 when there is no build to go on with.
+# What any change should pass, in a quarter of an hour; 1 when there is no build to go on with.
 quick() {
   check "clang-format has nothing to change" check_format
   check "shellcheck" check_shell
