@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Is the first byte of a number in memory its highest? */
 static inline bool gli_big_endian(void) {
@@ -14,11 +15,20 @@ static inline bool gli_big_endian(void) {
   return one.bytes[0] == 0;
 }
 
+/* Compilers make one store of a copy, but not always of stores of bytes. */
 static inline void gli_put_u32(uint8_t *at, uint32_t value) {
-  for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
+  if (gli_big_endian()) {
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
+  } else {
+    memcpy(at, &value, sizeof value);
+  }
 }
 static inline void gli_put_u64(uint8_t *at, uint64_t value) {
-  for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> (8 * i));
+  if (gli_big_endian()) {
+    for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> (8 * i));
+  } else {
+    memcpy(at, &value, sizeof value);
+  }
 }
 /* Written out, for compilers see one load in that, but not in a loop. */
 static inline uint32_t gli_get_u32(const uint8_t *at) {

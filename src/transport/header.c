@@ -61,7 +61,7 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
   if (gli_get_u32(in) != MAGIC) return false;
   if (in[5] > 1 || in[10] >= GLI_FORMS || gli_get_u64(in + 56) != 0)
     return false;
-  const gli_header got = {
+  *header = (gli_header){
       .type = in[4],
       .eager = in[5] & 1u,
       .collective = in[6],
@@ -79,9 +79,7 @@ bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header) {
       .count = gli_get_u64(in + 40),
       .length = gli_get_u64(in + 48),
   };
-  if (!gli_header_valid(&got)) return false;
-  *header = got;
-  return true;
+  return gli_header_valid(header);
 }
 
 /* ---- with checksums ------------------------------------------------------ */

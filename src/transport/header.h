@@ -90,7 +90,7 @@ typedef struct gli_header {
 void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
 
 /* False when the bytes are no header: wrong magic or type, or a length that
- * its type cannot have. */
+ * its type cannot have. What `header` is then means nothing. */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
 
 /* The same for messages that have checksums (CRC32C), of their header and of

@@ -69,7 +69,7 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
 static size_t waited_ranks(const gli_operation *op, gli_cleared most,
                            uint32_t *ranks, size_t room) {
   size_t n = 0;
-  if (op->state == GLI_OPERATION_POSTED) {
+  if (gli_operation_is(op, GLI_OPERATION_POSTED)) {
     const gli_peer *peers = op->context->peers;
     if (op->p2p.peer >= 0 && op->peers[0].cleared <= most)
       ranks[n++] = peers[op->p2p.peer].rank;

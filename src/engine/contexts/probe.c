@@ -52,7 +52,7 @@ void gli_blame_start_clock(gli_operation *op) {
 /* Of a message between two ranks: the one that it waits for; NULL: it is known
  * to nobody, or not connected. */
 static gli_link *message_link(const gli_operation *op) {
-  if (op->state < GLI_OPERATION_POSTED) return NULL;
+  if (!gli_operation_is_running(op)) return NULL;
   if (op->p2p.peer < 0) return NULL;
   return op->context->peers[op->p2p.peer].link;
 }
@@ -65,7 +65,7 @@ static void send_probes(const gli_operation *op) {
       gli_wire_control(link, GLI_MESSAGE_PROBE, &op->signature, slot);
     return;
   }
-  if (op->state != GLI_OPERATION_RUNNING) return;
+  if (!gli_operation_is(op, GLI_OPERATION_RUNNING)) return;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!gli_operation_waits_for(op, i)) continue;
     gli_wire_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
@@ -91,7 +91,7 @@ static void stop_probing(gli_operation *op) {
 static bool all_cleared(const gli_operation *op) {
   if (gli_operation_is_message(op))
     return message_link(op) != NULL && op->peers[0].cleared;
-  if (op->state != GLI_OPERATION_RUNNING) return false;
+  if (!gli_operation_is(op, GLI_OPERATION_RUNNING)) return false;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     if (!op->peers[i].cleared && gli_operation_waits_for(op, i)) return false;
   }
@@ -259,11 +259,11 @@ void gli_blame_answered(gli_link *link, const gli_header *h) {
   if (h->collective == GLI_SENDRECV) {
     gli_operation *op;
     while ((op = find_waiting(link, h, asks_for_message)) != NULL)
-      op->peers[0].cleared = how;
+      gli_operation_note(op, 0)->cleared = how;
     return;
   }
   gli_operation *op = gli_match_operation(link, h);
   if (op == NULL) return;
   uint32_t peer = gli_plan_find_peer(op->plan, link->local);
-  if (peer != GLI_NO_PEER) op->peers[peer].cleared = how;
+  if (peer != GLI_NO_PEER) gli_operation_note(op, peer)->cleared = how;
 }

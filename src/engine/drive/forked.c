@@ -51,7 +51,7 @@ static const gli_transport_ops nowhere = {
 static void end_operations(gloo_context *context, const gloo_error *cause) {
   for (gli_operation *op = context->all; op != NULL; op = op->all_next) {
     op->error = *cause;
-    op->state = GLI_OPERATION_DONE;
+    gli_operation_becomes(op, GLI_OPERATION_DONE);
   }
 }
 

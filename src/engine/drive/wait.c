@@ -141,7 +141,7 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
     (void)gli_in_order_look(op);
   }
   device->wait.ticks = 0;
-  if (op->state != GLI_OPERATION_DONE) return false;
+  if (!gli_operation_is(op, GLI_OPERATION_DONE)) return false;
   gli_device_settle(device);
   return true;
 }
@@ -223,7 +223,7 @@ typedef struct awaited {
 } awaited;
 
 GLI_INLINE bool is_over(const awaited *a) {
-  if (a->op != NULL) return a->op->state == GLI_OPERATION_DONE;
+  if (a->op != NULL) return gli_operation_is(a->op, GLI_OPERATION_DONE);
   if (a->flag != NULL) return *a->flag;
   for (size_t i = 0; i < a->n; i++) {
     if (a->heads[i] != NULL && !gli_operation_any_running(a->heads[i]))

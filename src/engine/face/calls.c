@@ -28,7 +28,8 @@ static gloo_status call_complete(gli_operation *op, int *source,
   gloo_status status = gli_operation_begin(op, true, error);
   gli_device_settle(op->device);
   if (status != GLOO_OK) return status;
-  if (op->state != GLI_OPERATION_DONE) gli_device_wait(op->device, op);
+  if (!gli_operation_is(op, GLI_OPERATION_DONE))
+    gli_device_wait(op->device, op);
   status = op->error.status;
   if (status != GLOO_OK) *error = op->error;
   if (status == GLOO_OK && source != NULL) *source = op->p2p.source;

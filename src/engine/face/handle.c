@@ -15,7 +15,7 @@ static void end_unstarted(gli_operation *head, const gloo_error *error) {
   for (gli_operation *op = head; op != NULL; op = op->also) {
     if (gli_operation_is_running(op)) continue;
     op->error = *error;
-    op->state = GLI_OPERATION_DONE;
+    gli_operation_becomes(op, GLI_OPERATION_DONE);
   }
 }
 
@@ -86,7 +86,7 @@ GLI_INLINE gloo_status start_request(gloo_device *device, gli_operation *op,
                                      gloo_error *error) {
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, error);
-  if (op->state == GLI_OPERATION_DONE && device->runnable == NULL &&
+  if (gli_operation_is(op, GLI_OPERATION_DONE) && device->runnable == NULL &&
       !device->loose_ends) {
     return status;
   }
@@ -201,11 +201,16 @@ GLI_COLD static gloo_status test_joined(gli_operation *head) {
   return gli_operation_result(head);
 }
 
-gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
-  if (!is_usual(op)) {
-    if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
-    return handle_result(op, error);
-  }
+/* That takes no lock: nobody but its caller begins it again. */
+static inline bool is_over_well(const gli_operation *op) {
+  return op->also == NULL && !gli_operation_is_running(op) &&
+         op->error.status == GLOO_OK;
+}
+
+/* The others. */
+GLI_APART static gloo_status test_with_lock(gli_operation *op,
+                                            gloo_error *error) {
+  if (gli_operation_is_orphaned(op)) return handle_result(op, error);
   gloo_device *device = op->device;
   gloo_status status = GLOO_IN_PROGRESS;
   gli_device_lock(device);
@@ -222,6 +227,16 @@ gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
   if (status < 0) handle_copy_error(gli_operation_failed_of(op), error);
   gli_device_unlock(device);
   return status;
+}
+
+GLI_COLD static gloo_status refuse_test(const gli_operation *op,
+                                        gloo_error *error) {
+  return refuse_use(op, "gloo_request_test", error);
+}
+
+gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
+  if (!is_usable(op)) return refuse_test(op, error);
+  return is_over_well(op) ? GLOO_OK : test_with_lock(op, error);
 }
 
 /* A joined one, or for so long at most. */
@@ -286,8 +301,8 @@ int gloo_request_source(const gli_operation *op) {
   gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
   int source = -1;
-  bool received =
-      op->state == GLI_OPERATION_DONE && gli_operation_result(op) == GLOO_OK;
+  bool received = gli_operation_is(op, GLI_OPERATION_DONE) &&
+                  gli_operation_result(op) == GLOO_OK;
   for (; received && op != NULL && source < 0; op = op->also) {
     if (op->side == GLI_RECV_SIDE) source = op->p2p.source;
   }
@@ -302,7 +317,7 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
   gli_error_clear(error);
   gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
-  if (op->state == GLI_OPERATION_DONE)
+  if (gli_operation_is(op, GLI_OPERATION_DONE))
     handle_copy_error(gli_operation_failed_of(op), error);
   if (device != NULL) gli_device_unlock(device);
   return error->status;

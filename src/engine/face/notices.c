@@ -75,7 +75,8 @@ static bool notices_set(gli_operation *op, gloo_request_fn function,
   op->notice.user = user;
   gli_operation_will_tell(op);
   if (function == NULL) gli_operation_unqueue(op);
-  bool over = op->state == GLI_OPERATION_DONE && !gli_operation_any_running(op);
+  bool over = gli_operation_is(op, GLI_OPERATION_DONE) &&
+              !gli_operation_any_running(op);
   bool now = over && function != NULL && !op->notice.told && !op->notice.queued;
   if (now) op->notice.told = true;
   return now;
@@ -116,7 +117,7 @@ void gli_operation_hold(gli_operation *op, gli_operation **owner) {
   op->owner = owner;
   *owner = op;
   gli_error_clear(&op->error);
-  op->state = GLI_OPERATION_RUNNING;
+  gli_operation_becomes(op, GLI_OPERATION_RUNNING);
   op->started = gli_ticks();
   op->steps_todo = 1; /* to be settled */
   op->deadline.timeout_ns = 0;

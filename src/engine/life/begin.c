@@ -45,10 +45,8 @@ GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
     status = begin_find_counter(op, error);
   if (status != GLOO_OK) return status;
   op->signature.operation = (*op->counter)++;
-  for (uint32_t i = 0; i < n; i++) {
-    op->peers[i] = (gli_op_peer){.link = op->peers[i].link};
-    if (op->peers[i].link->early_cts_count > 0) gli_early_read_cts(op, i);
-  }
+  gli_operation_forget(op);
+  gli_early_read_cts(op);
   return gli_operation_launch(op, error);
 }
 
@@ -76,7 +74,7 @@ static gloo_status post_receive(gli_operation *op, gloo_error *error) {
                     "no rank is left to receive from: every rank that a "
                     "message could come from has destroyed its context");
   }
-  op->state = GLI_OPERATION_POSTED;
+  gli_operation_becomes(op, GLI_OPERATION_POSTED);
   gli_blame_arm(op);
   gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
@@ -106,8 +104,8 @@ GLI_COLD static gloo_status refuse_to_begin(gli_operation *op,
                                             const gloo_error *error) {
   gloo_context *context = op->context;
   gli_context_poison(context, error);
-  if (op->state < GLI_OPERATION_POSTED) {
-    op->state = GLI_OPERATION_RUNNING;
+  if (!gli_operation_is_running(op)) {
+    gli_operation_becomes(op, GLI_OPERATION_RUNNING);
     gli_blame_arm(op);
     gli_operation_list_add(&context->family->active, op);
   }
@@ -118,8 +116,8 @@ GLI_COLD static gloo_status begin_too_late(gli_operation *op,
                                            gloo_error *error) {
   gloo_status status = gli_context_unusable(op->context, error);
   op->error = *error;
-  op->state = GLI_OPERATION_DONE;
   if (op->ending & GLI_ENDS_COPIED) gli_staged_end(op, false);
+  gli_operation_becomes(op, GLI_OPERATION_DONE);
   return status;
 }
 

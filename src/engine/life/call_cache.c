@@ -59,7 +59,8 @@ gli_operation *gli_repeat_like(const gli_operation *model) {
   if (op->about.bytes != model->about.bytes) gli_operation_count_runs(op);
   op->about = model->about;
   op->counter = model->counter;
-  if (gli_operation_is_message(op)) op->peers[0] = model->peers[0];
+  if (gli_operation_is_message(op))
+    op->peers[0] = (gli_op_peer){.link = model->peers[0].link};
   op->pairwise = model->pairwise;
   op->reduce = model->reduce;
   op->combine = model->combine;

@@ -96,8 +96,10 @@ static gli_operation *allocate_operation(const gli_plan *plan) {
 
 /* What belongs to the call, and not to the plan. */
 static void drop_call(gli_operation *op) {
-  free(op->p2p.candidates);
-  op->p2p.candidates = NULL;
+  if (op->p2p.candidates != NULL) {
+    free(op->p2p.candidates);
+    op->p2p.candidates = NULL;
+  }
   if (op->held_custom != NULL) {
     gloo_custom_op_destroy(op->held_custom);
     op->held_custom = NULL;
@@ -167,11 +169,11 @@ static gli_operation *take_pooled(gli_plan_ref *ref) {
 /* Would the outputs be pushed out of the caches anyway? The ranks of a host
  * share the last of these, and each has its own inputs and outputs. */
 static bool is_nontemporal(const gloo_context *context, const gli_plan *plan) {
+  if (plan->out_bytes < NONTEMPORAL_FROM) return false;
   uint64_t ranks =
       context->hosts != NULL ? context->hosts->most : context->size;
   uint64_t read = plan->params.in_place ? 0 : plan->in_bytes;
-  return plan->out_bytes >= NONTEMPORAL_FROM &&
-         plan->out_bytes + read >= NONTEMPORAL_TOGETHER / ranks;
+  return plan->out_bytes + read >= NONTEMPORAL_TOGETHER / ranks;
 }
 
 gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
@@ -183,7 +185,7 @@ gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
   op->ref = ref;
   op->plan = ref->plan;
   op->nontemporal = is_nontemporal(context, ref->plan);
-  op->state = GLI_OPERATION_IDLE;
+  gli_operation_becomes(op, GLI_OPERATION_IDLE);
   op->p2p.source = -1;
   op->also = op->head = NULL;
   op->odd = 0;

@@ -30,7 +30,7 @@ static bool is_private_send(const gli_operation *op) {
 }
 
 bool gli_operation_is_private(const gli_operation *op) {
-  if (op->state == GLI_OPERATION_POSTED) return true;
+  if (gli_operation_is(op, GLI_OPERATION_POSTED)) return true;
   if (op->side == GLI_RECV_SIDE) return is_private_receive(op);
   return op->side == GLI_SEND_SIDE && is_private_send(op);
 }
@@ -62,7 +62,7 @@ static void give_back_number(gli_operation *op) {
 }
 
 void gli_operation_withdraw(gli_operation *op) {
-  if (op->state == GLI_OPERATION_RUNNING) {
+  if (gli_operation_is(op, GLI_OPERATION_RUNNING)) {
     if (op->side == GLI_SEND_SIDE) gli_wire_withdraw(op->peers[0].link, op);
     give_back_number(op);
   }

@@ -74,7 +74,7 @@ void gli_expose_message(gli_transfer *t) {
     case GLI_ROLE_EXPOSE_PUT:
       gli_put_u64(t->rkey, 0);
       if (pack_rkey(t, memory, s->bytes, true))
-        op->peers[t->peer].exposed_puts++;
+        gli_operation_note(op, t->peer)->exposed_puts++;
       send_rkey(t);
       return;
     case GLI_ROLE_PUT:

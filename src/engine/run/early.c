@@ -54,19 +54,32 @@ gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
   gloo_status status = gli_match_agree(op, link, h, error);
   if (status != GLOO_OK) return status;
   uint32_t peer = gli_match_peer(op, link);
-  if (peer != GLI_NO_PEER) op->peers[peer].told = true;
+  if (peer != GLI_NO_PEER) gli_operation_note(op, peer)->told = true;
   return gli_wire_answer(link, GLI_MESSAGE_CTS, &op->signature, error);
 }
 
-void gli_early_read_cts(gli_operation *op, uint32_t peer) {
+void gli_early_keep_cts(gli_link *link, const gli_header *h) {
+  if (link->early_cts_count == GLI_EARLY_CTS_MAX) return;
+  link->context->n_early++;
+  link->early_cts[link->early_cts_count++] =
+      (gli_early_cts){h->tag, h->operation};
+}
+
+static void read_cts(gli_operation *op, uint32_t peer) {
   gli_link *link = op->peers[peer].link;
   for (uint32_t n = 0; n < link->early_cts_count; n++) {
     if (link->early_cts[n].tag != op->signature.tag) continue;
     if (link->early_cts[n].operation != op->signature.operation) continue;
+    link->context->n_early--;
     link->early_cts[n] = link->early_cts[--link->early_cts_count];
-    op->peers[peer].granted = true;
+    gli_operation_note(op, peer)->granted = true;
     return;
   }
+}
+
+void gli_early_read_cts(gli_operation *op) {
+  if (op->context->n_early == 0) return;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) read_cts(op, i);
 }
 
 /* It is for no step of this operation. */

@@ -26,6 +26,7 @@ void gli_operation_end_specially(gli_operation *op, bool well) {
     gli_wide_end(op, 0, GLI_WIDE_ALL);
   if (well && (op->ending & GLI_ENDS_STAGED)) gli_staging_end(op->staging);
   if (op->ending & GLI_ENDS_COPIED) gli_staged_end(op, well);
+  gli_operation_becomes(op, GLI_OPERATION_DONE);
   if (op->ending & GLI_ENDS_TOLD) gli_operation_note_end(op);
 }
 
@@ -45,7 +46,7 @@ GLI_INLINE void take_off_lists(gli_operation *op) {
 GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   if (op->deferred) gli_device_leave_deferred(op);
   if (op->in_order.active) gli_in_order_stop(op);
-  if (op->state == GLI_OPERATION_POSTED) {
+  if (gli_operation_is(op, GLI_OPERATION_POSTED)) {
     gli_family *family = op->context->family;
     gli_operation_list_remove(&family->posted, op);
     gli_operation_list_add(&family->active, op); /* where all others are */
@@ -56,7 +57,9 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
-void gli_operation_was_late(const gli_operation *op, uint64_t ended) {
+/* It took long, so a collective's last message came from a rank that others
+ * waited for. */
+GLI_COLD static void was_late(const gli_operation *op, uint64_t ended) {
   const gli_trace_about *a = &op->about;
   if (a->collective >= GLI_COLLECTIVES || gli_operation_is_message(op)) return;
   if (a->peer == GLI_NO_RANK || a->status != GLOO_OK) return;
@@ -76,6 +79,9 @@ void gli_operation_finish(gli_operation *op, const gloo_error *error) {
   uint64_t ticks = end_ticks(op);
   if (error != NULL) end_with(op, error);
   take_off_lists(op);
+  op->in_order.active = false;
+  if ((int64_t)(ticks - op->started) > op->context->trace->late)
+    was_late(op, ticks);
   gli_operation_end(op, error == NULL, op->started, ticks);
   while (op->early != NULL) {
     gli_early *early = op->early;

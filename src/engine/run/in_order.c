@@ -234,11 +234,7 @@ GLI_INLINE bool may_begin(gli_operation *op) {
     return false;
   if (op->side == GLI_RECV_SIDE && context->family->posted.first != NULL)
     return false;
-  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    gli_op_peer *peer = &op->peers[i];
-    if (peer->link->early_cts_count > 0) return false;
-    *peer = (gli_op_peer){.link = peer->link};
-  }
+  gli_operation_forget(op);
   return true;
 }
 
@@ -257,7 +253,7 @@ bool gli_in_order_begin(gli_operation *op) {
   op->started = ticks;
   gloo_device *device = op->device;
   op->in_order.active = true;
-  op->state = GLI_OPERATION_RUNNING;
+  gli_operation_becomes(op, GLI_OPERATION_RUNNING);
   gli_blame_arm(op);
   gli_device_list(device);
   device->outstanding++;

@@ -34,7 +34,7 @@ static gli_operation *claim_posted(gli_operation *op, gli_link *link,
 gli_operation *gli_receive_operation(gli_link *link, const gli_header *h,
                                      gloo_error *error) {
   gli_operation *op = gli_match_operation(link, h);
-  if (op == NULL || op->state != GLI_OPERATION_POSTED) return op;
+  if (op == NULL || !gli_operation_is(op, GLI_OPERATION_POSTED)) return op;
   return claim_posted(op, link, error);
 }
 
@@ -99,7 +99,7 @@ static gloo_status data_for(gli_operation *op, gli_link *link,
   /* A receive says so only now: before its message came, it could be taken
    * back. */
   if (op->cts_unasked && gli_operation_is_message(op) && !op->peers[0].told) {
-    op->peers[0].told = true;
+    gli_operation_note(op, 0)->told = true;
     gli_wire_control(link, GLI_MESSAGE_CTS, &op->signature, 0);
   }
   bool ready = op->recv_state[step] == GLI_RECV_READY;

@@ -50,9 +50,6 @@ gloo_status gli_receive_cts(gli_link *link, const gli_header *h,
     return GLOO_OK;
   }
   if (message || gli_match_is_over(link, h)) return GLOO_OK;
-  if (link->early_cts_count < GLI_EARLY_CTS_MAX) {
-    link->early_cts[link->early_cts_count++] =
-        (gli_early_cts){h->tag, h->operation};
-  }
+  gli_early_keep_cts(link, h);
   return GLOO_OK;
 }

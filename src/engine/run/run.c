@@ -76,7 +76,7 @@ void gli_device_run_all(gloo_device *device) {
     }
     if (!op->in_order.active) run_ready_steps(op);
     op->runnable = false; /* only now: it need not be queued meanwhile */
-    if (op->steps_todo == 0 && op->state == GLI_OPERATION_RUNNING &&
+    if (op->steps_todo == 0 && gli_operation_is(op, GLI_OPERATION_RUNNING) &&
         !gli_context_poisoned(op->context)) {
       gli_operation_finish(op, NULL);
     }

@@ -32,6 +32,11 @@ static inline void gli_operation_heard(gli_operation *op, uint32_t step) {
 
 /* ---- start and end (start.c, end.c) -------------------------------------- */
 
+/* Its next run: what is noted of its peers was of the last one. */
+GLI_COLD void gli_operation_forget_peers(gli_operation *op);
+static inline void gli_operation_forget(gli_operation *op) {
+  if (op->noted) gli_operation_forget_peers(op);
+}
 /* Start the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gli_operation *op, gloo_error *error);
 /* The operation that has begun last is in no list yet (device->unlisted): most
@@ -44,12 +49,9 @@ static inline void gli_device_list(gloo_device *device) {
 /* End it with an error (NULL: success), in whatever lists it is. */
 void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
-/* Divide, or round, what a collective with such an ending has added up; and see
- * that its end is told. */
+/* End one with such an ending: divide, or round, what a collective has added
+ * up, copy it to where it belongs, and see that its end is told. */
 GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
-/* It took long, so a collective's last message came from a rank that others
- * waited for. */
-GLI_COLD void gli_operation_was_late(const gli_operation *op, uint64_t ended);
 /* The end of one that is in no list, which began and ends at so many ticks. */
 GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
                                   uint64_t started, uint64_t ended) {
@@ -61,11 +63,11 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
   record->ended = ended;
   op->runs++;
   op->ticks += ended - started;
-  if ((int64_t)(ended - started) > trace->late)
-    gli_operation_was_late(op, ended);
-  op->in_order.active = false;
-  op->state = GLI_OPERATION_DONE;
-  if (op->ending != 0) gli_operation_end_specially(op, well);
+  if (op->ending == 0) {
+    gli_operation_becomes(op, GLI_OPERATION_DONE);
+  } else {
+    gli_operation_end_specially(op, well);
+  }
 }
 
 /* ---- telling of the end (told.c) ----------------------------------------- */
@@ -128,8 +130,10 @@ gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);
 /* A receive step has become ready: use an early message if there is one.
  * Returns true when the step is done now. */
 bool gli_early_ready(gli_operation *op, uint32_t step);
-/* Has a peer said that it has started it? */
-void gli_early_read_cts(gli_operation *op, uint32_t peer);
+/* A CTS that came before its operation was started. */
+void gli_early_keep_cts(gli_link *link, const gli_header *h);
+/* Which peers have said that they have started it? */
+void gli_early_read_cts(gli_operation *op);
 /* It has been started: say so to the peer that asks. */
 gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
                                  const gli_header *header, gloo_error *error);

@@ -42,9 +42,15 @@ void gli_device_list_now(gloo_device *device) {
   device->unlisted = NULL;
 }
 
+void gli_operation_forget_peers(gli_operation *op) {
+  op->noted = false;
+  for (uint32_t i = 0; i < op->plan->n_peers; i++)
+    op->peers[i] = (gli_op_peer){.link = op->peers[i].link};
+}
+
 gloo_status gli_operation_launch(gli_operation *op, gloo_error *error) {
   const gli_plan *plan = op->plan;
-  op->state = GLI_OPERATION_RUNNING;
+  gli_operation_becomes(op, GLI_OPERATION_RUNNING);
   op->steps_todo = plan->n_steps;
   if (op->in_order.allowed) {
     if (!op->in_order.prepared) gli_in_order_prepare(op);

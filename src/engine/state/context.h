@@ -144,7 +144,7 @@ struct gloo_context {
   gli_operation *newest; /* to be found; the others are in buckets */
   gli_operation *buckets[GLI_BUCKETS];
   gli_early *early[GLI_BUCKETS]; /* for operations not started here */
-  size_t n_early;                /* in these */
+  size_t n_early;                /* in these, and CTSs that its links keep */
   gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
   gli_trace *trace; /* the family's */

@@ -82,7 +82,7 @@ typedef struct gli_link_group {
  * the upcall for BYE `said_bye`, and the function that sends or takes a message
  * counts it. */
 typedef struct gli_link_leaving {
-  bool announced, departed, said_bye;
+  bool announced : 1, departed : 1, said_bye : 1;
   uint64_t sent, came; /* messages with payload, ever */
   uint64_t after;      /* as many must have come */
 } gli_link_leaving;

@@ -210,7 +210,7 @@ struct gloo_request {
   gli_plan_ref *ref;
   const gli_plan *plan;
 
-  gli_operation_state state;
+  atomic_uchar state;    /* gli_operation_state, see gli_operation_becomes */
   uint8_t odd;           /* GLI_ODD_...: what keeps it from the short ways */
   gli_operation **owner; /* if held: where its holder has it; else NULL */
   gli_operation *also; /* the next one that was joined to this; has no handle */
@@ -260,6 +260,8 @@ struct gloo_request {
   gli_operation *runnable_next;
   gli_early *early;
 
+  bool noted; /* something of peers, by gli_operation_note */
+
   /* Arrays of the plan's sizes, in the same allocation. */
   gli_op_peer *peers;
   uint32_t *pending; /* steps that each step still waits for */
@@ -278,6 +280,15 @@ struct gloo_request {
 typedef struct gli_operation_list {
   gli_operation *first, *last;
 } gli_operation_list;
+
+/* ---- its peers ----------------------------------------------------------- */
+
+/* To note something of this run. */
+static inline gli_op_peer *gli_operation_note(gli_operation *op,
+                                              uint32_t peer) {
+  op->noted = true;
+  return &op->peers[peer];
+}
 
 /* ---- its buffers --------------------------------------------------------- */
 
@@ -310,8 +321,19 @@ static inline bool gli_operation_is_message(const gli_operation *op) {
 static inline bool gli_operation_is_orphaned(const gli_operation *op) {
   return atomic_load_explicit(&op->orphaned, memory_order_acquire);
 }
+/* Written with the device's lock held. That it is over is looked for without as
+ * well: what was done before it became so is seen by those who see that. */
+static inline void gli_operation_becomes(gli_operation *op,
+                                         gli_operation_state state) {
+  atomic_store_explicit(&op->state, (unsigned char)state, memory_order_release);
+}
+static inline bool gli_operation_is(const gli_operation *op,
+                                    gli_operation_state state) {
+  return atomic_load_explicit(&op->state, memory_order_acquire) == state;
+}
 static inline bool gli_operation_is_running(const gli_operation *op) {
-  return op->state >= GLI_OPERATION_POSTED;
+  return atomic_load_explicit(&op->state, memory_order_acquire) >=
+         GLI_OPERATION_POSTED;
 }
 /* Is it, or what was joined to it? */
 static inline bool gli_operation_any_running(const gli_operation *head) {

@@ -38,7 +38,7 @@ static void send_rts(gli_link *link) {
       link->unannounced++;
       continue;
     }
-    t->operation->peers[t->peer].rts_sent = true;
+    gli_operation_note(t->operation, t->peer)->rts_sent = true;
     link->rts_out++;
     const gli_header *h = &t->request.header;
     gli_wire_control(link, GLI_MESSAGE_RTS, h, h->slot);
@@ -112,7 +112,7 @@ gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
 }
 
 void gli_wire_granted(gli_operation *op, uint32_t peer) {
-  gli_op_peer *p = &op->peers[peer];
+  gli_op_peer *p = gli_operation_note(op, peer);
   if (p->granted) return;
   p->granted = true;
   gli_link *link = p->link;
