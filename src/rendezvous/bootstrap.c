@@ -224,10 +224,16 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
-static int first_absent(const bool *present, uint32_t size) {
-  uint32_t first = 0;
-  while (first + 1 < size && present[first]) first++;
-  return (int)first;
+/* -1: there are several, and one of them may be why the others are not there,
+ * as one that is stopped with the lock of a file. */
+static int only_absent(const bool *present, uint32_t size) {
+  int only = -1;
+  for (uint32_t i = 0; i < size; i++) {
+    if (present[i]) continue;
+    if (only >= 0) return -1;
+    only = (int)i;
+  }
+  return only;
 }
 
 static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
@@ -235,7 +241,7 @@ static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
                                   gloo_error *error) {
   size_t here = 0;
   for (uint32_t i = 0; i < size; i++) here += present[i];
-  return gli_fail(error, GLOO_ERR_TIMEOUT, first_absent(present, size),
+  return gli_fail(error, GLOO_ERR_TIMEOUT, only_absent(present, size),
                   "%s of %u did not arrive in %s within %s; %zu %s did",
                   gli_missing_ranks(present, size).text, (unsigned)size,
                   store->label, gli_duration(timeout_ns).text, here,
@@ -311,7 +317,7 @@ static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
                                x->present, error);
   if (status == GLOO_ERR_POISONED) return bootstrap_heard(x, error);
   if (status != GLOO_ERR_TIMEOUT) return status;
-  return gli_fail(error, status, first_absent(x->present, x->size),
+  return gli_fail(error, status, only_absent(x->present, x->size),
                   "%s of %u did not get within %s what the others published in "
                   "%s: stopped, or of an earlier start that left it there",
                   gli_missing_ranks(x->present, x->size).text,
@@ -465,7 +471,7 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
   gloo_status status = gli_bootstrap_await(
       store, "done", size, gli_deadline_after(timeout_ns), present, error);
   if (status == GLOO_ERR_TIMEOUT)
-    gli_fail(error, status, first_absent(present, size),
+    gli_fail(error, status, only_absent(present, size),
              "%s of %u did not finish with %s within %s",
              gli_missing_ranks(present, size).text, (unsigned)size,
              store->label, gli_duration(timeout_ns).text);

@@ -59,7 +59,7 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
 
 /* It took long, so a collective's last message came from a rank that others
  * waited for. */
-GLI_COLD static void was_late(const gli_operation *op, uint64_t ended) {
+GLI_COLD static void count_lateness(const gli_operation *op, uint64_t ended) {
   const gli_trace_about *a = &op->about;
   if (a->collective >= GLI_COLLECTIVES || gli_operation_is_message(op)) return;
   if (a->peer == GLI_NO_RANK || a->status != GLOO_OK) return;
@@ -81,7 +81,7 @@ void gli_operation_finish(gli_operation *op, const gloo_error *error) {
   take_off_lists(op);
   op->in_order.active = false;
   if ((int64_t)(ticks - op->started) > op->context->trace->late)
-    was_late(op, ticks);
+    count_lateness(op, ticks);
   gli_operation_end(op, error == NULL, op->started, ticks);
   while (op->early != NULL) {
     gli_early *early = op->early;
