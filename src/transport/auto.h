@@ -41,7 +41,7 @@ typedef struct gli_auto_pair {
   gli_pair *child; /* NULL: moving it failed */
   bool decided;
   char why[GLI_WHY_BYTES]; /* it is not shared memory */
-  gli_request_queue queue; /* until then */
+  gli_request_queue queue; /* until then, or the child has room for them */
   /* Closed, and still to deliver the queue and `last`: copies of ours. */
   bool closed;
   gli_send_request *last;

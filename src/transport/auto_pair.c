@@ -192,17 +192,30 @@ gloo_status gli_auto_pair_open(gli_transport *base,
 
 /* ---- deciding ------------------------------------------------------------ */
 
-/* Everything goes to the child; that is the end of a closed pair. */
-static void auto_decide(gli_auto_pair *pair) {
-  gli_auto *t = pair->t;
-  pair->decided = true;
-  auto_link_into(pair, &t->pairs);
+/* What waits goes to the child. False: not all, for that has no room; the rest
+ * is offered again by a later poll. */
+static bool auto_flush(gli_auto_pair *pair) {
+  gli_request_queue *queue = &pair->queue;
   gli_send_request *request;
-  while ((request = gli_request_pop(&pair->queue)) != NULL) {
+  while ((request = gli_request_pop(queue)) != NULL) {
     gli_post posted = pair->child->ops->send(pair->child, request);
+    if (posted == GLI_POST_NO_ROOM) {
+      gli_request_push_front(queue, request);
+      return false;
+    }
     if (posted == GLI_POST_DONE && !pair->closed)
-      t->upcalls->sent(pair->config.user, request);
+      pair->t->upcalls->sent(pair->config.user, request);
   }
+  return true;
+}
+
+/* Everything goes to the child from now on, in order: as long as something
+ * waits the pair is among those that are tried. That is the end of a closed
+ * pair. */
+static void auto_decide(gli_auto_pair *pair) {
+  pair->decided = true;
+  if (!auto_flush(pair) || pair->child == NULL) return;
+  auto_link_into(pair, &pair->t->pairs);
   if (!pair->closed || pair->last == NULL) return;
   close_child(pair, pair->last);
   auto_dispose(pair);
@@ -235,9 +248,11 @@ int gli_auto_decide(gli_auto *t) {
   gli_auto_pair *next;
   for (gli_auto_pair *pair = t->trying; pair != NULL; pair = next) {
     next = pair->next;
-    if (pair->child->ops->pair_up(pair->child)) {
-      auto_tell(pair, GLI_AUTO_SHM, "");
-      auto_decide(pair);
+    const gli_send_request *first = pair->queue.head;
+    bool is_new = !pair->decided && pair->child->ops->pair_up(pair->child);
+    if (is_new) auto_tell(pair, GLI_AUTO_SHM, "");
+    if (is_new || pair->decided) auto_decide(pair);
+    if (is_new || pair->queue.head != first) {
       decided++;
       next = t->trying; /* upcalls may have closed any */
     } else if (pair->closed) {
@@ -363,16 +378,18 @@ const gli_upcalls gli_auto_upcalls = {
 
 gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
-  if (pair->decided && pair->child != NULL)
+  bool waits = !pair->decided || pair->queue.head != NULL;
+  if (!waits && pair->child != NULL)
     return pair->child->ops->send(pair->child, request);
-  if (!pair->decided) gli_request_push(&pair->queue, request);
+  if (waits) gli_request_push(&pair->queue, request);
   return GLI_POST_IN_PROGRESS;
 }
 
 bool gli_auto_send_now(gli_pair *base, gli_header *header,
                        const void *payload) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
-  if (!pair->decided || pair->child == NULL) return false;
+  if (!pair->decided || pair->queue.head != NULL || pair->child == NULL)
+    return false;
   const gli_transport_ops *ops = pair->child->ops;
   return ops->send_now != NULL && ops->send_now(pair->child, header, payload);
 }
@@ -464,7 +481,7 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
   gli_auto *t = pair->t;
   pair->closed = true;
-  bool owes = !pair->decided && pair->queue.head != NULL && last != NULL &&
+  bool owes = pair->queue.head != NULL && last != NULL &&
               last->header.type == GLI_MESSAGE_BYE;
   if (owes && auto_keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;

@@ -19,6 +19,14 @@ static inline void gli_request_push(gli_request_queue *queue,
   queue->tail = request;
 }
 
+/* Back to where gli_request_pop took it from. */
+static inline void gli_request_push_front(gli_request_queue *queue,
+                                          gli_send_request *request) {
+  request->next = queue->head;
+  if (queue->head == NULL) queue->tail = request;
+  queue->head = request;
+}
+
 /* NULL: it is empty. */
 static inline gli_send_request *gli_request_pop(gli_request_queue *queue) {
   gli_send_request *head = queue->head;
