@@ -375,7 +375,7 @@ CASE(started_after_its_context, 2)
 CASE(bad_arguments, 2)
 CASE(started_twice, 3)
 
-static void a_rank_never_comes_and_is_named(void **state) {
+static void ranks_that_never_come_are_listed(void **state) {
   (void)state;
   gloo_store *store;
   gloo_context *context;
@@ -386,7 +386,7 @@ static void a_rank_never_comes_and_is_named(void **state) {
   assert_int_equal(gloo_context_create(1, 3, store, NULL, &o, &context, &error),
                    GLOO_ERR_TIMEOUT);
   assert_non_null(strstr(error.message, "ranks 0, 2 of 3"));
-  assert_int_equal(error.rank, 0);
+  assert_int_equal(error.rank, -1); /* either may have kept the other out */
   gloo_store_destroy(store);
 }
 
@@ -436,7 +436,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(errors_started_after_its_context),
       cmocka_unit_test(errors_bad_arguments),
       cmocka_unit_test(errors_started_twice),
-      cmocka_unit_test(a_rank_never_comes_and_is_named),
+      cmocka_unit_test(ranks_that_never_come_are_listed),
       cmocka_unit_test(bad_worlds_are_refused),
   };
   transport = argc > 1 ? argv[1] : "inproc";
