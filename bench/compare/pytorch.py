@@ -15,7 +15,7 @@ import machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEASURES = os.path.join(HERE, "..", "python", "torch_backends.py")
 LIMIT_S = 900
-# What each of them takes to start, and to say that it is not there.
+# Importing torch takes seconds, and many where the disk is slow.
 PROBE_LIMIT_S = 120
 
 

@@ -376,20 +376,22 @@ const gli_upcalls gli_auto_upcalls = {
 
 /* ---- messages ------------------------------------------------------------ */
 
+/* Nothing waits here that a message must not overtake. */
+static inline bool auto_passes(const gli_auto_pair *pair) {
+  return pair->decided && pair->queue.head == NULL && pair->child != NULL;
+}
+
 gli_post gli_auto_send(gli_pair *base, gli_send_request *request) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
-  bool waits = !pair->decided || pair->queue.head != NULL;
-  if (!waits && pair->child != NULL)
-    return pair->child->ops->send(pair->child, request);
-  if (waits) gli_request_push(&pair->queue, request);
+  if (auto_passes(pair)) return pair->child->ops->send(pair->child, request);
+  if (pair->child != NULL) gli_request_push(&pair->queue, request);
   return GLI_POST_IN_PROGRESS;
 }
 
 bool gli_auto_send_now(gli_pair *base, gli_header *header,
                        const void *payload) {
   gli_auto_pair *pair = (gli_auto_pair *)base;
-  if (!pair->decided || pair->queue.head != NULL || pair->child == NULL)
-    return false;
+  if (!auto_passes(pair)) return false;
   const gli_transport_ops *ops = pair->child->ops;
   return ops->send_now != NULL && ops->send_now(pair->child, header, payload);
 }

@@ -59,7 +59,7 @@ unset WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_JOB_ID
 if [ "$(id -u)" = 0 ]; then
   port=$((23000 + $$ % 1000))
   for what in port socket; do
-    rm -f "$scratch/taken" # of the port
+    rm -f "$scratch/taken" # which says that the port is taken
     "$python" "$here/stranger.py" take $port $what > "$scratch/taken" &
     stranger=$!
     wait_until grep -q taken "$scratch/taken"

@@ -229,13 +229,8 @@ GLI_APART static gloo_status test_with_lock(gli_operation *op,
   return status;
 }
 
-GLI_COLD static gloo_status refuse_test(const gli_operation *op,
-                                        gloo_error *error) {
-  return refuse_use(op, "gloo_request_test", error);
-}
-
 gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
-  if (!is_usable(op)) return refuse_test(op, error);
+  if (!is_usable(op)) return refuse_use(op, "gloo_request_test", error);
   return is_over_well(op) ? GLOO_OK : test_with_lock(op, error);
 }
 

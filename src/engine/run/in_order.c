@@ -234,12 +234,12 @@ GLI_INLINE bool may_begin(gli_operation *op) {
     return false;
   if (op->side == GLI_RECV_SIDE && context->family->posted.first != NULL)
     return false;
-  gli_operation_forget(op);
   return true;
 }
 
 bool gli_in_order_begin(gli_operation *op) {
   if (!may_begin(op)) return false;
+  gli_operation_forget(op);
   op->signature.operation = (*op->counter)++;
   gli_in_order_reset(op);
   ran how = run_from(op, 0, true);

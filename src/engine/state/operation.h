@@ -321,8 +321,9 @@ static inline bool gli_operation_is_message(const gli_operation *op) {
 static inline bool gli_operation_is_orphaned(const gli_operation *op) {
   return atomic_load_explicit(&op->orphaned, memory_order_acquire);
 }
-/* Written with the device's lock held. That it is over is looked for without as
- * well: what was done before it became so is seen by those who see that. */
+/* Written with the device's lock held. That it is over is looked for without
+ * the lock as well: what was done before it became so is seen by those who see
+ * that. */
 static inline void gli_operation_becomes(gli_operation *op,
                                          gli_operation_state state) {
   atomic_store_explicit(&op->state, (unsigned char)state, memory_order_release);
