@@ -290,7 +290,7 @@ GLOO_API gloo_status gloo_context_abort(gloo_context *context,
  * `reason` (may be NULL) is not copied: it must stay, as text in the program
  * does. It takes effect when a thread of this process sees it: one that waits
  * in a call does within a tenth of a second; where none does, the helper thread
- * does within two thirds of GLOO_HEARTBEAT.
+ * does within half of GLOO_HEARTBEAT.
  * Errors: none; a context that is NULL is ignored, and so is all but the first
  * of several calls. Threads: any, and signal handlers. Ownership: the context
  * stays the caller's, and must not be destroyed before this returns. */

@@ -34,9 +34,13 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ALIVEs in so many times the time after which a rank is missed. */
-#define BEATS 3
-#define BEATS_IN 2
+/* ALIVEs in the time after which a rank is missed. */
+#define BEATS 2
+/* Who is woken so late, more than by many ranks that wake at once, has its
+ * processor in common with programs that compute, and may be woken much later
+ * another time. So it gives its signs twice as often, for so many turns. */
+#define BUSY_NS UINT64_C(4000000)
+#define BUSY_TURNS 32
 /* Connecting to the next rank can wait so long: starting is not made slower,
  * and the shortest programs do without. It takes a few turns of both ranks, so
  * the second comes as long after the first, the third twice that, and so on. */
@@ -59,7 +63,7 @@ static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
 }
 
 static uint64_t beat_every(const gli_heartbeat *h) {
-  return h->own_ns * BEATS_IN / BEATS;
+  return h->own_ns / BEATS;
 }
 
 static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
@@ -132,11 +136,14 @@ static void say_alive(gloo_context *context) {
                    (uint32_t)(beat_every(h) / 1000000));
 }
 
-static uint64_t heartbeat_pause(gli_heartbeat *h) {
+/* When the next turn is. All ranks of a host have theirs at the same times of
+ * the clock that they have in common. */
+static uint64_t next_turn(gli_heartbeat *h, uint64_t now_ns) {
   uint64_t period_ns = beat_every(h), pause_ns = h->pause_ns;
-  if (pause_ns > period_ns) return period_ns;
+  if (h->busy > 0) period_ns /= 2;
+  if (pause_ns >= period_ns) return (now_ns / period_ns + 1) * period_ns;
   h->pause_ns *= 2;
-  return pause_ns;
+  return now_ns + pause_ns;
 }
 
 /* Ranks have to meet: turns come as at the start. */
@@ -219,11 +226,11 @@ static const gli_link *nearest_before(const gloo_context *context) {
 static void heartbeat_watch(gloo_context *context, const gli_link *link,
                             uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
-  uint64_t theirs_ns = (uint64_t)link->alive_ms * 1000000 * BEATS / BEATS_IN;
+  uint64_t theirs_ns = (uint64_t)link->alive_ms * 1000000 * BEATS;
   h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
   h->watches = h->met = true;
-  if (h->before != link->rank) h->heard = link->pair->ops->heard(link->pair);
   h->before = link->rank;
+  h->heard = link->pair->ops->heard(link->pair);
   take_sign(h, link->pair, now_ns);
 }
 
@@ -264,7 +271,11 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
   }
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
   if (h->beats) say_alive(context);
-  h->due_ns = now_ns + heartbeat_pause(h);
+  if (now_ns - h->due_ns > BUSY_NS)
+    h->busy = BUSY_TURNS;
+  else if (h->busy > 0)
+    h->busy--;
+  h->due_ns = next_turn(h, now_ns);
   if (look_ns < h->due_ns) h->due_ns = look_ns;
 }
 

@@ -45,6 +45,7 @@ typedef struct gli_heartbeat {
   bool beats;          /* does this rank give signs? */
   bool said;           /* has it said so once? */
   uint64_t pause_ns;   /* from turn to turn, at the start */
+  uint32_t busy;       /* so many turns come twice as often */
   uint64_t heard_ns;   /* when there was one of theirs */
   uint64_t heard;      /* see gli_transport_ops */
   uint64_t doubted_ns; /* time was up; 0: it is not */
