@@ -1,7 +1,8 @@
 #include "transport/request.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "core/copy.h"
 
 typedef struct copied_request {
   gli_send_request request; /* first: freed as this */
@@ -18,8 +19,9 @@ gli_send_request *gli_request_copy(const gli_send_request *request,
   copy->request.next = NULL;
   copy->request.payload = copy->payload;
   if (length > begun)
-    memcpy(copy->payload + begun, (const uint8_t *)request->payload + begun,
-           (size_t)(length - begun));
+    gli_copy_bytes(copy->payload + begun,
+                   (const uint8_t *)request->payload + begun,
+                   (size_t)(length - begun));
   return &copy->request;
 }
 

@@ -2,8 +2,7 @@
 #ifndef GLI_TRANSPORT_SINK_H
 #define GLI_TRANSPORT_SINK_H
 
-#include <string.h>
-
+#include "core/copy.h"
 #include "core/hints.h"
 #include "transport/transport.h"
 
@@ -13,7 +12,7 @@ GLI_INLINE void gli_sink_place(const gli_sink *sink, uint64_t at,
                                const void *data, size_t bytes) {
   uint8_t *dst = (uint8_t *)sink->dst + at;
   if (sink->fn == NULL) {
-    memcpy(dst, data, bytes);
+    gli_copy_bytes(dst, data, bytes);
     return;
   }
   const uint8_t *local = (const uint8_t *)sink->local + at;

@@ -1,7 +1,7 @@
 /* Messages of the in-process transport: sending, and a side's turn in poll. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/copy.h"
 #include "core/error.h"
 #include "transport/sink.h"
 #include "transport_inproc/inproc.h"
@@ -41,7 +41,7 @@ static gli_post inproc_message_post(gli_inproc_side *peer,
   }
   m->header = request->header;
   if (bytes > 0) {
-    memcpy(((node *)m)->bytes, request->payload, (size_t)bytes);
+    gli_copy_bytes(((node *)m)->bytes, request->payload, (size_t)bytes);
   }
   gli_request_push(&peer->queue, m);
   return GLI_POST_DONE;

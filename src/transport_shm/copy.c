@@ -1,8 +1,8 @@
 #include "transport_shm/copy.h"
 
-#include <string.h>
 #include <uv.h>
 
+#include "core/copy.h"
 #include "core/reduce.h"
 
 static const gli_store_bars LONG = {.to_nontemporal = 6, .to_cache = 4};
@@ -20,7 +20,7 @@ static void shm_copy_copy(bool nontemporal, void *dst, const void *src,
   if (nontemporal)
     gli_copy_nontemporal(dst, src, bytes);
   else
-    memcpy(dst, src, bytes);
+    gli_copy_bytes(dst, src, bytes);
 }
 
 void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/copy.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "memory/region.h"
@@ -276,7 +277,7 @@ gloo_status gli_shm_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
   if (status != GLOO_OK || bytes == 0) return status;
   int code = 0;
   if (memory != NULL) {
-    memcpy(dst, memory, bytes);
+    gli_copy_bytes(dst, memory, bytes);
   } else if ((rkey & ADDRESS_BIT) != 0) {
     code = gli_shm_foreign_read(&pair->peer_process, rkey & ~ADDRESS_BIT, dst,
                                 bytes);

@@ -1,6 +1,5 @@
 /* Messages of a rank to itself: the smallest transport there is. */
-#include <string.h>
-
+#include "core/copy.h"
 #include "engine/drive/drive.h"
 #include "transport/sink.h"
 
@@ -17,7 +16,8 @@ int gli_self_poll(gloo_device *device) {
     if (status != GLOO_OK) return events + 1; /* poisoned: all is dropped */
     size_t bytes = (size_t)t->request.header.length;
     if (bytes > 0 && sink.fn == NULL)
-      memmove(sink.dst, t->request.payload, bytes); /* may be the same place */
+      gli_move_bytes(sink.dst, t->request.payload,
+                     bytes); /* may be the same place */
     else if (bytes > 0)
       gli_sink_place(&sink, 0, t->request.payload, bytes);
     gli_engine_upcalls.received(link, sink.token);

@@ -1,14 +1,8 @@
 /* Local steps. */
-#include <string.h>
-
+#include "core/copy.h"
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/staged.h"
-
-static bool ranges_overlap(const uint8_t *a, const uint8_t *b, uint64_t bytes) {
-  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return (x < y ? y - x : x - y) < bytes;
-}
 
 void gli_operation_run_local(gli_operation *op, uint32_t step) {
   const gli_step *s = &op->plan->steps[step];
@@ -17,10 +11,10 @@ void gli_operation_run_local(gli_operation *op, uint32_t step) {
   const uint8_t *a = gli_operation_at(op, s->a_buffer, s->a);
   if (s->kind == GLI_STEP_COPY) {
     if (gli_operation_is_nontemporal(op, step) &&
-        !ranges_overlap(dst, a, s->bytes)) {
+        !gli_ranges_overlap(dst, a, (size_t)s->bytes)) {
       gli_copy_nontemporal(dst, a, (size_t)s->bytes);
     } else {
-      memmove(dst, a, (size_t)s->bytes);
+      gli_move_bytes(dst, a, (size_t)s->bytes);
     }
     return;
   }

@@ -1,9 +1,9 @@
 /* Memory of this rank that others may read or write (get.c): what is sent is
  * only where it lies. Until they say READ_DONE, or a later message of the plan
  * gives it back, the step is not done. */
-#include <string.h>
 
 #include "core/bytes.h"
+#include "core/copy.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
 #include "engine/state/signature.h"
@@ -39,7 +39,7 @@ static bool is_put_done(gli_operation *op, const gli_step *s,
                         const void *memory) {
   gli_op_window *window = &op->windows[s->window];
   if (window->memory == NULL) return false;
-  if (!window->put) memcpy(window->memory, memory, (size_t)s->bytes);
+  if (!window->put) gli_copy_bytes(window->memory, memory, (size_t)s->bytes);
   return true;
 }
 

@@ -9,9 +9,9 @@
  * reader asks `revoked` before it relies on what it read: an operation that
  * failed at its owner fails here too. And when an operation ends with an error,
  * what it has exposed is cut off from any rank that may still write to it. */
-#include <string.h>
 
 #include "core/bytes.h"
+#include "core/copy.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
 #include "engine/state/device.h"
@@ -75,7 +75,7 @@ static gloo_status copy_from(const gli_source *from, bool nontemporal,
   if (nontemporal) {
     gli_copy_nontemporal(dst, from->memory, bytes);
   } else {
-    memcpy(dst, from->memory, bytes);
+    gli_copy_bytes(dst, from->memory, bytes);
   }
   return GLOO_OK;
 }

@@ -1,6 +1,7 @@
 /* Several inputs and outputs of one rank. */
 #include <string.h>
 
+#include "core/copy.h"
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
 
@@ -20,7 +21,7 @@ static void lists_reduce_local(gli_operation *op, const gli_step *s) {
     srcs[i] = (const uint8_t *)op->ins[s->own + i] + s->a;
   }
   if (s->n == 1) {
-    memcpy(dst, srcs[0], (size_t)s->bytes);
+    gli_copy_bytes(dst, srcs[0], (size_t)s->bytes);
     return;
   }
   size_t count = (size_t)(s->bytes / op->plan->params.elem_bytes);

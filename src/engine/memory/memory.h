@@ -4,6 +4,7 @@
 #ifndef GLI_ENGINE_MEMORY_MEMORY_H
 #define GLI_ENGINE_MEMORY_MEMORY_H
 
+#include "core/copy.h"
 #include "core/hints.h"
 #include "engine/state/call.h"
 #include "engine/state/context.h"
@@ -46,7 +47,7 @@ GLI_INLINE void gli_operation_store(const gli_operation *op, const gli_step *s,
                                     size_t elems) {
   uint8_t *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   if (s->kind == GLI_STEP_RECV) {
-    memcpy(dst, data, bytes);
+    gli_copy_bytes(dst, data, bytes);
     return;
   }
   const uint8_t *local = gli_operation_at(op, s->a_buffer, s->a);

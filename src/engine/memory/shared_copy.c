@@ -14,6 +14,7 @@
  * which, like everything from a peer, is not trusted: each end copies no piece
  * but of what it knows of itself, and at most all of them. If the receiver's
  * operation fails, the memory is taken from under the sender. */
+#include "core/copy.h"
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -53,7 +54,7 @@ static void copy_piece(const share *s, uint32_t piece) {
   if (s->nontemporal) {
     gli_copy_nontemporal(s->to + at, s->from + at, (size_t)bytes);
   } else {
-    memcpy(s->to + at, s->from + at, (size_t)bytes);
+    gli_copy_bytes(s->to + at, s->from + at, (size_t)bytes);
   }
 }
 

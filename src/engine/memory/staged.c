@@ -1,7 +1,7 @@
 /* Copies between buffers and their images, and the streams that these keep to.
  */
-#include <string.h>
 
+#include "core/copy.h"
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/reduce.h"
@@ -204,7 +204,7 @@ static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
   void *image = p->image + (from - first), *memory = p->memory + (from - first);
   bool in = direction == GLI_CUDA_TO_HOST;
   if (p->gpu == NULL) {
-    memcpy(in ? image : memory, in ? memory : image, to - from);
+    gli_copy_bytes(in ? image : memory, in ? memory : image, to - from);
     return GLOO_OK;
   }
   size_t i = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/copy.h"
 #include "core/error.h"
 #include "engine/rma/rma.h"
 #include "engine/state/device.h"
@@ -135,9 +136,9 @@ static gloo_status ask_reach(gli_link *link, gloo_error *error) {
 
 static void do_here(const gli_rma_call *call, uint8_t *at) {
   if (call->verb == GLI_RMA_PUT) {
-    memmove(at, call->from, (size_t)call->bytes);
+    gli_move_bytes(at, call->from, (size_t)call->bytes);
   } else if (call->verb == GLI_RMA_GET) {
-    memmove(call->to, at, (size_t)call->bytes);
+    gli_move_bytes(call->to, at, (size_t)call->bytes);
   } else {
     uint64_t before = gli_rma_atomic(call->verb, at, call->from);
     if (call->to != NULL) memcpy(call->to, &before, sizeof before);
