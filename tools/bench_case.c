@@ -223,17 +223,22 @@ int gli_bench_promises_buffers(const gli_bench_call *call) {
          gli_environment_read("GLOO_SHARED_BUFFERS") == NULL;
 }
 
-static void *host_memory(size_t bytes, bool shareable) {
+static void *host_memory(size_t bytes, const gli_bench_call *call) {
   long page = sysconf(_SC_PAGESIZE);
   void *memory = NULL;
-  if (shareable) {
+  bytes += call->offset;
+  if (bytes == 0) bytes = 1;
+  if (call->memory == GLI_BENCH_ALLOC) {
     if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK) return NULL;
-  } else if (posix_memalign(&memory, page > 0 ? (size_t)page : 4096,
-                            bytes > 0 ? bytes : 1) != 0) {
+  } else if (!call->placed) {
+    memory = malloc(bytes);
+  } else if (posix_memalign(&memory, page > 0 ? (size_t)page : 4096, bytes) !=
+             0) {
     return NULL;
   }
+  if (memory == NULL) return NULL;
   memset(memory, 0xa5, bytes);
-  return memory;
+  return (char *)memory + call->offset;
 }
 
 static bool gpu_complains(const gli_bench_case *c, const gloo_error *error) {
@@ -256,11 +261,11 @@ static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
 }
 
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
-  bool shareable = c->call.memory == GLI_BENCH_ALLOC;
   bool gpu = c->call.memory == GLI_BENCH_CUDA;
-  *buffers = (gli_bench_buffers){.memory = c->call.memory};
-  buffers->in_image = host_memory(c->in_bytes, shareable);
-  buffers->out_image = host_memory(c->out_bytes, shareable);
+  *buffers =
+      (gli_bench_buffers){.memory = c->call.memory, .offset = c->call.offset};
+  buffers->in_image = host_memory(c->in_bytes, &c->call);
+  buffers->out_image = host_memory(c->out_bytes, &c->call);
   bool good = buffers->in_image != NULL && buffers->out_image != NULL;
   if (!gpu) {
     buffers->in = buffers->in_image;
@@ -276,8 +281,9 @@ bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
 void gli_case_free(gli_bench_buffers *buffers) {
   void (*release)(void *) =
       buffers->memory == GLI_BENCH_ALLOC ? gloo_free : free;
-  release(buffers->in_image);
-  release(buffers->out_image);
+  void *images[] = {buffers->in_image, buffers->out_image};
+  for (int i = 0; i < 2; i++)
+    if (images[i] != NULL) release((char *)images[i] - buffers->offset);
   if (buffers->memory == GLI_BENCH_CUDA) {
     gli_cuda_free(buffers->in);
     gli_cuda_free(buffers->out);

@@ -25,7 +25,11 @@ typedef struct gli_bench_call {
   int root;
   bool in_place;
   gli_bench_memory memory; /* of the buffers */
-  const char *algorithm;   /* NULL: the library's choice */
+  /* Do they begin so far behind the start of a page, or where malloc has room?
+   */
+  bool placed;
+  size_t offset;
+  const char *algorithm; /* NULL: the library's choice */
 } gli_bench_call;
 
 /* `shared_buffers` of a context for it; what GLOO_SHARED_BUFFERS says counts.
@@ -50,6 +54,7 @@ typedef struct gli_bench_case {
 typedef struct gli_bench_buffers {
   void *in, *out, *in_image, *out_image;
   gli_bench_memory memory;
+  size_t offset;
 } gli_bench_buffers;
 
 /* Is there such a case? */

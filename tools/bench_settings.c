@@ -10,15 +10,16 @@
 #include "tools/tools.h"
 
 #define MAX_BYTES (INT64_C(1) << 40)
+#define ANYWHERE UINT64_MAX
 
 /* As given on the command line. */
 static struct {
   const char *sizes, *dtype, *op, *algorithm, *transport, *buffers, *memory;
-  uint64_t min, max;
+  uint64_t min, max, offset;
   int64_t factor, streams, iterations, warmup, root, ranks;
   double seconds;
   bool in_place, untouched, json, threads;
-} given = {.factor = 4, .warmup = 5, .seconds = 1.0};
+} given = {.factor = 4, .warmup = 5, .seconds = 1.0, .offset = ANYWHERE};
 
 static const gli_option options[] = {
     {"sizes", 0, GLI_OPTION_TEXT, &given.sizes, "A,B,..",
@@ -54,6 +55,9 @@ static const gli_option options[] = {
      "leave buffers alone between calls, as no program does", 0, 0},
     {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
      "where buffers lie: malloc, gloo_alloc, or cuda: on GPUs (malloc)", 0, 0},
+    {"offset", 0, GLI_OPTION_BYTES, &given.offset, "BYTES",
+     "buffers begin so far behind the start of a page (where malloc puts them)",
+     0, 4096},
     {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "to or from which (0)",
      0, INT32_MAX},
     {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "one JSON object per line",
@@ -282,6 +286,20 @@ static bool choose_memory(gli_bench_settings *s) {
   return unknown("option --memory", given.memory, known, GLI_BENCH_CUDA + 1);
 }
 
+static bool choose_offset(gli_bench_settings *s) {
+  size_t element = gloo_dtype_size(s->call.dtype);
+  if (given.offset == ANYWHERE) return true;
+  s->call.placed = true;
+  s->call.offset = (size_t)given.offset;
+  if (given.offset % element == 0) return true;
+  gli_usage_error(
+      &command,
+      "option --offset: elements of %s are %zu bytes long, of which %" PRIu64
+      " is no multiple",
+      gloo_dtype_name(s->call.dtype), element, given.offset);
+  return false;
+}
+
 static bool choose_buffers(gli_bench_settings *s) {
   s->sets = 0;
   s->call.in_place = given.in_place;
@@ -322,6 +340,7 @@ bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
   if (!choose_dtype(s) || !choose_op(s)) return false;
   if (!choose_algorithms(s) || !choose_sizes(s)) return false;
   if (!choose_ranks(s) || !choose_buffers(s) || !choose_memory(s)) return false;
+  if (!choose_offset(s)) return false;
   s->call.root = (int)given.root;
   s->streams = given.streams;
   s->seconds = given.seconds;

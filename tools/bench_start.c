@@ -23,7 +23,7 @@ enum { READY_MS = 60000, END_MS = 120000, POLL_MS = 1, STACK = 256 << 10 };
 
 static int64_t processes = 0, threads = 0, repeat = 5;
 static const char *transport = NULL, *store_url = NULL;
-static bool json = false;
+static bool json = false, link_all = false;
 
 static const gli_option options[] = {
     {"processes", 'n', GLI_OPTION_INTEGER, &processes, "N",
@@ -36,6 +36,8 @@ static const gli_option options[] = {
      "auto, shm, tcp (what GLOO_TRANSPORT says, or auto)", 0, 0},
     {"store", 0, GLI_OPTION_TEXT, &store_url, "URL",
      "where ranks meet (a TCP store of its own, which counts requests)", 0, 0},
+    {"link", 0, GLI_OPTION_FLAG, &link_all, NULL,
+     "connect every rank with every other, too", 0, 0},
     {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object", 0, 0},
 };
 
@@ -46,30 +48,27 @@ static const gli_command command = {
         "Starts a job on this machine, again and again, and prints medians:\n"
         "  met      until the last rank has its context\n"
         "  passed   until the last rank has passed the barrier after that\n"
-        "  sockets  that a process has then, the median of all, and the most\n"
+        "  split    making a group of all ranks\n"
+        "  linked   a message from each rank to each (with --link)\n"
+        "  sockets, memory  that a process then has, the median of all, and "
+        "the most;\n"
+        "           memory without what came from files, and its share of "
+        "what several\n"
+        "           map, above what it had before the start (Linux)\n"
         "  store    requests, and bytes that come and go, per rank\n"
         "All ranks begin at the same moment, when each is running already.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* What is printed; of one start, or the medians of all. */
-enum {
-  MET_MS,
-  PASSED_MS,
-  SOCKETS_MET,
-  SOCKETS_MET_MOST,
-  SOCKETS_PASSED,
-  SOCKETS_PASSED_MOST,
-  REQUESTS,
-  BYTES_IN,
-  BYTES_OUT,
-  FIGURES
-};
-static const char *const names[FIGURES] = {
-    "met_ms",           "passed_ms",      "sockets_met",
-    "sockets_met_most", "sockets_passed", "sockets_passed_most",
-    "store_requests",   "store_bytes_in", "store_bytes_out"};
+/* What is printed; of one start, or the medians of all. Of each point the first
+ * five. */
+enum { MS, SOCKETS, SOCKETS_MOST, MEMORY, MEMORY_MOST, OF_POINT };
+enum { REQUESTS = GLI_START_POINTS * OF_POINT, BYTES_IN, BYTES_OUT, FIGURES };
+static const char *const points[GLI_START_POINTS] = {"met", "passed", "split",
+                                                     "linked"};
+static const char *const of_store[FIGURES - REQUESTS] = {
+    "store_requests", "store_bytes_in", "store_bytes_out"};
 
 typedef struct start {
   uint32_t size;
@@ -168,7 +167,7 @@ static bool await_count(start *s, const atomic_uint *count, int64_t most_ms) {
           waitpid(s->children[i], NULL, WNOHANG) != s->children[i])
         continue;
       s->children[i] = 0;
-      if (s->area->ranks[i].met_ns == 0 &&
+      if (s->area->ranks[i].at_ns[GLI_START_MET] == 0 &&
           s->area->ranks[i].error.status == GLOO_OK)
         return false;
     }
@@ -191,20 +190,31 @@ static void middle_and_most(uint32_t *counts, uint32_t n, double *figures) {
   figures[1] = counts[n - 1];
 }
 
+/* From the last rank that set out to the last that was there. */
+static double walked_ms(const start *s, gli_start_point point,
+                        uint64_t began_ns) {
+  uint64_t from = point == GLI_START_MET ? began_ns : 0, at = 0;
+  for (uint32_t i = 0; i < s->size; i++) {
+    const gli_start_rank *r = &s->area->ranks[i];
+    if (r->from_ns[point] > from) from = r->from_ns[point];
+    if (r->at_ns[point] > at) at = r->at_ns[point];
+  }
+  return at > from ? (double)(at - from) / 1e6 : 0;
+}
+
 static void take_figures(const start *s, uint64_t began_ns, uint32_t *counts,
                          double figures[FIGURES]) {
   const gli_start_rank *ranks = s->area->ranks;
-  uint64_t met = began_ns, passed = began_ns;
-  for (uint32_t i = 0; i < s->size; i++) {
-    if (ranks[i].met_ns > met) met = ranks[i].met_ns;
-    if (ranks[i].passed_ns > passed) passed = ranks[i].passed_ns;
+  for (gli_start_point p = GLI_START_MET; p <= s->way.last; p++) {
+    double *f = figures + p * OF_POINT;
+    f[MS] = walked_ms(s, p, began_ns);
+    for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].sockets[p];
+    middle_and_most(counts, s->size, &f[SOCKETS]);
+    for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].memory_kib[p];
+    middle_and_most(counts, s->size, &f[MEMORY]);
   }
-  figures[MET_MS] = (double)(met - began_ns) / 1e6;
-  figures[PASSED_MS] = (double)(passed - began_ns) / 1e6;
-  for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].sockets_met;
-  middle_and_most(counts, s->size, &figures[SOCKETS_MET]);
-  for (uint32_t i = 0; i < s->size; i++) counts[i] = ranks[i].sockets_passed;
-  middle_and_most(counts, s->size, &figures[SOCKETS_PASSED]);
+  figures[GLI_START_PASSED * OF_POINT + MS] +=
+      figures[GLI_START_MET * OF_POINT + MS];
   if (s->server == NULL) return;
   gli_tcp_served served = gli_tcp_server_served(s->server);
   figures[REQUESTS] = (double)served.requests / s->size;
@@ -233,7 +243,7 @@ static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
   if (ready && !serve(s)) return false;
   uint64_t began_ns = uv_hrtime();
   atomic_store(&s->area->go, 1);
-  bool ended = ready && await_count(s, &s->area->ended, END_MS);
+  bool ended = ready && await_count(s, &s->area->counted[s->way.last], END_MS);
   if (report_failures(s)) return false;
   if (!ended) {
     fprintf(stderr, "gloo bench start: not all ranks came to an end\n");
@@ -272,6 +282,18 @@ static bool start_once(start *s, int64_t round, double figures[FIGURES]) {
 
 /* ---- the command --------------------------------------------------------- */
 
+static void print_point_json(gli_json *out, const start *s,
+                             gli_start_point point, const double *f) {
+  static const char *const what[OF_POINT] = {"ms", "sockets", "sockets_most",
+                                             "memory_kib", "memory_kib_most"};
+  for (int i = 0; i < OF_POINT; i++) {
+    char name[64];
+    if (i > MS && s->in_threads) continue;
+    snprintf(name, sizeof name, "%s_%s", points[point], what[i]);
+    gli_json_number(out, name, f[i]);
+  }
+}
+
 static void print_json(const start *s, const double figures[FIGURES]) {
   gli_json out;
   gli_json_open(&out, stdout);
@@ -279,28 +301,27 @@ static void print_json(const start *s, const double figures[FIGURES]) {
   gli_json_text(&out, "ranks", s->in_threads ? "threads" : "processes");
   gli_json_integer(&out, "size", s->size);
   gli_json_integer(&out, "starts", (uint64_t)repeat);
-  for (int i = 0; i < FIGURES; i++) {
-    bool sockets = i >= SOCKETS_MET && i <= SOCKETS_PASSED_MOST;
-    if (sockets && s->in_threads) continue;
-    if (i >= REQUESTS && store_url != NULL) continue;
-    gli_json_number(&out, names[i], figures[i]);
-  }
+  for (gli_start_point p = GLI_START_MET; p <= s->way.last; p++)
+    print_point_json(&out, s, p, figures + p * OF_POINT);
+  for (int i = REQUESTS; i < FIGURES && store_url == NULL; i++)
+    gli_json_number(&out, of_store[i - REQUESTS], figures[i]);
   gli_json_close(&out);
 }
 
-static void print_text(const start *s, const double *f) {
+static void print_text(const start *s, const double *figures) {
   printf("%u %s, %" PRId64 " starts\n", (unsigned)s->size,
          s->in_threads ? "threads" : "processes", repeat);
-  printf("met      %10.1f ms\npassed   %10.1f ms\n", f[MET_MS], f[PASSED_MS]);
-  if (!s->in_threads)
-    printf(
-        "sockets  %10.0f when met, %.0f at most; %.0f after the barrier, "
-        "%.0f at most\n",
-        f[SOCKETS_MET], f[SOCKETS_MET_MOST], f[SOCKETS_PASSED],
-        f[SOCKETS_PASSED_MOST]);
+  for (gli_start_point p = GLI_START_MET; p <= s->way.last; p++) {
+    const double *f = figures + p * OF_POINT;
+    printf("%-8s %10.1f ms", points[p], f[MS]);
+    if (!s->in_threads)
+      printf("; sockets %.0f, %.0f at most; memory %.0f KiB, %.0f at most",
+             f[SOCKETS], f[SOCKETS_MOST], f[MEMORY], f[MEMORY_MOST]);
+    printf("\n");
+  }
   if (store_url == NULL)
     printf("store    %10.1f requests per rank, %.0f bytes in, %.0f out\n",
-           f[REQUESTS], f[BYTES_IN], f[BYTES_OUT]);
+           figures[REQUESTS], figures[BYTES_IN], figures[BYTES_OUT]);
 }
 
 /* Each rank takes descriptors; threads take them of this process. */
@@ -343,6 +364,7 @@ int gli_bench_start(int argc, char **argv) {
       strlen(store_url) >= sizeof((gli_start_area *)0)->store)
     return gli_usage_error(&command, "option --store: the URL is too long");
   start s = {.in_threads = threads > 0, .way = {.transport = transport}};
+  s.way.last = link_all ? GLI_START_LINKED : GLI_START_SPLIT;
   if (processes == 0) processes = 8;
   s.size = s.way.size = (uint32_t)(threads > 0 ? threads : processes);
   s.area_bytes = sizeof *s.area + s.size * sizeof s.area->ranks[0];

@@ -19,6 +19,8 @@ typedef struct limit {
 } limit;
 
 static const limit limits[] = {
+    {"memcpy", 32 << 10, "GB/s", gli_limit_memcpy},
+    {"memcpy_behind", 32 << 10, "GB/s", gli_limit_memcpy_behind},
     {"memcpy", 512 << 10, "GB/s", gli_limit_memcpy},
     {"memcpy", 4 << 20, "GB/s", gli_limit_memcpy},
     {"memcpy", 64 << 20, "GB/s", gli_limit_memcpy},
@@ -34,6 +36,12 @@ static const limit limits[] = {
     {"tcp_pingpong_roundtrip", 4, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 1 << 10, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 64 << 10, "us", gli_limit_tcp_pingpong},
+    {"tcp_exchange", 4, "us", gli_limit_tcp_exchange},
+    {"tcp_exchange", 1 << 10, "us", gli_limit_tcp_exchange},
+    {"tcp_exchange", 16 << 10, "us", gli_limit_tcp_exchange},
+    {"tcp_exchange", 256 << 10, "us", gli_limit_tcp_exchange},
+    {"tcp_exchange", 4 << 20, "us", gli_limit_tcp_exchange},
+    {"tcp_exchange", 64 << 20, "us", gli_limit_tcp_exchange},
     {"tcp_stream", 1 << 20, "GB/s", gli_limit_tcp_stream},
     {"tcp_stream_both", 1 << 20, "GB/s", gli_limit_tcp_stream_both},
     {"flag_one_way", 64, "us", gli_limit_flag},
@@ -106,12 +114,18 @@ static const gli_command command = {
     .about =
         "Measures this machine without the library; figures are medians.\n"
         "  memcpy, add       one thread; GB/s of one vector (float32 a += b)\n"
+        "  memcpy_behind     to 16 bytes further behind the start of a page, "
+        "where some\n"
+        "                    processors take ten times as long\n"
         "  fused_add         two threads, each storing its half of the sum of\n"
         "                    two vectors into two others; GB/s of one vector\n"
         "  fused_allreduce   the same as a time: what an allreduce of two "
         "ranks\n"
         "                    takes that does nothing else\n"
         "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
+        "  tcp_exchange      the same, both send at once; memory is written "
+        "before\n"
+        "                    and read after, outside the time\n"
         "  tcp_stream, tcp_stream_both  one way, and GB/s each way at once\n"
         "  flag_one_way      until another thread sees a changed cache line\n",
     .options = options,

@@ -39,11 +39,14 @@ double gli_samples_end(gli_samples *samples);
 typedef bool (*gli_limit_fn)(uint64_t bytes, const gli_limit_effort *effort,
                              double *value, gloo_error *error);
 
-/* Copying, adding in place (a += b, float32), and summing two vectors into two
- * others, each of two threads its half: the least that a 2-rank allreduce in
- * shared memory has to do. GB/s of one vector. */
+/* Copying, the same to where it may take ten times as long, adding in place (a
+ * += b, float32), and summing two vectors into two others, each of two threads
+ * its half: the least that a 2-rank allreduce in shared memory has to do. GB/s
+ * of one vector. */
 bool gli_limit_memcpy(uint64_t bytes, const gli_limit_effort *effort,
                       double *value, gloo_error *error);
+bool gli_limit_memcpy_behind(uint64_t bytes, const gli_limit_effort *effort,
+                             double *value, gloo_error *error);
 bool gli_limit_add(uint64_t bytes, const gli_limit_effort *effort,
                    double *value, gloo_error *error);
 bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
@@ -56,6 +59,8 @@ bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
 /* Two processes, a TCP connection over loopback, both spinning. Round trip in
  * microseconds; one way, and both ways at once, in GB/s each way. */
 bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,
+                            double *value, gloo_error *error);
+bool gli_limit_tcp_exchange(uint64_t bytes, const gli_limit_effort *effort,
                             double *value, gloo_error *error);
 bool gli_limit_tcp_stream(uint64_t bytes, const gli_limit_effort *effort,
                           double *value, gloo_error *error);

@@ -15,7 +15,9 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-enum { STREAM_ROUND_BYTES = 64 << 20 };
+/* A piece stays in the caches until it is received. */
+enum { PIECE = 256 << 10 };
+enum { STREAM_ROUND_BYTES = 64 << 20, MEET_FROM = 64 << 10, READ_EVERY = 64 };
 
 /* ---- sending and receiving, spinning ------------------------------------ */
 
@@ -44,6 +46,7 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
     if (sent < to_send) {
       uint64_t at = sent % unit, left = unit - at;
       if (left > to_send - sent) left = to_send - sent;
+      if (left > PIECE) left = PIECE;
       ssize_t n = try_send(fd, out + at, (size_t)left);
       if (n < 0) return false;
       sent += (uint64_t)n;
@@ -52,6 +55,7 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
     if (received < to_recv) {
       uint64_t at = received % unit, left = unit - at;
       if (left > to_recv - received) left = to_recv - received;
+      if (left > PIECE) left = PIECE;
       ssize_t n = try_recv(fd, in + at, (size_t)left);
       if (n < 0) return false;
       received += (uint64_t)n;
@@ -65,30 +69,54 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
 
 /* ---- two connected processes -------------------------------------------- */
 
-/* What both sides do, over and over; `first` is the side that measures. */
-typedef bool (*round_fn)(int fd, bool first, char *out, char *in,
-                         uint64_t bytes);
+/* What both sides do, over and over; `first` is the side that measures. Returns
+ * nanoseconds, or -1 when the other side has left. */
+typedef int64_t (*round_fn)(int fd, bool first, char *out, char *in,
+                            uint64_t bytes);
 
-static bool pingpong_round(int fd, bool first, char *out, char *in,
-                           uint64_t bytes) {
-  if (first && !exchange(fd, out, in, bytes, bytes, 0)) return false;
-  if (!exchange(fd, out, in, bytes, 0, bytes)) return false;
-  return first || exchange(fd, out, in, bytes, bytes, 0);
+static int64_t pingpong_round(int fd, bool first, char *out, char *in,
+                              uint64_t bytes) {
+  uint64_t start = uv_hrtime();
+  if (first && !exchange(fd, out, in, bytes, bytes, 0)) return -1;
+  if (!exchange(fd, out, in, bytes, 0, bytes)) return -1;
+  if (!first && !exchange(fd, out, in, bytes, bytes, 0)) return -1;
+  return (int64_t)(uv_hrtime() - start);
 }
 
 /* The receiver answers with one byte when it has all. */
-static bool stream_round(int fd, bool first, char *out, char *in,
-                         uint64_t bytes) {
+static int64_t stream_round(int fd, bool first, char *out, char *in,
+                            uint64_t bytes) {
+  uint64_t start = uv_hrtime();
   uint64_t forth = first ? STREAM_ROUND_BYTES : 0;
   uint64_t back = first ? 0 : STREAM_ROUND_BYTES;
-  if (!exchange(fd, out, in, bytes, forth, back)) return false;
-  return exchange(fd, out, in, bytes, first ? 0 : 1, first ? 1 : 0);
+  if (!exchange(fd, out, in, bytes, forth, back)) return -1;
+  if (!exchange(fd, out, in, bytes, first ? 0 : 1, first ? 1 : 0)) return -1;
+  return (int64_t)(uv_hrtime() - start);
 }
 
-static bool both_round(int fd, bool first, char *out, char *in,
-                       uint64_t bytes) {
+static int64_t both_round(int fd, bool first, char *out, char *in,
+                          uint64_t bytes) {
   (void)first;
-  return exchange(fd, out, in, bytes, STREAM_ROUND_BYTES, STREAM_ROUND_BYTES);
+  uint64_t start = uv_hrtime();
+  if (!exchange(fd, out, in, bytes, STREAM_ROUND_BYTES, STREAM_ROUND_BYTES))
+    return -1;
+  return (int64_t)(uv_hrtime() - start);
+}
+
+/* As programs use their memory: it was written before, and is read after it.
+ * Short ones need not meet: each round is what ends the one before. */
+static int64_t exchange_round(int fd, bool first, char *out, char *in,
+                              uint64_t bytes) {
+  (void)first;
+  memset(out, in[0] + 1, (size_t)bytes);
+  if (bytes >= MEET_FROM && !exchange(fd, out, in, 1, 1, 1)) return -1;
+  uint64_t start = uv_hrtime();
+  if (!exchange(fd, out, in, bytes, bytes, bytes)) return -1;
+  int64_t ns = (int64_t)(uv_hrtime() - start);
+  char sum = 0;
+  for (uint64_t i = 0; i < bytes; i += READ_EVERY) sum ^= in[i];
+  in[0] = sum;
+  return ns;
 }
 
 /* A connected pair of TCP sockets over 127.0.0.1. */
@@ -127,69 +155,88 @@ failed:
   return false;
 }
 
+/* Each process has its own, for pages that a fork has shared are copied one by
+ * one, and are slow for ever after. */
+typedef struct memory {
+  char *out, *in;
+} memory;
+
+static bool make_memory(memory *m, uint64_t bytes) {
+  m->out = calloc(1, (size_t)bytes);
+  m->in = calloc(1, (size_t)bytes);
+  return m->out != NULL && m->in != NULL;
+}
+
+static void free_memory(const memory *m) {
+  free(m->out);
+  free(m->in);
+}
+
 /* The other process: goes on until the first closes the connection. */
-static void second_side(int fd, round_fn round, char *out, char *in,
-                        uint64_t bytes) {
-  while (round(fd, false, out, in, bytes)) {
+static void second_side(int fd, round_fn round, uint64_t bytes) {
+  memory m;
+  bool good = make_memory(&m, bytes);
+  while (good && round(fd, false, m.out, m.in, bytes) >= 0) {
   }
   _exit(0);
 }
 
 /* Nanoseconds of one round, the median. */
-static bool measure_rounds(int fd, round_fn round, char *out, char *in,
-                           uint64_t bytes, const gli_limit_effort *effort,
-                           double *ns, gloo_error *error) {
-  gli_samples samples;
-  if (!gli_samples_begin(&samples, effort)) {
+static bool measure_rounds(int fd, round_fn round, uint64_t bytes,
+                           const gli_limit_effort *effort, double *ns,
+                           gloo_error *error) {
+  memory m;
+  gli_samples samples = {.values = NULL};
+  bool good = make_memory(&m, bytes) && gli_samples_begin(&samples, effort);
+  if (!good) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
-    return false;
+    goto free_all;
   }
-  bool good = round(fd, true, out, in, bytes); /* not counted */
-  while (good && gli_samples_wanted(&samples)) {
-    uint64_t start = uv_hrtime();
-    good = round(fd, true, out, in, bytes);
-    gli_samples_add(&samples, (double)(uv_hrtime() - start));
+  int64_t took = round(fd, true, m.out, m.in, bytes); /* not counted */
+  while (took >= 0 && gli_samples_wanted(&samples)) {
+    took = round(fd, true, m.out, m.in, bytes);
+    gli_samples_add(&samples, (double)took);
   }
   *ns = gli_samples_end(&samples);
-  if (!good) {
-    gli_fail(error, GLOO_ERR_IO, -1, "the second process left early");
-  }
+  good = took >= 0;
+  if (!good) gli_fail(error, GLOO_ERR_IO, -1, "the second process left early");
+free_all:
+  free_memory(&m);
   return good;
 }
 
 static bool measure(round_fn round, uint64_t bytes,
                     const gli_limit_effort *effort, double *ns,
                     gloo_error *error) {
-  char *out = calloc(1, (size_t)bytes), *in = calloc(1, (size_t)bytes);
   int fds[2];
-  bool good = out != NULL && in != NULL;
-  if (!good) gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
-  good = good && connect_pair(fds, error);
-  if (!good) goto free_buffers;
+  bool good = false;
+  if (!connect_pair(fds, error)) return false;
   pid_t child = fork();
   if (child == 0) {
     close(fds[0]);
-    second_side(fds[1], round, out, in, bytes);
+    second_side(fds[1], round, bytes);
   }
   close(fds[1]);
-  if (child > 0) {
-    good = measure_rounds(fds[0], round, out, in, bytes, effort, ns, error);
-  } else {
-    good = false;
+  if (child > 0)
+    good = measure_rounds(fds[0], round, bytes, effort, ns, error);
+  else
     gli_fail(error, GLOO_ERR_IO, -1, "cannot start a second process: %s",
              strerror(errno));
-  }
   close(fds[0]);
   if (child > 0) waitpid(child, NULL, 0);
-free_buffers:
-  free(out);
-  free(in);
   return good;
 }
 
 bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,
                             double *value, gloo_error *error) {
   if (!measure(pingpong_round, bytes, effort, value, error)) return false;
+  *value /= 1e3;
+  return true;
+}
+
+bool gli_limit_tcp_exchange(uint64_t bytes, const gli_limit_effort *effort,
+                            double *value, gloo_error *error) {
+  if (!measure(exchange_round, bytes, effort, value, error)) return false;
   *value /= 1e3;
   return true;
 }

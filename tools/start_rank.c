@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <uv.h>
 
@@ -30,6 +31,22 @@ static uint32_t count_sockets(void) {
   return n;
 }
 
+/* Without what came from files: KiB, and of what several map this one's share.
+ */
+static uint32_t memory_kib(void) {
+  unsigned total = 0, kib;
+  char line[128];
+  FILE *file = fopen("/proc/self/smaps_rollup", "re");
+  if (file == NULL) return 0;
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "Pss_Anon: %u kB", &kib) == 1 ||
+        sscanf(line, "Pss_Shmem: %u kB", &kib) == 1)
+      total += kib;
+  }
+  fclose(file);
+  return total;
+}
+
 /* Until it counts so many; not longer than what starts them takes to give up.
  */
 static bool await_all(const atomic_uint *count, uint32_t n) {
@@ -43,30 +60,81 @@ static bool await_go(gli_start_area *area) {
   return await_all(&area->go, 1);
 }
 
-/* From a context on. */
-static void pass(gloo_context *context, gli_start_area *area,
-                 gli_start_rank *mine, bool alone) {
-  mine->met_ns = uv_hrtime();
-  if (alone) mine->sockets_met = count_sockets();
-  uint32_t size = (uint32_t)gloo_context_size(context);
-  gloo_error error;
-  if (gloo_barrier(context, NULL, &error) == GLOO_OK)
-    mine->passed_ns = uv_hrtime();
-  else
-    mine->error = error;
-  atomic_fetch_add(&area->passed, 1);
-  (void)await_all(&area->passed, size);
-  if (alone) mine->sockets_passed = count_sockets();
-  atomic_fetch_add(&area->ended, 1);
-  (void)await_all(&area->ended, size);
-  gloo_context_destroy(context);
+/* A rank, on its way. */
+typedef struct walker {
+  const gli_start_way *way;
+  gli_start_area *area;
+  gli_start_rank *mine;
+  bool alone; /* in its process */
+  uint32_t before_kib;
+} walker;
+
+static void arrive(const walker *w, gli_start_point point) {
+  w->mine->at_ns[point] = uv_hrtime();
+  atomic_fetch_add(&w->area->reached[point], 1);
+  (void)await_all(&w->area->reached[point], w->way->size);
+  if (w->alone) {
+    uint32_t kib = memory_kib();
+    w->mine->sockets[point] = count_sockets();
+    w->mine->memory_kib[point] = kib > w->before_kib ? kib - w->before_kib : 0;
+  }
+  atomic_fetch_add(&w->area->counted[point], 1);
+  (void)await_all(&w->area->counted[point], w->way->size);
 }
 
-static void fail(gli_start_area *area, gli_start_rank *mine,
+/* The others do not wait for it. */
+static void fail(const walker *w, gli_start_point point,
                  const gloo_error *error) {
-  mine->error = *error;
-  atomic_fetch_add(&area->passed, 1);
-  atomic_fetch_add(&area->ended, 1);
+  w->mine->error = *error;
+  for (; point <= w->way->last; point++) {
+    atomic_fetch_add(&w->area->reached[point], 1);
+    atomic_fetch_add(&w->area->counted[point], 1);
+  }
+}
+
+/* In rounds, so that no rank is asked by all at once. */
+static gloo_status greet_all(gloo_context *context, gloo_error *error) {
+  int rank = gloo_context_rank(context), size = gloo_context_size(context);
+  uint32_t word = 1, came;
+  gloo_status status = GLOO_OK;
+  for (int away = 1; away < size && status == GLOO_OK; away++)
+    status =
+        gloo_sendrecv(context, &word, 1, (rank + away) % size, &came, 1,
+                      (rank + size - away) % size, GLOO_UINT32, NULL, error);
+  return status;
+}
+
+static gloo_status go_to(gloo_context *context, gli_start_point point,
+                         gloo_context **group, gloo_error *error) {
+  switch (point) {
+    case GLI_START_PASSED:
+      return gloo_barrier(context, NULL, error);
+    case GLI_START_SPLIT:
+      return gloo_context_split(context, 0, 0, NULL, group, error);
+    case GLI_START_LINKED:
+      return greet_all(context, error);
+    case GLI_START_MET:
+    case GLI_START_POINTS:
+      break;
+  }
+  return GLOO_OK;
+}
+
+/* From a context on. */
+static void walk(const walker *w, gloo_context *context) {
+  gloo_context *group = NULL;
+  gloo_error error;
+  arrive(w, GLI_START_MET);
+  for (gli_start_point p = GLI_START_PASSED; p <= w->way->last; p++) {
+    w->mine->from_ns[p] = uv_hrtime();
+    if (go_to(context, p, &group, &error) != GLOO_OK) {
+      fail(w, p, &error);
+      break;
+    }
+    arrive(w, p);
+  }
+  gloo_context_destroy(group);
+  gloo_context_destroy(context);
 }
 
 static void set_number(const char *name, uint32_t value) {
@@ -77,24 +145,25 @@ static void set_number(const char *name, uint32_t value) {
 
 void gli_start_process(const gli_start_way *way, gli_start_area *area,
                        uint32_t rank) {
-  gli_start_rank *mine = &area->ranks[rank];
+  walker w = {way, area, &area->ranks[rank], .alone = true};
   gloo_context *context;
   gloo_error error;
   if (!await_go(area)) return;
+  w.before_kib = memory_kib();
   set_number("GLOO_RANK", rank);
   set_number("GLOO_SIZE", way->size);
   (void)setenv("GLOO_STORE", area->store, 1);
   (void)setenv("GLOO_JOB_ID", way->job, 1);
   if (way->transport != NULL) (void)setenv("GLOO_TRANSPORT", way->transport, 1);
   if (gloo_init(NULL, &context, &error) == GLOO_OK)
-    pass(context, area, mine, true);
+    walk(&w, context);
   else
-    fail(area, mine, &error);
+    fail(&w, GLI_START_MET, &error);
 }
 
 void gli_start_thread(const gli_start_way *way, gli_start_area *area,
                       uint32_t rank) {
-  gli_start_rank *mine = &area->ranks[rank];
+  walker w = {way, area, &area->ranks[rank], .alone = false};
   gloo_device_options o = GLOO_DEVICE_OPTIONS_INIT;
   gloo_store *base = NULL, *store = NULL;
   gloo_device *device = NULL;
@@ -111,9 +180,9 @@ void gli_start_thread(const gli_start_way *way, gli_start_area *area,
     status = gloo_context_create((int)rank, (int)way->size, store, device, NULL,
                                  &context, &error);
   if (status == GLOO_OK)
-    pass(context, area, mine, false);
+    walk(&w, context);
   else
-    fail(area, mine, &error);
+    fail(&w, GLI_START_MET, &error);
   gloo_device_destroy(device);
   gloo_store_destroy(store);
   gloo_store_destroy(base);

@@ -3,7 +3,8 @@
 A floor is what an operation would take if it did nothing but move its bytes
 the least number of times, at the speed that `gloo bench limits` measured. It is
 an estimate: it leaves out everything that a library has to do besides, and
-figures between two measured sizes are taken from the nearest."""
+figures between two measured sizes are taken from the nearest, and times of
+exchanges over TCP are interpolated."""
 
 import json
 import math
@@ -47,6 +48,18 @@ def nearest(limits, name, size):
     def distance(limit):
         return abs(math.log((limit["bytes"] + 1) / (size + 1)))
     return min(known, key=distance)["value"]
+
+
+def between(limits, name, size):
+    """A time at a size between two that were measured, by its logarithm."""
+    known = sorted((l["bytes"], l["value"]) for l in limits if l["limit"] == name)
+    if not known:
+        return math.nan
+    if len(known) == 1 or size <= known[0][0]:
+        return known[0][1]
+    upper = next((i for i, (b, _) in enumerate(known) if b >= size), len(known) - 1)
+    (b0, t0), (b1, t1) = known[upper - 1], known[upper]
+    return t0 * (t1 / t0) ** (math.log(size / b0) / math.log(b1 / b0))
 
 
 # Messages that follow each other, and bytes that cross a link one way and both
@@ -108,11 +121,11 @@ def floor_us(limits, transport, ranks, collective, size):
         return math.nan
     messages, one_way, both_ways = SHAPES[collective]
     if transport == "tcp":
+        if not one_way and messages == 1:
+            return between(limits, "tcp_exchange", max(size * both_ways, 4))
         latency = nearest(limits, "tcp_pingpong_roundtrip", 4) / 2
         stream = nearest(limits, "tcp_stream", size)
-        both = nearest(limits, "tcp_stream_both", size)
-        return (messages * latency + microseconds(size * one_way, stream)
-                + microseconds(size * both_ways, both))
+        return messages * latency + microseconds(size * one_way, stream)
     floor = messages * nearest(limits, "flag_one_way", 64)
     if collective in MEMORY:
         name, share = MEMORY[collective]

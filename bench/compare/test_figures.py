@@ -138,6 +138,13 @@ class Floors(unittest.TestCase):
         floor = limits.floor_us(LIMITS, "shm", 4, "allreduce", 1000000)
         self.assertNotEqual(floor, floor)
 
+    def test_over_tcp_it_is_an_exchange_by_sockets(self):
+        known = [{"limit": "tcp_exchange", "bytes": size, "unit": "us", "value": took}
+                 for size, took in ((4, 8.0), (1024, 10.0), (16384, 40.0))]
+        for name, size, wanted in (("barrier", 0, 8), ("allreduce", 1024, 10), ("alltoall", 2048, 10),
+                                   ("allreduce", 4096, 20), ("allreduce", 262144, 160)):
+            self.assertAlmostEqual(limits.floor_us(known, "tcp", 2, name, size), wanted)
+
     def test_the_better_of_two_measurements_counts(self):
         worse = [{**LIMITS[0], "value": 0.3}, {**LIMITS[1], "value": 4.0}]
         self.assertEqual(limits.combine(worse, LIMITS), LIMITS)

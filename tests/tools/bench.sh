@@ -85,6 +85,10 @@ for ranks in processes threads; do
     has "$out" '"store_requests": '
   result "3 $ranks start"
 done
+out=$("$gloo" bench start --processes 3 --repeat 1 --link --json)
+equal $? 0 && has "$out" '"split_ms": ' && has "$out" '"linked_sockets": ' &&
+  has "$out" '"linked_memory_kib_most": '
+result "and are connected, each with each"
 out=$("$gloo" bench start --processes 40 --repeat 1)
 equal $? 0 && has "$out" 'sockets' && has "$out" 'requests per rank'
 result "40 processes start, which meet in a tree"
