@@ -48,7 +48,7 @@ static int make_ring(gli_shm_pair *pair, const char **what) {
   if (data == 0) return ENOSPC;
   size_t bytes = gli_shm_ring_bytes(data);
   void *memory;
-  uint32_t chunk = data / GLI_SHM_CHUNKS;
+  uint32_t chunk = gli_shm_chunk_for(data);
   size_t reserved = gli_shm_ring_reserved(data, chunk);
   int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory, what);
   if (code != 0) return code;

@@ -54,7 +54,7 @@
 #define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
 #endif
 #define GLI_SHM_INLINE 8u
-#define GLI_SHM_CHUNKS 32u /* chunks that the data part holds */
+#define GLI_SHM_CHUNKS 32u /* chunks that a large data part holds */
 #define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)
 #define GLI_SHM_DATA_MAX ((uint32_t)16 * 1024 * 1024)
 
@@ -147,6 +147,13 @@ typedef struct gli_shm_in {
   uint32_t acked; /* `next` and `at` when the sender was last thought of */
   uint64_t acked_at;
 } gli_shm_in;
+
+/* The chunks of a ring with this data part. Also in a small one a message that
+ * is short enough for take_now is one chunk. */
+static inline uint32_t gli_shm_chunk_for(uint32_t data_bytes) {
+  uint32_t chunk = data_bytes / GLI_SHM_CHUNKS;
+  return chunk > GLI_TAKE_BYTES ? chunk : GLI_TAKE_BYTES;
+}
 
 /* How much memory a ring with this data part takes. */
 size_t gli_shm_ring_bytes(uint32_t data_bytes);

@@ -7,6 +7,7 @@
 
 #include "ends.h"
 #include "transport_shm/memory.h"
+#include "transport_shm/shm.h"
 
 typedef struct ring {
   gli_shm_out out;
@@ -360,9 +361,27 @@ static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
   go_round_without_pages(true);
 }
 
+/* Of pairs that came early, with large rings, and late, with small ones. */
+static void messages_that_are_taken_at_once_are_one_chunk(void **state) {
+  (void)state;
+  unsigned sizes = 0;
+  uint32_t before = 0;
+  for (uint64_t used = 0;;) {
+    uint32_t data = gli_shm_data_for(used), chunk = gli_shm_chunk_for(data);
+    if (data == 0) break;
+    sizes += data != before;
+    before = data;
+    assert_true(chunk >= GLI_TAKE_BYTES && chunk <= data / 2);
+    assert_int_equal(chunk % GLI_SHM_LINE, 0);
+    used += gli_shm_ring_bytes(data);
+  }
+  assert_int_equal(sizes, 3);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_with_a_core_each_use_the_data_part_in_turn),
+      cmocka_unit_test(messages_that_are_taken_at_once_are_one_chunk),
       cmocka_unit_test(pages_come_with_the_first_long_message),
       cmocka_unit_test(without_pages_for_it_a_ring_is_a_shorter_one),
       cmocka_unit_test_setup_teardown(messages_of_all_lengths_go_round, set_up,
