@@ -291,6 +291,10 @@ static bool choose_offset(gli_bench_settings *s) {
   if (given.offset == ANYWHERE) return true;
   s->call.placed = true;
   s->call.offset = (size_t)given.offset;
+  if (s->call.memory == GLI_BENCH_CUDA) {
+    gli_usage_error(&command, "option --offset: not with memory of GPUs");
+    return false;
+  }
   if (given.offset % element == 0) return true;
   gli_usage_error(
       &command,

@@ -167,7 +167,7 @@ static bool await_count(start *s, const atomic_uint *count, int64_t most_ms) {
           waitpid(s->children[i], NULL, WNOHANG) != s->children[i])
         continue;
       s->children[i] = 0;
-      if (s->area->ranks[i].at_ns[GLI_START_MET] == 0 &&
+      if (s->area->ranks[i].at_ns[s->way.last] == 0 &&
           s->area->ranks[i].error.status == GLOO_OK)
         return false;
     }
@@ -239,7 +239,7 @@ static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
             (unsigned)s->n_begun);
     return false;
   }
-  bool ready = await_count(s, &s->area->ready, READY_MS);
+  bool ready = await_count(s, &s->area->settled, READY_MS);
   if (ready && !serve(s)) return false;
   uint64_t began_ns = uv_hrtime();
   atomic_store(&s->area->go, 1);

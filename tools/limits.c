@@ -43,7 +43,6 @@ static const limit limits[] = {
     {"tcp_exchange", 4 << 20, "us", gli_limit_tcp_exchange},
     {"tcp_exchange", 64 << 20, "us", gli_limit_tcp_exchange},
     {"tcp_stream", 1 << 20, "GB/s", gli_limit_tcp_stream},
-    {"tcp_stream_both", 1 << 20, "GB/s", gli_limit_tcp_stream_both},
     {"flag_one_way", 64, "us", gli_limit_flag},
 };
 enum { N_LIMITS = sizeof limits / sizeof limits[0], SPINS_BEFORE_YIELD = 1000 };
@@ -126,7 +125,7 @@ static const gli_command command = {
         "  tcp_exchange      the same, both send at once; memory is written "
         "before\n"
         "                    and read after, outside the time\n"
-        "  tcp_stream, tcp_stream_both  one way, and GB/s each way at once\n"
+        "  tcp_stream        one way\n"
         "  flag_one_way      until another thread sees a changed cache line\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -56,16 +56,15 @@ bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
                                double *value, gloo_error *error);
 
-/* Two processes, a TCP connection over loopback, both spinning. Round trip in
- * microseconds; one way, and both ways at once, in GB/s each way. */
+/* Two processes, a TCP connection over loopback, both spinning. Round trips,
+ * and exchanges of memory that was written before and is read after them, in
+ * microseconds; one way in GB/s. */
 bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,
                             double *value, gloo_error *error);
 bool gli_limit_tcp_exchange(uint64_t bytes, const gli_limit_effort *effort,
                             double *value, gloo_error *error);
 bool gli_limit_tcp_stream(uint64_t bytes, const gli_limit_effort *effort,
                           double *value, gloo_error *error);
-bool gli_limit_tcp_stream_both(uint64_t bytes, const gli_limit_effort *effort,
-                               double *value, gloo_error *error);
 
 /* Two threads and one cache line: microseconds until the other sees it. */
 bool gli_limit_flag(uint64_t bytes, const gli_limit_effort *effort,

@@ -94,15 +94,6 @@ static int64_t stream_round(int fd, bool first, char *out, char *in,
   return (int64_t)(uv_hrtime() - start);
 }
 
-static int64_t both_round(int fd, bool first, char *out, char *in,
-                          uint64_t bytes) {
-  (void)first;
-  uint64_t start = uv_hrtime();
-  if (!exchange(fd, out, in, bytes, STREAM_ROUND_BYTES, STREAM_ROUND_BYTES))
-    return -1;
-  return (int64_t)(uv_hrtime() - start);
-}
-
 /* As programs use their memory: it was written before, and is read after it.
  * Short ones need not meet: each round is what ends the one before. */
 static int64_t exchange_round(int fd, bool first, char *out, char *in,
@@ -244,13 +235,6 @@ bool gli_limit_tcp_exchange(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_tcp_stream(uint64_t bytes, const gli_limit_effort *effort,
                           double *value, gloo_error *error) {
   if (!measure(stream_round, bytes, effort, value, error)) return false;
-  *value = (double)STREAM_ROUND_BYTES / *value;
-  return true;
-}
-
-bool gli_limit_tcp_stream_both(uint64_t bytes, const gli_limit_effort *effort,
-                               double *value, gloo_error *error) {
-  if (!measure(both_round, bytes, effort, value, error)) return false;
   *value = (double)STREAM_ROUND_BYTES / *value;
   return true;
 }

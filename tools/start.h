@@ -32,8 +32,9 @@ typedef struct gli_start_rank {
 
 /* Memory that all ranks of one start share; zero at first. */
 typedef struct gli_start_area {
-  atomic_uint ready; /* ranks that can begin */
-  atomic_uint go;    /* they may */
+  atomic_uint ready;   /* ranks that are there; */
+  atomic_uint settled; /* and have looked at what they had before */
+  atomic_uint go;      /* they may */
   /* That are there or have failed, and what they say of it is complete. */
   atomic_uint reached[GLI_START_POINTS], counted[GLI_START_POINTS];
   char store[1024]; /* its URL, when they may go */

@@ -55,8 +55,16 @@ static bool await_all(const atomic_uint *count, uint32_t n) {
   return atomic_load(count) >= n;
 }
 
-static bool await_go(gli_start_area *area) {
+/* A process looks at its memory when all are made, for what each has of that of
+ * the one that makes them changes with every other. */
+static bool await_go(const gli_start_way *way, gli_start_area *area,
+                     uint32_t *before_kib) {
   atomic_fetch_add(&area->ready, 1);
+  if (before_kib != NULL) {
+    if (!await_all(&area->ready, way->size)) return false;
+    *before_kib = memory_kib();
+  }
+  atomic_fetch_add(&area->settled, 1);
   return await_all(&area->go, 1);
 }
 
@@ -148,8 +156,7 @@ void gli_start_process(const gli_start_way *way, gli_start_area *area,
   walker w = {way, area, &area->ranks[rank], .alone = true};
   gloo_context *context;
   gloo_error error;
-  if (!await_go(area)) return;
-  w.before_kib = memory_kib();
+  if (!await_go(way, area, &w.before_kib)) return;
   set_number("GLOO_RANK", rank);
   set_number("GLOO_SIZE", way->size);
   (void)setenv("GLOO_STORE", area->store, 1);
@@ -169,7 +176,7 @@ void gli_start_thread(const gli_start_way *way, gli_start_area *area,
   gloo_device *device = NULL;
   gloo_context *context;
   gloo_error error;
-  if (!await_go(area)) return;
+  if (!await_go(way, area, NULL)) return;
   o.transport = way->transport;
   gloo_status status =
       gloo_store_open(area->store, GLOO_TIMEOUT_DEFAULT, &base, &error);

@@ -4,6 +4,7 @@
  * and every output written, once. */
 #include <stdalign.h>
 
+#include "core/copy.h"
 #include "core/reduce_kernel.h"
 
 /* Of intermediate results, and of elements. Long blocks cost the fewest calls.
@@ -63,7 +64,7 @@ static void reduce_combine_distribute(const job *j, const void *from,
     if (is_streamed(j, k)) {
       gli_copy_nontemporal_unfenced(dst, from, bytes);
     } else {
-      memcpy(dst, from, bytes);
+      gli_copy_bytes(dst, from, bytes);
     }
   }
 }
@@ -126,7 +127,7 @@ static void combine_rest(const job *j, size_t skip, size_t count) {
   alignas(64) unsigned char result[GLI_FUSED_BYTES];
   j->parts->both(result, in_src(j, 0, skip), in_src(j, 1, skip), count);
   for (size_t k = 0; k < j->n_dsts; k++) {
-    memcpy(in_dst(j, k, skip), result, count * j->parts->element_bytes);
+    gli_copy_bytes(in_dst(j, k, skip), result, count * j->parts->element_bytes);
   }
 }
 

@@ -1,7 +1,6 @@
 /* One-sided operations: what the peer's device does without its process. They
  * take the slots of work requests that messages leave. */
-#include <string.h>
-
+#include "core/copy.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
@@ -57,7 +56,7 @@ static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
     work.part[0].addr = (uintptr_t)local;
     work.part[0].lkey = mr->lkey;
   } else if (rma->puts) {
-    memcpy(work.slot, local, bytes);
+    gli_copy_bytes(work.slot, local, bytes);
   } else {
     piece->from = work.slot;
     piece->to = local;
@@ -91,7 +90,7 @@ void gli_ibv_rma_flush(gli_ibv_pair *pair) {
 
 void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece) {
   gli_rma_work *rma = piece->work;
-  if (piece->from != NULL) memcpy(piece->to, piece->from, piece->bytes);
+  if (piece->from != NULL) gli_copy_bytes(piece->to, piece->from, piece->bytes);
   rma->over += piece->bytes;
   piece->work = NULL;
   pair->rma.pieces--;

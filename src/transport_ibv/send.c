@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/copy.h"
 #include "core/crc32c.h"
 #include "transport_ibv/ibv.h"
 
@@ -117,7 +118,7 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
                                     .lkey = f->mr->lkey};
     work.wr.num_sge = 2;
   } else if (f->bytes > 0) {
-    memcpy(work.slot + bytes, f->data, f->bytes);
+    gli_copy_bytes(work.slot + bytes, f->data, f->bytes);
     bytes += f->bytes;
   }
   work.part[0].length = (uint32_t)bytes;
@@ -153,7 +154,7 @@ static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
     work.part[0].addr = (uintptr_t)from;
     work.part[0].lkey = out->mr->lkey;
   } else {
-    memcpy(work.slot, from, bytes);
+    gli_copy_bytes(work.slot, from, bytes);
   }
   work.part[0].length = (uint32_t)bytes;
   work.wr.num_sge = 1;

@@ -54,16 +54,16 @@ static void all_bytes_are_copied(void **state) {
   }
 }
 
-/* By what the processors do, the 64 bytes above, and in whichever page. */
+/* Less than a line above, in whichever page. */
 static void who_stumbles(void **state) {
   (void)state;
   for (size_t page = 0; page < 3; page++) {
     for (size_t away = 0; away < PAGE; away++) {
       int stumbles = gli_copy_stumbles(target + page * PAGE + away, source);
-      assert_int_equal(stumbles, away >= 1 && away <= 64);
+      assert_int_equal(stumbles, away >= 1 && away < 64);
       stumbles = gli_copy_stumbles(target, source + page * PAGE + away);
       size_t above = (PAGE - away) % PAGE;
-      assert_int_equal(stumbles, above >= 1 && above <= 64);
+      assert_int_equal(stumbles, above >= 1 && above < 64);
     }
   }
 }

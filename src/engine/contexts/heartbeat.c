@@ -1,8 +1,8 @@
 /* Signs of life. A rank that is stopped, or cut off, breaks no connection:
  * those that wait for it would wait until their deadlines, and for ever without
- * one. So each rank tells the next one of its context three times in twice
- * GLOO_HEARTBEAT that it is there (ALIVE), also when the program makes no
- * calls: the helper thread does. In shared memory the next rank sees that
+ * one. So each rank tells the next one of its context twice in GLOO_HEARTBEAT
+ * that it is there (ALIVE), also when the program makes no calls: the helper
+ * thread does. In shared memory the next rank sees that
  * without being told. It takes anything that comes as a sign, for behind a long
  * message an ALIVE comes late; after GLOO_HEARTBEAT without any the context
  * fails, and names it.
@@ -36,10 +36,12 @@
 
 /* ALIVEs in the time after which a rank is missed. */
 #define BEATS 2
-/* Who is woken so late, more than by many ranks that wake at once, has its
- * processor in common with programs that compute, and may be woken much later
- * another time. So it gives its signs twice as often, for so many turns. */
+/* Who is woken so late, and more than by the ranks of its host, which wake at
+ * once and take so long each, has its processor in common with programs that
+ * compute, and may be woken much later another time. So it gives its signs
+ * twice as often, for so many turns. */
 #define BUSY_NS UINT64_C(4000000)
+#define TURN_NS UINT64_C(50000)
 #define BUSY_TURNS 32
 /* Connecting to the next rank can wait so long: starting is not made slower,
  * and the shortest programs do without. It takes a few turns of both ranks, so
@@ -136,6 +138,12 @@ static void say_alive(gloo_context *context) {
                    (uint32_t)(beat_every(h) / 1000000));
 }
 
+static bool shares_processor(const gloo_context *context, uint64_t now_ns) {
+  uint64_t ranks =
+      context->hosts != NULL ? context->hosts->most : context->size;
+  return now_ns - context->heartbeat.due_ns > BUSY_NS + ranks * TURN_NS;
+}
+
 /* When the next turn is. All ranks of a host have theirs at the same times of
  * the clock that they have in common. */
 static uint64_t next_turn(gli_heartbeat *h, uint64_t now_ns) {
@@ -192,10 +200,11 @@ bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank) {
 /* ---- watching ------------------------------------------------------------ */
 
 /* Something has come since the last look. Where the transport does not know
- * when, it was just now. */
+ * when, it was just now. What is known may be known already. */
 static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
   uint64_t at_ns = pair->ops->heard_at != NULL ? pair->ops->heard_at(pair) : 0;
-  if (at_ns <= h->heard_ns || at_ns > now_ns) at_ns = now_ns;
+  if (at_ns == 0 || at_ns > now_ns) at_ns = now_ns;
+  if (at_ns <= h->heard_ns) return;
   h->heard_ns = at_ns;
   h->doubted_ns = 0;
 }
@@ -229,8 +238,8 @@ static void heartbeat_watch(gloo_context *context, const gli_link *link,
   uint64_t theirs_ns = (uint64_t)link->alive_ms * 1000000 * BEATS;
   h->limit_ns = theirs_ns > h->own_ns ? theirs_ns : h->own_ns;
   h->watches = h->met = true;
+  if (h->before != link->rank) h->heard = link->pair->ops->heard(link->pair);
   h->before = link->rank;
-  h->heard = link->pair->ops->heard(link->pair);
   take_sign(h, link->pair, now_ns);
 }
 
@@ -271,7 +280,7 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
   }
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
   if (h->beats) say_alive(context);
-  if (now_ns - h->due_ns > BUSY_NS)
+  if (shares_processor(context, now_ns))
     h->busy = BUSY_TURNS;
   else if (h->busy > 0)
     h->busy--;

@@ -2,8 +2,8 @@
  * algorithms that pass on sums of some of the ranks, and scaled sums. The plan
  * is one of float32; what is narrow is what the caller has. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/copy.h"
 #include "core/error.h"
 #include "core/reduce.h"
 #include "engine/memory/memory.h"
@@ -135,7 +135,7 @@ void gli_wide_end(const gli_operation *op, uint64_t from, uint64_t bytes) {
     uint8_t *first = (uint8_t *)w->outputs[0] + skip;
     narrow(first, w->out + at, n, w->divisor);
     for (size_t i = 1; i < w->n_out; i++) {
-      memcpy((uint8_t *)w->outputs[i] + skip, first, n * w->elem_bytes);
+      gli_copy_bytes((uint8_t *)w->outputs[i] + skip, first, n * w->elem_bytes);
     }
   }
 }
