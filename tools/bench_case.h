@@ -54,7 +54,7 @@ typedef struct gli_bench_case {
 typedef struct gli_bench_buffers {
   void *in, *out, *in_image, *out_image;
   gli_bench_memory memory;
-  size_t offset;
+  size_t offset; /* as in the call: what was allocated begins before */
 } gli_bench_buffers;
 
 /* Is there such a case? */

@@ -2,6 +2,7 @@
 #ifndef GLI_CORE_COPY_H
 #define GLI_CORE_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,7 +20,7 @@ void gli_copy_in_pieces(void *dst, const void *src, size_t bytes);
  * copy 3 GB/s in place of 45: most distances below 32, and below 64 it may be
  * 28. What malloc gives for a long buffer begins 16 bytes past a page, and the
  * memory of a ring at one. */
-static inline int gli_copy_stumbles(const void *dst, const void *src) {
+static inline bool gli_copy_stumbles(const void *dst, const void *src) {
   return (((uintptr_t)dst - (uintptr_t)src - 1) & 4095) < 63;
 }
 
@@ -31,8 +32,8 @@ static inline void gli_copy_bytes(void *dst, const void *src, size_t bytes) {
     memcpy(dst, src, bytes);
 }
 
-static inline int gli_ranges_overlap(const void *a, const void *b,
-                                     size_t bytes) {
+static inline bool gli_ranges_overlap(const void *a, const void *b,
+                                      size_t bytes) {
   uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
   return (x < y ? y - x : x - y) < bytes;
 }

@@ -127,7 +127,7 @@ static void combine_rest(const job *j, size_t skip, size_t count) {
   alignas(64) unsigned char result[GLI_FUSED_BYTES];
   j->parts->both(result, in_src(j, 0, skip), in_src(j, 1, skip), count);
   for (size_t k = 0; k < j->n_dsts; k++) {
-    gli_copy_bytes(in_dst(j, k, skip), result, count * j->parts->element_bytes);
+    memcpy(in_dst(j, k, skip), result, count * j->parts->element_bytes);
   }
 }
 

@@ -2,10 +2,9 @@
  * those that wait for it would wait until their deadlines, and for ever without
  * one. So each rank tells the next one of its context twice in GLOO_HEARTBEAT
  * that it is there (ALIVE), also when the program makes no calls: the helper
- * thread does. In shared memory the next rank sees that
- * without being told. It takes anything that comes as a sign, for behind a long
- * message an ALIVE comes late; after GLOO_HEARTBEAT without any the context
- * fails, and names it.
+ * thread does. In shared memory the next rank sees that without being told. It
+ * takes anything that comes as a sign, for behind a long message an ALIVE comes
+ * late; after GLOO_HEARTBEAT without any the context fails, and names it.
  *
  * What that costs is the waking of threads, 50 us of a processor each. So
  * nothing wakes a rank that makes no calls but its own clock: it looks for the
@@ -200,7 +199,8 @@ bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank) {
 /* ---- watching ------------------------------------------------------------ */
 
 /* Something has come since the last look. Where the transport does not know
- * when, it was just now. What is known may be known already. */
+ * when, it was just now; where it does, this may be the one of the last look.
+ */
 static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
   uint64_t at_ns = pair->ops->heard_at != NULL ? pair->ops->heard_at(pair) : 0;
   if (at_ns == 0 || at_ns > now_ns) at_ns = now_ns;

@@ -15,9 +15,8 @@ int gli_self_poll(gloo_device *device) {
         gli_engine_upcalls.header(link, &t->request.header, &sink);
     if (status != GLOO_OK) return events + 1; /* poisoned: all is dropped */
     size_t bytes = (size_t)t->request.header.length;
-    if (bytes > 0 && sink.fn == NULL)
-      gli_move_bytes(sink.dst, t->request.payload,
-                     bytes); /* may be the same place */
+    if (bytes > 0 && sink.fn == NULL) /* perhaps to where it is */
+      gli_move_bytes(sink.dst, t->request.payload, bytes);
     else if (bytes > 0)
       gli_sink_place(&sink, 0, t->request.payload, bytes);
     gli_engine_upcalls.received(link, sink.token);

@@ -1,7 +1,6 @@
 /* Memory of this rank that others may read or write (get.c): what is sent is
  * only where it lies. Until they say READ_DONE, or a later message of the plan
  * gives it back, the step is not done. */
-
 #include "core/bytes.h"
 #include "core/copy.h"
 #include "core/error.h"

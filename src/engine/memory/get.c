@@ -9,7 +9,6 @@
  * reader asks `revoked` before it relies on what it read: an operation that
  * failed at its owner fails here too. And when an operation ends with an error,
  * what it has exposed is cut off from any rank that may still write to it. */
-
 #include "core/bytes.h"
 #include "core/copy.h"
 #include "core/error.h"

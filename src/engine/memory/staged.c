@@ -1,6 +1,5 @@
 /* Copies between buffers and their images, and the streams that these keep to.
  */
-
 #include "core/copy.h"
 #include "core/cpu.h"
 #include "core/error.h"
