@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 # Of the layout that is written.
 VERSION = "2.4"
 
-# More would be a mistake in a file, and here it takes memory.
-RANKS_MAX = 1 << 20
+# As many as a job has at most.
+RANKS_MAX = 65536
 
 # The analyzer's names; at any other it stops. What it has none for is called as what is like it, with
 # its own name behind.
