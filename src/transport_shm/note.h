@@ -9,7 +9,7 @@
 
 #include "security/keys.h"
 
-#define GLI_SHM_VERSION 9
+#define GLI_SHM_VERSION 10
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */

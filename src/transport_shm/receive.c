@@ -112,7 +112,7 @@ GLI_APART static void receive_first(gli_shm_pair *pair,
                                     const gli_shm_record *record) {
   const gli_header *header = &record->header;
   size_t bytes = chunk_of(pair, header->length);
-  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  const uint8_t *data = gli_shm_chunk(&pair->in, record, bytes);
   if (bytes == header->length && shm_take_whole(pair, header, data)) {
     shm_recv_take(pair, bytes);
     return;
@@ -174,7 +174,7 @@ GLI_APART static void receive_checked(gli_shm_pair *pair,
   }
   const gli_header *header = &record->header;
   size_t bytes = chunk_of(pair, header->length);
-  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  const uint8_t *data = gli_shm_chunk(&pair->in, record, bytes);
   pair->sum = gli_crc32c(0, data, bytes);
   if (bytes == header->length && pair->sum != pair->expected_sum) {
     shm_recv_damaged(pair, header->length);
@@ -199,7 +199,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
   }
   uint64_t left = pair->header.length - pair->placed;
   size_t bytes = chunk_of(pair, left);
-  const uint8_t *data = gli_shm_chunk(&pair->in, bytes);
+  const uint8_t *data = gli_shm_chunk(&pair->in, record, bytes);
   pair->sum = gli_crc32c(pair->sum, data, bytes);
   if (bytes == left && pair->sum != pair->expected_sum)
     shm_recv_damaged(pair, pair->header.length);
@@ -214,7 +214,7 @@ GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
     gli_shm_take(&pair->in);
   } else if (gli_shm_continues(&pair->in, record)) {
     size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
-    receive_more(pair, gli_shm_chunk(&pair->in, bytes), bytes);
+    receive_more(pair, gli_shm_chunk(&pair->in, record, bytes), bytes);
   } else {
     go_on_checked(pair, record);
   }

@@ -84,16 +84,30 @@ static void shm_ring_publish(gli_shm_out *out, gli_shm_slot *slot) {
   atomic_store(&slot->flag.sequence, out->next);
 }
 
+#define SKEWS (GLI_SHM_LINE - 16) /* 0, 16, 32, 48 */
+
+/* Of a chunk that begins there in the sender's memory. */
+static inline size_t skew_of(const uint8_t *data, size_t bytes) {
+  return bytes >= GLI_SHM_SKEWED_MIN ? (uintptr_t)data & SKEWS : 0;
+}
+
+/* Of a record's chunk. It is read once, for it may be in shared memory. */
+static inline size_t skew_in(const gli_shm_record *r, size_t bytes) {
+  bool checked = r->header.mark > GLI_SHM_MORE_REWIND;
+  if (bytes < GLI_SHM_SKEWED_MIN || checked) return 0;
+  return *(const volatile uint8_t *)r->data & SKEWS;
+}
+
 /* Copy a chunk into the data part; it has room. */
-static void put_data(gli_shm_out *out, uint64_t from, const uint8_t *data,
-                     size_t bytes) {
-  uint8_t *to = out->memory->data + from % out->data_bytes;
+static void put_data(gli_shm_out *out, uint64_t from, size_t skew,
+                     const uint8_t *data, size_t bytes) {
+  uint8_t *to = out->memory->data + from % out->data_bytes + skew;
   if (bytes < GLI_SHM_NONTEMPORAL_MIN)
     memcpy(to, data, bytes);
   else
     gli_shm_copy(&out->copiers[bytes >= GLI_SHM_NONTEMPORAL_LONG], to, data,
                  bytes);
-  out->at = from + shm_ring_lines(bytes);
+  out->at = from + shm_ring_lines(skew + bytes);
 }
 
 /* All but the sequence number, which is atomic. */
@@ -174,14 +188,15 @@ GLI_INLINE uint64_t place_next(gli_shm_out *out, bool is_head, size_t bytes,
 
 static bool put_head(gli_shm_out *out, gli_header *header,
                      const uint8_t *payload, uint64_t *progress) {
-  size_t bytes = shm_ring_least(header->length, out->chunk);
+  size_t bytes = shm_ring_least(header->length, out->chunk), skew = 0;
   bool in_slot = header->length <= GLI_SHM_INLINE;
   uint64_t from = out->at, end = from;
   bool rewind = false;
   if (!in_slot) {
-    from = place_next(out, true, bytes, &rewind);
+    skew = skew_of(payload, bytes);
+    from = place_next(out, true, skew + bytes, &rewind);
     if (from == NOWHERE) return false;
-    end = from + shm_ring_lines(bytes);
+    end = from + shm_ring_lines(skew + bytes);
   }
   if (!has_room(out, end)) return false;
   gli_shm_slot *slot = shm_slot_of(out);
@@ -190,7 +205,8 @@ static bool put_head(gli_shm_out *out, gli_header *header,
   if (in_slot) {
     write_inline(&slot->record, payload, bytes);
   } else {
-    put_data(out, from, payload, bytes);
+    slot->record.data[0] = (uint8_t)skew;
+    put_data(out, from, skew, payload, bytes);
   }
   shm_ring_publish(out, slot);
   *progress = 1 + bytes;
@@ -201,15 +217,17 @@ GLI_INLINE bool put_more(gli_shm_out *out, const gli_header *header,
                          const uint8_t *payload, uint64_t *progress,
                          gli_shm_kind kind, gli_shm_kind rewound) {
   while (*progress - 1 < header->length) {
-    uint64_t placed = *progress - 1;
-    size_t bytes = shm_ring_least(header->length - placed, out->chunk);
+    const uint8_t *data = payload + (*progress - 1);
+    size_t bytes = shm_ring_least(header->length - (*progress - 1), out->chunk);
+    size_t skew = kind == GLI_SHM_MORE ? skew_of(data, bytes) : 0;
     bool rewind;
-    uint64_t from = place_next(out, false, bytes, &rewind);
-    if (from == NOWHERE || !has_room(out, from + shm_ring_lines(bytes)))
+    uint64_t from = place_next(out, false, skew + bytes, &rewind);
+    if (from == NOWHERE || !has_room(out, from + shm_ring_lines(skew + bytes)))
       return false;
     gli_shm_slot *slot = shm_slot_of(out);
     slot->record.header.mark = (uint8_t)(rewind ? rewound : kind);
-    put_data(out, from, payload + placed, bytes);
+    slot->record.data[0] = (uint8_t)skew;
+    put_data(out, from, skew, data, bytes);
     shm_ring_publish(out, slot);
     *progress += bytes;
   }
@@ -270,7 +288,7 @@ GLI_APART static bool put_checked_head(gli_shm_out *out, gli_header *header,
   write_header(&slot->record, &r.header);
   memcpy(slot->record.data, r.data, sizeof r.data);
   out->at = from;
-  if (bytes > 0) put_data(out, from, payload, bytes);
+  if (bytes > 0) put_data(out, from, 0, payload, bytes);
   shm_ring_publish(out, slot);
   *progress = 1 + bytes;
   return true;
@@ -346,7 +364,7 @@ void gli_shm_take_short(gli_shm_in *in, const gli_shm_record *r,
 bool gli_shm_take_long(gli_shm_in *in, const gli_shm_record *r, size_t bytes,
                        gli_taken *taken) {
   if (bytes > in->chunk) return false;
-  taken->payload = gli_shm_chunk(in, bytes);
+  taken->payload = gli_shm_chunk(in, r, bytes);
   took(in, r, taken);
   return true;
 }
@@ -388,10 +406,12 @@ bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record) {
                  GLI_SHM_CHECKED_MORE_REWIND);
 }
 
-const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes) {
-  uint64_t from = shm_ring_place(in->at, in->data_bytes, bytes);
-  in->at = from + shm_ring_lines(bytes);
-  return in->memory->data + from % in->data_bytes;
+const uint8_t *gli_shm_chunk(gli_shm_in *in, const gli_shm_record *record,
+                             size_t bytes) {
+  size_t skew = skew_in(record, bytes);
+  uint64_t from = shm_ring_place(in->at, in->data_bytes, skew + bytes);
+  in->at = from + shm_ring_lines(skew + bytes);
+  return in->memory->data + from % in->data_bytes + skew;
 }
 
 void gli_shm_take(gli_shm_in *in) {

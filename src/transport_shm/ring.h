@@ -10,9 +10,15 @@
  * message is a HEAD record with the first chunk of payload and as many MORE
  * records as are needed, each with min(rest, chunk) bytes. Both sides compute
  * from the lengths where a chunk lies: a chunk is contiguous and begins on a
- * line, so one that would pass the end of the data part begins at its start
- * instead. No position and no length of a chunk is ever read from shared
- * memory.
+ * line, or `skew` bytes behind one, so one that would pass the end of the data
+ * part begins at its start instead. No position and no length of a chunk is
+ * ever read from shared memory.
+ *
+ * Skew. What a processor copies fast depends on how both ends lie to lines
+ * (core/copy.h). Most programs get all their long buffers from one allocator,
+ * which begins them 16 bytes behind a line, so a long chunk begins in the ring
+ * as far behind a line as in the sender's memory, by quarters of a line, and
+ * both copies are between equals.
  *
  * Order. Record n is valid when its slot's `sequence` is n + 1 (mod 2^32); that
  * word is stored last, after header and data, with (at least) release order,
@@ -53,6 +59,7 @@
 /* More than a core's nearest caches hold. */
 #define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
 #endif
+#define GLI_SHM_SKEWED_MIN ((size_t)4097) /* shorter chunks have no skew */
 #define GLI_SHM_INLINE 8u
 #define GLI_SHM_CHUNKS 32u /* chunks that a large data part holds */
 #define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)
@@ -75,7 +82,9 @@ typedef enum gli_shm_kind {
 } gli_shm_kind;
 
 /* A slot's words, as they are but for the sequence number, which is where the
- * header has its `number`. Its `mark` is the kind of the record. */
+ * header has its `number`. Its `mark` is the kind of the record. Where the
+ * payload is in the data part, data[0] is its skew; with checksums it has none.
+ */
 typedef struct gli_shm_record {
   gli_header header;
   uint8_t data[GLI_SHM_INLINE];
@@ -245,7 +254,8 @@ bool gli_shm_begins_checked(gli_shm_in *in, const gli_shm_record *record,
                             uint32_t *payload_sum);
 bool gli_shm_continues_checked(gli_shm_in *in, const gli_shm_record *record);
 /* Its chunk of `bytes`, and going on to the next record. */
-const uint8_t *gli_shm_chunk(gli_shm_in *in, size_t bytes);
+const uint8_t *gli_shm_chunk(gli_shm_in *in, const gli_shm_record *record,
+                             size_t bytes);
 void gli_shm_take(gli_shm_in *in);
 /* Store the counters. With `ask`, true when the sender waits for room. */
 bool gli_shm_ack(gli_shm_in *in, bool ask);

@@ -73,7 +73,8 @@ static void place_chunk(receiver *r, const gli_shm_record *record) {
   uint64_t left = r->header.length - r->placed;
   size_t bytes = (size_t)(left < script->chunk ? left : script->chunk);
   const uint8_t *from = record->data;
-  if (r->header.length > GLI_SHM_INLINE) from = gli_shm_chunk(&r->in, bytes);
+  if (r->header.length > GLI_SHM_INLINE)
+    from = gli_shm_chunk(&r->in, record, bytes);
   if (script->early) gli_shm_take(&r->in);
   if (script->early) (void)gli_shm_ack(&r->in, false);
   memcpy(r->data + r->placed, from, bytes);

@@ -74,7 +74,8 @@ static bool take_one(ring *r, arrival *a) {
   uint64_t left = a->header.length - a->placed;
   size_t bytes = (size_t)(left < CHUNK ? left : CHUNK);
   const uint8_t *from = record.data;
-  if (a->header.length > GLI_SHM_INLINE) from = gli_shm_chunk(&r->in, bytes);
+  if (a->header.length > GLI_SHM_INLINE)
+    from = gli_shm_chunk(&r->in, &record, bytes);
   memcpy(a->data + a->placed, from, bytes);
   a->placed += bytes;
   gli_shm_take(&r->in);
@@ -210,7 +211,7 @@ static void garbage_in_slots_stays_within_bounds(void **state) {
     assert_in_range(header.type, GLI_MESSAGE_DATA, GLI_MESSAGE_TYPES - 1);
     assert_in_range(header.eager, 0, 1);
     size_t bytes = (size_t)(header.length < CHUNK ? header.length : CHUNK);
-    const uint8_t *at = gli_shm_chunk(&r->in, bytes);
+    const uint8_t *at = gli_shm_chunk(&r->in, &record, bytes);
     assert_true(at >= r->in.memory->data);
     assert_true(at + bytes <= r->in.memory->data + DATA);
     gli_shm_take(&r->in);
@@ -225,33 +226,55 @@ static size_t place_of_next(ring *r, const uint8_t *payload, size_t bytes) {
   gli_shm_record record;
   gli_shm_get(&r->in, &record);
   assert_true(gli_shm_begins(&r->in, &record));
-  const uint8_t *at = gli_shm_chunk(&r->in, bytes);
+  const uint8_t *at = gli_shm_chunk(&r->in, &record, bytes);
   assert_memory_equal(at, payload, bytes);
   gli_shm_take(&r->in);
   (void)gli_shm_ack(&r->in, true);
   return (size_t)(at - r->in.memory->data);
 }
 
-/* The furthest that messages come which are read one by one. */
-static size_t furthest(size_t rings, bool oversubscribed) {
-  enum { LARGE = 1024 * 1024, BYTES = LARGE / GLI_SHM_CHUNKS };
-  static uint8_t payload[BYTES];
-  ring r = {.in = {.data_bytes = LARGE, .chunk = BYTES}};
-  size_t bytes = gli_shm_ring_bytes(LARGE), far = 0;
-  r.in.memory = aligned_alloc(4096, bytes);
+enum { LARGE = 1024 * 1024, LARGE_CHUNK = LARGE / GLI_SHM_CHUNKS };
+
+static ring large_ring(void) {
+  ring r = {.in = {.data_bytes = LARGE, .chunk = LARGE_CHUNK},
+            .out = {.data_bytes = LARGE, .chunk = LARGE_CHUNK}};
+  size_t bytes = gli_shm_ring_bytes(LARGE);
+  r.in.memory = r.out.memory = aligned_alloc(4096, bytes);
   assert_non_null(r.in.memory);
   memset(r.in.memory, 0, bytes);
-  r.out.memory = r.in.memory;
-  r.out.data_bytes = LARGE;
-  r.out.chunk = BYTES;
+  return r;
+}
+
+/* The furthest that messages come which are read one by one. */
+static size_t furthest(size_t rings, bool oversubscribed) {
+  static _Alignas(64) uint8_t payload[LARGE_CHUNK];
+  ring r = large_ring();
+  size_t far = 0;
   gli_shm_spread(&r.out, rings, oversubscribed);
   for (int i = 0; i < 200; i++) {
     memset(payload, i, sizeof payload);
-    size_t at = place_of_next(&r, payload, BYTES);
+    size_t at = place_of_next(&r, payload, LARGE_CHUNK);
     if (at > far) far = at;
   }
   free(r.in.memory);
-  return far + BYTES;
+  return far + LARGE_CHUNK;
+}
+
+static void long_chunks_lie_to_lines_as_in_the_senders_memory(void **state) {
+  static const size_t lengths[] = {9,    4096,  GLI_SHM_SKEWED_MIN,
+                                   5000, 16384, LARGE_CHUNK};
+  static _Alignas(64) uint8_t memory[LARGE_CHUNK + 64];
+  ring r = large_ring();
+  (void)state;
+  for (size_t i = 0; i < sizeof memory; i++) memory[i] = (uint8_t)(i * 7);
+  for (int turn = 0; turn < 2000; turn++) {
+    size_t bytes = lengths[turn % 6], behind = (size_t)turn / 6 % 64;
+    size_t at = place_of_next(&r, memory + behind, bytes);
+    assert_int_equal(at % 64, bytes < GLI_SHM_SKEWED_MIN ? 0 : behind & 48);
+    assert_true(at + bytes <= LARGE);
+    assert_true(r.out.at == r.in.at);
+  }
+  free(r.in.memory);
 }
 
 static void ranks_with_a_core_each_use_the_data_part_in_turn(void **state) {
@@ -293,15 +316,14 @@ static bool put(ring *r, gli_header *h, const uint8_t *payload,
                         : gli_shm_put(&r->out, h, payload, progress);
 }
 
-static bool is_next(ring *r, bool first) {
-  gli_shm_record record;
-  gli_shm_get(&r->in, &record);
+static bool get_next(ring *r, bool first, gli_shm_record *record) {
+  gli_shm_get(&r->in, record);
   uint32_t sum;
   if (r->out.checked)
-    return first ? gli_shm_begins_checked(&r->in, &record, &sum)
-                 : gli_shm_continues_checked(&r->in, &record);
-  return first ? gli_shm_begins(&r->in, &record)
-               : gli_shm_continues(&r->in, &record);
+    return first ? gli_shm_begins_checked(&r->in, record, &sum)
+                 : gli_shm_continues_checked(&r->in, record);
+  return first ? gli_shm_begins(&r->in, record)
+               : gli_shm_continues(&r->in, record);
 }
 
 /* Put a message, and take it as it comes. Returns the furthest place in the
@@ -316,9 +338,10 @@ static size_t pass(ring *r, size_t bytes) {
     if (!all) all = put(r, &h, payload, &progress);
     assert_false(r->out.broken);
     assert_true(gli_shm_ready(&r->in, memory_order_acquire));
-    assert_true(is_next(r, taken == 0));
+    gli_shm_record record;
+    assert_true(get_next(r, taken == 0, &record));
     size_t part = bytes - taken < LONG_CHUNK ? bytes - taken : LONG_CHUNK;
-    const uint8_t *at = gli_shm_chunk(&r->in, part);
+    const uint8_t *at = gli_shm_chunk(&r->in, &record, part);
     assert_memory_equal(at, payload + taken, part);
     size_t ends = (size_t)(at - r->in.memory->data) + part;
     if (ends > far) far = ends;
@@ -381,6 +404,7 @@ static void messages_that_are_taken_at_once_are_one_chunk(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_with_a_core_each_use_the_data_part_in_turn),
+      cmocka_unit_test(long_chunks_lie_to_lines_as_in_the_senders_memory),
       cmocka_unit_test(messages_that_are_taken_at_once_are_one_chunk),
       cmocka_unit_test(pages_come_with_the_first_long_message),
       cmocka_unit_test(without_pages_for_it_a_ring_is_a_shorter_one),
