@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "tools/own_memory.h"
 #include "tools/start.h"
 
 enum { POLL_MS = 1, STAY_MS = 60000 };
@@ -30,22 +31,6 @@ static uint32_t count_sockets(void) {
   return n;
 }
 
-/* Without what came from files: KiB, and of what several map this one's share.
- */
-static uint32_t memory_kib(void) {
-  unsigned total = 0, kib;
-  char line[128];
-  FILE *file = fopen("/proc/self/smaps_rollup", "re");
-  if (file == NULL) return 0;
-  while (fgets(line, sizeof line, file) != NULL) {
-    if (sscanf(line, "Pss_Anon: %u kB", &kib) == 1 ||
-        sscanf(line, "Pss_Shmem: %u kB", &kib) == 1)
-      total += kib;
-  }
-  fclose(file);
-  return total;
-}
-
 /* Until it counts so many; not longer than what starts them takes to give up.
  */
 static bool await_all(const atomic_uint *count, uint32_t n) {
@@ -61,7 +46,7 @@ static bool await_go(const gli_start_way *way, gli_start_area *area,
   atomic_fetch_add(&area->ready, 1);
   if (before_kib != NULL) {
     if (!await_all(&area->ready, way->size)) return false;
-    *before_kib = memory_kib();
+    *before_kib = gli_own_memory_kib();
   }
   atomic_fetch_add(&area->settled, 1);
   return await_all(&area->go, 1);
@@ -81,7 +66,7 @@ static void arrive(const walker *w, gli_start_point point) {
   atomic_fetch_add(&w->area->reached[point], 1);
   (void)await_all(&w->area->reached[point], w->way->size);
   if (w->alone) {
-    uint32_t kib = memory_kib();
+    uint32_t kib = gli_own_memory_kib();
     w->mine->sockets[point] = count_sockets();
     w->mine->memory_kib[point] = kib > w->before_kib ? kib - w->before_kib : 0;
   }

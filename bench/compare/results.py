@@ -69,15 +69,20 @@ def apart(one, other):
     return max(flags) / min(flags) if min(flags) > 0 else 1
 
 
+# So many ratios within repetitions tell more than all others.
+ENOUGH = 3
+
+
 def ratio_of(cell, lines, name, peer):
-    """Within repetitions whose runs found the same machine; else across them;
+    """Within repetitions whose runs found the same machine; where these are few, across them, too;
     else whatever there is."""
     ours = [line for line in lines if line["library"] == name]
     theirs = [line for line in lines if line["library"] == peer]
     all_pairs = [(a, b) for a in ours for b in theirs]
     both = [(a, b) for a, b in all_pairs if a["repetition"] == b["repetition"]]
     pairs = [(a, b) for a, b in both if apart(a, b) <= NEARNESS]
-    pairs = pairs or [(a, b) for a, b in all_pairs if 1 < apart(a, b) <= NEARNESS] or both
+    if len(pairs) < ENOUGH:
+        pairs = [(a, b) for a, b in all_pairs if 1 < apart(a, b) <= NEARNESS] or pairs or both
     if not pairs:
         return Ratio(cell.figures[name].median_us / cell.figures[peer].median_us)
     found = [a["p50_us"] / b["p50_us"] for a, b in pairs]

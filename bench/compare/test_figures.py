@@ -56,6 +56,10 @@ class Ratios(unittest.TestCase):
         self.assertEqual(cells([at(40.0, "gloo_c", 0, 2.0), at(200.0, "mpich", 0, 12.0),
                                 at(199.0, "gloo_c", 1, 6.0), at(41.0, "mpich", 1, 4.0)])[0].ratio(),
                          results.Ratio(0.5, 0.5, 0.5))
+        # In few: across them, too.
+        few = [at(40.0, "gloo_c", 0, 2.0), at(41.0, "mpich", 0, 8.0), at(199.0, "gloo_c", 1, 6.0),
+               at(42.0, "mpich", 1, 4.0), at(43.0, "gloo_c", 2, 2.0), at(200.0, "mpich", 2, 12.0)]
+        self.assertEqual(cells(few)[0].ratio(), results.Ratio(0.5, 0.25, 0.5))
         # Nowhere: what there is.
         self.assertEqual(cells(runs[:2])[0].ratio().value, 2.0 / 12.0)
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tools/own_memory.h"
+
 enum { MET, PASSED, SPLIT, LINKED, POINTS };
 static const char *const names[POINTS] = {"met", "passed", "split", "linked"};
 
@@ -14,20 +16,6 @@ static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static double memory_kib(void) {
-  unsigned total = 0, kib;
-  char line[128];
-  FILE *file = fopen("/proc/self/smaps_rollup", "re");
-  if (file == NULL) return 0;
-  while (fgets(line, sizeof line, file) != NULL) {
-    if (sscanf(line, "Pss_Anon: %u kB", &kib) == 1 ||
-        sscanf(line, "Pss_Shmem: %u kB", &kib) == 1)
-      total += kib;
-  }
-  fclose(file);
-  return total;
 }
 
 static double count_descriptors(void) {
@@ -66,7 +54,7 @@ static void middle_and_most(double mine, int rank, int size, double found[2]) {
 
 int main(int argc, char **argv) {
   double from[POINTS], at[POINTS], memory[POINTS], descriptors[POINTS];
-  double before = memory_kib();
+  double before = gli_own_memory_kib();
   int rank, size;
   MPI_Comm group;
   for (int p = 0; p < POINTS; p++) {
@@ -80,7 +68,7 @@ int main(int argc, char **argv) {
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
       MPI_Comm_size(MPI_COMM_WORLD, &size);
     }
-    memory[p] = memory_kib() - before;
+    memory[p] = gli_own_memory_kib() - before;
     descriptors[p] = count_descriptors();
     if (p > MET) MPI_Barrier(MPI_COMM_WORLD); /* the others count, too */
   }
