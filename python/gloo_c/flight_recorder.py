@@ -37,7 +37,7 @@ class UnreadableError(Exception):
 
 class Stream(NamedTuple):
     """Operations that are numbered one by one, a process group to the analyzer: those of a group with
-    a tag, the turns of a persistent one, the messages from a rank to another."""
+    a tag, the turns of a persistent one that is matched by its making, the messages from a rank to another."""
 
     group: str
     tag: int
@@ -68,8 +68,8 @@ class Operation:
         self.stream = Stream(str(fields["group"]), int(fields.get("tag", 0)), int(fields.get("request", -1)), ends)
 
     def shown(self) -> bool:
-        """Not the making of groups, for which groups of odd numbers are, and no message of which the
-        other end is not known yet, or is the same rank."""
+        """Not what ranks say to each other to make groups, for which those of odd numbers are, and no message of
+        which the other end is not known yet, or is the same rank."""
         group, ends = self.stream.group, self.stream.ends
         if group != "world" and int(group.rpartition(".")[2]) % 2:
             return False
@@ -85,15 +85,19 @@ class Rank:
             self.rank, self.size, self.now = int(file["rank"]), int(file["size"]), int(file["wall_ns"])
             if file["gloo_trace"] != 1 or not 0 <= self.rank < self.size <= RANKS_MAX:
                 raise ValueError(f"format {file['gloo_trace']}, rank {self.rank} of {self.size}")
-            self.groups = {str(group["group"]): sorted(int(rank) for rank in group["ranks"])
-                           for group in file["groups"]}
+            self.groups = {str(group["group"]): [int(rank) for rank in group["ranks"]] for group in file["groups"]}
             epoch = self.now - int(file["monotonic_ns"])
-            operations = [Operation(fields, self.rank, epoch) for fields in file["operations"]]
-            self.forgot = int(file["ended"]) > sum(one.ended is not None for one in operations)
+            # A group that is being made is listed without a number, and belongs to none.
+            operations = [Operation(fields, self.rank, epoch) for fields in file["operations"]
+                          if fields["call"] != "group"]
+            for rank in {end for one in operations for end in one.stream.ends}.union(*self.groups.values()):
+                if not -1 <= rank < self.size:
+                    raise ValueError(f"rank {rank} of {self.size}")
+            self.forgot = int(file["ended"]) > sum("ended_ns" in fields for fields in file["operations"])
             self.operations = sorted((one for one in operations if one.shown()), key=lambda one: one.started)
         except OSError as error:
             raise UnreadableError(f"{path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise UnreadableError(f"{path} is no file of GLOO_TRACE_DIR: {error!r}") from None
 
 
@@ -199,7 +203,7 @@ def main() -> int:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"{parser.prog}: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{parser.prog}: {error.filename or options.output}: {error.strerror}", file=sys.stderr)
         return 2
     missing = sorted(set(range(max(one.size for one in ranks.values()))) - set(ranks))
     if missing:

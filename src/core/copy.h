@@ -18,8 +18,8 @@ void gli_copy_in_pieces(void *dst, const void *src, size_t bytes);
  * is about to load what it has just stored. Where `dst` is a few bytes past
  * `src` in these, some processors (AMD's Zen 3) believe that all the way, and
  * copy 3 GB/s in place of 45: most distances below 32, and below 64 it may be
- * 28. What malloc gives for a long buffer begins 16 bytes past a page, and the
- * memory of a ring at one. */
+ * 28. What malloc gives for a long buffer begins 16 bytes past a page, and what
+ * mmap gives at one. */
 static inline bool gli_copy_stumbles(const void *dst, const void *src) {
   return (((uintptr_t)dst - (uintptr_t)src - 1) & 4095) < 63;
 }

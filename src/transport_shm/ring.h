@@ -12,7 +12,7 @@
  * from the lengths where a chunk lies: a chunk is contiguous and begins on a
  * line, or `skew` bytes behind one, so one that would pass the end of the data
  * part begins at its start instead. No position and no length of a chunk is
- * ever read from shared memory.
+ * ever read from shared memory, but for the skew.
  *
  * Skew. What a processor copies fast depends on how both ends lie to lines
  * (core/copy.h). Most programs get all their long buffers from one allocator,
@@ -55,7 +55,7 @@
 #define GLI_SHM_SLOTS 256u /* a power of two */
 #define GLI_SHM_ACK_RECORDS (GLI_SHM_SLOTS / 8) /* are given back at once */
 #define GLI_SHM_ACK_BYTES 4096
-#define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk */
+#define GLI_SHM_NEAR ((uint64_t)64 * 1024) /* at least a chunk and a line */
 /* More than a core's nearest caches hold. */
 #define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
 #endif

@@ -113,12 +113,15 @@ def test_a_message_that_nobody_sends_is_missing(job, tmp_path):
 
 def test_files_that_are_none_are_named(tmp_path):
     good = {"gloo_trace": 1, "rank": 0, "size": 2, "wall_ns": 5, "monotonic_ns": 1, "ended": 0, "groups": [],
-            "operations": []}
+            "operations": [{"call": "group", "state": "completed", "started_ns": 1, "ended_ns": 1}]}
     for name, text in {"good": json.dumps(good), "text": "{", "list": "[]", "other": json.dumps({**good, "size": 3}),
                        "later": json.dumps({**good, "gloo_trace": 2}), "huge": json.dumps({**good, "size": 1 << 60}),
+                       "endless": '{"rank": 1e999}',
+                       "strange": json.dumps({**good, "groups": [{"group": "0.2", "ranks": [2]}]}),
                        "less": json.dumps({**good, "operations": [{"call": "send"}]})}.items():
         (tmp_path / name).write_text(text)
-    for names in (["text"], ["list"], ["later"], ["huge"], ["less"], ["nowhere"], ["good", "other"]):
+    for names in (["text"], ["list"], ["later"], ["huge"], ["endless"], ["strange"], ["less"], ["nowhere"],
+                  ["good", "other"]):
         status, said = convert(tmp_path, "--output", "new", *names)
         assert status == 2 and names[-1] in said and "Traceback" not in said, said
     status, said = convert(tmp_path, "--output", "new", "good")
