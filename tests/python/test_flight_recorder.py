@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from gloo_c import flight_recorder
+
 BEGIN = """
 import os, signal, sys, time
 os.environ.update(GLOO_TRACE_DIR=".", GLOO_TRACE_SIGNAL="USR1")
@@ -109,6 +111,17 @@ def test_a_message_that_nobody_sends_is_missing(job, tmp_path):
     said = analyze(tmp_path)
     assert "collective: gloo:recv 1<-0" in said and "group info: world, rank 0 to 2" in said, said
     assert "missing ranks: {0}" in said, said
+
+
+def test_a_root_counts_in_the_order_of_its_group(tmp_path):
+    gather = {"call": "gather", "group": "0.2", "sequence": 0, "state": "completed", "count": 6,
+              "dtype": "float32", "root": 0, "started_ns": 1, "ended_ns": 2}
+    for rank in range(3):
+        (tmp_path / str(rank)).write_text(json.dumps(
+            {"gloo_trace": 1, "rank": rank, "size": 3, "wall_ns": 5, "monotonic_ns": 1, "ended": 1,
+             "groups": [{"group": "0.2", "ranks": [2, 1, 0]}], "operations": [gather]}))
+    dumps = flight_recorder.convert(flight_recorder.read(sorted(tmp_path.iterdir())))
+    assert [dumps[rank]["entries"][0]["output_sizes"] for rank in range(3)] == [[[0]], [[0]], [[18]]]
 
 
 def test_files_that_are_none_are_named(tmp_path):
