@@ -59,7 +59,8 @@
 /* More than a core's nearest caches hold. */
 #define GLI_SHM_FAR ((uint32_t)2 * 1024 * 1024)
 #endif
-#define GLI_SHM_SKEWED_MIN ((size_t)4097) /* shorter chunks have no skew */
+/* Shorter chunks have no skew: up to a page both ways were as fast. */
+#define GLI_SHM_SKEWED_MIN ((size_t)4097)
 #define GLI_SHM_INLINE 8u
 #define GLI_SHM_CHUNKS 32u /* chunks that a large data part holds */
 #define GLI_SHM_DATA_MIN ((uint32_t)16 * 1024)

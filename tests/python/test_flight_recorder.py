@@ -11,18 +11,20 @@ import pytest
 from gloo_c import flight_recorder
 
 BEGIN = """
-import os, signal, sys, time
+import glob, json, os, signal, sys, time
 os.environ.update(GLOO_TRACE_DIR=".", GLOO_TRACE_SIGNAL="USR1")
 import numpy as np
 import gloo_c
 x, n = np.ones(6, "float32"), int(os.environ["WORLD_SIZE"])
 whole, same = np.ones(6 * n, "float32"), np.ones(n, "float32")
-def told():  # a signal's file, by a thread of the library
-    before = len([f for f in os.listdir(".") if f.endswith(f"-pid{os.getpid()}.json")])
+def told():  # a signal's file, whole; a thread of the library writes it
     os.kill(os.getpid(), signal.SIGUSR1)
-    while len([f for f in os.listdir(".") if f.endswith(f"-pid{os.getpid()}.json")]) == before:
-        time.sleep(0.01)
-    time.sleep(0.2)
+    while True:
+        try:
+            json.load(open(glob.glob(f"*-pid{os.getpid()}.json")[0]))
+            return
+        except (IndexError, ValueError):
+            time.sleep(0.01)
 def fails(call, *arguments, **options):
     try:
         call(*arguments, **options)
