@@ -142,7 +142,8 @@ static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
     return bootstrap_no_record(rank, error);
   gli_address address = {.bytes = (uint16_t)(rest - tag_bytes)};
   memcpy(address.data, data + RECORD_HEAD_BYTES, address.bytes);
-  gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4));
+  gli_context_set_peer(context, rank, &address, gli_get_u64(data + 4),
+                       agreement.beats);
   *there = (place){.host = gli_get_u64(data + 20),
                    .tuning = gli_get_u64(data + 32 + RECORD_TRANSPORT_BYTES),
                    .agreement = agreement};
@@ -167,8 +168,7 @@ static gloo_status bootstrap_learn_hosts(gloo_context *context,
   gli_log(GLOO_LOG_INFO, "rank %d of %u: %u hosts of %u to %u ranks",
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
-  gli_context_set_hosts(context, hosts, gli_cores_subscription(cores, size));
-  gli_context_learn_locality(context);
+  gli_context_place(context, hosts, gli_cores_subscription(cores, size));
   return GLOO_OK;
 }
 
@@ -363,11 +363,7 @@ static gloo_status read_records(gloo_context *context, uint32_t size,
   if (status == GLOO_OK) {
     status = bootstrap_learn_hosts(context, places, cores, keys, size, error);
   }
-  if (status == GLOO_OK) {
-    decide_waiting(context, size, cores);
-    for (uint32_t rank = 0; rank < size; rank++)
-      gli_context_note_beats(context, rank, places[rank].agreement.beats);
-  }
+  if (status == GLOO_OK) decide_waiting(context, size, cores);
   free(places);
   free(cores);
   free(keys);

@@ -219,7 +219,7 @@ static gloo_status measure_run(meter *m, partners with) {
   gli_tuning *tuning;
   status = gli_tuning_with_costs(gli_context_tuning(m->context), &costs,
                                  &tuning, m->error);
-  if (status == GLOO_OK) gli_context_set_tuning(m->context, tuning);
+  if (status == GLOO_OK) gli_context_tune(m->context, tuning);
   return status;
 }
 

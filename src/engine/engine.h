@@ -22,9 +22,16 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
                              uint64_t key, const uint8_t *job_key,
                              int64_t timeout_ns, gloo_context **context,
                              gloo_error *error);
-/* Say where a rank listens, before operations are started. */
+/* Say where a rank listens, before operations are started, and whether it tells
+ * the next one that it is there. It may connect from now on. */
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
-                          const gli_address *address, uint64_t key);
+                          const gli_address *address, uint64_t key, bool beats);
+/* Say on which hosts the ranks are, once it is known where all listen: see
+ * gli_context_set_hosts and gli_context_learn_locality. */
+void gli_context_place(gloo_context *context, gli_hosts *hosts,
+                       gli_subscription oversubscribed);
+/* gli_context_set_tuning, once ranks can connect. */
+void gli_context_tune(gloo_context *context, gli_tuning *tuning);
 
 /* ---- groups -------------------------------------------------------------- */
 

@@ -279,7 +279,7 @@ static void engine_open(engine_scene *s, uint8_t how) {
                               &s->context, &error) == GLOO_OK,
              "the context opens");
   for (uint32_t rank = 0; rank < NOWHERE_RANKS; rank++)
-    gli_context_set_peer(s->context, rank, &here, 1 + rank);
+    gli_context_set_peer(s->context, rank, &here, 1 + rank, false);
   if ((how & PROMISES) != 0) gli_context_promise_buffers(s->context);
   gli_context_learn_locality(s->context);
   if ((how & TREE) != 0)

@@ -69,22 +69,25 @@ void ranks_run(int size, const ranks_options *options, rank_body body) {
   }
   rank_thread *threads = calloc((size_t)size, sizeof *threads);
   assert_non_null(threads);
-  for (int i = 0; i < size; i++) {
-    rank_thread *t = &threads[i];
+  int started = 0, code = 0;
+  while (started < size && code == 0) {
+    rank_thread *t = &threads[started];
     t->env = (rank_env){
-        .rank = i, .size = size, .store = store, .user = options->user};
+        .rank = started, .size = size, .store = store, .user = options->user};
     t->body = body;
     t->options = options;
-    assert_int_equal(uv_thread_create(&t->thread, rank_main, t), 0);
+    code = uv_thread_create(&t->thread, rank_main, t);
+    if (code == 0) started++;
   }
   char failure[256] = "";
-  for (int i = 0; i < size; i++) {
+  for (int i = 0; i < started; i++) {
     uv_thread_join(&threads[i].thread);
     if (threads[i].env.failure[0]) print_error("%s\n", threads[i].env.failure);
     if (!failure[0]) memcpy(failure, threads[i].env.failure, sizeof failure);
   }
   free(threads);
   gloo_store_destroy(own);
+  assert_int_equal(code, 0);
   if (failure[0]) fail_msg("%s", failure);
 }
 

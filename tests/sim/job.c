@@ -124,7 +124,7 @@ static void open_ranks(job *j) {
     for (uint32_t k = 0; k < n; k++) {
       uint32_t root = job_root_rank(j, k);
       gli_context_set_peer(j->ranks[i].context, root, &addresses[k],
-                           1000 + root);
+                           1000 + root, true);
     }
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -132,10 +132,8 @@ static void open_ranks(job *j) {
     if (gli_context_join_tree(r->context, &error) != GLOO_OK) {
       give_up("join the tree", i, &error);
     }
-    if (j->fault == JOB_KILL) {
-      gli_context_note_beats(r->context, (r->context->rank + n - 1) % n, true);
+    if (j->fault == JOB_KILL)
       gli_heartbeat_start(r->context, HEARTBEAT_NS, true);
-    }
     if (!j->in_group) continue;
     begin_group(j, r);
     j->group_ids[i] = gli_group_id(r->context);

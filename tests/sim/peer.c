@@ -65,7 +65,7 @@ static void set_up_with(pair_of_ranks *two, const sim_options *options,
   assert_int_equal(sim_transport.open(&c, &two->peer, &error), 0);
   gli_address address;
   sim_transport.address(two->peer, &address);
-  gli_context_set_peer(two->context, 1, &address, PEER_KEY);
+  gli_context_set_peer(two->context, 1, &address, PEER_KEY, true);
   gli_pair_config p = {.self_rank = 1,
                        .peer_rank = 0,
                        .local_key = PEER_KEY,

@@ -1,5 +1,6 @@
 /* A peer that misbehaves, or does not come: questions, announcements, time. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "peer.h"
 
@@ -132,6 +133,50 @@ static void time_runs_from_the_start(void **state) {
   peer_tear_down(&two);
 }
 
+#define SECOND UINT64_C(1000000000)
+
+/* Is the silent peer missed in that time? Looks are so near to each other that
+ * none is late. */
+static bool missed_within(pair_of_ranks *two, uint64_t ns) {
+  gloo_error error;
+  for (uint64_t step_ns = SECOND / 100; ns >= step_ns; ns -= step_ns) {
+    peer_run_engine(two);
+    sim_advance(two->world, step_ns);
+  }
+  if (gli_context_usable(two->context, &error) == GLOO_OK) return false;
+  assert_int_equal(gloo_context_error(two->context, &error), GLOO_ERR_PEER);
+  assert_int_equal(error.rank, 1);
+  assert_non_null(strstr(error.message, "no sign of life"));
+  return true;
+}
+
+/* One that was never heard may still be on its way. */
+static void peer_that_was_never_heard_has_time_to_come(void **state) {
+  (void)state;
+  pair_of_ranks two;
+  peer_set_up(&two, 50, -1);
+  gli_context_start_heartbeat(two.context, SECOND);
+  assert_false(missed_within(&two, 29 * SECOND));
+  assert_true(missed_within(&two, 2 * SECOND));
+  peer_tear_down(&two);
+}
+
+/* It says only once, and perhaps while this rank still reads where the others
+ * are, that it gives signs, and how often. */
+static void sign_before_the_start_counts(void **state) {
+  static const gli_header nothing;
+  (void)state;
+  pair_of_ranks two;
+  peer_set_up(&two, 50, -1);
+  peer_say(&two, GLI_MESSAGE_ALIVE, &nothing, 1500); /* ms */
+  peer_run_both(&two);
+  assert_int_equal(two.came[GLI_MESSAGE_ALIVE], 1);
+  gli_context_start_heartbeat(two.context, SECOND);
+  assert_false(missed_within(&two, 3 * SECOND));
+  assert_true(missed_within(&two, SECOND));
+  peer_tear_down(&two);
+}
+
 int main(void) {
   gloo_log_set_level(GLOO_LOG_OFF);
   const struct CMUnitTest tests[] = {
@@ -141,6 +186,8 @@ int main(void) {
       cmocka_unit_test(a_question_costs_no_time),
       cmocka_unit_test(those_who_all_wait_give_up_in_the_end),
       cmocka_unit_test(time_runs_from_the_start),
+      cmocka_unit_test(peer_that_was_never_heard_has_time_to_come),
+      cmocka_unit_test(sign_before_the_start_counts),
   };
   return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }

@@ -55,10 +55,6 @@
 #define LATE_NS UINT64_C(100000000)
 #define LATE_SHARE 8
 
-static uint32_t rank_before(const gloo_context *context) {
-  return (context->rank + context->size - 1) % context->size;
-}
-
 static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
   return (rank + 1) % context->size;
 }
@@ -70,24 +66,6 @@ static uint64_t beat_every(const gli_heartbeat *h) {
 static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
   uint64_t late_ns = beat_every(h) / LATE_SHARE;
   return now_ns - h->due_ns > (late_ns > LATE_NS ? late_ns : LATE_NS);
-}
-
-void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
-  gli_heartbeat *h = &context->heartbeat;
-  gloo_device *device = context->device;
-  if (device->ops->heard == NULL || context->size < 2 || limit_ns == 0) return;
-  uint64_t now_ns = device->ops->now_ns(device->transport);
-  *h = (gli_heartbeat){.own_ns = limit_ns,
-                       .limit_ns = limit_ns,
-                       .watches = h->watches,
-                       .next = rank_after(context, context->rank),
-                       .before = rank_before(context),
-                       .met = context->origin != NULL, /* they agreed on it */
-                       .beats = beats,
-                       .pause_ns = FIRST_BEAT_NS,
-                       .heard_ns = now_ns};
-  h->due_ns = now_ns + FIRST_BEAT_NS;
-  device->beats = true;
 }
 
 /* ---- giving signs -------------------------------------------------------- */
@@ -241,6 +219,29 @@ static void heartbeat_watch(gloo_context *context, const gli_link *link,
   if (h->before != link->rank) h->heard = link->pair->ops->heard(link->pair);
   h->before = link->rank;
   take_sign(h, link->pair, now_ns);
+}
+
+/* A rank that has begun earlier may have been heard by now, and may not say so
+ * again. */
+void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
+  gli_heartbeat *h = &context->heartbeat;
+  gloo_device *device = context->device;
+  if (device->ops->heard == NULL || context->size < 2 || limit_ns == 0) return;
+  uint64_t now_ns = device->ops->now_ns(device->transport);
+  uint32_t before = (context->rank + context->size - 1) % context->size;
+  *h = (gli_heartbeat){.own_ns = limit_ns,
+                       .limit_ns = limit_ns,
+                       .watches = context->contacts[before].beats,
+                       .next = rank_after(context, context->rank),
+                       .before = before,
+                       .met = context->origin != NULL, /* they agreed on it */
+                       .beats = beats,
+                       .pause_ns = FIRST_BEAT_NS,
+                       .heard_ns = now_ns};
+  h->due_ns = now_ns + FIRST_BEAT_NS;
+  const gli_link *heard = nearest_before(context);
+  if (heard != NULL) heartbeat_watch(context, heard, now_ns);
+  device->beats = true;
 }
 
 /* Returns when to look again. */

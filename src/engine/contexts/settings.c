@@ -40,12 +40,6 @@ void gli_context_promise_buffers(gloo_context *context) {
   context->buffers_promised = true;
 }
 
-void gli_context_note_beats(gloo_context *context, uint32_t rank, bool beats) {
-  context->contacts[rank].beats = beats;
-  if ((rank + 1) % context->size == context->rank)
-    context->heartbeat.watches = beats;
-}
-
 /* Which is asked of each two that follow each other on a host. */
 void gli_context_learn_locality(gloo_context *context) {
   const gli_transport_ops *ops = context->device->ops;

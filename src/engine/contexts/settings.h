@@ -1,5 +1,7 @@
-/* What a context knows of its ranks and hosts, and what was agreed on. No lock:
- * it stays as it is once operations are started. */
+/* What a context knows of its ranks and hosts, and what was agreed on. It stays
+ * as it is once operations are started, so reading takes no lock. Writing takes
+ * the device's as soon as ranks can connect: what they send is handled by any
+ * thread. */
 #ifndef GLI_ENGINE_CONTEXTS_SETTINGS_H
 #define GLI_ENGINE_CONTEXTS_SETTINGS_H
 
@@ -19,9 +21,6 @@ void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
  * where they listen. To be said after that and the hosts; the same on all
  * ranks, for no plan may use what only some of them have. */
 void gli_context_learn_locality(gloo_context *context);
-/* Which ranks tell the next one that they are there, as they published; to be
- * said of all before gli_context_start_heartbeat. */
-void gli_context_note_beats(gloo_context *context, uint32_t rank, bool beats);
 /* What chooses algorithms before the selector does; the context takes it over.
  * To be said before operations are started. NULL: nothing does. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);

@@ -162,8 +162,7 @@ static gloo_context *shrink_make_successor(gli_shrink *s) {
   context->origin_key = s->origin_key;
   context->heartbeat.own_ns = s->council->heartbeat.own_ns;
   for (uint32_t i = 0; i < n; i++)
-    gli_context_note_beats(context, i,
-                           s->members.ranks[ranks[i]] & GLI_MEMBER_BEATS);
+    context->contacts[i].beats = s->members.ranks[ranks[i]] & GLI_MEMBER_BEATS;
   return context;
 }
 

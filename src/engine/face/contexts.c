@@ -33,9 +33,25 @@ gloo_status gli_context_open(gloo_device *device, uint32_t rank, uint32_t size,
 }
 
 void gli_context_set_peer(gloo_context *context, uint32_t rank,
-                          const gli_address *address, uint64_t key) {
+                          const gli_address *address, uint64_t key,
+                          bool beats) {
   gli_device_lock(context->device);
-  context->contacts[rank] = (gli_contact){.address = *address, .key = key};
+  context->contacts[rank] =
+      (gli_contact){.address = *address, .key = key, .beats = beats};
+  gli_device_unlock(context->device);
+}
+
+void gli_context_place(gloo_context *context, gli_hosts *hosts,
+                       gli_subscription oversubscribed) {
+  gli_device_lock(context->device);
+  gli_context_set_hosts(context, hosts, oversubscribed);
+  gli_context_learn_locality(context);
+  gli_device_unlock(context->device);
+}
+
+void gli_context_tune(gloo_context *context, gli_tuning *tuning) {
+  gli_device_lock(context->device);
+  gli_context_set_tuning(context, tuning);
   gli_device_unlock(context->device);
 }
 
