@@ -143,3 +143,16 @@ build() { # directory, [targets...]
   fi
   rm -f "$log"
 }
+
+# Run programs of a log of tests that failed again, when they are five at most, by a
+# command that gets their names. Sets testlogs, the logs for scripts/count-tests.
+retry_failed() { # log, command...
+  local programs
+  testlogs=("$1")
+  mapfile -t programs < <(scripts/count-tests --failed "$1")
+  if [ ${#programs[@]} -eq 0 ] || [ ${#programs[@]} -gt 5 ]; then return; fi
+  testlogs=("${1%/*}/first.json")
+  mv "$1" "${testlogs[0]}"
+  "${@:2}" "${programs[@]}"
+  [ ! -f "$1" ] || testlogs+=("$1")
+}

@@ -317,12 +317,14 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
                                    gloo_error *error) {
   gloo_error cause;
   bool lost = false;
-  gli_device_set_oversubscribed(gli_context_device(context), true);
+  gloo_device *device = gli_context_device(context);
+  bool were = gli_device_set_oversubscribed(device, true);
   gloo_status status = read_circle(context, &attempt->circle, records, &cause);
   if (status == GLOO_OK)
     status = gli_spread(context, at, store, RECORD_MAX_BYTES, timeout_ns,
                         attempt->deadline_ns, records, &lost, &cause);
   if (status == GLOO_OK) return status;
+  gli_device_set_oversubscribed(device, were);
   if (!lost || gli_store_serves(store))
     attempt->again = gli_bootstrap_give_up(store, at->rank, at->size, true,
                                            attempt->deadline_ns, &cause);

@@ -90,8 +90,8 @@ gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
  */
 
 /* Records of so many of the last operations of a new root context and its
- * groups are to be seen in snapshots; to be said before operations are started.
- */
+ * groups are to be seen in snapshots; to be said before operations are started
+ * here. */
 gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
                                     gloo_error *error);
 /* NULL: out of memory. For gli_snapshot_free. */
@@ -112,8 +112,9 @@ static inline uint64_t gli_figures_ns(const gli_figures *figures,
   return gli_ticks_span_ns(&figures->first, &figures->now, ticks);
 }
 
-/* Of a root context, once, and before its operations are started. `user` goes
- * through free() when the last of the family is gone; NULL is allowed. */
+/* Of a root context, once, and before its operations are started here. One that
+ * has failed by then is told of at once. `user` goes through free() when the
+ * last of the family is gone; NULL is allowed. */
 void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
                             void *user);
 /* NULL: there is none. */

@@ -130,6 +130,7 @@ static void a_resolver_that_is_silent_does_not_hold_up_the_deadline(
   int64_t took = now_ns() - began;
   assert_true(took >= SECOND / 5 && took < 10 * SECOND);
   assert_non_null(strstr(e.message, "resolver has not answered"));
+  while (asked == 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   assert_int_equal(asked, 1);
 }
 
@@ -153,12 +154,12 @@ static void a_name_that_stays_unknown_is_an_error_at_the_deadline(
   (void)state;
   fails = 1000000;
   int64_t began = now_ns();
-  gli_retry retry = gli_retry_begin(SECOND / 5);
+  gli_retry retry = gli_retry_begin(SECOND);
   assert_int_equal(gli_look_up_patiently("the host", "name", "1", SOCK_STREAM,
                                          &retry, &list, &e),
                    GLOO_ERR_ADDRESS);
   int64_t took = now_ns() - began;
-  assert_true(took >= SECOND / 5 && took < 10 * SECOND);
+  assert_true(took >= SECOND && took < 10 * SECOND);
   assert_true(asked > 1);
 }
 

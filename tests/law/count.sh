@@ -34,11 +34,11 @@ case_of "running out of time is a failure" "1 passed, 1 failed, 0 skipped" 1 \
   "$(line TIMEOUT -15 '1..2\nok 1 - a\n')"
 case_of "what a sanitizer found is a failure" "1 passed, 1 failed, 0 skipped" 1 \
   "$(line ERROR 66 'ok 1 - a\nWARNING: ThreadSanitizer: data race (pid=1)\nSUMMARY: ThreadSanitizer: data race a.c:1 in f\n')"
-grep -q '^failed: t (data race a.c:1 in f)$' "$scratch/said"
+grep -q '^failed: t (error: data race a.c:1 in f)$' "$scratch/said"
 result "and is told"
 case_of "so is undefined behaviour" "0 passed, 1 failed, 0 skipped" 1 \
   "$(line FAIL 1 'a.c:1:2: runtime error: null pointer\n')"
-grep -q '^failed: t (runtime error: null pointer)$' "$scratch/said"
+grep -q '^failed: t (fail: a.c:1:2: runtime error: null pointer)$' "$scratch/said"
 result "which is told as well"
 case_of "skipped cases are counted" "1 passed, 0 failed, 1 skipped" 0 \
   "$(line OK 0 'ok 1 - a\nok 2 - b # SKIP no network\n')"

@@ -255,7 +255,7 @@ static void ranks_that_disagree_are_told(void **state) {
 static void late_rank(rank_env *env) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.timeout_ns = 300000000;
+  o.timeout_ns = INT64_C(30000000000);
   for (int round = 0; round < 3; round++) {
     RANK_OK(env, gloo_barrier(env->context, &o, &error));
   }

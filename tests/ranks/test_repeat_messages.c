@@ -209,7 +209,7 @@ static void nobody_sends(rank_env *env) {
   int32_t word = 5;
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
-  o.timeout_ns = 300000000;
+  o.timeout_ns = INT64_C(30000000000);
   for (int round = 0; round < 3; round++) {
     if (env->rank == 0) {
       RANK_OK(env,

@@ -177,6 +177,81 @@ static void sign_before_the_start_counts(void **state) {
   peer_tear_down(&two);
 }
 
+/* A rank that knows all others may make groups while this one still meets them:
+ * their context is there before what holds for all contexts is said. */
+static gloo_context *begin_early(pair_of_ranks *two) {
+  gloo_context *control;
+  gloo_error error;
+  peer_set_up(two, 50, -1);
+  assert_int_equal(gli_context_control(two->context, &control, &error),
+                   GLOO_OK);
+  return control;
+}
+
+static void groups_that_begin_early_are_in_the_trace(void **state) {
+  (void)state;
+  pair_of_ranks two;
+  gloo_error error;
+  gloo_context *control = begin_early(&two);
+  assert_int_equal(gli_context_keep_traces(two.context, 1, &error), GLOO_OK);
+  gloo_request *op;
+  int x = 1;
+  assert_int_equal(
+      gloo_send_start(control, &x, 1, GLOO_INT32, 1, NULL, &op, NULL), GLOO_OK);
+  peer_run_both(&two);
+  assert_int_equal(gloo_request_test(op, NULL), GLOO_OK);
+  gloo_request_destroy(op);
+  gli_snapshot *snapshot = gli_context_snapshot(two.context);
+  assert_non_null(snapshot);
+  assert_int_equal(snapshot->ended, 1);
+  gli_snapshot_free(snapshot);
+  peer_tear_down(&two);
+}
+
+static void groups_that_begin_early_know_of_the_cores(void **state) {
+  static const uint64_t hosts_of[2] = {7, 8};
+  (void)state;
+  pair_of_ranks two;
+  gloo_error error;
+  gli_hosts *hosts;
+  const gloo_context *control = begin_early(&two);
+  assert_int_equal(gli_hosts_make(hosts_of, 2, &hosts, &error), GLOO_OK);
+  gli_context_place(two.context, hosts, GLI_OVERSUBSCRIBED);
+  assert_int_equal(gli_context_oversubscribed(control), GLI_OVERSUBSCRIBED);
+  assert_int_equal(gli_context_locality(control),
+                   gli_context_locality(two.context));
+  peer_tear_down(&two);
+}
+
+static int told;
+
+static void tell(void *user, gli_snapshot *snapshot) {
+  assert_non_null(snapshot);
+  assert_int_equal(snapshot->cause.status, GLOO_ERR_ABORTED);
+  assert_int_equal(*(int *)user, 17);
+  gli_snapshot_free(snapshot);
+  told++;
+}
+
+/* Once, whichever comes first. */
+static void failure_is_told(void **state) {
+  const gloo_error cause = {.status = GLOO_ERR_ABORTED, .rank = 1};
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    pair_of_ranks two;
+    peer_set_up(&two, 50, -1);
+    int *user = malloc(sizeof *user);
+    *user = 17;
+    told = 0;
+    if (late) (void)gli_context_fail(two.context, &cause);
+    gli_context_on_failure(two.context, tell, user);
+    if (!late) (void)gli_context_fail(two.context, &cause);
+    peer_run_both(&two);
+    assert_int_equal(told, 1);
+    peer_tear_down(&two);
+  }
+}
+
 int main(void) {
   gloo_log_set_level(GLOO_LOG_OFF);
   const struct CMUnitTest tests[] = {
@@ -188,6 +263,9 @@ int main(void) {
       cmocka_unit_test(time_runs_from_the_start),
       cmocka_unit_test(peer_that_was_never_heard_has_time_to_come),
       cmocka_unit_test(sign_before_the_start_counts),
+      cmocka_unit_test(groups_that_begin_early_are_in_the_trace),
+      cmocka_unit_test(groups_that_begin_early_know_of_the_cores),
+      cmocka_unit_test(failure_is_told),
   };
   return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }

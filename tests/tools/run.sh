@@ -203,10 +203,7 @@ result "or the one that is there"
 
 "$gloo" store --port 0 >"$fake/store" &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-  [ -s "$fake/store" ] && break
-  sleep 0.2
-done
+wait_until test -s "$fake/store"
 store=$(cat "$fake/store")
 has "$store" "GLOO_STORE=tcp://127.0.0.1:"
 result "gloo store says where it listens"
@@ -321,8 +318,9 @@ out=$("$gloo" run -n 2 --grace-ms 20000 -- sh -c '[ $RANK != 1 ] || exit 3
 equal "$? $out" "3 my own story" && has "$(cat "$scratch/err")" "1 more failed"
 result "others may tell their own story within the grace"
 
+# shellcheck disable=SC2094  # ranks read what is said of others
 out=$("$gloo" run -n 4 --min-ranks 2 -- sh -c 'case $RANK in 1) kill -KILL $$ ;; 3) exit 5 ;; esac
-  sleep 0.5; echo $RANK is there' 2> "$scratch/err")
+  until grep -q "goes on with 2" "$0"; do sleep 0.02; done; echo $RANK is there' "$scratch/err" 2> "$scratch/err")
 equal "$? $(echo "$out" | sort | tr '\n' ',')" "0 0 is there,2 is there,"
 result "a job goes on with the ranks that it needs"
 has "$(cat "$scratch/err")" "goes on with 3" && has "$(cat "$scratch/err")" "goes on with 2"

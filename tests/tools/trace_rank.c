@@ -43,17 +43,15 @@ static void work(int late) {
 }
 
 int main(int argc, char **argv) {
-  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
-  gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
   gloo_error error;
   if (argc != 3) return 2;
-  c.timeout_ns = 1500000000;
-  o.context = &c;
-  if (gloo_init(&o, &context, &error) != GLOO_OK) return puts(error.message), 1;
+  if (gloo_init(NULL, &context, &error) != GLOO_OK)
+    return puts(error.message), 1;
   for (int i = 0; i < 5; i++) sum();
   (void)gloo_barrier(context, NULL, NULL);
   int odd_one = gloo_context_rank(context) == atoi(argv[2]);
   while (strcmp(argv[1], "busy") == 0) work(odd_one);
+  (void)gloo_context_set_timeout(context, 1500000000, NULL);
   if (strcmp(argv[1], "late") == 0 && odd_one)
     stay_away();
   else if (strcmp(argv[1], "other") == 0 && odd_one)

@@ -50,19 +50,25 @@ static void close_links(gloo_context *context, gli_send_request *last) {
   }
 }
 
+gli_snapshot_fn gli_family_tells_failure(gli_family *family) {
+  gli_snapshot_fn tell = family->on_failure;
+  family->on_failure = NULL;
+  return family->root->device->fork.child ? NULL : tell;
+}
+
 void gli_context_finish_teardown(gloo_context *context) {
   if (!context->teardown_pending) return;
   gli_device_list(context->device);
   context->teardown_pending = false;
   gli_family *family = context->family;
-  bool told = family->on_failure != NULL && !context->device->fork.child;
-  gli_snapshot *snapshot = told ? gli_snapshot_take(context) : NULL;
+  gli_snapshot_fn tell = gli_family_tells_failure(family);
+  gli_snapshot *snapshot = tell != NULL ? gli_snapshot_take(context) : NULL;
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];
   make_abort(&context->cause, &request, payload);
   close_links(context, &request);
   gli_group_drop_links(family);
-  if (told) family->on_failure(family->on_failure_user, snapshot);
+  if (tell != NULL) tell(family->on_failure_user, snapshot);
   while (family->active.first != NULL) {
     gli_operation_finish(family->active.first, &context->cause);
   }

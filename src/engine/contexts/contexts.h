@@ -23,7 +23,10 @@ void gli_context_free(gloo_context *context);
 /* The cause where this rank gives up; a reason may be NULL, or empty. */
 void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
-/* After a failure that was recorded: operations end, and links are closed. */
+/* What is to be told of the failure, which is told once; NULL: nothing. */
+gli_snapshot_fn gli_family_tells_failure(gli_family *family);
+/* After a failure that was recorded: operations end, and links are closed.
+ * Again for a peer that comes later. */
 void gli_context_finish_teardown(gloo_context *context);
 /* A root without operations and groups says farewell to all, and forgets them.
  */

@@ -109,10 +109,11 @@ unsigned gli_device_tls(const gloo_device *device) {
   return device->tls;
 }
 
-void gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed) {
-  atomic_store(&device->oversubscribed, oversubscribed);
+bool gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed) {
+  bool was = atomic_exchange(&device->oversubscribed, oversubscribed);
   if (device->ops->set_oversubscribed != NULL)
     device->ops->set_oversubscribed(device->transport, oversubscribed);
+  return was;
 }
 
 /* ---- progress ------------------------------------------------------------ */

@@ -29,8 +29,8 @@ int gli_device_progress(gloo_device *device);
 
 /* How to wait: `oversubscribed` when the ranks on this host outnumber its
  * cores, which makes spinning harmful. The environment variable GLOO_WAIT
- * (spin, yield, sleep) overrides what is set here. */
-void gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed);
+ * (spin, yield, sleep) overrides what is set here. Returns what was. */
+bool gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed);
 /* What it does while it waits, in words for people. */
 const char *gli_device_wait_policy(const gloo_device *device);
 

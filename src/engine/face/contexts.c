@@ -46,6 +46,11 @@ void gli_context_place(gloo_context *context, gli_hosts *hosts,
   gli_device_lock(context->device);
   gli_context_set_hosts(context, hosts, oversubscribed);
   gli_context_learn_locality(context);
+  /* A rank that knows them already may make groups. */
+  for (gloo_context *g = context->family->groups; g != NULL; g = g->next) {
+    g->oversubscribed = context->oversubscribed;
+    g->maps = context->maps;
+  }
   gli_device_unlock(context->device);
 }
 

@@ -168,7 +168,7 @@ struct gli_family {
   gloo_context *root;
   gli_trace *trace;           /* of what all of them did */
   gli_totals *totals;         /* the same, in figures */
-  gli_snapshot_fn on_failure; /* NULL: none; see contexts/snapshot.h */
+  gli_snapshot_fn on_failure; /* NULL: none, or it was told; snapshot.h */
   void *on_failure_user;      /* freed with the family */
   bool orphaned;              /* it is destroyed; its pairs serve the groups */
   gli_operation_list active;  /* running, oldest first */
