@@ -194,6 +194,7 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
+      if (pair->qp == NULL) break;
       gli_ibv_pair_break(pair, GLOO_ERR_IO,
                          "the connection of rank %" PRIu32 " with rank %" PRIu32
                          " through %s broke: %s",

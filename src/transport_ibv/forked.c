@@ -26,6 +26,7 @@ void gli_ibv_abandon(gli_transport *base) {
   abandon_pairs(t->pairs);
   abandon_pairs(t->garbage);
   abandon_pairs(t->old_garbage);
+  abandon_pairs(t->undead);
   free(t->regions);
   free(t->stash);
   free(t);

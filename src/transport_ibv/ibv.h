@@ -147,6 +147,7 @@ struct gli_ibv_pair {
 
   /* the queue pair; NULL: none (any more) */
   struct ibv_qp *qp;
+  bool undead;    /* the device would not destroy it, and may name the pair */
   uint8_t *slots; /* memory: those to send, then those to receive */
   size_t slots_bytes;
   struct ibv_mr *mr;
@@ -202,6 +203,7 @@ typedef struct gli_ibv {
   gli_ibv_pair *pairs, *busy;
   /* Without a queue pair; `old` ones since before this poll. */
   gli_ibv_pair *garbage, *old_garbage;
+  gli_ibv_pair *undead; /* disposed of, but may be named until the end */
   uint32_t n_by_verbs, n_others;
   atomic_bool gone; /* the device is */
   unsigned polls;

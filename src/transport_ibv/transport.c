@@ -74,6 +74,7 @@ static void ibv_close(gli_transport *base) {
   t->tcp->ops->close(t->tcp);
   gli_ibv_free_pairs(&t->garbage);
   gli_ibv_free_pairs(&t->old_garbage);
+  gli_ibv_free_pairs(&t->undead);
   ibv_transport_release(t);
 }
 
