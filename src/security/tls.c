@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,18 +162,21 @@ static long tls_bio_control(BIO *bio, int command, long number, void *data) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
-/* Between gli_openssl_begin and gli_openssl_end. */
+/* Between gli_openssl_begin and gli_openssl_end, which several threads may be
+ * at once. */
 static const BIO_METHOD *tls_bio_method(void) {
-  static BIO_METHOD *method;
-  if (method != NULL) return method;
+  static _Atomic(BIO_METHOD *) method;
+  BIO_METHOD *known = atomic_load(&method);
+  if (known != NULL) return known;
   BIO_METHOD *made =
       BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gloo_c socket");
   if (made == NULL) return NULL;
   (void)BIO_meth_set_write(made, tls_bio_write);
   (void)BIO_meth_set_read(made, tls_bio_read);
   (void)BIO_meth_set_ctrl(made, tls_bio_control);
-  method = made;
-  return method;
+  if (atomic_compare_exchange_strong(&method, &known, made)) return made;
+  BIO_meth_free(made);
+  return known;
 }
 
 /* ---- what has failed ----------------------------------------------------- */
