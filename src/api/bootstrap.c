@@ -308,8 +308,7 @@ static gloo_status read_circle(gloo_context *context, const gli_circle *circle,
   return status;
 }
 
-/* The records of ranks that are not in the circle. They do not spin meanwhile:
- * how many share their cores they are about to learn. A failure is told in the
+/* The records of ranks that are not in the circle. A failure is told in the
  * store: not all ranks can find it. */
 static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
                                    const gli_tree_place *at, int64_t timeout_ns,
@@ -317,14 +316,11 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
                                    gloo_error *error) {
   gloo_error cause;
   bool lost = false;
-  gloo_device *device = gli_context_device(context);
-  bool were = gli_device_set_oversubscribed(device, true);
   gloo_status status = read_circle(context, &attempt->circle, records, &cause);
   if (status == GLOO_OK)
     status = gli_spread(context, at, store, RECORD_MAX_BYTES, timeout_ns,
                         attempt->deadline_ns, records, &lost, &cause);
   if (status == GLOO_OK) return status;
-  gli_device_set_oversubscribed(device, were);
   if (!lost || gli_store_serves(store))
     attempt->again = gli_bootstrap_give_up(store, at->rank, at->size, true,
                                            attempt->deadline_ns, &cause);
@@ -421,7 +417,11 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   status =
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,
                              timeout_ns, records, attempt, error);
-  if (status == GLOO_OK && spreads)
+  /* They do not spin until they know how many share their cores. */
+  bool slowed = status == GLOO_OK && spreads;
+  gloo_device *device = gli_context_device(context);
+  bool were = slowed && gli_device_set_oversubscribed(device, true);
+  if (slowed)
     status = fetch_from_tree(context, store, &at, timeout_ns, records, attempt,
                              error);
   attempt->circle = (gli_circle){NULL, 0};
@@ -431,6 +431,7 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
     status = read_records(context, size, mac, records, error);
     meeting->all_know = status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
   }
+  if (slowed && status != GLOO_OK) gli_device_set_oversubscribed(device, were);
   for (uint32_t i = 0; i < size; i++) free(records[i].data);
   free(records);
   gli_mac_destroy(mac);

@@ -16,7 +16,8 @@
  * Failures are noted where they are seen (gli_ibv_pair_break) and reported at
  * the end of poll; upcalls may close any pair, so after each one look at
  * `pair->live`. Memory of pairs is freed at the end of a poll that has found
- * the completion queue empty after their queue pairs were destroyed. */
+ * the completion queue empty after their queue pairs were destroyed; of those
+ * that the device would not destroy, with the transport. */
 #ifndef GLI_TRANSPORT_IBV_IBV_H
 #define GLI_TRANSPORT_IBV_IBV_H
 
@@ -281,7 +282,9 @@ typedef struct gli_ibv_peer {
 } gli_ibv_peer;
 /* Make it talk to that one. */
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair, const gli_ibv_peer *peer);
-/* Destroy it: nothing is read or written for it when this returns. */
+/* Destroy it: nothing is read or written for it when this returns. Where the
+ * device refuses, it is in the state for errors, its memory is not registered
+ * any more, and the pair is `undead`. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "sanitized.h"
 
 static const char *transport;
@@ -55,6 +56,32 @@ static void hosts_of_all_are_known(void **state) {
   for (int i = 0; i < RANKS; i++) ids[i] = names[i % 3];
   ranks_options o = {.transport = transport, .host_ids = ids};
   ranks_run(RANKS, &o, sum_and_swap);
+}
+
+/* How it waits is for other contexts of the device, too. */
+static void meet_in_vain(rank_env *env) {
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_device *device = NULL;
+  gloo_context *context = NULL;
+  gloo_store *store = NULL;
+  d.transport = transport;
+  c.measure = env->rank == 5 ? 1 : -1;
+  RANK_OK(env, gloo_store_prefix_create(env->store, "again", &store, NULL));
+  RANK_OK(env, gloo_device_create(&d, &device, NULL));
+  if (device == NULL) return;
+  const char *before = gli_device_wait_policy(device);
+  RANK_CHECK(env, gloo_context_create(env->rank, env->size, store, device, &c,
+                                      &context, NULL) == GLOO_ERR_MISMATCH);
+  RANK_CHECK(env, strcmp(gli_device_wait_policy(device), before) == 0);
+  gloo_device_destroy(device);
+  gloo_store_destroy(store);
+}
+
+static void meeting_in_vain_leaves_the_device_as_it_was(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(34, &o, meet_in_vain);
 }
 
 /* ---- what they ask of the store ------------------------------------------ */
@@ -135,6 +162,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks_of_any_number_meet),
       cmocka_unit_test(ranks_that_leave_at_once_have_met),
       cmocka_unit_test(hosts_of_all_are_known),
+      cmocka_unit_test(meeting_in_vain_leaves_the_device_as_it_was),
       cmocka_unit_test(the_store_hands_out_no_more_when_there_are_more),
   };
   transport = argc > 1 ? argv[1] : "inproc";

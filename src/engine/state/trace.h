@@ -50,9 +50,9 @@ typedef struct gli_trace {
 } gli_trace;
 
 typedef struct gli_snapshot gli_snapshot;
-/* Is told when a family fails, before its operations end; takes over what it
- * remembers (contexts/snapshot.h; NULL: out of memory). Called with the
- * device's lock held, once. */
+/* Is told when a family fails, before its operations end, or when it is set, if
+ * that comes later; takes over what the family remembers (contexts/snapshot.h;
+ * NULL: out of memory). Called with the device's lock held, once. */
 typedef void (*gli_snapshot_fn)(void *user, gli_snapshot *snapshot);
 
 /* Some are kept in any case, for calls that do not match are found by them. */
