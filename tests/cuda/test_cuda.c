@@ -257,6 +257,7 @@ static void refuse_windows(rank_env *env) {
 
 static void windows_are_of_the_host(void **state) {
   (void)state;
+  need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, refuse_windows);
 }
