@@ -295,7 +295,11 @@ static void flood_the_log(hostile *h) {
 
 /* ---- replay, reflection, relay ------------------------------------------- */
 
-static gloo_status set_through(hostile *h, hostile_relay *relay) {
+#define LONG_TIME INT64_C(20000000000)
+#define SHORT_TIME INT64_C(100000000) /* what was changed may be waited for */
+
+static gloo_status set_through(hostile *h, hostile_relay *relay,
+                               int64_t timeout_ns) {
   gloo_store *store;
   job_options o = h->job->options;
   relay->store = h->port;
@@ -307,8 +311,7 @@ static gloo_status set_through(hostile *h, hostile_relay *relay) {
   t.epoch = JOB_EPOCH;
   t.secret = o.secret;
   t.secret_bytes = strlen(o.secret);
-  t.timeout_ns =
-      relay->changed == SIZE_MAX ? INT64_C(20000000000) : INT64_C(100000000);
+  t.timeout_ns = timeout_ns;
   gloo_status status = gloo_store_tcp_create(&t, &store, NULL);
   if (status == GLOO_OK) {
     status = gloo_store_set(store, "k", "v", 1, NULL);
@@ -335,7 +338,8 @@ static bool holds_key(hostile *h, const char *key) {
 
 static void replays(hostile *h) {
   hostile_relay relay = {.changed = SIZE_MAX};
-  hostile_demand(h, set_through(h, &relay) == GLOO_OK, "the relay is broken");
+  hostile_demand(h, set_through(h, &relay, LONG_TIME) == GLOO_OK,
+                 "the relay is broken");
   hostile_demand(h, holds_key(h, "k"), "the relay has passed nothing on");
   while (hostile_goes_on(h)) {
     int fd = hostile_connect_tcp(h->port);
@@ -350,7 +354,7 @@ static void changes_bytes(hostile *h) {
   static const size_t bytes[2][4] = {{12, 24, 50, 80}, {9, 30, 44, 60}};
   for (int i = 0; i < 8; i++) {
     hostile_relay relay = {.from = i / 4, .changed = bytes[i / 4][i % 4]};
-    hostile_demand(h, set_through(h, &relay) != GLOO_OK,
+    hostile_demand(h, set_through(h, &relay, SHORT_TIME) != GLOO_OK,
                    "what was changed was taken");
     if (i < 4)
       hostile_demand(h, !holds_key(h, "k"), "what was changed was done");
@@ -363,7 +367,7 @@ static void changes_bytes(hostile *h) {
 static void reflects(hostile *h) {
   while (hostile_goes_on(h)) {
     hostile_relay relay = {.from = 1, .changed = 8 + GLI_TCP_NONCE_BYTES};
-    hostile_demand(h, set_through(h, &relay) == GLOO_ERR_AUTH,
+    hostile_demand(h, set_through(h, &relay, LONG_TIME) == GLOO_ERR_AUTH,
                    "it was believed");
   }
 }
