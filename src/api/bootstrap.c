@@ -417,11 +417,12 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   status =
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,
                              timeout_ns, records, attempt, error);
-  /* They do not spin until they know how many share their cores. */
-  bool slowed = status == GLOO_OK && spreads;
+  /* Ranks do not spin until they know how many share their cores; the device
+   * may have other contexts, so a failure restores how they wait. */
+  bool yields = status == GLOO_OK && spreads;
   gloo_device *device = gli_context_device(context);
-  bool were = slowed && gli_device_set_oversubscribed(device, true);
-  if (slowed)
+  bool yielded_before = yields && gli_device_set_oversubscribed(device, true);
+  if (yields)
     status = fetch_from_tree(context, store, &at, timeout_ns, records, attempt,
                              error);
   attempt->circle = (gli_circle){NULL, 0};
@@ -431,7 +432,8 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
     status = read_records(context, size, mac, records, error);
     meeting->all_know = status == GLOO_ERR_MISMATCH || status == GLOO_ERR_AUTH;
   }
-  if (slowed && status != GLOO_OK) gli_device_set_oversubscribed(device, were);
+  if (yields && status != GLOO_OK)
+    gli_device_set_oversubscribed(device, yielded_before);
   for (uint32_t i = 0; i < size; i++) free(records[i].data);
   free(records);
   gli_mac_destroy(mac);

@@ -127,9 +127,9 @@ elif make_group; then
     run_ranks "$2" "$3" sh -c "$enter" "$group"
     equal "$(killed)" "$before"
   }
-  # Less and less memory, until not all of the ENDS of pairs share it; of more than one
-  # pair some are to share it then. Machines differ in how little that is. All runs work.
-  # Sets kib.
+  # Give RANKS less and less memory until some of the ENDS of their pairs use TCP and, where
+  # there is more than one pair, others still share memory: a limit that machines differ in.
+  # Every run on the way has to work. Sets kib to the limit.
   in_less_and_less() { # RANKS ENDS
     kib=$((128 * 1024)) enough=$((512 * 1024)) too_little=0
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do

@@ -50,7 +50,7 @@ static void close_links(gloo_context *context, gli_send_request *last) {
   }
 }
 
-gli_snapshot_fn gli_family_tells_failure(gli_family *family) {
+gli_snapshot_fn gli_family_take_on_failure(gli_family *family) {
   gli_snapshot_fn tell = family->on_failure;
   family->on_failure = NULL;
   return family->root->device->fork.child ? NULL : tell;
@@ -61,7 +61,7 @@ void gli_context_finish_teardown(gloo_context *context) {
   gli_device_list(context->device);
   context->teardown_pending = false;
   gli_family *family = context->family;
-  gli_snapshot_fn tell = gli_family_tells_failure(family);
+  gli_snapshot_fn tell = gli_family_take_on_failure(family);
   gli_snapshot *snapshot = tell != NULL ? gli_snapshot_take(context) : NULL;
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];

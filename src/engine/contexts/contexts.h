@@ -23,8 +23,9 @@ void gli_context_free(gloo_context *context);
 /* The cause where this rank gives up; a reason may be NULL, or empty. */
 void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
-/* What is to be told of the failure, which is told once; NULL: nothing. */
-gli_snapshot_fn gli_family_tells_failure(gli_family *family);
+/* The function that is to be told of a failure: taken by whoever calls it, for
+ * a failure is told once. NULL: there is none, or it was told. */
+gli_snapshot_fn gli_family_take_on_failure(gli_family *family);
 /* After a failure that was recorded: operations end, and links are closed.
  * Again for a peer that comes later. */
 void gli_context_finish_teardown(gloo_context *context);

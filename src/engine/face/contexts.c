@@ -46,7 +46,7 @@ void gli_context_place(gloo_context *context, gli_hosts *hosts,
   gli_device_lock(context->device);
   gli_context_set_hosts(context, hosts, oversubscribed);
   gli_context_learn_locality(context);
-  /* A rank that knows them already may make groups. */
+  /* A peer that knows the hosts already may have made groups. */
   for (gloo_context *g = context->family->groups; g != NULL; g = g->next) {
     g->oversubscribed = context->oversubscribed;
     g->maps = context->maps;

@@ -18,7 +18,7 @@ gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
   gli_device_lock(context->device);
   gli_trace *before = context->trace;
   context->family->trace = context->trace = trace;
-  /* A rank that has begun earlier may make groups already. */
+  /* A peer that has begun earlier may have made groups already. */
   for (gloo_context *g = context->family->groups; g != NULL; g = g->next)
     g->trace = trace;
   gli_device_unlock(context->device);
@@ -76,7 +76,7 @@ void gli_context_on_failure(gloo_context *context, gli_snapshot_fn function,
   context->family->on_failure_user = user;
   bool over = gli_context_poisoned(context) && !context->teardown_pending;
   gli_snapshot_fn tell =
-      over ? gli_family_tells_failure(context->family) : NULL;
+      over ? gli_family_take_on_failure(context->family) : NULL;
   if (tell != NULL) tell(user, gli_snapshot_take(context));
   gli_device_unlock(context->device);
 }
