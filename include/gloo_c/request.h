@@ -143,7 +143,8 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * that starts the request again, destroys it, or destroys its context. No lock
  * of the library is held, so it may start, test, release and destroy requests,
  * this one too. It should be short: while it runs, the helper thread calls no
- * other. It must not destroy a device, or a context that owns its device.
+ * other. It must not destroy a device, or a context that owns its device. It
+ * must not throw: no C++ exception may leave it.
  * Errors: GLOO_ERR_INVALID (NULL).
  * Threads: any. Ownership: `user` stays the caller's, and must be there until
  * the request is destroyed, or released and over. */

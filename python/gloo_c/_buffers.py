@@ -9,6 +9,7 @@ import operator
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, Tuple
 
 from ._binding import ffi, lib
+from ._convert import integer, integers, wrong
 from ._errors import text
 
 Memory = Tuple[Any, int, int, Any]
@@ -46,8 +47,9 @@ def typed(array: Any, dtype: str, element_bytes: int = 0) -> Typed:
     `bits` are 16-bit integers. For "opaque", whose elements only a custom operation knows,
     `element_bytes` says how long each is."""
     if dtype == "opaque":
-        if element_bytes < 1:
-            raise ValueError("elements of type opaque need element_bytes")
+        if integer("element_bytes", element_bytes) < 1:
+            raise ValueError(f"element_bytes is {element_bytes}; expected the size of an element of "
+                             "type opaque in bytes, 1 or more")
         return Typed(array, lib.GLOO_OPAQUE, element_bytes)
     number = dtype_number(dtype)
     return Typed(array, number, SIZES[number])
@@ -74,6 +76,13 @@ def _read_only(thing: Any) -> TypeError:
 def _scattered(thing: Any) -> ValueError:
     return ValueError(f"this {_kind(thing)} is not contiguous: its elements do not lie one behind "
                       "the other, in C order; pass a contiguous copy of it")
+
+
+def _no_array(thing: Any) -> TypeError:
+    return TypeError(f"cannot use {_kind(thing)} {thing!r:.40} as an array; convert numbers by "
+                     "numpy.array(numbers, dtype=\"float32\"), which then holds the result. The library "
+                     "takes arrays of numpy, torch and array.array, bytearrays, memoryviews, bytes "
+                     "as inputs, and objects with DLPack")
 
 
 def _no_dtype(thing: Any, name: str) -> TypeError:
@@ -318,6 +327,8 @@ def _find_reader(thing: Any) -> Reader:
         raise TypeError("a masked array is no array of elements alone; pass its data")
     if "numpy.ndarray" in bases:
         return _numpy
+    if "numpy.generic" in bases:
+        raise _no_array(thing)
     if "torch.Tensor" in bases:
         return _torch
     if _has_buffer(thing):
@@ -326,9 +337,7 @@ def _find_reader(thing: Any) -> Reader:
         return _dlpack
     if hasattr(thing, "__array_interface__"):
         return _array_interface
-    raise TypeError(f"{_kind(thing)} is no memory that the library can read: pass an array (of "
-                    "numpy, torch, array.array), bytes, a bytearray or a memoryview, or what has "
-                    "DLPack")
+    raise _no_array(thing)
 
 
 _readers: dict[type, Reader] = {bytes: _buffer, bytearray: _buffer, memoryview: _buffer,
@@ -371,7 +380,7 @@ def same_dtype(one: Memory, other: Memory) -> None:
 
 def sizes(numbers: Iterable[int], n: int, what: str) -> Any:
     """A list of counts or displacements, one for each rank."""
-    values = [operator.index(number) for number in numbers]
+    values = integers(what, numbers, f"a list of {n} whole numbers, one for each rank")
     if len(values) != n:
         raise ValueError(f"there are {len(values)} {what}, and {n} ranks")
     for rank, value in enumerate(values):

@@ -8,9 +8,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypedDict, TypeVar
 
 from ._binding import ffi, lib
+from ._convert import integer, nanoseconds, string, wrong
 from ._custom import CustomOp
 from ._errors import text
-from ._requests import Request, nanoseconds
+from ._requests import Request
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,17 +78,20 @@ def options_of(call: Call) -> tuple[Any, Any]:
     lib.py_gloo_options_init(options)
     for name, value in given.items():
         if name == "timeout":
-            options.timeout_ns = nanoseconds(value)  # type: ignore[arg-type]
+            options.timeout_ns = nanoseconds(value)
         elif name == "tag":
-            options.tag = value
+            options.tag = integer("tag", value, 0, (1 << 32) - 1)
         elif name == "algorithm":
             if value is not None:
-                kept.append(ffi.new("char[]", value.encode()))  # type: ignore[attr-defined]
+                kept.append(string("algorithm", value))
                 options.algorithm = kept[-1]
         elif name == "ordered":
             options.ordered = bool(value)
         elif name == "factor":
-            kept.append(ffi.new("double *", value))
+            try:
+                kept.append(ffi.new("double *", value))
+            except TypeError:
+                raise wrong("factor", value, "a number") from None
             options.factor = kept[-1]
         elif name == "matched_by_init":
             options.matched_by_init = bool(value)
@@ -99,6 +103,15 @@ def options_of(call: Call) -> tuple[Any, Any]:
             raise ValueError("this operation was closed")
         options.custom, options.custom_element_bytes = custom._pointer, call.opaque_bytes
     return options, kept
+
+
+def clear(call: Call, problem: Exception) -> Exception:
+    """What cffi raised because of an argument, in words that name it. Of the plain numbers only
+    ranks are the program's."""
+    for value in call.arguments:
+        if not isinstance(value, (int, ffi.CData)):
+            return wrong(f"{call.name}: a rank (root or peer)", value, "a whole number")
+    return problem
 
 
 class Caller:

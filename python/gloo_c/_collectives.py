@@ -6,12 +6,12 @@ other."""
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from ._binding import ffi, lib
 from ._buffers import IN_PLACE, Memory, element_bytes, memory, same_dtype, sizes, within
 from ._calls import NULL, Call, Caller, Options, forms, op_number
+from ._convert import integers, wrong
 from ._custom import CustomOp
 
 if TYPE_CHECKING:
@@ -27,6 +27,14 @@ _PLACE = lib.GLOO_IN_PLACE
 
 def _many(array: Any) -> bool:
     return isinstance(array, (list, tuple)) and type(array).__name__ != "Typed"
+
+
+def _mixed(name: str, *given: Arrays) -> TypeError:
+    """Of an array and a list: a list of numbers is no list of arrays."""
+    for arrays in given:
+        for array in arrays if _many(arrays) else ():
+            memory(array, False)
+    return TypeError(f"{name}: input and output must both be arrays, or both lists of arrays")
 
 
 def _pair(input: Array, output: Array | None) -> tuple[Any, Memory, Any, int]:
@@ -65,6 +73,8 @@ def _blocks(name: str, what: str, arrays: Sequence[Array], writable: bool, ranks
 
 def _list(name: str, what: str, arrays: Sequence[Array], writable: bool,
           ) -> tuple[Any, int, int, list[Any]]:
+    if not isinstance(arrays, (list, tuple)):
+        raise wrong(f"{name}: {what}s", arrays, "a list of arrays")
     found = [memory(array, writable) for array in arrays]
     if not found:
         raise ValueError(f"{name}: the list of {what}s is empty")
@@ -118,7 +128,7 @@ class Calls(Caller):
             return self._reducing("allreduce", input, output, op, options)
         place = input if output is None else output
         if not _many(place) or not (input is IN_PLACE or _many(input)):
-            raise TypeError("allreduce: input and output are lists both, or neither is")
+            raise _mixed("allreduce", input, place)
         into = [memory(array, True) for array in place]
         from_ = None
         if output is not None and input is not IN_PLACE and input is not output:
@@ -260,7 +270,7 @@ class Calls(Caller):
                         keep, input if output is None else output, options)
         place = input if output is None else output
         if not _many(place) or not (input is IN_PLACE or _many(input)):
-            raise TypeError("alltoall: input and output are lists both, or neither is")
+            raise _mixed("alltoall", input, place)
         outputs, count, dtype, kept = _blocks("alltoall", "output", place, True, self.size)
         inputs, keep = NULL, None
         if output is not None and input is not IN_PLACE and input is not output:
@@ -385,12 +395,14 @@ class Calls(Caller):
                  outputs: Sequence[Array], times: int, op: str | CustomOp, options: Options,
                  *root: int) -> Call:
         """A reduction of lists; `times` as many elements of inputs as of outputs."""
+        if not isinstance(outputs, (list, tuple)):
+            raise wrong(f"{name}: outputs", outputs, "a list of arrays")
         n_inputs, pointers, keep = 0, NULL, None
         places, count, dtype, kept = _list(name, "output", outputs, True) if outputs else (
             NULL, 0, 0, [])
         if inputs is not None and inputs is not outputs:
-            n_inputs = len(inputs)
             pointers, given, type_given, keep = _list(name, "input", inputs, False)
+            n_inputs = len(inputs)
             if outputs and (given, type_given) != (count * times, dtype):
                 raise ValueError(f"{name}: inputs and outputs do not fit in length or type")
             count, dtype = given if times == 1 else given // times, type_given
@@ -468,11 +480,11 @@ class Calls(Caller):
         """Receive from whichever of these ranks (None: of all) sends first. The result is that
         rank."""
         into = memory(output, True)
-        if peers is not None and not len(peers):
+        ranks = [] if peers is None else integers("recv_any: peers", peers, "a list of ranks")
+        if peers is not None and not ranks:
             raise ValueError("recv_any: the list of ranks is empty")
-        listed = NULL if peers is None else ffi.new("int[]", [operator.index(p) for p in peers])
-        return Call("recv_any", (into[0], into[1], into[2], listed,
-                                 0 if peers is None else len(peers)), into[3], output, options,
+        listed = ffi.new("int[]", ranks) if ranks else NULL
+        return Call("recv_any", (into[0], into[1], into[2], listed, len(ranks)), into[3], output, options,
                     receives=True)
 
     def _sendrecv(self, input: Array | None, to: int, output: Array | None, source: int,

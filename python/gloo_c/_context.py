@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from . import _handles
 from ._binding import ffi, lib
 from ._buffers import dtype_number
-from ._calls import NULL, Call, Options, op_number, options_of
+from ._calls import NULL, Call, Options, clear, op_number, options_of
 from ._collectives import Calls
+from ._convert import an, encoded, integer, integers, nanoseconds, string
 from ._custom import CustomOp
 from ._devices import Device, WatchSlot, device_options, tristate
 from ._errors import GlooError, checked, failure, give_back, new_error, text
 from ._handles import ContextHandle, catch_up
-from ._requests import Request, nanoseconds
+from ._requests import Request
 from ._stores import Store
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 # Functions of the library, by the names of calls; to look for one in lib takes longer.
 _functions: dict[str, Any] = {}
 _REQUEST = ffi.typeof("gloo_request **")
+
+
+_STORE = "a store of gloo_c, such as FileStore(directory); UrlStore(url) opens one by its URL"
+
+
+def _held_by(device: Any) -> Any:
+    if device is None:
+        return None
+    an("device", device, Device, "a gloo_c.Device, or None for one of its own")
+    return device._held()
 
 
 class Route(NamedTuple):
@@ -49,7 +60,7 @@ def _context_options(timeout: float | None, host_id: str | None, measure: bool |
     lib.py_gloo_context_options_init(options)
     options.timeout_ns = nanoseconds(timeout)
     if host_id is not None:
-        kept.append(ffi.new("char[]", host_id.encode()))
+        kept.append(string("host_id", host_id))
         options.host_id = kept[-1]
     options.measure, options.shared_buffers = tristate(measure), tristate(shared_buffers)
     return options, kept
@@ -75,8 +86,10 @@ class Context(Calls):
         catch_up()
         options, _kept = _context_options(timeout, host_id, measure, shared_buffers)
         place = ffi.new("gloo_context **")
-        held = device._held() if device is not None else None
-        store._checked(lib.gloo_context_create, rank, size, store._pointer,
+        held = _held_by(device)
+        an("store", store, Store, _STORE)
+        store._checked(lib.gloo_context_create, integer("rank", rank), integer("size", size),
+                       store._pointer,
                        held.pointer if held is not None else NULL, options, place)
         # Other ranks may still need the store.
         slot = device._slot if device is not None else WatchSlot()
@@ -118,11 +131,14 @@ class Context(Calls):
         else:
             options = NULL
         error = new_error()
-        if call.receives:
-            source = ffi.new("int *")
-            status = function(handle.pointer, *call.arguments, options, source, error)
-        else:
-            status = function(handle.pointer, *call.arguments, options, error)
+        try:
+            if call.receives:
+                source = ffi.new("int *")
+                status = function(handle.pointer, *call.arguments, options, source, error)
+            else:
+                status = function(handle.pointer, *call.arguments, options, error)
+        except TypeError as problem:
+            raise clear(call, problem) from None
         if call.op.__class__ is CustomOp:
             raised = call.op._take_raised()
             if raised is not None:
@@ -147,7 +163,10 @@ class Context(Calls):
         if call.options or custom is not None:
             options, _kept = options_of(call)
         place, error = ffi.new(_REQUEST), new_error()
-        status = function(handle.pointer, *call.arguments, options, place, error)
+        try:
+            status = function(handle.pointer, *call.arguments, options, place, error)
+        except TypeError as problem:
+            raise clear(call, problem) from None
         if status:
             raise failure(status, error)
         give_back(error)
@@ -192,7 +211,7 @@ class Context(Calls):
 
     def host(self, rank: int) -> int:
         """On which of the hosts a rank is, from 0."""
-        found = int(lib.gloo_context_host(self._held().pointer, rank))
+        found = int(lib.gloo_context_host(self._held().pointer, integer("rank", rank)))
         if found < 0:
             raise ValueError(f"there is no rank {rank}")
         return found
@@ -204,20 +223,22 @@ class Context(Calls):
 
     def root_rank(self, rank: int) -> int:
         """The rank that `rank` has in the context that groups were made of."""
-        found = int(lib.gloo_context_world_rank(self._held().pointer, rank))
+        found = int(lib.gloo_context_world_rank(self._held().pointer, integer("rank", rank)))
         if found < 0:
             raise ValueError(f"there is no rank {rank}")
         return found
 
     def translate(self, rank: int, other: Context) -> int | None:
         """The rank that `rank` of this context has in another one; None when it is not there."""
-        found = int(lib.gloo_context_translate(self._held().pointer, rank, other._held().pointer))
+        an("other", other, Context, "a Context")
+        found = int(lib.gloo_context_translate(self._held().pointer, integer("rank", rank),
+                                               other._held().pointer))
         return found if found >= 0 else None
 
     def route(self, peer: int) -> Route:
         """Through what messages to a rank go, and why."""
         answer, error = ffi.new("gloo_answer *"), new_error()
-        status = lib.gloo_context_route(self._held().pointer, peer, answer, error)
+        status = lib.gloo_context_route(self._held().pointer, integer("peer", peer), answer, error)
         if status < 0:
             raise failure(status, error)
         give_back(error)
@@ -228,8 +249,9 @@ class Context(Calls):
         """The algorithm that a call would use, and what chooses it. Nothing is sent."""
         answer = ffi.new("gloo_answer *")
         told, _kept = options_of(Call("choice", (), None, None, options, op))
-        checked(lib.gloo_context_choice, self._held().pointer, collective.encode(), count,
-                dtype_number(dtype), op_number(op), root, told, answer)
+        checked(lib.gloo_context_choice, self._held().pointer, encoded("collective", collective),
+                integer("count", count, 0, (1 << 63) - 1), dtype_number(dtype), op_number(op),
+                integer("root", root), told, answer)
         return Choice(text(answer.text), text(answer.why))
 
     # ---- groups ----------------------------------------------------------------------------------
@@ -240,7 +262,8 @@ class Context(Calls):
         call it. None for a rank that gives no color (None, or below 0)."""
         place = ffi.new("gloo_context **")
         handle = self._held()
-        checked(lib.gloo_context_split, handle.pointer, -1 if color is None else color, key,
+        checked(lib.gloo_context_split, handle.pointer,
+                -1 if color is None else integer("color", color), integer("key", key),
                 self._group_options(timeout, tag), place)
         return None if place[0] == NULL else self._group(handle, place[0])
 
@@ -249,15 +272,16 @@ class Context(Calls):
         """A group of these ranks, in that order. Only they call it, all with the same list."""
         place = ffi.new("gloo_context **")
         handle = self._held()
-        checked(lib.gloo_context_subset, handle.pointer, ffi.new("int[]", list(ranks) or [0]),
-                len(ranks), self._group_options(timeout, tag), place)
+        members = integers("ranks", ranks, "a list of ranks")
+        checked(lib.gloo_context_subset, handle.pointer, ffi.new("int[]", members or [0]),
+                len(members), self._group_options(timeout, tag), place)
         return self._group(handle, place[0])
 
     @staticmethod
     def _group_options(timeout: float | None, tag: int) -> Any:
         options = ffi.new("gloo_group_options *")
         lib.py_gloo_group_options_init(options)
-        options.timeout_ns, options.tag = nanoseconds(timeout), tag
+        options.timeout_ns, options.tag = nanoseconds(timeout), integer("tag", tag, 0, (1 << 32) - 1)
         return options
 
     def _group(self, handle: ContextHandle, pointer: Any) -> Context:
@@ -272,7 +296,8 @@ class Context(Calls):
         StaleError: the others go on without this rank."""
         place, options = ffi.new("gloo_context **"), ffi.new("gloo_shrink_options *")
         lib.py_gloo_shrink_options_init(options)
-        options.timeout_ns, options.ranks_min = nanoseconds(timeout), ranks_min
+        options.timeout_ns = nanoseconds(timeout)
+        options.ranks_min = integer("ranks_min", ranks_min)
         handle = self._held()
         checked(lib.gloo_context_shrink, handle.pointer, options, place)
         return self._group(handle, place[0])
@@ -286,8 +311,10 @@ class Context(Calls):
         place, options = ffi.new("gloo_context **"), ffi.new("gloo_grow_options *")
         made, _kept = _context_options(timeout, None, None, None)
         lib.py_gloo_grow_options_init(options)
-        options.context, options.timeout_ns = made, nanoseconds(wait)
-        options.newcomers, options.ranks_max = newcomers, ranks_max
+        options.context, options.timeout_ns = made, nanoseconds(wait, "wait")
+        options.newcomers = integer("newcomers", newcomers)
+        options.ranks_max = integer("ranks_max", ranks_max)
+        an("store", store, Store, _STORE)
         handle = self._held()
         store._checked(lib.gloo_context_grow, handle.pointer, store._pointer, options, place)
         return None if place[0] == NULL else self._group(handle, place[0])
@@ -300,10 +327,11 @@ class Context(Calls):
         catch_up()
         options, _kept = _context_options(timeout, None, None, None)
         place = ffi.new("gloo_context **")
-        held = device._held() if device is not None else None
+        held = _held_by(device)
+        an("store", store, Store, _STORE)
         store._checked(lib.gloo_context_join, store._pointer,
                        held.pointer if held is not None else NULL, options,
-                       nanoseconds(30.0 if wait is None else wait), place)
+                       nanoseconds(30.0 if wait is None else wait, "wait"), place)
         joined: Context = cls.__new__(cls)
         slot = device._slot if device is not None else WatchSlot()
         joined._made(ContextHandle(place[0], held, store), slot, owner=device is None)
@@ -318,7 +346,7 @@ class Context(Calls):
     def abort(self, reason: str = "") -> None:
         """Give up: all operations of all ranks fail, with a sentence that has the reason. Any
         thread may call it, also while others wait."""
-        checked(lib.gloo_context_abort, self._held().pointer, reason.encode())
+        checked(lib.gloo_context_abort, self._held().pointer, encoded("reason", reason))
 
     def error(self) -> GlooError | None:
         """The first error of this context; None when all is well. Does not wait."""

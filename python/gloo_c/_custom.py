@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ._binding import ffi, lib
 from ._buffers import DTYPE_NAMES
+from ._convert import integer, string, wrong
 from ._errors import checked
 from ._handles import called_back
 
@@ -49,12 +50,15 @@ class CustomOp:
 
     def __init__(self, function: Combine, *, name: str = "python", commutative: bool = False,
                  element_bytes: int = 0) -> None:
+        if not callable(function):
+            raise wrong("function", function, "a function of left, right, result and dtype")
         self._function = function
         self._raised: BaseException | None = None
         options, key = ffi.new("gloo_custom_op_options *"), id(self)
         lib.py_gloo_custom_op_options_init(options)
-        text = ffi.new("char[]", name.encode())
-        options.name, options.commutative, options.element_bytes = text, commutative, element_bytes
+        text = string("name", name)
+        options.name, options.commutative, options.element_bytes = (
+            text, bool(commutative), integer("element_bytes", element_bytes, 0))
         options.user, options.release = ffi.cast("void *", key), lib.py_custom_release
         place = ffi.new("gloo_custom_op **")
         checked(lib.gloo_custom_op_create, lib.py_custom, options, place)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _handles
 from ._binding import ffi, lib
+from ._convert import integer, string
 from ._errors import checked, text
 from ._handles import DeviceHandle, catch_up
 
@@ -51,9 +52,10 @@ def device_options(transport: str | None, host: str | None, interface: str | Non
     lib.py_gloo_device_options_init(options)
     for name, value in (("transport", transport), ("host", host), ("interface", interface)):
         if value is not None:
-            kept.append(ffi.new("char[]", value.encode()))
+            kept.append(string(name, value))
             setattr(options, name, kept[-1])
-    options.port, options.streams, options.no_helper = port, streams, not helper
+    options.port, options.streams = integer("port", port, 0, 65535), integer("streams", streams)
+    options.no_helper = not helper
     options.checksum = tristate(checksum)
     return options, kept
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 import time
+import traceback
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Generator, Sequence
 
 from . import _handles
 from ._binding import ffi, lib
+from ._convert import an, nanoseconds, wrong
 from ._errors import GlooError, InProgressError, checked, failure, give_back, new_error
 from ._handles import RequestHandle
 
@@ -18,21 +19,8 @@ if TYPE_CHECKING:
     from ._context import Context
     from ._custom import CustomOp
 
-_NEVER = (1 << 63) - 1
 # So often does a thread that waits for a request look for signals (Ctrl-C).
 _SLICE = 100_000_000
-
-
-def nanoseconds(seconds: float | None) -> int:
-    """A time to wait as the C interface takes it: None is the default, infinity and what is
-    below 0 no limit, and 0 not to wait."""
-    if seconds is None:
-        return int(lib.GLOO_TIMEOUT_DEFAULT)
-    if math.isnan(seconds):
-        raise ValueError("a timeout is not a number")
-    if seconds < 0 or seconds * 1e9 >= _NEVER:
-        return int(lib.GLOO_TIMEOUT_NONE)
-    return max(int(seconds * 1e9), int(lib.GLOO_TIMEOUT_NOW))
 
 
 # Functions that are called when requests are over, by what the library hands back.
@@ -52,10 +40,19 @@ def py_request_done(user: Any, _pointer: Any, _status: int) -> None:
     try:
         function(request)
     except BaseException:  # there is no caller that it could go to
-        kind, value, trace = sys.exc_info()
-        sys.unraisablehook(SimpleNamespace(
-            exc_type=kind, exc_value=value, exc_traceback=trace, object=function,
-            err_msg="Exception ignored in a function that is called when a request is over"))
+        _report(function)
+
+
+def _report(function: Callable[[Request], object]) -> None:
+    """Tells sys.unraisablehook of the exception of a function. Python's own hook takes only what the
+    interpreter makes, so in its place the exception is printed here."""
+    said = "Exception ignored in a function that is called when a request is over"
+    if sys.unraisablehook is sys.__unraisablehook__:
+        print(f"{said}: {function!r}\n{traceback.format_exc()}", end="", file=sys.stderr)
+        return
+    kind, value, trace = sys.exc_info()
+    sys.unraisablehook(SimpleNamespace(exc_type=kind, exc_value=value, exc_traceback=trace,
+                                       object=function, err_msg=said))
 
 
 class Request:
@@ -206,6 +203,8 @@ class Request:
         """Have `function` called with this request when it is over; at once where it is already.
         It is called by a thread of the library, and should be short: no other such function is
         called meanwhile. What it raises is printed."""
+        if not callable(function):
+            raise wrong("on_done: function", function, "a function of one argument, the request")
         handle, context = self._handle, self._context._handle
         if handle is None or context is None:
             function(self)
@@ -248,10 +247,19 @@ def _pointers(requests: Sequence[Request | None]) -> tuple[Any, list[Any]]:
     return pointers, held
 
 
+def _check(name: str, requests: Any) -> None:
+    if not isinstance(requests, (list, tuple)):
+        raise wrong(f"{name}: requests", requests, "a list of requests")
+    for place, request in enumerate(requests):
+        if request is not None:
+            an(f"{name}: requests[{place}]", request, Request, "a Request, or None")
+
+
 def wait_any(requests: Sequence[Request | None], timeout: float | None = None) -> int | None:
     """Wait until one of several requests is over, and return its place in the list; None where
     there is none. Entries that are None are left out: put None where one was found. Does not raise
     what it has failed of: ask it. InProgressError when the time has passed."""
+    _check("wait_any", requests)
     limit = nanoseconds(timeout)
     end = time.monotonic_ns() + limit if limit > 0 else None
     index, error = ffi.new("size_t *"), new_error()
@@ -275,6 +283,7 @@ def wait_all(requests: Sequence[Request | None], timeout: float | None = None) -
     """Wait until all requests are over, and return their results. Raises what the first of them
     has failed of that has; and InProgressError when the time (for all of them together) has
     passed."""
+    _check("wait_all", requests)
     limit = nanoseconds(timeout)
     end = time.monotonic() + limit / 1e9 if limit > 0 else None
     for request in requests:

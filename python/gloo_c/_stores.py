@@ -7,9 +7,9 @@ from typing import Any, Protocol, Sequence
 
 from . import _errors
 from ._binding import ffi, lib
+from ._convert import an, buffer, encoded, integer, nanoseconds, string
 from ._errors import GlooError, checked, text
 from ._handles import called_back, catch_up
-from ._requests import nanoseconds
 
 Bytes = Any  # bytes, or what has a buffer of bytes
 
@@ -27,13 +27,13 @@ class Store:
 
     def set(self, key: str, value: Bytes) -> None:
         """Set a key, whatever it held."""
-        data = ffi.from_buffer(value)
-        self._checked(lib.gloo_store_set, self._pointer, key.encode(), data, len(data))
+        data = buffer("value", value)
+        self._checked(lib.gloo_store_set, self._pointer, encoded("key", key), data, len(data))
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
         """Wait until a key exists, and return its value."""
         value = ffi.new("gloo_value *")
-        self._checked(lib.gloo_store_get, self._pointer, key.encode(), nanoseconds(timeout), value)
+        self._checked(lib.gloo_store_get, self._pointer, encoded("key", key), nanoseconds(timeout), value)
         return _taken(value)
 
     def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:
@@ -44,26 +44,27 @@ class Store:
     def add(self, key: str, amount: int) -> int:
         """Add to the number that a key holds (0 when it is absent), and return the sum."""
         result = ffi.new("int64_t *")
-        self._checked(lib.gloo_store_add, self._pointer, key.encode(), amount, result)
+        self._checked(lib.gloo_store_add, self._pointer, encoded("key", key),
+                      integer("amount", amount, -(1 << 63), (1 << 63) - 1), result)
         return int(result[0])
 
     def compare_and_set(self, key: str, expected: Bytes, desired: Bytes) -> bytes:
         """If a key holds `expected` (nothing: is absent), set it. Returns what it holds then;
         CompareError when it holds something else."""
-        old, new = ffi.from_buffer(expected), ffi.from_buffer(desired)
+        old, new = buffer("expected", expected), buffer("desired", desired)
         value = ffi.new("gloo_value *")
-        self._checked(lib.gloo_store_compare_and_set, self._pointer, key.encode(), old, len(old),
+        self._checked(lib.gloo_store_compare_and_set, self._pointer, encoded("key", key), old, len(old),
                       new, len(new), value)
         return _taken(value)
 
     def append(self, key: str, value: Bytes) -> None:
         """Append to what a key holds."""
-        data = ffi.from_buffer(value)
-        self._checked(lib.gloo_store_append, self._pointer, key.encode(), data, len(data))
+        data = buffer("value", value)
+        self._checked(lib.gloo_store_append, self._pointer, encoded("key", key), data, len(data))
 
     def delete(self, key: str) -> None:
         """Delete a key; NotFoundError when it does not exist."""
-        self._checked(lib.gloo_store_delete, self._pointer, key.encode())
+        self._checked(lib.gloo_store_delete, self._pointer, encoded("key", key))
 
     def multi_get(self, keys: Sequence[str], timeout: float | None = None) -> list[bytes]:
         """Wait for several keys, and return their values."""
@@ -78,7 +79,7 @@ class Store:
         names, _kept = _keys(list(items))
         values, held = ffi.new("gloo_value[]", max(len(items), 1)), []
         for value, data in zip(values, items.values()):
-            held.append(ffi.from_buffer(data))
+            held.append(buffer("a value of items", data))
             value.data, value.bytes = held[-1], len(held[-1])
         self._checked(lib.gloo_store_multi_set, self._pointer, names, values, len(items))
 
@@ -104,9 +105,8 @@ class _Destroyer:
 
 
 def _keys(keys: Sequence[str]) -> tuple[Any, list[Any]]:
-    if isinstance(keys, str):
-        raise TypeError("a list of keys is wanted, not one")
-    kept = [ffi.new("char[]", key.encode()) for key in keys]
+    an("keys", keys, (list, tuple), "a list of keys")
+    kept = [string("a key", key) for key in keys]
     return ffi.new("char *[]", kept or [ffi.NULL]), kept
 
 
@@ -133,8 +133,9 @@ class FileStore(Store):
     def __init__(self, directory: str | os.PathLike[str], job: str = "", epoch: int = 0) -> None:
         options = ffi.new("gloo_store_file_options *")
         lib.py_gloo_store_file_options_init(options)
-        where, name = ffi.new("char[]", os.fsencode(directory)), ffi.new("char[]", job.encode())
-        options.directory, options.job, options.epoch = where, name, epoch
+        an("directory", directory, (str, bytes, os.PathLike), "a path")
+        where, name = ffi.new("char[]", os.fsencode(directory)), string("job", job)
+        options.directory, options.job, options.epoch = where, name, integer("epoch", epoch)
         place = ffi.new("gloo_store **")
         checked(lib.gloo_store_file_create, options, place)
         super().__init__(place[0])
@@ -148,9 +149,10 @@ class TcpStore(Store):
                  epoch: int = 0, timeout: float | None = None) -> None:
         options = ffi.new("gloo_store_tcp_options *")
         lib.py_gloo_store_tcp_options_init(options)
-        where, name = ffi.new("char[]", host.encode()), ffi.new("char[]", job.encode())
-        options.host, options.port, options.serve = where, port, serve
-        options.job, options.epoch, options.timeout_ns = name, epoch, nanoseconds(timeout)
+        where, name = string("host", host), string("job", job)
+        options.host, options.port = where, integer("port", port, 0, 65535)
+        options.serve, options.job, options.epoch = bool(serve), name, integer("epoch", epoch)
+        options.timeout_ns = nanoseconds(timeout)
         place = ffi.new("gloo_store **")
         checked(lib.gloo_store_tcp_create, options, place)
         super().__init__(place[0])
@@ -167,7 +169,7 @@ class UrlStore(Store):
 
     def __init__(self, url: str, timeout: float | None = None) -> None:
         place = ffi.new("gloo_store **")
-        checked(lib.gloo_store_open, url.encode(), nanoseconds(timeout), place)
+        checked(lib.gloo_store_open, encoded("url", url), nanoseconds(timeout), place)
         super().__init__(place[0])
 
 
@@ -176,7 +178,8 @@ class PrefixStore(Store):
 
     def __init__(self, base: Store, prefix: str) -> None:
         place = ffi.new("gloo_store **")
-        checked(lib.gloo_store_prefix_create, base._pointer, prefix.encode(), place)
+        an("base", base, Store, "a store of gloo_c")
+        checked(lib.gloo_store_prefix_create, base._pointer, encoded("prefix", prefix), place)
         self._base = base
         super().__init__(place[0], base._pointer)
 

@@ -21,7 +21,7 @@ from gloo_c._binding import ffi, lib
 from gloo_c._calls import OPS
 from gloo_c._collectives import NO_RANK
 from gloo_c._context import Context
-from gloo_c._requests import nanoseconds
+from gloo_c._convert import nanoseconds
 
 # Without types: JAX need not be there when this package is checked.
 jax: Any = importlib.import_module("jax")
