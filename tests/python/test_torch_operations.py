@@ -6,7 +6,6 @@ import threading
 from datetime import timedelta
 
 import pytest
-from rank_threads import raise_first, run_threads
 
 torch = pytest.importorskip("torch")
 
@@ -15,8 +14,8 @@ from torch._C import _distributed_c10d as c10d  # noqa: E402
 
 import gloo_c  # noqa: E402
 from gloo_c.torch import BackendError, Group  # noqa: E402
+from torch_groups import bits, given, on, same  # noqa: E402
 
-TIMEOUT = timedelta(seconds=30)
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
          torch.uint64]
@@ -27,31 +26,6 @@ MOVED = [*FLOATS, *WHOLE, *COMPLEX, torch.bool, torch.float8_e4m3fn, torch.float
 NAMES = {"ids": lambda value: str(value).removeprefix("torch.")}
 
 
-def on(size, body, errors=False):
-    """What body(group, rank) returns on each of `size` ranks."""
-    store, results, raised = dist.HashStore(), [None] * size, []
-
-    def rank_main(rank):
-        try:
-            group = Group(dist.PrefixStore("test", store), rank, size, TIMEOUT,
-                          device=gloo_c.Device("inproc"))
-            try:
-                results[rank] = body(group, rank)
-            finally:
-                group.barrier().wait() if not errors and not raised else None
-                group.shutdown()
-        except BackendError as error:
-            results[rank] = error
-            if not errors:
-                raised.append(error)
-        except BaseException as error:
-            raised.append(error)
-
-    run_threads(size, rank_main)
-    raise_first(raised, BackendError)
-    return results
-
-
 @pytest.fixture(params=[1, 2, 3, 4], ids=lambda size: f"ranks{size}")
 def size(request):
     return request.param
@@ -60,26 +34,6 @@ def size(request):
 @pytest.fixture(params=[False, True], ids=["blocking", "started"])
 def asynchronous(request):
     return request.param
-
-
-def given(kind, asynchronous, **values):
-    options = kind()
-    options.asyncOp = asynchronous
-    for name, value in values.items():
-        setattr(options, name, value)
-    return options
-
-
-def bits(tensor):
-    """Its elements as bytes: also of types that cannot be compared."""
-    if not tensor.numel():
-        return tensor.new_empty(0, dtype=torch.uint8)
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
-
-
-def same(found, expected):
-    assert found.dtype == expected.dtype and found.shape == expected.shape
-    assert torch.equal(bits(found), bits(expected)), (found, expected)
 
 
 def values(rank, count, dtype):

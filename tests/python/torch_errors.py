@@ -21,6 +21,8 @@ from gloo_c.torch import BackendError
 
 torch.set_num_threads(1)
 CASE = sys.argv[1]
+if CASE.startswith("compared"):
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
 dist.init_process_group("gloo_c", timeout=datetime.timedelta(seconds=5))
 RANK = dist.get_rank()
 one = torch.ones(4)
@@ -161,6 +163,40 @@ def groups_fail_alone():
     expect(lambda: dist.all_reduce(torch.ones(4 + RANK), group=other), "float32")
     dist.all_reduce(one)
     assert one[0] == 2
+
+
+def compared_calls_differ():
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL: told before anything is sent, so the group stays."""
+    other = dist.new_group([0, 1])
+    for group in (dist.group.WORLD, other):
+        expect(lambda: dist.all_reduce(one, group=group) if RANK else dist.broadcast(one, 0, group),
+               "ALLREDUCE(", "BROADCAST(", "SequenceNumber=", "Collectives differ in the following")
+        expect(lambda: dist.all_reduce(torch.ones(4 + RANK), group=group), "[4]", "[5]")
+        total = torch.ones(4)
+        dist.all_reduce(total, group=group)
+        assert total[0] == 2
+    dist.destroy_process_group(other)
+
+
+def compared_calls_do_not_come():
+    if RANK == 1:
+        end_here()
+    error = expect(lambda: dist.all_reduce(one), "ALLREDUCE(", "Ranks 1 failed to pass monitoredBarrier",
+                   rank=1)
+    assert isinstance(error, RuntimeError)
+    end_here()
+
+
+def options_give_the_timeout():
+    options = dist.ProcessGroupGloo._Options()
+    options._timeout = datetime.timedelta(seconds=7)
+    group = dist.new_group([0, 1], pg_options=options)
+    assert group.options._timeout == options._timeout
+    group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=9), pg_options=options)
+    assert group.options._timeout == datetime.timedelta(seconds=9)
+    assert group.options.global_ranks_in_group == [0, 1]
+    dist.all_reduce(one, group=group)
+    print(f"rank {RANK}: as expected", flush=True)
 
 
 globals()[CASE]()

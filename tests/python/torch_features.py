@@ -94,6 +94,19 @@ def operations():
 
 
 @feature
+def barrier_after_collectives():
+    for asynchronous in (False, True) * 5:
+        tensors = [torch.full((100, 100), float(number)) for number in range(16)]
+        for tensor in tensors:
+            dist.all_reduce(tensor, async_op=True)
+        work = dist.barrier(async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        for number, tensor in enumerate(tensors):
+            same(tensor, torch.full((100, 100), float(number * SIZE)))
+
+
+@feature
 def premul_sum():
     mine = torch.full((3,), RANK + 1.0)
     dist.all_reduce(mine, op=dist._make_nccl_premul_sum(0.5))

@@ -22,10 +22,11 @@ PyTorch makes a RuntimeError of it that has its text. `error` tells what has bro
 Calls that are not asynchronous return when this rank is done, and no thread but the caller's takes
 part in them. Futures are completed, and their callbacks called, by threads of this module."""
 
-from ._errors import BackendError
-from ._group import BACKEND, Group, register
+from ._calls import BACKEND
+from ._errors import ArgumentError, BackendError
+from ._group import Group, register
 from ._shrink import error, shrink
 
 register()
 
-__all__ = ["BACKEND", "BackendError", "Group", "error", "shrink"]
+__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "shrink"]

@@ -13,19 +13,23 @@ from typing import Any, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C import _distributed_c10d as _c10d
 from torch._C._distributed_c10d import Store
 
 from .._binding import ffi, lib
 from .._context import Context
+from .._convert import nanoseconds
 from .._devices import Device
 from .._errors import GlooError, failure, give_back, new_error
-from .._requests import Request, nanoseconds
-from ._errors import backend_error
+from .._requests import Request
+from ._checks import Checks
+from ._errors import ArgumentError, TensorTypeError, backend_error
 from ._meeting import meeting_store
 from ._profiler import profiled, shown
 from ._tensors import DTYPES, NULL, After, all_of
-from ._works import Ended, Started
+from ._works import Deferred, Ended, Started
 
+BACKEND = "gloo_c"
 KINDS: Any = dist.ReduceOp.RedOpType
 OPS: dict[Any, int] = {
     KINDS.SUM: lib.GLOO_SUM, KINDS.PRODUCT: lib.GLOO_PRODUCT, KINDS.MIN: lib.GLOO_MIN,
@@ -80,19 +84,37 @@ def limit_of(timeout: timedelta | None) -> int:
 class Caller:
     """A context, and the operations on it that are under way."""
 
-    def _meet(self, store: Store, rank: int, size: int, timeout: timedelta, name: str,
+    _checks: Checks | None = None  # of TORCH_DISTRIBUTED_DEBUG=DETAIL
+
+    def _meet(self, store: Store, rank: int, size: int, timeout: Any, name: str,
               given: Device | Context | None) -> None:
+        """timeout: a timedelta, or options of which it is taken."""
         self._rank, self._size = rank, size
         self._store = store
         self._name, self._desc = name, "undefined"
         self._sequence = 0
-        self._timeout = timeout
-        self._live: deque[Started] = deque()
+        if isinstance(timeout, _c10d.Backend.Options):
+            timeout = timeout._timeout
+        self._timeout: timedelta = timeout
+        self._live: deque[Started | Deferred] = deque()  # collectives
+        self._messages: list[Started] = []
+        self._messages_kept = 16  # completed ones are looked for when there are more
+        self._deferred: Deferred | None = None
         try:
             self._context = self._context_of(given, timeout.total_seconds())
         except GlooError as error:
             raise backend_error(error) from error.__cause__
         contexts.add(self._context)
+
+    def _compare_calls(self, store: Store, timeout: timedelta) -> None:
+        """From now on all ranks compare each call before they make it."""
+        meeting = Caller()
+        meeting._meet(_c10d.PrefixStore("gloo_c/checks", store), self._rank, self._size, timeout,
+                      f"{self._name}/checks", None)
+        self._checks = Checks(meeting)
+
+    def _callers(self) -> list[Caller]:
+        return [self] if self._checks is None else [self, self._checks.meeting]
 
     def _context_of(self, given: Device | Context | None, limit: float) -> Context:
         """`given`, or one in which the ranks meet."""
@@ -131,23 +153,68 @@ class Caller:
             options.factor = kept = ffi.new("double *", factor)
         return options, kept
 
-    def _call(self, name: str, arguments: tuple[Any, ...], result: Any, keep: Any,
-              opts: Any = None, after: After | None = None, factor: float | None = None,
-              tag: int = 0) -> Any:
-        """One call: at once where it is not asynchronous, else started."""
+    def _call(self, name: str, arguments: tuple[Any, ...], result: Any, keep: Any, opts: Any,
+              after: After | None = None, factor: float | None = None) -> Any:
+        """One collective: at once where it is not asynchronous, else started."""
         self._sequence += 1
-        if opts is not None and not opts.asyncOp:
-            self._run(name, arguments, opts.timeout, factor, tag)
+        if not opts.asyncOp:
+            self._run(name, arguments, opts.timeout, factor)
             if after is not None:
                 after()
             return Ended(result)
-        pointer = self._begin(name, arguments, None if opts is None else opts.timeout, factor, tag)
+        if self._deferred is not None:
+            self._deferred.wait_begun()
+        pointer = self._begin(name, arguments, opts.timeout, factor)
         return self._started(pointer, result, keep, after)
 
+    def _message(self, name: str, arguments: tuple[Any, ...], tensors: Any, keep: Any,
+                 after: After | None, tag: int) -> Started:
+        self._sequence += 1
+        work = self._work(self._begin(name, arguments, tag=tag), tensors, keep, after)
+        self._messages.append(work)
+        if len(self._messages) > self._messages_kept:
+            self._messages = [each for each in self._messages if not each.is_completed()]
+            self._messages_kept = 16 + 2 * len(self._messages)
+        return work
+
+    def _barrier(self, opts: Any) -> Any:
+        """A barrier that is entered when the collectives under way have completed, as gloo's is.
+        Messages are not waited for: a receive may be for what is sent behind the barrier."""
+        earlier = self._unfinished() if self._live else None
+        if not earlier:
+            return self._call("barrier", (), [], None, opts)
+        if not opts.asyncOp:
+            for work in earlier:
+                work.wait()
+            return self._call("barrier", (), [], None, opts)
+        self._sequence += 1
+        deferred, timeout = Deferred([]), opts.timeout
+
+        def begin() -> Started:
+            try:
+                for work in earlier:
+                    work.wait()
+                return self._work(self._begin("barrier", (), timeout), [], None, None)
+            finally:
+                if self._deferred is deferred:
+                    self._deferred = None
+
+        # Ranks make their calls in one order, so calls that come now wait for its start.
+        self._deferred = deferred
+        self._live.append(deferred)
+        deferred.begin_by(begin)
+        return deferred
+
+    def _unfinished(self) -> list[Started | Deferred]:
+        """The collectives under way. Those that have come get their results first."""
+        return [work for work in list(self._live) if not work.is_completed()]
+
     def _run(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
-             factor: float | None = None, tag: int = 0) -> None:
+             factor: float | None = None) -> None:
+        if self._deferred is not None:
+            self._deferred.wait_begun()
         handle = self._held()
-        options, _kept = self._options(timeout, tag, factor)
+        options, _kept = self._options(timeout, 0, factor)
         function, error = _function(name), new_error()
         if profiled():
             function = shown(name, function)
@@ -156,8 +223,8 @@ class Caller:
             raise backend_error(failure(status, error))
         give_back(error)
 
-    def _begin(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None,
-               factor: float | None, tag: int) -> Any:
+    def _begin(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
+               factor: float | None = None, tag: int = 0) -> Any:
         handle = self._held()
         options, _kept = self._options(timeout, tag, factor)
         place, error = ffi.new(_REQUEST), new_error()
@@ -170,15 +237,17 @@ class Caller:
         give_back(error)
         return place[0]
 
-    def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
-        handle = self._held()
+    def _work(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
         request = Request(pointer, self._context, (keep, result), result, None, False,
-                          handle.state)
-        work = Started(request, result, after)
+                          self._held().state)
+        return Started(request, result, after)
+
+    def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
+        work = self._work(pointer, result, keep, after)
         live = self._live  # PyTorch may let go of a work that is under way
         while live:
             try:
-                if not live[0]._request.done():
+                if not live[0].is_completed():
                     break
                 live.popleft()
             except IndexError:  # another thread was faster
@@ -187,26 +256,30 @@ class Caller:
         return work
 
     def _together(self, calls: Sequence[tuple[str, tuple[Any, ...], Any, After | None]], result: Any,
-                  opts: Any, factor: float | None = None) -> Any:
-        """Several calls (name, arguments, what to keep, after) as one work."""
-        after = all_of([call[3] for call in calls])
-        keep = [call[2] for call in calls]
+                  opts: Any, factor: float | None = None, after: After | None = None) -> Any:
+        """Several calls (name, arguments, what to keep, after) as one work. `after` comes last."""
         if len(calls) == 1:
-            return self._call(calls[0][0], calls[0][1], result, keep, opts, after, factor)
+            name, arguments, kept, own = calls[0]
+            return self._call(name, arguments, result, kept, opts,
+                              after if own is None else all_of([own, after]), factor)
+        after = all_of([*(call[3] for call in calls), after])
+        keep = [call[2] for call in calls]
         if not calls:
             return Ended(result)
-        timeout = None if opts is None else opts.timeout
+        timeout = opts.timeout
         self._sequence += 1
-        if opts is not None and not opts.asyncOp:
+        if not opts.asyncOp:
             for name, arguments, _keep, _after in calls:
                 self._run(name, arguments, timeout, factor)
             if after is not None:
                 after()
             return Ended(result)
+        if self._deferred is not None:
+            self._deferred.wait_begun()
         pointers: list[Any] = []
         try:
             for name, arguments, _keep, _after in calls:
-                pointers.append(self._begin(name, arguments, timeout, factor, 0))
+                pointers.append(self._begin(name, arguments, timeout, factor))
         finally:
             # Those that were started before one was refused are under way.
             if 0 < len(pointers) < len(calls):
@@ -229,18 +302,18 @@ class Caller:
         """Type, operation and factor of a reduction."""
         number = DTYPES.get(tensor.dtype)
         if number is None:
-            raise TypeError(f"{what}: there is no arithmetic on {tensor.dtype}")
+            raise TensorTypeError(f"{what}: there is no arithmetic on {tensor.dtype}")
         given = opts.reduceOp
         kind = getattr(given, "op", given)
         op = (BOOL_OPS if tensor.dtype is torch.bool else OPS).get(kind)
         if op is None:
-            raise TypeError(f"{what}: there is no {kind} of {tensor.dtype}")
+            raise TensorTypeError(f"{what}: there is no {kind} of {tensor.dtype}")
         if op != lib.GLOO_SCALED_SUM:
             return number, op, None
         factor = given.factor
         if isinstance(factor, Tensor):
             if factor.numel() != 1:
-                raise ValueError(f"{what}: the factor of PREMUL_SUM has {factor.numel()} elements, "
-                                 "not one")
+                raise ArgumentError(f"{what}: the factor of PREMUL_SUM has {factor.numel()} "
+                                    "elements, not one")
             factor = factor.item()
         return number, op, float(factor)

@@ -1,4 +1,4 @@
-"""What a failed operation is for PyTorch."""
+"""Exceptions of the PyTorch backend."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from .._errors import GlooError
 class BackendError(GlooError, dist.DistBackendError):
     """An operation of a process group failed. rank, status and cause are those of GlooError: the
     rank is one of the group."""
+
+
+class ArgumentError(BackendError, ValueError):
+    """The arguments of an operation do not fit together. Nothing was sent, and the group is as good
+    as before. It is a RuntimeError, as PyTorch's gloo raises, and a ValueError."""
+
+
+class TensorTypeError(ArgumentError, TypeError):
+    """An operation does not take tensors of this type or layout."""
 
 
 def backend_error(error: GlooError) -> BackendError:

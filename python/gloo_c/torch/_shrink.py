@@ -13,9 +13,9 @@ from torch._C._distributed_c10d import HashStore, Store, TCPStore
 from .._binding import lib
 from .._context import Context
 from .._errors import GlooError
-from ._calls import contexts
+from ._calls import BACKEND, contexts
 from ._errors import BackendError, backend_error
-from ._group import BACKEND, Operations
+from ._group import Operations
 
 _LOOPBACK = "127.0.0.1"
 _ADDRESS_BYTES = 256

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .._binding import ffi, lib
+from ._errors import TensorTypeError
 
 NULL = ffi.NULL
 
@@ -37,8 +38,8 @@ def input_of(tensor: Tensor) -> Tensor:
     if plain(tensor):
         return tensor
     if tensor.layout is not torch.strided:
-        raise TypeError(f"a tensor of layout {tensor.layout} cannot be sent: only allreduce takes "
-                        "sparse ones")
+        raise TensorTypeError(f"a tensor of layout {tensor.layout} cannot be sent: only allreduce "
+                              "takes sparse ones")
     return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
 
 
@@ -49,7 +50,13 @@ def output_of(tensor: Tensor) -> tuple[Tensor, After | None]:
     copy = input_of(tensor)
     if copy.data_ptr() == tensor.data_ptr():
         copy = copy.clone()
-    return copy, lambda: (tensor.detach().copy_(copy), None)[1]
+    return copy, lambda: fill(tensor, copy)
+
+
+def fill(tensor: Tensor, values: Tensor) -> None:
+    """Copies values to a tensor, in whatever mode this thread is."""
+    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
+        tensor.copy_(values)
 
 
 def outputs_of(tensors: Sequence[Tensor]) -> tuple[list[Tensor], After | None]:
@@ -60,6 +67,48 @@ def outputs_of(tensors: Sequence[Tensor]) -> tuple[list[Tensor], After | None]:
         if after is not None:
             afters.append(after)
     return places, all_of(afters)
+
+
+def apart(inputs: list[Tensor], outputs: list[Tensor]
+          ) -> tuple[list[Tensor], list[Tensor], After | None]:
+    """Inputs and outputs whose memory does not overlap, as the library requires it, with the step
+    that fills the outputs given. Overlapping ones are copied; inputs may overlap each other."""
+    spans = []
+    for tensors, is_output in ((inputs, False), (outputs, True)):
+        for tensor in tensors:
+            length = tensor.nbytes
+            if length:
+                spans.append((tensor.data_ptr(), length, is_output))
+    spans.sort()
+    inputs_end = outputs_end = 0  # of the memory so far
+    for begin, length, is_output in spans:
+        if begin < outputs_end or (is_output and begin < inputs_end):
+            return _copied(inputs, outputs)
+        if is_output:
+            outputs_end = begin + length
+        else:
+            inputs_end = max(inputs_end, begin + length)
+    return inputs, outputs, None
+
+
+def _copied(inputs: list[Tensor], outputs: list[Tensor]
+            ) -> tuple[list[Tensor], list[Tensor], After | None]:
+    places = [output.detach().clone() for output in outputs]
+
+    def run() -> None:
+        for output, place in zip(outputs, places):
+            fill(output, place)
+
+    return inputs, places, run
+
+
+def buffers(inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+            ) -> tuple[list[Tensor], list[Tensor], After | None]:
+    """What the library reads and writes in place of inputs and outputs, and the step that fills
+    the outputs."""
+    places, after = outputs_of(outputs)
+    sources, places, between = apart([input_of(tensor) for tensor in inputs], places)
+    return sources, places, after if between is None else all_of([between, after])
 
 
 def all_of(afters: Sequence[After | None]) -> After | None:
@@ -122,23 +171,11 @@ def split_of(tensors: Sequence[Tensor]) -> tuple[Tensor, After | None]:
 
     def run() -> None:
         for tensor, part in zip(tensors, torch.split(buffer, sizes)):
-            tensor.detach().copy_(part.view(tensor.shape))
+            fill(tensor, part.view(tensor.shape))
 
     return buffer, run
 
 
-def check_alike(what: str, tensors: Sequence[Tensor], model: Tensor, sizes: bool = True) -> None:
-    for place, tensor in enumerate(tensors):
-        if tensor.dtype != model.dtype:
-            raise ValueError(f"{what}: tensor {place} is of type {tensor.dtype}, not "
-                             f"{model.dtype} as the other side of the call")
-        if sizes and tensor.numel() != model.numel():
-            raise ValueError(f"{what}: tensor {place} has {tensor.numel()} elements, not "
-                             f"{model.numel()}")
-
-
-def only(what: str, tensors: Sequence[Any]) -> Any:
-    if len(tensors) != 1:
-        raise ValueError(f"{what}: one tensor is expected (there is one device), not "
-                         f"{len(tensors)}")
-    return tensors[0]
+def shown_as_list(outputs: Sequence[Any]) -> Any:
+    """The result of an operation with lists of outputs: one list is told without the outer one."""
+    return outputs[0] if len(outputs) == 1 else list(outputs)

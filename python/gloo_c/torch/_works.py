@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -12,7 +13,8 @@ import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from .. import _handles
-from .._errors import GlooError
+from .._binding import lib
+from .._errors import GlooError, InProgressError
 from .._requests import Request
 from ._errors import backend_error
 from ._profiler import profiled, shown
@@ -105,17 +107,73 @@ class Ended(_Work):
         return future
 
 
-class Started(_Work):
+class _Pending(_Work):
+    """An operation that the call left under way."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self._result = result
+        self._future: torch.futures.Future[Any] | None = None
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        self.wait()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def result(self) -> Any:
+        self.wait()
+        return self._result
+
+    def source_rank(self) -> int:
+        return -1
+
+    def _source_rank(self) -> int:
+        return self.source_rank()
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        with _futures:
+            if self._future is not None:
+                return self._future
+            over: torch.futures.Future[None] = torch.futures.Future()
+            # Not set_exception: what waits in C++ would take the exception for a value.
+            self._future = over.then(self._outcome)
+
+        def complete() -> None:
+            self._finish()
+            over.set_result(None)
+
+        self._when_done(complete)
+        return self._future
+
+    def _finish(self) -> None:
+        """Waits for the end, whatever it is."""
+        try:
+            self.wait()
+        except Exception:  # `exception` has it
+            pass
+
+    def _outcome(self, _over: Any) -> Any:
+        self.wait()
+        return self._result
+
+    def _when_done(self, function: Callable[[], None]) -> None:
+        """Calls `function` by a thread that may wait, when the operation has completed."""
+        raise NotImplementedError
+
+
+class Started(_Pending):
     """An operation under way. The group has it until it is over, whoever lets go of it."""
 
     def __init__(self, request: Request, result: Any, after: Callable[[], None] | None) -> None:
-        super().__init__()
+        super().__init__(result)
         self._request = request
-        self._result = result
         self._after = after  # what makes the result of what has come
         self._lock = threading.Lock() if after is not None else None
         self._failure: Exception | None = None  # of `after`
-        self._future: torch.futures.Future[Any] | None = None
 
     def _settle(self) -> None:
         """It has come. Whoever sees that first makes the result; others wait for that."""
@@ -140,20 +198,11 @@ class Started(_Work):
         self._settle()
         return True
 
-    def synchronize(self) -> None:
-        self.wait()
-
-    def block_current_stream(self) -> None:
-        self.wait()
-
     def is_completed(self) -> bool:
         if not self._request.done():
             return False
         self.exception()
         return True
-
-    def is_success(self) -> bool:
-        return self.is_completed() and self.exception() is None
 
     def exception(self) -> Exception | None:
         if not self._request.done():
@@ -167,37 +216,62 @@ class Started(_Work):
             return failure
         return None
 
-    def result(self) -> Any:
-        self.wait()
-        return self._result
-
     def source_rank(self) -> int:
         source = self._request.source
         return -1 if source is None else source
 
-    _source_rank = source_rank
-
-    def get_future(self) -> torch.futures.Future[Any]:
-        with _futures:
-            if self._future is not None:
-                return self._future
-            over: torch.futures.Future[None] = torch.futures.Future()
-            # Not set_exception: what waits in C++ would take the exception for a value.
-            self._future = over.then(self._outcome)
-
-        def complete() -> None:
-            self.exception()  # makes the result
-            over.set_result(None)
-
+    def _when_done(self, function: Callable[[], None]) -> None:
         if self._request.done():
-            complete()
+            function()
         else:
-            self._request.on_done(lambda _request: _completers.submit(complete))
-        return self._future
+            self._request.on_done(lambda _request: _completers.submit(function))
 
-    def _outcome(self, _over: Any) -> Any:
-        self.wait()
-        return self._result
+
+class Deferred(_Pending):
+    """An operation that another thread starts, behind those under way."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(result)
+        self._begun = threading.Event()
+        self._work: Started | None = None
+        self._failure: Exception | None = None
+
+    def begin_by(self, begin: Callable[[], Started]) -> None:
+        def run() -> None:
+            try:
+                self._work = begin()
+            except Exception as failure:
+                self._failure = failure
+            self._begun.set()
+
+        _completers.submit(run)
+
+    def wait_begun(self) -> None:
+        self._begun.wait()
+
+    def wait(self, timeout: timedelta = _UNSET) -> bool:
+        if timeout <= _ZERO:
+            self._begun.wait()
+        else:
+            deadline = time.monotonic() + timeout.total_seconds()
+            if not self._begun.wait(timeout.total_seconds()):
+                raise backend_error(InProgressError(
+                    f"it is not over after {timeout.total_seconds():g} s, and goes on",
+                    int(lib.GLOO_IN_PROGRESS)))
+            timeout = timedelta(seconds=max(deadline - time.monotonic(), 1e-6))
+        if self._work is None:
+            assert self._failure is not None
+            raise self._failure
+        return self._work.wait(timeout)
+
+    def is_completed(self) -> bool:
+        return self._begun.is_set() and (self._work is None or self._work.is_completed())
+
+    def exception(self) -> Exception | None:
+        return self._failure if self._work is None else self._work.exception()
+
+    def _when_done(self, function: Callable[[], None]) -> None:
+        _completers.submit(function)
 
 
 _futures = threading.Lock()

@@ -1,0 +1,57 @@
+"""Process groups of PyTorch whose ranks are threads of this process, for tests."""
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from rank_threads import raise_first, run_threads
+
+import gloo_c
+from gloo_c.torch import BackendError, Group
+
+TIMEOUT = timedelta(seconds=30)
+
+
+def on(size, body, errors=False):
+    """What body(group, rank) returns on each of `size` ranks."""
+    store, results, raised = dist.HashStore(), [None] * size, []
+
+    def rank_main(rank):
+        try:
+            group = Group(dist.PrefixStore("test", store), rank, size, TIMEOUT,
+                          device=gloo_c.Device("inproc"))
+            try:
+                results[rank] = body(group, rank)
+            finally:
+                group.barrier().wait() if not errors and not raised else None
+                group.shutdown()
+        except BackendError as error:
+            results[rank] = error
+            if not errors:
+                raised.append(error)
+        except BaseException as error:
+            raised.append(error)
+
+    run_threads(size, rank_main)
+    raise_first(raised, BackendError)
+    return results
+
+
+def given(kind, asynchronous, **values):
+    options = kind()
+    options.asyncOp = asynchronous
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
+
+
+def bits(tensor):
+    """Its elements as bytes: also of types that cannot be compared."""
+    if not tensor.numel():
+        return tensor.new_empty(0, dtype=torch.uint8)
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def same(found, expected):
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    assert torch.equal(bits(found), bits(expected)), (found, expected)
