@@ -11,6 +11,11 @@
 #include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
+/* A test makes it longer than the test may take. */
+#ifndef GLI_TCP_LINGER_NS
+#define GLI_TCP_LINGER_NS GLI_LINGER_NS
+#endif
+
 /* More than this of a half-sent message is not copied for an ABORT's sake: the
  * connection just ends, which the peer takes for an error as well. */
 #define ABORT_COPY_MAX ((uint64_t)256 * 1024 * 1024)
@@ -45,11 +50,21 @@ static bool own_queues(gli_tcp_pair *pair, bool all) {
   return owned;
 }
 
+/* A BYE ends every stream, and what was taken before it may wait on each. An
+ * ABORT, or the end of the connection alone, reaches the peer on one stream:
+ * those that are not connected have nothing to carry, and the peer may have
+ * closed the pair before it would accept them. */
+static bool tcp_last_needs(const gli_tcp_stream *stream) {
+  const gli_send_request *last = stream->pair->last;
+  return stream->index == 0 || stream->state == GLI_TCP_UP ||
+         (last != NULL && last->header.type == GLI_MESSAGE_BYE);
+}
+
 void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
-  if (pair->last == NULL) return;
   for (uint32_t i = 0; i < pair->streams; i++) {
     gli_tcp_stream *stream = &pair->stream[i];
-    if (stream->state == GLI_TCP_ENDED) continue;
+    if (!tcp_last_needs(stream)) gli_tcp_stream_end(stream);
+    if (stream->state == GLI_TCP_ENDED || pair->last == NULL) continue;
     gli_send_request *copy = tcp_copy_request(pair->last);
     if (copy == NULL)
       gli_tcp_stream_end(stream);
@@ -100,7 +115,7 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
     return;
   }
   gli_tcp_reckon(pair);
-  pair->linger_until_ns = uv_hrtime() + (uint64_t)GLI_LINGER_NS;
+  pair->linger_until_ns = uv_hrtime() + (uint64_t)GLI_TCP_LINGER_NS;
   gli_tcp_schedule(t, pair->linger_until_ns);
   gli_tcp_pair_queue_last(pair);
   for (uint32_t i = 0; i < pair->streams; i++) {

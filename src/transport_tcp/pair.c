@@ -125,7 +125,9 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
                      request);
   if (pair->closed) gli_tcp_pair_queue_last(pair);
   if (!initiator) return;
-  for (uint32_t i = 1; i < streams; i++) gli_tcp_stream_begin(&pair->stream[i]);
+  for (uint32_t i = 1; i < streams; i++)
+    if (pair->stream[i].state != GLI_TCP_ENDED)
+      gli_tcp_stream_begin(&pair->stream[i]);
 }
 
 /* ---- what it owes -------------------------------------------------------- */

@@ -83,6 +83,12 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
+  /* A peer that ends a stream before this side has is closed, too, or gone. It
+   * reads no other stream any more, and answers no hello for one. */
+  if (pair->closed && !stream->shut && !gli_lacking(code)) {
+    gli_tcp_pair_dispose(pair);
+    return;
+  }
   if (pair->closed || pair->departed || stream->finished) {
     gli_tcp_stream_end(stream);
     if (pair->closed) gli_tcp_linger_check(pair, uv_hrtime());

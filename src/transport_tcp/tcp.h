@@ -302,7 +302,8 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);
 /* Have the peers of closed pairs not got all yet? */
 bool gli_tcp_lingering(const gli_tcp *t);
-/* Append the last message to every stream, once their number is known. */
+/* Append the last message to the streams that need it, once their number is
+ * known, and end the others. */
 void gli_tcp_pair_queue_last(gli_tcp_pair *pair);
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events);
 /* A stream of a closed pair has nothing more to send. */
