@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# Shared by .ci/quick and .ci/run: suites, other checks, what they count, and what
-# failed. Sourced by bash in the project's folder; nothing here runs by itself.
+# Stages of .ci/quick and .ci/run: test suites, single checks, their counts, times
+# and failures. Sourced by bash in the project's folder; defines functions only.
 
 passed=0 failed=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-touch "$logs/failed" "$logs/unsteady"
+touch "$logs/failed" "$logs/unsteady" "$logs/stages" "$logs/times"
+export TEST_TIMES=$logs/times # scripts/count-tests appends to it
 
-# What building and any test can use; anything left out is a skipped test.
+# Packages for building and for every test; a test whose package is missing is skipped.
 wanted=(abigail-tools build-essential binutils clang clang-format clang-tidy cppcheck
   cmake iproute2 libclang-rt-14-dev libcmocka-dev libhiredis-dev libibverbs-dev
   libssl-dev libuv1-dev meson ninja-build pkg-config procps python3 python3-dev python3-venv redis-tools
@@ -24,8 +25,9 @@ install_wanted() {
 
 heading() { printf '\n== %s (at %d s)\n' "$1" "$SECONDS"; }
 
-# Run scripts/test, or another script that ends with such a line, and add up its
-# cases.
+# ---- stages ------------------------------------------------------------------
+
+# Runs scripts/test, or another script with the same last line, and adds up its cases.
 suite() { # name, script, options...
   local begun=$SECONDS
   heading "$1: ${*:2}"
@@ -33,8 +35,8 @@ suite() { # name, script, options...
   add_up "$1" "$begun"
 }
 
-# The same beside what follows, until suite_aside_end adds it up. With niceness 19 it
-# has what that leaves of the processors, which is little: nothing of it may be due.
+# Runs a suite beside the stages that follow, until suite_aside_end adds it up. With
+# niceness 19 it takes the time that they leave, so it must not have deadlines.
 declare -A aside_begun aside_process
 suite_aside() { # name, niceness, script, options...
   aside_begun[$1]=$SECONDS
@@ -51,14 +53,13 @@ suite_aside_end() { # name
 }
 
 add_up() { # name, when it began
-  local name=$1 begun=$2 last p f
+  local name=$1 begun=$2 last p f s
   last=$(tail -n 1 "$logs/suite")
   if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
-    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]}
+    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[3]}
   else
-    p=0 f=1 last="it broke off"
+    p=0 f=1 s=0 last="no count: the script ended early"
   fi
-  passed=$((passed + p)) failed=$((failed + f))
   if [ "$f" -gt 0 ]; then
     tail -n 200 "$logs/messages"
     # "failed: SUITES - PROJECT:TEST: CASE"
@@ -67,35 +68,71 @@ add_up() { # name, when it began
   fi
   sed -nE "s/^unsteady: ([^ ]* - [^:]*:)?/unsteady: $name: /p" "$logs/suite" >>"$logs/unsteady"
   sed '$d' "$logs/suite"
+  record "$name" "$begun" "$p" "$f" "$s"
   echo "$name: $last, in $((SECONDS - begun)) s"
-  [ "$p" -gt 0 ] # else it was not built
+  [ "$p" -gt 0 ] # nothing passes where the build fails
 }
 
-# Run a command that must succeed, as one check.
+record() { # name, when it began, passed, failed, skipped
+  passed=$((passed + $3)) failed=$((failed + $4))
+  printf '%-12s %6d s %7d passed %4d failed %4d skipped\n' "$1" $((SECONDS - $2)) "$3" "$4" "$5" >>"$logs/stages"
+}
+
+# Runs a command that must succeed, as one check.
 check() { # name, command...
-  local name=$1
+  local name=$1 begun=$SECONDS
   shift
   heading "$name"
   if "$@" </dev/null >"$logs/check" 2>&1; then
-    passed=$((passed + 1))
+    record "$name" "$begun" 1 0 0
     echo "$name: ok"
   else
-    failed=$((failed + 1))
+    record "$name" "$begun" 0 1 0
     tail -n 200 "$logs/check"
     echo "$name: FAILED"
     echo "$name: $(grep -m 1 -iE 'error|warning|SC[0-9]{4}' "$logs/check" || tail -n 1 "$logs/check")" >>"$logs/failed"
   fi
 }
 
-# What failed, in ten lines at most, and the sum. To be called last.
+# Prints the stages, the slowest programs, what failed and then passed by itself, at
+# most ten lines of failures, and the sum.
 finish() {
+  heading stages
+  cat "$logs/stages"
+  printf '%-12s %6d s\n' "all" "$SECONDS"
+  heading "slowest programs"
+  sort -rn "$logs/times" | head -n 10
   heading summary
-  cut -c 1-160 "$logs/unsteady" # failed, and passed by themselves
+  cut -c 1-160 "$logs/unsteady"
   awk 'NR <= 9 { print substr($0, 1, 160) } { last = substr($0, 1, 160) }
     END { if (NR == 10) print last; if (NR > 10) print "and " NR - 9 " more: see above" }' "$logs/failed"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ]
   exit
+}
+
+# ---- what has changed ----------------------------------------------------------
+
+# Sets base, the commit that the change starts from: $CI_BASE, or the commit in .ci/base;
+# empty where neither is an ancestor of HEAD. Sets changed, the files that differ
+# from it; without a base all files count as changed.
+find_changes() {
+  base=${CI_BASE:-$(cat .ci/base)}
+  if git merge-base --is-ancestor "$base" HEAD 2>/dev/null; then
+    changed=$(git diff --name-only "$base" && git ls-files --others --exclude-standard)
+  else
+    base='' changed=$(git ls-files)
+  fi
+}
+
+# Returns true if a file whose path matches has changed.
+touches() { # extended regular expression
+  grep -qE "$1" <<<"$changed"
+}
+
+# Prints the C sources to analyse: the changed ones, and those that include a changed file.
+affected_sources() {
+  printf '%s\n' "$changed" | .ci/affected
 }
 
 # ---- checks that need no build ----------------------------------------------
@@ -110,24 +147,27 @@ sources() { # suffixes...
 check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
-  shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/lib.sh .ci/quick .ci/run \
+  shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/*.sh .ci/quick .ci/run \
     .ci/emulated .ci/debian scripts/choices scripts/compare scripts/fuzz bench/compare/*.sh examples/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
 
 check_cppcheck() {
-  cppcheck --quiet --std=c11 --enable=warning,performance,portability \
+  local files
+  files=$(affected_sources | grep -E '^(src|tools|examples|python)/')
+  [ -z "$files" ] || xargs -a <(printf '%s\n' "$files") \
+    cppcheck --quiet --std=c11 --enable=warning,performance,portability \
     --inline-suppr --error-exitcode=1 -j "$(nproc)" -D_POSIX_C_SOURCE=200809L -DGLI_LINUX=1 \
-    -Iinclude -Isrc src tools examples python
+    -Iinclude -Isrc
 }
 
 # ---- checks of the first build ----------------------------------------------
 
-# Only what is compiled here has its flags known; some of gcc's are not clang's.
+# Only compiled files have known flags; clang does not know some of gcc's.
 check_tidy() {
-  sources c | grep -v '^tests/' | while read -r file; do
+  affected_sources | grep -v '^tests/' | while read -r file; do
     if grep -q "/$file\"" build/compile_commands.json; then echo "$file"; fi
-  done | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build \
+  done | xargs -r -P "$(nproc)" -n 4 clang-tidy --quiet -p build \
     --extra-arg=-Wno-ignored-optimization-argument --extra-arg=-Wno-unknown-warning-option
 }
 
@@ -137,11 +177,12 @@ check_abi() { scripts/abi || [ $? -eq 77 ]; }
 # 77: counts of this compiler cannot be compared.
 check_instructions() { bench/instructions --build build || [ $? -eq 77 ]; }
 
-# What any change should pass, in a quarter of an hour; 1 when there is no build to go on with.
-quick() {
-  check "clang-format has nothing to change" check_format
+# The checks before each commit; 1 when there is no build to go on with. The options
+# are more ones for scripts/test.
+quick() { # options...
+  check "format" check_format
   check "shellcheck" check_shell
   check "cppcheck" check_cppcheck
-  suite gcc scripts/test --cc=gcc --werror --retry --without=consumers || return
+  suite gcc scripts/test --cc=gcc --werror --retry --without=consumers "$@" || return
   check "clang-tidy" check_tidy
 }

@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# Ten slices of what is too long for each change: .ci/run takes one by the hash of
+# the tree, and those whose files have changed. Sourced by bash after .ci/lib.sh;
+# defines functions only.
+
+# number|name|files that always call for it
+slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/(launch|pmi|store_pmi|store_beside))
+2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
+3|jax|^(python/(gloo_c/jax/|xla/)|tests/python/test_jax)
+4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
+5|packages|^(debian/|cmake/|tests/consumers/|\.ci/debian|tests/law/grow)
+6|big-endian|^\.ci/emulated
+7|gpus|^(src/(engine/memory|plan)/.*(cuda|staged)|tests/cuda/)
+8|faults|^tests/faults/
+9|sanitizers|^$
+10|repeats|^src/(security|transport)[a-z_]*/tls'
+
+slice_field() { # number, field
+  awk -F'|' -v number="$1" -v field="$2" '$1 == number {
+    if (field < 3) print $field
+    else { sub(/^[^|]*\|[^|]*\|/, ""); print } }' <<<"$slices"
+}
+
+# Prints the slice of this tree: 1 to 10.
+slice_of_tree() {
+  local tree
+  tree=$(git rev-parse 'HEAD^{tree}')
+  echo $((16#${tree:0:8} % 10 + 1))
+}
+
+# Prints the slices that the change calls for by its files, one a line.
+slices_of_changes() {
+  local number
+  for number in {1..10}; do
+    if touches "$(slice_field "$number" 3)"; then echo "$number"; fi
+  done
+}
+
+run_slice() { # number
+  local name
+  name=$(slice_field "$1" 2)
+  printf '\n== slice %d of 10: %s\n' "$1" "$name"
+  "slice_${name//-/_}"
+}
+
+tested() { # name, options of scripts/test...
+  suite "$1" scripts/test --cc=gcc --werror --retry "${@:2}"
+}
+
+# Real launchers; those that cannot be installed are skipped.
+slice_launchers() { tested launchers --suite=launchers; }
+
+# The package, PyTorch on it, and a part of PyTorch's own tests.
+slice_python() { tested python --suite=python --suite=torch; }
+
+slice_jax() { tested jax --suite=jax; }
+
+# In a virtual machine. The long lists are for --all.
+slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }
+
+slice_packages() {
+  suite debian .ci/debian
+  tested consumers --suite=consumers --suite=growth
+}
+
+# A processor that is not x86 and stores the most significant byte first.
+slice_big_endian() { suite s390x .ci/emulated s390x; }
+
+# An eighth of the seeds, chosen as the slice is.
+slice_gpus() {
+  local parts=(tcp_1 tcp_251 tcp_501 tcp_751 shm_1 shm_251 shm_501 shm_751) tree
+  tree=$(git rev-parse 'HEAD^{tree}')
+  tested gpus --slow --suite=cuda_seeds --name="matrix_gpus_seeds_${parts[16#${tree:8:8} % 8]}"
+  tested gpus-matrix --suite=cuda_standin
+}
+
+slice_faults() { tested faults --suite=faults --suite=nth_call; }
+
+# The suites that the address sanitizer does not see with each change.
+slice_sanitizers() {
+  # shellcheck disable=SC2154  # .ci/run assigns it
+  tested address --sanitize=address "${address_each[@]/#--suite=/--without=}" --without=once --without=law \
+    --without=matrix --without=compare
+}
+
+# Transports and ranks once more: over a further transport, with TLS, with streams.
+slice_repeats() { tested again --again --suite=again --without=ranks; }
