@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 # The suite of the Python package has installed it already, perhaps.
-venv=$folder/../../python/environments/built
+venv=$folder/../../python/environments/torch/built
 [ -x "$venv/bin/torchrun" ] || wheel torch==2.13.0 torchrun || skip_all "$why"
 torchrun=("$venv/bin/torchrun" --nproc-per-node 3 --no-python)
 port=$((22000 + $$ % 900 * 10))

@@ -1,12 +1,12 @@
 """The Python package as programs get it: built by pip, installed, and tested.
 
-usage: suite.py PROJECT FOLDER
+usage: suite.py PROJECT FOLDER PART
 
-In FOLDER two virtual environments are made anew: one in which pip builds a wheel of the project and
-installs it, and one, for which no compiler is in PATH, into which it installs the same wheel.
-The tests of this folder run in the first one. Another wheel, hardly optimized, is built as pip does
-by itself: with what the project says it needs, and nothing else. Skipped where pip cannot have what it needs. Speaks
-TAP."""
+PART is package, torch or jax: which tests of this folder run. In FOLDER a virtual environment is made
+anew, in which pip builds a wheel of the project and installs it, and the tests run. The part package makes
+a second one, for which no compiler is in PATH, and installs the same wheel there; and another
+wheel, hardly optimized, as pip builds it by itself: with the project's own requirements, and nothing else.
+Skipped where pip cannot install the requirements. Speaks TAP."""
 
 import os
 import re
@@ -20,8 +20,9 @@ from pathlib import Path
 
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
-# What parts of the package are for. Their tests are left out where pip cannot have it.
-PARTS = {"torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"]}
+# What the tests of a part need, and their files. Other files belong to the part package.
+PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"]}
+FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
 number = 0
 
 
@@ -80,9 +81,14 @@ def pytest(folder, python, variables, wanted):
     return {(case.file, case.test): case for case in cases}, status, said
 
 
-def tested(project, folder, python, variables):
+def part_of(path):
+    return next((part for part, names in FILES.items() if re.match(names, path.name)), "package")
+
+
+def tested(project, folder, part, python, variables):
     tests = Path(__file__).resolve().parent
-    cases, status, said = pytest(folder, python, variables, [tests])
+    files = [path for path in sorted(tests.glob("test_*.py")) if part_of(path) == part]
+    cases, status, said = pytest(folder, python, variables, files)
     failed = [key for key, case in cases.items() if case.failed]
     if os.environ.get("RETRY_TESTS") == "1" and status == 1 and 1 <= len(failed) <= 5:
         again, status, said = pytest(folder, python, variables,
@@ -111,7 +117,31 @@ def without_compiler(folder):
     return folder
 
 
-def main(project, folder):
+def wheel(project, folder, pip, variables, *options):
+    """Returns the wheel of the project; None if pip does not make exactly one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    status, said = run(*pip, "wheel", "--no-deps", *options, "-w", folder, project, env=variables)
+    made = sorted(folder.glob("*.whl")) if folder.exists() else []
+    what = "with its own requirements" if "--no-build-isolation" not in options else "with the installed tools"
+    if not told(status == 0 and len(made) == 1, f"pip wheel, {what}, makes one wheel", said):
+        return None
+    return made[0]
+
+
+def elsewhere(folder, made, variables):
+    """The wheel where there is no compiler."""
+    other = environment(folder / "wheel")
+    bare = {**variables, "PATH": str(without_compiler(folder / "bare"))}
+    status, said = run(other, "-m", "pip", "--disable-pip-version-check", "install", made, env=bare)
+    told(status == 0, "the wheel is installed where there is no compiler", said)
+    status, said = run(other, "-m", "gloo_c", cwd=folder, env=bare)
+    told(status == 0 and "self-test passed" in said, "and passes its self-test", said)
+    status, said = run(folder / "wheel/bin/gloo", "run", "-n", "3", "--", other, "-m", "gloo_c",
+                       cwd=folder, env=bare)
+    told(status == 0 and "3 ranks" in said, "and on three ranks, by its own gloo run", said)
+
+
+def main(project, folder, part):
     folder.mkdir(parents=True, exist_ok=True)
     variables = clean()
     if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
@@ -123,42 +153,22 @@ def main(project, folder):
         print("1..0 # SKIP virtual environments cannot be made (python3-venv)")
         return
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
-    status, said = run(*pip, "install", "-q", *BUILD, *TESTS, env=variables)
+    status, said = run(*pip, "install", "-q", *BUILD, *TESTS, *PARTS[part], env=variables)
     if status:
         why = (said.strip().splitlines() or ["no reason given"])[-1]
         print(f"1..0 # SKIP pip cannot install what the tests need: {why}")
         return
-    for part, wanted in PARTS.items():
-        status, said = run(*pip, "install", "-q", *wanted, env=variables)
-        if status:
-            why = (said.strip().splitlines() or ["no reason given"])[-1]
-            told(True, f"tests with {part}", skipped=f"pip cannot install it: {why}")
-    wheels = folder / "wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
     scripts = {**variables, "PATH": f"{folder / 'built/bin'}:{variables['PATH']}"}
-    status, said = run(*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", wheels, project,
-                       env=scripts)
-    made = sorted(wheels.glob("*.whl")) if wheels.exists() else []
-    told(status == 0 and len(made) == 1, "pip wheel, with what is installed, makes one wheel", said)
-    status, said = run(*pip, "wheel", "--no-deps", "-Csetup-args=-Doptimization=0", "-w",
-                       folder / "isolated", project, env=variables)
-    told(status == 0, "pip wheel, with what the project says it needs, makes one, too", said)
+    made = wheel(project, folder / "wheels", pip, scripts, "--no-build-isolation")
+    if part == "package":
+        wheel(project, folder / "isolated", pip, variables, "-Csetup-args=-Doptimization=0")
     if made:
-        status, said = run(*pip, "install", made[0], env=variables)
+        status, said = run(*pip, "install", made, env=variables)
         if told(status == 0, "pip installs it", said):
-            tested(project, folder, python, scripts)
-    if made:
-        other = environment(folder / "wheel")
-        bare = {**variables, "PATH": str(without_compiler(folder / "bare"))}
-        status, said = run(other, "-m", "pip", "--disable-pip-version-check", "install", made[0],
-                           env=bare)
-        told(status == 0, "the wheel is installed where there is no compiler", said)
-        status, said = run(other, "-m", "gloo_c", cwd=folder, env=bare)
-        told(status == 0 and "self-test passed" in said, "and passes its self-test", said)
-        status, said = run(folder / "wheel/bin/gloo", "run", "-n", "3", "--", other, "-m", "gloo_c",
-                           cwd=folder, env=bare)
-        told(status == 0 and "3 ranks" in said, "and on three ranks, by its own gloo run", said)
+            tested(project, folder, part, python, scripts)
+        if part == "package":
+            elsewhere(folder, made, variables)
     print(f"1..{number}")
 
 
-main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))
+main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3])
