@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <uv.h>
 
 #include "ranks.h"
 
@@ -44,6 +45,29 @@ static void rank_without_helper_is_not_missed(void **state) {
   set_heartbeat(HEARTBEAT);
   ranks_options o = {.transport = transport, .timeout_ns = -1, .no_helper = 1};
   ranks_run(3, &o, compute);
+}
+
+/* Rank 0 asks for news just when a turn of its heartbeat is due, so that its
+ * own thread runs the turn in place of the helper. Turns come twice in
+ * GLOO_HEARTBEAT, or twice as often on a busy machine. */
+static void ask_at_turns(rank_env *env) {
+  const uint64_t period_ns = 250000000, margin_ns = 2000000;
+  uint64_t due_ns = (uv_hrtime() / period_ns + 2) * period_ns;
+  for (int turn = 0; turn < 12 && env->rank == 0; turn++, due_ns += period_ns) {
+    const struct timespec nap = {
+        0, (long)((due_ns - uv_hrtime() - margin_ns) % 1000000000)};
+    if (due_ns > uv_hrtime() + margin_ns) nanosleep(&nap, NULL);
+    while (uv_hrtime() < due_ns) continue;
+    RANK_OK(env, gloo_context_error(env->context, NULL));
+  }
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+}
+
+static void rank_that_asks_at_its_turns_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat(HEARTBEAT);
+  ranks_options o = {.transport = transport, .timeout_ns = -1};
+  ranks_run(3, &o, ask_at_turns);
 }
 
 /* Behind a long message signs come late; what comes of that is one, too. */
@@ -147,6 +171,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rank_that_computes_is_not_missed),
       cmocka_unit_test(rank_without_helper_is_not_missed),
+      cmocka_unit_test(rank_that_asks_at_its_turns_is_not_missed),
       cmocka_unit_test(rank_that_has_left_is_not_missed),
       cmocka_unit_test(idle_ranks_connect),
       cmocka_unit_test(wrong_values_are_refused),

@@ -238,9 +238,31 @@ static uint64_t device_earlier(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
+static uint64_t next_beat(const gloo_device *device) {
+  uint64_t next_ns = UINT64_MAX;
+  for (const gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    next_ns = device_earlier(next_ns, gli_shrink_due(c));
+    if (gli_context_poisoned(c)) continue;
+    if (c->heartbeat.due_ns > 0)
+      next_ns = device_earlier(next_ns, c->heartbeat.due_ns);
+    if (c->suspect.status != GLOO_OK)
+      next_ns = device_earlier(next_ns, c->suspect_ns);
+  }
+  return next_ns;
+}
+
+/* The heartbeat's turn judges by what has arrived, and in shared memory peers
+ * take the look itself for a sign. The thread that runs the turn may have
+ * polled one link only, or none for long: a program that asks now and then. */
+GLI_COLD static void device_look_around(gloo_device *device) {
+  if (device->ops->rested != NULL) device->ops->rested(device->transport);
+  (void)gli_device_poll(device);
+}
+
 int64_t gli_device_check_deadlines(gloo_device *device) {
   gli_device_list(device);
   uint64_t now_ns = device->ops->now_ns(device->transport);
+  if (device->beats && next_beat(device) <= now_ns) device_look_around(device);
   uint64_t next_ns = UINT64_MAX;
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     check_abort(c);
@@ -256,19 +278,6 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);
 }
 
-static uint64_t next_beat(const gloo_device *device) {
-  uint64_t next_ns = UINT64_MAX;
-  for (const gloo_context *c = device->contexts; c != NULL; c = c->next) {
-    next_ns = device_earlier(next_ns, gli_shrink_due(c));
-    if (gli_context_poisoned(c)) continue;
-    if (c->heartbeat.due_ns > 0)
-      next_ns = device_earlier(next_ns, c->heartbeat.due_ns);
-    if (c->suspect.status != GLOO_OK)
-      next_ns = device_earlier(next_ns, c->suspect_ns);
-  }
-  return next_ns;
-}
-
 /* All contexts have ended, or failed. A rank that connects now is to be told
  * so, or it would wait for an answer until its deadline. */
 #define LATECOMERS_NS UINT64_C(250000000)
@@ -277,8 +286,7 @@ uint64_t gli_device_beat(gloo_device *device) {
   uint64_t now_ns = device->ops->now_ns(device->transport);
   uint64_t next_ns = next_beat(device);
   if (next_ns <= now_ns || next_ns == UINT64_MAX) {
-    if (device->ops->rested != NULL) device->ops->rested(device->transport);
-    (void)gli_device_poll(device);
+    if (next_ns == UINT64_MAX || !device->beats) device_look_around(device);
     (void)gli_device_check_deadlines(device);
     next_ns = next_beat(device);
   }
