@@ -28,7 +28,7 @@ typedef struct queue {
 
 typedef struct rank_state {
   uint8_t leader, round, phase, ballot_leader, ballot_round;
-  uint8_t started, dead;
+  uint8_t started, dead, accused;
   uint8_t decided; /* has ever; then on this: */
   uint8_t decided_leader, decided_round, decided_in;
   uint8_t ranks[RANKS_MAX];
@@ -102,6 +102,7 @@ static void actor_load(actor *a, world *w, uint32_t self) {
   a->m = (gli_membership){
       .self = self,
       .n = n_ranks,
+      .accused = s->accused != 0,
       .leader = s->leader,
       .round = s->round,
       .phase = (gli_member_phase)s->phase,
@@ -135,6 +136,7 @@ static void check_decision(world *w, uint32_t self) {
     HOLDS(w->ranks[i].started);
   }
   HOLDS(in >> self & 1);
+  HOLDS(!s->accused || in != 1u << self);
   if (s->decided) { /* and it stays so */
     HOLDS(s->decided_in == in);
     HOLDS(s->decided_leader == s->ballot_leader);
@@ -157,7 +159,7 @@ static void actor_store(const actor *a) {
   s->ballot_round = (uint8_t)a->m.ballot;
   HOLDS(s->round != UINT8_MAX);
   if (gli_membership_decided(&a->m)) check_decision(a->w, a->m.self);
-  if (!may_doubt) HOLDS(s->phase != GLI_MEMBER_LEFT_OUT);
+  if (!may_doubt && !s->accused) HOLDS(s->phase != GLI_MEMBER_LEFT_OUT);
 }
 
 /* ---- what can happen ----------------------------------------------------- */
@@ -321,9 +323,12 @@ static void explore(const world *w) {
   if (quiet) check_end(w);
 }
 
-static void explore_all(uint32_t n, unsigned deaths, unsigned doubts) {
+/* `accused`: the rank that the failure names; `n`: none of them. */
+static void explore_accused(uint32_t n, unsigned deaths, unsigned doubts,
+                            uint32_t accused) {
   world w;
   memset(&w, 0, sizeof w);
+  if (accused < n) w.ranks[accused].accused = 1;
   n_ranks = n;
   may_doubt = doubts;
   w.deaths = (uint8_t)deaths;
@@ -333,6 +338,18 @@ static void explore_all(uint32_t n, unsigned deaths, unsigned doubts) {
   explore(&w);
   print_message("# %u ranks, %u deaths, %u doubts: %zu states, %zu ends\n", n,
                 deaths, doubts, n_seen, n_ends);
+}
+
+static void explore_all(uint32_t n, unsigned deaths, unsigned doubts) {
+  explore_accused(n, deaths, doubts, n);
+}
+
+static void rank_that_is_named_does_not_go_on_alone(void **state) {
+  (void)state;
+  for (uint32_t accused = 0; accused < 3; accused++) {
+    explore_accused(3, 2, 0, accused);
+    explore_accused(3, 1, 1, accused);
+  }
 }
 
 static void all_that_are_left_decide_the_same(void **state) {
@@ -375,6 +392,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_that_are_left_decide_the_same),
       cmocka_unit_test(members_decide_the_same_when_some_doubt_others),
+      cmocka_unit_test(rank_that_is_named_does_not_go_on_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

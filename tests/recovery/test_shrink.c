@@ -218,9 +218,18 @@ static bool ends_with(int rank, int expected) {
   return false;
 }
 
-/* Returns how many did not end as they should. Those that were stopped and go
- * on find that the others do without them. */
-static int finish(int ranks, unsigned left, int how) {
+/* Lets the ranks that are left end. Returns how many did so wrongly. */
+static int finish_left(int ranks, unsigned left) {
+  int wrong = 0;
+  atomic_store(&all->stop, true);
+  for (int i = 0; i < ranks; i++)
+    if (left >> i & 1) wrong += !ends_with(i, 0);
+  return wrong;
+}
+
+/* Reaps the others. Ranks that were stopped and go on find that the rest does
+ * without them. Returns how many did not. */
+static int finish_struck(int ranks, unsigned left, int how) {
   int wrong = 0;
   for (int i = 0; i < ranks; i++) {
     if (left >> i & 1) continue;
@@ -231,15 +240,22 @@ static int finish(int ranks, unsigned left, int how) {
       waitpid(pids[i], NULL, 0);
     }
   }
-  atomic_store(&all->stop, true);
-  for (int i = 0; i < ranks; i++)
-    if (left >> i & 1) wrong += !ends_with(i, 0);
+  return wrong;
+}
+
+static void remove_directory(void) {
   pid_t remover = fork();
   if (remover == 0) {
     execlp("rm", "rm", "-rf", directory, (char *)NULL);
     _exit(1);
   }
   waitpid(remover, NULL, 0);
+}
+
+static int finish(int ranks, unsigned left, int how) {
+  int wrong = finish_struck(ranks, left, how);
+  wrong += finish_left(ranks, left);
+  remove_directory();
   return wrong;
 }
 
@@ -323,6 +339,29 @@ static void those_that_run_go_on(void **state) {
   strike_many(SIGSTOP);
 }
 
+/* It cannot tell whether the others are gone or have gone on without it, but
+ * its error names it. */
+static void rank_that_wakes_when_the_others_have_ended_is_stale(void **state) {
+  (void)state;
+  enum { RANKS = 3 };
+  setenv("GLOO_HEARTBEAT", "1", 1);
+  for (int victim = 0; victim < RANKS; victim++) {
+    const unsigned every = (1u << RANKS) - 1, left = every & ~(1u << victim);
+    start(RANKS);
+    bool fine = wait_for(every);
+    nap_ms(200);
+    kill(pids[victim], SIGSTOP);
+    fine = fine && wait_for(left);
+    if (!fine) print_notes(RANKS, left);
+    int wrong = finish_left(RANKS, left);
+    wrong += finish_struck(RANKS, left, SIGSTOP);
+    remove_directory();
+    assert_true(fine);
+    assert_int_equal(wrong, 0);
+  }
+  unsetenv("GLOO_HEARTBEAT");
+}
+
 static bool share_memory(void) {
   FILE *file = tmpfile();
   if (file == NULL || ftruncate(fileno(file), sizeof *all) != 0) return false;
@@ -343,6 +382,7 @@ int main(int argc, char **argv) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(those_that_are_left_go_on),
+      cmocka_unit_test(rank_that_wakes_when_the_others_have_ended_is_stale),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,17 @@ static void member_check_acked(gli_membership *m) {
   member_announce(m);
 }
 
+static bool member_is_alone(const gli_membership *m) {
+  for (uint32_t i = 0; i < m->n; i++)
+    if (i != m->self && !member_has(m, i, GLI_MEMBER_GONE)) return false;
+  return true;
+}
+
 static void member_propose(gli_membership *m) {
+  if (m->accused && member_is_alone(m)) {
+    m->phase = GLI_MEMBER_LEFT_OUT;
+    return;
+  }
   m->ballot = (uint64_t)m->self << 32 | ++m->round;
   m->phase = GLI_MEMBER_PROPOSED;
   members_clear(m, GLI_MEMBER_IN | GLI_MEMBER_ACKED);

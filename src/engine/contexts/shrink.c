@@ -240,11 +240,11 @@ static void shrink_free(gli_shrink *s) {
   free(s);
 }
 
-/* Which rank the failure was about, as all know. */
+/* Returns the rank that the failure names, as all know; `size` if it names
+ * none. */
 static uint32_t shrink_accused(const gloo_context *failed) {
   const gloo_error *cause = &failed->cause;
-  bool named = cause->status == GLOO_ERR_PEER && cause->rank >= 0 &&
-               cause->rank != (int)failed->rank;
+  bool named = cause->status == GLOO_ERR_PEER && cause->rank >= 0;
   return named ? (uint32_t)cause->rank : failed->size;
 }
 
@@ -267,6 +267,7 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
   s->council->heartbeat.own_ns = failed->heartbeat.own_ns;
   s->origin_key = failed->key;
   s->accused = shrink_accused(failed);
+  s->members.accused = s->accused == failed->rank;
   s->patience_ns = patience_ns;
   s->silence_ns = failed->heartbeat.own_ns;
   if (s->silence_ns != 0) s->silence_ns = shrink_later(s->silence_ns, GRACE_NS);
