@@ -88,19 +88,19 @@ int gli_socket_accept(int listener) {
 #endif
 }
 
-bool gli_socket_peer(int fd, int64_t *process, uint32_t *user) {
+int gli_socket_peer(int fd, int64_t *process, uint32_t *user) {
   *process = -1;
   *user = UINT32_MAX;
 #if GLI_LINUX
   struct ucred peer;
   socklen_t bytes = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return errno;
   *process = peer.pid;
   *user = (uint32_t)peer.uid;
-  return true;
+  return 0;
 #else
   (void)fd;
-  return false;
+  return ENOTSUP;
 #endif
 }
 

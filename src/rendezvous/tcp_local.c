@@ -11,6 +11,7 @@
 #include "core/descriptor.h"
 #include "core/endpoint.h"
 #include "core/log.h"
+#include "core/user.h"
 #include "rendezvous/tcp_address.h"
 
 #if GLI_LINUX
@@ -108,6 +109,7 @@ int gli_tcp_local_connect(const struct sockaddr_storage *address) {
 #endif
 
 bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user) {
-  return gli_socket_peer(fd, process, user) &&
-         (*user == geteuid() || *user == 0);
+  const gli_user here = gli_user_here();
+  return gli_socket_peer(fd, process, user) == 0 &&
+         gli_user_is_own(&here, *user);
 }

@@ -6,6 +6,7 @@
  * longest gives way at once: what it holds up may be a peer. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -238,9 +239,20 @@ static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
   return place != NULL ? place : shm_accept_place(t, fd);
 }
 
+/* `whose` as of gli_shm_same_user. */
+static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
+  char why[96] = "it belongs to another user";
+  if (whose > 0)
+    (void)snprintf(why, sizeof why, "the system does not say whose it is: %s",
+                   gli_lack_text(whose));
+  shm_accept_turn_away(
+      t, fd, gli_lacking(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
+}
+
 static void shm_accept_welcome(gli_shm *t, int fd) {
-  if (!gli_shm_same_user(fd, t->here.user)) { /* they make nobody give way */
-    shm_accept_turn_away(t, fd, GLI_SHM_DECLINED, "it belongs to another user");
+  int whose = gli_shm_same_user(fd, t->here.user);
+  if (whose != 0) { /* they make nobody give way */
+    shm_accept_stranger(t, fd, whose);
     close(fd);
     return;
   }

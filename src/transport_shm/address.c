@@ -16,6 +16,7 @@
 #include "core/bytes.h"
 #include "core/descriptor.h"
 #include "core/random.h"
+#include "core/user.h"
 
 #define ADDRESS_MAGIC UINT32_C(0x324d4853) /* "SHM2" */
 enum { ADDRESS_BYTES = 77, BACKLOG = 512 };
@@ -32,7 +33,7 @@ int gli_shm_endpoint_here(gli_shm_endpoint *endpoint, const char **what) {
   if (stat("/proc/self/ns/net", &net) != 0) return errno;
   endpoint->net_device = (uint64_t)net.st_dev;
   endpoint->net_inode = (uint64_t)net.st_ino;
-  endpoint->user = (uint32_t)geteuid();
+  endpoint->user = gli_user_here().id;
   return gli_random(endpoint->name, sizeof endpoint->name, what);
 }
 
@@ -70,6 +71,9 @@ const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
   if (here->net_device != there->net_device ||
       here->net_inode != there->net_inode)
     return "is in another network namespace";
+  if (here->user == GLI_USER_NONE || there->user == GLI_USER_NONE)
+    return "or this rank runs as a user that has no number in its user "
+           "namespace";
   if (here->user != there->user) return "runs as another user";
   return NULL;
 }
@@ -125,8 +129,10 @@ int gli_shm_accept(int listener) {
   return gli_socket_accept(listener);
 }
 
-bool gli_shm_same_user(int fd, uint32_t user) {
+int gli_shm_same_user(int fd, uint32_t user) {
   int64_t process;
   uint32_t its;
-  return gli_socket_peer(fd, &process, &its) && its == user;
+  int code = gli_socket_peer(fd, &process, &its);
+  if (code != 0) return code;
+  return user != GLI_USER_NONE && its == user ? 0 : -1;
 }

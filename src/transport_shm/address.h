@@ -12,7 +12,7 @@ enum { GLI_SHM_BOOT_BYTES = 36, GLI_SHM_NAME_BYTES = 16 };
 typedef struct gli_shm_endpoint {
   uint8_t boot[GLI_SHM_BOOT_BYTES]; /* the kernel's boot id, as text */
   uint64_t net_device, net_inode;   /* the network namespace */
-  uint32_t user;
+  uint32_t user;                    /* GLI_USER_NONE: any (core/user.h) */
   bool checksum;                    /* messages are to have them */
   uint8_t name[GLI_SHM_NAME_BYTES]; /* random: names the socket */
 } gli_shm_endpoint;
@@ -33,7 +33,8 @@ const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
 int gli_shm_listen(const gli_shm_endpoint *here);
 int gli_shm_connect(const gli_shm_endpoint *there);
 int gli_shm_accept(int listener);
-/* Is the process at the other end one of the same user? */
-bool gli_shm_same_user(int socket, uint32_t user);
+/* 0: the process at the other end is one of `user`; -1: of another; or errno of
+ * why the system does not say. */
+int gli_shm_same_user(int socket, uint32_t user);
 
 #endif

@@ -234,9 +234,16 @@ void gli_shm_begin(gli_shm_pair *pair) {
     shm_connect_failed(pair, errno);
     return;
   }
-  if (!gli_shm_same_user(fd, t->here.user)) {
+  int whose = gli_shm_same_user(fd, t->here.user);
+  if (whose != 0) {
     close(fd);
-    shm_connect_impossible(pair, "another user listens in its place", 0);
+    if (gli_lacking(whose))
+      gli_shm_pair_lacks(pair, whose);
+    else if (whose < 0)
+      shm_connect_impossible(pair, "another user listens in its place", 0);
+    else
+      shm_connect_impossible(pair, "the system does not say whose it is",
+                             whose);
     return;
   }
   gli_shm_note hello = shm_connect_offer(pair, GLI_SHM_HELLO);

@@ -13,7 +13,7 @@ static const size_t piece_bytes = (size_t)1 << 30;
 int64_t gli_shm_peer_pid(int socket) {
   int64_t process;
   uint32_t user;
-  return gli_socket_peer(socket, &process, &user) ? process : 0;
+  return gli_socket_peer(socket, &process, &user) == 0 ? process : 0;
 }
 
 static int read_piece(const gli_shm_foreign *process, uint64_t from, void *to,

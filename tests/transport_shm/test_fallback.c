@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/user.h"
 #include "ends.h"
 #include "transport/auto.h"
 #include "transport_shm/shm.h"
@@ -225,6 +226,10 @@ static void address_of_another_host_is_not_reachable(void **state) {
   gli_shm_endpoint_encode(&other, &address);
   assert_false(ops->reachable(ends[0].t, &address, why));
   assert_non_null(strstr(why, "another user"));
+  other.user = GLI_USER_NONE; /* nor is one that may be anybody */
+  gli_shm_endpoint_encode(&other, &address);
+  assert_false(ops->reachable(ends[0].t, &address, why));
+  assert_non_null(strstr(why, "user namespace"));
   address.bytes--;
   assert_false(ops->reachable(ends[0].t, &address, why));
   ends_close(ends);

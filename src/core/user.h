@@ -1,0 +1,30 @@
+/* Users, as this process's user namespace shows them.
+ *
+ * A user without a number in the namespace is shown as the system's overflow
+ * user (65534 unless configured otherwise), so that number may stand for every
+ * such user of the host: a process shown as it is nobody's own. In a namespace
+ * where all users have numbers, as on a host without containers, 65534 is a
+ * user like any other. */
+#ifndef GLI_CORE_USER_H
+#define GLI_CORE_USER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GLI_USER_NONE UINT32_MAX /* no user: (uid_t)-1 */
+
+typedef struct gli_user {
+  uint32_t id;       /* of this process; GLI_USER_NONE where the system shows it
+                        as the overflow user */
+  uint32_t overflow; /* that user; GLI_USER_NONE where all have numbers */
+} gli_user;
+
+/* Reads /proc on Linux. What cannot be read counts as a namespace in which
+ * users lack numbers. */
+gli_user gli_user_here(void);
+
+/* Returns true if `user`, as the system shows it at the other end of a socket,
+ * is certainly the user of this process, or root. */
+bool gli_user_is_own(const gli_user *here, uint32_t user);
+
+#endif
