@@ -1,12 +1,15 @@
 #include "rendezvous/tcp_address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/descriptor.h"
 #include "core/host_name.h"
+#include "core/lack.h"
 #include "core/published.h"
 #include "rendezvous/text.h"
 
@@ -65,6 +68,34 @@ bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address) {
   gli_endpoint endpoint;
   memcpy(&endpoint, address, sizeof endpoint);
   return gli_endpoint_is_wildcard(&endpoint);
+}
+
+/* A datagram socket that is connected sends nothing, but has an address. */
+static int address_source(const gli_endpoint *to, gli_endpoint *from) {
+  socklen_t bytes = sizeof *from;
+  int fd = gli_socket_open(to->any.sa_family, SOCK_DGRAM);
+  if (fd < 0) return errno;
+  int code = connect(fd, &to->any, gli_endpoint_bytes(to)) == 0 &&
+                     getsockname(fd, &from->any, &bytes) == 0
+                 ? 0
+                 : errno;
+  gli_fd_close(fd);
+  return code;
+}
+
+int gli_tcp_address_is_here(const struct sockaddr_storage *address,
+                            bool *here) {
+  enum { DISCARD = 9 }; /* some systems connect to no port 0 */
+  gli_endpoint at, from;
+  memcpy(&at, address, sizeof at);
+  gli_endpoint_unmap(&at);
+  *here = gli_endpoint_is_loopback(&at) || gli_endpoint_is_wildcard(&at);
+  if (*here) return 0;
+  gli_endpoint_set_port(&at, DISCARD);
+  int code = address_source(&at, &from);
+  if (code != 0) return gli_lacking(code) ? code : 0; /* no route: elsewhere */
+  *here = gli_endpoint_same_address(&at, &from);
+  return 0;
 }
 
 static bool addresses_loop_back(const gli_tcp_addresses *addresses) {

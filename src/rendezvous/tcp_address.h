@@ -38,6 +38,10 @@ gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);
 
 bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address);
+/* *here: does a process of this host, in this network namespace, have it? That
+ * is what the system says it would reach it from: from itself. 0; or errno of
+ * what this process lacks to ask. */
+int gli_tcp_address_is_here(const struct sockaddr_storage *address, bool *here);
 /* All addresses of the host. */
 bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address);
 

@@ -13,7 +13,7 @@ struct gli_tcp_client {
   int64_t timeout_ns;
   uint64_t epoch;
   bool asks;  /* both show that they know the key */
-  bool local; /* at loopback: only a server of this user, or root's */
+  bool local; /* of servers on this host, only this user's, or root's */
   gli_key key;
   gli_tls_settings *tls; /* NULL: none */
   gli_key tls_key;       /* of TLS by the secret */
@@ -183,8 +183,8 @@ static gloo_status client_open_one(const void *client,
   const gli_tcp_client *self = client;
   gli_tcp_connection *opened;
   gloo_status status = gli_tcp_connection_open(
-      address, self->local && gli_tcp_address_is_loopback(address),
-      gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS), &opened, error);
+      address, self->local, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS),
+      &opened, error);
   if (status != GLOO_OK) return status;
   const greeting g = {
       .client = self,

@@ -10,6 +10,7 @@
 #include "core/bytes.h"
 #include "core/descriptor.h"
 #include "core/lack.h"
+#include "core/port_holder.h"
 #include "core/signals.h"
 #include "rendezvous/channel.h"
 #include "rendezvous/tcp_local.h"
@@ -24,7 +25,8 @@ enum {
   BROKEN_REPLY = -2,
   ENDED = -3,
   FORGED_REPLY = -4,
-  OF_ANOTHER_USER = -5
+  OF_ANOTHER_USER = -5,
+  NO_LOCAL_SERVER = -6
 };
 
 struct gli_tcp_connection {
@@ -32,6 +34,7 @@ struct gli_tcp_connection {
   gli_channel channel;
   struct sockaddr_storage address;
   int failure;
+  gli_tcp_process holder; /* OF_ANOTHER_USER: it */
   bool has_will;
   gli_tcp_seal *seal; /* NULL: no tags */
   size_t got; /* bytes of the reply's head, then of head, body and tag */
@@ -42,6 +45,26 @@ struct gli_tcp_connection {
 
 static void fail_with(gli_tcp_connection *self, int code) {
   if (self->failure == FINE) self->failure = code;
+}
+
+/* Where another user has the port itself, no server of this job will come.
+ * Where only the name of its local socket is taken, it may come yet. */
+static gloo_status connection_of_another(const gli_tcp_connection *self,
+                                         gloo_error *error) {
+  gli_endpoint at;
+  uint32_t user;
+  char whose[GLI_TCP_WHOSE_BYTES];
+  const gli_user here = gli_user_here();
+  memcpy(&at, &self->address, sizeof at);
+  bool has_port = gli_port_holder(&at, &user) && !gli_user_is_own(&here, user);
+  gli_tcp_local_whose(&self->holder, whose);
+  gli_fail(error, has_port ? GLOO_ERR_AUTH : GLOO_ERR_PEER, -1,
+           "the TCP store at %s is kept by a process of another user, of %s: "
+           "use another port, or set GLOO_JOB_SECRET for all ranks if it is of "
+           "this job",
+           gli_tcp_address_name(&self->address).text, whose);
+  if (error != NULL) error->cause = GLOO_ERR_AUTH;
+  return has_port ? GLOO_ERR_AUTH : GLOO_ERR_PEER;
 }
 
 static gloo_status connection_explain(const gli_tcp_connection *self,
@@ -64,11 +87,15 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
                       "check host and port",
                       name.text);
     case OF_ANOTHER_USER:
-      return gli_fail(error, GLOO_ERR_AUTH, -1,
-                      "the TCP store at %s is kept by a process of another "
-                      "user: use another port, or set GLOO_JOB_SECRET for all "
-                      "ranks if it is of this job",
-                      name.text);
+      return connection_of_another(self, error);
+    case NO_LOCAL_SERVER:
+      return gli_fail(error, GLOO_ERR_PEER, -1,
+                      "the TCP store's server at %s cannot be reached: %s; "
+                      "that is an address of this host, where a client without "
+                      "a secret goes by a local socket of its own user alone: "
+                      "set GLOO_JOB_SECRET for all ranks if the server is in "
+                      "another network namespace, as in a container",
+                      name.text, uv_strerror(UV_ECONNREFUSED));
     case EBADMSG:
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                       "the TCP store's server at %s %s", name.text,
@@ -102,27 +129,32 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 /* ---- open and close ----------------------------------------------------- */
 
-/* False: not this way, for the system has none. */
+/* The server is at an address of this host. False: not this way, for the system
+ * has none. */
 static bool connection_open_locally(gli_tcp_connection *self,
                                     uint64_t deadline_ns) {
-  int64_t process;
-  uint32_t user;
-  for (;;) {
-    self->channel.fd = gli_tcp_local_connect(&self->address);
-    /* A queue that is full is not waited in. */
-    if (self->channel.fd >= 0 || !gli_would_block(errno)) break;
-    if (gli_deadline_left(deadline_ns) == 0) {
-      fail_with(self, OUT_OF_TIME);
-      return true;
-    }
+  gli_tcp_local_way way = gli_tcp_local_connect(&self->address);
+  /* A queue that is full is not waited in. */
+  while (way.fd < 0 && gli_would_block(way.code) && !way.holder.local &&
+         gli_deadline_left(deadline_ns) != 0) {
     uv_sleep(QUEUE_FULL_MS);
+    way = gli_tcp_local_connect(&self->address);
   }
-  if (self->channel.fd < 0 && errno == EAFNOSUPPORT) return false;
-  if (self->channel.fd < 0) {
-    fail_with(self, errno);
-  } else if (!gli_tcp_local_knows(self->channel.fd, &process, &user)) {
+  self->channel.fd = way.fd;
+  self->holder = way.holder;
+  if (way.fd >= 0) return true;
+  if (way.code == EAFNOSUPPORT) return false;
+  if (way.holder.local && way.holder.code != 0)
+    fail_with(self, way.holder.code);
+  else if (way.holder.local)
     fail_with(self, OF_ANOTHER_USER);
-  }
+  else if (gli_would_block(way.code))
+    fail_with(self, OUT_OF_TIME);
+  else if (way.code == ECONNREFUSED &&
+           !gli_tcp_address_is_loopback(&self->address))
+    fail_with(self, NO_LOCAL_SERVER);
+  else
+    fail_with(self, way.code);
   return true;
 }
 
@@ -139,15 +171,19 @@ static void connection_open_by_tcp(gli_tcp_connection *self,
 }
 
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
-                                    bool local, uint64_t deadline_ns,
+                                    bool own, uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error) {
+  bool here = false;
   gli_tcp_connection *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to the TCP store");
   self->address = *address;
-  if (!local || !connection_open_locally(self, deadline_ns))
+  self->channel.fd = -1;
+  if (own) fail_with(self, gli_tcp_address_is_here(address, &here));
+  if (self->failure == FINE &&
+      (!here || !connection_open_locally(self, deadline_ns)))
     connection_open_by_tcp(self, deadline_ns);
   if (self->failure == FINE) {
     *connection = self;

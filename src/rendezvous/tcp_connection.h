@@ -10,12 +10,14 @@
 
 typedef struct gli_tcp_connection gli_tcp_connection;
 
-/* Connect; with `local` to no server but one of this user, or root's, where the
- * system can tell (tcp_local.h): GLOO_ERR_AUTH if it is another's. One attempt,
- * at most until the deadline. GLOO_ERR_PEER when no server answers; GLOO_ERR_IO
- * or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
+/* Connect. With `own`, a server at an address of this host must be one of this
+ * user, or root's, where the system can tell (tcp_local.h). It is GLOO_ERR_AUTH
+ * if another's has the port, and GLOO_ERR_PEER because of GLOO_ERR_AUTH if the
+ * own one may come yet. One attempt, at most until the deadline. GLOO_ERR_PEER
+ * when no server answers; GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process
+ * lacks what it takes. */
 gloo_status gli_tcp_connection_open(const struct sockaddr_storage *address,
-                                    bool local, uint64_t deadline_ns,
+                                    bool own, uint64_t deadline_ns,
                                     gli_tcp_connection **connection,
                                     gloo_error *error);
 

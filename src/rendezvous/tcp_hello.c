@@ -79,6 +79,76 @@ static void hello_welcome(gli_session *session) {
   hello_tell_lack(service);
 }
 
+/* ---- of this host -------------------------------------------------------- */
+
+static void hello_not_own(const gli_session *session, const char *but,
+                          gloo_error *error) {
+  gli_fail(error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s has no secret to ask for, so of this host it "
+           "lets in processes of its own user alone; this client %s: set "
+           "GLOO_JOB_SECRET for all ranks, or GLOO_SECURITY=off for all of "
+           "them",
+           session->service->address, but);
+}
+
+/* Does a client that came over TCP have an address of this host? False where it
+ * cannot be told, and then `error` says why. */
+static bool hello_came_from(const gli_session *session, bool *here,
+                            gloo_error *error) {
+  struct sockaddr_storage its, own;
+  socklen_t bytes = sizeof its, own_bytes = sizeof own;
+  memset(&its, 0, sizeof its);
+  memset(&own, 0, sizeof own);
+  int code = 0;
+  if (getpeername(session->watch.fd, (struct sockaddr *)&its, &bytes) != 0 ||
+      getsockname(session->watch.fd, (struct sockaddr *)&own, &own_bytes) != 0)
+    code = errno;
+  if (code == 0) code = gli_tcp_address_is_here(&its, here);
+  if (code != 0) {
+    gli_fail(error, gli_lack_status(code), -1,
+             "the TCP store at %s cannot find out whether this client is of "
+             "its host: %s",
+             session->service->address, gli_lack_text(code));
+    return false;
+  }
+  gli_endpoint from, to;
+  memcpy(&from, &its, sizeof from);
+  memcpy(&to, &own, sizeof to);
+  *here = *here || gli_endpoint_same_address(&from, &to);
+  return true;
+}
+
+/* Where a server asks nobody for a secret, clients of its host must be its own
+ * user's. `error` says why one is not let in. */
+static bool hello_is_strange(const gli_session *session, gloo_error *error) {
+  const gli_tcp_service *service = session->service;
+  const gli_tcp_process *who = &session->who;
+  char whose[GLI_TCP_WHOSE_BYTES], but[GLI_TCP_WHOSE_BYTES + 16];
+  bool here = true;
+  if (!service->own_user || who->own) return false;
+  if (who->local && who->code != 0) {
+    gli_fail(error, gli_lack_status(who->code), -1,
+             "the TCP store at %s has no secret to ask for, and the system "
+             "does not say whose process this client is: %s",
+             service->address, gli_lack_text(who->code));
+    return true;
+  }
+  if (who->local) {
+    gli_tcp_local_whose(who, whose);
+    (void)snprintf(but, sizeof but, "is of %s", whose);
+    hello_not_own(session, but, error);
+    return true;
+  }
+  if (service->from_elsewhere && !hello_came_from(session, &here, error))
+    return true;
+  if (here)
+    hello_not_own(session,
+                  "comes over TCP from an address of this host, which does not "
+                  "tell whose it is",
+                  error);
+  return here;
+}
+
 /* ---- by name ------------------------------------------------------------- */
 
 static void hello_by_name(gli_session *session, gli_body *body) {
@@ -96,14 +166,7 @@ static void hello_by_name(gli_session *session, gli_body *body) {
              "the same for all ranks",
              service->address);
     hello_refuse_loudly(session, &error);
-  } else if (service->own_user && !session->own) {
-    gli_fail(
-        &error, GLOO_ERR_AUTH, -1,
-        "the TCP store at %s has no secret to ask for, so it lets in "
-        "processes of its own user alone; this client is not, or comes "
-        "over TCP, which does not tell: set GLOO_JOB_SECRET for all ranks, or "
-        "GLOO_SECURITY=off for all of them",
-        service->address);
+  } else if (hello_is_strange(session, &error)) {
     hello_refuse_loudly(session, &error);
   } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
     hello_welcome(session);

@@ -10,22 +10,70 @@
 
 #include "core/descriptor.h"
 #include "core/endpoint.h"
+#include "core/lack.h"
 #include "core/log.h"
-#include "core/user.h"
 #include "rendezvous/tcp_address.h"
+
+/* ---- who is there -------------------------------------------------------- */
+
+gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here) {
+  gli_tcp_process peer = {.local = true};
+  peer.code = gli_socket_peer(fd, &peer.process, &peer.user);
+  peer.own = gli_user_is_own(here, peer.user);
+  peer.overflow = peer.code == 0 && peer.user == here->overflow;
+  return peer;
+}
+
+void gli_tcp_local_whose(const gli_tcp_process *process,
+                         char text[GLI_TCP_WHOSE_BYTES]) {
+  if (process->code != 0)
+    (void)snprintf(text, GLI_TCP_WHOSE_BYTES,
+                   "a user that the system does not tell (%s)",
+                   gli_lack_text(process->code));
+  else if (process->overflow)
+    (void)snprintf(text, GLI_TCP_WHOSE_BYTES,
+                   "a user that has no number in this user namespace (shown "
+                   "as %lu)",
+                   (unsigned long)process->user);
+  else
+    (void)snprintf(text, GLI_TCP_WHOSE_BYTES, "user %lu",
+                   (unsigned long)process->user);
+}
 
 #if GLI_LINUX
 
 enum { LOCAL_BACKLOG = 4096 };
 
+/* ---- names --------------------------------------------------------------- */
+
+/* A Unix socket's address, and how much of it counts. */
+typedef struct local_name {
+  struct sockaddr_un at;
+  socklen_t bytes;
+} local_name;
+
 /* An abstract name: it is in no file system, and ends with its socket. */
-static socklen_t local_name(const char *host, uint16_t port,
-                            struct sockaddr_un *name) {
-  memset(name, 0, sizeof *name);
-  name->sun_family = AF_UNIX;
-  int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1,
+static local_name local_abstract(const char *host, uint16_t port) {
+  local_name name;
+  memset(&name, 0, sizeof name);
+  name.at.sun_family = AF_UNIX;
+  int n = snprintf(name.at.sun_path + 1, sizeof name.at.sun_path - 1,
                    "gloo_c-store-%s:%u", host, (unsigned)port);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+  name.bytes =
+      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+  return name;
+}
+
+_Static_assert(sizeof(gli_tcp_local_path) ==
+                   sizeof((struct sockaddr_un *)NULL)->sun_path,
+               "a path fits");
+
+static local_name local_in_file_system(const gli_tcp_local_path *path) {
+  local_name name = {.bytes = sizeof name.at};
+  memset(&name.at, 0, sizeof name.at);
+  name.at.sun_family = AF_UNIX;
+  memcpy(name.at.sun_path, path->text, sizeof path->text);
+  return name;
 }
 
 /* The address in figures; "*" for all. */
@@ -41,6 +89,8 @@ static void local_host(const struct sockaddr_storage *address,
     gli_endpoint_text(&endpoint, host);
   }
 }
+
+/* ---- sockets ------------------------------------------------------------- */
 
 /* Where the system lets no program have any, there is nobody to be taken for
  * somebody else. */
@@ -58,40 +108,113 @@ static int local_socket(void) {
   return -1;
 }
 
-static int local_fail(int fd) {
+static int local_listen_by(const local_name *name) {
+  int fd = local_socket();
+  if (fd < 0) return -1;
+  if (bind(fd, (const struct sockaddr *)&name->at, name->bytes) == 0 &&
+      listen(fd, LOCAL_BACKLOG) == 0)
+    return fd;
   gli_fd_close(fd);
   return -1;
 }
 
+static int local_connect_by(const local_name *name) {
+  int fd = local_socket();
+  if (fd < 0) return -1;
+  if (connect(fd, (const struct sockaddr *)&name->at, name->bytes) == 0)
+    return fd;
+  gli_fd_close(fd);
+  return -1;
+}
+
+/* ---- the server's end ---------------------------------------------------- */
+
 int gli_tcp_local_listen(const struct sockaddr_storage *address) {
   char host[GLI_ENDPOINT_TEXT_BYTES];
-  struct sockaddr_un name;
   local_host(address, host);
-  socklen_t bytes = local_name(host, gli_tcp_address_port(address), &name);
-  int fd = local_socket();
-  if (fd < 0) return -1;
-  if (bind(fd, (struct sockaddr *)&name, bytes) != 0 ||
-      listen(fd, LOCAL_BACKLOG) != 0)
-    return local_fail(fd);
+  const local_name name = local_abstract(host, gli_tcp_address_port(address));
+  return local_listen_by(&name);
+}
+
+bool gli_tcp_local_holder(const struct sockaddr_storage *address,
+                          const gli_user *here, gli_tcp_process *holder) {
+  char host[GLI_ENDPOINT_TEXT_BYTES];
+  local_host(address, host);
+  const local_name name = local_abstract(host, gli_tcp_address_port(address));
+  int fd = local_connect_by(&name);
+  if (fd < 0) return false;
+  *holder = gli_tcp_local_peer(fd, here);
+  gli_fd_close(fd);
+  return true;
+}
+
+/* Who has the port has the path as well: what is there is of a server that was
+ * killed. */
+int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
+                                   gli_tcp_local_path *path) {
+  char host[GLI_ENDPOINT_TEXT_BYTES];
+  local_host(address, host);
+  int fd = -1;
+  errno = ENOENT;
+  for (int i = 0; i < GLI_TCP_LOCAL_PLACES && fd < 0; i++) {
+    if (!gli_tcp_local_place(i, true, host, gli_tcp_address_port(address),
+                             path))
+      continue;
+    const local_name name = local_in_file_system(path);
+    (void)unlink(path->text);
+    fd = local_listen_by(&name);
+  }
+  if (fd < 0) path->text[0] = '\0';
   return fd;
 }
 
-static int local_connect_to(const char *host, uint16_t port) {
-  struct sockaddr_un name;
-  socklen_t bytes = local_name(host, port, &name);
-  int fd = local_socket();
-  if (fd < 0) return -1;
-  if (connect(fd, (struct sockaddr *)&name, bytes) != 0) return local_fail(fd);
-  return fd;
+void gli_tcp_local_unlink(gli_tcp_local_path *path) {
+  if (path->text[0] != '\0') (void)unlink(path->text);
+  path->text[0] = '\0';
 }
 
-int gli_tcp_local_connect(const struct sockaddr_storage *address) {
+/* ---- the client's end ---------------------------------------------------- */
+
+/* Returns true if the way leads to an own server, or if looking further is of
+ * no use. What keeps the socket busy may be a stranger. */
+static bool local_try(gli_tcp_local_way *way, const local_name *name,
+                      const gli_user *here) {
+  int fd = local_connect_by(name);
+  if (fd < 0) {
+    if (gli_would_block(errno)) way->code = EAGAIN;
+    if (!gli_lacking(errno) && errno != EAFNOSUPPORT) return false;
+    way->code = errno;
+    return true;
+  }
+  gli_tcp_process process = gli_tcp_local_peer(fd, here);
+  if (process.own) {
+    way->fd = fd;
+    return true;
+  }
+  gli_fd_close(fd);
+  way->holder = process;
+  return false;
+}
+
+gli_tcp_local_way gli_tcp_local_connect(
+    const struct sockaddr_storage *address) {
   char host[GLI_ENDPOINT_TEXT_BYTES];
   uint16_t port = gli_tcp_address_port(address);
+  const gli_user here = gli_user_here();
+  gli_tcp_local_way way = {.fd = -1, .code = ECONNREFUSED};
   local_host(address, host);
-  int fd = local_connect_to(host, port);
-  if (fd < 0 && errno == ECONNREFUSED) fd = local_connect_to("*", port);
-  return fd;
+  const char *const hosts[] = {host, "*"};
+  for (int h = 0; h < 2; h++) {
+    const local_name name = local_abstract(hosts[h], port);
+    if (local_try(&way, &name, &here)) return way;
+  }
+  for (int i = 0; i < 2 * GLI_TCP_LOCAL_PLACES; i++) {
+    gli_tcp_local_path path;
+    if (!gli_tcp_local_place(i / 2, false, hosts[i % 2], port, &path)) continue;
+    const local_name name = local_in_file_system(&path);
+    if (local_try(&way, &name, &here)) return way;
+  }
+  return way;
 }
 
 #else
@@ -102,14 +225,28 @@ int gli_tcp_local_listen(const struct sockaddr_storage *address) {
   return -1;
 }
 
-int gli_tcp_local_connect(const struct sockaddr_storage *address) {
+bool gli_tcp_local_holder(const struct sockaddr_storage *address,
+                          const gli_user *here, gli_tcp_process *holder) {
+  (void)address;
+  (void)here;
+  (void)holder;
+  return false;
+}
+
+int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
+                                   gli_tcp_local_path *path) {
+  (void)path;
   return gli_tcp_local_listen(address);
 }
 
-#endif
-
-bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user) {
-  const gli_user here = gli_user_here();
-  return gli_socket_peer(fd, process, user) == 0 &&
-         gli_user_is_own(&here, *user);
+void gli_tcp_local_unlink(gli_tcp_local_path *path) {
+  (void)path;
 }
+
+gli_tcp_local_way gli_tcp_local_connect(
+    const struct sockaddr_storage *address) {
+  (void)address;
+  return (gli_tcp_local_way){.fd = -1, .code = EAFNOSUPPORT};
+}
+
+#endif

@@ -1,8 +1,12 @@
-/* The way to a TCP store that no other user of its host can go: next to its
- * port the server has a socket of the system's own kind, which tells each end
- * who the other is. So ranks on one host need no secret to be among
- * themselves. Linux only; elsewhere, and where a program may not have such
- * sockets at all, they fail with EAFNOSUPPORT. */
+/* The local door of a TCP store: beside its port the server has a Unix socket,
+ * at which the system tells each end whose process the other one is. Ranks of
+ * one host need no secret to be among themselves.
+ *
+ * The socket has an abstract name, which any process of the network namespace
+ * may take first. It is then in a directory that belongs to this user alone
+ * (tcp_local_place.h), where clients look when the abstract socket is not their
+ * own user's. Linux only; elsewhere, and where a program may not have such
+ * sockets at all, all of this fails with EAFNOSUPPORT. */
 #ifndef GLI_RENDEZVOUS_TCP_LOCAL_H
 #define GLI_RENDEZVOUS_TCP_LOCAL_H
 
@@ -10,16 +14,49 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The socket that goes with a server's address, which is loopback's or all of
- * the host's. -1, and errno: EADDRINUSE where another process has it. */
+#include "core/user.h"
+#include "rendezvous/tcp_local_place.h"
+
+/* The process at the other end of a local socket. */
+typedef struct gli_tcp_process {
+  bool local;      /* false: it came over TCP, which tells nothing */
+  bool own;        /* it is this user's, or root's */
+  bool overflow;   /* its user has no number here (core/user.h) */
+  int code;        /* errno: the system does not say whose it is */
+  int64_t process; /* -1: unknown */
+  uint32_t user;   /* GLI_USER_NONE: unknown */
+} gli_tcp_process;
+
+gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here);
+
+/* "user 1000", or what is known instead; for messages. */
+enum { GLI_TCP_WHOSE_BYTES = 112 };
+void gli_tcp_local_whose(const gli_tcp_process *process,
+                         char text[GLI_TCP_WHOSE_BYTES]);
+
+/* A socket by the abstract name that goes with a server's address. -1, and
+ * errno: EADDRINUSE where another process has it. */
 int gli_tcp_local_listen(const struct sockaddr_storage *address);
 
-/* Connect to the server at a loopback address, or at all addresses. -1, and
- * errno: ECONNREFUSED where there is none. */
-int gli_tcp_local_connect(const struct sockaddr_storage *address);
+/* The process that listens by that name. False: none does, or it does not
+ * answer. */
+bool gli_tcp_local_holder(const struct sockaddr_storage *address,
+                          const gli_user *here, gli_tcp_process *holder);
 
-/* Is the other end a process of this user, or root's? `process` and `user` say
- * whose it is. */
-bool gli_tcp_local_knows(int fd, int64_t *process, uint32_t *user);
+/* A socket in the user's directory instead. -1, and errno; a path is for
+ * gli_tcp_local_unlink. */
+int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
+                                   gli_tcp_local_path *path);
+void gli_tcp_local_unlink(gli_tcp_local_path *path);
+
+/* A way to a server of this user, or root's, at an address of this host, or at
+ * all of them. */
+typedef struct gli_tcp_local_way {
+  int fd;                 /* -1: there is none */
+  int code;               /* errno of why; ECONNREFUSED: nobody listens */
+  gli_tcp_process holder; /* `local`: it is not such a server that listens */
+} gli_tcp_local_way;
+
+gli_tcp_local_way gli_tcp_local_connect(const struct sockaddr_storage *address);
 
 #endif

@@ -25,14 +25,20 @@ static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
       gli_tcp_resolve(self->kind->store, host, port,
                       gli_deadline_left(deadline_ns), &addresses, error);
   if (status != GLOO_OK) return status;
+  gli_error_clear(error);
   for (size_t i = 0; i < addresses.n; i++) {
+    gloo_error cause;
     status = self->kind->open(self->client, &addresses.list[i], deadline_ns,
-                              &self->idle, error);
-    if (status == GLOO_ERR_PEER) continue;
-    if (status != GLOO_OK) return status;
-    self->address = addresses.list[i];
-    self->n_idle = 1;
-    return GLOO_OK;
+                              &self->idle, &cause);
+    if (status == GLOO_OK) {
+      self->address = addresses.list[i];
+      self->n_idle = 1;
+      return GLOO_OK;
+    }
+    /* That a stranger is at one of them says more than that nobody is. */
+    if (status != GLOO_ERR_PEER || error->cause != GLOO_ERR_AUTH)
+      *error = cause;
+    if (status != GLOO_ERR_PEER) return status;
   }
   return status;
 }
@@ -58,7 +64,9 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
       self->was_first = true;
     if (gli_retry_pause(&retry, status == GLOO_ERR_ADDRESS ? &now : NULL))
       continue;
-    status = cause.status == GLOO_ERR_PEER ? GLOO_ERR_TIMEOUT : cause.status;
+    status = cause.status;
+    if (status == GLOO_ERR_PEER)
+      status = cause.cause == GLOO_ERR_AUTH ? GLOO_ERR_AUTH : GLOO_ERR_TIMEOUT;
     return gli_fail(error, status, -1, "%s (tried for %s; is %s running?)",
                     cause.message, gli_duration(timeout_ns).text,
                     self->kind->server);

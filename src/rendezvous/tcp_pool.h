@@ -24,7 +24,7 @@ typedef struct gli_tcp_pool_kind {
   const char *store;  /* in messages: "the TCP store" */
   const char *server; /* what may not be running */
   /* Connect and greet, at most until the deadline. GLOO_ERR_PEER: no server
-   * there, or not yet. */
+   * there, or not yet; because of GLOO_ERR_AUTH: so far only a stranger's. */
   gloo_status (*open)(const void *client,
                       const struct sockaddr_storage *address,
                       uint64_t deadline_ns, void **connection,
@@ -53,8 +53,8 @@ typedef struct gli_tcp_pool {
 
 /* Connect to one of the host's addresses, and try again until the timeout where
  * the name does not resolve yet or no server answers: it may come later.
- * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT: why it was not reached until then; other
- * failures of kind->open come at once. */
+ * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT, GLOO_ERR_AUTH: why it was not reached
+ * until then; other failures of kind->open come at once. */
 gloo_status gli_tcp_pool_open(gli_tcp_pool *pool, const gli_tcp_pool_kind *kind,
                               const void *client, const char *host,
                               uint16_t port, int64_t timeout_ns,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include "core/fork.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "core/port_holder.h"
 #include "core/ports.h"
 #include "core/signals.h"
 #include "core/sleep.h"
@@ -62,7 +64,10 @@ struct gli_tcp_server {
   gli_fork_watch doors_watch;
   struct sockaddr_storage address;
   gli_tcp_service service;
-  bool own_user; /* nobody is asked: others keep out where that can be seen */
+  bool own_user;   /* nobody is asked: others keep out where that can be seen */
+  bool name_taken; /* the local socket's, which kept it from listening */
+  gli_tcp_process holder;  /* ... by this process, if it can be told */
+  gli_tcp_local_path path; /* of the local socket, if it is in a directory */
   gli_key key;
   char job[];
 };
@@ -276,28 +281,47 @@ static int door_open(server_door *door, int fd) {
   return errno;
 }
 
-/* The one for this host, where clients can reach the address by loopback. A
- * system without such sockets has TCP. 0, or errno. */
-static int server_listen_locally(gli_tcp_server *server) {
+/* A child that was forked just now is yet to close its copy of the last one. */
+static int local_listen_patiently(gli_tcp_server *server) {
   const struct sockaddr_storage *address = &server->address;
-  bool loopback = gli_tcp_address_is_loopback(address);
-  if (!loopback && !gli_tcp_address_is_wildcard(address)) return 0;
   int fd = gli_tcp_local_listen(address);
-  /* A child that was forked just now is yet to close its copy of the last one.
-   */
   for (int i = 0; i < CHILD_TRIES && fd < 0 && errno == EADDRINUSE; i++) {
+    server->holder = (gli_tcp_process){.local = false};
+    if (!gli_tcp_local_holder(address, &server->service.user,
+                              &server->holder) ||
+        !server->holder.own) {
+      errno = EADDRINUSE;
+      return -1;
+    }
     uv_sleep(CHILD_PAUSE_MS);
     fd = gli_tcp_local_listen(address);
   }
-  if (fd < 0) return errno == EAFNOSUPPORT ? 0 : errno;
+  return fd;
+}
+
+/* The door for processes of this host. Where the server asks nobody for a
+ * secret, that is the only way in for them, so it must have one. Others have it
+ * for clients that lack the secret, which are told so there. `privately`: in a
+ * directory, if another user has the name. A system without such sockets has
+ * TCP. 0, or errno. */
+static int server_listen_locally(gli_tcp_server *server, bool privately) {
+  gli_tcp_service *service = &server->service;
+  int fd = server->own_user ? local_listen_patiently(server)
+                            : gli_tcp_local_listen(&server->address);
+  server->name_taken = fd < 0 && errno == EADDRINUSE && !server->holder.own;
+  if (server->own_user && server->name_taken && privately)
+    fd = gli_tcp_local_listen_privately(&server->address, &server->path);
+  if (fd < 0) return errno == EAFNOSUPPORT || !server->own_user ? 0 : errno;
   int code = door_open(&server->doors[1], fd);
-  server->service.own_user = code == 0 && loopback && server->own_user;
+  service->own_user = code == 0 && server->own_user;
+  service->from_elsewhere = !gli_tcp_address_is_loopback(&server->address);
   return code;
 }
 
 /* Bind and listen at one address. 0, or errno. */
 static int server_listen_at(gli_tcp_server *server,
-                            const struct sockaddr_storage *address) {
+                            const struct sockaddr_storage *address,
+                            bool privately) {
   socklen_t bytes = sizeof server->address;
   int yes = 1;
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
@@ -309,7 +333,7 @@ static int server_listen_at(gli_tcp_server *server,
            gli_store_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
       getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0;
-  int code = listens ? server_listen_locally(server) : errno;
+  int code = listens ? server_listen_locally(server, privately) : errno;
   if (code == 0) return door_open(&server->doors[0], fd);
   close(fd);
   return code;
@@ -329,29 +353,72 @@ static bool is_taken(const struct sockaddr_storage *address) {
   return taken;
 }
 
-static gloo_status server_cannot_listen(const struct sockaddr_storage *address,
-                                        const char *host, int rc,
-                                        gloo_error *error) {
+/* What to do about it, to end a sentence with. */
+static void server_advise(const gli_tcp_server *server,
+                          const struct sockaddr_storage *address, int code,
+                          char advice[192]) {
+  gli_endpoint at;
+  uint32_t user;
+  const size_t room = 192;
+  memcpy(&at, address, sizeof at);
+  advice[0] = '\0';
+  if (code == EADDRNOTAVAIL)
+    (void)snprintf(
+        advice, room,
+        "; it is not an address of this machine: the rank that serves must "
+        "run on the host that is named, or, where that is reached through "
+        "another address, be told by GLOO_BIND_ADDR where to listen");
+  else if (code == EADDRINUSE && gli_port_holder(&at, &user) &&
+           !gli_user_is_own(&server->service.user, user))
+    (void)snprintf(advice, room,
+                   "; a process of another user, user %lu, has the port: use "
+                   "another port",
+                   (unsigned long)user);
+  else if (code == EADDRINUSE)
+    (void)snprintf(advice, room,
+                   "; another program, or an earlier run that has not ended, "
+                   "has the port: end it or use another port");
+}
+
+/* The port is free, but not the name of the local socket, and there is no
+ * directory for it (`code`). */
+static gloo_status server_has_no_door(const gli_tcp_server *server,
+                                      const struct sockaddr_storage *address,
+                                      int code, gloo_error *error) {
+  char whose[GLI_TCP_WHOSE_BYTES] = "another process";
+  if (server->holder.local) gli_tcp_local_whose(&server->holder, whose);
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store cannot listen at %s for %s: %s%s",
-      gli_tcp_address_name(address).text, gli_quote(host).text,
-      uv_strerror(uv_translate_sys_error(rc)),
-      rc == EADDRINUSE ? "; another program, or an earlier run that has not "
-                         "ended, has the port: end it or use another port"
-      : rc == EADDRNOTAVAIL
-          ? "; it is not an address of this machine: the rank that serves must "
-            "run on the host that is named, or, where that is reached through "
-            "another address, be told by GLOO_BIND_ADDR where to listen"
-          : "");
+      "the TCP store cannot listen at %s for this user alone: %s has the name "
+      "of its local socket, and there is no directory for it instead: %s; set "
+      "GLOO_JOB_SECRET for all ranks, XDG_RUNTIME_DIR to a directory of this "
+      "user alone, or use another port",
+      gli_tcp_address_name(address).text, whose,
+      uv_strerror(uv_translate_sys_error(code)));
+}
+
+static gloo_status server_cannot_listen(const gli_tcp_server *server,
+                                        const struct sockaddr_storage *address,
+                                        const char *host, int code,
+                                        gloo_error *error) {
+  char advice[192];
+  if (server->name_taken)
+    return server_has_no_door(server, &server->address, code, error);
+  server_advise(server, address, code, advice);
+  return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                  "the TCP store cannot listen at %s for %s: %s%s",
+                  gli_tcp_address_name(address).text, gli_quote(host).text,
+                  uv_strerror(uv_translate_sys_error(code)), advice);
 }
 
 /* At the first address that can be used. But where another program has the port
  * at any of them, some clients would meet that one instead. 0, or errno and the
  * address that it is about. */
 static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
-                          uint16_t port, struct sockaddr_storage *about) {
+                          uint16_t port, bool privately,
+                          struct sockaddr_storage *about) {
   int code = EADDRNOTAVAIL;
+  server->name_taken = false;
   for (size_t i = 0; i < addresses->n; i++)
     gli_tcp_address_set_port(&addresses->list[i], port);
   for (size_t i = 0; i < addresses->n; i++) {
@@ -360,9 +427,32 @@ static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
   }
   for (size_t i = 0; i < addresses->n; i++) {
     *about = addresses->list[i];
-    code = server_listen_at(server, about);
+    code = server_listen_at(server, about, privately);
     if (code == 0 || code == EADDRINUSE || gli_lacking(code)) break;
   }
+  return code;
+}
+
+/* A port that may be any is one whose local socket is free as well, if there is
+ * one among a few. */
+static int listen_at_ports(gli_tcp_server *server, gli_tcp_addresses *addresses,
+                           const gli_ports *ports,
+                           struct sockaddr_storage *about) {
+  enum { SOCKETS_TRIED = 16 };
+  uint32_t n = gli_ports_count(ports);
+  bool any_taken = false;
+  int code = EADDRINUSE;
+  for (uint32_t i = 0;
+       code == EADDRINUSE &&
+       (i < n || (ports->first == 0 && any_taken && i < SOCKETS_TRIED));
+       i++) {
+    code =
+        listen_at_port(server, addresses, gli_ports_at(ports, i), false, about);
+    any_taken = any_taken || server->name_taken;
+  }
+  for (uint32_t i = 0; code == EADDRINUSE && any_taken && i < n; i++)
+    code =
+        listen_at_port(server, addresses, gli_ports_at(ports, i), true, about);
   return code;
 }
 
@@ -374,13 +464,11 @@ static gloo_status listen_anywhere(gli_tcp_server *server,
   gli_ports ports;
   char range[GLI_PORTS_TEXT_BYTES];
   struct sockaddr_storage about;
-  int code = EADDRINUSE;
   gloo_status status = gli_ports_read(options->port, &ports, error);
   if (status == GLOO_OK)
     status = gli_tcp_listen_at(host, options->timeout_ns, &addresses, error);
   if (status != GLOO_OK) return status;
-  for (uint32_t i = 0; i < gli_ports_count(&ports) && code == EADDRINUSE; i++)
-    code = listen_at_port(server, &addresses, gli_ports_at(&ports, i), &about);
+  int code = listen_at_ports(server, &addresses, &ports, &about);
   if (code == 0) return GLOO_OK;
   if (gli_lacking(code))
     return gli_fail(error, gli_lack_status(code), -1,
@@ -390,7 +478,7 @@ static gloo_status listen_anywhere(gli_tcp_server *server,
                     "the TCP store cannot listen for %s: all ports of "
                     "GLOO_PORT_RANGE (%s) are in use",
                     gli_quote(host).text, range);
-  return server_cannot_listen(&about, host, code, error);
+  return server_cannot_listen(server, &about, host, code, error);
 }
 
 static void server_release(gli_tcp_server *server) {
@@ -398,6 +486,7 @@ static void server_release(gli_tcp_server *server) {
   for (gli_session *s = service->sessions; s != NULL; s = s->next)
     gli_session_close(s);
   gli_sessions_sweep(service);
+  gli_tcp_local_unlink(&server->path); /* before another may have the port */
   for (int i = 0; i < DOORS; i++) gli_watch_close(&server->doors[i].watch);
   gli_watch_close(&server->wake);
   gli_fd_close(server->wake_write);
@@ -484,6 +573,7 @@ static void server_end(gli_tcp_server *server) {
 }
 
 void gli_tcp_server_abandon(gli_tcp_server *server) {
+  server->path.text[0] = '\0'; /* it is the parent's */
   if (server->forks.torn) {
     forks_end(server);
     return;
@@ -541,6 +631,7 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
   memcpy(server->job, options->job, job_bytes + 1);
   server->service.job = server->job;
   server->service.epoch = options->epoch;
+  server->service.user = gli_user_here();
   for (int i = 0; i < DOORS; i++)
     server->doors[i] = (server_door){{.fd = -1}, i == 1, server};
   server->wake.fd = server->wake_write = server->spare = -1;

@@ -14,11 +14,11 @@
 typedef struct gli_tcp_server gli_tcp_server;
 
 /* Whom it lets in: those that know the key that follows from `trust`; where
- * that asks nobody, and `host` is loopback, processes of this user
- * (tcp_local.h); where it is meant that nobody is asked, or NULL, whoever knows
- * the job's name. Bind `host` (the first of its addresses that can be) and
- * `port` (0: any free one), listen and serve. A host that does not resolve is
- * looked up again until the timeout. GLOO_ERR_ADDRESS says why that is not
+ * that asks nobody, of this host processes of this user (tcp_local.h), and of
+ * other hosts, or where it is meant that nobody is asked, or NULL, whoever
+ * knows the job's name. Bind `host` (the first of its addresses that can be)
+ * and `port` (0: any free one), listen and serve. A host that does not resolve
+ * is looked up again until the timeout. GLOO_ERR_ADDRESS says why that is not
  * possible: also that another program has the port at another address of
  * `host`. */
 gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,

@@ -13,7 +13,6 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
-#include "rendezvous/tcp_local.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
 /* A request that has begun, or a reply, has so long for so many bytes, or for
@@ -466,15 +465,15 @@ void gli_session_go_on(gli_session *session) {
 static void session_meet_peer(gli_session *session) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
-  int64_t process;
-  uint32_t user;
   memset(&address, 0, sizeof address);
   if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
     address.ss_family = AF_INET;
   if (address.ss_family == AF_UNIX) {
-    session->own = gli_tcp_local_knows(session->watch.fd, &process, &user);
+    session->who =
+        gli_tcp_local_peer(session->watch.fd, &session->service->user);
     snprintf(session->peer, sizeof session->peer,
-             "process %" PRId64 " of user %" PRIu32, process, user);
+             "process %" PRId64 " of user %" PRIu32, session->who.process,
+             session->who.user);
     return;
   }
   gli_store_socket_tune(session->watch.fd);

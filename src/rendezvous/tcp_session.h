@@ -11,6 +11,7 @@
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_budget.h"
+#include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_strangers.h"
 
@@ -40,7 +41,9 @@ struct gli_tcp_service {
   gli_tls_settings *tls; /* that they have to use; NULL: they must not */
   gli_key tls_key;       /* of TLS by the secret */
   bool hides;            /* TLS may have bytes of some sessions */
-  bool own_user;         /* only those that the system says are of this user */
+  gli_user user;         /* of this process, for its clients on this host */
+  bool own_user;         /* of clients on this host, only this user's */
+  bool from_elsewhere;   /* ... and those of other hosts come over TCP */
   char address[sizeof(gli_tcp_name)];
   gli_events *events;
   uint64_t due_ns;       /* when a session's timer may end; 0: none is set */
@@ -92,8 +95,8 @@ struct gli_session {
   size_t will_bytes;
   bool lost; /* closed because the client is gone */
   gli_session_state state;
-  bool refused;        /* there is no room for it: to be told so */
-  bool own;            /* the system says that it is of this user, or root's */
+  bool refused; /* there is no room for it: to be told so */
+  gli_tcp_process who;
   gli_channel channel; /* the socket that `watch` looks at */
   bool to_secure;      /* TLS begins when the reply is written */
   bool securing;       /* ... and is under way */

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "job.h"
 
@@ -88,6 +90,7 @@ void hostile_release(hostile *h);
 /* They give up after 20 s. -1: there was none to be had. */
 int hostile_connect_tcp(uint16_t port);
 int hostile_connect_local(uint16_t port); /* the store's abstract socket */
+struct sockaddr_un hostile_local_name(uint16_t port, socklen_t *bytes);
 int hostile_connect_shm(const hostile *h, int rank);
 
 /* Whether it was taken, or the other side closes, is the same. */

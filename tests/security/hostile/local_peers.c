@@ -149,14 +149,11 @@ static void has_the_port(hostile *h) {
   struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(h->port)};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                             .sin6_port = htons(h->port)};
-  struct sockaddr_un local = {.sun_family = AF_UNIX};
-  int n = snprintf(local.sun_path + 1, sizeof local.sun_path - 1,
-                   "gloo_c-store-127.0.0.1:%u", (unsigned)h->port);
+  socklen_t local_bytes;
+  const struct sockaddr_un local = hostile_local_name(h->port, &local_bytes);
   const struct sockaddr *at[] = {(struct sockaddr *)&v4, (struct sockaddr *)&v6,
                                  (struct sockaddr *)&local};
-  const socklen_t bytes[] = {
-      sizeof v4, sizeof v6,
-      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)};
+  const socklen_t bytes[] = {sizeof v4, sizeof v6, local_bytes};
   size_t i = h->peer->number;
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   v6.sin6_addr = in6addr_loopback;
@@ -207,7 +204,7 @@ static void members_do_not_read(hostile *h) {
 #define NOBODY .flags = HOSTILE_NOBODY
 #define BEFORE                                                          \
   .flags = HOSTILE_NOBODY | HOSTILE_BEFORE, .status = GLOO_ERR_ADDRESS, \
-  .blames = -1, .words = "another program"
+  .blames = -1, .words = "another user, user 65534, has the port"
 
 static const hostile_peer peers[] = {
     PEER("another user at the abstract socket", is_another_user, NOBODY),
@@ -227,7 +224,7 @@ static const hostile_peer peers[] = {
     PEER("another user has localhost's other address", has_the_port,
          .number = 1, BEFORE),
     PEER("another user has the abstract socket", has_the_port, .number = 2,
-         BEFORE),
+         .flags = HOSTILE_NOBODY | HOSTILE_BEFORE),
     PEER("members ask for 800 MiB and do not read", members_do_not_read),
 };
 

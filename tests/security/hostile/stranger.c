@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include <uv.h>
 
 #include "hostile.h"
-#include "rendezvous/tcp_local.h"
 #include "transport/auto.h"
 #include "transport_shm/address.h"
 
@@ -78,18 +78,29 @@ int hostile_connect_tcp(uint16_t port) {
   return -1;
 }
 
+struct sockaddr_un hostile_local_name(uint16_t port, socklen_t *bytes) {
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+                   "gloo_c-store-127.0.0.1:%u", (unsigned)port);
+  *bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+  return name;
+}
+
+int hostile_connect_local(uint16_t port) {
+  socklen_t bytes;
+  const struct sockaddr_un name = hostile_local_name(port, &bytes);
+  int fd = with_patience(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd < 0) return -1;
+  if (connect(fd, (const struct sockaddr *)&name, bytes) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
 /* The library's sockets do not block. */
 static int blocking(int fd) {
   int no = 0;
   if (fd >= 0) (void)ioctl(fd, FIONBIO, &no);
   return with_patience(fd);
-}
-
-int hostile_connect_local(uint16_t port) {
-  const struct sockaddr_in at = loopback(port);
-  struct sockaddr_storage address = {.ss_family = AF_INET};
-  memcpy(&address, &at, sizeof at);
-  return blocking(gli_tcp_local_connect(&address));
 }
 
 int hostile_connect_shm(const hostile *h, int rank) {

@@ -265,6 +265,7 @@ static void use_papers(void) {
 
 int main(int argc, char **argv) {
   struct CMUnitTest tests[PEERS_MAX];
+  char runtime[] = "/tmp/hostile-XXXXXX", folder[64] = "";
   size_t n = 0;
   list = argc > 1 ? find_list(argv[1]) : NULL;
   if (list == NULL || list->n > PEERS_MAX) return 99;
@@ -276,6 +277,7 @@ int main(int argc, char **argv) {
   unsetenv("GLOO_JOB_SECRET");
   unsetenv("GLOO_JOB_SECRET_FILE");
   setenv("HOME", "/nonexistent", 1);
+  setenv("XDG_RUNTIME_DIR", mkdtemp(runtime), 1); /* for local sockets */
 #if WITH_PKI
   if (list->end == HOSTILE_TLS) use_papers();
 #endif
@@ -288,6 +290,9 @@ int main(int argc, char **argv) {
   }
   int failed = _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
   tell_times("all of them", 0, 0);
+  strcat(folder, runtime);
+  (void)rmdir(strcat(folder, "/gloo_c"));
+  (void)rmdir(runtime);
 #if WITH_PKI
   if (papers != NULL) pki_folder_remove(papers);
 #endif
