@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/environment.h"
+#include "rendezvous/tcp_local.h"
 #include "security/keys.h"
 #include "tools/run.h"
 #include "tools/tools.h"
@@ -69,17 +71,41 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
 
 /* ---- the port ----------------------------------------------------------- */
 
-bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
-  struct sockaddr_in address;
-  memset(&address, 0, sizeof address);
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
+/* A socket that has a port of its own. -1, and errno. */
+static int bind_any_port(struct sockaddr_in *address) {
+  socklen_t length = sizeof *address;
+  memset(address, 0, sizeof *address);
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
+      bind(fd, (const struct sockaddr *)address, length) == 0 &&
+      getsockname(fd, (struct sockaddr *)address, &length) == 0)
+    return fd;
+  gli_fd_close(fd);
+  return -1;
+}
+
+/* Has another process the name of the local socket of a store at that port? */
+static bool local_name_is_taken(const struct sockaddr_in *address) {
+  struct sockaddr_storage at;
+  memset(&at, 0, sizeof at);
+  memcpy(&at, address, sizeof *address);
+  int fd = gli_tcp_local_listen(&at);
+  bool taken = fd < 0 && errno == EADDRINUSE;
+  gli_fd_close(fd);
+  return taken;
+}
+
+bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
+  enum { TRIES = 16 }; /* the store does without the name at last */
+  struct sockaddr_in address;
+  int fd = bind_any_port(&address);
+  for (int i = 1; i < TRIES && fd >= 0 && local_name_is_taken(&address); i++) {
+    gli_fd_close(fd);
+    fd = bind_any_port(&address);
+  }
   if (fd < 0) goto failed;
-  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) goto failed;
-  if (bind(fd, (struct sockaddr *)&address, length) != 0) goto failed;
-  if (getsockname(fd, (struct sockaddr *)&address, &length) != 0) goto failed;
   *port = ntohs(address.sin_port);
 #if GLI_LINUX
   /* Bound, but never listening: Linux then gives the port to nobody who did
@@ -98,7 +124,7 @@ failed:
   gli_fail(error, GLOO_ERR_ADDRESS, -1,
            "cannot find a free port on 127.0.0.1: %s; name one with --port",
            strerror(errno));
-  if (fd >= 0) close(fd);
+  gli_fd_close(fd);
   return false;
 }
 

@@ -86,6 +86,18 @@ if [ "$(id -u)" = 0 ]; then
   equal "$? $(grep -c '^rank [0-3]: well' "$scratch/all")" "0 4"
   result "another user has the name of the local socket: a job without a secret works" "$scratch/all"
   given_back
+  what="gloo run takes a port whose local socket's name is free"
+  status=77
+  if unshare -n true 2> /dev/null; then
+    unshare -n sh "$here/names.sh" "$gloo" "$python" > "$scratch/all" 2>&1
+    status=$?
+  fi
+  if [ $status -eq 77 ]; then
+    skipped "$what" "a network namespace with few ports cannot be made here"
+  else
+    equal "$status $(grep -c '^402' "$scratch/all")" "0 10" && ! grep -q '^4020[13]' "$scratch/all"
+    result "$what" "$scratch/all"
+  fi
 else
   skipped "another user has the store's port" "it takes root to be another user"
 fi

@@ -4,7 +4,7 @@ one that owns nothing. It goes by what the system
 shows to everybody, and tries to learn, to join, to give values and to crowd.
 
 usage: stranger.py try SECONDS PROGRAM    whatever listens, again and again
-       stranger.py take PORT port|socket  have the store's place first
+       stranger.py take PORT,.. port|socket  have the store's place first
 
 `try` prints what it has tried, and ends with 1 if anything came of it. It is to
 run in namespaces that are the job's alone: it touches all that it finds, but for
@@ -208,14 +208,15 @@ def main():
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, 0)
     if sys.argv[1] == "take":
-        port = int(sys.argv[2])
-        if sys.argv[3] == "port":
-            s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            s.bind(("127.0.0.1", port))
-        else:
-            s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            s.bind("\0gloo_c-store-127.0.0.1:%d" % port)
-        s.listen(8)
+        for port in map(int, sys.argv[2].split(",")):
+            if sys.argv[3] == "port":
+                s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                s.bind(("127.0.0.1", port))
+            else:
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                s.bind("\0gloo_c-store-127.0.0.1:%d" % port)
+            s.listen(8)
+            held.append(s)
         print("taken", flush=True)
         time.sleep(60)
         return 0
