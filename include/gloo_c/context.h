@@ -449,7 +449,9 @@ GLOO_API gloo_status gloo_context_shrink(gloo_context *context,
 
 typedef struct gloo_grow_options {
   size_t struct_size;
-  const gloo_context_options *context; /* of the successor; NULL: defaults */
+  const gloo_context_options *context; /* of the successor; NULL: defaults, and
+                                          without a secret in them this
+                                          context's is kept */
   int newcomers; /* wait until so many have come, or the time is up; 0: take in
                     who is there */
   int ranks_max; /* no more in all; 0: no limit */

@@ -23,7 +23,7 @@
  * bytes, zero padded), tuning, agreement, mask of cores, address; a tag, if the
  * rank has a secret. */
 enum {
-  RECORD_VERSION = 9,
+  RECORD_VERSION = 10,
   RECORD_TRANSPORT_BYTES = 16,
   RECORD_MASK = 4 + 8 + 8 + 8 + 4 + RECORD_TRANSPORT_BYTES + 8 + 4,
   RECORD_HEAD_BYTES = RECORD_MASK + GLI_CPU_MASK_BYTES,
@@ -220,8 +220,9 @@ static gloo_status check_records(const place *places, uint32_t size,
     if (!places[i].forged) continue;
     return gli_fail(error, GLOO_ERR_AUTH, (int)i,
                     "what the store has of rank %u was not put there by a rank "
-                    "that knows the job's secret, or was changed: see who else "
-                    "can write to the store",
+                    "of this job and attempt that knows the secret, or was "
+                    "changed: GLOO_JOB_ID and GLOO_EPOCH must be the same for "
+                    "all ranks; see who else can write to the store",
                     i);
   }
   return GLOO_OK;

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/launch.h"
 #include "security/trust.h"
 
 /* ---- create -------------------------------------------------------------- */
@@ -46,20 +47,46 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* A rank alone has no peers that it could ask for a secret. */
+/* A rank alone has no peers that it could ask for a secret, but may take in
+ * some. */
+static gloo_status context_trust(int size, const gloo_context_options *o,
+                                 const gli_origin *origin, gli_trust *trust,
+                                 gloo_error *error) {
+  const uint8_t *before = origin != NULL ? origin->job_key : NULL;
+  *trust = (gli_trust){.asks = false};
+  if (o->secret == NULL && before != NULL) {
+    trust->asks = true;
+    memcpy(trust->key.bytes, before, sizeof trust->key.bytes);
+    return GLOO_OK;
+  }
+  if (size == 1 && o->secret == NULL) return GLOO_OK;
+  return gli_trust_read(o->secret, o->secret_bytes, trust, error);
+}
+
+static gloo_status context_record_key(const gli_trust *trust,
+                                      const gli_origin *origin, gli_key *key,
+                                      gloo_error *error) {
+  char job[GLI_JOB_MAX + 1] = "";
+  gli_trust_scope here = {.job = job};
+  gloo_status status = GLOO_OK;
+  if (origin == NULL) status = gli_launch_read_job(job, &here.epoch, error);
+  if (status != GLOO_OK) return status;
+  return gli_trust_record_key(trust, origin != NULL ? &origin->scope : &here,
+                              key, error);
+}
+
 static gloo_status context_open(gloo_device *device, int rank, int size,
                                 uint64_t key, const gloo_context_options *o,
+                                const gli_origin *origin,
                                 gli_agreement *agreement, gli_key *record_key,
                                 bool *open_to_all, gloo_context **context,
                                 gloo_error *error) {
-  gli_trust trust = {.asks = false};
-  gloo_status status = GLOO_OK;
-  if (size > 1)
-    status = gli_trust_read(o->secret, o->secret_bytes, &trust, error);
+  gli_trust trust;
+  gloo_status status = context_trust(size, o, origin, &trust, error);
   if (status == GLOO_OK && trust.asks)
     status = gli_trust_mark(&trust, &agreement->mark, error);
   if (status == GLOO_OK && trust.asks)
-    status = gli_trust_record_key(&trust, record_key, error);
+    status = context_record_key(&trust, origin, record_key, error);
   agreement->record_key = trust.asks ? record_key : NULL;
   agreement->asks = trust.asks;
   *open_to_all = !trust.asks && !trust.silent;
@@ -119,8 +146,8 @@ static gloo_status heartbeat_read(uint64_t *limit_ns, gloo_error *error) {
 gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                gloo_device *device,
                                const gloo_context_options *options,
-                               gloo_context **out, gli_meeting *meeting,
-                               gloo_error *error) {
+                               const gli_origin *origin, gloo_context **out,
+                               gli_meeting *meeting, gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
@@ -160,8 +187,8 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   gloo_context *context = NULL;
   gli_key record_key = {{0}};
   bool open_to_all = false;
-  status = context_open(device, rank, size, key, &o, &agreement, &record_key,
-                        &open_to_all, &context, error);
+  status = context_open(device, rank, size, key, &o, origin, &agreement,
+                        &record_key, &open_to_all, &context, error);
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
@@ -198,8 +225,8 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  return gli_context_create(rank, size, store, device, options, context, NULL,
-                            error);
+  return gli_context_create(rank, size, store, device, options, NULL, context,
+                            NULL, error);
 }
 
 void gloo_context_destroy(gloo_context *context) {

@@ -5,15 +5,24 @@
 
 #include "api/bootstrap.h"
 #include "gloo_c/context.h"
+#include "security/trust.h"
 
-/* `meeting`: of ranks that start from the environment, NULL for others. These
+/* What a context comes from. */
+typedef struct gli_origin {
+  gli_trust_scope scope;  /* of what its ranks publish */
+  const uint8_t *job_key; /* of the context before it, which goes on unless the
+                             options have a secret; NULL: there is none */
+} gli_origin;
+
+/* `origin` NULL: the environment says which job it is, as for `gloo_init`.
+ * `meeting`: of ranks that start from the environment, NULL for others. These
  * measure links by default, and what fails after they have met is told to all
  * in the store. */
 gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                gloo_device *device,
                                const gloo_context_options *options,
-                               gloo_context **out, gli_meeting *meeting,
-                               gloo_error *error);
+                               const gli_origin *origin, gloo_context **out,
+                               gli_meeting *meeting, gloo_error *error);
 
 /* Tell the others, in the store, why this rank failed. */
 gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,

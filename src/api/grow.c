@@ -16,6 +16,7 @@
 #include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/random.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
 #include "rendezvous/bootstrap.h"
@@ -27,7 +28,14 @@
 #define PLACED "gloo/grow/placed"
 #define ROUND "gloo/grow/round"
 
-enum { KEY_BYTES = 64, PAUSE_MS = 20 };
+enum { KEY_BYTES = 64, PLACE_BYTES = 128, PAUSE_MS = 20 };
+
+/* A meeting: its number in the store, and one that rank 0 draws for it alone,
+ * so that nothing of another meeting is believed in this one. */
+typedef struct grow_round {
+  int64_t number;
+  uint8_t drawn[16];
+} grow_round;
 
 static void grow_key(char key[KEY_BYTES], const char *what, int64_t number) {
   snprintf(key, KEY_BYTES, "gloo/grow/%s/%" PRId64, what, number);
@@ -35,17 +43,23 @@ static void grow_key(char key[KEY_BYTES], const char *what, int64_t number) {
 
 /* ---- the meeting --------------------------------------------------------- */
 
-static gloo_status grow_meet(gloo_store *store, int64_t round, int rank,
-                             int size, gloo_device *device,
+/* `job_key` is that of the ranks that are there. */
+static gloo_status grow_meet(gloo_store *store, const grow_round *round,
+                             int rank, int size, gloo_device *device,
                              const gloo_context_options *options,
-                             gloo_context **context, gloo_error *error) {
+                             const uint8_t *job_key, gloo_context **context,
+                             gloo_error *error) {
   char prefix[KEY_BYTES];
   gloo_store *part;
-  snprintf(prefix, sizeof prefix, "gloo/grow/meeting/%" PRId64 "/", round);
+  gli_origin origin = {.scope = {.job = "", .round = round->number},
+                       .job_key = job_key};
+  memcpy(origin.scope.number, round->drawn, sizeof round->drawn);
+  snprintf(prefix, sizeof prefix, "gloo/grow/meeting/%" PRId64 "/",
+           round->number);
   gloo_status status = gloo_store_prefix_create(store, prefix, &part, error);
   if (status != GLOO_OK) return status;
-  status = gli_context_create(rank, size, part, device, options, context, NULL,
-                              error);
+  status = gli_context_create(rank, size, part, device, options, &origin,
+                              context, NULL, error);
   gloo_store_destroy(part);
   return status;
 }
@@ -54,7 +68,7 @@ static gloo_status grow_meet(gloo_store *store, int64_t round, int rank,
 
 /* What rank 0 tells the others. */
 typedef struct grow_plan {
-  int64_t round;
+  grow_round round;
   int32_t newcomers;
   int32_t status; /* else why it came to nothing: */
   char text[GLOO_ERROR_MESSAGE_BYTES];
@@ -84,12 +98,18 @@ static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
 static gloo_status grow_give_places(gloo_store *store, int size,
                                     const int64_t *chosen, grow_plan *plan,
                                     gloo_error *error) {
-  gloo_status status = gloo_store_add(store, ROUND, 1, &plan->round, error);
+  grow_round *round = &plan->round;
+  gloo_status status = gloo_store_add(store, ROUND, 1, &round->number, error);
+  if (status == GLOO_OK)
+    status = gli_random_draw(round->drawn, sizeof round->drawn, error);
   for (int32_t i = 0; i < plan->newcomers && status == GLOO_OK; i++) {
-    char key[KEY_BYTES], place[KEY_BYTES];
+    char key[KEY_BYTES], place[PLACE_BYTES];
     grow_key(key, "place", chosen[i]);
-    int bytes = snprintf(place, sizeof place, "%" PRId64 " %d %d", plan->round,
-                         size + i, size + plan->newcomers);
+    int bytes = snprintf(place, sizeof place, "%" PRId64 " %d %d ",
+                         round->number, size + i, size + plan->newcomers);
+    for (size_t k = 0; k < sizeof round->drawn; k++)
+      bytes += snprintf(place + bytes, sizeof place - (size_t)bytes, "%02x",
+                        (unsigned)round->drawn[k]);
     status = gloo_store_set(store, key, place, (size_t)bytes, error);
   }
   return status;
@@ -220,9 +240,10 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
   if (status != GLOO_OK) return status;
   gloo_context *made = NULL;
   if (plan.newcomers > 0) {
-    status = grow_meet(store, plan.round, gloo_context_rank(context),
+    status = grow_meet(store, &plan.round, gloo_context_rank(context),
                        gloo_context_size(context) + plan.newcomers,
-                       gloo_context_device(context), o.context, &made, error);
+                       gloo_context_device(context), o.context,
+                       gli_context_job_key(context), &made, error);
     status = grow_settle(context, status, made, error);
     if (status != GLOO_OK) return status;
     gli_context_share_device(context, made);
@@ -233,24 +254,30 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
 
 /* ---- one that comes ------------------------------------------------------ */
 
-/* "ROUND RANK SIZE", of the store. */
-static bool grow_read_place(const gloo_value *value, int64_t *round, int *rank,
-                            int *size) {
-  char text[KEY_BYTES], *end;
+/* "ROUND RANK SIZE DRAWN", of the store. */
+static bool grow_read_place(const gloo_value *value, grow_round *round,
+                            int *rank, int *size) {
+  static const char digits[] = "0123456789abcdef";
+  const size_t n = 2 * sizeof round->drawn;
+  char text[PLACE_BYTES], *end;
   if (value->bytes >= sizeof text) return false;
   memcpy(text, value->data, value->bytes);
   text[value->bytes] = '\0';
-  *round = strtoll(text, &end, 10);
+  round->number = strtoll(text, &end, 10);
   long r = strtol(end, &end, 10), s = strtol(end, &end, 10);
-  if (*end != '\0' || s < 1 || s > (long)GLI_RANKS_MAX || r < 0 || r >= s)
-    return false;
+  if (s < 1 || s > (long)GLI_RANKS_MAX || r < 0 || r >= s) return false;
   *rank = (int)r;
   *size = (int)s;
+  if (*end++ != ' ' || strspn(end, digits) != n || end[n] != '\0') return false;
+  for (size_t i = 0; i < n; i++) {
+    uint8_t *byte = &round->drawn[i / 2];
+    *byte = (uint8_t)(*byte << 4 | (strchr(digits, end[i]) - digits));
+  }
   return true;
 }
 
 static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
-                             int64_t *round, int *rank, int *size,
+                             grow_round *round, int *rank, int *size,
                              gloo_error *error) {
   int64_t number;
   gloo_status status = gloo_store_add(store, CAME, 1, &number, error);
@@ -273,7 +300,8 @@ static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
   free(value.data);
   if (good) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "gloo_context_join: what the store has under %s is no place",
+                  "gloo_context_join: what the store has under %s is no place: "
+                  "use the same release of the library on all ranks",
                   key);
 }
 
@@ -281,7 +309,7 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
                               const gloo_context_options *options,
                               int64_t timeout_ns, gloo_context **context,
                               gloo_error *error) {
-  int64_t round = 0;
+  grow_round round = {0};
   int rank = 0, size = 1;
   if (store == NULL || context == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
@@ -289,5 +317,6 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
   gloo_status status =
       join_wait(store, timeout_ns, &round, &rank, &size, error);
   if (status != GLOO_OK) return status;
-  return grow_meet(store, round, rank, size, device, options, context, error);
+  return grow_meet(store, &round, rank, size, device, options, NULL, context,
+                   error);
 }

@@ -154,9 +154,11 @@ static gloo_status init_meet(const place *at, gloo_device *device,
                              gloo_error *error) {
   const gli_launch *launch = at->launch;
   gloo_store *store = at->store;
+  const gli_origin origin = {
+      .scope = {.job = launch->job, .epoch = launch->epoch}};
   gloo_status status =
       gli_context_create((int)launch->rank, (int)launch->size, store, device,
-                         options, context, meeting, error);
+                         options, &origin, context, meeting, error);
   if (status == GLOO_OK) {
     if (launch->rank == 0 && may_be_strangers(launch)) uv_sleep(STRANGERS_MS);
     /* The server must outlive everybody's need of it. */
@@ -196,7 +198,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
                                    gloo_error *error) {
   const gli_launch *launch = at->launch;
   if (launch->size == 1)
-    return gli_context_create(0, 1, NULL, device, options, context,
+    return gli_context_create(0, 1, NULL, device, options, NULL, context,
                               &(gli_meeting){0}, error);
   unsigned pause_ms = PAUSE_MIN_MS;
   gli_meeting meeting = {.attempt = {.deadline_ns = deadline_ns}};

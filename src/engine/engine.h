@@ -73,6 +73,9 @@ void gli_context_own_device(gloo_context *context);
 gloo_status gli_context_shrink(gloo_context *context,
                                const gloo_shrink_options *options,
                                gloo_context **successor, gloo_error *error);
+/* The GLI_JOB_KEY_BYTES of the job key, which belong to the context; NULL: it
+ * has none. */
+const uint8_t *gli_context_job_key(const gloo_context *context);
 /* A device that belongs to the one belongs to both. */
 void gli_context_share_device(const gloo_context *context, gloo_context *also);
 void gli_context_close(gloo_context *context);

@@ -434,19 +434,20 @@ static gloo_status check_complete(const launcher *l, bool place,
 /* ---- the job ------------------------------------------------------------- */
 
 /* torchrun names its jobs, if it is told a name: it is "none" otherwise. */
-static gloo_status read_job(gli_launch *launch, gloo_error *error) {
+gloo_status gli_launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
+                                gloo_error *error) {
   const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
   gloo_status status = GLOO_OK;
   if (gli_environment_read("GLOO_JOB_ID") != NULL) {
     status = launch_read_text("GLOO_JOB_ID", "the name of the job", GLI_JOB_MAX,
-                              launch->job, error);
+                              job, error);
   } else if (run != NULL && strcmp(run, "none") != 0) {
     status = launch_read_text("TORCHELASTIC_RUN_ID", "the name of the job",
-                              GLI_JOB_MAX, launch->job, error);
+                              GLI_JOB_MAX, job, error);
   }
   if (status == GLOO_OK && gli_environment_read("GLOO_EPOCH") != NULL)
     status = launch_read_number("GLOO_EPOCH", "the number of the attempt", 0,
-                                UINT64_MAX, &launch->epoch, error);
+                                UINT64_MAX, epoch, error);
   return status;
 }
 
@@ -486,7 +487,8 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
     if (status == GLOO_OK && (launch.size > 1 || l->where != NULL || elsewhere))
       status = read_place(l, &launch, error);
   }
-  if (status == GLOO_OK) status = read_job(&launch, error);
+  if (status == GLOO_OK)
+    status = gli_launch_read_job(launch.job, &launch.epoch, error);
   if (status != GLOO_OK) return status;
   gli_log(
       GLOO_LOG_INFO, "rank %u of %u (recognised: %s); ranks meet at %s",

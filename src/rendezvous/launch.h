@@ -44,6 +44,11 @@ typedef struct gli_launch {
  * that are missing. `out` is set on success only. */
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error);
 
+/* The name of the job and the number of the attempt alone; what the environment
+ * does not say stays as it is. Errors: as above. */
+gloo_status gli_launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
+                                gloo_error *error);
+
 /* Open the store at which the ranks meet. Where the launch says that rank 0
  * serves it, `serve` is for the process that does. */
 gloo_status gli_launch_open(const gli_launch *launch, bool serve,

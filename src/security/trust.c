@@ -101,9 +101,16 @@ gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
   return status;
 }
 
-gloo_status gli_trust_record_key(const gli_trust *trust, gli_key *key,
+gloo_status gli_trust_record_key(const gli_trust *trust,
+                                 const gli_trust_scope *scope, gli_key *key,
                                  gloo_error *error) {
-  return gli_key_derive(&trust->key, "record", NULL, 0, key, error);
+  uint8_t numbers[16];
+  gli_put_u64(numbers, scope->epoch);
+  gli_put_u64(numbers + 8, (uint64_t)scope->round);
+  const gli_part parts[] = {{scope->job, strlen(scope->job)},
+                            {numbers, sizeof numbers},
+                            {scope->number, sizeof scope->number}};
+  return gli_key_derive(&trust->key, "record", parts, 3, key, error);
 }
 
 static void put_end(uint8_t to[12], gli_trust_end end) {

@@ -39,8 +39,18 @@ enum { GLI_TRUST_MARK_BITS = 24 };
 gloo_status gli_trust_mark(const gli_trust *trust, uint32_t *mark,
                            gloo_error *error);
 
+/* Where what ranks tell of themselves belongs: one secret may serve many jobs,
+ * whose stores others can write to. Zeros, and a job, which may be "". */
+typedef struct gli_trust_scope {
+  const char *job;
+  uint64_t epoch;
+  int64_t round;      /* of ranks that take in others, from 1 */
+  uint8_t number[16]; /* drawn for that round */
+} gli_trust_scope;
+
 /* What ranks sign by what they tell of themselves in the store, of any kind. */
-gloo_status gli_trust_record_key(const gli_trust *trust, gli_key *key,
+gloo_status gli_trust_record_key(const gli_trust *trust,
+                                 const gli_trust_scope *scope, gli_key *key,
                                  gloo_error *error);
 
 /* One end of a pair: its rank, and the number that its context has drawn and

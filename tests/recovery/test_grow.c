@@ -216,6 +216,108 @@ static void a_new_rank_comes_for_one_that_died(void **state) {
   }
 }
 
+/* ---- a secret in the options --------------------------------------------- */
+
+static const gloo_context_options with_secret = {
+    .struct_size = sizeof with_secret,
+    .secret = "sixteen or more bytes",
+    .secret_bytes = 21};
+
+static void await_key(const place *p, const char *key) {
+  gloo_error error;
+  gloo_value value;
+  need(gloo_store_get(p->store, key, INT64_C(60000000000), &value, &error),
+       &error);
+  free(value.data);
+}
+
+static void join_with_secret(place *p, int self, const char *when) {
+  gloo_error error;
+  open_place(p, self);
+  if (when != NULL) await_key(p, when);
+  need(gloo_context_join(p->store, p->device, &with_secret,
+                         INT64_C(60000000000), &p->context, &error),
+       &error);
+}
+
+static void go_on_without(place *p, unsigned left) {
+  gloo_error error;
+  gloo_context *less;
+  while (gloo_barrier(p->context, NULL, &error) == GLOO_OK) continue;
+  need(gloo_context_shrink(p->context, NULL, &less, &error), &error);
+  gloo_context_destroy(p->context);
+  p->context = less;
+  if (members(p, less) != left) _exit(11);
+}
+
+/* The options of gloo_context_grow say nothing of it: one rank takes in
+ * another, the two take in a third, which dies, and then a last one. */
+static void keeps_its_secret(int self) {
+  place p;
+  gloo_error error;
+  if (self == 0) {
+    open_place(&p, self);
+    need(gloo_context_create(0, 1, p.store, p.device, &with_secret, &p.context,
+                             &error),
+         &error);
+    if (grow(&p, 1) != 0x3) _exit(12);
+    need(gloo_store_set(p.store, "third", "1", 1, &error), &error);
+  } else {
+    join_with_secret(&p, self, self == 2 ? "third" : self == 3 ? "last" : NULL);
+    unsigned all = self == 1 ? 0x3 : self == 2 ? 0x7 : 0xb;
+    if (members(&p, p.context) != all) _exit(13);
+  }
+  if (self == 2) kill(getpid(), SIGKILL);
+  if (self < 2) {
+    if (grow(&p, 1) != 0x7) _exit(14);
+    go_on_without(&p, 0x3);
+    if (self == 0)
+      need(gloo_store_set(p.store, "last", "1", 1, &error), &error);
+    if (grow(&p, 1) != 0xb) _exit(15);
+  }
+  leave(&p);
+}
+
+static void the_secret_of_the_options_is_kept(void **state) {
+  (void)state;
+  fork_each(0, 4, keeps_its_secret);
+  for (int i = 0; i < 4; i++) {
+    int status = 0;
+    waitpid(pids[i], &status, 0);
+    if (status != 0 && i != 2)
+      print_message("# process %d: %#x\n", i, (unsigned)status);
+    assert_true(i == 2 ? WIFSIGNALED(status) : status == 0);
+  }
+}
+
+static void a_place_that_makes_no_sense_is_an_error(void **state) {
+  static const char *const places[] = {
+      "",
+      "1 0 1", /* of a release that has no more */
+      "1 0 1 ",
+      "1 0 1 00112233445566778899aabbccddee",
+      "1 0 1 00112233445566778899aabbccddeeff0",
+      "1 0 1 00112233445566778899aabbccddeefg",
+      "1 1 1 00112233445566778899aabbccddeeff",
+      "1 -1 1 00112233445566778899aabbccddeeff",
+      "x",
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    gloo_store *store;
+    gloo_context *context;
+    gloo_error error;
+    assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+    assert_int_equal(gloo_store_set(store, "gloo/grow/place/1", places[i],
+                                    strlen(places[i]), NULL),
+                     GLOO_OK);
+    assert_int_equal(gloo_context_join(store, NULL, NULL, -1, &context, &error),
+                     GLOO_ERR_PROTOCOL);
+    assert_non_null(strstr(error.message, "same release"));
+    gloo_store_destroy(store);
+  }
+}
+
 static void nobody_takes_it_in(void **state) {
   (void)state;
   gloo_store *store;
@@ -301,6 +403,9 @@ int main(int argc, char **argv) {
                                       make_directory, remove_directory),
       cmocka_unit_test_setup_teardown(a_new_rank_comes_for_one_that_died,
                                       make_directory, remove_directory),
+      cmocka_unit_test_setup_teardown(the_secret_of_the_options_is_kept,
+                                      make_directory, remove_directory),
+      cmocka_unit_test(a_place_that_makes_no_sense_is_an_error),
       cmocka_unit_test(nobody_takes_it_in),
       cmocka_unit_test(threads_go_on_without_one_that_left),
   };

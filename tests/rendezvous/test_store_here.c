@@ -87,6 +87,7 @@ static void expect_refused_over_tcp(const char *from, const char *to,
   raw_make_hello(&hello, GLI_TCP_MAGIC, 0, "");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
+  (void)shutdown(fd, SHUT_WR); /* so that one that is let in is not kept */
   size_t got = raw_read_all(fd, reply, sizeof reply);
   close(fd);
   free(hello.data);

@@ -111,6 +111,30 @@ static void a_store_key_is_of_one_secret_job_and_epoch(void **state) {
     assert_memory_not_equal(&key, &others[i], sizeof key);
 }
 
+static void records_have_a_key_for_each_scope(void **state) {
+  const gli_trust_scope scopes[] = {
+      {.job = ""},
+      {.job = "a"},
+      {.job = "a", .epoch = 1},
+      {.job = "a", .round = 1},
+      {.job = "a", .round = 1, .number = {1}},
+  };
+  enum { N = sizeof scopes / sizeof *scopes };
+  gli_key keys[N], again;
+  (void)state;
+  if (gli_openssl_version() == NULL) skip();
+  gli_trust trust = trust_of(SECRET);
+  for (int i = 0; i < N; i++) {
+    assert_int_equal(gli_trust_record_key(&trust, &scopes[i], &keys[i], NULL),
+                     GLOO_OK);
+    for (int k = 0; k < i; k++)
+      assert_memory_not_equal(&keys[i], &keys[k], sizeof keys[i]);
+    assert_int_equal(gli_trust_record_key(&trust, &scopes[i], &again, NULL),
+                     GLOO_OK);
+    assert_memory_equal(&keys[i], &again, sizeof again);
+  }
+}
+
 static void secrets_are_told_apart_by_their_marks(void **state) {
   uint32_t mark, same, other;
   (void)state;
@@ -179,6 +203,7 @@ int main(void) {
       cmocka_unit_test_setup(it_can_be_required_where_there_is_openssl, forget),
       cmocka_unit_test_setup(a_store_key_is_of_one_secret_job_and_epoch,
                              forget),
+      cmocka_unit_test_setup(records_have_a_key_for_each_scope, forget),
       cmocka_unit_test_setup(secrets_are_told_apart_by_their_marks, forget),
       cmocka_unit_test_setup(a_pair_key_is_the_same_for_both_ends_alone,
                              forget),

@@ -114,6 +114,11 @@ void gli_context_own_device(gloo_context *context) {
   gli_device_unlock(context->device);
 }
 
+const uint8_t *gli_context_job_key(const gloo_context *context) {
+  const gloo_context *root = context->family->root;
+  return root->asks ? root->job_key : NULL;
+}
+
 void gli_context_share_device(const gloo_context *context, gloo_context *also) {
   if (context->family->root->owns_device) gli_context_own_device(also);
 }
