@@ -14,7 +14,8 @@ typedef struct gli_origin {
                              options have a secret; NULL: there is none */
 } gli_origin;
 
-/* `origin` NULL: the environment says which job it is, as for `gloo_init`.
+/* `origin` NULL: the program says where ranks meet, and they may be of several
+ * jobs, so records are bound to the secret alone.
  * `meeting`: of ranks that start from the environment, NULL for others. These
  * measure links by default, and what fails after they have met is told to all
  * in the store. */

@@ -198,57 +198,6 @@ static void rank_that_does_not_look_at_secrets_is_named(void **state) {
   assert_int_equal(system(command), 0);
 }
 
-/* Of the same secret, and of another job or attempt: what one has published is
- * not believed by the other, whatever the store. */
-static int be_of_a_job(const char *folder, int rank, const char *variable,
-                       const char *value) {
-  gloo_store_file_options f = GLOO_STORE_FILE_OPTIONS_INIT;
-  gloo_store *store;
-  member m = {.rank = rank, .size = 2, .secret = right};
-  f.directory = folder;
-  setenv("GLOO_JOB_ID", "of this name", 1);
-  setenv("GLOO_EPOCH", "1", 1);
-  if (rank == 1) setenv(variable, value, 1);
-  if (gloo_store_file_create(&f, &store, NULL) != GLOO_OK) return 2;
-  m.store = store;
-  be_member(&m);
-  gloo_store_destroy(store);
-  if (m.status == GLOO_OK) return 3;
-  bool told = m.error.rank == 1 - rank &&
-              strstr(m.error.message, "GLOO_JOB_ID") != NULL;
-  return m.status == GLOO_ERR_AUTH && told ? 0 : 1;
-}
-
-static void records_are_of_one_job_and_attempt(void **state) {
-  static const struct {
-    const char *variable, *value;
-    int result;
-  } settings[] = {{"GLOO_EPOCH", "1", 3},
-                  {"GLOO_EPOCH", "2", 0},
-                  {"GLOO_JOB_ID", "of that name", 0}};
-  (void)state;
-  if (strcmp(transport, "inproc") == 0 || gli_openssl_version() == NULL) skip();
-  for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
-    char folder[] = "/tmp/gloo_c_secret_XXXXXX", command[80];
-    assert_non_null(mkdtemp(folder));
-    pid_t children[2];
-    for (int i = 0; i < 2; i++) {
-      children[i] = fork();
-      assert_true(children[i] >= 0);
-      if (children[i] == 0)
-        _exit(be_of_a_job(folder, i, settings[k].variable, settings[k].value));
-    }
-    for (int i = 0; i < 2; i++) {
-      int status;
-      assert_int_equal(waitpid(children[i], &status, 0), children[i]);
-      assert_true(WIFEXITED(status));
-      assert_int_equal(WEXITSTATUS(status), settings[k].result);
-    }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
-  }
-}
-
 /* ---- whatever is published, pairs prove it ------------------------------- */
 
 static void be_liar(void *argument) {
@@ -322,7 +271,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(all_hear_of_a_missing_secret),
       cmocka_unit_test(required_secret_is_missing),
       cmocka_unit_test(rank_that_does_not_look_at_secrets_is_named),
-      cmocka_unit_test(records_are_of_one_job_and_attempt),
       cmocka_unit_test(pairs_refuse_another_secret),
       cmocka_unit_test(all_see_a_record_without_the_right_tag),
   };
