@@ -1,28 +1,41 @@
-"""Where the ranks of a process group meet, when the launcher says that they are on one host."""
+"""Where the ranks of a process group meet, and who else may try to."""
 
+import os
+import random
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 dist = pytest.importorskip("torch.distributed")
 
-from gloo_c import GlooError  # noqa: E402
-from gloo_c.torch._meeting import meeting_store  # noqa: E402
+from gloo_c import GlooError, TcpStore  # noqa: E402
+from gloo_c.torch import _meeting as meeting  # noqa: E402
+from gloo_c.torch._store import functions_of  # noqa: E402
+
+STRANGER = 4242  # a user that is nobody's here
+TIMEOUT = 20.0
 
 
-@pytest.fixture(name="one_host")
-def fixture_one_host(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+@pytest.fixture(autouse=True)
+def fixture_no_launcher(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_SECRET"):
+        monkeypatch.delenv(name, raising=False)
 
 
-def met(store, size=2, timeout=20.0):
-    """What each rank got."""
+def meet(store, rank, size=2, timeout=TIMEOUT, name="group"):
+    return meeting.Meeting(store, rank, size, timeout, name)
+
+
+def met(store, size=2):
+    """What each rank got: its meeting, or what was raised."""
     got = [None] * size
 
     def be(rank):
         try:
-            got[rank] = meeting_store(store, rank, size, timeout, "group")
+            got[rank] = meet(store, rank, size)
         except Exception as error:  # to be looked at
             got[rank] = error
 
@@ -34,51 +47,241 @@ def met(store, size=2, timeout=20.0):
     return got
 
 
-def test_pytorchs_store_has_a_port_and_nothing_else(one_host):
+def record(**changes):
+    whole = meeting.Record(meeting.host_identity(), "0123456789abcdef", 1, "127.0.0.1", "")
+    return whole._replace(**changes).encode()
+
+
+# ---- the meeting -------------------------------------------------------------------------------
+
+def test_pytorchs_store_has_the_record_and_nothing_else():
     theirs = dist.HashStore()
     first, second = met(theirs)
-    first.set("address", b"of rank 0")
-    assert second.get("address", 20) == b"of rank 0"
+    first.store.set("address", b"of rank 0")
+    assert second.store.get("address", 20) == b"of rank 0"
     assert theirs.num_keys() == 1
-    assert int(theirs.get("gloo_c/port")) > 0
+    assert meeting.parse(theirs.get(meeting.KEY)).local == "127.0.0.1"
 
 
-def test_groups_share_a_server_and_no_keys(one_host):
+def test_groups_share_a_server_and_no_keys():
+    one, other = meet(dist.HashStore(), 0, name="one"), meet(dist.HashStore(), 0, name="other")
+    one.store.set("key", b"1")
+    other.store.set("key", b"2")
+    assert one.store.get("key", 20) == b"1"
+
+
+def test_group_made_again_does_not_find_the_record_of_the_first():
     theirs = dist.HashStore()
-    one = meeting_store(theirs, 0, 2, 20.0, "one")
-    other = meeting_store(theirs, 0, 2, 20.0, "other")
-    one.set("key", b"1")
-    other.set("key", b"2")
-    assert one.get("key", 20) == b"1"
-
-
-def test_a_group_whose_name_comes_again_finds_no_keys_of_the_first(one_host):
-    first = meeting_store(dist.HashStore(), 0, 2, 20.0, "group")
-    first.set("key", b"of the first")
-    theirs = dist.HashStore()
-    again = meeting_store(theirs, 0, 2, 20.0, "group")
+    first, _second = met(theirs)
+    first.store.set("key", b"of the first")
+    first.over()
+    got = []
+    early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
+    early.start()  # faster than rank 0
+    time.sleep(0.1)
+    again = meet(theirs, 0)
+    early.join()
     with pytest.raises(GlooError):
-        again.get("key", 0.0)
-    meeting_store(theirs, 1, 2, 20.0, "group").set("key", b"of the second")
-    assert again.get("key", 20) == b"of the second"
-    assert first.get("key", 20) == b"of the first"
+        got[0].store.get("key", 0.0)
+    got[0].store.set("key", b"of the second")
+    assert again.store.get("key", 20) == b"of the second"
 
 
-def test_what_somebody_else_put_there_is_an_error(one_host):
+def test_record_of_a_rank_that_is_gone_is_read_again():
     theirs = dist.HashStore()
-    theirs.set("gloo_c/port", "70000")
-    with pytest.raises(ConnectionError, match="somebody else has changed it"):
-        meeting_store(theirs, 1, 2, 2.0, "group")
-    theirs.set("gloo_c/port", "1")  # where nobody listens
-    with pytest.raises(GlooError, match="127.0.0.1:1"):
-        meeting_store(theirs, 1, 2, 1.0, "group")
+    theirs.set(meeting.KEY, record(port=1))  # where nobody listens
+    got = []
+    early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
+    early.start()
+    time.sleep(0.2)
+    first = meet(theirs, 0)
+    early.join()
+    first.store.set("key", b"there")
+    assert got[0].store.get("key", 20) == b"there"
 
 
-def test_several_hosts_meet_in_pytorchs_store(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+# ---- which hosts -------------------------------------------------------------------------------
+
+def tcp_store(host="127.0.0.1"):
+    return dist.TCPStore(host, 0, 1, True, wait_for_workers=False)
+
+
+def test_loopback_store_means_one_host_without_a_launcher(tmp_path):
+    store = tcp_store()
+    assert meeting.known_here(dist.PrefixStore("a", dist.PrefixStore("b", store)), 3)
+    met_ = met(store)
+    assert meeting.parse(store.get(meeting.KEY)).remote == ""
+    assert all(isinstance(each, meeting.Meeting) for each in met_)
+
+
+@pytest.mark.parametrize("changes, size, here", [
+    ({}, 2, True), ({}, 3, False), ({"LOCAL_WORLD_SIZE": "1"}, 2, False), ({"MASTER_PORT": "1"}, 2, False),
+    ({"MASTER_ADDR": "elsewhere"}, 2, False), ({"WORLD_SIZE": "two", "LOCAL_WORLD_SIZE": "two"}, 2, False)])
+def test_launchers_word_counts_for_its_own_store_and_ranks(monkeypatch, changes, size, here):
+    class Launched(dist.TCPStore):
+        host, port = "a-name", 29500
+
+    store = Launched("127.0.0.1", 0, 1, True, wait_for_workers=False)
+    for name, value in {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "a-name",
+                        "MASTER_PORT": "29500", **changes}.items():
+        monkeypatch.setenv(name, value)
+    assert meeting.known_here(store, size) is here
+
+
+def test_each_launcher_speaks_of_its_own_ranks_alone(tmp_path):
+    """Two jobs of one host, each of which is on one host, meet in a third group."""
+    store = tcp_store()
+    program = tmp_path / "side.py"
+    program.write_text(
+        "import sys, gloo_c.torch, torch, torch.distributed as dist\n"
+        "rank, port = int(sys.argv[1]), int(sys.argv[2])\n"
+        "dist.init_process_group('gloo_c', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)\n"
+        "x = torch.ones(1); dist.all_reduce(x); assert x.item() == 2\n")
+    port = store.port
+    del store
+    sides = [subprocess.Popen([sys.executable, program, str(rank), str(port)], stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "OMP_NUM_THREADS": "1", **launcher})
+             for rank, launcher in enumerate(({"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "RANK": "0"}, {}))]
+    told = [side.communicate(timeout=120)[1] for side in sides]
+    assert [side.returncode for side in sides] == [0, 0], told
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+def test_file_store_waits_for_a_rank_that_comes_later(tmp_path):
+    theirs = [dist.FileStore(str(tmp_path / "meet"), 2) for _ in range(2)]
+    got = []
+    early = threading.Thread(target=lambda: got.append(meet(theirs[1], 1)))
+    early.start()
+    time.sleep(1.2)  # longer than the store is asked at a time
+    first = meet(theirs[0], 0)
+    early.join()
+    first.store.set("key", b"there")
+    assert got[0].store.get("key", 20) == b"there"
+
+
+@pytest.mark.parametrize("kind", ["file", "hash", "tcp", "prefix"])
+def test_missing_key_is_a_timeout_in_every_store(tmp_path, kind):
+    store = {"file": lambda: dist.FileStore(str(tmp_path / "meet"), 2), "hash": dist.HashStore, "tcp": tcp_store,
+             "prefix": lambda: dist.PrefixStore("a", dist.FileStore(str(tmp_path / "meet"), 2))}[kind]()
+    with pytest.raises(TimeoutError):
+        functions_of(store).get("missing", 0.05)
+
+
+def test_file_that_others_may_write_is_refused(tmp_path):
+    path = tmp_path / "meet"
+    store = dist.FileStore(str(path), 2)
+    path.chmod(0o666)
+    with pytest.raises(PermissionError, match="mode 666"):
+        meet(store, 0)
+
+
+# ---- what somebody else put there --------------------------------------------------------------
+
+@pytest.mark.parametrize("said", [
+    b"0", b"", b"70000", b"\xff" * 40, b"a" * 100000, b"2" + record()[1:], record(port=70000), record(port=0),
+    record(local="name"), record(host="x" * 32), record(token="short"), record() + b" more",
+    record(host="0" * 32), record(host="0" * 32, remote="10.0.0.1")])
+def test_strange_record_is_an_error_at_once(said):
+    theirs = tcp_store()
+    theirs.set(meeting.KEY, said)
+    with pytest.raises(ConnectionError, match="changed it|own version|another version"):
+        meet(theirs, 1, timeout=600.0)
+
+
+def test_rank_0_that_cannot_serve_is_told_and_nobody_goes_on(monkeypatch):
+    def fail(_at):
+        raise OSError("no port is left")
+
+    monkeypatch.setattr(meeting._served, "get", fail)
     theirs = dist.HashStore()
-    first, second = met(theirs)
-    first.set("address", b"of rank 0")
-    assert second.get("address", 20) == b"of rank 0"
-    assert theirs.get("address") == b"of rank 0"
+    with pytest.raises(OSError, match="no port is left"):
+        meet(theirs, 0)
+    with pytest.raises(ConnectionError, match="rank 0 cannot serve .* no port is left"):
+        meet(theirs, 1)
+
+
+def test_bytes_by_chance_are_a_record_or_an_error():
+    draw = random.Random(41)
+    good = record(remote="10.0.0.1", port=29500)
+    for _ in range(20000):
+        said = bytearray(good)
+        for _ in range(draw.randrange(1, 5)):
+            how, at = draw.randrange(3), draw.randrange(len(said))
+            if how == 0:
+                said[at] = draw.randrange(256)
+            elif how == 1:
+                del said[at:at + draw.randrange(1, 8)]
+            else:
+                said[at:at] = bytes(draw.randrange(256) for _ in range(draw.randrange(9)))
+            if not said:
+                break
+        try:
+            found = meeting.parse(bytes(said))
+        except ConnectionError:
+            continue
+        assert meeting.parse(found.encode()) == found and 0 < found.port < 65536
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="another user is imitated by root on Linux")
+def test_server_of_another_user_is_no_meeting_place():
+    """Whoever writes the record, and whatever host it names."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(STRANGER)
+            server = TcpStore("127.0.0.1", serve=True)
+            os.write(write, str(server.port).encode())
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    try:
+        port = int(os.read(read, 8))
+        for said in (record(port=port), record(port=port, host="0" * 32, remote="127.0.0.1")):
+            theirs = tcp_store()
+            theirs.set(meeting.KEY, said)
+            with pytest.raises((GlooError, ConnectionError)):
+                meet(theirs, 1, timeout=1.0)
+
+        class Elsewhere(dist.TCPStore):
+            host = "a-name"  # nothing is known of
+
+        theirs = Elsewhere("127.0.0.1", 0, 1, True, wait_for_workers=False)
+        theirs.set(meeting.KEY, record(port=port, host="0" * 32, remote="127.0.0.1"))
+        with pytest.raises(GlooError, match="user"):
+            meet(theirs, 1, timeout=1.0)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="another user is imitated by root on Linux")
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_another_user_of_the_host_is_not_let_in(host):
+    server = TcpStore(host, serve=True)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setuid(STRANGER)
+            TcpStore("127.0.0.1", server.port, timeout=1.0).set("key", b"stranger")
+            status = 0
+        except GlooError:
+            pass
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_two_hosts_meet_by_the_address_of_the_first(monkeypatch):
+    theirs = tcp_store()
+    monkeypatch.setattr(meeting, "known_here", lambda store, size: False)
+    monkeypatch.setattr(meeting, "own_address", lambda master: ("127.0.0.1", "0.0.0.0"))
+    first = meet(theirs, 0)
+    first.store.set("key", b"there")
+    monkeypatch.setattr(meeting, "host_identity", lambda: "f" * 32)  # of the second
+    second = meet(theirs, 1)
+    assert second.store.get("key", 20) == b"there"

@@ -24,7 +24,7 @@ from .._errors import GlooError, failure, give_back, new_error
 from .._requests import Request
 from ._checks import Checks
 from ._errors import ArgumentError, TensorTypeError, backend_error
-from ._meeting import meeting_store
+from ._meeting import Meeting
 from ._profiler import profiled, shown
 from ._tensors import DTYPES, NULL, After, all_of
 from ._works import Deferred, Ended, Started
@@ -124,8 +124,10 @@ class Caller:
                                  f"process group is to be rank {self._rank} of {self._size}")
             given.set_timeout(limit)
             return given
-        store = meeting_store(self._store, self._rank, self._size, limit, self._name)
-        return Context(self._rank, self._size, store, device=given or _shared.get(), timeout=limit)
+        meeting = Meeting(self._store, self._rank, self._size, limit, self._name)
+        context = Context(self._rank, self._size, meeting.store, device=given or _shared.get(), timeout=limit)
+        meeting.over()
+        return context
 
     def _held(self) -> Any:
         handle = self._context._handle

@@ -1,93 +1,299 @@
 """Where the ranks of a process group meet.
 
-PyTorch's store takes everybody who reaches its port. Where the launcher says that all ranks are on
-one host, the first rank of a group keeps a store of this library's next to it, at loopback, which
-takes processes of its own user alone (or those that know the job's secret), and PyTorch's tells only
-at which port. Who changes that can keep ranks from meeting, but cannot come between them, nor read
-what they tell each other."""
+PyTorch's store lets in everybody who reaches its port, so the ranks do not meet in it: the first rank of
+the group keeps a store of this library's, and PyTorch's holds one record that says where. On Linux that store
+takes from its own host processes of its own user alone, and a client of that host takes a server of its
+own user alone, whatever the record says. With a job secret, client and server prove it to each other.
+
+Whether all ranks are on one host, each process knows by itself or not at all (`known_here`). One that
+knows accepts no record of another host. Ranks of several hosts without a secret meet over TCP, where a
+stranger may come in: the library says so (GLOO_SECURITY)."""
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
 import os
+import re
+import socket
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch._C._distributed_c10d import FileStore, HashStore, TCPStore
+from torch._C._distributed_c10d import PrefixStore as TheirPrefixStore
 
 from .._errors import GlooError
 from .._stores import CallbackStore, PrefixStore, Store, TcpStore
 from ._store import functions_of
 
-_HOST = "127.0.0.1"
-_KEY = "gloo_c/port"
-_TRY = 1.0  # seconds
+KEY = "gloo_c/meeting"
+LOOPBACK = "127.0.0.1"
+_VERSION = "1"
+_RECORD_BYTES = 512
+_HOST = re.compile(r"[0-9a-f]{32}\Z")
+_ADDRESS = re.compile(r"[0-9A-Za-z._:%-]{1,253}\Z")
+_TOKEN = re.compile(r"[0-9a-f]{16}\Z")
+_TRY = 1.0  # seconds for one attempt to reach a server, which may be of a rank that is gone
+_PAUSE = 0.02
+# File systems whose files only one kernel can reach.
+_LOCAL_FILE_SYSTEMS = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
 
+
+# ---- the record ----------------------------------------------------------------------------------
+
+class Record(NamedTuple):
+    """What the first rank says in PyTorch's store."""
+
+    host: str  # its host_identity
+    token: str  # of this group alone, also among groups of one name
+    port: int
+    local: str  # the address for processes of its host
+    remote: str  # the address for other hosts; "" if it listens for its own host alone
+
+    def encode(self) -> bytes:
+        return " ".join((_VERSION, self.host, self.token, str(self.port), self.local, self.remote)).encode()
+
+
+def parse(said: bytes) -> Record:
+    """Returns the record in these bytes. Raises ConnectionError if they hold none: anybody may have
+    written them."""
+    words = bytes(said[:_RECORD_BYTES + 1]).decode("ascii", "replace").split(" ")
+    if len(said) > _RECORD_BYTES or len(words) != 6:
+        raise _odd(said, "it is no record")
+    version, host, token, port, local, remote = words
+    if version != _VERSION:
+        raise _odd(said, f"its version is not {_VERSION}; all ranks must use one version of gloo_c")
+    if not (_HOST.match(host) and _TOKEN.match(token)):
+        raise _odd(said, "it names no host and group")
+    if not re.match(r"[1-9][0-9]{0,4}\Z", port) or int(port) > 65535:
+        raise _odd(said, "it has no port")
+    if not _is_address(local) or (remote and not _ADDRESS.match(remote)):
+        raise _odd(said, "it has no address")
+    return Record(host, token, int(port), local, remote)
+
+
+def _odd(said: bytes, why: str) -> ConnectionError:
+    shown = bytes(said[:40])
+    return ConnectionError(f"PyTorch's store has {shown!r} where rank 0 says where the ranks meet, and {why}: "
+                           "another program has changed it, or another version of gloo_c has written it")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- hosts ---------------------------------------------------------------------------------------
+
+def host_identity() -> str:
+    """Returns a name of this host and network namespace, which other hosts do not have."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        namespace = os.stat("/proc/self/ns/net")
+        what = f"{boot} {namespace.st_dev} {namespace.st_ino}"
+    except OSError:  # not Linux, or no /proc
+        what = socket.gethostname()
+    return hashlib.sha256(f"gloo_c host {what}".encode()).hexdigest()[:32]
+
+
+def _base_of(store: Any) -> Any:
+    """PyTorch's store below the prefixes."""
+    while isinstance(store, TheirPrefixStore):
+        store = store.underlying_store
+    return store
+
+
+def _path_of(store: Any) -> str:
+    """PyTorch's types do not tell of the attribute."""
+    return str(store.path)
+
+
+def _is_loopback(host: str) -> bool:
+    """A name may be loopback here and lead elsewhere on another host, as the own name does in Debian's
+    /etc/hosts. These mean the same everywhere."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _file_system_of(path: str) -> str:
+    """Returns the type of the file system that holds the path; "" if that is unknown."""
+    found, kind, path = "", "", os.path.realpath(path)
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                fields, _, rest = line.partition(" - ")
+                point = fields.split(" ")[4].encode().decode("unicode_escape")
+                inside = path == point or path.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(found):
+                    found, kind = point, rest.split(" ")[0]
+    except (OSError, IndexError, UnicodeError):
+        return ""
+    return kind
+
+
+def known_here(store: Any, size: int) -> bool:
+    """Returns true if all ranks of a group that meets by this store must be on this host."""
+    base = _base_of(store)
+    if isinstance(base, HashStore):
+        return True
+    if isinstance(base, FileStore):
+        return _file_system_of(_path_of(base)) in _LOCAL_FILE_SYSTEMS
+    if not isinstance(base, TCPStore):
+        return False
+    if _is_loopback(base.host):
+        return True
+    # The launcher's own store, of a job that is on one host. Another store may join two jobs.
+    environment = os.environ
+    ranks = environment.get("WORLD_SIZE", "")
+    return (ranks.isdigit() and environment.get("LOCAL_WORLD_SIZE") == ranks and size <= int(ranks)
+            and environment.get("MASTER_ADDR") == base.host and environment.get("MASTER_PORT") == str(base.port))
+
+
+def check_store(store: Any) -> None:
+    """Raises PermissionError if other users can write into the file of a FileStore."""
+    base = _base_of(store)
+    if not isinstance(base, FileStore) or not hasattr(os, "geteuid"):
+        return
+    path = _path_of(base)
+    about = os.stat(path)
+    if about.st_uid not in (os.geteuid(), 0) or about.st_mode & 0o022:
+        raise PermissionError(
+            f"the FileStore {path} belongs to user {about.st_uid} and has mode {about.st_mode & 0o777:o}: "
+            "other users could come between the ranks; use a file of this user that others cannot write")
+
+
+def own_address(master: str) -> tuple[str, str]:
+    """Returns the address by which other hosts reach this one, and the one to listen at for that: this
+    host's address towards `master`, which all ranks know."""
+    try:
+        found = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)
+    except OSError as failure:
+        raise OSError(f"the address of this host towards '{master}' is unknown ({failure}): set MASTER_ADDR to a "
+                      "name or address that all hosts know") from failure
+    for family, kind, protocol, _name, where in found:
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(where)  # sends nothing
+            except OSError:
+                continue
+            own = str(probe.getsockname()[0])
+        if not ipaddress.ip_address(own.partition("%")[0]).is_loopback:
+            return own, own
+    return master, "::" if all(entry[0] == socket.AF_INET6 for entry in found) else "0.0.0.0"
+
+
+def master_of(store: Any = None) -> str:
+    """Returns a name or address that leads all ranks to one host."""
+    base = _base_of(store)
+    host = base.host if isinstance(base, TCPStore) else ""
+    return host or os.environ.get("MASTER_ADDR") or socket.gethostname()
+
+
+# ---- the first rank ------------------------------------------------------------------------------
 
 class _Served:
-    """The store that this process keeps for its groups; a child makes its own. So do groups whose
-    names come again, as they do after destroy_process_group: the keys of the first are still there."""
+    """The stores that this process keeps for its groups, by the address at which they listen. A
+    forked child makes its own."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.store: TcpStore | None = None
+        self.stores: dict[str, TcpStore] = {}
         self.process = 0
-        self.names: set[str] = set()
 
-    def get(self, name: str) -> TcpStore:
+    def get(self, at: str) -> TcpStore:
         with self.lock:
-            if self.store is None or self.process != os.getpid() or name in self.names:
-                self.store, self.process = TcpStore(_HOST, serve=True), os.getpid()
-                self.names = set()
-            self.names.add(name)
-            return self.store
+            if self.process != os.getpid():
+                self.stores, self.process = {}, os.getpid()
+            if at not in self.stores:
+                self.stores[at] = TcpStore(at, serve=True)
+            return self.stores[at]
 
 
 _served = _Served()
 
 
-def _one_host() -> bool:
-    size = os.environ.get("WORLD_SIZE")
-    return size is not None and os.environ.get("LOCAL_WORLD_SIZE") == size
+def _serve(functions: Any, store: Any, here: bool) -> tuple[TcpStore, Record]:
+    """Raises what keeps this rank from serving, after it has told the others: they wait for the record."""
+    try:
+        remote, at = ("", LOOPBACK) if here else own_address(master_of(store))
+        kept = _served.get(at)
+    except (GlooError, OSError) as failure:
+        functions.set(KEY, f"! {failure}"[:_RECORD_BYTES].encode())
+        raise
+    local = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(at, at)
+    record = Record(host_identity(), os.urandom(8).hex(), kept.port, local, remote)
+    functions.set(KEY, record.encode())
+    return kept, record
 
 
-def _told(functions: Any, timeout: float) -> int:
-    """The port that the first rank has told; 0: there is no such store."""
-    said = functions.get(_KEY, timeout)
-    if not (said.isdigit() and len(said) <= 5 and int(said) < 65536):
-        raise ConnectionError("PyTorch's store does not have the port that rank 0 told it, but "
-                              f"{said[:20]!r}: somebody else has changed it")
-    return int(said)
+# ---- the others ----------------------------------------------------------------------------------
+
+def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
+    """Returns the record in what PyTorch's store has, and the address in it that is for this process."""
+    if said.startswith(b"! "):
+        why = said[2:_RECORD_BYTES].decode("utf-8", "replace")
+        raise ConnectionError(f"rank 0 cannot serve the store in which the ranks meet: {why}")
+    record = parse(said)
+    if record.host == host_identity():
+        return record, record.local
+    if here:
+        raise ConnectionError(
+            "all ranks of this group are on one host, and PyTorch's store says that rank 0 is on another one: "
+            "another program has changed it, or ranks are in different network namespaces (containers): set "
+            "GLOO_JOB_SECRET, and MASTER_ADDR to an address that all of them reach")
+    if not record.remote:
+        raise ConnectionError(
+            "rank 0 listens for processes of its own host alone, and this rank is on another host or in another "
+            "network namespace: set MASTER_ADDR to an address of rank 0's host that this rank reaches")
+    return record, record.remote
 
 
-def _reached(functions: Any, timeout: float) -> TcpStore | None:
-    """The store that the first rank keeps; None: there is no such store. PyTorch's may tell the port
-    of a rank that is gone (torchrun keeps one store for all that it starts anew), until the first
-    rank has come."""
+def _reach(functions: Any, timeout: float, here: bool) -> tuple[TcpStore, Record]:
+    """PyTorch's store may have the record of a rank that is gone (torchrun keeps one store for all that
+    it starts anew), until the first rank has come."""
     deadline = time.monotonic() + timeout
     while True:
-        port = _told(functions, max(deadline - time.monotonic(), 0.001))
-        if not port:
-            return None
-        try:  # not the one to keep: its timeout is also that of what the ranks do with it
-            TcpStore(_HOST, port, timeout=min(_TRY, max(deadline - time.monotonic(), 0.001)))
+        record, at = _place_of(functions.get(KEY, max(deadline - time.monotonic(), 0.001)), here)
+        left = max(deadline - time.monotonic(), 0.001)
+        try:  # not the one to keep: its timeout is also that of the ranks' requests
+            TcpStore(at, record.port, timeout=min(_TRY, left))
         except GlooError:
             if time.monotonic() >= deadline:
                 raise
+            time.sleep(_PAUSE)
             continue
-        return TcpStore(_HOST, port, timeout=timeout)
+        return TcpStore(at, record.port, timeout=timeout), record
 
 
-def meeting_store(store: Any, rank: int, size: int, timeout: float, name: str) -> Store:
-    """The store of a group, given PyTorch's. Its keys are the group's own."""
-    functions, name = functions_of(store), name or "group"
-    if size == 1 or not _one_host():
-        return CallbackStore(functions)
-    kept: TcpStore | None = None
-    if rank == 0:
+class Meeting:
+    """The store in which the ranks of one group meet, given PyTorch's. Its keys are the group's own."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: float, name: str) -> None:
+        self._theirs, self._first = store, rank == 0
+        functions = functions_of(store)
+        self.store: Store
+        if size == 1:
+            self.store, self._first = CallbackStore(functions), False
+            return
+        check_store(store)
+        here = known_here(store, size)
+        kept, record = _serve(functions, store, here) if self._first else _reach(functions, timeout, here)
+        self.store = PrefixStore(kept, f"{name or 'group'}/{record.token}")
+
+    def over(self) -> None:
+        """All ranks have met. A group that is made by the same name and store finds no record of this one."""
+        if not self._first:
+            return
         try:
-            kept = _served.get(name)
-        except GlooError:  # all do without
+            self._theirs.delete_key(KEY)
+        except (RuntimeError, NotImplementedError):  # not every store can, and it may be gone
             pass
-        functions.set(_KEY, str(kept.port if kept else 0).encode())
-    else:
-        kept = _reached(functions, timeout)
-    return PrefixStore(kept, name) if kept else CallbackStore(functions)

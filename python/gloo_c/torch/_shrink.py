@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from datetime import timedelta
 from typing import Any, cast
@@ -16,8 +15,8 @@ from .._errors import GlooError
 from ._calls import BACKEND, contexts
 from ._errors import BackendError, backend_error
 from ._group import Operations
+from ._meeting import LOOPBACK, master_of, own_address
 
-_LOOPBACK = "127.0.0.1"
 _ADDRESS_BYTES = 256
 _ZERO = timedelta(0)
 
@@ -106,7 +105,7 @@ def _new_store(left: Context) -> Store:
     told = bytearray(_ADDRESS_BYTES)
     store: Store | None = None
     if left.rank == 0:
-        name, bound = (_LOOPBACK, _LOOPBACK) if left.hosts == 1 else _own_address()
+        name, bound = (LOOPBACK, LOOPBACK) if left.hosts == 1 else own_address(master_of())
         listener = socket.create_server((bound, 0), family=_family(bound))
         port = listener.getsockname()[1]
         store = TCPStore(name, port, is_master=True, wait_for_workers=False, timeout=limit,
@@ -124,20 +123,3 @@ def _new_store(left: Context) -> Store:
 
 def _family(address: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def _own_address() -> tuple[str, str]:
-    """By what others reach this host, and where to listen for that: its address in the network of
-    the host that all knew at the beginning."""
-    master = os.environ.get("MASTER_ADDR") or socket.gethostname()
-    found = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)
-    for family, kind, protocol, _name, where in found:
-        with socket.socket(family, kind, protocol) as probe:
-            try:
-                probe.connect(where)  # sends nothing
-            except OSError:
-                continue
-            own = str(probe.getsockname()[0])
-        if not own.startswith("127.") and own != "::1":
-            return own, own
-    return master, "::" if all(entry[0] == socket.AF_INET6 for entry in found) else "0.0.0.0"

@@ -35,8 +35,19 @@ class C10dStore:
             self._store.wait(keys, limit)
         except dist.DistNetworkError as error:
             raise ConnectionError(str(error)) from error
-        except dist.DistStoreError as error:
-            raise TimeoutError(str(error)) from error
+        except RuntimeError as error:
+            self._blame(keys, error)
+
+    def _blame(self, keys: list[str], error: RuntimeError) -> None:
+        """Stores differ in what they raise when the time is up: DistStoreError, or (FileStore) the
+        RuntimeError that stands for anything else as well. A store that answers that the keys
+        are missing was waited for; keys that came meanwhile are there."""
+        try:
+            if self._store.check(keys):
+                return
+        except RuntimeError:
+            raise ConnectionError(str(error)) from error
+        raise TimeoutError(f"{keys} are not there: {error}") from error
 
     def add(self, key: str, amount: int) -> int:
         return int(self._store.add(key, amount))
